@@ -1,13 +1,13 @@
-//! `DeploymentPolicy`: how many nodes may be worked on at once.
+//! `DeploymentPolicy`: compartments of nodes, and budgets that limit how many nodes are worked on at once.
 
 use serde::Deserialize;
 
 use super::{LabelSelector, Meta, UnknownFields};
 
-/// The name under which the operator keeps nodes that no compartment selects.
+/// Name of the operator's compartment for nodes that no other compartment selects.
 pub const DEFAULT_COMPARTMENT: &str = "__default__";
 
-/// The name of a compartment as shown.
+/// Display name of a compartment.
 pub fn compartment_title(name: &str) -> &str {
     match name {
         DEFAULT_COMPARTMENT => "(default)",

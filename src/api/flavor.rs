@@ -2,11 +2,11 @@
 
 use std::fmt;
 
-/// Which API the operator speaks.
+/// The API that an operator works with.
 ///
-/// Operators up to v0.17 know `Skyhook` objects and run raw Pods; from v0.18 on the same thing is
-/// called `NodeWright`, lives in another group and runs Jobs. Group, kind, finalizer, key prefix
-/// and the rest follow from the API, so no other file needs to spell them.
+/// Operators up to v0.17 have `Skyhook` objects and run bare Pods. From v0.18 on the custom resource is called
+/// `NodeWright`, is in another API group, and packages run in Jobs. Group, kind, finalizer and key prefix derive from
+/// the API, so no other file spells them.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, clap::ValueEnum)]
 pub enum ApiFlavor {
     /// Operators up to v0.17: `Skyhook`, raw Pods
@@ -16,7 +16,7 @@ pub enum ApiFlavor {
     NodeWright,
 }
 
-/// What carries out one stage of one package on one node.
+/// The kind of workload that runs one stage of one package on one node.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Executor {
     /// A bare Pod that restarts in place until it succeeds.
@@ -26,9 +26,9 @@ pub enum Executor {
 }
 
 impl ApiFlavor {
-    /// Both, older first.
+    /// Both APIs, older first.
     pub const ALL: [ApiFlavor; 2] = [ApiFlavor::Skyhook, ApiFlavor::NodeWright];
-    /// The API version both groups are served at.
+    /// The API version of both groups.
     pub const VERSION: &'static str = "v1alpha1";
 
     /// The API group, which is also the prefix of every annotation, label and condition key.
@@ -93,7 +93,7 @@ impl ApiFlavor {
         self.group()
     }
 
-    /// What runs package stages.
+    /// The kind of workload that runs package stages.
     pub fn executor(self) -> Executor {
         match self {
             ApiFlavor::Skyhook => Executor::Pod,
@@ -101,12 +101,12 @@ impl ApiFlavor {
         }
     }
 
-    /// The API whose group this is.
+    /// The API with this group.
     pub fn of_group(group: &str) -> Option<ApiFlavor> {
         Self::ALL.into_iter().find(|g| g.group() == group)
     }
 
-    /// The other one.
+    /// The other API.
     pub fn other(self) -> ApiFlavor {
         match self {
             ApiFlavor::Skyhook => ApiFlavor::NodeWright,

@@ -10,46 +10,45 @@ use super::object_name::{is_object_name, is_word};
 pub enum NodeKey<'a> {
     /// The state machine: one map per custom resource, or one key per package (upstream #448).
     NodeState { skyhook: &'a str, package: Option<&'a str> },
-    /// The operator's verdict; an annotation and a label of the same key.
+    /// Status of the custom resource on the node; an annotation and a label with the same key.
     Status(&'a str),
     /// The custom resource cordoned the node.
     Cordon(&'a str),
-    /// The operator version of first contact, or of the last migration.
+    /// Operator version that first processed the node, or that last migrated it.
     Version(&'a str),
-    /// When the drain for an interrupt began (RFC 3339).
+    /// Start of the drain for an interrupt (RFC 3339).
     DrainStart(&'a str),
-    /// What keeps the drain from ending.
+    /// Reason why the drain does not finish.
     DrainBlocked(&'a str),
     /// The operator put a runtime-required taint with this key on the node.
     AutoTaint(&'a str),
-    /// The node stays cordoned until someone outside the operator releases it.
+    /// The node stays cordoned until someone other than the operator uncordons it.
     RuntimeRequiredCordon,
     /// The user excludes the node from the operator's work.
     Ignore,
     /// A condition of the node, `<prefix>/<skyhook>/NotReady` or `/Erroring`.
     Condition { skyhook: &'a str, kind: &'a str },
-    /// A key under the prefix that we do not know.
+    /// Any other key under the prefix, or a key with a name that no object can have.
     Unknown,
 }
 
 impl<'a> NodeKey<'a> {
-    /// Whether a key is the operator's, of either API: it describes progress, not the node.
+    /// Whether a key has the operator's prefix of either API. Such keys record progress, not properties of the node.
     pub fn is_ours(key: &str) -> bool {
         ApiFlavor::ALL.iter().any(|flavor| NodeKey::parse(*flavor, key).is_some())
     }
 
-    /// Whether the key holds a node state, of either API.
+    /// Whether the key belongs to a node state annotation of either API.
     pub fn holds_node_state(key: &str) -> bool {
         let parsed = |flavor: &ApiFlavor| NodeKey::parse(*flavor, key);
         let mut parsed = ApiFlavor::ALL.iter().filter_map(parsed);
         parsed.any(|key| matches!(key, NodeKey::NodeState { .. }))
     }
 
-    /// Reads a key; `None` if it is not under this API's prefix. The key of a name that no custom resource can have is
-    /// unknown.
+    /// Parses a key; `None` if it lacks this API's prefix. A key with a name that no custom resource can have is
+    /// [`NodeKey::Unknown`].
     ///
-    /// Names of custom resources and packages cannot contain `_` or `/`, so the first one after
-    /// the kind of key ends the name.
+    /// Names of custom resources and packages contain neither `_` nor `/`, so the first separator ends a name.
     pub fn parse(flavor: ApiFlavor, key: &'a str) -> Option<NodeKey<'a>> {
         let suffix = key.strip_prefix(flavor.group())?.strip_prefix('/')?;
         let key = NodeKey::of_suffix(suffix);
@@ -91,7 +90,7 @@ impl<'a> NodeKey<'a> {
         }
     }
 
-    /// Whether the names in the key are such as objects and packages can have.
+    /// Whether the custom resource's name is a valid object name, and the package's name cannot be a flag.
     fn is_well_named(&self) -> bool {
         match *self {
             NodeKey::NodeState { skyhook, package } => is_object_name(skyhook) && package.is_none_or(is_word),
@@ -108,17 +107,17 @@ impl<'a> NodeKey<'a> {
     }
 }
 
-/// The node annotation that holds the state machine of a custom resource.
+/// Key of the node annotation with the state machine of a custom resource.
 pub fn node_state(flavor: ApiFlavor, skyhook: &str) -> String {
     flavor.key(&format!("nodeState_{skyhook}"))
 }
 
-/// The node annotation and label that hold the operator's verdict.
+/// Key of the node annotation and label with the status of a custom resource.
 pub fn status(flavor: ApiFlavor, skyhook: &str) -> String {
     flavor.key(&format!("status_{skyhook}"))
 }
 
-/// The node annotation with which a custom resource marks its cordon.
+/// Key of the node annotation that marks the cordon of a custom resource.
 pub fn cordon(flavor: ApiFlavor, skyhook: &str) -> String {
     flavor.key(&format!("cordon_{skyhook}"))
 }

@@ -1,4 +1,4 @@
-//! The labels of an object. There are thousands of objects, so what their labels have in common is kept once.
+//! Labels of an object. Objects with equal keys share one set of labels.
 
 use std::cell::RefCell;
 use std::collections::{BTreeMap, HashMap};
@@ -13,20 +13,19 @@ use serde::de::{Deserialize, DeserializeSeed, Deserializer, MapAccess, Visitor};
 use super::name::Name;
 use super::visit;
 
-/// Labels in the order of their keys, kept as the labels of another object with the same keys and the values that
-/// differ.
+/// Labels sorted by key: a set shared by objects with equal keys, and the values that differ on this object.
 #[derive(Clone, Default)]
 pub struct Labels {
     like: Arc<[(Name, Name)]>,
-    /// Index of the label, and its value on this object.
+    /// Values that differ from `like`, with the index of the label.
     own: Box<[(u32, Name)]>,
 }
 
-/// Labels by the hash of their keys; of others with the same keys only the differences are kept.
+/// Shared sets of labels, by the hash of their keys.
 #[derive(Default)]
 struct Samples {
     hasher: RandomState,
-    /// The sample that was found last: the next object probably has the same keys.
+    /// The sample found last: the next object probably has the same keys.
     last: Arc<[(Name, Name)]>,
     by_keys: HashMap<u64, Arc<[(Name, Name)]>, RandomState>,
 }
@@ -35,16 +34,16 @@ thread_local! {
     static SAMPLES: RefCell<Samples> = RefCell::default();
 }
 
-/// Maximum number of shared samples; where each object has keys of its own, they are useless.
+/// Maximum number of shared samples. If every object has different keys, samples save no memory.
 const MOST_SAMPLES: usize = 1 << 12;
 
-/// Identifies the keys: equal keys that were read on one thread have one address.
+/// Identity of the keys: equal keys read on one thread have the same address.
 fn keys(labels: &[(Name, Name)]) -> impl Iterator<Item = usize> {
     labels.iter().map(|(key, _)| key.place())
 }
 
 impl Samples {
-    /// Labels of the same keys; these, where none are known yet.
+    /// Returns the sample with these keys. If there is none, `labels` becomes the sample.
     fn find(&mut self, labels: &[(Name, Name)]) -> Arc<[(Name, Name)]> {
         let hash = self.hasher.hash_one(keys(labels).collect::<Vec<usize>>());
         self.last = match self.by_keys.get(&hash) {
@@ -62,7 +61,7 @@ impl Samples {
     }
 }
 
-/// Anything that labels can be looked up in.
+/// Lookup of label values by key.
 pub trait Labelled {
     fn value(&self, key: &str) -> Option<&str>;
 }
@@ -116,7 +115,7 @@ impl Labels {
         self.like.iter().map(|(key, _)| key)
     }
 
-    /// The bytes that are held for this object alone.
+    /// Number of bytes stored for this object alone.
     #[cfg(test)]
     pub fn own_bytes(&self) -> usize {
         size_of_val(&*self.own)
@@ -124,7 +123,7 @@ impl Labels {
 }
 
 impl FromIterator<(Name, Name)> for Labels {
-    /// Of equal keys the last counts.
+    /// The last of equal keys wins.
     fn from_iter<I: IntoIterator<Item = (Name, Name)>>(labels: I) -> Labels {
         let mut labels: Vec<(Name, Name)> = labels.into_iter().collect();
         labels.reverse();
@@ -167,7 +166,7 @@ impl<'de> Deserialize<'de> for Labels {
     }
 }
 
-/// Reads labels in comparison with those of the last object, so that only different texts are looked up.
+/// Decodes labels by comparing them with the previous object's, so that only different text is interned.
 struct Entries;
 
 impl<'de> Visitor<'de> for Entries {
@@ -209,7 +208,7 @@ impl<'de> Visitor<'de> for Entries {
     }
 }
 
-/// Text, if it is not the expected one.
+/// Decodes text; `None` if it equals the expected text.
 struct Compared<'a>(Option<&'a Name>);
 
 impl<'de> DeserializeSeed<'de> for Compared<'_> {

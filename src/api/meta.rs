@@ -9,14 +9,14 @@ use serde_json::{Map, Value};
 
 use super::name::Name;
 
-/// The part of `ObjectMeta` that we look at.
+/// The fields of `ObjectMeta` that we use.
 #[derive(Debug, Clone, Default, Deserialize)]
 #[serde(default, rename_all = "camelCase")]
 pub struct Meta {
     pub name: String,
     pub namespace: Option<String>,
     pub uid: Option<String>,
-    /// Counts the writes to `spec` (and, in the older generation, the operator's own first write).
+    /// Number of writes to `spec`. In the older API the operator's own first write counts as well.
     pub generation: i64,
     pub resource_version: Option<String>,
     pub creation_timestamp: Option<Timestamp>,
@@ -38,7 +38,7 @@ pub struct OwnerReference {
     pub controller: bool,
 }
 
-/// Who last wrote which fields, and when.
+/// An entry of `managedFields`: a manager, its fields, and the time of its last write.
 #[derive(Debug, Clone, Default, Deserialize)]
 #[serde(default, rename_all = "camelCase")]
 pub struct ManagedFields {
@@ -46,7 +46,7 @@ pub struct ManagedFields {
     pub operation: String,
     pub time: Option<Timestamp>,
     pub subresource: String,
-    /// Without the fields of the status, which are most of a custom resource.
+    /// The manager's fields without `f:status`, which is most of a custom resource.
     #[serde(rename = "fieldsV1", deserialize_with = "without_status")]
     pub fields: Value,
 }
@@ -55,7 +55,7 @@ pub struct ManagedFields {
 ///
 /// # Errors
 ///
-/// It is neither an object nor null.
+/// Fails if the value is neither an object nor null.
 pub(super) fn without_status<'de, D: Deserializer<'de>>(from: D) -> Result<Value, D::Error> {
     #[derive(Deserialize)]
     #[serde(expecting = "a map")]
@@ -69,7 +69,7 @@ pub(super) fn without_status<'de, D: Deserializer<'de>>(from: D) -> Result<Value
     Ok(fields.map_or(Value::Null, |fields| fields.kept.into()))
 }
 
-/// Decodes [`Meta`] without `managedFields`: those of pods and Jobs are not used, and are most of a pod.
+/// Decodes [`Meta`] without `managedFields`, which are most of a pod and unused for pods and Jobs.
 #[derive(Default, Deserialize)]
 #[serde(remote = "Meta", default, rename_all = "camelCase", expecting = "a map")]
 pub struct WithoutManagers {
@@ -94,7 +94,7 @@ impl Meta {
         self.deletion_timestamp.is_some()
     }
 
-    /// `NAMESPACE/NAME`; the name alone of an object without namespace.
+    /// `NAMESPACE/NAME`, or `NAME` for an object without namespace.
     pub fn path(&self) -> String {
         match &self.namespace {
             Some(namespace) => format!("{namespace}/{}", self.name),
@@ -102,23 +102,20 @@ impl Meta {
         }
     }
 
-    /// The controlling owner.
     pub fn controller(&self) -> Option<&OwnerReference> {
         self.owner_references.iter().find(|o| o.controller)
     }
 
-    /// The uid of the controlling owner.
     pub fn controller_uid(&self) -> Option<&str> {
         self.controller().map(|owner| owner.uid.as_str())
     }
 
-    /// Whether a Job controls it.
+    /// Whether the object's controller is a Job.
     pub fn is_of_job(&self) -> bool {
         self.controller().is_some_and(|owner| owner.kind == "Job")
     }
 }
 
-/// A condition of any object.
 #[derive(Debug, Clone, Default, Deserialize, PartialEq)]
 #[serde(default, rename_all = "camelCase")]
 pub struct Condition {

@@ -1,4 +1,4 @@
-//! Text that is equal on thousands of objects: each is kept once.
+//! Interned text: text that is equal on thousands of objects is stored once.
 
 use std::borrow::Borrow;
 use std::cell::RefCell;
@@ -11,11 +11,11 @@ use serde::{Deserialize, Deserializer, Serialize, Serializer};
 use super::shared::Interner;
 use super::visit;
 
-/// Text that shares its memory with equal text that was read on the same thread.
+/// Text that shares its memory with equal text read on the same thread.
 #[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Name(Arc<str>);
 
-/// Longer texts are hardly ever equal.
+/// Maximum length of interned text in bytes: longer texts are hardly ever equal.
 const LONGEST: usize = 4096;
 
 thread_local! {
@@ -27,7 +27,7 @@ impl Name {
         &self.0
     }
 
-    /// Its address. Names with one address are equal; equal names may have several addresses.
+    /// The address of the text. Names with the same address are equal; equal names may have different addresses.
     pub fn place(&self) -> usize {
         Arc::as_ptr(&self.0).addr()
     }

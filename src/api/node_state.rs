@@ -1,9 +1,9 @@
-//! The node-state codec: the state of each package in a node's annotation, without losing a byte.
+//! The node-state codec: decodes and edits the package states in a node's annotations, byte for byte.
 //!
 //! The operator keeps one state machine per custom resource and node, as a JSON object in an annotation:
-//! `{"driver|2.0.1":{"name":"driver",…,"stage":"apply","state":"complete"}}`. A newer shape keeps one annotation per
-//! package. Edits touch one entry and keep every other byte, unknown fields included. Text that is not such an object
-//! is a value ([`NodeState::malformed`]), not an error.
+//! `{"driver|2.0.1":{"name":"driver",…,"stage":"apply","state":"complete"}}`. A newer shape has one annotation per
+//! package. Edits change one entry and keep every other byte, unknown fields included. Malformed text is a value
+//! ([`NodeState::malformed`]), not an error.
 
 mod by_key;
 mod known;
@@ -20,7 +20,7 @@ use super::keys::NodeKey;
 use super::object_name::is_word;
 use super::{ApiFlavor, Name, Stage, State, visit};
 
-/// What one custom resource recorded on one node.
+/// The package states of one custom resource on one node.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Hash)]
 pub struct NodeState {
     annotations: Vec<Annotation>,
@@ -29,7 +29,7 @@ pub struct NodeState {
     malformed: Vec<Malformed>,
 }
 
-/// One annotation that a node state is made of.
+/// An annotation of a node state.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 struct Annotation {
     key: Name,
@@ -47,11 +47,11 @@ pub struct Entry {
     pub name: Name,
     pub version: Name,
     pub image: Name,
-    /// The digest that the spec pins the image to; empty if it pins none.
+    /// Digest to which the spec pins the image; empty without a pin.
     pub container_sha: Name,
     pub stage: Stage,
     pub state: State,
-    /// Failed attempts of the current stage.
+    /// Number of failed attempts of the current stage.
     pub restarts: i64,
     annotation: usize,
     /// The byte range of the entry's value in the annotation.
@@ -59,7 +59,7 @@ pub struct Entry {
 }
 
 impl Entry {
-    /// Name and version; an entry that is damaged still has its key.
+    /// Name and version of the package; taken from the key where the fields are empty.
     pub fn identity(&self) -> (&str, &str) {
         let (name, version) = self.key.split_once('|').unwrap_or((&self.key, ""));
         let [name, version] = [(&self.name, name), (&self.version, version)]
@@ -67,7 +67,7 @@ impl Entry {
         (name, version)
     }
 
-    /// Whether it is complete at a stage that is the last one of some packages.
+    /// Whether the entry is complete at `config` or `post-interrupt`, which can be a package's last stage.
     pub fn may_be_installed(&self) -> bool {
         self.state == State::Complete && matches!(self.stage, Stage::Config | Stage::PostInterrupt)
     }
@@ -81,7 +81,7 @@ pub struct Malformed {
     pub error: String,
 }
 
-/// The members that the operator decodes; it takes `null` for the zero value of each.
+/// The members that the operator decodes. A `null` member has its zero value.
 #[derive(Default, Deserialize)]
 #[serde(default)]
 struct Fields {
@@ -96,11 +96,11 @@ struct Fields {
 }
 
 impl NodeState {
-    /// Reads one more annotation; `package` is set for the shape of one key per package.
+    /// Decodes an annotation and adds its entries. `package` is set for the shape with one annotation per package.
     pub fn add(&mut self, key: &str, package: Option<&str>, text: &str) {
         let annotation = self.annotations.len();
         let mut values = Vec::new();
-        // The operator's decoder lets the last of equal keys win.
+        // The last of equal keys wins, as in the operator's decoder.
         let mut places = HashMap::new();
         match read(text, package.is_some()) {
             Ok(read) => {
@@ -129,7 +129,7 @@ impl NodeState {
         });
     }
 
-    /// The package that an annotation key is for, in the shape of one key per package.
+    /// The package in an annotation key, for the shape with one annotation per package.
     pub fn package_of(key: &str) -> Option<&str> {
         let mut parsed = ApiFlavor::ALL.into_iter();
         match parsed.find_map(|g| NodeKey::parse(g, key)) {
@@ -143,8 +143,8 @@ impl NodeState {
         &self.entries
     }
 
-    /// Simulates the start of a complete package's uninstall. Only the entry changes, not the text that it was decoded
-    /// from.
+    /// Simulates the start of a complete package's uninstall. Changes only the decoded entry, not the annotation's
+    /// text.
     pub fn simulate_uninstall(&mut self, key: &str) {
         for entry in self.entries.iter_mut().filter(|e| e.key == key) {
             if entry.state == State::Complete && !entry.stage.is_uninstall() {
@@ -153,7 +153,7 @@ impl NodeState {
         }
     }
 
-    /// The entry under `name|version`; the last one, if several annotations have it.
+    /// The entry with the key `name|version`; the last one if several annotations have the key.
     pub fn entry(&self, key: &str) -> Option<&Entry> {
         self.by_key.find(&self.entries, key)
     }
@@ -163,12 +163,12 @@ impl NodeState {
         &self.malformed
     }
 
-    /// The annotation keys and their texts on the node.
+    /// The annotations of the node state, as key and text.
     pub fn annotations(&self) -> impl Iterator<Item = (&str, &str)> {
         self.annotations.iter().map(|a| (a.key.as_str(), a.text.as_str()))
     }
 
-    /// The annotation with the entry moved to another stage and state; every other byte stays.
+    /// Moves an entry to another stage and state; every other byte stays.
     ///
     /// Returns the annotation's key and new text, or `None` if there is no such entry.
     pub fn with_stage(&self, key: &str, stage: &Stage, state: &State) -> Option<(String, String)> {
@@ -181,9 +181,9 @@ impl NodeState {
         Some((annotation.key.to_string(), text))
     }
 
-    /// The annotation with one more entry, `value` being its JSON; every other byte stays.
+    /// Adds an entry, with `value` as its JSON; every other byte stays.
     ///
-    /// Returns `None` where an entry of that key exists, or the annotation cannot be read.
+    /// Returns the annotation's new text, or `None` if the entry exists or an annotation cannot be read.
     pub fn with_entry(&self, annotation: &str, key: &str, value: &str) -> Option<String> {
         if self.entry(key).is_some() || !self.malformed.is_empty() {
             return None;
@@ -194,7 +194,7 @@ impl NodeState {
         };
         let text = &self.annotations[at].text;
         let Some(close) = text.rfind('}') else {
-            // The operator's decoder takes `null` for an empty map.
+            // The operator's decoder reads `null` as an empty map.
             return Some(format!("{{{member}}}"));
         };
         let empty = self.entries.iter().all(|e| e.annotation != at);
@@ -203,7 +203,7 @@ impl NodeState {
         Some(edited)
     }
 
-    /// The key and text of the annotation with an entry.
+    /// Key and text of the annotation with the entry.
     pub fn annotation_of(&self, key: &str) -> Option<(&str, &str)> {
         let annotation = &self.annotations[self.entry(key)?.annotation];
         Some((&annotation.key, &annotation.text))
@@ -215,9 +215,9 @@ impl NodeState {
         Some(&self.annotations[entry.annotation].text[entry.value.clone()])
     }
 
-    /// The annotation without the entry; every other byte stays.
+    /// Removes an entry; every other byte stays.
     ///
-    /// Returns the annotation's key and its new text, `None` if it has no entry any more.
+    /// Returns the annotation's key and its new text; the text is `None` if no entry remains.
     pub fn without(&self, key: &str) -> Option<(String, Option<String>)> {
         let entry = self.entry(key)?;
         let annotation = &self.annotations[entry.annotation];
@@ -254,7 +254,7 @@ fn read(text: &str, one_package: bool) -> Result<Vec<Entry>, String> {
     if one_package {
         return Ok(vec![read_entry(text, None, text)?]);
     }
-    // The operator's decoder takes `null` for an empty map.
+    // The operator's decoder reads `null` as an empty map.
     if text.trim() == "null" {
         return Ok(Vec::new());
     }
@@ -291,7 +291,7 @@ fn read_fields(value: &str) -> Result<Fields, String> {
     if value.trim() == "null" {
         return Ok(Fields::default());
     }
-    // A derived struct would take an array for an object; the operator's decoder does not.
+    // A derived struct accepts an array in place of an object; the operator's decoder does not.
     let members = members(value)?;
     let plain = members
         .iter()
@@ -300,7 +300,7 @@ fn read_fields(value: &str) -> Result<Fields, String> {
     if plain {
         return serde_json::from_str(value).map_err(|e| e.to_string());
     }
-    // To the operator's decoder the case of a member's name means nothing, and the last of several wins.
+    // The operator's decoder ignores the case of member names. The last of equal names wins, unless it is `null`.
     let mut last: HashMap<&str, &RawValue> = HashMap::new();
     for (name, raw) in &members {
         let before = last.contains_key(member(name));
@@ -312,16 +312,16 @@ fn read_fields(value: &str) -> Result<Fields, String> {
     serde_json::from_str(&text).map_err(|e| e.to_string())
 }
 
-/// The name by which the operator's decoder knows a member.
+/// The member's name in the operator's spelling. Other names are returned unchanged.
 fn member(name: &str) -> &str {
     const MEMBERS: [&str; 7] = ["name", "version", "image", "containerSHA", "stage", "state", "restarts"];
     let known = MEMBERS.iter().find(|m| m.eq_ignore_ascii_case(name));
     known.copied().unwrap_or(name)
 }
 
-/// The object with the given members set to strings: in place where they exist, else appended.
+/// Sets members of an object to strings: in place where they exist, else appended.
 fn edit_members(object: &str, fields: [(&str, &str); 2]) -> String {
-    // An entry may be `null`, which the operator reads as an empty one.
+    // The operator reads a `null` entry as an empty entry.
     let object = if object == "null" { "{}" } else { object };
     let members = members(object).expect("the entry was read before");
     let mut replaced = Vec::new();

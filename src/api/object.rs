@@ -2,16 +2,16 @@
 
 use serde_json::Value;
 
-/// An object of any kind.
+/// A Kubernetes object of any kind.
 pub trait Object {
-    /// Namespace and name; the namespace is empty where it has none.
+    /// Namespace and name; the namespace is empty for cluster-scoped objects.
     fn key(&self) -> (&str, &str);
 
     fn unknown_fields(&self) -> &UnknownFields;
 
     fn set_unknown_fields(&mut self, fields: UnknownFields);
 
-    /// An unknown value that decisions may depend on.
+    /// Describes the first undecodable field that decisions may depend on.
     fn undecoded(&self) -> Option<String> {
         let mut fields = self.unknown_fields().iter();
         let UnknownField { path, value, .. } = fields.find(|field| !field.is_mere_time)?;
@@ -64,10 +64,10 @@ impl From<Vec<UnknownField>> for UnknownFields {
 pub struct UnknownField {
     /// `status.conditions[3].lastTransitionTime`
     pub path: String,
-    /// The value, or its type where it may hold a secret.
+    /// The value if it is a bool, a number or a time; otherwise its type, because the value may be a secret.
     pub value: String,
-    /// A time out of range that decides nothing alone. An API server accepts such times from kubelets and controllers,
-    /// and rejects all other values that we reject.
+    /// Whether the value is a time out of range in a field that decides nothing alone. API servers accept such times
+    /// from kubelets and controllers, and reject all other values that we reject.
     pub is_mere_time: bool,
 }
 
@@ -88,8 +88,8 @@ impl UnknownField {
     }
 }
 
-/// Whether a field is only a time. `deletionTimestamp` and `startTime` are more: their presence means that the object is
-/// being deleted, or that the pod was accepted.
+/// Whether a field only records a time. `deletionTimestamp` and `startTime` do more: their presence means that the
+/// object is being deleted, or that the pod was accepted.
 fn is_of_mere_time(path: &str) -> bool {
     const FIELDS: [&str; 12] = [
         "acquireTime",

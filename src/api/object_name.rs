@@ -1,7 +1,7 @@
 //! Names that the API server accepts.
 //!
-//! Names reach command lines that are printed. Whoever can annotate a node could put a flag there, so names that no object
-//! can have are never taken for names.
+//! Names appear in printed command lines. Anyone who can annotate a node could inject a flag there, so names that no
+//! object can have are rejected.
 
 /// Whether the text is a DNS-1123 subdomain, as the names of nodes, pods and custom resources are.
 pub fn is_object_name(text: &str) -> bool {

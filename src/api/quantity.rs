@@ -1,10 +1,10 @@
-//! Kubernetes quantities such as `500m`, `1.5Gi` or `2e3`, near enough to compare them.
+//! Kubernetes quantities such as `500m`, `1.5Gi` or `2e3`, as approximate numbers for comparisons.
 
 use serde::de::Error as _;
 use serde::{Deserialize, Deserializer};
 use serde_json::Value;
 
-/// The factors of the suffixes.
+/// Suffixes with their factors.
 const SUFFIXES: [(&str, f64); 16] = [
     ("Ki", 1024.0),
     ("Mi", 1_048_576.0),
@@ -24,7 +24,7 @@ const SUFFIXES: [(&str, f64); 16] = [
     ("", 1.0),
 ];
 
-/// The amount, if it is one.
+/// Parses a JSON number or string; `None` if it is not a quantity.
 pub fn parse(value: &Value) -> Option<f64> {
     match value {
         Value::Number(number) => number.as_f64(),
@@ -33,27 +33,27 @@ pub fn parse(value: &Value) -> Option<f64> {
     }
 }
 
-/// A quantity as written, from text or a number; empty if absent.
+/// Deserializes a quantity as its text or number is written; null is empty.
 ///
 /// # Errors
 ///
-/// None: any other value is kept as its JSON text.
+/// Never fails: any other value is kept as its JSON text.
 pub fn text<'de, D: Deserializer<'de>>(value: D) -> Result<String, D::Error> {
     Ok(spelled(&Value::deserialize(value)?))
 }
 
-/// A quantity as a whole number.
+/// Deserializes a quantity that is a whole number.
 ///
 /// # Errors
 ///
-/// It is no quantity, or no whole number.
+/// Fails if the value is not a quantity, is negative or is not a whole number.
 pub fn whole<'de, D: Deserializer<'de>>(value: D) -> Result<u64, D::Error> {
     let amount = parse(&Value::deserialize(value)?);
     let whole = amount.filter(|n| n.fract() == 0.0 && (0.0..1e15).contains(n));
     whole.map(|n| n as u64).ok_or_else(|| D::Error::custom("expected a whole number"))
 }
 
-/// [`text`], of a value that was read.
+/// Text of a decoded value: a string as written, null as empty, any other value as JSON.
 pub fn spelled(value: &Value) -> String {
     match value {
         Value::Null => String::new(),
@@ -62,7 +62,7 @@ pub fn spelled(value: &Value) -> String {
     }
 }
 
-/// The amount in a text, if valid.
+/// Parses a quantity in text form.
 pub fn parse_text(text: &str) -> Option<f64> {
     let text = text.trim();
     let amount = |(suffix, factor): &(&str, f64)| {
@@ -74,18 +74,18 @@ pub fn parse_text(text: &str) -> Option<f64> {
     SUFFIXES.iter().find_map(amount)
 }
 
-/// Whether one amount is less than another, and not just the same written otherwise.
+/// Whether one amount is less than another by more than a rounding error.
 pub fn is_less(one: f64, other: f64) -> bool {
     one < other * (1.0 - 1e-9)
 }
 
-/// The amount in thousandths, such as millicores.
+/// The amount in thousandths, such as millicores; `None` if the value is negative or not a quantity.
 pub fn thousandths(value: &Value) -> Option<u64> {
     let amount = parse(value)? * 1000.0;
     (0.0..1e19).contains(&amount).then_some(amount.round() as u64)
 }
 
-/// Deserializes an amount in thousandths; `None` if it is no quantity.
+/// Deserializes an amount in thousandths; `None` if the value is not a quantity.
 pub fn optional_thousandths<'de, D: Deserializer<'de>>(value: D) -> Result<Option<u64>, D::Error> {
     Ok(thousandths(&Value::deserialize(value)?))
 }

@@ -23,14 +23,13 @@ pub struct Requirement {
 }
 
 impl LabelSelector {
-    /// Whether the selector has no requirements.
     pub fn is_empty(&self) -> bool {
         self.match_labels.is_empty() && self.match_expressions.is_empty()
     }
 
     /// Whether the labels satisfy every requirement.
     ///
-    /// An operator that Kubernetes does not know satisfies nothing, as such a selector is invalid.
+    /// A requirement with an unknown operator matches nothing, because such a selector is invalid.
     pub fn matches(&self, labels: &impl Labelled) -> bool {
         self.match_labels.iter().all(|(key, value)| labels.value(key) == Some(value.as_str()))
             && self.match_expressions.iter().all(|r| r.matches(labels))
@@ -46,7 +45,7 @@ impl Requirement {
             "NotIn" => !listed,
             "Exists" => value.is_some(),
             "DoesNotExist" => value.is_none(),
-            // Only on a command line, as kubectl takes them there.
+            // Only in selectors from the command line, where kubectl accepts `Gt` and `Lt`.
             "Gt" => self.compares(value, i64::gt),
             "Lt" => self.compares(value, i64::lt),
             _ => false,

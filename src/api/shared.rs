@@ -1,4 +1,4 @@
-//! Values that are equal on thousands of objects: each is kept once.
+//! Interned values: values that are equal on thousands of objects are stored once.
 
 use std::any::{Any, TypeId};
 use std::borrow::Borrow;
@@ -12,10 +12,10 @@ use std::sync::Arc;
 use foldhash::fast::RandomState;
 use serde::{Deserialize, Deserializer};
 
-/// At this many values, those that no object uses any more are dropped.
+/// Minimum number of values at which unused values are dropped.
 const FIRST_SWEEP: usize = 1 << 14;
 
-/// Keeps each value once.
+/// Stores equal values once.
 pub(super) struct Interner<T: ?Sized> {
     all: HashSet<Arc<T>, RandomState>,
     sweep_at: usize,
@@ -28,7 +28,7 @@ impl<T: ?Sized> Default for Interner<T> {
 }
 
 impl<T: ?Sized + Hash + Eq> Interner<T> {
-    /// The kept value that is equal to this one; what `make` makes of it if there is none yet.
+    /// Returns the stored value that is equal to `value`. If there is none, stores the result of `make`.
     pub fn find<V: Borrow<T>>(&mut self, value: V, make: impl FnOnce(V) -> Arc<T>) -> Arc<T> {
         if let Some(known) = self.all.get(value.borrow()) {
             return Arc::clone(known);
@@ -48,7 +48,7 @@ thread_local! {
     static INTERNERS: RefCell<HashMap<TypeId, Box<dyn Any>>> = RefCell::default();
 }
 
-/// A value that shares its memory with equal values that were read on the same thread.
+/// A value that shares its memory with equal values read on the same thread.
 pub struct Shared<T>(Arc<T>);
 
 impl<T: Hash + Eq + 'static> From<T> for Shared<T> {

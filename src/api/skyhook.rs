@@ -14,7 +14,7 @@ pub use status::{BatchState, CompartmentStatus, Mirror, SkyhookStatus};
 
 use super::{ApiFlavor, Condition, LabelSelector, Meta, UnknownFields};
 
-/// A `Skyhook` or `NodeWright`. Unknown fields are ignored, unknown words are kept.
+/// A `Skyhook` or `NodeWright`. Unknown fields are ignored, unknown enum values are kept.
 #[derive(Debug, Clone, Default, Deserialize)]
 #[serde(remote = "Self", default, rename_all = "camelCase")]
 pub struct Skyhook {
@@ -23,11 +23,11 @@ pub struct Skyhook {
     pub metadata: Meta,
     pub spec: SkyhookSpec,
     pub status: SkyhookStatus,
-    /// The decoded object with unknown fields, for recreating it. Its status, which has an entry for every node, is
-    /// reduced to the parts that the operator cannot recompute.
+    /// The object as JSON with its unknown fields, for recreating it. The status has an entry for every node, so only
+    /// the parts that the operator cannot recompute are kept.
     #[serde(skip)]
     pub whole: Value,
-    /// Its size as JSON, in bytes.
+    /// Size of the object as compact JSON, in bytes.
     #[serde(skip)]
     pub size: usize,
     #[serde(skip)]
@@ -38,9 +38,9 @@ pub struct Skyhook {
 #[serde(default, rename_all = "camelCase")]
 pub struct SkyhookSpec {
     pub serial: bool,
-    /// Pods that forbid an interrupt while they run or wait on the node. Empty means none.
+    /// Selector of pods that prevent an interrupt while they are running or pending on the node. Empty selects no pod.
     pub pod_non_interrupt_labels: LabelSelector,
-    /// The nodes to work on. Empty means every node.
+    /// Selector of the nodes to work on. Empty selects every node.
     pub node_selectors: LabelSelector,
     pub deployment_policy: String,
     pub interruption_budget: super::deployment_policy::Budget,
@@ -54,11 +54,11 @@ pub struct SkyhookSpec {
     pub drain_config: DrainConfig,
 }
 
-/// What to install, and how to interrupt the node for it.
+/// A package of the spec, with the interrupts of the node that it needs.
 #[derive(Debug, Clone, Default, Deserialize)]
 #[serde(default, rename_all = "camelCase")]
 pub struct Package {
-    /// Optional in the newer API, where the map key alone counts; see [`Skyhook::packages`].
+    /// Optional in the newer API. The map key is the authoritative name; see [`Skyhook::packages`].
     pub name: String,
     pub version: String,
     pub image: String,
@@ -66,7 +66,7 @@ pub struct Package {
     pub depends_on: BTreeMap<String, String>,
     pub config_interrupts: BTreeMap<String, Interrupt>,
     pub config_map: BTreeMap<String, String>,
-    /// The resources of its containers; only whether any are given matters here.
+    /// Resources of the package's containers; only their presence matters here.
     pub resources: Option<serde_json::Value>,
     pub uninstall: Option<Uninstall>,
     /// The package as in the spec, unknown fields included.
@@ -113,17 +113,17 @@ pub struct Toleration {
 #[serde(default, rename_all = "camelCase")]
 pub struct DrainConfig {
     pub disable_eviction: Option<bool>,
-    /// Pods with data in an `emptyDir` are evicted, too; by default they are.
+    /// Whether to evict pods with data in an `emptyDir`; true by default.
     pub delete_empty_dir_data: Option<bool>,
     /// Whether to evict pods without a controller, which are not recreated; true by default.
     pub force: Option<bool>,
     pub timeout: Option<String>,
 }
 
-/// The priority of a CR that names none (lower runs first).
+/// Priority of a custom resource that sets none (lower runs first).
 const DEFAULT_PRIORITY: i64 = 200;
 
-/// `skyhook/NAME` or `nodewright/NAME`.
+/// Formats the object as `skyhook/NAME` or `nodewright/NAME`.
 impl fmt::Display for Skyhook {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{}/{}", self.kind.to_lowercase(), self.name())
@@ -163,7 +163,7 @@ impl Skyhook {
         self.metadata.deleting()
     }
 
-    /// Only the exact value `true` counts, in the operator and here.
+    /// Whether the annotation is exactly `true`, the only value that the operator recognizes.
     fn annotated_true(&self, suffix: &str) -> bool {
         self.flavor().is_some_and(|g| {
             self.metadata.annotations.get(&g.key(suffix)).map(String::as_str) == Some("true")
@@ -178,7 +178,7 @@ impl Skyhook {
         self.annotated_true("disable")
     }
 
-    /// `paused` or `disabled`, where the operator starts no new work for it.
+    /// `paused` or `disabled` if the operator starts no new work for the custom resource.
     pub fn stopped(&self) -> Option<&'static str> {
         match (self.paused(), self.disabled()) {
             (true, _) => Some("paused"),
@@ -187,13 +187,13 @@ impl Skyhook {
         }
     }
 
-    /// The object of the older API that the operator made this one from.
+    /// Name of the object of the older API from which the operator created this object.
     pub fn mirrored_from(&self) -> Option<&str> {
         let key = self.flavor()?.key("mirrored-from");
         self.metadata.annotations.get(&key).map(String::as_str)
     }
 
-    /// Lower runs first; ties go by name.
+    /// Sort key: priority (lower runs first), then name.
     pub fn order(&self) -> (i64, &str) {
         (self.spec.priority.unwrap_or(DEFAULT_PRIORITY), self.name())
     }
@@ -203,7 +203,7 @@ impl Skyhook {
         self.status.conditions.iter().find(|c| c.kind == kind)
     }
 
-    /// A condition that is `True`.
+    /// The condition of this type, if its status is `True`.
     pub fn true_condition(&self, kind: &str) -> Option<&Condition> {
         self.condition(kind).filter(|c| c.is_true())
     }
@@ -217,12 +217,12 @@ impl Skyhook {
         seen >= self.metadata.generation
     }
 
-    /// Whether the operator's own finalizer is on the object.
+    /// Whether the object has the operator's finalizer.
     pub fn has_finalizer(&self) -> bool {
         self.flavor().is_some_and(|g| self.metadata.finalizers.contains(&g.finalizer()))
     }
 
-    /// The finalizers that are not the operator's own.
+    /// Finalizers other than the operator's.
     pub fn third_party_finalizers(&self) -> Vec<&str> {
         let ours = self.flavor().map(ApiFlavor::finalizer);
         let all = self.metadata.finalizers.iter();
@@ -240,7 +240,7 @@ impl Package {
         format!("{name}|{}", self.version)
     }
 
-    /// The type of interrupt that would follow now, if any.
+    /// The type of the interrupt that would run next, if any.
     ///
     /// After a config change only a matching config interrupt counts (operator `HasInterrupt`);
     /// `*` in its key is the only glob character.

@@ -1,4 +1,4 @@
-//! Stages, states and statuses, as open sets: a word we do not know is kept, never refused.
+//! Stages, states and statuses as open enums: unknown values are kept, never rejected.
 
 use std::fmt;
 
@@ -8,12 +8,12 @@ macro_rules! open_enum {
         #[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd, Ord)]
         pub enum $name {
             $($(#[$vdoc])* $variant,)+
-            /// A word of a newer operator.
+            /// An unknown value, written by a newer operator.
             Other(String),
         }
 
         impl $name {
-            /// The words that are known, in the operator's spelling.
+            /// The known values, in the operator's spelling.
             pub const KNOWN: &'static [&'static str] = &[$($text),+];
 
             /// The operator's spelling.
@@ -68,7 +68,7 @@ open_enum! {
 }
 
 open_enum! {
-    /// How the stage is going.
+    /// The progress of a package's current stage.
     State {
         Complete = "complete",
         InProgress = "in_progress",
@@ -79,7 +79,7 @@ open_enum! {
 }
 
 open_enum! {
-    /// The operator's verdict on a node or on a whole custom resource.
+    /// The operator's status of a node or of a whole custom resource.
     Status {
         Complete = "complete",
         Blocked = "blocked",
@@ -93,7 +93,7 @@ open_enum! {
 }
 
 impl Stage {
-    /// Whether the stage belongs to removing a package.
+    /// Whether the stage is part of an uninstall.
     pub fn is_uninstall(&self) -> bool {
         matches!(self, Stage::Uninstall | Stage::UninstallInterrupt)
     }

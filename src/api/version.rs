@@ -17,9 +17,9 @@ impl Version {
         Some(Version(version))
     }
 
-    /// Whether this is at least `major.minor`, counting pre-releases of it in.
+    /// Whether this version is at least `major.minor`. Pre-releases of `major.minor` count.
     ///
-    /// A release candidate already behaves as the release it precedes.
+    /// A release candidate behaves like its release.
     pub fn at_least(&self, major: u64, minor: u64) -> bool {
         (self.0.major, self.0.minor) >= (major, minor)
     }

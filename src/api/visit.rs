@@ -1,15 +1,15 @@
-//! Decodes text that is not kept, embedded JSON, and maps of which every entry counts.
+//! Decoders for borrowed text, embedded JSON, and maps with duplicate keys.
 
 use std::fmt;
 use std::marker::PhantomData;
 
 use serde::de::{Deserialize, Deserializer, Error, MapAccess, Visitor};
 
-/// What `read` makes of a text, which is not copied for it.
+/// Deserializes a string, and returns the result of `read` without copying the string.
 ///
 /// # Errors
 ///
-/// It is not a text.
+/// Fails if the value is not a string.
 pub fn text<'de, D: Deserializer<'de>, T>(from: D, read: impl FnOnce(&str) -> T) -> Result<T, D::Error> {
     struct Text<F>(F);
 
@@ -28,14 +28,14 @@ pub fn text<'de, D: Deserializer<'de>, T>(from: D, read: impl FnOnce(&str) -> T)
     from.deserialize_str(Text(read))
 }
 
-/// Name of the newtype struct for which a decoder of protobuf returns the bytes of embedded JSON.
+/// Name of the newtype struct that makes the protobuf decoder return embedded JSON as bytes.
 pub const EMBEDDED_JSON: &str = "kubectl-skyhook embedded JSON";
 
-/// Decodes a value; `read` gets its JSON if that is embedded in another encoding.
+/// Deserializes a value. JSON embedded in another encoding is decoded by `read`.
 ///
 /// # Errors
 ///
-/// Those of `read` and of decoding.
+/// Fails if `read` or decoding fails.
 pub fn embedded_json<'de, D: Deserializer<'de>, T: Deserialize<'de>>(
     from: D,
     read: impl FnOnce(&[u8]) -> serde_json::Result<T>,
@@ -61,11 +61,11 @@ pub fn embedded_json<'de, D: Deserializer<'de>, T: Deserialize<'de>>(
     from.deserialize_newtype_struct(EMBEDDED_JSON, Embedded(read, PhantomData))
 }
 
-/// The entries of a map in their order, equal keys included. `expected` is what error messages call the map.
+/// Deserializes a map as its entries in order, duplicate keys included. `expected` describes the map in error messages.
 ///
 /// # Errors
 ///
-/// It is not a map, or a key or value does not decode.
+/// Fails if the value is not a map, or a key or value does not decode.
 pub fn entries<'de, D: Deserializer<'de>, K: Deserialize<'de>, V: Deserialize<'de>>(
     from: D,
     expected: &'static str,

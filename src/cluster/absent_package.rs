@@ -1,6 +1,6 @@
-//! Packages whose uninstall is requested and that no node has: they were uninstalled, or never installed.
+//! Packages that are on no node while their uninstall is requested: uninstalled, or never installed.
 //!
-//! The operator reports both as complete. Every view, wait and rule takes the difference from here.
+//! The operator reports both as complete. Views, waits and rules use this module to distinguish them.
 
 use std::collections::HashMap;
 use std::sync::OnceLock;
@@ -9,14 +9,15 @@ use super::history::History;
 use super::{AskedBy, Cluster};
 use crate::api::Skyhook;
 
-/// The absent packages of a cluster with their past, by custom resource, looked up once.
+/// Absent packages of a cluster with their history, by custom resource name.
 pub(super) type AbsentPackages = HashMap<String, Vec<(String, History)>>;
 
 impl Cluster {
     /// The packages with `uninstall.apply: true` that are in no node state, at any version, with their history.
     ///
-    /// An unreadable node state might contain the package, so it rules the package out. The same holds if no node is
-    /// selected, or if only some nodes were read. A deletion uninstalls packages regardless of `apply`.
+    /// A package is not reported if an unreadable node state might contain it, if no node is selected, or if only named
+    /// nodes were read. Custom resources under deletion are skipped: a deletion uninstalls packages regardless of
+    /// `apply`.
     pub fn absent_packages(&self) -> impl Iterator<Item = (&Skyhook, &str, &History)> {
         self.skyhooks.items().iter().flat_map(|skyhook| {
             let absent = self.absent_packages_of(skyhook).iter();
@@ -24,8 +25,8 @@ impl Cluster {
         })
     }
 
-    /// The packages whose version in the spec was never installed, and will not be as long as their uninstall is requested.
-    /// If the past of a package is unknown, a finished uninstall is presumed.
+    /// Packages whose version in the spec was never installed, and will not be while their uninstall is requested. If
+    /// the history of a package is unknown, a finished uninstall is assumed.
     pub fn never_installed(&self, skyhook: &Skyhook) -> Vec<&str> {
         let absent = self.absent_packages_of(skyhook).iter();
         absent.filter(|(_, history)| history.excludes_spec_version()).map(|(name, _)| name.as_str()).collect()

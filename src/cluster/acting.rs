@@ -1,4 +1,4 @@
-//! Which Deployment of the operator acts on the custom resources, and where the operator lives.
+//! The operator's Deployments that act on the custom resources, and the operator's namespaces.
 
 use std::collections::BTreeSet;
 
@@ -8,11 +8,12 @@ use super::installation::Lease;
 use super::{Cluster, Deployment, Read};
 use crate::api::Version;
 
-/// The Deployments that act: normally one. Two operators in different namespaces both act, as each elects its leader in
+/// The acting Deployments, normally one. Operators in different namespaces all act, because each elects its leader in
 /// its own namespace.
 ///
-/// Ready replicas decide. Where several Deployments have them, those that hold a Lease act. Where none has them, the one
-/// that is starting acts next; a Deployment that is scaled to zero never acts.
+/// Deployments with ready replicas act. If there are several, the holders of a Lease act, and Deployments without
+/// leader election. If no replica is ready, the Deployment that is starting acts next. A Deployment scaled to zero
+/// never acts.
 pub fn acting<'a>(
     operators: impl Iterator<Item = &'a Deployment>,
     leases: &[Lease],
@@ -36,13 +37,13 @@ pub fn acting<'a>(
     acting
 }
 
-/// Those with ready replicas.
+/// The Deployments with ready replicas.
 fn ready<'a>(all: &[&'a Deployment]) -> Vec<&'a Deployment> {
     let ready = all.iter().copied().filter(|d| d.ready_replicas() > 0);
     ready.collect()
 }
 
-/// The version of the operator, where all Deployments that act have the same.
+/// The operator version, if all acting Deployments have the same version.
 pub fn version(acting: &[&Deployment]) -> Option<Version> {
     let mut versions = acting.iter().map(|d| d.operator_version());
     let first = versions.next()??;
@@ -64,7 +65,7 @@ impl Cluster {
         acting(self.operators.items().iter(), self.installation.leases.items(), self.taken_at)
     }
 
-    /// The Deployment of the operator: the one that acts, or else the only one. None where several act.
+    /// The operator's Deployment: the acting one, or else the only one. `None` if several act.
     pub fn operator(&self) -> Option<&Deployment> {
         match (self.acting_operators().as_slice(), self.operators.items()) {
             ([one], _) => Some(one),
@@ -78,7 +79,7 @@ impl Cluster {
         let all: Vec<&Deployment> = self.operators.items().iter().collect();
         let mut ready = ready(&all);
         ready.sort_by_key(|operator| operator.namespace());
-        // Within one namespace they elect one leader.
+        // Deployments in one namespace elect a single leader.
         ready.dedup_by_key(|operator| operator.namespace());
         ready
     }
@@ -88,8 +89,8 @@ impl Cluster {
         self.operator()?.env(name)
     }
 
-    /// The namespaces in which the operator creates its objects: that of `--namespace`, else those of the acting
-    /// Deployments, else those of the Services in its webhook configurations. Empty if none of these is known.
+    /// The namespaces in which the operator creates its objects: from `--namespace`, else the namespaces of the acting
+    /// Deployments, else those of the Services in its webhook configurations. Empty if all are unknown.
     pub fn operator_namespaces(&self) -> BTreeSet<&str> {
         if let Some(namespace) = &self.given_namespace {
             return [namespace.as_str()].into();
@@ -105,7 +106,7 @@ impl Cluster {
         services.map(|service| service.namespace.as_str()).collect()
     }
 
-    /// Why the version of the operator is not known, where it is not.
+    /// The reason why the operator version is unknown; `None` if it is known.
     pub fn why_no_operator_version(&self) -> Option<String> {
         if self.active_api.operator_version.is_some() {
             return None;

@@ -1,41 +1,41 @@
-//! Which API is active: whose objects the running operator acts on.
+//! Decides which API is active: the API whose objects the running operator processes.
 
 use crate::api::{ApiFlavor, Version};
 
-/// The active API, and what decided it.
+/// The active API, and the evidence for it.
 #[derive(Debug, Clone, PartialEq)]
 pub struct ActiveApi {
     pub flavor: ApiFlavor,
-    /// The evidence, strongest first, in words.
+    /// Descriptions of the evidence, strongest first.
     pub reasons: Vec<String>,
-    /// Which APIs the cluster serves, or of which the files hold traces.
+    /// APIs that the cluster serves, or that have traces in the files.
     pub served: Vec<ApiFlavor>,
     pub operator_version: Option<Version>,
 }
 
-/// The facts for the decision.
+/// Input of [`ActiveApi::decide`].
 #[derive(Debug, Clone, Default)]
 pub struct ApiEvidence {
     pub served: Vec<ApiFlavor>,
     pub operator_version: Option<Version>,
-    /// NodeWright objects that an operator has given a status.
+    /// Number of NodeWright objects that have a status from an operator.
     pub nodewrights_with_status: usize,
-    /// Nodes on which the newer operator left its version.
+    /// Number of nodes with the newer operator's version annotation.
     pub adopted_nodes: usize,
-    /// `--api`.
+    /// Value of `--api`.
     pub asked_for: Option<ApiFlavor>,
-    /// Files may leave a kind out; a server that serves one API has no other.
+    /// Whether the input is files: they may omit a kind. A server that serves one API has no other.
     pub from_files: bool,
 }
 
-/// The first operator version that acts on NodeWright objects.
+/// First operator version that processes NodeWright objects.
 const FIRST_NODEWRIGHT: (u64, u64) = (0, 18);
 
 impl ActiveApi {
-    /// Decides; `None` if neither API is served.
+    /// Decides which API is active; `None` if neither API is served.
     ///
-    /// Both groups served does not prove that a newer operator runs: `helm rollback` keeps the
-    /// newer CRDs. So the operator's version decides, then what an operator left on the objects.
+    /// The operator's version decides first, then the traces that an operator left on objects. Two served groups do not
+    /// prove that a newer operator runs: `helm rollback` keeps the newer CRDs.
     pub fn decide(evidence: ApiEvidence) -> Option<ActiveApi> {
         let (flavor, reasons) = if let Some(flavor) = evidence.asked_for {
             (flavor, vec![format!("--api {flavor}")])
@@ -91,7 +91,7 @@ impl ActiveApi {
         Some((ApiFlavor::NodeWright, reasons))
     }
 
-    /// Whether a newer operator was rolled back and left its objects behind.
+    /// Whether a newer operator was rolled back: the older API is active while the newer one is still served.
     pub fn rolled_back(&self) -> bool {
         self.flavor == ApiFlavor::Skyhook && self.served.contains(&ApiFlavor::NodeWright)
     }

@@ -1,4 +1,4 @@
-//! Admission webhooks that see changes of custom resources, and whether anything answers them.
+//! Admission webhooks for changes of custom resources, and whether their backends are reachable.
 
 use jiff::{SignedDuration, Timestamp};
 use k8s_openapi::api::core::v1::Service;
@@ -27,7 +27,7 @@ objects_with_metadata!(WebhookConfiguration);
 #[serde(default, rename_all = "camelCase")]
 pub struct Webhook {
     pub name: String,
-    /// `Fail`, which is also what absence means, or `Ignore`.
+    /// `Fail` (the default) or `Ignore`.
     pub failure_policy: Option<String>,
     pub client_config: ClientConfig,
     pub rules: Vec<AdmissionRule>,
@@ -38,16 +38,16 @@ pub struct Webhook {
 #[derive(Debug, Clone, Default, Deserialize)]
 #[serde(default)]
 pub struct ClientConfig {
-    /// A server outside of the cluster; nothing in the cluster shows whether it answers.
+    /// URL of a server outside of the cluster. Nothing in the cluster shows whether the server responds.
     pub url: Option<String>,
     pub service: Option<ServiceReference>,
-    /// The certificates that the server trusts there, as PEM in base64.
+    /// CA certificates with which the API server verifies the webhook's certificate: PEM in base64.
     #[serde(rename = "caBundle")]
     pub ca_bundle: Option<String>,
 }
 
 impl ClientConfig {
-    /// The certificates that the server trusts there, in PEM.
+    /// The decoded CA bundle as PEM; `None` if it is empty.
     pub fn bundle(&self) -> Option<Result<String, String>> {
         use base64::Engine as _;
         let bundle = self.ca_bundle.as_ref().filter(|b| !b.is_empty())?;
@@ -79,21 +79,21 @@ pub struct AdmissionRule {
     pub resources: Vec<String>,
 }
 
-/// The label of an EndpointSlice that names its Service.
+/// Label of an EndpointSlice with the name of its Service.
 pub const SERVICE_LABEL: &str = "kubernetes.io/service-name";
 
-/// The kinds that configure webhooks, and their plurals.
+/// Kinds of webhook configurations, with their plurals.
 pub const CONFIGURATIONS: [(&str, &str); 2] = [
     ("ValidatingWebhookConfiguration", "validatingwebhookconfigurations"),
     ("MutatingWebhookConfiguration", "mutatingwebhookconfigurations"),
 ];
 
-/// The admission objects of the cluster.
+/// Webhook configurations, and the objects behind their webhooks.
 #[derive(Debug, Clone, Default)]
 pub struct Admission {
-    /// The configurations that see changes of custom resources.
+    /// Configurations with webhooks for custom resources.
     pub webhooks: Read<Vec<WebhookConfiguration>>,
-    /// The Services that those name.
+    /// The Services that the configurations refer to.
     pub services: Read<Vec<Standard<Service>>>,
     pub endpoints: Read<Vec<Standard<EndpointSlice>>>,
 }
@@ -105,16 +105,17 @@ pub enum Operation {
     Update,
 }
 
-/// A webhook that the API server cannot reach or does not trust, so that every request for it is rejected.
+/// A webhook that the API server cannot reach or does not trust, so that every matching request is rejected.
 #[derive(Debug)]
 pub struct Unreachable<'a> {
     pub configuration: &'a WebhookConfiguration,
-    /// Its place in the configuration.
+    /// Index of the webhook in its configuration.
     pub index: usize,
     pub webhook: &'a Webhook,
     pub lacks: Lack,
     pub why: String,
-    /// Whether it is missing permanently: unknown for an object without timestamps.
+    /// Whether the part is missing permanently. `false` for an empty CA bundle in a configuration without timestamps:
+    /// it may be filled soon.
     pub certain: bool,
 }
 
@@ -137,11 +138,11 @@ impl Lack {
     }
 }
 
-/// An upgrade of the chart empties the CA bundles, and the operator fills them again within this time.
+/// Time within which the operator fills CA bundles again after a chart upgrade emptied them.
 const FILLED_WITHIN: SignedDuration = SignedDuration::from_mins(1);
 
 impl WebhookConfiguration {
-    /// Whether every rule in it is about the operator's own kinds: then it is the operator's.
+    /// Whether the configuration is the operator's: every rule is limited to the operator's API groups.
     pub fn is_operators(&self) -> bool {
         let mut rules = self.webhooks.iter().flat_map(|w| &w.rules).peekable();
         rules.peek().is_some()
@@ -151,26 +152,26 @@ impl WebhookConfiguration {
             })
     }
 
-    /// Whether it sees changes of the custom resources of any API.
+    /// Whether a webhook of the configuration matches custom resources of either API.
     pub fn concerns_us(&self) -> bool {
         let rules = self.webhooks.iter().flat_map(|w| &w.rules);
         let ours = |r: &AdmissionRule| ApiFlavor::ALL.iter().any(|g| r.is_about(*g));
         rules.into_iter().any(ours)
     }
 
-    /// The Services that answer for it.
+    /// The Services behind the webhooks.
     pub fn services(&self) -> impl Iterator<Item = &ServiceReference> {
         let all = self.webhooks.iter();
         all.filter_map(|w| w.client_config.service.as_ref())
     }
 
-    /// The last write, from the metadata.
+    /// Time of the last write, from the metadata.
     fn last_written(&self) -> Option<Timestamp> {
         let writes = self.metadata.managed_fields.iter().filter_map(|m| m.time);
         writes.chain(self.metadata.creation_timestamp).max()
     }
 
-    /// The plural of its kind, for kubectl.
+    /// Plural of the configuration's kind, for kubectl.
     pub fn resource(&self) -> &'static str {
         let known = CONFIGURATIONS.iter().find(|(kind, _)| *kind == self.kind);
         known.map_or(CONFIGURATIONS[0].1, |(_, plural)| plural)
@@ -205,10 +206,12 @@ impl Webhook {
 }
 
 impl Cluster {
-    /// Webhooks that reject such a request for a custom resource, or for any, because their backend does not exist.
+    /// Webhooks that reject requests with this operation on `skyhook`, or on any custom resource if `None`, because
+    /// their backend is unreachable.
     ///
-    /// Only proof counts: a Service that is missing or has no ready endpoint, a CA bundle that stays empty or has
-    /// expired. Webhooks limited by selectors or match conditions that we do not evaluate are left out.
+    /// Requires proof: a Service that is missing or has no ready endpoint, or a CA bundle that stays empty or has
+    /// expired. Skips webhooks with match conditions, which are not evaluated, and webhooks whose object selector does
+    /// not match `skyhook`.
     pub fn unreachable_webhooks(
         &self,
         operation: Operation,
@@ -243,7 +246,7 @@ impl Cluster {
         found
     }
 
-    /// Why nothing answers for a webhook, if that is certain.
+    /// The missing part of a webhook's backend and the reason, if certain.
     pub(super) fn dead_backend(
         &self,
         configuration: &WebhookConfiguration,
@@ -255,14 +258,14 @@ impl Cluster {
         let mut all = services.into_iter().flatten();
         let service = all.find(|s| reference.names(s));
         match service {
-            // Files may just not hold it.
+            // The files may omit the Service.
             None if self.may_leave_out() && !self.admission.holds_all_services() => return None,
             None if services.is_some() => {
                 return Some((Lack::Service, format!("{spelled} does not exist")));
             }
             _ => {}
         }
-        // It has no endpoints, and may answer anyway.
+        // An ExternalName Service has no endpoints, but may respond.
         let external = service
             .and_then(|s| s.spec.as_ref()?.type_.as_deref())
             .is_some_and(|kind| kind == "ExternalName");
@@ -273,7 +276,7 @@ impl Cluster {
                     && labels.and_then(|l| l.get(SERVICE_LABEL)) == Some(&reference.name)
             });
             let mut endpoints = behind.flat_map(|s| s.endpoints.iter().flatten());
-            // No word on readiness means ready.
+            // Unset readiness means ready.
             let ready = |e: &Endpoint| {
                 let ready = e.conditions.as_ref().and_then(|c| c.ready);
                 !e.addresses.is_empty() && ready != Some(false)
@@ -286,8 +289,8 @@ impl Cluster {
         down.then_some((Lack::Endpoint, why))
     }
 
-    /// That the server trusts nothing behind a webhook of the operator, which signs its certificate itself. Others may have
-    /// a certificate that every server trusts.
+    /// The reason why the API server trusts no certificate of an operator's webhook: its CA bundle is empty. Other
+    /// webhooks may have publicly trusted certificates; the operator's are self-signed.
     fn no_ca_bundle(
         &self,
         configuration: &WebhookConfiguration,
@@ -304,8 +307,8 @@ impl Cluster {
         })
     }
 
-    /// Whether every certificate in the CA bundle of a webhook has expired: the server then rejects any certificate of
-    /// the webhook.
+    /// The reason why the API server rejects any certificate of a webhook: all certificates in its CA bundle have
+    /// expired.
     fn expired_certificate(&self, webhook: &Webhook) -> Option<(Lack, String)> {
         let bundle = webhook.client_config.bundle()?.ok()?;
         let last = certificate::ends(&bundle).ok()?.into_iter().max()?;
@@ -313,22 +316,23 @@ impl Cluster {
         (last < self.taken_at).then_some((Lack::ValidCertificate, why))
     }
 
-    /// Whether all Deployments of the operator are unavailable. No Deployment at all proves less: something else may
-    /// run the operator.
+    /// Whether all Deployments of the operator are unavailable. `false` without any Deployment, because something else
+    /// may run the operator.
     fn operator_unavailable(&self) -> bool {
         let operators = self.operators.items();
         let down = |d: &super::Deployment| d.observed() && d.available_replicas() == 0;
         !operators.is_empty() && operators.iter().all(down)
     }
 
-    /// Since when the operator has been coming up, as after a restart, so that nothing has to be done about it yet.
+    /// Start of the operator's current startup, as after a restart. `None` if the operator is available, or unavailable
+    /// for another reason.
     pub fn operator_coming_up_since(&self) -> Option<Timestamp> {
         let all = self.operators.items().iter();
         let since = all.filter_map(|d| self.coming_up_since(d)).max();
         since.filter(|_| self.operator_unavailable())
     }
 
-    /// Whether the operator does not run, and does not just come up either.
+    /// Whether the operator is unavailable and not starting up.
     pub fn operator_down(&self) -> bool {
         self.operator_unavailable() && self.operator_coming_up_since().is_none()
     }
@@ -340,7 +344,8 @@ impl Cluster {
 }
 
 impl Admission {
-    /// Whether the Services are those of every namespace: each cluster has this one.
+    /// Whether the Services of all namespaces are known: they then include `default/kubernetes`, which every cluster
+    /// has.
     fn holds_all_services(&self) -> bool {
         let is_the_servers = |service: &Standard<Service>| {
             let meta = &service.metadata;
@@ -349,7 +354,7 @@ impl Admission {
         self.services.items().iter().any(is_the_servers)
     }
 
-    /// The objects behind the webhooks that the files lack.
+    /// The reason why webhook backends are unknown: objects that the files do not contain.
     fn backend_not_in_files(&self) -> Option<String> {
         let configurations = self.webhooks.items().iter().filter(|c| c.concerns_us());
         let mut references = configurations.flat_map(WebhookConfiguration::services);
@@ -367,7 +372,7 @@ impl Admission {
         ))
     }
 
-    /// The number of webhook configurations, and why their backends are unknown.
+    /// Number of webhook configurations, or the reason why their backends are unknown.
     pub fn read(&self, may_leave_out: bool) -> Read<usize> {
         match (&self.webhooks, &self.services, &self.endpoints) {
             (Read::Ok(_), ..) if may_leave_out && let Some(why) = self.backend_not_in_files() => {

@@ -1,4 +1,4 @@
-//! The annotations of a node, of which only those that are used are kept.
+//! The annotations of a node that this program uses.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -10,10 +10,10 @@ use super::cordon_marks;
 use crate::api::keys::NodeKey;
 use crate::api::visit;
 
-/// The annotations of a node that are used, by key; nodes have many others.
+/// Annotations of a node by key. Unused annotations, which are the majority, are dropped.
 #[derive(Default)]
 pub struct Annotations {
-    /// Of the operator, of whichever API.
+    /// Annotations of the operator, of either API.
     pub ours: BTreeMap<String, String>,
     /// Annotations of other tools that may hold the cordon.
     pub of_others: BTreeMap<String, String>,
@@ -53,7 +53,7 @@ impl<'de> Deserialize<'de> for Annotations {
     }
 }
 
-/// The key of an annotation, copied only if it is used.
+/// Key of an annotation, copied only if the annotation is used.
 enum Key {
     Ours(String),
     OfOthers(String),
@@ -74,7 +74,7 @@ impl<'de> Deserialize<'de> for Key {
     }
 }
 
-/// Text that is not used.
+/// A string that is checked for its type and dropped.
 struct AnyText;
 
 impl<'de> Deserialize<'de> for AnyText {

@@ -1,4 +1,4 @@
-//! A cluster as it will be once manifests are applied to it.
+//! Predicts a cluster after manifests are applied to it.
 
 use std::collections::BTreeSet;
 
@@ -18,8 +18,8 @@ impl Cluster {
         cluster
     }
 
-    /// The cluster with these objects instead of its own, and nothing done yet by the operator. An object that exists keeps
-    /// its status.
+    /// The cluster after these objects are applied, before the operator acts on them. An existing object keeps its
+    /// status.
     pub fn with_applied(&self, skyhooks: Vec<Skyhook>, policies: Vec<DeploymentPolicy>) -> Cluster {
         let mut cluster = self.clone();
         for mut skyhook in skyhooks {
@@ -61,15 +61,15 @@ fn held<T>(read: &mut Read<Vec<T>>) -> &mut Vec<T> {
 /// The object after `kubectl apply` or a Helm upgrade: the fields of the manifest replace those of the live object,
 /// fields that an earlier apply set and the manifest lacks are removed, and all others are kept.
 ///
-/// Without the annotation of an earlier apply, all fields of the spec that the manifest lacks are removed, as Helm and
-/// server-side apply do, except those that may be defaults of the server.
+/// Without the annotation of an earlier apply, removes all fields of the spec that the manifest lacks, as Helm and
+/// server-side apply do, except fields that may be defaults of the server.
 pub fn applied(live: &Skyhook, manifest: &Value) -> Value {
     let last = live.last_applied();
     let mut object = live.whole.clone();
     for field in ["spec", "metadata"] {
         let earlier = match &last {
             Some(last) => Some(&last[field]),
-            // Labels and annotations have many writers.
+            // Labels and annotations have many writers: remove none.
             None => (field == "metadata").then_some(&Value::Null),
         };
         if !manifest[field].is_null() {
@@ -79,8 +79,8 @@ pub fn applied(live: &Skyhook, manifest: &Value) -> Value {
     object
 }
 
-/// Lays a manifest over a live value, key by key; lists are replaced. `earlier` is the value of an earlier apply, if its
-/// manifest is known.
+/// Overlays a manifest on a live value key by key, and replaces lists. `earlier` is the value in the manifest of an
+/// earlier apply, if known.
 fn overlay(live: &mut Value, wanted: &Value, earlier: Option<&Value>) {
     let Value::Object(wanted) = wanted else {
         *live = wanted.clone();
@@ -107,17 +107,17 @@ fn overlay(live: &mut Value, wanted: &Value, earlier: Option<&Value>) {
     }
 }
 
-/// Whether the server or the operator may have set the value: a default of the schema, or the name of a package.
+/// Whether the server or the operator may have set the value: a schema default, or the name of a package.
 fn may_be_default(key: &str, value: &Value) -> bool {
     key == "name" || *value == false || *value == 200 || *value == "node"
 }
 
-/// The part of an object that a manifest can change: labels, annotations and spec, in the order of their keys.
+/// The part of an object that a manifest can change: labels, annotations and spec, with sorted keys.
 pub fn changeable(object: &Value) -> Value {
     let mut kept = Map::new();
     for field in ["labels", "annotations"] {
         let mut members = object["metadata"][field].as_object().cloned().unwrap_or_default();
-        // A copy of the whole object, by kubectl.
+        // kubectl's copy of the whole object.
         members.retain(|key, _| key != "kubectl.kubernetes.io/last-applied-configuration");
         if !members.is_empty() {
             kept.insert(field.to_owned(), sorted(&Value::Object(members)));
@@ -127,7 +127,7 @@ pub fn changeable(object: &Value) -> Value {
     kept.into()
 }
 
-/// A value with all keys in order, so that only changes differ.
+/// A value with sorted keys, so that a diff shows only changes.
 fn sorted(value: &Value) -> Value {
     match value {
         Value::Object(members) => {

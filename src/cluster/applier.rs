@@ -2,22 +2,22 @@
 
 use crate::api::Meta;
 
-/// Who applies an object.
+/// A tool that applies an object.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Applier<'a> {
-    /// An application of Argo CD, by its name.
+    /// An Argo CD application, by name.
     ArgoCd(&'a str),
-    /// A Kustomization of Flux, by namespace and name.
+    /// A Flux Kustomization, by namespace and name.
     FluxKustomization(&'a str, &'a str),
-    /// A HelmRelease of Flux.
+    /// A Flux HelmRelease, by namespace and name.
     FluxHelmRelease(&'a str, &'a str),
-    /// A release of Helm itself.
+    /// A Helm release without Flux, by namespace and name.
     Helm(&'a str, &'a str),
 }
 
 const ARGO_TRACKING: &str = "argocd.argoproj.io/tracking-id";
 const ARGO_LABEL: &str = "argocd.argoproj.io/instance";
-/// What Argo CD labels where it does not track by annotation. Charts set it, too.
+/// Label that Argo CD sets if it does not track by annotation. Charts set the label as well.
 const INSTANCE: &str = "app.kubernetes.io/instance";
 const FLUX_KUSTOMIZE: &str = "kustomize.toolkit.fluxcd.io";
 const FLUX_HELM: &str = "helm.toolkit.fluxcd.io";
@@ -100,7 +100,8 @@ impl Applier<'_> {
     }
 }
 
-/// By the annotation, where it is of this very object: what copies an object copies that, too, and Argo CD passes over it.
+/// The Argo CD application from the tracking annotation, or else from labels. The annotation counts only if it names
+/// this object: copies of an object inherit the annotation, and Argo CD ignores them.
 fn argo_cd<'a>(meta: &'a Meta, kind: &str) -> Option<Applier<'a>> {
     let text = |map: &'a std::collections::BTreeMap<String, String>, key: &str| {
         map.get(key).map(String::as_str).filter(|v| !v.is_empty())
@@ -128,7 +129,7 @@ fn flux(meta: &Meta) -> Option<Applier<'_>> {
         return Some(Applier::FluxHelmRelease(namespace, name));
     }
     let (namespace, name) = pair(FLUX_KUSTOMIZE)?;
-    // Flux is configured to leave an existing object alone.
+    // With these settings Flux leaves an existing object unchanged.
     let setting = |key: &str| annotation(meta, FLUX_KUSTOMIZE, key);
     let off =
         setting("reconcile") == Some("disabled") || matches!(setting("ssa"), Some("Ignore" | "IfNotPresent"));
@@ -174,7 +175,7 @@ mod tests {
         for (metadata, who) in [
             (json!({"name": "gpu"}), "nobody"),
             (tracked(id), argo),
-            // An application that lives outside of Argo CD's own namespace.
+            // An application outside of Argo CD's own namespace.
             (tracked("team_platform:GROUP/Skyhook:/gpu"), "the Argo CD application team_platform"),
             (tracked("platform:GROUP/Skyhook:skyhook/other"), "nobody"),
             (tracked("platform:apps/Deployment:skyhook/gpu"), "nobody"),

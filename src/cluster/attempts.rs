@@ -1,35 +1,35 @@
-//! The attempts of a package run, and the order in which their logs are useful.
+//! Attempts of a package run, ordered by the usefulness of their logs.
 
 use super::pod::{ContainerStatus, TroubleKind};
 use super::{Cluster, PackageRun, Pod};
 use crate::api::Stage;
 
-/// Stage containers are named after the package, truncated by the operator to this many letters.
+/// Maximum number of letters of the package's name in the name of a stage container. The operator truncates it.
 const NAME: usize = 43;
 
-/// One stage of a package on one node, with all that can be shown of it.
+/// One stage of a package on one node, with its logs and messages.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Choice {
     pub node: String,
     pub stage: String,
     /// `pod/NAME` or `job/NAME`.
     pub reference: String,
-    /// The best first: the attempt that runs, the latest that failed, the first that failed.
+    /// Attempts in order of usefulness: running, succeeded, failed, disrupted.
     pub attempts: Vec<Attempt>,
-    /// The tail that the operator keeps on a Job that has failed.
+    /// Log tail that the operator keeps on a failed Job.
     pub last_logs: Option<String>,
-    /// Why nothing runs, from the objects.
+    /// Messages from the objects: why nothing runs, or how the run ended.
     pub says: Vec<String>,
-    /// Whether more may come.
+    /// Whether the run may still produce logs.
     pub alive: bool,
 }
 
-/// One pod.
+/// One pod of a package run.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Attempt {
     pub pod: String,
     pub pieces: Vec<ContainerLog>,
-    /// How it ended, if it did badly.
+    /// Description of the failure, if the attempt failed.
     pub failure: Option<String>,
 }
 
@@ -41,9 +41,9 @@ pub struct ContainerLog {
     pub pod: String,
     pub uid: String,
     pub container: String,
-    /// Counts the runs of the container.
+    /// Restart count of the container at this run.
     pub run: i64,
-    /// The container waits; its output belongs to the previous run.
+    /// Whether the log is of the container's previous run, because the container waits.
     pub previous: bool,
     pub running: bool,
 }
@@ -54,7 +54,7 @@ impl ContainerLog {
         format!("{} in pod/{}/{}", self.container, self.namespace, self.pod)
     }
 
-    /// That of the run that was begun last, whether it has ended or not.
+    /// Log of the container's latest run, finished or not.
     pub fn of(pod: &Pod, status: &ContainerStatus) -> ContainerLog {
         ContainerLog {
             node: pod.spec.node_name.clone(),
@@ -69,7 +69,7 @@ impl ContainerLog {
     }
 }
 
-/// What can be shown of an execution; with `previous`, of the attempt or the run before.
+/// Attempts and messages of a package run. With `previous`, those of the attempt or container run before.
 pub fn choice(cluster: &Cluster, package_run: &PackageRun<'_>, previous: bool) -> Choice {
     let names = containers(&package_run.package, &package_run.stage, package_run.interrupt);
     let mut pods = package_run.pods.clone();
@@ -98,14 +98,15 @@ pub fn choice(cluster: &Cluster, package_run: &PackageRun<'_>, previous: bool) -
     }
 }
 
-/// Running first, then succeeded, then failed, then disrupted; equal ones newest first, as the pods are sorted.
+/// Order of usefulness: running, succeeded, failed, disrupted, not started. Pods of equal rank stay sorted, newest
+/// first.
 fn rank(pod: &Pod) -> u8 {
     match pod.status.phase.as_str() {
         _ if pod.disrupted() => 3,
         "Succeeded" => 1,
         "Failed" => 2,
         _ if started(pod) => 0,
-        // No output yet: the attempt before is more useful.
+        // No output yet: the previous attempt is more useful.
         _ => 4,
     }
 }
@@ -116,7 +117,7 @@ fn started(pod: &Pod) -> bool {
     })
 }
 
-/// The containers of a stage that write logs, in the order in which they run.
+/// Names of a stage's containers that write logs, in the order in which they run.
 pub fn containers(package: &str, stage: &Stage, interrupt: bool) -> Vec<String> {
     if interrupt {
         return vec!["interrupt".to_owned()];
@@ -130,7 +131,7 @@ fn pieces(node: &str, pod: &Pod, names: &[String], of_before: bool) -> Vec<Conta
     for status in &pod.status.init_container_statuses {
         let ended = status.last_state.terminated.is_some();
         let failed = status.state.terminated.as_ref().is_some_and(|t| t.exit_code != 0);
-        // The container that copies the package matters only when it fails.
+        // The container that copies the package matters only if it failed or was restarted.
         let telling = names.contains(&status.name) || failed || ended;
         let (running, done) = (status.state.running.is_some(), status.state.terminated.is_some());
         let previous = match (of_before, running || done) {
@@ -151,7 +152,7 @@ fn pieces(node: &str, pod: &Pod, names: &[String], of_before: bool) -> Vec<Conta
     pieces
 }
 
-/// Why nothing runs, or how the run ended, from the objects.
+/// Messages from the objects: why nothing runs, or how the run ended.
 fn says(package_run: &PackageRun<'_>) -> Vec<String> {
     let mut says = Vec::new();
     let said = |reason: &str, message: &str| match message {
@@ -173,7 +174,7 @@ fn says(package_run: &PackageRun<'_>) -> Vec<String> {
         }
         for status in &pod.status.init_container_statuses {
             let waiting = status.state.waiting.as_ref();
-            // A first wait is normal, and the failure before a second one is more useful.
+            // Skip the normal first wait. In a crash loop the failure of the previous run is more useful.
             let waiting =
                 waiting.filter(|w| !matches!(w.reason.as_str(), "" | "PodInitializing" | "CrashLoopBackOff"));
             if let Some(w) = waiting {

@@ -11,13 +11,13 @@ pub struct Batch<'a> {
     pub compartment: &'a str,
     /// The unfinished nodes of the compartment.
     unfinished: Vec<&'a Node>,
-    /// Those of them on which nothing but the batch keeps the operator from working.
+    /// Unfinished nodes whose work only the batch can prevent.
     open: Vec<&'a Node>,
     skyhook: &'a Skyhook,
 }
 
 impl Skyhook {
-    /// Whether the operator chooses nodes for it in batches now. A deletion works on all nodes at once.
+    /// Whether the operator currently selects nodes in batches. A deletion works on all nodes at once.
     pub fn has_batches(&self) -> bool {
         self.runs() && !self.deleting() && !self.status.node_priority.is_empty()
     }
@@ -37,14 +37,14 @@ impl<'a> Batch<'a> {
         self.skyhook.chose(node)
     }
 
-    /// The nodes of the batch that are not done.
+    /// Unfinished nodes in the batch.
     pub fn chosen(&self) -> impl Iterator<Item = &'a Node> {
         self.unfinished().filter(|n| self.skyhook.chose(n))
     }
 
-    /// The nodes of the batch on which the operator does not continue, though nothing else keeps it from that: before v0.20
-    /// it works only on the nodes in progress, as long as there are any (`GetNodesForNextBatch`, upstream issue 587). How
-    /// v0.20 does it is not known.
+    /// Nodes in the batch on which the operator does not continue although nothing else prevents it: before v0.20 it
+    /// works only on the nodes in progress while there are any (`GetNodesForNextBatch`, upstream issue 587). Empty from
+    /// v0.20 on, whose behavior is unknown.
     pub fn passed_over(&self, cluster: &Cluster) -> Vec<&'a Node> {
         let in_progress = |node: &&'a Node| cluster.status_on(self.skyhook, node) == Status::InProgress;
         if !cluster.operator_before(0, 20) || !self.unfinished().any(|n| in_progress(&n)) {
@@ -54,7 +54,7 @@ impl<'a> Batch<'a> {
         chosen.filter(|n| !in_progress(n)).collect()
     }
 
-    /// The nodes that could be worked on and are not in the batch.
+    /// Nodes that could be worked on but are not in the batch.
     pub fn waiting(&self) -> Vec<&'a str> {
         let waiting = self.open.iter().filter(|n| !self.skyhook.chose(n));
         waiting.map(|n| n.name.as_str()).collect()
@@ -62,7 +62,7 @@ impl<'a> Batch<'a> {
 }
 
 impl Cluster {
-    /// The batches of a custom resource, in compartments whose rollout has not stopped.
+    /// Batches of a custom resource, without compartments whose rollout has stopped.
     pub fn batches<'a>(&'a self, skyhook: &'a Skyhook) -> Vec<Batch<'a>> {
         let mut batches: BTreeMap<&str, Batch<'a>> = BTreeMap::new();
         let mut within = |node: &'a Node, open: bool| {

@@ -1,4 +1,4 @@
-//! What an edge has read, before it is known which API is active.
+//! Collects the pieces of a cluster before its active API is known.
 
 use std::collections::BTreeSet;
 
@@ -13,7 +13,7 @@ use super::{
 };
 use crate::api::{ApiFlavor, DeploymentPolicy, Skyhook, Version};
 
-/// The pieces of a [`Cluster`], as an edge collects them.
+/// The pieces of a [`Cluster`], as read from a server or from files.
 #[derive(Debug, Default)]
 pub struct ClusterBuilder {
     pub taken_at: Timestamp,
@@ -22,15 +22,15 @@ pub struct ClusterBuilder {
     /// See [`Cluster::collected`].
     pub collected: bool,
     pub kept_logs: Option<KeptLogs>,
-    /// By API, whether files hold all custom resources.
+    /// Whether files contain all custom resources, by API.
     pub listed: [bool; 2],
     /// See [`Cluster::only_namespace`].
     pub only_namespace: Option<String>,
-    /// The APIs that are served, or of which files hold traces.
+    /// APIs that are served, or that have traces in files.
     pub served: Vec<ApiFlavor>,
     /// See [`Cluster::named_only`].
     pub named_only: bool,
-    /// `--api`.
+    /// Value of `--api`.
     pub asked_for: Option<ApiFlavor>,
     /// Custom resources by API.
     pub skyhooks: [Read<Vec<Skyhook>>; 2],
@@ -82,10 +82,10 @@ impl ClusterBuilder {
         }
     }
 
-    /// Detects files with pods of a single namespace, which are not all pods.
+    /// Detects files with the pods of a single namespace instead of all pods.
     ///
-    /// A whole cluster has pods outside the operator's namespace. In the operator's namespace all pods are package
-    /// pods, elsewhere none are.
+    /// A whole cluster has pods outside the operator's namespace. Package pods exist only in the operator's namespace,
+    /// so if the single namespace is another one, package pods count as not requested.
     pub fn note_only_namespace(&mut self) {
         let namespace = |p: &Pod| p.metadata.namespace.clone();
         let pods = || self.pods.items().iter().chain(self.workloads.items());
@@ -112,8 +112,8 @@ impl ClusterBuilder {
         all.filter(|d| d.runs_operator())
     }
 
-    /// The namespaces in which the operator may live, where none of its Deployments acts: one that is Terminating
-    /// explains it.
+    /// Namespaces that may contain the operator, if no Deployment of the operator has a ready replica. A Terminating
+    /// namespace would explain that.
     pub(super) fn namespaces_to_check(&self, given: Option<&str>) -> BTreeSet<String> {
         let ready = |d: &Deployment| d.ready_replicas() > 0;
         if !self.deployments.was_asked() || self.operators().any(ready) {
@@ -131,13 +131,13 @@ impl ClusterBuilder {
             .collect()
     }
 
-    /// The version of the operator that acts.
+    /// Version of the acting operator.
     pub(super) fn operator_version(&self) -> Option<Version> {
         let leases = self.installation.leases.items();
         acting::version(&acting::acting(self.operators(), leases, self.taken_at))
     }
 
-    /// The cluster without either API: there are no custom resources, and the keys on nodes show the API.
+    /// The cluster without either API: it has no custom resources, and keys on nodes determine the API.
     pub fn of_leftovers(self) -> Cluster {
         let newer = |n: &Node| !n.keys(ApiFlavor::NodeWright).skyhooks.is_empty();
         let flavor = self.asked_for.unwrap_or(if self.nodes.items().iter().any(newer) {
@@ -156,7 +156,7 @@ impl ClusterBuilder {
         })
     }
 
-    /// The cluster, seen from the active API.
+    /// The cluster from the view of the active API.
     pub fn assemble(self, active_api: ActiveApi) -> Cluster {
         let some_skyhooks = self.from_files
             && !self.collected
@@ -183,7 +183,7 @@ impl ClusterBuilder {
             policies,
             legacy_policies,
             nodes: self.nodes.map(|mut nodes| {
-                // Servers give them in order, and to sort takes room.
+                // Servers return nodes in order, and sorting takes memory.
                 if !nodes.is_sorted_by(|a, b| a.name <= b.name) {
                     nodes.sort_by(|a, b| a.name.cmp(&b.name));
                 }

@@ -1,4 +1,4 @@
-//! Capabilities of the operator, from its traces, else from its version.
+//! Capabilities of the operator, from its version or its traces in the cluster.
 
 use super::{Cluster, Node};
 use crate::api::{Skyhook, Stage, Status, Version};
@@ -6,8 +6,7 @@ use crate::api::{Skyhook, Stage, Status, Version};
 impl Cluster {
     /// Whether the operator supports `uninstall` of packages.
     ///
-    /// Supported since v0.16.0. Builds shortly before it support it and still report v0.15, so for these the traces
-    /// decide.
+    /// Supported since v0.16.0. Some builds that report v0.15 support it as well, so traces decide for v0.15.
     pub fn knows_uninstall(&self) -> bool {
         if !self.operator_before(0, 16) {
             return true;
@@ -16,7 +15,8 @@ impl Cluster {
             return false;
         }
         let all = self.skyhooks.items();
-        // The condition came with it, and is kept up to date there. One that a newer operator left is not.
+        // Operators with uninstall support keep the `Ready` condition current. A condition that a newer operator left
+        // behind is stale.
         let mut said = all.iter().filter_map(|s| Some((s, s.condition("Ready")?)));
         let current = |(s, ready): (&Skyhook, &crate::api::Condition)| {
             let seen = ready.observed_generation;
@@ -28,7 +28,7 @@ impl Cluster {
         said.next().is_none() && all.iter().any(|s| !is_of_newer(s) && self.shows_uninstall(s))
     }
 
-    /// Whether nodes have traces of a package of the spec that only an operator with uninstall leaves.
+    /// Whether nodes have traces that only an operator with uninstall support leaves.
     fn shows_uninstall(&self, skyhook: &Skyhook) -> bool {
         let packages = skyhook.packages();
         let mut asked = packages.filter(|(_, p)| skyhook.uninstalls(p));
@@ -38,7 +38,7 @@ impl Cluster {
                 let on = self.on_node(node, skyhook.name());
                 match on.and_then(|on| on.entry(&key)) {
                     Some(entry) => entry.stage.is_uninstall(),
-                    // Others would install it before they call the node complete.
+                    // Other operators would install the package before they report the node complete.
                     None => on.is_some_and(|on| on.status == Some(Status::Complete)),
                 }
             };
@@ -50,7 +50,7 @@ impl Cluster {
     }
 }
 
-/// Whether a newer operator wrote it: its traces say nothing about the running operator.
+/// Whether a newer operator wrote the object: its traces then do not describe the running operator.
 fn is_of_newer(skyhook: &Skyhook) -> bool {
     let version = skyhook.flavor().map(|g| g.key("version"));
     let version = version.and_then(|key| skyhook.metadata.annotations.get(&key));

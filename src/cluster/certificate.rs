@@ -1,4 +1,4 @@
-//! When certificates expire. Pure.
+//! Expiry times of certificates.
 
 use jiff::Timestamp;
 use x509_parser::pem::Pem;
@@ -7,7 +7,7 @@ use x509_parser::pem::Pem;
 ///
 /// # Errors
 ///
-/// Text that is not a certificate.
+/// Fails if a certificate cannot be parsed, or the bundle contains none.
 pub fn ends(bundle: &str) -> Result<Vec<Timestamp>, String> {
     let blocks = Pem::iter_from_buffer(bundle.as_bytes());
     let blocks: Result<Vec<Pem>, _> = blocks.collect();

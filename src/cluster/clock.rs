@@ -2,21 +2,21 @@
 
 use jiff::{SignedDuration, Timestamp};
 
-/// How much later than everything in it a file may be written: an operator at rest still looks around every ten
-/// minutes, so a file that is older was copied since.
+/// Maximum time between the newest timestamp in a file and the writing of the file. An idle operator still reconciles
+/// every ten minutes, so a larger difference means that the file was copied later.
 const COPIED: SignedDuration = SignedDuration::from_mins(15);
 
-/// Where the time comes from that ages are counted to.
+/// Source of the time at which ages are computed.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub enum Clock {
     /// The time of the read from the server.
     #[default]
     Reading,
-    /// `--now`.
+    /// The value of `--now`.
     Given,
     /// The time recorded in the capture.
     Capture,
-    /// When the file was written.
+    /// The file's modification time.
     File,
     /// The newest timestamp in the files.
     Newest,
@@ -37,7 +37,8 @@ impl Clock {
     }
 }
 
-/// The time of files: that of the capture, else of the file system, else the newest timestamp in them.
+/// The time of files: recorded in the capture, else the file's modification time, else the newest timestamp in the
+/// files.
 pub fn of_files(
     newest: Option<Timestamp>,
     captured: Option<Timestamp>,
@@ -58,8 +59,8 @@ pub fn of_files(
     }
 }
 
-/// The time in the `timestamp` file of a must-gather, such as `2026-11-20 10:02:03.45 +0000 UTC m=+0.1`: the last line
-/// is the end.
+/// Parses the time of a must-gather from the last line of its `timestamp` file, such as `2026-11-20 10:02:03.45 +0000
+/// UTC m=+0.1`. The last line is the end of the run.
 pub fn of_must_gather(text: &str) -> Option<Timestamp> {
     let line = text.lines().rfind(|line| !line.trim().is_empty())?;
     let mut words = line.split_whitespace();

@@ -1,18 +1,18 @@
-//! Compartments: the parts of a rollout that have a budget of their own.
+//! Compartments: the parts of a rollout that have their own budget.
 
 use super::{Cluster, Node};
 use crate::api::Skyhook;
 use crate::api::deployment_policy::DEFAULT_COMPARTMENT;
 
 impl Cluster {
-    /// Whether the custom resource names a policy and none were read.
+    /// Whether the custom resource names a policy but no policies were read.
     pub fn policy_not_read(&self, skyhook: &Skyhook) -> bool {
         !skyhook.spec.deployment_policy.is_empty() && self.policies.ok().is_none()
     }
 
     /// The compartment of a node, if certain.
     ///
-    /// Where several selectors match, the operator weighs strategies; this does not.
+    /// If several selectors match, the operator compares strategies; this function returns `None`.
     pub fn compartment_of<'a>(&'a self, skyhook: &'a Skyhook, node: &Node) -> Option<&'a str> {
         let name = &skyhook.spec.deployment_policy;
         if name.is_empty() {
@@ -32,7 +32,7 @@ impl Cluster {
         }
     }
 
-    /// Whether the rollout has stopped in the node's compartment, or may have.
+    /// Whether the rollout has stopped in the node's compartment, or may have stopped if the compartment is uncertain.
     pub fn compartment_stopped(&self, skyhook: &Skyhook, node: &Node) -> bool {
         if stopped_compartments(skyhook).next().is_none() {
             return false;
@@ -42,7 +42,7 @@ impl Cluster {
     }
 }
 
-/// The compartments in which too many nodes have failed. Only a policy sets such a limit.
+/// Compartments whose rollout stopped after too many failures. Only a policy sets such a limit.
 pub fn stopped_compartments(skyhook: &Skyhook) -> impl Iterator<Item = &str> {
     let limited = !skyhook.spec.deployment_policy.is_empty();
     let all = skyhook.status.compartment_statuses.iter();

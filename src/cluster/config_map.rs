@@ -9,19 +9,19 @@ use crate::api::{ApiFlavor, Meta, Package, Skyhook, UnknownFields, objects_with_
 #[derive(Debug, Clone, Default)]
 pub struct ConfigMap {
     pub metadata: Meta,
-    /// As the server has it, to recreate it.
+    /// The ConfigMap as JSON, for recreating it.
     pub whole: Value,
     pub unknown_fields: UnknownFields,
 }
 
 objects_with_metadata!(ConfigMap);
 
-/// The name of the ConfigMap that the operator makes of the `configMap` of a package.
+/// Name of the ConfigMap that the operator creates from a package's `configMap`.
 pub fn name(skyhook: &Skyhook, package: &str, spec: &Package) -> String {
     format!("{}-{package}-{}", skyhook.name(), spec.version).to_lowercase()
 }
 
-/// The ConfigMap that the operator makes of the `configMap` of a package.
+/// The ConfigMap that the operator creates from a package's `configMap`.
 pub fn of_package(flavor: ApiFlavor, skyhook: &Skyhook, package: &str, spec: &Package) -> ConfigMap {
     ConfigMap {
         metadata: Meta {
@@ -34,25 +34,24 @@ pub fn of_package(flavor: ApiFlavor, skyhook: &Skyhook, package: &str, spec: &Pa
     }
 }
 
-/// The label by which the operator finds the ConfigMaps of packages; it names the custom resource.
+/// Label by which the operator finds the ConfigMaps of packages. Its value is the name of the custom resource.
 pub fn package_label(flavor: ApiFlavor) -> String {
     flavor.key("name")
 }
 
-/// The label by which the operator finds the ConfigMaps of nodes; it names the custom resource.
+/// Label by which the operator finds the ConfigMaps of nodes. Its value is the name of the custom resource.
 pub fn node_label(flavor: ApiFlavor) -> String {
-    // The newer API kept the old word.
+    // The newer API kept `skyhook` in this key.
     flavor.key("skyhook-node-meta")
 }
 
 impl ConfigMap {
-    /// Whether it is the metadata of a node.
+    /// Whether the ConfigMap contains the metadata of a node.
     pub fn is_of_a_node(&self) -> bool {
         let labels = &self.metadata.labels;
         ApiFlavor::ALL.into_iter().any(|flavor| labels.contains_key(&node_label(flavor)))
     }
 
-    /// The value of a key.
     pub fn value(&self, key: &str) -> Option<&str> {
         self.whole["data"].get(key)?.as_str()
     }
@@ -62,7 +61,7 @@ impl ConfigMap {
         data.into_iter().flatten().map(|(key, _)| key.as_str())
     }
 
-    /// The API whose operator made it, and the custom resource that it is for.
+    /// The API whose operator created the ConfigMap, and the name of the custom resource.
     pub fn owner(&self) -> Option<(ApiFlavor, &str)> {
         ApiFlavor::ALL.into_iter().find_map(|flavor| {
             let mut keys = [package_label(flavor), node_label(flavor)].into_iter();

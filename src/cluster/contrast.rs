@@ -1,4 +1,4 @@
-//! Attributes that distinguish the nodes on which a package fails from the others. Pure.
+//! Attributes that distinguish the nodes on which a package fails from the healthy nodes.
 
 use std::borrow::Cow;
 use std::collections::{BTreeMap, HashMap};
@@ -11,9 +11,9 @@ use super::Node;
 use crate::api::Name;
 use crate::api::keys::NodeKey;
 
-/// An attribute is named if chance explains the difference with at most this probability.
+/// Maximum probability that a reported difference is due to chance.
 const CHANCE: f64 = 0.01;
-/// Labels that name a single node, or repeat another attribute.
+/// Labels that identify a single node, or repeat another attribute.
 const NOT_ATTRIBUTES: [&str; 3] = ["kubernetes.io/hostname", "kubernetes.io/os", "beta.kubernetes.io/os"];
 
 /// An attribute that the failing nodes have and the healthy ones lack, with counts of nodes.
@@ -34,10 +34,11 @@ pub struct Contrast {
     pub healthy_total: usize,
 }
 
-/// What separates the failing nodes from the healthy ones, best first; nothing where chance could have done it.
+/// Attributes that separate failing from healthy nodes, most significant first. Empty if chance may explain every
+/// difference.
 ///
-/// A value counts when its share among the failing nodes is larger than chance allows (hypergeometric tail, corrected
-/// for the number of values that were tried).
+/// A value is reported if its share among the failing nodes is larger than chance allows (hypergeometric tail,
+/// corrected for the number of values that were tried).
 pub fn contrasts(failing: &[&Node], healthy: &[&Node]) -> Vec<Contrast> {
     let counts = Counts { failing: failing.len(), healthy: healthy.len() };
     let mut tried = values(failing, healthy);
@@ -76,9 +77,9 @@ struct Counts {
 
 type Value = (String, String);
 
-/// Every value of every attribute, with its nodes. A missing label has the value `<none>`.
+/// Every value of every attribute, with its node counts. A missing label has the value `<none>`.
 ///
-/// Nodes share label strings, so a million labels are counted by address instead of by content.
+/// Nodes share label strings, so labels (up to a million) are counted by address instead of content.
 fn values(failing: &[&Node], healthy: &[&Node]) -> Vec<(Value, Counts)> {
     let mut places: HashMap<(usize, usize), (&Name, &Name, Counts)> = HashMap::new();
     let mut values: BTreeMap<(&str, Cow<'_, str>), Counts> = BTreeMap::new();
@@ -111,14 +112,14 @@ fn values(failing: &[&Node], healthy: &[&Node]) -> Vec<(Value, Counts)> {
         }
     }
     let all = failing.len() + healthy.len();
-    // What all nodes share separates nothing, and is no try.
+    // A value that all nodes share separates nothing and does not count as a try.
     values.retain(|_, has| has.failing + has.healthy < all);
     let owned =
         |((key, value), has): ((&str, Cow<'_, str>), Counts)| ((key.to_owned(), value.into_owned()), has);
     values.into_iter().map(owned).collect()
 }
 
-/// The failing nodes may be the oldest or the youngest.
+/// Creation times as attributes: the failing nodes may be the oldest or the youngest.
 fn ages(failing: &[&Node], healthy: &[&Node]) -> Vec<(Value, Counts)> {
     let created: Option<Vec<Timestamp>> = failing.iter().map(|node| node.created).collect();
     let Some(created) = created.filter(|all| !all.is_empty()) else {
@@ -160,7 +161,7 @@ impl Counts {
         self.healthy += other.healthy;
     }
 
-    /// The probability that at least this many failing nodes have a value by chance.
+    /// Probability that at least this many failing nodes have a value by chance.
     fn chance(self, has: Counts) -> f64 {
         let (all, with) = (self.failing + self.healthy, has.failing + has.healthy);
         let most = self.failing.min(with);
@@ -190,7 +191,7 @@ mod tests {
     const IMAGES: [&str; 2] = ["Ubuntu 22.04.5 LTS", "Ubuntu 24.04.4 LTS"];
     const KERNELS: [&str; 3] = ["5.15.0", "6.6.52-flatcar", "6.8.0"];
 
-    /// A cheap sequence that looks random (xorshift).
+    /// A cheap pseudorandom sequence (xorshift).
     struct Dice(u64);
 
     impl Dice {

@@ -1,4 +1,4 @@
-//! Who holds the cordon of a node.
+//! The owners of a node's cordon.
 
 use serde_json::Value;
 
@@ -6,14 +6,14 @@ pub use super::cordon_marks::Holder;
 use super::{Cluster, Node, lenient};
 use crate::api::{ApiFlavor, keys};
 
-/// Everyone outside the operator who holds the cordon of a node, given as the API server has it.
+/// Returns everyone outside the operator who holds the cordon of a node, given as JSON from the API server.
 ///
-/// The operator holds a cordon that its field manager, or ours, set: a server that knows no field manager of it, be it
-/// because `managedFields` was emptied, proves nothing. Files lack that field as a rule, as kubectl leaves it out.
+/// A cordon is the operator's if its field manager, or ours, set it. Without any `managedFields` nothing proves that,
+/// so the holder is unknown. Files usually lack the field, because kubectl omits it.
 ///
 /// # Errors
 ///
-/// The object is no node that can be read.
+/// Fails if the object cannot be decoded as a node.
 pub fn holders_on(node: &Value) -> Result<Vec<Holder>, String> {
     let managed = &node["metadata"]["managedFields"];
     let unmanaged = managed.as_array().is_none_or(Vec::is_empty);
@@ -26,13 +26,13 @@ pub fn holders_on(node: &Value) -> Result<Vec<Holder>, String> {
 }
 
 impl Cluster {
-    /// Whether somebody of the operator's world other than these owners holds the node: another custom resource of
-    /// either API, or the runtime-required cordon.
+    /// Whether the operator's cordon of the node has owners other than these: another custom resource of either API, or
+    /// the runtime-required cordon.
     pub fn cordoned_for_others(&self, node: &Node, owners: &[(ApiFlavor, &str)]) -> bool {
         !self.other_cordons(node, owners).is_empty()
     }
 
-    /// The keys of the cordons of others than these owners.
+    /// Keys of the operator's cordons of the node, except the cordons of these owners.
     pub fn other_cordons(&self, node: &Node, owners: &[(ApiFlavor, &str)]) -> Vec<String> {
         let active_api = self.flavor();
         let mut others = Vec::new();

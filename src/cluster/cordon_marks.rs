@@ -1,6 +1,6 @@
-//! The owners of a cordon outside the operator, from marks on the node.
+//! Owners of a cordon outside the operator, found by marks on the node.
 //!
-//! Some of them react to an uncordon: NVSentinel cancels its repair, and a node about to shut down gets new pods.
+//! Some owners react to an uncordon: NVSentinel cancels its repair. A node about to shut down would get new pods.
 
 use std::collections::BTreeMap;
 use std::fmt::{self, Display, Formatter};
@@ -29,25 +29,26 @@ const TAINTS: [(&str, &str); 8] = [
     ("kubevirt.io/drain", "KubeVirt"),
 ];
 const MEDIK8S: &str = "medik8s.io";
-/// An annotation with a capability of the node, present on every node.
+/// Prefix of an annotation about a capability, which every node has.
 const MEDIK8S_ALWAYS: &str = "is-reboot-capable.";
 const MACHINE_CONFIG: &str = "machineconfiguration.openshift.io/desiredDrain";
-/// A driver upgrade by the GPU or network operator: the states in which the node is not cordoned for it.
+/// Suffix of the label with the state of a driver upgrade by the GPU or network operator.
 const DRIVER_UPGRADE: &str = "-driver-upgrade-state";
+/// States of a driver upgrade in which the node is not cordoned for the upgrade.
 const NOT_CORDONED: [&str; 4] = ["", "unknown", "upgrade-required", "upgrade-done"];
 
 /// The parts of a node that show who holds its cordon.
 pub(super) struct Marks<'a> {
-    /// Those of [`is_annotation`].
+    /// Annotations that pass [`is_annotation`].
     pub annotations: &'a BTreeMap<String, String>,
     pub labels: &'a Labels,
-    /// The keys of its taints.
+    /// Keys of the node's taints.
     pub taints: Vec<&'a str>,
     pub managed: &'a ManagedFields,
     pub unschedulable: bool,
 }
 
-/// Name of a holder who is not known: no field manager owns the cordon, as after a patch of `managedFields`.
+/// Name of an unknown holder: no field manager owns the cordon, as after a patch of `managedFields`.
 const UNKNOWN: &str = "an unknown owner";
 const NO_MANAGER: &str = "no field manager owns spec.unschedulable";
 
@@ -56,7 +57,7 @@ pub(super) fn is_annotation(key: &str) -> bool {
     owner(key).is_some()
 }
 
-/// Whose annotation it is, of those that keep nodes cordoned.
+/// The tool whose annotation this is, if the tool keeps nodes cordoned.
 fn owner(key: &str) -> Option<&'static str> {
     match ANNOTATIONS.iter().find(|(start, _)| key.starts_with(start)) {
         Some((_, by)) => Some(by),
@@ -94,7 +95,7 @@ impl Display for Holder {
 }
 
 impl Marks<'_> {
-    /// Everyone outside the operator, each with one mark that shows it.
+    /// Everyone outside the operator who holds the cordon, each with one mark as evidence.
     pub fn holders(&self) -> Vec<Holder> {
         let mut holders = Vec::new();
         let mut add = |name: &str, mark: Option<String>| {

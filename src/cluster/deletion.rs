@@ -1,4 +1,4 @@
-//! What still holds back the deletion of a custom resource.
+//! Packages that hold back the deletion of a custom resource.
 
 use super::{Cluster, Node, NodeRecord};
 use crate::api::{Entry, Package, Skyhook, State};
@@ -14,7 +14,7 @@ pub struct Pending<'a> {
 }
 
 impl Cluster {
-    /// The packages that declare an uninstall and are still tracked on selected nodes.
+    /// Packages that declare an uninstall and are still recorded on selected nodes.
     ///
     /// The operator's finalizer waits for these (operator `HandleFinalizer`); packages without `uninstall.enabled` do
     /// not count, nor do nodes that are no longer selected.
@@ -23,7 +23,7 @@ impl Cluster {
         nodes.flat_map(|node| self.pending_uninstalls_on(skyhook, node)).collect()
     }
 
-    /// The same on one node, selected or not.
+    /// The pending uninstalls on one node, selected or not.
     pub fn pending_uninstalls_on<'a>(
         &'a self,
         skyhook: &'a Skyhook,
@@ -40,8 +40,8 @@ impl Cluster {
 }
 
 impl Pending<'_> {
-    /// Whether the operator begins the uninstall in its next reconcile, wherever it has chosen nodes: it then sets the
-    /// node's status to in_progress (operator `HandleUninstallRequests`).
+    /// Whether the operator begins the uninstall in its next reconcile, on nodes of its batch. It then sets the node's
+    /// status to in_progress (operator `HandleUninstallRequests`).
     pub fn begins_next(&self) -> bool {
         self.entry.state == State::Complete && !self.entry.stage.is_uninstall()
     }

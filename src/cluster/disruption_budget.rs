@@ -1,4 +1,4 @@
-//! Budgets that refuse the evictions of a drain.
+//! Pod disruption budgets, which may refuse the evictions of a drain.
 
 use jiff::Timestamp;
 use k8s_openapi::api::policy::v1::PodDisruptionBudgetStatus;
@@ -26,7 +26,7 @@ objects_with_metadata!(DisruptionBudget);
 struct DisruptionBudgetSpec {
     /// `None` selects no pod; an empty selector selects every pod of the namespace.
     selector: Option<LabelSelector>,
-    /// `IfHealthyBudget`, which is also what absence means, or `AlwaysAllow`.
+    /// `IfHealthyBudget` (the default) or `AlwaysAllow`.
     unhealthy_pod_eviction_policy: Option<String>,
 }
 
@@ -35,7 +35,7 @@ impl DisruptionBudget {
         &self.metadata.name
     }
 
-    /// Empty where it has none.
+    /// The namespace; empty if unset.
     pub fn namespace(&self) -> &str {
         self.metadata.namespace.as_deref().unwrap_or_default()
     }
@@ -45,7 +45,7 @@ impl DisruptionBudget {
         format!("{}/{}", self.namespace(), self.name())
     }
 
-    /// `0; 2 healthy, 2 required`
+    /// The allowed disruptions, as in `0; 2 healthy, 2 required`.
     pub fn allows(&self) -> String {
         let status = &self.status;
         let number = |number: Option<i32>| number.unwrap_or(0);
@@ -57,21 +57,22 @@ impl DisruptionBudget {
         )
     }
 
-    /// Whether it covers the pod.
+    /// Whether the budget covers the pod.
     pub fn selects(&self, pod: &Pod) -> bool {
         let covers = |selector: &LabelSelector| selector.matches(&pod.metadata.labels);
         pod.metadata.namespace.as_deref() == Some(self.namespace())
             && self.spec.selector.as_ref().is_some_and(covers)
     }
 
-    /// Whether it does not let a pod go that it covers. A budget that no controller has processed yet refuses, too.
+    /// Whether the budget refuses to evict a pod that it covers. A budget that no controller has processed yet refuses,
+    /// too.
     pub fn holds(&self, pod: &Pod) -> bool {
         let policy = self.spec.unhealthy_pod_eviction_policy.as_deref();
         let spares_unhealthy = policy == Some("AlwaysAllow") || self.is_healthy();
         self.allows_none() && (pod.ready() || !spares_unhealthy)
     }
 
-    /// Whether enough of its pods are healthy: then the default policy lets unhealthy ones go.
+    /// Whether enough pods are healthy: the default policy then allows the eviction of unhealthy pods.
     fn is_healthy(&self) -> bool {
         let desired = self.status.desired_healthy.unwrap_or(0);
         desired > 0 && self.status.current_healthy.unwrap_or(0) >= desired
@@ -81,9 +82,10 @@ impl DisruptionBudget {
         self.status.disruptions_allowed.unwrap_or(0) <= 0
     }
 
-    /// Whether it lets no pod go although all of them are well, so that waiting does not help.
+    /// Whether the budget allows no eviction although all its pods are healthy, so that waiting does not help.
     ///
-    /// Right after an eviction none is allowed either, while more are still counted as healthy than it requires.
+    /// Excludes the time right after an eviction: no eviction is allowed then either, but more pods than required are
+    /// still counted as healthy.
     pub fn refuses_for_good(&self) -> bool {
         let status = &self.status;
         let expected = status.expected_pods.unwrap_or(0);
@@ -95,7 +97,7 @@ impl DisruptionBudget {
             && healthy <= status.desired_healthy.unwrap_or(0)
     }
 
-    /// Whether it has refused since before a drain began: then no eviction of that drain used it up.
+    /// Whether the budget has refused since before a drain began, so that no eviction of that drain used it up.
     pub fn refused_before(&self, start: Timestamp) -> bool {
         let mut conditions = self.status.conditions.iter().flatten();
         let allowed = conditions.find(|c| c.type_ == "DisruptionAllowed");

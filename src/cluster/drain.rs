@@ -1,4 +1,4 @@
-//! Drains that interrupts need: on which nodes, since when, which pods remain, and what keeps them there.
+//! Drains that interrupts need: the nodes, start times, remaining pods, and obstacles.
 
 pub mod eviction;
 pub mod obstacles;
@@ -11,7 +11,7 @@ use super::pod::Pod;
 use super::{Cluster, Node, Phase};
 use crate::api::{Skyhook, Stage, State, Status};
 
-/// A node that has to be drained before a package can go on.
+/// A node that must be drained before a package can continue.
 #[derive(Debug)]
 pub struct Drain<'a> {
     pub skyhook: &'a Skyhook,
@@ -19,12 +19,12 @@ pub struct Drain<'a> {
     pub package: &'a str,
     /// Whether the drain of the node may have begun.
     pub begun: bool,
-    /// The node is ignored: it is drained once it is not.
+    /// Whether the node is ignored. It is drained only after the ignore label is removed.
     pub ignored: bool,
 }
 
 impl Cluster {
-    /// The drains that interrupts need now or later, on nodes where nothing else comes first; ignored ones are among them.
+    /// Drains that interrupts need now or later, on nodes where nothing else comes first. Includes ignored nodes.
     ///
     /// The operator cordons, waits for protected workloads and drains before it runs a package
     /// with an interrupt, and again for each stage up to `config`.
@@ -62,7 +62,8 @@ impl Cluster {
         drains
     }
 
-    /// Whether the workload pods on these nodes were read. A capture of `collect` has those of nodes that wait for a drain.
+    /// Whether the workload pods on these nodes were read. A capture contains them only for nodes that wait for a
+    /// drain.
     pub fn knows_workloads_on(&self, nodes: &[&Node]) -> bool {
         let waiting = || self.waiting_for_drain();
         let all_wait = |waiting: Vec<&str>| {
@@ -72,7 +73,7 @@ impl Cluster {
         self.workloads.ok().is_some() && (!self.collected || all_wait(waiting()))
     }
 
-    /// The names of the nodes of these drains, sorted.
+    /// Sorted names of the nodes that wait for a drain.
     pub fn waiting_for_drain(&self) -> Vec<&str> {
         let mut names: Vec<&str> = self.drains().iter().map(|d| d.node.name.as_str()).collect();
         names.sort_unstable();
@@ -80,10 +81,10 @@ impl Cluster {
         names
     }
 
-    /// Whether no node of the custom resource is being worked on, so that any may be next.
+    /// Whether the operator works on no node of the custom resource, so that any node may be next.
     ///
-    /// Pods do not count: an operator before v0.20.0 that comes to another node first makes a pod there, aborts its
-    /// pass over the refused eviction without recording it, and deletes the pod in the next pass.
+    /// Pods do not count: an operator before v0.20.0 that reaches another node first creates a pod there, aborts its
+    /// reconcile at the refused eviction without recording it, and deletes the pod in the next reconcile.
     fn is_idle(&self, skyhook: &Skyhook) -> bool {
         skyhook.status.node_priority.is_empty()
             && self.selected(skyhook).all(|n| {
@@ -92,7 +93,7 @@ impl Cluster {
             })
     }
 
-    /// Whether the operator has begun on the node.
+    /// Whether the operator has begun to work on the node.
     pub fn is_taken_up(&self, skyhook: &Skyhook, node: &Node) -> bool {
         skyhook.status.node_priority.contains_key(&node.name)
             || self.on_node(node, skyhook.name()).is_some_and(|on| {
@@ -122,12 +123,12 @@ impl Cluster {
         due && (placement.leaves() || package.depends_on.keys().all(ready))
     }
 
-    /// Other pods that run or wait on a node, by node.
+    /// Running or pending workload pods that are not being deleted, by node.
     pub fn workloads_by_node(&self) -> HashMap<&str, Vec<&Pod>> {
         self.by_node(|p| is_active(p) && !p.metadata.deleting())
     }
 
-    /// Other pods that a drain evicts, evicted already or not, by node.
+    /// Workload pods that a drain evicts, including pods that are already being deleted, by node.
     pub fn evictable_by_node(&self) -> HashMap<&str, Vec<&Pod>> {
         self.by_node(|p| is_active(p) && is_evicted(p))
     }

@@ -10,7 +10,7 @@ use crate::api::{Meta, Object, UnknownFields};
 pub struct Event {
     /// Namespace and name of the event itself.
     key: (Box<str>, Box<str>),
-    /// The object that it is about.
+    /// The object that the event is about.
     pub kind: String,
     pub name: String,
     pub uid: String,

@@ -4,7 +4,7 @@ use std::collections::{HashMap, HashSet};
 
 use super::Event;
 
-/// Positions in the list of events.
+/// Positions in the list of events, by object and by mentioned custom resource.
 #[derive(Debug, Default)]
 pub(super) struct EventIndex {
     by_object: HashMap<String, Vec<usize>>,
@@ -12,7 +12,7 @@ pub(super) struct EventIndex {
 }
 
 impl EventIndex {
-    /// With the custom resources of these names.
+    /// Indexes events for custom resources with these names.
     pub fn of<'a>(events: &[Event], skyhooks: impl Iterator<Item = &'a str>) -> EventIndex {
         let names = Names::of(skyhooks);
         let mut index = EventIndex::default();
@@ -39,14 +39,14 @@ impl EventIndex {
     }
 }
 
-/// What separates the segments of a name.
+/// Separators between the segments of a name.
 const SEPARATORS: [char; 2] = ['-', '.'];
 
-/// Names that are searched for together.
+/// Names to search for in one pass.
 struct Names<'a> {
     all: HashSet<&'a str>,
     first_segments: HashSet<&'a str>,
-    /// The most separators in a name.
+    /// Maximum number of separators in a name.
     separators: usize,
 }
 
@@ -62,7 +62,7 @@ impl<'a> Names<'a> {
         }
     }
 
-    /// The names in a text, each whole, or as whole segments of a longer name.
+    /// The names in a text, each as a whole word or as whole segments of a longer name.
     fn in_text(&self, text: &str) -> Vec<&'a str> {
         let of_name = |c: char| c.is_ascii_lowercase() || c.is_ascii_digit() || SEPARATORS.contains(&c);
         let words = text.split(|c: char| !of_name(c));

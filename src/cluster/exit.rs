@@ -1,4 +1,4 @@
-//! What it means when a container ends as it does.
+//! Explanations of a container's exit code and reason.
 
 /// The meaning of an exit code with its Kubernetes reason; `None` if the program defines it.
 pub fn meaning(code: Option<i64>, reason: &str) -> Option<&'static str> {

@@ -5,12 +5,12 @@ use jiff::Timestamp;
 use crate::api::Skyhook;
 
 impl Skyhook {
-    /// The last write of the `pause` or `disable` annotation and its manager, from `managedFields`.
+    /// Manager and time of the last write of the `pause` or `disable` annotation, from `managedFields`.
     pub fn annotated_by(&self, suffix: &str) -> Option<(&str, Option<Timestamp>)> {
         self.annotation_written(&self.flavor()?.key(suffix))
     }
 
-    /// The same of any annotation.
+    /// Manager and time of the last write of an annotation, from `managedFields`.
     pub fn annotation_written(&self, key: &str) -> Option<(&str, Option<Timestamp>)> {
         let key = format!("f:{key}");
         self.metadata
@@ -20,7 +20,7 @@ impl Skyhook {
             .map(|m| (m.manager.as_str(), m.time))
     }
 
-    /// The reason that someone noted beside it, in an annotation such as `pause-reason`.
+    /// Key and value of the annotation with the reason, such as `pause-reason`.
     pub fn annotated_reason(&self, suffix: &str) -> Option<(&str, &str)> {
         let end = format!("{suffix}-reason");
         let annotations = self.metadata.annotations.iter();

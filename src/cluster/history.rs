@@ -1,4 +1,4 @@
-//! Traces of a package's past in the cluster.
+//! Traces of a package's history in the cluster.
 //!
 //! A package with a requested uninstall and no node state was either uninstalled or never installed: the operator keeps
 //! no record. These traces distinguish the two.
@@ -8,20 +8,20 @@ use jiff::Timestamp;
 use super::{Certainty, Cluster, PackageRuns};
 use crate::api::{ApiFlavor, Skyhook};
 
-/// A sign that some version of a package once had a stage run.
+/// Evidence that a stage of some version of a package once ran.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct StageTrace {
     pub version: String,
-    /// Whether it was the uninstall that ran.
+    /// Whether the stage was part of an uninstall.
     pub uninstalled: bool,
-    /// Whether the trace dates from the current spec or the one right before, so that the spec had no other version in
-    /// between.
+    /// Whether the trace is from the current generation of the spec or the one before, so that the spec had no other
+    /// version in between.
     pub just_before: bool,
     /// The node of the run, if known.
     pub node: Option<String>,
-    /// The last start, if known.
+    /// Time of the last start, if known.
     pub at: Option<Timestamp>,
-    /// `kind/name` of the object that carries the sign.
+    /// `kind/name` of the object with the evidence.
     pub object: String,
     pub field: &'static str,
     pub says: String,
@@ -30,13 +30,13 @@ pub struct StageTrace {
 /// The conclusion from the traces of a package.
 #[derive(Debug, Clone, PartialEq)]
 pub enum History {
-    /// The version in the spec was there once.
+    /// The version in the spec was installed once.
     Present(Vec<StageTrace>),
-    /// Another version was there, and the one in the spec certainly never.
+    /// Other versions were installed, but certainly never the version in the spec.
     OnlyOther(Vec<StageTrace>),
-    /// Nothing was ever there, and the reason why that is sure.
+    /// No version was ever installed; the text is the proof.
     Never(String),
-    /// The traces have expired or cannot be read.
+    /// The traces have expired or cannot be read; the text is the reason.
     Unknown(String),
 }
 
@@ -47,17 +47,17 @@ impl History {
     }
 }
 
-/// How long before the first event a custom resource may have been made, in seconds, for the
-/// events to cover its whole life.
+/// Maximum number of seconds between the creation of a custom resource and its first event. Up to this difference, the
+/// events cover the whole life of the custom resource.
 const FIRST_EVENT_WITHIN: i64 = 60;
 
 impl Cluster {
-    /// Whether events could reveal an unknown past.
+    /// Whether events that were not read could resolve an unknown history.
     pub fn past_may_be_in_events(&self, history: &History) -> bool {
         matches!(history, History::Unknown(_)) && self.events.ok().is_none()
     }
 
-    /// The past of a package of a custom resource.
+    /// The history of a package of a custom resource.
     pub fn history(&self, skyhook: &Skyhook, package: &str) -> History {
         self.history_among(&self.package_runs(), skyhook, package)
     }
@@ -153,7 +153,7 @@ impl Cluster {
             } else {
                 event.name == skyhook.name() && skyhook.metadata.uid.as_deref() == Some(&event.uid)
             };
-            // A former object of the same name left events on the nodes, too.
+            // A deleted object of the same name left events on nodes as well.
             if !ours || event.last < born {
                 continue;
             }
@@ -197,7 +197,7 @@ impl Cluster {
         first.is_some_and(|first| (first.as_second() - born.as_second()) <= FIRST_EVENT_WITHIN)
     }
 
-    /// Why the package can never have been installed: it was to be uninstalled from the start.
+    /// Proof that the package was never installed: its uninstall was requested from the start.
     fn apply_was_there_from_the_start(&self, skyhook: &Skyhook, package: &str) -> Option<String> {
         let meta = &skyhook.metadata;
         let kind = &skyhook.kind;
@@ -241,7 +241,7 @@ fn traces_in_status(skyhook: &Skyhook, package: &str) -> Option<StageTrace> {
     })
 }
 
-/// A manifest that was applied with `apply: false` means that the package was let in then.
+/// A manifest applied without `apply: true` shows that the package could be installed at that time.
 fn traces_in_last_applied(skyhook: &Skyhook, package: &str) -> Option<StageTrace> {
     let applied = skyhook.last_applied()?;
     let applied = applied["spec"]["packages"].get(package)?;
@@ -259,7 +259,7 @@ fn traces_in_last_applied(skyhook: &Skyhook, package: &str) -> Option<StageTrace
 }
 
 impl Skyhook {
-    /// What `kubectl apply` was given.
+    /// The manifest of the last `kubectl apply`.
     pub fn last_applied(&self) -> Option<serde_json::Value> {
         let key = "kubectl.kubernetes.io/last-applied-configuration";
         serde_json::from_str(self.metadata.annotations.get(key)?).ok()

@@ -1,4 +1,4 @@
-//! Our own pause around a plan: who has put it there, since when, and whether they are still at work.
+//! The pause that this program sets around a plan: its holder, its age, and whether the holder still runs.
 
 use std::collections::BTreeMap;
 
@@ -9,25 +9,25 @@ use serde_json::Value;
 use super::Cluster;
 use crate::api::Skyhook;
 
-/// The name under which the server notes which fields this program wrote.
+/// Field manager of this program.
 pub const FIELD_MANAGER: &str = "kubectl-skyhook";
-/// Where the reason of a pause is noted.
+/// Annotation with the reason of a pause.
 pub const REASON: &str = "kubectl-skyhook/pause-reason";
-/// The reason of a pause that lasts for as long as finalizers of others keep a custom resource that was stripped.
+/// Reason of a pause that lasts while third-party finalizers keep a custom resource whose own finalizer was stripped.
 pub const STRIPPED: &str = "its finalizer is stripped";
-/// Where it is noted who holds the operator.
+/// Annotation with the holder of a pause.
 pub const HOLDER: &str = "kubectl-skyhook/hold";
-/// How the reason begins where the pause ends with the plan.
+/// Prefix of the reason of a pause that ends with its plan.
 const OURS: &str = "held for: ";
-/// How long a holder of another machine is taken to be at work.
+/// Age after which a hold from another machine counts as abandoned. Also the maximum difference between clocks.
 const AT_MOST: SignedDuration = SignedDuration::from_hours(1);
 
-/// One run of this program that holds the operator; its text is the identity of the hold.
+/// A run of this program that paused the operator. Its text is the identity of the hold.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Holder {
-    /// `ann@laptop`
+    /// User and host: `ann@laptop`
     pub by: String,
-    /// The machine, and where there are several process tables on it, which of them.
+    /// The machine, with its process table if the machine has several.
     pub machine: String,
     pub process: u32,
     pub since: Timestamp,
@@ -43,33 +43,33 @@ impl Holder {
     }
 }
 
-/// Holders of this machine by their text, and whether they run.
+/// Holders on this machine by their text; `true` while their process runs.
 pub type Holders = BTreeMap<String, bool>;
 
-/// A pause of ours.
+/// A pause by this program.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Hold<'a> {
-    /// The plan that it is for: `reset gpu-tune on 3 nodes`.
+    /// The plan that the pause is for: `reset gpu-tune on 3 nodes`.
     pub purpose: &'a str,
-    /// Its identity.
+    /// Text of the holder, which identifies the hold.
     pub text: &'a str,
     pub holder: Option<Holder>,
     /// The server time of the write, from `managedFields`.
     written: Option<Timestamp>,
 }
 
-/// Whether whoever holds the operator is at work.
+/// State of the run that holds the operator.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum HolderState {
-    /// Their process runs, on this machine.
+    /// The process runs on this machine.
     AtWork,
-    /// On another machine, and not long ago.
+    /// The run is on another machine, and the hold is recent.
     Unknown,
-    /// Their process has ended.
+    /// The process has ended.
     Ended,
-    /// On another machine, and longer ago than any plan takes.
+    /// The run is on another machine, and the hold is older than any plan takes.
     Old,
-    /// On another machine, and further in the future than clocks differ: no age follows from that.
+    /// The run is on another machine, and the hold is further in the future than clocks differ: its age is unknown.
     InFuture,
 }
 
@@ -80,18 +80,18 @@ impl HolderState {
     }
 }
 
-/// The reason that is noted beside a pause for a plan.
+/// Reason of a pause for a plan.
 pub fn reason(purpose: &str) -> String {
     format!("{OURS}{purpose}")
 }
 
-/// Whether this annotation belongs to a pause that ends with the command that it is for.
+/// Whether this annotation belongs to a pause that ends with its command.
 pub fn ends_with_its_command(key: &str, value: &str) -> bool {
     key == HOLDER || key == REASON && value.starts_with(OURS)
 }
 
 impl<'a> Hold<'a> {
-    /// The hold among annotations. A pause with another reason is somebody's own by now.
+    /// Finds the hold among annotations. A pause with another reason belongs to someone else by now.
     fn among(get: impl Fn(&str) -> Option<&'a str>, pause: &str) -> Option<Hold<'a>> {
         let purpose = get(REASON)?.strip_prefix(OURS)?;
         let text = get(HOLDER)?;
@@ -103,18 +103,18 @@ impl<'a> Hold<'a> {
         })
     }
 
-    /// The hold on an object, whose `pause` annotation has this key.
+    /// The hold on an object; `pause` is the key of its pause annotation.
     pub fn on(object: &'a Value, pause: &str) -> Option<Hold<'a>> {
         let annotations = object["metadata"]["annotations"].as_object()?;
         Hold::among(|key| annotations.get(key).and_then(Value::as_str), pause)
     }
 
-    /// Since when it lasts: by the server's clock, or else by that of the holder's machine.
+    /// Start of the hold, by the server's clock, or else by the clock of the holder's machine.
     pub fn since(&self) -> Option<Timestamp> {
         self.written.or(self.holder.as_ref().map(|h| h.since))
     }
 
-    /// `ann@laptop (reset gpu-tune on 3 nodes)`
+    /// The user and the plan: `ann@laptop (reset gpu-tune on 3 nodes)`
     pub fn words(&self) -> String {
         let by = self.holder.as_ref().map_or("someone", |h| h.by.as_str());
         format!("{by} ({})", self.purpose)
@@ -122,7 +122,7 @@ impl<'a> Hold<'a> {
 }
 
 impl Skyhook {
-    /// The pause of ours that it is under.
+    /// This program's pause of the custom resource.
     pub fn hold(&self) -> Option<Hold<'_>> {
         let pause = self.flavor()?.key("pause");
         let annotations = &self.metadata.annotations;
@@ -132,7 +132,7 @@ impl Skyhook {
 }
 
 impl Cluster {
-    /// A pause of ours, and whether the command that it is for is at work.
+    /// This program's pause of the custom resource, and the state of its holder.
     pub fn hold<'a>(&self, skyhook: &'a Skyhook) -> Option<(Hold<'a>, HolderState)> {
         let hold = skyhook.hold()?;
         let age = hold.since().map(|at| self.taken_at.duration_since(at));
@@ -147,7 +147,7 @@ impl Cluster {
         Some((hold, standing))
     }
 
-    /// Whether a plan that did not get to its end has left the custom resource paused.
+    /// Whether an interrupted plan left the custom resource paused.
     pub fn left_paused(&self, skyhook: &Skyhook) -> bool {
         self.hold(skyhook).is_some_and(|(_, standing)| standing.is_left_behind())
     }

@@ -1,5 +1,5 @@
-//! Indexes over the lists of a cluster, each built at its first use: rules look up single objects for every custom
-//! resource, node and package, and a scan for each would be quadratic.
+//! Indexes over the lists of a cluster, built at first use. Rules look up objects for every custom resource, node and
+//! package, so scans would be quadratic.
 
 use std::collections::{HashMap, HashSet};
 use std::sync::OnceLock;
@@ -35,7 +35,7 @@ impl Clone for Indexes {
 /// Positions in a list, by name.
 type Positions = HashMap<String, usize>;
 
-/// The first item of that name.
+/// The first item with this name.
 fn named<'a, T>(
     positions: &OnceLock<Positions>,
     items: &'a [T],
@@ -85,15 +85,15 @@ impl Cluster {
         found.filter(move |event| event.kind == kind)
     }
 
-    /// The events about a custom resource, and those whose message has its name as a word or as part of a longer name,
-    /// such as that of a pod.
+    /// Events about a custom resource, and events whose message contains its name as a word or as part of a longer
+    /// name, such as a pod's.
     pub fn events_mentioning(&self, skyhook: &str) -> impl Iterator<Item = &Event> {
         let found = self.event_index().mentioning(skyhook).iter();
         found.map(|at| &self.events.indexed()[*at])
     }
 
-    /// The pods that the older operator started for a custom resource and that still run beside the newer one, which does
-    /// not count them.
+    /// Pods that the older operator started for a custom resource and that still run. The newer operator does not count
+    /// them.
     pub fn runs_of_older_operator(&self, skyhook: &str) -> Vec<PackageRun<'_>> {
         if !self.active_api.migrating() {
             return Vec::new();

@@ -1,4 +1,4 @@
-//! Objects of the operator's installation, beside those that it works on.
+//! Objects of the operator's installation, as opposed to the objects that the operator works on.
 
 use jiff::{SignedDuration, Timestamp};
 use k8s_openapi::api::coordination::v1 as coordination;
@@ -9,21 +9,21 @@ use super::Read;
 use super::standard::Standard;
 use crate::api::{ApiFlavor, Condition, Meta, UnknownFields, objects_with_metadata};
 
-/// The server, the definitions of the operator's kinds, and who leads.
+/// The server, and the operator's CRDs, Leases, namespaces and roles.
 #[derive(Debug, Clone, Default)]
 pub struct Installation {
     pub server: Read<String>,
     /// The existing CRDs of both APIs.
     pub definitions: Read<Vec<Definition>>,
-    /// Those in the operator's namespaces.
+    /// Leases in the operator's namespaces.
     pub leases: Read<Vec<Lease>>,
-    /// Those in which the operator may live; read from a server where no operator runs.
+    /// Namespaces that may contain the operator. Read from a server only if no operator runs.
     pub namespaces: Read<Vec<Namespace>>,
     pub roles: Read<Vec<ClusterRole>>,
 }
 
 impl Installation {
-    /// What could not be read of the objects that remain without an operator, and why.
+    /// Objects that may remain after the operator is removed but could not be read, with the reasons.
     pub fn unread_remains(&self) -> Vec<String> {
         let definitions = self.definitions.unread();
         let definitions = definitions.map(|why| format!("CRDs were not checked: {why}"));
@@ -44,17 +44,17 @@ pub struct ClusterRole {
 }
 
 impl ClusterRole {
-    /// The kinds, and their plurals.
+    /// The kinds with their plurals.
     pub const KINDS: [(&str, &str); 2] =
         [("ClusterRole", "clusterroles"), ("ClusterRoleBinding", "clusterrolebindings")];
 
-    /// The plural of its kind, for kubectl.
+    /// Plural of the object's kind, for kubectl.
     pub fn resource(&self) -> &'static str {
         let known = Self::KINDS.iter().find(|(kind, _)| *kind == self.kind);
         known.map_or(Self::KINDS[0].1, |(_, plural)| plural)
     }
 
-    /// Whether the operator's chart or kustomization created it, as its name or its labels show.
+    /// Whether the operator's chart or kustomization created the object, judged by its name or labels.
     pub fn is_operators(&self) -> bool {
         let named = |text: &str| text.contains("skyhook-operator") || text.contains("nodewright");
         let labels = ["name", "part-of", "created-by"];
@@ -113,11 +113,11 @@ pub struct DefinitionStatus {
     pub conditions: Vec<Condition>,
 }
 
-/// By which the replicas of an operator agree on who works.
+/// The Lease by which the replicas of an operator elect a leader.
 pub type Lease = Standard<coordination::Lease>;
 
 impl Namespace {
-    /// What keeps it from going away, as the namespace controller describes it.
+    /// Conditions that prevent the namespace's deletion, as the namespace controller describes them.
     pub fn remaining(&self) -> impl Iterator<Item = &Condition> {
         let conditions = self.status.conditions.iter();
         conditions.filter(|c| c.is_true() && !c.message.is_empty())
@@ -125,7 +125,7 @@ impl Namespace {
 }
 
 impl Definition {
-    /// The names of the definitions of an API: the main kind, and its deployment policies.
+    /// Names of the CRDs of an API: the main kind, and its deployment policies.
     pub fn names(flavor: ApiFlavor) -> [String; 2] {
         [flavor.plural(), "deploymentpolicies"].map(|plural| format!("{plural}.{}", flavor.group()))
     }
@@ -135,14 +135,14 @@ impl Definition {
         conditions.any(|c| c.kind == "Established" && c.is_true())
     }
 
-    /// The versions that are served.
+    /// Names of the served versions.
     pub fn served(&self) -> Vec<&str> {
         let served = self.spec.versions.iter().filter(|v| v.served);
         served.map(|v| v.name.as_str()).collect()
     }
 
-    /// Whether the schema of packages has `uninstall`; otherwise the server drops the field. `None` without such a
-    /// schema.
+    /// Whether the schema of packages has `uninstall`; otherwise the server drops the field. `None` if no served
+    /// version has a schema of packages.
     pub fn knows_uninstall(&self) -> Option<bool> {
         let packages = "/openAPIV3Schema/properties/spec/properties/packages/additionalProperties/properties";
         let mut versions = self.spec.versions.iter().filter(|v| v.served);
@@ -156,7 +156,7 @@ impl Lease {
         self.metadata.name.as_deref().unwrap_or_default()
     }
 
-    /// The replica that leads; empty where none does.
+    /// Identity of the leading replica; empty without a leader.
     pub fn holder(&self) -> &str {
         let spec = self.spec.as_ref();
         let holder = spec.and_then(|spec| spec.holder_identity.as_deref());
@@ -167,7 +167,7 @@ impl Lease {
         Some(self.spec.as_ref()?.renew_time.as_ref()?.0)
     }
 
-    /// Whether a pod of the Deployment holds it and has renewed it lately.
+    /// Whether a pod of the Deployment holds the Lease and renewed it recently.
     pub fn is_held_by(&self, deployment: &super::Deployment, now: Timestamp) -> bool {
         let namespace = self.metadata.namespace.as_deref();
         let lives = self.age(now).is_some_and(|age| age <= self.patience());
@@ -178,17 +178,18 @@ impl Lease {
         self.holder().starts_with(&format!("{}-", deployment.name()))
     }
 
-    /// Whether it is one of the operator's: named after its group's owner, or held by a pod of its Deployment.
+    /// Whether the Lease is the operator's: its name ends with the operator's domain, or a pod of the operator's
+    /// Deployment holds it.
     pub fn is_operators(&self, deployments: &[&super::Deployment]) -> bool {
         self.name().ends_with(".nvidia.com") || deployments.iter().any(|d| self.holds(d))
     }
 
-    /// How long ago it was renewed.
+    /// Time since the last renewal.
     pub fn age(&self, now: Timestamp) -> Option<SignedDuration> {
         Some(now.duration_since(self.renewed()?))
     }
 
-    /// How old it may be; a replica that leads renews it every few seconds.
+    /// Maximum age of a Lease that is in force. A leader renews its Lease every few seconds.
     pub fn patience(&self) -> SignedDuration {
         let spec = self.spec.as_ref();
         let seconds = spec.and_then(|spec| spec.lease_duration_seconds).unwrap_or(15);

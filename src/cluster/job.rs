@@ -1,4 +1,4 @@
-//! The fields of the newer operator's Jobs that are read.
+//! The fields of the newer operator's Jobs that we use.
 
 use jiff::Timestamp;
 use serde::Deserialize;
@@ -23,9 +23,9 @@ objects_with_metadata!(Job);
 #[serde(default, rename_all = "camelCase")]
 pub struct JobSpec {
     pub suspend: bool,
-    /// Failed attempts after which the Job gives up, less one.
+    /// Number of retries after failed attempts before the Job fails.
     pub backoff_limit: Option<i64>,
-    /// Seconds after which the Job fails, regardless of its attempts.
+    /// Maximum duration of the Job in seconds, regardless of its attempts.
     pub active_deadline_seconds: Option<i64>,
     pub template: PodTemplate,
 }
@@ -56,13 +56,13 @@ impl Job {
             .find(|c| c.is_true() && matches!(c.kind.as_str(), "Complete" | "Failed"))
     }
 
-    /// The seconds that the stage may take, of each attempt or of all together.
+    /// Maximum duration of the stage in seconds, for each attempt or for all attempts together.
     pub fn timeout(&self) -> Option<i64> {
         let attempt = self.spec.template.spec.active_deadline_seconds;
         attempt.or(self.spec.active_deadline_seconds)
     }
 
-    /// Whether it starts its container again in place until its deadline, rather than counting failed attempts.
+    /// Whether the Job restarts its container in place until its deadline instead of counting failed attempts.
     pub fn restarts_in_place(&self) -> bool {
         self.spec.backoff_limit.is_some_and(|limit| limit > 1 << 20)
     }

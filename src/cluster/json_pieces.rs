@@ -1,6 +1,6 @@
-//! Splits JSON that is read in pieces into its values, without keeping more than one of them.
+//! Splits a stream of JSON into its values, and keeps only one value in memory.
 //!
-//! This finds only where values begin and end; errors inside of them show when they are decoded.
+//! Finds only where values begin and end. Errors within a value show when the value is decoded.
 
 mod list;
 
@@ -12,14 +12,14 @@ use serde_json::Value;
 use super::lenient::without_place;
 pub use list::{Items, Stop};
 
-/// Bytes per read.
+/// Number of bytes per read.
 const PIECE: usize = 1 << 18;
 
 /// JSON text that is read in pieces.
 pub struct Pieces<R> {
     stream: R,
     buffer: Vec<u8>,
-    /// The consumed prefix of the buffer.
+    /// Number of consumed bytes at the start of the buffer.
     start: usize,
     ended: bool,
     place: TextPosition,
@@ -33,7 +33,7 @@ pub struct TextPosition {
 }
 
 impl TextPosition {
-    /// The place after this text.
+    /// The position after this text.
     pub fn after(self, text: &[u8]) -> TextPosition {
         let lines = memchr_iter(b'\n', text).count();
         match memrchr(b'\n', text) {
@@ -64,7 +64,7 @@ impl<R: Read> Pieces<R> {
         &self.buffer[self.start..]
     }
 
-    /// The next byte, if there is one.
+    /// The next byte, not consumed; `None` at the end.
     pub fn peek(&mut self) -> io::Result<Option<u8>> {
         while self.rest().is_empty() {
             if !self.fill()? {
@@ -95,7 +95,7 @@ impl<R: Read> Pieces<R> {
         Ok(None)
     }
 
-    /// How many bytes the value has that begins here; `None` where the text ends before it does.
+    /// Length in bytes of the value that begins here; `None` if the text ends within the value.
     pub fn value(&mut self) -> io::Result<Option<usize>> {
         let mut scan = Scan::default();
         let mut at = 0;
@@ -110,7 +110,7 @@ impl<R: Read> Pieces<R> {
         }
     }
 
-    /// Reads on; `false` at the end.
+    /// Reads more bytes into the buffer; returns `false` at the end of the stream.
     fn fill(&mut self) -> io::Result<bool> {
         if self.ended {
             return Ok(false);
@@ -150,11 +150,11 @@ fn placed(error: &serde_json::Error, before: &[u8], start: TextPosition) -> Stri
     format!("{cut}{message} at line {line} column {column}")
 }
 
-/// Looks for the end of a value, from piece to piece.
+/// Scans for the end of a value, piece by piece.
 #[derive(Default)]
 struct Scan {
     depth: usize,
-    /// The context of the current piece.
+    /// Context at the end of the scanned text.
     within: Within,
 }
 
@@ -164,10 +164,10 @@ enum Within {
     Nothing,
     /// A list or an object.
     Group,
-    /// A number or a word.
+    /// A number or a literal.
     Plain,
     Text,
-    /// A text, after a backslash.
+    /// A string, after a backslash.
     Escape,
 }
 
@@ -176,7 +176,7 @@ impl Scan {
         self.within == Within::Plain
     }
 
-    /// Where the value ends in this piece, if it does.
+    /// Position after the end of the value, if the value ends in this piece.
     fn end_in(&mut self, piece: &[u8]) -> Option<usize> {
         let mut at = 0;
         while at < piece.len() {
@@ -232,7 +232,7 @@ impl Scan {
 mod tests {
     use super::*;
 
-    /// A stream that gives a byte at a time.
+    /// A stream that returns one byte per read.
     struct Slowly<'a>(&'a [u8]);
 
     impl Read for Slowly<'_> {

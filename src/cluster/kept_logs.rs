@@ -1,4 +1,4 @@
-//! The logs that a capture holds, of which the last lines are kept. Pure.
+//! The logs of a capture, reduced to their last lines.
 
 use std::collections::HashMap;
 
@@ -8,10 +8,10 @@ use super::attempts::ContainerLog;
 use super::capture::ReadOutcome;
 use super::capture::index::LogEntry;
 
-/// Lines kept per log, and lines requested per log: live and captured logs show the same, although some lines are
-/// dropped.
+/// Number of lines kept per log, and requested per log. Live and captured logs thus show the same, although some lines
+/// are dropped.
 pub const LINES: usize = 100;
-/// Bytes of them.
+/// Maximum number of bytes kept per log.
 const BYTES: usize = 1 << 20;
 
 /// The logs of a capture.
@@ -27,11 +27,11 @@ impl KeptLogs {
         KeptLogs { noted, texts }
     }
 
-    /// The last lines of the first of these logs that holds any, and which of them that is.
+    /// The last lines of the first log that has any, and the index of this log.
     ///
     /// # Errors
     ///
-    /// Why the first log that is missing from the capture is not in it; that there was none is no error.
+    /// The reason why the first missing log is not in the capture. An empty log is not an error.
     pub fn tail(
         &self,
         pieces: &[ContainerLog],
@@ -54,11 +54,11 @@ impl KeptLogs {
         failed.map_or(Ok(None), Err)
     }
 
-    /// The last lines of a log, with the times at which they were written.
+    /// The last lines of a log, with their timestamps.
     ///
     /// # Errors
     ///
-    /// Why it is missing from the capture; that there was none is no error.
+    /// The reason why the log is missing from the capture. An empty log is not an error.
     pub fn log(&self, piece: &ContainerLog) -> Result<&[String], String> {
         let Some(noted) = self.noted.iter().find(|log| log.is_of(piece)) else {
             return Err("the capture does not include this log".to_owned());
@@ -76,7 +76,7 @@ impl KeptLogs {
 }
 
 impl LogEntry {
-    /// Whether it is this one.
+    /// Whether the entry is for this container log.
     pub fn is_of(&self, piece: &ContainerLog) -> bool {
         let names = |namespace: &str, pod: &str, container: &str| {
             self.namespace == namespace && self.pod == pod && self.container == container
@@ -85,7 +85,7 @@ impl LogEntry {
     }
 }
 
-/// The last lines of a log that was read with its times.
+/// The last lines of a log that was read with timestamps.
 pub fn last_lines(log: &[u8]) -> Vec<String> {
     let mut room = BYTES;
     let all: Vec<&[u8]> = log.split_inclusive(|b| *b == b'\n').collect();
@@ -101,7 +101,7 @@ pub fn last_lines(log: &[u8]) -> Vec<String> {
     last
 }
 
-/// The time at which a line was written, as Kubernetes puts it in front, and the line.
+/// Splits a line into the timestamp that Kubernetes puts in front, and the text.
 pub fn timed(line: &[u8]) -> (Option<Timestamp>, &[u8]) {
     let end = line.iter().position(|b| *b == b' ').unwrap_or(0);
     let time = std::str::from_utf8(&line[..end]).ok();

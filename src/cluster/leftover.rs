@@ -9,13 +9,13 @@ use crate::api::{ApiFlavor, Meta};
 /// A leftover of a deleted custom resource, which no controller removes.
 #[derive(Debug, Clone)]
 pub struct Leftover<'a> {
-    /// The custom resource that it belonged to.
+    /// Name of the custom resource that the leftover belonged to.
     pub owner: &'a str,
     pub flavor: ApiFlavor,
-    /// Why it is a leftover: `it is gone`.
+    /// The reason: `it is gone`.
     pub reason: &'static str,
     pub place: LeftoverObject<'a>,
-    /// Why the object is not proven to be created by the operator: then it is not deleted.
+    /// Why it is not proven that the operator created the object; such objects are not deleted.
     pub unproven: Option<Unproven>,
 }
 
@@ -32,7 +32,7 @@ const PRESUMED: &str = "it is not in the input";
 const NOT_ADOPTED: &str = "the operator does not adopt them, as the node is not selected";
 
 impl Leftover<'_> {
-    /// Whether the operator in charge has the same under its own keys.
+    /// Whether the operator in charge has a copy under its own keys.
     pub fn is_copy(&self) -> bool {
         !matches!(self.reason, GONE | PRESUMED | NOT_ADOPTED)
     }
@@ -41,7 +41,7 @@ impl Leftover<'_> {
 impl Cluster {
     /// All leftovers, by owner.
     ///
-    /// Report none if custom resources could not be read: their owners may exist.
+    /// Returns none if custom resources could not be read: the owners may exist.
     pub fn leftovers(&self) -> Vec<Leftover<'_>> {
         if self.skyhooks_absence() == Certainty::Unknown {
             return Vec::new();
@@ -101,8 +101,9 @@ impl Cluster {
         found
     }
 
-    /// Nodes that no custom resource with `runtimeRequired` selects: those with its taint, which no controller removes,
-    /// and those with the operator's note of it, which do not count as new nodes.
+    /// Nodes that no custom resource with `runtimeRequired` selects: first, nodes with the runtime-required taint,
+    /// which no controller removes; second, other nodes with the operator's record of the taint, which do not count as
+    /// new nodes.
     pub fn closed_for_nobody(&self) -> [Vec<&str>; 2] {
         let mut closed = [Vec::new(), Vec::new()];
         if self.skyhooks_absence() == Certainty::Unknown {
@@ -154,7 +155,7 @@ impl Cluster {
         found
     }
 
-    /// Whether no custom resource of that name exists, neither in the active API nor in that of the leftover.
+    /// Whether no custom resource with this name exists, neither in the active API nor in the leftover's API.
     fn is_gone(&self, owner: &str, flavor: ApiFlavor) -> bool {
         if self.skyhook(owner).is_some() {
             return false;
@@ -165,9 +166,9 @@ impl Cluster {
         flavor == self.flavor() || (!in_other && other_known)
     }
 
-    /// Why the operator will not remove the keys of the older API, where that is certain.
+    /// The reason why the operator will certainly not remove the keys of the older API.
     ///
-    /// It adopts them, and removes them a day later, only on nodes that are selected at that time.
+    /// The operator adopts such keys, and removes them a day later, only on nodes that are selected at that time.
     pub fn old_keys_left(&self, node: &Node, name: &str, flavor: ApiFlavor) -> Option<&'static str> {
         let Some(skyhook) = self.skyhook(name) else {
             return self.is_gone(name, flavor).then_some(GONE);

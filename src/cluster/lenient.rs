@@ -1,4 +1,4 @@
-//! Lenient decoding: a value that the type of its field rejects makes that field unknown, not the object.
+//! Lenient decoding: a value that its field's type rejects makes the field unknown, not the object.
 
 use serde::de::DeserializeOwned;
 use serde_json::{Map, Value};
@@ -14,9 +14,9 @@ const IDENTITY: [&str; 6] =
 ///
 /// # Errors
 ///
-/// The identity of the object cannot be read.
+/// Fails if the identity of the object cannot be read.
 pub fn decode<T: Object + DeserializeOwned>(mut value: Value) -> Result<T, String> {
-    // It goes through text, so that every type is compiled for one reader of JSON alone.
+    // Decode from text, so that every type is compiled for a single JSON reader.
     let strict = |value: &Value| serde_json::from_str::<T>(&value.to_string());
     let mut unknown = Vec::new();
     let decoded = strict(&value).or_else(|_| {
@@ -48,7 +48,7 @@ pub fn decode<T: Object + DeserializeOwned>(mut value: Value) -> Result<T, Strin
 ///
 /// # Errors
 ///
-/// It is not JSON. The inner error is that of [`decode`].
+/// The outer error means that the text is not JSON. The inner error is that of [`decode`].
 pub fn decode_text<T: Object + DeserializeOwned>(text: &[u8]) -> serde_json::Result<Result<T, String>> {
     match serde_json::from_slice::<T>(text) {
         Ok(object) if !object.key().1.is_empty() => Ok(Ok(object)),
@@ -56,7 +56,7 @@ pub fn decode_text<T: Object + DeserializeOwned>(text: &[u8]) -> serde_json::Res
     }
 }
 
-/// The message of an error without its place in the text.
+/// The message of an error without its position in the text.
 pub fn without_place(error: &serde_json::Error) -> String {
     let message = error.to_string();
     let place = format!(" at line {} column {}", error.line(), error.column());
@@ -66,7 +66,7 @@ pub fn without_place(error: &serde_json::Error) -> String {
     }
 }
 
-/// Takes out every member and every item that is null.
+/// Removes all null members and items.
 fn drop_nulls(value: &mut Value) {
     match value {
         Value::Object(map) => {
@@ -97,7 +97,7 @@ enum Step {
 }
 
 impl Search<'_> {
-    /// The value without its rejected parts; nothing where it is rejected whole.
+    /// The value without its rejected parts; `None` if the whole value is rejected.
     fn accepted(&mut self, value: Value) -> Option<Value> {
         match value {
             Value::Object(members) if self.fits("{}") => {
@@ -112,13 +112,13 @@ impl Search<'_> {
             }
             value => {
                 self.unknown.push(UnknownField::new(spelled(&self.path), &value));
-                // The key may suffice, as the name of a node in a batch does.
+                // The key alone may suffice, as for a node in a batch.
                 self.fits("null").then_some(Value::Null)
             }
         }
     }
 
-    /// The accepted ones of these members or items.
+    /// The accepted members or items.
     fn accepted_of(&mut self, mut parts: Vec<(Step, Value)>) -> Vec<(Step, Value)> {
         if self.fits(&text_of(&parts)) {
             return parts;
@@ -139,7 +139,7 @@ impl Search<'_> {
         accepted
     }
 
-    /// Whether the type accepts an object that has this text at the path, and nothing else.
+    /// Whether the type accepts an object with only this text at the current path.
     fn fits(&self, text: &str) -> bool {
         let (mut begin, mut end) = (String::new(), String::new());
         for step in &self.path {
@@ -183,7 +183,7 @@ fn group(parts: Vec<(Step, Value)>, is_list: bool) -> Value {
     members.into()
 }
 
-/// `status.conditions[3].lastTransitionTime`, `metadata.labels["example.com/a"]`
+/// Formats a path: `status.conditions[3].lastTransitionTime`, `metadata.labels["example.com/a"]`
 fn spelled(path: &[Step]) -> String {
     let mut text = String::new();
     for step in path {

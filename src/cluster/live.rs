@@ -38,24 +38,25 @@ pub use follow::{Follow, FollowEvent, WATCHED};
 pub use names::{Named, names};
 use sources::Reader;
 
-/// Returns the time.
+/// A clock: returns the current time.
 pub type Now<'a> = &'a (dyn Fn() -> Timestamp + Sync);
 
-/// Always read: the operator's version decides which API is active.
+/// Sources that are always read: the operator's version decides which API is active.
 pub const ALWAYS: [Source; 1] = [Source::Operator];
 
 /// Reads the requested sources in parallel, and decides which API is active.
 ///
-/// Reads only the nodes in `only` if the others do not matter, and of each node no more than `of_nodes`. `asked_for` is
-/// `--api` and overrides the decision; `namespace` is `--namespace` (never the context's default), for users who may not
-/// list all namespaces. `now` returns the time of the read; it is called after the response, whose clock it may use.
+/// Reads only the nodes in `only` if other nodes do not matter, and at most the fields `of_nodes` of each node.
+/// `asked_for` is `--api` and overrides the decision. `namespace` is `--namespace` (never the context's default), for
+/// users who may not list all namespaces. `now` is called after a response, because it may use the server's clock from
+/// the response.
 ///
 /// A source that is forbidden or fails becomes `Read::Unreadable`, and the others are still read. Sources that were not
 /// requested stay `NotRequested`, except those needed for the decision.
 ///
 /// # Errors
 ///
-/// A server that does not respond or does not accept the credentials, and one that serves neither API.
+/// Fails if the server does not respond, rejects the credentials, or serves neither API.
 pub async fn load(
     client: &kube::Client,
     needs: &[Source],
@@ -66,14 +67,14 @@ pub async fn load(
     now: Now<'_>,
 ) -> Result<Cluster, LoadError> {
     let mut reader = Reader::new(client, namespace);
-    // Taints decide which nodes wait to be drained.
+    // Workloads need whole nodes: taints decide which nodes are to be drained.
     if !needs.contains(&Source::Workloads) {
         reader.of_nodes = of_nodes;
     }
     Ok(read(reader, needs, only, asked_for, now).await?.0)
 }
 
-/// [`load`], with the result for each piece.
+/// Like [`load`], and returns the result for each piece as well.
 async fn read<'a>(
     mut reader: Reader<'a>,
     needs: &[Source],
@@ -137,21 +138,21 @@ async fn read<'a>(
     Ok((cluster, outcomes))
 }
 
-/// The workload pods on these nodes, whether or not they wait for a drain.
+/// Reads the workload pods on these nodes, whether or not the nodes wait for a drain.
 pub async fn workloads(client: &kube::Client, cluster: &Cluster, nodes: &[&str]) -> Read<Vec<Pod>> {
     let mut reader = Reader::new(client, None);
     reader.served.clone_from(&cluster.active_api.served);
     reader.workloads_on(nodes).await
 }
 
-/// All pod disruption budgets.
+/// Reads all pod disruption budgets.
 pub async fn disruption_budgets(client: &kube::Client) -> Read<Vec<DisruptionBudget>> {
     Reader::new(client, None).disruption_budgets().await
 }
 
 /// Reads the leftovers of an operator in a cluster that serves neither API.
 ///
-/// There are no custom resources, and nothing runs for them; the keys show the API.
+/// No custom resources exist, so the keys on nodes determine the API.
 ///
 /// Namespaced objects remain as well: the garbage collector cannot resolve owners of a kind that is not served.
 pub async fn leftovers(
@@ -189,9 +190,9 @@ pub async fn leftovers(
 /// The sources to read: the requested ones and those needed to interpret them.
 struct Needs<'a> {
     asked: &'a [Source],
-    /// Read all nodes, even if a few are requested: their keys decide which API is active.
+    /// Whether to read all nodes, even if only some are requested: their keys decide which API is active.
     undecided: bool,
-    /// By API, whether its custom resources are to be read.
+    /// Whether to read the custom resources, by API.
     skyhooks: [bool; 2],
     served: [bool; 2],
 }
@@ -200,7 +201,7 @@ impl<'a> Needs<'a> {
     fn new(asked: &'a [Source], builder: &ClusterBuilder) -> Needs<'a> {
         let served = ApiFlavor::ALL.map(|g| builder.served.contains(&g));
         let unread = ApiFlavor::ALL.map(|g| !builder.skyhooks[g as usize].was_asked());
-        // What an operator left on the objects decides, if nothing better does.
+        // Traces that an operator left on objects decide if nothing better does.
         let undecided =
             served == [true, true] && builder.asked_for.is_none() && builder.operator_version().is_none();
         let custom = [Source::Skyhooks, Source::Legacy, Source::Workloads];
@@ -216,7 +217,7 @@ impl<'a> Needs<'a> {
     fn wants(&self, source: Source) -> bool {
         let asked = |source| self.asked.contains(&source);
         match source {
-            // Nodes show which of them wait to be drained.
+            // Nodes show whether they wait for a drain.
             Source::Nodes => self.undecided || asked(source) || asked(Source::Workloads),
             Source::Jobs => self.served[ApiFlavor::NodeWright as usize] && asked(source),
             _ => asked(source),

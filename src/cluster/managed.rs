@@ -1,4 +1,4 @@
-//! Who wrote what on a node, and when, from the node's `managedFields`.
+//! The field managers of a node and the times of their writes, from the node's `managedFields`.
 
 use std::cell::RefCell;
 use std::collections::HashMap;
@@ -12,7 +12,8 @@ use super::hold::FIELD_MANAGER;
 use crate::api::keys::NodeKey;
 use crate::api::{Name, visit};
 
-/// Who wrote which labels, annotations and taints and the cordon, and when; all else in them is passed over.
+/// Managers of labels, annotations, taints and the cordon, with the times of their last writes. Other fields are
+/// skipped.
 #[derive(Default, Deserialize)]
 #[serde(transparent)]
 pub struct ManagedFields(Vec<Manager>);
@@ -26,7 +27,7 @@ struct Manager {
     fields: Fields,
 }
 
-/// Fields by their JSON: a manager owns the same fields on many nodes.
+/// Decoded fields by their JSON: a manager owns the same fields on many nodes.
 #[derive(Default)]
 struct Known {
     by_json: HashMap<Box<[u8]>, Fields, RandomState>,
@@ -37,7 +38,7 @@ thread_local! {
     static KNOWN: RefCell<Known> = RefCell::default();
 }
 
-/// The most bytes of JSON that are remembered; where there are more, hardly any are equal.
+/// Maximum number of bytes of JSON to remember. If there are more, hardly any are equal.
 const MOST_KNOWN: usize = 1 << 19;
 
 fn known_fields<'de, D: Deserializer<'de>>(from: D) -> Result<Fields, D::Error> {
@@ -78,20 +79,20 @@ struct SpecFields {
 #[derive(Clone, Copy, Default, Deserialize)]
 #[serde(default)]
 struct MetadataFields {
-    /// Whether the operator's are among them.
+    /// Whether the manager owns annotations of the operator.
     #[serde(rename = "f:annotations", deserialize_with = "any_of_operator")]
     annotations_of_operator: bool,
     #[serde(rename = "f:labels")]
     labels: Option<IgnoredAny>,
 }
 
-/// Whether the operator's are among the annotations.
+/// Whether any of the annotations is the operator's.
 fn any_of_operator<'de, D: Deserializer<'de>>(from: D) -> Result<bool, D::Error> {
     let annotations: Vec<(OfOperator, IgnoredAny)> = visit::entries(from, "a map")?;
     Ok(annotations.iter().any(|(OfOperator(ours), _)| *ours))
 }
 
-/// Whether the field of an annotation is the operator's.
+/// Whether the annotation is the operator's.
 struct OfOperator(bool);
 
 impl<'de> Deserialize<'de> for OfOperator {
@@ -101,14 +102,14 @@ impl<'de> Deserialize<'de> for OfOperator {
 }
 
 impl ManagedFields {
-    /// When somebody who owns annotations of the operator last wrote to the node.
+    /// Time of the last write by a manager that owns annotations of the operator.
     pub fn annotated(&self) -> Option<Timestamp> {
         let owners = self.0.iter().filter(|m| m.is_of_operator());
         owners.filter_map(|m| m.time).max()
     }
 
-    /// When somebody who owns labels, taints or the cordon last wrote to the node: what selects it or keeps work from it
-    /// may have changed then.
+    /// Time of the last write by a manager that owns labels, taints or the cordon. This write may have changed whether
+    /// custom resources select the node or can work on it.
     pub fn selectable(&self) -> Option<Timestamp> {
         let owners = self.0.iter().filter(|m| {
             let (metadata, spec) = (&m.fields.metadata, &m.fields.spec);
@@ -127,11 +128,11 @@ impl ManagedFields {
         self.0.is_empty()
     }
 
-    /// Who cordoned the node, if it was neither the operator nor this program.
+    /// The field manager that cordoned the node, unless it is the operator or this program.
     pub fn cordoned_by(&self) -> Option<&str> {
         let known = |name: &str| {
             let mut named = self.0.iter().filter(|m| m.manager == name);
-            // People edit the operator's annotations with kubectl, too.
+            // People edit the operator's annotations with kubectl as well, so these do not identify the operator.
             let by_hand = name.starts_with("kubectl");
             name == FIELD_MANAGER || !by_hand && named.any(Manager::is_of_operator)
         };
@@ -142,7 +143,7 @@ impl ManagedFields {
 }
 
 impl Manager {
-    /// Whether it owns annotations that the operator alone writes.
+    /// Whether the manager owns annotations that only the operator writes.
     fn is_of_operator(&self) -> bool {
         self.fields.metadata.annotations_of_operator
     }

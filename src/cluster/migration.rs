@@ -6,14 +6,14 @@ use super::{Cluster, Node};
 use crate::api::{ApiFlavor, Skyhook, Status};
 
 impl Cluster {
-    /// Whether the operator is known to be one that looks at the objects of the older API.
+    /// Whether the operator is known to process objects of the older API.
     pub fn operator_migrates(&self) -> bool {
         self.flavor() == ApiFlavor::NodeWright && self.operator_since(0, 18) && self.operator_before(0, 21)
     }
 
-    /// The objects of the older API that stop the operator of the newer one.
+    /// Objects of the older API that hold up the newer API's operator.
     ///
-    /// It reconciles no NodeWright while the status of a Skyhook is unfinished (operators v0.18.0 to v0.20.x).
+    /// Operators v0.18.0 to v0.20.x reconcile no NodeWright while the status of a Skyhook is unfinished.
     pub fn holding(&self) -> impl Iterator<Item = &Skyhook> {
         let older = if self.active_api.migrating() { self.legacy.items() } else { &[] };
         older.iter().filter(|old| {
@@ -28,14 +28,14 @@ impl Cluster {
         own.is_some_and(|on| on.version.is_some())
     }
 
-    /// The recorded time at which the operator adopted the older keys of a custom resource; it removes the record
-    /// together with the last of these keys.
+    /// The recorded time at which the operator adopted the older keys of a custom resource. The operator removes the
+    /// record together with the last of these keys.
     pub fn migrated_at<'a>(&self, skyhook: &'a Skyhook) -> Option<&'a str> {
         let key = self.flavor().key("legacy-migrated-at");
         skyhook.metadata.annotations.get(&key).map(String::as_str)
     }
 
-    /// Whether the operator is past adopting nodes for a custom resource: it does that before it writes a status.
+    /// Whether the operator has finished adopting nodes for a custom resource, which it does before it writes a status.
     pub fn has_migrated(&self, skyhook: &Skyhook) -> bool {
         let begun = self.migrated_at(skyhook).is_some() || skyhook.status.status.is_some();
         begun && self.holding().next().is_none()
@@ -43,7 +43,7 @@ impl Cluster {
 
     /// Whether the operator should have removed the keys adopted at this time.
     ///
-    /// While it is held it removes nothing, and may be rolled back.
+    /// An operator that is held up removes nothing, and may be rolled back.
     pub fn cleanup_is_overdue(&self, adopted_at: &str) -> bool {
         let due = || {
             let at: Timestamp = adopted_at.parse().ok()?;
@@ -52,10 +52,10 @@ impl Cluster {
         self.is_stale(due()) && self.holding().next().is_none()
     }
 
-    /// How long the operator keeps adopted keys for a rollback; `None` if its settings are unknown.
+    /// Time for which the operator keeps adopted keys for a rollback; `None` if its settings are unknown.
     fn cleanup_delay(&self) -> Option<SignedDuration> {
         match self.operator_setting("LEGACY_CLEANUP_DELAY") {
-            // The only one without a unit that Go reads.
+            // The only duration without unit that Go accepts.
             Some("0") => Some(SignedDuration::ZERO),
             Some(text) => text.parse().ok(),
             None => self.operator().map(|_| SignedDuration::from_hours(24)),
@@ -63,7 +63,7 @@ impl Cluster {
     }
 }
 
-/// Whether the operator takes no notice of an object with this status.
+/// Whether a Skyhook with this status does not hold up the migration.
 fn at_rest(status: &Status) -> bool {
     matches!(status, Status::Complete | Status::Paused | Status::Disabled) || status.as_str().is_empty()
 }

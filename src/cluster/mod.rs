@@ -92,19 +92,19 @@ pub use resource_versions::ResourceVersions;
 pub use source::Source;
 pub use unknown::UnknownValues;
 
-/// Everything that was read, at one moment. Nothing in it changes.
+/// An immutable snapshot of everything that was read.
 #[derive(Debug, Clone)]
 pub struct Cluster {
-    /// The reference time of ages: the time of the read, or the closest known time for files.
+    /// Reference time for ages: the time of the read, or the closest known time for files.
     pub taken_at: Timestamp,
     pub clock: Clock,
     pub active_api: ActiveApi,
     /// The custom resources of the active API.
     pub skyhooks: Read<Vec<Skyhook>>,
-    /// Those of the other API, where its API is served too.
+    /// Custom resources of the other API, if both APIs are served.
     pub legacy: Read<Vec<Skyhook>>,
     pub policies: Read<Vec<DeploymentPolicy>>,
-    /// Those of the other API, read along with them where its API is served too.
+    /// Deployment policies of the other API, if both APIs are served.
     pub legacy_policies: Read<Vec<DeploymentPolicy>>,
     /// Sorted by name.
     pub nodes: Read<Vec<Node>>,
@@ -119,30 +119,30 @@ pub struct Cluster {
     pub disruption_budgets: Read<Vec<DisruptionBudget>>,
     /// The Deployments that run the operator; normally one.
     pub operators: Read<Vec<Deployment>>,
-    /// Pods with the manager label, where these Deployments are; see [`Cluster::pods_of`].
+    /// Pods with the manager label in the namespaces of these Deployments; see [`Cluster::pods_of`].
     pub operator_pods: Read<Vec<Pod>>,
     pub admission: Admission,
-    /// Other objects of the installation; from a server only those that identify the operator.
+    /// Other objects of the installation; from a server only the objects that identify the operator.
     pub installation: Installation,
-    /// The operator's namespace by `--namespace`.
+    /// The operator's namespace from `--namespace`.
     pub given_namespace: Option<String>,
     /// Runs of this program on this machine that hold a custom resource.
     pub holders: hold::Holders,
-    /// Only the nodes that a command names were read, and what runs there.
+    /// Whether only the nodes that a command names were read, with the pods and Jobs on them.
     pub named_only: bool,
-    /// From files rather than from a server.
+    /// Whether the cluster was read from files rather than from a server.
     pub from_files: bool,
-    /// A capture with an index of its sources: an object missing from it did not exist.
+    /// Whether the files are a capture with an index of its sources: an object missing from a capture did not exist.
     pub collected: bool,
-    /// From files that hold some custom resources and no list of all: there may be others.
+    /// Whether the files contain some custom resources but no list of all: others may exist.
     pub some_skyhooks: bool,
-    /// The logs that these files hold.
+    /// The logs in the capture.
     pub kept_logs: Option<KeptLogs>,
-    /// The one namespace of which the files hold pods: those of the others were left out.
+    /// The only namespaces with pods in the files: pods of other namespaces were omitted.
     pub only_namespace: Option<String>,
-    /// The resource versions at which watches continue.
+    /// Resource versions from which watches continue.
     pub versions: ResourceVersions,
-    /// Over the lists above: whoever changes one of them resets these.
+    /// Indexes over the lists above. Reset them after changing a list.
     indexes: Indexes,
 }
 
@@ -155,25 +155,25 @@ impl Cluster {
         Some(&self.nodes.indexed()[self.node_position(name)?])
     }
 
-    /// How much was read of every node.
+    /// The fields that were read of every node.
     pub fn node_fields(&self) -> NodeFields {
         let first = self.nodes.indexed().first();
         first.map_or(NodeFields::All, Node::fields)
     }
 
-    /// The position of a node of this cluster in the list.
+    /// Index of a node of this cluster in the list.
     pub fn node_index(&self, node: &Node) -> usize {
         let first = self.nodes.indexed().as_ptr();
         (std::ptr::from_ref(node).addr() - first.addr()) / size_of::<Node>()
     }
 
-    /// The position of a node in the list, by its name.
+    /// Index of a node in the list, by its name.
     fn node_position(&self, name: &str) -> Option<usize> {
         let nodes = self.nodes.indexed();
         nodes.binary_search_by(|n| n.name.as_str().cmp(name)).ok()
     }
 
-    /// How sure it is that a custom resource which was not read does not exist.
+    /// How certain it is that a custom resource that was not read does not exist.
     pub fn skyhooks_absence(&self) -> Certainty {
         match self.skyhooks.absence() {
             Certainty::Proven if self.some_skyhooks => Certainty::Presumed,
@@ -181,7 +181,7 @@ impl Cluster {
         }
     }
 
-    /// Whether a source was read, and if not, why.
+    /// Number of items of a source, or the reason why it was not read.
     pub fn source(&self, source: Source) -> Read<usize> {
         match source {
             Source::Skyhooks => self.skyhooks.count(),
@@ -189,13 +189,13 @@ impl Cluster {
             Source::Policies => self.policies.count(),
             Source::Nodes => self.nodes.count(),
             Source::Pods => self.pods.count(),
-            // Where the operator lives is not where the workloads are.
+            // Workloads are not in the operator's namespace.
             Source::Workloads if self.only_namespace.is_some() && self.pods.was_asked() => Read::NotRequested,
             Source::Workloads => self.workloads.count(),
             Source::Jobs => self.jobs.count(),
             Source::Events => self.events.count(),
             Source::DisruptionBudgets => self.disruption_budgets.count(),
-            // Leases are read only where they decide which Deployment acts.
+            // Leases are read only if they decide which Deployment acts.
             Source::Operator => match self.installation.leases.unread() {
                 Some(why) => self.operators.count().without(why.of("leases")),
                 None => self.operators.count(),
@@ -207,8 +207,8 @@ impl Cluster {
         }
     }
 
-    /// Why an answer from this source is incomplete: the server did not return it, or the files lack a source that
-    /// every rollout needs. Other gaps in files are the user's choice.
+    /// The reason why results from this source are incomplete: the server did not return it, or the files lack a source
+    /// that every rollout needs. Other gaps in files are the user's choice.
     pub fn missing(&self, source: Source) -> Option<String> {
         match self.source(source) {
             Read::Ok(_) => self.undecoded(source),
@@ -220,15 +220,15 @@ impl Cluster {
         }
     }
 
-    /// Whether a missing object may have been left out: most files do not record their sources.
+    /// Whether the files may omit an object that exists: most files do not record their sources.
     pub fn may_leave_out(&self) -> bool {
         self.from_files && !self.collected
     }
 
-    /// Whether the active API has this source at all.
+    /// Whether the active API has this source.
     ///
-    /// The older operator runs no Jobs, and a cluster that serves one API has no legacy objects. Files without them may
-    /// be incomplete; then the operator's version decides.
+    /// The older operator runs no Jobs, and a cluster that serves one API has no legacy objects. Files without legacy
+    /// objects may be incomplete; then the operator's version decides.
     pub fn has(&self, source: Source) -> bool {
         match source {
             Source::Jobs => self.flavor() == ApiFlavor::NodeWright,

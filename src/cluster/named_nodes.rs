@@ -1,4 +1,4 @@
-//! The nodes that a command names, and whether they alone answer it.
+//! The nodes that a command names, and whether they suffice for the command.
 
 use std::collections::BTreeSet;
 
@@ -10,21 +10,21 @@ use crate::api::Skyhook;
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Only {
     pub nodes: Vec<String>,
-    /// The custom resource that must be known.
+    /// Name of a custom resource, which must be known.
     pub skyhook: Option<String>,
-    /// The package of it that must be known.
+    /// Name of a package of the custom resource, which must be known.
     pub package: Option<String>,
-    /// Whether something is changed there: a pause that goes with it bears on other nodes, too.
+    /// Whether the command makes changes: its pause affects other nodes, too.
     pub to_change: bool,
-    /// Whether the command explains one node: this needs all nodes, unless the node is finished.
+    /// Whether the command explains one node. This needs all nodes, unless the node is finished.
     pub explained: bool,
 }
 
 impl Only {
-    /// Above this many nodes, one list of all is faster than a request for each.
+    /// Maximum number of nodes to read by name. For more nodes, one list of all is faster.
     pub const MOST: usize = 50;
 
-    /// These nodes, if they are few enough to read each by name.
+    /// A limit to these nodes; `None` if there are no nodes, or too many to read each by name.
     pub fn few(names: impl IntoIterator<Item = String>) -> Option<Only> {
         let names = names.into_iter().take(Only::MOST + 1);
         let nodes: BTreeSet<String> = names.collect();
@@ -35,9 +35,10 @@ impl Only {
 }
 
 impl Cluster {
-    /// Whether the named nodes suffice: all exist, and every other name is known.
+    /// Whether the named nodes suffice: all of them exist, and every other name is known. `true` if nodes could not be
+    /// read.
     ///
-    /// An unknown name may be known on another node, or have a similar name there.
+    /// An unknown name may be known on another node, or resemble a name there.
     pub fn suffices(&self, only: &Only) -> bool {
         let there = only.nodes.iter().all(|name| self.node(name).is_some());
         let unread = self.nodes.ok().is_none();
@@ -56,11 +57,11 @@ impl Cluster {
                 && !(only.to_change && (self.gave_up_elsewhere() || self.has_stopped_rollout()))
     }
 
-    /// Whether no custom resource has anything left to do on a node, so that nothing elsewhere can keep it.
+    /// Whether all custom resources are finished on a node, so that nothing on other nodes affects it.
     pub fn is_done_with(&self, node: &Node) -> bool {
         let done = |s: &Skyhook| {
             let on = self.on_node(node, s.name());
-            // Whether a package was uninstalled or never installed is decided on all nodes.
+            // Only all nodes together show whether a package was uninstalled or never installed.
             let absent_by_request = s.packages().any(|(_, p)| p.uninstall().apply);
             !s.deleting()
                 && !absent_by_request
@@ -72,14 +73,16 @@ impl Cluster {
         self.legacy.items().is_empty() && skyhooks.is_some_and(|mut all| all.all(done))
     }
 
-    /// Whether a Job failed permanently on a node that was not read; its node state decides how a pause affects it.
+    /// Whether a Job failed permanently on a node that was not read. The state of that node decides how a pause affects
+    /// the Job.
     fn gave_up_elsewhere(&self) -> bool {
         let package_runs = self.package_runs();
         let mut failed = package_runs.all().iter().filter(|e| e.job.is_some() && e.given_up());
         failed.any(|e| self.node(e.node).is_none())
     }
 
-    /// Whether a package is absent here whose uninstall is requested: whether it was ever installed is decided on all nodes.
+    /// Whether a package with a requested uninstall is absent on a node. Only all nodes together show whether the
+    /// package was ever installed.
     fn lacks_requested_uninstall(&self) -> bool {
         self.skyhooks.items().iter().any(|skyhook| {
             let mut requested = skyhook.packages().filter(|(_, p)| p.uninstall().apply);
@@ -94,7 +97,7 @@ impl Cluster {
         })
     }
 
-    /// Whether a rollout has stopped: it continues on all of its nodes.
+    /// Whether a rollout has stopped: resuming it affects all of its nodes.
     fn has_stopped_rollout(&self) -> bool {
         let mut all = self.skyhooks.items().iter();
         all.any(|s| stopped_compartments(s).next().is_some())

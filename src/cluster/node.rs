@@ -1,4 +1,4 @@
-//! A node, with the operator's keys on it read once.
+//! A node, with the operator's keys on it decoded.
 
 mod condition;
 mod edit;
@@ -29,7 +29,7 @@ use crate::api::{ApiFlavor, Labels, Name, NodeState, Object, Shared, UnknownFiel
 
 /// A node: its Kubernetes status and the operator's keys of each API.
 ///
-/// There are thousands, so shared values are stored once.
+/// There may be thousands of nodes, so shared values are stored once.
 #[derive(Debug, Clone, Deserialize, PartialEq)]
 #[serde(from = "NodeObject")]
 pub struct Node {
@@ -37,16 +37,16 @@ pub struct Node {
     pub uid: Option<Box<str>>,
     pub created: Option<Timestamp>,
     pub labels: Labels,
-    /// The last write of the operator's annotations, from `managedFields`.
+    /// Time of the last write of the operator's annotations, from `managedFields`.
     pub annotated: Option<Timestamp>,
-    /// The last write of labels or taints, from `managedFields`.
+    /// Time of the last write of labels, taints or the cordon, from `managedFields`.
     pub selectable: Option<Timestamp>,
-    /// Whether its field managers are known: `kubectl get` omits them, and a patch can empty them.
+    /// Whether the field managers are known: `kubectl get` omits them, and a patch can empty them.
     pub has_managers: bool,
     keys: [Shared<NodeKeys>; 2],
-    /// `None` where it was not read.
+    /// `None` if it was not read.
     unschedulable: Option<bool>,
-    /// `None` where it was not read.
+    /// `None` if it was not read.
     body: Option<NodeBody>,
     unknown_fields: UnknownFields,
 }
@@ -68,7 +68,7 @@ impl Object for Node {
 /// The operator's keys of one API on a node.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Hash)]
 pub struct NodeKeys {
-    /// By the name of the custom resource.
+    /// Records by the name of the custom resource.
     pub skyhooks: BTreeMap<String, NodeRecord>,
     /// Keys of the runtime-required taints that the operator put on the node.
     pub auto_taints: Vec<String>,
@@ -77,7 +77,7 @@ pub struct NodeKeys {
     pub ignore: Option<String>,
 }
 
-/// `node/NAME`
+/// Formats the node as `node/NAME`.
 impl fmt::Display for Node {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "node/{}", self.name)
@@ -95,7 +95,7 @@ impl Node {
         &self.keys[flavor as usize]
     }
 
-    /// Edits the record of one custom resource, to simulate a change.
+    /// Edits the node state of one custom resource, to simulate a change.
     pub(super) fn simulate(&mut self, flavor: ApiFlavor, skyhook: &str, change: impl FnOnce(&mut NodeState)) {
         self.keys[flavor as usize].change(|keys| {
             let on = keys.skyhooks.get_mut(skyhook);
@@ -122,7 +122,8 @@ pub struct NodeObject {
     status: NodeStatus,
 }
 
-/// A node's `managedFields` are half of it, and there are thousands of nodes: only one time of them is kept.
+/// Metadata of a node. `managedFields` are half of a node, and there are thousands of nodes, so only the used parts are
+/// kept.
 #[derive(Default, Deserialize)]
 #[serde(default, rename_all = "camelCase")]
 struct NodeMeta {
@@ -165,7 +166,7 @@ impl NodeObject {
         !self.metadata.name.is_empty()
     }
 
-    /// The newest of the times that it contains: when it or one of its conditions last changed.
+    /// The newest time in the node: of its creation, its deletion, or a condition.
     pub fn newest(&self) -> Option<Timestamp> {
         let metadata = [self.metadata.creation_timestamp, self.metadata.deletion_timestamp];
         let conditions = self.status.conditions.iter();
@@ -211,7 +212,7 @@ impl From<NodeObject> for Node {
 }
 
 impl NodeKeys {
-    /// What one custom resource left here.
+    /// The record of a custom resource.
     pub fn of(&self, skyhook: &str) -> Option<&NodeRecord> {
         self.skyhooks.get(skyhook)
     }

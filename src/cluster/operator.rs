@@ -1,4 +1,4 @@
-//! The operator's Deployment: which version runs, and where.
+//! The operator's Deployment: its version, namespace and health.
 
 use std::fmt;
 
@@ -11,23 +11,23 @@ use super::standard::Standard;
 use super::{Cluster, Pod};
 use crate::api::{Version, quantity};
 
-/// The label that the operator's manager carries in every release, and other operators as well.
+/// Label of the operator's manager in every release, and of the managers of other operators.
 pub const MANAGER_LABEL: (&str, &str) = ("control-plane", "controller-manager");
 
 const MIB: f64 = 1_048_576.0;
-/// What its container is called, in every chart.
+/// Name of the manager's container in every chart.
 const MANAGER: &str = "manager";
-/// Restarts of the container before they count as repeated: one or two may follow a restart of the API server.
+/// Minimum number of restarts that count as repeated: one or two may follow a restart of the API server.
 const REPEATEDLY: i64 = 3;
-/// A run that is shorter is short, in seconds: the operator needs no longer to look at everything once.
+/// Maximum duration of a short run in seconds. The operator can reconcile everything once within this time.
 const SHORT_RUN: i64 = 600;
-/// The longest that the kubelet waits before it starts a container again, in seconds.
+/// Maximum time that the kubelet waits before it restarts a container, in seconds.
 const LONGEST_BACK_OFF: i64 = 300;
 
 /// A Deployment that may run the operator.
 pub type Deployment = Standard<apps::Deployment>;
 
-/// `deployment/NAMESPACE/NAME`
+/// Formats the Deployment as `deployment/NAMESPACE/NAME`.
 impl fmt::Display for Deployment {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "deployment/{}/{}", self.namespace(), self.name())
@@ -52,7 +52,7 @@ impl Deployment {
         self.metadata.labels.as_ref()?.get(key).map(String::as_str)
     }
 
-    /// The replicas in the spec.
+    /// Number of replicas in the spec.
     pub fn replicas(&self) -> i32 {
         self.spec.replicas.unwrap_or(1)
     }
@@ -62,7 +62,7 @@ impl Deployment {
         status.and_then(|s| s.available_replicas).unwrap_or(0)
     }
 
-    /// How many replicas are ready; those that are available are.
+    /// Number of ready replicas. Available replicas count as ready.
     pub fn ready_replicas(&self) -> i32 {
         let status = self.status.as_ref();
         let ready = status.and_then(|s| s.ready_replicas).unwrap_or(0);
@@ -80,26 +80,26 @@ impl Deployment {
         status.conditions.iter().flatten().find(|c| c.type_.as_deref() == Some(kind))
     }
 
-    /// Since when too few of its replicas are available.
+    /// Time since which too few replicas are available; `None` if enough are.
     pub fn unavailable_since(&self) -> Option<Timestamp> {
         let available = self.condition("Available")?;
         let since = available.last_transition_time.as_ref().map(|at| at.0);
         since.filter(|_| available.status.as_deref() == Some("False"))
     }
 
-    /// Whether the Deployment controller has not given up on it.
+    /// Whether the Deployment controller still expects progress.
     pub fn progresses(&self) -> bool {
         self.condition("Progressing").is_some_and(|c| c.status.as_deref() == Some("True"))
     }
 
-    /// Why its pods cannot be created, as the Deployment controller puts it.
+    /// The reason why pods cannot be created, as reported by the Deployment controller.
     pub fn replica_failure(&self) -> Option<&str> {
         let failure = self.condition("ReplicaFailure")?;
         let is_true = failure.status.as_deref() == Some("True");
         failure.message.as_deref().filter(|_| is_true)
     }
 
-    /// Whether the selector matches a pod.
+    /// Whether the Deployment's selector matches a pod.
     pub fn selects(&self, pod: &Pod) -> bool {
         let labels = self.spec.selector.match_labels.iter().flatten();
         let mut labels = labels.peekable();
@@ -117,7 +117,7 @@ impl Deployment {
         self.containers().iter().filter_map(|c| c.image.as_deref())
     }
 
-    /// Whether this runs the operator, and not another one with the same label.
+    /// Whether the Deployment runs the operator, and not another operator with the same label.
     ///
     /// The image decides; labels count only if they name the operator's chart, as a dashboard may be `part-of:
     /// skyhook`, too.
@@ -128,21 +128,21 @@ impl Deployment {
             && (self.images().any(named) || chart.iter().filter_map(|key| self.label(key)).any(named))
     }
 
-    /// The operator's version: the tag of the image that runs, else the chart's label.
+    /// The operator's version: the tag of the image, else the chart's label.
     ///
-    /// The label stays behind when a user overrides the image tag, so the image goes first.
+    /// The label keeps its value when a user overrides the image tag, so the image goes first.
     pub fn operator_version(&self) -> Option<Version> {
         let words = ["skyhook", "nodewright", "operator"];
         let manager = self.images().find(|image| words.iter().any(|word| image.contains(word)));
         manager.and_then(image_tag).and_then(Version::parse).or_else(|| self.chart_version())
     }
 
-    /// The version that the chart gave it.
+    /// The version in the chart's label.
     pub fn chart_version(&self) -> Option<Version> {
         Version::parse(self.label("app.kubernetes.io/version")?)
     }
 
-    /// The memory that the manager may use, in MiB, where it is limited.
+    /// Memory limit in MiB, if any.
     pub fn memory_limit(&self) -> Option<f64> {
         let mut limits = self.containers().iter().filter_map(|c| {
             let limits = c.resources.as_ref()?.limits.as_ref()?;
@@ -160,7 +160,7 @@ impl Deployment {
 }
 
 impl Pod {
-    /// Whether it runs the manager of an operator, of whichever.
+    /// Whether the pod runs the manager of any operator.
     pub fn runs_a_manager(&self) -> bool {
         let (key, value) = MANAGER_LABEL;
         self.metadata.labels.get(key).is_some_and(|v| v == value)
@@ -174,7 +174,7 @@ impl Cluster {
         pods.filter(move |pod| operator.selects(pod))
     }
 
-    /// The pod of the operator that ends again and again, where all its pods do.
+    /// A pod of the operator that is crash looping, if all of the operator's live pods are.
     pub fn crash_looping<'a>(&'a self, operator: &'a Deployment) -> Option<&'a Pod> {
         let there = |pod: &&Pod| !pod.ended() && !pod.metadata.deleting();
         let mut pods = self.pods_of(operator).filter(there).peekable();
@@ -189,7 +189,7 @@ impl Cluster {
     }
 }
 
-/// Whether a container has ended several times, lately after a short run, and has not run for longer since.
+/// Whether a container has ended several times, the last time after a short run, and has not run for longer since.
 fn crash_loops(container: &ContainerStatus, now: Timestamp) -> bool {
     let seconds = |from: Option<Timestamp>, to: Option<Timestamp>| Some(to?.as_second() - from?.as_second());
     let ended = container.state.terminated.as_ref();
@@ -201,7 +201,7 @@ fn crash_loops(container: &ContainerStatus, now: Timestamp) -> bool {
     container.restart_count >= REPEATEDLY && last.is_some_and(short) && !recovered
 }
 
-/// The tag of an image reference, minding registry ports and digests.
+/// The tag of an image reference. Registry ports and digests are not tags.
 fn image_tag(image: &str) -> Option<&str> {
     let image = image.split('@').next()?;
     let last = image.rsplit('/').next()?;

@@ -1,4 +1,4 @@
-//! Executions: one stage of one package on one node, whether a raw Pod or a Job carries it out.
+//! Package runs: one stage of one package on one node, carried out by a bare Pod or a Job.
 
 use std::collections::HashMap;
 use std::fmt;
@@ -11,7 +11,7 @@ use super::pod::{ContainerTrouble, Pod};
 use crate::api::object_name::is_word;
 use crate::api::{ApiFlavor, Entry, Meta, Stage};
 
-/// One stage of one package on one node, at work or done.
+/// One stage of one package on one node, running or finished.
 #[derive(Debug)]
 pub struct PackageRun<'a> {
     pub skyhook: String,
@@ -19,33 +19,33 @@ pub struct PackageRun<'a> {
     pub version: String,
     pub stage: Stage,
     pub node: &'a str,
-    /// Whether it interrupts the node. Merged interrupts name only the package that won.
+    /// Whether the run interrupts the node. A merged interrupt names only the package that won.
     pub interrupt: bool,
-    /// The operator is already tearing it down.
+    /// Whether the operator is already removing the run.
     pub invalidated: bool,
     /// The package's image as requested by the operator, if recorded.
     pub image: Option<String>,
-    /// The Job, where there is one and it was seen.
+    /// The Job, if any and if it was read.
     pub job: Option<&'a Job>,
-    /// Whether its pods belong to a Job that was not seen: lists are read one after the other, and the Job was made, or
-    /// deleted, in between; or files hold no Jobs.
+    /// Whether the pods belong to a Job that was not read: the Job was created or deleted between the reads of the two
+    /// lists, or the files contain no Jobs.
     pub job_unseen: bool,
-    /// The pods of it, newest first.
+    /// Pods of the run, newest first.
     pub pods: Vec<&'a Pod>,
 }
 
 /// A custom resource, its package and version, and a stage.
 pub(super) type StageOfPackage = [String; 4];
 
-/// Reads the labels and annotations of runs.
+/// Decodes the labels and annotations of package runs.
 pub(super) struct RunReader<'a> {
-    /// Keys of an API.
+    /// Key of the label with the name of the custom resource.
     name: String,
-    /// A label, and the annotation with the note.
+    /// Key of the label with package and version, and of the annotation with the [`PackageNote`].
     package: String,
     stage: String,
     interrupt: String,
-    /// Notes by their text, which is the same on all nodes.
+    /// Notes by their text, which is equal on all nodes.
     notes: HashMap<&'a str, Option<PackageNote>, foldhash::fast::RandomState>,
 }
 
@@ -56,7 +56,7 @@ impl<'a> RunReader<'a> {
         RunReader { name, package, stage, interrupt, notes: HashMap::default() }
     }
 
-    /// A note without names that would be read as flags.
+    /// The decoded note; `None` if a name in it could be read as a flag.
     fn note(&mut self, meta: &'a Meta) -> Option<PackageNote> {
         let text = meta.annotations.get(&self.package)?;
         let note = self.notes.entry(text).or_insert_with(|| {
@@ -82,13 +82,13 @@ struct PackageNote {
 }
 
 impl PackageNote {
-    /// Whether no name in it would be read as a flag.
+    /// Whether no name could be read as a flag.
     fn is_well_named(&self) -> bool {
         let names = [&self.name, &self.version, &self.skyhook, &self.stage];
         names.into_iter().all(|name| is_word(name))
     }
 
-    /// A digest counts instead of the version.
+    /// The package's image with its digest, or else with the version as tag.
     fn image(&self) -> Option<String> {
         let (image, sha) = (&self.image, &self.container_sha);
         match (image.is_empty(), sha.is_empty()) {
@@ -99,7 +99,7 @@ impl PackageNote {
     }
 }
 
-/// `pod/NAMESPACE/NAME` or `job/NAMESPACE/NAME`
+/// Formats the run as `pod/NAMESPACE/NAME` or `job/NAMESPACE/NAME`.
 impl fmt::Display for PackageRun<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match (self.job, self.pods.first()) {
@@ -116,18 +116,18 @@ impl<'a> PackageRun<'a> {
         self.to_string()
     }
 
-    /// Kind and name of its Job, or else of its newest pod, for kubectl.
+    /// Kind and name of the Job, or else of the newest pod, for kubectl.
     pub fn kind_and_name(&self) -> Option<(&'static str, &'a str)> {
         let kind = if self.job.is_some() { "job" } else { "pod" };
         Some((kind, self.metadata()?.name.as_str()))
     }
 
-    /// Whether it is a pod without a Job.
+    /// Whether the run is a pod without a Job.
     pub fn bare(&self) -> bool {
         self.job.is_none() && !self.job_unseen
     }
 
-    /// The metadata of its Job, or else of its newest pod.
+    /// Metadata of the Job, or else of the newest pod.
     pub(super) fn metadata(&self) -> Option<&'a Meta> {
         let of_pod = self.pods.first().map(|p| &p.metadata);
         self.job.map(|j| &j.metadata).or(of_pod)
@@ -138,7 +138,7 @@ impl<'a> PackageRun<'a> {
         namespace.unwrap_or_default()
     }
 
-    /// Whether it may still do something: neither finished nor on its way out.
+    /// Whether the run may still do something: it is neither finished nor being deleted.
     pub fn alive(&self) -> bool {
         match self.job {
             Some(job) => job.finished().is_none() && !job.metadata.deleting(),
@@ -146,7 +146,7 @@ impl<'a> PackageRun<'a> {
         }
     }
 
-    /// Whether it has ended, well or badly.
+    /// Whether the run has ended, successfully or not.
     pub fn finished(&self) -> bool {
         match self.job {
             Some(job) => job.finished().is_some(),
@@ -154,7 +154,7 @@ impl<'a> PackageRun<'a> {
         }
     }
 
-    /// Whether it has ended and is not retried: its Job has failed, or its bare pod has ended.
+    /// Whether the run has ended and is not retried: its Job has failed, or its bare pod has ended.
     ///
     /// A bare pod that succeeded counts, because the operator deletes pods that it has processed. The result of a Job
     /// that was not read is unknown.
@@ -169,23 +169,23 @@ impl<'a> PackageRun<'a> {
         }
     }
 
-    /// Whether it runs a package at the version of this entry, at any stage.
+    /// Whether the run is for the package and version of this entry, at any stage.
     pub fn is_of_version(&self, entry: &Entry) -> bool {
         (self.package.as_str(), self.version.as_str()) == entry.identity()
     }
 
-    /// Whether it carries out the stage of this entry. A merged interrupt is for several packages and names one of them.
+    /// Whether the run carries out the stage of this entry. A merged interrupt serves several packages and names one.
     pub fn carries_out(&self, entry: &Entry) -> bool {
         self.interrupt && entry.stage.is_interrupt() || self.is_of_version(entry) && self.stage == entry.stage
     }
 
-    /// Whether interrupts on the node wait for it, of any custom resource: the older operator counts ended pods as well
-    /// (operator `HasRunningPackages`).
+    /// Whether interrupts on the node wait for this run, regardless of the custom resource. The older operator counts
+    /// ended pods as well (operator `HasRunningPackages`).
     pub fn delays_interrupts(&self) -> bool {
         self.alive() || self.bare()
     }
 
-    /// Its pod that the kubelet has not acknowledged.
+    /// The pod that the kubelet has not acknowledged.
     pub fn unacknowledged(&self) -> Option<&'a Pod> {
         self.pods.iter().copied().find(|p| p.unacknowledged())
     }
@@ -194,18 +194,18 @@ impl<'a> PackageRun<'a> {
         self.metadata()?.creation_timestamp
     }
 
-    /// Whether a container runs the image of the agent, which the operator chooses, and not that of the package.
+    /// Whether a container runs the agent's image, which the operator chooses, instead of the package's image.
     pub fn runs_agent(&self, container: &str) -> bool {
         let names = super::attempts::containers(&self.package, &self.stage, self.interrupt);
         names.iter().any(|name| name == container)
     }
 
-    /// How often the container of an interrupt was restarted when the operator (v0.20 and later) ended its Job for it.
+    /// Number of container restarts after which the operator (v0.20 and later) ended the Job of the interrupt.
     pub fn restart_limit_exceeded(&self, flavor: ApiFlavor) -> Option<i64> {
         self.annotated_number(flavor, "restart-limit-exceeded")
     }
 
-    /// The restarts after which the operator ends the Job of an interrupt: since v0.20.0, and not for reboots.
+    /// Number of restarts after which the operator ends the Job of an interrupt. Set since v0.20.0, except for reboots.
     pub fn restart_allowance(&self, flavor: ApiFlavor) -> Option<i64> {
         self.annotated_number(flavor, "restart-allowance")
     }
@@ -215,7 +215,7 @@ impl<'a> PackageRun<'a> {
         annotations.get(&flavor.key(name))?.parse().ok()
     }
 
-    /// The number of failed attempts: pods, and container runs that were restarted in their pod.
+    /// Number of failed attempts: failed pods, and container runs that were restarted in their pod.
     ///
     /// For an interrupt, the node-state entry counts these runs as well, and remains after the pod is deleted.
     pub fn failed_attempts(&self, flavor: ApiFlavor, entry: &Entry) -> i64 {
@@ -234,13 +234,13 @@ impl<'a> PackageRun<'a> {
         job.status.failed + counted.max(recorded)
     }
 
-    /// The newest attempt that ran into the timeout of its stage.
+    /// The newest attempt that exceeded the timeout of its stage.
     pub fn timed_out(&self) -> Option<&'a Pod> {
         let over = |p: &&&Pod| p.status.reason == "DeadlineExceeded";
         self.pods.iter().find(over).copied()
     }
 
-    /// The newest attempt that failed by itself rather than by a disruption, with its cause.
+    /// The newest attempt that failed without a disruption, with the cause.
     pub fn trouble(&self) -> Option<(&'a Pod, ContainerTrouble<'a>)> {
         self.pods.iter().filter(|p| !p.disrupted()).find_map(|p| p.trouble().map(|t| (*p, t)))
     }
@@ -263,7 +263,7 @@ impl<'a> PackageRun<'a> {
     fn from_meta(reader: &mut RunReader<'a>, meta: &'a Meta, node: &'a str) -> Option<PackageRun<'a>> {
         let label = |key: &String| meta.labels.get(key);
         let skyhook = label(&reader.name)?;
-        // The label joins name and version with "-", which names contain, too: the note is exact.
+        // The label joins name and version with `-`, which names may contain. The annotation is exact.
         let note = reader.note(meta);
         let interrupt = label(&reader.interrupt).is_some_and(|v| v == "True");
         let from_labels = || {

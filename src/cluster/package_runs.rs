@@ -1,4 +1,4 @@
-//! All executions of a cluster, and which of them belong together.
+//! All package runs of a cluster, grouped by Job, custom resource and node.
 
 use std::collections::HashMap;
 use std::sync::OnceLock;
@@ -10,7 +10,7 @@ use super::package_run::{PackageRun, RunReader, StageOfPackage};
 use super::{Certainty, Cluster, Job, Node, Placement, Pod};
 use crate::api::{ApiFlavor, Executor, Skyhook};
 
-/// All executions of a cluster, found by custom resource and node.
+/// All package runs of a cluster, by custom resource and node.
 #[derive(Debug)]
 pub struct PackageRuns<'a> {
     all: Vec<PackageRun<'a>>,
@@ -18,14 +18,14 @@ pub struct PackageRuns<'a> {
     longest: OnceLock<HashMap<StageOfPackage, SignedDuration>>,
 }
 
-/// The executions of one custom resource, as positions in the list of all.
+/// Package runs of one custom resource, as positions in the list of all runs.
 #[derive(Debug, Default)]
 struct SkyhookRuns<'a> {
     all: Vec<usize>,
     by_node: HashMap<&'a str, Vec<usize>, RandomState>,
 }
 
-/// The positions of Jobs and of pods, by custom resource.
+/// Positions of Jobs and of pods, by custom resource.
 pub(super) type RunObjects = HashMap<String, [Vec<usize>; 2]>;
 
 impl<'a> PackageRuns<'a> {
@@ -46,13 +46,13 @@ impl<'a> PackageRuns<'a> {
         &self.all
     }
 
-    /// Those of a custom resource.
+    /// Package runs of a custom resource.
     pub fn of<'s>(&'s self, skyhook: &str) -> impl Iterator<Item = &'s PackageRun<'a>> + use<'s, 'a> {
         let places = self.by_skyhook.get(skyhook).map(|runs| &runs.all);
         places.into_iter().flatten().map(|&at| &self.all[at])
     }
 
-    /// Those of a custom resource on a node.
+    /// Package runs of a custom resource on a node.
     pub fn on<'s>(
         &'s self,
         skyhook: &str,
@@ -63,7 +63,7 @@ impl<'a> PackageRuns<'a> {
         places.into_iter().flatten().map(|&at| &self.all[at])
     }
 
-    /// Those of all custom resources on a node.
+    /// Package runs of all custom resources on a node.
     pub fn on_node<'s>(&'s self, node: &str) -> impl Iterator<Item = &'s PackageRun<'a>> + use<'s, 'a> {
         let all = self.by_skyhook.values();
         let here = all.filter_map(|runs| runs.by_node.get(node)).flatten();
@@ -72,7 +72,7 @@ impl<'a> PackageRuns<'a> {
         here.into_iter().map(|at| &self.all[at])
     }
 
-    /// The longest duration of the same stage of the package on any node.
+    /// Longest duration of the same stage of the package on any node.
     pub(super) fn longest_of(&self, package_run: &PackageRun<'_>) -> Option<SignedDuration> {
         let longest = self.longest.get_or_init(|| {
             let mut longest: HashMap<StageOfPackage, SignedDuration> = HashMap::new();
@@ -86,36 +86,36 @@ impl<'a> PackageRuns<'a> {
         longest.get(&package_run.stage_of_package()).copied()
     }
 
-    /// Whether anything of a custom resource is alive.
+    /// Whether a package run of the custom resource is alive.
     pub fn any_alive(&self, skyhook: &str) -> bool {
         self.of(skyhook).any(PackageRun::alive)
     }
 
-    /// The same on one node.
+    /// Whether a package run of the custom resource is alive on the node.
     pub fn any_alive_on(&self, skyhook: &Skyhook, node: &'a Node) -> bool {
         self.on(skyhook.name(), &node.name).any(PackageRun::alive)
     }
 
-    /// The uninstall of a package that is at work on the node.
+    /// The live run that uninstalls a package on its node.
     pub fn uninstall_of(&self, placement: &Placement<'a>) -> Option<&PackageRun<'a>> {
         let mut here = self.on(placement.skyhook, &placement.node.name);
         here.find(|e| e.package == placement.package && e.stage.is_uninstall() && e.alive())
     }
 
-    /// Since when a package is at its current stage, from its running pods and Jobs.
+    /// Start of the package's current stage, from its live Pods and Jobs. Suspended Jobs do not count.
     pub fn since(&self, placement: &Placement<'a>) -> Option<Timestamp> {
         let here = self.at_stage(placement)?;
         let suspended = |e: &&PackageRun<'_>| e.job.is_some_and(|j| j.spec.suspend);
         here.filter(|e| !suspended(e)).filter_map(PackageRun::created).min()
     }
 
-    /// Since when the pod of a package's stage waits for the kubelet to acknowledge it.
+    /// Time since which the pod of the package's stage waits for the kubelet to acknowledge it.
     pub fn unacknowledged_since(&self, placement: &Placement<'a>) -> Option<Timestamp> {
         let mut pods = self.at_stage(placement)?.filter_map(|e| e.unacknowledged());
         pods.find_map(|pod| pod.metadata.creation_timestamp)
     }
 
-    /// What carries out the recorded stage of a package.
+    /// Live runs of a package's recorded stage.
     fn at_stage(&self, placement: &Placement<'a>) -> Option<impl Iterator<Item = &PackageRun<'a>>> {
         let entry = placement.entry?;
         let here = self.on(placement.skyhook, &placement.node.name);
@@ -124,12 +124,12 @@ impl<'a> PackageRuns<'a> {
 }
 
 impl Cluster {
-    /// Everything that carries out a stage in the active API.
+    /// All package runs of the active API.
     pub fn package_runs(&self) -> PackageRuns<'_> {
         PackageRuns::new(self.package_runs_of(self.flavor()))
     }
 
-    /// What carries out a stage of one custom resource in the active API, in time that does not depend on the others.
+    /// Package runs of one custom resource in the active API. The cost does not depend on other custom resources.
     pub fn package_runs_for(&self, skyhook: &str) -> PackageRuns<'_> {
         let objects = self.indexes.run_objects.get_or_init(|| self.run_objects());
         let [jobs, pods] = objects.get(skyhook).cloned().unwrap_or_default();
@@ -152,7 +152,7 @@ impl Cluster {
         objects
     }
 
-    /// How sure we are that an execution we do not see does not exist.
+    /// How certain it is that a package run that was not read does not exist.
     pub fn certainty_of_no_package_run(&self) -> Certainty {
         match self.active_api.flavor.executor() {
             Executor::Pod => self.pods.absence(),
@@ -160,13 +160,13 @@ impl Cluster {
         }
     }
 
-    /// Everything that carries out a stage in an API, Jobs with their pods, then bare pods.
+    /// All package runs of an API: Jobs with their pods, then bare pods.
     pub fn package_runs_of(&self, flavor: ApiFlavor) -> Vec<PackageRun<'_>> {
         joined(flavor, self.jobs.items().iter(), self.pods.items().iter())
     }
 }
 
-/// The position of an item of a list.
+/// Position of an item in its list.
 fn position<T>(list: &[T], item: &T) -> usize {
     (std::ptr::from_ref(item).addr() - list.as_ptr().addr()) / size_of::<T>()
 }

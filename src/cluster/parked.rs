@@ -1,4 +1,5 @@
-//! Parked stages: a Job has failed permanently, the operator has recorded that, and starts nothing more until somebody acts.
+//! Parked stages: a Job failed permanently and the operator recorded that. It starts nothing more until someone
+//! intervenes.
 
 use super::{Cluster, Node, PackageRun, PackageRuns};
 use crate::api::{Entry, Executor, Skyhook, State};
@@ -21,7 +22,7 @@ impl<'a> PackageRuns<'a> {
 impl Cluster {
     /// The packages of the spec that are parked on a node, each with the Job that has failed permanently.
     ///
-    /// They stay so when the node's status changes, be it by a pause or by hand: only their Job's end is counted.
+    /// Packages stay parked when the node's status changes, by a pause or by hand: only the end of their Job counts.
     pub fn parked<'c, 's, 'a>(
         &'c self,
         package_runs: &'s PackageRuns<'a>,

@@ -11,12 +11,12 @@ use crate::api::{Entry, NodeState, Skyhook};
 pub struct Placement<'a> {
     pub skyhook: &'a str,
     pub node: &'a Node,
-    /// Empty for a node state that cannot be read: which packages are in it is not known.
+    /// Empty if the node state cannot be read, because its packages are unknown.
     pub package: &'a str,
     pub version: &'a str,
-    /// Its node-state entry at this version.
+    /// The package's node-state entry at this version.
     pub entry: Option<&'a Entry>,
-    /// Why the node state cannot be read.
+    /// The reason why the node state cannot be read.
     pub malformed: Option<&'a str>,
     pub wanted: Desired,
     pub phase: Phase,
@@ -26,7 +26,7 @@ pub struct Placement<'a> {
     pub ignored: bool,
 }
 
-/// How far a package has got on a node.
+/// Progress of a package on a node.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Phase {
     /// The node state cannot be read.
@@ -35,13 +35,14 @@ pub enum Phase {
     NotStarted,
     /// Not recorded, and not to be installed.
     Absent,
-    /// Not recorded, and to be uninstalled, although this version was never installed: the operator installs it never.
+    /// Not recorded, and to be uninstalled, although this version was never installed: the operator will not install
+    /// it.
     NeverInstalled,
     /// At a stage of its installation.
     Running,
     /// A stage of its installation fails.
     Failing,
-    /// At its last stage, as the operator counts; of a spec that cannot be read, at what may be the last one.
+    /// At its last stage, as the operator counts. If the spec cannot be read: at a stage that may be the last.
     Complete,
     Uninstalling,
     UninstallFailing,
@@ -72,7 +73,7 @@ pub enum AskedBy {
 }
 
 impl Placement<'_> {
-    /// Whether all is done: the package is complete, or absent where it is to be uninstalled.
+    /// Whether the package has reached its goal: complete, or absent if it is to be uninstalled.
     pub fn is_done(&self) -> bool {
         match self.wanted {
             Desired::Uninstalled(_) => self.phase == Phase::Absent,
@@ -101,14 +102,14 @@ impl Phase {
         matches!(self, Phase::Absent | Phase::NeverInstalled)
     }
 
-    /// Whether an uninstall is recorded that is not over.
+    /// Whether an unfinished uninstall is recorded.
     pub fn is_uninstall(self) -> bool {
         matches!(self, Phase::Uninstalling | Phase::UninstallFailing)
     }
 }
 
 impl Cluster {
-    /// Whether a custom resource selects a node or has left keys there. An unknown name counts as if it did.
+    /// Whether a custom resource selects a node or has left keys there. `true` for an unknown name.
     pub fn touches(&self, skyhook: &str, node: &str) -> bool {
         let (Some(spec), Some(node)) = (self.skyhook(skyhook), self.node(node)) else {
             return true;
@@ -137,8 +138,8 @@ impl Cluster {
 
     /// Whether a custom resource is finished on a node.
     ///
-    /// A pending uninstall is unfinished work, begun or not: it passes the same gates as an installation, and the
-    /// operator records nothing before it starts.
+    /// A pending uninstall is unfinished work, begun or not: it waits for the same conditions as an installation, and
+    /// the operator records nothing before it starts.
     pub fn is_complete_on(&self, skyhook: &Skyhook, node: &Node) -> bool {
         let on = self.on_node(node, skyhook.name());
         let mut leaving = skyhook.packages().filter(|(_, p)| skyhook.uninstalls(p));
@@ -146,7 +147,7 @@ impl Cluster {
         skyhook.is_node_complete(on) && !left
     }
 
-    /// How many packages of the spec are done on a node, of how many.
+    /// Number of packages of the spec that are done on a node, and number of all its packages.
     pub fn progress(&self, skyhook: &Skyhook, node: &Node) -> (usize, usize) {
         let here = self.packages_on(skyhook.name(), node);
         let names = skyhook.spec.packages.keys();
@@ -170,7 +171,7 @@ impl Cluster {
     }
 }
 
-/// One custom resource on one node.
+/// The packages of one custom resource on one node.
 struct PackagesOn<'a> {
     cluster: &'a Cluster,
     name: &'a str,

@@ -1,4 +1,4 @@
-//! Pods, package or not, and what went wrong in them.
+//! Pods of packages, of the operator and of workloads, and failures of their containers.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -25,9 +25,9 @@ objects_with_metadata!(Pod);
 #[serde(default, rename_all = "camelCase")]
 pub struct PodSpec {
     pub node_name: String,
-    /// Seconds that it may run.
+    /// Maximum run time of the pod in seconds.
     pub active_deadline_seconds: Option<i64>,
-    /// Seconds that its containers have to end.
+    /// Time that containers have to end, in seconds.
     pub termination_grace_period_seconds: Option<i64>,
     pub tolerations: Vec<crate::api::skyhook::Toleration>,
     pub init_containers: Vec<Container>,
@@ -142,10 +142,10 @@ pub struct ContainerTrouble<'a> {
     pub kind: TroubleKind,
     pub container: &'a str,
     pub image: &'a str,
-    /// What Kubernetes calls it: `CrashLoopBackOff`, `OOMKilled`, `ErrImagePull` …
+    /// The reason as Kubernetes names it: `CrashLoopBackOff`, `OOMKilled`, `ErrImagePull` …
     pub reason: &'a str,
     pub message: &'a str,
-    /// Of the last run that ended.
+    /// Exit code of the last run that ended.
     pub exit_code: Option<i64>,
     pub restarts: i64,
     pub at: Option<Timestamp>,
@@ -153,15 +153,15 @@ pub struct ContainerTrouble<'a> {
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum TroubleKind {
-    /// It ran and failed.
+    /// The container ran and failed.
     Failed,
-    /// Its image cannot be pulled.
+    /// The image cannot be pulled.
     Image,
-    /// It cannot be made: a Secret, ConfigMap or volume is missing, or the runtime refuses.
+    /// The container cannot be created: a Secret, ConfigMap or volume is missing, or the runtime refuses.
     Config,
 }
 
-/// Waiting reasons that mean the image is not there to run.
+/// Waiting reasons that mean that the image is unavailable.
 const IMAGE_REASONS: [&str; 6] = [
     "ErrImagePull",
     "ImagePullBackOff",
@@ -171,7 +171,7 @@ const IMAGE_REASONS: [&str; 6] = [
     "SignatureValidationFailed",
 ];
 
-/// Waiting reasons that mean the container cannot be made.
+/// Waiting reasons that mean that the container cannot be created.
 const CONFIG_REASONS: [&str; 5] = [
     "CreateContainerConfigError",
     "CreateContainerError",
@@ -180,7 +180,7 @@ const CONFIG_REASONS: [&str; 5] = [
     "PostStartHookError",
 ];
 
-/// `pod/NAMESPACE/NAME`
+/// Formats the pod as `pod/NAMESPACE/NAME`.
 impl fmt::Display for Pod {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "pod/{}", self.metadata.path())
@@ -192,7 +192,7 @@ impl Pod {
         &self.metadata.name
     }
 
-    /// Empty where it has none.
+    /// The namespace; empty if unset.
     pub fn namespace(&self) -> &str {
         self.metadata.namespace.as_deref().unwrap_or_default()
     }
@@ -207,7 +207,7 @@ impl Pod {
         self.metadata.path()
     }
 
-    /// Whether the pod has ended, well or badly.
+    /// Whether the pod has ended, successfully or not.
     pub fn ended(&self) -> bool {
         matches!(self.status.phase.as_str(), "Succeeded" | "Failed")
     }
@@ -219,7 +219,7 @@ impl Pod {
         ready.is_none_or(Condition::is_true)
     }
 
-    /// Whether it is assigned to a node whose kubelet has done nothing about it yet.
+    /// Whether the pod is assigned to a node whose kubelet has not processed it yet.
     pub fn unacknowledged(&self) -> bool {
         let status = &self.status;
         status.phase == "Pending"
@@ -230,12 +230,12 @@ impl Pod {
             && !self.metadata.deleting()
     }
 
-    /// Whether a disruption (eviction, preemption, shutdown) rather than the package ended it.
+    /// Whether a disruption (eviction, preemption, shutdown) ended the pod, rather than the package.
     pub fn disrupted(&self) -> bool {
         self.status.conditions.iter().any(|c| c.kind == "DisruptionTarget" && c.is_true())
     }
 
-    /// The first container that makes no progress, in the order in which they run.
+    /// The first container, in the order of execution, that makes no progress.
     pub fn trouble(&self) -> Option<ContainerTrouble<'_>> {
         self.status
             .init_container_statuses
@@ -253,21 +253,21 @@ impl Pod {
         })
     }
 
-    /// Why no node was found for it.
+    /// The scheduler's reason for not finding a node.
     pub fn unschedulable(&self) -> Option<&str> {
         let mut conditions = self.status.conditions.iter();
         let scheduled = conditions.find(|c| c.kind == "PodScheduled")?;
         (scheduled.status == "False").then_some(scheduled.message.as_str())
     }
 
-    /// The memory limit of a container.
+    /// The memory limit of an init container.
     pub fn memory_limit(&self, container: &str) -> Option<&str> {
         let mut containers = self.spec.init_containers.iter();
         let container = containers.find(|c| c.name == container)?;
         container.resources.limits.get("memory")?.as_str()
     }
 
-    /// The container that runs now, with the time it started.
+    /// The init container that is running, with its start time.
     pub fn running(&self) -> Option<(&str, Option<Timestamp>)> {
         self.status
             .init_container_statuses
@@ -295,7 +295,7 @@ impl ContainerStatus {
             .filter(|r| kind == TroubleKind::Failed && !r.is_empty() && *r != "Error")
             .unwrap_or(&waiting.reason);
         let exit_code = last.map(|t| t.exit_code).filter(|_| kind == TroubleKind::Failed);
-        // The message of a back-off only repeats its length.
+        // The message of a back-off only repeats its duration.
         let ended = last.map(|t| t.message.as_str());
         let message = ended.filter(|_| kind == TroubleKind::Failed);
         Some(ContainerTrouble {

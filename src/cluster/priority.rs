@@ -1,33 +1,33 @@
-//! Which custom resource goes first, which one waits, and where the operator can work now.
+//! The order of custom resources: which one goes first, which one waits, and where the operator can work now.
 
 use std::sync::OnceLock;
 
 use super::{Cluster, Node, Read};
 use crate::api::Skyhook;
 
-/// The first unfinished custom resources, by position: an unfinished root blocks everything after it.
+/// The first unfinished custom resources, by position. An unfinished root blocks all custom resources after it.
 #[derive(Debug, Default)]
 pub(super) struct Roots {
     on_nodes: OnceLock<Vec<Option<usize>>>,
-    /// With a node on which it is not done.
+    /// The root with `sequencing: all`, and a node on which it is not done.
     everywhere: OnceLock<Option<(usize, usize)>>,
 }
 
-/// An earlier custom resource that has to finish first.
+/// An earlier custom resource that must finish first.
 #[derive(Debug, Clone, Copy)]
 pub struct Gate<'a> {
     pub skyhook: &'a Skyhook,
-    /// A node on which it is not done.
+    /// A node on which the custom resource is not done.
     pub node: &'a Node,
 }
 
 impl Skyhook {
-    /// Neither paused nor disabled: the operator starts new work for it.
+    /// Whether the operator starts new work for the custom resource: it is neither paused nor disabled.
     pub fn runs(&self) -> bool {
         !self.paused() && !self.disabled()
     }
 
-    /// Whether later ones wait everywhere until this one is done everywhere.
+    /// Whether later custom resources wait on all nodes until this one is done on all nodes.
     pub fn gates_everywhere(&self) -> bool {
         self.spec.sequencing == "all"
     }
@@ -51,7 +51,7 @@ impl Cluster {
         (root.order() < skyhook.order()).then_some(Gate { skyhook: root, node })
     }
 
-    /// The custom resources that block others, with their positions, in their order. A disabled one blocks no other.
+    /// Custom resources that block others, with their positions, in order. A disabled one blocks nothing.
     fn blocking(&self) -> impl Iterator<Item = (usize, &Skyhook)> {
         let all = self.skyhooks.items().iter().enumerate();
         all.filter(|(_, skyhook)| !skyhook.disabled())
@@ -72,7 +72,7 @@ impl Cluster {
         roots
     }
 
-    /// The positions of the first custom resource with `sequencing: all` that is not done, and of a node where it is not.
+    /// Positions of the first unfinished custom resource with `sequencing: all`, and of a node on which it is not done.
     fn first_that_gates_everywhere(&self) -> Option<(usize, usize)> {
         let mut gating = self.blocking().filter(|(_, s)| s.gates_everywhere());
         gating.find_map(|(at, skyhook)| {
@@ -81,7 +81,7 @@ impl Cluster {
         })
     }
 
-    /// Whether the deployment policy that a custom resource names is not there.
+    /// Whether the deployment policy of a custom resource does not exist.
     pub fn policy_missing(&self, skyhook: &Skyhook) -> bool {
         let name = &skyhook.spec.deployment_policy;
         if name.is_empty() {
@@ -89,21 +89,21 @@ impl Cluster {
         }
         match &self.policies {
             Read::Ok(_) => self.policy(name).is_none(),
-            // Then the operator's condition decides.
+            // If policies are unknown, the operator's condition decides.
             Read::Incomplete(..) | Read::Unreadable(_) | Read::NotRequested => {
                 skyhook.true_condition("DeploymentPolicyNotFound").is_some()
             }
         }
     }
 
-    /// The nodes with work left on which nothing but the batch keeps the operator from working.
+    /// Unfinished nodes on which nothing but the batch keeps the operator from working.
     pub fn open_nodes<'a>(&'a self, skyhook: &'a Skyhook) -> Vec<&'a Node> {
         let mut open = self.open_but_for_ignore(skyhook);
         open.retain(|n| !n.ignored(self.flavor()));
         open
     }
 
-    /// The same, and those that would be among them were they not ignored.
+    /// [`Cluster::open_nodes`], including ignored nodes.
     pub fn open_but_for_ignore<'a>(&'a self, skyhook: &'a Skyhook) -> Vec<&'a Node> {
         let held = !skyhook.runs() || self.policy_missing(skyhook) || self.gate_everywhere(skyhook).is_some();
         if held {

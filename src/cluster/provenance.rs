@@ -1,4 +1,4 @@
-//! Whether the operator created an object that carries its label: anybody can set a label, in any namespace.
+//! Proof that the operator created an object with its label: anyone can set a label, in any namespace.
 
 use std::fmt;
 
@@ -7,26 +7,26 @@ use serde_json::Value;
 use super::{Cluster, ConfigMap, PackageRun, config_map};
 use crate::api::{ApiFlavor, Meta};
 
-/// Length at which the operator cuts the names of pods and Jobs before a hash of eight digits.
+/// Number of characters to which the operator truncates names of pods and Jobs, before a hash of eight digits.
 const CUT: usize = 63 - 9;
 
-/// Why an object is not proven to be created by the operator.
+/// The reason why it is not proven that the operator created an object.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Unproven {
-    /// Where the operator creates its objects is not known.
+    /// The namespace in which the operator creates its objects is unknown.
     OperatorUnknown,
     /// The object is not in the operator's namespace.
     OtherNamespace,
-    /// No custom resource of the name in its label controls it.
+    /// The custom resource named in the label does not control the object.
     Owner,
-    /// The annotations that the operator sets are missing, or of another custom resource.
+    /// The operator's annotations are missing, or name another custom resource.
     Annotations,
-    /// Its name is not one that the operator gives.
+    /// The operator does not give such a name.
     Name,
 }
 
 impl Unproven {
-    /// The verdict on the object. If the operator's namespace is not known, the operator may have created it.
+    /// The verdict on the object. If the operator's namespace is unknown, the operator may have created the object.
     pub fn verdict(&self) -> &'static str {
         match self {
             Unproven::OperatorUnknown => "labelled, and perhaps created by the operator",
@@ -48,8 +48,8 @@ impl fmt::Display for Unproven {
 }
 
 impl Cluster {
-    /// Why a pod or Job that carries the label of a package is not proven to be created by the operator: namespace, owner,
-    /// annotation and name have to agree.
+    /// The reason why it is not proven that the operator created a pod or Job with the label of a package: namespace,
+    /// owner, annotation and name must match.
     pub fn run_unproven(&self, meta: &Meta) -> Option<Unproven> {
         let Some((flavor, skyhook)) = labelled(meta, config_map::package_label) else {
             return Some(Unproven::Annotations);
@@ -72,7 +72,7 @@ impl Cluster {
         self.unproven(meta, owned, noted("skyhook") == skyhook, named)
     }
 
-    /// Why a ConfigMap that carries a label of the operator is not proven to be created by it.
+    /// The reason why it is not proven that the operator created a ConfigMap with a label of the operator.
     pub fn config_map_unproven(&self, map: &ConfigMap) -> Option<Unproven> {
         let meta = &map.metadata;
         let Some((flavor, skyhook)) = map.owner() else {
@@ -107,7 +107,7 @@ impl Cluster {
         } else if !named {
             Some(Unproven::Name)
         } else {
-            // Files without Deployments do not show the namespace; no command deletes from files.
+            // Files without Deployments do not show the namespace, but no command deletes objects in files.
             let told = self.operators.was_asked() || !self.may_leave_out();
             let unknown = told && self.operator_namespaces().is_empty();
             unknown.then_some(Unproven::OperatorUnknown)
@@ -116,13 +116,13 @@ impl Cluster {
 }
 
 impl PackageRun<'_> {
-    /// Why it is not proven to be created by the operator: then nothing of it is deleted.
+    /// The reason why it is not proven that the operator created the run; such a run is not deleted.
     pub fn unproven(&self, cluster: &Cluster) -> Option<Unproven> {
         cluster.run_unproven(self.metadata()?)
     }
 }
 
-/// The API of a label of the operator, and the custom resource that it names.
+/// The API of an operator's label, and the custom resource that the label names.
 fn labelled(meta: &Meta, label: fn(ApiFlavor) -> String) -> Option<(ApiFlavor, &str)> {
     ApiFlavor::ALL.into_iter().find_map(|flavor| {
         let name = meta.labels.get(&label(flavor))?;
@@ -130,7 +130,7 @@ fn labelled(meta: &Meta, label: fn(ApiFlavor) -> String) -> Option<(ApiFlavor, &
     })
 }
 
-/// Whether a custom resource of that name controls the object. A migration may have changed the API of the owner.
+/// Whether a custom resource with this name controls the object. A migration may have changed the API of the owner.
 fn owned(meta: &Meta, flavor: ApiFlavor, skyhook: &str) -> bool {
     meta.controller().is_some_and(|owner| {
         let kinds = [flavor, flavor.other()].map(ApiFlavor::kind);
@@ -138,8 +138,8 @@ fn owned(meta: &Meta, flavor: ApiFlavor, skyhook: &str) -> bool {
     })
 }
 
-/// Whether a name is one that the operator's `generateSafeName` makes of parts: joined with dashes, dots replaced, cut where
-/// it is too long, and followed by more parts or a hash.
+/// Whether the operator's `generateSafeName` could make the name from these parts: joined with dashes, dots replaced,
+/// truncated if too long, and followed by more parts or a hash.
 fn is_safe_name(name: &str, parts: &[&str]) -> bool {
     let joined = parts.join("-").replace('.', "-").to_lowercase();
     let cut = || name.len() >= CUT && joined.starts_with(&name[..CUT.min(name.len())]);

@@ -9,17 +9,17 @@ pub enum Read<T> {
     Ok(T),
     /// Items without a readable identity are missing. The others are used; absence is unknown.
     Incomplete(T, Unread),
-    /// The server or the file would not give it.
+    /// The source could not be read.
     Unreadable(Unread),
     /// Not requested, or missing from the input.
     #[default]
     NotRequested,
 }
 
-/// Why a source could not be read. Displays as a few words.
+/// The reason why a source could not be read. Displays as a short text.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Unread {
-    /// The server's answer, where there was one.
+    /// HTTP status of the error response, if there was a response.
     pub status: Option<u16>,
     pub message: String,
 }
@@ -29,14 +29,14 @@ impl Unread {
         self.status == Some(403)
     }
 
-    /// The same reason, prefixed with the name of the unreadable part.
+    /// The reason, prefixed with the name of the unreadable part.
     pub fn of(&self, what: &str) -> Unread {
         Unread { status: self.status, message: format!("{what}: {}", self.message) }
     }
 }
 
 impl From<String> for Unread {
-    /// Not an answer of the server.
+    /// A reason without a response from a server.
     fn from(message: String) -> Unread {
         Unread { status: None, message }
     }
@@ -52,8 +52,8 @@ thread_local! {
     static SCANNED: Cell<usize> = const { Cell::new(0) };
 }
 
-/// How many items the lists had that were handed out on this thread, each time that they were. Tests compare the counts of
-/// clusters of different sizes: a scan of one list for each item of another makes the count grow quadratically.
+/// Sum of the lengths of all lists that [`Read::items`] has returned on this thread. Tests compare the sums for
+/// clusters of different sizes: a scan of one list for each item of another makes the sum grow quadratically.
 pub fn scanned_items() -> usize {
     SCANNED.get()
 }
@@ -90,7 +90,7 @@ impl<T> Read<T> {
         }
     }
 
-    /// Why it was not read whole, if that was tried.
+    /// The reason why the source was not read completely, if it was requested.
     pub fn unread(&self) -> Option<&Unread> {
         match self {
             Read::Incomplete(_, why) | Read::Unreadable(why) => Some(why),
@@ -107,7 +107,7 @@ impl<T> Read<T> {
         }
     }
 
-    /// The same, with a part that could not be read.
+    /// Marks a complete result as incomplete: a part could not be read.
     pub fn without(self, why: Unread) -> Read<T> {
         match self {
             Read::Ok(value) => Read::Incomplete(value, why),
@@ -115,12 +115,12 @@ impl<T> Read<T> {
         }
     }
 
-    /// Whether it was tried, with or without success.
+    /// Whether the source was requested, with or without success.
     pub fn was_asked(&self) -> bool {
         !matches!(self, Read::NotRequested)
     }
 
-    /// Whether an object missing from the items does not exist.
+    /// How certain it is that an object missing from the items does not exist.
     pub fn absence(&self) -> Certainty {
         match self {
             Read::Ok(_) => Certainty::Proven,
@@ -131,7 +131,7 @@ impl<T> Read<T> {
 }
 
 impl<T> Read<Vec<T>> {
-    /// How many there are.
+    /// The number of items.
     pub fn count(&self) -> Read<usize> {
         match self {
             Read::Ok(items) => Read::Ok(items.len()),
@@ -141,7 +141,7 @@ impl<T> Read<Vec<T>> {
         }
     }
 
-    /// Only these items.
+    /// The items that pass `keep`.
     pub fn filtered(&self, keep: impl Fn(&T) -> bool) -> Read<Vec<T>>
     where
         T: Clone,
@@ -155,19 +155,19 @@ impl<T> Read<Vec<T>> {
         }
     }
 
-    /// The items that were read, or none. Ask [`Read::absence`] what "none" is worth.
+    /// The items that were read; empty if there are none. See [`Read::absence`] for the meaning of an empty result.
     pub fn items(&self) -> &[T] {
         let items = self.indexed();
         SCANNED.set(SCANNED.get() + items.len());
         items
     }
 
-    /// The same for an access by position, which is not counted as a scan.
+    /// The items for access by position, which does not count as a scan.
     pub(super) fn indexed(&self) -> &[T] {
         self.held().map_or(&[], Vec::as_slice)
     }
 
-    /// Notes that an item is missing, and why.
+    /// Records that an item is missing, with the reason.
     pub fn lacks(&mut self, why: impl FnOnce() -> Unread) {
         match std::mem::take(self) {
             Read::Ok(items) => *self = Read::Incomplete(items, why()),
@@ -177,13 +177,13 @@ impl<T> Read<Vec<T>> {
     }
 }
 
-/// How sure we are that a thing we do not see does not exist.
+/// How certain it is that an object that was not read does not exist.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Certainty {
-    /// The source could not be read: it may well exist.
+    /// The source could not be read: the object may exist.
     Unknown,
-    /// The files given hold nothing of that kind, which may mean that none was captured.
+    /// The files contain no objects of this kind, perhaps because none were captured.
     Presumed,
-    /// The source was read whole.
+    /// The source was read completely.
     Proven,
 }

@@ -1,15 +1,15 @@
-//! Objects of an installation without an operator.
+//! Remaining objects of an installation without an operator.
 
 use super::admission::{Lack, WebhookConfiguration};
 use super::installation::{ClusterRole, Definition, Installation};
 use super::{Certainty, Cluster};
 use crate::api::ApiFlavor;
 
-/// An object of the installation, which no namespace holds.
+/// A cluster-scoped object of the installation.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Remnant<'a> {
     pub kind: &'a str,
-    /// The plural of its kind, for kubectl.
+    /// Plural of the object's kind, for kubectl.
     pub resource: &'static str,
     pub name: &'a str,
 }
@@ -17,9 +17,9 @@ pub struct Remnant<'a> {
 const DEFINITIONS: &str = "customresourcedefinitions";
 
 impl Cluster {
-    /// Objects of an installation without an operator: webhook configurations first, as they reject requests.
+    /// Objects of an installation without an operator: webhook configurations first, because they reject requests.
     ///
-    /// CRDs with custom resources are in use, and left out.
+    /// CRDs with custom resources are in use, and therefore excluded.
     pub fn remnants<'a>(&'a self, installation: &'a Installation) -> Vec<Remnant<'a>> {
         if !self.operator_gone() {
             return Vec::new();
@@ -44,8 +44,8 @@ impl Cluster {
         webhooks.chain(definitions).chain(roles).collect()
     }
 
-    /// Whether the operator was removed: the list of Deployments has none, or files without that list have a webhook
-    /// configuration whose Service does not exist.
+    /// Whether the operator was removed: the Deployments were read and include no operator, or files without
+    /// Deployments have a webhook configuration whose Service does not exist.
     pub fn operator_gone(&self) -> bool {
         let none = self.operators.items().is_empty();
         let mut webhooks = self.operators_webhooks();

@@ -1,10 +1,10 @@
-//! The versions at which lists were read from a server, for watches to go on from there.
+//! Resource versions at which lists were read from a server, and from which watches continue.
 
 use std::collections::BTreeMap;
 
 use crate::api::ApiFlavor;
 
-/// By list, in a server's own words.
+/// Resource versions by list.
 #[derive(Debug, Clone, Default)]
 pub struct ResourceVersions(BTreeMap<String, String>);
 
@@ -20,7 +20,7 @@ impl ResourceVersions {
         self.0.get(list).map(String::as_str)
     }
 
-    /// Without those of custom resources, which were written to since.
+    /// Drops the versions of custom resources, which were written to since.
     pub fn without_custom(mut self) -> ResourceVersions {
         let custom = |list: &str| ApiFlavor::ALL.iter().any(|g| list.contains(&g.api_version()));
         self.0.retain(|list, _| !custom(list));

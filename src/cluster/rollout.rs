@@ -1,4 +1,4 @@
-//! The nodes of a custom resource: those that it selects, and those that it left keys on.
+//! The nodes of a custom resource: selected nodes, and nodes with its keys.
 
 use super::Cluster;
 use super::node::{Node, NodeRecord};
@@ -7,7 +7,7 @@ use crate::api::{Skyhook, Status};
 impl Cluster {
     /// The record of a custom resource on a node, in the active API.
     ///
-    /// Until the newer operator has adopted a node, the older keys count: they are copied unchanged.
+    /// Until the newer operator has adopted a node, the older keys count: adoption copies them unchanged.
     pub fn on_node<'a>(&self, node: &'a Node, skyhook: &str) -> Option<&'a NodeRecord> {
         let own = node.keys(self.flavor()).of(skyhook);
         if own.is_some_and(NodeRecord::has_keys) || !self.active_api.migrating() {
@@ -23,7 +23,7 @@ impl Cluster {
         on.map_or(Status::Unknown, NodeRecord::operator_status)
     }
 
-    /// The selected nodes on which the custom resource has something left to do.
+    /// Selected nodes on which the custom resource is not finished.
     pub fn unfinished<'a>(&'a self, skyhook: &'a Skyhook) -> impl Iterator<Item = &'a Node> {
         let selected = self.selected(skyhook);
         selected.filter(|n| !self.is_complete_on(skyhook, n))
@@ -46,7 +46,7 @@ impl Cluster {
         tracked.filter_map(move |n| self.on_node(n, &skyhook).map(|on| (n, on)))
     }
 
-    /// The nodes that a custom resource selects, or that carry keys of it, by name.
+    /// Nodes that a custom resource selects or that carry its keys, sorted by name.
     pub fn nodes_of(&self, skyhook: &str) -> impl Iterator<Item = &Node> {
         let nodes = self.nodes.indexed();
         let selections = &self.indexes.selections;
@@ -59,7 +59,7 @@ impl Cluster {
         places.into_iter().map(|at| &nodes[at])
     }
 
-    /// The names of all custom resources that left keys on nodes, sorted.
+    /// Sorted names of all custom resources that left keys on nodes.
     pub fn names_on_nodes(&self) -> Vec<&str> {
         let nodes = self.nodes.items().iter();
         let mut names: Vec<&str> = nodes
@@ -74,7 +74,7 @@ impl Cluster {
 }
 
 impl Skyhook {
-    /// Whether it selects a node, by the labels that this has now.
+    /// Whether the custom resource selects a node by the node's current labels.
     pub fn selects(&self, node: &Node) -> bool {
         self.spec.node_selectors.matches(&node.labels)
     }

@@ -1,4 +1,4 @@
-//! The nodes matched by label selectors, each searched once: rules use them repeatedly.
+//! Cache of the nodes that match a label selector: rules use the same selectors repeatedly.
 
 use std::collections::HashMap;
 use std::ops::Range;
@@ -10,19 +10,19 @@ use crate::api::{ApiFlavor, LabelSelector};
 #[derive(Debug, Default)]
 pub struct Selections(Mutex<Known>);
 
-/// The completed searches in a list of nodes, with the positions found.
+/// Cached searches in one list of nodes. Results are positions in the list.
 #[derive(Debug, Default)]
 struct Known {
     nodes: Range<usize>,
     found: HashMap<LabelSelector, Arc<[usize]>>,
-    /// By key and value of a label: the nodes with it; filled when a selector uses the key.
+    /// Nodes by key and value of a label; filled when a selector uses the key.
     labelled: HashMap<String, HashMap<String, Vec<usize>>>,
-    /// By the name of a custom resource: the nodes with its keys of either API; filled on first use.
+    /// Nodes with keys of either API, by the name of the custom resource; filled on first use.
     tracked: Option<HashMap<String, Arc<[usize]>>>,
 }
 
 impl Selections {
-    /// The searches in these nodes.
+    /// The cache for these nodes; emptied if it was for other nodes.
     fn known(&self, nodes: &[Node]) -> MutexGuard<'_, Known> {
         let mut known = self.0.lock().unwrap_or_else(|e| e.into_inner());
         let Range { start, end } = nodes.as_ptr_range();
@@ -33,21 +33,21 @@ impl Selections {
         known
     }
 
-    /// The positions of nodes with keys of a custom resource of that name, of either API.
+    /// Positions of the nodes with keys of a custom resource with this name, of either API.
     pub fn tracked(&self, skyhook: &str, nodes: &[Node]) -> Arc<[usize]> {
         let mut known = self.known(nodes);
         let tracked = known.tracked.get_or_insert_with(|| by_name(nodes));
         tracked.get(skyhook).map(Arc::clone).unwrap_or_default()
     }
 
-    /// The positions of the selected nodes.
+    /// Positions of the nodes that the selector matches.
     pub fn of(&self, selector: &LabelSelector, nodes: &[Node]) -> Arc<[usize]> {
         let mut known = self.known(nodes);
         if let Some(found) = known.found.get(selector) {
             return Arc::clone(found);
         }
         let matches = |at: &usize| selector.matches(&nodes[*at].labels);
-        // Custom resources share the nodes among them by the values of one label, as a rule.
+        // Custom resources usually divide the nodes by the values of one label.
         let found: Arc<[usize]> = match selector.match_labels.first_key_value() {
             None => (0..nodes.len()).filter(matches).collect(),
             Some((key, value)) => {

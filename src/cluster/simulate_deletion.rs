@@ -1,14 +1,14 @@
-//! A cluster as it would be, to ask the same questions of it beforehand.
+//! Simulates deletions, to evaluate the resulting cluster beforehand.
 
 use std::collections::BTreeSet;
 
 use super::{Cluster, Read};
 
 impl Cluster {
-    /// The cluster right after the deletion request of these custom resources, without those in `gone`.
+    /// The cluster right after the deletion request of the custom resources in `deleting`, without those in `gone`.
     ///
     /// Complete packages with an uninstall are then being uninstalled, unless the custom resource is paused or
-    /// disabled. Custom resources of the other API are left out if they are deleted first.
+    /// disabled. During a migration, custom resources of the other API are removed, because they are deleted first.
     pub fn simulate_deletion(&self, gone: &BTreeSet<&str>, deleting: &BTreeSet<&str>) -> Cluster {
         let mut cluster = self.clone();
         let mut freed = !gone.is_empty();
@@ -28,7 +28,8 @@ impl Cluster {
             if goes {
                 asked.get_or_insert(self.taken_at);
             }
-            // Custom resources that waited for the deleted ones could not proceed before.
+            // Custom resources that waited for the deleted ones could not proceed before, so their deletion counts from
+            // now.
             if freed && asked.is_some() {
                 *asked = Some(self.taken_at);
             }

@@ -1,4 +1,4 @@
-//! The kinds of things that are read from a cluster: one table.
+//! The sources of a cluster, in one table.
 
 use std::fmt;
 
@@ -10,7 +10,7 @@ type Resource = (&'static str, &'static str);
 /// Declares the sources: their meaning, their name in messages, and the resources listed to read them, in both APIs.
 macro_rules! sources {
     ($($(#[doc = $doc:literal])* $name:ident $words:literal from $resources:expr;)+) => {
-        /// One kind of thing that is read from a cluster.
+        /// A source of a cluster: one kind of data to read.
         #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
         pub enum Source {
             $($(#[doc = $doc])* $name),+
@@ -19,7 +19,7 @@ macro_rules! sources {
         impl Source {
             pub const ALL: [Source; [$($words),+].len()] = [$(Source::$name),+];
 
-            /// The resources that are listed to read it, in both APIs.
+            /// Resources that are listed to read the source, in both APIs.
             pub fn resources(self) -> Vec<Resource> {
                 match self {
                     $(Source::$name => $resources.to_vec()),+
@@ -47,13 +47,13 @@ sources! {
     Nodes "nodes" from [NODES];
     /// Pods that run package stages.
     Pods "package pods" from [PODS];
-    /// Other pods on nodes that wait to be drained; which nodes these are follows from the others.
+    /// Other pods on nodes that are to be drained. The other sources determine these nodes.
     Workloads "workload pods on nodes to be drained" from [&CUSTOM[..], &[NODES, PODS]].concat();
     /// Jobs that run package stages.
     Jobs "jobs" from [("batch", "jobs")];
     Events "events" from [("", "events")];
     DisruptionBudgets "pod disruption budgets" from [("policy", "poddisruptionbudgets")];
-    /// The operator's Deployment; where several could act their Leases, and where none does the namespaces.
+    /// The operator's Deployment; also the Leases if several Deployments could act, and the namespaces if none acts.
     Operator "operator deployments" from [
         ("coordination.k8s.io", "leases"),
         ("", "namespaces"),
@@ -61,16 +61,16 @@ sources! {
     ];
     /// The pods that run the operator.
     OperatorPods "operator pods" from [PODS];
-    /// Admission webhooks that the operator serves, and what answers them.
+    /// Admission webhooks that the operator serves, and their backends.
     Webhooks "admission webhooks" from [
         (ADMISSION, "validatingwebhookconfigurations"),
         (ADMISSION, "mutatingwebhookconfigurations"),
         ("", "services"),
         ("discovery.k8s.io", "endpointslices"),
     ];
-    /// ConfigMaps that the operator made of the `configMap` of packages.
+    /// ConfigMaps that the operator created from the `configMap` of packages.
     ConfigMaps "config maps of packages" from [CONFIG_MAPS];
-    /// ConfigMaps that the operator made for packages to read about a node: one for each custom resource on each node.
+    /// ConfigMaps with metadata of a node for packages to read: one for each custom resource on each node.
     NodeMetadata "config maps of nodes" from [CONFIG_MAPS];
 }
 
@@ -90,8 +90,8 @@ impl Source {
     /// The sources that every verdict on a rollout needs.
     pub const ESSENTIAL: [Source; 2] = [Source::Skyhooks, Source::Nodes];
 
-    /// The sources that show running work: without them a cause cannot be told from its effects, and an unseen Job may
-    /// still be running.
+    /// The sources that show running work. Without them a cause cannot be distinguished from its effects, and an unseen
+    /// Job may still be running.
     pub const OF_WORK: [Source; 5] =
         [Source::Skyhooks, Source::Legacy, Source::Nodes, Source::Pods, Source::Jobs];
 }

@@ -5,13 +5,13 @@ use jiff::{SignedDuration, Timestamp};
 use super::{Cluster, PackageRun, PackageRuns, Pod};
 use crate::api::Stage;
 
-/// The limit of a stage without better information.
+/// Limit for a stage without a timeout or a known duration on other nodes.
 const USUAL: SignedDuration = SignedDuration::from_hours(1);
 const TIMEOUT: &str = "its timeout";
 const AN_HOUR: &str = "an hour";
-/// The lowest limit, however fast the stage was on other nodes.
+/// Minimum limit, however fast the stage was on other nodes.
 const LEAST: SignedDuration = SignedDuration::from_mins(10);
-/// The limit as a multiple of the duration on other nodes.
+/// Factor between the duration on other nodes and the limit, and between the limit and a hopeless duration.
 const TIMES: i32 = 3;
 
 /// A stage that runs longer than it should.
@@ -34,20 +34,20 @@ impl Overtime {
         }
     }
 
-    /// Whether it is so long that it will hardly end without help.
+    /// Whether the stage runs so long that it will hardly end without help.
     pub fn is_hopeless(&self) -> bool {
         self.runs >= self.usual * TIMES
     }
 }
 
 impl PackageRun<'_> {
-    /// Since when a container of the newest attempt runs.
+    /// Start of the running container in the newest attempt.
     pub fn running_since(&self) -> Option<Timestamp> {
         let pod = self.pods.first().filter(|p| !p.ended() && !p.metadata.deleting())?;
         running_since(pod)
     }
 
-    /// How long it took, where it has succeeded.
+    /// Duration of the run, if it succeeded.
     pub fn took(&self) -> Option<SignedDuration> {
         let status = &self.job.filter(|j| j.failed().is_none())?.status;
         Some(status.completion_time?.duration_since(status.start_time?))
@@ -82,7 +82,8 @@ fn usual(package_run: &PackageRun<'_>, all: &PackageRuns<'_>) -> (SignedDuration
     }
 }
 
-/// The init containers do the work. What runs after them only keeps the pod until the operator has noted its end.
+/// Start of the pod's work, which init containers do. Later containers only keep the pod until the operator has
+/// recorded its end.
 fn running_since(pod: &Pod) -> Option<Timestamp> {
     let status = &pod.status;
     let works = if status.init_container_statuses.is_empty() {

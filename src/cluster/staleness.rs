@@ -1,4 +1,4 @@
-//! How old the operator is, and how long ago something was.
+//! Comparisons with the operator's version, and ages of events.
 
 use jiff::Timestamp;
 
@@ -6,9 +6,9 @@ use super::node::READY;
 use super::{Cluster, Deployment, Node, PackageRun};
 use crate::api::ApiFlavor;
 
-/// The age in seconds at which a pending action is overdue: the operator reconciles everything at least this often.
+/// Age in seconds at which a pending action is overdue: the operator reconciles everything at least this often.
 const PATIENCE: i64 = 600;
-/// A time further in the future, in seconds, was written by a wrong clock.
+/// Maximum number of seconds that a time may be in the future. A later time was written by a wrong clock.
 const WRONG_CLOCK: i64 = 3600;
 
 impl Cluster {
@@ -22,8 +22,8 @@ impl Cluster {
         }
     }
 
-    /// Whether a node of a batch that is ignored, or blocked by a taint, keeps its place in it: before v0.20 the operator
-    /// forms no other batch until all nodes of the one at work are complete (`getStickyBatchNodes`).
+    /// Whether ignored nodes, and nodes blocked by a taint, keep their batch slots: before v0.20 the operator forms no
+    /// other batch until all nodes of the current batch are complete (`getStickyBatchNodes`).
     pub fn blocked_nodes_keep_places(&self) -> bool {
         self.operator_before(0, 20)
     }
@@ -34,26 +34,26 @@ impl Cluster {
         version.is_some_and(|v| v.at_least(major, minor))
     }
 
-    /// How many seconds ago something was; 0 for a time in the near future, because the clocks of machines differ. `None`
-    /// where the time is unknown, or so far in the future that the clock was wrong.
+    /// Number of seconds since a time; 0 for a time in the near future, because clocks differ. `None` if the time is
+    /// unknown, or so far in the future that the clock was wrong.
     pub fn seconds_since(&self, at: Option<Timestamp>) -> Option<i64> {
         let seconds = self.taken_at.as_second() - at?.as_second();
         (seconds >= -WRONG_CLOCK).then_some(seconds.max(0))
     }
 
-    /// Whether something is overdue at the time of the read.
+    /// Whether a pending action from this time is overdue.
     pub fn is_stale(&self, at: Option<Timestamp>) -> bool {
         self.seconds_since(at).is_some_and(|age| age >= PATIENCE)
     }
 
-    /// Whether something is known to have been later than that.
+    /// Whether an action from this time is known not to be overdue.
     pub fn is_recent(&self, at: Option<Timestamp>) -> bool {
         self.seconds_since(at).is_some_and(|age| age < PATIENCE)
     }
 
-    /// Since when a Deployment has been coming up: none of its replicas is available, which is so during each restart and
-    /// upgrade. After ten minutes, when the Deployment controller by default gives up on it, too, it does not come up, and
-    /// neither does one that ends again and again.
+    /// Start of a Deployment's current startup: none of its replicas is available, as during each restart and upgrade.
+    /// `None` after ten minutes, when the Deployment controller by default gives up as well, and for a Deployment whose
+    /// pods are crash looping.
     pub fn coming_up_since(&self, deployment: &Deployment) -> Option<Timestamp> {
         let since = deployment.unavailable_since();
         since.filter(|at| {
@@ -65,13 +65,13 @@ impl Cluster {
         })
     }
 
-    /// Since when a node has not been ready, where that is too long for a reboot.
+    /// Time since which a node has not been ready, if that is too long for a reboot.
     pub fn not_ready_since(&self, node: &Node) -> Option<Timestamp> {
         let since = node.not_ready_since();
         since.filter(|at| self.is_stale(Some(*at)))
     }
 
-    /// Whether a package run may progress: not if its node has not been ready for long.
+    /// Whether a package run may progress: it is alive, and its node has not been unready for too long.
     pub fn at_work(&self, package_run: &PackageRun<'_>) -> bool {
         let node = self.node(package_run.node);
         package_run.alive() && node.is_none_or(|n| self.not_ready_since(n).is_none())
@@ -79,7 +79,7 @@ impl Cluster {
 }
 
 impl Node {
-    /// Since when it has not been ready, be it long ago or not.
+    /// Time since which the node has not been ready, however short that is.
     pub fn not_ready_since(&self) -> Option<Timestamp> {
         let ready = self.condition(READY)?;
         ready.last_transition_time.filter(|_| !ready.is_true())

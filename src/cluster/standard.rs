@@ -1,4 +1,4 @@
-//! Kinds of Kubernetes whose types are those of `k8s_openapi`.
+//! Kubernetes objects whose types are from `k8s_openapi`.
 
 use std::ops::Deref;
 
@@ -8,7 +8,7 @@ use serde::Deserialize;
 
 use crate::api::{Object, UnknownFields};
 
-/// An object, and which of its fields could not be decoded.
+/// An object, and its fields that could not be decoded.
 #[derive(Debug, Clone, Default, Deserialize)]
 #[serde(transparent)]
 pub struct Standard<T> {

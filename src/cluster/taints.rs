@@ -1,4 +1,4 @@
-//! Taints and what custom resources tolerate.
+//! Taints, and the tolerations of custom resources.
 
 use jiff::Timestamp;
 
@@ -7,7 +7,7 @@ use super::{Cluster, Node};
 use crate::api::skyhook::Toleration;
 use crate::api::{ApiFlavor, Skyhook};
 
-/// Keys, or their beginnings, of taints that come and go with a node's life.
+/// Prefixes of the keys of taints that come and go with a node's lifecycle.
 const LIFECYCLE: [&str; 5] = [
     "node.kubernetes.io/",
     "node.cloudprovider.kubernetes.io/",
@@ -17,13 +17,13 @@ const LIFECYCLE: [&str; 5] = [
 ];
 
 impl Taint {
-    /// Whether Kubernetes or an autoscaler sets and lifts it as a node comes and goes.
+    /// Whether Kubernetes or an autoscaler sets and removes the taint in the lifecycle of a node.
     pub fn of_lifecycle(&self) -> bool {
         LIFECYCLE.iter().any(|start| self.key.starts_with(start))
     }
 }
 
-/// The condition of a node for which the kubelet or the node lifecycle controller taints it, by the key of the taint.
+/// Keys of taints that the kubelet or the node lifecycle controller sets, with the node condition that causes each.
 pub const CONDITIONS: [(&str, &str); 4] = [
     ("node.kubernetes.io/memory-pressure", "MemoryPressure"),
     ("node.kubernetes.io/disk-pressure", "DiskPressure"),
@@ -34,7 +34,7 @@ pub const CONDITIONS: [(&str, &str); 4] = [
 const UNINITIALIZED: &str = "node.cloudprovider.kubernetes.io/uninitialized";
 
 impl Node {
-    /// Since when the node has a taint, where the taint, its condition or the node's age shows it.
+    /// Time since which the node has a taint, if the taint, its condition or the node's age shows it.
     pub fn tainted_since(&self, taint: &Taint) -> Option<Timestamp> {
         let added = taint.time_added.as_deref();
         let added = added.and_then(|at| at.parse().ok());
@@ -51,7 +51,7 @@ impl Node {
 impl Cluster {
     /// Key and effect of the runtime-required taints that the operator knows.
     ///
-    /// The newer operator goes on treating the older default key as its own until v0.21, which drops it.
+    /// The newer operator also treats the older default key as its own, until v0.21 drops that key.
     pub fn runtime_required_taints(&self) -> Vec<(String, String)> {
         const EFFECT: &str = "NoSchedule";
         let mut taints = vec![self.configured_taint().unwrap_or_else(|| {
@@ -87,10 +87,10 @@ impl Cluster {
         Some(text.rsplit_once(':').unwrap_or((text, "")))
     }
 
-    /// The custom resources that keep the taint on the node: those with `runtimeRequired` that
-    /// select it and are not complete there.
+    /// Custom resources that keep the runtime-required taint on the node: they have `runtimeRequired`, select the node,
+    /// and are not complete there.
     ///
-    /// One that is paused, disabled or being deleted is never complete in the operator's eyes.
+    /// The operator never counts a custom resource as complete that is paused, disabled or being deleted.
     pub fn taint_kept_by<'a>(&'a self, node: &Node) -> Vec<&'a Skyhook> {
         if self.runtime_required_taint(node).is_none() {
             return Vec::new();
@@ -110,7 +110,7 @@ impl Cluster {
         keepers.any(|s| s.name() != name)
     }
 
-    /// The runtime-required taint on a node, if it carries one.
+    /// The runtime-required taint on a node, if any.
     pub fn runtime_required_taint<'a>(&self, node: &'a Node) -> Option<&'a Taint> {
         if node.taints().is_empty() {
             return None;
@@ -130,8 +130,8 @@ impl Cluster {
             && known.iter().all(|(key, _)| taint.key != *key)
     }
 
-    /// A taint on a node that is named as a runtime-required one, but under a key that the operator does not know: it never
-    /// removes it. None where it is not known which key that is.
+    /// A taint that is named `runtime-required` but has a key that the operator does not know and therefore never
+    /// removes. `None` if the operator is unknown.
     pub fn foreign_runtime_required_taint<'a>(&self, node: &'a Node) -> Option<&'a Taint> {
         if node.taints().is_empty() || self.operators.items().is_empty() {
             return None;
@@ -148,7 +148,7 @@ impl Cluster {
             .find(|t| known.iter().all(|(key, _)| t.key != *key))
     }
 
-    /// The taints that keep the operator from choosing a node, of any effect.
+    /// Taints, of any effect, that keep the operator from selecting a node.
     ///
     /// The runtime-required taint is tolerated only by custom resources with `runtimeRequired`.
     pub fn untolerated_by<'a>(&self, skyhook: &Skyhook, node: &'a Node) -> Vec<&'a Taint> {

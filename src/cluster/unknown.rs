@@ -1,4 +1,4 @@
-//! Values that could not be decoded, of all objects that were read.
+//! Values that could not be decoded, in all objects that were read.
 
 use std::fmt;
 
@@ -11,7 +11,7 @@ use crate::api::{ApiFlavor, Object, UnknownField};
 pub struct UnknownValues<'a> {
     pub source: Source,
     pub kind: &'a str,
-    /// Empty where the object has none.
+    /// Empty for a cluster-scoped object.
     pub namespace: &'a str,
     pub name: &'a str,
     pub fields: Vec<&'a UnknownField>,
@@ -19,7 +19,7 @@ pub struct UnknownValues<'a> {
     pub undecoded: Option<String>,
 }
 
-/// `node/a`, `pod/namespace/a`
+/// Formats the object as `node/a` or `pod/namespace/a`.
 impl fmt::Display for UnknownValues<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let kind = self.kind.to_lowercase();
@@ -63,9 +63,9 @@ impl Cluster {
         found.found
     }
 
-    /// An unknown value of a source that decisions may depend on.
+    /// Describes an unknown value of a source that decisions may depend on.
     ///
-    /// Excludes mere times: rules that need them report them as undetermined.
+    /// Excludes fields that only record a time: rules that need such a time report it as undetermined.
     pub fn undecoded(&self, source: Source) -> Option<String> {
         let values = self.unknown_values(source);
         values.iter().find_map(|object| Some(format!("{object}: {}", object.undecoded.as_ref()?)))

@@ -1,8 +1,8 @@
-//! The entries of a node state by key, where there are many.
+//! Index of a node state's entries by key, for states with many entries.
 
 use super::Entry;
 
-/// Up to this many entries are compared one by one.
+/// Maximum number of entries without an index: few entries are compared one by one.
 const FEW: usize = 8;
 
 /// The positions of all entries, sorted by key; empty for few entries.
@@ -10,7 +10,7 @@ const FEW: usize = 8;
 pub(super) struct ByKey(Vec<u32>);
 
 impl ByKey {
-    /// Adds the entries that were appended.
+    /// Indexes the appended entries.
     pub fn extend(&mut self, entries: &[Entry]) {
         if entries.len() <= FEW {
             return;
@@ -21,7 +21,7 @@ impl ByKey {
         }
     }
 
-    /// The entry under a key; the last one, if several annotations have it.
+    /// The entry with this key; the last one if several annotations have the key.
     pub fn find<'a>(&self, entries: &'a [Entry], key: &str) -> Option<&'a Entry> {
         if self.0.is_empty() {
             return entries.iter().rev().find(|entry| entry.key == key);
@@ -30,7 +30,7 @@ impl ByKey {
         Some(&entries[*last as usize]).filter(|entry| entry.key == key)
     }
 
-    /// The position after all entries up to this key.
+    /// The position in the index after all entries with keys up to `key`.
     fn position_after(&self, entries: &[Entry], key: &str) -> usize {
         let up_to = |at: &u32| entries[*at as usize].key.as_str() <= key;
         self.0.partition_point(up_to)

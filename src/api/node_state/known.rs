@@ -1,4 +1,4 @@
-//! Node states that are equal on many nodes: each is decoded once.
+//! Cache of decoded node states: states that are equal on many nodes are decoded once.
 
 use std::cell::RefCell;
 use std::collections::HashMap;
@@ -6,18 +6,18 @@ use std::collections::HashMap;
 use super::NodeState;
 use crate::api::{Name, Shared};
 
-/// Node states by the keys and texts of their annotations.
+/// Decoded node states, by the keys and texts of their annotations.
 type Known = HashMap<Box<[(Name, Name)]>, Shared<NodeState>>;
 
 thread_local! {
     static KNOWN: RefCell<Known> = RefCell::default();
 }
 
-/// The most that are remembered; where there are more, hardly any are equal.
+/// Maximum number of cached states. If there are more, hardly any are equal.
 const MOST_KNOWN: usize = 1 << 12;
 
 impl NodeState {
-    /// Reads the annotations of a node, by key and text.
+    /// Decodes a node's annotations, given as key and text.
     pub fn of(annotations: &[(&str, &str)]) -> Shared<NodeState> {
         let names = annotations.iter();
         let names = names.map(|(key, text)| (Name::from(*key), Name::from(*text)));

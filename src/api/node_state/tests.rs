@@ -145,7 +145,7 @@ proptest! {
     }
 }
 
-/// As Go's decoder has it, which is the operator's: the case of names means nothing, and the last of several wins.
+/// Go's decoder, which the operator uses, ignores the case of names; the last of equal names wins.
 #[test]
 fn the_case_of_members_means_nothing() {
     for (text, stage, state) in [

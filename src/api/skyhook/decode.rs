@@ -11,7 +11,8 @@ use super::{Skyhook, SkyhookStatus};
 use crate::api::meta::without_status;
 
 impl<'de> Deserialize<'de> for Skyhook {
-    /// The status is most of the object, a megabyte and more on a thousand nodes, so it is decoded from the text alone.
+    /// Decodes the status straight from its text, without a JSON value in between: it is most of the object, a megabyte
+    /// and more on a thousand nodes.
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Skyhook, D::Error> {
         let text = Box::<RawValue>::deserialize(deserializer)?;
         Skyhook::read(text.get()).map_err(D::Error::custom)
@@ -39,7 +40,7 @@ impl Skyhook {
     }
 }
 
-/// The metadata, of its `managedFields` those of the status left out, which name every node and every package.
+/// Decodes the metadata. Drops the status fields in `managedFields`, which name every node and every package.
 fn read_metadata(text: &str) -> serde_json::Result<Value> {
     #[derive(Serialize, Deserialize)]
     struct Entry {
@@ -64,10 +65,10 @@ fn read_metadata(text: &str) -> serde_json::Result<Value> {
     Ok(metadata.into())
 }
 
-/// The status, and the part of it kept as JSON.
+/// Decodes the status, and returns the part of it to keep as JSON.
 fn read_status(text: &str) -> serde_json::Result<(SkyhookStatus, Value)> {
     let status: SkyhookStatus = serde_json::from_str(text).or_else(|_| {
-        // The error has no position in the text, which would not help the user.
+        // Decode from a value to get an error without a text position, which would not help the user.
         let value: Value = serde_json::from_str(text)?;
         SkyhookStatus::deserialize(&value)
     })?;
@@ -79,9 +80,9 @@ fn read_status(text: &str) -> serde_json::Result<(SkyhookStatus, Value)> {
     Ok((status, kept.into()))
 }
 
-/// The length of JSON without the white space between its parts, in bytes.
+/// Length of a JSON text without the whitespace between tokens, in bytes.
 fn compact_len(text: &str) -> usize {
-    // As servers write it; to look at every byte takes as long as to decode it.
+    // Fast path for compact JSON, as servers write it: examining every byte takes as long as decoding.
     let bytes = text.as_bytes();
     let separates = |blank: usize| {
         let before = &bytes[..blank];

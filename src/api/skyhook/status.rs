@@ -18,11 +18,11 @@ pub struct SkyhookStatus {
     pub status: Option<Status>,
     pub observed_generation: i64,
     pub conditions: Vec<Condition>,
-    /// The operator's mirror of the node annotations; the annotations are the truth.
+    /// The operator's copy of the node annotations. The annotations are authoritative.
     pub node_state: Mirror,
     #[serde(deserialize_with = "counts")]
     pub node_status: BTreeMap<Status, usize>,
-    /// Nodes of the batch at work, with the time they joined it.
+    /// Nodes of the current batch, with the time they joined it.
     pub node_priority: BTreeMap<Name, Option<Timestamp>>,
     pub node_order_offset: i64,
     pub config_updates: BTreeMap<String, Vec<String>>,
@@ -30,7 +30,7 @@ pub struct SkyhookStatus {
     pub complete_nodes: String,
 }
 
-/// How many nodes have each status.
+/// Deserializes statuses by node as the number of nodes with each status.
 fn counts<'de, D: Deserializer<'de>>(from: D) -> Result<BTreeMap<Status, usize>, D::Error> {
     let mut counts = BTreeMap::new();
     for status in BTreeMap::<String, Status>::deserialize(from)?.into_values() {
@@ -44,19 +44,19 @@ fn counts<'de, D: Deserializer<'de>>(from: D) -> Result<BTreeMap<Status, usize>,
 pub struct Mirror(Box<[(Box<str>, Name)]>);
 
 impl Mirror {
-    /// On how many nodes something is recorded.
+    /// Number of nodes with a record.
     pub fn nodes(&self) -> usize {
         self.0.len()
     }
 
-    /// The record of one node, by `name|version`.
+    /// The record of one node: package states by `name|version`.
     pub fn of(&self, node: &str) -> Option<BTreeMap<String, Value>> {
         let at = self.0.binary_search_by(|(name, _)| (**name).cmp(node));
         let (_, text) = &self.0[at.ok()?];
         Some(serde_json::from_str(text).expect("it was read as such a map"))
     }
 
-    /// Whether a package is recorded on any node.
+    /// Whether any node has a record of the package `name|version`.
     pub fn has(&self, key: &str) -> bool {
         let texts: HashSet<&str> = self.0.iter().map(|(_, text)| text.as_str()).collect();
         texts.into_iter().any(|text| {
@@ -73,7 +73,7 @@ impl<'de> Deserialize<'de> for Mirror {
     }
 }
 
-/// Reads node after node, and decodes only texts that are new.
+/// Decodes the map node by node, and each distinct text only once.
 struct EachNode;
 
 impl<'de> Visitor<'de> for EachNode {

@@ -1,4 +1,4 @@
-//! A capture as a `.tar.gz`: files that are packed already, one behind the other, the index first.
+//! Writes a capture as a `.tar.gz`: the index first, then files that are already compressed.
 
 use std::collections::BTreeMap;
 use std::io::{Result, Write};
@@ -8,16 +8,16 @@ use jiff::Timestamp;
 use super::index::{self, Index};
 use super::recording::{Packed, Reel};
 
-/// The directory that everything is in.
+/// Top-level directory of the archive.
 pub const DIRECTORY: &str = "skyhook-capture";
-/// What files of a tar are filled up to.
+/// Block size of a tar archive in bytes; files are padded to a multiple.
 const BLOCK: u64 = 512;
 
-/// Writes the archive and returns its size.
+/// Writes the archive and returns its size in bytes.
 ///
 /// # Errors
 ///
-/// Write errors of `out`.
+/// Fails if `out` cannot be written.
 pub fn write(
     out: &mut dyn Write,
     index: &Index,
@@ -76,7 +76,7 @@ impl Tar<'_> {
         self.out.write_all(&packed.bytes)
     }
 
-    /// Two empty blocks end it.
+    /// Writes the two empty blocks that end an archive.
     fn end(mut self) -> Result<u64> {
         self.put(&Packed::of(&[0; 2 * BLOCK as usize]))?;
         self.out.flush()?;

@@ -8,10 +8,11 @@ use crate::cluster::read::{Read, Unread};
 
 pub const API_VERSION: &str = "kubectl-skyhook/v1";
 pub const KIND: &str = "Capture";
-/// Its file.
+/// Name of the index file.
 pub const FILE: &str = "index.json";
-/// The directory of the logs, below which each has one of its namespace and one of its pod; and how a log's file ends.
+/// Directory of the logs, with subdirectories by namespace and pod.
 pub const LOGS: &str = "logs";
+/// Suffix of the log files.
 pub const LOG: &str = ".log";
 
 /// Metadata of a capture.
@@ -23,14 +24,14 @@ pub struct Index {
     /// When the cluster was read.
     pub taken_at: Timestamp,
     pub versions: ToolVersions,
-    /// The APIs of the operator that the cluster serves, by their groups.
+    /// APIs of the operator that the cluster serves, by group.
     pub served: Vec<String>,
-    /// The runs of this program that have paused custom resources, as these note them, and whether they ran on the
+    /// Runs of this program that paused custom resources, by their identity, and whether each was running on the
     /// machine that collected.
     #[serde(default, skip_serializing_if = "Holders::is_empty")]
     pub holders: Holders,
     pub sources: Vec<Source>,
-    /// The files of objects; one that is not there was lost on the way.
+    /// Files of objects. A listed file that is missing was lost after the capture was written.
     pub files: Vec<String>,
     #[serde(default)]
     pub logs: Vec<LogEntry>,
@@ -44,54 +45,54 @@ pub struct ToolVersions {
     pub operator: Option<String>,
 }
 
-/// One thing that was to be read.
+/// A source of the capture, and the result of reading it.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Source {
     pub name: String,
     pub outcome: ReadOutcome,
-    /// How many there are, where they were read.
+    /// Number of items, if they were read.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub items: Option<usize>,
-    /// The server's answer, and why the source is missing.
+    /// HTTP status of the error, and the reason why the source is missing.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub status: Option<u16>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub message: Option<String>,
 }
 
-/// The result for a source.
+/// The result of reading a source or a log.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub enum ReadOutcome {
-    /// All of it is here, though it may be none.
+    /// All items were read; there may be none.
     Read,
-    /// Items without a readable identity are missing; the others are here.
+    /// Items without a readable identity are missing.
     Incomplete,
-    /// The server would not give it.
+    /// The server refused the request.
     Refused,
-    /// It could not be read for another reason.
+    /// The source could not be read for another reason.
     Failed,
-    /// It was read, and it did not fit.
+    /// The items exceeded the size limit of the capture.
     LeftOut,
-    /// Not requested: such a cluster does not have it.
+    /// Not requested, because such a cluster does not have the source.
     NotRequested,
 }
 
-/// The log of one container.
+/// The result of reading the log of one container.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct LogEntry {
     pub namespace: String,
     pub pod: String,
     pub container: String,
-    /// Of the run before the present one.
+    /// Whether the log is of the container's previous run.
     #[serde(default)]
     pub previous: bool,
     pub outcome: ReadOutcome,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub message: Option<String>,
-    /// Where it is; nowhere if it was read and there was none.
+    /// Path of the log; `None` if the log was read and is empty.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub file: Option<String>,
 }
@@ -125,7 +126,7 @@ impl Source {
         }
     }
 
-    /// Notes that it did not fit.
+    /// Marks the source as omitted because it did not fit.
     pub fn leave_out(&mut self, why: &str) {
         self.outcome = ReadOutcome::LeftOut;
         self.items = None;
@@ -134,12 +135,12 @@ impl Source {
 }
 
 impl ReadOutcome {
-    /// Whether the capture holds what was read, complete or not.
+    /// Whether the capture contains all items that could be read. `true` for sources that were not requested.
     pub fn has_items(self) -> bool {
         self.is_whole() || self == ReadOutcome::Incomplete
     }
 
-    /// Whether the source is complete.
+    /// Whether nothing is missing: the source was read completely, or was not requested.
     pub fn is_whole(self) -> bool {
         matches!(self, ReadOutcome::Read | ReadOutcome::NotRequested)
     }

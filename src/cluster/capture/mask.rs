@@ -9,20 +9,20 @@ use serde_json::Value;
 use crate::api::ApiFlavor;
 use crate::redact::placeholder::{Placeholders, names_a_secret};
 
-/// Settings of the operator that rules go by.
+/// Environment variables of the operator that rules use; their values are not masked.
 const SETTINGS: [&str; 4] =
     ["RUNTIME_REQUIRED_TAINT", "LEGACY_CLEANUP_DELAY", "AGENT_LOG_ROOT", "SKYHOOK_DIR"];
 const LAST_APPLIED: &str = "kubectl.kubernetes.io/last-applied-configuration";
-/// How many values are remembered, to be taken out of logs.
+/// Maximum number of values to remember for masking logs.
 const REMEMBERED: usize = 2_000;
-/// Shorter lines of configuration are not masked in logs: they may occur in any log.
+/// Minimum length of a configuration line to mask in logs. Shorter lines may occur in any log.
 const SHORTEST_LINE: usize = 12;
 
 /// Masks the secrets of one capture.
 #[derive(Default)]
 pub struct Masks {
     placeholders: Placeholders,
-    /// Values of environments and configurations, which logs may repeat.
+    /// Values of environment variables and configurations, which logs may repeat.
     known: Mutex<BTreeSet<String>>,
 }
 
@@ -48,7 +48,7 @@ impl Masks {
         self.placeholders.text(text).into_owned()
     }
 
-    /// Masks secrets by their place in the object.
+    /// Masks secrets by their path in the object.
     fn structure(&self, kind: &str, object: &mut Value, own: &mut BTreeSet<String>) {
         if kind == "ConfigMap" || kind == "Secret" {
             for field in ["data", "binaryData", "stringData"] {
@@ -76,7 +76,7 @@ impl Masks {
         self.environments(object, own);
     }
 
-    /// Every value of a map.
+    /// Masks every string value of a map, and adds its lines to the known secrets.
     fn values(&self, map: Option<&mut Value>, own: &mut BTreeSet<String>) {
         let map = map.and_then(Value::as_object_mut);
         for (_, value) in map.into_iter().flatten() {
@@ -124,7 +124,7 @@ impl Masks {
                     if let (true, Value::String(text)) = (flag, &mut *item) {
                         *text = self.placeholders.of(text);
                     }
-                    // `--token`, and its value as the next argument.
+                    // A flag such as `--token` is followed by its value.
                     let word = item.as_str().filter(|w| w.starts_with('-'));
                     flag = word.is_some_and(names_a_secret);
                     self.texts("", item, own);
@@ -133,7 +133,7 @@ impl Masks {
             Value::Object(object) => {
                 let fields = object.iter_mut().filter(|(key, _)| *key != "managedFields");
                 for (key, value) in fields {
-                    // The termination message of a container.
+                    // Termination messages of containers contain log lines.
                     if key == "terminated"
                         && let Some(Value::String(text)) = value.get_mut("message")
                     {

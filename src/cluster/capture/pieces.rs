@@ -5,10 +5,10 @@ use crate::api::ApiFlavor;
 use crate::cluster::ClusterBuilder;
 use crate::cluster::read::Read;
 
-/// The items of one piece, of any type.
+/// The items of one piece, independent of their type.
 pub trait SourceContent {
     fn count(&self) -> Read<usize>;
-    /// Applies the recorded result; items found are kept if the piece was read.
+    /// Replaces the read result by the recorded one. Items in the file are kept if the recorded read succeeded.
     fn become_as(&mut self, was: Read<()>);
 }
 
@@ -19,7 +19,7 @@ impl<T> SourceContent for Read<Vec<T>> {
 
     fn become_as(&mut self, was: Read<()>) {
         match (was, &mut *self) {
-            // What cannot be decoded stays so.
+            // Items that cannot be decoded stay missing.
             (Read::Ok(()), Read::Ok(_) | Read::Incomplete(..))
             | (Read::Ok(()) | Read::Incomplete(..), Read::Unreadable(_)) => {}
             (Read::Ok(()), Read::NotRequested) => *self = Read::Ok(Vec::new()),
@@ -33,11 +33,11 @@ impl<T> SourceContent for Read<Vec<T>> {
     }
 }
 
-/// Pods on nodes that wait to be drained, which are read last.
+/// Name of the source of pods on nodes that are to be drained. Read last.
 pub const WORKLOADS: &str = "drained-pods";
 
 impl ClusterBuilder {
-    /// Every piece, with its name and the files of a capture that hold it.
+    /// Every piece, with its name and its files in a capture.
     pub fn pieces(&mut self) -> Vec<(&'static str, Vec<String>, &mut dyn SourceContent)> {
         let [old, new] = ApiFlavor::ALL;
         let policies = |g: ApiFlavor| format!("deploymentpolicies.{}", g.group());
@@ -77,11 +77,11 @@ impl ClusterBuilder {
         outcomes.collect()
     }
 
-    /// Applies the recorded results; `lost` are files missing from the capture.
+    /// Applies the recorded results. `lost` lists files missing from the capture.
     pub fn take_over(&mut self, sources: &[Source], lost: &[String]) {
         for (name, files, piece) in self.pieces() {
             let noted = |name: &str| sources.iter().find(|source| source.name == name);
-            // Older captures note both kinds of ConfigMaps as one.
+            // Older captures record both kinds of ConfigMaps as one source.
             let older = || noted("config-maps").filter(|_| name == "node-metadata");
             let Some(source) = noted(name).or_else(older) else {
                 continue;

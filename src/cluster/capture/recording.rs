@@ -14,11 +14,11 @@ use super::mask::Masks;
 #[derive(Default)]
 pub struct Packed {
     pub bytes: Vec<u8>,
-    /// How many bytes it unpacks to.
+    /// Size after decompression, in bytes.
     pub unpacked: u64,
 }
 
-/// A list of objects of one kind.
+/// A recorded list of objects of one kind, in compressed parts.
 #[derive(Default)]
 pub struct Reel {
     pub api_version: String,
@@ -26,25 +26,25 @@ pub struct Reel {
     pub parts: Vec<Packed>,
 }
 
-/// The parallel recordings of a capture.
+/// All recordings of a capture. Lists may be recorded in parallel.
 pub struct Tape {
     pub masks: Masks,
-    /// Packed bytes.
+    /// Maximum size of all compressed data, in bytes.
     pub limit: u64,
     state: Mutex<State>,
 }
 
 #[derive(Default)]
 struct State {
-    /// By the name of the file.
+    /// Recorded lists by file name.
     reels: BTreeMap<String, Reel>,
     logs: BTreeMap<String, Packed>,
-    /// The files being recorded.
+    /// Compressed bytes so far of the files being recorded.
     open: BTreeMap<String, u64>,
     left_out: BTreeSet<String>,
 }
 
-/// The last file is dropped first.
+/// File name prefixes in order of importance: the last file is dropped first.
 const ORDER: [&str; 9] = [
     "skyhooks.",
     "nodewrights.",
@@ -60,7 +60,7 @@ const ORDER: [&str; 9] = [
 /// The order of dropping: higher ranks are dropped first.
 fn rank(file: &str) -> usize {
     let known = ORDER.iter().position(|begin| file.starts_with(begin));
-    // Small things between pods and ConfigMaps.
+    // Other files rank between pods and ConfigMaps.
     known.map_or(13, |at| if at > 6 { at * 2 } else { at })
 }
 
@@ -73,7 +73,7 @@ impl Packed {
 }
 
 impl Tape {
-    /// A recording of at most this many packed bytes.
+    /// Creates a recording of at most `limit` compressed bytes.
     pub fn new(limit: u64) -> Tape {
         Tape { masks: Masks::default(), limit, state: Mutex::default() }
     }
@@ -82,7 +82,7 @@ impl Tape {
         self.state.lock().expect("nobody panics with it")
     }
 
-    /// Begins a piece of a list, which counts once it is [kept](Tape::keep).
+    /// Begins a piece of a list, which is recorded once it is [kept](Segment::keep).
     pub fn begin(&self, file: &str) -> Segment<'_> {
         Segment {
             tape: self,
@@ -95,7 +95,7 @@ impl Tape {
         }
     }
 
-    /// Keeps a log, unless there is no room for it.
+    /// Records a log; returns `false` if there is no room for it.
     pub fn keep_log(&self, file: &str, text: &str) -> bool {
         let packed = Packed::of(text.as_bytes());
         let mut state = self.state();
@@ -106,12 +106,12 @@ impl Tape {
         true
     }
 
-    /// The files for which there was no room.
+    /// Files that did not fit.
     pub fn left_out(&self) -> BTreeSet<String> {
         self.state().left_out.clone()
     }
 
-    /// The recorded lists, most important first, and logs.
+    /// The recorded lists, most important first, and the logs.
     pub fn into_reels(self) -> (Vec<(String, Reel)>, BTreeMap<String, Packed>) {
         let state = self.state.into_inner().expect("nobody panics with it");
         let mut reels: Vec<(String, Reel)> = state.reels.into_iter().collect();
@@ -127,7 +127,7 @@ impl State {
         packed.map(|p| p.bytes.len() as u64).sum::<u64>() + self.open.values().sum::<u64>()
     }
 
-    /// Leaves out what matters least until the rest is small enough.
+    /// Drops the least important files until at most `most` bytes remain.
     fn make_room(&mut self, most: u64) {
         while self.size() > most {
             let files = self.reels.keys().chain(self.open.keys());
@@ -142,7 +142,7 @@ impl State {
     }
 }
 
-/// A piece of a list while it is read.
+/// A piece of a list that is being read.
 pub struct Segment<'a> {
     tape: &'a Tape,
     file: String,
@@ -150,7 +150,7 @@ pub struct Segment<'a> {
     api_version: String,
     packer: GzEncoder<Vec<u8>>,
     unpacked: u64,
-    /// Bytes that the tape counts as its.
+    /// Number of compressed bytes that the tape counts for this piece.
     counted: u64,
 }
 
@@ -161,7 +161,7 @@ impl Segment<'_> {
         api_version.clone_into(&mut self.api_version);
     }
 
-    /// Adds an object, without its secrets.
+    /// Adds an object with its secrets masked.
     pub fn add(&mut self, mut object: Value) {
         let kind = self.kind.strip_suffix("List").unwrap_or_default();
         self.tape.masks.object(kind, &mut object);
@@ -191,7 +191,7 @@ impl Segment<'_> {
         state.make_room(self.tape.limit);
     }
 
-    /// The list was read to its end.
+    /// Records the piece, after its list was read to the end.
     pub fn keep(mut self) {
         let packer = std::mem::replace(&mut self.packer, GzEncoder::new(Vec::new(), Compression::none()));
         let bytes = packer.finish().expect("memory takes it");
@@ -211,7 +211,7 @@ impl Segment<'_> {
 }
 
 impl Drop for Segment<'_> {
-    /// Releases the space of a dropped recording; a kept one counts with its list.
+    /// Releases the space of the piece. A kept piece counts as part of its list.
     fn drop(&mut self) {
         let mut state = self.tape.state();
         if let Some(open) = state.open.get_mut(&self.file) {

@@ -7,7 +7,7 @@ use crate::cluster::{Cluster, DisruptionBudget, Pod};
 /// A webhook that may refuse evictions, with its configuration.
 pub type EvictionWebhook<'a> = (&'a WebhookConfiguration, &'a Webhook);
 
-/// Why the API server refuses the eviction of a pod.
+/// The reason why the API server refuses to evict a pod.
 #[derive(Debug, Clone)]
 pub enum EvictionBlock<'a> {
     /// The only budget that selects the pod allows no disruption.
@@ -17,14 +17,14 @@ pub enum EvictionBlock<'a> {
 }
 
 impl WebhookConfiguration {
-    /// Whether it sees evictions of pods.
+    /// Whether a webhook of the configuration matches evictions of pods.
     pub fn sees_evictions(&self) -> bool {
         self.webhooks.iter().any(Webhook::sees_evictions)
     }
 }
 
 impl Webhook {
-    /// Whether it is called for evictions, in some namespaces at least.
+    /// Whether the webhook matches evictions, at least in some namespaces.
     fn sees_evictions(&self) -> bool {
         let evictions = |rule: &AdmissionRule| {
             let is = |values: &[String], wanted: &[&str]| {
@@ -39,9 +39,9 @@ impl Webhook {
 }
 
 impl Cluster {
-    /// Why the budgets that were read do not let a pod go now (`EvictionREST`).
+    /// The reason why the known budgets do not allow the eviction of a pod now (`EvictionREST`).
     pub fn eviction_block(&self, pod: &Pod) -> Option<EvictionBlock<'_>> {
-        // The API server ignores budgets for pods that serve nothing yet or any more.
+        // The API server ignores budgets for pods that are pending, have ended, or are being deleted.
         if pod.status.phase == "Pending" || pod.ended() || pod.metadata.deleting() {
             return None;
         }
@@ -65,7 +65,7 @@ impl Cluster {
         about.max_by_key(|event| event.last)
     }
 
-    /// The admission webhooks that see evictions, each of which may refuse one.
+    /// Admission webhooks that match evictions. Each of them may refuse one.
     pub fn eviction_webhooks(&self) -> impl Iterator<Item = EvictionWebhook<'_>> {
         let all = self.admission.webhooks.items().iter();
         let each = all.flat_map(|c| c.webhooks.iter().map(move |webhook| (c, webhook)));

@@ -1,4 +1,4 @@
-//! What keeps the pods of a drain on their node.
+//! Obstacles of a drain: reasons why pods stay on the node.
 
 use std::collections::{BTreeMap, HashMap};
 
@@ -9,35 +9,35 @@ use super::eviction::{EvictionBlock, EvictionWebhook};
 use super::refusal::Refusal;
 use crate::cluster::{Certainty, Cluster, DisruptionBudget, Pod};
 
-/// How long after the end of its grace period a pod may still be there: the kubelet kills and removes it.
+/// Time after the end of its grace period within which the kubelet removes a pod.
 const REMOVED_WITHIN: SignedDuration = SignedDuration::from_mins(2);
-/// How long an eviction may go without a visible effect: the operator retries it every half a minute.
+/// Time within which an eviction shows an effect: the operator retries every 30 seconds.
 const EVICTED_WITHIN: SignedDuration = SignedDuration::from_mins(10);
 
-/// What keeps pods on the node of a drain.
+/// Obstacles that keep pods on the node of a drain.
 #[derive(Debug, Default)]
 pub struct Obstacles<'a> {
-    /// The refusals that the operator recorded and that still hold.
+    /// Refusals that the operator recorded and that may still hold.
     pub noted: Vec<Refusal>,
-    /// The budgets that refuse evictions, by path, each with the pods that it holds.
+    /// Budgets that refuse evictions, by path, each with the pods that it holds.
     pub budgets: BTreeMap<String, (&'a DisruptionBudget, Vec<&'a Pod>)>,
-    /// Pods that several budgets select, with these.
+    /// Pods that several budgets select, each with these budgets.
     pub overlaps: Vec<(&'a Pod, Vec<&'a DisruptionBudget>)>,
-    /// Pods that were evicted and should have ended some time ago.
+    /// Evicted pods that should have ended some time ago.
     pub overdue: Vec<&'a Pod>,
-    /// Pods that are not evicted although the drain began some time ago and nothing else in here explains it.
+    /// Pods that are not evicted although the drain began some time ago, without another known obstacle.
     pub unexplained: Vec<&'a Pod>,
-    /// The webhooks that may refuse to evict those.
+    /// Webhooks that may refuse to evict the unexplained pods.
     pub webhooks: Vec<EvictionWebhook<'a>>,
-    /// The refusal of one of those, as an event quotes it.
+    /// Message of an event about a failed eviction of an unexplained pod.
     pub quoted: Option<&'a str>,
 }
 
-/// Reads the obstacles of drains.
+/// Finds the obstacles of drains.
 pub struct ObstacleReader<'a> {
     cluster: &'a Cluster,
     pods: HashMap<&'a str, Vec<&'a Pod>>,
-    /// Budgets and pods were read, and what runs on the nodes is known.
+    /// Whether budgets and workload pods were read, and package runs are known.
     whole: bool,
 }
 
@@ -65,7 +65,7 @@ impl<'a> ObstacleReader<'a> {
         let pods = self.pods.get(drain.node.name.as_str());
         for pod in pods.into_iter().flatten().copied() {
             if pod.metadata.deleting() {
-                // Before v0.19 the operator does not wait for the end of the pods.
+                // Before v0.19 the operator does not wait until evicted pods have ended.
                 let waits = draining && !cluster.operator_before(0, 19);
                 let due = pod.metadata.deletion_timestamp;
                 if waits && self.older(due, REMOVED_WITHIN) {
@@ -94,7 +94,8 @@ impl<'a> ObstacleReader<'a> {
         obstacles
     }
 
-    /// Whether a pod from before the drain has not been evicted for long, without a refusal reported by the operator.
+    /// Whether a pod from before the drain has not been evicted for a long time, without a refusal recorded by the
+    /// operator.
     fn refused_silently(&self, pod: &Pod, began: Option<Timestamp>, noted: &[Refusal]) -> bool {
         let before = pod.metadata.creation_timestamp.zip(began);
         let noted = noted.iter().any(|refusal| refusal.pod() == pod.path());
@@ -115,8 +116,8 @@ impl Obstacles<'_> {
             && self.unexplained.is_empty()
     }
 
-    /// Whether pods that are not ready, do not end or are not evicted are in the way, rather than a budget that will allow
-    /// a disruption again.
+    /// Whether pods that are not ready, do not end or are not evicted are the obstacle, rather than a budget that will
+    /// allow a disruption again.
     pub fn are_pods(&self) -> bool {
         let mut held = self.budgets.values().flat_map(|(_, pods)| pods);
         !self.overdue.is_empty() || !self.unexplained.is_empty() || held.any(|pod| !pod.ready())

@@ -1,4 +1,4 @@
-//! How far the drain of a node has come.
+//! The progress of a node's drain.
 
 use jiff::Timestamp;
 
@@ -9,11 +9,11 @@ use crate::cluster::{Certainty, Cluster, Node, NodeRecord, PackageRuns, Pod, Sou
 /// A drain that the operator has begun.
 #[derive(Debug)]
 pub struct DrainProgress<'a> {
-    /// When it began; operators before v0.18 do not record it.
+    /// Start of the drain; operators before v0.18 do not record it.
     pub since: Option<Timestamp>,
-    /// The pods that it still evicts, or whose end it waits for; `None` if they were not read.
+    /// Pods that are still to be evicted or to end; `None` if pods were not read.
     pub pods: Option<Vec<&'a Pod>>,
-    /// Whether the API server refuses some evictions, judged by the operator's notes or the budgets.
+    /// Whether the API server refuses evictions, according to the operator's record or the budgets.
     pub refused: bool,
 }
 
@@ -25,7 +25,7 @@ impl NodeRecord {
 }
 
 impl Cluster {
-    /// The drain of a node that is in progress for a custom resource, if there is one.
+    /// The drain of a node that is in progress for a custom resource, if any.
     pub fn drain_progress<'a>(
         &'a self,
         package_runs: &PackageRuns<'_>,
@@ -49,7 +49,7 @@ impl Cluster {
         let here = |p: &&Pod| p.spec.node_name == node.name && is_active(p) && is_evicted(p);
         let pods = read.then(|| self.workloads.items().iter().filter(here).collect());
         let pods: Option<Vec<&Pod>> = pods;
-        // Without a record, only remaining pods show that the drain is not over.
+        // Without a record, only remaining pods prove that the drain is in progress.
         let over = pods.as_ref().is_none_or(Vec::is_empty);
         if !recorded && (over || self.certainty_of_no_package_run() == Certainty::Unknown) {
             return None;

@@ -1,4 +1,4 @@
-//! Refusals: the pods that the operator noted on a node because its drain could not evict them.
+//! Refused evictions that the operator recorded on a node.
 
 use std::fmt;
 
@@ -8,10 +8,10 @@ use serde::Deserialize;
 use crate::api::{Skyhook, State, Status};
 use crate::cluster::{Cluster, Node, NodeRecord, Pod, Source};
 
-/// Seconds after which the newer operator tries a refused eviction again, and a pass to record the result.
+/// Number of seconds after which the newer operator has retried a refused eviction (30) and recorded the result (15).
 const RETRY: i64 = 30 + 15;
 
-/// One refused eviction from the annotation `drainBlocked_NAME`.
+/// A refused eviction from the annotation `drainBlocked_NAME`.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Deserialize)]
 #[serde(default)]
 pub struct Refusal {
@@ -29,7 +29,7 @@ impl Refusal {
     }
 }
 
-/// `pod apps/web-1: PodDisruptionBudget: …`
+/// Formats the refusal as `pod apps/web-1: PodDisruptionBudget: …`.
 impl fmt::Display for Refusal {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         if !self.name.is_empty() {
@@ -42,12 +42,12 @@ impl fmt::Display for Refusal {
 }
 
 impl NodeRecord {
-    /// When the operator began to drain the node.
+    /// Start of the node's drain.
     pub fn draining_since(&self) -> Option<Timestamp> {
         self.drain_start.as_deref()?.parse().ok()
     }
 
-    /// Whether the drain ran into its timeout: the operator then calls the node failed and does not try it again.
+    /// Whether the drain timed out: the operator then reports the node as failed and does not retry.
     pub fn drain_timed_out(&self) -> bool {
         let failed = self.entries().iter().any(|e| e.state == State::Erroring);
         self.drain_start.is_some() && self.status == Some(Status::Erroring) && !failed
@@ -71,7 +71,7 @@ impl Cluster {
         refusals
     }
 
-    /// Whether the pod is still there and would be refused again; `None` where that was not read.
+    /// Whether the pod still exists and its eviction would be refused again; `None` if that is unknown.
     fn still_refused(&self, skyhook: &Skyhook, node: &Node, refusal: &Refusal) -> Option<bool> {
         if refusal.name.is_empty() {
             return None;
@@ -101,7 +101,7 @@ impl Cluster {
         }
     }
 
-    /// Whether a refused drain is so young that the operator has not tried it again yet.
+    /// Whether the drain began so recently that the operator has not retried a refused eviction yet.
     pub fn refusal_is_young(&self, on: &NodeRecord) -> bool {
         let age = |at: Timestamp| self.taken_at.as_second() - at.as_second();
         on.draining_since().is_some_and(|at| age(at) < RETRY)

@@ -1,4 +1,4 @@
-//! One object of a file before it is decoded.
+//! An object of a file before it is decoded.
 
 use std::any::Any;
 
@@ -11,10 +11,10 @@ use crate::api::Object;
 use crate::cluster::node::NodeObject;
 use crate::cluster::{Node, lenient};
 
-/// An object whose type is not known yet.
+/// An object of unknown type, with its summary.
 pub struct Body<'a> {
     pub summary: Summary,
-    /// Kind and version to add, where it has none.
+    /// Kind and apiVersion from the list, if the object lacks them.
     pub lacks: Option<(String, String)>,
     form: Form<'a>,
 }
@@ -34,7 +34,7 @@ impl<'a> Body<'a> {
         }
     }
 
-    /// Decodes a node from JSON immediately, because there may be many.
+    /// Decodes a node from JSON immediately, because there may be many. `None` if the text is not a node with a name.
     pub fn read_node(text: &'a [u8], list: Option<(&str, &str)>) -> Option<Body<'a>> {
         let mut object: NodeObject = serde_json::from_slice(text).ok()?;
         let (kind, version) = list.unwrap_or_default();
@@ -59,11 +59,11 @@ impl<'a> Body<'a> {
         })
     }
 
-    /// An object from JSON.
+    /// Reads the summary of an object in JSON.
     ///
     /// # Errors
     ///
-    /// It is no JSON.
+    /// Fails if the text is not JSON.
     pub fn read(text: &'a [u8]) -> serde_json::Result<Body<'a>> {
         Ok(Body { summary: serde_json::from_slice(text)?, lacks: None, form: Form::Text(text) })
     }
@@ -72,7 +72,7 @@ impl<'a> Body<'a> {
     ///
     /// # Errors
     ///
-    /// The object has no identity.
+    /// Fails if the object's identity cannot be read.
     pub fn decode<T: Object + DeserializeOwned + 'static>(self) -> Result<T, String> {
         match self.form {
             Form::Node(node) => match (node as Box<dyn Any>).downcast() {
@@ -86,11 +86,11 @@ impl<'a> Body<'a> {
         }
     }
 
-    /// The object of the file, completed by its list.
+    /// The object as JSON, with kind and apiVersion from its list.
     ///
     /// # Errors
     ///
-    /// The object was decoded before.
+    /// Fails if the object was already decoded as a node, or is not JSON.
     pub fn into_value(self) -> Result<Value, String> {
         let mut value = match self.form {
             Form::Value(value) => value,

@@ -6,7 +6,7 @@ use crate::api::ApiFlavor;
 use crate::cluster::capture::Index;
 use crate::cluster::{Clock, Cluster, ClusterBuilder, KeptLogs, Pod};
 
-/// The cluster as it would have been read from the server at that moment.
+/// Builds the cluster as it would have been read from the server at the time of the capture.
 pub fn finish(
     mut builder: ClusterBuilder,
     index: &Index,
@@ -22,7 +22,7 @@ pub fn finish(
     builder.taken_at = index.taken_at;
     builder.served =
         ApiFlavor::ALL.into_iter().filter(|g| index.served.iter().any(|group| group == g.group())).collect();
-    // The others are in it for people to read.
+    // The capture contains other webhooks only for human readers.
     let webhooks = std::mem::take(&mut builder.admission.webhooks);
     builder.admission.webhooks = webhooks.selected(|found| found.concerns_us() || found.sees_evictions());
     let Some(active_api) = builder.active_api() else {
@@ -36,7 +36,7 @@ pub fn finish(
     cluster.holders.clone_from(&index.holders);
     let waiting: HashSet<String> = cluster.waiting_for_drain().into_iter().map(str::to_owned).collect();
     if let Some(pods) = cluster.workloads.held_mut() {
-        // The operator's own pods are in it, wherever they are.
+        // The file also contains the operator's own pods, on any node.
         pods.retain(|pod: &Pod| waiting.contains(&pod.spec.node_name));
     }
     cluster

@@ -1,37 +1,37 @@
-//! Text to documents: JSON values one after another, or YAML documents.
+//! Splits text into documents: consecutive JSON values, or YAML documents.
 
 use serde_json::Value;
 
 const TEXT: &str = "it is plain text, not Kubernetes objects";
-/// Extra expansion of a small text: this much of it may be aliases.
+/// Number of YAML nodes that a text may have beyond its length in bytes, so that small texts may use aliases.
 const SMALL: usize = 1 << 20;
-/// Bytes of text that aliases may repeat.
+/// Maximum number of bytes that aliases may repeat.
 const ALIASED: usize = 16 << 20;
 
-/// Refuses by its beginning what cannot be objects, before the rest of it is read.
+/// Rejects text that cannot be objects by its first bytes, before the rest is read.
 ///
 /// # Errors
 ///
-/// It is no text, or text without a key.
+/// Fails if the text is a zip archive, is not UTF-8, or contains no key.
 pub fn look(head: &[u8]) -> Result<(), String> {
     if head.starts_with(b"PK\x03\x04") {
         return Err("a zip archive; unpack it, and pass the directory to --from".to_owned());
     }
     let text = match std::str::from_utf8(head) {
         Ok(text) => text,
-        // The beginning may end within a letter.
+        // The head may end within a character.
         Err(error) if error.error_len().is_none() => {
             std::str::from_utf8(&head[..error.valid_up_to()]).unwrap_or_default()
         }
         Err(error) => return Err(error.to_string()),
     };
-    // Comments may come first, and then an end is in sight.
+    // A comment at the start may be longer than the head, so keys may follow.
     let keyed = text.contains([':', '{', '[']) || text.starts_with('#');
     let blank = |c: char| c.is_whitespace() || c == '\0';
     if text.trim_matches(blank).is_empty() || keyed { Ok(()) } else { Err(TEXT.to_owned()) }
 }
 
-/// Whether a text begins with an action of a Go template. No JSON begins so.
+/// Whether a text begins with an action of a Go template. JSON never does.
 pub fn begins_template(head: &[u8]) -> bool {
     head.trim_ascii_start().starts_with(b"{{")
 }
@@ -55,7 +55,7 @@ pub fn has_template_name(object: &Value) -> bool {
 ///
 /// # Errors
 ///
-/// One line with the position of the syntax error. It never quotes the text, which may contain secrets.
+/// Fails with one line that has the position of the syntax error. It never quotes the text, which may contain secrets.
 pub fn parse(text: &str) -> Result<Vec<Value>, String> {
     let text = text.trim_start_matches('\u{feff}');
     if text.trim().is_empty() {
@@ -68,8 +68,8 @@ pub fn parse(text: &str) -> Result<Vec<Value>, String> {
             .collect::<Result<_, _>>()
             .map_err(|e| if e.is_eof() { format!("cut off: {e}") } else { e.to_string() });
     }
-    // A capture of 15,000 nodes has tens of millions of YAML nodes, each of a byte at least; what aliases repeat counts
-    // again, and may not make more of a text than there is.
+    // Limits for YAML: a capture of 15,000 nodes has tens of millions of YAML nodes, of at least one byte each. Nodes
+    // that aliases repeat count again, towards a limit that follows from the size of the text.
     let size = text.len() + SMALL;
     let options = serde_saphyr::options! {
         budget: serde_saphyr::budget! {
@@ -82,7 +82,7 @@ pub fn parse(text: &str) -> Result<Vec<Value>, String> {
     };
     let documents: Vec<Value> =
         serde_saphyr::from_multiple_with_options(text, options).map_err(|e| first_line(&e.to_string()))?;
-    // Any words at all are a YAML string.
+    // Plain text parses as a YAML string.
     match documents.iter().find(|d| !d.is_object()) {
         Some(_) => Err(TEXT.to_owned()),
         None => Ok(documents),

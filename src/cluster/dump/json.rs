@@ -1,4 +1,4 @@
-//! JSON to objects as it comes: of a list, one item is held at a time.
+//! Reads objects from a stream of JSON. Only one item of a list is in memory at a time.
 
 use std::io::Read;
 
@@ -14,14 +14,14 @@ use crate::cluster::json_pieces::{self, Items, Pieces, Stop, TextPosition};
 const WITHOUT_KIND: &str = "a value without a kind";
 const WITHOUT_VERSION: &str = "a value without kind and apiVersion";
 
-/// Whether a text that begins so is JSON. Flow-style YAML also starts like this, but kubectl never writes it.
+/// Whether a text with this head is JSON. Flow-style YAML also starts like this, but kubectl never writes it.
 pub fn begins(head: &[u8]) -> bool {
     let head = head.strip_prefix("\u{feff}".as_bytes()).unwrap_or(head);
     let first = head.iter().find(|b| !b.is_ascii_whitespace());
     matches!(first, Some(b'{' | b'['))
 }
 
-/// Reads the values of a text, one after another.
+/// Reads the values of a stream one after another.
 pub fn read(
     label: &str,
     stem: &str,
@@ -56,7 +56,7 @@ impl<R: Read> JsonReader<'_, R> {
         self.pieces.skip(also).map_err(|e| unreadable(label, e))
     }
 
-    /// Documents in an array, as `jq -s` makes one.
+    /// Reads an array of documents, as written by `jq -s`.
     fn array(&mut self) -> Result<(), DumpError> {
         let mut text = self.pieces.take(1).to_vec();
         loop {
@@ -81,7 +81,7 @@ impl<R: Read> JsonReader<'_, R> {
         Ok(())
     }
 
-    /// An object, which may be a list.
+    /// Reads an object, which may be a list.
     fn document(&mut self) -> Result<(), DumpError> {
         let mut items =
             ListItems { label: self.label, loader: self.loader, list: None, count: None, late: Vec::new() };
@@ -94,13 +94,13 @@ impl<R: Read> JsonReader<'_, R> {
         }
     }
 
-    /// An object that was read whole.
+    /// Adds an object that was read as a whole.
     fn object(&mut self, text: &[u8]) -> Result<(), DumpError> {
         let label = self.label;
         let start = TextPosition { line: 1, column: 0 };
         let body = Body::read(text).map_err(|_| syntax(label, text, start))?;
         if body.summary.has_items {
-            // A list without items, or of something else than items.
+            // An `items` field of another kind, or a list whose `items` is not an array.
             let value: Value = serde_json::from_slice(text).map_err(|_| syntax(label, text, start))?;
             return self.loader.add(label, self.stem, value);
         }
@@ -110,7 +110,7 @@ impl<R: Read> JsonReader<'_, R> {
         }
     }
 
-    /// Reads the list without its streamed items, then the items that waited for its kind.
+    /// Registers the list, then adds the items that waited for its kind.
     fn list(&mut self, text: &[u8], count: usize, late: Vec<Vec<u8>>) -> Result<(), DumpError> {
         let label = self.label;
         let start = TextPosition { line: 1, column: 0 };
@@ -137,14 +137,14 @@ impl<R: Read> JsonReader<'_, R> {
     }
 }
 
-/// The items of a list, each decoded as it comes.
+/// Receives the items of a list, and decodes each immediately.
 struct ListItems<'a> {
     label: &'a str,
     loader: &'a mut ManifestLoader,
     /// Kind and version of the items, if written before them.
     list: Option<(String, String)>,
     count: Option<usize>,
-    /// Items read before the kind of the list, as kubectl writes lists.
+    /// Items that precede the kind of their list, as kubectl writes lists.
     late: Vec<Vec<u8>>,
 }
 
@@ -154,7 +154,7 @@ impl Items for ListItems<'_> {
     fn begin(&mut self, before: &[u8]) -> bool {
         let head = [before, b"null}"].concat();
         let head: Summary = serde_json::from_slice(&head).unwrap_or_default();
-        // Its kind names a list, or follows later.
+        // The kind is that of a list, or follows later.
         if head.kind.as_ref().is_some_and(|kind| !kind.ends_with("List")) {
             return false;
         }

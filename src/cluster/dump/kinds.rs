@@ -1,9 +1,9 @@
-//! Which kinds are read, by the names that files have.
+//! The kinds that are read, by the names of their files.
 
 use crate::api::ApiFlavor;
 use crate::cluster::admission::CONFIGURATIONS;
 
-/// The kind that a file is named after: `pods.json` holds Pods.
+/// apiVersion and kind of the objects in a file: `pods.json` contains Pods.
 pub fn resource_of(stem: &str) -> Option<(String, &'static str)> {
     let plain = |api_version: &str, kind| Some((api_version.to_owned(), kind));
     match stem {

@@ -1,5 +1,5 @@
-//! Trees that other tools wrote, by the paths in them: `oc adm must-gather` and `kubectl cluster-info dump`. Both hold
-//! some namespaces only, as a rule.
+//! Directory trees of other tools, recognized by their paths: `oc adm must-gather` and `kubectl cluster-info dump`.
+//! Both usually contain only some namespaces.
 
 use std::collections::{BTreeSet, HashSet};
 use std::path::{Path, PathBuf};
@@ -9,17 +9,17 @@ use crate::api::ApiFlavor;
 use crate::cluster::capture::index::{LOG, LOGS};
 use crate::cluster::{ClusterBuilder, Deployment, Read};
 
-/// Namespaces of every cluster that users do not select one by one.
+/// Namespaces of every cluster that users hardly select individually: a tree with these contains all namespaces.
 const EVERYWHERE: [&str; 2] = ["kube-public", "kube-node-lease"];
-/// What `kubectl cluster-info dump` writes of a namespace.
+/// Names of the files that `kubectl cluster-info dump` writes for a namespace.
 const DUMPED: [&str; 7] =
     ["events", "replication-controllers", "services", "daemonsets", "deployments", "replicasets", "pods"];
 
-/// Directories of a must-gather with files that are no objects.
+/// Directories of a must-gather whose files are not objects.
 const OF_OTHERS: [&str; 6] =
     ["etcd_info", "insights-data", "monitoring", "host_service_logs", "network_logs", "audit_logs"];
 
-/// The log of a capture that a file of a tree is, as its index names it.
+/// The path of a log in the index of its capture; `None` for other files.
 pub fn log_of_capture(path: &Path) -> Option<String> {
     let parts: Vec<&str> = path.iter().filter_map(|part| part.to_str()).collect();
     let [.., logs, namespace, pod, file] = parts.as_slice() else {
@@ -29,11 +29,11 @@ pub fn log_of_capture(path: &Path) -> Option<String> {
     of_capture.then(|| format!("{LOGS}/{namespace}/{pod}/{file}"))
 }
 
-/// Of which namespaces a tree holds something.
+/// The namespaces with objects in a directory tree.
 #[derive(Debug, Default)]
 pub struct Namespaces {
     held: BTreeSet<String>,
-    /// Directories that may be namespaces, with the directory that they are in.
+    /// Directories that may be namespaces, as parent directory and name.
     perhaps: Vec<(PathBuf, String)>,
     /// Directories with a list of nodes.
     roots: HashSet<PathBuf>,
@@ -42,7 +42,7 @@ pub struct Namespaces {
 }
 
 impl Namespaces {
-    /// Whether a file of a tree may hold something that we read, by its path in it.
+    /// Whether a file may contain objects that we read, judged by its path in the tree.
     pub fn admits(&mut self, path: &Path) -> bool {
         let parts: Vec<&str> = path.iter().filter_map(|part| part.to_str()).collect();
         let at = |name: &str| parts.iter().position(|part| *part == name);
@@ -84,7 +84,7 @@ impl Namespaces {
         true
     }
 
-    /// Notes a namespace of the cluster.
+    /// Records a namespace of the cluster.
     pub fn exists(&mut self, name: Option<&str>) {
         self.all.extend(name.map(str::to_owned));
     }
@@ -119,7 +119,7 @@ impl Namespaces {
             parts.operator_pods = Read::NotRequested;
             parts.events = Read::NotRequested;
         }
-        // Missing objects may be in another namespace.
+        // Missing objects may exist in other namespaces.
         parts.workloads = Read::NotRequested;
         parts.disruption_budgets = Read::NotRequested;
         if let Some(services) = parts.admission.services.held_mut() {
@@ -131,7 +131,7 @@ impl Namespaces {
     }
 }
 
-/// Whether a plural is one of a kind that we read.
+/// Whether we read the kind with this plural.
 fn is_read(plural: &str) -> bool {
     plural == "deploymentpolicies" || resource_of(plural).is_some()
 }

@@ -1,4 +1,4 @@
-//! Documents to the pieces of a cluster. Pure.
+//! Assembles a cluster from the documents of files.
 
 use std::collections::{BTreeSet, HashMap, HashSet};
 
@@ -16,7 +16,7 @@ use crate::cluster::admission::CONFIGURATIONS;
 use crate::cluster::capture::{Index, index};
 use crate::cluster::{ActiveApi, Cluster, ClusterBuilder, Pod, clock, kept_logs, lenient};
 
-/// Collects objects without duplicates, and the requested kinds.
+/// Collects objects without duplicates, and the kinds that were requested.
 #[derive(Debug, Default)]
 pub struct ManifestLoader {
     builder: ClusterBuilder,
@@ -25,24 +25,24 @@ pub struct ManifestLoader {
     /// The modification time of the files, and the time recorded in the capture.
     written: Option<Timestamp>,
     captured: Option<Timestamp>,
-    /// The index of a capture, and the files found.
+    /// Index of the capture, and the files found.
     index: Option<Index>,
     files: BTreeSet<String>,
-    /// Version and kind of the items of the `List` at hand.
+    /// apiVersion and kind of the items in the current `List`.
     kinds_in_list: BTreeSet<(String, String)>,
-    /// The last lines of its logs.
+    /// Last lines of the capture's logs, by path.
     logs: HashMap<String, Vec<String>>,
-    /// Of which namespaces a tree holds something.
+    /// The namespaces with objects in the tree.
     pub namespaces: Namespaces,
 }
 
 impl ManifestLoader {
-    /// Takes a document: an object, a `List`, a list of one kind such as `PodList`, or several of them in an array, as
-    /// `jq -s` makes one.
+    /// Adds a document: an object, a `List`, a list of one kind such as `PodList`, or an array of documents, as written
+    /// by `jq -s`.
     ///
     /// # Errors
     ///
-    /// It is not an object with a kind.
+    /// Fails if the document is not an object with a kind.
     pub fn add(&mut self, path: &str, stem: &str, document: Value) -> Result<(), DumpError> {
         let not_an_object = |what: &str| DumpError::not_an_object(path, what);
         let mut object = match document {
@@ -78,7 +78,7 @@ impl ManifestLoader {
     ///
     /// # Errors
     ///
-    /// An index that cannot be decoded.
+    /// Fails if the index of a capture cannot be decoded.
     pub fn document(
         &mut self,
         path: &str,
@@ -102,7 +102,7 @@ impl ManifestLoader {
                 return Ok(());
             }
         }
-        // A must-gather has a file for each object of a list.
+        // A must-gather has one file for each object of a list.
         if path.contains("cluster-scoped-resources") {
             self.listed(api_version, kind);
         }
@@ -110,24 +110,24 @@ impl ManifestLoader {
         Ok(())
     }
 
-    /// Notes that the files hold all objects of this kind.
+    /// Records that the files contain all objects of this kind.
     fn listed(&mut self, api_version: &str, kind: &str) {
         if let Some(flavor) = ApiFlavor::of_group(group(api_version)).filter(|g| kind == g.kind()) {
             self.builder.listed[flavor as usize] = true;
         }
     }
 
-    /// Notes that a file was there and held something.
+    /// Records that a file exists and has content.
     pub fn file(&mut self, stem: &str) {
         self.files.insert(stem.to_owned());
     }
 
-    /// Takes a log, by its path in the capture.
+    /// Adds a log, by its path in the capture.
     pub fn log(&mut self, file: String, text: &[u8]) {
         self.logs.insert(file, kept_logs::last_lines(text));
     }
 
-    /// Takes note of a list of this kind; of a `List` where it is empty.
+    /// Registers a list of items of kind `of`, which is empty for a `List`.
     pub fn list(&mut self, stem: &str, api_version: &str, of: &str, empty: bool) {
         self.file(stem);
         // A list of one kind shows that the kind was requested, even when it is empty. So does an empty List in a file
@@ -139,11 +139,11 @@ impl ManifestLoader {
         }
     }
 
-    /// Takes an item of a list, of which kind and version are known or still to come.
+    /// Adds an item of a list. `list` has the kind and apiVersion of the items, if known.
     ///
     /// # Errors
     ///
-    /// It has no kind, and neither has the list.
+    /// Fails if neither the item nor the list has a kind.
     pub fn item(
         &mut self,
         path: &str,
@@ -151,7 +151,7 @@ impl ManifestLoader {
         mut body: Body<'_>,
     ) -> Result<(), DumpError> {
         let (of, version) = list.unwrap_or_default();
-        // Lists of one kind leave kind and apiVersion out of their items.
+        // Lists of one kind omit kind and apiVersion in their items.
         let summary = &body.summary;
         let version = summary.api_version.clone().unwrap_or_else(|| version.to_owned());
         let kind = match &summary.kind {
@@ -176,8 +176,8 @@ impl ManifestLoader {
         Ok(())
     }
 
-    /// Takes note that all items of a list were taken. `kubectl get nodes,skyhook/a` writes a `List` as well, so that only
-    /// one kind in it is taken for all of that kind.
+    /// Ends a list. If a `List` has items of one kind only, the files contain all objects of that kind: with several
+    /// kinds it may be the output of `kubectl get nodes,skyhook/a`.
     pub fn end_list(&mut self) {
         let kinds = std::mem::take(&mut self.kinds_in_list);
         if let [(version, kind)] = &*Vec::from_iter(kinds) {
@@ -185,17 +185,17 @@ impl ManifestLoader {
         }
     }
 
-    /// Notes when a file was written.
+    /// Records a file's modification time.
     pub fn written(&mut self, at: Option<Timestamp>) {
         self.written = self.written.max(at);
     }
 
-    /// Adds the time recorded in the capture.
+    /// Records the time of a must-gather.
     pub fn captured(&mut self, at: Option<Timestamp>) {
         self.captured = self.captured.max(at);
     }
 
-    /// The cluster; `None` if nothing in the files could be about the operator.
+    /// Builds the cluster; `None` if the files contain nothing that could be about the operator.
     pub fn finish(mut self, asked_for: Option<ApiFlavor>) -> Option<Cluster> {
         self.builder.from_files = true;
         self.builder.asked_for = asked_for;
@@ -224,7 +224,7 @@ impl ManifestLoader {
         Some(self.builder.assemble(active_api))
     }
 
-    /// The APIs of which the files hold objects or keys.
+    /// APIs with objects or keys in the files.
     fn traces(&self) -> Vec<ApiFlavor> {
         let of = |g: &ApiFlavor| {
             let labelled = |m: &crate::api::Meta| m.labels.contains_key(&g.key("name"));
@@ -247,7 +247,7 @@ impl ManifestLoader {
             return;
         }
         let newest = body.summary.newest();
-        // Other objects may contain future times, such as the renewal of a certificate.
+        // Count only known kinds: other objects may contain future times, such as the renewal of a certificate.
         if self.sort_in(api_version, kind, Sorted::Object(LoadedObject { path, kind, body })) {
             self.newest = self.newest.max(newest);
         }
@@ -259,7 +259,7 @@ impl ManifestLoader {
         self.sort_in(api_version, kind, Sorted::Asked);
     }
 
-    /// Adds an item to its source, or marks its kind as requested, or as incomplete.
+    /// Adds an item to its source, or marks its kind as requested or as incomplete.
     ///
     /// Returns whether the kind is known.
     fn sort_in(&mut self, api_version: &str, kind: &str, item: Sorted<'_>) -> bool {

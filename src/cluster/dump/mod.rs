@@ -1,5 +1,5 @@
-//! (edge) A cluster from files: what `collect`, `kubectl get -o json|yaml`, `oc adm must-gather` or `kubectl cluster-info
-//! dump` wrote, alone, in a directory tree or in a `.tar.gz` of one.
+//! (edge) Reads a cluster from files written by `collect`, `kubectl get -o json|yaml`, `oc adm must-gather` or `kubectl
+//! cluster-info dump`: single files, directory trees, or `.tar.gz` archives of them.
 
 mod body;
 mod collected;
@@ -24,7 +24,7 @@ use crate::bounded::{self, MOST_CAPTURE, MOST_LOG, Unpacked};
 use crate::reason::plain_reason;
 use loader::ManifestLoader;
 
-/// Why files are not a cluster.
+/// Errors of reading a cluster from files.
 #[derive(Debug, Error)]
 pub enum DumpError {
     #[error("cannot read {path}: {}; check --from", plain_reason(source))]
@@ -70,7 +70,8 @@ impl DumpError {
 ///
 /// # Errors
 ///
-/// A path that cannot be read, or text that is not Kubernetes objects: a partial capture could hide a problem.
+/// Fails if a path cannot be read or contains text that is not Kubernetes objects: a partial capture could hide a
+/// problem.
 pub fn load(paths: &[PathBuf], asked_for: Option<ApiFlavor>) -> Result<Cluster, DumpError> {
     let mut loader = ManifestLoader::default();
     for path in paths {
@@ -116,12 +117,12 @@ fn read_path(path: &Path, loader: &mut ManifestLoader) -> Result<(), DumpError> 
     })
 }
 
-/// Whether a file of a tree is one that is read.
+/// Whether a file of a tree is read.
 fn is_read(path: &Path) -> bool {
     holds_objects(path) || is_clock(path) || layout::log_of_capture(path).is_some()
 }
 
-/// The files of a tree that are read, sorted; symbolic links are not followed.
+/// Files of a tree that are read, sorted. Symbolic links are not followed.
 fn files_below(directory: &Path) -> std::io::Result<Vec<PathBuf>> {
     let mut files = Vec::new();
     let mut open = vec![directory.to_owned()];
@@ -140,7 +141,7 @@ fn files_below(directory: &Path) -> std::io::Result<Vec<PathBuf>> {
     Ok(files)
 }
 
-/// The file in which a must-gather notes its time.
+/// Whether the file is the `timestamp` file of a must-gather.
 fn is_clock(path: &Path) -> bool {
     path.file_name().is_some_and(|name| name == "timestamp")
 }
@@ -169,7 +170,7 @@ fn read_stream(
     }
 }
 
-/// The first bytes of a stream, and the whole stream.
+/// Reads the first bytes of a stream, and returns them with the whole stream.
 fn peek<R: std::io::Read>(
     label: &str,
     mut stream: R,
@@ -225,7 +226,7 @@ fn is_tar(bytes: &[u8]) -> bool {
     bytes.get(257..262) == Some(b"ustar")
 }
 
-/// As much of a log as `collect` keeps of one, and more.
+/// Reads at most `MOST_LOG` bytes of a log; `collect` keeps less.
 fn read_log(stream: impl std::io::Read) -> std::io::Result<Vec<u8>> {
     let mut text = Vec::new();
     stream.take(MOST_LOG).read_to_end(&mut text)?;
@@ -241,7 +242,7 @@ fn unreadable(label: &str, source: std::io::Error) -> DumpError {
     DumpError::Io { path: label.to_owned(), source }
 }
 
-/// Reads JSON as it comes; YAML has to be there as a whole.
+/// Reads JSON as a stream, and YAML as a whole.
 fn read_objects(
     label: &str,
     stem: &str,

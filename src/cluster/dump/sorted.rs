@@ -1,4 +1,4 @@
-//! Objects of files on their way to their sources. Pure.
+//! Assigns objects of files to their sources.
 
 use serde::de::DeserializeOwned;
 
@@ -7,24 +7,24 @@ use crate::api::Object;
 use crate::api::object_name::is_word;
 use crate::cluster::Read;
 
-/// An item on its way to a source.
+/// An item to add to a source.
 #[expect(clippy::large_enum_variant, reason = "most are objects, and none is kept")]
 pub(super) enum Sorted<'a> {
-    /// No item; the kind was requested.
+    /// The kind was requested, without an item.
     Asked,
-    /// Nothing: items are missing, and why.
+    /// Items are missing, for this reason.
     Lack(String),
     Object(LoadedObject<'a>),
 }
 
-/// An object on its way to its source.
+/// An object to add to its source.
 pub(super) struct LoadedObject<'a> {
     pub path: &'a str,
     pub kind: &'a str,
     pub body: Body<'a>,
 }
 
-/// Adds an item to its source; without one that cannot be identified the source is incomplete.
+/// Adds an item to its source. An item that cannot be identified makes the source incomplete.
 pub(super) fn take<T: Object + DeserializeOwned + 'static>(read: &mut Read<Vec<T>>, item: Sorted<'_>) {
     if !read.was_asked() {
         *read = Read::Ok(Vec::new());

@@ -1,4 +1,4 @@
-//! The facts needed before an object is decoded: one pass, and nothing is stored.
+//! Facts about an object that are needed before it is decoded, found in one pass.
 
 use std::fmt;
 
@@ -9,18 +9,18 @@ use serde::de::{DeserializeSeed, Deserializer, IgnoredAny, MapAccess, SeqAccess,
 use crate::api::{ApiFlavor, visit};
 use crate::cluster::config_map;
 
-/// Which object it is, and when something last happened to it.
+/// Identity of an object, and the time of its latest event.
 #[derive(Debug, Default, PartialEq)]
 pub struct Summary {
     pub kind: Option<String>,
     pub api_version: Option<String>,
     pub name: String,
     pub namespace: String,
-    /// Carries the label of a package's pods and Jobs.
+    /// Whether the object has the label of a package's pods and Jobs.
     pub of_a_package: bool,
-    /// Carries a label by which the operator finds its ConfigMaps.
+    /// Whether the object has a label by which the operator finds its ConfigMaps.
     pub of_config_maps: bool,
-    /// The newest timestamp; that of a deletion may be in `deletion` instead.
+    /// The newest timestamp, apart from `deletion`.
     pub newest: Option<Timestamp>,
     pub deletion: Option<Timestamp>,
     pub has_items: bool,
@@ -37,8 +37,8 @@ impl<'de> Deserialize<'de> for Summary {
 impl Summary {
     /// The newest time of an event in the object.
     ///
-    /// Captures have no time of their own, and ages must not depend on when they are read. The deletion timestamp of a
-    /// pod is in the future, by its grace period; that of other objects is the time of the request.
+    /// Files have no time of their own, and ages must not depend on when they are read. The deletion timestamp of a pod
+    /// is in the future, by its grace period; that of other objects is the time of the request.
     pub fn newest(&self) -> Option<Timestamp> {
         let asked = self.deletion.filter(|_| self.kind.as_deref() != Some("Pod"));
         self.newest.max(asked)
@@ -67,7 +67,7 @@ impl Summary {
     }
 }
 
-/// The relevant position of a value.
+/// Position of a value in its object.
 #[derive(Clone, Copy)]
 enum At {
     Top,
@@ -77,9 +77,9 @@ enum At {
     Name,
     Namespace,
     Labels,
-    /// Times of everything in it count.
+    /// Every text below is a time.
     Times,
-    /// Under a key with a timestamp.
+    /// The value of a key with a timestamp.
     Time,
     Deletion,
     Else,
@@ -178,9 +178,9 @@ impl At {
             (At::Metadata, "name") => At::Name,
             (At::Metadata, "namespace") => At::Namespace,
             (At::Metadata, "labels") => At::Labels,
-            // They date fields, not the object, and are half of many objects.
+            // `managedFields` are half of many objects, and their times date fields, not the object.
             (At::Metadata, "managedFields") => return None,
-            // A node's images are the other half, and there are no times among them.
+            // These parts contain no times of events. A node's images are half of its size.
             (_, "annotations" | "labels" | "spec" | "images") => return None,
             (At::Metadata, "deletionTimestamp") => At::Deletion,
             (At::Times, _) | (_, "nodePriority") => At::Times,
@@ -190,7 +190,7 @@ impl At {
     }
 }
 
-/// Whether a field holds the time of an event.
+/// Whether the name of a field denotes the time of an event.
 fn tells_time(key: &str) -> bool {
     ["Timestamp", "Time", "At"].iter().any(|end| key.ends_with(end))
 }

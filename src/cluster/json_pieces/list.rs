@@ -1,4 +1,4 @@
-//! Lists, whose items are taken one by one.
+//! JSON lists whose items are processed one by one.
 
 use std::io::{self, Read};
 
@@ -6,22 +6,22 @@ use serde::de::IgnoredAny;
 
 use super::{Pieces, TextPosition, syntax};
 
-/// What takes the items of a list one by one.
+/// Receiver of the items of a list.
 pub trait Items {
     type Error;
 
-    /// Whether to take the items one by one; `before` is the text before them.
+    /// Whether to receive the items one by one; `before` is the text before the items.
     fn begin(&mut self, before: &[u8]) -> bool;
 
-    /// Takes the text of one item at this position.
+    /// Receives the text of one item, and its position.
     ///
     /// # Errors
     ///
-    /// Stops the list.
+    /// An error stops the list.
     fn take(&mut self, item: &[u8], place: TextPosition) -> Result<(), Self::Error>;
 }
 
-/// Why an object was not taken to its end.
+/// The reason why an object was not read to its end.
 pub enum Stop<E> {
     Unreadable(io::Error),
     /// A syntax error with its position.
@@ -37,8 +37,8 @@ impl<E> From<io::Error> for Stop<E> {
 }
 
 impl<R: Read> Pieces<R> {
-    /// Takes the object that begins here: all of it but the items of a list, where these are taken one by one. Each of
-    /// them is a `0` in the text that is returned, so that it is JSON as well.
+    /// Reads the object that begins here. Items that `items` receives are replaced by `0` in the returned text, which
+    /// is still JSON.
     pub fn object<I: Items>(&mut self, items: &mut I) -> Result<Vec<u8>, Stop<I::Error>> {
         let mut text = self.take(1).to_vec();
         loop {
@@ -91,7 +91,7 @@ impl<R: Read> Pieces<R> {
         Ok(())
     }
 
-    /// Takes the next value of any type; `before` is the text before it.
+    /// Reads the next value of any type; `before` is the text before the value.
     pub fn whole<E>(&mut self, before: &[u8]) -> Result<&[u8], Stop<E>> {
         let place = self.place();
         let Some(end) = self.value()? else {

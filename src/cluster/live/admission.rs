@@ -1,4 +1,4 @@
-//! Reads the webhooks of custom resources, the services behind them, and the webhooks that see evictions.
+//! Reads the webhooks for custom resources, the Services behind them, and the webhooks for evictions.
 
 use std::collections::BTreeSet;
 
@@ -14,7 +14,8 @@ const ADMISSION: &str = "/apis/admissionregistration.k8s.io/v1";
 const DISCOVERY: &str = "/apis/discovery.k8s.io/v1";
 
 impl Reader<'_> {
-    /// The webhooks that see changes of custom resources, with the services behind them, and those that see evictions.
+    /// Reads the webhooks for changes of custom resources, with the Services behind them, and the webhooks for
+    /// evictions.
     pub async fn admission(&self) -> Admission {
         let mut webhooks: Listed<WebhookConfiguration> = Listed::default();
         for (kind, plural) in CONFIGURATIONS {

@@ -1,4 +1,4 @@
-//! Decodes the body of a response while it is received, so that no more than a piece of it is held.
+//! Decodes the body of a response while it is received, so that only a few pieces are in memory.
 
 use std::io::{self, BufRead, Read};
 
@@ -8,7 +8,7 @@ use tokio::sync::mpsc;
 
 use super::request::{Failure, chunk};
 
-/// Bytes of a piece; of a longer body the next piece is received while one is decoded on another thread.
+/// Size of a piece in bytes. If a body is longer, the next piece is received while another thread decodes.
 const PIECE: usize = 1 << 18;
 
 /// Decodes a body with `decode`, on another thread if it is longer than one piece.
@@ -26,7 +26,7 @@ pub(super) async fn decode<V: Send + 'static>(
     let receiving = async move {
         loop {
             let (next, more) = piece(&mut body).await?;
-            // An error in decoding ends it early.
+            // A decoding error ends the receiver early.
             if sender.send(next).await.is_err() || !more {
                 return Ok(());
             }
@@ -37,7 +37,7 @@ pub(super) async fn decode<V: Send + 'static>(
     decoded.unwrap_or_else(|error| Err(error.to_string())).map_err(Failure::Malformed)
 }
 
-/// The next piece, and whether another one follows.
+/// Receives the next piece; also returns whether another piece follows.
 async fn piece(body: &mut Body) -> Result<(Bytes, bool), Failure> {
     let mut piece = BytesMut::with_capacity(2 * PIECE);
     while piece.len() < PIECE {
@@ -49,7 +49,7 @@ async fn piece(body: &mut Body) -> Result<(Bytes, bool), Failure> {
     Ok((piece.freeze(), true))
 }
 
-/// The pieces of a body; reading waits for the next one.
+/// Reader over the pieces of a body; blocks until the next piece.
 struct BodyReader {
     piece: Bytes,
     rest: mpsc::Receiver<Bytes>,

@@ -1,4 +1,4 @@
-//! Reads all there is to know of a cluster for somebody who has no access to it.
+//! Collects the data for a diagnosis by someone who has no access to the cluster.
 
 use std::time::Duration;
 
@@ -23,18 +23,18 @@ const CRDS_FILE: &str = "customresourcedefinitions.apiextensions.k8s.io";
 /// The options of a collection.
 #[derive(Debug, Clone)]
 pub struct CollectRequest {
-    /// Bytes of the packed capture.
+    /// Maximum size of the compressed capture, in bytes.
     pub limit: u64,
-    /// How long it may take.
+    /// Maximum duration of the collection.
     pub patience: Duration,
-    /// The last lines of each log.
+    /// Number of last lines to read per log.
     pub lines: u64,
-    /// Notes which runs of this program on this machine have ended.
+    /// Records which runs of this program on this machine have ended.
     pub see_holders: fn(&mut Cluster),
-    /// The logs that a diagnosis of the cluster would read.
+    /// Returns the logs that a diagnosis of the cluster would read.
     pub asked: fn(&Cluster) -> Vec<ContainerLog>,
     pub api: Option<ApiFlavor>,
-    /// The operator's namespace by `--namespace`.
+    /// The operator's namespace from `--namespace`.
     pub namespace: Option<String>,
     /// The version of this program.
     pub tool: String,
@@ -50,7 +50,7 @@ pub struct Collected {
 ///
 /// # Errors
 ///
-/// A server that does not respond at all, or does not accept the credentials.
+/// Fails if the server does not respond at all, or rejects the credentials.
 pub async fn collect(
     client: &kube::Client,
     request: &CollectRequest,
@@ -98,7 +98,7 @@ pub async fn collect(
     Ok(Collected { index, tape })
 }
 
-/// What an operator left, where neither of its APIs is served.
+/// Reads the leftovers of an operator if neither API is served: the nodes.
 async fn left(reader: &Reader<'_>, request: &CollectRequest, now: Now<'_>) -> (Cluster, Vec<Noted>) {
     let nodes = reader.nodes().await;
     let mut builder = ClusterBuilder {
@@ -115,7 +115,7 @@ async fn left(reader: &Reader<'_>, request: &CollectRequest, now: Now<'_>) -> (C
     (builder.of_leftovers(), sources)
 }
 
-/// The existing CRDs of the operator.
+/// Records the existing CRDs of the operator.
 async fn definitions(client: &kube::Client, recorder: Recorder<'_>) -> Noted {
     let names = ApiFlavor::ALL.into_iter().flat_map(Definition::names);
     let mut segment = recorder.tape.begin(CRDS_FILE);
@@ -144,7 +144,7 @@ async fn definitions(client: &kube::Client, recorder: Recorder<'_>) -> Noted {
     Noted::of("definitions", &Read::Ok(found))
 }
 
-/// Notes what there was no room for.
+/// Marks the sources that did not fit as omitted.
 fn leave_out(index: &mut Index, tape: &Tape) {
     let left_out = tape.left_out();
     let why = format!("omitted: the capture is limited to {}", bounded::size(tape.limit));

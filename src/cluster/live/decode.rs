@@ -1,4 +1,4 @@
-//! Pages of a list, decoded leniently into our own types, item by item as they come.
+//! Decodes pages of a list leniently into our own types, item by item while they are received.
 
 use std::fmt;
 use std::io::{BufRead, Read};
@@ -17,11 +17,11 @@ use crate::reason::first_line;
 #[derive(Debug)]
 pub(super) struct Listed<T> {
     pub items: Vec<T>,
-    /// Why it is not known which objects some items are. They are missing among the others.
+    /// Errors of items without a readable identity, which are missing from `items`.
     pub unidentified: Vec<String>,
-    /// Where the next page begins; `None` on the last.
+    /// Token of the next page; `None` on the last page.
     pub next: Option<String>,
-    /// The version of the list as a whole.
+    /// resourceVersion of the list.
     pub version: String,
 }
 
@@ -62,18 +62,18 @@ impl<T> From<Listed<T>> for Outcome<Vec<T>> {
     }
 }
 
-/// Of which kind a list has to be.
+/// The expected kind of a list.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct ListKind {
     pub api_version: String,
-    /// The kind of its items.
+    /// Kind of the items.
     pub kind: &'static str,
-    /// Whether a list of metadata is accepted, too.
+    /// Whether a list of object metadata is accepted as well.
     pub metadata: bool,
 }
 
 impl ListKind {
-    /// Refuses another list: the absence of an object would be read from it.
+    /// Rejects a list of another kind: such a list would falsely prove the absence of objects.
     fn check(&self, kind: &str, api_version: &str) -> Result<(), String> {
         let of_metadata = kind == METADATA_LIST && api_version == "meta.k8s.io/v1";
         let of_kind = kind.strip_suffix("List") == Some(self.kind) && api_version == self.api_version;
@@ -122,8 +122,8 @@ impl ListMeta {
     }
 }
 
-/// Decodes a page. `on_next` receives the token of the next page before the items are decoded, as servers write it
-/// first.
+/// Decodes a page. `on_next` receives the token of the next page before the items are decoded, because servers write
+/// the token first.
 pub(super) fn page<T: Object + DeserializeOwned>(
     mut stream: impl BufRead,
     of: &ListKind,
@@ -178,7 +178,7 @@ struct JsonItems<'a, T, F> {
     kind: &'a str,
     on_meta: F,
     listed: Listed<T>,
-    /// Whether the page has items, be they none.
+    /// Whether the page has `items`, which may be empty.
     begun: bool,
 }
 
@@ -189,7 +189,7 @@ impl<T: Object + DeserializeOwned, F: FnMut(&ListMeta)> Items for JsonItems<'_, 
         self.begun = true;
         let mut found = None;
         let mut reader = serde_json::Deserializer::from_slice(before);
-        // The text ends where the items begin.
+        // Ignore the error: the text ends where the items begin.
         let _ = reader.deserialize_map(Beginning(&mut found));
         if let Some(meta) = found {
             (self.on_meta)(&meta);
@@ -264,7 +264,7 @@ pub(super) fn each<T: Object + DeserializeOwned>(
     Ok(meta.page(listed))
 }
 
-/// What [`each`] reports.
+/// Events of [`each`].
 pub(super) enum ListEvent<'a, T> {
     List { api_version: &'a str, kind: &'a str },
     Item(&'a T, &'a RawValue),

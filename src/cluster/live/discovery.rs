@@ -1,4 +1,4 @@
-//! Which of the operator's APIs a server serves.
+//! Detects which of the operator's APIs a server serves.
 
 use futures::future::join_all;
 use serde::Deserialize;
@@ -23,7 +23,7 @@ struct Resource {
 
 /// The APIs whose main resource is served, older first.
 ///
-/// A group without the resource does not count: it may hold nothing but a leftover policy CRD.
+/// A group without the main resource does not count: it may contain only a leftover policy CRD.
 pub(super) async fn served(client: &kube::Client) -> Result<Vec<ApiFlavor>, LoadError> {
     let each = ApiFlavor::ALL.map(|flavor| serves(client, flavor));
     let mut served = Vec::new();
@@ -49,7 +49,8 @@ async fn serves(client: &kube::Client, flavor: ApiFlavor) -> Result<bool, LoadEr
         let why = "the response is not from an API server; check --server and the proxy";
         return Err(malformed(why.to_owned()));
     };
-    // An API server that serves a version of a group lists its resources. All others would prove an absence that is not.
+    // An API server lists the resources of every version that it serves. Any other response would falsely prove
+    // absence.
     let resources = found.resources.unwrap_or_default();
     if found.group_version != flavor.api_version()
         || resources.is_empty()

@@ -1,10 +1,10 @@
-//! Why a cluster could not be read at all.
+//! Errors that prevent reading a cluster at all.
 
 use super::request::Failure;
 use crate::api::ApiFlavor;
 use crate::connect::TransportError;
 
-/// Why nothing could be read. One line: what, where, and what to do.
+/// Errors that prevent reading a cluster. Each is one line: what, where, and what to do.
 #[derive(Debug, thiserror::Error)]
 pub enum LoadError {
     #[error(

@@ -1,4 +1,4 @@
-//! Reads one finished node and its context: the other nodes do not matter then.
+//! Reads one finished node and its context, without other nodes.
 
 use futures::join;
 
@@ -8,10 +8,11 @@ use crate::api::ApiFlavor;
 use crate::cluster::acting;
 use crate::cluster::{Cluster, ClusterBuilder, Job, Pod, Read, Source};
 
-/// Reads the node and its pods, if they suffice for the answer.
+/// Reads one finished node and its pods.
 ///
-/// Otherwise returns `None`, with the data read so far in `builder`; its list of served APIs is empty if unknown. A
-/// successful list of custom resources proves that their API is served.
+/// Returns `None` if the node is not finished, or other nodes are needed. `builder` then has the data read so far, and
+/// an empty `served` if the served APIs are unknown. A successful list of custom resources proves that their API is
+/// served.
 pub(super) async fn read<'a>(
     reader: &mut Reader<'a>,
     needs: &[Source],
@@ -33,7 +34,7 @@ pub(super) async fn read<'a>(
                 served.push(flavor);
             }
             Err(failure) if failure.is_absence() => {}
-            // Whether it is served is found out as for any command.
+            // General discovery will find out whether the API is served.
             Err(_) => {
                 builder.skyhooks = [Read::NotRequested, Read::NotRequested];
                 return None;
@@ -81,7 +82,7 @@ pub(super) async fn read<'a>(
         jobs
     });
     cluster.admission = admission;
-    // Events show why something does not succeed.
+    // Events explain why something does not succeed.
     let over = |pod: &Pod| pod.status.phase == "Succeeded";
     let complete = |job: &Job| job.finished().is_some() && job.failed().is_none();
     let at_work = !cluster.pods.items().iter().all(over) || !cluster.jobs.items().iter().all(complete);

@@ -1,4 +1,4 @@
-//! A cluster that is kept up to date by watches.
+//! A cluster that watches keep up to date.
 
 mod kept;
 mod strays;
@@ -21,9 +21,9 @@ use crate::cluster::admission::Admission;
 use crate::cluster::indexes::Indexes;
 use crate::cluster::{Cluster, Deployment, Job, Node, Pod, Read, ResourceVersions, Source};
 
-/// Changes that follow within this time are reported together.
+/// Maximum time between changes that are reported together.
 const SETTLE: Duration = Duration::from_millis(100);
-/// However many changes follow, they are not held back longer.
+/// Maximum time for which changes are held back.
 const LONGEST: Duration = Duration::from_secs(1);
 
 /// The sources that can be watched.
@@ -32,7 +32,7 @@ pub const WATCHED: [Source; 6] =
 
 /// A cluster whose loaded sources are watched from their loaded version, where possible.
 ///
-/// The others stay as loaded until [`Follow::refresh`].
+/// Other sources stay as loaded until [`Follow::refresh`].
 pub struct Follow {
     client: kube::Client,
     namespace: Option<String>,
@@ -47,10 +47,10 @@ pub struct Follow {
     strays: Vec<Pod>,
     jobs: SourceState<Job>,
     news: UnboundedReceiver<News>,
-    /// An event that was received but not reported: waiting may be interrupted.
+    /// Events that were received but not reported, because waiting may be cancelled.
     changed: bool,
     away: Option<LoadError>,
-    /// They end with this.
+    /// The watches; they are aborted when this is dropped.
     _watches: JoinSet<()>,
 }
 
@@ -58,7 +58,7 @@ pub struct Follow {
 #[derive(Debug)]
 pub enum FollowEvent {
     Changed,
-    /// The server gives nothing for the moment, and why.
+    /// The server is unavailable for the moment, for this reason.
     Away(LoadError),
 }
 
@@ -114,7 +114,7 @@ impl Follow {
         }
     }
 
-    /// Whether all of it was read since the beginning, or is watched from where it was loaded.
+    /// Whether every source was read since the start, or is watched from its loaded version.
     pub fn ready(&self) -> bool {
         self.skyhooks.ready()
             && self.legacy.ready()
@@ -131,7 +131,7 @@ impl Follow {
             let next = self.news.recv().await;
             self.take(next);
         }
-        // Much comes at once: all nodes at the start, all pods of a stage.
+        // Changes come in bursts: all nodes at the start, all pods of a stage.
         let more = async {
             loop {
                 match timeout(SETTLE, self.news.recv()).await {
@@ -148,7 +148,7 @@ impl Follow {
     }
 
     fn take(&mut self, news: Option<News>) {
-        // The watches never end by themselves.
+        // Watches never end on their own.
         let Some(news) = news else {
             return;
         };
@@ -160,7 +160,7 @@ impl Follow {
         }
     }
 
-    /// The current cluster.
+    /// The cluster with the received changes.
     pub fn cluster(&mut self, now: Timestamp) -> &mut Cluster {
         let cluster = &mut self.cluster;
         cluster.taken_at = now;
@@ -186,7 +186,7 @@ impl Follow {
         &mut self.cluster
     }
 
-    /// Reads the loaded sources that are not watched again.
+    /// Reads the loaded sources again that are not watched.
     pub async fn refresh(&mut self, now: Timestamp) {
         self.cluster(now);
         let before = &self.cluster;
@@ -252,11 +252,11 @@ impl Begin<'_> {
     ) -> SourceState<T> {
         let lists = match loaded {
             Read::NotRequested => Vec::new(),
-            // An API that was not served when it was loaded: there is nothing to watch.
+            // The API was not served during the load: there is nothing to watch.
             Read::Unreadable(why) if why.status == Some(404) => Vec::new(),
             _ => lists,
         };
-        // A part of the list of all namespaces has its version.
+        // A list of one namespace may be watched from the version of the list of all namespaces.
         let version = |list: &List| {
             loaded.ok()?;
             let of_all = || self.versions.of(&list.everywhere()?.1.id());

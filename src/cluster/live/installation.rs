@@ -1,4 +1,4 @@
-//! Reads the operator's installation, beside the objects that it works on.
+//! Reads the objects of the operator's installation, as opposed to the objects that the operator works on.
 
 use std::collections::BTreeSet;
 
@@ -13,7 +13,7 @@ use crate::api::{ApiFlavor, Object};
 use crate::cluster::installation::{ClusterRole, Definition, Installation, Lease, Namespace};
 use crate::cluster::{Cluster, Deployment, Read, lenient};
 
-/// Reads it. The operator's namespace is where its Deployments were found.
+/// Reads the installation. Leases are read in the namespaces of the operator's Deployments.
 pub async fn read(client: &kube::Client, cluster: &Cluster) -> Installation {
     let operators: Vec<&Deployment> = cluster.operators.items().iter().collect();
     let reader = Reader::new(client, None);
@@ -22,7 +22,7 @@ pub async fn read(client: &kube::Client, cluster: &Cluster) -> Installation {
     Installation { server: Read::from(server), definitions, leases, ..cluster.installation.clone() }
 }
 
-/// Reads what remains of an installation without its operator, beside webhook configurations.
+/// Reads the remains of an installation without operator, except webhook configurations.
 pub async fn remains(client: &kube::Client) -> Installation {
     let (definitions, roles) = futures::join!(definitions(client), roles(client));
     Installation {
@@ -45,7 +45,7 @@ async fn roles(client: &kube::Client) -> Result<Listed<ClusterRole>, Failure> {
                 all.for_each(|role| role.kind = kind.to_owned());
                 found.append(roles);
             }
-            // The server does not authorize by RBAC.
+            // The server does not use RBAC.
             Err(failure) if failure.is_absence() => {}
             Err(failure) => return Err(failure),
         }
@@ -62,7 +62,7 @@ async fn server(client: &kube::Client) -> Result<String, Failure> {
         .ok_or_else(|| Failure::Malformed("the response contains no version".to_owned()))
 }
 
-/// The CRDs of both APIs.
+/// Reads the CRDs of both APIs.
 pub async fn definitions(client: &kube::Client) -> Read<Vec<Definition>> {
     Read::from(read_definitions(client).await)
 }
@@ -80,7 +80,7 @@ async fn read_definitions(client: &kube::Client) -> Result<Vec<Definition>, Fail
     Ok(found)
 }
 
-/// The Leases of these Deployments. Not requested without a Deployment: its namespace is unknown.
+/// Reads the Leases of these Deployments. Not requested without a Deployment, because the namespace is unknown.
 pub(super) async fn leases(reader: &Reader<'_>, operators: &[&Deployment]) -> Read<Vec<Lease>> {
     let namespaces: BTreeSet<&str> = operators.iter().map(|d| d.namespace()).collect();
     if namespaces.is_empty() {
@@ -97,7 +97,7 @@ pub(super) async fn leases(reader: &Reader<'_>, operators: &[&Deployment]) -> Re
     found
 }
 
-/// The namespaces of these names that exist.
+/// Reads the namespaces with these names that exist.
 pub(super) async fn namespaces(reader: &Reader<'_>, names: BTreeSet<String>) -> Read<Vec<Namespace>> {
     let list = |name: &String| {
         List::all("/api/v1", "namespaces", "Namespace").with_fields(&format!("metadata.name={name}"))
@@ -116,7 +116,7 @@ pub async fn has_secret(client: &kube::Client, namespace: &str, name: &str) -> R
     }
 }
 
-/// The keys of a ConfigMap; `None` if it does not exist.
+/// Reads the keys of a ConfigMap; `None` if it does not exist.
 pub async fn config_map_keys(
     client: &kube::Client,
     namespace: &str,

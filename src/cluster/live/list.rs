@@ -1,4 +1,4 @@
-//! Whole lists, read page by page.
+//! Complete lists, read page by page.
 
 use std::collections::HashSet;
 use std::hash::BuildHasher;
@@ -16,27 +16,27 @@ use crate::api::Object;
 use crate::api::labels::Labelled;
 use crate::cluster::capture::Tape;
 
-/// More items than etcd can hold of any kind: the pages of such a list have no end.
+/// Maximum number of items in a list: more than etcd can hold of any kind, so such a list would never end.
 const MOST_ITEMS: usize = 1_000_000;
-/// Pages without items in one list: a server may filter out all items of a page.
+/// Maximum number of pages without items in a list. A server may filter out all items of a page.
 const MOST_EMPTY: usize = 100;
-/// Items per page, as in kubectl.
+/// Number of items per page, as in kubectl.
 const PAGE: usize = 500;
-/// How often a list is read again from its beginning because it expired while it was read.
+/// Number of paged attempts for a list that expires while it is read. The next attempt requests a single page.
 const RESTARTS: usize = 2;
 
-/// What to list.
+/// A list request: resource, namespace and selectors.
 #[derive(Debug, Clone)]
 pub(super) struct List {
     path: String,
     selector: String,
-    /// The label that items have, where it is one.
+    /// The label that all items have, if the list selects by a label.
     label: Option<String>,
     kind: ListKind,
 }
 
 impl List {
-    /// A list of a resource in all namespaces, or of one that has none.
+    /// A list of a resource in all namespaces, or of a cluster-scoped resource.
     pub fn all(api: &str, plural: &str, kind: &'static str) -> List {
         let version = api.strip_prefix("/apis/").or(api.strip_prefix("/api/"));
         List {
@@ -52,7 +52,7 @@ impl List {
         List::all(api, plural, kind).within(namespace)
     }
 
-    /// The same in one namespace, of a list of all.
+    /// Restricts a list of all namespaces to one namespace.
     pub fn within(mut self, namespace: &str) -> List {
         if let Some((api, plural)) = self.path.rsplit_once('/') {
             self.path = format!("{api}/namespaces/{}/{plural}", encode(namespace));
@@ -60,29 +60,29 @@ impl List {
         self
     }
 
-    /// Only items whose labels match.
+    /// Restricts the list to items whose labels match.
     pub fn labelled(mut self, selector: &str) -> List {
         self.selector += &format!("&labelSelector={}", encode(selector));
         self.label = Some(selector.to_owned());
         self
     }
 
-    /// Only items whose fields match.
+    /// Restricts the list to items whose fields match.
     pub fn with_fields(mut self, selector: &str) -> List {
         self.selector += &format!("&fieldSelector={}", encode(selector));
         self
     }
 
-    /// Only the metadata of the items, if the server knows such lists.
+    /// Requests only the metadata of the items. Servers without such lists return whole items.
     pub fn of_metadata(mut self) -> List {
         self.kind.metadata = true;
         self
     }
 
-    /// Reads it whole.
+    /// Reads the complete list.
     ///
-    /// A list that expires between two pages (410) is read again from its beginning, the last time in one piece,
-    /// which cannot expire.
+    /// A list that expires between two pages (410) is read again from its beginning. The last attempt requests a single
+    /// page, which cannot expire.
     pub async fn read<T: Object + DeserializeOwned + Send + 'static>(
         &self,
         client: &kube::Client,
@@ -101,7 +101,7 @@ impl List {
         self.paged(client, accept, 0).await
     }
 
-    /// [`List::read`] with recording of the items for which `keep` holds.
+    /// Like [`List::read`], but also records the items that pass `keep`.
     pub async fn record<T: Object + DeserializeOwned>(
         &self,
         client: &kube::Client,
@@ -140,12 +140,13 @@ impl List {
         }
     }
 
-    /// Its key among all lists.
+    /// Identifies the list by its path and selectors.
     pub fn id(&self) -> String {
         format!("{}?{}", self.path, self.selector)
     }
 
-    /// The namespace, and the list of the same in all of them.
+    /// The namespace of the list, and the same list in all namespaces; `None` if the list is not limited to a
+    /// namespace.
     pub fn everywhere(&self) -> Option<(String, List)> {
         let (api, rest) = self.path.split_once("/namespaces/")?;
         let (namespace, plural) = rest.split_once('/')?;
@@ -154,7 +155,7 @@ impl List {
         Some((namespace.into_owned(), List { path, ..self.clone() }))
     }
 
-    /// Whether it is a label that all of its items have, if they have one in common.
+    /// Whether these labels include the label of the list; `true` if the list does not select by a label.
     pub fn is_labelled(&self, labels: &impl Labelled) -> bool {
         self.label.as_ref().is_none_or(|label| labels.value(label).is_some())
     }
@@ -170,7 +171,8 @@ impl List {
         )
     }
 
-    /// Page by page, each decoded while it is received. The next page is requested as soon as its token is known.
+    /// Reads the list page by page, and decodes each page while it is received. The next page is requested as soon as
+    /// its token is known.
     async fn paged<T: Object + DeserializeOwned + Send + 'static>(
         &self,
         client: &kube::Client,
@@ -222,7 +224,7 @@ impl List {
         request::read(client, url, accept, asked, decode).await
     }
 
-    /// Page by page, each received as a whole before it is decoded.
+    /// Reads the list page by page, and receives each page completely before it is decoded.
     async fn whole_pages<T: Object + DeserializeOwned>(
         &self,
         client: &kube::Client,
@@ -258,20 +260,20 @@ impl List {
     }
 }
 
-/// The pages of a list so far, which must lead to its end.
+/// The pages of a list so far, for detecting a list without end.
 #[derive(Default)]
 struct Pages {
-    /// Hashes of their tokens, and of the first object of each.
+    /// Hashes of the page tokens, and of the first object of each page.
     seen: HashSet<u64, RandomState>,
-    /// Pages without items.
+    /// Number of pages without items.
     empty: usize,
 }
 
 impl Pages {
-    /// Appends a page; gives the token of the next one.
+    /// Appends a page; returns the token of the next page.
     ///
-    /// No page is requested twice, and no object begins two pages. A server may return pages without items, but not
-    /// without end.
+    /// Fails if a page is repeated, or if there are too many items or pages without items: a server may return empty
+    /// pages, but not endlessly.
     fn append<T: Object>(
         &mut self,
         listed: &mut Listed<T>,
@@ -298,7 +300,7 @@ impl Pages {
     }
 }
 
-/// All but the unreserved characters of RFC 3986.
+/// All characters except the unreserved ones of RFC 3986.
 const RESERVED: &AsciiSet = &NON_ALPHANUMERIC.remove(b'-').remove(b'.').remove(b'_').remove(b'~');
 
 /// Percent-encodes a part of a URL.

@@ -1,4 +1,4 @@
-//! The log of a container, as it comes.
+//! Streams the log of a container.
 
 use bytes::{Bytes, BytesMut};
 use jiff::Timestamp;
@@ -7,33 +7,33 @@ use kube::client::Body;
 use super::list::encode;
 use super::request::{Failure, chunk, open};
 
-/// Longer lines are handed out in pieces.
+/// Maximum length of a line in bytes. Longer lines are returned in pieces.
 const LONGEST_LINE: usize = 1024 * 1024;
 
-/// Which log to read, and what part of it.
+/// A request for a log, or a part of it.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct Request {
     pub namespace: String,
     pub pod: String,
     pub container: String,
-    /// Of the run before the present one.
+    /// Whether to read the log of the container's previous run.
     pub previous: bool,
-    /// Continue as the log is written.
+    /// Whether to follow the log while it is written.
     pub follow: bool,
-    /// Each line behind the time it was written.
+    /// Whether each line begins with its timestamp.
     pub timestamps: bool,
-    /// The last lines only.
+    /// Maximum number of lines, counted from the end of the log.
     pub tail: Option<u64>,
     pub since: Since,
 }
 
-/// From when on.
+/// Start of the requested part.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub enum Since {
     #[default]
     Beginning,
     Seconds(u64),
-    /// The server counts whole seconds, so lines of this second are repeated.
+    /// From this time on. The server counts whole seconds, so lines of this second are repeated.
     Time(Timestamp),
 }
 
@@ -44,7 +44,7 @@ pub struct LogStream {
     ended: bool,
 }
 
-/// Why a log cannot be read.
+/// The reason why a log cannot be read.
 #[derive(Debug, Clone, PartialEq, thiserror::Error)]
 #[error("{why}")]
 pub struct LogError {
@@ -54,13 +54,13 @@ pub struct LogError {
 }
 
 impl LogError {
-    /// Whether it may work in a moment: the server did not answer, or failed.
+    /// Whether a retry may succeed: the server did not respond, or failed.
     pub fn passing(&self) -> bool {
         self.code.is_none_or(|code| code >= 500 || code == 429)
     }
 
-    /// Whether there is nothing to read: the pod is deleted, or the container has not run. Other answers mean that the
-    /// kubelet is unreachable: its node is not registered, or a proxy refuses the request.
+    /// Whether no log exists: the pod is deleted, or the container has not run. Other errors with these codes mean that
+    /// the kubelet is unreachable: its node is not registered, or a proxy refuses the request.
     pub fn nothing_there(&self) -> bool {
         match self.code {
             Some(400) => self.why.contains("container"),
@@ -75,26 +75,26 @@ impl LogStream {
     ///
     /// # Errors
     ///
-    /// The pod is deleted, the container has not run, or the server refuses or does not respond.
+    /// Fails if the pod is deleted, the container has not run, or the server refuses or does not respond.
     pub async fn open(client: &kube::Client, request: &Request) -> Result<LogStream, LogError> {
         let body = open(client, &request.path(), "*/*").await.map_err(error)?;
         Ok(LogStream { body, rest: BytesMut::new(), ended: false })
     }
 
-    /// The next bytes, as they come; `None` at the end.
+    /// The next bytes as they are received; `None` at the end.
     ///
     /// # Errors
     ///
-    /// The connection broke off.
+    /// Fails if the connection breaks.
     pub async fn chunk(&mut self) -> Result<Option<Bytes>, LogError> {
         chunk(&mut self.body).await.map_err(error)
     }
 
-    /// The next line with its line end; the last one may have none. `None` at the end.
+    /// The next line with its line end, which the last line may lack. `None` at the end.
     ///
     /// # Errors
     ///
-    /// The connection broke; a partial line is dropped, and requested again.
+    /// Fails if the connection breaks. A partial line is dropped.
     pub async fn line(&mut self) -> Result<Option<Bytes>, LogError> {
         loop {
             let end = self.rest.iter().position(|b| *b == b'\n').map(|at| at + 1);

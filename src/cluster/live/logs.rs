@@ -1,4 +1,4 @@
-//! The logs that explain a failure: of failing or hanging containers, and of the operator.
+//! Reads the logs that explain a failure: of failing or hanging containers, and of the operator.
 
 use bytes::{Buf, BytesMut};
 use futures::StreamExt;
@@ -13,22 +13,23 @@ use crate::cluster::pod::ContainerStatus;
 use crate::cluster::read::Read;
 use crate::cluster::{Cluster, Pod};
 
-/// Pods of packages whose logs are read.
+/// Maximum number of package pods whose logs are read.
 const MOST_PODS: usize = 200;
-/// Logs that are read at once.
+/// Maximum number of logs that are read concurrently.
 const AT_ONCE: usize = 16;
-/// Which part of the time one log may take: those of nodes that are down never come, and there may be many.
+/// Divisor of the total time that yields the maximum time per log. Logs on nodes that are down never arrive, and there
+/// may be many.
 const SHARE: u32 = 6;
-/// Bytes of one log that are kept.
+/// Maximum number of bytes kept per log.
 const MOST_BYTES: usize = 1 << 20;
-/// Bytes of one log that are read.
+/// Maximum number of bytes read per log.
 const MOST_READ: usize = 64 << 20;
-/// How many times the lines of others the operator's log may have.
+/// Number of lines of the operator's log, as a multiple of the lines of other logs.
 const OPERATORS: u64 = 10;
-/// The length to which names are cut in paths.
+/// Maximum number of characters of a name in a path.
 const NAME: usize = 60;
 
-/// Reads the logs, those of the diagnosis first; returns the result for each log and for the source.
+/// Reads the logs, beginning with the logs in `asked`. Returns the result for each log and for the source.
 pub(super) async fn read(
     reader: &Reader<'_>,
     recorder: Recorder<'_>,
@@ -86,7 +87,7 @@ fn of_operator(pod: &Pod, lines: u64) -> Vec<Request> {
     both.collect()
 }
 
-/// Of containers that run or failed, this time or the time before.
+/// Requests for containers that are running or failed, and for their previous runs that failed.
 fn of_package(pod: &Pod, lines: u64) -> Vec<Request> {
     let mut requests = Vec::new();
     let statuses = &pod.status.init_container_statuses;
@@ -103,7 +104,7 @@ fn of_package(pod: &Pod, lines: u64) -> Vec<Request> {
     requests
 }
 
-/// Reads one log and keeps it; without a file where there is none.
+/// Reads and records one log. The entry has no file if no log exists.
 async fn one(client: &kube::Client, recorder: Recorder<'_>, number: usize, request: Request) -> LogEntry {
     let share = recorder.patience / SHARE;
     let log = tokio::time::timeout(share, text(client, &request));
@@ -138,7 +139,7 @@ async fn one(client: &kube::Client, recorder: Recorder<'_>, number: usize, reque
     noted
 }
 
-/// The kept part of a log: its last lines, limited in bytes.
+/// Reads the last lines of a log, limited to `MOST_BYTES`.
 async fn text(client: &kube::Client, request: &Request) -> Result<String, LogError> {
     let mut log = LogStream::open(client, request).await?;
     let (mut bytes, mut read) = (BytesMut::new(), 0);

@@ -1,33 +1,34 @@
-//! The names of nodes and namespaces, as cheaply as a server gives them.
+//! Names of cluster-scoped objects, read from printed tables to save bandwidth.
 
 use serde::Deserialize;
 
 use super::request::{Failure, get_as};
 use crate::api::Meta;
 
-/// The Accept header of `kubectl get`: the server prints the table.
+/// `Accept` value of `kubectl get`: the server prints the table.
 const TABLE: &str = "application/json;as=Table;v=v1;g=meta.k8s.io,application/json";
 
-/// An object with its status column of `kubectl get`; empty if the server prints no tables.
+/// Name and status of an object, as in the columns of `kubectl get`. The status is empty if the server prints no
+/// tables.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Named {
     pub name: String,
     pub status: String,
 }
 
-/// Reads the names of all objects of a cluster-scoped core resource, such as `nodes`: a hundred bytes each, instead of
-/// tens of thousands for a whole node.
+/// Reads the names of all objects of a cluster-scoped core resource such as `nodes`: about a hundred bytes per node,
+/// instead of tens of thousands for a whole node.
 ///
 /// # Errors
 ///
-/// Why the request failed, in a few words.
+/// A short reason why the request failed.
 pub async fn names(client: &kube::Client, plural: &str) -> Result<Vec<Named>, String> {
     let path = format!("/api/v1/{plural}?includeObject=None");
     let body = get_as(client, &path, TABLE).await;
     decode(&body.map_err(|failure: Failure| failure.short())?)
 }
 
-/// A `Table`, or a list from a server that knows none.
+/// A `Table`, or a list from a server without tables.
 #[derive(Default, Deserialize)]
 #[serde(default, rename_all = "camelCase")]
 struct Answer {

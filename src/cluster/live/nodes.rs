@@ -1,4 +1,4 @@
-//! Reads nodes: all or those that are named, whole or in part.
+//! Reads all nodes or named nodes, whole or in part.
 
 use std::collections::HashSet;
 
@@ -14,7 +14,7 @@ impl Reader<'_> {
         List::all(CORE, "nodes", "Node")
     }
 
-    /// All nodes, or those that are named: a server finds one by its name without reading the others.
+    /// Reads all nodes, or the named nodes one by one: a server finds a node by name without reading the others.
     pub async fn nodes(&self) -> Read<Vec<Node>> {
         let list = Self::nodes_list();
         if !self.only.is_empty() {
@@ -29,7 +29,7 @@ impl Reader<'_> {
         })
     }
 
-    /// The metadata of all nodes, and the cordons from a list of the cordoned nodes.
+    /// Reads the metadata of all nodes, and their cordons, if requested, from a list of the cordoned nodes.
     async fn metadata_of(&self, list: List, fields: NodeFields) -> Result<Listed<Node>, Failure> {
         let list = list.of_metadata();
         let cordoned = list.clone().with_fields("spec.unschedulable=true");

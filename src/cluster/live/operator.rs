@@ -1,4 +1,4 @@
-//! How the operator itself is read: its Deployments and their pods.
+//! Reads the operator's Deployments and their pods.
 
 use std::collections::BTreeSet;
 
@@ -12,8 +12,8 @@ use crate::cluster::{Deployment, Pod, Read};
 const APPS: &str = "/apis/apps/v1";
 
 impl Reader<'_> {
-    /// The operator's Deployments. Without permission for all namespaces, reads those of the charts and of
-    /// `--namespace`; others may exist elsewhere.
+    /// Reads the operator's Deployments. Without permission for all namespaces, reads only the charts' default
+    /// namespaces and `--namespace`; more Deployments may exist elsewhere.
     pub async fn deployments(&self) -> Read<Vec<Deployment>> {
         let (key, value) = MANAGER_LABEL;
         let selector = format!("{key}={value}");
@@ -37,7 +37,7 @@ impl Reader<'_> {
         }
     }
 
-    /// The pods with the manager label in the operator's known or given namespaces.
+    /// Reads the pods with the manager label in the operator's known or given namespaces.
     pub async fn operator_pods(&self, operators: &Read<Vec<Deployment>>) -> Read<Vec<Pod>> {
         let namespaces = self.operator_namespaces(operators);
         if namespaces.is_empty()

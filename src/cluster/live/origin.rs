@@ -6,14 +6,14 @@ use super::request::{Failure, get};
 use crate::api::Meta;
 use crate::cluster::read::Unread;
 
-/// The namespace that every cluster has, and keeps for life.
+/// A namespace that every cluster has, from its creation to its end.
 pub const NAMESPACE: &str = "kube-system";
 
-/// The uid of that namespace.
+/// Reads the uid of the `kube-system` namespace, which identifies the cluster.
 ///
 /// # Errors
 ///
-/// Why it could not be read.
+/// The reason why the namespace could not be read.
 pub async fn uid(client: &kube::Client) -> Result<String, Unread> {
     #[derive(Deserialize)]
     struct Namespace {

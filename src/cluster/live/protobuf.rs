@@ -1,7 +1,7 @@
-//! Lists in Kubernetes' protobuf, which are smaller than JSON and sooner decoded.
+//! Decodes lists in Kubernetes' protobuf encoding, which is smaller and faster to decode than JSON.
 //!
-//! One `Deserialize` of ours serves both encodings, so both give the same: here messages are shown to it under the
-//! names that their fields have in JSON. prost would need a second set of types; its reader is for generated code.
+//! One `Deserialize` implementation serves both encodings, so both give equal results: messages are presented to serde
+//! with the JSON names of their fields. prost would need a second set of types; its reader is for generated code.
 
 mod list;
 mod schema;
@@ -23,14 +23,14 @@ use wire::{Fields, Value, cut_off};
 /// `Accept` value: protobuf, with JSON as fallback.
 pub(super) const MEDIA_TYPES: &str = "application/vnd.kubernetes.protobuf, application/json";
 
-/// `Accept` value for the metadata of the items alone. A server that knows no such lists returns whole items.
+/// `Accept` value for only the metadata of the items. Servers without such lists return whole items.
 pub(super) const METADATA_MEDIA_TYPES: &str = "application/vnd.kubernetes.protobuf;as=PartialObjectMetadataList;g=meta.k8s.io;v=v1, \
      application/json;as=PartialObjectMetadataList;g=meta.k8s.io;v=v1, application/json";
 
-/// What an object in protobuf begins with; it is packed into a `runtime.Unknown`.
+/// Prefix of an object in protobuf. The object follows, packed into a `runtime.Unknown`.
 pub(super) const MAGIC: &[u8] = b"k8s\0";
 
-/// Decodes a `Status`; `None` where the body is no protobuf.
+/// Decodes a `Status`; `None` if the body is not protobuf.
 pub(super) fn decode<'de, T: Deserialize<'de>>(body: &'de [u8]) -> Option<Result<T, Error>> {
     let packed = body.strip_prefix(MAGIC)?;
     Some(unpacked(packed).and_then(|list| T::deserialize(list)))
@@ -50,13 +50,13 @@ fn unpacked(packed: &[u8]) -> Result<Member<'_>, Error> {
     Ok(Member::One(Kind::Message(message(kind)?), raw))
 }
 
-/// The message of a kind.
+/// The known fields of a kind.
 fn message(kind: &str) -> Result<&'static Message, Error> {
     let message = schema::of(kind);
     message.ok_or_else(|| Error::custom(format!("unknown kind {kind:?}")))
 }
 
-/// The JSON text of a `FieldsV1`.
+/// The JSON text in a `FieldsV1`.
 fn embedded_json(value: Value<'_>) -> Result<&[u8], Error> {
     let packed = Fields(value.bytes()?).find(1)?;
     packed.map_or(Ok(b"null"), Value::bytes)
@@ -71,11 +71,11 @@ fn is_left_out(kind: Kind, value: Value<'_>) -> bool {
     }
 }
 
-/// A message as a map.
+/// The fields of a message as a map.
 struct MessageFields<'de> {
     message: &'static Message,
     fields: Fields<'de>,
-    /// Of the field whose name was read last.
+    /// Value of the field whose name was read last.
     value: Option<Member<'de>>,
 }
 
@@ -110,7 +110,7 @@ impl<'de> MapAccess<'de> for MessageFields<'de> {
 }
 
 impl<'de> MessageFields<'de> {
-    /// All values of a repeated field: they follow each other.
+    /// All values of a repeated field, which are consecutive.
     fn run(
         &mut self,
         begin: Fields<'de>,
@@ -139,7 +139,7 @@ impl<'de> MessageFields<'de> {
 struct RepeatedField<'de> {
     items: Kind,
     fields: Fields<'de>,
-    /// In a map, that of the key that was read last.
+    /// In a map, the value of the key that was read last.
     value: Option<&'de [u8]>,
 }
 
@@ -154,7 +154,7 @@ impl<'de> SeqAccess<'de> for RepeatedField<'de> {
     }
 }
 
-/// Of a map each entry is a message of its key and its value.
+/// Each entry of a map is a message with a key and a value.
 impl<'de> MapAccess<'de> for RepeatedField<'de> {
     type Error = Error;
 

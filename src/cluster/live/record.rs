@@ -1,4 +1,4 @@
-//! Lists that are recorded while they are read, until a deadline.
+//! Records lists while they are read, within a deadline.
 
 use std::time::Duration;
 
@@ -11,7 +11,7 @@ use super::request::Failure;
 use crate::api::Object;
 use crate::cluster::capture::Tape;
 
-/// The tape of a recording, and its deadline.
+/// Records list responses for a capture, within an overall deadline.
 #[derive(Clone, Copy)]
 pub(super) struct Recorder<'a> {
     pub tape: &'a Tape,
@@ -24,7 +24,7 @@ impl<'a> Recorder<'a> {
         Recorder { tape, patience, deadline: Instant::now() + patience }
     }
 
-    /// Reads a list, of whose items these are kept.
+    /// Reads a list, and records the items that pass `keep`.
     pub async fn list<T: Object + DeserializeOwned>(
         &self,
         client: &kube::Client,
@@ -34,12 +34,12 @@ impl<'a> Recorder<'a> {
         self.within(list.record(client, self.tape, keep)).await
     }
 
-    /// A request, until the deadline.
+    /// Runs a request until the deadline.
     pub async fn within<T>(&self, request: impl Future<Output = Result<T, Failure>>) -> Result<T, Failure> {
         self.in_time(request).await?
     }
 
-    /// Anything, until the deadline.
+    /// Runs any future until the deadline.
     pub async fn in_time<T>(&self, request: impl Future<Output = T>) -> Result<T, Failure> {
         let late = |_| Failure::Malformed(self.too_late());
         timeout_at(self.deadline, request).await.map_err(late)

@@ -1,4 +1,4 @@
-//! One read from the API server, and why it gave nothing.
+//! Single read requests to the API server, and their failures.
 
 use std::error::Error;
 
@@ -12,17 +12,17 @@ use crate::cluster::read::{Read, Unread};
 use crate::connect::{self, RETRIES, ServedBy, TransportError, TransportErrorKind};
 use crate::reason::first_line;
 
-/// What every server answers in.
+/// `Accept` value that every server supports.
 pub(super) const JSON: &str = "application/json";
 
-/// Why a read gave nothing.
+/// The reason why a read failed.
 #[derive(Debug, Clone)]
 pub(super) enum Failure {
-    /// The server answered with an error.
+    /// The server responded with an error.
     Refused { code: u16, message: String, server: Option<String> },
-    /// It did not answer, or not to the end.
+    /// The server did not respond, or not completely.
     TransportError(TransportError),
-    /// There are no credentials to ask with, though there were some at first.
+    /// Credentials could not be obtained, although the client had some at first.
     Credentials(String),
     /// A malformed response, with the reason.
     Malformed(String),
@@ -40,17 +40,17 @@ impl Failure {
         self.code() == Some(403)
     }
 
-    /// Whether the API server itself reports that the resource does not exist; proxies send pages of their own.
+    /// Whether the API server itself reports that the resource does not exist. Error pages of proxies do not count.
     pub fn is_absence(&self) -> bool {
         matches!(self, Failure::Refused { code: 404, message, .. } if !message.starts_with('<'))
     }
 
-    /// Whether the connection was closed before the answer was whole.
+    /// Whether the connection was closed before the response was complete.
     fn was_cut(&self) -> bool {
         matches!(self, Failure::TransportError(error) if error.kind == TransportErrorKind::Cut)
     }
 
-    /// The reason in a few words, for a list of unreadable sources.
+    /// A short reason, for a list of unreadable sources.
     pub fn short(&self) -> String {
         match self {
             Failure::Refused { code, message, .. } => match code {
@@ -84,17 +84,17 @@ impl From<Failure> for Unread {
 
 /// Reads a path; returns the body of a successful response.
 ///
-/// Nothing is decoded here, and kube's own checks are not used, as they copy the body.
+/// Does not decode the body, and avoids kube's own checks, because they copy the body.
 pub(super) async fn get(client: &kube::Client, path: &str) -> Result<Bytes, Failure> {
     get_as(client, path, JSON).await
 }
 
-/// [`get`], of a media type of choice.
+/// Like [`get`], for any media type.
 pub(super) async fn get_as(client: &kube::Client, path: &str, accept: &str) -> Result<Bytes, Failure> {
     read(client, path, accept, None, whole).await
 }
 
-/// Reads the body of a response, which may already be open.
+/// Reads the body of a response. `asked` is a response that is already open.
 pub(super) async fn read<V, F: Future<Output = Result<V, Failure>>>(
     client: &kube::Client,
     path: &str,
@@ -109,7 +109,7 @@ pub(super) async fn read<V, F: Future<Output = Result<V, Failure>>>(
             None => open(client, path, accept).await?,
         };
         match read(body).await {
-            // The response had begun, and clients do not retry those on their own.
+            // The response had begun; clients do not retry such requests on their own.
             Err(failure) if failure.was_cut() && retries < RETRIES => {
                 tokio::time::sleep(connect::wait(None, retries)).await;
                 retries += 1;
@@ -119,7 +119,7 @@ pub(super) async fn read<V, F: Future<Output = Result<V, Failure>>>(
     }
 }
 
-/// The next bytes of a body; nothing at its end.
+/// The next bytes of a body; `None` at its end.
 pub(super) async fn chunk(body: &mut Body) -> Result<Option<Bytes>, Failure> {
     while let Some(frame) = body.frame().await {
         if let Ok(data) = frame.map_err(failure)?.into_data() {
@@ -129,7 +129,7 @@ pub(super) async fn chunk(body: &mut Body) -> Result<Option<Bytes>, Failure> {
     Ok(None)
 }
 
-/// A body in one piece, of which there is no second copy on the way.
+/// Reads a whole body into one buffer.
 async fn whole(mut body: Body) -> Result<Bytes, Failure> {
     let mut whole = BytesMut::new();
     while let Some(data) = chunk(&mut body).await? {
@@ -179,7 +179,7 @@ fn message(body: &[u8], status: http::StatusCode) -> String {
     }
 }
 
-/// `forbidden: user U cannot list jobs.batch at the cluster scope`, from the server's longer sentence.
+/// Shortens the server's message to `forbidden: user U cannot list jobs.batch at the cluster scope`.
 fn forbidden(message: &str) -> String {
     let short = || {
         let (_, rest) = message.split_once("User \"")?;
@@ -210,7 +210,7 @@ fn failure(error: kube::Error) -> Failure {
             return Failure::Credentials(format!("{why}; {advice}"));
         }
     }
-    // A client that was not made by `connect` has no address to name.
+    // A client that was not created by `connect` has no server address.
     Failure::TransportError(match &error {
         kube::Error::Service(inner) => TransportError::new("", &**inner),
         other => TransportError::new("", other),

@@ -1,4 +1,4 @@
-//! How each source is read.
+//! Reads each source of a cluster from its API server.
 
 use std::collections::{BTreeSet, HashSet};
 use std::sync::{Mutex, PoisonError};
@@ -21,29 +21,29 @@ pub(super) const CORE: &str = "/api/v1";
 const BATCH: &str = "/apis/batch/v1";
 const POLICY: &str = "/apis/policy/v1";
 
-/// Below this many nodes, list pods per node.
+/// Maximum number of nodes whose pods are listed per node.
 const FEW_NODES: usize = 50;
-/// Requests that are under way at once for that.
+/// Maximum number of concurrent list requests, such as for the pods of single nodes.
 const AT_ONCE: usize = 8;
 
-/// What sources are read from.
+/// Reads sources from an API server.
 pub(super) struct Reader<'a> {
     pub client: &'a kube::Client,
-    /// `--namespace`.
+    /// Value of `--namespace`.
     pub namespace: Option<&'a str>,
     pub served: Vec<ApiFlavor>,
-    /// The nodes to read; all, if none is named.
+    /// Names of the nodes to read; empty for all nodes.
     pub only: &'a [String],
-    /// How much of all nodes is read; named nodes are read whole.
+    /// Fields to read of all nodes. Named nodes are read whole.
     pub of_nodes: NodeFields,
-    /// Records the lists, too.
+    /// Recorder of the lists, for a capture.
     pub recorder: Option<Recorder<'a>>,
-    /// At which versions lists were read.
+    /// Versions at which lists were read.
     pub versions: Mutex<ResourceVersions>,
 }
 
 impl<'a> Reader<'a> {
-    /// Of all nodes, and of no API before it is known which are served.
+    /// A reader of all nodes. `served` is empty until the served APIs are known.
     pub fn new(client: &'a kube::Client, namespace: Option<&'a str>) -> Reader<'a> {
         Reader {
             client,
@@ -85,7 +85,7 @@ impl Reader<'_> {
         read
     }
 
-    /// The server writes version and kind into every item, but nothing obliges it to.
+    /// Sets apiVersion and kind of items without them. Servers write both into every item, but nothing obliges them to.
     pub fn name_kind(items: &mut [Skyhook], flavor: ApiFlavor) {
         for item in items.iter_mut().filter(|i| i.api_version.is_empty()) {
             item.api_version = flavor.api_version();
@@ -115,7 +115,7 @@ impl Reader<'_> {
         List::all(BATCH, "jobs", "Job")
     }
 
-    /// The pods of packages, of every API that is served; on the one node, where one is named.
+    /// Reads the package pods of every served API; only the pods on a node if exactly one node is named.
     pub async fn pods(&self, operators: &Read<Vec<Deployment>>) -> Read<Vec<Pod>> {
         let labels = self.package_labels(&self.served);
         let pods = match self.only {
@@ -125,21 +125,22 @@ impl Reader<'_> {
         self.of_packages(pods, &labels, operators).await
     }
 
-    /// The Jobs of packages; only the newer API has them.
+    /// Reads the Jobs of packages, which only the newer API has.
     pub async fn jobs(&self, operators: &Read<Vec<Deployment>>) -> Read<Vec<Job>> {
         let labels = self.package_labels(&[ApiFlavor::NodeWright]);
         self.of_packages(Self::all_jobs(), &labels, operators).await
     }
 
-    /// The lists of [`Reader::pods`]: in the operator's namespaces if known, and in all namespaces.
+    /// The lists that correspond to [`Reader::pods`]: in the operator's namespaces if known, otherwise in all
+    /// namespaces.
     ///
-    /// The first contain all package pods, and can be watched without permission for all namespaces.
+    /// The operator's namespaces contain all package pods, and can be watched without permission for all namespaces.
     pub fn pods_lists(&self, operators: &Read<Vec<Deployment>>) -> Vec<List> {
         let labels = self.package_labels(&self.served);
         self.lists_of_packages(Self::all_pods(), &labels, operators)
     }
 
-    /// The lists that [`Reader::jobs`] reads, as for pods.
+    /// The lists that correspond to [`Reader::jobs`], as for pods.
     pub fn jobs_lists(&self, operators: &Read<Vec<Deployment>>) -> Vec<List> {
         let labels = self.package_labels(&[ApiFlavor::NodeWright]);
         self.lists_of_packages(Self::all_jobs(), &labels, operators)
@@ -155,20 +156,20 @@ impl Reader<'_> {
         if inside.is_empty() { labelled(&things, labels) } else { inside }
     }
 
-    /// The lists in the operator's namespaces; none where these are not known.
+    /// The lists in the operator's namespaces; empty if the namespaces are unknown.
     fn lists_inside(&self, things: &List, labels: &[String], operators: &Read<Vec<Deployment>>) -> Vec<List> {
         let namespaces = self.operator_namespaces(operators);
         let namespaces = namespaces.iter();
         namespaces.flat_map(|namespace| labelled(&things.clone().within(namespace), labels)).collect()
     }
 
-    /// The ConfigMaps of packages, of either API.
+    /// Reads the ConfigMaps of packages, of either API.
     pub async fn config_maps(&self, operators: &Read<Vec<Deployment>>) -> Read<Vec<ConfigMap>> {
         let labels = ApiFlavor::ALL.map(config_map::package_label);
         self.config_maps_labelled(&labels, operators).await
     }
 
-    /// The ConfigMaps with node metadata, of either API.
+    /// Reads the ConfigMaps with node metadata, of either API.
     pub async fn node_metadata(&self, operators: &Read<Vec<Deployment>>) -> Read<Vec<ConfigMap>> {
         let labels = ApiFlavor::ALL.map(config_map::node_label);
         self.config_maps_labelled(&labels, operators).await
@@ -187,7 +188,7 @@ impl Reader<'_> {
         flavors.iter().map(|g| g.key("name")).collect()
     }
 
-    /// Events of cluster-scoped objects, which are in `default`, and of the operator's pods and Jobs.
+    /// Reads the events of cluster-scoped objects, which are in `default`, and of the operator's pods and Jobs.
     pub async fn events(&self, operators: &Read<Vec<Deployment>>) -> Read<Vec<Event>> {
         let mut namespaces = self.operator_namespaces(operators);
         if namespaces.is_empty() {
@@ -199,7 +200,7 @@ impl Reader<'_> {
         read(self.all_of(&lists).await)
     }
 
-    /// Workload pods on nodes that wait to be drained.
+    /// Reads the workload pods on nodes that wait for a drain.
     pub async fn workloads(&self, cluster: &Cluster) -> Read<Vec<Pod>> {
         let why = cluster.skyhooks.unread().or(cluster.nodes.unread());
         if let Some(why) = why {
@@ -208,9 +209,9 @@ impl Reader<'_> {
         self.workloads_on(&cluster.waiting_for_drain()).await
     }
 
-    /// Workload pods on these nodes.
+    /// Reads the workload pods on these nodes.
     ///
-    /// Few nodes are listed one by one; for many, a server answers one long list faster.
+    /// Lists the pods of few nodes per node. For many nodes a server returns one long list faster.
     pub async fn workloads_on(&self, nodes: &[&str]) -> Read<Vec<Pod>> {
         let pods = Self::all_pods();
         let lists: Vec<List> = match nodes.len() {
@@ -233,9 +234,9 @@ impl Reader<'_> {
         })
     }
 
-    /// Things of packages in all namespaces; where that is forbidden, in the operator's, where all
-    /// of them are. A namespace that is only likely to be the operator's will not do: nothing
-    /// found in it proves nothing.
+    /// Reads objects of packages in all namespaces. If that is forbidden, reads the operator's namespaces, which
+    /// contain all of these objects, but only if they are known or given: finding nothing in a guessed namespace proves
+    /// nothing.
     async fn of_packages<T: Object + DeserializeOwned + Send + 'static>(
         &self,
         things: List,
@@ -256,7 +257,7 @@ impl Reader<'_> {
         read(found).map(unique)
     }
 
-    /// The namespaces of the known operators, else that of `--namespace`.
+    /// Namespaces of the operator's known Deployments, else the value of `--namespace`.
     pub(super) fn operator_namespaces(&self, operators: &Read<Vec<Deployment>>) -> BTreeSet<String> {
         let known: BTreeSet<String> = operators
             .items()
@@ -278,7 +279,7 @@ impl Reader<'_> {
         self.list_that(list, &|_| true).await
     }
 
-    /// A list, of which only these items are kept where all is recorded.
+    /// Reads a list. A recording keeps only the items that pass `keep`.
     async fn list_that<T: Object + DeserializeOwned + Send + 'static>(
         &self,
         list: &List,
@@ -296,7 +297,7 @@ impl Reader<'_> {
         }
     }
 
-    /// Several lists as one, in their order; the first failure fails it.
+    /// Reads several lists as one, in order. Fails at the first failure.
     pub async fn all_of<T: Object + DeserializeOwned + Send + 'static>(
         &self,
         lists: &[List],
@@ -318,7 +319,7 @@ impl Reader<'_> {
     }
 }
 
-/// A list for each of these labels.
+/// The list, restricted to each of these labels.
 pub(super) fn labelled(list: &List, labels: &[String]) -> Vec<List> {
     let each = labels.iter();
     each.map(|label| list.clone().labelled(label)).collect()
@@ -328,7 +329,7 @@ pub(super) fn read<T>(result: Result<Listed<T>, Failure>) -> Read<Vec<T>> {
     result.map_or_else(|failure| Read::Unreadable(failure.into()), Read::from)
 }
 
-/// Without what came twice because it carries the labels of both APIs.
+/// Removes duplicates: objects with the labels of both APIs are listed twice.
 fn unique<T: Object>(items: Vec<T>) -> Vec<T> {
     let mut seen = HashSet::new();
     let mut unique = Vec::with_capacity(items.len());

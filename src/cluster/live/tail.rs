@@ -1,15 +1,15 @@
-//! The last lines of a log.
+//! Reads the last lines of a log.
 
 use std::collections::VecDeque;
 
 use super::log::{LogError, LogStream, Request};
 use crate::cluster::attempts::ContainerLog;
 
-/// Maximum bytes read from one log; with longer lines its end is not reached.
+/// Maximum number of bytes read from one log. The end of a log with longer lines is not reached.
 const MOST: usize = 1024 * 1024;
 
 impl ContainerLog {
-    /// All of it.
+    /// The request for the whole log.
     pub fn request(&self) -> Request {
         Request {
             namespace: self.namespace.clone(),
@@ -21,11 +21,11 @@ impl ContainerLog {
     }
 }
 
-/// The last lines of the first of these logs with any, and its index.
+/// Reads the last lines of the first log that has any; also returns the index of this log.
 ///
 /// # Errors
 ///
-/// The first log that could not be read; a deleted pod is no error.
+/// The error of the first log that could not be read. A deleted pod is not an error.
 pub async fn tail(
     client: &kube::Client,
     pieces: &[ContainerLog],

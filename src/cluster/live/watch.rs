@@ -1,4 +1,4 @@
-//! Watches a list, and goes on through restarts of the server, expiry and cut connections.
+//! Watches a list, through restarts of the server, expired versions and broken connections.
 
 use std::fmt;
 use std::time::Duration;
@@ -17,26 +17,26 @@ use super::request::{Failure, JSON, chunk, open};
 use crate::api::Object;
 use crate::cluster::lenient;
 
-/// Seconds until the server ends a watch, which then continues at its version.
+/// Duration of a watch in seconds. The server then ends the watch, and the next watch continues from its version.
 const SECONDS: u64 = 60;
-/// A server that has not ended it this much later is taken to be gone.
+/// Time after which a server that has not ended an expired watch counts as unreachable.
 const GRACE: Duration = Duration::from_secs(10);
-/// The wait before the first try after one that failed; it doubles.
+/// Wait before the first retry; doubles with each retry.
 const FIRST_WAIT: Duration = Duration::from_millis(250);
 const LONGEST_WAIT: Duration = Duration::from_secs(5);
-/// The bytes of a line that hold its type and the key of its object.
+/// Number of bytes at the start of a line that contain the event's type and the key of its object.
 const TYPE_PREFIX: usize = 30;
-/// The time between two reads of a list that may not be watched.
+/// Interval between two reads of a list that may not be watched.
 const INSTEAD: Duration = Duration::from_secs(2);
 
 /// An event of a watch.
 #[derive(Debug)]
 pub(super) enum WatchEvent<T> {
-    /// The watch continues from the loaded version, without a list.
+    /// The watch continues from the loaded version, without reading the list.
     Begun,
     /// All items: at the start, and whenever changes may have been missed.
     All(Listed<T>),
-    /// An object is new, or has changed.
+    /// A new or changed object.
     Is(T),
     /// A deleted object: namespace and name.
     Gone(Id),
@@ -47,8 +47,8 @@ pub(super) enum WatchEvent<T> {
 /// Namespace and name.
 pub(super) type Id = (String, String);
 
-/// Reports the events of a list until `send` returns false, when the receiver is dropped. A list with a known version
-/// is not read again, but watched from it.
+/// Reports the events of a list until `send` returns false, when the receiver is dropped. A list with a loaded version
+/// is watched from this version, without being read again.
 pub(super) async fn watch<T: Object + DeserializeOwned + Send + 'static>(
     client: kube::Client,
     list: List,
@@ -113,22 +113,22 @@ pub(super) async fn watch<T: Object + DeserializeOwned + Send + 'static>(
                     return;
                 }
             }
-            // Pause before the next request, or a stream that ends immediately would loop.
+            // Pause before the next request: a stream that ends immediately would cause a busy loop.
             tries = if received { 0 } else { pause(tries).await };
         }
     }
 }
 
-/// Waits, the longer the more tries there were.
+/// Waits before a retry, exponentially longer with `tries`; returns the new number of tries.
 async fn pause(tries: u32) -> u32 {
     sleep((FIRST_WAIT * 2u32.saturating_pow(tries.min(8))).min(LONGEST_WAIT)).await;
     tries + 1
 }
 
-/// One line of a watch, decoded.
+/// A decoded line of a watch.
 struct WatchLine<T> {
     version: String,
-    /// Nothing for a bookmark.
+    /// `None` for a bookmark.
     event: Option<WatchEvent<T>>,
 }
 
@@ -150,17 +150,17 @@ struct Metadata {
 }
 
 impl Metadata {
-    /// Reads an object up to the end of its metadata; they come first, and heartbeats change what follows them.
+    /// Decodes the metadata of an object, and skips the text after them.
     fn of(object: &[u8]) -> Option<Metadata> {
         let mut metadata = None;
         let mut deserializer = serde_json::Deserializer::from_slice(object);
-        // It fails where it stops.
+        // Ignore the error with which the visitor stops.
         let _ = deserializer.deserialize_map(UpToMetadata(&mut metadata));
         metadata
     }
 }
 
-/// Keeps the metadata, and stops with an error.
+/// Decodes the metadata, then stops with an error.
 struct UpToMetadata<'a>(&'a mut Option<Metadata>);
 
 impl<'de> Visitor<'de> for UpToMetadata<'_> {
@@ -205,7 +205,7 @@ impl<T: Object + DeserializeOwned> WatchLine<T> {
     }
 }
 
-/// Splits a line into type and object, without a pass over the object if the line is spelled as the API server does.
+/// Splits a line into type and object. Lines in the API server's spelling need no pass over the object.
 fn split(line: &[u8]) -> Option<(String, &[u8])> {
     let spelled = || {
         let line = std::str::from_utf8(line.get(..TYPE_PREFIX.min(line.len()))?);
@@ -225,12 +225,13 @@ fn split(line: &[u8]) -> Option<(String, &[u8])> {
 struct LineStream {
     body: Body,
     rest: BytesMut,
-    /// How many bytes of the rest are known to hold no end of a line.
+    /// Number of bytes at the start of `rest` that contain no line end.
     scanned: usize,
 }
 
 impl LineStream {
-    /// The next whole line; `None` once the server ends, breaks off or falls silent for too long.
+    /// The next whole line; `None` if the server ends the response, the connection breaks, or nothing arrives for too
+    /// long.
     async fn line(&mut self) -> Option<BytesMut> {
         loop {
             if let Some(end) = memchr(b'\n', &self.rest[self.scanned..]) {
@@ -251,7 +252,7 @@ mod tests {
     use super::*;
     use crate::cluster::Node;
 
-    /// Kind of event, name and version.
+    /// Kind of the event, name and version of the object.
     fn parsed(line: &str) -> Option<(&'static str, String, String)> {
         let WatchLine { version, event } = WatchLine::<Node>::parse(line.as_bytes())?;
         let (kind, name) = match event {

@@ -12,14 +12,13 @@ use crate::cluster::taints::CONDITIONS;
 /// The kubelet's readiness condition.
 pub const READY: &str = "Ready";
 
-/// A condition of a node.
 #[derive(Debug, Clone, PartialEq)]
 pub struct NodeCondition {
     text: Shared<ConditionText>,
     pub last_transition_time: Option<Timestamp>,
 }
 
-/// A condition without its time: many nodes have it in common.
+/// A condition without its time, which many nodes share.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub struct ConditionText {
     pub kind: Name,
@@ -29,7 +28,7 @@ pub struct ConditionText {
 }
 
 impl NodeCondition {
-    /// Whether its status is `True`.
+    /// Whether the condition's status is `True`.
     pub fn is_true(&self) -> bool {
         self.status == "True"
     }
@@ -57,7 +56,7 @@ pub(super) struct ConditionObject {
 }
 
 impl ConditionObject {
-    /// Whether it is used: kubelets and others write many more.
+    /// Whether the condition is used: kubelets and others write many more.
     pub fn is_used(&self) -> bool {
         let taints = || CONDITIONS.iter().any(|(_, kind)| self.kind == *kind);
         self.kind == READY || NodeKey::is_ours(&self.kind) || self.status == "True" && taints()

@@ -1,10 +1,10 @@
-//! A node as it will be after an edit of its annotations, labels, taints and cordon.
+//! Predicts a node after an edit of its annotations, labels, taints and cordon.
 
 use super::{Node, NodeKeys, Taint};
 use crate::api::keys::NodeKey;
 use crate::api::{ApiFlavor, Labels, Name, NodeState};
 
-/// New values of a node; `None` removes an annotation or a label, and leaves the others as they are.
+/// New values of a node. `None` removes an annotation or a label; annotations and labels that are not listed stay.
 #[derive(Debug, Default)]
 pub struct NodeEdit<'e> {
     pub annotations: Vec<(&'e str, Option<&'e str>)>,

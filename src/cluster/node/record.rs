@@ -2,10 +2,10 @@
 
 use crate::api::{Entry, NodeState, Shared, Skyhook, State, Status};
 
-/// What one custom resource left on one node.
+/// The keys of one custom resource on one node.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Hash)]
 pub struct NodeRecord {
-    /// `None` when there is no node-state annotation at all.
+    /// `None` without a node-state annotation.
     pub state: Option<Shared<NodeState>>,
     pub status: Option<Status>,
     pub status_label: Option<Status>,
@@ -20,7 +20,7 @@ pub struct NodeRecord {
 }
 
 impl NodeRecord {
-    /// The entries of the node state; none where it is absent or malformed.
+    /// The entries of the node state; empty if it is absent or malformed.
     pub fn entries(&self) -> &[Entry] {
         self.state.as_ref().map_or(&[], |s| s.entries())
     }
@@ -36,8 +36,8 @@ impl NodeRecord {
         self.state.as_ref().and_then(|s| s.entry(key))
     }
 
-    /// The entries of a package: that of the version in the spec first, then those that are not complete. During an
-    /// upgrade, the former version stays recorded until the new version is installed.
+    /// The entries of a package: first the version in the spec, then incomplete entries. During an upgrade, the former
+    /// version stays recorded until the new version is installed.
     pub fn entries_of(&self, skyhook: Option<&Skyhook>, package: &str) -> Vec<&Entry> {
         let spec = skyhook.and_then(|s| s.package(package));
         let mut entries: Vec<&Entry> = self.entries().iter().filter(|e| e.identity().0 == package).collect();
@@ -55,7 +55,7 @@ impl NodeRecord {
 
     /// Whether any annotation or label exists, conditions aside.
     ///
-    /// The operator's finalizer keeps the conditions, so they alone mean little.
+    /// The operator's finalizer keeps the conditions, so conditions alone prove little.
     pub fn has_keys(&self) -> bool {
         self.state.is_some()
             || self.status.is_some()
@@ -66,7 +66,8 @@ impl NodeRecord {
             || self.drain_blocked.is_some()
     }
 
-    /// Whether only the record that the finalizer keeps on purpose exists: packages whose files are still on the host.
+    /// Whether only the record exists that the finalizer keeps on purpose, for packages whose files are still on the
+    /// host.
     pub fn is_marker(&self) -> bool {
         !self.entries().is_empty()
             && !self.cordon
@@ -76,7 +77,7 @@ impl NodeRecord {
             && self.drain_blocked.is_none()
     }
 
-    /// The remaining keys in words, conditions aside.
+    /// Names of the remaining keys, conditions aside.
     pub fn left(&self) -> Vec<&'static str> {
         let all = [
             (self.state.is_some(), "nodeState"),

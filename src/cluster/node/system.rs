@@ -4,7 +4,7 @@ use serde::Deserialize;
 
 use crate::api::{Name, quantity};
 
-/// What pods may request in sum (`status.allocatable`), in thousandths of a core and of a byte.
+/// Resources that pods may request in sum (`status.allocatable`), in thousandths of a core and of a byte.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Hash, Deserialize)]
 #[serde(default)]
 pub struct Allocatable {
@@ -26,7 +26,7 @@ pub struct System {
 }
 
 impl System {
-    /// Name and value of each, as `status.nodeInfo` names them.
+    /// Name and value of each field, with the names of `status.nodeInfo`.
     pub fn attributes(&self) -> [(&str, &str); 5] {
         [
             ("osImage", &self.os_image),

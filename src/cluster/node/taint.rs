@@ -11,7 +11,7 @@ pub struct Taint {
     pub key: String,
     pub value: String,
     pub effect: String,
-    /// When it began to evict; only on taints that do.
+    /// Time at which the taint began to evict pods; set only on taints that evict.
     #[serde(rename = "timeAdded")]
     pub time_added: Option<String>,
 }

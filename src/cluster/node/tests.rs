@@ -5,7 +5,7 @@ use serde_json::{Value, json};
 use super::*;
 use crate::api::skyhook::Toleration;
 
-/// As many labels, conditions and annotations as nodes of GPUs have.
+/// A node with as many labels, conditions and annotations as GPU nodes have.
 fn typical(number: usize) -> Node {
     let key = |suffix: &str| ApiFlavor::Skyhook.key(suffix);
     let mut labels: BTreeMap<String, String> =
@@ -37,7 +37,7 @@ fn typical(number: usize) -> Node {
     serde_json::from_value(node).expect("a node")
 }
 
-/// There may be tens of thousands of them.
+/// There may be tens of thousands of nodes.
 #[test]
 fn a_node_holds_little_of_its_own() {
     let nodes: Vec<Node> = (0..100).map(typical).collect();

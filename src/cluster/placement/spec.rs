@@ -19,7 +19,7 @@ impl Skyhook {
         by.filter(|_| uninstall.enabled)
     }
 
-    /// Whether a package is to go from the nodes: by its own uninstall, or with the custom resource.
+    /// Whether a package is to be removed from the nodes: by its own uninstall, or with the custom resource.
     pub fn uninstalls(&self, package: &Package) -> bool {
         self.uninstall_asked_by(package).is_some()
     }
@@ -68,7 +68,7 @@ impl Skyhook {
         entry.state == State::Complete && entry.stage == last
     }
 
-    /// The type of interrupt that the operator would carry out for a package now.
+    /// The type of interrupt that the operator would now carry out for a package.
     pub fn pending_interrupt<'a>(&self, name: &str, package: &'a Package) -> Option<&'a str> {
         package.pending_interrupt(self.config_updates(name))
     }
@@ -81,8 +81,8 @@ impl Skyhook {
 
     /// Whether the operator counts a node as done (operator `IsComplete` of the node).
     ///
-    /// To it a package that is absent is done where `uninstall.apply` is set, and one that is still to be
-    /// uninstalled is done as well until its uninstall starts.
+    /// An absent package counts as complete only with `uninstall.apply`. An installed package counts as complete until
+    /// its requested uninstall starts.
     pub fn is_node_complete(&self, on: Option<&NodeRecord>) -> bool {
         let state = on.and_then(|on| on.state.as_deref());
         let mut packages = self.packages();
@@ -109,7 +109,7 @@ pub(super) fn recorded(skyhook: Option<&Skyhook>, wanted: Desired, entry: &Entry
         _ => {
             let complete = match skyhook {
                 Some(skyhook) => skyhook.is_package_complete(name, entry),
-                // Whether an interrupt was still to come is not known.
+                // It is unknown whether an interrupt was still to come.
                 None => entry.may_be_installed(),
             };
             if complete { Phase::Complete } else { Phase::Running }

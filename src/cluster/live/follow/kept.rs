@@ -1,4 +1,4 @@
-//! The state of a source by its watches.
+//! The state of a watched source and its lists.
 
 use std::collections::BTreeSet;
 
@@ -8,18 +8,18 @@ use super::super::watch::{Id, WatchEvent};
 use crate::api::{DeploymentPolicy, Object, Skyhook};
 use crate::cluster::{Job, Node, Pod, Read, Unread};
 
-/// Consecutive "not served" answers after which an API counts as removed, with all of its objects. A starting server
-/// may not serve it for a moment.
+/// Number of consecutive "not served" responses after which an API counts as removed, with all of its objects. A
+/// starting server may not serve an API for a moment.
 const ABSENT_AFTER: u32 = 5;
 
-/// What an event has changed.
+/// The effect of an event on the cluster.
 pub enum Effect {
     None,
     Changed,
     Failed(Failure),
 }
 
-/// The state of the lists of one source, none if it is not watched; the cluster holds their items.
+/// State of the lists of one source, empty if the source is not watched. The cluster holds the items.
 pub struct SourceState<T> {
     lists: Vec<Known>,
     /// The items while the source counts as unreadable.
@@ -29,13 +29,13 @@ pub struct SourceState<T> {
 
 /// The state of one list.
 struct Known {
-    /// The ids of its items; `None` before the first read, or the reason of a failure.
+    /// Ids of the items, or the reason of a failure; `None` before the first read.
     ids: Option<Result<BTreeSet<Id>, Unread>>,
-    /// Why items are missing in it.
+    /// The reason why items are missing in the list.
     lacks: Option<Unread>,
-    /// Whether it is watched from where it was read.
+    /// Whether the list is watched from the version that was read.
     begun: bool,
-    /// How often in a row it was not served.
+    /// Number of consecutive "not served" responses.
     absent: u32,
 }
 
@@ -46,15 +46,16 @@ pub trait WatchedObject: Object {
         (namespace.to_owned(), name.to_owned())
     }
 
-    /// Whether a list holds it that is a part of the one it was read from.
+    /// Whether the object is in `list`, which is a part of the list that the object was read from.
     fn is_in(&self, list: &List) -> bool;
 
-    /// Increases with each state of an object and with a recreated one; `None` for objects of a single list.
+    /// A version that increases with each change of the object and when the object is recreated; `None` for objects of
+    /// a single list.
     fn version(&self) -> Option<u64> {
         None
     }
 
-    /// Whether nothing of it has changed that is kept.
+    /// Whether no stored field differs.
     fn same(&self, _other: &Self) -> bool {
         false
     }
@@ -65,7 +66,7 @@ impl WatchedObject for Node {
         true
     }
 
-    // The kubelet reports a heartbeat every few minutes.
+    // Kubelet heartbeats, every few minutes, change no stored field.
     fn same(&self, other: &Node) -> bool {
         self == other
     }
@@ -90,7 +91,8 @@ macro_rules! watched_by_metadata {
 watched_by_metadata!(Skyhook, DeploymentPolicy, Pod, Job);
 
 impl<T: WatchedObject> SourceState<T> {
-    /// Of lists what each held when it was loaded, where it is watched from then on.
+    /// Creates the state from the ids in each list when it was loaded; `None` for lists that are not watched from their
+    /// loaded version.
     pub fn of(lists: impl Iterator<Item = Option<BTreeSet<Id>>>) -> SourceState<T> {
         let known = |loaded: Option<BTreeSet<Id>>| Known {
             begun: false,
@@ -105,7 +107,7 @@ impl<T: WatchedObject> SourceState<T> {
         self.lists.iter().all(|list| list.begun && list.ids.is_some())
     }
 
-    /// Applies an event of a list. The source is sorted and without deleted objects after the next renewal.
+    /// Applies an event of a list. The source is sorted and free of deleted objects after the next renewal.
     pub fn on_event(&mut self, list: usize, event: WatchEvent<T>, source: &mut Read<Vec<T>>) -> Effect {
         let items = match source {
             Read::Ok(items) | Read::Incomplete(items, _) => items,
@@ -116,8 +118,8 @@ impl<T: WatchedObject> SourceState<T> {
         effect
     }
 
-    /// Renews a source if it has changed since the last renewal; returns whether it has. A source that was not loaded
-    /// waits until all of its lists are read.
+    /// Renews a source if it has changed since the last renewal, and returns whether it has. A source that was not
+    /// loaded is renewed once all of its lists are read.
     pub fn renew(&mut self, source: &mut Read<Vec<T>>) -> bool {
         let loaded = source.held().is_some();
         if !self.changed || !(loaded || self.ready()) {
@@ -138,7 +140,7 @@ impl<T: WatchedObject> SourceState<T> {
             }
             Ok(ids) => {
                 if ids.len() == self.lists.len() {
-                    // What carries the labels of both APIs is in two lists.
+                    // Objects with the labels of both APIs are in two lists.
                     items.retain(|item| ids.iter().any(|ids| ids.contains(&item.id())));
                 }
                 items.sort_by(|a, b| a.key().cmp(&b.key()));
@@ -172,7 +174,7 @@ impl Known {
                 if let Some(Ok(ids)) = &mut self.ids {
                     let new = ids.insert(item.id());
                     let same = match find(items, item.key()) {
-                        // Another list has it, too, and reported its later state first.
+                        // Another list contains the object as well, and reported a later state first.
                         Some(at) if items[at].version() > item.version() => true,
                         Some(at) => {
                             let before = std::mem::replace(&mut items[at], item);
@@ -200,7 +202,7 @@ impl Known {
                 }
                 self.put(Ok(BTreeSet::new()));
             }
-            // A refusal or malformed answer concerns the source, not the server.
+            // A refusal or malformed response concerns the source, not the server.
             WatchEvent::Failed(failure)
                 if failure.is_forbidden() || matches!(failure, Failure::Malformed(_)) =>
             {
@@ -217,7 +219,8 @@ impl Known {
     }
 }
 
-/// Where an item of this namespace and name is: quickly where they are in order, and to be sure one by one.
+/// Position of the item with this key. Falls back from a binary search to a scan, because added items are not sorted
+/// yet.
 fn find<T: WatchedObject>(items: &[T], key: (&str, &str)) -> Option<usize> {
     let ordered = items.binary_search_by(|item| item.key().cmp(&key));
     ordered.ok().or_else(|| items.iter().position(|item| item.key() == key))

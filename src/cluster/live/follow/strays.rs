@@ -1,4 +1,4 @@
-//! Pods that only look like package pods: they are outside of the operator's namespaces, where no watch covers them.
+//! Pods that have the labels of package pods but are outside of the operator's namespaces, where no watch covers them.
 
 use std::collections::HashSet;
 
@@ -9,7 +9,8 @@ use crate::cluster::live::sources::{Reader, labelled, read};
 use crate::cluster::{Cluster, Deployment, Pod, Read};
 
 impl Reader<'_> {
-    /// Reads them if the cluster has its pods and its operator looks at such pods, which newer ones do not.
+    /// Reads the stray pods if the cluster's pods were read and the operator processes stray pods, which newer
+    /// operators do not.
     pub async fn stray_pods(&self, before: &Cluster, operators: &Read<Vec<Deployment>>) -> Read<Vec<Pod>> {
         let namespaces = self.operator_namespaces(operators);
         let looks = before.flavor() == ApiFlavor::Skyhook && before.pods.ok().is_some();
@@ -25,7 +26,7 @@ impl Reader<'_> {
 }
 
 impl Follow {
-    /// Replaces the stray pods of the last look; those that cannot be read stay as they were.
+    /// Replaces the stray pods of the last read. Keeps them if the new read failed.
     pub(super) fn take_strays(&mut self, strays: Read<Vec<Pod>>) {
         if let Read::Ok(strays) = strays {
             self.remove_strays();
@@ -33,7 +34,7 @@ impl Follow {
         }
     }
 
-    /// Adds the stray pods to those that are watched.
+    /// Adds the stray pods to the watched pods.
     pub(super) fn add_strays(&mut self) {
         self.remove_strays();
         if let Read::Ok(pods) = &mut self.cluster.pods {

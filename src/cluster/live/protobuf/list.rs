@@ -1,4 +1,4 @@
-//! Decodes a list while it is received: one item is held at a time.
+//! Decodes a list while it is received, with one item in memory at a time.
 
 use std::io::{BufRead, Read, Take};
 
@@ -13,15 +13,15 @@ use super::{Member, message};
 use crate::api::Object;
 use crate::cluster::lenient;
 
-/// Of which kind a list is.
+/// apiVersion and kind of a list.
 #[derive(Default)]
 pub struct Head {
     pub api_version: String,
     pub kind: String,
 }
 
-/// Decodes a list whose [magic](super::MAGIC) was taken. `begins` is shown its metadata, which servers write before the
-/// items, and `item` each item, or why it is not known which object it is.
+/// Decodes a list after its [magic](super::MAGIC). `begins` receives the list's metadata, which servers write before
+/// the items. `item` receives each item, or the reason why its identity is unknown.
 pub fn list<T: Object + DeserializeOwned, M: DeserializeOwned>(
     stream: impl BufRead,
     mut begins: impl FnMut(M),
@@ -73,7 +73,7 @@ fn unpacked<T: Object + DeserializeOwned, M: DeserializeOwned>(
     }
 }
 
-/// Decodes an item, by way of JSON where some of its values are rejected.
+/// Decodes an item; if some values are rejected, by conversion to JSON.
 fn item<T: Object + DeserializeOwned>(kind: Kind, bytes: &[u8]) -> Result<T, String> {
     let member = || Member::One(kind, Value::Bytes(bytes));
     match T::deserialize(member()) {
@@ -85,13 +85,13 @@ fn item<T: Object + DeserializeOwned>(kind: Kind, bytes: &[u8]) -> Result<T, Str
     }
 }
 
-/// A message whose fields are still to come.
+/// A message that is being read.
 struct Message<R> {
     stream: R,
     buffer: Vec<u8>,
 }
 
-/// The content of a field; bytes are read separately.
+/// Content of a field: a number that was skipped, or the length of the bytes that follow.
 enum Content {
     Number,
     Bytes(usize),
@@ -134,7 +134,7 @@ impl<R: BufRead> Message<R> {
         })
     }
 
-    /// Calls `read` with the next `length` bytes, in place where all of them are buffered.
+    /// Calls `read` with the next `length` bytes, without a copy if all of them are buffered.
     fn bytes<V>(&mut self, length: usize, read: impl FnOnce(&[u8]) -> Result<V, Error>) -> Result<V, Error> {
         if let Some(bytes) = self.buffered()?.get(..length) {
             let value = read(bytes)?;

@@ -1,17 +1,17 @@
-//! The fields that are read of each kind, by their numbers in Kubernetes' `generated.proto`.
+//! The decoded fields of each kind, by their numbers in Kubernetes' `generated.proto`.
 
 /// The type of a field, and when it is omitted from JSON.
 #[derive(Debug, Clone, Copy)]
 pub enum Kind {
-    /// Left out where it is empty.
+    /// Omitted if empty.
     Text,
-    /// Left out where it is zero.
+    /// Omitted if zero.
     Number,
-    /// A number that is kept where it is zero: a pointer in Go.
+    /// A number that is a pointer in Go: not omitted if zero.
     Pointer,
-    /// Left out where it is false.
+    /// Omitted if false.
     Flag,
-    /// A `Time` or `MicroTime`; left out where it is the zero time.
+    /// A `Time` or `MicroTime`; omitted if it is the zero time.
     Time,
     /// A `Quantity`, which is text in JSON.
     Quantity,
@@ -19,16 +19,16 @@ pub enum Kind {
     Json,
     Message(&'static Message),
     Each(&'static Kind),
-    /// By a text.
+    /// A map with text keys.
     Map(&'static Kind),
 }
 
-/// Number in the message, name in JSON, and kind of the fields that are read; all others are passed over.
+/// Number in the message, name in JSON, and kind of each decoded field. Other fields are skipped.
 pub type Message = [(u64, &'static str, Kind)];
 
 use Kind::{Each, Flag, Json, Map, Number, Pointer, Quantity, Text, Time};
 
-/// The message of a kind of list, `NodeList`, or of a `Status`, if its fields are known here.
+/// The fields of a list kind such as `NodeList`, or of `Status`; `None` for unknown kinds.
 pub fn of(kind: &str) -> Option<&'static Message> {
     match kind {
         "Status" => return Some(STATUS),
@@ -39,7 +39,7 @@ pub fn of(kind: &str) -> Option<&'static Message> {
     Some(known.2)
 }
 
-/// Whether lists of a resource (`nodes`, `jobs.batch`) are known here.
+/// Whether lists of a resource (`nodes`, `jobs.batch`) can be decoded.
 pub fn knows(resource: &str) -> bool {
     LISTS.iter().any(|(name, ..)| *name == resource)
 }
@@ -51,12 +51,12 @@ const LISTS: [(&str, &str, &Message); 4] = [
     ("jobs.batch", "JobList", &list(&JOB)),
 ];
 
-/// The kind of a list of metadata, for items of any kind.
+/// Kind of a list of metadata, for items of any kind.
 pub const METADATA_LIST: &str = "PartialObjectMetadataList";
 
 const OF_METADATA: &Message = &list(&Kind::Message(&[(1, "metadata", META)]));
 
-/// The reason of a refusal; protobuf requests are refused in protobuf.
+/// The message of a refusal. Protobuf requests are refused in protobuf.
 const STATUS: &Message = &[(3, "message", Text)];
 
 const fn list(items: &'static Kind) -> [(u64, &'static str, Kind); 2] {
@@ -106,7 +106,7 @@ const NODE_STATUS: Kind = Kind::Message(&[
     (7, "nodeInfo", NODE_INFO),
 ]);
 
-/// Conditions of Jobs, and of nodes, which have no generation.
+/// Conditions of Jobs and nodes, without `observedGeneration`.
 const CONDITION: Kind = Kind::Message(&[
     (1, "type", Text),
     (2, "status", Text),

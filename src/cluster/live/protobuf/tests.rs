@@ -42,7 +42,7 @@ fn alike<T: Object + DeserializeOwned + Debug>(
     assert_eq!(protobuf, json);
 }
 
-/// The same objects as a real API server wrote them, with every field that is read.
+/// The same objects as written by a real API server, with every decoded field.
 #[test]
 fn it_says_what_json_says() {
     alike::<Node>(recorded!("nodes"), "v1", "Node");
@@ -59,7 +59,7 @@ fn a_list_of_another_kind_is_refused() {
     assert_eq!(nodes(pods), Err(why.to_owned()));
 }
 
-/// A `Time` of this many seconds in place of another that takes as many bytes.
+/// A list with a `Time` of this many seconds, which replaces a time of equal encoded length.
 fn with_time(seconds: u64) -> Vec<u8> {
     let varint = |mut number: u64| {
         let mut bytes = Vec::new();
@@ -109,7 +109,7 @@ fn a_time_beyond_our_range_is_unknown_as_in_json() {
 #[test]
 fn what_is_cut_off_is_an_error() {
     let (_, whole) = recorded!("nodes");
-    // The list is followed by its content encoding: none.
+    // The list is followed by its content encoding, which is empty.
     for length in 4..whole.len() - 4 {
         let error = nodes(&whole[..length]).expect_err("it is not all there");
         assert!(error.starts_with("the response is not a list: "), "{error}");

@@ -1,4 +1,4 @@
-//! The fields of a message, as protobuf writes them down.
+//! The wire format of protobuf: the fields of a message.
 
 use std::borrow::Cow;
 
@@ -7,7 +7,7 @@ use jiff::{SignedDuration, Timestamp};
 use serde::de::Error as _;
 use serde::de::value::Error;
 
-/// A message that ends before it is whole.
+/// The error for a message that ends too early.
 pub fn cut_off() -> Error {
     Error::custom("truncated message")
 }
@@ -16,7 +16,7 @@ pub fn unknown_wire_type(wire: u64) -> Error {
     Error::custom(format!("unknown wire type {wire}"))
 }
 
-/// A number of these bytes, of which it has as many as it takes.
+/// Decodes a variable-length integer from the bytes that `next` returns.
 pub fn varint(mut next: impl FnMut() -> Result<u8, Error>) -> Result<u64, Error> {
     let mut value = 0;
     for shift in (0..64).step_by(7) {
@@ -29,7 +29,7 @@ pub fn varint(mut next: impl FnMut() -> Result<u8, Error>) -> Result<u64, Error>
     Err(Error::custom("a number has more than ten bytes"))
 }
 
-/// The fields of a message that are still to be read.
+/// The unread fields of a message.
 #[derive(Clone, Copy)]
 pub struct Fields<'de>(pub &'de [u8]);
 
@@ -44,10 +44,10 @@ impl<'de> Value<'de> {
         std::str::from_utf8(self.bytes()?).map_err(Error::custom)
     }
 
-    /// The text as JSON has it: no server makes sure that it is UTF-8.
+    /// The text as in JSON: servers do not validate UTF-8, so invalid bytes are replaced.
     pub fn lossy_text(self) -> Result<Cow<'de, str>, Error> {
         let bytes = self.bytes()?;
-        // Validation of a whole text is several times faster than the search for its invalid parts.
+        // Validating a whole text is several times faster than searching for invalid parts.
         Ok(std::str::from_utf8(bytes).map_or_else(|_| String::from_utf8_lossy(bytes), Cow::Borrowed))
     }
 
@@ -58,7 +58,7 @@ impl<'de> Value<'de> {
         }
     }
 
-    /// Integers of Kubernetes are signed, and negative ones fill all ten bytes.
+    /// A signed integer: Kubernetes' integers are signed, and negative ones fill all ten bytes.
     pub fn number(self) -> Result<i64, Error> {
         match self {
             Value::Number(number) => Ok(number as i64),
@@ -68,7 +68,7 @@ impl<'de> Value<'de> {
 }
 
 impl<'de> Fields<'de> {
-    /// The number and value of the next field.
+    /// The number and value of the next field; `None` at the end.
     pub fn next(&mut self) -> Result<Option<(u64, Value<'de>)>, Error> {
         if self.0.is_empty() {
             return Ok(None);
@@ -116,12 +116,13 @@ impl<'de> Fields<'de> {
         Ok(None)
     }
 
-    /// The text in a field; empty where there is none.
+    /// The text in a field; empty if the field is absent.
     pub fn text(self, number: u64) -> Result<&'de str, Error> {
         self.find(number)?.map_or(Ok(""), Value::text)
     }
 
-    /// A `Time` as JSON has it: without fractions of a microsecond. Servers hold a day more than [`Timestamp`] does.
+    /// A `Time` as in JSON, without fractions of a microsecond. Servers accept times up to a day beyond the range of
+    /// [`Timestamp`].
     pub fn time(self) -> Result<String, Error> {
         let part = |number| self.find(number)?.map_or(Ok(0), Value::number);
         let (seconds, nanoseconds): (i64, i64) = (part(1)?, part(2)?);

@@ -20,7 +20,7 @@ fn id(name: &str) -> Id {
     ("ns".to_owned(), name.to_owned())
 }
 
-/// Two lists that were loaded, with these pods in each.
+/// Two loaded lists with these pods.
 fn two_lists(lists: [&[&str]; 2]) -> SourceState<Pod> {
     let ids = |names: &[&str]| Some(names.iter().map(|name| id(name)).collect());
     let mut state = SourceState::of(lists.into_iter().map(ids));
@@ -131,7 +131,7 @@ fn version(uid: &str, version: u64, phase: &str) -> Pod {
 fn a_list_that_lags_behind_takes_nothing_back() {
     let mut source = Read::Ok(vec![version("u1", 4, "Running")]);
     let mut state = two_lists([&["a"], &["a"]]);
-    // At 6 the pod has lost the label of the second list.
+    // At version 6 the pod has lost the label of the second list.
     let newest = version("u1", 6, "Succeeded");
     state.on_event(0, WatchEvent::Is(newest), &mut source);
     let behind = version("u1", 5, "Running");
@@ -157,7 +157,7 @@ fn a_pod_made_again_is_not_taken_for_the_one_before() {
 fn a_list_that_is_read_again_counts_as_it_is() {
     let mut source = Read::Ok(vec![version("u1", 9, "Running")]);
     let mut state = two_lists([&["a"], &[]]);
-    // After a restore of etcd versions are lower.
+    // After a restore of etcd, versions are lower.
     let all = vec![version("u1", 3, "Pending")];
     state.on_event(0, WatchEvent::All(listed(all)), &mut source);
     assert!(state.renew(&mut source));
