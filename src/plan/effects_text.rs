@@ -1,4 +1,4 @@
-//! Effects in words.
+//! The predicted effects of a plan as text.
 
 use crate::api::Stage;
 use crate::model::{PackageChange, PackageDocument, Remaining, RolloutDocument};
@@ -78,7 +78,7 @@ fn begins_everywhere(package: &PackageDocument) -> bool {
     everywhere || package.stages.contains(&Stage::Upgrade.to_string())
 }
 
-/// Drains, custom resources that wait, the end.
+/// Rows for drains, waiting custom resources, and the completion.
 fn of_nodes(rollout: &RolloutDocument) -> Vec<(&'static str, String)> {
     let mut lines = Vec::new();
     if !rollout.cordoned.is_empty() {

@@ -1,4 +1,4 @@
-//! Objects that are deleted, and made again.
+//! Conversion of deleted objects into input for their recreation.
 
 use serde_json::Value;
 
@@ -54,7 +54,7 @@ pub fn is_as_made(object: &Value, made: &Value) -> bool {
             let is = object.get(member).unwrap_or(&Value::Null);
             is_as_made(is, made)
         }),
-        // A server keeps no empty maps and lists in metadata.
+        // The server does not store empty maps and lists in metadata.
         (Value::Null, Value::Object(made)) => made.is_empty(),
         (Value::Null, Value::Array(made)) => made.is_empty(),
         (object, made) => object == made,
