@@ -8,8 +8,9 @@ use crate::view::NodeSet;
 
 /// Refuses if the operator would never run the package again on one of the nodes.
 ///
-/// Before v0.19 it offers packages without dependencies only while no more packages are complete
-/// than there are such packages (operator-contract: the gap in its order of packages, upstream #387).
+/// Before v0.19, the operator considers packages without dependencies only while the number of complete packages does
+/// not exceed the number of packages without dependencies (operator-contract: the gap in its order of packages,
+/// upstream #387).
 ///
 /// # Errors
 ///
@@ -25,7 +26,7 @@ pub fn refuse(
     if !is_free || cluster.operator_since(0, 19) {
         return Ok(());
     }
-    // At most these are complete: placements are looked up only where these are too many.
+    // An upper bound: placements, which are slow to look up, are needed only if the bound exceeds the limit.
     let recorded = |on: &NodeRecord| {
         let complete = on.entries().iter().filter(|e| e.state == State::Complete);
         complete.count()
@@ -51,8 +52,8 @@ pub fn refuse(
     .hint(format!("kubectl skyhook reset {} --node {}", skyhook.name(), stranded[0])))
 }
 
-/// Removes entries even if the operator has updated them: during a deletion, it uninstalls the node's other packages
-/// and retries a failing one.
+/// Makes the edits remove entries even if the operator has updated them: during a deletion, the operator uninstalls the
+/// node's other packages and retries failing packages.
 pub fn remove_whatever_is_recorded(change: &mut Metadata) {
     for edit in change.annotations.values_mut() {
         match &mut edit.on_conflict {

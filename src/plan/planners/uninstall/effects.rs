@@ -105,7 +105,7 @@ impl ImpactNotes<'_> {
         }
     }
 
-    /// Nodes of which the operator takes no notice, and those that cannot be read.
+    /// Warns about nodes that are no longer selected, and nodes whose state cannot be read.
     fn left_alone(self, effects: &mut Consequences) {
         let ImpactNotes { name, survey, .. } = self;
         if !survey.malformed.is_empty() {
@@ -123,7 +123,7 @@ impl ImpactNotes<'_> {
         }
     }
 
-    /// What taking the request back means at this moment.
+    /// Adds the effects of canceling a requested uninstall now.
     pub fn cancel(self, effects: &mut Consequences) {
         let ImpactNotes { cluster, name, survey, .. } = self;
         let at = |stage: Stage| {
@@ -191,7 +191,7 @@ impl ImpactNotes<'_> {
     }
 }
 
-/// Grade and numbers of an uninstall or installation on these nodes.
+/// Adds the grade and the numbers of an uninstall or installation on these nodes.
 fn weigh(nodes: &[&Node], interrupt: Option<&str>, effects: &mut Consequences) {
     effects.nodes = effects.nodes.max(nodes.len());
     effects.gpus = effects.gpus.max(nodes.iter().map(|n| n.gpus()).sum());
