@@ -64,7 +64,7 @@ impl PlanRun<'_, '_> {
         if tries.removals == most {
             let times = tries.removals + 1;
             let why = if tries.orphaned {
-                "its custom resource is deleted, and a pod of it still runs"
+                "the custom resource is deleted, but one of its pods is still running; rerun the command once the pod has ended"
             } else {
                 "the deletion still waits for it"
             };
