@@ -91,12 +91,12 @@ impl Error {
         Error { exit: Exit::Usage, ..Error::failed(message) }
     }
 
-    /// Refused: not confirmed, a guard did not hold, or a cap was exceeded.
+    /// A refusal: not confirmed, a precondition failed, or a limit was exceeded.
     pub fn refused(message: impl fmt::Display) -> Error {
         Error { exit: Exit::Refused, ..Error::failed(message) }
     }
 
-    /// [`Error::refused`], before anything was changed.
+    /// [`Error::refused`], with the note that nothing was changed.
     pub fn unchanged(why: impl fmt::Display) -> Error {
         Error::refused(format!("{why}; nothing was changed"))
     }

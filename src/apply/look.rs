@@ -22,11 +22,11 @@ const PAGES: RangeInclusive<usize> = 50..=500;
 /// A plan rebased onto the current objects.
 #[derive(Debug, Default)]
 pub struct Looked {
-    /// The whole plan, each step rebased where it still means the same.
+    /// The whole plan; each step is rebased if it still applies.
     pub plan: Plan,
     /// The steps that still have an effect.
     pub changes: Plan,
-    /// The steps whose objects have changed since, and how.
+    /// The steps that no longer apply because their objects have changed, with the reason.
     pub moved: Vec<(Step, String)>,
     /// Why some objects could not be read.
     pub unseen: Option<String>,

@@ -155,7 +155,8 @@ impl OutcomeView<'_> {
             return None;
         }
         let id = self.journal.as_ref()?;
-        let again = "rerun the command to finish the remaining steps; its preview may also list what is already done";
+        let again =
+            "rerun the command to finish the remaining steps; its preview may also list what is already done";
         let undo = format!("to undo: kubectl skyhook undo {id}");
         match (self.outcome.verdict(), self.plan.comes_back()) {
             (PlanVerdict::Done, false) => None,

@@ -17,8 +17,8 @@
 //! | how long a stage takes | `pace.rs` |
 //! | what an edit sets off | `effects.rs` |
 //!
-//! Differences between versions are written `if operator.before(0, 20)`, beside the statement that they change, with the
-//! function of the operator. An unknown version counts as the newest known one.
+//! Differences between versions are written `if operator.before(0, 20)`, beside the statement that they change, with
+//! the function of the operator. An unknown version counts as the newest known one.
 
 mod action;
 mod advance;

@@ -64,7 +64,7 @@ pub enum WaitReason<'a> {
         stage: Stage,
         run: String,
     },
-    /// Pods that forbid an interrupt run on the node.
+    /// A pod that forbids an interrupt is running on the node.
     ProtectedPod(&'a Pod),
     /// Pods have to leave the node first.
     Drain(Vec<&'a Pod>),

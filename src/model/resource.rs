@@ -28,8 +28,8 @@ pub(super) struct Resource<'a> {
     pub selections: Vec<Selection>,
     /// By index of the compartment: the number of nodes that wait for a batch, and the size of the next batch.
     pub queues: Vec<OnceCell<(usize, usize)>>,
-    /// Whether batches take nodes in the order of `nodes`: only with a deployment policy (operator `BuildState` sorts the
-    /// nodes after it has filled the compartment of an `interruptionBudget`).
+    /// Whether batches take nodes in the order of `nodes`: only with a deployment policy (operator `BuildState` sorts
+    /// the nodes after it has filled the compartment of an `interruptionBudget`).
     pub ordered: bool,
     /// An earlier custom resource with `sequencing: all` and a node on which it is not complete.
     pub gate: Option<(&'a Skyhook, &'a Node)>,

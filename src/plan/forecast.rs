@@ -182,7 +182,7 @@ fn values(edits: &BTreeMap<String, Edit>) -> Vec<(&str, Option<&str>)> {
     edits.map(|(key, edit)| (key.as_str(), edit.to.as_deref())).collect()
 }
 
-/// The custom resource after a change; `None` if the change was to remove its last finalizer during its deletion.
+/// The custom resource after a change; `None` if the change removes the last finalizer of a deleted custom resource.
 fn edited(live: &Skyhook, change: &Change, waited: bool) -> Option<Skyhook> {
     if let Change::Status(fields) = change {
         let mut edited = live.clone();

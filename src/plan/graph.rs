@@ -51,7 +51,7 @@ impl Plan {
                     _ => lost.push(step),
                 }
             }
-            // A stage without invertible steps is dropped, and with it its wait.
+            // Drop the wait of a stage without invertible steps.
             let repeats = mirrored.steps.iter().any(|s| s.inverse().is_some());
             let until = mirrored.until.clone().filter(|until| {
                 repeats && until.counts_for_the_way_back() && !waits_for_what_comes_back(until, &steps)
@@ -62,7 +62,7 @@ impl Plan {
                 steps,
                 until,
                 always: mirrored.always,
-                // Each change is reverted on its own.
+                // Changes are reverted independently of each other.
                 requires: Vec::new(),
             });
         }

@@ -52,7 +52,7 @@ impl Metadata {
         self
     }
 
-    /// Whether it makes a node schedulable.
+    /// Whether the edits make a node schedulable.
     pub fn uncordons(&self) -> bool {
         self.unschedulable == Some(false)
     }
@@ -233,7 +233,7 @@ fn describe_edit(kind: &str, key: &str, edit: &Edit) -> Vec<String> {
     let short = |text: &str| text.len() <= LONGEST_SHOWN;
     vec![match (&edit.from, &edit.to) {
         (from, to) if from == to => return Vec::new(),
-        // Values derived by the operator differ between nodes and do not matter.
+        // Omit values that the operator derives: they differ between nodes and do not matter.
         (Some(_), None) if edit.on_conflict == OnConflict::Overwrite => {
             format!("remove {kind} {key}")
         }

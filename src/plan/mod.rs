@@ -109,7 +109,7 @@ impl Plan {
         }
     }
 
-    /// Whether there is nothing to do.
+    /// Whether the plan has no steps.
     pub fn is_empty(&self) -> bool {
         self.steps().next().is_none()
     }
@@ -186,7 +186,7 @@ impl Plan {
         steps.any(|step| step.comes_back() && !self.replaces(&step.target))
     }
 
-    /// Whether the object is released and recreated: neither half can be undone alone.
+    /// Whether the plan both removes and recreates the object: neither step can be undone alone.
     fn replaces(&self, target: &Target) -> bool {
         let path = target.path();
         let of_it = || self.steps().filter(|s| s.target.path() == path);

@@ -1,4 +1,4 @@
-//! The custom resources from whose specs a plan was made.
+//! The custom resource specs on which a plan is based.
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};

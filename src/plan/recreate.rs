@@ -41,7 +41,7 @@ pub fn as_new(object: &Value) -> Value {
     object
 }
 
-/// Whether a single finalizer holds the object.
+/// Whether the object has at most one finalizer.
 pub fn held_by_one(object: &Value) -> bool {
     let finalizers = lookup(object, "/metadata/finalizers").and_then(Value::as_array);
     finalizers.is_none_or(|all| all.len() <= 1)

@@ -54,7 +54,7 @@ pub fn pods(at: &At<'_, '_>) -> Option<usize> {
     Some(pods.into_iter().filter(|pod| is_evicted(pod)).count())
 }
 
-/// The pods on the node that run or wait, and are not package stages.
+/// Running and pending pods on the node that are not package stages.
 fn workloads<'a>(at: &At<'_, 'a>) -> Vec<&'a Pod> {
     let runs = |pod: &&Pod| matches!(pod.status.phase.as_str(), "Running" | "Pending");
     let pods = at.model.workloads_on(&at.node.name).iter().copied();

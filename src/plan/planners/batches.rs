@@ -124,7 +124,7 @@ pub fn warn_of_counters(cluster: &Cluster, skyhook: &Skyhook, nodes: &[&Node], e
         let all = skyhook.status.compartment_statuses.iter();
         let of = all.filter(|(name, _)| own.is_none_or(|own| own == name.as_str()));
         let batches = of.filter_map(|(_, compartment)| compartment.batch_state.as_ref());
-        // A stopped rollout has a warning of its own.
+        // A stopped rollout has its own warning.
         let mut batches = batches.filter(|batch| !batch.should_stop);
         let status = cluster.status_on(skyhook, node);
         // Erroring nodes keep their batch slots, and only a policy limits failures.

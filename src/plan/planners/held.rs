@@ -100,7 +100,7 @@ pub fn refuse(cluster: &Cluster, skyhook: &Skyhook) -> Result<()> {
 ///
 /// # Errors
 ///
-/// The command is running.
+/// The command is running, and the end of its pause is not forced.
 pub fn refuse_end(
     cluster: &Cluster,
     skyhook: &Skyhook,
