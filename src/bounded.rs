@@ -1,6 +1,6 @@
-//! (edge) Size limits of the files that a user names, with their reasons.
+//! (edge) Size limits of input files, with their reasons.
 //!
-//! Captures of large clusters are large, so their limits are, too; larger input is refused early.
+//! The limits are high because captures of large clusters are large; larger input is rejected early.
 
 pub mod utf16;
 
@@ -15,20 +15,20 @@ const KIB: u64 = 1 << 10;
 const MIB: u64 = 1 << 20;
 const GIB: u64 = 1 << 30;
 
-/// The most bytes of one capture, or of one file of an archive.
+/// Maximum size of a capture, or of a file in an archive, in bytes.
 pub const MOST_CAPTURE: u64 = 8 * GIB;
-/// The most bytes that are read of one log in a capture.
+/// Maximum number of bytes that are read of one log in a capture.
 pub const MOST_LOG: u64 = 16 * MIB;
-/// The most bytes of a plan: it holds every object of a large cluster twice.
+/// Maximum size of a plan in bytes: it contains every object of a large cluster twice.
 pub const MOST_PLAN: u64 = GIB;
-/// The most bytes of a kubeconfig.
+/// Maximum size of a kubeconfig in bytes.
 pub const MOST_KUBECONFIG: u64 = 64 * MIB;
-/// The most bytes of blanks and zeros in a row.
+/// Maximum number of consecutive bytes of whitespace or zeros.
 const MOST_BLANKS: u64 = MIB;
-/// How many times its size something may unfold to, once it is over [`UNFOLDED_UNWATCHED`] bytes.
+/// Maximum ratio of unpacked to packed size, checked after [`UNFOLDED_UNWATCHED`] unpacked bytes.
 const MOST_UNFOLDED: u64 = 500;
 const UNFOLDED_UNWATCHED: u64 = 64 * MIB;
-/// Bytes per read.
+/// Number of bytes per read.
 pub const PIECE: usize = 1 << 16;
 
 /// An exceeded limit.
@@ -52,7 +52,7 @@ impl From<Excess> for Error {
     }
 }
 
-/// Bytes for people, in the largest unit that fits, rounded down.
+/// Formats a size in the largest unit that fits, rounded down.
 pub fn size(bytes: u64) -> String {
     let [kib, mib, gib] = [KIB, MIB, GIB].map(|unit| bytes / unit);
     match (gib, mib) {
@@ -66,8 +66,7 @@ pub fn size(bytes: u64) -> String {
 ///
 /// # Errors
 ///
-/// It cannot be opened, is a device other than `/dev/null`, some of which never end, or is a pipe that no process writes
-/// to.
+/// The file cannot be opened, is a device other than `/dev/null`, which may be endless, or is a pipe without a writer.
 pub fn open(path: &Path) -> Result<Input> {
     #[cfg(unix)]
     {
@@ -79,7 +78,7 @@ pub fn open(path: &Path) -> Result<Input> {
     }
 }
 
-/// An open file, after the bytes that were read to see whether a pipe has a writer.
+/// An open file, preceded by the bytes that were read to detect the writer of a pipe.
 pub type Input = Chain<Cursor<Vec<u8>>, File>;
 
 #[cfg(unix)]
@@ -94,9 +93,9 @@ mod unix {
 
     use super::{Excess, Input};
 
-    /// How long a named pipe may have no writer: whoever makes it starts both ends at about the same time.
+    /// Maximum wait for a writer of a named pipe: both ends are usually started at about the same time.
     const NO_WRITER: Duration = Duration::from_secs(5);
-    /// Time between two looks at such a pipe.
+    /// Interval between two checks for a writer.
     const AGAIN: Duration = Duration::from_millis(20);
 
     pub fn open(path: &Path) -> Result<Input> {
@@ -105,13 +104,14 @@ mod unix {
         if is_device && path != Path::new("/dev/null") {
             return Err(Excess::Device.into());
         }
-        // Without the flag a named pipe is not opened before it has a writer, and files such as /proc/kmsg wait for text.
+        // Without this flag, opening a named pipe blocks until it has a writer, and reading files such as /proc/kmsg
+        // blocks until there is text.
         let flags = OFlags::NONBLOCK.bits().cast_signed();
         let file = OpenOptions::new().read(true).custom_flags(flags).open(path);
         let mut file = file?;
         let mut begin = Vec::new();
         if kind.is_fifo() {
-            // The pipe of `<(…)` had its writer from the beginning.
+            // The pipe of `<(…)` has had a writer from the beginning.
             let is_inherited = ["/dev", "/proc"].iter().any(|at| path.starts_with(at));
             let patience = if is_inherited { Duration::ZERO } else { NO_WRITER };
             begin = first_byte(&mut file, patience)?;
@@ -125,7 +125,8 @@ mod unix {
         std::thread::sleep(time);
     }
 
-    /// The first byte of a pipe as soon as there is one, or nothing where there is a writer.
+    /// Returns the first byte of a pipe, or nothing if there is a writer but no byte yet. Waits up to `patience` for a
+    /// writer; without patience, a pipe without a writer is empty.
     fn first_byte(pipe: &mut File, patience: Duration) -> Result<Vec<u8>> {
         let since = Instant::now();
         let mut byte = [0];
@@ -144,11 +145,11 @@ mod unix {
     }
 }
 
-/// Reads all of it.
+/// Reads the whole stream.
 ///
 /// # Errors
 ///
-/// It cannot be read, is more than `most` bytes, or holds too many blanks in a row.
+/// The stream cannot be read, is longer than `most` bytes, or contains too many consecutive blanks.
 pub fn read(stream: impl Read, most: u64) -> Result<Vec<u8>> {
     let mut bytes = Vec::new();
     BoundedReader::new(stream, most).read_to_end(&mut bytes)?;
@@ -186,7 +187,7 @@ impl<R: Read> Read for BoundedReader<R> {
     }
 }
 
-/// What gzip has packed, unless it is far more than was packed.
+/// Decompresses gzip; fails if the content is far larger than its packed form.
 pub struct Unpacked<R> {
     packed: MultiGzDecoder<Counted<R>>,
     unpacked: u64,
@@ -229,7 +230,7 @@ impl<R: Read> Read for Counted<R> {
 mod tests {
     use super::*;
 
-    /// Why it was not read.
+    /// The limit that a failed read exceeded.
     fn excess(read: Result<Vec<u8>>) -> Option<Excess> {
         read.err()?.get_ref()?.downcast_ref::<Excess>().copied()
     }

@@ -1,7 +1,7 @@
-//! From flags, environment and kubeconfig to a client (an edge).
+//! (edge) Creates a client from flags, environment and kubeconfig.
 //!
-//! Kube's own inference is not used: it lets variables of the environment redirect a tool that
-//! writes to clusters, and it retries for minutes.
+//! Kube's own inference is not used: it lets environment variables redirect a tool that writes to clusters, and it
+//! retries for minutes.
 
 mod client;
 mod compression;
@@ -31,7 +31,7 @@ pub use trace::HttpTrace;
 pub use transport_error::{TransportError, TransportErrorKind};
 pub use warnings::Warnings;
 
-/// A client and what belongs to it.
+/// A client with its server address, kubeconfig names, warnings and clock.
 pub struct Connected {
     pub client: kube::Client,
     /// The address of the API server, for messages; without credentials.
@@ -43,13 +43,12 @@ pub struct Connected {
     pub clock: ServerClock,
     /// Whether a difference between the clocks was reported.
     pub reported_clock: bool,
-    /// The operator's namespace by `--namespace`. The context's namespace is unrelated to the operator; it is the
-    /// client's default.
+    /// The operator's namespace from `--namespace`. Never the context's namespace, which is only the client's default.
     pub namespace: Option<String>,
 }
 
-/// Makes a client for the cluster of the flags, `KUBECONFIG` or `~/.kube/config`, or, without any kubeconfig, for the
-/// cluster of this pod.
+/// Creates a client for the cluster that the flags, `KUBECONFIG` or `~/.kube/config` select; without a kubeconfig, for
+/// the cluster of this pod.
 ///
 /// `verb` identifies the command in the server's audit log. No request is sent yet, but a credential plugin is run.
 /// `trace` receives every request. Must be called within a tokio runtime.

@@ -29,7 +29,8 @@ pub enum Exit {
 }
 
 impl Exit {
-    /// Findings come before errors, as in one `diagnose`: they are certain, whatever else could not be read.
+    /// The precedence of exit codes if there are several. Findings come before errors, as in a single `diagnose`:
+    /// findings are certain even if other data could not be read.
     pub const PRECEDENCE: [Exit; 8] = [
         Exit::Interrupted,
         Exit::Usage,
@@ -61,7 +62,7 @@ impl Exit {
         self as u8
     }
 
-    /// The exit code of several answers: the first of [`Exit::PRECEDENCE`] that occurs.
+    /// The exit code of several results: the first of [`Exit::PRECEDENCE`] that occurs.
     pub fn of_several(exits: impl IntoIterator<Item = Exit>) -> Exit {
         let exits: Vec<Exit> = exits.into_iter().collect();
         let mut order = Exit::PRECEDENCE.into_iter();
@@ -69,7 +70,7 @@ impl Exit {
     }
 }
 
-/// An error for the user: one line, and things to type.
+/// A user-facing error: one line, and hints.
 #[derive(Debug)]
 pub struct Error {
     pub exit: Exit,
@@ -80,7 +81,7 @@ pub struct Error {
 pub type Result<T> = std::result::Result<T, Error>;
 
 impl Error {
-    /// Something went wrong. The message is lower-case and fits after `error: `.
+    /// A failure. The message is in lower case and follows `error: `.
     pub fn failed(message: impl fmt::Display) -> Error {
         Error { exit: Exit::Failed, message: message.to_string(), hints: Vec::new() }
     }
@@ -90,12 +91,12 @@ impl Error {
         Error { exit: Exit::Usage, ..Error::failed(message) }
     }
 
-    /// Refused: not confirmed, a guard did not hold, or a cap was exceeded.
+    /// A refusal: not confirmed, a precondition failed, or a limit was exceeded.
     pub fn refused(message: impl fmt::Display) -> Error {
         Error { exit: Exit::Refused, ..Error::failed(message) }
     }
 
-    /// [`Error::refused`], before anything was changed.
+    /// [`Error::refused`], with the note that nothing was changed.
     pub fn unchanged(why: impl fmt::Display) -> Error {
         Error::refused(format!("{why}; nothing was changed"))
     }

@@ -1,8 +1,8 @@
-//! Why a system refused, as part of one line.
+//! Reasons of failures, as part of one line.
 
 use crate::redact;
 
-/// The reason of an I/O error, without the number that the system gives it.
+/// The reason of an I/O error, in lower case and without the error number of the system.
 pub fn plain_reason(error: &std::io::Error) -> String {
     let text = error.to_string();
     let text = text.split(" (os error").next().unwrap_or_default();
@@ -10,7 +10,7 @@ pub fn plain_reason(error: &std::io::Error) -> String {
     chars.next().map_or_else(String::new, |first| first.to_lowercase().chain(chars).collect())
 }
 
-/// The first line of text that came from elsewhere, harmless on a terminal, of bounded length and without secrets.
+/// The first non-empty line of untrusted text, without secrets and control characters, and of bounded length.
 pub fn first_line(text: &str) -> String {
     const LONGEST: usize = 300;
     let line = text.lines().map(str::trim).find(|line| !line.is_empty());

@@ -16,7 +16,7 @@ pub fn url(url: &str) -> String {
         Some((scheme, address)) => (format!("{scheme}://"), address),
         None => (String::new(), url),
     };
-    // A password may hold any character, also where none should: all up to the last @ is taken for one.
+    // A password may contain any character, even an invalid one: treat everything up to the last @ as credentials.
     let address = address.rsplit_once('@').map_or(address, |(_, host)| host);
     match address.find(['?', '#']) {
         Some(at) => format!("{scheme}{}{MASKED}", &address[..=at]),
@@ -24,14 +24,14 @@ pub fn url(url: &str) -> String {
     }
 }
 
-/// The address of a server, and nothing beside it.
+/// The address of a server, without credentials, query and trailing slashes.
 pub fn address(server: &str) -> String {
     let url = url(server);
     let address = url.split(['?', '#']).next().unwrap_or_default();
     address.trim_end_matches('/').to_owned()
 }
 
-/// A text with all taken out of the URLs in it that may be a credential.
+/// Removes or masks everything in the URLs of a text that may be a credential.
 pub fn urls(text: &str) -> String {
     static USER: LazyLock<Regex> =
         LazyLock::new(|| pattern(r#"(?i)(?-u:\b)([a-z][a-z0-9+.-]*://)(?:[^\s"'<>]|<masked:[0-9a-f]+>)*@"#));
@@ -45,7 +45,7 @@ pub fn urls(text: &str) -> String {
     QUERY.replace_all(&text, masked.as_str()).into_owned()
 }
 
-/// A text with all taken out that looks like a credential, also where it is cut off.
+/// Masks everything in a text that looks like a credential, even if it is truncated.
 pub fn text(text: &str) -> String {
     static MEMBERS: LazyLock<Regex> = LazyLock::new(|| {
         pattern(
@@ -60,8 +60,8 @@ pub fn text(text: &str) -> String {
     BARE.replace_all(&urls(&text), MASKED).into_owned()
 }
 
-/// A part of a name, with every letter outside ASCII. Unicode's own tables, as in `\w` and `\b`, take longer to compile than
-/// a diagnosis takes.
+/// A character of a name, including all characters outside ASCII. The Unicode tables of `\w` and `\b` take longer to
+/// compile than a diagnosis takes.
 const IN_NAME: &str = r"(?-i:[0-9A-Za-z_.\x{80}-\x{10FFFF}-])";
 
 fn pattern(pattern: &str) -> Regex {

@@ -7,25 +7,25 @@ use serde::{Deserialize, Serialize};
 
 use crate::plan::{Change, Plan, PlanStage, Step, Target, WaitFor};
 
-/// Something that happens while a plan is carried out.
+/// An event while a plan is applied.
 #[derive(Debug)]
 pub enum ApplyEvent<'a> {
-    /// It begins.
+    /// The plan starts.
     Started { steps: usize },
-    /// A step is being taken.
+    /// The request of a step is about to be sent.
     Sending { step: &'a Step },
-    /// The object is not as the plan has it, but the step means the same there: it is taken so. Where an answer
-    /// was lost before, the step holds what may have been done by then, too.
+    /// The object has changed, but the step still applies and is sent in this rebased form. After a request without a
+    /// response, `step` also contains the changes that may already have been made.
     Replanned { place: (usize, usize), step: &'a Step },
     /// The server throttles requests.
     Throttled { wait: Duration },
     /// The result of a step; `place` is its stage and its index in the stage.
     Step { place: (usize, usize), step: &'a Step, result: &'a StepResult },
-    /// A pause between a few nodes and more of them.
+    /// A pause between two waves; `done` and `left` count the steps of the stage.
     Pausing { pause: Duration, done: usize, left: usize },
-    /// The steps of a stage are done, and their effect is awaited.
+    /// The plan waits for a condition of a stage.
     Waiting { until: &'a WaitFor },
-    /// It is over.
+    /// The plan has ended.
     Done { outcome: &'a PlanOutcome },
 }
 
@@ -111,7 +111,7 @@ pub enum StopReason {
 }
 
 impl StopReason {
-    /// The rank of a reason: of several, the heaviest is reported, of equal ones the first.
+    /// The rank of a reason. A plan reports the reason with the highest rank, and the first of equal ones.
     pub fn weight(&self) -> u8 {
         match self {
             StopReason::Finished => 0,
@@ -173,13 +173,13 @@ impl<'a> FromIterator<&'a StepResult> for Tally {
 /// The verdict on a plan that was carried out.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum PlanVerdict {
-    /// All of it is so now.
+    /// All changes are in effect.
     Done,
-    /// Some of it is so now, or may be.
+    /// Some changes are in effect, or may be.
     Partly,
-    /// None of it: every object had changed.
+    /// No change: the objects had changed since the plan was made.
     Refused,
-    /// None of it: the server would not have it.
+    /// No change: the server rejected the requests.
     Failed,
     Interrupted,
     TimedOut,
@@ -207,8 +207,7 @@ impl StepResult {
         matches!(self, StepResult::Applied | StepResult::Partly { .. })
     }
 
-    /// Whether the step counts as a change for the user: a pause around the changes does not, unless setting or ending
-    /// it failed.
+    /// Whether the step is counted for the user. The plan's own pause and resume count only if they did not succeed.
     pub fn counts(&self, plan: &Plan, step: &Step) -> bool {
         let went_wrong = matches!(
             self,
@@ -222,24 +221,23 @@ impl StepResult {
 }
 
 impl PlanOutcome {
-    /// Interrupted before anything was sent.
+    /// The outcome of a plan that was interrupted before its first request.
     pub fn not_begun(plan: &Plan) -> PlanOutcome {
         let unreached = |stage: &PlanStage| vec![StepResult::NotReached; stage.steps.len()];
         PlanOutcome { ended: StopReason::Interrupted, results: plan.stages.iter().map(unreached).collect() }
     }
 
-    /// There was nothing to do.
+    /// The outcome of a plan without any work.
     pub fn nothing_done(plan: &Plan) -> PlanOutcome {
         PlanOutcome { ended: StopReason::Finished, results: plan.stages.iter().map(|_| Vec::new()).collect() }
     }
 
-    /// All steps by result.
+    /// Number of steps by result.
     pub fn tally(&self) -> Tally {
         self.results.iter().flatten().collect()
     }
 
-    /// The steps by result, as the user counts them: without a pause around the changes, unless setting or ending it
-    /// failed.
+    /// Tally of the steps. The plan's own pause and resume count only if they did not succeed.
     pub fn tally_of_work(&self, plan: &Plan) -> Tally {
         let counted = self.of(plan).filter(|(step, result)| result.counts(plan, step));
         counted.map(|(_, result)| result).collect()
@@ -254,19 +252,19 @@ impl PlanOutcome {
             StopReason::Blocked { .. } => PlanVerdict::Blocked,
             StopReason::Unknown { .. } => PlanVerdict::Unknown,
             _ if missing == 0 => PlanVerdict::Done,
-            // An unknown step may have been executed, and then can be undone.
+            // An unknown step may have been executed, so that undo can revert it.
             _ if tally.applied + tally.unknown > 0 => PlanVerdict::Partly,
             _ if tally.failed > 0 => PlanVerdict::Failed,
             _ => PlanVerdict::Refused,
         }
     }
 
-    /// The custom resources that a pause of ours may still be on, because its end was not taken.
+    /// The custom resources that may still be paused, because the step that ends the pause did not succeed.
     pub fn left_paused<'a>(&'a self, plan: &'a Plan) -> Vec<&'a Target> {
         let may_be_paused = |target: &Target| {
             let mut pauses = self.of(plan).filter(|(step, _)| step.change.holds());
             let pause = pauses.find(|(step, _)| step.target.names_the_place_of(target));
-            // A plan that does not begin with one ends one that was there before.
+            // A plan without a pause for the target ends a pause that existed before.
             pause.is_none_or(|(_, result)| result.may_have_changed())
         };
         let not_ended = self.of(plan).filter(|(step, result)| {
@@ -305,7 +303,7 @@ mod tests {
     use crate::api::ApiFlavor;
     use crate::plan::Hold;
 
-    /// Two custom resources are paused, and then resumed in the same order.
+    /// A plan that pauses two custom resources and resumes them in the same order.
     fn pauses() -> Plan {
         let pair = |name: &str| {
             let target = Target::skyhook(ApiFlavor::Skyhook, name, None);
@@ -326,7 +324,7 @@ mod tests {
         for (results, left) in [
             ([applied(), applied(), applied(), applied()], &[][..]),
             ([applied(), applied(), failed(), failed()], &["a", "b"]),
-            // The other one is paused by somebody else.
+            // Somebody else has paused the custom resource whose pause was skipped.
             ([applied(), skipped(), failed(), skipped()], &["a"]),
             ([skipped(), applied(), skipped(), failed()], &["b"]),
         ] {

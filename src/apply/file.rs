@@ -1,4 +1,4 @@
-//! Plans in files.
+//! Writing and reading of plan files.
 
 use std::fs::OpenOptions;
 use std::io::{Error, Write};
@@ -30,7 +30,7 @@ fn private(path: &Path) -> std::io::Result<std::fs::File> {
     #[cfg(unix)]
     std::os::unix::fs::OpenOptionsExt::mode(&mut options, 0o600);
     let file = options.open(path)?;
-    // One that was there keeps its mode otherwise.
+    // Set the mode again: a file that already existed keeps its mode when opened.
     #[cfg(unix)]
     if file.metadata()?.is_file() {
         use std::os::unix::fs::PermissionsExt;
@@ -43,7 +43,8 @@ fn private(path: &Path) -> std::io::Result<std::fs::File> {
 ///
 /// # Errors
 ///
-/// It is no plan; or other users could have written the file, unless the caller compares it with a digest.
+/// The file is not a plan, or other users could have written to it. The latter is not checked with `compared`: the
+/// caller compares the digest.
 pub fn read(path: &Path, compared: bool) -> anyhow::Result<SavedPlan> {
     let name = path.display();
     let cannot = |e: Error| anyhow::anyhow!("cannot read {name}: {}", plain_reason(&e));

@@ -10,22 +10,23 @@ use super::Options;
 use super::send::{ApiWriter, JSON, METADATA};
 use crate::plan::{Plan, Rebased, Step, Target, retain_stages};
 
-/// Objects of one kind that are read one by one; more are looked for in the list.
+/// Maximum number of objects of one kind that are read one by one; more objects are read from the list.
 const FEW: usize = 8;
-/// A GET of one object costs the server as much as this many items of a list page, and as this many of a page of metadata.
+/// Number of items in a list page that cost the server as much as a GET of one object; the second constant is for pages
+/// of metadata.
 const ONE_BY_NAME: usize = 4;
 const ONE_BY_NAME_IN_METADATA: usize = 20;
-/// Items in the largest and in the smallest page.
+/// Minimum and maximum number of items in a page.
 const PAGES: RangeInclusive<usize> = 50..=500;
 
 /// A plan rebased onto the current objects.
 #[derive(Debug, Default)]
 pub struct Looked {
-    /// The whole plan, each step rebased where it still means the same.
+    /// The whole plan; each step is rebased if it still applies.
     pub plan: Plan,
-    /// The steps with an effect.
+    /// The steps that still have an effect.
     pub changes: Plan,
-    /// The steps whose objects have changed since, and how.
+    /// The steps that no longer apply because their objects have changed, with the reason.
     pub moved: Vec<(Step, String)>,
     /// Why some objects could not be read.
     pub unseen: Option<String>,
@@ -39,7 +40,7 @@ impl Looked {
         self.changes.steps().any(|step| !step.change.is_hold())
     }
 
-    /// Drops a pause without changes; `standing` has pauses of earlier runs that still need to end.
+    /// Replaces the plan's pauses, which protect no changes, by `standing`: steps that end pauses of earlier runs.
     pub fn with_no_pause_but(mut self, standing: Looked) -> Looked {
         let ends = [standing.plan, standing.changes];
         for (plan, end) in [&mut self.plan, &mut self.changes].into_iter().zip(ends) {
@@ -56,7 +57,7 @@ impl Looked {
     }
 }
 
-/// Reads every object of the plan. Read failures are left to the write.
+/// Reads every object of the plan and rebases the steps. A step whose object cannot be read is kept unchanged.
 pub async fn look(client: &kube::Client, plan: &Plan, options: &Options) -> Looked {
     let api = ApiWriter::new(client.clone(), options);
     let mut kinds: BTreeMap<String, Vec<&Step>> = BTreeMap::new();
@@ -105,7 +106,8 @@ pub async fn look(client: &kube::Client, plan: &Plan, options: &Options) -> Look
     Looked { custom, ..sorted(plan, &found, unseen) }
 }
 
-/// Whether the current object shows the effect of the step: the plan itself neither creates nor holds it.
+/// Whether the current object shows the effect of the step. It does not if the plan itself creates or pauses the
+/// object.
 fn stands_alone(plan: &Plan, step: &Step) -> bool {
     plan.is_work(step) && !plan.makes_again(step) && !plan.works_on_what_it_makes(step)
 }
@@ -114,7 +116,7 @@ fn onto(step: &Step, object: &Value) -> Rebased<Step> {
     if step.is_needless(object) { Rebased::Done } else { step.rebase(object) }
 }
 
-/// Streams a collection page by page while enough of its items are wanted; returns the targets left for single GETs.
+/// Reads a collection page by page while that is cheaper than single GETs; returns the steps left for single GETs.
 async fn listed<'a>(
     api: &ApiWriter,
     collection: &str,
@@ -127,7 +129,8 @@ async fn listed<'a>(
     let (accept, one_by_name) =
         if metadata { (METADATA, ONE_BY_NAME_IN_METADATA) } else { (JSON, ONE_BY_NAME) };
     loop {
-        // The first page shows how many items follow. More of them than wanted are received as metadata.
+        // The first page shows how many items follow. Later pages are as large as possible if they contain only
+        // metadata.
         let limit = match next {
             Some(_) if metadata => *PAGES.end(),
             _ => wanted.len().clamp(*PAGES.start(), *PAGES.end()),

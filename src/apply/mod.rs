@@ -1,7 +1,6 @@
-//! (edge) The only writer: carries out a plan, one guarded request an object.
+//! (edge) The only writer: applies a plan, with one guarded request per step.
 //!
-//! Everything that happens is an [`ApplyEvent`]; progress, the closing table, JSON and the journal are
-//! fed from the same events.
+//! Every event is an [`ApplyEvent`]. Progress, the result table, JSON and the journal are built from these events.
 
 mod event;
 pub mod file;
@@ -38,27 +37,27 @@ pub use stop::{Stop, Stopper};
 pub use wait::WaitStrategy;
 pub use waves::Canary;
 
-/// How often the list of erroring nodes is read again where it cannot be read.
+/// Maximum number of retries to read the erroring nodes.
 const MOST_LOOKS: u32 = 3;
 
-/// How a plan is carried out.
+/// Options for applying a plan.
 #[derive(Debug, Clone)]
 pub struct Options {
     /// Maximum number of concurrent requests.
     pub parallel: usize,
     /// Server-side dry run: nothing is stored.
     pub dry_run: bool,
-    /// A few nodes first.
+    /// The size of the first wave of nodes, and the pause between waves.
     pub canary: Option<Canary>,
-    /// Stop after more failed steps than this, or when nodes become erroring.
+    /// Maximum number of failed steps. Between two waves erroring nodes count as failures, and `None` means 0.
     pub max_failures: Option<usize>,
-    /// The time one request may take.
+    /// Timeout of a request.
     pub timeout: Duration,
-    /// The longest single wait, whatever the server requests.
+    /// Maximum wait for a `Retry-After` of the server.
     pub longest_wait: Duration,
-    /// Whose the pauses are that plans begin with.
+    /// The identity written into our pauses.
     pub holder: String,
-    /// The interval between polls of a stage's effect, and before a first retry.
+    /// Interval between polls for a stage's effect, and delay before the first retry.
     pub retry_wait: Duration,
 }
 
@@ -73,7 +72,7 @@ impl Options {
         options
     }
 
-    /// The options of the flags.
+    /// The options from the command-line flags.
     pub fn of(safety: &Safety, connection: &Connection) -> Options {
         Options {
             parallel: safety.max_parallel,
@@ -133,7 +132,7 @@ pub async fn apply<'h>(
 }
 
 struct PlanRun<'a, 'h> {
-    /// Stages share it.
+    /// Limits the concurrent requests of all stages.
     in_flight: Semaphore,
     api: ApiWriter,
     plan: &'a Plan,
@@ -152,14 +151,14 @@ impl PlanRun<'_, '_> {
         (self.on_event.borrow_mut())(event);
     }
 
-    /// Why the journal is incomplete.
+    /// Why the journal is incomplete; `None` if it is complete or not written at all.
     fn unjournalled(&self) -> Option<String> {
         let journal = self.journal.borrow();
         let trouble = journal.as_ref().and_then(|journal| journal.trouble());
         trouble.map(str::to_owned)
     }
 
-    /// Runs the steps of a stage and polls their effect; returns `None` if the wait strategy waits for it.
+    /// Runs the steps of a stage and polls for its effect; returns `None` if the wait strategy waits for the effect.
     async fn stage(&self, number: usize, by_strategy: bool) -> Option<StopReason> {
         let ended = self.take_steps(number).await;
         match &self.plan.stages[number].until {
@@ -239,7 +238,7 @@ impl PlanRun<'_, '_> {
             return;
         }
         self.emit(&ApplyEvent::Sending { step });
-        // A dry run would fail: the object still exists, or does not exist yet.
+        // Do not send the request in a dry run, which would fail: the object still exists, or does not exist yet.
         let beyond = self.plan.makes_again(step) || self.plan.works_on_what_it_makes(step);
         let result = if self.options.dry_run && beyond {
             StepResult::Applied
@@ -256,7 +255,7 @@ impl PlanRun<'_, '_> {
         all.filter(|f| matches!(f, StepResult::Failed { .. } | StepResult::Unknown { .. })).count()
     }
 
-    /// Waits between two waves, then looks whether it is going well.
+    /// Pauses between two waves; returns a stop reason if too many steps failed or nodes became erroring.
     async fn between(&self, done: &[Step], left: usize) -> Option<StopReason> {
         let pause = self.options.canary.as_ref().map_or(Duration::ZERO, |c| c.pause);
         let most = self.options.max_failures.unwrap_or(0);
@@ -279,7 +278,7 @@ impl PlanRun<'_, '_> {
         })
     }
 
-    /// The changed nodes with an erroring status.
+    /// The names of the changed nodes that match the plan's `erroring` selector.
     async fn erroring(&self, done: &[Step]) -> Result<Vec<String>, String> {
         let Some(selector) = &self.plan.erroring else {
             return Ok(Vec::new());

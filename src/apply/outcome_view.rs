@@ -1,4 +1,4 @@
-//! The result of a plan.
+//! The result of a plan as table and document.
 
 use schemars::JsonSchema;
 use serde::Serialize;
@@ -10,23 +10,23 @@ use crate::plan::{Grade, Plan, WaitCondition};
 use crate::view::text::{self, Label, Text};
 use crate::view::{API_VERSION, NodeSet, Table, View, count, plural};
 
-/// Rows of the table; the rest is counted.
+/// Maximum number of table rows; further rows are only counted.
 const MOST_ROWS: usize = 30;
 
-/// The result of a plan.
+/// A plan with its outcome, as shown to the user.
 pub struct OutcomeView<'a> {
     pub plan: &'a Plan,
     /// The digest of a saved plan.
     pub digest: Option<&'a str>,
     pub outcome: &'a PlanOutcome,
-    /// The journal that takes it back.
+    /// The id of the journal with which the plan can be undone.
     pub journal: Option<String>,
     pub dry_run: bool,
     /// The command's own findings: blockers of the goal, or leftovers.
     pub found: Option<&'a dyn View>,
     /// Goals that were reached and goals that were not.
     pub reached: Option<String>,
-    /// The exit code where all is done.
+    /// The exit code of a plan that is completely done.
     pub all_done: Exit,
 }
 
@@ -34,7 +34,7 @@ impl OutcomeView<'_> {
     pub fn exit(&self) -> Exit {
         match self.outcome.verdict() {
             PlanVerdict::Done => self.all_done,
-            // A pause that was lifted is not counted as work.
+            // A pause that was set and removed again does not count as a change.
             PlanVerdict::Partly if self.did_nothing() => match self.outcome.tally().failed {
                 0 => Exit::Refused,
                 _ => Exit::Failed,
@@ -48,12 +48,12 @@ impl OutcomeView<'_> {
         }
     }
 
-    /// Whether it ended early, and left nothing behind: it was paused, and resumed.
+    /// Whether the plan ended early and restored everything that it had changed, such as its own pause.
     fn put_back(&self) -> bool {
         self.outcome.verdict() != PlanVerdict::Done && self.outcome.put_back(self.plan)
     }
 
-    /// Whether that is known of all objects.
+    /// Whether no object changed: everything is restored, and no result is unknown.
     fn did_nothing(&self) -> bool {
         self.put_back() && self.outcome.tally().unknown == 0
     }
@@ -89,7 +89,7 @@ impl OutcomeView<'_> {
         label.on(&self.plan.title) + ": " + parts.join(", ")
     }
 
-    /// Why it ended before its end.
+    /// Why the plan stopped early; `None` if it finished.
     fn ended(&self) -> Option<String> {
         Some(match &self.outcome.ended {
             StopReason::Finished => return None,
@@ -132,7 +132,7 @@ impl OutcomeView<'_> {
         })
     }
 
-    /// The unknown results, in words.
+    /// The warning about steps with an unknown result.
     fn unknown(&self) -> Option<String> {
         let objects = plural(self.outcome.tally().unknown, "object");
         (self.outcome.tally().unknown > 0).then(|| {
@@ -143,19 +143,20 @@ impl OutcomeView<'_> {
         })
     }
 
-    /// Whether anything is, or may be, other than before.
+    /// Whether any object has changed, or may have changed.
     pub fn changed(&self) -> bool {
         let tally = self.outcome.tally();
         !self.dry_run && tally.applied + tally.unknown > 0 && !self.did_nothing()
     }
 
-    /// What to type next.
+    /// The hint about the next commands: rerun, undo.
     fn next(&self) -> Option<String> {
         if !self.changed() {
             return None;
         }
         let id = self.journal.as_ref()?;
-        let again = "rerun the command to do the rest; its preview may also list what is already done";
+        let again =
+            "rerun the command to finish the remaining steps; its preview may also list what is already done";
         let undo = format!("to undo: kubectl skyhook undo {id}");
         match (self.outcome.verdict(), self.plan.comes_back()) {
             (PlanVerdict::Done, false) => None,

@@ -1,11 +1,11 @@
-//! This run of the program, and whether another one on this machine has ended.
+//! The identity of this process, and whether another process on this machine has ended.
 
 use jiff::Timestamp;
 
 use crate::cluster::Cluster;
 use crate::cluster::hold::Holder;
 
-/// This run, as the holder of its pauses.
+/// The holder of pauses that this process sets.
 pub fn of(now: Timestamp) -> Holder {
     let variable = |name: &str| std::env::var(name).ok().filter(|v| !v.is_empty());
     let user = ["USER", "LOGNAME", "USERNAME"].into_iter().find_map(variable);
@@ -21,14 +21,14 @@ pub fn of(now: Timestamp) -> Holder {
     }
 }
 
-/// Whether the process of a holder runs; `None` where that cannot be seen from here.
+/// Whether the process of a holder is running; `None` for a process on another machine.
 pub fn runs(holder: &Holder) -> Option<bool> {
-    // An older run with the number of this one has ended.
+    // An earlier process with the id of this process has ended.
     let own = holder.process == std::process::id();
     (holder.machine == machine(host())).then(|| !own && process_runs(holder.process))
 }
 
-/// Notes of the holders of this machine whether they run.
+/// Records in the cluster whether the holders on this machine are running.
 pub fn look(cluster: &mut Cluster) {
     let mut seen = Vec::new();
     for skyhook in cluster.skyhooks.items() {
@@ -52,7 +52,7 @@ fn host() -> String {
     std::env::var("COMPUTERNAME").unwrap_or_default()
 }
 
-/// The host, and the table of processes: containers on one host may share its name.
+/// The host and the PID namespace: containers on one host may share its name.
 fn machine(host: String) -> String {
     match std::fs::read_link("/proc/self/ns/pid") {
         Ok(table) => format!("{host} {}", table.display()),
@@ -68,7 +68,7 @@ fn process_runs(process: u32) -> bool {
     let signalled = pid.map(test_kill_process);
     // EPERM: the process of another user exists.
     let there = matches!(signalled, Some(Ok(()) | Err(rustix::io::Errno::PERM)));
-    // Numbers are given again.
+    // Process ids are reused, so also compare the name.
     let name = std::fs::read_to_string(format!("/proc/{process}/comm"));
     there && name.map_or(true, |name| name.starts_with("kubectl"))
 }

@@ -1,16 +1,16 @@
-//! A page of a list, of which only the wanted items are parsed in full.
+//! A page of a list whose items are parsed in full only on demand.
 
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ListMeta;
 use serde::Deserialize;
 use serde_json::Value;
 use serde_json::value::RawValue;
 
-/// A page as it came.
+/// A page of a list, with its body as received.
 pub(super) struct RawPage {
     body: Vec<u8>,
-    /// Where the next one begins.
+    /// The `continue` token of the next page.
     pub next: Option<String>,
-    /// The number of items on later pages, if the server sends it.
+    /// Number of items on later pages, if the server sends it.
     pub remaining: Option<usize>,
 }
 
@@ -20,7 +20,7 @@ struct List<'a> {
     kind: Option<String>,
     #[serde(default)]
     metadata: Option<ListMeta>,
-    /// A server writes null for no items.
+    /// Null if there are no items.
     #[serde(borrow, default)]
     items: Option<Vec<&'a RawValue>>,
 }
@@ -50,7 +50,7 @@ impl RawPage {
         })
     }
 
-    /// Calls `visit` for each item, with its name and with a function that parses the whole of it.
+    /// Calls `visit` for each item, with the item's name and a function that parses the whole item.
     pub fn each(
         &self,
         mut visit: impl FnMut(&str, &dyn Fn() -> Result<Value, String>) -> Result<(), String>,

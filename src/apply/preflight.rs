@@ -14,11 +14,11 @@ use crate::plan::{Permission, Plan};
 pub struct PermissionCheck {
     /// The missing permissions.
     pub denied: Vec<Permission>,
-    /// Why the checks failed.
+    /// Why permissions could not be checked.
     pub unknown: Option<String>,
 }
 
-/// Maximum number of objects that are checked one by one.
+/// Maximum number of objects whose permissions are checked by name.
 const MOST_NAMES: usize = 32;
 
 /// Checks exactly the verbs that the plan needs.
@@ -42,7 +42,7 @@ async fn allowed(api: &ApiWriter, permission: &Permission, name: Option<&str>) -
     api.review(&review(permission, name)).await
 }
 
-/// Whether what may not be done to all objects may be done to each of these: a role may name them.
+/// Whether the permission is granted for each object of the plan by name, as with `resourceNames` of a role.
 async fn allowed_by_name(api: &ApiWriter, plan: &Plan, permission: &Permission) -> bool {
     let names = plan.needed_for(permission);
     if permission.verb == "create" || names.len() > MOST_NAMES {

@@ -1,10 +1,10 @@
-//! Stages that require earlier steps to have been made.
+//! Skips stages whose required earlier steps were not made.
 
 use super::{ApplyEvent, PlanRun, StepResult};
 use crate::plan::{Change, Step};
 
 impl PlanRun<'_, '_> {
-    /// Why the steps of a stage are not taken, if a step that it requires was not made as planned.
+    /// Why the steps of a stage are skipped: a required step was not made as planned.
     pub(super) fn unmet_requirement(&self, number: usize) -> Option<String> {
         let results = self.results.borrow();
         let stage = &self.plan.stages[number];
@@ -31,8 +31,8 @@ impl PlanRun<'_, '_> {
     }
 }
 
-/// Why a dependent step is skipped: the required step did not reach its result. An object changed earlier by someone
-/// else counts as known.
+/// Why a dependent step is skipped, given the result of the required step. A skipped required step is no reason: its
+/// object was changed by someone else and is known.
 fn not_run(required: &Step, result: &StepResult) -> Option<String> {
     let what = match result {
         StepResult::Unknown { .. } => "may not have been made",

@@ -19,14 +19,14 @@ use crate::view::go_json::escaped;
 
 const REVIEWS: &str = "/apis/authorization.k8s.io/v1/selfsubjectaccessreviews";
 
-/// For nodes: the answer without spec and status, which are most of it.
+/// `Accept` value for writes to nodes: omits spec and status, which are most of the response.
 const METADATA_ONLY: &str = "application/json;as=PartialObjectMetadata;g=meta.k8s.io;v=v1,application/json";
-/// The objects of a list.
+/// `Accept` value: whole objects.
 pub(super) const JSON: &str = "application/json";
-/// Their metadata alone; a server that knows no such lists returns whole objects.
+/// `Accept` value: object metadata only, whole objects as fallback.
 pub(super) const METADATA: &str =
     "application/json;as=PartialObjectMetadataList;g=meta.k8s.io;v=v1,application/json";
-/// Total wait without any progress after which a busy server is not retried.
+/// Maximum total wait without a successful change; a busy server is not retried after that.
 const MOST_WAITED: Duration = Duration::from_secs(120);
 
 /// The client shared by all steps, with the server's Retry-After waits.
@@ -37,22 +37,22 @@ pub(super) struct ApiWriter {
     /// No request before this time (Retry-After).
     not_before: Cell<Option<Instant>>,
     longest_wait: Duration,
-    /// How long that was in all since a change was last made.
+    /// Total wait since the last successful change.
     waited: Cell<Duration>,
 }
 
-/// What came back.
+/// The response to a write, classified.
 #[derive(Debug, Clone)]
 pub(super) enum Answer {
-    /// The server has done it.
+    /// The server executed the request.
     Done,
-    /// The object is not as the request expects it, or the server would not have the request.
+    /// The object differs from the request's expectation, or the request is invalid for this object.
     Conflict(String),
-    /// The server is too busy; it may name a wait.
+    /// The server is too busy; the duration is its `Retry-After`.
     Busy(String, Option<Duration>),
-    /// It may have been done, or not.
+    /// It is unknown whether the server executed the request.
     Unsure(String),
-    /// The server would not have it.
+    /// The request was not executed, or the server stored something else.
     Refused(String),
 }
 
@@ -68,7 +68,7 @@ impl ApiWriter {
         }
     }
 
-    /// Makes all steps wait; how long, unless they wait already.
+    /// Delays the requests of all steps; returns the delay, or `None` if they already wait that long.
     pub fn hold(&self, wait: Duration) -> Option<Duration> {
         let wait = wait.min(self.longest_wait);
         let until = Instant::now() + wait;
@@ -78,7 +78,7 @@ impl ApiWriter {
         (!longer.is_zero()).then_some(wait)
     }
 
-    /// Whether the server has made all steps wait for long, and has let nothing through.
+    /// Whether the steps have waited for the maximum time without a successful change.
     pub fn has_waited_too_long(&self) -> bool {
         self.waited.get() >= MOST_WAITED
     }
@@ -98,7 +98,7 @@ impl ApiWriter {
         let uri = match (verb, self.dry_run) {
             (Verb::Delete, dry_run) => {
                 if dry_run {
-                    // The server does not read the query of a deletion that has a body.
+                    // The server ignores the query parameters of a deletion with a body.
                     request.body["dryRun"] = json!(["All"]);
                 }
                 step.path()
@@ -172,7 +172,7 @@ impl ApiWriter {
         Ok(reply.await?)
     }
 
-    /// Posts an access review, which changes nothing.
+    /// Posts an access review, which changes nothing; returns whether access is allowed.
     pub async fn review(&self, review: &SelfSubjectAccessReview) -> Result<bool, String> {
         let bytes = serde_json::to_vec(review).expect("a review is JSON");
         let request = http::Request::post(REVIEWS)
@@ -212,12 +212,12 @@ impl ApiWriter {
 /// Why there is no reply to a request.
 struct NoReply {
     reason: String,
-    /// The server may have received it.
+    /// Whether the server may have received the request.
     sent: bool,
 }
 
 impl NoReply {
-    /// The innermost cause of an HTTP error, which is the most specific.
+    /// Takes the reason from the innermost cause of an HTTP error, which is the most specific.
     fn of(error: kube::Error) -> NoReply {
         let error = anyhow::Error::from(error);
         NoReply {
@@ -234,12 +234,12 @@ impl From<NoReply> for String {
     }
 }
 
-/// Refuses an invalid object name: it could lead the request to another path.
+/// Rejects an invalid object name: it could lead the request to another path.
 fn named(target: &Target) -> Result<(), String> {
     if target.is_well_named() { Ok(()) } else { Err("invalid object name".to_owned()) }
 }
 
-/// Whether it is the object itself, whole or its metadata alone; one of the name that was made later is too.
+/// Whether the response is the target's object, whole or metadata only. Compares kind and name, not the uid.
 fn shows(object: &Value, target: &Target) -> bool {
     let kind = object["kind"].as_str();
     [Some(target.kind.kind()), Some("PartialObjectMetadata")].contains(&kind)
@@ -257,7 +257,7 @@ fn http_request(uri: &str, verb: Verb, request: &Request, kind: Kind) -> http::R
         _ => "application/json",
     };
     let body = serde_json::to_string(&request.body).expect("a value is JSON");
-    // A server compares the text of a `test` with the object as Go writes it.
+    // The server compares the value of a `test` operation with its own JSON encoding, which is Go's.
     let body = escaped(&body).into_owned().into_bytes();
     http::Request::builder()
         .method(method)
@@ -295,7 +295,7 @@ impl Reply {
         }
     }
 
-    /// The body as JSON; null where it is none.
+    /// The body as JSON; null if it is not JSON.
     fn object(&self) -> Value {
         serde_json::from_slice(&self.body).unwrap_or_default()
     }
@@ -319,7 +319,7 @@ impl Reply {
         format!("the server returned {}, but the response is not {target}", self.status)
     }
 
-    /// Whether it is the API server's own answer, and not of something before it.
+    /// Whether the response is from the API server itself, and not from a proxy in front of it.
     fn is_of_the_server(&self) -> bool {
         self.object()["kind"] == "Status"
     }

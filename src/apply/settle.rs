@@ -1,4 +1,4 @@
-//! State that must stay removed: the operator may write back a copy that it read before.
+//! Removed node state that must stay removed: the operator may write back a copy that it read before.
 
 use std::time::Duration;
 
@@ -7,17 +7,17 @@ use super::{ApplyEvent, PlanRun, StepResult};
 use crate::plan::{Rebased, Step};
 use crate::view::list;
 
-/// How long a copy that the operator read before the removal may take to be written: longer than one of its reconciles.
+/// Delay before the removal is checked: longer than a reconcile, in which the operator may write back its older copy.
 const SETTLES_WITHIN: Duration = Duration::from_secs(3);
-/// How often a state that was written back is removed again.
+/// Maximum number of times that state is removed again after the operator wrote it back.
 const MOST_REMOVALS: u32 = 3;
-/// The same once the custom resource is gone: of a kind that is new to it, the garbage collector takes up to half a minute
-/// to collect the pods.
+/// [`MOST_REMOVALS`] for a deleted custom resource: if its kind is new to the garbage collector, its pods are collected
+/// only after up to half a minute.
 const MOST_REMOVALS_OF_ORPHANS: u32 = 12;
 
 impl PlanRun<'_, '_> {
-    /// What follows a step that was taken: where the removed state must not return, the object is read again, and the step is
-    /// repeated if the operator has written the state back.
+    /// Completes a successful step whose removed state must not return: reads the object again, and repeats the step if
+    /// the operator has written the state back.
     pub(super) async fn settled(
         &self,
         result: StepResult,
@@ -64,7 +64,7 @@ impl PlanRun<'_, '_> {
         if tries.removals == most {
             let times = tries.removals + 1;
             let why = if tries.orphaned {
-                "its custom resource is deleted, and a pod of it still runs"
+                "the custom resource is deleted, but one of its pods is still running; rerun the command once the pod has ended"
             } else {
                 "the deletion still waits for it"
             };

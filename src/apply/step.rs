@@ -1,4 +1,4 @@
-//! One step: sent, and tried again where that is safe and still means the same.
+//! Executes one step: sends its request, and rebases and retries the step as long as it still applies.
 
 use std::time::Duration;
 
@@ -9,17 +9,17 @@ use super::send::Answer;
 use super::{ApplyEvent, PlanRun, StepResult, owner};
 use crate::plan::{Change, Rebased, Step};
 
-/// How often a step is put onto an object that keeps changing.
+/// Maximum number of rebases of a step onto a changed object.
 const MOST_REPLANS: u32 = 3;
 /// Maximum retries for a busy server.
 const MOST_BUSY: u32 = 8;
 /// Maximum retries after a response that does not show whether the step was executed.
 const MOST_UNSURE: u32 = 3;
-/// The longest wait that we choose ourselves.
+/// Maximum delay between retries; the delay that a server requests may be longer.
 const LONGEST_WAIT: Duration = Duration::from_secs(5);
 
-/// A pause and an uncordon test the version of the object, which others write to again and again. During a deletion, the
-/// operator may be at work on the same node state.
+/// Maximum replans of a step. Higher for steps that compete with other writers: pauses and uncordons test the
+/// resourceVersion, and during a deletion the operator writes the same node state.
 fn most_replans(step: &Step) -> u32 {
     if step.change.is_hold() || step.change.uncordons() || !step.stays_removed.is_empty() {
         5 * MOST_REPLANS
@@ -52,31 +52,31 @@ fn applied(step: &Step) -> StepResult {
     }
 }
 
-/// What to do about an answer.
+/// The decision after a response: retry the step, or end it with a result.
 pub(super) enum Next {
     Again,
     End(StepResult),
 }
 
-/// The tries of one step so far.
+/// Counters of the retries of one step.
 #[derive(Default)]
 pub(super) struct Tries {
     pub(super) replans: u32,
-    /// The step was taken and reverted.
+    /// Number of times that the operator reverted this step.
     pub(super) removals: u32,
-    /// The custom resource whose deletion waited for the step was deleted.
+    /// Whether the custom resource whose deletion waited for the step is deleted.
     pub(super) orphaned: bool,
     busy: u32,
     unsure: u32,
-    /// The same request was turned down on an object that fits it.
+    /// Number of rejections of the request by an object that fits the step.
     turned_down: u32,
-    /// The step with all that may have been done of its earlier forms, once one of them was left without an answer
-    /// and the object is not as that one expected it.
+    /// The step merged with earlier versions that may have been executed; set after a request without a response.
     sent: Option<Step>,
 }
 
 impl Tries {
-    /// The fate of a step that is given up. Where an earlier form of it may have been done, that is not known.
+    /// The result of a step that is not retried: unknown if an earlier version may have been executed, otherwise
+    /// `result`.
     fn given_up(&self, result: impl Fn(String) -> StepResult, reason: String) -> Next {
         Next::End(match self.sent {
             Some(_) => StepResult::Unknown { reason },
@@ -84,7 +84,7 @@ impl Tries {
         })
     }
 
-    /// The step as `undo` has to revert it, once it is sent in this form.
+    /// Returns the step for the journal: `next`, merged with earlier versions that may have been executed.
     fn note(&mut self, before: &Step, next: &Step) -> Step {
         if self.unsure == 0 {
             return next.clone();
@@ -103,7 +103,7 @@ fn skipped(reason: String) -> StepResult {
 }
 
 impl PlanRun<'_, '_> {
-    /// Takes a step. Every try is guarded by the old values, so none can be done twice.
+    /// Executes a step. Every try tests the old values, so that no change is made twice.
     pub(super) async fn execute<'s>(
         &'s self,
         permit: &mut Option<SemaphorePermit<'s>>,
@@ -114,8 +114,9 @@ impl PlanRun<'_, '_> {
         let mut step = step.clone();
         step.change.sign(&self.options.holder);
         let mut tries = Tries::default();
-        // Read single objects first: it is cheap, and their status has usually changed since the plan. Deleted objects
-        // are recorded for undo. A node may have been quarantined since the preview.
+        // Read the object before the first request in three cases: the status of a custom resource has usually changed
+        // since the plan was made, undo needs the deleted object, and a node may have been quarantined since the
+        // preview.
         let goes = matches!(step.change, Change::Delete { .. }) && step.target.kind.comes_back();
         if step.target.kind.is_custom() || goes || step.change.uncordons() {
             match self.look_again(&mut step, &mut tries, (stage, at), None).await {
@@ -125,7 +126,7 @@ impl PlanRun<'_, '_> {
             tries = Tries::default();
         }
         loop {
-            // What may have been sent is followed up: the journal should know.
+            // Follow up a request that may have been executed: the journal needs its result.
             let must = always || tries.unsure > 0;
             if !self.waited_for_its_turn(must).await || !must && self.unjournalled().is_some() {
                 return StepResult::NotReached;
@@ -230,7 +231,7 @@ impl PlanRun<'_, '_> {
         match step.rebase(&object) {
             Rebased::Done => Next::End(match step.change.left_to_another(&object) {
                 Some(reason) => StepResult::Kept { reason },
-                // A try whose answer was lost has done it.
+                // An earlier request without a response has made the change.
                 None if tries.unsure > 0 => StepResult::Applied,
                 None => StepResult::Unchanged,
             }),
@@ -239,8 +240,8 @@ impl PlanRun<'_, '_> {
             Rebased::Moved(reason) => Next::End(StepResult::Skipped { reason }),
             Rebased::Same(same) if same == *step => match rejected {
                 None => Next::Again,
-                // The object fits, so the server rejects the request itself; or the object differed for a moment, so
-                // retry once.
+                // The object fits, so the server rejects the request itself. Retry once: the object may have differed
+                // for a moment.
                 Some(_) if tries.turned_down == 0 => {
                     tries.turned_down += 1;
                     Next::Again
@@ -261,7 +262,7 @@ impl PlanRun<'_, '_> {
         }
     }
 
-    /// Waits a little longer each time, and not at the same moment as the neighbours.
+    /// Waits with exponential backoff, plus an offset by index so that the steps do not retry at the same moment.
     async fn backoff(&self, times: u32, at: usize) {
         let doubled = self.options.retry_wait * 2u32.saturating_pow(times.min(8) - 1);
         let apart = self.options.retry_wait * u32::try_from(at % 16).unwrap_or(0) / 16;

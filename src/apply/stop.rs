@@ -4,7 +4,7 @@ use std::future::Future;
 
 use tokio::sync::watch;
 
-/// Stops a plan.
+/// Requests that a plan stops.
 #[derive(Debug)]
 pub struct Stopper(watch::Sender<bool>);
 

@@ -1,4 +1,4 @@
-//! (edge) Whether other users can write to a file, as ssh and sudo check theirs.
+//! (edge) Whether other users can write to a file, checked as ssh and sudo check their files.
 
 use std::fs::Metadata;
 use std::path::{Path, PathBuf};
@@ -21,12 +21,12 @@ pub enum Untrusted {
     Writable { path: PathBuf, mode: u32 },
 }
 
-/// Tests a file or directory, and all directories above it: whoever can write to one of them can replace the file.
+/// Checks a file or directory, and all directories above it: whoever can write to one of them can replace the file.
 ///
 /// # Errors
 ///
-/// A user other than root and this one owns or can write to one of them. Directories with the sticky bit, such as
-/// `/tmp`, may be world-writable: only the owner can replace files in them.
+/// A user other than root and this user owns, or can write to, the file or one of the directories. Directories with the
+/// sticky bit, such as `/tmp`, may be world-writable: only the owner can replace files in them.
 #[cfg(unix)]
 pub fn check(path: &Path, metadata: &Metadata) -> anyhow::Result<()> {
     let you = rustix::process::geteuid().as_raw();
@@ -49,7 +49,7 @@ pub fn check(_path: &Path, _metadata: &Metadata) -> anyhow::Result<()> {
 struct Attributes {
     owner: u32,
     mode: u32,
-    /// The group has no other member than the owner.
+    /// Whether the group has no member other than the owner.
     private_group: bool,
 }
 
@@ -69,7 +69,7 @@ impl Attributes {
         }
     }
 
-    /// Without the permissions by which others cannot replace files in a directory with the sticky bit.
+    /// Ignores the write permission of others in a directory with the sticky bit, where they cannot replace files.
     fn allowing_sticky(self) -> Attributes {
         let mode = match self.mode & 0o1000 {
             0 => self.mode,
@@ -97,7 +97,7 @@ fn judge(you: u32, path: &Path, attributes: Attributes) -> Result<(), Untrusted>
     }
 }
 
-/// Whether `/etc/group` lists a group without members, or with the user of the same name alone.
+/// Whether `/etc/group` lists the group without members, or with only the user of the same name.
 #[cfg(unix)]
 fn has_no_other_member(groups: &str, number: u32) -> bool {
     groups.lines().any(|line| {

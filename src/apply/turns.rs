@@ -1,4 +1,4 @@
-//! When each stage runs: it begins once all the stages that it comes after are over.
+//! Runs the stages of a plan: each starts once all stages before it are over.
 
 use futures::StreamExt;
 use futures::stream::FuturesUnordered;
@@ -6,7 +6,7 @@ use futures::stream::FuturesUnordered;
 use super::{PlanRun, StopReason, WaitStrategy};
 use crate::plan::WaitFor;
 
-/// How far a stage is.
+/// The progress of a stage.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Turn {
     ToCome,
@@ -65,7 +65,7 @@ impl PlanRun<'_, '_> {
         }
     }
 
-    /// Whether all that a stage comes after has ended well, once it has ended.
+    /// Whether all stages before this one succeeded; `None` if this stage has started or a stage before it is not over.
     fn comes_now(&self, turns: &[Turn], number: usize) -> Option<bool> {
         if turns[number] != Turn::ToCome {
             return None;
@@ -80,13 +80,13 @@ impl PlanRun<'_, '_> {
         Some(all_well)
     }
 
-    /// Waits until some of these stages are over: which, and how.
+    /// Waits until some of these stages are over; returns their numbers, and why they ended.
     async fn wait_for_any(
         &self,
         strategy: &mut Option<&mut dyn WaitStrategy>,
         stages: &[usize],
     ) -> (Vec<usize>, StopReason) {
-        // Nothing could come after them any more.
+        // Without a journal, no later stage could run.
         if let Some(reason) = self.unjournalled() {
             return (stages.to_vec(), StopReason::JournalFailed { reason });
         }

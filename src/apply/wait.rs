@@ -8,19 +8,19 @@ use futures::future::LocalBoxFuture;
 use super::{ApplyEvent, PlanRun, StopReason};
 use crate::plan::WaitFor;
 
-/// Waits on behalf of the writer for slow effects, shows progress, and reports when one cannot occur.
+/// Waits on behalf of the writer for slow effects, shows progress, and reports when an effect cannot occur.
 pub trait WaitStrategy {
-    /// Whether it waits for this.
+    /// Whether this strategy waits for the condition.
     fn takes(&self, until: &WaitFor) -> bool;
 
-    /// Waits until some of these are decided, and returns their indices and results.
+    /// Waits until some of these conditions are decided; returns their indices, and why the wait ended.
     ///
-    /// The future may be dropped at any time, and called again with more goals.
+    /// The future may be dropped at any time, and `wait` called again with more conditions.
     fn wait<'a>(&'a mut self, untils: &'a [&'a WaitFor]) -> LocalBoxFuture<'a, (Vec<usize>, StopReason)>;
 }
 
 impl PlanRun<'_, '_> {
-    /// Polls the object. If reads keep failing, the result is unknown.
+    /// Polls the object until the condition holds. If the last read before the timeout failed, the result is unknown.
     pub(super) async fn wait_until(&self, until: &WaitFor) -> StopReason {
         self.emit(&ApplyEvent::Waiting { until });
         let unread = RefCell::new(None);

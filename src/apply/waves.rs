@@ -1,11 +1,11 @@
-//! A few nodes first, then twice as many, and so on.
+//! Waves of steps: a few nodes first, then twice as many, and so on.
 
 use std::ops::Range;
 use std::time::Duration;
 
 use crate::args::safety::Share;
 
-/// How many nodes go first, and the pause after each wave.
+/// Size of the first wave, and the pause between waves.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Canary {
     pub first: Share,
@@ -13,7 +13,7 @@ pub struct Canary {
 }
 
 impl Canary {
-    /// The waves for this many steps: each twice as large as the one before.
+    /// The index ranges of the waves for this number of steps; each wave is twice as large as the one before.
     pub fn waves(&self, steps: usize) -> Vec<Range<usize>> {
         let mut size = match self.first {
             Share::Count(count) => count.max(1),

@@ -1,4 +1,4 @@
-//! UTF-16 to UTF-8 as it comes: PowerShell redirects the output of kubectl into files of UTF-16.
+//! Streaming conversion of UTF-16 to UTF-8: PowerShell redirects the output of kubectl into files of UTF-16.
 
 use std::io::{Error, ErrorKind, Read, Result};
 
@@ -12,11 +12,11 @@ pub fn begins(head: &[u8]) -> bool {
 const LITTLE_ENDIAN: [u8; 2] = [0xff, 0xfe];
 const BIG_ENDIAN: [u8; 2] = [0xfe, 0xff];
 
-/// A text as UTF-8, if it is UTF-16; other bytes as they are.
+/// Converts text in UTF-16 to UTF-8; returns other bytes unchanged.
 ///
 /// # Errors
 ///
-/// Its mark is that of UTF-16, and the rest is not.
+/// The text has the byte order mark of UTF-16, but is not valid UTF-16.
 pub fn to_utf8(text: Vec<u8>) -> Result<Vec<u8>> {
     if !begins(&text) {
         return Ok(text);
@@ -26,7 +26,7 @@ pub fn to_utf8(text: Vec<u8>) -> Result<Vec<u8>> {
     Ok(utf8)
 }
 
-/// Text in UTF-8 from a stream of UTF-16, in the byte order of its mark.
+/// Reads a stream of UTF-16 as UTF-8. The byte order mark determines the byte order.
 pub struct Utf16<R> {
     stream: R,
     big_endian: bool,
@@ -45,7 +45,7 @@ impl<R: Read> Utf16<R> {
         }
     }
 
-    /// Decodes the next piece, without a character that it cuts; empty at the end.
+    /// Decodes the next piece, without an incomplete character at its end; empty at the end of the stream.
     fn piece(&mut self) -> Result<String> {
         let mut bytes = std::mem::take(&mut self.rest);
         (&mut self.stream).take(PIECE as u64).read_to_end(&mut bytes)?;

@@ -21,7 +21,7 @@ use crate::args::connection::Connection;
 use crate::reason::first_line;
 use crate::redact;
 
-/// Requests that may wait for the connection pool at once.
+/// Maximum number of requests that wait for the connection pool.
 const QUEUE: usize = 1024;
 
 pub(super) async fn client(
@@ -95,7 +95,7 @@ fn config(target: Target, environment: &Environment) -> Result<kube::Config, Err
     let uri = address(&server, has_tls)?;
     let for_plugin = ExecAuthCluster::try_from(&cluster).map_err(authority)?;
     let mut config = kube::Config::new(uri);
-    // Where no certificate is verified, those of the system are not needed: a small container has none.
+    // Skip system roots when verification is off: a small container has none.
     let verifies =
         config.cluster_url.scheme() == Some(&Scheme::HTTPS) && cluster.insecure_skip_tls_verify != Some(true);
     config.root_cert = match &for_plugin.certificate_authority_data {
@@ -150,7 +150,7 @@ fn check_impersonation(user: &AuthInfo) -> Result<(), Error> {
     Ok(())
 }
 
-/// Refuses text that no header can contain, line ends above all.
+/// Rejects text that is not allowed in a header, such as line breaks.
 fn sendable(what: &'static str, text: &str) -> Result<(), Error> {
     match HeaderValue::from_str(text) {
         Ok(_) => Ok(()),
@@ -197,7 +197,7 @@ fn certificates(bundle: &[u8]) -> Result<Vec<Vec<u8>>, Error> {
     if certificates.is_empty() { Err(bad("it contains no certificate")) } else { Ok(certificates) }
 }
 
-/// `kubectl-skyhook/VERSION (os/arch) VERB`, with systems named as in kubectl's own.
+/// `kubectl-skyhook/VERSION (os/arch) VERB`, with kubectl's names of systems.
 fn user_agent(verb: &str) -> String {
     let os = match std::env::consts::OS {
         "macos" => "darwin",
@@ -233,7 +233,7 @@ fn bad(what: &'static str, why: String) -> Error {
     Error::BadCredential { what, why }
 }
 
-/// Kube's error in our words.
+/// Converts kube's error into ours.
 fn explain(error: kube::Error) -> Error {
     match error {
         kube::Error::Auth(AuthError::ReadTokenFile(error, path)) => unreadable("token file", &path, &error),

@@ -11,7 +11,7 @@ use tokio::time::Instant;
 use tower::util::BoxCloneService;
 use tower::{BoxError, Service, ServiceExt, service_fn};
 
-/// A server that has answered within this time is near.
+/// Maximum latency of a server that counts as near.
 const NEAR: Duration = Duration::from_millis(20);
 
 /// A service that requests uncompressed responses from a server that has once answered within [`NEAR`]. `compresses`: the

@@ -1,4 +1,4 @@
-//! Connection settings of the environment.
+//! Connection settings from the environment.
 
 use std::ffi::OsString;
 use std::path::PathBuf;
@@ -6,9 +6,9 @@ use std::path::PathBuf;
 use http::Uri;
 use hyper_util::client::proxy::matcher::Matcher;
 
-/// The variables that decide which cluster is meant and how to get there.
+/// The environment variables that determine the cluster and the proxy.
 ///
-/// Read once and passed on, so that nothing else looks at the environment.
+/// Read once and passed on, so that no other code reads the environment.
 #[derive(Debug, Clone, Default)]
 pub struct Environment {
     /// `KUBECONFIG`, a list of files.
@@ -35,9 +35,9 @@ impl Environment {
         }
     }
 
-    /// The proxy to take to a server, as Go's HTTP library chooses it.
+    /// The proxy for a server, chosen as by Go's HTTP library.
     ///
-    /// There is never one to this very machine.
+    /// Loopback addresses and `localhost` never have a proxy.
     pub(super) fn proxy(&self, server: &Uri) -> Option<String> {
         let proxy = match server.scheme_str() {
             Some("https") => self.https_proxy.as_ref()?,
@@ -48,7 +48,7 @@ impl Environment {
         if loopback || host == "localhost" {
             return None;
         }
-        // The matcher only decides; it would silently ignore an invalid proxy address.
+        // The matcher only decides whether to use a proxy; it would silently ignore an invalid proxy address.
         let matcher =
             Matcher::builder().all("http://proxy").no(self.no_proxy.as_deref().unwrap_or_default()).build();
         matcher.intercept(server)?;

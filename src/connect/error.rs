@@ -1,4 +1,4 @@
-//! What can go wrong before the first request.
+//! Errors before the first request.
 
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -6,9 +6,9 @@ use std::time::Duration;
 use crate::reason::plain_reason;
 use crate::suggestions::near;
 
-/// Why there is no client. One line: what, where, and what to do.
+/// Why no client could be created, in one line with a remedy.
 ///
-/// No message holds a token, a key or certificate data.
+/// No message contains a token, a key or certificate data.
 #[derive(Debug, Clone, thiserror::Error)]
 pub enum Error {
     #[error("no kubeconfig found at {0}; set KUBECONFIG, or pass --kubeconfig FILE")]
@@ -132,7 +132,7 @@ fn suggestion(kind: &str, name: &str, known: &[String]) -> String {
     }
 }
 
-/// Credentials that cannot be sent.
+/// The error for credentials that cannot be sent in a header.
 pub(super) fn unsendable(what: &'static str) -> Error {
     Error::BadCredential {
         what,
@@ -140,7 +140,7 @@ pub(super) fn unsendable(what: &'static str) -> Error {
     }
 }
 
-/// A file that a message names.
+/// The error for a credential file that cannot be read.
 pub(super) fn unreadable(what: &'static str, path: &Path, error: &std::io::Error) -> Error {
     Error::BadCredential { what, why: format!("{}: {}", path.display(), plain_reason(error)) }
 }

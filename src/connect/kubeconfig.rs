@@ -10,11 +10,10 @@ use super::Environment;
 use super::error::Error;
 use crate::bounded::{self, Excess, MOST_KUBECONFIG};
 
-/// The kubeconfig that the flag or the environment names; `None` if there is none at all.
+/// The kubeconfig that the flag or the environment selects; `None` if there is none at all.
 ///
-/// `--kubeconfig` names one file, which must exist. `KUBECONFIG` names a list, of which files that
-/// do not exist are passed over, but not all of them: falling back to another cluster than the one
-/// that was meant is worse than an error.
+/// `--kubeconfig` names one file, which must exist. `KUBECONFIG` is a list of files, at least one of which must exist:
+/// falling back to another cluster than the intended one would be worse than an error.
 pub(super) fn read(flag: Option<&Path>, environment: &Environment) -> Result<Option<Kubeconfig>, Error> {
     if let Some(path) = flag {
         let missing = || Error::KubeconfigMissing(path.to_owned());
@@ -41,7 +40,7 @@ pub(super) fn read(flag: Option<&Path>, environment: &Environment) -> Result<Opt
     merged.ok_or_else(none).map(Some)
 }
 
-/// Where a kubeconfig was looked for, for messages.
+/// The paths of the kubeconfig files that were tried, for messages.
 pub(super) fn looked_at(flag: Option<&Path>, environment: &Environment) -> String {
     if let Some(path) = flag {
         return path.display().to_string();
@@ -85,7 +84,7 @@ fn read_bounded(path: &Path) -> Result<Kubeconfig, KubeconfigError> {
     }
 }
 
-/// One file; `None` if it does not exist.
+/// Reads one file; `None` if it does not exist.
 fn read_file(path: &Path) -> Result<Option<Kubeconfig>, Error> {
     match read_bounded(path) {
         Ok(config) => Ok(Some(without_empty(config, path))),
@@ -101,12 +100,13 @@ fn read_file(path: &Path) -> Result<Option<Kubeconfig>, Error> {
     }
 }
 
-/// kubectl knows no difference between an empty value and none.
+/// Removes empty values: kubectl treats an empty value as unset.
 fn without_empty(mut config: Kubeconfig, file: &Path) -> Kubeconfig {
     let drop = |value: &mut Option<String>| {
         value.take_if(|text| text.is_empty());
     };
-    // The name of a file is taken from where the kubeconfig is, and an empty one is then that directory.
+    // Relative file names are already resolved against the kubeconfig's directory, so that an empty name is that
+    // directory.
     let drop_path = |value: &mut Option<String>| {
         value.take_if(|path| path.is_empty() || Some(Path::new(path)) == file.parent());
     };

@@ -12,11 +12,11 @@ pub struct Names {
     pub contexts: Vec<String>,
     pub clusters: Vec<String>,
     pub users: Vec<String>,
-    /// Those that contexts name.
+    /// The namespaces of all contexts.
     pub namespaces: Vec<String>,
 }
 
-/// The names in the kubeconfig that the flags and the environment choose; none where there is none.
+/// The names in the kubeconfig that the flags and the environment select; empty without a kubeconfig.
 ///
 /// # Errors
 ///

@@ -7,8 +7,8 @@ use http_body_util::combinators::MapFrame;
 
 pub(super) type Observed<B> = MapFrame<B, Box<dyn FnMut(Frame<Bytes>) -> Frame<Bytes> + Send>>;
 
-/// The same body. Its data is passed to `look`, if there is one, which is dropped with the body: at its end, or where it is
-/// given up.
+/// Passes the data of the body to `look`, if given. `look` is dropped with the body: when the body is complete or
+/// abandoned.
 pub(super) fn observed<B>(body: B, mut look: Option<impl FnMut(&Bytes) + Send + 'static>) -> Observed<B>
 where
     B: http_body::Body<Data = Bytes>,

@@ -1,7 +1,6 @@
-//! Credential plugins: programs of the kubeconfig that print a token or a certificate.
+//! Credential plugins: programs in the kubeconfig that print a token or a certificate.
 //!
-//! Kube can run them too, but it does so three times over for one client, and a plugin may ask
-//! its user for a password.
+//! Kube would run a plugin three times for one client, and a plugin may prompt its user for a password.
 
 use std::io::IsTerminal;
 use std::process::Stdio;
@@ -25,14 +24,14 @@ use tower::BoxError;
 use super::error::{Error, unsendable};
 use crate::reason::first_line;
 
-/// How long before it expires a token is replaced.
+/// Time before its expiry at which a token is renewed.
 const AHEAD: SignedDuration = SignedDuration::from_secs(30);
 
 /// The time limit of a non-interactive plugin, unless `--request-timeout` sets another.
 const LIMIT: Duration = Duration::from_secs(60);
 /// The time limit of an interactive plugin, whose user may have to log in elsewhere.
 const LIMIT_OF_A_LOGIN: Duration = Duration::from_secs(600);
-/// The time after a failure before a plugin runs again: concurrent requests would all get the same error.
+/// Time after a failure in which the plugin does not run again: concurrent requests would all get the same error.
 const REST: Duration = Duration::from_secs(10);
 
 /// The output of a plugin.
@@ -52,9 +51,9 @@ struct Status {
 
 /// Runs the user's credential plugin, if any, and uses its credentials.
 ///
-/// The [`Renewal`], which goes with every request, keeps an expiring token.
+/// An expiring token is returned as a [`Renewal`], which authorizes every request.
 pub(super) async fn resolve(user: &mut AuthInfo, limit: Option<Duration>) -> Result<Option<Renewal>, Error> {
-    // What else would authenticate goes first, as in kubectl; then the plugin is not run.
+    // Other credentials take precedence, as in kubectl; the plugin is not run then.
     let other = user.token.is_some() || user.token_file.is_some() || user.auth_provider.is_some();
     let basic = user.username.is_some() && user.password.is_some();
     let Some(exec) = user.exec.take().filter(|_| !other && !basic) else {
@@ -91,12 +90,12 @@ pub(super) struct Renewal {
 struct Current {
     header: HeaderValue,
     expires: Timestamp,
-    /// When and why there is no newer one.
+    /// The time and error of a failed renewal.
     failed: Option<(Instant, Error)>,
 }
 
 impl Renewal {
-    /// The request with a token that is good for now.
+    /// Adds the token to a request; renews the token first if it is about to expire.
     pub async fn authorize<B>(self, mut request: Request<B>) -> Result<Request<B>, BoxError> {
         let mut current = self.current.lock().await;
         #[expect(clippy::disallowed_methods, reason = "credentials expire by the clock")]
@@ -121,7 +120,7 @@ impl Current {
         let status = run(exec, limit).await?;
         if let Some(token) = status.token {
             self.header = header(&token)?;
-            // Without an expiry it is good to the end.
+            // A token without an expiry is used until the end.
             self.expires = status.expiration_timestamp.unwrap_or(Timestamp::MAX);
         }
         Ok(())

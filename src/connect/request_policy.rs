@@ -1,5 +1,4 @@
-//! What every request to an API server goes through: a time limit, few and patient retries of
-//! reads, and the collecting of warnings.
+//! The policy of all requests to an API server: a time limit, retries of reads, and the collection of warnings.
 
 use std::pin::Pin;
 use std::task::{Context, Poll};
@@ -19,13 +18,13 @@ use super::server_clock::ServerClock;
 use super::transport_error::{TransportError, TransportErrorKind};
 use super::warnings::Warnings;
 
-/// How often a read is tried again.
+/// Maximum number of retries of a read.
 pub const RETRIES: u32 = 3;
-/// The longest wait before a read is retried, regardless of Retry-After.
+/// Maximum wait before a retry of a read, regardless of Retry-After.
 const LONGEST_WAIT: Duration = Duration::from_secs(10);
-/// The notice after throttling.
+/// The warning about throttled requests.
 const BUSY: &str = "the API server throttled some requests (429); they were retried";
-/// The wait before the first retry where the server does not name one; it doubles.
+/// Wait before the first retry without Retry-After; doubles with each retry.
 const FIRST_WAIT: Duration = Duration::from_millis(250);
 
 /// The retry policy of requests, over any transport.
@@ -33,7 +32,7 @@ const FIRST_WAIT: Duration = Duration::from_millis(250);
 pub struct RequestPolicy {
     /// The address of the server, for messages.
     pub server: String,
-    /// `None` is for ever.
+    /// `None` means no limit.
     pub limit: Option<TimeLimit>,
     pub warnings: Warnings,
     pub clock: ServerClock,
@@ -43,8 +42,8 @@ impl RequestPolicy {
     /// Wraps a service with this policy.
     ///
     /// Reads are retried up to three times after 429, 500, 502, 503, 504 and closed connections, after the server's
-    /// Retry-After of at most ten seconds. Writes are never retried here: only their author knows whether that is safe.
-    /// Requests must be made within a tokio runtime.
+    /// Retry-After of at most ten seconds. Writes are never retried here: only the caller knows whether a retry is
+    /// safe. Requests must be made within a tokio runtime.
     pub fn over<S, B>(self, service: S) -> BoxCloneService<Request<Body>, Response<TimedBody>, BoxError>
     where
         S: Service<Request<Body>, Response = Response<B>> + Clone + Send + 'static,
@@ -85,7 +84,7 @@ impl RequestPolicy {
     }
 
     fn transport_error(&self, error: BoxError) -> BoxError {
-        // Trouble with credentials has its own, better words.
+        // Keep errors of credentials: their messages are more specific.
         if error.is::<super::Error>() || error.is::<kube::Error>() || error.is::<kube::client::AuthError>() {
             return error;
         }
@@ -107,13 +106,13 @@ impl RequestPolicy {
     }
 }
 
-/// How long a request may take.
+/// The time limit of a request.
 #[derive(Debug, Clone, Copy)]
 pub enum TimeLimit {
     /// For the request and its whole response.
     Whole(Duration),
-    /// From one part of the response to a read to the next. Watches and logs that are followed are quiet for longer, and
-    /// have no limit.
+    /// For the time between two parts of the response to a read. Not applied to watches and followed logs, which may be
+    /// silent for longer.
     Silence(Duration),
 }
 
@@ -124,7 +123,7 @@ impl TimeLimit {
     }
 }
 
-/// Whether the server has the whole answer when it begins: not of a watch, or of a log that is followed.
+/// Whether the request is a read whose response is complete from the start: neither a watch nor a followed log.
 fn is_answered_at_once(request: &Request<Body>) -> bool {
     let query = request.uri().query().unwrap_or_default();
     let mut fields = query.split('&');
@@ -132,7 +131,7 @@ fn is_answered_at_once(request: &Request<Body>) -> bool {
     request.method() == Method::GET && !lasts
 }
 
-/// One request, with its time limit on head and body.
+/// Sends one request, with its time limit on head and body.
 async fn once<S, B>(
     policy: &RequestPolicy,
     service: S,
@@ -161,11 +160,11 @@ where
     }))
 }
 
-/// Which server a response came from; an extension of every response, for messages.
+/// The server that sent a response; an extension of every response, for messages.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ServedBy(pub String);
 
-/// Whether the server may well answer the same read a moment later.
+/// Whether the status is transient, so that the same read may succeed a moment later.
 fn passes(status: StatusCode) -> bool {
     matches!(
         status,
@@ -182,18 +181,19 @@ fn was_cut(error: &(dyn std::error::Error + 'static)) -> bool {
     transport_error.is_some_and(|transport_error| transport_error.kind == TransportErrorKind::Cut)
 }
 
-/// The wait of a Retry-After header.
+/// The duration of a `Retry-After` header in seconds.
 pub fn retry_after(headers: &HeaderMap) -> Option<Duration> {
     let asked = headers.get(RETRY_AFTER)?;
     asked.to_str().ok()?.parse().ok().map(Duration::from_secs)
 }
 
-/// The wait before a read is tried again.
+/// The wait before the next retry of a read. `asked` is the server's Retry-After, `retries` the number of retries so
+/// far.
 pub fn wait(asked: Option<Duration>, retries: u32) -> Duration {
     asked.unwrap_or(FIRST_WAIT * 2_u32.pow(retries)).min(LONGEST_WAIT)
 }
 
-/// A body that must come within its limit.
+/// A response body with a time limit.
 pub struct TimedBody {
     body: http_body_util::combinators::UnsyncBoxBody<Bytes, BoxError>,
     limit: Option<(TimeLimit, Pin<Box<Sleep>>)>,

@@ -1,4 +1,4 @@
-//! Which cluster, and as whom: the kubeconfig with the flags laid over it.
+//! The cluster and the user of a connection: the kubeconfig, overridden by flags.
 
 use std::path::Path;
 
@@ -7,7 +7,7 @@ use kube::config::{AuthInfo, Cluster, Kubeconfig};
 use super::error::Error;
 use crate::args::connection::Connection;
 
-/// The cluster to talk to and the user to be.
+/// The cluster to connect to, and the user's credentials.
 #[derive(Debug, Default)]
 pub(super) struct Target {
     pub cluster: Cluster,
@@ -16,7 +16,7 @@ pub(super) struct Target {
     pub named: Named,
 }
 
-/// The names of cluster, user and context in the kubeconfig; empty if unused.
+/// The names of context and cluster in the kubeconfig; `None` if unused.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Named {
     pub context: Option<String>,
@@ -29,8 +29,8 @@ const SERVICE_ACCOUNT: &str = "/var/run/secrets/kubernetes.io/serviceaccount";
 impl Target {
     /// The target of the chosen context.
     ///
-    /// A context with a missing user would connect anonymously, and the server would refuse everything without a
-    /// reason: that is an error, unless flags give credentials. `files` names the kubeconfig in messages.
+    /// A context with a missing user would connect anonymously, and the server would reject every request without a
+    /// reason. This is an error, unless flags set credentials. `files` names the kubeconfig in messages.
     pub fn of(kubeconfig: Kubeconfig, files: &str, connection: &Connection) -> Result<Target, Error> {
         let contexts = || kubeconfig.contexts.iter();
         let chosen = connection
@@ -110,7 +110,7 @@ impl Target {
         }
     }
 
-    /// Lays the flags over it, each as kubectl does.
+    /// Overrides the settings with the flags, as kubectl does.
     pub fn with_flags(mut self, connection: &Connection) -> Result<Target, Error> {
         self.lay_over_cluster(connection);
         self.lay_over_user(connection);
@@ -121,7 +121,7 @@ impl Target {
     fn lay_over_cluster(&mut self, flags: &Connection) {
         let cluster = &mut self.cluster;
         let insecure = flags.insecure_skip_tls_verify;
-        // Either flag sets the trust of the server, and replaces the settings of the file.
+        // Either flag replaces the kubeconfig's settings for the verification of the server.
         if insecure == Some(true) || flags.certificate_authority.is_some() {
             cluster.insecure_skip_tls_verify = insecure;
             cluster.certificate_authority = flags.certificate_authority.as_deref().map(spell);
@@ -129,7 +129,7 @@ impl Target {
         } else if insecure.is_some() {
             cluster.insecure_skip_tls_verify = insecure;
         }
-        // The name that the file expects belongs to the server that the file names.
+        // The kubeconfig's TLS server name belongs to the kubeconfig's server.
         if flags.server.is_some() || flags.tls_server_name.is_some() {
             cluster.tls_server_name.clone_from(&flags.tls_server_name);
         }

@@ -1,7 +1,7 @@
 //! `-v=6` and above: requests and responses on stderr, without secrets.
 //!
-//! Requests are traced before credentials are added, so none can be printed; patterns of secrets in responses are
-//! masked.
+//! Requests are traced before credentials are added, so that none can be printed; secrets in responses are masked by
+//! pattern.
 
 use std::fmt;
 use std::sync::Arc;
@@ -23,7 +23,7 @@ use crate::redact;
 #[derive(Clone)]
 pub struct HttpTrace {
     pub level: u8,
-    /// Takes whole lines.
+    /// Prints one or more whole lines.
     pub say: Arc<dyn Fn(&str) + Send + Sync>,
 }
 
@@ -53,7 +53,7 @@ impl HttpTrace {
         (self.say)(&format!("{title} body: {text}{cut}"));
     }
 
-    /// The number of bytes printed of a body.
+    /// Maximum number of bytes of a body that are printed.
     fn most(&self) -> usize {
         match self.level {
             0..=7 => 0,
@@ -140,7 +140,7 @@ where
     service_fn(send).boxed_clone()
 }
 
-/// Bodies that are shown come as JSON.
+/// Requests JSON instead of protobuf, so that the printed body is readable.
 fn ask_for_text(headers: &mut HeaderMap) {
     let binary = b"application/vnd.kubernetes.protobuf";
     let accepts = headers.get(ACCEPT);

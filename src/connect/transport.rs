@@ -1,7 +1,7 @@
 //! Kube's connection without Nagle's algorithm.
 //!
-//! Kube leaves it on, and the first response of every connection then waits 40 ms for an acknowledgement. Proxied
-//! connections are kube's own.
+//! Kube leaves the algorithm on, and the first response of every connection then waits 40 ms for an acknowledgement.
+//! Proxied connections use kube's own transport.
 
 use bytes::Bytes;
 use http::Response;
@@ -15,10 +15,10 @@ use tower::util::BoxService;
 use tower::{BoxError, ServiceBuilder, ServiceExt};
 use tower_http::decompression::DecompressionLayer;
 
-/// What kube calls a generic service.
+/// The service type that kube's client builder calls generic.
 type Service = BoxService<http::Request<Body>, Response<Box<DynBody>>, BoxError>;
 
-/// A client for the server itself, without a proxy and without the layers of ours.
+/// A client for a direct connection, without a proxy and without our own layers.
 ///
 /// # Errors
 ///

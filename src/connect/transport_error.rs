@@ -1,4 +1,4 @@
-//! Why a request got no answer from an API server.
+//! Errors of requests without a response from an API server.
 
 use std::error::Error;
 use std::fmt;
@@ -9,8 +9,8 @@ use crate::redact;
 
 /// A request without a complete response.
 ///
-/// Displays as one line with reason, place and remedy; [`TransportError::short`] is for lines that name the place
-/// already.
+/// Displays as one line with reason, server and remedy; [`TransportError::short`] is for lines that already name the
+/// server.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct TransportError {
     /// The address of the server, without credentials.
@@ -20,18 +20,18 @@ pub struct TransportError {
 
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum TransportErrorKind {
-    /// It took longer than `--request-timeout`, or than a connection may take to be made.
+    /// The request exceeded `--request-timeout`, or the connection was not established in time.
     TimedOut(Option<Duration>),
     Refused,
     /// The host has no address.
     NoSuchHost,
-    /// The server closed the connection before it had answered.
+    /// The server closed the connection before the response was complete.
     Cut,
     /// The server's certificate is invalid, for this reason.
     Certificate(String),
     /// The server is not using TLS.
     NotTls,
-    /// The answer is not HTTP/1.1: the server may need TLS, or accept only HTTP/2.
+    /// The response is not HTTP/1.1: the server may need TLS, or accept only HTTP/2.
     NotHttp,
     /// The proxy refused the connection, for this reason.
     Proxy(String),
@@ -39,7 +39,7 @@ pub enum TransportErrorKind {
 }
 
 impl TransportError {
-    /// Finds the reason in an error of the HTTP stack, which keeps it some causes deep.
+    /// Finds the reason in the cause chain of an error of the HTTP stack.
     pub fn new(server: &str, error: &(dyn Error + 'static)) -> TransportError {
         let chain = || std::iter::successors(Some(error), |e: &&(dyn Error + 'static)| (*e).source());
         if let Some(known) = chain().find_map(|e| e.downcast_ref::<TransportError>()) {
@@ -89,7 +89,7 @@ impl TransportError {
         TransportError { server: server.to_owned(), kind }
     }
 
-    /// What happened, in a few words.
+    /// The reason in a few words, without server and remedy.
     pub fn short(&self) -> String {
         match &self.kind {
             TransportErrorKind::TimedOut(Some(limit)) => format!("timed out after {limit:?}"),

@@ -1,4 +1,4 @@
-//! The `Warning:` headers with which an API server comments on requests.
+//! The `Warning:` headers of an API server's responses.
 
 use std::collections::HashSet;
 use std::sync::{Arc, LazyLock, Mutex};
@@ -20,7 +20,7 @@ struct State {
 }
 
 impl Warnings {
-    /// The warnings that came since the last call, in order. None is ever given out twice.
+    /// The new warnings since the last call, in order. Each warning is returned only once.
     pub fn take(&self) -> Vec<String> {
         std::mem::take(&mut self.lock().fresh)
     }
@@ -48,9 +48,9 @@ impl Warnings {
     }
 }
 
-/// The texts of one header: `299 AGENT "TEXT" ["DATE"]`, several separated by commas.
+/// The texts of one header: `299 AGENT "TEXT" ["DATE"]`, separated by commas.
 ///
-/// Other codes are not from Kubernetes and are ignored, as in client-go; so are malformed ones.
+/// Malformed warnings and other codes, which are not from Kubernetes, are ignored, as in client-go.
 fn parse(header: &str) -> Vec<String> {
     static WARNING: LazyLock<Regex> = LazyLock::new(|| {
         let pattern = r#"(?-u:\b)(?<code>[0-9]{3}) +\S+ +"(?<text>(?:[^"\\]|\\.)*)"(?: +"[^"]*")?"#;
@@ -62,7 +62,7 @@ fn parse(header: &str) -> Vec<String> {
     texts.filter(|text| !text.is_empty()).collect()
 }
 
-/// The text without the backslashes that escape, and without control characters.
+/// The text without escaping backslashes, and without control characters.
 fn unescaped(text: &str) -> String {
     static ESCAPE: LazyLock<Regex> = LazyLock::new(|| Regex::new(r"\\(.)").expect("it is tested"));
     let text = ESCAPE.replace_all(text, "$1");

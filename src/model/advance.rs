@@ -1,4 +1,4 @@
-//! Repeats the operator's actions until none is left: what happens, when, and in which order.
+//! Simulates the operator's actions until none is left, with their times and order.
 
 mod actions;
 mod release;
@@ -19,47 +19,47 @@ use crate::cluster::Node;
 
 /// A simulated rollout of all custom resources. Times are milliseconds from the time of the cluster.
 ///
-/// Every stage succeeds. Stages that have failed for good stay as they are, and so does everything that waits for a person.
+/// Every stage succeeds. Permanently failed stages, and everything that waits for human intervention, stay as they are.
 pub(super) struct Advance<'a> {
     model: Model<'a>,
     pace: Pace,
     now: u64,
-    /// Stages and drains that are under way, by their end.
+    /// Running stages, by their end time.
     ends: BTreeMap<u64, Vec<End>>,
-    /// By custom resource and node of it.
+    /// By index of the custom resource and of its node.
     works: Vec<Vec<Work>>,
     /// By the index of the node in the cluster.
     nodes: Vec<Here>,
-    /// Profiles by the change that led to them.
+    /// Cache: the profile that results from a change of a profile.
     changes: HashMap<Change, u32, foldhash::fast::RandomState>,
-    /// Nodes on which something may be due.
+    /// Custom resources and nodes on which an action may be due.
     due: Vec<(usize, u32)>,
-    /// Compartments whose batch may be over.
+    /// Compartments whose batch may be complete.
     settle: BTreeSet<(usize, usize)>,
-    /// By custom resource and compartment.
+    /// By index of the custom resource and of its compartment.
     batches: Vec<Vec<Batch>>,
-    /// By custom resource, the nodes on which it is not complete.
+    /// Number of incomplete nodes, by custom resource.
     open: Vec<usize>,
-    /// `None` if only estimates are asked for.
+    /// `None` if only estimates are needed.
     moments: Option<Vec<Moment<'a>>>,
     completions: Vec<(&'a str, f64)>,
     /// The time of the last moment, by custom resource.
     last: Vec<Option<u64>>,
-    /// No stage has finished anywhere, so durations are unknown.
+    /// Whether durations are unknown: no stage has finished anywhere, or there are too many nodes.
     untimed: bool,
 }
 
-/// Nodes that are left to do, of all custom resources, up to which an estimate is worth its time: a second or two.
+/// Maximum number of incomplete nodes of all custom resources for which estimates are computed, in a second or two.
 const MOST: usize = 500_000;
 
-/// A custom resource, one of its distinct node states, a package and its new slot.
+/// The indexes of a custom resource, of its profile and of a package, and the package's new slot.
 type Change = (usize, u32, usize, Option<Slot>);
 
 /// The batch of a compartment.
 struct Batch {
-    /// All nodes of the compartment.
+    /// Number of nodes by status, over the whole compartment.
     counts: Counts,
-    /// Its nodes that are not complete.
+    /// Number of incomplete nodes in the batch.
     open: usize,
     /// The nodes for later batches, in the operator's order.
     queue: VecDeque<u32>,
@@ -68,14 +68,14 @@ struct Batch {
 /// A custom resource on a node.
 #[derive(Debug, Clone, Copy, Default)]
 struct Work {
-    /// The node in the cluster.
+    /// The index of the node in the cluster.
     node: u32,
-    /// A bit for each package that runs.
+    /// One bit per running package.
     running: u64,
     drain: Drain,
-    /// The part of the nodes that are faster.
+    /// The fraction of nodes that are faster than this node, from 0 to 1.
     slower_than: f32,
-    /// The node starts a batch, after the pause between two.
+    /// Whether the node starts a batch, after the pause between two batches.
     fresh: bool,
 }
 
@@ -83,21 +83,21 @@ struct Work {
 enum Drain {
     #[default]
     Open,
-    /// A pod that forbids the interrupt may run for good.
+    /// A pod that forbids the interrupt may run indefinitely.
     Forbidden,
     /// The first stage starts once the pods are gone.
     Evicts,
     Done,
 }
 
-/// A node with all that the custom resources do there.
+/// The custom resources and running stages of a node.
 #[derive(Debug, Clone, Default)]
 struct Here {
     /// Custom resources in the operator's order, and the index of the node in each.
     resources: Vec<(usize, u32)>,
-    /// Stages at work.
+    /// Number of running stages.
     running: u32,
-    /// Those of the custom resources whose interrupt waits for these stages.
+    /// The custom resources whose interrupt waits for the running stages.
     interrupts: Vec<(usize, u32)>,
 }
 
@@ -192,13 +192,13 @@ impl<'a> Advance<'a> {
         }
     }
 
-    /// Takes over what runs now, and all nodes on which something may be due.
+    /// Starts the simulation with the running stages, and marks all nodes as due.
     fn begin(&mut self) {
         let taken_at = self.model.cluster.taken_at;
         for number in 0..self.model.resources.len() {
             self.spread(number);
             for compartment in 0..self.model.resources[number].compartments.len() {
-                // Of an arbitrary order the model chooses nobody.
+                // In an arbitrary order, the reconcile has chosen no nodes: choose some for the simulation.
                 let resource = &self.model.resources[number];
                 if let Selection::New { size, .. } = &resource.selections[compartment]
                     && !resource.ordered
@@ -234,7 +234,7 @@ impl<'a> Advance<'a> {
         }
     }
 
-    /// Acts until only stages and drains that run are left.
+    /// Performs all due actions, until only running stages and drains are left.
     fn act(&mut self) {
         loop {
             while let Some((number, at)) = self.due.pop() {
@@ -248,7 +248,7 @@ impl<'a> Advance<'a> {
     }
 }
 
-/// Of milliseconds.
+/// Converts milliseconds to seconds.
 fn seconds(time: u64) -> f64 {
     time as f64 / 1000.0
 }

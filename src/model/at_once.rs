@@ -1,19 +1,19 @@
-//! How many nodes of a compartment the operator works on at once.
+//! The number of nodes of a compartment that the operator works on at once.
 
 use super::resource::Resource;
 
-/// What bounds the nodes of a compartment that are worked on at once.
+/// The limit of nodes of a compartment that the operator works on at once.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum AtOnce {
-    /// No more than these.
+    /// At most this many nodes.
     UpTo(i64),
-    /// Each batch may have another size: a linear or exponential strategy grows it, and shrinks it after failures.
+    /// The batch size changes: a linear or exponential strategy increases it, and reduces it after failures.
     Varies,
     Unknown,
 }
 
 impl AtOnce {
-    /// The number, where there is one.
+    /// The maximum number of nodes, if it is known.
     pub fn limit(self) -> Option<i64> {
         match self {
             AtOnce::UpTo(nodes) => Some(nodes),
@@ -21,9 +21,10 @@ impl AtOnce {
         }
     }
 
-    /// The strategy decides the size of a batch, not the budget (operator `createNewBatch`); the reported `ceiling` is the
-    /// budget, and limits a batch only without a strategy. The size of a running linear or exponential batch is unknown: if no
-    /// node is in progress at a pass, the operator counts part of a batch as one of its own, and records the size of that.
+    /// The strategy determines the batch size, not the budget (operator `createNewBatch`). The reported `ceiling` is
+    /// the budget, and limits a batch only without a strategy. The size of a running linear or exponential batch is
+    /// unknown: if no node is in progress during a reconcile, the operator counts a part of the batch as a whole batch,
+    /// and records the size of that part.
     pub(super) fn of(resource: &Resource<'_>, name: &str) -> AtOnce {
         let mut compartments = resource.compartments.iter();
         let compartment = compartments.find(|compartment| compartment.name == name);
@@ -39,7 +40,7 @@ impl AtOnce {
             },
             _ => status.ceiling,
         };
-        // A new version, a new configuration and an uninstall begin on all nodes, in no batch.
+        // A new version, a new configuration and an uninstall start on all nodes, outside of batches.
         if limit < 1 || status.in_progress > limit {
             return AtOnce::Unknown;
         }

@@ -1,11 +1,11 @@
-//! Batches: how the counters of a compartment develop, and how many nodes the next batch has.
+//! The counters of a compartment, and the size of its next batch.
 
 use super::compartment::Compartment;
 use super::operator::Operator;
 use super::place::{Place, Status};
 use crate::api::skyhook::BatchState;
 
-/// Nodes of a compartment by the status that the operator gives them in this reconcile.
+/// Number of nodes of a compartment by the status that the operator gives them in this reconcile.
 #[derive(Debug, Clone, Copy, Default)]
 pub(super) struct Counts {
     total: i64,
@@ -48,7 +48,7 @@ impl Counts {
 }
 
 impl Compartment<'_> {
-    /// Nodes that one batch may have (operator `batchSize`).
+    /// Maximum number of nodes in a batch (operator `batchSize`).
     pub fn batch_size(&self, total: i64, state: &BatchState) -> usize {
         let size = match &self.strategy {
             Some(strategy) => strategy.batch_size(total, state),
@@ -57,8 +57,8 @@ impl Compartment<'_> {
         usize::try_from(size).unwrap_or(0)
     }
 
-    /// The counters after the operator has evaluated the last batch, if that is over (operator `EvaluateCurrentBatch`
-    /// and `evaluateCompletedBatches`).
+    /// The counters after the operator has evaluated the last batch, if that batch is over (operator
+    /// `EvaluateCurrentBatch` and `evaluateCompletedBatches`).
     pub fn evaluated(&self, operator: &Operator<'_>, counts: Counts) -> BatchState {
         let mut state = self.state.clone();
         if counts.in_progress > 0 {

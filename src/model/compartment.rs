@@ -1,4 +1,4 @@
-//! Compartments: the parts of a rollout with batches of their own, and the one that each node belongs to.
+//! Compartments: parts of a rollout with their own batches, and the assignment of nodes to them.
 
 use super::strategy::Strategy;
 use crate::api::deployment_policy::{Budget, DEFAULT_COMPARTMENT};
@@ -9,7 +9,7 @@ use crate::cluster::Node;
 /// A compartment of a custom resource.
 pub(super) struct Compartment<'a> {
     pub name: &'a str,
-    /// `None` for the compartment of the nodes that no other selects.
+    /// `None` for the default compartment, which has the nodes that no other selects.
     selector: Option<&'a LabelSelector>,
     budget: Budget,
     pub strategy: Option<Strategy>,
@@ -20,7 +20,7 @@ pub(super) struct Compartment<'a> {
 }
 
 impl Compartment<'_> {
-    /// Nodes that the budget allows (operator `CalculateCeiling`).
+    /// Number of nodes that the budget allows (operator `CalculateCeiling`).
     pub fn ceiling(&self, matched: i64) -> i64 {
         ceiling(&self.budget, matched)
     }
@@ -30,13 +30,13 @@ fn ceiling(budget: &Budget, matched: i64) -> i64 {
     match (budget.count, budget.percent) {
         (Some(count), _) => count,
         (None, Some(_)) if matched == 0 => 0,
-        // The operator truncates a float, as this does.
+        // Truncates a float, as the operator does.
         (None, Some(percent)) => ((matched as f64 * (percent as f64 / 100.0)) as i64).max(1),
         (None, None) => 0,
     }
 }
 
-/// The compartments of a custom resource, without nodes (operator `BuildState`); none where its policy is missing.
+/// The compartments of a custom resource, still without nodes (operator `BuildState`); empty if its policy is missing.
 pub(super) fn compartments<'a>(
     skyhook: &'a Skyhook,
     policy: Option<&'a DeploymentPolicy>,
@@ -57,7 +57,7 @@ pub(super) fn compartments<'a>(
     if skyhook.spec.deployment_policy.is_empty() {
         let budget = match &skyhook.spec.interruption_budget {
             Budget { percent: None, count: None } => Budget { percent: Some(100), count: None },
-            // A percentage wins where both are set.
+            // The percentage takes precedence if both are set.
             Budget { percent: Some(percent), .. } => Budget { percent: Some(*percent), count: None },
             budget => budget.clone(),
         };
@@ -81,8 +81,8 @@ pub(super) fn compartments<'a>(
     own.chain([default]).collect()
 }
 
-/// Assigns each node to a compartment. Where several select it: the safest strategy, then the smallest ceiling, then the
-/// name (operator `AssignNodeToCompartment`).
+/// Assigns each node to a compartment. If several compartments select a node, the safest strategy decides, then the
+/// smallest ceiling, then the name (operator `AssignNodeToCompartment`).
 pub(super) fn assign(compartments: &mut [Compartment<'_>], nodes: &[&Node]) -> Vec<u16> {
     let Some(default) = compartments.iter().position(|c| c.selector.is_none()) else {
         return vec![u16::MAX; nodes.len()];

@@ -1,4 +1,4 @@
-//! Changes to the configMap of a package: when they reach the nodes.
+//! Changes to the configMap of a package, and when they reach the nodes.
 
 use super::operator::Operator;
 use super::profile::{Profile, SpecPackage};
@@ -6,8 +6,8 @@ use super::runs::Runs;
 use crate::api::{Skyhook, Stage, State};
 use crate::cluster::{Cluster, ConfigMap, Node, config_map};
 
-/// Puts all nodes back to stage config for each package whose configMap has changed and may be updated: the package is
-/// complete on all nodes, or fails on one at config or later (operator `HandleConfigUpdates`).
+/// Moves all nodes back to stage config for each package whose configMap has changed and may be updated: the package is
+/// complete on all nodes, or fails on a node at config or later (operator `HandleConfigUpdates`).
 pub(super) fn apply<'a>(
     cluster: &'a Cluster,
     operator: &Operator<'_>,
@@ -57,7 +57,7 @@ pub(super) fn apply<'a>(
     }
 }
 
-/// The ConfigMap that the operator made of the configMap of a package.
+/// The ConfigMap that the operator created from the configMap of a package.
 fn recorded<'a>(cluster: &'a Cluster, skyhook: &Skyhook, package: &SpecPackage<'_>) -> Option<&'a ConfigMap> {
     if package.package.config_map.is_empty() {
         return None;

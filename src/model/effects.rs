@@ -1,4 +1,4 @@
-//! What a cluster does after an edit: which packages change on which nodes, how many at once, and who waits.
+//! Effects of an edit: which packages change on which nodes, how many at once, and which custom resources wait.
 
 mod document;
 mod moments;
@@ -20,43 +20,43 @@ use crate::cluster::{Cluster, Node, Pod, Source};
 pub use document::{PackageDocument, RolloutDocument};
 use moments::Moments;
 
-/// What the operator does for a custom resource once it has an edited spec.
+/// The effects of an edit on one custom resource.
 #[derive(Debug)]
 pub struct Effects<'a> {
     pub skyhook: &'a str,
-    /// By the name of the package, those that left the spec included.
+    /// Sorted by name; includes packages that left the spec.
     pub packages: Vec<PackageEffect<'a>>,
     /// The nodes that are cordoned.
     pub cordoned: Vec<&'a Node>,
-    /// The pods that are evicted from them; `None` if their pods were not read.
+    /// Number of pods that are evicted from the cordoned nodes; `None` if their pods were not read.
     pub evicted: Option<usize>,
-    /// Budgets that refuse evictions now, by path, with the nodes of those pods.
+    /// PodDisruptionBudgets that refuse evictions now, by path, with the affected nodes.
     pub refusing: BTreeMap<String, BTreeSet<&'a str>>,
-    /// Nodes that one batch may have, of all compartments; `None` if only some nodes were read.
+    /// Number of nodes in one batch of each compartment, in sum; `None` if only some nodes were read.
     pub allowed: Option<usize>,
     /// Custom resources that wait for this one on nodes that they share.
     pub waiting: Vec<&'a str>,
-    /// What keeps the rollout from its end, where it has none.
+    /// Why the rollout never finishes; `None` if it does.
     pub stuck: Option<WaitReason<'a>>,
-    /// A source that decides and was not read: the other fields are unknown.
+    /// A required source that was not read; the other fields are unknown then.
     pub unread: Option<Source>,
     pub remaining: Option<Remaining>,
 }
 
-/// What happens to a package.
+/// The effects of an edit on one package.
 #[derive(Debug)]
 pub struct PackageEffect<'a> {
     pub package: &'a str,
     pub change: PackageChange,
-    /// The versions of an upgrade, where the earlier one is known.
+    /// The old and new version of an upgrade, if the old version is known.
     pub versions: Option<(&'a str, &'a str)>,
-    /// Where stages run, in the order in which they begin.
+    /// Nodes on which stages run, in the order in which they start.
     pub nodes: Vec<&'a Node>,
-    /// In the order in which they run.
+    /// Stages that run, in this order.
     pub stages: Vec<Stage>,
-    /// The type of its interrupt, if it interrupts the nodes.
+    /// The type of the package's interrupt, if it interrupts the nodes.
     pub interrupt: Option<&'a str>,
-    /// The most nodes at work at the same time; `None` if only some nodes were read.
+    /// Maximum number of nodes at work at the same time; `None` if only some nodes were read.
     pub at_once: Option<usize>,
 }
 
@@ -82,8 +82,8 @@ pub enum PackageChange {
     LeftSpec,
 }
 
-/// The effects of an edit on custom resources. `live` is the cluster until then, `edited` the same with the edit; those that
-/// `edited` lacks have none, and so have all where the nodes were not read.
+/// The effects of an edit on these custom resources. `live` is the cluster before the edit, `edited` after it. Custom
+/// resources that `edited` lacks are omitted. Empty if the nodes were not read.
 pub fn effects<'a>(live: &'a Cluster, edited: &'a Cluster, skyhooks: &[impl AsRef<str>]) -> Vec<Effects<'a>> {
     if edited.nodes.ok().is_none() {
         return Vec::new();
@@ -127,7 +127,7 @@ pub fn effects<'a>(live: &'a Cluster, edited: &'a Cluster, skyhooks: &[impl AsRe
         effects.refusing = refusing(edited, &pods, &effects.cordoned);
         effects.remaining = timeline.remaining(effects.skyhook);
         if edited.named_only {
-            // Other nodes decide the order and the time.
+            // Order and time depend on nodes that were not read.
             effects.remaining = None;
             effects.packages.iter_mut().for_each(|p| p.at_once = None);
         }
@@ -141,11 +141,11 @@ pub fn effects<'a>(live: &'a Cluster, edited: &'a Cluster, skyhooks: &[impl AsRe
     all
 }
 
-/// What is known of the effects before the timeline.
+/// The part of the effects that needs no timeline.
 fn at_first<'a>(model: &Model<'a>, resource: &Resource<'a>) -> Effects<'a> {
     let sizes = resource.compartments.iter();
     let sizes = sizes.map(|c| {
-        // The counters are those of a rollout that is over.
+        // The recorded counters belong to a rollout that is over.
         let fresh = BatchState { completed_nodes: 0, failed_nodes: 0, ..c.state.clone() };
         c.batch_size(c.members.len() as i64, &fresh)
     });
@@ -165,8 +165,8 @@ fn at_first<'a>(model: &Model<'a>, resource: &Resource<'a>) -> Effects<'a> {
     }
 }
 
-/// A source without which the progress of the custom resource on some node is unknown. That of nodes that were not named
-/// matters to the order alone.
+/// A source that was not read, so that the progress on some node is unknown. Nodes that were not named are no such
+/// source: they only affect the order.
 fn unread(model: &Model<'_>, skyhook: &str) -> Option<Source> {
     let mut reasons = model.all_progress(skyhook).map(|(_, p)| p.reason);
     reasons.find_map(|reason| match reason {
@@ -176,7 +176,7 @@ fn unread(model: &Model<'_>, skyhook: &str) -> Option<Source> {
     })
 }
 
-/// Whether a configMap was edited, and the operator's copies, with which it compares, were not read.
+/// Whether a configMap was edited, and the ConfigMaps with which the operator compares it were not read.
 fn is_config_map_unread(live: &Cluster, edited: &Cluster, skyhook: &str) -> bool {
     let (Some(was), Some(is)) = (live.skyhook(skyhook), edited.skyhook(skyhook)) else {
         return false;
@@ -222,7 +222,7 @@ fn waiting<'a>(model: &Model<'a>, skyhook: &str) -> Vec<&'a str> {
     resources.filter(waits).map(|resource| resource.skyhook.name()).collect()
 }
 
-/// What keeps the custom resource from going on on some node; first what keeps it on all.
+/// Why the custom resource does not progress on some node; a reason that applies to all nodes comes first.
 fn stuck<'a>(model: &Model<'a>, resource: &Resource<'a>) -> Option<WaitReason<'a>> {
     if model.halt.is_some() {
         return model.halt.clone();

@@ -1,10 +1,9 @@
 //! An executable model of the operator: one reconcile of a cluster that was read, without side effects.
 //!
 //! [`Model::new`] runs the reconcile of the operator's version over all custom resources, in its order.
-//! [`Model::progress`] then answers, for a custom resource on a node, how far it is, which action of the operator comes
-//! next, or which object it waits for. [`Model::next_nodes`] names the nodes that a compartment takes next.
-//! [`Model::timeline`] repeats the operator's actions to the end of all rollouts, and [`effects()`] compares a cluster with an
-//! edited one.
+//! [`Model::progress`] returns the state of a custom resource on a node, with the operator's next action or the object
+//! that it waits for. [`Model::next_nodes`] returns the nodes that a compartment takes next. [`Model::timeline`]
+//! repeats the operator's actions to the end of all rollouts, and [`effects()`] compares a cluster with an edited one.
 //!
 //! | Question | File |
 //! | --- | --- |
@@ -18,8 +17,8 @@
 //! | how long a stage takes | `pace.rs` |
 //! | what an edit sets off | `effects.rs` |
 //!
-//! Differences between versions are written `if operator.before(0, 20)`, beside the statement that they change, with the
-//! function of the operator. An unknown version counts as the newest known one.
+//! Differences between versions are written `if operator.before(0, 20)`, beside the statement that they change, with
+//! the function of the operator. An unknown version counts as the newest known one.
 
 mod action;
 mod advance;
@@ -71,7 +70,7 @@ pub struct Model<'a> {
     cluster: &'a Cluster,
     operator: Operator<'a>,
     runs: Runs<'a>,
-    /// In the order in which the operator takes them.
+    /// The custom resources, in the operator's order.
     resources: Vec<Resource<'a>>,
     /// Why the operator works on no custom resource at all.
     halt: Option<WaitReason<'a>>,
@@ -92,7 +91,7 @@ impl<'a> Model<'a> {
         model
     }
 
-    /// The progress of a custom resource on a node; `None` where the resource does not select the node.
+    /// The progress of a custom resource on a node; `None` if the custom resource does not select the node.
     pub fn progress(&self, skyhook: &str, node: &str) -> Option<NodeProgress<'a>> {
         let resource = self.resource(skyhook)?;
         let at = resource.nodes.iter().position(|n| n.name == *node)?;
@@ -132,8 +131,8 @@ impl<'a> Model<'a> {
             .collect()
     }
 
-    /// The nodes of this node's compartment that the operator works on before it chooses others: those in progress, or else
-    /// those of the batch that are not complete. A node that a deletion has uninstalled is not complete either.
+    /// The nodes of this node's compartment that the operator works on before it chooses others: chosen nodes that are
+    /// in progress or recorded in the batch. Includes nodes on which a deletion has already uninstalled all packages.
     pub fn chosen_beside(&self, skyhook: &str, node: &Node) -> Vec<&'a Node> {
         let Some(resource) = self.resource(skyhook) else {
             return Vec::new();

@@ -9,15 +9,16 @@ use super::resource::Resource;
 use super::selection::{Selection, candidates};
 use crate::cluster::Node;
 
-/// The nodes that the operator takes next: those of the current batch that it has not begun, or those of the next batch
-/// once the current one is complete.
+/// The nodes that the operator takes next: the nodes of the current batch that have not started, or the nodes of the
+/// next batch.
 #[derive(Debug, Clone, Default)]
 pub struct NextNodes<'a> {
-    /// In the operator's order where that is defined; otherwise all candidates.
+    /// In the operator's order if that is defined; otherwise all candidates.
     pub nodes: Vec<&'a Node>,
-    /// A deployment policy defines the order: by age, then by name. An `interruptionBudget` alone does not.
+    /// Whether the order is defined. A deployment policy defines it: by age, then by name. An `interruptionBudget`
+    /// alone does not.
     pub ordered: bool,
-    /// How many of these nodes are taken.
+    /// Number of these nodes that are taken.
     pub count: usize,
 }
 
@@ -40,7 +41,7 @@ pub(super) fn of<'a>(model: &Model<'a>, resource: &Resource<'a>, index: usize) -
         }
         names(candidates, size)
     };
-    // A new version, a new configuration and an uninstall begin on all nodes, regardless of the batch.
+    // A new version, a new configuration and an uninstall start on all nodes, regardless of the batch.
     let members = compartment.members.iter().copied();
     let begins = |place: &Place| resource.profile(place).begins && place.recorded != Status::InProgress;
     let begin: Vec<u32> = members.filter(|at| begins(place(at))).collect();
@@ -67,7 +68,7 @@ pub(super) fn of<'a>(model: &Model<'a>, resource: &Resource<'a>, index: usize) -
         let count = rest.len();
         return names(rest, count);
     }
-    // Before v0.20 the nodes of the batch that wait come once those in progress are complete.
+    // Before v0.20, waiting nodes of the batch start once the nodes in progress are complete.
     let siblings = compartment.members.iter().copied();
     let waits = |at: &u32| place(at).picked && place(at).eligible() && !place(at).complete && !begun(at);
     let siblings: Vec<u32> = siblings.filter(waits).collect();
@@ -75,7 +76,7 @@ pub(super) fn of<'a>(model: &Model<'a>, resource: &Resource<'a>, index: usize) -
         let count = siblings.len();
         return names(siblings, count);
     }
-    // A permanently failed node keeps its slot, and the batch never ends.
+    // A permanently failed node keeps its slot, so that the batch never ends.
     let picked = compartment.members.iter().filter(|at| place(at).picked);
     let batch_of = |at: &u32| !place(at).complete;
     if picked.chain(batch).any(|at| batch_of(at) && place(at).given_up) {

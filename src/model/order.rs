@@ -1,8 +1,8 @@
-//! The order of packages on a node: which ones may run, given those that are complete.
+//! The order of packages on a node: which packages may run, given the complete packages.
 
 use super::operator::Operator;
 
-/// Packages by index, each with those that it depends on; a dependency that the spec lacks is `None`.
+/// The dependencies of each package, by index; `None` for a dependency that the spec lacks.
 pub(super) struct Order {
     pub depends_on: Vec<Vec<Option<usize>>>,
 }
@@ -19,8 +19,8 @@ impl Order {
         if !operator.before(0, 18) || done == 0 {
             return all.filter(ready).collect();
         }
-        // Before v0.18 a package without dependencies is considered only while no more packages are complete than there
-        // are packages without dependencies (upstream 387).
+        // Before v0.18, a package without dependencies is considered only while the number of complete packages does
+        // not exceed the number of packages without dependencies (upstream 387).
         let roots = all.clone().filter(|at| self.depends_on[*at].is_empty());
         let roots: Vec<usize> = roots.collect();
         if done <= roots.len() {

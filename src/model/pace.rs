@@ -9,24 +9,25 @@ use super::runs::Runs;
 use crate::api::Stage;
 use crate::cluster::{Cluster, Node, PackageRun};
 
-/// Seconds that evicted pods take to end, without a measurement.
+/// Assumed seconds until evicted pods have ended, without a measurement.
 const GRACE: f64 = 5.0;
-/// The shortest stage, in seconds.
+/// Minimum duration of a stage, in seconds.
 const LEAST: f64 = 0.5;
-/// Durations of which there are fewer do not show how much they vary.
+/// Minimum number of durations that show how much they vary.
 const FEW: usize = 3;
-/// Durations that vary more than this, as standard deviation over mean, give a range instead of one figure.
+/// Maximum variation, as standard deviation over mean, at which an estimate is one figure instead of a range.
 const STEADY: f64 = 0.2;
 
-/// Durations in seconds. A stage lasts from the creation of its Job until the operator starts what follows.
+/// Durations in seconds. A stage lasts from the creation of its Job until the operator starts the next stage.
 pub(super) struct Pace {
-    /// Of a stage of a package, of the same stage of all packages of a custom resource, and of all.
+    /// Durations by key: of one package's stage, of that stage in a custom resource, and so on, up to all stages.
     stages: HashMap<Key, Vec<f64>>,
-    /// The time of each finished node in proportion to the mean, in ascending order.
+    /// The duration of each finished node relative to the mean, ascending.
     ratios: Vec<f64>,
-    /// How long a stage of a package usually lasts, at least [`LEAST`].
+    /// The median duration of a package's stage, at least [`LEAST`].
     usual: HashMap<(usize, usize, Stage), f64, foldhash::fast::RandomState>,
-    /// Between the end of a batch and the first stage on a node of the next one, drains included, by custom resource.
+    /// Seconds between the end of a batch and the first stage on a node of the next batch, including drains, by custom
+    /// resource.
     pauses: HashMap<usize, Vec<f64>>,
 }
 
@@ -41,10 +42,10 @@ struct Sample {
     seconds: f64,
 }
 
-/// What is known of the times of a node.
+/// The measured times of a node.
 struct Times {
     samples: Vec<Sample>,
-    /// When the custom resource became complete here.
+    /// When the custom resource became complete on the node.
     end: Option<Timestamp>,
 }
 
@@ -98,7 +99,7 @@ impl Pace {
         }
     }
 
-    /// How long a stage usually lasts; `None` where no stage of any kind has finished.
+    /// The usual duration of a stage in seconds; `None` if no stage has finished at all.
     pub fn of(&self, resource: usize, package: usize, stage: &Stage) -> Option<f64> {
         self.usual.get(&(resource, package, stage.clone())).copied()
     }
@@ -110,19 +111,20 @@ impl Pace {
         usual.map(|seconds| seconds.max(LEAST))
     }
 
-    /// The factor of a node that is slower than this part of the others.
+    /// The slowness factor at quantile `slower_than`; 1 without measurements.
     pub fn factor(&self, slower_than: f64) -> f64 {
         quantile(&self.ratios, slower_than).unwrap_or(1.0)
     }
 
-    /// The time before the first stage on a node that starts a batch and is slower than this part of the others.
+    /// Seconds before the first stage on a node that starts a batch, at quantile `slower_than`. Without measurements
+    /// [`GRACE`] if the node is drained, otherwise 0.
     pub fn pause(&self, resource: usize, slower_than: f64, drains: bool) -> f64 {
         let measured = self.pauses.get(&resource);
         let measured = measured.and_then(|pauses| quantile(pauses, slower_than));
         measured.unwrap_or(if drains { GRACE } else { 0.0 })
     }
 
-    /// How far off an estimate may be, in proportion; 0 where durations are steady.
+    /// The relative uncertainty of an estimate; 0 if durations are steady.
     pub fn uncertainty(&self) -> f64 {
         let own = self.stages.iter().filter(|(key, _)| key.1.is_some());
         let stages = own.map(|(_, durations)| durations).chain([&self.ratios]);
@@ -137,7 +139,7 @@ impl Pace {
         }
     }
 
-    /// How much the pauses between batches vary, in proportion to the time that the stages of a node take.
+    /// The variation of the pauses between batches, relative to the duration of a node's stages.
     fn variation(&self, resource: usize, pauses: &[f64]) -> Option<f64> {
         let own = self.stages.iter();
         let own = own.filter(|((at, package, _), _)| *at == Some(resource) && package.is_some());
@@ -145,7 +147,7 @@ impl Pace {
         Some((quantile(pauses, 0.9)? - quantile(pauses, 0.1)?) / 2.0 / stages.max(LEAST))
     }
 
-    /// Adds the time of each finished node in proportion to the mean of its stages.
+    /// Adds the duration of each finished node relative to the usual duration of its stages.
     fn compare_nodes(&mut self, resource: usize, nodes: &[Times]) {
         let finished = |node: &&Times| node.end.is_some() && !node.samples.is_empty();
         for node in nodes.iter().filter(finished) {
@@ -156,8 +158,8 @@ impl Pace {
         }
     }
 
-    /// Raw pods are deleted when they have ended. The last finished batch shows how long the stages of a node take
-    /// together.
+    /// Derives durations from the last finished batch, which shows the total duration of a node's stages. Bare pods are
+    /// deleted once they have ended, so that single stages cannot be measured.
     fn learn_from_batches(&mut self, at: usize, resource: &Resource<'_>, nodes: &[Times]) {
         for compartment in &resource.compartments {
             let members = compartment.members.iter();
@@ -188,7 +190,7 @@ impl Pace {
     }
 }
 
-/// The keys under which a duration is kept, the most specific first.
+/// The keys under which a duration is stored, most specific first.
 fn keys(resource: usize, package: usize, stage: &Stage) -> [Key; 5] {
     let stage = Some(stage.clone());
     [
@@ -200,7 +202,8 @@ fn keys(resource: usize, package: usize, stage: &Stage) -> [Key; 5] {
     ]
 }
 
-/// `condition`: the type of the node condition that ends with the custom resource.
+/// The measured times of a custom resource on a node. `condition`: the type of the node condition that becomes false
+/// once the custom resource is complete.
 fn times<'a>(runs: &Runs<'a>, resource: &Resource<'a>, node: &Node, condition: &str) -> Times {
     let end = completed(node, condition);
     let mut jobs: Vec<(Timestamp, &PackageRun<'a>)> = runs
@@ -239,7 +242,7 @@ pub(super) fn completed(node: &Node, condition: &str) -> Option<Timestamp> {
     condition.last_transition_time.filter(|_| condition.status == "False")
 }
 
-/// The seconds between the first stage of each node and the last node that was complete before it.
+/// Seconds between the first stage of each node and the latest completion of a node before that.
 fn pauses_between_batches<'n>(
     resource: &'n Resource<'_>,
     nodes: &'n [Times],
@@ -257,11 +260,11 @@ fn pauses_between_batches<'n>(
     })
 }
 
-/// The most stages that follow each other on a node.
+/// Maximum number of consecutive stages on a node.
 fn longest_chain(resource: &Resource<'_>) -> usize {
     let packages = 0..resource.packages.len();
     let mut chains = vec![0; packages.len()];
-    // As often as a chain can be long; circles end too.
+    // One pass per package is enough for the longest chain, and ends for cycles as well.
     for _ in packages.clone() {
         for at in packages.clone() {
             let depends_on = resource.order.depends_on[at].iter().flatten();
@@ -273,7 +276,7 @@ fn longest_chain(resource: &Resource<'_>) -> usize {
     chains.into_iter().max().unwrap_or(0).max(1)
 }
 
-/// The standard deviation in proportion to the mean.
+/// The standard deviation relative to the mean.
 fn deviation(durations: &[f64]) -> f64 {
     let count = durations.len() as f64;
     let mean = durations.iter().sum::<f64>() / count;
@@ -281,7 +284,7 @@ fn deviation(durations: &[f64]) -> f64 {
     (squares.sum::<f64>() / count).sqrt() / mean.max(LEAST)
 }
 
-/// Of durations in ascending order.
+/// The quantile `part` of ascending durations; `None` if there are none.
 fn quantile(sorted: &[f64], part: f64) -> Option<f64> {
     let last = sorted.len().checked_sub(1)?;
     Some(sorted[(part * last as f64).round() as usize])

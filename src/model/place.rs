@@ -1,36 +1,37 @@
-//! The dense state of a custom resource on a node.
+//! The compact state of a custom resource on a node.
 
 use crate::api;
 
-/// Index where there is none.
+/// Marks a missing index.
 pub(super) const NONE: u32 = u32::MAX;
 
-/// One custom resource on one node. There are hundreds of thousands, so it is small and holds indexes only.
+/// One custom resource on one node. There are hundreds of thousands, so a place is small and contains only indexes.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Place {
-    /// The distinct node state that this node has, in `Resource::profiles`.
+    /// The index of the node's state in `Resource::profiles`.
     pub profile: u32,
     pub compartment: u16,
-    /// The earlier custom resource that is not complete on the node, in `Model::resources`.
+    /// The index in `Model::resources` of the first earlier custom resource that is incomplete on the node; `u16::MAX`
+    /// if there is none.
     pub earlier: u16,
     /// The status that the operator gives the node in this reconcile.
     pub status: Status,
     /// The status that is recorded on the node.
     pub recorded: Status,
-    /// All packages are complete, and none has to be uninstalled.
+    /// Whether all packages are complete, and none has to be uninstalled.
     pub complete: bool,
     pub ignored: bool,
-    /// The custom resource tolerates all taints of the node.
+    /// Whether the custom resource tolerates all taints of the node.
     pub tolerated: bool,
-    /// In the batch, as the operator has recorded it.
+    /// Whether the operator has recorded the node in the batch.
     pub picked: bool,
-    /// A stage runs, or has ended and is not recorded yet.
+    /// Whether a stage is running, or has ended and is not recorded yet.
     pub at_work: bool,
-    /// A stage has failed permanently.
+    /// Whether a stage has failed permanently.
     pub given_up: bool,
-    /// In the batch of this reconcile.
+    /// Whether the node is in the batch of this reconcile.
     pub chosen: bool,
-    /// Place in the queue of the compartment; [`NONE`] outside of it.
+    /// The position in the queue of the compartment; [`NONE`] outside of the queue.
     pub queued: u32,
 }
 
@@ -41,7 +42,7 @@ impl Place {
     }
 }
 
-/// The operator's statuses of a node that differ to a batch.
+/// The node statuses that batches distinguish.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Status {
     Complete,
@@ -53,7 +54,7 @@ pub(super) enum Status {
 }
 
 impl Status {
-    /// `paused` and `disabled` end with their cause and are then `waiting`.
+    /// Converts a recorded status. `paused` and `disabled` count as `waiting`, which follows once their cause ends.
     pub fn read(status: &api::Status) -> Status {
         match status {
             api::Status::Complete => Status::Complete,
@@ -65,7 +66,7 @@ impl Status {
         }
     }
 
-    /// The order in which a new batch takes nodes (operator `createNewBatch`); others are not taken.
+    /// The order in which a new batch takes nodes (operator `createNewBatch`); `None` for nodes that it does not take.
     pub fn rank(self) -> Option<u8> {
         match self {
             Status::Waiting => Some(0),

@@ -1,4 +1,4 @@
-//! Node states: their change by a reconcile before it works on any node.
+//! Node states as the operator's handlers leave them in a reconcile, before any work on nodes.
 
 use super::operator::Operator;
 use super::order::Order;
@@ -11,11 +11,11 @@ pub(super) struct SpecPackage<'a> {
     pub name: &'a str,
     pub package: &'a Package,
     key: String,
-    /// The type of interrupt that follows its installation now.
+    /// The type of interrupt that currently follows the installation.
     pub interrupt: Option<&'a str>,
-    /// It is to be uninstalled, by `uninstall.apply` or with the custom resource.
+    /// Whether an uninstall is requested, by `uninstall.apply` or by deleting the custom resource.
     uninstalls: bool,
-    /// `uninstall.apply` is set.
+    /// Whether `uninstall.apply` is set.
     applies_uninstall: bool,
 }
 
@@ -36,7 +36,7 @@ impl<'a> SpecPackage<'a> {
         self.interrupt.is_some()
     }
 
-    /// The stages of its installation.
+    /// The stages of the package's installation.
     pub fn stages(&self) -> &'static [Stage] {
         const ALL: [Stage; 4] = [Stage::Apply, Stage::Config, Stage::Interrupt, Stage::PostInterrupt];
         if self.interrupts() { &ALL } else { &ALL[..2] }
@@ -46,26 +46,26 @@ impl<'a> SpecPackage<'a> {
 /// A distinct node state of a custom resource; thousands of nodes share a few.
 pub(super) struct Profile<'a> {
     pub record: Option<&'a NodeRecord>,
-    /// By the index of the package, as the operator's handlers leave it.
+    /// By index of the package, as the operator's handlers leave the slot.
     pub slots: Vec<Option<Slot>>,
-    /// The handlers set the node to in progress, regardless of the batch.
+    /// Whether the handlers set the node to in progress, regardless of the batch.
     pub begins: bool,
-    /// A package whose entry the operator removes: its uninstall is over.
+    /// The package whose entry the operator removes because its uninstall is complete.
     pub removes: Option<usize>,
-    /// A package that the finalizer waits for is recorded.
+    /// Whether a package that the finalizer waits for is recorded.
     pub pending: bool,
     pub complete: bool,
-    /// The packages that the operator takes up on a chosen node, in its order.
+    /// The packages that the operator works on if the node is chosen, in the operator's order.
     pub due: Vec<(usize, Step)>,
-    /// A package that waits, and the dependency that it waits for.
+    /// A waiting package, and the dependency that it waits for.
     pub waits: Option<(usize, usize)>,
-    /// Older packages that are uninstalled (before v0.16).
+    /// Whether older packages are being uninstalled (before v0.16).
     removing: bool,
 }
 
 impl<'a> Profile<'a> {
     /// The node state after the handlers for uninstalls and versions (operator `HandleUninstallRequests`,
-    /// `HandleCancelledUninstalls`, `HandleVersionChange`). `handled` is false where they do not run.
+    /// `HandleCancelledUninstalls`, `HandleVersionChange`). `handled`: whether these handlers run.
     pub fn new(
         operator: &Operator<'_>,
         packages: &[SpecPackage<'a>],
@@ -109,7 +109,7 @@ impl<'a> Profile<'a> {
         profile
     }
 
-    /// The slot of a recorded package once its uninstall has begun, ended or been cancelled.
+    /// The slot of a recorded package after the handlers have started, ended or canceled its uninstall.
     fn uninstalled(&mut self, at: usize, package: &SpecPackage<'_>, slot: Slot) -> Option<Slot> {
         let begun = match slot.stage {
             Stage::UninstallInterrupt if slot.state == State::Complete => {
@@ -126,7 +126,7 @@ impl<'a> Profile<'a> {
         Some(Slot::new(begun, State::InProgress))
     }
 
-    /// A package is recorded at another version than that of the spec.
+    /// Handles a package that is recorded at another version than the spec's.
     fn version_changed(
         &mut self,
         operator: &Operator<'_>,
@@ -158,7 +158,7 @@ impl<'a> Profile<'a> {
         }
     }
 
-    /// Puts a package whose configMap has changed back to stage config.
+    /// Moves a package whose configMap has changed back to stage config.
     pub fn reconfigure(&mut self, at: usize) {
         self.slots[at] = Some(Slot::new(Stage::Config, State::InProgress));
         self.begins = true;
@@ -170,7 +170,7 @@ impl<'a> Profile<'a> {
         slot.is_some_and(|slot| slot.complete(operator, packages[at].interrupts()))
     }
 
-    /// The same node with a package at another slot.
+    /// The profile with a package moved to another slot.
     pub fn with_slot(
         &self,
         operator: &Operator<'_>,
@@ -198,13 +198,13 @@ impl<'a> Profile<'a> {
         profile
     }
 
-    /// Completeness and due packages, once all slots are final.
+    /// Computes completeness and due packages from the final slots.
     pub fn finish(&mut self, operator: &Operator<'_>, packages: &[SpecPackage<'a>], order: &Order) {
         let complete: Vec<bool> =
             (0..packages.len()).map(|at| self.package_complete(operator, packages, at)).collect();
         let in_cycle = |slot: &Option<Slot>| slot.as_ref().is_some_and(|s| s.stage.is_uninstall());
         let malformed = self.record.is_some_and(NodeRecord::is_malformed);
-        // Operator `IsComplete`: a package that is uninstalled by `uninstall.apply` does not count.
+        // Operator `IsComplete`: a package that `uninstall.apply` has uninstalled does not count.
         let done = (0..packages.len())
             .all(|at| complete[at] || self.slots[at].is_none() && packages[at].applies_uninstall);
         self.complete = done && !malformed && !self.removing && !self.slots.iter().any(in_cycle);
@@ -240,7 +240,7 @@ impl<'a> Profile<'a> {
     }
 }
 
-/// The package whose interrupt serves all that are due: the strongest one, by name (operator
+/// The package whose interrupt serves all due packages: the strongest interrupt, then the first name (operator
 /// `fudgeInterruptWithPriority`).
 fn winner(packages: &[SpecPackage<'_>], due: &[usize]) -> Option<usize> {
     let strength = |kind: &str| match kind {

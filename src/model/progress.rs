@@ -5,17 +5,17 @@ use jiff::Timestamp;
 use super::action::Action;
 use super::reason::WaitReason;
 
-/// How far a custom resource is on a node.
+/// The progress of a custom resource on a node.
 #[derive(Debug, Clone)]
 pub struct NodeProgress<'a> {
     pub state: ProgressState,
-    /// The operator's next action here, if nothing happens on the cluster before it.
+    /// The operator's next action on the node, unless the cluster changes before.
     pub next_action: Option<Action<'a>>,
-    /// Why it is not further.
+    /// Why there is no further progress.
     pub reason: WaitReason<'a>,
     /// When the running stage, the drain or the node's place in the batch began.
     pub since: Option<Timestamp>,
-    /// The place among the nodes that wait for a batch.
+    /// The position among the nodes that wait for a batch.
     pub queue: Option<QueuePosition<'a>>,
 }
 
@@ -50,16 +50,16 @@ impl ProgressState {
     }
 }
 
-/// The place of a node among those that wait for a batch of their compartment.
+/// The position of a node among the nodes that wait for a batch of their compartment.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct QueuePosition<'a> {
     pub compartment: &'a str,
-    /// Counted from 1; `None` where the operator takes nodes in an arbitrary order.
+    /// Counted from 1; `None` if the operator takes nodes in an arbitrary order.
     pub number: Option<usize>,
-    /// The nodes that wait, this one included.
+    /// Number of waiting nodes, including this one.
     pub waiting: usize,
-    /// Nodes of the next batch.
+    /// Number of nodes in the next batch.
     pub batch: usize,
-    /// Nodes of the current batch that are not complete.
+    /// Number of incomplete nodes in the current batch.
     pub working: usize,
 }

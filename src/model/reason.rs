@@ -1,4 +1,4 @@
-//! Reasons for which a custom resource is not further on a node.
+//! Reasons why a custom resource does not progress on a node.
 
 use std::fmt;
 
@@ -7,10 +7,10 @@ use crate::api::{Skyhook, Stage};
 use crate::cluster::node::Taint;
 use crate::cluster::{Node, Pod, Source};
 
-/// Why a custom resource is not further on a node, with the object that is responsible.
+/// Why a custom resource does not progress on a node, with the responsible object.
 #[derive(Debug, Clone)]
 pub enum WaitReason<'a> {
-    /// Nothing: it is complete, or the next reconcile acts.
+    /// No reason: the custom resource is complete, or the next reconcile acts.
     Nothing,
     Paused,
     Disabled,
@@ -41,9 +41,9 @@ pub enum WaitReason<'a> {
         /// A node that the batch waits for.
         node: Option<&'a Node>,
     },
-    /// Before v0.20: nodes of the batch that are not in progress wait for those that are.
+    /// Before v0.20: nodes of the batch that are not in progress wait for the nodes in progress.
     BatchSibling(&'a Node),
-    /// A package waits for one that is not complete and does not run.
+    /// A package depends on a package that is neither complete nor running.
     Dependency {
         package: &'a str,
         dependency: &'a str,
@@ -51,7 +51,7 @@ pub enum WaitReason<'a> {
     /// Before v0.18 the operator does not consider a package without dependencies again once more packages are complete
     /// than there are packages without dependencies.
     NeverScheduled(&'a str),
-    /// A stage runs.
+    /// A stage is running.
     Stage {
         package: String,
         stage: Stage,
@@ -64,7 +64,7 @@ pub enum WaitReason<'a> {
         stage: Stage,
         run: String,
     },
-    /// Pods that forbid an interrupt run on the node.
+    /// A pod that forbids an interrupt is running on the node.
     ProtectedPod(&'a Pod),
     /// Pods have to leave the node first.
     Drain(Vec<&'a Pod>),
@@ -79,7 +79,7 @@ pub enum WaitReason<'a> {
     OtherInterrupt(&'a str),
     /// The deletion waits for uninstalls on another node.
     Deletion(&'a Node),
-    /// A source that decides was not read.
+    /// A required source was not read.
     Unread(Source),
 }
 
@@ -114,7 +114,7 @@ impl WaitReason<'_> {
         }
     }
 
-    /// The responsible object, as `kind/name`, or its name where it is no object.
+    /// The responsible object as `kind/name`, or the plain name if it is no Kubernetes object.
     pub fn object(&self) -> Option<String> {
         Some(match self {
             WaitReason::Nothing

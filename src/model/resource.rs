@@ -21,19 +21,19 @@ pub(super) struct Resource<'a> {
     pub profiles: Vec<Profile<'a>>,
     /// The selected nodes, in the operator's order: by creation, then by name.
     pub nodes: Vec<&'a Node>,
-    /// By the index of the node.
+    /// By index of the node.
     pub places: Vec<Place>,
     pub compartments: Vec<Compartment<'a>>,
-    /// By the index of the compartment.
+    /// By index of the compartment.
     pub selections: Vec<Selection>,
-    /// By the index of the compartment: the nodes that wait for a batch, and the size of the next one.
+    /// By index of the compartment: the number of nodes that wait for a batch, and the size of the next batch.
     pub queues: Vec<OnceCell<(usize, usize)>>,
-    /// Whether batches take nodes in the order of `nodes`: only with a deployment policy (operator `BuildState` sorts the
-    /// nodes after it has filled the compartment of an `interruptionBudget`).
+    /// Whether batches take nodes in the order of `nodes`: only with a deployment policy (operator `BuildState` sorts
+    /// the nodes after it has filled the compartment of an `interruptionBudget`).
     pub ordered: bool,
     /// An earlier custom resource with `sequencing: all` and a node on which it is not complete.
     pub gate: Option<(&'a Skyhook, &'a Node)>,
-    /// The deployment policy does not exist.
+    /// Whether the deployment policy is missing.
     pub policy_missing: bool,
     pub paused: bool,
     /// Later custom resources do not wait for a disabled one (operator `IsNodeReadyForSkyhook`).
@@ -50,7 +50,7 @@ impl<'a> Resource<'a> {
         &self.profiles[place.profile as usize]
     }
 
-    /// Whether the operator starts anything for it.
+    /// Whether the operator starts anything for this custom resource.
     pub fn acts(&self) -> bool {
         !self.paused && !self.disabled && !self.policy_missing
     }
@@ -153,7 +153,7 @@ impl<'a> Builder<'_, 'a> {
         resource
     }
 
-    /// The selected nodes, oldest first; those of one second by name.
+    /// The selected nodes, oldest first; nodes of the same second by name.
     fn nodes(&self) -> Vec<&'a Node> {
         let selector = &self.skyhook.spec.node_selectors;
         let mut nodes: Vec<&Node> = if self.cluster.named_only {
@@ -162,12 +162,13 @@ impl<'a> Builder<'_, 'a> {
         } else {
             self.cluster.selected(self.skyhook).collect()
         };
-        // Stable, and they are sorted by name.
+        // The sort is stable, and the nodes are already sorted by name.
         nodes.sort_by_key(|node| node.created);
         nodes
     }
 
-    /// The distinct node states, and the index of the state of each node. `handled` as in [`Profile::new`]. Equal records of nodes share their memory.
+    /// The index of each node's profile, and the distinct profiles. Nodes with equal records share one record in
+    /// memory. `handled` as in [`Profile::new`].
     fn profiles(
         &self,
         nodes: &[&'a Node],
@@ -230,7 +231,7 @@ impl<'a> Builder<'_, 'a> {
         if place.complete {
             Status::Complete
         } else if !place.eligible() && !self.operator.before(0, 20) {
-            // Since v0.20 blocked comes before waiting, and ends with its cause.
+            // Since v0.20, blocked takes precedence over waiting, and ends with its cause.
             Status::Blocked
         } else if state.begins {
             Status::InProgress
@@ -245,7 +246,7 @@ impl<'a> Builder<'_, 'a> {
         }
     }
 
-    /// Selects the nodes of each compartment and numbers those that wait.
+    /// Selects the nodes of each compartment, and numbers the waiting nodes.
     fn select(&self, resource: &mut Resource<'a>) {
         for at in 0..resource.compartments.len() {
             let compartment = &resource.compartments[at];
@@ -262,7 +263,7 @@ impl<'a> Builder<'_, 'a> {
                 }
                 Selection::New { candidates, size, joining } => {
                     let size = (*size).min(candidates.len());
-                    // Of an arbitrary order only a batch that takes all is certain.
+                    // In an arbitrary order, only a batch of all candidates is certain.
                     let certain = resource.ordered || size == candidates.len();
                     let (taken, rest) = candidates.split_at(if certain { size } else { 0 });
                     ([taken, joining].concat(), rest.to_vec())

@@ -23,12 +23,12 @@ impl<'a> Runs<'a> {
         }
     }
 
-    /// All on a node.
+    /// All runs on a node.
     pub fn on<'s>(&'s self, node: &str) -> impl Iterator<Item = &'s PackageRun<'a>> + use<'s, 'a> {
         self.all.on_node(node)
     }
 
-    /// Those of a custom resource on a node.
+    /// The runs of a custom resource on a node.
     pub fn of<'s>(
         &'s self,
         skyhook: &str,
@@ -37,8 +37,8 @@ impl<'a> Runs<'a> {
         self.all.on(skyhook, node)
     }
 
-    /// Whether a stage has ended and its run does not show that the outcome is recorded. The operator marks a Job, and
-    /// deletes a Pod.
+    /// Whether a stage has ended, and its outcome does not seem to be recorded: the operator would have marked the Job,
+    /// or deleted the Pod.
     pub fn ended(&self, run: &PackageRun<'_>) -> bool {
         match run.job {
             Some(job) => {
@@ -62,8 +62,8 @@ impl<'a> Runs<'a> {
         }
     }
 
-    /// Whether the Job of a package stage was created for an older spec: the operator deletes it (operator
-    /// `ValidateRunningPackages`). Interrupts stay.
+    /// Whether the Job of a package stage was created for an older spec, so that the operator deletes it (operator
+    /// `ValidateRunningPackages`). Jobs of interrupts are kept.
     pub fn outdated(&self, run: &PackageRun<'_>, skyhook: &Skyhook) -> bool {
         let created_for = run.job.and_then(|job| job.metadata.labels.get(&self.generation));
         self.flavor.executor() == Executor::Job

@@ -8,18 +8,19 @@ use super::operator::Operator;
 use super::place::{Place, Status};
 use crate::api::skyhook::BatchState;
 
-/// The nodes of a compartment that the operator takes up. Nodes are indexes in the resource.
+/// The nodes of a compartment that the operator works on, as indexes in the resource.
 #[derive(Debug, Clone)]
 pub(super) enum Selection {
-    /// None: failures have stopped the rollout, or there are no compartments.
+    /// No nodes: failures have stopped the rollout, or there are no compartments.
     Stopped,
-    /// Those of the batch that is not complete yet.
+    /// The nodes of the incomplete batch.
     Current(Vec<u32>),
-    /// A new batch of `size` nodes, in the order of the candidates where the order is defined.
+    /// A new batch of `size` nodes: the first candidates if the order is defined, otherwise any.
     New {
         candidates: Vec<u32>,
         size: usize,
-        /// Nodes that the operator is adding to this batch right now: their stages exist, the batch is not recorded yet.
+        /// Nodes that the operator is currently adding to this batch: their stages exist, but the batch is not recorded
+        /// yet.
         joining: Vec<u32>,
     },
 }
@@ -63,8 +64,8 @@ pub(super) fn select(operator: &Operator<'_>, compartment: &Compartment<'_>, pla
     new_batch(operator, compartment, places, &state, Vec::new())
 }
 
-/// The nodes of a batch that the operator is creating: their stages exist, or they are in progress, but none of the
-/// compartment is recorded in the batch yet.
+/// The nodes of a batch that the operator is creating: their stages exist, or they are in progress, but no node of the
+/// compartment is recorded in the batch yet. `None` if there is no such batch.
 fn joining(
     compartment: &Compartment<'_>,
     places: &[Place],

@@ -11,9 +11,9 @@ pub struct SpecError {
     pub kind: SpecErrorKind,
     /// Keys from the root of the object.
     pub path: Vec<String>,
-    /// The key of the wrong entry in that field.
+    /// The key of the invalid entry in the field.
     pub key: Option<String>,
-    /// The predicate to the field: `is not a semantic version`.
+    /// The defect, as a predicate of the field: `is not a semantic version`.
     pub why: String,
 }
 
@@ -36,7 +36,7 @@ impl SpecError {
         self.path.join(".")
     }
 
-    /// The path to the wrong entry of the field, if there is one.
+    /// The path to the invalid entry of the field, or to the field itself.
     pub fn path_with_key(&self) -> Vec<&str> {
         self.path.iter().chain(&self.key).map(String::as_str).collect()
     }
@@ -131,7 +131,7 @@ pub fn is_package_name(name: &str) -> bool {
         && bytes.iter().all(|b| b.is_ascii_lowercase() || b.is_ascii_digit() || *b == b'-')
 }
 
-/// A semantic version as Go reads it: one to three numbers, a leading `v` or none. Only three numbers may have a
+/// A semantic version as Go reads it: one to three numbers with an optional leading `v`. Only three numbers may have a
 /// pre-release or build metadata.
 pub fn is_version(text: &str) -> bool {
     let text = text.strip_prefix('v').unwrap_or(text);
@@ -148,7 +148,7 @@ fn has_config_key(package: &Package, key: &str) -> bool {
     package.config_map.keys().any(|k| glob_matches(key, k))
 }
 
-/// The defect of a package's resources: all four or none, positive, no limit below its request.
+/// The first violated rule of a package's resources: all four values or none, all positive, no limit below its request.
 fn broken_resources(resources: &Value) -> Option<&'static str> {
     let of = |name: &str| Some(&resources[name]).filter(|v| !v.is_null());
     let pairs = [("cpuRequest", "cpuLimit"), ("memoryRequest", "memoryLimit")]

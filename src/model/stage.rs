@@ -13,13 +13,13 @@ pub(super) struct Slot {
 /// The operator's step for a due package.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum Step {
-    /// Starts a stage, after a cordon and a drain where the package interrupts the node.
+    /// Starts a stage, after a cordon and a drain if the package interrupts the node.
     Start { stage: Stage, drains: bool },
     /// Interrupts the node.
     Interrupt,
     /// Leaves the interrupt to another package.
     Skip,
-    /// Takes a skipped interrupt as done.
+    /// Counts a skipped interrupt as done.
     Promote,
     /// Waits for the interrupt of another package.
     Wait,
@@ -43,7 +43,8 @@ impl Slot {
     pub fn complete(&self, operator: &Operator<'_>, interrupts: bool) -> bool {
         self.state == State::Complete
             && match self.stage {
-                // Since v0.17 in any case: the interrupt may have been due to a configuration that is current no more.
+                // Since v0.17 always complete: the interrupt may have been due to a configuration that is no longer
+                // current.
                 Stage::PostInterrupt => interrupts || !operator.before(0, 17),
                 Stage::Config => !interrupts,
                 _ => false,
@@ -67,7 +68,7 @@ impl Slot {
 }
 
 /// The step for a package (operator `ProcessInterrupt`, then `ApplyPackage`). `wins`: the interrupt of this package
-/// serves all that are due on the node.
+/// serves all due packages of the node.
 pub(super) fn step(operator: &Operator<'_>, slot: Option<&Slot>, interrupts: bool, wins: bool) -> Step {
     let next = slot.and_then(|slot| slot.next(operator, interrupts));
     if interrupts {
@@ -90,7 +91,7 @@ pub(super) fn step(operator: &Operator<'_>, slot: Option<&Slot>, interrupts: boo
     let resumed = slot.map(|slot| &slot.stage).filter(|stage| {
         matches!(stage, Stage::Config | Stage::Upgrade | Stage::Uninstall | Stage::UninstallInterrupt)
     });
-    // A stage that does not follow another one starts with a drain where the package interrupts the node.
+    // A stage that does not follow another stage starts with a drain if the package interrupts the node.
     let drains = interrupts && next.as_ref().is_none_or(|stage| *stage == Stage::Apply);
     let stage = next.or_else(|| resumed.cloned()).unwrap_or(Stage::Apply);
     Step::Start { stage, drains }

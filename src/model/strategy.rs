@@ -27,7 +27,7 @@ impl Strategy {
         Strategy { growth: Growth::Fixed, initial, threshold: 100, safety_limit: 50, failure_threshold: None }
     }
 
-    /// Absent fields have the defaults that the webhook fills in.
+    /// Reads a strategy. Absent fields have the defaults that the webhook fills in.
     pub fn read(value: &Value) -> Option<Strategy> {
         let kinds = ["fixed", "linear", "exponential"];
         let (kind, fields) =
@@ -51,7 +51,8 @@ impl Strategy {
         matches!(self.growth, Growth::Fixed).then_some(self.initial)
     }
 
-    /// Lower is safer: the safest compartment gets a node that several select (operator `strategySafetyOrder`).
+    /// The rank of the strategy's safety; lower is safer. A node that several compartments select belongs to the safest
+    /// one (operator `strategySafetyOrder`).
     pub fn safety(&self) -> u8 {
         match self.growth {
             Growth::Fixed => 0,
@@ -60,7 +61,7 @@ impl Strategy {
         }
     }
 
-    /// Operator `CalculateBatchSize`: the budget does not limit it.
+    /// The size of the next batch, which the budget does not limit (operator `CalculateBatchSize`).
     pub fn batch_size(&self, total: i64, state: &BatchState) -> i64 {
         let processed = state.completed_nodes + state.failed_nodes;
         let shrinks = || state.last_batch_failed && percent(processed, total) < self.safety_limit;
@@ -76,7 +77,8 @@ impl Strategy {
         size.min(total - processed).max(1)
     }
 
-    /// Operator `EvaluateBatchResult`; the counters of complete and failed nodes are already those of now.
+    /// Updates the state after a batch (operator `EvaluateBatchResult`). The counters of complete and failed nodes are
+    /// already current.
     pub fn evaluate(&self, state: &mut BatchState, size: i64, succeeded: i64, total: i64) {
         if size == 0 {
             return;

@@ -1,4 +1,4 @@
-//! What the operator will do until nothing is left, and how long it takes.
+//! The operator's future actions until the end of all rollouts, with their times.
 
 use std::fmt;
 
@@ -8,34 +8,34 @@ use super::Model;
 use crate::api::Stage;
 use crate::cluster::{Cluster, Node};
 
-/// A rollout as it goes on if nobody intervenes and every stage succeeds.
+/// All rollouts, if nobody intervenes and every stage succeeds.
 #[derive(Debug)]
 pub struct Timeline<'a> {
-    /// In order of time; empty if only estimates were asked for.
+    /// Sorted by time; empty if only estimates were requested.
     pub moments: Vec<Moment<'a>>,
-    /// In order of time: the seconds after which a custom resource becomes complete on one more node.
+    /// Sorted by time: for each node that becomes complete, the custom resource and the seconds until then.
     pub completions: Vec<(&'a str, f64)>,
-    /// The custom resources for which anything is left to do, each with its last moment in seconds.
+    /// The custom resources with remaining work, each with the time of its last moment in seconds.
     pub(super) ends: Vec<(&'a str, f64)>,
-    /// The custom resources that do not get to their end.
+    /// The custom resources that never finish.
     pub stuck: Vec<&'a str>,
-    /// Durations are unknown: no stage has finished anywhere, or there are too many nodes for an estimate.
+    /// Whether durations are unknown: no stage has finished anywhere, or there are too many nodes for an estimate.
     pub untimed: bool,
-    /// How far off the times may be, in proportion.
+    /// The relative uncertainty of the times.
     pub uncertainty: f64,
 }
 
 /// An action for a custom resource on a node.
 #[derive(Debug, Clone)]
 pub struct Moment<'a> {
-    /// From the time of the cluster.
+    /// Seconds since the time at which the cluster was read.
     pub seconds: f64,
     pub skyhook: &'a str,
     pub node: &'a Node,
     pub what: Happening<'a>,
 }
 
-/// What happens to a node.
+/// An event on a node.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Happening<'a> {
     /// Cordons the node, and evicts this many pods.
@@ -46,7 +46,7 @@ pub enum Happening<'a> {
         package: &'a str,
         stage: Stage,
     },
-    /// The custom resource is complete on the node, and its cordon lifted.
+    /// The custom resource is complete on the node, and its cordon is removed.
     Complete,
 }
 
@@ -55,12 +55,12 @@ pub enum Happening<'a> {
 pub struct Remaining {
     /// The estimate, in seconds.
     pub seconds: f64,
-    /// How far off it may be, in proportion; 0 where the times of nodes are steady.
+    /// The relative uncertainty; 0 if the times of nodes are steady.
     pub uncertainty: f64,
 }
 
 impl Timeline<'_> {
-    /// The time until a custom resource is complete; `None` where it will not be, or durations are unknown.
+    /// The time until a custom resource is complete; `None` if it never will be, or durations are unknown.
     pub fn remaining(&self, skyhook: &str) -> Option<Remaining> {
         if self.untimed || self.stuck.contains(&skyhook) {
             return None;
@@ -69,7 +69,8 @@ impl Timeline<'_> {
         Some(self.until(*seconds))
     }
 
-    /// The time until the first stage of a custom resource on a node; `None` where there is none, or durations are unknown.
+    /// The time until the first action for a custom resource on a node; `None` if there is none, or durations are
+    /// unknown.
     pub fn start(&self, skyhook: &str, node: &str) -> Option<Remaining> {
         let mut moments = self.moments.iter().filter(|_| !self.untimed);
         let first = moments.find(|m| m.skyhook == skyhook && m.node.name == *node)?;
@@ -81,13 +82,13 @@ impl Timeline<'_> {
     }
 }
 
-/// The time until a custom resource is complete on all of its nodes, if nobody intervenes; `None` where it is complete, will
-/// not be, or no stage has finished yet that shows how long one takes.
+/// The time until a custom resource is complete on all of its nodes, if nobody intervenes. `None` if it is already
+/// complete, never will be, or no stage has finished yet that could be measured.
 pub fn remaining(cluster: &Cluster, skyhook: &str) -> Option<Remaining> {
     Model::new(cluster).estimates().remaining(skyhook)
 }
 
-/// `~6m`, or a range where the times of nodes vary: `5m to 20m`.
+/// `~6m`, or a range if the times of nodes vary: `5m to 20m`.
 impl fmt::Display for Remaining {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let [low, high] = [1.0 - self.uncertainty, 1.0 + self.uncertainty].map(|x| rounded(self.seconds * x));
@@ -98,7 +99,8 @@ impl fmt::Display for Remaining {
     }
 }
 
-/// To a figure that claims no more than an estimate can: whole seconds up to a minute, minutes up to two hours.
+/// Rounds to the precision of an estimate: seconds up to a minute, minutes up to two hours, hours up to two days, then
+/// days.
 fn rounded(seconds: f64) -> SignedDuration {
     let unit = match seconds {
         ..60.0 => 1.0,

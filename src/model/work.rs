@@ -1,4 +1,4 @@
-//! Progress of a custom resource on a node: gates first, then the packages that are due.
+//! Progress of a custom resource on a node: gates first, then the due packages.
 
 use super::Model;
 use super::action::Action;
@@ -14,12 +14,12 @@ use crate::api::State;
 use crate::cluster::{Certainty, PackageRun, Source};
 
 impl<'a> NodeProgress<'a> {
-    /// Something keeps the custom resource from its next action.
+    /// Progress without a next action, for this reason.
     pub(super) fn held(state: ProgressState, reason: WaitReason<'a>) -> NodeProgress<'a> {
         NodeProgress { state, next_action: None, reason, since: None, queue: None }
     }
 
-    /// The next reconcile acts.
+    /// Progress with an action in the next reconcile.
     pub(super) fn acts(action: Action<'a>) -> NodeProgress<'a> {
         NodeProgress {
             next_action: Some(action),
@@ -37,7 +37,7 @@ pub(super) fn progress<'a>(model: &Model<'a>, resource: &Resource<'a>, index: us
         return progress;
     }
     let progress = gates::first(&at).unwrap_or_else(|| due(&at));
-    // What runs ends, and nothing follows until someone allows it.
+    // Report this reason even if a stage is running: the stage ends, and nothing follows until someone intervenes.
     if matches!(progress.reason, WaitReason::Paused | WaitReason::Disabled | WaitReason::Ignored) {
         return progress;
     }
@@ -47,7 +47,7 @@ pub(super) fn progress<'a>(model: &Model<'a>, resource: &Resource<'a>, index: us
     }
 }
 
-/// A complete node: the operator marks it, and lifts its cordon.
+/// Progress on a complete node: the operator marks the node and removes its cordon.
 fn complete<'a>(at: &At<'_, 'a>) -> NodeProgress<'a> {
     let cordoned = at.profile.record.is_some_and(|record| record.cordon);
     let marked = at.place.recorded == Status::Complete;
@@ -85,7 +85,7 @@ fn suspended(run: &PackageRun<'_>) -> bool {
     run.job.is_some_and(|job| job.spec.suspend)
 }
 
-/// The stage that runs on the node.
+/// Progress with a running stage; `None` if no stage is running.
 fn running<'a>(at: &At<'_, 'a>) -> Option<NodeProgress<'a>> {
     let run = at.runs().find(|run| run.alive() && !suspended(run))?;
     let reason = match run.unacknowledged() {
@@ -95,7 +95,7 @@ fn running<'a>(at: &At<'_, 'a>) -> Option<NodeProgress<'a>> {
     Some(NodeProgress { since: run.created(), ..NodeProgress::held(ProgressState::Running, reason) })
 }
 
-/// The first action among the packages that are due on a chosen node (operator `RunSkyhookPackages`).
+/// The first action among the due packages of a chosen node (operator `RunSkyhookPackages`).
 fn due<'a>(at: &At<'_, 'a>) -> NodeProgress<'a> {
     if let Some(package) = at.profile.removes {
         let package = at.resource.packages[package].name;
@@ -124,7 +124,7 @@ fn take_up<'a>(at: &At<'_, 'a>, index: usize, step: &Step) -> NodeProgress<'a> {
     let package = &at.resource.packages[index];
     let name = package.name;
     let own = |run: &&PackageRun<'a>| run.package == name && run.version == package.package.version;
-    // Operator `PodExists`: of Pods also those that have ended.
+    // Operator `PodExists`, which includes Pods that have ended.
     let exists = at.runs().filter(own).find(|run| run.delays_interrupts());
     if let Some(run) = exists.filter(|run| run.alive()) {
         let reason = WaitReason::Stage { package: run.package.clone(), stage: run.stage.clone() };
@@ -163,8 +163,8 @@ fn take_up<'a>(at: &At<'_, 'a>, index: usize, step: &Step) -> NodeProgress<'a> {
 }
 
 impl<'a> Resource<'a> {
-    /// Whether a stage is over without success and nothing repeats it: its Job has failed and the node state has it as
-    /// erroring at this stage, or its Pod has ended.
+    /// Whether a stage has failed and is not repeated: its Job has failed and the node state records the stage as
+    /// erroring, or its Pod has ended.
     pub fn gives_up(&self, state: &Profile<'a>, run: &PackageRun<'a>) -> bool {
         run.given_up() && (run.job.is_none() || self.is_at(state, run, |slot| slot.state == State::Erroring))
     }
@@ -174,7 +174,7 @@ impl<'a> Resource<'a> {
         runs.ended(run) && self.is_at(state, run, Slot::active)
     }
 
-    /// Whether the package of a run is recorded at its stage, in such a state.
+    /// Whether the package of a run is recorded at the run's stage, with a slot that satisfies `such`.
     fn is_at(&self, state: &Profile<'a>, run: &PackageRun<'a>, such: impl Fn(&Slot) -> bool) -> bool {
         let mut packages = self.packages.iter();
         let own = |p: &SpecPackage<'a>| p.name == run.package && p.package.version == run.version;

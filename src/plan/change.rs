@@ -16,40 +16,40 @@ use super::{Guard, Target, recreate, taints};
 
 /// One change of one object, made by one request.
 ///
-/// It holds the replaced values, from which its guard, description and inverse follow.
+/// A change contains the replaced values, from which its guard, description and inverse are derived.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub enum Change {
     /// Annotations and labels of any object, and the cordon of a node.
     Metadata(Metadata),
-    /// The operator is paused for a custom resource, for as long as the plan takes.
+    /// Pauses a custom resource while the plan is applied.
     Hold(Hold),
-    /// That pause ends.
+    /// Ends such a pause.
     Release(Hold),
     /// Fields of a custom resource's spec.
     Spec(Vec<Field>),
     /// Fields of a custom resource's status.
     Status(Vec<Field>),
-    /// One finalizer off a custom resource; all others stay.
+    /// Removes one finalizer from a custom resource; all others stay.
     Finalizer {
         entry: String,
         index: usize,
-        /// The object right before the change: without its last finalizer it is deleted.
+        /// The object right before the change, for undo: the object is deleted with its last finalizer.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         was: Option<Box<Value>>,
     },
-    /// The taints of a node, whole.
+    /// Replaces the whole list of a node's taints.
     Taints { from: Vec<Value>, to: Vec<Value> },
-    /// Node conditions, whole, taken off or put back.
+    /// Removes or restores whole node conditions.
     Conditions { remove: Vec<Value>, restore: Vec<Value> },
-    /// Deletes the object; `was` is the object to recreate on undo, where that makes sense. It is set when the object
-    /// is read, right before the deletion.
+    /// Deletes the object. `was` is the object for undo, set when it is read right before the deletion; `None` for
+    /// kinds that are not recreated.
     Delete { was: Option<Box<Value>> },
-    /// The object is made.
+    /// Creates the object.
     Create(Box<Value>),
 }
 
-/// What goes to the server.
+/// Content type and body of the request for a change.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Request {
     pub content_type: &'static str,
@@ -66,12 +66,12 @@ pub enum Verb {
 
 const JSON: &str = "application/json";
 const JSON_PATCH: &str = "application/json-patch+json";
-/// Merges lists by key, and takes single members out of them. Custom resources do not know it.
+/// Merges lists by key, and can remove single items. Not supported for custom resources.
 const STRATEGIC: &str = "application/strategic-merge-patch+json";
 const UID: &str = "/metadata/uid";
 
 impl Change {
-    /// Preview lines: what changes.
+    /// Preview lines for the change.
     pub fn describe(&self) -> Vec<String> {
         match self {
             Change::Metadata(metadata) => metadata.describe(),
@@ -104,7 +104,7 @@ impl Change {
         }
     }
 
-    /// What goes to the server, with everything that it must test.
+    /// The request for the change, including tests of all preconditions.
     pub fn request(&self, target: &Target, guard: &Guard) -> Request {
         let patch = |operations| (JSON_PATCH, guarded(target, guard, operations));
         let (content_type, body) = match self {
@@ -122,7 +122,7 @@ impl Change {
                 let conditions: Vec<Value> = gone.chain(restore.iter().cloned()).collect();
                 let mut body = json!({"status": {"conditions": conditions}});
                 if let Some(uid) = &target.uid {
-                    // A server answers 409 where the uid is another one.
+                    // The server answers 409 if the object has another uid.
                     body["metadata"] = json!({"uid": uid});
                 }
                 (STRATEGIC, body)
@@ -184,7 +184,7 @@ impl Change {
         normalise(object);
     }
 
-    /// The change that takes this one back; `None` where nothing can.
+    /// The change that reverts this one; `None` if it cannot be reverted.
     pub fn inverse(&self) -> Option<Change> {
         Some(match self {
             Change::Metadata(metadata) => Change::Metadata(metadata.inverse()),
@@ -196,7 +196,7 @@ impl Change {
                 Change::Conditions { remove: restore.clone(), restore: remove.clone() }
             }
             Change::Taints { from, to } => Change::Taints { from: to.clone(), to: from.clone() },
-            // Where others hold it as well, it did not go with this one.
+            // With other finalizers, the object was not deleted by this change.
             Change::Finalizer { was, .. } => {
                 let was = was.as_deref().filter(|was| recreate::held_by_one(was))?;
                 Change::Create(Box::new(recreate::as_new(was)))
@@ -274,7 +274,7 @@ impl Change {
         }
     }
 
-    /// Whether the object means something else afterwards than before.
+    /// Whether the change makes a difference to the operator.
     pub fn has_effect(&self) -> bool {
         match self {
             Change::Spec(fields) | Change::Status(fields) => fields::have_effect(fields),
@@ -282,7 +282,7 @@ impl Change {
         }
     }
 
-    /// Notes who carries it out, where that shows on the object.
+    /// Writes the holder into the change, if it sets or ends a pause or creates a paused object.
     pub fn sign(&mut self, holder: &str) {
         match self {
             Change::Hold(hold) => hold.sign(holder, false),
@@ -300,17 +300,17 @@ impl Change {
         }
     }
 
-    /// Whether it makes a node schedulable.
+    /// Whether the change makes a node schedulable.
     pub fn uncordons(&self) -> bool {
         matches!(self, Change::Metadata(metadata) if metadata.uncordons())
     }
 
-    /// Whether it begins a pause of ours.
+    /// Whether the change begins a pause.
     pub fn holds(&self) -> bool {
         matches!(self, Change::Hold(_))
     }
 
-    /// The end of this very pause, once it was carried out.
+    /// The change that ends exactly this pause; `None` if this is no pause or has no holder yet.
     pub fn end(&self) -> Option<Change> {
         match self {
             Change::Hold(hold) => Some(Change::Release(hold.end_of_itself()?)),
@@ -318,7 +318,7 @@ impl Change {
         }
     }
 
-    /// Whether the change only protects other changes.
+    /// Whether the change begins or ends a pause, which only protects other changes.
     pub fn is_hold(&self) -> bool {
         matches!(self, Change::Hold(_) | Change::Release(_))
     }
@@ -337,7 +337,7 @@ impl Change {
     }
 }
 
-/// The operations behind the tests of the uid and of the guard.
+/// Prepends tests of the uid and the guard to the operations.
 fn guarded(target: &Target, guard: &Guard, operations: Vec<Value>) -> Value {
     let uid = target.uid.iter().map(|uid| test(UID, json!(uid)));
     let guards = guard.values.iter().map(|(p, v)| test(p, v.clone()));

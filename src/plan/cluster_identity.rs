@@ -1,4 +1,4 @@
-//! The cluster that a plan is made for, its address, and whether another one is the same.
+//! The identity of the cluster that a plan is made for, and its comparison.
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -40,13 +40,13 @@ impl Destination {
     }
 }
 
-/// Whether two origins are one cluster.
+/// The result of comparing two identities.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Sameness {
     Same,
-    /// The uid of one is not known; the address is the same.
+    /// At least one uid is unknown, and the addresses are equal.
     SameAddress,
-    /// The uid of one is not known, and the addresses differ: it may be the same cluster by another name.
+    /// At least one uid is unknown, and the addresses differ: a cluster may have several addresses.
     OtherAddress,
     Other,
 }
@@ -80,7 +80,7 @@ mod tests {
         for (a, b, sameness) in [
             (("x", "1"), ("x", "1"), Sameness::Same),
             (("x", "1"), ("y", "1"), Sameness::Same),
-            // A cluster that was rebuilt behind the same address.
+            // The cluster was rebuilt behind the same address.
             (("x", "1"), ("x", "2"), Sameness::Other),
             (("x", "1"), ("y", "2"), Sameness::Other),
             (("x", ""), ("x", "2"), Sameness::SameAddress),

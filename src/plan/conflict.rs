@@ -1,4 +1,4 @@
-//! Whether two steps that were planned apart can both be taken, one after the other.
+//! Contradictions between steps that were planned independently.
 
 use std::collections::BTreeMap;
 
@@ -16,7 +16,7 @@ impl Step {
         if !self.target.names_the_place_of(&other.target) {
             return None;
         }
-        // Equal changes agree. They are compared last: the texts of node states are long, and mostly equal.
+        // Equal changes agree. Compare them last: the texts of node states are long, and mostly equal.
         self.place_of_contradiction(other).filter(|_| self.change != other.change)
     }
 

@@ -59,7 +59,7 @@ impl Consequences {
         self.grade = self.grade.max(Some(grade));
     }
 
-    /// Notes that the only record of an installation is removed.
+    /// Records that the only record of an installation is removed.
     pub fn lose_record(&mut self) {
         self.loses_record = true;
         self.at_least(Grade::B4);
@@ -79,7 +79,7 @@ impl Consequences {
         does.join(", ")
     }
 
-    /// Adds what another plan sets off. A node that is in both counts twice.
+    /// Adds the side effects of another plan, without its forecast. A node in both plans counts twice.
     pub fn add(&mut self, other: Consequences) {
         self.grade = self.grade.max(other.grade);
         self.nodes += other.nodes;

@@ -1,4 +1,4 @@
-//! What changes in each object, as text before and after.
+//! Diffs of the objects that a plan changes.
 
 use std::collections::BTreeMap;
 
@@ -37,7 +37,7 @@ pub fn diff(plan: &Plan) -> Text {
     text
 }
 
-/// Each object that is another one in the end, as text before and after the whole plan.
+/// The objects that differ after the whole plan, each with its fields as text before and after.
 pub fn objects(plan: &Plan) -> Vec<(&Target, String, String)> {
     let mut objects: BTreeMap<&Target, Vec<FieldDiff>> = BTreeMap::new();
     for step in plan.steps() {
@@ -143,7 +143,7 @@ fn metadata_sides(metadata: &Metadata) -> (Side, Side) {
     (before, after)
 }
 
-/// A value; a map in JSON with one member a line.
+/// The value, with one member per line if it is a JSON map.
 fn readable(value: &str) -> String {
     match serde_json::from_str::<serde_json::Map<String, Value>>(value) {
         Ok(map) => map.iter().fold(String::new(), |text, (key, entry)| format!("{text}\n  {key}: {entry}")),

@@ -1,4 +1,4 @@
-//! One annotation or label that is set or removed, and what else it may be by the time it is.
+//! Edits of single annotations and labels, and how they apply to a value that has changed since the plan.
 
 use std::collections::BTreeSet;
 
@@ -22,24 +22,24 @@ pub struct Edit {
 
 /// The handling of an edit whose old value has changed.
 ///
-/// The server always tests the whole value. This decides whether an edit whose test failed still means the same on the
+/// The server always tests the whole value. The variant decides whether an edit whose test failed still applies to the
 /// current value.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub enum OnConflict {
-    /// The step is not taken.
+    /// The step is skipped.
     #[default]
     Fail,
-    /// It is written anyway: the value follows from others.
+    /// The current value is overwritten: it is derived from other values.
     Overwrite,
-    /// Keep the current value and continue.
+    /// The current value is kept, and the edit counts as done.
     KeepLive,
-    /// It is written where that is of a pause that ends with the command that it is for; else the step is not taken.
+    /// A pause that ends with its command is overwritten; for any other value the step is skipped.
     ReplaceCommandPause,
-    /// It is written if what failed in a node state is still failing, and nothing has gone or is being uninstalled since.
+    /// A node state is overwritten if all failed entries are still failing, no entry was removed, and no uninstall has
+    /// started since.
     ///
-    /// Packages that were under way go on until the operator is held; it is the same wish wherever they
-    /// have got to by then.
+    /// Entries that were in progress may have advanced: packages continue until the operator is paused.
     IfStillFailing,
     /// Edit these entries of a node state if they are unchanged; keep all others.
     MoveEntries(Vec<Move>),
@@ -54,16 +54,16 @@ pub struct Move {
     pub from: Option<At>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub to: Option<At>,
-    /// Where the entry was under way and has only got further, the move is made from there: it is the
-    /// same wish wherever the package is by the time the operator is held.
+    /// Whether the move also applies to an entry that has advanced since the plan: packages continue until the operator
+    /// is paused.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub onward: bool,
-    /// The same where the entry had failed and is tried again by then.
+    /// Whether `onward` includes entries that had failed: they may be retried in the meantime.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub retried: bool,
 }
 
-/// Stage and state of a package.
+/// Stage and state of a node-state entry, and its text.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct At {
     pub stage: Stage,
@@ -75,11 +75,11 @@ pub struct At {
 /// The result of rebasing an edit onto another value.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Rebased<T> {
-    /// It still means the same, so written.
+    /// The edit still applies, in this form.
     Same(T),
-    /// The value is as wanted already.
+    /// The value is already the wanted one.
     Done,
-    /// The edit would mean something else, for this reason.
+    /// The edit no longer applies, for this reason.
     Moved(String),
 }
 
@@ -120,12 +120,12 @@ impl Move {
         }
     }
 
-    /// The annotation once the move is made; the entry is where the move begins.
+    /// The text of the annotation after the move. The entry must be where the move starts.
     pub(super) fn on(&self, key: &str, text: Option<&str>) -> Option<String> {
         self.on_state(key, &state_of(key, text))
     }
 
-    /// The same, of a node state that holds the annotation.
+    /// [`Move::on`] for a parsed node state that contains the annotation.
     pub(super) fn on_state(&self, key: &str, state: &NodeState) -> Option<String> {
         match &self.to {
             None => state.without(&self.entry).and_then(|(_, text)| text),
@@ -149,7 +149,7 @@ impl Edit {
         self
     }
 
-    /// The edit that takes this one back.
+    /// The edit that reverts this one.
     pub fn inverse(&self) -> Edit {
         Edit { from: self.to.clone(), to: self.from.clone(), on_conflict: self.on_conflict.inverse() }
     }
@@ -223,7 +223,7 @@ impl OnConflict {
     }
 }
 
-/// The node state that one annotation holds.
+/// Parses one annotation as a node state.
 fn state_of(key: &str, text: Option<&str>) -> NodeState {
     let mut state = NodeState::default();
     if let Some(text) = text {
@@ -251,7 +251,7 @@ fn went_on(key: &str, before: Option<&str>, now: Option<&str>) -> bool {
         && now.entries().iter().all(not_uninstalled_since)
 }
 
-/// The entries that moved, in words.
+/// Describes the entries whose stage or state has changed.
 fn differences(before: &NodeState, now: &NodeState) -> Vec<String> {
     let entries = before.entries().iter().chain(now.entries());
     let keys: BTreeSet<&str> = entries.map(|e| e.key.as_str()).collect();
@@ -266,7 +266,7 @@ fn entry_changed(entry: &str, was: Place<'_>, is: Place<'_>) -> String {
     format!("{entry} changed from {} to {}", words(was), words(is))
 }
 
-/// The change of a key, in words.
+/// Describes the change of a key.
 fn changed(key: &str, before: Option<&str>, now: Option<&str>) -> String {
     let (was, is) = (state_of(key, before), state_of(key, now));
     let moved = differences(&was, &is);
@@ -312,7 +312,7 @@ fn replay(key: &str, now: Option<&str>, moves: &[Move]) -> Result<Option<Replaye
     Ok((made < moves.len()).then_some((text, moves)))
 }
 
-/// The annotation after the moves, and the moves as they were made.
+/// The text of the annotation after the moves, and the moves with the replaced entries.
 type Replayed = (Option<String>, Vec<Move>);
 
 #[cfg(test)]

@@ -1,4 +1,4 @@
-//! Effects in words.
+//! The predicted effects of a plan as text.
 
 use crate::api::Stage;
 use crate::model::{PackageChange, PackageDocument, Remaining, RolloutDocument};
@@ -37,7 +37,7 @@ fn outcome(rollout: &RolloutDocument, package: &PackageDocument) -> String {
     let (verb, changes) = match package.change {
         PackageChange::Unchanged => return "unchanged".to_owned(),
         PackageChange::WithoutEffect if rollout.stuck.is_some() => {
-            return "nothing runs, as it is now".to_owned();
+            return "nothing runs in the current state".to_owned();
         }
         PackageChange::WithoutEffect => {
             return "changed, but nothing runs on nodes where it is complete".to_owned();
@@ -78,7 +78,7 @@ fn begins_everywhere(package: &PackageDocument) -> bool {
     everywhere || package.stages.contains(&Stage::Upgrade.to_string())
 }
 
-/// Drains, custom resources that wait, the end.
+/// Rows for drains, waiting custom resources, and the completion.
 fn of_nodes(rollout: &RolloutDocument) -> Vec<(&'static str, String)> {
     let mut lines = Vec::new();
     if !rollout.cordoned.is_empty() {
@@ -99,7 +99,7 @@ fn of_nodes(rollout: &RolloutDocument) -> Vec<(&'static str, String)> {
         all => lines.push(("later", format!("{} wait until it is complete", list(all)))),
     }
     if let Some(stuck) = &rollout.stuck {
-        lines.push(("end", format!("never, as it is now: {stuck}")));
+        lines.push(("completes", format!("never in the current state: {stuck}")));
     } else if let (Some(seconds), Some(uncertainty)) = (rollout.estimate, rollout.uncertainty) {
         let remaining = Remaining { seconds, uncertainty };
         let time = format!("{remaining}, at the pace of earlier stages");

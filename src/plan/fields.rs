@@ -12,7 +12,7 @@ use super::pointer::{change, lookup, pointer, set, test};
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Field {
-    /// The members to go through, from the top of the object: one at least.
+    /// The path of the field from the top of the object; not empty.
     #[serde(deserialize_with = "not_empty")]
     pub path: Vec<String>,
     #[serde(default, deserialize_with = "present", skip_serializing_if = "Option::is_none")]
@@ -24,12 +24,12 @@ pub struct Field {
     pub on_conflict: OnConflict,
 }
 
-/// A null that is written is a value, not an absence.
+/// Reads an explicit null as a value; only a missing member is absent.
 fn present<'de, D: serde::Deserializer<'de>>(from: D) -> Result<Option<Value>, D::Error> {
     Value::deserialize(from).map(Some)
 }
 
-/// A saved plan may contain an empty path.
+/// Rejects an empty path, which a saved plan may contain.
 fn not_empty<'de, D: serde::Deserializer<'de>>(from: D) -> Result<Vec<String>, D::Error> {
     let path = Vec::deserialize(from)?;
     if path.is_empty() {
@@ -48,7 +48,7 @@ impl Field {
         Field { path: path.into_iter().map(Into::into).collect(), from, to, on_conflict: OnConflict::Fail }
     }
 
-    /// An edit that is valid for any old value.
+    /// Makes the edit valid for any old value.
     pub fn whatever_it_is(mut self) -> Field {
         self.on_conflict = OnConflict::Overwrite;
         self
@@ -134,10 +134,10 @@ pub(super) fn not_stored(fields: &[Field], object: &Value) -> Option<Unstored> {
     })
 }
 
-/// A field that a server stored otherwise than it was sent.
+/// A field that the server stored with another value than the one sent.
 pub(super) struct Unstored {
     pub path: Vec<String>,
-    /// `None` where the server dropped it, as it does with fields that the CustomResourceDefinition lacks.
+    /// `None` if the server dropped the field, as it does with fields that the CustomResourceDefinition lacks.
     pub stored: Option<Value>,
 }
 
@@ -154,14 +154,14 @@ fn differs(path: &mut Vec<String>, stored: Option<&Value>, sent: &Value) -> Opti
     (stored.unwrap_or(&Value::Null) != sent).then(|| Unstored { path: path.clone(), stored: stored.cloned() })
 }
 
-/// Adds fields sent before that were dropped because the object already has them.
+/// Adds the fields of an earlier request that a rebase has dropped because the object already has their values.
 pub(super) fn and_sent(now: &[Field], sent: &[Field]) -> Vec<Field> {
     let newer = |old: &Field| now.iter().find(|f| f.path == old.path).cloned();
     let both = sent.iter().map(|old| newer(old).unwrap_or_else(|| old.clone()));
     both.collect()
 }
 
-/// Whether any field means something else to the operator afterwards: it reads an absent number or Boolean as zero.
+/// Whether any field has another meaning to the operator afterwards: it reads an absent number or Boolean as zero.
 pub(super) fn have_effect(fields: &[Field]) -> bool {
     fields.iter().any(Field::has_effect)
 }

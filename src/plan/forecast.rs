@@ -1,4 +1,4 @@
-//! What the operator does once a plan is carried out: its steps on a copy of the cluster, and the model on that.
+//! Predicts the effects of a plan: applies its steps to a copy of the cluster, and runs the model on the copy.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -14,7 +14,7 @@ use crate::cluster::{Certainty, Cluster, NodeEdit, Only, Source, decode_lenientl
 use crate::model::{Effects, effects};
 
 impl Plan {
-    /// Replaces the effects on packages and nodes with those of all steps. None where they are unknown; a warning then
+    /// Replaces the effects on packages and nodes by those of all steps. Unknown effects are omitted; a warning then
     /// names the source that could not be read.
     pub fn forecast(&mut self, cluster: &Cluster) {
         self.consequences.effects.clear();
@@ -47,8 +47,8 @@ impl Plan {
         }
     }
 
-    /// The nodes, if the plan works on these alone and they are few enough to be read by name: the effects are those on them,
-    /// whether or not others were read.
+    /// The nodes of the plan, if it works on nothing else and they are few enough to be read by name. The forecast is
+    /// then limited to these nodes, whether or not others were read.
     fn few_nodes(&self) -> Option<BTreeSet<&str>> {
         let work = self.steps().filter(|step| self.is_work(step));
         let on_runs = |kind: Kind| matches!(kind, Kind::Node | Kind::Pod | Kind::Job);
@@ -59,7 +59,8 @@ impl Plan {
 
     /// The cluster right after the steps, before the operator acts on them.
     ///
-    /// A package that leaves the spec once it is uninstalled stays: its uninstall is the effect.
+    /// A package that the plan removes from the spec after its uninstall stays in the spec: the uninstall is the effect
+    /// to show.
     pub fn carried_out(&self, cluster: &Cluster) -> Cluster {
         let mut after = cluster.clone();
         let mut waited = false;
@@ -104,7 +105,8 @@ impl Plan {
     }
 }
 
-/// Makes the change of a step in the cluster; `waited`: after an awaited effect of an earlier step.
+/// Applies a step to the simulated cluster. `waited`: an earlier stage waits for the operator. Removals of packages
+/// from the spec are then skipped, because their uninstall is the effect to show.
 fn carry_out(after: &mut Cluster, step: &Step, waited: bool) {
     let target = &step.target;
     match target.kind {
@@ -180,7 +182,7 @@ fn values(edits: &BTreeMap<String, Edit>) -> Vec<(&str, Option<&str>)> {
     edits.map(|(key, edit)| (key.as_str(), edit.to.as_deref())).collect()
 }
 
-/// The custom resource after a change; `None` if the change was to remove its last finalizer during its deletion.
+/// The custom resource after a change; `None` if the change removes the last finalizer of a deleted custom resource.
 fn edited(live: &Skyhook, change: &Change, waited: bool) -> Option<Skyhook> {
     if let Change::Status(fields) = change {
         let mut edited = live.clone();
@@ -207,7 +209,7 @@ fn edited(live: &Skyhook, change: &Change, waited: bool) -> Option<Skyhook> {
     Some(edited)
 }
 
-/// Writes the fields of the status that decide which nodes come next.
+/// Writes a field of the status, if it affects which nodes come next.
 fn write_status(status: &mut SkyhookStatus, field: &Field) {
     let path: Vec<&str> = field.path.iter().map(String::as_str).collect();
     match (path.as_slice(), &field.to) {

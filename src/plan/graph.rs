@@ -1,22 +1,22 @@
-//! Which stage comes after which.
+//! The order of a plan's stages.
 
 use std::collections::BTreeSet;
 
 use super::{Change, Plan, PlanStage, Step, WaitCondition, WaitFor};
 
 impl Plan {
-    /// The stages that must be over before this one begins, all of lower numbers.
+    /// The stages that must be over before this one begins; their numbers are lower.
     pub fn before(&self, number: usize) -> Vec<usize> {
         before(&self.stages, number)
     }
 
-    /// The stages that begin right once this one is over.
+    /// The stages that directly depend on this one.
     fn following(&self, number: usize) -> impl Iterator<Item = usize> {
         let later = number + 1..self.stages.len();
         later.filter(move |later| self.before(*later).contains(&number))
     }
 
-    /// Whether the stage waits for something, or one that comes after it does.
+    /// Whether this stage, or one that depends on it, waits for an effect.
     pub fn is_relied_on(&self, number: usize) -> bool {
         let mut from_here = BTreeSet::from([number]);
         for later in number + 1..self.stages.len() {
@@ -40,7 +40,8 @@ impl Plan {
     pub fn inverse(&self) -> (Vec<PlanStage>, Vec<&Step>) {
         let mut lost = Vec::new();
         let mut stages = Vec::new();
-        // Pause, act, resume keeps its order when undone: the mirrored stage waits for the same condition.
+        // Pause, act, resume keeps its order when undone: each stage gets the wait of its counterpart counted from the
+        // other end.
         let all = self.stages.iter().enumerate().rev();
         for ((number, stage), mirrored) in all.zip(&self.stages) {
             let mut steps = Vec::new();
@@ -50,7 +51,7 @@ impl Plan {
                     _ => lost.push(step),
                 }
             }
-            // A stage without invertible steps is dropped, and with it its wait.
+            // Drop the wait of a stage without invertible steps.
             let repeats = mirrored.steps.iter().any(|s| s.inverse().is_some());
             let until = mirrored.until.clone().filter(|until| {
                 repeats && until.counts_for_the_way_back() && !waits_for_what_comes_back(until, &steps)
@@ -61,7 +62,7 @@ impl Plan {
                 steps,
                 until,
                 always: mirrored.always,
-                // Each change is reverted on its own.
+                // Changes are reverted independently of each other.
                 requires: Vec::new(),
             });
         }
@@ -70,7 +71,7 @@ impl Plan {
     }
 }
 
-/// Leaves stages out. What came after one of them comes after all that this one came after.
+/// Removes stages. A stage that depended on a removed one depends on the dependencies of the removed one instead.
 pub fn retain_stages(stages: &mut Vec<PlanStage>, keep: impl Fn(&PlanStage) -> bool) {
     // The new numbers that replace each stage: its own, or those of the stages that it depended on.
     let mut now: Vec<BTreeSet<usize>> = Vec::new();
@@ -128,7 +129,7 @@ mod tests {
         }
     }
 
-    /// `a`, then `b` and `c` side by side, then `d`.
+    /// `a`, then `b` and `c` in parallel, then `d`.
     fn diamond() -> Plan {
         Plan {
             stages: vec![
@@ -141,7 +142,7 @@ mod tests {
         }
     }
 
-    /// Each stage with those that it comes after, by the names of their nodes.
+    /// Each stage with the stages that it depends on, by the names of their nodes.
     fn order(stages: &[PlanStage]) -> Vec<String> {
         let name = |number: usize| stages[number].steps[0].target.name.clone();
         let line = |number| {

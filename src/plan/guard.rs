@@ -1,4 +1,4 @@
-//! What must still be so for a change to be made.
+//! Preconditions of a change.
 
 use std::collections::BTreeMap;
 
@@ -9,7 +9,7 @@ use super::pointer::lookup;
 
 /// Values that the object must have, by JSON pointer; null means absent.
 ///
-/// A change guards its replaced values by itself. This guards every other precondition.
+/// A change itself tests the values that it replaces. The guard contains all other preconditions.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 #[serde(transparent)]
 pub struct Guard {
@@ -21,24 +21,24 @@ impl Guard {
         Guard::default()
     }
 
-    /// The object is not being deleted.
+    /// Requires that the object is not being deleted.
     pub fn not_deleting(self) -> Guard {
         self.value("/metadata/deletionTimestamp", Value::Null)
     }
 
-    /// The value is unchanged; null for absent.
+    /// Requires a value; null means absent.
     pub fn value(mut self, pointer: impl Into<String>, value: Value) -> Guard {
         self.values.insert(pointer.into(), value);
         self
     }
 
-    /// Whether every value is as expected; else what differs.
+    /// Checks every value; the error names the first difference.
     pub fn check(&self, object: &Value) -> Result<(), String> {
         check(object, &self.values)
     }
 }
 
-/// Whether every value is as expected; else what differs about the first that is not.
+/// Checks every value; the error names the first difference.
 pub(super) fn check<'a>(
     object: &Value,
     tests: impl IntoIterator<Item = (&'a String, &'a Value)>,

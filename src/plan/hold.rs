@@ -1,4 +1,4 @@
-//! The pause around a plan, and its end: whose it is shows on the object, and only that one is ended.
+//! The pause around a plan, and its end. The object shows the holder, and a holder ends only its own pause.
 
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
@@ -14,19 +14,18 @@ const WHOEVER: &str = "whoever does this";
 
 /// The pause around a plan, or its end.
 ///
-/// The value goes there and back, so that a request that comes late would find the old one: the version of the object
-/// is tested.
+/// The resourceVersion is tested: the pause is set and removed again, so a delayed request would find the old values.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Hold {
-    /// The annotation that pauses.
+    /// The key of the pause annotation.
     key: String,
     purpose: String,
     edits: Metadata,
-    /// Whose it is; noted once the plan is carried out.
+    /// The identity of the holder; set when the plan is applied.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     holder: Option<String>,
-    /// A hold whose holder has ended, which this one replaces.
+    /// The holder of an abandoned hold that this hold replaces.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     instead_of: Option<String>,
     /// The resourceVersion of the object when it was read.
@@ -38,7 +37,7 @@ pub struct Hold {
 }
 
 impl Hold {
-    /// A hold, and its end, on an object with these annotations.
+    /// A hold and its end, for an object with these annotations. The hold replaces the abandoned hold of `instead_of`.
     pub fn around<'a>(
         key: &str,
         purpose: &str,
@@ -69,7 +68,7 @@ impl Hold {
         })
     }
 
-    /// The end of a hold that was left behind.
+    /// The end of an abandoned hold.
     pub fn end(key: &str, found: &Found<'_>) -> Hold {
         let [_, end] = Hold::around(key, found.purpose, |_| None, Some(found.text));
         Hold { holder: Some(found.text.to_owned()), ..end }
@@ -79,19 +78,19 @@ impl Hold {
         &self.edits
     }
 
-    /// Preview lines. Whose it is shows once it is carried out.
+    /// Preview lines. They omit the holder, which is only known when the plan is applied.
     pub(super) fn describe(&self) -> Vec<String> {
         let mut shown = self.edits.clone();
         shown.annotations.remove(HOLDER);
         shown.describe()
     }
 
-    /// The annotations with which an object is made that is held from the start.
+    /// Adds the pause to an object that is created paused.
     pub fn mark(&self, object: &mut Value) {
         self.edits.write(object);
     }
 
-    /// The end of this hold and of no other, where it is known whose it is.
+    /// The end of exactly this hold; `None` without a holder.
     pub(super) fn end_of_itself(&self) -> Option<Hold> {
         Some(Hold { holder: Some(self.holder.clone()?), ..self.inverse() })
     }
@@ -100,19 +99,19 @@ impl Hold {
         self.kept.as_deref()
     }
 
-    /// A hold belongs to who carries it out; the end of one to who did before, where that is known.
+    /// Sets the holder. The end of a hold keeps a holder that is already set.
     pub(super) fn sign(&mut self, holder: &str, ends: bool) {
         if !ends || self.holder.is_none() {
             self.holder = Some(holder.to_owned());
         }
     }
 
-    /// The hold of somebody else that the object is under.
+    /// The hold of another holder on the object.
     pub fn of_another<'a>(&self, object: &'a Value) -> Option<Found<'a>> {
         Found::on(object, &self.key).filter(|found| self.holder.as_deref() != Some(found.text))
     }
 
-    /// Takes the place of a hold whose holder has ended.
+    /// Makes this hold replace an abandoned one.
     pub fn replace(&mut self, left_behind: &str) {
         self.instead_of = Some(left_behind.to_owned());
     }
@@ -127,7 +126,8 @@ impl Hold {
         version.chain(self.edits.operations()).collect()
     }
 
-    /// Rebases the hold onto the current object. Another user's pause holds the operator as well.
+    /// Rebases the hold onto the current object. A pause that no command holds suffices: the operator is paused either
+    /// way.
     pub(super) fn rebase(&self, object: &Value) -> Rebased<Hold> {
         let paused = annotation(object, &self.key) == Some("true");
         let by = self.holder.as_deref().unwrap_or(WHOEVER);
@@ -174,7 +174,7 @@ impl Hold {
         Rebased::Same(end)
     }
 
-    /// Why the object stays paused although our hold is not on it any more.
+    /// Why the object stays paused although this hold is no longer on it.
     pub(super) fn left_to_another(&self, object: &Value) -> Option<String> {
         let paused = annotation(object, &self.key) == Some("true");
         paused.then(|| "paused by someone else".to_owned())
@@ -195,17 +195,17 @@ impl Hold {
         }
     }
 
-    /// The way back of a hold is its end, and the other way round.
+    /// The inverse of a hold is its end, and vice versa.
     pub(super) fn inverse(&self) -> Hold {
         let edits = self.edits.annotations.iter().map(|(key, edit)| {
-            // The values of another hold are not restored.
+            // Do not restore the values of the replaced hold.
             let to = edit.from.clone().filter(|_| self.instead_of.is_none());
             let from = edit.to.clone();
             (key.clone(), Edit { from, to, ..Edit::new(None, None) })
         });
         Hold {
             edits: Metadata { annotations: edits.collect(), ..Metadata::default() },
-            // Where it was not ended, the way back begins with it.
+            // If the hold was never ended, its inverse replaces it.
             instead_of: self.holder.clone(),
             holder: None,
             version: None,
@@ -215,14 +215,14 @@ impl Hold {
     }
 }
 
-/// Whether an object that is yet to be made is held from the start, and by whom once it is signed.
+/// Sets the holder on an object that is created paused.
 pub(super) fn sign_made(object: &mut Value, holder: &str) {
     if let Some(text) = object.pointer_mut(&pointer(&["metadata", "annotations", HOLDER])) {
         *text = json!(holder);
     }
 }
 
-/// Takes a pause of ours off an object: it was for the old one alone.
+/// Removes our pause from an object that is recreated: the pause concerned only the old object.
 pub(super) fn strip(object: &mut Value) {
     let annotations = object.pointer_mut("/metadata/annotations");
     let Some(annotations) = annotations.and_then(Value::as_object_mut) else {
@@ -241,7 +241,7 @@ fn annotation<'a>(object: &'a Value, key: &str) -> Option<&'a str> {
     lookup(object, &pointer(&["metadata", "annotations", key])).and_then(Value::as_str)
 }
 
-/// The other manager of the annotation, from `managedFields`.
+/// The manager of the annotation other than this plugin, from `managedFields`.
 fn manager(object: &Value, key: &str) -> Option<String> {
     let field = format!("f:{key}");
     let all = object["metadata"]["managedFields"].as_array()?;

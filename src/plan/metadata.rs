@@ -18,16 +18,16 @@ pub struct Metadata {
     pub annotations: BTreeMap<String, Edit>,
     #[serde(skip_serializing_if = "BTreeMap::is_empty")]
     pub labels: BTreeMap<String, Edit>,
-    /// `spec.unschedulable` as it shall be, where it now is the other way round.
+    /// The new value of `spec.unschedulable`; the current value is its opposite.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub unschedulable: Option<bool>,
-    /// Who else is to be heard before the node is uncordoned.
+    /// Other owners of the cordon, checked before the uncordon.
     #[serde(skip_serializing_if = "Uncordon::is_default")]
     pub uncordon: Uncordon,
-    /// The object has no annotations at all: the patch makes the map, and guards its absence.
+    /// Whether the object has no annotations: the patch then creates the map, and tests that it does not exist.
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     pub no_annotations: bool,
-    /// The same for its labels.
+    /// Whether the object has no labels, as for `no_annotations`.
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     pub no_labels: bool,
 }
@@ -46,13 +46,13 @@ impl Metadata {
         self
     }
 
-    /// The node is made schedulable, unless somebody outside the operator holds its cordon.
+    /// Adds the uncordon of the node, unless somebody outside the operator holds its cordon.
     pub fn uncordoned(mut self, node: &Node) -> Metadata {
         (self.uncordon, self.unschedulable) = Uncordon::of(node);
         self
     }
 
-    /// Whether it makes a node schedulable.
+    /// Whether the edits make a node schedulable.
     pub fn uncordons(&self) -> bool {
         self.unschedulable == Some(false)
     }
@@ -61,7 +61,7 @@ impl Metadata {
         self.annotations.is_empty() && self.labels.is_empty() && self.unschedulable.is_none()
     }
 
-    /// Whether there are guards at most.
+    /// Whether the edits only test values.
     fn changes_nothing(&self) -> bool {
         let mut edits = self.annotations.values().chain(self.labels.values());
         self.unschedulable.is_none() && edits.all(|e| e.from == e.to)
@@ -76,7 +76,7 @@ impl Metadata {
         let mut tests = BTreeMap::new();
         for (map, edits, missing) in self.maps() {
             if missing && !edits.is_empty() {
-                // A server fails a test below a map that is not there, so the map is tested.
+                // Test the map itself: the server fails a test inside a missing map.
                 tests.insert(pointer(&["metadata", map]), Value::Null);
                 continue;
             }
@@ -139,7 +139,7 @@ impl Metadata {
         }
     }
 
-    /// Whether it concerns annotations and labels alone.
+    /// Whether only annotations and labels are edited.
     pub(super) fn keeps_cordon(&self) -> bool {
         self.unschedulable.is_none() && self.uncordon.is_default()
     }
@@ -184,7 +184,7 @@ impl Metadata {
         }
     }
 
-    /// Adds edits sent before that were dropped because the object already has them.
+    /// Adds the edits of an earlier request that a rebase has dropped because the object already has their values.
     pub(super) fn and_sent(&self, sent: &Metadata) -> Metadata {
         let both = |now: &BTreeMap<String, Edit>, sent: &BTreeMap<String, Edit>| {
             let mut all = sent.clone();
@@ -221,9 +221,9 @@ impl Metadata {
     }
 }
 
-/// Values longer than this are not shown in a preview line; the diff has them.
+/// Maximum length of a value in a preview line, in bytes; the diff shows longer values.
 const LONGEST_SHOWN: usize = 40;
-/// Characters of a new value that are shown.
+/// Maximum number of characters of a new value in a preview line.
 const LONGEST_STARTED: usize = 60;
 
 fn describe_edit(kind: &str, key: &str, edit: &Edit) -> Vec<String> {
@@ -233,7 +233,7 @@ fn describe_edit(kind: &str, key: &str, edit: &Edit) -> Vec<String> {
     let short = |text: &str| text.len() <= LONGEST_SHOWN;
     vec![match (&edit.from, &edit.to) {
         (from, to) if from == to => return Vec::new(),
-        // Values derived by the operator differ between nodes and do not matter.
+        // Omit values that the operator derives: they differ between nodes and do not matter.
         (Some(_), None) if edit.on_conflict == OnConflict::Overwrite => {
             format!("remove {kind} {key}")
         }

@@ -1,4 +1,4 @@
-//! A mutation as data: the writes, their guards, their order, and their reasons.
+//! Plans: writes as data, with guards, order and reasons.
 //!
 //! Everything here is pure: no client, no clock, no files. A plan is previewed before it is applied, and each of its
 //! changes has an inverse.
@@ -109,7 +109,7 @@ impl Plan {
         }
     }
 
-    /// Whether there is nothing to do.
+    /// Whether the plan has no steps.
     pub fn is_empty(&self) -> bool {
         self.steps().next().is_none()
     }
@@ -132,7 +132,7 @@ impl Plan {
         }
     }
 
-    /// Whether the step makes an object that another step of the plan has removed by then.
+    /// Whether the step recreates an object that another step of the plan removes.
     pub fn makes_again(&self, step: &Step) -> bool {
         let removes = |other: &Step| {
             matches!(other.change, Change::Delete { .. } | Change::Finalizer { .. })
@@ -141,7 +141,7 @@ impl Plan {
         matches!(step.change, Change::Create(_)) && self.steps().any(removes)
     }
 
-    /// Whether the step works on an object that another step of the plan is to make before.
+    /// Whether an earlier step of the plan creates the step's object.
     pub fn works_on_what_it_makes(&self, step: &Step) -> bool {
         let before = self.steps().take_while(|other| !std::ptr::eq(*other, step));
         let makes = |other: &Step| {
@@ -164,7 +164,7 @@ impl Plan {
         self.consequences.worst_grade()
     }
 
-    /// The names of the nodes that are written to, sorted.
+    /// The names of the nodes that the plan changes, sorted.
     pub fn nodes(&self) -> BTreeSet<&str> {
         self.steps().filter(|s| s.target.kind == Kind::Node).map(|s| s.target.name.as_str()).collect()
     }
@@ -174,7 +174,7 @@ impl Plan {
         self.steps().flat_map(Step::permissions).collect()
     }
 
-    /// The names of the objects that a permission is needed for.
+    /// The names of the objects for which a permission is needed.
     pub fn needed_for(&self, permission: &Permission) -> BTreeSet<&str> {
         let needing = self.steps().filter(|s| s.permissions().contains(permission));
         needing.map(|step| step.target.name.as_str()).collect()
@@ -186,7 +186,7 @@ impl Plan {
         steps.any(|step| step.comes_back() && !self.replaces(&step.target))
     }
 
-    /// Whether the object is released and recreated: neither half can be undone alone.
+    /// Whether the plan both removes and recreates the object: neither step can be undone alone.
     fn replaces(&self, target: &Target) -> bool {
         let path = target.path();
         let of_it = || self.steps().filter(|s| s.target.path() == path);

@@ -1,8 +1,8 @@
-//! What one must be allowed to do for a plan.
+//! The permissions that a plan needs.
 
 use std::fmt;
 
-/// One thing that the plan's user must be allowed to do.
+/// A permission that the user of a plan needs.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Permission {
     pub verb: &'static str,

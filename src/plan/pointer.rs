@@ -15,7 +15,7 @@ pub fn lookup<'a>(object: &'a Value, pointer: &str) -> Option<&'a Value> {
     object.pointer(pointer).filter(|v| !v.is_null())
 }
 
-/// Sets or removes a member; maps on the way are made, as a server's defaults would.
+/// Sets or removes a member, and creates missing maps on the path.
 pub fn set<S: AsRef<str>>(object: &mut Value, path: &[S], value: Option<Value>) {
     let Some((last, parents)) = path.split_last() else {
         return;
@@ -42,7 +42,7 @@ pub fn set<S: AsRef<str>>(object: &mut Value, path: &[S], value: Option<Value>) 
     }
 }
 
-/// Drops the members of the metadata that a server does not keep when they are empty.
+/// Removes empty annotations, labels and finalizers, which the server does not store.
 pub fn normalise(object: &mut Value) {
     let Some(metadata) = object.get_mut("metadata").and_then(Value::as_object_mut) else {
         return;
@@ -64,7 +64,7 @@ pub fn test(pointer: &str, value: Value) -> Value {
     json!({"op": "test", "path": pointer, "value": value})
 }
 
-/// The operation that turns one value into another; `None` where nothing changes.
+/// The operation that turns one value into another; `None` if they are equal.
 pub fn change(pointer: &str, from: Option<&Value>, to: Option<&Value>) -> Option<Value> {
     match (from, to) {
         (from, to) if from == to => None,

@@ -1,4 +1,4 @@
-//! A plan, shown before it is carried out.
+//! The preview of a plan, as text and document.
 
 use std::collections::BTreeSet;
 
@@ -12,14 +12,14 @@ use crate::plan::{Consequences, Destination, Grade, Plan, effects_text};
 use crate::view::text::{self, Label, Text};
 use crate::view::{API_VERSION, NodeSet, View, count, list, plural};
 
-/// Groups of like changes that are shown; the rest is counted.
+/// Maximum number of groups of equal changes in the preview; further groups are only counted.
 const MOST_GROUPS: usize = 25;
 
 /// A plan before it is carried out.
 pub struct Preview<'a> {
     pub plan: &'a Plan,
     pub diff: bool,
-    /// Where it would be made; nothing where files are read.
+    /// The cluster that the plan changes; `None` if the input was read from files.
     pub destination: Option<Destination>,
     /// The command's own preview, instead of the changes.
     pub own: Option<&'a dyn View>,
@@ -119,7 +119,7 @@ struct ChangeGroup {
     names: Vec<String>,
 }
 
-/// What changes where: objects with like changes in one row.
+/// The changes, with one entry for all objects of a stage that change equally.
 fn changes(plan: &Plan) -> Text {
     let mut groups: Vec<ChangeGroup> = Vec::new();
     for (number, stage) in plan.stages.iter().enumerate() {
@@ -163,7 +163,7 @@ fn changes(plan: &Plan) -> Text {
     text
 }
 
-/// The objects that have to be done or gone before a stage, where that is not the stage right before it.
+/// The objects of the stages that must end before this stage; empty if that is just the preceding stage.
 fn after(plan: &Plan, stage: usize) -> Vec<String> {
     let Some(after) = &plan.stages[stage].after else {
         return Vec::new();
@@ -187,7 +187,7 @@ fn effects(plan: &Plan) -> Text {
         text.blank();
     }
     if effects.effects.iter().all(|package| package.nodes.is_empty()) {
-        // Unknown, or later: for example while it is paused.
+        // The effects are unknown, or come later, for example because the custom resource is paused.
         text.append(numbers(effects));
     } else if effects.gpus > 0 && effects.drains > 0 {
         text.item("- ", Label::Warning.on(affected_gpus(effects)));
@@ -204,7 +204,7 @@ fn effects(plan: &Plan) -> Text {
     text
 }
 
-/// Numbers of nodes, regardless of when the operator comes to them.
+/// Numbers of affected nodes, regardless of when the operator works on them.
 fn numbers(effects: &Consequences) -> Text {
     let mut text = Text::new();
     if !effects.reruns.is_empty() {

@@ -1,4 +1,4 @@
-//! The custom resources from whose specs a plan was made.
+//! The custom resource specs on which a plan is based.
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -16,7 +16,7 @@ pub struct ReadSpec {
 }
 
 impl ReadSpec {
-    /// Those of the active API.
+    /// The specs of all custom resources of the active API.
     pub fn all(cluster: &Cluster) -> Vec<ReadSpec> {
         let read = |skyhook: &Skyhook| ReadSpec {
             target: Target::of_skyhook(cluster.flavor(), skyhook),
@@ -25,9 +25,10 @@ impl ReadSpec {
         cluster.skyhooks.items().iter().map(read).collect()
     }
 
-    /// Those on which this plan depends: the one that it is for, or all, where it is for none.
+    /// The specs that the plan depends on: its subject's, or all.
     ///
-    /// Not one that the plan itself changes: it may be applied a second time to finish, and its steps are guarded.
+    /// Specs that the plan itself changes are excluded: the plan may be applied a second time to finish, and its steps
+    /// are guarded.
     pub fn of_plan(mut all: Vec<ReadSpec>, plan: &Plan) -> Vec<ReadSpec> {
         if all.iter().any(|read| read.target.name == plan.subject) {
             all.retain(|read| read.target.name == plan.subject);
@@ -42,7 +43,7 @@ impl ReadSpec {
         all
     }
 
-    /// The change since then, unless the spec is unchanged in `now`.
+    /// Describes the change since this spec was read; `None` if the spec is the same in `now`.
     pub fn changed(&self, now: &[ReadSpec]) -> Option<String> {
         let target = &self.target;
         let Some(read) = now.iter().find(|r| r.target.names_the_place_of(target)) else {

@@ -1,4 +1,4 @@
-//! Objects that are deleted, and made again.
+//! Conversion of deleted objects into input for their recreation.
 
 use serde_json::Value;
 
@@ -41,7 +41,7 @@ pub fn as_new(object: &Value) -> Value {
     object
 }
 
-/// Whether a single finalizer holds the object.
+/// Whether the object has at most one finalizer.
 pub fn held_by_one(object: &Value) -> bool {
     let finalizers = lookup(object, "/metadata/finalizers").and_then(Value::as_array);
     finalizers.is_none_or(|all| all.len() <= 1)
@@ -54,7 +54,7 @@ pub fn is_as_made(object: &Value, made: &Value) -> bool {
             let is = object.get(member).unwrap_or(&Value::Null);
             is_as_made(is, made)
         }),
-        // A server keeps no empty maps and lists in metadata.
+        // The server does not store empty maps and lists in metadata.
         (Value::Null, Value::Object(made)) => made.is_empty(),
         (Value::Null, Value::Array(made)) => made.is_empty(),
         (object, made) => object == made,

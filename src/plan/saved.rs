@@ -1,4 +1,4 @@
-//! A plan as a file, and the digest that binds all of it.
+//! Plan files, and the digest over their whole content.
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -7,7 +7,7 @@ use thiserror::Error;
 
 use super::{ClusterIdentity, Plan, ReadSpec};
 
-/// The format of the file. Raise the number with every change after which older files would be read as something else.
+/// The format of the file. Increment the version with every change that makes older files unreadable.
 pub const FORMAT: &str = "kubectl-skyhook/plan/v2";
 
 /// Why text is not a plan.
@@ -40,7 +40,8 @@ pub struct SavedPlan {
 }
 
 impl SavedPlan {
-    /// A plan for a cluster, if it is for a certain one, made from these custom resources.
+    /// The file for a plan; `cluster` is `None` for a plan from files, and `specs` are all custom resources that were
+    /// read.
     pub fn of(plan: &Plan, cluster: Option<ClusterIdentity>, specs: Vec<ReadSpec>) -> SavedPlan {
         let mut saved = SavedPlan {
             format: FORMAT.to_owned(),
@@ -59,7 +60,7 @@ impl SavedPlan {
         &self.digest
     }
 
-    /// The text of a file.
+    /// The text of the plan file.
     pub fn text(&self) -> String {
         let mut text = serde_json::to_string_pretty(self).expect("a plan is JSON");
         text.push('\n');
@@ -70,7 +71,7 @@ impl SavedPlan {
     ///
     /// # Errors
     ///
-    /// It is something else, of another format, or was edited.
+    /// The text is not a plan, has another format, or was edited.
     pub fn parse(text: &str) -> Result<SavedPlan, SavedError> {
         let mut document: Value = serde_json::from_str(text)?;
         let Header { format, digest: written } = Header::deserialize(&document)?;
@@ -96,7 +97,7 @@ struct Header {
     digest: String,
 }
 
-/// Enough that no two plans meet by chance, and short enough to compare by eye.
+/// Length of the digest in bytes: long enough to avoid collisions, short enough to compare by eye.
 const DIGEST_BYTES: usize = 12;
 
 /// The digest of the whole document in its canonical form: without its own digest, members sorted by name.

@@ -1,4 +1,4 @@
-//! One request of a plan: its object, its change, and what must still be so.
+//! One request of a plan: its object, its change and its preconditions.
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -21,7 +21,7 @@ pub struct Step {
     #[serde(default)]
     #[schemars(with = "std::collections::BTreeMap<String, Value>")]
     pub guard: Guard,
-    /// The purpose.
+    /// Why the step is needed, as shown in the preview.
     pub reason: String,
     /// A deleted object makes the step unnecessary.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
@@ -92,12 +92,11 @@ impl Step {
         })
     }
 
-    /// What goes to the server.
     pub fn request(&self) -> Request {
         self.change.request(&self.target, &self.guard)
     }
 
-    /// The URL path that it goes to.
+    /// The URL path of the request.
     pub fn path(&self) -> String {
         match self.change.endpoint() {
             (Verb::Create, _) => self.target.collection(),
@@ -106,7 +105,7 @@ impl Step {
         }
     }
 
-    /// Reads distinguish a conflict from a refusal.
+    /// The permissions that the step needs. `get` is included: a re-read distinguishes a conflict from a rejection.
     pub(super) fn permissions(&self) -> [Permission; 2] {
         let (group, _, resource) = self.target.kind.resource();
         let (verb, subresource) = self.change.endpoint();
@@ -199,12 +198,12 @@ impl Step {
         self.may_be_gone && (object.is_null() || is_another)
     }
 
-    /// This step together with an earlier form of it that may have been carried out.
+    /// This step merged with an earlier form that may have been executed.
     pub fn and_sent(&self, sent: &Step) -> Step {
         Step { change: self.change.and_sent(&sent.change), ..self.clone() }
     }
 
-    /// The step that takes this one back.
+    /// The step that reverts this one; `None` if it cannot be reverted.
     pub fn inverse(&self) -> Option<Step> {
         Some(Step {
             target: match self.change {
@@ -228,7 +227,7 @@ impl Step {
         noted || self.inverse().is_some()
     }
 
-    /// A deletion with the object that it deletes, to be made again on undo.
+    /// Stores the object in its deletion, so that undo can recreate it.
     fn with_what_goes(&self, change: Change, object: &Value) -> Change {
         match change {
             Change::Delete { .. } if self.target.kind.comes_back() => {

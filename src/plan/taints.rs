@@ -29,7 +29,7 @@ pub(super) fn write(to: &[Value], object: &mut Value) {
     set(object, &PATH, listed(to));
 }
 
-/// Whether two are the same taint: a node has one of a key and an effect.
+/// Whether both are the same taint: key and effect identify a taint of a node.
 fn same(a: &Value, b: &Value) -> bool {
     a["key"] == b["key"] && a["effect"] == b["effect"]
 }

@@ -39,7 +39,7 @@ pub enum Kind {
 }
 
 impl Target {
-    /// Whether both name the same place, be it of the same object or of one made later.
+    /// Whether both have the same kind, namespace and name; the uid may differ.
     pub fn names_the_place_of(&self, other: &Target) -> bool {
         (self.kind, &self.namespace, &self.name) == (other.kind, &other.namespace, &other.name)
     }
@@ -48,12 +48,12 @@ impl Target {
         Target { kind: Kind::Node, namespace: None, name: name.to_owned(), uid: uid.map(str::to_owned) }
     }
 
-    /// The node that was read.
+    /// The target for an existing node, with its uid.
     pub fn of_node(node: &Node) -> Target {
         Target::node(&node.name, node.uid.as_deref())
     }
 
-    /// The custom resource that was read.
+    /// The target for an existing custom resource, with its uid.
     pub fn of_skyhook(flavor: ApiFlavor, skyhook: &Skyhook) -> Target {
         Target::skyhook(flavor, skyhook.name(), skyhook.metadata.uid.as_deref())
     }
@@ -66,7 +66,7 @@ impl Target {
         }
     }
 
-    /// The object in a namespace that was read.
+    /// The target for an existing object, with its namespace and uid.
     pub fn of(kind: Kind, metadata: &Meta) -> Target {
         Target {
             kind,
@@ -76,12 +76,10 @@ impl Target {
         }
     }
 
-    /// A custom resource.
     pub fn skyhook(flavor: ApiFlavor, name: &str, uid: Option<&str>) -> Target {
         Target { kind: flavor.into(), ..Target::node(name, uid) }
     }
 
-    /// A deployment policy.
     pub fn policy(flavor: ApiFlavor, name: &str, uid: Option<&str>) -> Target {
         Target {
             kind: match flavor {
@@ -92,12 +90,11 @@ impl Target {
         }
     }
 
-    /// An object in a namespace.
     pub fn inside(kind: Kind, namespace: &str, name: &str, uid: Option<&str>) -> Target {
         Target { kind, namespace: Some(namespace.to_owned()), ..Target::node(name, uid) }
     }
 
-    /// Whether name and namespace are valid object names: others could lead a request to another path.
+    /// Whether name and namespace are valid object names: invalid names could lead a request to another path.
     pub fn is_well_named(&self) -> bool {
         let namespace = self.namespace.as_deref();
         is_object_name(&self.name) && namespace.is_none_or(is_object_name)
@@ -164,7 +161,7 @@ impl Kind {
         !matches!(self, Kind::Node | Kind::Pod | Kind::Job)
     }
 
-    /// Whether it is one of the operator's custom resources.
+    /// Whether this is one of the operator's custom resources.
     pub fn is_custom(self) -> bool {
         !matches!(self, Kind::Node | Kind::Pod | Kind::Job | Kind::ConfigMap)
     }

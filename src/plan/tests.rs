@@ -66,7 +66,7 @@ fn node() -> impl Strategy<Value = Value> {
     })
 }
 
-/// The edit of a key: none, removal or a value.
+/// The edit of a key: none, a removal, or a new value.
 fn wish() -> impl Strategy<Value = Option<Option<String>>> {
     prop_oneof![Just(None), Just(Some(None)), "[a-c]{0,2}".prop_map(|v| Some(Some(v))),]
 }
@@ -111,7 +111,8 @@ fn step(change: Change) -> Step {
     Step::new(Target::node("n", Some("u-1")), change, "a test")
 }
 
-/// Everything that a step promises about an object that it fits.
+/// Asserts the invariants of a step whose guard holds: patch and model agree, a second rebase is done, the inverse
+/// restores the object.
 fn keeps_its_promises(step: &Step, object: &Value) {
     let mut after = object.clone();
     step.apply_to(&mut after).expect("the step fits the object");
@@ -138,7 +139,7 @@ fn keeps_its_promises(step: &Step, object: &Value) {
     assert_eq!(sorted(&back), sorted(object), "the inverse does not lead back");
 }
 
-/// A step that fits changes nothing about itself, but for edits that have nothing to do.
+/// The expected result of rebasing a step onto an object that it fits: the same effect, or nothing to do.
 fn rebased_onto_itself(step: &Step, before: &Value, after: &Value) -> Rebased<Step> {
     if before == after && !matches!(step.rebase(before), Rebased::Same(_)) {
         return Rebased::Done;
@@ -154,7 +155,7 @@ fn rebased_onto_itself(step: &Step, before: &Value, after: &Value) -> Rebased<St
     }
 }
 
-/// A step that does not fit leaves the object alone, in the model and on the server.
+/// Asserts that a step whose guard does not hold changes nothing, in the model and on the server.
 fn leaves_alone(step: &Step, object: &Value) {
     let mut after = object.clone();
     step.apply_to(&mut after).expect_err("the guard must not hold");
@@ -245,7 +246,7 @@ fn one_finalizer_goes_and_the_others_stay() {
 
     let moved = json!({"metadata": {"uid": "u-1", "finalizers": ["ours/b"], "deletionTimestamp": "t"}});
     leaves_alone(&step, &moved);
-    // A forecast writes without a check, and the entry may have moved.
+    // A forecast writes without checks, and the entry may have moved.
     let mut forecast = moved.clone();
     step.change.write(&mut forecast);
     assert_eq!(forecast, Value::Null);

@@ -1,4 +1,4 @@
-//! A node that is made schedulable again, unless somebody else wants it to stay cordoned.
+//! The uncordon of a node, unless another owner wants it to stay cordoned.
 
 use std::collections::BTreeMap;
 
@@ -11,20 +11,21 @@ use crate::cluster::Node;
 use crate::cluster::cordon::{Holder, holders_on};
 use crate::view::NodeSet;
 
-/// Runs of node names in a warning.
+/// Maximum number of node-name ranges in a warning.
 const SHOWN: usize = 6;
 
 /// The other holders of a node's cordon.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub struct Uncordon {
-    /// Whoever holds it: the user named this node with `--force-uncordon`.
+    /// Whether other holders are overruled: the user named this node with `--force-uncordon`.
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     pub forced: bool,
-    /// Those for whom the node stays cordoned, each with the mark that shows it.
+    /// The holders for which the node stays cordoned, each with its mark on the node.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub left_for: Vec<String>,
-    /// Whether no field manager was read that proves the operator's cordon; the current node decides.
+    /// Whether the node was read without `managedFields`, which prove the operator's cordon. The current node decides
+    /// later.
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     pub unproven: bool,
     /// The resourceVersion of the node when it was read: a later mark makes the request fail.
@@ -37,14 +38,14 @@ impl Uncordon {
         *self == Uncordon::default()
     }
 
-    /// For a loaded node; also returns whether to make it schedulable.
+    /// The holders on a loaded node, and the new `spec.unschedulable` if there are none.
     pub(super) fn of(node: &Node) -> (Uncordon, Option<bool>) {
         let left_for = words(&node.cordon_holders());
         let free = left_for.is_empty().then_some(false);
         (Uncordon { left_for, unproven: !node.has_managers, ..Uncordon::default() }, free)
     }
 
-    /// For the current node; also returns whether to make it schedulable.
+    /// The holders on the current node, and the new `spec.unschedulable` if there are none or the user overrules them.
     pub(super) fn rebase(&self, node: &Value) -> (Uncordon, Option<bool>) {
         let left_for = match holders_on(node) {
             _ if self.forced => Vec::new(),
@@ -62,7 +63,7 @@ impl Uncordon {
         (now, free)
     }
 
-    /// Who holds the node, in words that follow "held by".
+    /// The holders, as text after "held by"; `None` without holders.
     pub fn words(&self) -> Option<String> {
         (!self.left_for.is_empty()).then(|| self.left_for.join(", "))
     }
@@ -73,7 +74,8 @@ fn words(holders: &[Holder]) -> Vec<String> {
 }
 
 impl Plan {
-    /// The plan with these nodes uncordoned whoever holds them; the others that are held are named in a warning.
+    /// The plan in which the nodes of `forced` are uncordoned despite other holders. A warning names the other held
+    /// nodes.
     pub fn sparing_cordons(&self, forced: impl Fn(&str) -> bool) -> Plan {
         let mut plan = self.clone();
         let mut left: BTreeMap<String, Vec<String>> = BTreeMap::new();

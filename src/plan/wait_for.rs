@@ -7,14 +7,14 @@ use super::Target;
 use super::pointer::lookup;
 use crate::api::ApiFlavor;
 
-/// Something that the operator or the server brings about.
+/// A condition that the operator or the server brings about.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct WaitFor {
-    /// The object to look at.
+    /// The object whose state is awaited.
     pub target: Target,
     pub condition: WaitCondition,
-    /// Seconds to wait at most; 0 is for ever.
+    /// Maximum wait in seconds; 0 means no limit.
     pub at_most: u64,
 }
 
@@ -39,7 +39,7 @@ impl WaitFor {
     /// Whether the condition holds; null is no object.
     pub fn holds(&self, object: &Value) -> bool {
         match &self.condition {
-            // The operator does not work on a deleted custom resource either.
+            // A deleted custom resource counts as paused: the operator does not work on it either.
             WaitCondition::Paused => {
                 let status = lookup(object, "/status/status").and_then(Value::as_str);
                 object.is_null() || matches!(status, Some("paused" | "disabled"))
@@ -49,12 +49,12 @@ impl WaitFor {
                 !matches!(stands, Some("paused" | "disabled")) || keeps_the_operator_away(object)
             }
             WaitCondition::Seen => lookup(object, "/status/status").is_some(),
-            // One of the same name that was made later is another one.
+            // A recreated object with the same name is another object.
             WaitCondition::Gone => {
                 let uid = self.target.uid.as_deref();
                 object.is_null() || uid.is_some_and(|uid| object["metadata"]["uid"] != uid)
             }
-            // The operator's mirror of all node states, which its webhook uses as well.
+            // `status.nodeState` is the operator's copy of all node states; its webhook uses the copy as well.
             WaitCondition::Uninstalled { package, version } => {
                 let key = format!("{package}|{version}");
                 let nodes = lookup(object, "/status/nodeState").and_then(Value::as_object);
@@ -69,8 +69,8 @@ impl WaitFor {
 
     /// The condition to await before the first step of the stage.
     ///
-    /// The status of a pause that has just ended would be mistaken for the operator's answer to the next one, while the
-    /// operator may be working again.
+    /// Otherwise the status of a pause that has just ended could be mistaken for the operator's reaction to the next
+    /// pause.
     pub fn first(&self) -> Option<WaitFor> {
         (self.condition == WaitCondition::Paused)
             .then(|| WaitFor { condition: WaitCondition::Resumed, ..self.clone() })
@@ -78,7 +78,7 @@ impl WaitFor {
 
     /// Whether the undo waits for the same condition.
     ///
-    /// Undoing an uninstall installs the package again: it will not be absent then.
+    /// Undoing an uninstall installs the package again, so that it is never absent.
     pub fn counts_for_the_way_back(&self) -> bool {
         !matches!(self.condition, WaitCondition::Uninstalled { .. })
     }
@@ -102,7 +102,7 @@ impl WaitFor {
     }
 }
 
-/// Whether the annotations of a custom resource keep the operator away from it.
+/// Whether annotations pause or disable the custom resource.
 fn keeps_the_operator_away(object: &Value) -> bool {
     let annotations = lookup(object, "/metadata/annotations").and_then(Value::as_object);
     annotations.is_some_and(|all| {

@@ -1,4 +1,4 @@
-//! Secrets taken out of what containers write.
+//! Masks secrets in the logs of containers.
 
 use std::sync::LazyLock;
 
@@ -6,11 +6,11 @@ use regex::Regex;
 
 use super::{IN_NAME, MASKED, pattern};
 
-/// Tokens that are known by how they begin.
+/// Tokens with a known prefix.
 pub(super) const TOKENS: &str = r"(?-u:\b)(?:gh[pousr]_[A-Za-z0-9]{16,}|github_pat_[0-9A-Za-z_]{16,}|glpat-[0-9A-Za-z_-]{16,}|xox[abeprs]-[0-9A-Za-z_-]{10,}|(?:AKIA|ASIA)[A-Z0-9]{16}|nvapi-[0-9A-Za-z_-]{16,}|hf_[A-Za-z0-9]{16,}|sk-[A-Za-z0-9_-]{16,}|AIza[0-9A-Za-z_-]{30,})";
 
-/// The lines of a log with all taken out that looks like a credential: what [`super::text`] knows, values behind the
-/// names of secrets, keys and tokens of known forms, and private keys over several lines.
+/// Masks everything in the lines of a log that looks like a credential: the patterns of [`super::text`], values after
+/// the names of secrets, keys and tokens of known forms, and private keys over several lines.
 pub fn lines<S: AsRef<str>>(lines: impl IntoIterator<Item = S>) -> Vec<String> {
     let mut inside = false;
     let mut shown = Vec::new();
@@ -22,13 +22,13 @@ pub fn lines<S: AsRef<str>>(lines: impl IntoIterator<Item = S>) -> Vec<String> {
         } else if inside {
             inside = !line.contains("-----END");
         } else if line.contains("PRIVATE KEY-----") {
-            // Its beginning was cut off: what stands before its end may be of it.
+            // The beginning of the key was cut off: treat all text before the END marker as key material.
             shown = vec![MASKED.to_owned()];
         } else {
             shown.push(self::line(line));
         }
     }
-    // And so may its end have been.
+    // The END marker may be cut off as well: drop leading lines that look like key material.
     shown.drain(..lines_of_a_key(&shown));
     shown
 }
@@ -50,7 +50,7 @@ pub fn line(line: &str) -> String {
         ))
     });
     static KNOWN: LazyLock<Regex> = LazyLock::new(|| pattern(TOKENS));
-    // A capture has them in the place of secrets: of it the same is shown as of the cluster.
+    // A capture contains placeholders instead of secrets. Mask both in the same way.
     static PLACEHOLDER: LazyLock<Regex> = LazyLock::new(|| pattern("<masked:[0-9a-f]{12}>"));
     let masked = format!("${{1}}{MASKED}");
     let text = super::text(line);
@@ -60,7 +60,7 @@ pub fn line(line: &str) -> String {
     PLACEHOLDER.replace_all(&text, MASKED).into_owned()
 }
 
-/// How many lines at the beginning are of a key: as long as keys are wrapped, and of nothing but base64.
+/// Number of leading lines that look like a private key: only base64, in a usual line length of keys.
 fn lines_of_a_key(lines: &[String]) -> usize {
     const WIDTHS: [usize; 2] = [64, 76];
     let of_key = |line: &&String| {

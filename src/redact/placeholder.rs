@@ -1,4 +1,4 @@
-//! Placeholders for secrets in what is handed on: like secrets have like placeholders, and none leads back.
+//! Placeholders for secrets in stored data: equal secrets have equal placeholders, which cannot be reversed.
 
 use std::borrow::Cow;
 use std::collections::BTreeSet;
@@ -10,14 +10,14 @@ use ring::rand::SystemRandom;
 
 use super::{IN_NAME, pattern};
 
-/// How a placeholder begins.
+/// Prefix of a placeholder.
 pub const BEGIN: &str = "<masked:";
-/// Bytes of the digest that it shows.
+/// Number of bytes of the digest in a placeholder.
 const SHOWN: usize = 6;
-/// Shorter values stand for too much to be looked for in a log.
+/// Minimum length of a secret that is searched for in logs; shorter values match too much.
 const TELLING: usize = 8;
 
-/// Makes placeholders, with a key that nobody keeps.
+/// Creates placeholders with a random key that is never stored.
 pub struct Placeholders(hmac::Key);
 
 impl Default for Placeholders {
@@ -28,7 +28,7 @@ impl Default for Placeholders {
 }
 
 impl Placeholders {
-    /// What stands for a secret; nothing for nothing, and a placeholder for itself.
+    /// The placeholder for a secret. Empty text and placeholders are returned unchanged.
     pub fn of(&self, secret: &str) -> String {
         if secret.is_empty() || secret.starts_with(BEGIN) {
             return secret.to_owned();
@@ -39,18 +39,18 @@ impl Placeholders {
         format!("{BEGIN}{hex}>")
     }
 
-    /// A text with placeholders for all that looks like a credential.
+    /// Replaces everything in a text that looks like a credential by placeholders.
     pub fn text<'a>(&self, text: &'a str) -> Cow<'a, str> {
         self.with(text, &PATTERNS)
     }
 
-    /// The log of a program, in which more is taken for a credential than in the words of a server, and which may
-    /// repeat these secrets.
+    /// Replaces credentials in the log of a program: with more patterns than [`Placeholders::text`], and including all
+    /// occurrences of these secrets.
     pub fn log(&self, text: &str, secrets: &BTreeSet<String>) -> String {
         let mut text = self.with(text, &PATTERNS).into_owned();
         text = self.with(&text, &IN_LOGS).into_owned();
         let mut secrets: Vec<&String> = secrets.iter().filter(|s| s.len() >= TELLING).collect();
-        // One may hold another.
+        // Longest first: a secret may contain another one.
         secrets.sort_by_key(|secret| std::cmp::Reverse(secret.len()));
         for secret in secrets {
             if text.contains(secret.as_str()) {
@@ -83,28 +83,28 @@ impl Placeholders {
     }
 }
 
-/// Whether a name says that its value is a secret.
+/// Whether a name denotes a secret value.
 pub fn names_a_secret(name: &str) -> bool {
     static NAME: LazyLock<Regex> = LazyLock::new(|| {
         pattern(
             r"(?i)(?:token|password|passwd|secret|api[_-]?key|access[_-]?key|private[_-]?key|key-?data|credentials?)$",
         )
     });
-    // This names an object that holds one.
+    // Pull secrets are names, not values.
     NAME.is_match(name) && !name.to_ascii_lowercase().ends_with("pullsecret")
 }
 
-/// Without any of these there is nothing to look for.
+/// Text that contains none of these matches no pattern.
 static HINT: LazyLock<Regex> = LazyLock::new(|| {
     pattern(
         r"(?i:token|passw|pwd|secret|key|credential|bearer|basic|authorization|://)|eyJ|PRIVATE KEY|gh[pousr]_|github_pat_|glpat-|xox|AKIA|ASIA|nvapi-|hf_|sk-|AIza",
     )
 });
 
-/// A value as shells and programs write it: what stands in quotes is one.
+/// A value as shells and programs write it; quoted text is one value.
 const VALUE: &str = r#"(?:"(?P<double>[^"\\\n]+)|'(?P<single>[^'\\\n]+)|(?P<s>[^\s"'\\,;&]+))"#;
 
-/// What is named `s`, or by its quotes, in each is the secret, or the whole.
+/// Patterns of credentials. The secret is the group `s`, `double` or `single`, or else the whole match.
 static PATTERNS: LazyLock<Vec<Regex>> = LazyLock::new(|| {
     [
         r"(?s)-----BEGIN [A-Z ]*PRIVATE KEY-----.*?(?:-----END [A-Z ]*PRIVATE KEY-----|\z)",
@@ -130,7 +130,7 @@ static IN_LOGS: LazyLock<Vec<Regex>> = LazyLock::new(|| {
         &format!(
             r#"(?i){IN_NAME}*(?:token|passwd|password|pwd|secret|api[_-]?key|access[_-]?key|private[_-]?key|credential|authorization){IN_NAME}*["']?\s*:\s*{VALUE}"#
         ),
-        // Its beginning was cut off: what stands before its end may be of it.
+        // The beginning of the key was cut off: treat all text before the END marker as key material.
         r"(?s)\A.*-----END [A-Z ]*PRIVATE KEY-----",
         super::log::TOKENS,
     ]
@@ -207,7 +207,7 @@ mod tests {
         }
     }
 
-    /// Of what was collected the same is shown as of the cluster.
+    /// Collected logs are shown in the same way as logs of the cluster.
     #[test]
     fn a_log_that_was_masked_is_shown_as_it_would_have_been() {
         let masks = Placeholders::default();
@@ -247,7 +247,7 @@ mod tests {
             ),
             "*\nnext"
         );
-        // In objects they may be names.
+        // In objects, text of this form may be a name.
         assert_eq!(masks.text("node sk-rack-0001-of-the-cluster"), "node sk-rack-0001-of-the-cluster");
     }
 }

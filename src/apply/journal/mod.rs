@@ -22,9 +22,9 @@ pub struct Journal {
     pub id: String,
     pub path: PathBuf,
     file: File,
-    /// The first write that failed.
+    /// The error of the first write that failed.
     trouble: Option<String>,
-    /// The last write may have left a part of a line behind.
+    /// Whether the last write may have left a partial line behind.
     torn: bool,
 }
 
@@ -40,7 +40,7 @@ pub struct Circumstances {
 }
 
 impl Journal {
-    /// Writes the plan down, for this user's eyes alone, and returns when it is on the disk.
+    /// Creates a journal file that only this user can read, and writes the plan. Returns once the file is on disk.
     pub fn begin(store: &Store, plan: &Plan, circumstances: Circumstances) -> anyhow::Result<Journal> {
         let hint =
             "set XDG_STATE_HOME to a writable directory, or pass --no-journal to continue without undo";
@@ -64,7 +64,7 @@ impl Journal {
             plan: plan.clone(),
         };
         journal.write(&Entry::Begun(Box::new(begun)), true);
-        // The file's name has to be on the disk as well.
+        // Sync the directory as well, so that the file name is on disk.
         if let Ok(directory) = File::open(directory) {
             let _ = directory.sync_all();
         }
@@ -78,7 +78,7 @@ impl Journal {
         }
     }
 
-    /// Notes what happens.
+    /// Writes an apply event to the journal: replanned steps, step results, the outcome.
     pub fn on_event(&mut self, event: &ApplyEvent<'_>) {
         match event {
             ApplyEvent::Replanned { place: (stage, step), step: sent } => self.write(
@@ -95,7 +95,7 @@ impl Journal {
         }
     }
 
-    /// Records steps without an event as not reached, to tell them from steps of unknown result.
+    /// Records unreached steps, which have no event of their own, to distinguish them from steps of unknown result.
     fn note_what_was_not_reached(&mut self, outcome: &PlanOutcome) {
         for (stage, results) in outcome.results.iter().enumerate() {
             for (step, result) in results.iter().enumerate() {
@@ -135,8 +135,8 @@ fn make_directory(directory: &Path) -> std::io::Result<()> {
     builder.create(directory)
 }
 
-/// A new file, named by time and command. To the millisecond, or two commands of a script that fall into
-/// one second would sort by their verbs, and `undo` would take the older one for the newer.
+/// Creates a file named by time and command. The time includes milliseconds because ids are sorted as text: within one
+/// second, the commands of a script would be sorted by verb, and `undo` would revert the wrong one.
 fn create(store: &Store, plan: &Plan, at: Timestamp) -> std::io::Result<(String, PathBuf, File)> {
     let time = at.strftime("%Y%m%d-%H%M%S.%3f");
     let verb = plan.title.split_whitespace().next().unwrap_or("plan");
@@ -167,7 +167,7 @@ mod tests {
     use super::*;
     use crate::apply::StopReason;
 
-    /// The disk is full for one write, and what fitted on it stays there.
+    /// A write to a full disk leaves a partial line behind.
     #[test]
     fn what_follows_a_torn_line_begins_a_line_of_its_own() {
         let directory = tempfile::tempdir().expect("a directory");

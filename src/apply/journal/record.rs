@@ -14,16 +14,16 @@ use crate::plan::{Change, ClusterIdentity, Consequences, Kind, Plan, PlanStage, 
 use crate::redact;
 use crate::view::plural;
 
-/// The format of the lines. Raise the number with every change after which older files would be read as something else.
+/// The format of the lines. Increment the version with every change that makes older files unreadable.
 pub const FORMAT: &str = "kubectl-skyhook/journal/v2";
 
-/// One line.
+/// A line of a journal.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub enum Entry {
-    /// The first line, on disk before anything is sent.
+    /// The first line, on disk before the first request.
     Begun(Box<Begun>),
-    /// A step is sent in another form than the plan has it.
+    /// A rebased step, which replaces the step of the plan.
     Replanned {
         stage: usize,
         step: usize,
@@ -60,19 +60,19 @@ pub struct Begun {
     pub plan: Plan,
 }
 
-/// A journal that was read.
+/// A parsed journal.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Record {
     pub begun: Begun,
-    /// The known results of the steps.
+    /// The result of each step, by stage; `None` if it is unknown.
     pub results: Vec<Vec<Option<StepResult>>>,
-    /// `None` if it was cut short.
+    /// Why the plan ended; `None` if the journal was cut short.
     pub ended: Option<StopReason>,
-    /// The lines that cannot be read: the disk was full, or the process was killed there.
+    /// Numbers of the unreadable lines: the disk was full, or the process was killed.
     pub torn: Vec<usize>,
 }
 
-/// The journals reverted by others; add journals newest first.
+/// The ids of undone journals, and whether an undo changed anything. Journals must be added newest first.
 #[derive(Debug, Default)]
 pub struct Undone(BTreeMap<String, bool>);
 
@@ -82,12 +82,13 @@ impl Undone {
         self.0.contains_key(id)
     }
 
-    /// Whether it is undone although no undo changed anything, as after the operator had restored the old values.
+    /// Whether the journal is undone without any change, for example because the operator had restored the old values.
     pub fn without_change(&self, id: &str) -> bool {
         self.0.get(id) == Some(&false)
     }
 
-    /// Adds a journal. An undo reverts nothing if it was incomplete, skipped every step, or was undone itself.
+    /// Adds a journal. An undo does not count if it is incomplete, was undone itself, or skipped steps and changed
+    /// nothing.
     pub fn note(&mut self, record: &Record) {
         if let Some(other) = &record.begun.undoes
             && !self.holds(&record.begun.id)
@@ -111,7 +112,7 @@ pub enum RecordError {
 }
 
 impl Begun {
-    /// The cluster that it is of.
+    /// The cluster to which the plan was applied.
     pub fn origin(&self) -> ClusterIdentity {
         ClusterIdentity { server: self.server.clone(), uid: self.cluster_uid.clone() }
     }
@@ -168,7 +169,7 @@ impl Record {
         Ok(Record { begun: *begun, results, ended, torn })
     }
 
-    /// The custom resource that went, or may have gone, with the finalizer that was taken off it.
+    /// The step that removed, or may have removed, a finalizer of this custom resource.
     pub fn stripped(&self, kind: Kind, name: &str) -> Option<&Step> {
         let mut all = self.begun.plan.steps().zip(self.results.iter().flatten());
         let (step, _) = all.find(|(step, result)| {
@@ -179,7 +180,7 @@ impl Record {
         Some(step)
     }
 
-    /// A readable defect of the file at this path, with a remedy.
+    /// Describes the unreadable lines of the journal at this path, with a remedy; `None` if there are no such lines.
     pub fn complaint(&self, path: &Path) -> Option<String> {
         let lines: Vec<String> = self.torn.iter().map(usize::to_string).collect();
         let (lines, are) = match lines.as_slice() {
@@ -196,13 +197,13 @@ impl Record {
         ))
     }
 
-    /// Each step with its result, but for the pause around them.
+    /// The steps with their results, without pauses and resumes.
     fn work(&self) -> impl Iterator<Item = (&Step, &Option<StepResult>)> {
         let all = self.begun.plan.steps().zip(self.results.iter().flatten());
         all.filter(|(step, _)| !step.change.is_hold())
     }
 
-    /// The results of the steps that the user counts; of a step whose result is not known there is none.
+    /// The results of the steps that are counted for the user; `None` for a step with an unknown result.
     pub fn counted(&self) -> impl Iterator<Item = Option<&StepResult>> {
         let plan = &self.begun.plan;
         let all = plan.steps().zip(self.results.iter().flatten());
@@ -213,8 +214,8 @@ impl Record {
         all.filter(counts).map(|(_, result)| result.as_ref())
     }
 
-    /// Whether every step was taken, or found to be needless or out of place; and if none was taken, whether none was
-    /// out of place.
+    /// Whether the plan finished, and every step is settled or skipped. A plan without any change must not have skipped
+    /// steps.
     fn has_taken_back(&self) -> bool {
         let settled = |result: &Option<StepResult>| {
             let result = result.as_ref();
@@ -245,7 +246,7 @@ impl Record {
                 if matches!(step.change, Change::Create(_)) && result != Some(&StepResult::Applied) {
                     made.push(step.clone());
                 }
-                // The way back is held where the way there was.
+                // Keep the pause if there is a change to revert.
                 if step.change.is_hold() { worked } else { taken(result) }
             });
         }
@@ -256,7 +257,7 @@ impl Record {
             }
         }
         let (mut stages, lost) = done.inverse();
-        // A pause without changes between is dropped.
+        // Without changes to revert, only end pauses that may still be set.
         let works = |stage: &PlanStage| stage.steps.iter().any(|step| !step.change.is_hold());
         if !stages.iter().any(works) {
             stages = self.standing_holds();
@@ -281,7 +282,7 @@ impl Record {
         let work = || plan.steps().filter(|step| plan.is_work(step));
         let what = match work().count() {
             0 => "nothing left to revert".to_owned(),
-            // The work is what ends pauses that an earlier command has left.
+            // Steps that end the pauses of an earlier command count as work.
             1 if work().all(|step| step.change.is_hold()) => "only its pause is left to end".to_owned(),
             pauses if work().all(|step| step.change.is_hold()) => {
                 format!("only its {pauses} pauses are left to end")
@@ -291,8 +292,8 @@ impl Record {
         plan.title = format!("{} ({what})", self.undo_title());
     }
 
-    /// The title of an undo of this journal, without a count of changes: `undo "reset gpu"`, and of that one
-    /// `undo of undo "reset gpu"`, which grows by one word each time.
+    /// The title of an undo of this journal, without the number of changes: `undo "reset gpu"`. An undo of that undo is
+    /// `undo of undo "reset gpu"`.
     fn undo_title(&self) -> String {
         let title = &self.begun.plan.title;
         if self.begun.undoes.is_none() {

@@ -1,4 +1,4 @@
-//! Where journals are kept.
+//! The directory of the journals.
 
 use std::fs::File;
 use std::io::Read;
@@ -9,7 +9,7 @@ use anyhow::Context;
 use super::record::{Begun, Record, RecordError, Undone};
 use crate::apply::trust;
 
-/// The directory that journals are in.
+/// The directory that contains the journals.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Store {
     pub directory: PathBuf,
@@ -18,7 +18,8 @@ pub struct Store {
 const SUFFIX: &str = "jsonl";
 
 impl Store {
-    /// `$XDG_STATE_HOME/kubectl-skyhook/journal`, with the fallback that the XDG rules name.
+    /// `$XDG_STATE_HOME/kubectl-skyhook/journal`. The fallbacks of the state directory are `$HOME/.local/state` and
+    /// `$LOCALAPPDATA`.
     pub fn of(variable: impl Fn(&str) -> Option<String>) -> anyhow::Result<Store> {
         let absolute = |name: &str| variable(name).map(PathBuf::from).filter(|p| p.is_absolute());
         let state = absolute("XDG_STATE_HOME")
@@ -32,7 +33,7 @@ impl Store {
         self.directory.join(format!("{id}.{SUFFIX}"))
     }
 
-    /// The journals, newest first. Only regular files count: reading a pipe would block forever.
+    /// The ids of the journals, newest first. Only regular files count: reading a pipe would block forever.
     pub fn ids(&self) -> anyhow::Result<Vec<String>> {
         let entries = match std::fs::read_dir(&self.directory) {
             Ok(entries) => entries,
@@ -53,7 +54,7 @@ impl Store {
         Ok(ids)
     }
 
-    /// Refuses a directory in which other users could put a journal, as ssh does with its keys.
+    /// Rejects a directory in which other users could create a journal.
     pub fn trusted(&self) -> anyhow::Result<()> {
         match std::fs::metadata(&self.directory) {
             Ok(metadata) => trust::check(&self.directory, &metadata),
@@ -61,7 +62,7 @@ impl Store {
         }
     }
 
-    /// Reads a journal by its id, or by the beginning of it where that is unambiguous.
+    /// Reads a journal by its id, or by an unambiguous prefix of the id.
     pub fn read(&self, id: &str) -> anyhow::Result<Record> {
         let ids = self.ids()?;
         let fitting: Vec<&String> = match ids.iter().find(|i| *i == id) {
@@ -95,7 +96,7 @@ impl Store {
         Record::parse(&text).with_context(|| format!("{} is not a journal", path.display()))
     }
 
-    /// All journals that can be read, newest first, and why the others cannot.
+    /// All readable journals, newest first, and the defects of all journals as messages.
     pub fn all(&self) -> anyhow::Result<(Vec<Record>, Vec<String>)> {
         let (mut records, mut complaints) = (Vec::new(), Vec::new());
         for id in self.ids()? {
@@ -117,23 +118,22 @@ impl Store {
         record.complaint(&self.path(&record.begun.id))
     }
 
-    /// The newest journal of an undo of this one, whether or not it took all of it back.
+    /// The newest undo of a journal, whether or not it reverted everything.
     ///
     /// # Errors
     ///
-    /// The directory cannot be read, or others may write to it.
+    /// The directory cannot be read.
     pub fn newest_undo_of(&self, id: &str) -> anyhow::Result<Option<Record>> {
         let (records, _) = self.all()?;
         let of = |record: &Record| record.begun.undoes.as_deref() == Some(id);
         Ok(records.into_iter().find(of))
     }
 
-    /// The newest journal in effect: not undone, not an undo, and with at least one revertible change; and why other
-    /// journals could not be read.
+    /// The newest journal that is not undone, is not an undo itself, and has at least one revertible change.
     ///
     /// # Errors
     ///
-    /// No journal is in effect.
+    /// There is no such journal, or the directory cannot be read.
     pub fn newest_in_force(&self) -> anyhow::Result<InForce> {
         let (records, complaints) = self.all()?;
         let mut undone = Undone::default();
@@ -188,9 +188,9 @@ fn advice(error: &anyhow::Error) -> &'static str {
 #[derive(Debug)]
 pub struct InForce {
     pub record: Record,
-    /// The newest undo of it that has not taken it back.
+    /// The newest undo of the journal that did not revert it.
     pub tried: Option<Begun>,
-    /// Newer commands of which nothing can be reverted, as deletions of pods and Jobs.
+    /// Newer commands without any revertible change, such as deletions of pods and Jobs.
     pub passed_over: Vec<Begun>,
     pub complaints: Vec<String>,
 }

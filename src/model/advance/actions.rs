@@ -9,12 +9,13 @@ use crate::model::stage::{Slot, Step};
 use crate::model::timeline::{Happening, Moment};
 
 impl<'a> Advance<'a> {
-    /// One action of the operator for a custom resource on a node. Returns whether another one may follow at once.
+    /// Performs one action of the operator for a custom resource on a node; returns whether another action may follow
+    /// immediately.
     pub(super) fn step(&mut self, number: usize, at: u32) -> bool {
         let resource = &self.model.resources[number];
         let place = &resource.places[at as usize];
         let held = resource.gate.is_some() || place.earlier != u16::MAX || !place.chosen;
-        // Stages that run end also where nothing new starts.
+        // Nothing new starts in these cases; running stages still end.
         if !resource.acts() || place.given_up || place.complete && !resource.deleting {
             return false;
         }
@@ -79,7 +80,7 @@ impl<'a> Advance<'a> {
         }
     }
 
-    /// Starts a stage, or takes over one that has run for some seconds.
+    /// Starts a stage, or continues one that has already run for `elapsed` seconds.
     pub(super) fn start(&mut self, number: usize, at: u32, package: usize, stage: &Stage, elapsed: f64) {
         let slot = Slot::new(stage.clone(), State::InProgress);
         self.change(number, at, package, Some(slot));
@@ -132,7 +133,7 @@ impl<'a> Advance<'a> {
         self.complete(number, at);
     }
 
-    /// Gives a node another status.
+    /// Sets the status of a node.
     pub(super) fn mark(&mut self, number: usize, at: u32, status: Status) {
         let place = &mut self.model.resources[number].places[at as usize];
         // Without its policy, a custom resource has no compartments.
@@ -144,7 +145,7 @@ impl<'a> Advance<'a> {
         place.picked = status == Status::InProgress;
     }
 
-    /// Puts a package of a node to another slot.
+    /// Moves a package on a node to another slot.
     pub(super) fn change(&mut self, number: usize, at: u32, package: usize, slot: Option<Slot>) {
         let resource = &mut self.model.resources[number];
         let from = resource.places[at as usize].profile;
@@ -184,6 +185,6 @@ impl<'a> Advance<'a> {
 }
 
 fn bit(package: usize) -> u64 {
-    // A node with more than 64 packages is not worth exactness.
+    // Inexact for a node with more than 64 packages, which is acceptable.
     1 << (package % 64)
 }

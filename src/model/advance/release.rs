@@ -1,11 +1,11 @@
-//! Nodes that are complete, and who proceeds because of them.
+//! Completion of nodes, and the work that it releases.
 
 use super::Advance;
 use crate::model::place::Status;
 use crate::model::timeline::Happening;
 
 impl Advance<'_> {
-    /// Marks a node on which nothing is left to do, and lets others proceed.
+    /// Marks a node as complete if no work is left, and lets others proceed.
     pub(super) fn complete(&mut self, number: usize, at: u32) {
         let work = self.works[number][at as usize];
         let resource = &mut self.model.resources[number];
@@ -106,7 +106,7 @@ impl Advance<'_> {
         }
     }
 
-    /// Gives the nodes that are at work the speeds of those that are not complete in such a batch.
+    /// Spreads the relative speeds over the nodes that are at work in a batch.
     pub(super) fn spread(&mut self, number: usize) {
         let resource = &self.model.resources[number];
         for compartment in &resource.compartments {

@@ -1,4 +1,4 @@
-//! The moments of a timeline that belong to one custom resource, summed up.
+//! The moments of a timeline that belong to one custom resource, summarized.
 
 use std::collections::BTreeSet;
 
@@ -7,7 +7,7 @@ use crate::api::{Entry, Package, Stage, State};
 use crate::cluster::{Cluster, Node};
 use crate::model::timeline::{Happening, Moment};
 
-/// What happens to one custom resource, in order.
+/// The moments of one custom resource, in order.
 pub(super) struct Moments<'m, 'a> {
     pub live: &'a Cluster,
     pub edited: &'a Cluster,
@@ -25,7 +25,7 @@ impl<'a> Moments<'_, 'a> {
         let mut nodes: Vec<&'a Node> = Vec::new();
         let mut seen: BTreeSet<&str> = BTreeSet::new();
         let mut stages: Vec<Stage> = Vec::new();
-        // Where its first stage runs.
+        // Nodes on which the first stage starts.
         let mut applied: Vec<&'a Node> = Vec::new();
         for moment in &self.all {
             let Happening::Start { package, stage } = &moment.what else {
@@ -78,7 +78,7 @@ impl<'a> Moments<'_, 'a> {
             Some(is) if runs(Stage::Config) && self.is_installed(self.edited, name, is, nodes[0]) => {
                 PackageChange::Configure
             }
-            // Its first stage runs already.
+            // The first stage is already running.
             Some(_) if runs(Stage::Config) => PackageChange::Install,
             Some(_) => PackageChange::Interrupt,
         };
@@ -116,7 +116,7 @@ impl<'a> Moments<'_, 'a> {
         records.flat_map(|record| record.entries()).filter(move |entry| entry.name == name)
     }
 
-    /// The most of these nodes that are between their first action and their completion at the same time.
+    /// Maximum number of these nodes that are simultaneously between their first action and their completion.
     fn at_once(&self, nodes: &BTreeSet<&str>) -> usize {
         let mut working: BTreeSet<&str> = BTreeSet::new();
         let mut most = 0;

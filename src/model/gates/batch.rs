@@ -1,4 +1,4 @@
-//! Only the nodes of the batch are worked on.
+//! The operator works only on the nodes of the batch.
 
 use super::At;
 use crate::cluster::Source;

@@ -1,11 +1,11 @@
-//! A package waits for those that it depends on.
+//! A package waits for its dependencies.
 
 use super::At;
 use crate::model::progress::{NodeProgress, ProgressState};
 use crate::model::reason::WaitReason;
 
-/// No package is due on the node: a dependency is missing, uninstalled, or part of a cycle, or the operator overlooks a
-/// package (operator `RunNext`).
+/// The reason why no package is due on the node: a dependency is missing, uninstalled, or part of a cycle, or the
+/// operator overlooks a package (operator `RunNext`).
 pub fn check<'a>(at: &At<'_, 'a>) -> NodeProgress<'a> {
     let name = |index: usize| at.resource.packages[index].name;
     let reason = match at.profile.waits {

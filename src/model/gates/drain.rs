@@ -1,4 +1,4 @@
-//! A package with an interrupt starts on a cordoned node that is drained.
+//! A package with an interrupt starts only on a cordoned and drained node.
 
 use jiff::Timestamp;
 
@@ -43,7 +43,7 @@ pub fn check<'a>(at: &At<'_, 'a>) -> Option<NodeProgress<'a>> {
     })
 }
 
-/// How many pods a drain of the node evicts; `None` while one of its pods forbids the interrupt.
+/// Number of pods that a drain of the node evicts; `None` while a pod on the node forbids the interrupt.
 pub fn pods(at: &At<'_, '_>) -> Option<usize> {
     let pods = workloads(at);
     let protected = &at.resource.skyhook.spec.pod_non_interrupt_labels;
@@ -54,7 +54,7 @@ pub fn pods(at: &At<'_, '_>) -> Option<usize> {
     Some(pods.into_iter().filter(|pod| is_evicted(pod)).count())
 }
 
-/// The pods on the node that run or wait, and are not package stages.
+/// Running and pending pods on the node that are not package stages.
 fn workloads<'a>(at: &At<'_, 'a>) -> Vec<&'a Pod> {
     let runs = |pod: &&Pod| matches!(pod.status.phase.as_str(), "Running" | "Pending");
     let pods = at.model.workloads_on(&at.node.name).iter().copied();

@@ -1,4 +1,5 @@
-//! A custom resource that is being deleted goes once its enabled packages are uninstalled on all selected nodes.
+//! The finalizer of a deleted custom resource stays until its packages with an enabled uninstall are uninstalled on all
+//! selected nodes.
 
 use super::At;
 use crate::model::action::Action;
@@ -10,7 +11,7 @@ pub fn check<'a>(at: &At<'_, 'a>) -> Option<NodeProgress<'a>> {
     if !at.resource.deleting || at.model.halt.is_some() {
         return None;
     }
-    // Its own uninstalls, and installations that are under way, pass the other gates.
+    // Uninstalls and installations that are still due on the node have to pass the other gates.
     let done = at.place.complete || at.profile.due.is_empty() && !at.profile.pending;
     match at.resource.pending {
         None => Some(NodeProgress::acts(Action::Finalize)),

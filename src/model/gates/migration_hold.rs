@@ -1,11 +1,11 @@
-//! The newer operator does nothing while an object of the older API is rolled out.
+//! The newer operator does nothing while an object of the older API is rolling out.
 
 use super::At;
 use crate::model::Model;
 use crate::model::progress::{NodeProgress, ProgressState};
 use crate::model::reason::WaitReason;
 
-/// The first thing in each reconcile of v0.18 to v0.20.
+/// The first check of each reconcile in v0.18 to v0.20.
 pub fn halt<'a>(model: &Model<'a>) -> Option<WaitReason<'a>> {
     model.cluster.holding().next().map(WaitReason::MigrationHold)
 }

@@ -1,4 +1,4 @@
-//! What keeps a custom resource from its next action on a node, one gate per file, in the operator's order.
+//! Gates that keep a custom resource from its next action on a node, one per file, in the operator's order.
 
 mod batch;
 pub mod dependency;
@@ -60,7 +60,7 @@ const GATES: [Gate; 10] = [
     batch::check,
 ];
 
-/// The first gate that is closed.
+/// The progress at the first closed gate; `None` if all gates are open.
 pub(super) fn first<'a>(at: &At<'_, 'a>) -> Option<NodeProgress<'a>> {
     GATES.iter().find_map(|gate| gate(at))
 }

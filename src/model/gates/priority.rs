@@ -1,4 +1,4 @@
-//! An earlier custom resource comes first: on the node, or with `sequencing: all` on all of its nodes.
+//! An earlier custom resource has precedence: on the node, or with `sequencing: all` on all of its nodes.
 
 use super::At;
 use crate::model::progress::{NodeProgress, ProgressState};

@@ -16,7 +16,7 @@ pub fn check<'a>(at: &At<'_, 'a>) -> Option<NodeProgress<'a>> {
     }
     let taints = at.model.cluster.untolerated_by(at.resource.skyhook, at.node);
     let lasting = taints.iter().find(|taint| !taint.of_lifecycle());
-    // A taint that comes and goes with the node is expected to go.
+    // A lifecycle taint of the node is expected to be removed.
     let state = match lasting {
         Some(_) => ProgressState::Blocked,
         None => ProgressState::Waiting,

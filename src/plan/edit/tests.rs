@@ -1,4 +1,4 @@
-//! Edits on values that are not the planned ones.
+//! Edits of values that have changed since the plan.
 
 use super::*;
 use crate::api::ApiFlavor;
@@ -27,7 +27,7 @@ fn removal() -> Edit {
     }]))
 }
 
-/// Taken out from where it has got to, and put back there.
+/// The entry is removed at the stage that it has reached, and restored there.
 #[test]
 fn an_entry_under_way_is_removed_from_where_it_is() {
     let (running, further) = (
@@ -113,7 +113,7 @@ fn a_whole_state_may_only_change_where_it_does_not_matter() {
     assert_eq!(malformed, Rebased::Moved(format!("{} has changed", key())));
 }
 
-/// Between the plan and the moment the operator is held, rollouts go on.
+/// Rollouts continue between the plan and the pause of the operator.
 #[test]
 fn a_whole_state_may_go_on_and_no_more() {
     let edit = Edit::new(Some(STATE), None).on_conflict(OnConflict::IfStillFailing);

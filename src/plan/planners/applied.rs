@@ -1,4 +1,4 @@
-//! Edits of objects that somebody else applies from a source of theirs.
+//! Warnings about changes of objects that a GitOps tool applies.
 
 use serde_json::Value;
 

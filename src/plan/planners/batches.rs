@@ -1,4 +1,4 @@
-//! The batch state of a rollout, put back to where it starts.
+//! Resets the batch state of a rollout.
 
 use serde_json::{Value, json};
 
@@ -34,7 +34,7 @@ pub fn reset(skyhook: &Skyhook) -> Option<Vec<Field>> {
     Some(fields)
 }
 
-/// The fields of the status by which nodes lose their place in the batch; none for nodes that have none.
+/// The status fields that remove nodes from their batch slots; none for nodes without a slot.
 pub fn leave<'a>(skyhook: &Skyhook, nodes: impl Iterator<Item = &'a str>) -> Vec<Field> {
     let place = |node: &'a str| {
         let since = skyhook.status.node_priority.get(node)?;
@@ -45,8 +45,8 @@ pub fn leave<'a>(skyhook: &Skyhook, nodes: impl Iterator<Item = &'a str>) -> Vec
     nodes.filter_map(place).collect()
 }
 
-/// Whether a node keeps its place regardless of the status: the operator takes nodes in progress first, and with a
-/// policy the first waiting node.
+/// Whether a node keeps its batch slot even if the status field is removed: the operator takes nodes in progress first,
+/// and with a policy the first waiting node.
 pub fn keeps_place(cluster: &Cluster, skyhook: &Skyhook, node: &Node) -> bool {
     match cluster.status_on(skyhook, node) {
         Status::InProgress => true,
@@ -55,13 +55,13 @@ pub fn keeps_place(cluster: &Cluster, skyhook: &Skyhook, node: &Node) -> bool {
     }
 }
 
-/// The worst grade of the next batch, whose nodes are not known yet.
+/// The worst possible grade of the next batch, whose nodes are not known yet.
 pub fn grade_of_next(skyhook: &Skyhook) -> Grade {
     let grades = skyhook.packages().map(|(name, p)| Grade::of_rerun(skyhook.pending_interrupt(name, p)));
     grades.max().unwrap_or(Grade::B2)
 }
 
-/// The counters of one compartment alone.
+/// [`reset`] for the counters of one compartment only.
 pub fn reset_compartment(skyhook: &Skyhook, name: &str) -> Option<Vec<Field>> {
     skyhook.status.status.as_ref()?;
     let mut fields = Vec::new();
@@ -69,7 +69,7 @@ pub fn reset_compartment(skyhook: &Skyhook, name: &str) -> Option<Vec<Field>> {
     Some(fields)
 }
 
-/// The counters of one compartment.
+/// Adds the fields that reset the counters of one compartment.
 fn counters(fields: &mut Vec<Field>, name: &str, compartment: &CompartmentStatus) {
     let path = |field: &str| {
         ["status", "compartmentStatuses", name, "batchState", field].map(str::to_owned).into_iter()
@@ -97,7 +97,7 @@ fn counters(fields: &mut Vec<Field>, name: &str, compartment: &CompartmentStatus
     }
 }
 
-/// Whether a rollout is anywhere but at its start.
+/// Whether a rollout is past its initial state.
 pub fn begun(skyhook: &Skyhook) -> bool {
     let status = &skyhook.status;
     let moved = |b: &crate::api::skyhook::BatchState| {
@@ -112,8 +112,9 @@ pub fn begun(skyhook: &Skyhook) -> bool {
     !status.node_priority.is_empty() || status.node_order_offset != 0 || batches.any(moved)
 }
 
-/// Warns that the counters still include nodes whose packages will run again. An operator that does not correct them
-/// takes fewer nodes into a batch, and evaluates none, until the counters are no higher than the number of nodes.
+/// Warns that the batch counters still include nodes whose packages will run again. An operator that does not correct
+/// the counters puts fewer nodes into a batch, and evaluates no batch, until the counters are no higher than the number
+/// of nodes.
 pub fn warn_of_counters(cluster: &Cluster, skyhook: &Skyhook, nodes: &[&Node], effects: &mut Consequences) {
     if !cluster.operator_before(0, 20) {
         return;
@@ -123,10 +124,10 @@ pub fn warn_of_counters(cluster: &Cluster, skyhook: &Skyhook, nodes: &[&Node], e
         let all = skyhook.status.compartment_statuses.iter();
         let of = all.filter(|(name, _)| own.is_none_or(|own| own == name.as_str()));
         let batches = of.filter_map(|(_, compartment)| compartment.batch_state.as_ref());
-        // A stopped rollout has a warning of its own.
+        // A stopped rollout has its own warning.
         let mut batches = batches.filter(|batch| !batch.should_stop);
         let status = cluster.status_on(skyhook, node);
-        // Erroring nodes keep their places in the batch, and only a policy sets a limit on failures.
+        // Erroring nodes keep their batch slots, and only a policy limits failures.
         let limited = !skyhook.spec.deployment_policy.is_empty();
         skyhook.selects(node)
             && batches.any(|batch| match status {

@@ -20,7 +20,7 @@ impl<'a> Reruns<'a> {
         packages.insert(package);
     }
 
-    /// What comes of it, by the interrupts that the packages carry.
+    /// The side effects of the reruns, including the interrupts of the packages.
     pub fn consequences(&self, cluster: &Cluster, skyhook: Option<&Skyhook>) -> Consequences {
         let mut effects = Consequences::default();
         let mut ignored = Vec::new();
@@ -54,8 +54,8 @@ impl<'a> Reruns<'a> {
     }
 }
 
-/// What comes of it when a package runs again on these nodes: from its start, its entries gone from their states, or from
-/// a stage.
+/// The side effects of rerunning a package on these nodes. `from_start`: its entries are removed from the node states,
+/// so that it starts with its first stage; otherwise it continues at a stage.
 pub fn rerun(
     cluster: &Cluster,
     skyhook: &Skyhook,
@@ -73,13 +73,13 @@ pub fn rerun(
         && bypassed_uninstalls(skyhook, &BTreeSet::from([package]), &mut effects)
         && !skyhook.runs()
     {
-        // Nothing writes the record again.
+        // A paused or disabled custom resource does not record the package again.
         effects.lose_record();
     }
     effects
 }
 
-/// Notes that nothing runs on ignored nodes.
+/// Warns that nothing runs on ignored nodes.
 pub(super) fn ignored_nodes(ignored: &[&str], effects: &mut Consequences) {
     let Some(first) = ignored.first() else {
         return;
@@ -92,7 +92,7 @@ pub(super) fn ignored_nodes(ignored: &[&str], effects: &mut Consequences) {
     ));
 }
 
-/// Notes that nothing runs for a paused or disabled custom resource.
+/// Warns that nothing runs for a paused or disabled custom resource.
 pub(super) fn stands_still(skyhook: &Skyhook, effects: &mut Consequences) {
     let (what, command) = if skyhook.paused() { ("paused", "resume") } else { ("disabled", "enable") };
     effects.warn(format!(
@@ -102,7 +102,7 @@ pub(super) fn stands_still(skyhook: &Skyhook, effects: &mut Consequences) {
     ));
 }
 
-/// Notes that nothing starts in a stopped rollout, for the nodes whose packages should run again.
+/// Warns about nodes in a stopped rollout, where packages that should run again do not start.
 pub fn stopped_rollout(cluster: &Cluster, skyhook: &Skyhook, nodes: &[&Node], effects: &mut Consequences) {
     let stopped = |n: &&&Node| cluster.compartment_stopped(skyhook, n);
     let set = NodeSet::of(nodes.iter().filter(stopped).map(|n| n.name.as_str()));
@@ -116,7 +116,7 @@ pub fn stopped_rollout(cluster: &Cluster, skyhook: &Skyhook, nodes: &[&Node], ef
     }
 }
 
-/// Notes that a package does not run again on these nodes, because a package that it depends on is uninstalled there.
+/// Warns that a package does not run again on nodes where one of its dependencies is uninstalled.
 pub fn uninstalled_dependencies(
     cluster: &Cluster,
     skyhook: &Skyhook,
@@ -147,7 +147,7 @@ pub fn uninstalled_dependencies(
     }
 }
 
-/// Counts a node with the interrupts that its packages carry.
+/// Counts a node as drained, rebooted or restarted, depending on the interrupts of its packages.
 pub(super) fn interrupts(kinds: &BTreeSet<&str>, effects: &mut Consequences) {
     effects.drains += usize::from(!kinds.is_empty());
     if kinds.contains("reboot") {
@@ -175,7 +175,7 @@ impl Begins {
         let complete = |e: &Entry| e.state == State::Complete;
         Some(match entry {
             Some(e) if leaves && e.stage.is_uninstall() => Begins::UninstallAgain,
-            // No uninstall starts before the stage at work is complete.
+            // An uninstall starts only once the current stage is complete.
             Some(e) if leaves && complete(e) => Begins::Uninstall,
             _ => Begins::Install,
         })
@@ -190,7 +190,7 @@ impl Begins {
     }
 }
 
-/// Warns that packages that depend on this one, and have begun on one of the nodes, do not run again with it.
+/// Warns that dependants that have started on one of the nodes do not run again with the package.
 pub fn dependants_stay(
     skyhook: &Skyhook,
     package: &str,
@@ -217,7 +217,7 @@ pub fn begins<'a>(
     nodes: &[&'a Node],
     effects: &mut Consequences,
 ) -> Vec<&'a Node> {
-    // Only a node with a failed package has to be looked up among all pods and Jobs.
+    // Computed lazily: only nodes with a failed package need the package runs.
     let package_runs = OnceCell::new();
     let mut parked: BTreeMap<&str, Vec<&str>> = BTreeMap::new();
     let mut concerned = Vec::new();
@@ -257,7 +257,7 @@ pub fn begins<'a>(
     concerned
 }
 
-/// Notes that a permanently failed package does not continue on these nodes.
+/// Warns that a permanently failed package does not continue on these nodes.
 fn stays_parked(skyhook: &Skyhook, package: &str, nodes: &[&str], effects: &mut Consequences) {
     let (name, first) = (skyhook.name(), nodes[0]);
     effects.warn(format!(
@@ -268,7 +268,7 @@ fn stays_parked(skyhook: &Skyhook, package: &str, nodes: &[&str], effects: &mut 
     ));
 }
 
-/// What follows a command that names the first of these nodes.
+/// The addition to a command that names only the first of these nodes.
 fn repeated(nodes: &[&str]) -> &'static str {
     match nodes.len() {
         1 => "",
@@ -276,7 +276,7 @@ fn repeated(nodes: &[&str]) -> &'static str {
     }
 }
 
-/// What begins on a node whose state the operator can read again.
+/// Adds the work that starts on a node once the operator can read its node state.
 pub fn begins_from(skyhook: &Skyhook, node: &Node, state: &NodeState, effects: &mut Consequences) {
     if !skyhook.runs() || !skyhook.spec.node_selectors.matches(&node.labels) {
         return;
@@ -295,7 +295,8 @@ pub fn begins_from(skyhook: &Skyhook, node: &Node, state: &NodeState, effects: &
     interrupts(&kinds, effects);
 }
 
-/// Warns where a missing entry means "uninstalled" although no uninstall has run; returns whether there is such one.
+/// Warns about packages whose missing entry counts as uninstalled although no uninstall has run; returns whether there
+/// are any.
 pub fn bypassed_uninstalls(skyhook: &Skyhook, packages: &BTreeSet<&str>, effects: &mut Consequences) -> bool {
     let gated: Vec<&str> = packages
         .iter()

@@ -1,5 +1,5 @@
-//! A command's pause of a custom resource while it works. Other commands leave the custom resource alone during that
-//! time.
+//! The pause of a custom resource while a command changes it. Other commands refuse to change the custom resource
+//! during that time.
 
 use crate::api::Skyhook;
 use crate::cluster::hold::{Hold, HolderState};
@@ -10,7 +10,7 @@ use crate::plan::{Consequences, Plan};
 use crate::view::shell_words;
 use crate::view::{NodeSet, ago};
 
-/// Runs of node names in a message.
+/// Maximum number of node-name ranges in a message.
 const SHOWN: usize = 6;
 
 /// Puts a plan between a pause and its end.
@@ -20,8 +20,8 @@ const SHOWN: usize = 6;
 ///
 /// # Errors
 ///
-/// Another command, which may still be running, has paused it; or a pause would hide such failures, and without one
-/// the stages that are running on the nodes of the plan would write their entries again.
+/// Another command, which may still be running, has paused the custom resource; or a pause would hide permanent
+/// failures, and without a pause running stages on the plan's nodes would record their entries again.
 pub fn around(cluster: &Cluster, mut plan: Plan, skyhook: &Skyhook) -> Result<Plan> {
     refuse(cluster, skyhook)?;
     let others = pause_guard::failed_elsewhere(cluster, skyhook, &plan.stages);
@@ -82,7 +82,7 @@ pub fn end_what_is_left(cluster: &Cluster, mut plan: Plan, skyhook: &Skyhook) ->
 ///
 /// # Errors
 ///
-/// Names the command, and what to do.
+/// There is such a command; the error names it, and the hint has a remedy.
 pub fn refuse(cluster: &Cluster, skyhook: &Skyhook) -> Result<()> {
     match cluster.hold(skyhook) {
         Some((hold, standing)) if !standing.is_left_behind() => Err(refused(
@@ -100,7 +100,7 @@ pub fn refuse(cluster: &Cluster, skyhook: &Skyhook) -> Result<()> {
 ///
 /// # Errors
 ///
-/// The command is running.
+/// The command is running, and the end of its pause is not forced.
 pub fn refuse_end(
     cluster: &Cluster,
     skyhook: &Skyhook,

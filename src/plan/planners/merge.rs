@@ -8,10 +8,10 @@ use crate::api::Skyhook;
 use crate::cluster::Cluster;
 use crate::plan::{Consequences, Plan, PlanStage, Step};
 
-/// One plan of all in this order, with one pause of each custom resource around it; `subject` is what a user types to
-/// confirm a plan of several subjects.
+/// Merges the plans in this order, with one pause of each custom resource around all of them. `subject` is the name
+/// that a user types to confirm a plan with several subjects.
 ///
-/// A step that several of them have is taken once. After a failure, later plans on the same object are skipped.
+/// Equal steps are kept only once. After a failure, later plans on the same object are skipped.
 pub fn merged(cluster: &Cluster, title: String, subject: &str, plans: Vec<Plan>) -> Plan {
     let mut plan = Plan {
         title,
@@ -58,10 +58,10 @@ pub fn merged(cluster: &Cluster, title: String, subject: &str, plans: Vec<Plan>)
 
 /// The targets of a plan. After a failed or unknown result, no later plan runs on them: its precondition is unknown.
 struct Worked {
-    /// The custom resource.
+    /// The plan's subject, usually a custom resource.
     subject: String,
     objects: BTreeSet<String>,
-    /// Its stages in the merged plan.
+    /// Numbers of the plan's stages in the merged plan.
     stages: Vec<usize>,
 }
 
@@ -79,7 +79,7 @@ impl Worked {
     }
 }
 
-/// The value common to all plans.
+/// The value common to all plans; `None` if the values differ.
 fn common<'a>(plans: &'a [Plan], value: impl Fn(&'a Plan) -> Option<&'a str>) -> Option<&'a str> {
     let values: BTreeSet<Option<&str>> = plans.iter().map(value).collect();
     match values.len() {
@@ -107,7 +107,7 @@ fn consequences(cluster: &Cluster, plans: &[Plan]) -> Consequences {
     all
 }
 
-/// Equal for equal steps, so that a step is compared with few: node states of hundreds of packages are long.
+/// Path and hash of a step. Each step is compared only with steps of the same fingerprint: node states may be long.
 type Fingerprint = (String, u64);
 
 fn fingerprint(step: &Step) -> Fingerprint {
@@ -117,7 +117,7 @@ fn fingerprint(step: &Step) -> Fingerprint {
     (step.target.path(), hasher.finish())
 }
 
-/// A stage without the surrounding pauses, and without earlier steps.
+/// The stage without surrounding pauses and without steps that are already taken; `None` if nothing is left.
 fn without(
     mut stage: PlanStage,
     held: &BTreeMap<String, &Skyhook>,

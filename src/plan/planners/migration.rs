@@ -29,7 +29,7 @@ pub fn refuse_unmigrated(cluster: &Cluster, name: &str) -> Result<()> {
 ///
 /// # Errors
 ///
-/// There are such objects; names a remedy for the first.
+/// There are such objects; the hint has a remedy for the first one.
 pub fn refuse_held(cluster: &Cluster, plan: &mut Plan, force: bool) -> Result<()> {
     let Some(first) = cluster.holding().next().filter(|_| !plan.is_empty()) else {
         return Ok(());
@@ -60,7 +60,7 @@ pub fn refuse_held(cluster: &Cluster, plan: &mut Plan, force: bool) -> Result<()
     .hint("use --force to make the change anyway; the change takes effect once nothing blocks the operator"))
 }
 
-/// Warns where the operator would not act on anything now.
+/// Warns that a migration hold keeps the operator from acting.
 pub fn warn_of_hold(cluster: &Cluster, effects: &mut Consequences) {
     let rolling: Vec<&str> = cluster.holding().map(Skyhook::name).collect();
     if !rolling.is_empty() {

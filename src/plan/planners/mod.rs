@@ -1,4 +1,4 @@
-//! What plans are built from: one planner per kind of change, and the parts that several of them share.
+//! Planners: one per kind of change, and the parts that several planners share.
 
 pub mod applied;
 pub mod batch_restart;

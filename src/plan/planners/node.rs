@@ -29,11 +29,11 @@ pub fn clean(cluster: &Cluster, node: &Node, owners: &[Owner<'_>], purge: bool) 
     take_off(cluster, node, owners, taken)
 }
 
-/// A custom resource, and the prefix under which it left something.
+/// A custom resource, and the API whose key prefix its data has.
 pub type Owner<'a> = (ApiFlavor, &'a str);
 
-/// A custom resource under every prefix under which the operator may find its state: its own, and the
-/// older one that it adopts.
+/// The custom resource with every key prefix that the operator reads: that of the active API, and the older prefix,
+/// whose data the operator adopts.
 pub fn owned<'a>(cluster: &Cluster, name: &'a str) -> Vec<Owner<'a>> {
     let active_api = cluster.flavor();
     let older = (active_api == ApiFlavor::NodeWright).then_some(ApiFlavor::Skyhook);
@@ -56,7 +56,8 @@ fn take_off(cluster: &Cluster, node: &Node, owners: &[Owner<'_>], taken: Removal
     let mut holds = false;
     for (flavor, name) in owners {
         if let Some(on) = node.keys(*flavor).of(name) {
-            // Older keys that a living owner has adopted are a copy: it looks after its own, and its own cordon.
+            // Older keys are only a copy if an existing owner has adopted them: the owner maintains its own keys and
+            // cordon.
             let adopted = cluster.skyhook(name).is_some() && cluster.is_adopted(node, name);
             let copy = adopted && !owners.contains(&(active_api, name));
             let records = taken.records || copy;
@@ -71,7 +72,7 @@ fn take_off(cluster: &Cluster, node: &Node, owners: &[Owner<'_>], taken: Removal
     change
 }
 
-/// The annotations that record packages of a custom resource; neither empty nor malformed ones do.
+/// The annotations that record packages of a custom resource, without empty and malformed annotations.
 fn records(on: &NodeRecord) -> BTreeSet<&str> {
     let Some(state) = &on.state else {
         return BTreeSet::new();
@@ -85,14 +86,14 @@ fn records(on: &NodeRecord) -> BTreeSet<&str> {
     keys
 }
 
-/// Whether [`clean`] leaves the record of packages on a node.
+/// Whether [`clean`] without `purge` leaves the record of packages on a node.
 pub fn is_recorded(on: &NodeRecord) -> bool {
     !records(on).is_empty()
 }
 
 /// Removes the conditions of custom resources from a node; `None` if there are no such conditions.
 ///
-/// Conditions are part of the status, and need a request of their own.
+/// Conditions are part of the status, and need their own request.
 pub fn without_conditions(node: &Node, owners: &[Owner<'_>]) -> Option<Change> {
     let prefixes: Vec<String> =
         owners.iter().map(|(flavor, name)| format!("{}/", flavor.key(name))).collect();
@@ -174,17 +175,17 @@ pub fn status(flavor: ApiFlavor, name: &str, on: &NodeRecord, to: &Status) -> Me
     change
 }
 
-/// Whether the cordon of a custom resource is an orphan: its owner no longer exists.
+/// Whether the cordon of a custom resource is an orphan: its owner no longer exists, or no longer selects the node.
 pub fn releases_cordon(cluster: &Cluster, node: &Node, name: &str) -> bool {
     match (cluster.skyhooks.ok(), cluster.skyhook(name)) {
-        // Unreadable is not gone.
+        // Custom resources that cannot be read may exist.
         (None, _) => false,
         (Some(_), None) => true,
         (Some(_), Some(skyhook)) => !skyhook.spec.node_selectors.matches(&node.labels),
     }
 }
 
-/// The runtime-required taint taken off a node, if it carries one.
+/// The change that removes the runtime-required taint from a node; `None` if the node has no such taint.
 pub fn without_taint(cluster: &Cluster, node: &Node) -> Option<Change> {
     let taint = cluster.runtime_required_taint(node)?;
     let rest = node.taints().iter().filter(|t| *t != taint);
@@ -204,7 +205,7 @@ pub fn moved(state: &NodeState, entries: &[String], stage: &Stage, to: &State) -
     edit(state, entries.iter().map(|entry| (entry.as_str(), Some((stage, to)))))
 }
 
-/// Adds an entry to a node state, which may not be there at all; `text` is its JSON.
+/// Adds an entry to a node state, which may not exist yet; `text` is the entry as JSON.
 pub fn added(
     state: Option<&NodeState>,
     annotation: &str,

@@ -1,4 +1,4 @@
-//! A node state that cannot be read, restored from the copy that the operator keeps in the status.
+//! Restores an unreadable node state from the operator's copy in the status.
 
 use serde_json::{Map, Value};
 
@@ -7,7 +7,7 @@ use crate::api::{NodeState, Skyhook};
 use crate::cluster::{Node, NodeRecord};
 use crate::plan::{Consequences, Edit, Grade, Metadata};
 
-/// The annotations as they were when the operator last read them.
+/// A restored node state, as the operator last read it.
 #[derive(Debug)]
 pub struct Repaired {
     pub change: Metadata,
@@ -17,19 +17,19 @@ pub struct Repaired {
 /// Why the node state cannot be restored.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum CannotRepair {
-    /// There is none, or it can be read.
+    /// There is no node state, or it is readable.
     NothingMalformed,
-    /// The status of the custom resource holds no copy of it.
+    /// The status of the custom resource contains no usable copy.
     NoCopy,
 }
 
 impl Repaired {
-    /// The operator's work once the state is readable again.
+    /// Adds the operator's work once the state is readable again.
     pub fn consequences(&self, skyhook: &Skyhook, node: &Node, effects: &mut Consequences) {
         effects::begins_from(skyhook, node, &self.state, effects);
     }
 
-    /// How grave that is at worst.
+    /// The worst grade of that work.
     pub fn grade(&self, skyhook: &Skyhook, node: &Node) -> Grade {
         let mut effects = Consequences::default();
         self.consequences(skyhook, node, &mut effects);
@@ -70,7 +70,7 @@ pub fn repaired(skyhook: &Skyhook, node: &Node, on: &NodeRecord) -> Result<Repai
     }
 }
 
-/// The text of an annotation from the copy: of all packages, or of the one that the annotation is for.
+/// The text of an annotation from the copy: the entries of all packages, or the entry of `package`.
 fn restored(copy: &std::collections::BTreeMap<String, Value>, package: Option<&str>) -> Option<String> {
     match package {
         None if copy.is_empty() => None,

@@ -4,17 +4,17 @@ use crate::api::{ApiFlavor, Executor, Skyhook, State, Status};
 use crate::cluster::{Cluster, Node, PackageRun, Source};
 use crate::plan::{Change, Hold, Kind, Plan, PlanStage, Step, Target, WaitCondition, WaitFor};
 
-/// How long the operator may take to see that it is paused, in seconds.
+/// Maximum wait for the operator to observe a pause, in seconds.
 const AT_MOST: u64 = 20;
-/// How long a pod may take to end, in seconds.
+/// Maximum wait for the end of a pod, in seconds.
 const POD_AT_MOST: u64 = 90;
 /// The default termination grace period of a pod, in seconds.
 const DEFAULT_GRACE: i64 = 30;
 
 /// Whether the operator could be about to write the node state of one of these nodes.
 ///
-/// It writes whole maps from its read at the start of a reconcile: it can revert a concurrent change although our patch
-/// was guarded.
+/// The operator writes whole maps as it read them at the start of a reconcile. It can revert a concurrent change even
+/// though our patch was guarded.
 pub fn is_needed(cluster: &Cluster, skyhook: &Skyhook, nodes: &[&Node]) -> bool {
     if !acts(cluster, skyhook) {
         return false;
@@ -36,9 +36,10 @@ pub fn is_needed(cluster: &Cluster, skyhook: &Skyhook, nodes: &[&Node]) -> bool 
 
 /// Deletes crash-looping pods on these nodes: each restart would record the removed entry again. This concerns
 /// deletions, which would wait for the entry again, and paused or disabled custom resources, whose pods the operator
-/// does not replace. A pod that is still working is kept and named: it records its entry, too.
+/// does not replace. Pods that are still working are kept and named in a warning: they record their entries as well.
 ///
-/// A pause stops Jobs. A node that is not ready reports no results, and terminates no pods.
+/// Jobs are kept: a pause stops them. Nodes that are not ready are skipped: they report no results, and terminate no
+/// pods.
 pub fn end_failing(
     cluster: &Cluster,
     skyhook: &Skyhook,
@@ -94,8 +95,8 @@ pub fn end_failing(
     plan.stages.splice(0..0, stages);
 }
 
-/// Warns how long the operator halts if Jobs run for the removed entries: it deletes them, and reconciles nothing until
-/// they have terminated.
+/// Warns how long the operator halts if Jobs run for the removed entries: it deletes the Jobs, and reconciles nothing
+/// until they have terminated.
 pub fn warn_of_halt(
     cluster: &Cluster,
     skyhook: &Skyhook,
@@ -124,7 +125,7 @@ pub fn warn_of_halt(
 
 /// Whether the operator may act on a custom resource at all.
 pub fn acts(cluster: &Cluster, skyhook: &Skyhook) -> bool {
-    // Nor does it while a migration holds it.
+    // A migration hold stops the operator as well.
     let held = cluster.holding().next().is_some();
     !away(cluster) && !held && !skyhook.disabled() && (!skyhook.paused() || skyhook.hold().is_some())
 }
@@ -163,7 +164,7 @@ pub fn failed_elsewhere<'a>(
     skyhook: &'a Skyhook,
     stages: &[PlanStage],
 ) -> Vec<&'a str> {
-    // All nodes are read where a Job has failed permanently on any other.
+    // If a Job had failed permanently on another node, all nodes would have been read.
     if cluster.named_only {
         return Vec::new();
     }
@@ -181,7 +182,7 @@ pub fn failed_elsewhere<'a>(
         .collect()
 }
 
-/// Whether anything is at work on the nodes of a plan.
+/// Whether a package stage is running on a node of the plan.
 pub fn at_work(cluster: &Cluster, skyhook: &Skyhook, stages: &[PlanStage]) -> bool {
     let package_runs = cluster.package_runs_for(skyhook.name());
     let mut nodes = stages.iter().flat_map(|s| &s.steps);
@@ -191,7 +192,7 @@ pub fn at_work(cluster: &Cluster, skyhook: &Skyhook, stages: &[PlanStage]) -> bo
     })
 }
 
-/// A stage that pauses and waits for it, and the stage that resumes.
+/// The stage that pauses the operator and waits until it is paused, and the stage that resumes it.
 pub fn ends(cluster: &Cluster, skyhook: &Skyhook, title: &str) -> Option<[PlanStage; 2]> {
     let target = target(skyhook)?;
     let [hold, release] = pair(cluster, skyhook, title)?;
@@ -211,14 +212,14 @@ pub fn pair(cluster: &Cluster, skyhook: &Skyhook, title: &str) -> Option<[Hold; 
     Some(Hold::around(&key, title, annotations, left.map(|h| h.text)))
 }
 
-/// The end of a pause that a plan has left behind which did not get to its own.
+/// The stage that ends the pause of an earlier plan that did not end it itself.
 pub fn left_behind(cluster: &Cluster, skyhook: &Skyhook) -> Option<PlanStage> {
     let hold = skyhook.hold().filter(|_| cluster.left_paused(skyhook))?;
     let key = skyhook.flavor()?.key("pause");
     Some(end(target(skyhook)?, Hold::end(&key, &hold)))
 }
 
-/// The end of a pause, regardless of the results before.
+/// The stage that ends a pause; it runs regardless of earlier results.
 pub fn end(target: Target, release: Hold) -> PlanStage {
     let step = Step::new(target, Change::Release(release), "resume the operator");
     PlanStage { steps: vec![step.may_be_gone()], always: true, ..PlanStage::default() }

@@ -14,26 +14,26 @@ use crate::plan::{
 };
 use crate::view::NodeSet;
 
-/// How long the server may take to let the old object go, in seconds.
+/// Maximum wait for the deletion of the old object, in seconds.
 const AT_MOST: u64 = 60;
-/// How long the operator may take to see the new one, in seconds.
+/// Maximum wait for the operator to see the new object, in seconds.
 const SEEN_WITHIN: u64 = 20;
-/// Where the reason is noted.
+/// The annotation for the reason of the recreation.
 const REASON: &str = "kubectl-skyhook/undelete-reason";
-/// Runs of node names in a warning.
+/// Maximum number of node-name ranges in a warning.
 const SHOWN: usize = 6;
 
 /// A custom resource that is recreated.
 pub struct Recreation<'a> {
     cluster: &'a Cluster,
     flavor: ApiFlavor,
-    /// As it will be made; its status is the one it had.
+    /// The new custom resource, with the status of the old one.
     pub skyhook: Skyhook,
     object: Value,
     stages: Vec<PlanStage>,
     /// The restored node states.
     states: Vec<(&'a str, NodeState)>,
-    /// The end of our own pause, of the old object or of the new one.
+    /// The end of our pause, which is on the old object or on the new one.
     release: Option<Hold>,
     pub effects: Consequences,
 }
@@ -77,8 +77,8 @@ impl<'a> Recreation<'a> {
         Target::skyhook(self.flavor, self.skyhook.name(), uid)
     }
 
-    /// Restores the keys removed from nodes. Everything else requires this: the operator must not see the new object
-    /// before.
+    /// Adds steps that restore the keys removed from nodes. The creation requires these steps: the operator must not
+    /// see the new object before.
     pub fn restore(&mut self, steps: &[Step]) {
         let mut gone: Vec<&str> = Vec::new();
         let mut kept = Vec::new();
@@ -105,7 +105,7 @@ impl<'a> Recreation<'a> {
         }
     }
 
-    /// Remembers the node state that a step puts back.
+    /// Records the node state that a step restores.
     fn note(&mut self, node: &'a Node, change: &Change) {
         let Change::Metadata(metadata) = change else {
             return;
@@ -124,7 +124,7 @@ impl<'a> Recreation<'a> {
         }
     }
 
-    /// Holds the old object, removes the operator's finalizer, and waits until it is deleted.
+    /// Pauses the old object, removes the operator's finalizer, and waits until the object is deleted.
     pub fn let_go(&mut self, old: &Skyhook, no_pause: bool) {
         if !no_pause
             && pause_guard::acts(self.cluster, old)
@@ -162,7 +162,7 @@ impl<'a> Recreation<'a> {
         }
     }
 
-    /// Makes it, with the part of its status that the operator cannot find out again.
+    /// Creates the new object, with the part of the status that the operator cannot derive again.
     pub fn make(&mut self) {
         let target = self.target(None);
         let requires: Vec<usize> = (0..self.stages.len()).collect();
@@ -172,7 +172,7 @@ impl<'a> Recreation<'a> {
             until,
             ..PlanStage::default()
         };
-        // Without its config updates, packages whose configuration alone has changed would be interrupted.
+        // Without `configUpdates` in the status, packages with only a changed configuration would be interrupted again.
         let updates = self.skyhook.whole["status"]["configUpdates"].clone();
         if updates.as_object().is_none_or(|updates| updates.is_empty()) {
             self.stages.push(create(self.object.clone(), None));
@@ -189,7 +189,7 @@ impl<'a> Recreation<'a> {
             self.stages.push(status(field));
             return;
         }
-        // The operator writes the rest of the status as soon as it sees that it is to do nothing yet.
+        // Create the object paused: the operator then writes the rest of the status, and starts nothing yet.
         let mut held = self.object.clone();
         if pause_guard::acts(self.cluster, &self.skyhook) {
             let key = self.flavor.key("pause");
@@ -204,7 +204,7 @@ impl<'a> Recreation<'a> {
         self.stages.push(status(field.whatever_it_is()));
     }
 
-    /// The plan, with the packages that run again nevertheless.
+    /// The plan, with the side effects of the packages that run again.
     pub fn plan(mut self, title: String) -> Plan {
         if let Some(end) = self.release.take() {
             let end = pause_guard::end(self.target(None), end);

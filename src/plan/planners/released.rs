@@ -9,18 +9,18 @@ use crate::cluster::hold::{HOLDER, REASON};
 use crate::cluster::{Cluster, Node, Source};
 use crate::plan::{Change, Edit, Grade, Metadata, Plan, Step};
 
-/// The required sources. Permanently failed packages do not start.
+/// The required sources. Pods and Jobs show permanently failed packages, which do not start.
 pub const NEEDS: [Source; 6] =
     [Source::Nodes, Source::Policies, Source::Skyhooks, Source::Operator, Source::Pods, Source::Jobs];
 /// Resources that are also listed if nodes are drained: their evictions may be refused.
 pub const LISTS: &[(&str, &str)] = &[("policy", "poddisruptionbudgets")];
 /// Annotations of custom resources that stop all work on them.
 const STOPS: [&str; 2] = ["pause", "disable"];
-/// The label of nodes on which nothing begins.
+/// The label of nodes on which nothing starts.
 const IGNORE: &str = "ignore";
 
-/// Adds what begins where the plan resumes, enables or deletes a custom resource, no longer ignores nodes, or requests
-/// an uninstall.
+/// Adds the work that starts because the plan resumes, enables or deletes a custom resource, no longer ignores nodes,
+/// or requests an uninstall.
 pub fn add(cluster: &Cluster, plan: &mut Plan) {
     if !starts_work(plan) {
         return;
@@ -76,7 +76,8 @@ pub fn add(cluster: &Cluster, plan: &mut Plan) {
     plan.consequences = consequences;
 }
 
-/// Whether the plan resumes, enables, deletes, no longer ignores or requests anything, so that work may begin.
+/// Whether work may start because the plan resumes, enables or deletes a custom resource, no longer ignores nodes, or
+/// requests an uninstall.
 pub fn starts_work(plan: &Plan) -> bool {
     ApiFlavor::ALL.into_iter().any(|flavor| {
         let edits = Edits::of(plan, flavor);
@@ -91,7 +92,8 @@ pub fn starts_work(plan: &Plan) -> bool {
     })
 }
 
-/// The nodes that are no longer ignored, if that is all that sets anything going: no other node has to be read then.
+/// The nodes whose ignore label the plan edits, if nothing else in the plan may start work: no other node has to be
+/// read then. Otherwise empty.
 pub fn nodes(plan: &Plan) -> Vec<String> {
     let mut nodes = BTreeSet::new();
     for flavor in ApiFlavor::ALL {
@@ -108,7 +110,8 @@ pub fn nodes(plan: &Plan) -> Vec<String> {
     nodes.into_iter().collect()
 }
 
-/// Whether the plan only pauses, disables or ignores, or ends that: how grave it is depends on nothing but what begins.
+/// Whether the plan only sets or removes pauses, disables and ignore labels. Its grade then depends only on the work
+/// that starts.
 pub fn edits_only_stops(plan: &Plan) -> bool {
     let noted = |key: &String| {
         let words = STOPS.into_iter().chain([IGNORE]);
@@ -129,10 +132,10 @@ pub fn edits_only_stops(plan: &Plan) -> bool {
 struct Edits<'p> {
     flavor: ApiFlavor,
     stops: BTreeMap<&'p str, Vec<&'p Metadata>>,
-    /// Custom resources whose pause the plan ends without having made it.
+    /// Custom resources whose pause the plan ends but has not set.
     released: BTreeSet<&'p str>,
     ignores: BTreeMap<&'p str, &'p Edit>,
-    /// Custom resources with the packages whose uninstall is requested.
+    /// Pairs of a custom resource and a package whose uninstall is requested.
     requested: BTreeSet<(&'p str, &'p str)>,
     /// Custom resources that are deleted, so that their packages are uninstalled.
     deleted: BTreeSet<&'p str>,

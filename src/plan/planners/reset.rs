@@ -31,7 +31,7 @@ pub struct ResetRequest<'a> {
     /// A package, optionally at one version.
     pub package: Option<(&'a str, Option<&'a str>)>,
     pub failed_only: bool,
-    /// The rollout's batches restart.
+    /// Whether the rollout's batches restart.
     pub batches: bool,
     pub retaint: bool,
     pub no_pause: bool,
@@ -74,7 +74,7 @@ pub fn plan<'a>(cluster: &'a Cluster, request: &'a ResetRequest<'a>) -> Result<P
     Ok(plan)
 }
 
-/// Refuses to take a single package from a node where the operator would never run it again.
+/// Refuses to reset a single package on a node where the operator would never run it again.
 fn refuse_stranding(cluster: &Cluster, request: &ResetRequest<'_>) -> Result<()> {
     let (Some((name, version)), Some(skyhook)) = (request.package, cluster.skyhook(request.name)) else {
         return Ok(());
@@ -107,9 +107,9 @@ struct ResetPlanner<'a> {
     reruns: effects::Reruns<'a>,
     /// Packages that lose an entry.
     packages: BTreeSet<&'a str>,
-    /// Nodes whose state cannot be read.
+    /// Number of nodes whose state cannot be read.
     unreadable: usize,
-    /// Nodes that lose an installation record, and on which nothing runs again.
+    /// Number of nodes that lose an installation record and on which nothing runs again.
     recorded: usize,
 }
 
@@ -118,7 +118,7 @@ impl<'a> ResetPlanner<'a> {
         self.cluster.on_node(node, self.request.name)
     }
 
-    /// Everything that the custom resource left on a node.
+    /// Adds the removal of everything that the custom resource left on a node.
     fn forget_all(&mut self, node: &'a Node) {
         let mut change = node::clear_state(self.cluster, node, self.request.name);
         let conditions = self.without_orphaned_conditions(node);
@@ -158,7 +158,7 @@ impl<'a> ResetPlanner<'a> {
         }
     }
 
-    /// The entries of one package on a node.
+    /// Adds the removal of one package's entries on a node.
     fn forget_package(&mut self, node: &'a Node, package: &str, version: Option<&str>) {
         let Some(state) = self.on(node).and_then(|on| on.state.as_ref()) else {
             return;
@@ -192,7 +192,7 @@ impl<'a> ResetPlanner<'a> {
         self.step(node, node::without(state, &keys), why, Some(&keys));
     }
 
-    /// The change of a node, which removes these entries of its state, or all.
+    /// Adds the step for a node's change, which removes these entries of the node state, or all entries.
     fn step(&mut self, node: &'a Node, mut change: Metadata, why: &str, keys: Option<&[String]>) {
         self.touched.push(node);
         if change.is_empty() {
@@ -222,7 +222,7 @@ impl<'a> ResetPlanner<'a> {
         self.skyhook.filter(|s| !s.deleting()).filter(selects)
     }
 
-    /// Whether this custom resource put the runtime-required taint on, and no other one did.
+    /// Whether only this custom resource adds the runtime-required taint to the node.
     fn retaints(&self, node: &Node) -> bool {
         let taints = |s: &&Skyhook| s.spec.runtime_required && s.spec.auto_taint_new_nodes && s.selects(node);
         let mut all = self.cluster.skyhooks.items().iter().filter(taints);
@@ -275,7 +275,7 @@ impl<'a> ResetPlanner<'a> {
         }
     }
 
-    /// The batches of the rollout.
+    /// The stage that restarts the batches; `None` if this is not requested or has no effect.
     fn batches(&self) -> Option<PlanStage> {
         let skyhook = self.skyhook?;
         let idle = self.steps.is_empty() && !batches::begun(skyhook);

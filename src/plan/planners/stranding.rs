@@ -8,8 +8,9 @@ use crate::view::NodeSet;
 
 /// Refuses if the operator would never run the package again on one of the nodes.
 ///
-/// Before v0.19 it offers packages without dependencies only while no more packages are complete
-/// than there are such packages (operator-contract: the gap in its order of packages, upstream #387).
+/// Before v0.19, the operator considers packages without dependencies only while the number of complete packages does
+/// not exceed the number of packages without dependencies (operator-contract: the gap in its order of packages,
+/// upstream #387).
 ///
 /// # Errors
 ///
@@ -25,7 +26,7 @@ pub fn refuse(
     if !is_free || cluster.operator_since(0, 19) {
         return Ok(());
     }
-    // At most these are complete: placements are looked up only where these are too many.
+    // An upper bound: placements, which are slow to look up, are needed only if the bound exceeds the limit.
     let recorded = |on: &NodeRecord| {
         let complete = on.entries().iter().filter(|e| e.state == State::Complete);
         complete.count()
@@ -44,15 +45,15 @@ pub fn refuse(
     }
     let nodes = NodeSet::of(&stranded);
     Err(Error::unchanged(format!(
-        "this operator version would never run {package} again on {}: the number of complete packages there exceeds the number of \
-         packages without dependencies in the spec",
+        "rerunning {package} alone would strand it on {}: this operator version skips it while more packages are \
+         complete than have no dependencies (SKY209)",
         nodes.limited(6)
     ))
-    .hint(format!("kubectl skyhook reset {} --node {}", skyhook.name(), stranded[0])))
+    .hint(format!("reset all packages there: kubectl skyhook reset {} --node {}", skyhook.name(), stranded[0])))
 }
 
-/// Removes entries even if the operator has updated them: during a deletion, it uninstalls the node's other packages
-/// and retries a failing one.
+/// Makes the edits remove entries even if the operator has updated them: during a deletion, the operator uninstalls the
+/// node's other packages and retries failing packages.
 pub fn remove_whatever_is_recorded(change: &mut Metadata) {
     for edit in change.annotations.values_mut() {
         match &mut edit.on_conflict {

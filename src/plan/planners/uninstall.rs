@@ -1,4 +1,4 @@
-//! The request to uninstall packages: their order, the edits of the spec, and what they come to on nodes.
+//! The request to uninstall packages: their order, the edits of the spec, and the effects on nodes.
 
 pub mod effects;
 pub mod order;

@@ -1,4 +1,4 @@
-//! What it means that the operator uninstalls packages.
+//! Side effects of uninstalls by the operator.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -12,12 +12,12 @@ use crate::view::plural;
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Uninstalls {
     Now,
-    /// The operator first finishes the installation that is under way.
+    /// The operator first completes the current installation.
     OnceInstalled,
 }
 
 impl Uninstalls {
-    /// When that of a recorded package runs.
+    /// When the uninstall of a recorded package runs.
     pub fn of(entry: &Entry) -> Uninstalls {
         if entry.stage.is_uninstall() || entry.state == State::Complete {
             Uninstalls::Now
@@ -27,10 +27,10 @@ impl Uninstalls {
     }
 }
 
-/// Nodes by the package that is uninstalled there, and by when.
+/// Nodes by uninstalled package and time of the uninstall.
 pub type ByPackage<'a> = BTreeMap<(&'a str, Uninstalls), Vec<&'a Node>>;
 
-/// What it means that the uninstalls of these packages run. The interrupts of several packages on a node count once.
+/// Adds the side effects of these uninstalls. The interrupts of several packages on a node count once.
 pub fn uninstalls(
     cluster: &Cluster,
     skyhook: &Skyhook,

@@ -2,7 +2,7 @@
 
 use super::*;
 
-/// A custom resource as a server holds it, and as somebody made it.
+/// A custom resource as the server stores it, and as it was created.
 fn custom() -> impl Strategy<Value = (Value, Value)> {
     (map(), map(), 0i64..3, any::<bool>()).prop_map(|(annotations, labels, number, held)| {
         let mut made = json!({
@@ -52,7 +52,7 @@ proptest! {
         prop_assert_eq!(back.rebase(&as_new), Rebased::Done);
         as_new["spec"]["packages"]["driver"]["version"] = json!("2.0.0");
         prop_assert!(matches!(back.rebase(&as_new), Rebased::Moved(_)));
-        // The inverse of the inverse deletes the created object, but no other one.
+        // The inverse of the inverse deletes the created object, but no other object.
         let undone = back.inverse().expect("an inverse");
         prop_assert!(matches!(undone.rebase(&object), Rebased::Same(_)));
         prop_assert!(matches!(undone.rebase(&as_new), Rebased::Moved(_)));

@@ -14,7 +14,7 @@ fn taint() -> impl Strategy<Value = Value> {
     })
 }
 
-/// A server keeps one taint of a key and an effect.
+/// The server stores one taint per key and effect.
 fn taints() -> impl Strategy<Value = Vec<Value>> {
     prop::collection::vec(taint(), 0..4).prop_map(|all| {
         let mut once: Vec<Value> = Vec::new();
@@ -110,7 +110,7 @@ fn a_custom_resource_that_goes_with_its_last_finalizer_is_made_again() {
             "spec": {"packages": {}, "unknown": 1},
         })
     );
-    // Held by another as well, it is still there.
+    // With another finalizer, the object still exists.
     let mut held = object.clone();
     held["metadata"]["finalizers"] = json!(["ours", "theirs"]);
     let Rebased::Same(step) = strip("ours").rebase(&held) else {

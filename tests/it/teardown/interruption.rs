@@ -31,7 +31,7 @@ fn interrupt_leaves_later_waves_unstarted() {
         "interrupted; requests in flight were completed",
         ": 1 changed, 2 not reached",
         "0 of 3 gone; deletions in progress continue and cannot be canceled",
-        "rerun the command to do the rest",
+        "rerun the command to finish the remaining steps",
     ] {
         ran.expect_stdout(words);
     }

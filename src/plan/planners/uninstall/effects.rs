@@ -83,8 +83,8 @@ impl ImpactNotes<'_> {
         });
         if !staying.is_empty() {
             let (verb, them) = match staying.len() {
-                1 => ("depends", "it stays installed and is"),
-                _ => ("depend", "they stay installed and are"),
+                1 => ("depends", format!("{} stays installed, but is", staying[0])),
+                _ => ("depend", "they stay installed, but are".to_owned()),
             };
             effects.warn(format!(
                 "{} {verb} on {name}: {them} blocked until {name} is installed again (SKY111)",
@@ -93,9 +93,8 @@ impl ImpactNotes<'_> {
         }
         if enables {
             effects.warn(format!(
-                "--enable declares that {name} has an uninstall step: without uninstall.sh and uninstall_check.sh, \
-                 the uninstall fails on every node, and from then on {name} cannot be removed from the spec or deleted \
-                 with the custom resource before it is uninstalled"
+                "--enable requires uninstall.sh and uninstall_check.sh in the package: without them the uninstall \
+                 fails on every node, and until it succeeds neither {name} nor the custom resource can be removed"
             ));
         }
         if !concerned.is_empty() {
@@ -105,7 +104,7 @@ impl ImpactNotes<'_> {
         }
     }
 
-    /// Nodes of which the operator takes no notice, and those that cannot be read.
+    /// Warns about nodes that are no longer selected, and nodes whose state cannot be read.
     fn left_alone(self, effects: &mut Consequences) {
         let ImpactNotes { name, survey, .. } = self;
         if !survey.malformed.is_empty() {
@@ -123,7 +122,7 @@ impl ImpactNotes<'_> {
         }
     }
 
-    /// What taking the request back means at this moment.
+    /// Adds the effects of canceling a requested uninstall now.
     pub fn cancel(self, effects: &mut Consequences) {
         let ImpactNotes { cluster, name, survey, .. } = self;
         let at = |stage: Stage| {
@@ -179,8 +178,8 @@ impl ImpactNotes<'_> {
             };
             match cluster.flavor().executor() {
                 Executor::Pod => effects.warn(format!(
-                    "the operator does not terminate running pods: {shown}{more} may finish the uninstall first, and any that \
-                     does not end blocks the cancellation on all nodes (SKY105)"
+                    "the operator does not stop {shown}{more}, which may still finish the uninstall; a pod that never \
+                     ends blocks the cancellation on all nodes (SKY105)"
                 )),
                 Executor::Job => effects.notes.push(format!(
                     "the operator deletes {shown}{more}; what has been uninstalled by then is installed again"
@@ -191,7 +190,7 @@ impl ImpactNotes<'_> {
     }
 }
 
-/// Grade and numbers of an uninstall or installation on these nodes.
+/// Adds the grade and the numbers of an uninstall or installation on these nodes.
 fn weigh(nodes: &[&Node], interrupt: Option<&str>, effects: &mut Consequences) {
     effects.nodes = effects.nodes.max(nodes.len());
     effects.gpus = effects.gpus.max(nodes.iter().map(|n| n.gpus()).sum());

@@ -2,9 +2,9 @@
 
 use crate::api::Skyhook;
 
-/// The packages of a spec, each before those that it depends on; then by name.
+/// The packages of a spec in the order of their uninstall: dependants before their dependencies, otherwise by name.
 ///
-/// Packages that depend on each other in a circle (SKY207) come last: there is no order to them.
+/// Packages in a dependency cycle (SKY207) have no such order: the first by name is then taken.
 pub fn removal_order(skyhook: &Skyhook) -> Vec<&str> {
     let mut left: Vec<&str> = skyhook.packages().map(|(name, _)| name).collect();
     let mut order = Vec::with_capacity(left.len());

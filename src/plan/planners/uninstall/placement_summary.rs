@@ -1,4 +1,4 @@
-//! Nodes by the effect of an uninstall.
+//! Groups nodes by the effect of an uninstall.
 
 use crate::api::{Entry, Package, Skyhook, State};
 use crate::cluster::{Cluster, Node, Phase};
@@ -7,20 +7,20 @@ use crate::view::{NodeSet, plural};
 /// Nodes by the effect of an uninstall.
 #[derive(Debug, Default)]
 pub struct PlacementSummary<'a> {
-    /// Complete: it begins at once.
+    /// The package is complete: the uninstall starts immediately.
     pub ready: Vec<&'a Node>,
-    /// In progress.
+    /// The uninstall is in progress.
     pub begun: Vec<(&'a Node, &'a Entry)>,
-    /// Being installed: it begins once that is complete.
+    /// The package is being installed: the uninstall starts once that is complete.
     pub unfinished: Vec<(&'a Node, &'a Entry)>,
-    /// The operator leaves the node alone.
+    /// The operator ignores the node.
     pub ignored: Vec<&'a Node>,
-    /// Selected, and without the package.
+    /// Selected nodes without the package.
     pub absent: Vec<&'a Node>,
-    /// Selected, with another version alone, or with one that is being uninstalled.
+    /// Selected nodes with only another version, or with another version that is being uninstalled.
     pub other: Vec<(&'a Node, &'a Entry)>,
     pub malformed: Vec<&'a Node>,
-    /// With the package, and no longer selected: the operator does nothing there.
+    /// Nodes with the package that are no longer selected: the operator does nothing there.
     pub deselected: Vec<&'a Node>,
 }
 
@@ -60,7 +60,7 @@ impl<'a> PlacementSummary<'a> {
         survey
     }
 
-    /// The selected nodes with the package, whose uninstall is begun or will be.
+    /// The selected nodes on which the uninstall is running or will run.
     pub fn concerned(&self) -> impl Iterator<Item = &'a Node> {
         let with_entry = self.begun.iter().chain(&self.unfinished);
         let with_entry = with_entry.map(|(node, _)| *node);
@@ -68,7 +68,7 @@ impl<'a> PlacementSummary<'a> {
         with_entry.chain(rest.copied())
     }
 
-    /// Whether the package is on no selected node, among the readable ones.
+    /// Whether no selected node has the package, and no node state is malformed.
     pub fn is_absent(&self) -> bool {
         self.concerned().next().is_none() && self.malformed.is_empty()
     }
@@ -83,7 +83,6 @@ pub fn nodes<'a>(nodes: impl IntoIterator<Item = &'a Node>) -> String {
     }
 }
 
-/// The first of the nodes.
 pub fn first<'a>(entries: &[(&'a Node, &'a Entry)]) -> Option<(&'a Node, &'a Entry)> {
     entries.first().copied()
 }

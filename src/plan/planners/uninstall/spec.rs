@@ -1,4 +1,4 @@
-//! What an uninstall changes in the spec of the custom resource. Pure.
+//! The changes of an uninstall in the spec of the custom resource. Pure.
 
 use serde_json::json;
 
@@ -6,7 +6,7 @@ use crate::api::{Package, Skyhook};
 use crate::cluster::Cluster;
 use crate::plan::{Change, Field, Guard, Step, Target};
 
-/// A change of it that the operator acts on.
+/// A step that changes the custom resource, for the operator to act on.
 pub fn step(cluster: &Cluster, skyhook: &Skyhook, change: Change) -> Step {
     Step::new(Target::of_skyhook(cluster.flavor(), skyhook), change, "the operator applies this setting")
 }
@@ -41,10 +41,10 @@ pub fn request(name: &str, package: &Package) -> Vec<Field> {
         .collect()
 }
 
-/// Removes an uninstalled package from the spec, if its only dependents are removed by then, too.
+/// Removes an uninstalled package from the spec. The guard requires that only packages in `gone` depend on it.
 ///
-/// A request that still stands at the same version proves that the package has not been reinstalled: the operator does
-/// not install a package with a requested uninstall.
+/// An unchanged request at the same version proves that the package has not been reinstalled: the operator does not
+/// install a package with a requested uninstall.
 pub fn out_of_the_spec(
     cluster: &Cluster,
     skyhook: &Skyhook,
@@ -59,7 +59,7 @@ pub fn out_of_the_spec(
         whole["uninstall"]["enabled"] = json!(true);
         whole["uninstall"]["apply"] = json!(true);
     }
-    // The operator fills in the package's name, which is no reason to leave it there.
+    // Accept any old value: the operator fills in the package's name.
     let field = Field::new(path(name, &[]), Some(whole), None).whatever_it_is();
     let apply = format!("/spec/packages/{name}/uninstall/apply");
     let mut guard = same(name, package).value(apply, json!(true)).not_deleting();
