@@ -124,7 +124,8 @@ async fn stop(ctx: &mut Ctx, verb: Verb, args: &Stop) -> Result<Exit> {
     let cluster = ctx.load_to_change(&STOP_NEEDS, &[]).await?;
     let request = Request { verb, of: &args.of, reason: args.reason.as_deref(), force: false };
     let plan = request.plan(&cluster)?;
-    ctx.execute(&cluster, plan, &args.safety).await
+    // Nothing runs afterwards, so there are no effects to show.
+    ctx.execute_with(&plan, &args.safety, CommandOptions::default(), None).await
 }
 
 async fn go(ctx: &mut Ctx, verb: Verb, args: &Go) -> Result<Exit> {

@@ -34,7 +34,7 @@ const USES: &[(&str, &[&str])] = &[
     (
         "ctx",
         &[
-            "apply", "args", "bounded", "cluster", "connect", "error", "model", "plan", "reason", "screen",
+            "apply", "args", "bounded", "cluster", "connect", "error", "plan", "reason", "screen",
             "view", "wait",
         ],
     ),
