@@ -22,7 +22,7 @@ const NOT_ATTRIBUTES: [&str; 3] = ["kubernetes.io/hostname", "kubernetes.io/os",
 pub struct Contrast {
     /// `osImage`, `kernelVersion`, `created`, `nvidia.com/gpu`, or the key of a label.
     pub attribute: String,
-    /// Its value on the failing nodes; of `created`, `before TIME` or `since TIME`.
+    /// Its value on the failing nodes; of `created`, `not after TIME` or `since TIME`.
     pub value: String,
     /// Failing nodes with this value.
     pub failing: usize,
