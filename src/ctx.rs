@@ -32,7 +32,7 @@ pub use preview::Document as PlanDocument;
 pub use process::{check_open_files, interrupt, survive_file_size_limit, variable};
 pub use unreadable::unread;
 pub use wait::{Aim, Ended, PlanWait, PlannedAim};
-pub use watch::{Watch, WatchUpdate, pause_after};
+pub use watch::{ContactNotice, Watch, WatchUpdate, pause_after};
 
 use std::sync::Arc;
 
