@@ -27,9 +27,9 @@ pub use origin::Here;
 pub use process::{check_open_files, interrupt, survive_file_size_limit, variable};
 pub use unreadable::unread;
 pub use wait::{Aim, Ended, PlanWait, PlannedAim};
+pub use watch::{ContactNotice, Watch, WatchUpdate, pause_after};
 
 pub use crate::apply::outcome_view::Document as OutcomeDocument;
-pub use watch::{Watch, WatchUpdate, pause_after};
 
 use std::sync::Arc;
 

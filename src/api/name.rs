@@ -27,6 +27,12 @@ impl Name {
         &self.0
     }
 
+    /// How many different texts this thread keeps.
+    #[cfg(test)]
+    pub fn interned() -> usize {
+        WORDS.with_borrow(Interner::len)
+    }
+
     /// The address of the text. Names with the same address are equal; equal names may have different addresses.
     pub fn place(&self) -> usize {
         Arc::as_ptr(&self.0).addr()

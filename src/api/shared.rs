@@ -28,6 +28,11 @@ impl<T: ?Sized> Default for Interner<T> {
 }
 
 impl<T: ?Sized + Hash + Eq> Interner<T> {
+    #[cfg(test)]
+    pub fn len(&self) -> usize {
+        self.all.len()
+    }
+
     /// Returns the stored value that is equal to `value`. If there is none, stores the result of `make`.
     pub fn find<V: Borrow<T>>(&mut self, value: V, make: impl FnOnce(V) -> Arc<T>) -> Arc<T> {
         if let Some(known) = self.all.get(value.borrow()) {

@@ -89,6 +89,11 @@ impl TransportError {
         TransportError { server: server.to_owned(), kind }
     }
 
+    /// Whether no server was reached. A proxy may cut off or time out one long response of a healthy server.
+    pub fn is_unreachable(&self) -> bool {
+        matches!(self.kind, TransportErrorKind::Refused | TransportErrorKind::NoSuchHost)
+    }
+
     /// The reason in a few words, without server and remedy.
     pub fn short(&self) -> String {
         match &self.kind {

@@ -1,14 +1,19 @@
 //! Progress that is drawn in place on a terminal, and printed line by line elsewhere.
 
+use std::fmt::Write;
 #[cfg(unix)]
 use std::os::fd::{AsFd, OwnedFd};
-use std::time::Duration;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::{Duration, Instant};
 
-use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
+use indicatif::{ProgressBar, ProgressDrawTarget, ProgressState, ProgressStyle};
+use jiff::SignedDuration;
 
+use super::watch::ContactNotice;
 use crate::screen::Screen;
 #[cfg(unix)]
 use crate::screen::keys::QuietKeys;
+use crate::view::human;
 use crate::view::text::{Line, Text};
 use crate::wait::Wait;
 
@@ -27,6 +32,8 @@ pub(super) struct Display<'a> {
     bar: ProgressBar,
     /// Whether progress is the command's output, on stdout; otherwise it goes to stderr.
     answers: bool,
+    /// Since when the API server does not respond.
+    away_since: Arc<Mutex<Option<Instant>>>,
     #[cfg(unix)]
     quiet: Option<QuietKeys<OwnedFd>>,
 }
@@ -35,13 +42,13 @@ impl<'a> Display<'a> {
     pub fn new(screen: &'a mut Screen) -> Display<'a> {
         let target =
             if screen.err.redraws { ProgressDrawTarget::stderr() } else { ProgressDrawTarget::hidden() };
-        Display::drawn(screen, target, "{msg}\n{elapsed} so far; Ctrl-C stops waiting", false)
+        Display::drawn(screen, target, "{msg}\n{age}; Ctrl-C stops waiting", false)
     }
 
     pub fn on_stdout(screen: &'a mut Screen) -> Display<'a> {
         let target =
             if screen.out.redraws { ProgressDrawTarget::stdout() } else { ProgressDrawTarget::hidden() };
-        Display::drawn(screen, target, "{msg}\n{elapsed} so far; Ctrl-C stops watching", true)
+        Display::drawn(screen, target, "{msg}\n{age}; Ctrl-C stops watching", true)
     }
 
     fn drawn(
@@ -51,8 +58,17 @@ impl<'a> Display<'a> {
         answers: bool,
     ) -> Display<'a> {
         let bar = ProgressBar::with_draw_target(None, target);
-        let style = ProgressStyle::with_template(template);
-        bar.set_style(style.expect("the template is sound"));
+        let style = ProgressStyle::with_template(template).expect("the template is sound");
+        let away_since = Arc::new(Mutex::new(None::<Instant>));
+        let away = Arc::clone(&away_since);
+        bar.set_style(style.with_key("age", move |state: &ProgressState, text: &mut dyn Write| {
+            let words = match *away.lock().unwrap_or_else(PoisonError::into_inner) {
+                Some(since) => format!("state {} old", span(since.elapsed())),
+                None => format!("{} so far", span(state.elapsed())),
+            };
+            // Writing to memory cannot fail.
+            let _ = text.write_str(&words);
+        }));
         #[cfg(unix)]
         let quiet = {
             let (out, err) = (std::io::stdout(), std::io::stderr());
@@ -64,14 +80,15 @@ impl<'a> Display<'a> {
             screen,
             bar,
             answers,
+            away_since,
             #[cfg(unix)]
             quiet,
         }
     }
 
-    /// Keeps the elapsed time current.
+    /// Keeps the elapsed time current, which is shown in seconds.
     pub fn tick(&self) {
-        self.bar.enable_steady_tick(Duration::from_millis(250));
+        self.bar.enable_steady_tick(Duration::from_secs(1));
     }
 
     pub fn look(&mut self, look: AimProgress) -> Wait {
@@ -81,8 +98,8 @@ impl<'a> Display<'a> {
         }
         let screen = &mut *self.screen;
         match (self.answers, screen.out.redraws, screen.err.redraws) {
-            (true, true, _) => self.bar.set_message(screen.drawn_out(&look.whole)),
-            (false, _, true) => self.bar.set_message(screen.drawn(&look.whole)),
+            (true, true, _) => show(&self.bar, screen.drawn_out(&look.whole)),
+            (false, _, true) => show(&self.bar, screen.drawn(&look.whole)),
             (false, _, false) => {
                 let news = look.news.into_iter();
                 news.for_each(|line| screen.note(line));
@@ -97,12 +114,27 @@ impl<'a> Display<'a> {
         look.state
     }
 
-    pub fn warn(&mut self, warning: Option<String>) {
-        if let Some(warning) = warning {
-            let screen = &mut self.screen;
-            self.bar.suspend(|| screen.warn(warning.as_str()));
-        }
+    /// Prints the begin or the end of an outage above the progress, which shows its age until the end.
+    pub fn contact(&mut self, notice: ContactNotice) {
+        let away_since = matches!(notice, ContactNotice::Lost(_)).then(Instant::now);
+        *self.away_since.lock().unwrap_or_else(PoisonError::into_inner) = away_since;
+        let screen = &mut self.screen;
+        self.bar.suspend(|| match notice {
+            ContactNotice::Lost(warning) => screen.warn(warning),
+            ContactNotice::Restored(note) => screen.note(note),
+        });
     }
+}
+
+/// Draws the message, if it has changed.
+fn show(bar: &ProgressBar, message: String) {
+    if bar.message() != message {
+        bar.set_message(message);
+    }
+}
+
+fn span(duration: Duration) -> String {
+    human(SignedDuration::try_from(duration).unwrap_or(SignedDuration::MAX))
 }
 
 impl Drop for Display<'_> {

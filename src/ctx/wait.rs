@@ -22,6 +22,8 @@ use crate::wait::Wait;
 const AFTER_A_CHANGE: Duration = Duration::from_secs(2);
 /// Interval for re-running the rules without a change: some blockers are not watched.
 const ANYWAY: Duration = Duration::from_secs(5);
+/// An API server that cannot be reached is tried again this much later.
+const UNREACHABLE: Duration = Duration::from_secs(1);
 /// A blocker must be found again after this delay: lists are not one snapshot.
 const CONFIRMED_AFTER: Duration = Duration::from_secs(1);
 
@@ -196,6 +198,9 @@ async fn watch_for(
     let mut changed = true;
     shown.tick();
     loop {
+        if let Some(notice) = watch.notice() {
+            shown.contact(notice);
+        }
         // Nothing can be judged before all sources are read.
         let ready = watch.ready();
         if ready && changed && Instant::now() >= next_look {
@@ -213,7 +218,10 @@ async fn watch_for(
             }
         }
         if ready && Instant::now() >= next {
-            let whole = watch.whole().await;
+            let Some(whole) = watch.whole().await else {
+                next = Instant::now() + UNREACHABLE;
+                continue;
+            };
             last = Instant::now();
             let blockers = aim.blocked(whole);
             if !blockers.is_empty() {
@@ -230,7 +238,7 @@ async fn watch_for(
                     changed = true;
                     next = next.min(last + AFTER_A_CHANGE);
                 }
-                WatchUpdate::Away(warning) => shown.warn(warning),
+                WatchUpdate::Away => {}
                 WatchUpdate::Lost(error) => return Err(error),
             },
             () = sleep_until(next), if ready => {}

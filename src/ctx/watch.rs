@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use jiff::Timestamp;
 use tokio::time::Instant;
 
 use super::Ctx;
@@ -10,6 +11,7 @@ use crate::cluster::Cluster;
 use crate::cluster::live::{self, Follow, LoadError};
 use crate::connect::{Connected, ServerClock};
 use crate::error::Result;
+use crate::view::human;
 
 /// Maximum time for which a server may refuse the credentials, as it does while it starts.
 const REFUSED_FOR: Duration = Duration::from_secs(5);
@@ -25,9 +27,17 @@ pub fn pause_after(took: Duration, at_least: Duration) -> Duration {
 pub struct Watch {
     follow: Follow,
     clock: ServerClock,
-    /// Whether the first error was reported.
-    said: bool,
+    /// When the current outage was noticed.
+    away_since: Option<Timestamp>,
+    notice: Option<ContactNotice>,
     refused_since: Option<Instant>,
+}
+
+/// The begin or the end of an outage, in words.
+#[derive(Debug)]
+pub enum ContactNotice {
+    Lost(String),
+    Restored(String),
 }
 
 /// The server that a watch reads from.
@@ -50,8 +60,8 @@ impl From<&Connected> for WatchOrigin {
 /// An update of a watch.
 pub enum WatchUpdate {
     Changed,
-    /// The server does not respond at present; holds a warning to print once.
-    Away(Option<String>),
+    /// The server does not respond at present.
+    Away,
     /// The server keeps refusing the credentials.
     Lost(LoadError),
 }
@@ -62,7 +72,8 @@ impl Watch {
         Watch {
             follow: Follow::begin(&origin.client, cluster, namespace),
             clock: origin.clock.clone(),
-            said: false,
+            away_since: None,
+            notice: None,
             refused_since: None,
         }
     }
@@ -79,11 +90,50 @@ impl Watch {
         cluster
     }
 
-    /// The current state, after the unwatched sources were read again.
-    pub async fn whole(&mut self) -> &Cluster {
+    /// The current state, after the unwatched sources were read again; `None` if the server cannot be reached.
+    pub async fn whole(&mut self) -> Option<&Cluster> {
         let now = super::time_of(&self.clock);
-        self.follow.refresh(now).await;
-        self.cluster()
+        match self.follow.refresh(now).await {
+            Ok(()) => self.answered(),
+            Err(error) => {
+                self.lost(&error);
+                return None;
+            }
+        }
+        Some(self.cluster())
+    }
+
+    /// The begin or the end of an outage, once each.
+    pub fn notice(&mut self) -> Option<ContactNotice> {
+        self.notice.take()
+    }
+
+    fn lost(&mut self, error: &LoadError) {
+        if self.away_since.is_some() {
+            return;
+        }
+        let now = super::time_of(&self.clock);
+        self.away_since = Some(now);
+        let since = now.strftime("%H:%M:%S");
+        self.notice = Some(ContactNotice::Lost(match error {
+            LoadError::TransportError(error) => format!(
+                "the API server at {} has been unreachable since {since} ({}); trying again",
+                error.server,
+                error.short()
+            ),
+            other => format!("{other}; trying again since {since}"),
+        }));
+    }
+
+    /// Ends an outage once everything can be read again.
+    fn answered(&mut self) {
+        if self.follow.is_current()
+            && let Some(since) = self.away_since.take()
+        {
+            let outage = super::time_of(&self.clock).duration_since(since);
+            let notice = format!("the API server responds again, after {}", human(outage));
+            self.notice = Some(ContactNotice::Restored(notice));
+        }
     }
 
     /// Waits for an update. Cancel-safe.
@@ -91,6 +141,7 @@ impl Watch {
         let error = match self.follow.news().await {
             live::FollowEvent::Changed => {
                 self.refused_since = None;
+                self.answered();
                 return WatchUpdate::Changed;
             }
             live::FollowEvent::Away(error) => error,
@@ -102,8 +153,8 @@ impl Watch {
                 return WatchUpdate::Lost(error);
             }
         }
-        let first = !std::mem::replace(&mut self.said, true);
-        WatchUpdate::Away(first.then(|| format!("{error}; still waiting")))
+        self.lost(&error);
+        WatchUpdate::Away
     }
 }
 

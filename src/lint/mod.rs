@@ -56,7 +56,9 @@ impl LintRule {
 /// The rule with this code or name.
 pub fn find(code_or_name: &str) -> Option<&'static LintRule> {
     let mut all = ALL.iter().copied();
-    all.find(|rule| rule.code.eq_ignore_ascii_case(code_or_name) || rule.name.eq_ignore_ascii_case(code_or_name))
+    all.find(|rule| {
+        rule.code.eq_ignore_ascii_case(code_or_name) || rule.name.eq_ignore_ascii_case(code_or_name)
+    })
 }
 
 /// The result of all rules for the given manifests.

@@ -7,6 +7,8 @@ use std::cmp::Ordering;
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 
+use unicode_width::UnicodeWidthStr;
+
 pub use self::expand::expand;
 use self::runs::{NumberRange, runs};
 use super::count;
@@ -87,6 +89,23 @@ impl NodeSet {
             0 => text,
             more => format!("{text} and {} more", count(more)),
         }
+    }
+}
+
+impl NodeSet {
+    /// The text with at most this many runs that fits into this many columns, cut between two runs if one fits: a part
+    /// of a run names other nodes.
+    pub(super) fn fitting(&self, runs: usize, columns: usize) -> String {
+        let limited = (1..=runs.min(self.runs())).rev().map(|runs| self.limited(runs));
+        let first = self.groups.first().map(|group| group.text(&group.runs[..group.runs.len().min(1)]));
+        let first = first.unwrap_or_default();
+        let ellipses = [format!("{first} …"), format!("{} …", self.first_name())];
+        let mut texts = limited.chain(ellipses);
+        texts.find(|text| text.width() <= columns).unwrap_or(first)
+    }
+
+    fn first_name(&self) -> String {
+        self.groups.first().map(NameGroup::sample).unwrap_or_default()
     }
 }
 
@@ -257,6 +276,22 @@ mod tests {
         assert_eq!(set.limited(0), "a and 1,500 more");
         assert_eq!(NodeSet::of(["a", "b"]).limited(2), "a,b");
         assert_eq!(NodeSet::default().limited(2), "");
+    }
+
+    #[test]
+    fn a_set_is_cut_between_its_runs() {
+        let set = NodeSet::of((0..8).chain(20..30).chain([40, 50]).map(|n| format!("gpu-{n:05}")));
+        for (columns, text) in [
+            (60, "gpu-[00000-00007,00020-00029,00040] and 1 more"),
+            (45, "gpu-[00000-00007,00020-00029] and 2 more"),
+            (39, "gpu-[00000-00007] and 12 more"),
+            (28, "gpu-[00000-00007] …"),
+            (18, "gpu-00000 …"),
+            (10, "gpu-[00000-00007]"),
+        ] {
+            assert_eq!(set.fitting(3, columns), text, "{columns}");
+        }
+        assert_eq!(NodeSet::default().fitting(3, 10), "");
     }
 
     #[test]

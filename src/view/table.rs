@@ -6,8 +6,9 @@ use comfy_table::{ColumnConstraint, Table as Grid, Width, presets};
 use maud::{Markup, html};
 use unicode_width::UnicodeWidthStr;
 
+use super::NodeSet;
 use super::text::layout::{Layout, NARROWEST, safe, wrap};
-use super::text::{Label, Line, heading, plain};
+use super::text::{Label, Line, dim, heading, plain};
 use rows::Rows;
 
 /// Rows of labelled cells.
@@ -33,6 +34,8 @@ pub struct Table {
     columns: Vec<String>,
     rows: Rows,
     last: LastColumn,
+    /// The last column of each row, if it holds [names](Table::names).
+    sets: Vec<NodeSet>,
 }
 
 /// The treatment of the last column on a terminal that is too narrow.
@@ -42,6 +45,10 @@ enum LastColumn {
     Whole,
     Wrapped,
     Cut,
+    Names {
+        runs: usize,
+        all: &'static str,
+    },
 }
 
 /// The cells of one row, of different types that convert to a [`Line`](crate::view::Line).
@@ -86,6 +93,23 @@ impl Table {
         self
     }
 
+    /// The last column holds sets of names with at most this many runs: on a terminal as many as fit. A line below the
+    /// table says how to see `all` of them, if any are left out.
+    pub fn names(mut self, runs: usize, all: &'static str) -> Table {
+        self.last = LastColumn::Names { runs, all };
+        self
+    }
+
+    /// Adds a row of a table of [names](Table::names).
+    pub fn row_of(&mut self, cells: impl IntoIterator<Item = Line>, names: NodeSet) -> &mut Self {
+        let LastColumn::Names { runs, .. } = self.last else {
+            return self.row(cells.into_iter().chain([names.to_string().into()]));
+        };
+        let text = names.limited(runs).into();
+        self.sets.push(names);
+        self.row(cells.into_iter().chain::<[Line; 1]>([text]))
+    }
+
     /// Adds a row; see [`cells`]. Missing cells are `<none>`.
     pub fn row(&mut self, cells: impl IntoIterator<Item = Line>) -> &mut Self {
         let cells = cells.into_iter().chain(std::iter::repeat_with(Line::default));
@@ -102,6 +126,7 @@ impl Table {
             columns: ["CONTEXT".to_owned()].into_iter().chain(columns).collect(),
             rows: Rows::default(),
             last: self.last,
+            sets: self.sets.clone(),
         };
         for row in self.rows() {
             table.row([Line::from(context)].into_iter().chain(row));
@@ -116,6 +141,7 @@ impl Table {
     /// Appends the rows of a table with the same columns.
     pub(super) fn join(&mut self, other: Table) {
         self.rows.append(other.rows);
+        self.sets.extend(other.sets);
     }
 
     pub fn is_empty(&self) -> bool {
@@ -165,14 +191,25 @@ impl Table {
         let room = layout.width.map(|width| width.saturating_sub(left));
         let wraps = |room: &usize| self.last == LastColumn::Wrapped && *room >= NARROWEST;
         // Truncation does not help rows that are too long without their last column.
-        let cuts = |room: &usize| self.last == LastColumn::Cut && *room > 0;
+        let is_cut = matches!(self.last, LastColumn::Cut | LastColumn::Names { .. });
+        let cuts = |room: &usize| is_cut && *room > 0;
 
+        let no_set = headings.is_some().then_some(None);
+        let mut sets = no_set.into_iter().chain(self.sets.iter().map(Some));
+        let mut left_out = false;
         let mut rows = headings.into_iter().chain(self.rows()).peekable();
         while rows.peek().is_some() {
             let together: Vec<Vec<Line>> = rows.by_ref().take(TOGETHER).collect();
             let starts = laid_out(&together, &widths);
             for (mut row, start) in together.into_iter().zip(starts) {
-                let last = row.pop().unwrap_or_default();
+                let mut last = row.pop().unwrap_or_default();
+                if let (Some(set), Some(room), LastColumn::Names { runs, .. }) =
+                    (sets.next().flatten(), room, self.last)
+                {
+                    let text = set.fitting(runs, room);
+                    left_out |= text != set.to_string();
+                    last = safe(&text.into());
+                }
                 let mut last = match room {
                     Some(room) if wraps(&room) => wrap(&last, Some(room)),
                     Some(room) if cuts(&room) => vec![last.cut(room)],
@@ -182,6 +219,11 @@ impl Table {
                 emit(start + last.next());
                 last.for_each(|more| emit(plain(" ".repeat(left)) + more));
             }
+        }
+        if let (true, LastColumn::Names { all, .. }, Some(heading)) =
+            (left_out, self.last, self.columns.last())
+        {
+            emit(dim(format!("{heading} is shortened; {all}")).into());
         }
     }
 

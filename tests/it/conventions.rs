@@ -34,8 +34,8 @@ const USES: &[(&str, &[&str])] = &[
     (
         "ctx",
         &[
-            "apply", "args", "bounded", "cluster", "connect", "error", "plan", "reason", "screen",
-            "view", "wait",
+            "apply", "args", "bounded", "cluster", "connect", "error", "plan", "reason", "screen", "view",
+            "wait",
         ],
     ),
     ("program", &[]),

@@ -1,5 +1,7 @@
 //! Whole screens of 80 columns, by situation.
 
+mod watch;
+
 use insta::assert_snapshot;
 use kubectl_skyhook::api::{ApiFlavor, keys};
 use serde_json::{Value, json};
@@ -43,11 +45,20 @@ pub struct Fleet {
 
 impl Fleet {
     pub fn of(nodes: usize) -> Fleet {
-        let mut items = vec![NODEWRIGHT.operator()];
-        items.extend((0..NAMES.len()).map(|at| skyhook(at, nodes)));
-        for n in 0..nodes {
-            items.extend(node(n, nodes));
-        }
+        Fleet::with(objects(nodes))
+    }
+
+    /// The fleet once the deletion of a custom resource was requested.
+    fn deleting(nodes: usize) -> Fleet {
+        let mut items = objects(nodes);
+        let skyhook =
+            items.iter_mut().find(|item| item["metadata"]["name"] == "gpu-tune").expect("it exists");
+        skyhook["metadata"]["deletionTimestamp"] = "2026-11-20T09:55:00Z".into();
+        skyhook["spec"]["packages"]["gpu-tune"]["uninstall"] = json!({"enabled": true});
+        Fleet::with(items)
+    }
+
+    fn with(items: Vec<Value>) -> Fleet {
         let directory = tempfile::tempdir().expect("a directory");
         let list = json!({"apiVersion": "v1", "kind": "List", "items": items});
         let file = directory.path().join("cluster.json");
@@ -67,6 +78,16 @@ impl Fleet {
         let screen = without_rule_counts(&screen);
         (format!("$ kubectl skyhook {words}\n{screen}"), lines)
     }
+}
+
+/// The objects of a fleet.
+fn objects(nodes: usize) -> Vec<Value> {
+    let mut items = vec![NODEWRIGHT.operator()];
+    items.extend((0..NAMES.len()).map(|at| skyhook(at, nodes)));
+    for n in 0..nodes {
+        items.extend(node(n, nodes));
+    }
+    items
 }
 
 fn skyhook(at: usize, nodes: usize) -> Value {
@@ -269,6 +290,34 @@ fn pages_of_15000_nodes_are_short() {
     }
 }
 
+#[test]
+fn a_deletion_waits_for_failing_nodes() {
+    for nodes in [10, 130, 15_000] {
+        let fleet = Fleet::deleting(nodes);
+        let name = if nodes == 10 { "ten".to_owned() } else { nodes.to_string() };
+        let (screen, lines) = fleet.screen("finalizer status");
+        assert_snapshot!(format!("{name}_nodes_finalizer_status"), screen);
+        assert!(lines <= 40, "{lines} lines");
+    }
+}
+
+/// Each next command runs as it is printed.
+#[test]
+fn printed_commands_run() {
+    for nodes in [130, 15_000] {
+        let fleet = Fleet::of(nodes);
+        let from = format!("--from {} --now 2026-11-20T10:00:00Z", fleet.directory.path().display());
+        let (screen, _) = fleet.screen("diagnose stuck");
+        let commands = screen.lines().filter_map(|line| Some(line.split_once("kubectl skyhook ")?.1));
+        let own: Vec<&str> = commands.filter(|words| words.starts_with("package logs ")).collect();
+        assert!(!own.is_empty(), "{screen}");
+        for words in own {
+            let ran = run(&format!("{} {from}", words.replace('\'', ""))).output();
+            assert_eq!(ran.code, Some(0), "{}", ran.transcript());
+        }
+    }
+}
+
 /// The headline, the documents and the list for scripts count the same causes and nodes.
 #[test]
 fn counts_agree() {
@@ -284,11 +333,22 @@ fn counts_agree() {
     let causes = diagnosis["causes"].as_array().expect("causes");
     let grave = causes.iter().filter(|cause| cause["severity"] == "error").count();
     assert_eq!(errors, &json!(grave));
-    let headline = format!("STUCK: {grave} causes block {} of 130 nodes", status["blockedNodes"]);
+    let (warnings, notes) = (&status["findings"]["warnings"], &status["findings"]["infos"]);
+    assert_eq!([warnings, notes], [&diagnosis["counts"]["warnings"], &diagnosis["counts"]["infos"]]);
+    let headline = format!(
+        "STUCK: {grave} causes block {} of 130 nodes; {warnings} warning; {notes} notes",
+        status["blockedNodes"]
+    );
     for words in ["status", "diagnose stuck"] {
         let ran = run(&format!("{words} {from}")).output();
-        assert!(ran.stdout.lines().any(|line| line.starts_with(&headline)), "{}", ran.stdout);
+        assert!(ran.stdout.lines().any(|line| line == headline), "{}", ran.stdout);
     }
+    // Rows and the number of those left out are those of the headline.
+    let (screen, _) = fleet.screen("status");
+    let rows = screen.lines().filter(|line| line.get(..6).is_some_and(|row| row.ends_with(" SKY")));
+    assert_eq!(rows.count(), 2, "{screen}");
+    let left_out = "\n   1 more cause and 1 more warning: kubectl skyhook diagnose stuck\n";
+    assert!(screen.contains(left_out), "{screen}");
     let names = run(&format!("diagnose stuck -o name {from}")).output();
     assert_eq!(names.stdout.lines().count(), causes.len());
     assert!(names.stdout.starts_with("SKY"), "{}", names.stdout);

@@ -81,6 +81,8 @@ fn uninstalls_are_filtered() {
         ("--skyhook gpu-tune", &[0, 1, 2]),
         ("--nodewright gpu-tune --failed-only", &[1]),
         ("gpu-tune driver --node node-1", &[0]),
+        ("--skyhook gpu-tune driver --node node-1", &[0]),
+        ("driver --skyhook gpu-tune --node node-1", &[0]),
     ] {
         let rows: Vec<&String> = shown.iter().map(|at: &usize| &all[*at]).collect();
         assert_eq!(uninstalls(words, capture).iter().collect::<Vec<_>>(), rows, "{words}");
@@ -94,6 +96,7 @@ fn uninstalls_are_filtered() {
         "--node node-9",
         "--skyhook other",
         "gpu-tune --skyhook gpu-tune",
+        "gpu-tune driver --skyhook gpu-tune",
         "--status broken",
     ] {
         assert_snapshot!(

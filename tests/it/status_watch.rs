@@ -1,5 +1,6 @@
 //! `status --watch`: how it ends, and what it prints meanwhile.
 
+use regex::Regex;
 use serde_json::{Value, json};
 
 use crate::support::fake_api::{FakeApi, Reply};
@@ -103,8 +104,51 @@ fn server_errors_do_not_end_it() {
     });
     let ran = watch(&fake, "gpu --timeout 60s");
     assert_eq!(ran.code, Some(0), "{}", ran.transcript());
-    assert_eq!(ran.stderr.lines().count(), 1, "{}", ran.stderr);
-    assert!(ran.stderr.ends_with("; still waiting\n"), "{}", ran.stderr);
+    assert_eq!(
+        without_times(&ran.stderr_text()),
+        "warning: the API server at http://127.0.0.1:[port] does not accept the credentials (401 Unauthorized); log in again, \
+         or check the kubeconfig's user and --token; trying again since [time]\n\
+         the API server responds again, after [age]\n"
+    );
+}
+
+/// Replaces times and ages of seconds.
+fn without_times(text: &str) -> String {
+    let time = Regex::new(r"\d\d:\d\d:\d\d").expect("a pattern");
+    let age = Regex::new(r"\d+s\b").expect("a pattern");
+    age.replace_all(&time.replace_all(text, "[time]"), "[age]").into_owned()
+}
+
+const OUTAGE: &str = "warning: the API server at http://127.0.0.1:[port] has been unreachable since [time] (connection \
+                      refused); trying again\nthe API server responds again, after [age]\n";
+
+/// A server that shuts down refuses connections, and its watches may go on for a minute.
+#[test]
+fn a_server_that_is_away_is_reported_at_once_and_when_it_is_back() {
+    for watches_end in [true, false] {
+        for words in ["status -w gpu", "wait gpu"] {
+            let fake = in_progress();
+            let served = fake.serve();
+            // All watches have begun by then.
+            fake.on("LIST deployments").nth(2).after(move |it| {
+                it.refuse_connections(true);
+                if watches_end {
+                    it.store.history.cut();
+                }
+            });
+            let mut running = run(&format!("{words} --timeout 60s")).kubeconfig(&served.kubeconfig()).start();
+            running.expect_stderr("unreachable");
+            fake.change(|it| it.refuse_connections(false));
+            running.expect_stderr("responds again");
+            fake.change(|it| {
+                it.store.load(node("complete", "driver|1.0.0 config complete"));
+                it.store.load(NODEWRIGHT.skyhook("complete", packages()));
+            });
+            let ran = running.output();
+            let end = (without_times(&ran.stderr_text()), ran.code);
+            assert_eq!(end, (OUTAGE.to_owned(), Some(0)), "{words}, watches end: {watches_end}");
+        }
+    }
 }
 
 #[test]

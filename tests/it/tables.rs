@@ -1,5 +1,7 @@
 //! Filters of the tables of nodes and packages.
 
+use kubectl_skyhook::view::text::{self, Layout, Text};
+use kubectl_skyhook::view::{NodeSet, Table};
 use serde_json::json;
 
 use crate::support::fake_api::FakeApi;
@@ -64,4 +66,33 @@ fn versions_in_use_are_one_table() {
     insta::assert_snapshot!(ran.transcript());
     let ran = run("package status --versions --from tests/clusters/malformed-node-state").output();
     insta::assert_snapshot!(ran.transcript());
+}
+
+/// A terminal gets whole runs of a set of nodes, and a line that tells how to see the others.
+#[test]
+fn sets_of_nodes_are_cut_between_runs() {
+    let set = || NodeSet::of((0..8).chain([20, 30, 41]).map(|n| format!("gpu-{n:02}")));
+    let mut table = Table::new(["status", "nodes"]).names(3, "--expand shows a row for each node");
+    table.row_of([text::error("erroring").into()], set());
+    table.row_of([text::plain("complete").into()], NodeSet::of(["cpu-1"]));
+    let text = Text::from(table);
+    let at = |columns| {
+        let lines = text.lines(Layout::columns(columns)).into_iter();
+        lines.map(|line| line.plain() + "\n").collect::<String>()
+    };
+    let hint = "NODES is shortened; --expand shows a row for each node\n";
+    for (columns, nodes) in [
+        (40, "gpu-[00-07,20,30] and 1 more"),
+        (34, "gpu-[00-07] and 3 more"),
+        (24, "gpu-[00-07] …"),
+        (21, "gpu-00 …"),
+        (16, "gpu-[…"),
+    ] {
+        assert_eq!(
+            at(columns),
+            format!("STATUS    NODES\nerroring  {nodes}\ncomplete  cpu-1\n{hint}"),
+            "{columns}"
+        );
+    }
+    assert_eq!(text.plain(), "STATUS    NODES\nerroring  gpu-[00-07,20,30] and 1 more\ncomplete  cpu-1\n");
 }

@@ -3,6 +3,7 @@
 mod kept;
 mod strays;
 
+use std::collections::BTreeSet;
 use std::time::Duration;
 
 use jiff::Timestamp;
@@ -20,6 +21,7 @@ use crate::api::{ApiFlavor, DeploymentPolicy, Skyhook};
 use crate::cluster::admission::Admission;
 use crate::cluster::indexes::Indexes;
 use crate::cluster::{Cluster, Deployment, Job, Node, Pod, Read, ResourceVersions, Source};
+use crate::connect::TransportError;
 
 /// Maximum time between changes that are reported together.
 const SETTLE: Duration = Duration::from_millis(100);
@@ -50,6 +52,8 @@ pub struct Follow {
     /// Events that were received but not reported, because waiting may be cancelled.
     changed: bool,
     away: Option<LoadError>,
+    /// The watches whose last request failed, by number; [`UNWATCHED`] for the sources without a watch.
+    failing: BTreeSet<usize>,
     /// The watches; they are aborted when this is dropped.
     _watches: JoinSet<()>,
 }
@@ -62,8 +66,11 @@ pub enum FollowEvent {
     Away(LoadError),
 }
 
-/// A change of a source, to be applied.
-type News = Box<dyn FnOnce(&mut Follow) -> Effect + Send>;
+/// Stands for the sources without a watch, whose number no watch has.
+const UNWATCHED: usize = usize::MAX;
+
+/// The event of the watch of this number, to be applied.
+type News = (usize, Box<dyn FnOnce(&mut Follow) -> Effect + Send>);
 
 /// Accesses the state of a source and its items in the cluster.
 type SourceOf<T> = fn(&mut Follow) -> (&mut SourceState<T>, &mut Read<Vec<T>>);
@@ -111,6 +118,7 @@ impl Follow {
             strays: Vec::new(),
             changed: false,
             away: None,
+            failing: BTreeSet::new(),
         }
     }
 
@@ -123,6 +131,11 @@ impl Follow {
             && self.nodes.ready()
             && self.pods.ready()
             && self.jobs.ready()
+    }
+
+    /// Whether the last request of every watch succeeded, and the last refresh.
+    pub fn is_current(&self) -> bool {
+        self.failing.is_empty()
     }
 
     /// Waits for an update. Cancel-safe.
@@ -141,18 +154,25 @@ impl Follow {
             }
         };
         let _ = timeout(LONGEST, more).await;
-        if std::mem::take(&mut self.changed) {
-            return FollowEvent::Changed;
+        if let Some(error) = self.away.take() {
+            return FollowEvent::Away(error);
         }
-        self.away.take().map_or(FollowEvent::Changed, FollowEvent::Away)
+        self.changed = false;
+        FollowEvent::Changed
     }
 
     fn take(&mut self, news: Option<News>) {
         // Watches never end on their own.
-        let Some(news) = news else {
+        let Some((watch, news)) = news else {
             return;
         };
-        match news(self) {
+        let effect = news(self);
+        if matches!(effect, Effect::Failed(_)) {
+            self.failing.insert(watch);
+        } else {
+            self.failing.remove(&watch);
+        }
+        match effect {
             Effect::None => {}
             Effect::Changed => self.changed = true,
             Effect::Failed(failure) if failure.is_absence() => self.away = Some(LoadError::NotServed),
@@ -187,11 +207,26 @@ impl Follow {
     }
 
     /// Reads the loaded sources again that are not watched.
-    pub async fn refresh(&mut self, now: Timestamp) {
+    ///
+    /// # Errors
+    ///
+    /// The server cannot be reached; the sources stay as they were.
+    pub async fn refresh(&mut self, now: Timestamp) -> Result<(), LoadError> {
+        let read = self.read_unwatched(now).await;
+        if read.is_err() {
+            self.failing.insert(UNWATCHED);
+        } else {
+            self.failing.remove(&UNWATCHED);
+        }
+        Ok(read?)
+    }
+
+    async fn read_unwatched(&mut self, now: Timestamp) -> Result<(), TransportError> {
         self.cluster(now);
         let before = &self.cluster;
         let reader = reader(&self.client, self.namespace.as_deref(), before);
         let operators = again(&before.operators, reader.deployments()).await;
+        reader.reached()?;
         let operators = operators.selected(Deployment::runs_operator);
         let admission = async {
             if before.admission.webhooks.was_asked() {
@@ -210,6 +245,7 @@ impl Follow {
             reader.stray_pods(before, &operators),
             admission,
         );
+        reader.reached()?;
         self.take_strays(strays);
         let cluster = &mut self.cluster;
         cluster.config_maps = config_maps;
@@ -221,6 +257,7 @@ impl Follow {
         cluster.disruption_budgets = budgets;
         cluster.workloads = workloads;
         cluster.indexes = Indexes::default();
+        Ok(())
     }
 }
 
@@ -269,12 +306,13 @@ impl Begin<'_> {
         let kept = SourceState::of(lists.iter().map(of));
         for (number, list) in lists.into_iter().enumerate() {
             let sender = self.sender.clone();
+            let watch_number = self.watches.len();
             let send = move |event| {
                 let news = move |follow: &mut Follow| {
                     let (state, items) = source(follow);
                     state.on_event(number, event, items)
                 };
-                sender.send(Box::new(news)).is_ok()
+                sender.send((watch_number, Box::new(news))).is_ok()
             };
             let from = version(&list).map(str::to_owned);
             let watch = watch(self.client.clone(), list, from, send);

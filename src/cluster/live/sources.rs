@@ -16,6 +16,7 @@ use crate::cluster::{
     Cluster, ConfigMap, Deployment, DisruptionBudget, Event, Job, NodeFields, Pod, Read, ResourceVersions,
     config_map,
 };
+use crate::connect::TransportError;
 
 pub(super) const CORE: &str = "/api/v1";
 const BATCH: &str = "/apis/batch/v1";
@@ -40,6 +41,8 @@ pub(super) struct Reader<'a> {
     pub recorder: Option<Recorder<'a>>,
     /// Versions at which lists were read.
     pub versions: Mutex<ResourceVersions>,
+    /// Why the server could not be reached for a list.
+    pub unreachable: Mutex<Option<TransportError>>,
 }
 
 impl<'a> Reader<'a> {
@@ -53,6 +56,7 @@ impl<'a> Reader<'a> {
             of_nodes: NodeFields::All,
             recorder: None,
             versions: Default::default(),
+            unreachable: Default::default(),
         }
     }
 }
@@ -288,13 +292,32 @@ impl Reader<'_> {
         match &self.recorder {
             Some(recorder) => recorder.list(self.client, list, keep).await,
             None => {
-                let listed = list.read(self.client).await?;
+                let listed =
+                    list.read(self.client).await.inspect_err(|failure| self.note_unreachable(failure))?;
                 let versions = self.versions.lock();
                 let mut versions = versions.unwrap_or_else(PoisonError::into_inner);
                 versions.note(list.id(), listed.version.clone());
                 Ok(listed)
             }
         }
+    }
+
+    fn note_unreachable(&self, failure: &Failure) {
+        if let Failure::TransportError(error) = failure
+            && error.is_unreachable()
+        {
+            *self.unreachable.lock().unwrap_or_else(PoisonError::into_inner) = Some(error.clone());
+        }
+    }
+
+    /// Fails if the server could not be reached for a list.
+    ///
+    /// # Errors
+    ///
+    /// The reason, of the last such list.
+    pub fn reached(&self) -> Result<(), TransportError> {
+        let mut unreachable = self.unreachable.lock().unwrap_or_else(PoisonError::into_inner);
+        unreachable.take().map_or(Ok(()), Err)
     }
 
     /// Reads several lists as one, in order. Fails at the first failure.

@@ -66,10 +66,11 @@ impl FinalizerStatus<'_> {
             );
             rows.entry(key).or_default().push(&p.node.name);
         }
-        let mut table = Table::new(["pending", "version", "stage", "count", "nodes"]);
+        let table = Table::new(["pending", "version", "stage", "count", "nodes"]);
+        let mut table = table.names(SHOWN, "-o wide shows a row for each node");
         for ((package, version, at, _), nodes) in &rows {
             let set = NodeSet::of(nodes);
-            table.row(cells![package.as_str(), version.as_str(), at.as_str(), set.len(), set.limited(SHOWN)]);
+            table.row_of(cells![package.as_str(), version.as_str(), at.as_str(), set.len()], set);
         }
         table
     }

@@ -170,7 +170,7 @@ impl PackageStatus<'_> {
 impl View for PackageStatus<'_> {
     fn blocks(&self, wide: bool) -> Text {
         if self.versions {
-            return self.by_version().into();
+            return self.by_version(wide).into();
         }
         let of_all = self.of_all.then_some("skyhook");
         let drift = self.drift.then_some("spec");
@@ -209,7 +209,7 @@ impl View for PackageStatus<'_> {
 
 impl PackageStatus<'_> {
     /// The recorded versions with their nodes, by package and custom resource.
-    fn by_version(&self) -> Table {
+    fn by_version(&self, wide: bool) -> Table {
         let known = |row: &PackageRow<'_>| row.recorded || row.phase == Phase::Malformed;
         let mut rows: Vec<PackageRow<'_>> = self.rows.iter().filter(known).collect();
         rows.sort_by_key(|row| (row.name, row.skyhook_name, row.version));
@@ -225,7 +225,7 @@ impl PackageStatus<'_> {
             ];
             (Vec::from(cells), row.node_name)
         });
-        folded::in_order(["package", "skyhook", "version", "spec"], cells)
+        folded::in_order(["package", "skyhook", "version", "spec"], cells, wide)
     }
 
     /// The cells between the node and those of `-o wide`; `times` adds how long a stage has been running.

@@ -8,6 +8,8 @@ use crate::view::{NodeSet, Table, count};
 const ROWS: usize = 50;
 /// Maximum number of node-name ranges before the rest is counted.
 const RUNS: usize = 3;
+/// The columns after the cells.
+const END: [&str; 2] = ["count", "nodes"];
 
 // No doc comment: clap would make it the description of commands without one.
 #[derive(Debug, Clone, Copy, Default, clap::Args)]
@@ -31,15 +33,19 @@ pub fn table<'a>(
 ) -> Table {
     let mut groups = groups(rows);
     groups.sort_by_key(|(_, nodes)| std::cmp::Reverse(nodes.len()));
-    of_groups(columns, groups)
+    let columns = columns.into_iter().chain(END);
+    filled(Table::new(columns).names(RUNS, "--expand shows a row for each node"), groups)
 }
 
 /// [`table`] with the rows in the order of first appearance.
 pub fn in_order<'a>(
     columns: impl IntoIterator<Item = &'static str>,
     rows: impl Iterator<Item = (Vec<Line>, &'a str)>,
+    wide: bool,
 ) -> Table {
-    of_groups(columns, groups(rows))
+    let table = Table::new(columns.into_iter().chain(END));
+    let table = if wide { table } else { table.names(RUNS, "-o wide shows all nodes") };
+    filled(table, groups(rows))
 }
 
 type Group<'a> = (Vec<Line>, Vec<&'a str>);
@@ -56,13 +62,10 @@ fn groups<'a>(rows: impl Iterator<Item = (Vec<Line>, &'a str)>) -> Vec<Group<'a>
     groups.collect()
 }
 
-fn of_groups(columns: impl IntoIterator<Item = &'static str>, groups: Vec<Group<'_>>) -> Table {
-    let columns = columns.into_iter().chain(["count", "nodes"]);
-    let mut table = Table::new(columns).cut();
+fn filled(mut table: Table, groups: Vec<Group<'_>>) -> Table {
     for (cells, nodes) in groups {
-        let set = NodeSet::of(&nodes);
-        let end = [count(nodes.len()).into(), set.limited(RUNS).into()];
-        table.row(cells.into_iter().chain::<[Line; 2]>(end));
+        let count = count(nodes.len()).into();
+        table.row_of(cells.into_iter().chain::<[Line; 1]>([count]), NodeSet::of(&nodes));
     }
     table
 }

@@ -98,7 +98,6 @@ impl Live {
                 self.shown.insert(item.name.clone(), text);
             }
         }
-        let first = self.states.is_empty();
         let mut moved: BTreeMap<(String, String), Vec<&str>> = BTreeMap::new();
         for name in &self.names {
             for (node, progress) in status.model.all_progress(name) {
@@ -114,7 +113,7 @@ impl Live {
             let set = NodeSet::of(&nodes).limited(RUNS);
             changes.push(text::dim(format!("{time} ")) + format!("{name}  {set} {to}"));
         }
-        if !first || self.names.is_empty() {
+        if self.looked {
             self.transitions.extend(changes.iter().cloned());
         }
         while self.transitions.len() > TRANSITIONS {

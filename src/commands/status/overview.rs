@@ -12,7 +12,7 @@ use crate::view::{Table, age, cells, count, list, plural};
 /// Number of lines of a small terminal, without the prompt.
 const LINES: usize = 23;
 /// Minimum number of causes that are shown.
-const CAUSES: usize = 3;
+const CAUSES: usize = 2;
 
 pub fn text(status: &StatusReport<'_>, wide: bool) -> Text {
     let document = &status.document;
@@ -26,7 +26,8 @@ pub fn text(status: &StatusReport<'_>, wide: bool) -> Text {
     }
     text.table(items(status, wide));
     let end = end(document);
-    let used = text.height() + 2 + end.height();
+    // The empty line, the headline and the line with the command.
+    let used = text.height() + 3 + end.height();
     let most = if wide { usize::MAX } else { LINES.saturating_sub(used).max(CAUSES) };
     text.blank();
     text.append(causes(status, None, most));
@@ -112,13 +113,12 @@ pub fn causes(status: &StatusReport<'_>, name: Option<&str>, most: usize) -> Tex
         Some(name) => format!("kubectl skyhook diagnose stuck {name}"),
         None => "kubectl skyhook diagnose stuck".to_owned(),
     };
-    let headline = match cause_table::blocked(&status.impact) {
-        Some(blocked) if name.is_none() => cause_table::stuck(&blocked),
+    text.line(match cause_table::stuck(&status.impact) {
+        Some(stuck) if name.is_none() => stuck,
         _ => Line::from(list(&counted(findings.errors, findings.warnings))),
-    };
-    text.line(headline + ": " + text::command(command));
-    let fits = if shown.len() > most { most.saturating_sub(1).max(1) } else { shown.len() };
-    for at in &shown[..fits] {
+    });
+    let (shown, left_out) = shown.split_at(shown.len().min(most.max(1)));
+    for at in shown {
         let impact = &status.impact.causes[*at];
         let group = FindingGroup::of(&impact.cause, &status.findings);
         let nodes = match group.node_count() {
@@ -134,9 +134,9 @@ pub fn causes(status: &StatusReport<'_>, name: Option<&str>, most: usize) -> Tex
                 + format!(" {}{nodes}{since}: {}", group.place(), group.message()),
         );
     }
-    if shown.len() > fits {
-        text.line(text::dim(format!("   {}", plural(shown.len() - fits, "more cause"))));
-    }
+    let left_out = cause_table::left_out(left_out.iter().map(|at| status.impact.causes[*at].severity));
+    let what = if left_out.is_empty() { "in full" } else { &left_out };
+    text.line(text::dim(format!("   {what}: ")) + text::command(command));
     text
 }
 

@@ -40,10 +40,11 @@ pub struct Args {
     #[arg(value_parser = named::skyhook)]
     skyhook: Option<String>,
     /// Show only this package, whether or not its uninstall is requested
+    #[arg(conflicts_with = "name")]
     package: Option<String>,
 
-    /// Show only this custom resource; the same as SKYHOOK
-    #[arg(long = "skyhook", value_name = "NAME", alias = "nodewright", conflicts_with = "skyhook", value_parser = named::skyhook)]
+    /// Show only this custom resource; SKYHOOK is then the package, if given
+    #[arg(long = "skyhook", value_name = "NAME", alias = "nodewright", value_parser = named::skyhook)]
     name: Option<String>,
     #[command(flatten)]
     filter: Filter,
@@ -54,8 +55,12 @@ pub struct Args {
 }
 
 impl Args {
-    fn skyhook(&self) -> Option<&str> {
-        self.skyhook.as_deref().or(self.name.as_deref())
+    /// The custom resource and the package: with --skyhook, the only positional argument is the package.
+    fn subject(&self) -> (Option<&str>, Option<&str>) {
+        match (&self.name, &self.skyhook) {
+            (Some(name), package) => (Some(name), package.as_deref()),
+            (None, skyhook) => (skyhook.as_deref(), self.package.as_deref()),
+        }
     }
 }
 
@@ -89,8 +94,8 @@ async fn run(ctx: &mut Ctx, args: &Args) -> Result<Exit> {
 
 /// Adds a hint for the other meaning of `uninstall status NAME`: a package of the custom resource `status`.
 fn perhaps_package(cluster: &Cluster, args: &Args, error: Error) -> Error {
-    match (cluster.skyhook("status"), &args.skyhook, &args.package) {
-        (Some(status), Some(name), None) if status.package(name).is_some() => error.hint(format!(
+    match (cluster.skyhook("status"), &args.skyhook, args.subject()) {
+        (Some(status), Some(name), (_, None)) if status.package(name).is_some() => error.hint(format!(
             "to uninstall {name} of {}: kubectl skyhook uninstall {} {name}",
             status.reference(),
             uninstall_argument(status.name())
@@ -102,9 +107,10 @@ fn perhaps_package(cluster: &Cluster, args: &Args, error: Error) -> Error {
 fn view(cluster: &Cluster, args: &Args) -> Result<UninstallStatus> {
     selection::readable(cluster, Source::Nodes)?;
     selection::readable(cluster, Source::Skyhooks)?;
-    if let Some(name) = args.skyhook() {
+    let (skyhook, only) = args.subject();
+    if let Some(name) = skyhook {
         selection::known_skyhook(cluster, name).map_err(|error| perhaps_package(cluster, args, error))?;
-        if let Some(package) = &args.package {
+        if let Some(package) = only {
             scope::known_package(cluster, name, package)?;
         }
     }
@@ -112,7 +118,7 @@ fn view(cluster: &Cluster, args: &Args) -> Result<UninstallStatus> {
     let report = OnceCell::new();
     let blocking = OnceCell::new();
     let mut rows = Vec::new();
-    for name in names(cluster, args.skyhook()) {
+    for name in names(cluster, skyhook) {
         let mut all: BTreeMap<&str, Vec<Placement<'_>>> = BTreeMap::new();
         let mut malformed = Vec::new();
         for placement in cluster.placements(name) {
@@ -137,7 +143,7 @@ fn view(cluster: &Cluster, args: &Args) -> Result<UninstallStatus> {
                 blocking: &blocking,
                 blockers: OnceCell::new(),
             };
-            let wanted = match &args.package {
+            let wanted = match only {
                 Some(only) => only == package,
                 None => of.is_concerned(),
             };

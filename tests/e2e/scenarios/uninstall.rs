@@ -217,7 +217,7 @@ pub fn api_server_restarts(cluster: &Cluster) {
     cluster.heal();
     let done = ended(child);
     assert_eq!(done.exit, Some(0), "{done:#?}");
-    assert_eq!(done.stderr.matches("still waiting").count(), 1, "{done:#?}");
+    assert_eq!(done.stderr.matches("trying again").count(), 1, "{done:#?}");
     gpu.stays(&absent(DRIVER), Duration::ZERO);
 }
 

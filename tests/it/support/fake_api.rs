@@ -33,6 +33,7 @@ use std::time::Duration;
 use jiff::SignedDuration;
 use kubectl_skyhook::api::ApiFlavor;
 use serde_json::{Value, json};
+use tokio::sync::watch as watch_channel;
 
 pub use answer::Problem;
 pub use fault::{Reply, Rule};
@@ -64,6 +65,16 @@ pub struct State {
     pub clock_ahead: Option<SignedDuration>,
     /// The time that each response takes.
     latency: Duration,
+    /// Whether connections are refused.
+    refuses: watch_channel::Sender<bool>,
+}
+
+impl State {
+    /// Refuses connections from now on, or accepts them again. As when a server shuts down, responses under way go on,
+    /// watches included, and idle connections are closed.
+    pub fn refuse_connections(&mut self, refuse: bool) {
+        self.refuses.send_replace(refuse);
+    }
 }
 
 /// The object with the field manager that a server records where the operator cordoned a node; fixtures lack it, as kubectl

@@ -12,3 +12,4 @@ pub mod proxy;
 pub mod run;
 pub mod terminal;
 pub mod test_cluster;
+pub mod virtual_screen;

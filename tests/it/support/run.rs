@@ -1,9 +1,9 @@
 //! Runs the binary as a user does.
 
 use std::ffi::OsString;
-use std::io::Write;
+use std::io::{BufRead, BufReader, Read, Write};
 use std::path::Path;
-use std::process::{Command, Stdio};
+use std::process::{self, ChildStderr, Command, Stdio};
 use std::sync::{Arc, LazyLock, OnceLock};
 
 use regex::Regex;
@@ -130,6 +130,15 @@ impl Run {
         self
     }
 
+    /// Starts it without waiting for its end; for calls that print little.
+    pub fn start(mut self) -> Running {
+        let pipes = self.command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
+        let mut child = pipes.spawn().expect("the binary starts");
+        let _ = self.child.0.set(child.id());
+        let stderr = BufReader::new(child.stderr.take().expect("a pipe"));
+        Running { child, stderr, read: String::new(), command_line: self.command_line }
+    }
+
     pub fn output(mut self) -> RunOutput {
         let stdin = if self.stdin.is_some() { Stdio::piped() } else { Stdio::null() };
         let mut child = self
@@ -149,6 +158,38 @@ impl Run {
             command_line: self.command_line,
             stdout: String::from_utf8(output.stdout).expect("text"),
             stderr: String::from_utf8(output.stderr).expect("text"),
+            code: output.status.code(),
+        }
+    }
+}
+
+/// A call that runs.
+pub struct Running {
+    child: process::Child,
+    stderr: BufReader<ChildStderr>,
+    read: String,
+    command_line: String,
+}
+
+impl Running {
+    /// Waits for a line on stderr that contains this.
+    pub fn expect_stderr(&mut self, text: &str) {
+        let mut line = String::new();
+        while !line.contains(text) {
+            line.clear();
+            let read = self.stderr.read_line(&mut line).expect("text");
+            assert!(read > 0, "stderr lacks {text:?}: {}", self.read);
+            self.read += &line;
+        }
+    }
+
+    pub fn output(mut self) -> RunOutput {
+        self.stderr.read_to_string(&mut self.read).expect("text");
+        let output = self.child.wait_with_output().expect("the binary ends");
+        RunOutput {
+            command_line: self.command_line,
+            stdout: String::from_utf8(output.stdout).expect("text"),
+            stderr: self.read,
             code: output.status.code(),
         }
     }

@@ -11,6 +11,8 @@ use super::test_cluster::TestCluster;
 
 pub struct Terminal {
     session: OsSession,
+    /// The output so far.
+    output: String,
 }
 
 impl Terminal {
@@ -32,8 +34,29 @@ impl Terminal {
     pub fn running(command: Command, question: &str) -> Terminal {
         let mut session = Session::spawn(command).expect("it starts on a terminal");
         session.set_expect_timeout(Some(Duration::from_secs(60)));
-        session.expect(question).expect("it asks");
-        Terminal { session }
+        let mut terminal = Terminal { session, output: String::new() };
+        terminal.expect(question);
+        terminal
+    }
+
+    /// The output up to the text that was expected last.
+    pub fn output(&self) -> &str {
+        &self.output
+    }
+
+    /// Waits until it prints this; returns the output up to there.
+    pub fn expect(&mut self, text: &str) -> &str {
+        let found = self.session.expect(text).expect("it prints it");
+        for part in [found.before(), found.get(0).unwrap_or_default()] {
+            self.output += &String::from_utf8_lossy(part);
+        }
+        &self.output
+    }
+
+    /// Waits for the end; returns the whole output.
+    pub fn end(mut self) -> String {
+        let rest = self.session.expect(Eof).expect("it ends");
+        self.output + &String::from_utf8_lossy(rest.as_bytes())
     }
 
     /// Types these keys; returns the rest of the output and the exit code.

@@ -176,9 +176,11 @@ impl Known {
                     let same = match find(items, item.key()) {
                         // Another list contains the object as well, and reported a later state first.
                         Some(at) if items[at].version() > item.version() => true,
+                        // Keep the old one: a new one for each heartbeat fragments the memory.
+                        Some(at) if items[at].same(&item) => true,
                         Some(at) => {
-                            let before = std::mem::replace(&mut items[at], item);
-                            before.same(&items[at])
+                            items[at] = item;
+                            false
                         }
                         None => {
                             items.push(item);

@@ -15,8 +15,7 @@ use super::{Args, no_log, warn_unreadable};
 use crate::api::Skyhook;
 use crate::cluster::attempts::{Choice, ContainerLog};
 use crate::cluster::{Cluster, Node};
-use crate::ctx::WatchUpdate;
-use crate::ctx::{self, Ctx};
+use crate::ctx::{self, ContactNotice, Ctx, WatchUpdate};
 use crate::error::{Error, Exit, Result};
 use crate::view::plural;
 
@@ -45,6 +44,7 @@ pub async fn run(ctx: &mut Ctx, client: &kube::Client, args: &Args, cluster: Clu
     let mut watch = ctx.watch(cluster).await?;
     let mut interrupted = std::pin::pin!(ctx::interrupt());
     loop {
+        report(ctx, watch.notice());
         let ready = watch.ready();
         let cluster = watch.cluster();
         let choices = choose::choose(cluster, &args.nodes(cluster)?, args.wanted());
@@ -64,13 +64,20 @@ pub async fn run(ctx: &mut Ctx, client: &kube::Client, args: &Args, cluster: Clu
                 },
                 news = watch.news() => match news {
                     WatchUpdate::Changed => break,
-                    WatchUpdate::Away(Some(warning)) => ctx.warn(warning),
-                    WatchUpdate::Away(None) => {}
+                    WatchUpdate::Away => report(ctx, watch.notice()),
                     WatchUpdate::Lost(error) => return Err(Error::from(error)),
                 },
                 () = &mut again => break,
             }
         }
+    }
+}
+
+fn report(ctx: &mut Ctx, notice: Option<ContactNotice>) {
+    match notice {
+        Some(ContactNotice::Lost(warning)) => ctx.warn(warning),
+        Some(ContactNotice::Restored(note)) => ctx.note(note),
+        None => {}
     }
 }
 

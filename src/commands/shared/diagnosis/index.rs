@@ -6,9 +6,8 @@ use crate::cluster::Cluster;
 use crate::commands::shared::cause_table;
 use crate::rules::Severity;
 use crate::rules::impact::CauseImpact;
-use crate::view::shell_words;
-use crate::view::text::{self, Line, Text};
-use crate::view::{NodeSet, plural};
+use crate::view::NodeSet;
+use crate::view::text::{self, Text};
 
 /// Maximum number of causes that are shown in full.
 const IN_FULL: usize = 3;
@@ -55,16 +54,6 @@ impl Diagnosis<'_> {
                 + text::command(format!("kubectl skyhook diagnose stuck {example}")),
         );
         text
-    }
-
-    /// `STUCK: 3 causes block 120 of 120 nodes; 2 warnings; 1 note`; `None` without an error.
-    pub(super) fn stuck(&self) -> Option<Line> {
-        let blocked = cause_table::blocked(&self.impact)?;
-        let counts = &self.report.counts;
-        let others = [(counts.warnings, "warning"), (counts.infos, "note")];
-        let others = others.into_iter().filter(|(number, _)| *number > 0);
-        let others = others.map(|(number, noun)| format!("; {}", plural(number, noun)));
-        Some(cause_table::stuck(&blocked) + others.collect::<String>())
     }
 
     /// `SKY201 nodewright/gpu-tune gpu-[1-3]` of each cause.

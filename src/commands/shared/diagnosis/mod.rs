@@ -18,6 +18,7 @@ use self::group::{Detail, FindingGroup};
 pub use self::index::{cause_argument, object_named};
 use crate::cluster::{Clock, Cluster};
 use crate::commands::shared::baseline::{self, Baseline, Comparison};
+use crate::commands::shared::cause_table;
 use crate::commands::shared::grouped::grouped;
 use crate::commands::shared::mutes;
 use crate::commands::shared::rule::{counted, incomplete};
@@ -164,12 +165,12 @@ impl<'a> Diagnosis<'a> {
                 }
             }
         }
-        let left_out = groups.len() - shown.len();
-        let mut text = joined(shown);
-        let more = match left_out {
-            0 => "--all shows every finding with its evidence and remedies".to_owned(),
-            n => format!("{} not shown; --all shows everything", plural(n, "more cause")),
+        let left_out = self.impact.causes[shown.len()..].iter().map(|cause| cause.severity);
+        let more = match cause_table::left_out(left_out) {
+            none if none.is_empty() => "--all shows every finding with its evidence and remedies".to_owned(),
+            left_out => format!("{left_out} not shown; --all shows everything"),
         };
+        let mut text = joined(shown);
         text.blank().line(text::dim(more));
         text
     }
@@ -181,7 +182,7 @@ impl<'a> Diagnosis<'a> {
             parts.push(plural(counts.infos, "note"));
         }
         let found = if parts.is_empty() { String::new() } else { format!(": {}", list(&parts)) };
-        if let Some(stuck) = self.stuck() {
+        if let Some(stuck) = cause_table::stuck(&self.impact) {
             return stuck;
         }
         match self.report.verdict {

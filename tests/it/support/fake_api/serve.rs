@@ -55,7 +55,7 @@ impl FakeApi {
                 let address = listener.local_addr().expect("a bound socket");
                 tell.send(address).expect("someone waits for the address");
                 tokio::select! {
-                    () = accept(fake, listener, tls) => {}
+                    () = listen(fake, listener, tls) => {}
                     _ = stopped => {}
                 }
             });
@@ -105,7 +105,22 @@ pub fn kubeconfig(url: &str, name: &str) -> serde_json::Value {
     })
 }
 
-async fn accept(fake: FakeApi, listener: TcpListener, tls: Option<TlsAcceptor>) {
+/// Accepts connections, except while they are refused.
+async fn listen(fake: FakeApi, mut listener: TcpListener, tls: Option<TlsAcceptor>) {
+    let address = listener.local_addr().expect("a bound socket");
+    let mut refuses = fake.state().refuses.subscribe();
+    loop {
+        tokio::select! {
+            () = accept(&fake, &listener, &tls) => {}
+            _ = refuses.wait_for(|refuses| *refuses) => {}
+        }
+        drop(listener);
+        let _ = refuses.wait_for(|refuses| !*refuses).await;
+        listener = TcpListener::bind(address).await.expect("the same port");
+    }
+}
+
+async fn accept(fake: &FakeApi, listener: &TcpListener, tls: &Option<TlsAcceptor>) {
     loop {
         let Ok((stream, _)) = listener.accept().await else {
             continue;
@@ -128,6 +143,7 @@ async fn accept(fake: FakeApi, listener: TcpListener, tls: Option<TlsAcceptor>) 
 
 /// Serves one connection. Whether the client showed a certificate is logged as a header.
 async fn converse(fake: FakeApi, stream: impl AsyncRead + AsyncWrite + Unpin + 'static, certificate: bool) {
+    let mut refuses = fake.state().refuses.subscribe();
     let service = service_fn(move |mut request: Request<Incoming>| {
         if certificate {
             let shown = HeaderValue::from_static("shown");
@@ -136,6 +152,14 @@ async fn converse(fake: FakeApi, stream: impl AsyncRead + AsyncWrite + Unpin + '
         fake.clone().call(request)
     });
     let connection = http1::Builder::new().serve_connection(TokioIo::new(stream), service);
-    // A cut connection is a fault that was asked for.
+    let mut connection = std::pin::pin!(connection);
+    let refused = async {
+        let _ = refuses.wait_for(|refuses| *refuses).await.is_ok();
+    };
+    tokio::select! {
+        // A cut connection is a fault that was asked for.
+        _ = connection.as_mut() => return,
+        () = refused => connection.as_mut().graceful_shutdown(),
+    }
     let _ = connection.await;
 }

@@ -65,7 +65,8 @@ where
                     Ok(response.map(|first| BodyExt::boxed(StreamBody::new(follow(first)))))
                 }
                 Answer::Watch(watching) => {
-                    let response = ok(&Value::Null);
+                    let mut response = ok(&Value::Null);
+                    response.headers_mut().extend(date.map(|date| (DATE, date)));
                     let changes = || StreamBody::new(watch::changes(fake, watching));
                     Ok(response.map(|_| BodyExt::boxed(changes())))
                 }

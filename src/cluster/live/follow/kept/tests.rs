@@ -4,6 +4,7 @@ use serde_json::json;
 
 use super::super::super::decode::Listed;
 use super::*;
+use crate::api::Name;
 
 fn pod(name: &str, phase: &str) -> Pod {
     let pod = json!({"metadata": {"namespace": "ns", "name": name}, "status": {"phase": phase}});
@@ -117,6 +118,35 @@ fn a_heartbeat_is_no_news() {
     assert!(state.renew(&mut source));
     let names: Vec<&str> = source.items().iter().map(|node| &*node.name).collect();
     assert_eq!(names, ["a", "b"]);
+}
+
+/// An object that is replaced each time, or text that is kept once more, makes the memory grow.
+#[test]
+fn heartbeats_leave_nothing_behind() {
+    let heartbeat = |minute: usize| {
+        let time = |field: &str| format!(r#""{field}":"2026-11-20T10:{minute:02}:00Z""#);
+        let text = format!(
+            r#"{{"metadata":{{"name":"a","uid":"u","resourceVersion":"{minute}",
+                "managedFields":[{{"manager":"kubelet",{},"fieldsV1":{{"f:status":{{}}}}}}]}},
+                "status":{{"conditions":[{{"type":"Ready","status":"True",{},{}}}]}}}}"#,
+            time("time"),
+            time("lastHeartbeatTime"),
+            r#""lastTransitionTime":"2026-11-20T09:00:00Z""#,
+        );
+        serde_json::from_str::<Node>(&text).expect("a node")
+    };
+    let mut source = Read::Ok(vec![heartbeat(0)]);
+    let known = BTreeSet::from([(String::new(), "a".to_owned())]);
+    let mut state = SourceState::of([Some(known)].into_iter());
+    let mut after = |minutes: std::ops::Range<usize>| {
+        for minute in minutes {
+            let effect = state.on_event(0, WatchEvent::Is(heartbeat(minute)), &mut source);
+            assert!(matches!(effect, Effect::None), "{minute}");
+        }
+        let uid = source.items()[0].uid.as_deref().expect("a uid");
+        (uid.as_ptr().addr(), Name::interned())
+    };
+    assert_eq!(after(1..4), after(4..60));
 }
 
 fn version(uid: &str, version: u64, phase: &str) -> Pod {
