@@ -46,7 +46,7 @@ use crate::error::{Error, Result};
 use crate::plan::ReadSpec;
 use crate::screen::{OutputStream, Screen, Shown};
 use crate::view::contexts::Captured;
-use crate::view::{View, text};
+use crate::view::{Upstream, View, text};
 
 /// The edges, tied together for one command. It hands out no client, but to those that stream.
 pub struct Ctx {
@@ -295,6 +295,8 @@ impl Ctx {
 
     /// Prints the answer on stdout in the requested format.
     pub fn show(&mut self, view: &dyn View) -> Result<()> {
+        let upstream = Upstream(view);
+        let view = if self.global.output.compat { &upstream } else { view };
         if let Some(captured) = &mut self.captured {
             captured.add(view, &self.global.output.format);
             return Ok(());

@@ -28,6 +28,14 @@ pub struct Output {
     )]
     pub format: OutputFormat,
 
+    /// Print documents in the shape of upstream's CLI
+    ///
+    /// Concerns -o json and -o yaml of `node list`, `node status` and `package status`: without `apiVersion`, `kind` and
+    /// `items`, and with upstream's names (`nodeName`, `skyhookName`). Upstream's CLI has no other documents. The
+    /// environment variable KUBECTL_SKYHOOK_COMPAT=1 does the same.
+    #[arg(long, env = "KUBECTL_SKYHOOK_COMPAT", hide_env = true, help_heading = HEADING, global = true)]
+    pub compat: bool,
+
     /// Do not print table headings
     #[arg(long, help_heading = HEADING, global = true)]
     pub no_headers: bool,
@@ -115,6 +123,8 @@ Options:
 Output options:
   -o, --output <FORMAT>
           Print as table, wide, json, yaml, name, jsonpath=… or custom-columns=…
+      --compat[=<true|false>]
+          Print documents in the shape of upstream's CLI
       --no-headers[=<true|false>]
           Do not print table headings
       --color <WHEN>

@@ -13,7 +13,7 @@ use crate::commands::shared::rule::severity;
 use crate::commands::shared::shell_words::shell_words;
 use crate::rules::Remedy;
 use crate::view::text::{self, Label, Line, Text};
-use crate::view::{NodeSet, Table, View, ago, cells, to_json};
+use crate::view::{NodeSet, Table, View, ago, cells, document};
 
 /// Runs of node names that are shown before the rest is only counted.
 const SHOWN: usize = 6;
@@ -209,6 +209,6 @@ impl View for FinalizerStatus<'_> {
     }
 
     fn document(&self) -> Value {
-        to_json(&Document::of(self.cluster, &self.deletion))
+        document("FinalizerStatus", &Document::of(self.cluster, &self.deletion))
     }
 }

@@ -13,9 +13,14 @@ impl FindingGroup<'_> {
         self.findings.iter().filter_map(|f| f.since).min()
     }
 
-    /// Nodes on which it is found.
+    /// Number of nodes on which it is found.
     pub fn node_count(&self) -> usize {
-        self.nodes().collect::<BTreeSet<_>>().len()
+        self.node_names().len()
+    }
+
+    /// The nodes on which it is found.
+    pub fn node_names(&self) -> BTreeSet<&str> {
+        self.nodes().collect()
     }
 
     /// `gpu-tune driver`, without nodes; the object's name where no custom resource is concerned.
