@@ -169,11 +169,12 @@ Output options:
 
     #[test]
     fn the_last_one_wins() {
-        let expected = Output { format: OutputFormat::Name, no_headers: true, color: ColorChoice::Never };
+        let expected =
+            Output { format: OutputFormat::Name, compat: true, no_headers: true, color: ColorChoice::Never };
         for args in [
-            "list -oname --no-headers --color never n",
-            "list -oname --no-headers=false --no-headers n --color=always --color=NEVER",
-            "--no-headers list n -ojson -oname --no-headers=true --color=never",
+            "list -oname --compat --no-headers --color never n",
+            "list -oname --compat --no-headers=false --no-headers n --color=always --color=NEVER",
+            "--no-headers --compat=false list n -ojson --compat -oname --no-headers=true --color=never",
         ] {
             assert_eq!(parse(args), Ok(expected.clone()), "{args}");
         }
