@@ -43,7 +43,7 @@ use crate::error::{Error, Result};
 use crate::plan::ReadSpec;
 use crate::screen::{OutputStream, Screen, Shown};
 use crate::view::contexts::Captured;
-use crate::view::{View, text};
+use crate::view::{Upstream, View, text};
 
 /// I/O of one command: connection, screen and flags. Only commands that stream or wait get the client.
 pub struct Ctx {
@@ -293,6 +293,8 @@ impl Ctx {
 
     /// Prints a view on stdout in the requested format, or captures it with `--contexts`.
     pub fn show(&mut self, view: &dyn View) -> Result<()> {
+        let upstream = Upstream(view);
+        let view = if self.global.output.compat { &upstream } else { view };
         if let Some(captured) = &mut self.captured {
             captured.add(view, &self.global.output.format);
             return Ok(());

@@ -17,7 +17,7 @@ use self::prefixed::Prefixed;
 use crate::args::output::{ColorChoice, Output};
 use crate::view::format::{OutputFormat, Rendered};
 use crate::view::text::{self, Line, Text};
-use crate::view::{Layout, View, go_json, harmless_lines, sanitize};
+use crate::view::{Layout, List, View, harmless_lines, sanitize};
 
 /// Maximum bytes buffered of a streamed list or table.
 const HELD: usize = 1 << 16;
@@ -119,20 +119,25 @@ impl<O: Write, E: Write> Screen<O, E> {
     /// Prints a view on stdout in the requested format.
     pub fn show(&mut self, view: &dyn View, output: &Output) -> anyhow::Result<Shown> {
         if output.format == OutputFormat::Json
-            && let Some(items) = view.items()
+            && let Some(list) = view.list()
         {
-            return self.list(items);
+            return self.list(list);
         }
         match output.format.render(view)? {
             Rendered::Text(text) => self.out.text(&text, !output.no_headers),
             Rendered::Data(data) => self.print(&data),
+            Rendered::Unmatched(data) => {
+                let shown = self.print(&data)?;
+                self.note("The JSONPath matches nothing; -o json shows the fields.");
+                Ok(shown)
+            }
         }
     }
 
-    /// Prints a JSON list piece by piece, without buffering all of it.
-    fn list(&mut self, items: impl Iterator<Item = String>) -> anyhow::Result<Shown> {
+    /// Prints a list document item by item, without buffering all of it.
+    fn list(&mut self, list: List<'_>) -> anyhow::Result<Shown> {
         let mut held = String::new();
-        for piece in go_json::pieces(items) {
+        for piece in list.pieces() {
             held += &piece;
             if held.len() >= HELD && self.print(&std::mem::take(&mut held))? == Shown::ReaderGone {
                 return Ok(Shown::ReaderGone);

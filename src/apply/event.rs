@@ -136,19 +136,12 @@ pub struct PlanOutcome {
 pub struct Tally {
     pub applied: usize,
     pub unchanged: usize,
-    #[serde(skip_serializing_if = "none")]
     pub gone: usize,
-    #[serde(skip_serializing_if = "none")]
     pub kept: usize,
     pub skipped: usize,
     pub failed: usize,
-    #[serde(skip_serializing_if = "none")]
     pub unknown: usize,
     pub not_reached: usize,
-}
-
-fn none(number: &usize) -> bool {
-    *number == 0
 }
 
 impl<'a> FromIterator<&'a StepResult> for Tally {

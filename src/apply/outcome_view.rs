@@ -8,7 +8,7 @@ use super::{PlanOutcome, PlanVerdict, StepResult, StopReason, Tally};
 use crate::error::Exit;
 use crate::plan::{Grade, Plan, WaitCondition};
 use crate::view::text::{self, Label, Text};
-use crate::view::{API_VERSION, NodeSet, Table, View, count, plural};
+use crate::view::{NodeSet, Table, View, count, document, plural};
 
 /// Maximum number of table rows; further rows are only counted.
 const MOST_ROWS: usize = 30;
@@ -229,9 +229,7 @@ impl View for OutcomeView<'_> {
             changes: step.change.describe(),
             result: result.clone(),
         });
-        let document = Document {
-            api_version: API_VERSION,
-            kind: "Outcome",
+        let fields = Document {
             title: self.plan.title.clone(),
             grade: self.plan.grade(),
             digest: self.digest.map(str::to_owned),
@@ -243,7 +241,7 @@ impl View for OutcomeView<'_> {
             reached: self.reached.clone(),
             report: self.found.map(View::document),
         };
-        serde_json::to_value(document).expect("a document is plain data")
+        document("Outcome", &fields)
     }
 }
 
@@ -251,9 +249,6 @@ impl View for OutcomeView<'_> {
 #[derive(Serialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct Document {
-    api_version: &'static str,
-    /// Always `Outcome`.
-    kind: &'static str,
     title: String,
     grade: Grade,
     /// The digest of a saved plan that was applied.

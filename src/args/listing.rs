@@ -13,7 +13,7 @@ const HEADING: &str = "Output options";
 pub struct Sorting {
     /// Sort by the value of a JSONPath in each item of -o json
     ///
-    /// A JSONPath as in kubectl, such as .nodeName or '{.status}'. Numbers inside strings are compared by value.
+    /// A JSONPath as in kubectl, such as .node or '{.status}'. Numbers inside strings are compared by value.
     #[arg(long, value_name = "JSONPATH", help_heading = HEADING)]
     pub sort_by: Option<SortBy>,
 }

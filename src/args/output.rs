@@ -28,6 +28,14 @@ pub struct Output {
     )]
     pub format: OutputFormat,
 
+    /// Print documents in the shape of upstream's CLI
+    ///
+    /// Concerns -o json and -o yaml of `node list`, `node status` and `package status`: without `apiVersion`, `kind` and
+    /// `items`, and with upstream's names (`nodeName`, `skyhookName`). Upstream's CLI has no other documents. The
+    /// environment variable KUBECTL_SKYHOOK_COMPAT=1 does the same.
+    #[arg(long, env = "KUBECTL_SKYHOOK_COMPAT", hide_env = true, help_heading = HEADING, global = true)]
+    pub compat: bool,
+
     /// Do not print table headings
     #[arg(long, help_heading = HEADING, global = true)]
     pub no_headers: bool,
@@ -115,6 +123,8 @@ Options:
 Output options:
   -o, --output <FORMAT>
           Print as table, wide, json, yaml, name, jsonpath=… or custom-columns=…
+      --compat[=<true|false>]
+          Print documents in the shape of upstream's CLI
       --no-headers[=<true|false>]
           Do not print table headings
       --color <WHEN>
@@ -159,11 +169,12 @@ Output options:
 
     #[test]
     fn the_last_one_wins() {
-        let expected = Output { format: OutputFormat::Name, no_headers: true, color: ColorChoice::Never };
+        let expected =
+            Output { format: OutputFormat::Name, compat: true, no_headers: true, color: ColorChoice::Never };
         for args in [
-            "list -oname --no-headers --color never n",
-            "list -oname --no-headers=false --no-headers n --color=always --color=NEVER",
-            "--no-headers list n -ojson -oname --no-headers=true --color=never",
+            "list -oname --compat --no-headers --color never n",
+            "list -oname --compat --no-headers=false --no-headers n --color=always --color=NEVER",
+            "--no-headers --compat=false list n -ojson --compat -oname --no-headers=true --color=never",
         ] {
             assert_eq!(parse(args), Ok(expected.clone()), "{args}");
         }

@@ -13,7 +13,7 @@ use crate::commands::shared::{scope, selection, watched};
 use crate::ctx::{self, AimProgress, Ctx, Ended};
 use crate::error::{Exit, Result};
 use crate::view::text::Text;
-use crate::view::{View, to_json};
+use crate::view::{Items, List, View};
 use crate::wait::Wait;
 
 /// Show the events of custom resources, their pods, jobs and nodes
@@ -54,7 +54,7 @@ command! {
     "events": Args => run,
     needs: READS,
     watches: &[Source::Skyhooks, Source::Nodes],
-    prints: { "Events": Vec<EventRow> },
+    prints: { "Events": Items<EventRow> },
 }
 
 async fn run(ctx: &mut Ctx, args: &Args) -> Result<Exit> {
@@ -177,6 +177,6 @@ impl View for Events {
     }
 
     fn document(&self) -> Value {
-        to_json(&self.rows)
+        List::new("Events", self.rows.iter()).document()
     }
 }

@@ -12,7 +12,7 @@ use crate::lint::{self, LintRule};
 use crate::plan::Grade;
 use crate::rules::Rule;
 use crate::view::text::{self, Text};
-use crate::view::{View, to_json};
+use crate::view::{Items, List, View, document};
 
 /// Explain a rule: what it means, how to confirm it, how to fix it
 ///
@@ -37,7 +37,7 @@ pub struct Args {
 
 command! {
     "explain": Args => run,
-    prints: { "Rule": Document, "Rules": Vec<Document>, "Grade": GradeDocument, "Term": TermDocument },
+    prints: { "Rule": Document, "Grade": GradeDocument, "Term": TermDocument, "Explanations": Items<TopicDocument> },
 }
 
 async fn run(ctx: &mut Ctx, args: &Args) -> Result<Exit> {
@@ -83,6 +83,15 @@ fn glossary() -> impl Iterator<Item = TermDocument> {
 struct GradeDocument {
     grade: Grade,
     meaning: &'static str,
+}
+
+/// One of several explanations: a rule has a `code`, a grade a `grade`, a term a `term`.
+#[derive(Serialize, JsonSchema)]
+#[serde(untagged)]
+enum TopicDocument {
+    Rule(Document),
+    Grade(GradeDocument),
+    Term(TermDocument),
 }
 
 impl Topic {
@@ -158,12 +167,14 @@ impl Topic {
         }
     }
 
-    fn document(&self) -> Value {
+    fn document(&self) -> TopicDocument {
         match self {
-            Topic::Rule(rule) => to_json(&Document::of(rule)),
-            Topic::Lint(rule) => to_json(&Document::of_lint(rule)),
-            Topic::Grade(grade) => to_json(&GradeDocument { grade: *grade, meaning: grade.meaning() }),
-            Topic::Term(term) => to_json(term),
+            Topic::Rule(rule) => TopicDocument::Rule(Document::of(rule)),
+            Topic::Lint(rule) => TopicDocument::Rule(Document::of_lint(rule)),
+            Topic::Grade(grade) => {
+                TopicDocument::Grade(GradeDocument { grade: *grade, meaning: grade.meaning() })
+            }
+            Topic::Term(term) => TopicDocument::Term(term.clone()),
         }
     }
 }
@@ -186,8 +197,12 @@ impl View for Explanation {
 
     fn document(&self) -> Value {
         match self.0.as_slice() {
-            [one] => one.document(),
-            several => several.iter().map(Topic::document).collect(),
+            [one] => match one.document() {
+                TopicDocument::Rule(rule) => document("Rule", &rule),
+                TopicDocument::Grade(grade) => document("Grade", &grade),
+                TopicDocument::Term(term) => document("Term", &term),
+            },
+            several => List::new("Explanations", several.iter().map(Topic::document)).document(),
         }
     }
 }

@@ -13,7 +13,7 @@ use crate::commands::shared::command::{command, group};
 use crate::ctx::{Ctx, now, variable};
 use crate::error::{Error, Exit, Result};
 use crate::view::text::{self, Label, Text};
-use crate::view::{API_VERSION, Table, View, age, cells, plural, to_json};
+use crate::view::{Items, Table, View, age, cells, document, plural, time, to_json};
 
 group! {
     /// Inspect past changes
@@ -46,7 +46,7 @@ pub struct Show {
 
 command! {
     "journal list": List => list,
-    prints: { "JournalList": ListDocument },
+    prints: { "JournalList": Items<JournalEntry> },
 }
 
 command! {
@@ -146,23 +146,9 @@ impl View for Journals {
     }
 
     fn document(&self) -> Value {
-        let items = self.records.iter();
-        to_json(&ListDocument {
-            api_version: API_VERSION,
-            kind: "JournalList",
-            items: items.map(|r| JournalEntry::of(r, &self.undone)).collect(),
-        })
+        let items = self.records.iter().map(|record| JournalEntry::of(record, &self.undone));
+        document("JournalList", &Items { items: items.collect::<Vec<_>>() })
     }
-}
-
-/// The journals, newest first.
-#[derive(Serialize, JsonSchema)]
-#[serde(rename_all = "camelCase")]
-pub struct ListDocument {
-    api_version: &'static str,
-    /// Always `JournalList`.
-    kind: &'static str,
-    items: Vec<JournalEntry>,
 }
 
 /// One journal.
@@ -192,7 +178,7 @@ impl JournalEntry {
         let (changed, steps) = steps(record);
         JournalEntry {
             id: record.begun.id.clone(),
-            at: record.begun.at.to_string(),
+            at: time(record.begun.at),
             title: record.begun.plan.title.clone(),
             command: record.begun.command.clone(),
             server: record.begun.server.clone(),
@@ -251,13 +237,8 @@ impl View for JournalView {
     }
 
     fn document(&self) -> Value {
-        to_json(&Document {
-            api_version: API_VERSION,
-            kind: "Journal",
-            begun: &self.0.begun,
-            results: &self.0.results,
-            ended: self.0.ended.as_ref(),
-        })
+        let Record { begun, results, ended, .. } = &self.0;
+        document("Journal", &Document { begun, results, ended: ended.as_ref() })
     }
 }
 
@@ -265,9 +246,6 @@ impl View for JournalView {
 #[derive(Serialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct Document<'a> {
-    api_version: &'static str,
-    /// Always `Journal`.
-    kind: &'static str,
     begun: &'a Begun,
     /// The result of each step, stage by stage; null if unknown.
     results: &'a [Vec<Option<StepResult>>],

@@ -5,7 +5,7 @@ use crate::commands::shared::rule;
 use crate::ctx::Ctx;
 use crate::error::{Exit, Result};
 use crate::view::text::Text;
-use crate::view::{View, to_json};
+use crate::view::{Items, List, View};
 
 /// List the rules of `diagnose stuck` and `lint`
 ///
@@ -18,7 +18,7 @@ pub struct Args {}
 
 command! {
     "rules": Args => run,
-    prints: { "Rules": Vec<rule::Document> },
+    prints: { "Rules": Items<rule::Document> },
 }
 
 async fn run(ctx: &mut Ctx, _args: &Args) -> Result<Exit> {
@@ -39,6 +39,6 @@ impl View for Rules {
     }
 
     fn document(&self) -> Value {
-        rule::all().iter().map(to_json).collect()
+        List::new("Rules", rule::all().into_iter()).document()
     }
 }

@@ -11,7 +11,7 @@ use crate::error::{Error, Exit, Result};
 use crate::plan::SavedPlan;
 use crate::view::schema::Published;
 use crate::view::text::{self, Text};
-use crate::view::{OutputFormat, Table, View, cells};
+use crate::view::{Items, List, OutputFormat, Table, View, cells};
 
 /// Print the JSON Schema of a document
 ///
@@ -39,7 +39,7 @@ pub struct Document {
 /// Every document by its kind, with the commands that print it.
 pub fn documents() -> Vec<Document> {
     // The saved plan is a file, not the output of a command.
-    let saved = Published::of::<SavedPlan>("SavedPlan");
+    let saved = Published::file::<SavedPlan>("SavedPlan");
     let mut documents = vec![Document { published: saved, printed_by: Vec::new() }];
     for command in super::all() {
         for published in command.documents() {
@@ -55,7 +55,7 @@ pub fn documents() -> Vec<Document> {
 
 command! {
     "schema": Args => run,
-    prints: { "Schemas": Vec<SchemaEntry> },
+    prints: { "Schemas": Items<SchemaEntry> },
 }
 
 async fn run(ctx: &mut Ctx, args: &Args) -> Result<Exit> {
@@ -117,7 +117,6 @@ impl View for Listed {
     fn document(&self) -> Value {
         let items =
             self.0.iter().map(|d| SchemaEntry { kind: d.published.kind, printed_by: d.printed_by.clone() });
-        let items: Vec<SchemaEntry> = items.collect();
-        serde_json::to_value(items).expect("a document is plain data")
+        List::new("Schemas", items).document()
     }
 }

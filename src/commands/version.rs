@@ -9,7 +9,7 @@ use crate::commands::shared::command::command;
 use crate::ctx::Ctx;
 use crate::error::{Exit, Result};
 use crate::view::text::Text;
-use crate::view::{View, to_json};
+use crate::view::{View, document};
 
 /// Show the versions of this plugin and of the operator
 ///
@@ -116,6 +116,6 @@ impl View for Version {
     }
 
     fn document(&self) -> Value {
-        to_json(self)
+        document("Version", self)
     }
 }

@@ -10,7 +10,7 @@ use super::diff::diff;
 use crate::model::{PackageChange, PackageDocument};
 use crate::plan::{Consequences, Destination, Grade, Plan, effects_text};
 use crate::view::text::{self, Label, Text};
-use crate::view::{API_VERSION, NodeSet, View, count, list, plural};
+use crate::view::{NodeSet, View, count, document, list, plural};
 
 /// Maximum number of groups of equal changes in the preview; further groups are only counted.
 const MOST_GROUPS: usize = 25;
@@ -31,9 +31,6 @@ pub struct Preview<'a> {
 #[derive(Serialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct Document {
-    api_version: &'static str,
-    /// Always `Plan`.
-    kind: &'static str,
     title: String,
     /// Where it would be made; missing where files are read.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -96,9 +93,7 @@ impl View for Preview<'_> {
             reason: step.reason.clone(),
             after: after(plan, number),
         });
-        let document = Document {
-            api_version: API_VERSION,
-            kind: "Plan",
+        let fields = Document {
             title: plan.title.clone(),
             destination: self.destination.clone(),
             grade: plan.grade(),
@@ -107,7 +102,7 @@ impl View for Preview<'_> {
             steps: steps.collect(),
             report: self.own.map(View::document),
         };
-        serde_json::to_value(document).expect("a document is plain data")
+        document("Plan", &fields)
     }
 }
 

@@ -5,7 +5,7 @@ use std::str::FromStr;
 use super::View;
 use super::columns::Columns;
 pub use super::go_json::json;
-use super::jsonpath::{EvalError, JsonPath};
+use super::jsonpath::{EvalError, JsonPath, Printed};
 use super::text::Text;
 use super::yaml::YamlError;
 pub use super::yaml::yaml;
@@ -40,6 +40,14 @@ pub enum Rendered {
     Text(Text),
     /// Printed unchanged for programs.
     Data(String),
+    /// The same, from a template whose paths match nothing.
+    Unmatched(String),
+}
+
+impl From<Printed> for Rendered {
+    fn from(Printed { text, matched }: Printed) -> Rendered {
+        if matched { Rendered::Data(text) } else { Rendered::Unmatched(text) }
+    }
 }
 
 /// An invalid `-o`, or one that does not fit the data.
@@ -99,8 +107,8 @@ impl OutputFormat {
             OutputFormat::OpenMetrics => Rendered::Data(view.openmetrics().map(|metrics| metrics.text()).ok_or_else(|| {
                 FormatError("this command has no metrics; `diagnose stuck` and `diagnose check` have some".to_owned())
             })?),
-            OutputFormat::JsonPath(path) => Rendered::Data(path.text(&view.document())?),
-            OutputFormat::JsonPathAsJson(path) => Rendered::Data(path.json(&view.document())?),
+            OutputFormat::JsonPath(path) => path.text(&view.document())?.into(),
+            OutputFormat::JsonPathAsJson(path) => path.json(&view.document())?.into(),
             OutputFormat::CustomColumns(columns) => {
                 Rendered::Text(columns.table(&view.document())?.into())
             }
@@ -208,7 +216,7 @@ mod tests {
         let format: OutputFormat = format.parse().expect("a format");
         match format.render(&Nodes).expect("it renders") {
             Rendered::Text(text) => text.plain(),
-            Rendered::Data(data) => data,
+            Rendered::Data(data) | Rendered::Unmatched(data) => data,
         }
     }
 

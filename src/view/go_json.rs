@@ -21,23 +21,6 @@ pub fn escaped(json: &str) -> Cow<'_, str> {
     json
 }
 
-/// A list in the notation of [`json`], piece by piece, so that it need not be buffered. The items must be written by
-/// [`json`], too.
-pub fn pieces(items: impl Iterator<Item = String>) -> impl Iterator<Item = String> {
-    let mut items = items.peekable();
-    let mut begun = false;
-    std::iter::from_fn(move || {
-        let first = !std::mem::replace(&mut begun, true);
-        let item = items.next().map(|item| item.trim_end().replace('\n', "\n    "));
-        let end = if items.peek().is_some() { ",\n" } else { "\n]\n" };
-        match (first, item) {
-            (true, Some(item)) => Some(format!("[\n    {item}{end}")),
-            (true, None) => Some("[]\n".to_owned()),
-            (false, item) => item.map(|item| format!("    {item}{end}")),
-        }
-    })
-}
-
 /// JSON with kubectl's indentation.
 pub fn json<T: Serialize + ?Sized>(document: &T) -> String {
     let mut json = Vec::new();
@@ -50,19 +33,4 @@ pub fn json<T: Serialize + ?Sized>(document: &T) -> String {
         json = harmless;
     }
     json + "\n"
-}
-
-#[cfg(test)]
-mod tests {
-    use serde_json::json;
-
-    use super::*;
-
-    #[test]
-    fn pieces_make_up_the_whole() {
-        for list in [json!([]), json!([1]), json!([{"a": [], "b": "x\ny"}, {}, [1, {"c": null}]])] {
-            let items = list.as_array().expect("a list").iter();
-            assert_eq!(pieces(items.map(json)).collect::<String>(), json(&list));
-        }
-    }
 }

@@ -6,6 +6,7 @@
 mod age;
 mod columns;
 pub mod contexts;
+mod document;
 pub mod format;
 pub mod go_json;
 mod html;
@@ -20,10 +21,12 @@ mod shell_words;
 mod sort;
 mod table;
 pub mod text;
+mod upstream;
 mod words;
 mod yaml;
 
 pub use age::{CLOCK_SKEW, age, ago, duration_text, for_how_long, human};
+pub use document::{API_VERSION, Items, List, document, time, to_json};
 pub use format::{FormatError, OutputFormat};
 pub use nodeset::{NodeSet, expand, natural};
 pub use sanitize::{harmless_json, harmless_lines, is_harmless, sanitize};
@@ -31,14 +34,10 @@ pub use shell_words::shell_words;
 pub use sort::SortBy;
 pub use table::{Table, cells};
 pub use text::{Label, Layout, Line, Span, Text};
+pub use upstream::Upstream;
 pub use words::{count, list, plural, some_of};
 
 use std::collections::HashSet;
-
-use serde::Serialize;
-
-/// The `apiVersion` of the documents that this program prints.
-pub const API_VERSION: &str = "kubectl-skyhook/v1";
 
 /// The output of a command, printable in every format.
 ///
@@ -63,9 +62,8 @@ pub trait View {
         None
     }
 
-    /// The items of a list document that may be long, to print them one by one, each in the notation of
-    /// [`go_json::json`].
-    fn items(&self) -> Option<Box<dyn Iterator<Item = String> + '_>> {
+    /// The document as a list that is printed item by item, if it may be long.
+    fn list(&self) -> Option<List<'_>> {
         None
     }
 }
@@ -75,9 +73,4 @@ pub fn node_names<'a>(nodes: impl IntoIterator<Item = &'a str>) -> Vec<String> {
     let mut seen = HashSet::new();
     let first = nodes.into_iter().filter(|name| seen.insert(*name));
     first.map(|name| format!("node/{name}")).collect()
-}
-
-/// Serializes a document, or an item of a document.
-pub fn to_json<T: Serialize + ?Sized>(document: &T) -> serde_json::Value {
-    serde_json::to_value(document).expect("a document is plain data")
 }

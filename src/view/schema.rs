@@ -2,7 +2,9 @@
 
 use schemars::JsonSchema;
 use schemars::generate::SchemaSettings;
-use serde_json::Value;
+use serde_json::{Map, Value, json};
+
+use super::API_VERSION;
 
 /// A document with a published schema.
 #[derive(Debug, Clone, Copy)]
@@ -15,6 +17,11 @@ pub struct Published {
 impl Published {
     /// A document serialized from `T` with this `kind`: `Published::of::<Diagnosis>("Diagnosis")`.
     pub const fn of<T: JsonSchema>(kind: &'static str) -> Published {
+        Published { kind, schema: document::<T> }
+    }
+
+    /// A file of this type, which has no `apiVersion` and `kind`.
+    pub const fn file<T: JsonSchema>(kind: &'static str) -> Published {
         Published { kind, schema: schema::<T> }
     }
 
@@ -32,10 +39,26 @@ fn schema<T: JsonSchema>(kind: &str) -> Value {
     schema.into()
 }
 
+/// The same with the fields that every document begins with.
+fn document<T: JsonSchema>(kind: &str) -> Value {
+    let mut schema = schema::<T>(kind);
+    let begin = [
+        ("apiVersion", "The version of this format.", API_VERSION),
+        ("kind", "The name of this document.", kind),
+    ];
+    let begin = begin
+        .map(|(name, what, value)| (name, json!({"description": what, "type": "string", "const": value})));
+    let names = begin.iter().map(|(name, _)| Value::from(*name));
+    schema["required"] = names.chain(schema["required"].as_array().into_iter().flatten().cloned()).collect();
+    let own = schema["properties"].as_object().cloned().unwrap_or_default();
+    let begin = begin.into_iter().map(|(name, field)| (name.to_owned(), field));
+    schema["properties"] = begin.chain(own).collect::<Map<_, _>>().into();
+    schema
+}
+
 #[cfg(test)]
 mod tests {
     use serde::Serialize;
-    use serde_json::json;
 
     use super::*;
 
@@ -44,7 +67,7 @@ mod tests {
     #[serde(rename_all = "camelCase")]
     struct Status {
         /// The node.
-        node_name: String,
+        node: String,
         #[serde(skip_serializing_if = "Option::is_none")]
         since: Option<String>,
     }
@@ -60,10 +83,14 @@ mod tests {
                 "description": "A node of the test document.",
                 "type": "object",
                 "properties": {
-                    "nodeName": {"description": "The node.", "type": "string"},
+                    "apiVersion": {
+                        "description": "The version of this format.", "type": "string", "const": "kubectl-skyhook/v1",
+                    },
+                    "kind": {"description": "The name of this document.", "type": "string", "const": "NodeStatus"},
+                    "node": {"description": "The node.", "type": "string"},
                     "since": {"type": ["string", "null"]},
                 },
-                "required": ["nodeName"],
+                "required": ["apiVersion", "kind", "node"],
             })
         );
     }

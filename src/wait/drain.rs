@@ -5,7 +5,7 @@ use serde::Serialize;
 
 use crate::cluster::drain::progress::DrainProgress;
 use crate::cluster::{Cluster, Node, Pod};
-use crate::view::{age, list, plural};
+use crate::view::{age, list, plural, time};
 
 /// A drain in progress.
 #[derive(Debug, Serialize, JsonSchema)]
@@ -27,7 +27,7 @@ impl Drain {
     pub fn new(cluster: &Cluster, drain: &DrainProgress<'_>) -> Drain {
         let pods = drain.pods.as_ref();
         Drain {
-            since: drain.since.map(|at| at.to_string()),
+            since: drain.since.map(time),
             pods: pods.map(|pods| pods.iter().map(|pod| pod.path()).collect()),
             refused: drain.refused,
             summary: summary(cluster, drain),

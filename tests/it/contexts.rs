@@ -116,7 +116,7 @@ fn documents_name_the_context_of_each_item() {
     let items = list["items"].as_array().expect("items");
     let contexts: Vec<&Value> = items.iter().map(|item| &item["context"]).collect();
     assert_eq!(contexts, ["prod-east", "prod-west"]);
-    assert!(items.iter().all(|item| item["name"] == "gpu-tune"), "{list:#}");
+    assert!(items.iter().all(|item| item["skyhook"] == "gpu-tune"), "{list:#}");
     let contexts = list["contexts"].as_array().expect("contexts");
     let codes: Vec<&Value> = contexts.iter().map(|one| &one["exitCode"]).collect();
     assert_eq!(codes, [0, 0, 1]);
@@ -127,10 +127,10 @@ fn documents_name_the_context_of_each_item() {
     let diagnosis = servers.run("diagnose stuck -o json --contexts prod-west").json();
     assert_eq!(diagnosis["items"][0]["context"], "prod-west");
     assert_eq!(diagnosis["items"][0]["kind"], "Diagnosis");
-    // So does a list without a kind.
+    // The rows of all contexts are items of one list.
     let nodes = servers.run("node status -o json --contexts prod-*").json();
     let nodes = nodes["items"].as_array().expect("items").iter();
-    let nodes: Vec<String> = nodes.map(|node| format!("{} {}", node["context"], node["nodeName"])).collect();
+    let nodes: Vec<String> = nodes.map(|node| format!("{} {}", node["context"], node["node"])).collect();
     assert_eq!(
         nodes,
         [

@@ -176,8 +176,7 @@ fn node_status_names_all_cordon_holders() {
     cluster.fake.started(jiff::SignedDuration::from_mins(63 * 60 + 30));
     let ran = cluster.run("node status -o wide");
     insta::assert_snapshot!(ran.transcript());
-    let rows = cluster.run("node status -o json").json();
-    let row = rows[0].clone();
+    let row = cluster.run("node status -o json").json()["items"][0].take();
     assert_eq!(row["cordonedBy"], json!(["gpu-tune"]));
     let others = json!([
         {"name": "NVSentinel", "mark": "annotation quarantineHealthEvent"},

@@ -87,7 +87,7 @@ fn check(fake: &FakeApi, words: &str) -> RunOutput {
 /// The results of the checks that did not pass.
 fn not_good(ran: &RunOutput) -> Vec<String> {
     let json = ran.json();
-    let checks = json["checks"].as_array().expect("checks").iter();
+    let checks = json["items"].as_array().expect("checks").iter();
     let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
     checks
         .filter(|c| c["outcome"] != "good")
@@ -163,7 +163,7 @@ fn missing_write_permission_is_a_warning_naming_the_role() {
         let ran = check(fake, "-o json");
         ran.expect_code(0);
         let json = ran.json();
-        let mut checks = json["checks"].as_array().expect("checks").iter();
+        let mut checks = json["items"].as_array().expect("checks").iter();
         let title = "permission to run the commands that change the cluster";
         let found = checks.find(|c| c["title"] == title).expect("the line");
         format!("{}: {} | {}", found["outcome"], found["message"], found["hint"])

@@ -37,9 +37,9 @@ impl TestCluster {
         let _ = self.ok(words);
     }
 
-    /// The output of a command that must succeed.
+    /// The output of a command that must succeed, in upstream's shapes.
     fn ok(&self, words: &str) -> RunOutput {
-        let ran = self.run(words);
+        let ran = self.command(words).env("KUBECTL_SKYHOOK_COMPAT", "1").output();
         ran.expect_code(0);
         ran
     }

@@ -65,7 +65,7 @@ impl Case {
     fn our_output(&self, node: &Node) -> (String, i32) {
         let rendered = self.format().parse::<OutputFormat>().and_then(|format| format.render(node));
         match rendered {
-            Ok(Rendered::Data(data)) => (data, 0),
+            Ok(Rendered::Data(data) | Rendered::Unmatched(data)) => (data, 0),
             Ok(Rendered::Text(_)) => panic!("{}: not data", self.template),
             Err(_) => (String::new(), 1),
         }

@@ -20,6 +20,7 @@ mod cordon_holders;
 mod diagnose_check;
 mod diagnose_node;
 mod diff;
+mod documents;
 mod drains;
 mod dropin;
 mod events_watch;

@@ -65,9 +65,9 @@ fn names_sets_and_globs_select_the_same_nodes_in_every_command() {
             assert_eq!(nodes(&ran).len(), named, "{}", ran.transcript());
         }
         let ran = cluster.run(&format!("node status {set} -o json"));
-        assert_eq!(ran.json().as_array().map(Vec::len), Some(named), "{}", ran.transcript());
+        assert_eq!(ran.json()["items"].as_array().map(Vec::len), Some(named), "{}", ran.transcript());
         let ran = cluster.run(&format!("package status driver --skyhook gpu --node {set} -o json"));
-        assert_eq!(ran.json().as_array().map(Vec::len), Some(named), "{}", ran.transcript());
+        assert_eq!(ran.json()["items"].as_array().map(Vec::len), Some(named), "{}", ran.transcript());
     }
     for words in [
         "diagnose stuck --node n[0-11]",

@@ -40,7 +40,7 @@ fn uninstalled_package_is_absent_not_complete() {
     );
     let page = said(&fake, "status gpu").stdout;
     assert!(page.contains("driver   1.0.0    1/2 absent  "), "{page}");
-    let rows = said(&fake, "node status -o json").json();
+    let rows = said(&fake, "node status -o json").json()["items"].take();
     assert_eq!(rows[0]["packagesComplete"], 1);
     assert_eq!(rows[1]["packagesComplete"], 0, "its uninstall is to come");
 }
@@ -66,7 +66,7 @@ fn every_cancelled_but_running_uninstall_is_reported() {
     let rows = said(&fake, "uninstall status -o json").json();
     for (row, node) in rows["items"].as_array().expect("rows").iter().zip(nodes) {
         let because = format!("canceled, but pod/skyhook/pod-{node} is still running");
-        assert_eq!((&row["reason"], &row["nodeName"]), (&json!(because), &json!(node)));
+        assert_eq!((&row["reason"], &row["node"]), (&json!(because), &json!(node)));
     }
 }
 
@@ -107,6 +107,6 @@ fn unselected_nodes_do_not_block_an_uninstall() {
     ran.expect_code(0);
     let status = said(&fake, "uninstall status gpu driver -o json").json();
     let left = &status["items"][0];
-    assert_eq!(left["nodeName"], "node-1", "{status}");
+    assert_eq!(left["node"], "node-1", "{status}");
     assert_eq!(left["reason"], "the node is no longer selected", "{status}");
 }

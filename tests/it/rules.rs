@@ -101,7 +101,9 @@ fn explain_accepts_impact_grades() {
     assert_snapshot!("explain_grade", ran.transcript());
     let document = run("explain B4 -o json").output().json();
     let meaning = "reboots, or installation records are lost";
-    assert_eq!(document, json!({"grade": "B4", "meaning": meaning}));
+    let expected =
+        json!({"apiVersion": "kubectl-skyhook/v1", "kind": "Grade", "grade": "B4", "meaning": meaning});
+    assert_eq!(document, expected);
     let both = run("explain B0 SKY101 -o name").output().stdout;
     assert_eq!(both, "grade/B0\nrule/SKY101\n");
     let stdout = |words: &str| run(words).output().stdout;

@@ -128,7 +128,7 @@ fn all_deletions_are_shown_with_their_next_command() {
     let list = cluster.run("finalizer status -o json").json();
     assert_eq!(list["kind"], "FinalizerStatusList");
     let names: Vec<&Value> =
-        list["items"].as_array().expect("items").iter().map(|item| &item["name"]).collect();
+        list["items"].as_array().expect("items").iter().map(|item| &item["skyhook"]).collect();
     assert_eq!(names, [CR, "other"]);
     let ran = cluster.run("finalizer status -o name");
     assert_eq!(ran.stdout, "skyhook/gpu-tune\nskyhook/other\n");

@@ -58,7 +58,7 @@ fn uninstalls(words: &str, capture: &str) -> Vec<String> {
     let items = ran.json()["items"].clone();
     let row = |row: &Value| {
         let text = |key: &str| row[key].as_str().expect("a text").to_owned();
-        format!("{} {}", text("nodeName"), text("uninstall"))
+        format!("{} {}", text("node"), text("uninstall"))
     };
     items.as_array().expect("rows").iter().map(row).collect()
 }

@@ -5,14 +5,14 @@ use std::path::Path;
 
 use jiff::Timestamp;
 use schemars::JsonSchema;
-use serde::{Deserialize, Serialize};
+use serde::{Deserialize, Serialize, Serializer};
 use thiserror::Error;
 
 use crate::apply::{StepResult, StopReason};
 use crate::args::redacted::redacted;
 use crate::plan::{Change, ClusterIdentity, Consequences, Kind, Plan, PlanStage, Step, Target};
 use crate::redact;
-use crate::view::plural;
+use crate::view::{plural, time};
 
 /// The format of the lines. Increment the version with every change that makes older files unreadable.
 pub const FORMAT: &str = "kubectl-skyhook/journal/v2";
@@ -43,6 +43,7 @@ pub enum Entry {
 pub struct Begun {
     pub format: String,
     pub id: String,
+    #[serde(serialize_with = "in_seconds")]
     #[schemars(with = "String")]
     pub at: Timestamp,
     /// The command line.
@@ -58,6 +59,11 @@ pub struct Begun {
     pub undoes: Option<String>,
     /// Every object with its values before and after.
     pub plan: Plan,
+}
+
+/// Serializes a time in seconds, the precision of all documents.
+fn in_seconds<S: Serializer>(at: &Timestamp, serializer: S) -> Result<S::Ok, S::Error> {
+    serializer.serialize_str(&time(*at))
 }
 
 /// A parsed journal.

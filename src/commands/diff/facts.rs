@@ -156,11 +156,11 @@ impl Collector {
         let nodes: Vec<&Node> = cluster.nodes.items().iter().collect();
         for skyhook in cluster.names_on_nodes() {
             for row in PackageRows::of(cluster, &nodes, [skyhook], None).iter() {
-                let node = Some(row.node_name);
+                let node = Some(row.node);
                 if let Some(why) = row.malformed {
                     self.add(Some(skyhook), "node state", node, format!("unreadable: {why}"));
                 } else if row.recorded {
-                    let field = format!("package {} {}", row.name, row.version);
+                    let field = format!("package {} {}", row.package, row.version);
                     let value = format!("{}/{}", row.stage, row.state);
                     self.add(Some(skyhook), &field, node, value);
                 }

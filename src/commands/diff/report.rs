@@ -11,15 +11,12 @@ use crate::cluster::Cluster;
 use crate::commands::shared::baseline::{FindingKey, key, key_lines};
 use crate::rules::{self, Report, Scope, Severity};
 use crate::view::text::{self, Label, Line, Text};
-use crate::view::{API_VERSION, NodeSet, View, list, plural, to_json};
+use crate::view::{NodeSet, View, document, list, plural, time};
 
 /// What changed between two clusters.
 #[derive(Serialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct Document {
-    api_version: &'static str,
-    /// Always `Diff`.
-    kind: &'static str,
     /// Whether something changed.
     different: bool,
     old: Side,
@@ -77,8 +74,6 @@ impl DiffReport {
             .then(|| format!("findings of {} (not checked on one side)", list(&undecided)));
         let items: Vec<Change> = changes.into_iter().map(Change::from).collect();
         let document = Document {
-            api_version: API_VERSION,
-            kind: "Diff",
             different: !(items.is_empty() && new_findings.is_empty() && gone_findings.is_empty()),
             old: Side::of(old),
             new: Side::of(new),
@@ -149,10 +144,7 @@ fn undecided(old: &Report, new: &Report) -> Vec<&'static str> {
 
 impl Side {
     fn of((cluster, source): (&Cluster, &str)) -> Side {
-        Side {
-            source: source.to_owned(),
-            taken_at: cluster.taken_at.strftime("%Y-%m-%dT%H:%M:%SZ").to_string(),
-        }
+        Side { source: source.to_owned(), taken_at: time(cluster.taken_at) }
     }
 }
 
@@ -234,6 +226,6 @@ impl View for DiffReport {
     }
 
     fn document(&self) -> Value {
-        to_json(&self.document)
+        document("Diff", &self.document)
     }
 }

@@ -7,16 +7,13 @@ use super::deletion::{Deletion, DeletionState};
 use crate::cluster::Cluster;
 use crate::cluster::deletion::Pending;
 use crate::rules::{Remedy, Severity, Subject};
+use crate::view::time;
 
 /// Whether a deletion is progressing, and its blockers.
 #[derive(Serialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct Document {
-    api_version: &'static str,
-    /// Always `FinalizerStatus`.
-    kind: &'static str,
-    /// The custom resource.
-    name: String,
+    skyhook: String,
     state: DeletionState,
     /// The reason for this state.
     reason: String,
@@ -38,7 +35,7 @@ pub struct Document {
 #[derive(Serialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 struct PendingPackage {
-    node_name: String,
+    node: String,
     package: String,
     version: String,
     stage: String,
@@ -64,12 +61,10 @@ impl Document {
         let pending = deletion.pending.iter().filter(|_| deleting);
         let findings = deletion.findings.iter().filter(|_| deleting);
         Document {
-            api_version: crate::view::API_VERSION,
-            kind: "FinalizerStatus",
-            name: skyhook.name().to_owned(),
+            skyhook: skyhook.name().to_owned(),
             state: deletion.state,
             reason: deletion.reason.clone(),
-            deleting_since: skyhook.metadata.deletion_timestamp.map(|t| t.to_string()),
+            deleting_since: skyhook.metadata.deletion_timestamp.map(time),
             finalizers: skyhook.metadata.finalizers.clone(),
             finalizer: cluster.flavor().finalizer().to_string(),
             pending: pending.map(PendingPackage::of).collect(),
@@ -91,7 +86,7 @@ impl Document {
 impl PendingPackage {
     fn of(pending: &Pending<'_>) -> PendingPackage {
         PendingPackage {
-            node_name: pending.node.name.to_string(),
+            node: pending.node.name.to_string(),
             package: pending.entry.name.to_string(),
             version: pending.entry.version.to_string(),
             stage: pending.entry.stage.to_string(),

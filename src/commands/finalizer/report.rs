@@ -13,7 +13,7 @@ use crate::commands::shared::rule::severity;
 use crate::rules::Remedy;
 use crate::view::shell_words;
 use crate::view::text::{self, Label, Line, Text};
-use crate::view::{NodeSet, Table, View, ago, cells, to_json};
+use crate::view::{NodeSet, Table, View, ago, cells, document};
 
 /// Maximum number of node-name ranges in a row.
 const SHOWN: usize = 6;
@@ -210,6 +210,6 @@ impl View for FinalizerStatus<'_> {
     }
 
     fn document(&self) -> Value {
-        to_json(&Document::of(self.cluster, &self.deletion))
+        document("FinalizerStatus", &Document::of(self.cluster, &self.deletion))
     }
 }

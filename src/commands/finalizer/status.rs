@@ -1,4 +1,5 @@
 use super::deletion::Deletion;
+use super::document::Document;
 use super::report::FinalizerStatus;
 use super::statuses::FinalizerStatuses;
 use crate::api::Skyhook;
@@ -9,6 +10,7 @@ use crate::commands::shared::{scope, selection};
 use crate::ctx::Ctx;
 use crate::error::{Exit, Result};
 use crate::rules::Scope;
+use crate::view::Items;
 
 /// Show whether deletions are progressing, and what they wait for
 ///
@@ -31,8 +33,8 @@ command! {
     "finalizer status": Args => run,
     needs: Scope::default().needs(),
     prints: {
-        "FinalizerStatus": super::document::Document,
-        "FinalizerStatusList": super::statuses::Document
+        "FinalizerStatus": Document,
+        "FinalizerStatusList": Items<Document>
     },
 }
 

@@ -1,27 +1,15 @@
 //! The output of `finalizer status` for several deletions.
 
-use schemars::JsonSchema;
-use serde::Serialize;
 use serde_json::Value;
 
-use super::document;
+use super::document::Document;
 use super::report::FinalizerStatus;
 use crate::view::text::Text;
-use crate::view::{View, to_json};
+use crate::view::{List, View};
 
 /// Deletions, sorted by name.
 pub struct FinalizerStatuses<'a> {
     pub items: Vec<FinalizerStatus<'a>>,
-}
-
-/// The custom resources that are being deleted.
-#[derive(Serialize, JsonSchema)]
-#[serde(rename_all = "camelCase")]
-pub struct Document {
-    api_version: &'static str,
-    /// Always `FinalizerStatusList`.
-    kind: &'static str,
-    items: Vec<document::Document>,
 }
 
 impl View for FinalizerStatuses<'_> {
@@ -43,11 +31,7 @@ impl View for FinalizerStatuses<'_> {
     }
 
     fn document(&self) -> Value {
-        let items = self.items.iter();
-        to_json(&Document {
-            api_version: crate::view::API_VERSION,
-            kind: "FinalizerStatusList",
-            items: items.map(|item| document::Document::of(item.cluster, &item.deletion)).collect(),
-        })
+        let items = self.items.iter().map(|item| Document::of(item.cluster, &item.deletion));
+        List::new("FinalizerStatusList", items).document()
     }
 }

@@ -10,7 +10,7 @@ use crate::cluster::{Certainty, Cluster, NodeRecord};
 use crate::commands::shared::grouped::grouped;
 use crate::plan::planners::node;
 use crate::view::text::{self, Text};
-use crate::view::{API_VERSION, NodeSet, Table, View, cells, plural, to_json};
+use crate::view::{NodeSet, Table, View, cells, document, plural};
 
 /// Maximum number of name ranges before the rest is counted.
 const SHOWN: usize = 6;
@@ -32,18 +32,12 @@ pub struct Leftovers<'a> {
 #[derive(Serialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct Document<'a> {
-    api_version: &'static str,
-    /// Always `LeftoverList`.
-    kind: &'static str,
     items: Vec<LeftoverEntry<'a>>,
     /// Objects of the installation although the operator was removed. No command deletes them.
-    #[serde(skip_serializing_if = "Vec::is_empty")]
     installation: Vec<RemnantEntry<'a>>,
     /// Nodes that keep the runtime-required taint, which no custom resource will lift.
-    #[serde(skip_serializing_if = "Vec::is_empty")]
     tainted: Vec<&'a str>,
     /// Nodes that carry the note that the operator tainted them, for no custom resource: they do not count as new.
-    #[serde(skip_serializing_if = "Vec::is_empty")]
     auto_tainted: Vec<&'a str>,
 }
 
@@ -52,11 +46,14 @@ pub struct Document<'a> {
 #[serde(rename_all = "camelCase")]
 struct LeftoverEntry<'a> {
     /// The custom resource that it belonged to.
-    owner: &'a str,
-    /// The API of the owner.
+    skyhook: &'a str,
+    /// The API of the custom resource.
     api: String,
     reason: &'static str,
     object: ObjectRef<'a>,
+    /// The node, where it is left on one.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    node: Option<&'a str>,
     /// Why the object cannot be attributed to the operator. Such objects are never deleted.
     #[serde(skip_serializing_if = "Option::is_none")]
     unproven: Option<String>,
@@ -64,7 +61,7 @@ struct LeftoverEntry<'a> {
     keys: Vec<&'a str>,
     /// Types of node conditions, without prefix and name.
     conditions: &'a [String],
-    /// The node is unschedulable, and marked as cordoned for the owner.
+    /// The node is unschedulable, and marked as cordoned for the custom resource.
     cordoned: bool,
     /// Packages whose files may still be on the host.
     packages: Vec<Recorded<'a>>,
@@ -93,7 +90,7 @@ impl<'a> RemnantEntry<'a> {
 
 #[derive(Serialize, JsonSchema)]
 struct Recorded<'a> {
-    name: &'a str,
+    package: &'a str,
     version: &'a str,
     stage: &'a str,
     state: &'a str,
@@ -130,22 +127,24 @@ impl<'a> Leftover<'a> {
     fn item(&self) -> LeftoverEntry<'a> {
         let record = |on: &'a NodeRecord| {
             let entries = on.entries().iter().map(|entry| Recorded {
-                name: &entry.name,
+                package: &entry.name,
                 version: &entry.version,
                 stage: entry.stage.as_str(),
                 state: entry.state.as_str(),
             });
             entries.collect()
         };
-        let (on, cordoned) = match self.place {
-            LeftoverObject::Node(node, on) => (Some(on), node.cordoned() == Some(true)),
-            _ => (None, false),
+        let (node, on) = match self.place {
+            LeftoverObject::Node(node, on) => (Some(node), Some(on)),
+            _ => (None, None),
         };
+        let cordoned = node.is_some_and(|node| node.cordoned() == Some(true));
         LeftoverEntry {
-            owner: self.owner,
+            skyhook: self.owner,
             api: self.flavor.api_version(),
             reason: self.reason,
             object: self.object(),
+            node: node.map(|node| node.name.as_str()),
             unproven: self.unproven.as_ref().map(ToString::to_string),
             keys: on.map_or_else(Vec::new, NodeRecord::left),
             conditions: on.map_or(&[], |on| &on.conditions),
@@ -337,13 +336,12 @@ impl View for Leftovers<'_> {
     fn document(&self) -> Value {
         let [tainted, auto_tainted] =
             if self.all { self.cluster.closed_for_nobody() } else { Default::default() };
-        to_json(&Document {
-            api_version: API_VERSION,
-            kind: "LeftoverList",
+        let fields = Document {
             items: self.left.iter().map(Leftover::item).collect(),
             installation: self.remnants.iter().map(RemnantEntry::of).collect(),
             tainted,
             auto_tainted,
-        })
+        };
+        document("LeftoverList", &fields)
     }
 }

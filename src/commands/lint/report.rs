@@ -15,15 +15,12 @@ use crate::model::{Effects, PackageDocument, RolloutDocument};
 use crate::plan::effects_text;
 use crate::rules::{Evidence, Severity, Subject};
 use crate::view::text::{self, Line, Text};
-use crate::view::{API_VERSION, View, list, plural, to_json};
+use crate::view::{View, document, list, plural};
 
 /// The findings about manifests.
 #[derive(Serialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct Document<'a> {
-    api_version: String,
-    /// Always `Lint`.
-    kind: String,
     /// What the manifests were checked against: `cluster`, `capture` or `none`.
     checked_against: String,
     /// By file and line, without suppressed ones.
@@ -221,17 +218,15 @@ impl View for LintView<'_> {
     fn document(&self) -> Value {
         let report = self.report;
         let suppressed = report.findings.iter().filter(|f| f.suppressed.is_some());
-        to_json(&Document {
-            api_version: API_VERSION.to_owned(),
-            kind: "Lint".to_owned(),
+        let fields = Document {
             checked_against: match self.cluster {
                 Some(cluster) if cluster.from_files => "capture",
                 Some(_) => "cluster",
                 None => "none",
             }
             .to_owned(),
-            findings: report.open().map(document).collect(),
-            suppressed: suppressed.map(document).collect(),
+            findings: report.open().map(FindingDocument::from).collect(),
+            suppressed: suppressed.map(FindingDocument::from).collect(),
             changes: &self.changes,
             counts: Counts {
                 manifests: report.manifests,
@@ -245,7 +240,8 @@ impl View for LintView<'_> {
             effects: self.packages(),
             rollouts: self.rollouts(),
             baseline: self.comparison.as_ref(),
-        })
+        };
+        document("Lint", &fields)
     }
 
     fn junit(&self) -> Option<quick_junit::Report> {
@@ -253,18 +249,20 @@ impl View for LintView<'_> {
     }
 }
 
-fn document(finding: &LintFinding) -> FindingDocument {
-    FindingDocument {
-        code: finding.rule.code.to_owned(),
-        name: finding.rule.name.to_owned(),
-        severity: finding.severity,
-        subject: finding.subject.clone(),
-        message: finding.message.clone(),
-        fix: finding.fix.clone(),
-        evidence: finding.evidence.clone(),
-        file: finding.file.clone(),
-        line: finding.line,
-        path: finding.path.clone(),
-        suppressed: finding.suppressed.clone(),
+impl From<&LintFinding> for FindingDocument {
+    fn from(finding: &LintFinding) -> FindingDocument {
+        FindingDocument {
+            code: finding.rule.code.to_owned(),
+            name: finding.rule.name.to_owned(),
+            severity: finding.severity,
+            subject: finding.subject.clone(),
+            message: finding.message.clone(),
+            fix: finding.fix.clone(),
+            evidence: finding.evidence.clone(),
+            file: finding.file.clone(),
+            line: finding.line,
+            path: finding.path.clone(),
+            suppressed: finding.suppressed.clone(),
+        }
     }
 }

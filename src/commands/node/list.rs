@@ -13,7 +13,7 @@ use crate::commands::shared::{nodes, scope, selection};
 use crate::ctx::Ctx;
 use crate::error::{Exit, Result};
 use crate::view::text::Text;
-use crate::view::{Table, View, cells, count, plural, to_json};
+use crate::view::{Table, View, cells, count, document, plural, to_json};
 
 /// List the nodes of a custom resource
 ///
@@ -89,15 +89,15 @@ struct NodeList {
 #[derive(Serialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct Document<'a> {
-    skyhook_name: &'a str,
-    nodes: Vec<ListedNode<'a>>,
+    skyhook: &'a str,
+    items: Vec<ListedNode<'a>>,
 }
 
 /// The record of a custom resource on a node.
 #[derive(Serialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 struct ListedNode<'a> {
-    node_name: &'a str,
+    node: &'a str,
     /// The operator's status of the node; `unknown` if there is none yet.
     status: &'a str,
     /// Packages of the spec that are done: at their last stage, or absent if they are to be uninstalled.
@@ -116,7 +116,7 @@ struct ListedNode<'a> {
 impl ListedNode<'_> {
     fn of(row: &NodeRow) -> ListedNode<'_> {
         ListedNode {
-            node_name: &row.node_name,
+            node: &row.node,
             status: &row.status,
             packages_complete: row.packages_complete,
             packages_total: row.packages_total,
@@ -148,7 +148,7 @@ impl View for NodeList {
             let rows = self.rows.iter().map(|row| {
                 let cells =
                     cells![row::status_text(row), row::package_count(row), row::cordoned(row), row.note(),];
-                (Vec::from(cells), row.node_name.as_str())
+                (Vec::from(cells), row.node.as_str())
             });
             return folded::table(["status", "packages", "cordoned", "note"], rows).into();
         }
@@ -159,7 +159,7 @@ impl View for NodeList {
         let mut table = if self.labels { Table::new(columns) } else { Table::new(columns).prose() };
         for row in &self.rows {
             let mut cells =
-                cells![row.node_name.as_str(), row::status_text(row), row::package_count(row)].to_vec();
+                cells![row.node.as_str(), row::status_text(row), row::package_count(row)].to_vec();
             cells.extend(wide.then(|| row.restarts().into()));
             cells.push(row.note().into());
             cells.extend(self.labels.then(|| row.labels.as_str().into()));
@@ -169,13 +169,11 @@ impl View for NodeList {
     }
 
     fn names(&self) -> Vec<String> {
-        self.rows.iter().map(|r| format!("node/{}", r.node_name)).collect()
+        self.rows.iter().map(|r| format!("node/{}", r.node)).collect()
     }
 
     fn document(&self) -> Value {
-        to_json(&Document {
-            skyhook_name: &self.skyhook,
-            nodes: self.rows.iter().map(ListedNode::of).collect(),
-        })
+        let items = self.rows.iter().map(ListedNode::of).collect();
+        document("NodeList", &Document { skyhook: &self.skyhook, items })
     }
 }

@@ -12,17 +12,18 @@ use crate::args::listing::{RowFilter, Sorting};
 use crate::cluster::cordon::Holder;
 use crate::cluster::{Certainty, Cluster, Node, NodeRecord, PackageRuns, Placement, Source};
 use crate::view::text::{Label, Line, Span};
-use crate::view::{FormatError, age};
+use crate::view::{FormatError, age, time};
 use crate::wait::drain::Drain;
 
 /// The required sources of rows.
 pub const NEEDS: [Source; 3] = [Source::Skyhooks, Source::Nodes, Source::Operator];
-/// The record of a custom resource on a node. The names of the first seven fields are those of upstream's CLI.
+
+/// The record of a custom resource on a node.
 #[derive(Debug, Serialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct NodeRow {
-    pub node_name: String,
-    pub skyhook_name: String,
+    pub node: String,
+    pub skyhook: String,
     /// The operator's status of the node; `unknown` if there is none yet.
     pub status: String,
     /// Packages of the spec that are done: at their last stage, or absent if they are to be uninstalled.
@@ -77,7 +78,7 @@ pub struct FromTaints {
 #[derive(Debug, Serialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct PackageRow {
-    pub name: String,
+    pub package: String,
     pub version: String,
     pub stage: String,
     pub state: String,
@@ -135,8 +136,8 @@ impl NodeRow {
         let placements = cluster.placements_on(name, node);
         let malformed = placements.iter().find_map(|p| p.malformed);
         NodeRow {
-            node_name: node.name.to_string(),
-            skyhook_name: name.to_owned(),
+            node: node.name.to_string(),
+            skyhook: name.to_owned(),
             status: on.map_or(Status::Unknown, NodeRecord::operator_status).to_string(),
             packages_complete,
             packages_total,
@@ -300,12 +301,12 @@ fn package<'a>(
     let entry = placement.entry?;
     let since = package_runs.since(placement);
     Some(PackageRow {
-        name: placement.package.to_owned(),
+        package: placement.package.to_owned(),
         version: placement.version.to_owned(),
         stage: entry.stage.to_string(),
         state: entry.state.to_string(),
         restarts: entry.restarts,
-        since: since.map(|at| at.to_string()),
+        since: since.map(time),
         runs_for: since.map_or_else(String::new, |at| age(Some(at), cluster.taken_at)),
         image: entry.image.to_string(),
         in_spec: placement.in_spec() == Some(true),

@@ -11,9 +11,8 @@ use crate::commands::shared::package_row::READS;
 use crate::commands::shared::{nodes, scope, selection};
 use crate::ctx::Ctx;
 use crate::error::{Exit, Result};
-use crate::view::format::json;
 use crate::view::text::{Label, Line, Text};
-use crate::view::{OutputFormat, Table, View, cells, node_names, to_json};
+use crate::view::{Items, List, OutputFormat, Table, View, cells, node_names, to_json};
 
 /// Show the status of each custom resource on each node
 ///
@@ -49,7 +48,7 @@ pub struct Args {
 command! {
     "node status": Args => run,
     needs: READS,
-    prints: { "NodeStatus": Vec<NodeRow> },
+    prints: { "NodeStatus": Items<NodeRow> },
 }
 
 async fn run(ctx: &mut Ctx, args: &Args) -> Result<Exit> {
@@ -120,26 +119,30 @@ impl View for NodeStatus<'_> {
     }
 
     fn document(&self) -> Value {
-        self.rows.iter().map(|row| to_json(&row)).collect()
+        self.nodes().document()
     }
 
-    fn items(&self) -> Option<Box<dyn Iterator<Item = String> + '_>> {
-        Some(Box::new(self.rows.iter().map(|row| json(&row))))
+    fn list(&self) -> Option<List<'_>> {
+        Some(self.nodes())
     }
 }
 
 impl NodeStatus<'_> {
+    fn nodes(&self) -> List<'_> {
+        List::new("NodeStatus", self.rows.iter())
+    }
+
     fn by_state(&self) -> Table {
         let rows: Vec<NodeRow> = self.rows.iter().collect();
         let cells = rows.iter().map(|row| {
             let cells = cells![
-                row.skyhook_name.as_str(),
+                row.skyhook.as_str(),
                 row::status_text(row),
                 row::package_count(row),
                 row::cordoned(row),
                 row.note(),
             ];
-            (Vec::from(cells), row.node_name.as_str())
+            (Vec::from(cells), row.node.as_str())
         });
         folded::table(["skyhook", "status", "packages", "cordoned", "note"], cells)
     }
@@ -149,8 +152,8 @@ impl NodeStatus<'_> {
         let mut table = Table::new(columns.into_iter().chain(self.labels.then_some("labels")));
         for row in self.rows.iter() {
             let cells = cells![
-                row.node_name.as_str(),
-                row.skyhook_name.as_str(),
+                row.node.as_str(),
+                row.skyhook.as_str(),
                 row::status_text(&row),
                 row::package_count(&row),
                 row::cordoned(&row),
@@ -183,7 +186,7 @@ impl NodeStatus<'_> {
         let columns = columns.into_iter().chain(self.labels.then_some("labels"));
         let mut table = Table::new(columns).prose();
         for row in self.rows.iter() {
-            let start = [row.node_name.as_str(), row.skyhook_name.as_str()];
+            let start = [row.node.as_str(), row.skyhook.as_str()];
             let end = || cells![cordon(&row), taint(&row), row.note(),];
             let mut line = |middle: [Line; 7]| {
                 let cells = start.map(Line::from).into_iter().chain(middle);
@@ -199,7 +202,7 @@ impl NodeStatus<'_> {
             for package in &row.packages {
                 let state = Label::of_status(&package.state).on(&package.state);
                 line([
-                    package.name.as_str().into(),
+                    package.package.as_str().into(),
                     package.version.as_str().into(),
                     package.stage.as_str().into(),
                     state.into(),

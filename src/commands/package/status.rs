@@ -12,9 +12,8 @@ use crate::commands::shared::package_row::{PackageRow, PackageRows, READS, words
 use crate::commands::shared::{nodes, scope, selection};
 use crate::ctx::Ctx;
 use crate::error::{Exit, Result};
-use crate::view::format::json;
 use crate::view::text::{self, Label, Line, Text};
-use crate::view::{Table, View, cells, count, node_names, plural, to_json};
+use crate::view::{Items, List, Table, View, cells, count, node_names, plural};
 
 /// Show the state of packages on each node
 ///
@@ -61,7 +60,7 @@ command! {
     "package status": Args => run,
     needs: READS,
     of_nodes: NodeFields::Cordons,
-    prints: { "PackageStatus": Vec<PackageRow<'static>> },
+    prints: { "PackageStatus": Items<PackageRow<'static>> },
 }
 
 async fn run(ctx: &mut Ctx, args: &Args) -> Result<Exit> {
@@ -178,7 +177,7 @@ impl View for PackageStatus<'_> {
         let columns = columns.chain(["stage", "state"]);
         if self.folded && !wide {
             let rows = self.rows.iter();
-            let rows = rows.map(|row| (self.cells(&row, false), row.node_name));
+            let rows = rows.map(|row| (self.cells(&row, false), row.node));
             return folded::table(columns, rows).into();
         }
         let more = ["restarts", "image", "complete", "in-spec", "node-status"];
@@ -187,7 +186,7 @@ impl View for PackageStatus<'_> {
         for row in self.rows.iter() {
             let end =
                 cells![row.restarts, row.image, yes(row.complete), yes(row.in_spec), node_status(&row),];
-            let cells = cells![row.node_name].into_iter().chain(self.cells(&row, true));
+            let cells = cells![row.node].into_iter().chain(self.cells(&row, true));
             table.row(cells.chain(end.into_iter().filter(|_| wide)));
         }
         table.into()
@@ -199,40 +198,44 @@ impl View for PackageStatus<'_> {
     }
 
     fn document(&self) -> Value {
-        self.rows.iter().map(|row| to_json(&row)).collect()
+        self.packages().document()
     }
 
-    fn items(&self) -> Option<Box<dyn Iterator<Item = String> + '_>> {
-        Some(Box::new(self.rows.iter().map(|row| json(&row))))
+    fn list(&self) -> Option<List<'_>> {
+        Some(self.packages())
     }
 }
 
 impl PackageStatus<'_> {
+    fn packages(&self) -> List<'_> {
+        List::new("PackageStatus", self.rows.iter())
+    }
+
     /// The recorded versions with their nodes, by package and custom resource.
     fn by_version(&self, wide: bool) -> Table {
         let known = |row: &PackageRow<'_>| row.recorded || row.phase == Phase::Malformed;
         let mut rows: Vec<PackageRow<'_>> = self.rows.iter().filter(known).collect();
-        rows.sort_by_key(|row| (row.name, row.skyhook_name, row.version));
+        rows.sort_by_key(|row| (row.package, row.skyhook, row.version));
         let cells = rows.into_iter().map(|row| {
             let cells = cells![
-                row.name,
-                row.skyhook_name,
+                row.package,
+                row.skyhook,
                 match row.phase {
                     Phase::Malformed => state(&row, false),
                     _ => row.version.into(),
                 },
                 row.spec_version,
             ];
-            (Vec::from(cells), row.node_name)
+            (Vec::from(cells), row.node)
         });
         folded::in_order(["package", "skyhook", "version", "spec"], cells, wide)
     }
 
     /// The cells between the node and those of `-o wide`; `times` adds how long a stage has been running.
     fn cells(&self, row: &PackageRow<'_>, times: bool) -> Vec<Line> {
-        let skyhook = self.of_all.then(|| row.skyhook_name.into());
+        let skyhook = self.of_all.then(|| row.skyhook.into());
         let spec = self.drift.then(|| row.spec_version.into());
-        let start = cells![row.name, row.version];
+        let start = cells![row.package, row.version];
         let end = cells![row.stage, state(row, times)];
         skyhook.into_iter().chain(start).chain(spec).chain(end).collect()
     }

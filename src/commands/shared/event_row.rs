@@ -8,7 +8,7 @@ use serde::Serialize;
 
 use crate::cluster::{Cluster, Event};
 use crate::view::text::{self, Label, Line};
-use crate::view::{NodeSet, Table, age, cells, count};
+use crate::view::{NodeSet, Table, age, cells, count, time};
 
 /// Maximum number of node-name ranges in a message.
 const RUNS: usize = 3;
@@ -91,8 +91,8 @@ pub fn rows(cluster: &Cluster, names: &[&str]) -> Vec<EventRow> {
         key: message,
         objects: alike.objects.iter().map(|(kind, name)| format!("{}/{name}", kind.to_lowercase())).collect(),
         count: alike.count,
-        first: alike.first.map(|at| at.to_string()),
-        last: alike.last.map(|at| at.to_string()),
+        first: alike.first.map(time),
+        last: alike.last.map(time),
         at: alike.last,
         skyhooks: alike.skyhooks.iter().map(ToString::to_string).collect(),
     };

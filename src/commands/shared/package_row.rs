@@ -8,28 +8,26 @@ use serde::Serialize;
 use crate::api::{State, Status};
 use crate::args::listing::Sorting;
 use crate::cluster::{Cluster, Node, NodeRecord, PackageRuns, Phase, Placement, Source};
-use crate::view::{FormatError, age, to_json};
+use crate::view::{FormatError, age, time, to_json};
 
 /// The required sources: pods and Jobs show how long a stage has been running.
 pub const READS: [Source; 5] =
     [Source::Skyhooks, Source::Nodes, Source::Operator, Source::Pods, Source::Jobs];
 
-/// A package on a node. The names of the first eight fields are those of upstream's CLI, which omits empty and zero
-/// values.
+/// A package on a node.
 #[derive(Debug, Clone, Serialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct PackageRow<'a> {
-    pub name: &'a str,
+    pub package: &'a str,
     pub version: &'a str,
     pub image: &'a str,
     #[serde(rename = "containerSHA", skip_serializing_if = "str::is_empty")]
     pub container_sha: &'a str,
     /// Empty without a record.
     pub stage: &'a str,
-    #[serde(skip_serializing_if = "str::is_empty")]
+    /// Empty without a record.
     pub state: &'a str,
     /// Failed attempts of the current stage.
-    #[serde(skip_serializing_if = "is_zero")]
     pub restarts: i64,
     /// When the running stage was started, if that was read.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -37,8 +35,8 @@ pub struct PackageRow<'a> {
     /// How long that is: `17h`.
     #[serde(skip)]
     pub runs_for: String,
-    pub node_name: &'a str,
-    pub skyhook_name: &'a str,
+    pub node: &'a str,
+    pub skyhook: &'a str,
     /// The version in the spec; null if the spec does not contain the package, or could not be read.
     pub spec_version: Option<&'a str>,
     /// Whether the spec contains this package at this version; null if it could not be read.
@@ -65,10 +63,6 @@ pub struct PackageRow<'a> {
     pub phase: Phase,
 }
 
-fn is_zero(number: &i64) -> bool {
-    *number == 0
-}
-
 impl<'a> PackageRow<'a> {
     fn of(cluster: &'a Cluster, package_runs: &PackageRuns<'a>, placement: &Placement<'a>) -> PackageRow<'a> {
         let since = package_runs.since(placement);
@@ -78,7 +72,7 @@ impl<'a> PackageRow<'a> {
         let spec = spec.and_then(|s| s.package(placement.package));
         let complete = placement.phase == Phase::Complete;
         PackageRow {
-            name: placement.package,
+            package: placement.package,
             version: placement.version,
             image: match entry {
                 Some(entry) => &entry.image,
@@ -88,10 +82,10 @@ impl<'a> PackageRow<'a> {
             stage: entry.map_or("", |e| e.stage.as_str()),
             state: entry.map_or("", |e| e.state.as_str()),
             restarts: entry.map_or(0, |e| e.restarts),
-            since: since.map(|at| at.to_string()),
+            since: since.map(time),
             runs_for: since.map_or_else(String::new, |at| age(Some(at), cluster.taken_at)),
-            node_name: &placement.node.name,
-            skyhook_name: placement.skyhook,
+            node: &placement.node.name,
+            skyhook: placement.skyhook,
             spec_version: spec.map(|package| package.version.as_str()),
             in_spec: placement.in_spec(),
             complete: placement.in_spec().map(|_| complete),

@@ -4,7 +4,7 @@ use schemars::JsonSchema;
 use serde::Serialize;
 
 use crate::model::{Action, Model, NextNodes, NodeProgress, ProgressState, QueuePosition};
-use crate::view::{NodeSet, count};
+use crate::view::{NodeSet, count, time};
 
 /// How far a custom resource is on a node.
 #[derive(Debug, Serialize, JsonSchema)]
@@ -95,7 +95,7 @@ impl From<&NodeProgress<'_>> for Progress {
                 message: progress.reason.to_string(),
             },
             next_action: progress.next_action.as_ref().map(NextAction::from),
-            since: progress.since.map(|at| at.to_string()),
+            since: progress.since.map(time),
             queue: progress.queue.map(Queue::from),
         }
     }

@@ -5,7 +5,7 @@ use serde_json::Value;
 use super::{overview, page};
 use crate::commands::shared::status::StatusReport;
 use crate::view::text::Text;
-use crate::view::{View, to_json};
+use crate::view::{View, document};
 
 impl View for StatusReport<'_> {
     fn blocks(&self, wide: bool) -> Text {
@@ -18,6 +18,6 @@ impl View for StatusReport<'_> {
     }
 
     fn document(&self) -> Value {
-        to_json(&self.document)
+        document("Status", &self.document)
     }
 }

@@ -26,9 +26,7 @@ pub struct Blocker {
     pub name: Option<String>,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub package: Option<String>,
-    /// The node, or a set of them: `gpu-[1-3]`.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub node: Option<String>,
+    pub nodes: Vec<String>,
     pub message: String,
     /// The least disruptive command against it.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -40,14 +38,20 @@ impl Blocker {
         Blocker { message, remedy: Some(remedy), ..Blocker::default() }
     }
 
+    /// The nodes as a set, `gpu-[1-3]`, if it is about nodes.
+    pub fn node_set(&self) -> Option<String> {
+        (!self.nodes.is_empty()).then(|| NodeSet::of(&self.nodes).limited(SHOWN))
+    }
+
     /// `SKY112 uninstall-failing: driver on node-2`
     pub fn brief(&self) -> String {
         let (Some(code), Some(name)) = (&self.code, &self.name) else {
             return self.message.clone();
         };
         let mut on: Vec<&str> = self.package.as_deref().into_iter().collect();
-        if let Some(node) = &self.node {
-            on.extend(["on", node]);
+        let nodes = self.node_set();
+        if let Some(nodes) = &nodes {
+            on.extend(["on", nodes]);
         }
         match on.as_slice() {
             [] => format!("{code} {name}"),
@@ -125,7 +129,6 @@ fn folded<'f>(findings: impl IntoIterator<Item = &'f Finding>, may_strip: bool) 
     });
     let blockers = grouped(alike).into_iter().map(|(_, group)| {
         let finding = group[0];
-        let on = NodeSet::of(group.iter().filter_map(|f| f.subject.node.as_deref()));
         let mut remedies = finding.remedies.iter();
         let remedy = remedies.find(|r| may_strip || !r.argv.iter().any(|w| w == "strip"));
         let argv = remedy.map(|r| on_all_nodes(&group, r).unwrap_or_else(|| r.argv.clone()));
@@ -133,7 +136,7 @@ fn folded<'f>(findings: impl IntoIterator<Item = &'f Finding>, may_strip: bool) 
             code: Some(finding.rule.code.to_owned()),
             name: Some(finding.rule.name.to_owned()),
             package: finding.subject.package.clone(),
-            node: (!on.is_empty()).then(|| on.limited(SHOWN)),
+            nodes: group.iter().filter_map(|f| f.subject.node.clone()).collect(),
             message: finding.message.clone(),
             remedy: argv.map(|argv| shell_words(&argv)),
         }

@@ -22,6 +22,7 @@ pub struct DoomedObject {
     #[serde(skip_serializing_if = "Option::is_none")]
     pub priority: Option<i64>,
     /// Items that must be gone first, as indexes into the list, starting at 0.
+    #[serde(skip)]
     pub after: Vec<usize>,
     /// One more than the highest wave that must be gone first; starts at 1.
     pub wave: usize,

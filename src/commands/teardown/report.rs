@@ -5,7 +5,7 @@ use serde_json::Value;
 use super::blocker::Blocker;
 use super::state::{Planned, RemovalState, Teardown};
 use crate::view::text::{self, Label, Line, Text};
-use crate::view::{Table, View, cells, count, plural, to_json};
+use crate::view::{Table, View, cells, count, document, plural};
 
 /// The objects of a teardown, their blockers, and the leftovers.
 pub struct TeardownReport<'a> {
@@ -110,7 +110,7 @@ fn item(text: &mut Text, what: Line, next: &Option<String>) {
 
 /// `SKY109 deletion-blocked-while-paused: deletion of … is blocked`
 fn line(blocker: &Blocker) -> Line {
-    let on = match &blocker.node {
+    let on = match blocker.node_set() {
         Some(node) => format!("{node}: "),
         None => String::new(),
     };
@@ -142,6 +142,6 @@ impl View for TeardownReport<'_> {
     }
 
     fn document(&self) -> Value {
-        to_json(self.teardown)
+        document("Teardown", self.teardown)
     }
 }

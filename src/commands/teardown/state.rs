@@ -13,16 +13,12 @@ use super::order::{DoomedObject, items};
 use crate::cluster::{Cluster, Read, Source};
 use crate::rules::blockers::BlockingFindings;
 use crate::rules::{self, Scope};
-use crate::view::API_VERSION;
 use crate::wait::Blockers;
 
 /// The objects of a teardown, their blockers, and the leftovers.
 #[derive(Serialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct Teardown {
-    api_version: &'static str,
-    /// Always `Teardown`.
-    kind: &'static str,
     /// Whether the operator can be uninstalled: no object needs it any more, and every source was read.
     pub safe: bool,
     pub items: Vec<Planned>,
@@ -46,6 +42,11 @@ pub struct Teardown {
 pub struct Planned {
     #[serde(flatten)]
     pub item: DoomedObject,
+    /// The custom resource; absent for a deployment policy.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub skyhook: Option<String>,
+    /// The objects that must be gone first.
+    pub after: Vec<String>,
     /// The deletion was already requested.
     pub was_deleting: bool,
     pub effects: DeletionEffects,
@@ -78,6 +79,7 @@ impl Teardown {
     pub fn of(cluster: &Cluster, tolerate: Option<Duration>) -> Teardown {
         let doomed = items(cluster);
         let blockers = foreseen_blockers(cluster, &doomed);
+        let objects: Vec<String> = doomed.iter().map(|item| item.target.to_string()).collect();
         let planned = |(item, blockers): (DoomedObject, Vec<Blocker>)| {
             let found = item.find(cluster);
             let skyhook = found.and_then(|f| f.skyhook);
@@ -89,13 +91,13 @@ impl Teardown {
                 state: RemovalState::NotStarted,
                 progress: String::new(),
                 awaited: false,
+                skyhook: item.priority.is_some().then(|| item.target.name.clone()),
+                after: item.after.iter().map(|at| objects[*at].clone()).collect(),
                 item,
             }
         };
         let items: Vec<Planned> = doomed.into_iter().zip(blockers).map(planned).collect();
         let mut teardown = Teardown {
-            api_version: API_VERSION,
-            kind: "Teardown",
             safe: false,
             items,
             remaining: Vec::new(),

@@ -23,7 +23,7 @@ use crate::ctx::Ctx;
 use crate::error::{Error, Exit, Result};
 use crate::rules::blockers::BlockingFindings;
 use crate::rules::{Finding, Report, Scope, uninstall_argument};
-use crate::view::{age, to_json};
+use crate::view::{Items, age, time, to_json};
 
 /// Show the progress of an uninstall on each node
 ///
@@ -67,7 +67,7 @@ impl Args {
 command! {
     "uninstall status": Args => run,
     needs: Scope::default().needs(),
-    prints: { "UninstallStatus": table::Document<'static> },
+    prints: { "UninstallStatus": Items<UninstallRow> },
 }
 
 async fn run(ctx: &mut Ctx, args: &Args) -> Result<Exit> {
@@ -196,10 +196,10 @@ pub(super) enum Uninstall {
 #[derive(Debug, Serialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub(super) struct UninstallRow {
-    pub skyhook_name: String,
+    pub skyhook: String,
     pub package: String,
     pub version: String,
-    pub node_name: String,
+    pub node: String,
     pub stage: String,
     pub state: String,
     pub restarts: i64,
@@ -274,7 +274,7 @@ impl<'a> PackageUninstall<'a> {
                 }
             }
         }
-        rows.sort_by(|a, b| a.node_name.cmp(&b.node_name));
+        rows.sort_by(|a, b| a.node.cmp(&b.node));
         rows
     }
 
@@ -311,7 +311,7 @@ impl<'a> PackageUninstall<'a> {
             stage: entry.stage.to_string(),
             state: entry.state.to_string(),
             restarts: entry.restarts,
-            since: since.map(|t| t.to_string()),
+            since: since.map(time),
             runs_for: since.map_or_else(String::new, |at| age(Some(at), self.cluster.taken_at)),
             ..self.row(placement.node, uninstall, reason)
         }
@@ -337,10 +337,10 @@ impl<'a> PackageUninstall<'a> {
     fn row(&self, node: &Node, uninstall: Uninstall, reason: String) -> UninstallRow {
         let package = self.skyhook.and_then(|s| s.package(self.package));
         UninstallRow {
-            skyhook_name: self.name.to_owned(),
+            skyhook: self.name.to_owned(),
             package: self.package.to_owned(),
             version: package.map_or_else(String::new, |p| p.version.clone()),
-            node_name: node.name.to_string(),
+            node: node.name.to_string(),
             stage: String::new(),
             state: String::new(),
             restarts: 0,

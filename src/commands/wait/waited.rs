@@ -7,7 +7,7 @@ use serde_json::Value;
 use crate::cluster::Cluster;
 use crate::ctx::{Aim, AimProgress};
 use crate::view::text::{self, Text};
-use crate::view::{API_VERSION, View, to_json};
+use crate::view::{View, document};
 use crate::wait::{AwaitedResource, Blockers, Condition, Wait};
 
 /// The awaited custom resources and their progress.
@@ -100,16 +100,12 @@ impl View for Waited {
     fn document(&self) -> Value {
         let items = self.items.iter().map(|item| WaitedResource {
             kind: self.kind.to_owned(),
-            name: item.name.clone(),
+            skyhook: item.name.clone(),
             met: item.is_met(),
             progress: progress(&item.state).map(str::to_owned),
         });
-        to_json(&Document {
-            api_version: API_VERSION,
-            kind: "Waited",
-            condition: self.condition.to_string(),
-            items: items.collect(),
-        })
+        let items = items.collect();
+        document("Waited", &Document { condition: self.condition.to_string(), items })
     }
 }
 
@@ -117,9 +113,6 @@ impl View for Waited {
 #[derive(Serialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct Document {
-    api_version: &'static str,
-    /// Always `Waited`.
-    kind: &'static str,
     condition: String,
     items: Vec<WaitedResource>,
 }
@@ -129,7 +122,7 @@ pub struct Document {
 #[serde(rename_all = "camelCase")]
 struct WaitedResource {
     kind: String,
-    name: String,
+    skyhook: String,
     /// Whether the condition is met.
     met: bool,
     /// How far it has got otherwise.

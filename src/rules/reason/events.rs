@@ -8,6 +8,7 @@ use serde::Serialize;
 
 use super::shown;
 use crate::cluster::{Cluster, Deployment, Event, PackageRun, Pod};
+use crate::view::time;
 
 /// Maximum number of event groups of one package run or operator.
 const MOST: usize = 5;
@@ -103,8 +104,8 @@ fn recurring(
                 reason: newest.reason.clone(),
                 message: shown(&newest.message).unwrap_or_default(),
                 count: events.iter().map(|e| e.count).sum(),
-                first: events.iter().filter_map(|e| e.first).min().map(|t| t.to_string()),
-                last: newest.last.map(|t| t.to_string()),
+                first: events.iter().filter_map(|e| e.first).min().map(time),
+                last: newest.last.map(time),
                 at: newest.last,
             };
             Some(kind)

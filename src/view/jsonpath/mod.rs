@@ -29,6 +29,14 @@ pub struct JsonPath {
     parts: Vec<Part>,
 }
 
+/// The output of a template.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Printed {
+    pub text: String,
+    /// Whether a path has found something; true of a template without paths.
+    pub matched: bool,
+}
+
 #[derive(Debug, Clone, PartialEq)]
 enum Part {
     /// Text between the paths.
@@ -63,13 +71,10 @@ impl JsonPath {
     /// # Errors
     ///
     /// The data does not have the shape that the template requires.
-    pub fn text(&self, document: &Value) -> Result<String, EvalError> {
-        let mut out = String::new();
-        visit(&self.parts, &spelled(go::sorted(document)), &mut |found| {
-            let found: Vec<String> = found.iter().map(|value| printed(value)).collect();
-            out.push_str(&found.join(" "));
-        })?;
-        Ok(out)
+    pub fn text(&self, document: &Value) -> Result<Printed, EvalError> {
+        self.render(&spelled(go::sorted(document)), |found| {
+            found.iter().map(|value| printed(value)).collect::<Vec<_>>().join(" ")
+        })
     }
 
     /// The output of `-o jsonpath-as-json`: one JSON list for each path and each text.
@@ -77,13 +82,20 @@ impl JsonPath {
     /// # Errors
     ///
     /// The data does not have the shape that the template requires.
-    pub fn json(&self, document: &Value) -> Result<String, EvalError> {
-        let mut out = String::new();
-        visit(&self.parts, &go::sorted(document), &mut |found| {
+    pub fn json(&self, document: &Value) -> Result<Printed, EvalError> {
+        self.render(&go::sorted(document), |found| {
             let list = Value::Array(found.iter().map(|value| go::whole(value)).collect());
-            out.push_str(&escaped(&crate::view::go_json::json(&list)));
+            escaped(&crate::view::go_json::json(&list)).into_owned()
+        })
+    }
+
+    fn render(&self, document: &Value, write: impl Fn(&[&Value]) -> String) -> Result<Printed, EvalError> {
+        let (mut text, mut matched) = (String::new(), !looks_up(&self.parts));
+        visit(&self.parts, document, &mut |found, found_by_path| {
+            text.push_str(&write(found));
+            matched |= found_by_path && !found.is_empty();
         })?;
-        Ok(out)
+        Ok(Printed { text, matched })
     }
 }
 
@@ -101,16 +113,25 @@ fn spelled(value: Value) -> Value {
     }
 }
 
+/// Whether any of the parts prints a value of the document.
+fn looks_up(parts: &[Part]) -> bool {
+    parts.iter().any(|part| match part {
+        Part::Text(_) => false,
+        Part::Path(path) => path.looks_up(),
+        Part::Range(_, body) => looks_up(body),
+    })
+}
+
 /// Passes the results of each part to `print`, in the order of printing.
 fn visit<'a>(
     parts: &'a [Part],
     current: &'a Value,
-    print: &mut dyn FnMut(&[&'a Value]),
+    print: &mut dyn FnMut(&[&'a Value], bool),
 ) -> Result<(), EvalError> {
     for part in parts {
         match part {
-            Part::Text(text) => print(&[text]),
-            Part::Path(path) => print(&path.find(current)?),
+            Part::Text(text) => print(&[text], false),
+            Part::Path(path) => print(&path.find(current)?, path.looks_up()),
             Part::Range(path, body) => {
                 for each in path.find(current)? {
                     visit(body, each, print)?;
@@ -125,6 +146,11 @@ impl Path {
     /// A path on its own, with or without braces and leading dot.
     pub(super) fn parse(text: &str) -> Result<Path, PathError> {
         parse::lone_path(text)
+    }
+
+    /// Whether it is more than a text in braces.
+    fn looks_up(&self) -> bool {
+        !self.steps.iter().any(|step| matches!(step, PathStep::Literal(_)))
     }
 
     pub(super) fn find<'a>(&'a self, current: &'a Value) -> Result<Vec<&'a Value>, EvalError> {

@@ -36,7 +36,7 @@ fn node() -> Value {
 
 fn text(template: &str) -> String {
     let path = JsonPath::parse(template).unwrap_or_else(|error| panic!("{template}: {error}"));
-    path.text(&node()).expect(template)
+    path.text(&node()).expect(template).text
 }
 
 fn check(cases: &[(&str, &str)]) {
@@ -223,8 +223,27 @@ fn no_index_is_the_first_and_a_brace_that_closes_nothing_is_text() {
 }
 
 #[test]
+fn a_template_whose_paths_find_nothing_is_told_from_an_empty_text() {
+    for (template, matched) in [
+        ("{.nope}", false),
+        (".nope", false),
+        ("{.metadata.nope}{.metadata.name}", true),
+        (r#"{range .spec.taints[*]}{.nope}{"\n"}{end}"#, false),
+        (r#"{range .spec.taints[*]}{.value}{"\n"}{end}"#, true),
+        (r#"{range .nope[*]}{.value}{end}"#, false),
+        (r#"{.spec.taints[?(@.key=="k9")].key}"#, false),
+        (r#"text{"\n"}"#, true),
+        ("{}", true),
+    ] {
+        let path = JsonPath::parse(template).expect(template);
+        assert_eq!(path.text(&node()).expect(template).matched, matched, "{template}");
+        assert_eq!(path.json(&node()).expect(template).matched, matched, "{template}");
+    }
+}
+
+#[test]
 fn what_data_says_is_harmless_and_what_the_template_says_is_as_it_is() {
     let path = JsonPath::parse(r#"{.a}{"\x1b[0m"}"#).expect("a path");
     let said = path.text(&json!({"a": "\u{1b}[31m\u{202e}x\n"})).expect("it fits");
-    assert_eq!(said, "^[[31m<U+202E>x\n\u{1b}[0m");
+    assert_eq!(said.text, "^[[31m<U+202E>x\n\u{1b}[0m");
 }

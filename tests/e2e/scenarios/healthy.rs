@@ -38,11 +38,11 @@ pub fn rollout(cluster: &Cluster) {
             .captured("old-complete");
     });
     let list = cluster.ours(&["node", "list", "--skyhook", "gpu"]);
-    let seen: Vec<_> = list["nodes"]
+    let seen: Vec<_> = list["items"]
         .as_array()
         .into_iter()
         .flatten()
-        .map(|node| (&node["nodeName"], &node["status"], &node["packagesComplete"]))
+        .map(|node| (&node["node"], &node["status"], &node["packagesComplete"]))
         .collect();
     let done = |node| (json!(node), json!("complete"), json!(2));
     let wanted = ["node-1", "node-2", "node-3"].map(done);
@@ -50,6 +50,7 @@ pub fn rollout(cluster: &Cluster) {
     let theirs: Value =
         serde_json::from_str(&cluster.upstream(&["node", "list", "--skyhook", "gpu", "-o", "json"]))
             .expect("upstream's JSON");
+    let list = cluster.ours(&["node", "list", "--skyhook", "gpu", "--compat"]);
     for (ours, theirs) in
         list["nodes"].as_array().into_iter().flatten().zip(theirs["nodes"].as_array().into_iter().flatten())
     {

@@ -250,7 +250,7 @@ pub fn race_of_strip_and_operator(cluster: &Cluster) {
         let left = NODES.iter().any(|node| !keys(cluster, node).is_empty());
         written_again += usize::from(left && said.exit == Some(0));
         let found = ours::run(&cluster.kubeconfig("admin"), &["leftovers", "-o", "json"]);
-        let says = found.stdout.contains(r#""owner": "gpu""#);
+        let says = found.stdout.contains(r#""skyhook": "gpu""#);
         assert!(says || !left, "{told}{found:#?}");
         run(cluster, &["leftovers", "--clean", "--purge-state", "--confirm"]);
         gpu.stays(

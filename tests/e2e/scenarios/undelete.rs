@@ -156,9 +156,9 @@ pub fn leftovers_of_an_orphan(cluster: &Cluster) {
 
     let listed = cluster.ours(&["leftovers"]);
     let items = listed["items"].as_array().expect("items");
-    assert!(items.iter().all(|i| i["owner"] == "gpu"), "{listed:#}");
+    assert!(items.iter().all(|i| i["skyhook"] == "gpu"), "{listed:#}");
     // Others may not be released yet.
-    let held = |i: &&Value| i["cordoned"] == true && i["object"]["name"] == "node-2";
+    let held = |i: &&Value| i["cordoned"] == true && i["node"] == "node-2";
     assert_eq!(items.iter().filter(held).count(), 1, "{listed:#}");
 
     run(cluster, &["leftovers", "--clean", "--confirm"]);

@@ -47,8 +47,11 @@ fn a_pause_that_cannot_be_set_or_ended_is_counted() {
         let expected = json!({
             "applied": applied,
             "unchanged": 0,
+            "gone": 0,
+            "kept": 0,
             "skipped": 0,
             "failed": 1,
+            "unknown": 0,
             "notReached": not_reached,
         });
         assert_eq!(reset, expected, "{}", ran.transcript());

@@ -21,9 +21,7 @@ fn word<'v>(row: &'v Value, field: &str) -> &'v str {
 
 /// A package on a node: the node, then name and version.
 fn place(row: &Value) -> [String; 3] {
-    let name = ["package", "name"].map(|field| word(row, field));
-    let name = if name[0].is_empty() { name[1] } else { name[0] };
-    [word(row, "nodeName"), name, word(row, "version")].map(str::to_owned)
+    ["node", "package", "version"].map(|field| word(row, field).to_owned())
 }
 
 /// TestCluster, state and restarts; none where nothing is recorded.
@@ -33,8 +31,7 @@ fn record(row: &Value) -> (String, String, u64) {
 }
 
 fn of_skyhook<'v>(rows: &'v Value, name: &str) -> Vec<&'v Value> {
-    let rows = list(rows).iter();
-    rows.filter(|row| word(row, "skyhookName") == name).collect()
+    list(&rows["items"]).iter().filter(|row| word(row, "skyhook") == name).collect()
 }
 
 /// The record of each package on each node of a custom resource, from `node status`.
@@ -43,7 +40,7 @@ fn recorded(nodes: &[&Value]) -> BTreeMap<[String; 3], (String, String, u64)> {
     for node in nodes {
         for package in list(&node["packages"]) {
             let [_, name, version] = place(package);
-            let at = [word(node, "nodeName").to_owned(), name, version];
+            let at = [word(node, "node").to_owned(), name, version];
             assert!(all.insert(at, record(package)).is_none(), "{node}");
         }
     }
@@ -59,11 +56,11 @@ fn all_views_agree_on_every_capture() {
         let nodes = asked(&captured, "node status");
         let uninstall = asked(&captured, "uninstall status");
         for item in list(&status["items"]).iter().filter(|i| i["exists"] == true) {
-            let skyhook = word(item, "name");
+            let skyhook = word(item, "skyhook");
             let packages = asked(&captured, &format!("package status --skyhook {skyhook}"));
             let rows = of_skyhook(&nodes, skyhook);
             let node_records = recorded(&rows);
-            let package_records: BTreeMap<_, _> = list(&packages)
+            let package_records: BTreeMap<_, _> = list(&packages["items"])
                 .iter()
                 .filter(|row| row["recorded"] == true)
                 .map(|row| (place(row), record(row)))
@@ -71,23 +68,23 @@ fn all_views_agree_on_every_capture() {
             assert_eq!(package_records, node_records, "{name} {skyhook}");
 
             for node in rows.iter().filter(|row| row["status"] != "malformed") {
-                let done = list(&packages).iter().filter(|row| {
+                let done = list(&packages["items"]).iter().filter(|row| {
                     // A package to be uninstalled is done once it is absent, unless it was never installed.
                     let done = if row["uninstalling"] == true {
                         row["recorded"] == false && row["neverInstalled"] != true
                     } else {
                         row["complete"] == true
                     };
-                    row["nodeName"] == node["nodeName"] && row["inSpec"] == true && done
+                    row["node"] == node["node"] && row["inSpec"] == true && done
                 });
                 let done = u64::try_from(done.count()).expect("few");
                 assert_eq!(node["packagesComplete"], done, "{name} {skyhook} {node}");
             }
 
             for package in list(&item["packages"]) {
-                let of_it = list(&packages)
-                    .iter()
-                    .filter(|row| row["name"] == package["name"] && row["version"] == package["version"]);
+                let of_it = list(&packages["items"]).iter().filter(|row| {
+                    row["package"] == package["package"] && row["version"] == package["version"]
+                });
                 let complete = of_it.filter(|row| row["complete"] == true && row["selected"] == true);
                 let complete = u64::try_from(complete.count()).expect("few");
                 assert_eq!(package["complete"], complete, "{name} {skyhook} {package}");
@@ -96,7 +93,7 @@ fn all_views_agree_on_every_capture() {
         }
 
         for row in list(&uninstall["items"]) {
-            let skyhook = word(row, "skyhookName");
+            let skyhook = word(row, "skyhook");
             let seen = recorded(&of_skyhook(&nodes, skyhook));
             let (stage, state, restarts) = record(row);
             match seen.get(&place(row)) {

@@ -37,7 +37,7 @@ fn missing_resume_target_is_no_failure() {
     let ran = cluster.with_operator(|| cluster.run("reset gpu-tune --confirm --max-parallel 1 -o json"));
     ran.expect_code(0);
     let counts = json!({
-        "applied": 3, "unchanged": 0, "gone": 1, "skipped": 0, "failed": 0, "notReached": 0
+        "applied": 3, "unchanged": 0, "gone": 1, "kept": 0, "skipped": 0, "failed": 0, "unknown": 0, "notReached": 0
     });
     assert_eq!(ran.json()["counts"], counts);
     ran.expect_stderr("their purpose: the rollout starts again from the first batch\n");

@@ -81,7 +81,9 @@ fn partial_failure_exits_4() {
     let json = ran.json();
     assert_eq!(
         json["counts"],
-        json!({"applied": 3, "unchanged": 0, "skipped": 0, "failed": 1, "notReached": 0})
+        json!({
+            "applied": 3, "unchanged": 0, "gone": 0, "kept": 0, "skipped": 0, "failed": 1, "unknown": 0, "notReached": 0
+        })
     );
     assert_eq!(cluster.keys("node-1"), [""; 0]);
     assert_eq!(cluster.keys("node-2").len(), 4);

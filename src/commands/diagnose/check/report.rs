@@ -11,18 +11,16 @@ use crate::error::Exit;
 use crate::view::junit::{self, Case, TestResult};
 use crate::view::openmetrics::Metrics;
 use crate::view::text::{self, Label, Text};
-use crate::view::{API_VERSION, View, list, plural, to_json};
+use crate::view::{View, document, list, plural, time, to_json};
 
 /// Whether the installation passed all checks.
 #[derive(Serialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct CheckReport {
-    api_version: &'static str,
-    /// Always `Check`.
-    kind: &'static str,
     /// Whether no problem was found; warnings and checks that could not run do not count.
     pub passed: bool,
     /// In the order in which they depend on each other: API server first.
+    #[serde(rename = "items")]
     checks: Vec<Check>,
     taken_at: String,
 }
@@ -30,11 +28,9 @@ pub struct CheckReport {
 impl CheckReport {
     pub fn new(cluster: &Cluster, checks: Vec<Check>) -> CheckReport {
         CheckReport {
-            api_version: API_VERSION,
-            kind: "Check",
             passed: checks.iter().all(|c| c.outcome != CheckResult::Error),
             checks,
-            taken_at: cluster.taken_at.to_string(),
+            taken_at: time(cluster.taken_at),
         }
     }
 
@@ -108,7 +104,7 @@ impl View for CheckReport {
     }
 
     fn document(&self) -> Value {
-        to_json(self)
+        document("Check", self)
     }
 
     fn junit(&self) -> Option<quick_junit::Report> {

@@ -12,9 +12,6 @@ use crate::rules::{Remedy, Severity};
 #[derive(Serialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct Document<'a> {
-    pub(super) api_version: &'static str,
-    /// Always `NodeDiagnosis`.
-    pub(super) kind: &'static str,
     pub(super) node: &'a str,
     /// The worst state among the custom resources.
     pub(super) state: ProgressState,
@@ -32,7 +29,7 @@ pub struct Document<'a> {
 #[derive(Serialize, JsonSchema)]
 pub(super) struct LinkDocument<'a> {
     pub(super) kind: &'static str,
-    pub(super) name: &'a str,
+    pub(super) skyhook: &'a str,
     /// Lower runs first; absent for a deleted custom resource.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(super) priority: Option<i64>,

@@ -17,7 +17,7 @@ use crate::rules::causes::Causes;
 use crate::rules::{Finding, Grade, Remedy, Severity};
 use crate::view::shell_words;
 use crate::view::text::{self, Label, Line, Text};
-use crate::view::{API_VERSION, NodeSet, View, to_json};
+use crate::view::{NodeSet, View, document, time};
 use crate::wait::drain;
 
 /// Maximum number of findings listed for a node.
@@ -164,7 +164,7 @@ impl NodeReport<'_> {
                 "" => package.phase.clone(),
                 message => format!("{}: {message}", package.phase),
             };
-            let name = text::name(package.name.as_str()) + " " + package.version.as_str();
+            let name = text::name(package.package.as_str()) + " " + package.version.as_str();
             body.item("- ", name + "  " + message);
         }
         text.indented(2, body);
@@ -302,7 +302,7 @@ impl View for NodeReport<'_> {
     fn document(&self) -> Value {
         let links = self.chain.links.iter().map(|link| LinkDocument {
             kind: self.cluster.flavor().kind(),
-            name: link.name,
+            skyhook: link.name,
             priority: link.priority,
             state: link.state,
             reason: &link.reason,
@@ -318,16 +318,15 @@ impl View for NodeReport<'_> {
             message: &f.message,
             muted: f.muted.as_ref().map(|mute| mute.reason.as_str()),
         });
-        to_json(&Document {
-            api_version: API_VERSION,
-            kind: "NodeDiagnosis",
+        let fields = Document {
             node: &self.node.name,
             state: self.chain.state(self.node),
             skyhooks: links.collect(),
             findings: findings.collect(),
             remedies: self.next(),
             unreadable: &self.unreadable,
-            taken_at: self.cluster.taken_at.to_string(),
-        })
+            taken_at: time(self.cluster.taken_at),
+        };
+        document("NodeDiagnosis", &fields)
     }
 }

@@ -15,7 +15,7 @@ use crate::view::{ago, for_how_long, list};
 /// One package on the node.
 #[derive(Debug, Clone, Serialize, JsonSchema)]
 pub struct NextStep {
-    pub name: String,
+    pub package: String,
     pub version: String,
     /// The phase, as in `package status`.
     pub phase: String,
@@ -40,7 +40,7 @@ pub struct Inspection<'l, 'a> {
 impl<'a> Inspection<'_, 'a> {
     pub fn step(&self, skyhook: &Skyhook, placement: &Placement<'a>) -> NextStep {
         NextStep {
-            name: placement.package.to_owned(),
+            package: placement.package.to_owned(),
             version: placement.version.to_owned(),
             phase: words(placement.phase).to_owned(),
             done: placement.is_done(),

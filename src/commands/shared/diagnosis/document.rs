@@ -11,15 +11,12 @@ use crate::commands::shared::mutes;
 use crate::rules::causes::Causes;
 use crate::rules::mute::{LapsedMute, MutedFinding};
 use crate::rules::{Blocks, Counts, Evidence, Reason, Remedy, Severity, Subject, Verdict};
-use crate::view::API_VERSION;
+use crate::view::time;
 
 /// The findings with evidence and remedies, and the rules that could not be checked.
 #[derive(Serialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct Document {
-    api_version: String,
-    /// Always `Diagnosis`.
-    kind: String,
     verdict: Verdict,
     /// The time at which ages are calculated: when the cluster was read, or the best estimate from the files.
     taken_at: String,
@@ -85,14 +82,16 @@ struct CauseDocument {
     name: String,
     /// The highest severity of the findings and of those that they explain.
     severity: Severity,
-    /// Its findings, as indexes into `findings`, starting at 0.
-    findings: Vec<usize>,
-    /// Nodes on which it is found.
-    nodes: usize,
-    /// Nodes that make no progress because of it, each counted once.
+    /// What is wrong, in words that are true of all its findings.
+    message: String,
+    /// The nodes on which it is found.
+    nodes: Vec<String>,
+    /// How many nodes make no progress because of it, each counted once.
     blocked_nodes: usize,
     /// The same by custom resource.
     blocks: Vec<BlockedDocument>,
+    /// Its findings, as indexes into `findings`, starting at 0.
+    findings: Vec<usize>,
     /// Findings that they explain, directly or through others, as indexes into `findings`.
     explains: Vec<usize>,
     /// Attributes that the failing nodes have and the healthy ones lack, best match first.
@@ -103,7 +102,8 @@ struct CauseDocument {
 #[derive(Serialize, JsonSchema)]
 struct BlockedDocument {
     skyhook: String,
-    nodes: usize,
+    /// The nodes on which it makes no progress.
+    nodes: Vec<String>,
 }
 
 #[derive(Serialize, JsonSchema)]
@@ -128,12 +128,13 @@ impl Document {
                 name: first.rule.name.to_owned(),
                 severity: group.severity(),
                 contrasts: group.contrasts(cluster),
-                nodes: group.node_count(),
+                message: group.message().to_owned(),
+                nodes: group.node_names().into_iter().map(str::to_owned).collect(),
                 blocked_nodes: impact.nodes().len(),
                 blocks: blocked
                     .map(|(skyhook, nodes)| BlockedDocument {
                         skyhook: (*skyhook).to_owned(),
-                        nodes: nodes.len(),
+                        nodes: nodes.iter().map(|node| (*node).to_owned()).collect(),
                     })
                     .collect(),
                 findings: cause.findings.clone(),
@@ -147,17 +148,15 @@ impl Document {
             subject: f.subject.clone(),
             message: f.message.clone(),
             blocks: f.blocks.to_vec(),
-            since: f.since.map(|s| s.to_string()),
+            since: f.since.map(time),
             evidence: f.evidence.clone(),
             remedies: f.remedies.clone(),
             reason: f.reason.clone(),
             explained_by: edges.explaining(at).to_vec(),
         });
         Document {
-            api_version: API_VERSION.to_owned(),
-            kind: "Diagnosis".to_owned(),
             verdict: report.verdict,
-            taken_at: cluster.taken_at.to_string(),
+            taken_at: time(cluster.taken_at),
             taken_at_from: cluster.clock.words().to_owned(),
             active_api: ActiveApiDocument {
                 api: active_api.flavor.api_version(),

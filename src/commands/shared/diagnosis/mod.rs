@@ -28,7 +28,7 @@ use crate::model::Model;
 use crate::rules::impact::Impact;
 use crate::rules::{self, Report, Verdict, reason as attempts};
 use crate::view::text::{self, Layout, Line, Text};
-use crate::view::{View, list, plural, to_json};
+use crate::view::{View, document, list, plural};
 use crate::wait::Blockers;
 
 /// The output of `diagnose stuck`.
@@ -288,7 +288,7 @@ impl View for Diagnosis<'_> {
     }
 
     fn document(&self) -> Value {
-        to_json(&Document::of(self))
+        document("Diagnosis", &Document::of(self))
     }
 
     fn junit(&self) -> Option<quick_junit::Report> {

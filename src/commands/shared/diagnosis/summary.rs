@@ -15,7 +15,12 @@ impl FindingGroup<'_> {
 
     /// Number of nodes with a finding.
     pub fn node_count(&self) -> usize {
-        self.nodes().collect::<BTreeSet<_>>().len()
+        self.node_names().len()
+    }
+
+    /// The nodes on which it is found.
+    pub fn node_names(&self) -> BTreeSet<&str> {
+        self.nodes().collect()
     }
 
     /// `gpu-tune driver`, without nodes; the object's name if the finding concerns no custom resource.

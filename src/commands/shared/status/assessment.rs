@@ -14,7 +14,7 @@ use crate::model::{Action, Model, NodeProgress, ProgressState, Timeline, WaitRea
 use crate::rules::impact::Impact;
 use crate::rules::{Finding, Severity};
 use crate::view::text::Label;
-use crate::view::{ago, count, list, plural};
+use crate::view::{ago, count, list, plural, time};
 
 /// How a custom resource is doing.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, JsonSchema)]
@@ -146,7 +146,7 @@ impl<'a> Assessor<'_, 'a> {
             complete_percent: known.then(|| states.complete * 100 / states.all()),
             node_states: states,
             failed_nodes: tally.failed,
-            running_since: tally.since.map(|at| at.to_string()),
+            running_since: tally.since.map(time),
             remaining: self.remaining(name, assessment),
             message: match (skyhook, error) {
                 (Some(_), Some(error)) => error.message,

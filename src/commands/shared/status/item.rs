@@ -15,7 +15,7 @@ use crate::cluster::{Cluster, Node, NodeRecord, PackageRuns, Phase, Placement};
 use crate::commands::shared::package_row::words;
 use crate::commands::shared::progress::{Next, ResourceProgress};
 use crate::model::{AtOnce, Model};
-use crate::view::age;
+use crate::view::{age, time};
 use crate::wait::drain::Drain;
 
 /// How far a custom resource has got.
@@ -23,6 +23,7 @@ use crate::wait::drain::Drain;
 #[serde(rename_all = "camelCase")]
 pub struct SkyhookProgress {
     pub kind: String,
+    #[serde(rename = "skyhook")]
     pub name: String,
     /// Whether the object exists; if not, nodes may still have its annotations or labels.
     pub exists: bool,
@@ -66,7 +67,6 @@ pub struct Nodes {
     /// Number of selected nodes by the status that the operator reports.
     pub by_status: BTreeMap<String, usize>,
     /// Selected nodes that are being drained.
-    #[serde(skip_serializing_if = "Vec::is_empty")]
     pub draining: Vec<DrainingNode>,
     #[serde(skip)]
     pub names: BTreeMap<String, Vec<String>>,
@@ -84,6 +84,7 @@ pub struct DrainingNode {
 #[derive(Debug, Default, Serialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct Package {
+    #[serde(rename = "package")]
     pub name: String,
     pub version: String,
     pub in_spec: bool,
@@ -119,6 +120,7 @@ pub struct StageCount {
 #[derive(Debug, Serialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct Compartment {
+    #[serde(rename = "compartment")]
     pub name: String,
     pub nodes: i64,
     pub completed: i64,
@@ -172,7 +174,7 @@ impl<'c, 'a> ProgressReader<'c, 'a> {
             disabled: skyhook.is_some_and(Skyhook::disabled),
             stop_reason: skyhook.and_then(stop_reason),
             deleting: skyhook.is_some_and(Skyhook::deleting),
-            deleting_since: skyhook.and_then(|s| s.metadata.deletion_timestamp).map(|t| t.to_string()),
+            deleting_since: skyhook.and_then(|s| s.metadata.deletion_timestamp).map(time),
             packages: packages(cluster, &self.package_runs, name),
             nodes: cluster.nodes.ok().map(|_| Nodes::new(cluster, &nodes, name)),
             deployment_policy: skyhook.map_or_else(String::new, |s| s.spec.deployment_policy.clone()),
@@ -259,7 +261,7 @@ fn packages<'a>(cluster: &'a Cluster, package_runs: &PackageRuns<'a>, name: &'a 
             uninstalling: placement.leaves(),
             ..Package::default()
         });
-        let since = package_runs.since(&placement).map(|at| at.to_string());
+        let since = package_runs.since(&placement).map(time);
         package.count(&placement, since);
     }
     let mut packages: Vec<Package> = packages.into_values().collect();

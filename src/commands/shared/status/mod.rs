@@ -16,7 +16,7 @@ use crate::model::{Model, Timeline};
 use crate::rules::impact::Impact;
 use crate::rules::{Finding, Report, Severity, Verdict};
 use crate::view::text::{self, Line};
-use crate::view::{FormatError, to_json};
+use crate::view::{FormatError, time, to_json};
 
 /// The state of the operator and its custom resources.
 pub struct StatusReport<'a> {
@@ -34,9 +34,6 @@ pub struct StatusReport<'a> {
 #[derive(Serialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct Document {
-    api_version: String,
-    /// Always `Status`.
-    kind: String,
     taken_at: String,
     verdict: Verdict,
     pub operator: Operator,
@@ -96,9 +93,7 @@ impl<'a> StatusReport<'a> {
         });
         let named = !names.is_empty();
         let document = Document {
-            api_version: crate::view::API_VERSION.to_owned(),
-            kind: "Status".to_owned(),
-            taken_at: cluster.taken_at.to_string(),
+            taken_at: time(cluster.taken_at),
             verdict: report.verdict,
             operator: Operator::of(cluster),
             items: shown.map(|name| reader.progress(name, named)).collect(),

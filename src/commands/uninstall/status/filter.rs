@@ -47,7 +47,7 @@ impl Filter {
         let mut nodes = nodes::selected(cluster, self.on.query())?;
         nodes.retain(|node| !self.cordoned || node.cordoned() == Some(true));
         let names: HashSet<&str> = nodes.iter().map(|node| node.name.as_str()).collect();
-        rows.retain(|row| names.contains(row.node_name.as_str()));
+        rows.retain(|row| names.contains(row.node.as_str()));
         Ok(())
     }
 }

@@ -1,13 +1,11 @@
 //! The table of `uninstall status`: the uninstall of packages, node by node.
 
-use schemars::JsonSchema;
-use serde::Serialize;
 use serde_json::Value;
 
 use super::{Uninstall, UninstallRow};
 use crate::commands::shared::folded;
 use crate::view::text::{self, Line, Text};
-use crate::view::{API_VERSION, Table, View, cells, to_json};
+use crate::view::{List, Table, View, cells};
 
 impl UninstallRow {
     /// The progress column. "Never installed" includes the version, because another version may have been installed.
@@ -60,18 +58,22 @@ pub struct UninstallStatus {
 }
 
 impl UninstallStatus {
+    fn packages(&self) -> List<'_> {
+        List::new("UninstallStatus", self.rows.iter())
+    }
+
     fn by_state(&self) -> Table {
         let columns = ["skyhook", "package", "stage", "state", "uninstall", "condition"];
         let rows = self.rows.iter().map(|row| {
             let cells = cells![
-                row.skyhook_name.as_str(),
+                row.skyhook.as_str(),
                 row.package.as_str(),
                 row.stage.as_str(),
                 row.state.as_str(),
                 row.progress(),
                 row.condition(),
             ];
-            (cells.into(), row.node_name.as_str())
+            (cells.into(), row.node.as_str())
         });
         folded::table(columns, rows)
     }
@@ -88,9 +90,9 @@ impl View for UninstallStatus {
         let mut table = if wide { table.prose() } else { table };
         for row in &self.rows {
             let start = cells![
-                row.skyhook_name.as_str(),
+                row.skyhook.as_str(),
                 row.package.as_str(),
-                row.node_name.as_str(),
+                row.node.as_str(),
                 row.stage.as_str(),
                 match row.runs_for.as_str() {
                     time if time.is_empty() || !wide => row.state.as_str().into(),
@@ -111,23 +113,17 @@ impl View for UninstallStatus {
     }
 
     fn names(&self) -> Vec<String> {
-        let mut names: Vec<String> = self.rows.iter().map(|row| format!("node/{}", row.node_name)).collect();
+        let mut names: Vec<String> = self.rows.iter().map(|row| format!("node/{}", row.node)).collect();
         names.sort_unstable();
         names.dedup();
         names
     }
 
     fn document(&self) -> Value {
-        to_json(&Document { api_version: API_VERSION, kind: "UninstallStatus", items: &self.rows })
+        self.packages().document()
     }
-}
 
-/// The progress of uninstalls on each node.
-#[derive(Serialize, JsonSchema)]
-#[serde(rename_all = "camelCase")]
-pub struct Document<'a> {
-    api_version: &'static str,
-    /// Always `UninstallStatus`.
-    kind: &'static str,
-    items: &'a [UninstallRow],
+    fn list(&self) -> Option<List<'_>> {
+        Some(self.packages())
+    }
 }

@@ -1,0 +1,83 @@
+//! The documents of upstream's CLI, for `--compat`.
+
+use quick_junit::Report;
+use serde_json::{Map, Value, json};
+
+use super::openmetrics::Metrics;
+use super::text::Text;
+use super::{List, View};
+
+/// The kinds of the documents that upstream's CLI has, too.
+const KINDS: [&str; 3] = ["NodeList", "NodeStatus", "PackageStatus"];
+/// The names of fields that differ.
+const NAMES: [(&str, &str); 3] = [("node", "nodeName"), ("package", "name"), ("skyhook", "skyhookName")];
+
+/// A view whose documents have upstream's shape, if upstream's CLI has them.
+pub struct Upstream<'a>(pub &'a dyn View);
+
+impl View for Upstream<'_> {
+    fn blocks(&self, wide: bool) -> Text {
+        self.0.blocks(wide)
+    }
+
+    fn names(&self) -> Vec<String> {
+        self.0.names()
+    }
+
+    fn document(&self) -> Value {
+        document(self.0.document())
+    }
+
+    fn junit(&self) -> Option<Report> {
+        self.0.junit()
+    }
+
+    fn openmetrics(&self) -> Option<Metrics> {
+        self.0.openmetrics()
+    }
+
+    fn list(&self) -> Option<List<'_>> {
+        let list = self.0.list()?;
+        let kind = list.kind.filter(|kind| KINDS.contains(kind));
+        Some(match kind {
+            Some(kind) => {
+                let rows = list.items.map(move |row| self::row(kind, row.value()));
+                List { kind: None, ..List::new(kind, rows) }
+            }
+            None => list,
+        })
+    }
+}
+
+/// A list is an array, and that of one custom resource an object with `nodes`.
+fn document(mut document: Value) -> Value {
+    let Some(kind) = KINDS.into_iter().find(|kind| document["kind"] == **kind) else {
+        return document;
+    };
+    let items = document["items"].as_array_mut().map(std::mem::take);
+    let rows: Value = items.into_iter().flatten().map(|item| row(kind, item)).collect();
+    match &document["skyhook"] {
+        Value::Null => rows,
+        skyhook => json!({"skyhookName": skyhook, "nodes": rows}),
+    }
+}
+
+/// A row with upstream's names. `package status` omits what is zero or empty.
+fn row(kind: &str, row: Value) -> Value {
+    let omitted = |key: &str, value: &Value| {
+        kind == "PackageStatus" && matches!(key, "restarts" | "state") && (*value == 0 || *value == "")
+    };
+    match row {
+        Value::Object(fields) => {
+            let fields = fields.into_iter().filter(|(key, value)| !omitted(key, value));
+            let fields = fields.map(|(key, value)| {
+                let name = NAMES.into_iter().find(|(ours, _)| *ours == key);
+                let value = if key == "packages" { self::row(kind, value) } else { value };
+                (name.map_or(key, |(_, theirs)| theirs.to_owned()), value)
+            });
+            Value::Object(fields.collect::<Map<_, _>>())
+        }
+        Value::Array(rows) => rows.into_iter().map(|one| self::row(kind, one)).collect(),
+        other => other,
+    }
+}
