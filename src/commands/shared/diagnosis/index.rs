@@ -6,8 +6,8 @@ use crate::cluster::Cluster;
 use crate::commands::shared::cause_table;
 use crate::rules::Severity;
 use crate::rules::impact::CauseImpact;
-use crate::view::NodeSet;
 use crate::view::text::{self, Text};
+use crate::view::{NodeSet, shell_words};
 
 /// Maximum number of causes that are shown in full.
 const IN_FULL: usize = 3;
