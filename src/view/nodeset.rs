@@ -96,16 +96,14 @@ impl NodeSet {
     /// The text with at most this many runs that fits into this many columns, cut between two runs if one fits: a part
     /// of a run names other nodes.
     pub(super) fn fitting(&self, runs: usize, columns: usize) -> String {
+        let Some(group) = self.groups.first() else {
+            return String::new();
+        };
         let limited = (1..=runs.min(self.runs())).rev().map(|runs| self.limited(runs));
-        let first = self.groups.first().map(|group| group.text(&group.runs[..group.runs.len().min(1)]));
-        let first = first.unwrap_or_default();
-        let ellipses = [format!("{first} …"), format!("{} …", self.first_name())];
+        let first = group.text(&group.runs[..group.runs.len().min(1)]);
+        let ellipses = [format!("{first} …"), format!("{} …", group.sample())];
         let mut texts = limited.chain(ellipses);
         texts.find(|text| text.width() <= columns).unwrap_or(first)
-    }
-
-    fn first_name(&self) -> String {
-        self.groups.first().map(NameGroup::sample).unwrap_or_default()
     }
 }
 

@@ -204,7 +204,7 @@ impl Table {
             for (mut row, start) in together.into_iter().zip(starts) {
                 let mut last = row.pop().unwrap_or_default();
                 if let (Some(set), Some(room), LastColumn::Names { runs, .. }) =
-                    (sets.next().flatten(), room, self.last)
+                    (sets.next().flatten().filter(|set| !set.is_empty()), room, self.last)
                 {
                     let text = set.fitting(runs, room);
                     left_out |= text != set.to_string();
