@@ -557,6 +557,9 @@ fn the_next_step_is_for_all_nodes_that_hold_the_deletion() {
     let ran = run("teardown --dry-run --from -").stdin(files.clone()).output();
     let next = "kubectl skyhook package logs driver --skyhook gpu --node node-1 --node node-2 --stage apply";
     assert!(ran.transcript().contains(next), "{}", ran.transcript());
+    let document = run("teardown --dry-run -o json --from -").stdin(files.clone()).output().json();
+    let blocker = &document["report"]["items"][0]["blockers"][0];
+    assert_eq!(blocker["nodes"], json!(["node-1", "node-2"]), "{document:#}");
     let diagnosis = run("diagnose stuck --from -").stdin(files).output();
     assert!(diagnosis.stdout.contains(next), "{}", diagnosis.transcript());
 }
