@@ -11,16 +11,21 @@ pub fn boolean(text: &str) -> Result<bool, String> {
     }
 }
 
+/// [`boolean`] of a flag that an environment variable sets, too: an empty variable is like none.
+fn boolean_or_empty(text: &str) -> Result<bool, String> {
+    if text.is_empty() { Ok(false) } else { boolean(text) }
+}
+
 /// Makes every plain flag also accept `=true` and `=false`, as in kubectl. Of a repeated flag with one value, the last
 /// value counts.
 pub fn with_boolean_values(tree: Command) -> Command {
-    let spell = |flag: Arg| match flag.get_action() {
-        ArgAction::SetTrue => flag
+    let spell = |flag: Arg| match (flag.get_action(), flag.get_env().is_some()) {
+        (ArgAction::SetTrue, has_variable) => flag
             .action(ArgAction::Set)
             .num_args(0..=1)
             .require_equals(true)
             .value_name("true|false")
-            .value_parser(boolean)
+            .value_parser(if has_variable { boolean_or_empty } else { boolean })
             .default_value("false")
             .default_missing_value("true")
             .hide_default_value(true),

@@ -221,6 +221,7 @@ fn compat_takes_boolean_values() {
         (ran.stdout, ran.code)
     };
     let ours = ("NodeStatus".to_owned(), Some(0));
+    assert_eq!(kind("", ""), ours);
     assert_eq!(kind("", "0"), ours);
     assert_eq!(kind("", "false"), ours);
     assert_eq!(kind("--compat=false", "1"), ours);
