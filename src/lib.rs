@@ -12,13 +12,15 @@
 //! | --- | --- |
 //! | a rule, or add one | `rules/NAME.rs` with its fixture `tests/rules/NAME.yaml`; see `rules/mod.rs` |
 //! | a rule of `lint`, or add one | `lint/rules/NAME.rs` with its fixtures in `tests/lint/NAME`; see `lint/mod.rs` |
-//! | a column of `node status` | `commands/node/row.rs` (the data of a row) and `commands/node/status.rs` (its cells) |
+//! | a column of a table | `Columns::new()` in the command's `View`; the data of a row of `node status` and `node list`: `commands/node/row.rs` |
+//! | drains: who refuses an eviction, what is left on the node | `cluster/drain/` (refusals: `refusal.rs`, `eviction.rs`), `rules/drain_*.rs`, `model/gates/drain.rs` |
+//! | a difference between versions of the operator | `grep -rE "before\\(0, \|operator_(before\|since)\\(" src`: in `model/`, and in rules and queries that name it |
 //! | the progress of a package on a node | `cluster/placement.rs`; `cluster/placement/spec.rs` |
 //! | the blockers of an install, an uninstall or a deletion | `blocks` of each rule, and `rules/blockers.rs` |
 //! | goals and ends of `wait` and of other waiting commands | `wait/`; the watches behind it: `ctx/wait.rs` |
 //! | predictions of the operator's next actions: order, batches, gates, stages | `model/`; `model/mod.rs` has a map |
 //! | a source, or add one | `cluster/source.rs` lists all sources; the compiler and the tests require the rest, in `cluster/live/sources.rs`, `cluster/dump/loader.rs` and `cluster/capture/pieces.rs` |
-//! | when a rule is "not checked", as after a 403 | `rules/report.rs` |
+//! | when a rule is "not checked", as after a 403 | `rules/report.rs`; the text: `commands/shared/diagnosis/mod.rs` |
 //! | the result of reading a source (403, not in the input) | `cluster/read.rs`; from a response of the server: `cluster/live/request.rs` |
 //! | a command's sources, writes and output | its `command!` in `commands/` |
 //! | a flag of all commands, or of all that change something | `args/global.rs`, `args/safety.rs` |

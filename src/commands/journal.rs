@@ -13,7 +13,7 @@ use crate::commands::shared::command::{command, group};
 use crate::ctx::{Ctx, now, variable};
 use crate::error::{Error, Exit, Result};
 use crate::view::text::{self, Label, Text};
-use crate::view::{Items, Table, View, age, cells, document, plural, time, to_json};
+use crate::view::{Columns, Items, Table, View, age, document, plural, time, to_json};
 
 group! {
     /// Inspect past changes
@@ -112,32 +112,23 @@ fn steps(record: &Record) -> (usize, usize) {
 
 impl View for Journals {
     fn blocks(&self, wide: bool) -> Text {
-        let columns = ["id", "age", "what", "changed", "note", "server"];
-        let mut table = Table::new(columns.into_iter().take(if wide { 6 } else { 5 }));
-        for record in &self.records {
-            let (done, all) = steps(record);
-            let note = if record.ended.is_none() {
-                Some(Label::Warning.on("interrupted"))
-            } else if self.undone.without_change(&record.begun.id) {
-                Some(Label::Dim.on("nothing left to revert"))
-            } else if self.undone.holds(&record.begun.id) {
-                Some(Label::Dim.on("undone"))
-            } else {
-                None
-            };
-            let mut row = cells![
-                text::name(&record.begun.id),
-                age(Some(record.begun.at), self.now),
-                record.begun.plan.title.as_str(),
-                format!("{done}/{all}"),
-                note,
-                record.begun.server.as_str(),
-            ]
-            .to_vec();
-            row.truncate(if wide { 6 } else { 5 });
-            table.row(row);
-        }
-        table.into()
+        let note = |record: &&Record| match &record.begun.id {
+            _ if record.ended.is_none() => Some(Label::Warning.on("interrupted")),
+            id if self.undone.without_change(id) => Some(Label::Dim.on("nothing left to revert")),
+            id if self.undone.holds(id) => Some(Label::Dim.on("undone")),
+            _ => None,
+        };
+        let columns = Columns::new()
+            .with("id", |record: &&Record| text::name(&record.begun.id).into())
+            .with("age", |record| age(Some(record.begun.at), self.now).into())
+            .with("what", |record| record.begun.plan.title.as_str().into())
+            .with("changed", |record| {
+                let (done, all) = steps(record);
+                format!("{done}/{all}").into()
+            })
+            .with("note", |record| note(record).into())
+            .with_if(wide, "server", |record| record.begun.server.as_str().into());
+        columns.table(&self.records).into()
     }
 
     fn names(&self) -> Vec<String> {

@@ -7,7 +7,8 @@
 //!
 //! | Question | File |
 //! | --- | --- |
-//! | in which order the operator takes nodes, how large a batch is | `batch.rs`, `selection.rs`, `at_once.rs` |
+//! | in which order the operator takes nodes | `resource.rs` (creation time, name), `place.rs` (ranks), `selection.rs` (a new batch) |
+//! | how large a batch is | `batch.rs`, `strategy.rs`, `at_once.rs` |
 //! | to which compartment a node belongs | `compartment.rs` |
 //! | which packages of a node run next | `order.rs` |
 //! | which stage follows | `stage.rs` |

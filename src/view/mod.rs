@@ -32,7 +32,7 @@ pub use nodeset::{NodeSet, expand, natural};
 pub use sanitize::{harmless_json, harmless_lines, is_harmless, sanitize};
 pub use shell_words::shell_words;
 pub use sort::SortBy;
-pub use table::{Table, cells};
+pub use table::{Columns, Table, cells};
 pub use text::{Label, Layout, Line, Span, Text};
 pub use upstream::Upstream;
 pub use words::{count, list, plural, some_of};

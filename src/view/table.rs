@@ -1,5 +1,6 @@
 //! Tables as kubectl prints them: no borders, two blanks between columns, headings in capitals.
 
+mod columns;
 mod rows;
 
 use comfy_table::{ColumnConstraint, Table as Grid, Width, presets};
@@ -9,6 +10,7 @@ use unicode_width::UnicodeWidthStr;
 use super::NodeSet;
 use super::text::layout::{Layout, NARROWEST, safe, wrap};
 use super::text::{Label, Line, dim, heading, plain};
+pub use columns::Columns;
 use rows::Rows;
 
 /// Rows of labelled cells.

@@ -13,7 +13,7 @@ use crate::commands::shared::{nodes, scope, selection};
 use crate::ctx::Ctx;
 use crate::error::{Exit, Result};
 use crate::view::text::Text;
-use crate::view::{Table, View, cells, count, document, plural, to_json};
+use crate::view::{Columns, View, count, document, plural, to_json};
 
 /// List the nodes of a custom resource
 ///
@@ -144,28 +144,21 @@ impl NodeList {
 
 impl View for NodeList {
     fn blocks(&self, wide: bool) -> Text {
-        if self.folded && !wide {
-            let rows = self.rows.iter().map(|row| {
-                let cells =
-                    cells![row::status_text(row), row::package_count(row), row::cordoned(row), row.note(),];
-                (Vec::from(cells), row.node.as_str())
-            });
-            return folded::table(["status", "packages", "cordoned", "note"], rows).into();
+        let folded = self.folded && !wide;
+        let columns = Columns::new()
+            .with_if(!folded, "node", |row: &&NodeRow| row.node.as_str().into())
+            .with("status", |row| row::status_text(row).into())
+            .with("packages", |row| row::package_count(row).into())
+            .with_if(wide, "restarts", |row| row.restarts().into())
+            .with_if(folded, "cordoned", |row| row::cordoned(row).into())
+            .with("note", |row| row.note().into())
+            .with_if(self.labels, "labels", |row| row.labels.as_str().into());
+        if folded {
+            let rows: Vec<&NodeRow> = self.rows.iter().collect();
+            return folded::table(&columns, &rows, |row| &row.node).into();
         }
-        let mut columns = vec!["node", "status", "packages"];
-        columns.extend(wide.then_some("restarts"));
-        columns.push("note");
-        columns.extend(self.labels.then_some("labels"));
-        let mut table = if self.labels { Table::new(columns) } else { Table::new(columns).prose() };
-        for row in &self.rows {
-            let mut cells =
-                cells![row.node.as_str(), row::status_text(row), row::package_count(row)].to_vec();
-            cells.extend(wide.then(|| row.restarts().into()));
-            cells.push(row.note().into());
-            cells.extend(self.labels.then(|| row.labels.as_str().into()));
-            table.row(cells);
-        }
-        table.into()
+        let table = columns.table(&self.rows);
+        if self.labels { table.into() } else { table.prose().into() }
     }
 
     fn names(&self) -> Vec<String> {

@@ -1,6 +1,8 @@
 use serde_json::Value;
 
-use super::row::{self, NEEDS, NodeRow, Rows};
+use std::rc::Rc;
+
+use super::row::{self, NEEDS, NodeRow, PackageRow, Rows};
 use crate::args::listing::{Labels, RowFilter, Sorting};
 use crate::args::named;
 use crate::args::nodes::AnyNodes;
@@ -11,8 +13,8 @@ use crate::commands::shared::package_row::READS;
 use crate::commands::shared::{nodes, scope, selection};
 use crate::ctx::Ctx;
 use crate::error::{Exit, Result};
-use crate::view::text::{Label, Line, Text};
-use crate::view::{Items, List, OutputFormat, Table, View, cells, node_names, to_json};
+use crate::view::text::{Label, Text};
+use crate::view::{Columns, Items, List, OutputFormat, Table, View, node_names, to_json};
 
 /// Show the status of each custom resource on each node
 ///
@@ -106,12 +108,21 @@ struct NodeStatus<'a> {
 impl View for NodeStatus<'_> {
     fn blocks(&self, wide: bool) -> Text {
         if wide {
-            self.by_package().into()
-        } else if self.folded {
-            self.by_state().into()
-        } else {
-            self.by_node().into()
+            return self.by_package().into();
         }
+        let columns = Columns::new()
+            .with_if(!self.folded, "node", |row: &NodeRow| row.node.as_str().into())
+            .with("skyhook", |row| row.skyhook.as_str().into())
+            .with("status", |row| row::status_text(row).into())
+            .with("packages", |row| row::package_count(row).into())
+            .with("cordoned", |row| row::cordoned(row).into())
+            .with("note", |row| row.note().into())
+            .with_if(self.labels, "labels", |row| row.labels.as_str().into());
+        if self.folded {
+            let rows: Vec<NodeRow> = self.rows.iter().collect();
+            return folded::table(&columns, &rows, |row| &row.node).into();
+        }
+        columns.table(self.rows.iter()).into()
     }
 
     fn names(&self) -> Vec<String> {
@@ -132,92 +143,40 @@ impl NodeStatus<'_> {
         List::new("NodeStatus", self.rows.iter())
     }
 
-    fn by_state(&self) -> Table {
-        let rows: Vec<NodeRow> = self.rows.iter().collect();
-        let cells = rows.iter().map(|row| {
-            let cells = cells![
-                row.skyhook.as_str(),
-                row::status_text(row),
-                row::package_count(row),
-                row::cordoned(row),
-                row.note(),
-            ];
-            (Vec::from(cells), row.node.as_str())
-        });
-        folded::table(["skyhook", "status", "packages", "cordoned", "note"], cells)
-    }
-
-    fn by_node(&self) -> Table {
-        let columns = ["node", "skyhook", "status", "packages", "cordoned", "note"];
-        let mut table = Table::new(columns.into_iter().chain(self.labels.then_some("labels")));
-        for row in self.rows.iter() {
-            let cells = cells![
-                row.node.as_str(),
-                row.skyhook.as_str(),
-                row::status_text(&row),
-                row::package_count(&row),
-                row::cordoned(&row),
-                row.note(),
-            ];
-            table.row(cells.into_iter().chain(self.label_cell(&row)));
-        }
-        table
-    }
-
-    fn label_cell(&self, row: &NodeRow) -> Option<Line> {
-        self.labels.then(|| row.labels.as_str().into())
-    }
-
+    /// A row for each recorded package; one without a package for a node without any.
     fn by_package(&self) -> Table {
-        let columns = [
-            "node",
-            "skyhook",
-            "package",
-            "version",
-            "stage",
-            "state",
-            "runs-for",
-            "restarts",
-            "image",
-            "cordoned",
-            "runtime-required",
-            "note",
-        ];
-        let columns = columns.into_iter().chain(self.labels.then_some("labels"));
-        let mut table = Table::new(columns).prose();
-        for row in self.rows.iter() {
-            let start = [row.node.as_str(), row.skyhook.as_str()];
-            let end = || cells![cordon(&row), taint(&row), row.note(),];
-            let mut line = |middle: [Line; 7]| {
-                let cells = start.map(Line::from).into_iter().chain(middle);
-                table.row(cells.chain(end()).chain(self.label_cell(&row)));
-            };
-            if row.packages.is_empty() {
-                let state = match row.malformed {
-                    Some(_) => Label::Error.on("malformed").into(),
-                    None => row::status_text(&row),
-                };
-                line([none(), none(), none(), state, none(), "0".into(), none()]);
-            }
-            for package in &row.packages {
-                let state = Label::of_status(&package.state).on(&package.state);
-                line([
-                    package.package.as_str().into(),
-                    package.version.as_str().into(),
-                    package.stage.as_str().into(),
-                    state.into(),
-                    package.runs_for.as_str().into(),
-                    package.restarts.into(),
-                    package.image.as_str().into(),
-                ]);
-            }
+        type Row = (Rc<NodeRow>, Option<usize>);
+        fn of<'r>((row, at): &'r Row) -> Option<&'r PackageRow> {
+            at.and_then(|at| row.packages.get(at))
         }
-        table
+        let columns = Columns::new()
+            .with("node", |(row, _): &Row| row.node.as_str().into())
+            .with("skyhook", |(row, _)| row.skyhook.as_str().into())
+            .with("package", |row| of(row).map(|package| package.package.as_str()).into())
+            .with("version", |row| of(row).map(|package| package.version.as_str()).into())
+            .with("stage", |row| of(row).map(|package| package.stage.as_str()).into())
+            .with("state", |row| match (of(row), &row.0.malformed) {
+                (Some(package), _) => Label::of_status(&package.state).on(&package.state).into(),
+                (None, Some(_)) => Label::Error.on("malformed").into(),
+                (None, None) => row::status_text(&row.0).into(),
+            })
+            .with("runs-for", |row| of(row).map(|package| package.runs_for.as_str()).into())
+            .with("restarts", |row| of(row).map_or(0, |package| package.restarts).into())
+            .with("image", |row| of(row).map(|package| package.image.as_str()).into())
+            .with("cordoned", |(row, _)| cordon(row).into())
+            .with("runtime-required", |(row, _)| taint(row).into())
+            .with("note", |(row, _)| row.note().into())
+            .with_if(self.labels, "labels", |(row, _)| row.labels.as_str().into());
+        let rows = self.rows.iter().flat_map(|row| {
+            let row = Rc::new(row);
+            let packages: Vec<Option<usize>> = match row.packages.len() {
+                0 => vec![None],
+                packages => (0..packages).map(Some).collect(),
+            };
+            packages.into_iter().map(move |package| (row.clone(), package))
+        });
+        columns.table(rows).prose()
     }
-}
-
-fn none() -> Line {
-    Line::default()
 }
 
 /// Whether the node is cordoned, and the holders of the cordon.

@@ -13,7 +13,7 @@ use crate::commands::shared::{nodes, scope, selection};
 use crate::ctx::Ctx;
 use crate::error::{Exit, Result};
 use crate::view::text::{self, Label, Line, Text};
-use crate::view::{Items, List, Table, View, cells, count, node_names, plural};
+use crate::view::{Columns, Items, List, Table, View, count, node_names, plural};
 
 /// Show the state of packages on each node
 ///
@@ -171,25 +171,25 @@ impl View for PackageStatus<'_> {
         if self.versions {
             return self.by_version(wide).into();
         }
-        let of_all = self.of_all.then_some("skyhook");
-        let drift = self.drift.then_some("spec");
-        let columns = of_all.into_iter().chain(["package", "version"]).chain(drift);
-        let columns = columns.chain(["stage", "state"]);
-        if self.folded && !wide {
-            let rows = self.rows.iter();
-            let rows = rows.map(|row| (self.cells(&row, false), row.node));
-            return folded::table(columns, rows).into();
+        let folded = self.folded && !wide;
+        let columns = Columns::new()
+            .with_if(!folded, "node", |row: &PackageRow<'_>| row.node.into())
+            .with_if(self.of_all, "skyhook", |row| row.skyhook.into())
+            .with("package", |row| row.package.into())
+            .with("version", |row| row.version.into())
+            .with_if(self.drift, "spec", |row| row.spec_version.into())
+            .with("stage", |row| row.stage.into())
+            .with("state", |row| state(row, !folded))
+            .with_if(wide, "restarts", |row| row.restarts.into())
+            .with_if(wide, "image", |row| row.image.into())
+            .with_if(wide, "complete", |row| yes(row.complete).into())
+            .with_if(wide, "in-spec", |row| yes(row.in_spec).into())
+            .with_if(wide, "node-status", |row| node_status(row).into());
+        if folded {
+            let rows: Vec<PackageRow<'_>> = self.rows.iter().collect();
+            return folded::table(&columns, &rows, |row| row.node).into();
         }
-        let more = ["restarts", "image", "complete", "in-spec", "node-status"];
-        let columns = ["node"].into_iter().chain(columns);
-        let mut table = Table::new(columns.chain(more.into_iter().filter(|_| wide)));
-        for row in self.rows.iter() {
-            let end =
-                cells![row.restarts, row.image, yes(row.complete), yes(row.in_spec), node_status(&row),];
-            let cells = cells![row.node].into_iter().chain(self.cells(&row, true));
-            table.row(cells.chain(end.into_iter().filter(|_| wide)));
-        }
-        table.into()
+        columns.table(self.rows.iter()).into()
     }
 
     fn names(&self) -> Vec<String> {
@@ -216,28 +216,15 @@ impl PackageStatus<'_> {
         let known = |row: &PackageRow<'_>| row.recorded || row.phase == Phase::Malformed;
         let mut rows: Vec<PackageRow<'_>> = self.rows.iter().filter(known).collect();
         rows.sort_by_key(|row| (row.package, row.skyhook, row.version));
-        let cells = rows.into_iter().map(|row| {
-            let cells = cells![
-                row.package,
-                row.skyhook,
-                match row.phase {
-                    Phase::Malformed => state(&row, false),
-                    _ => row.version.into(),
-                },
-                row.spec_version,
-            ];
-            (Vec::from(cells), row.node)
-        });
-        folded::in_order(["package", "skyhook", "version", "spec"], cells, wide)
-    }
-
-    /// The cells between the node and those of `-o wide`; `times` adds how long a stage has been running.
-    fn cells(&self, row: &PackageRow<'_>, times: bool) -> Vec<Line> {
-        let skyhook = self.of_all.then(|| row.skyhook.into());
-        let spec = self.drift.then(|| row.spec_version.into());
-        let start = cells![row.package, row.version];
-        let end = cells![row.stage, state(row, times)];
-        skyhook.into_iter().chain(start).chain(spec).chain(end).collect()
+        let columns = Columns::new()
+            .with("package", |row: &PackageRow<'_>| row.package.into())
+            .with("skyhook", |row| row.skyhook.into())
+            .with("version", |row| match row.phase {
+                Phase::Malformed => state(row, false),
+                _ => row.version.into(),
+            })
+            .with("spec", |row| row.spec_version.into());
+        folded::in_order(&columns, &rows, |row| row.node, wide)
     }
 }
 

@@ -10,7 +10,7 @@ use crate::cluster::Cluster;
 use crate::rules::impact::{CauseImpact, Impact};
 use crate::rules::{Finding, Severity};
 use crate::view::text::{self, Line};
-use crate::view::{Table, age, cells, count, list, plural};
+use crate::view::{Columns, Table, age, count, list, plural};
 
 /// `STUCK: 3 causes block 120 of 120 nodes; 2 warnings; 1 note`; `None` without an error.
 pub fn stuck(impact: &Impact<'_>) -> Option<Line> {
@@ -56,25 +56,20 @@ pub fn table<'i>(
     findings: &[Finding],
     causes: impl Iterator<Item = (usize, &'i CauseImpact<'i>)>,
 ) -> Table {
-    let mut table = Table::new(["#", "code", "on", "nodes", "blocks", "age", "cause"]).cut();
-    for (at, impact) in causes {
-        let group = FindingGroup::of(&impact.cause, findings);
-        let since = group.since();
-        let nodes = group.node_count();
-        let blocks = impact.nodes().len();
-        let number = |n: usize| match n {
-            0 => "-".to_owned(),
-            n => count(n),
-        };
-        table.row(cells![
-            at + 1,
-            label_of(impact.severity).on(group.first().rule.code),
-            group.place(),
-            number(nodes),
-            number(blocks),
-            since.map_or("-".to_owned(), |since| age(Some(since), cluster.taken_at)),
-            group.message()
-        ]);
-    }
-    table
+    type Row<'r> = (usize, &'r CauseImpact<'r>, FindingGroup<'r>);
+    let number = |n: usize| match n {
+        0 => "-".into(),
+        n => count(n).into(),
+    };
+    let age = |since: Option<_>| since.map_or("-".to_owned(), |at| age(Some(at), cluster.taken_at));
+    let columns = Columns::new()
+        .with("#", |(at, ..): &Row<'_>| (at + 1).into())
+        .with("code", |(_, impact, group)| label_of(impact.severity).on(group.first().rule.code).into())
+        .with("on", |(_, _, group)| group.place().into())
+        .with("nodes", |(_, _, group)| number(group.node_count()))
+        .with("blocks", |(_, impact, _)| number(impact.nodes().len()))
+        .with("age", |(_, _, group)| age(group.since()).into())
+        .with("cause", |(_, _, group)| group.message().into());
+    let rows = causes.map(|(at, impact)| (at, impact, FindingGroup::of(&impact.cause, findings)));
+    columns.table(rows).cut()
 }

@@ -8,7 +8,7 @@ use serde::Serialize;
 
 use crate::cluster::{Cluster, Event};
 use crate::view::text::{self, Label, Line};
-use crate::view::{NodeSet, Table, age, cells, count, time};
+use crate::view::{Columns, NodeSet, Table, age, count, time};
 
 /// Maximum number of node-name ranges in a message.
 const RUNS: usize = 3;
@@ -121,16 +121,12 @@ fn common(event: &Event) -> (String, Option<&str>) {
 
 /// A table of the rows, with their ages at `now`.
 pub fn table(rows: &[EventRow], now: Timestamp) -> Table {
-    let mut table = Table::new(["last", "count", "reason", "event"]).cut();
-    for row in rows {
-        table.row(cells![
-            age(row.at, now),
-            count(row.count),
-            row.label().on(&row.reason),
-            format!("{}{}", row.subject(), row.brief)
-        ]);
-    }
-    table
+    let columns = Columns::new()
+        .with("last", |row: &&EventRow| age(row.at, now).into())
+        .with("count", |row| count(row.count).into())
+        .with("reason", |row| row.label().on(&row.reason).into())
+        .with("event", |row| format!("{}{}", row.subject(), row.brief).into());
+    columns.table(rows).cut()
 }
 
 impl EventRow {

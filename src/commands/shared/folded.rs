@@ -1,8 +1,10 @@
 //! Folding of long node tables on a terminal: nodes with equal cells share a row.
 
+use std::cmp::Reverse;
+
 use super::grouped::grouped;
 use crate::view::text::Line;
-use crate::view::{NodeSet, Table, count};
+use crate::view::{Columns, NodeSet, Table, count};
 
 /// Maximum number of rows before a table on a terminal is folded.
 const ROWS: usize = 50;
@@ -26,34 +28,31 @@ impl Expand {
     }
 }
 
-/// A table of cells with their nodes, sorted by the number of nodes, largest first.
-pub fn table<'a>(
-    columns: impl IntoIterator<Item = &'static str>,
-    rows: impl Iterator<Item = (Vec<Line>, &'a str)>,
-) -> Table {
-    let mut groups = groups(rows);
-    groups.sort_by_key(|(_, nodes)| std::cmp::Reverse(nodes.len()));
-    let columns = columns.into_iter().chain(END);
-    filled(Table::new(columns).names(RUNS, "--expand shows a row for each node"), groups)
+/// A table in which the rows with equal cells share one, with the number and the set of their nodes, largest first.
+pub fn table<R>(columns: &Columns<'_, R>, rows: &[R], node: impl Fn(&R) -> &str) -> Table {
+    let mut groups = groups(columns, rows, node);
+    groups.sort_by_key(|(_, nodes)| Reverse(nodes.len()));
+    filled(empty(columns).names(RUNS, "--expand shows a row for each node"), groups)
 }
 
 /// [`table`] with the rows in the order of first appearance.
-pub fn in_order<'a>(
-    columns: impl IntoIterator<Item = &'static str>,
-    rows: impl Iterator<Item = (Vec<Line>, &'a str)>,
-    wide: bool,
-) -> Table {
-    let table = Table::new(columns.into_iter().chain(END));
+pub fn in_order<R>(columns: &Columns<'_, R>, rows: &[R], node: impl Fn(&R) -> &str, wide: bool) -> Table {
+    let table = empty(columns);
     let table = if wide { table } else { table.names(RUNS, "-o wide shows all nodes") };
-    filled(table, groups(rows))
+    filled(table, groups(columns, rows, node))
+}
+
+fn empty<R>(columns: &Columns<'_, R>) -> Table {
+    Table::new(columns.headings().iter().chain(&END))
 }
 
 type Group<'a> = (Vec<Line>, Vec<&'a str>);
 
-fn groups<'a>(rows: impl Iterator<Item = (Vec<Line>, &'a str)>) -> Vec<Group<'a>> {
-    let rows = rows.map(|(cells, node)| {
+fn groups<'a, R>(columns: &Columns<'_, R>, rows: &'a [R], node: impl Fn(&'a R) -> &'a str) -> Vec<Group<'a>> {
+    let rows = rows.iter().map(|row| {
+        let cells = columns.cells(row);
         let key: Vec<String> = cells.iter().map(Line::plain).collect();
-        (key, (cells, node))
+        (key, (cells, node(row)))
     });
     let groups = grouped(rows).into_iter().map(|(_, mut rows)| {
         let nodes = rows.iter().map(|(_, node)| *node).collect();

@@ -7,7 +7,7 @@ use crate::commands::shared::rule::{counted, label_of};
 use crate::commands::shared::status::item::{Compartment, Package, SkyhookProgress};
 use crate::commands::shared::status::{Document, StatusReport, findings};
 use crate::view::text::{self, Line, Text};
-use crate::view::{Table, age, cells, count, list, plural};
+use crate::view::{Columns, Table, age, count, list, plural};
 
 /// Number of lines of a small terminal, without the prompt.
 const LINES: usize = 23;
@@ -36,37 +36,31 @@ pub fn text(status: &StatusReport<'_>, wide: bool) -> Text {
 }
 
 fn items(status: &StatusReport<'_>, wide: bool) -> Table {
-    let columns = ["name", "assessment", "complete", "failed", "eta"];
-    let more = ["running", "waiting", "since", "packages", "compartments"];
-    let more = more.into_iter().filter(|_| wide);
-    let mut table = Table::new(columns.into_iter().chain(more).chain(["message"])).cut();
-    for item in &status.document.items {
-        let summary = &item.summary;
-        let states = &summary.node_states;
-        let failed = match summary.failed_nodes {
-            0 => text::plain("0"),
-            failed => text::error(count(failed)),
-        };
-        let cells = cells![
-            item.name.as_str(),
-            summary.assessment.label().on(format!("{:?}", summary.assessment)),
-            summary.complete(),
-            failed,
-            summary.remaining.as_deref().unwrap_or("-"),
-        ];
-        let since = summary.since.map(|at| age(Some(at), status.cluster.taken_at));
-        let more = cells![
-            count(states.running),
-            count(states.all() - states.complete - states.running),
-            since.as_deref().unwrap_or("-"),
-            or_dash(packages(&item.packages)),
-            or_dash(compartments(item)),
-        ];
-        let more = more.into_iter().filter(|_| wide);
-        let message = Line::from(or_dash(summary.message.clone()));
-        table.row(cells.into_iter().chain(more).chain([message]));
-    }
-    table
+    let columns = Columns::new()
+        .with("name", |item: &&SkyhookProgress| item.name.as_str().into())
+        .with("assessment", |item| {
+            let assessment = item.summary.assessment;
+            assessment.label().on(format!("{assessment:?}")).into()
+        })
+        .with("complete", |item| item.summary.complete().into())
+        .with("failed", |item| match item.summary.failed_nodes {
+            0 => "0".into(),
+            failed => text::error(count(failed)).into(),
+        })
+        .with("eta", |item| item.summary.remaining.as_deref().unwrap_or("-").into())
+        .with_if(wide, "running", |item| count(item.summary.node_states.running).into())
+        .with_if(wide, "waiting", |item| {
+            let states = &item.summary.node_states;
+            count(states.all() - states.complete - states.running).into()
+        })
+        .with_if(wide, "since", |item| {
+            let since = item.summary.since.map(|at| age(Some(at), status.cluster.taken_at));
+            since.as_deref().unwrap_or("-").into()
+        })
+        .with_if(wide, "packages", |item| or_dash(packages(&item.packages)).into())
+        .with_if(wide, "compartments", |item| or_dash(compartments(item)).into())
+        .with("message", |item| or_dash(item.summary.message.clone()).into());
+    columns.table(&status.document.items).cut()
 }
 
 fn or_dash(text: String) -> String {

@@ -8,9 +8,8 @@ use crate::view::NodeSet;
 
 /// Refuses if the operator would never run the package again on one of the nodes.
 ///
-/// Before v0.19, the operator considers packages without dependencies only while the number of complete packages does
-/// not exceed the number of packages without dependencies (operator-contract: the gap in its order of packages,
-/// upstream #387).
+/// Before v0.18, the operator considers packages without dependencies only while the number of complete packages does
+/// not exceed the number of packages without dependencies (upstream #387, SKY209).
 ///
 /// # Errors
 ///
@@ -23,7 +22,7 @@ pub fn refuse(
 ) -> Result<()> {
     let free = skyhook.packages().filter(|(_, p)| p.depends_on.is_empty()).count();
     let is_free = skyhook.package(package).is_some_and(|p| p.depends_on.is_empty());
-    if !is_free || cluster.operator_since(0, 19) {
+    if !is_free || !cluster.operator_before(0, 18) {
         return Ok(());
     }
     // An upper bound: placements, which are slow to look up, are needed only if the bound exceeds the limit.

@@ -5,7 +5,7 @@ use serde_json::Value;
 use super::{Uninstall, UninstallRow};
 use crate::commands::shared::folded;
 use crate::view::text::{self, Line, Text};
-use crate::view::{List, Table, View, cells};
+use crate::view::{Columns, List, View};
 
 impl UninstallRow {
     /// The progress column. "Never installed" includes the version, because another version may have been installed.
@@ -61,55 +61,36 @@ impl UninstallStatus {
     fn packages(&self) -> List<'_> {
         List::new("UninstallStatus", self.rows.iter())
     }
-
-    fn by_state(&self) -> Table {
-        let columns = ["skyhook", "package", "stage", "state", "uninstall", "condition"];
-        let rows = self.rows.iter().map(|row| {
-            let cells = cells![
-                row.skyhook.as_str(),
-                row.package.as_str(),
-                row.stage.as_str(),
-                row.state.as_str(),
-                row.progress(),
-                row.condition(),
-            ];
-            (cells.into(), row.node.as_str())
-        });
-        folded::table(columns, rows)
-    }
 }
 
 impl View for UninstallStatus {
     fn blocks(&self, wide: bool) -> Text {
-        if self.folded && !wide {
-            return self.by_state().into();
+        let folded = self.folded && !wide;
+        let columns = Columns::new()
+            .with("skyhook", |row: &&UninstallRow| row.skyhook.as_str().into())
+            .with("package", |row| row.package.as_str().into())
+            .with_if(!folded, "node", |row| row.node.as_str().into())
+            .with("stage", |row| row.stage.as_str().into())
+            .with("state", |row| match row.runs_for.as_str() {
+                time if time.is_empty() || !wide => row.state.as_str().into(),
+                time => text::plain(&row.state) + text::dim(format!(" ({time})")),
+            })
+            .with("uninstall", |row| row.progress().into())
+            // The most severe condition comes first; its reason would not fit.
+            .with(
+                "condition",
+                |row| if wide { row.conditions.join(",").into() } else { row.condition().into() },
+            )
+            .with_if(wide, "version", |row| row.version.as_str().into())
+            .with_if(wide, "restarts", |row| row.restarts.into())
+            .with_if(wide, "asked-by", |row| row.requested_by.into())
+            .with_if(wide, "reason", |row| row.reason.as_str().into());
+        if folded {
+            let rows: Vec<&UninstallRow> = self.rows.iter().collect();
+            return folded::table(&columns, &rows, |row| &row.node).into();
         }
-        let narrow = ["skyhook", "package", "node", "stage", "state", "uninstall", "condition"];
-        let more = ["version", "restarts", "asked-by", "reason"];
-        let table = Table::new(narrow.iter().chain(more.iter().filter(|_| wide)));
-        let mut table = if wide { table.prose() } else { table };
-        for row in &self.rows {
-            let start = cells![
-                row.skyhook.as_str(),
-                row.package.as_str(),
-                row.node.as_str(),
-                row.stage.as_str(),
-                match row.runs_for.as_str() {
-                    time if time.is_empty() || !wide => row.state.as_str().into(),
-                    time => text::plain(&row.state) + text::dim(format!(" ({time})")),
-                },
-                row.progress(),
-                if wide {
-                    row.conditions.join(",")
-                } else {
-                    // The most severe condition comes first; its reason would not fit.
-                    row.condition().to_owned()
-                },
-            ];
-            let end = cells![row.version.as_str(), row.restarts, row.requested_by, row.reason.as_str()];
-            table.row(start.into_iter().chain(end.into_iter().filter(|_| wide)));
-        }
-        table.into()
+        let table = columns.table(&self.rows);
+        if wide { table.prose().into() } else { table.into() }
     }
 
     fn names(&self) -> Vec<String> {
