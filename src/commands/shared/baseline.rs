@@ -19,9 +19,9 @@ const LISTED: usize = 10;
 /// The earlier run that findings are compared with.
 #[derive(Debug, Clone, Default, clap::Args)]
 pub struct BaselineFlags {
-    /// Fail only on findings that this earlier output of -o json, or this capture, does not have
+    /// Fail only on findings that are not in this earlier output of -o json, or in this capture
     ///
-    /// A finding is the same if code and subject are; one whose severity rose is new.
+    /// Findings are the same if their code and subject match. A finding whose severity has risen counts as new.
     #[arg(long, value_name = "FILE")]
     baseline: Option<PathBuf>,
 }
