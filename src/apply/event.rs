@@ -39,7 +39,7 @@ pub enum StepResult {
     Partly {
         reason: String,
     },
-    /// No request was needed: the object already was as the step leaves it.
+    /// Nothing was changed: the object already had the planned values.
     Unchanged,
     /// The object no longer exists, which makes the step unnecessary.
     Gone,
@@ -52,7 +52,8 @@ pub enum StepResult {
     Skipped {
         reason: String,
     },
-    /// The change was not made, or was reverted: the server rejected it, or the object could not be read.
+    /// The change was not made, or was reverted: the server rejected it, the operator reverted it, or the object could
+    /// not be read.
     Failed {
         reason: String,
     },
@@ -99,7 +100,7 @@ pub enum StopReason {
     DependencyFailed,
     /// The journal cannot be written, so further changes could not be undone.
     JournalFailed { reason: String },
-    /// More steps failed than allowed, or nodes became erroring; `failed` is their number.
+    /// More steps failed than allowed; `failed` is their number.
     TooManyFailures { failed: usize },
     /// The named nodes became erroring after their change.
     NodesErroring { nodes: Vec<String> },
@@ -109,7 +110,7 @@ pub enum StopReason {
     TimedOut { waiting: String },
     /// The condition that a stage waits for cannot be met until someone intervenes, because of these findings.
     Blocked { findings: Vec<String> },
-    /// Whether the condition that a stage waits for is met is unknown, or it can never be met.
+    /// It is unknown whether the condition that a stage waits for is met, or the condition can never be met.
     Unknown { reason: String },
 }
 

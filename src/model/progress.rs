@@ -24,7 +24,7 @@ pub struct NodeProgress<'a> {
     Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, serde::Serialize, schemars::JsonSchema,
 )]
 pub enum ProgressState {
-    /// No work is left.
+    /// All work is done.
     Complete,
     /// A stage runs, or the operator acts in its next reconcile.
     Running,

@@ -59,7 +59,7 @@ struct StepDocument {
     changes: Vec<String>,
     /// Why the change is needed.
     reason: String,
-    /// Steps that must end first; absent if the stages run one after the other.
+    /// Objects whose steps must end first; absent if the stages run one after the other.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     after: Vec<String>,
 }

@@ -43,11 +43,11 @@ pub struct Counts {
     pub pods: usize,
     /// Number of Jobs.
     pub jobs: usize,
-    /// Number of causes with severity `error`, the highest of the cause and the findings that it explains.
+    /// Number of causes whose highest severity, with that of the findings that they explain, is `error`.
     pub errors: usize,
-    /// Number of causes with severity `warning`, counted in the same way.
+    /// Number of causes whose highest severity, with that of the findings that they explain, is `warning`.
     pub warnings: usize,
-    /// Number of causes with severity `info`, counted in the same way.
+    /// Number of causes whose highest severity, with that of the findings that they explain, is `info`.
     pub infos: usize,
     /// Number of muted causes.
     pub muted: usize,

@@ -21,7 +21,7 @@ use crate::view::{View, document, list, plural};
 #[derive(Serialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct Document<'a> {
-    /// The source of the manifests' environment: `cluster`, `capture` or `none`.
+    /// The cluster data that the manifests were checked against: `cluster`, `capture` or `none`.
     checked_against: String,
     /// Findings that no comment suppresses, by file and line.
     findings: Vec<FindingDocument>,

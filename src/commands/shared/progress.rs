@@ -30,7 +30,7 @@ struct Reason {
     /// reconcile.
     #[serde(rename = "type")]
     kind: &'static str,
-    /// The object, package or compartment that is waited for or that blocks; null if there is none.
+    /// The object, package or compartment that the progress depends on; null if there is none.
     object: Option<String>,
     /// The reason as a sentence.
     message: String,

@@ -23,7 +23,8 @@ pub struct Teardown {
     pub safe: bool,
     /// The objects to delete.
     pub items: Vec<Planned>,
-    /// Problems after all deletions that need the operator or keep nodes unavailable to workloads.
+    /// Objects and problems that remain after all deletions and need the operator, or keep nodes unavailable to
+    /// workloads.
     pub remaining: Vec<Blocker>,
     /// Runtime-required taints that no deletion will remove; determined before the deletions.
     pub foreseen: Vec<Blocker>,
@@ -68,7 +69,7 @@ pub struct Planned {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum RemovalState {
-    /// The deletion was not requested, as far as known.
+    /// The deletion was not requested, or its request is not known.
     NotStarted,
     /// The deletion is in progress.
     InProgress,

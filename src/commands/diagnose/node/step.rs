@@ -21,7 +21,7 @@ pub struct NextStep {
     pub version: String,
     /// The phase, with the words of `package status`.
     pub phase: String,
-    /// Whether nothing is left to do for the package on the node.
+    /// Whether the package is done on the node: complete, or absent if it is to be uninstalled.
     pub done: bool,
     /// The current stage, or why the package waits or fails.
     pub message: String,

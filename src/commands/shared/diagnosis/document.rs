@@ -25,7 +25,7 @@ pub struct Document {
     taken_at_from: String,
     /// The API that the operator acts on.
     active_api: ActiveApiDocument,
-    /// The causes first, ordered by the number of findings that they explain; then the explained findings.
+    /// The causes, with those that explain the most findings first; then the explained findings.
     findings: Vec<FindingDocument>,
     /// The causes, in the same order as in `findings`.
     causes: Vec<CauseDocument>,

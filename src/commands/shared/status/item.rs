@@ -33,11 +33,14 @@ pub struct SkyhookProgress {
     pub status: String,
     /// The priority; the lowest runs first.
     pub priority: i64,
+    /// Whether the custom resource is paused.
     pub paused: bool,
+    /// Whether the custom resource is disabled.
     pub disabled: bool,
     /// The reason noted for pausing or disabling; absent if there is none.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub stop_reason: Option<String>,
+    /// Whether the deletion of the custom resource was requested.
     pub deleting: bool,
     /// The time of the deletion request; absent if the deletion was not requested.
     #[serde(skip_serializing_if = "Option::is_none")]
