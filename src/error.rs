@@ -10,21 +10,21 @@ use crate::suggestions::near;
 /// The exit code of the process; `-o` has no effect on it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, JsonSchema)]
 pub enum Exit {
-    /// Done; or no finding at the threshold.
+    /// The command succeeded; no finding reached the threshold.
     Done = 0,
-    /// Something went wrong: the cluster, a file, or a name that matches nothing.
+    /// An error: the cluster, a file, or a name that matches nothing.
     Failed = 1,
-    /// Findings at or above `--fail-on`, or the awaited condition is blocked.
+    /// There are findings at or above `--fail-on`, or the awaited condition is blocked.
     Findings = 2,
-    /// Refused: not confirmed, a guard did not hold, or a cap was exceeded.
+    /// The command was refused: it was not confirmed, a precondition was not met, or a limit was exceeded.
     Refused = 3,
-    /// Some objects were changed and some were not, or the result is unknown; or a file is incomplete.
+    /// Some objects were changed and others were not, the result is unknown, or a file is incomplete.
     Partly = 4,
-    /// It took longer than `--timeout`.
+    /// The command took longer than `--timeout`.
     TimedOut = 5,
-    /// The command line was not understood.
+    /// The command line is invalid.
     Usage = 64,
-    /// Interrupted by the user.
+    /// The user interrupted the command.
     Interrupted = 130,
 }
 

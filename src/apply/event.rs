@@ -33,28 +33,32 @@ pub enum ApplyEvent<'a> {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", tag = "result")]
 pub enum StepResult {
+    /// The change was made.
     Applied,
-    /// Changed, except for a part that is someone else's and stays.
+    /// The change was made except for the part that `reason` names: it belongs to another owner and was kept.
     Partly {
         reason: String,
     },
-    /// It was unchanged.
+    /// Nothing was changed: the object already had the planned values.
     Unchanged,
-    /// The object was deleted, which makes the step unnecessary.
+    /// The object no longer exists, which makes the step unnecessary.
     Gone,
-    /// The value to restore now belongs to someone else, and is kept.
+    /// The value to change or restore belongs to another owner and was kept.
     Kept {
         reason: String,
     },
-    /// The object has changed since the plan was made; it was left alone.
+    /// The step was not executed: the object has changed since the plan was made, or a required earlier step was not
+    /// made.
     Skipped {
         reason: String,
     },
-    /// The server would not have it.
+    /// The change was not made, or was reverted: the server rejected it, the operator reverted it, or the object could
+    /// not be read.
     Failed {
         reason: String,
     },
-    /// No response confirmed the step, and the object could not be read again, or was changed by others as well.
+    /// The change may have been made: no response confirmed it, and the object could not be read again or has other
+    /// changes.
     Unknown {
         reason: String,
     },
@@ -84,29 +88,29 @@ impl StepResult {
     }
 }
 
-/// How it ended.
+/// Why a plan ended.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", tag = "ended")]
 pub enum StopReason {
     /// Every step was tried.
     Finished,
-    /// By the user.
+    /// The user interrupted the command.
     Interrupted,
-    /// A required step failed.
+    /// A step failed that later stages require.
     DependencyFailed,
     /// The journal cannot be written, so further changes could not be undone.
     JournalFailed { reason: String },
-    /// Too many steps failed.
+    /// More steps failed than allowed; `failed` is their number.
     TooManyFailures { failed: usize },
-    /// Changed nodes became erroring.
+    /// The named nodes became erroring after their change.
     NodesErroring { nodes: Vec<String> },
-    /// The status of changed nodes could not be read.
+    /// The status of changed nodes could not be read between two waves.
     NodesUnreadable { reason: String },
-    /// The effect of a stage did not occur before the timeout.
+    /// The condition that a stage waits for was not met before the timeout.
     TimedOut { waiting: String },
-    /// The effect of a stage cannot occur, for these findings.
+    /// The condition that a stage waits for cannot be met until someone intervenes, because of these findings.
     Blocked { findings: Vec<String> },
-    /// Whether the effect of a stage occurs cannot be read any more.
+    /// It is unknown whether the condition that a stage waits for is met, or the condition can never be met.
     Unknown { reason: String },
 }
 
@@ -130,7 +134,7 @@ pub struct PlanOutcome {
     pub results: Vec<Vec<StepResult>>,
 }
 
-/// Number of steps by result.
+/// Number of steps by result; `applied` includes partly applied steps.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct Tally {

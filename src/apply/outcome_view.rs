@@ -245,29 +245,32 @@ impl View for OutcomeView<'_> {
     }
 }
 
-/// The result of a plan.
+/// The result of a command that changes objects.
 #[derive(Serialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct Document {
+    /// The purpose of the plan, such as `reset gpu on 3 nodes`.
     title: String,
+    /// The grade of the plan's worst effect on the cluster.
     grade: Grade,
-    /// The digest of a saved plan that was applied.
+    /// The digest of the saved plan; absent unless `apply-plan` applied one.
     #[serde(skip_serializing_if = "Option::is_none")]
     digest: Option<String>,
-    /// Whether it was a dry run on the server.
+    /// Whether the changes were only validated by the API server, with `--dry-run=server`.
     dry_run: bool,
-    /// The journal that takes it back.
+    /// The id of the journal with which `undo` reverts the changes; null without a journal.
     journal: Option<String>,
-    /// Number of `steps` by result. A pause that the command sets around its changes and ends again is not counted, unless
-    /// it could not be set or ended.
+    /// Number of `steps` by result. A pause that the command sets and ends itself counts only if setting or ending it
+    /// failed.
     counts: Tally,
+    /// The steps, in the order of the plan.
     steps: Vec<StepView>,
     #[serde(flatten)]
     ended: StopReason,
-    /// Goals that were reached and goals that were not.
+    /// A sentence about the goals that were reached and those that were not; absent without a goal.
     #[serde(skip_serializing_if = "Option::is_none")]
     reached: Option<String>,
-    /// The command's own findings: a `Diagnosis` of blockers, or a `Teardown`.
+    /// The command's own document, such as a `Diagnosis` of blockers or a `Teardown`; absent if it has none.
     #[serde(skip_serializing_if = "Option::is_none")]
     report: Option<Value>,
 }
@@ -275,9 +278,9 @@ pub struct Document {
 /// One change of one object, and its result.
 #[derive(Serialize, JsonSchema)]
 struct StepView {
-    /// `node/gpu-1`, `pod/skyhook/driver-apply`
+    /// The object, such as `node/gpu-1` or `pod/skyhook/driver-apply`.
     target: String,
-    /// What changes, one line each.
+    /// The changed fields, one line each.
     changes: Vec<String>,
     #[serde(flatten)]
     result: StepResult,

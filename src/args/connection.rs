@@ -9,9 +9,9 @@ use secrecy::SecretString;
 use super::boolean::boolean;
 use super::duration::duration;
 
-/// Which cluster to talk to, and as whom.
+/// Flags that select the cluster and the user.
 ///
-/// Flags go before the kubeconfig. Where a flag that takes one value is given twice, the last wins.
+/// Flags take precedence over the kubeconfig. If a flag that takes one value is repeated, the last one applies.
 #[derive(Debug, Clone, Default, Args)]
 #[command(next_help_heading = "Connection options")]
 pub struct Connection {
@@ -103,8 +103,10 @@ pub struct Connection {
     #[arg(long, global = true, hide_short_help = true, value_name = "NAME")]
     pub tls_server_name: Option<String>,
 
-    /// Timeout of a single request, such as 5s, 2m or 1h; a bare number means seconds, 0 means no timeout [default: 30s
-    /// for writes; reads end after 70s in which nothing arrives]
+    /// Timeout of a single request, such as 5s, 2m or 1h; 0 means no timeout
+    ///
+    /// A bare number means seconds. By default, writes time out after 30s, and reads after 70s in which nothing
+    /// arrives.
     #[arg(
         long,
         global = true, hide_short_help = true,

@@ -5,7 +5,7 @@ use super::output::Output;
 use super::reading::Reading;
 use super::safety::DryRun;
 
-/// The flags that every command takes.
+/// Flags of every command.
 #[derive(Debug, Clone, Default, clap::Args)]
 pub struct Global {
     #[command(flatten)]
@@ -21,7 +21,7 @@ pub struct Global {
 
     /// Also accepted before the command; ignored by commands that change nothing
     ///
-    /// The commands that change something have the flag of their own; clap hands them what stands here.
+    /// Commands that change something define this flag themselves, and clap passes on the value given here.
     #[arg(long = "dry-run", id = "dry_run", global = true, hide = true, num_args = 0..=1, require_equals = true,
         value_name = "client|server|none", value_parser = DryRun::parse, default_missing_value = "client", default_value = "none")]
     pub dry_run: DryRun,

@@ -45,7 +45,7 @@ pub struct Labels {
 pub struct RowFilter {
     /// Show only rows with this status; may be repeated
     ///
-    /// A row of a package has the state of the package, and before its first stage the status of the node.
+    /// A package row has the state of the package; before its first stage, it has the status of the node.
     #[arg(long, value_name = "STATUS", value_delimiter = ',', value_parser = statuses())]
     pub status: Vec<Status>,
 

@@ -30,9 +30,9 @@ pub struct Output {
 
     /// Print documents in the shape of upstream's CLI
     ///
-    /// Concerns -o json and -o yaml of `node list`, `node status` and `package status`: without `apiVersion`, `kind` and
-    /// `items`, and with upstream's names (`nodeName`, `skyhookName`). Upstream's CLI has no other documents. The
-    /// environment variable KUBECTL_SKYHOOK_COMPAT=1 does the same.
+    /// Affects -o json and -o yaml of `node list`, `node status` and `package status`: they have no `apiVersion`,
+    /// `kind` and `items`, and use upstream's field names (`nodeName`, `skyhookName`). Upstream's CLI has no other
+    /// documents. The environment variable KUBECTL_SKYHOOK_COMPAT=1 has the same effect.
     #[arg(long, env = "KUBECTL_SKYHOOK_COMPAT", hide_env = true, help_heading = HEADING, global = true)]
     pub compat: bool,
 
@@ -70,10 +70,10 @@ fn format(text: &str) -> Result<OutputFormat, FormatError> {
     }
 }
 
-/// When to colour.
+/// When to color the output.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, clap::ValueEnum)]
 pub enum ColorChoice {
-    /// On a terminal, and as the environment wishes.
+    /// Color terminal output, unless an environment variable disables or forces color.
     #[default]
     Auto,
     Always,

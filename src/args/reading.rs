@@ -8,7 +8,7 @@ use jiff::Timestamp;
 use super::boolean::boolean;
 use crate::api::ApiFlavor;
 
-/// Where to read from, and how much to say about it.
+/// Flags for the source to read, and for verbosity.
 #[derive(Debug, Clone, Default, clap::Args)]
 #[command(next_help_heading = "Reading options")]
 pub struct Reading {

@@ -8,15 +8,15 @@ use super::boolean::boolean;
 use super::duration::duration;
 use super::nodes::NodeArg;
 
-/// How a change is rehearsed, confirmed and limited.
+/// Flags for the preview, confirmation and limits of a change.
 #[derive(Debug, Clone, clap::Args)]
 #[command(next_help_heading = "Change options")]
 pub struct Safety {
     /// Skip confirmation
     ///
-    /// Without a terminal, nothing is changed unless this flag is set or y is read from standard input; only `node
-    /// ignore` and `node unignore` need neither, unless work begins on nodes. If nodes
-    /// reboot, services restart, pods are evicted or installation records are lost (B3 and B4), the flag is required.
+    /// Without a terminal, changes require this flag, or y on standard input. If nodes reboot, services restart, pods
+    /// are evicted or installation records are lost (B3 and B4), y does not suffice. `node ignore` and `node unignore`
+    /// need neither, unless work begins on nodes.
     #[arg(short = 'y', long, visible_alias = "yes")]
     pub confirm: bool,
 
@@ -45,7 +45,8 @@ pub struct Safety {
 
     /// Uncordon this node even if someone outside the operator keeps it cordoned; may be repeated
     ///
-    /// Without it, nodes that are in quarantine, in maintenance, being deleted, or cordoned by hand stay cordoned.
+    /// Without this flag, nodes that are in quarantine, in maintenance, being deleted, or cordoned by hand stay
+    /// cordoned.
     #[arg(long, value_name = "NODE")]
     pub force_uncordon: Vec<NodeArg>,
 

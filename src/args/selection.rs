@@ -11,7 +11,7 @@ pub struct OfSkyhook {
     pub skyhook: String,
 }
 
-/// Which nodes a change is for. Nothing means all that carry keys of the custom resource.
+/// The nodes of a change; by default, all nodes with keys of the custom resource.
 #[derive(Debug, Clone, Default, clap::Args)]
 #[command(next_help_heading = "Node options")]
 pub struct Selection {

@@ -16,21 +16,21 @@ const CHANCE: f64 = 0.01;
 /// Labels that identify a single node, or repeat another attribute.
 const NOT_ATTRIBUTES: [&str; 3] = ["kubernetes.io/hostname", "kubernetes.io/os", "beta.kubernetes.io/os"];
 
-/// An attribute that the failing nodes have and the healthy ones lack, with counts of nodes.
+/// An attribute that the failing nodes have and the healthy nodes lack.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct Contrast {
     /// `osImage`, `kernelVersion`, `created`, `nvidia.com/gpu`, or the key of a label.
     pub attribute: String,
-    /// Its value on the failing nodes; of `created`, `not after TIME` or `since TIME`.
+    /// The attribute's value on the failing nodes; for `created`, `not after TIME` or `since TIME`.
     pub value: String,
-    /// Failing nodes with this value.
+    /// Number of failing nodes with this value.
     pub failing: usize,
-    /// All failing nodes.
+    /// Number of all failing nodes.
     pub failing_total: usize,
-    /// Healthy nodes with this value.
+    /// Number of healthy nodes with this value.
     pub healthy: usize,
-    /// All healthy nodes.
+    /// Number of all healthy nodes.
     pub healthy_total: usize,
 }
 

@@ -74,12 +74,13 @@ impl Holder {
     }
 }
 
-/// Somebody outside the operator who wants a node to stay cordoned.
+/// A person or program other than the operator that keeps a node cordoned.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, Serialize, JsonSchema)]
 pub struct Holder {
-    /// `NVSentinel`; without a mark, the field manager that cordoned the node: `kubectl-cordon`.
+    /// The name of the program, such as `NVSentinel`; without a mark, the field manager that cordoned the node, such as
+    /// `kubectl-cordon`.
     pub name: String,
-    /// The annotation, label or taint that shows it; none for a field manager.
+    /// The annotation, label or taint that identifies the program; absent for a field manager.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub mark: Option<String>,
 }

@@ -12,9 +12,9 @@ use crate::plan::{ReadSpec, SavedError};
 
 /// Apply a plan written by --plan-out
 ///
-/// Applies exactly the changes in the file. An object that was modified since is skipped if the planned change
-/// would have a different effect on it. If the spec of the custom resource was changed since, the plan is refused, because
-/// packages may then be rerun or nodes rebooted that the plan does not mention.
+/// Applies exactly the changes in the file. An object that was modified since then is skipped if the planned change
+/// would have a different effect on it. If the spec of the custom resource was changed since then, the plan is refused:
+/// it could rerun packages or reboot nodes that it does not mention.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "Examples:
   kubectl skyhook reset gpu-tune --plan-out plan.json

@@ -65,7 +65,9 @@ enum Topic {
 /// A term of the glossary.
 #[derive(Clone, Serialize, JsonSchema)]
 struct TermDocument {
+    /// The term.
     term: &'static str,
+    /// The definition of the term.
     meaning: String,
 }
 
@@ -78,14 +80,16 @@ fn glossary() -> impl Iterator<Item = TermDocument> {
     })
 }
 
-/// The worst effect of a command on the cluster.
+/// A grade: the worst effect of a command on the cluster.
 #[derive(Serialize, JsonSchema)]
 struct GradeDocument {
+    /// The grade.
     grade: Grade,
+    /// The meaning of the grade.
     meaning: &'static str,
 }
 
-/// One of several explanations: a rule has a `code`, a grade a `grade`, a term a `term`.
+/// A rule, a grade or a term, recognizable by its field `code`, `grade` or `term`.
 #[derive(Serialize, JsonSchema)]
 #[serde(untagged)]
 enum TopicDocument {

@@ -142,25 +142,30 @@ impl View for Journals {
     }
 }
 
-/// One journal.
+/// One journal, summarized.
 #[derive(Serialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 struct JournalEntry {
+    /// The id of the journal.
     id: String,
+    /// The time at which the command started.
     at: String,
+    /// The purpose of the command's plan.
     title: String,
+    /// The command line.
     command: Vec<String>,
+    /// The address of the API server.
     server: String,
-    /// Number of `steps` that were executed.
+    /// Number of changes that were made.
     changed: usize,
-    /// Number of changes that were planned. A pause that the command sets around them and ends again is not counted,
-    /// unless it could not be set or ended.
+    /// Number of planned changes. A pause that the command sets and ends itself counts only if setting or ending it
+    /// failed.
     steps: usize,
     /// Whether the command was interrupted before it recorded its end.
     incomplete: bool,
-    /// The journal that this command undoes.
+    /// The journal that this command undid; null if it is not an undo.
     undoes: Option<String>,
-    /// Whether it has been undone, or an undo found nothing left to revert.
+    /// Whether the command has been undone, or an undo found nothing left to revert.
     undone: bool,
 }
 
@@ -233,13 +238,14 @@ impl View for JournalView {
     }
 }
 
-/// What one command did to which object.
+/// The changes of one command, with their results.
 #[derive(Serialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct Document<'a> {
+    /// The command and its plan.
     begun: &'a Begun,
-    /// The result of each step, stage by stage; null if unknown.
+    /// The result of each step, by stage; null if unknown.
     results: &'a [Vec<Option<StepResult>>],
-    /// Null if the command was interrupted.
+    /// Why the plan ended; null if the command was interrupted before it recorded its end.
     ended: Option<&'a StopReason>,
 }

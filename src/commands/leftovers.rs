@@ -26,10 +26,10 @@ pub mod report;
 /// Shows the annotations, labels, conditions and cordons on nodes, and the pods, Jobs and config maps, that belong to
 /// custom resources that no longer exist, and what the older API left after the migration; each with its former owner.
 ///
-/// With --clean, they are removed. Nothing whose owner still exists is touched, and no object is deleted that only has a
-/// label of the operator: namespace, owner, name and annotations have to agree. The operator's namespace is that of its
-/// Deployment, or else of the Service that its webhook configurations name, or else --namespace. Package records are kept,
-/// unless --purge-state is given: they show which files may still be on the host.
+/// With --clean, they are removed. Data whose owner still exists is not touched. A label of the operator alone is no
+/// reason to delete an object: its namespace, owner, name and annotations must match, too. The operator's namespace is
+/// that of its Deployment, else that of the Service in its webhook configurations, else --namespace. Package records
+/// are kept, unless --purge-state is given: they show which files may still be on the host.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "Examples:
   kubectl skyhook leftovers

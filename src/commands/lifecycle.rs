@@ -52,9 +52,9 @@ pub struct Resume {
 
 /// Enable disabled custom resources
 ///
-/// Refuses while pods of the older operator still run for it: two operators would modify the same host. With --all,
-/// only those are enabled that were disabled with this plugin; the others are listed, and are enabled if they are named
-/// or with --force.
+/// Refuses while pods of the older operator still run for it: two operators would modify the same host. --all enables
+/// only custom resources that this plugin disabled, and lists the others. Name them, or add --force, to enable those
+/// too.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "Examples:
   kubectl skyhook enable gpu-tune")]
@@ -81,8 +81,11 @@ struct Go {
     #[command(flatten)]
     of: Names,
 
-    /// Proceed even if a migration blocks the operator, pods of the older operator may still run, or another command of
-    /// this plugin is running and keeps the custom resource paused; with --all, regardless of who stopped them
+    /// Proceed despite a migration, pods of the older operator, or another command that needs the pause
+    ///
+    /// Without this flag, the command refuses while a migration blocks the operator, while pods of the older operator
+    /// may still run, or while another command of this plugin is running and keeps the custom resource paused. With
+    /// --all, also includes custom resources that this plugin did not stop.
     #[arg(long)]
     force: bool,
 

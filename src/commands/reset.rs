@@ -16,13 +16,14 @@ use crate::view::plural;
 /// Reset package state, so that packages rerun from the start
 ///
 /// Removes what the operator wrote on the nodes: package states, status and version, in one patch per node. Without
-/// selected nodes, the rollout also restarts from the first batch. States that cannot be read are also removed, and so
-/// is what a deleted custom resource left behind.
+/// selected nodes, the rollout also restarts from the first batch. Unreadable states and the leftovers of a deleted
+/// custom resource are removed, too.
 ///
 /// A node that the custom resource has cordoned stays cordoned until the rerun releases it; if the custom
 /// resource is gone, the node is uncordoned, unless something else keeps it cordoned.
 ///
-/// If the operator could write to the same nodes meanwhile, the custom resource is paused first and resumed afterwards.
+/// If the operator could write to the same nodes during the reset, the custom resource is paused first and resumed
+/// afterwards.
 ///
 /// Without a NAME, every custom resource is reset on the selected nodes, in the order in which the operator works on them,
 /// as one plan.

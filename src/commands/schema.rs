@@ -87,12 +87,13 @@ async fn run(ctx: &mut Ctx, args: &Args) -> Result<Exit> {
 
 struct Listed(Vec<Document>);
 
-/// A document, in the list of all.
+/// A document that has a schema.
 #[derive(Serialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 struct SchemaEntry {
+    /// The name of the document, as `schema` takes it.
     kind: &'static str,
-    /// The commands that print it.
+    /// The commands that print the document.
     printed_by: Vec<&'static str>,
 }
 

@@ -15,9 +15,9 @@ use crate::view::{NodeSet, plural};
 
 /// Set the state of one package by hand
 ///
-/// Changes one entry per node, on all nodes that have it or on the selected ones, and only if the entry has not
-/// changed in the meantime. Stages and states that the operator
-/// would not handle as their names suggest are refused; --force sets them anyway.
+/// Changes one entry per node, on all nodes that have it or on the selected nodes, and only if the entry has not
+/// changed in the meantime. Stages and states that the operator would not handle as their names suggest are refused;
+/// --force sets them anyway.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "Examples:
   kubectl skyhook update-state gpu-tune driver 2.0.1 config complete --node gpu-0001
@@ -31,15 +31,15 @@ pub struct Args {
     #[arg(value_name = "PACKAGE")]
     package: String,
 
-    /// Its version
+    /// The version of the package
     #[arg(value_name = "VERSION")]
     version: String,
 
-    /// apply, upgrade, config, interrupt, post-interrupt, uninstall or uninstall-interrupt
+    /// New stage: apply, upgrade, config, interrupt, post-interrupt, uninstall or uninstall-interrupt
     #[arg(value_name = "STAGE")]
     stage: String,
 
-    /// complete, in_progress, skipped, erroring or unknown
+    /// New state: complete, in_progress, skipped, erroring or unknown
     #[arg(value_name = "STATE")]
     state: String,
 
@@ -50,8 +50,9 @@ pub struct Args {
     #[arg(long)]
     add: bool,
 
-    /// Also set values that the operator does not know or does not handle as their names suggest, and proceed during a
-    /// migration
+    /// Also set unknown or misleading values, and proceed during a migration
+    ///
+    /// A stage or state is misleading if the operator does not handle it as its name suggests.
     #[arg(long)]
     force: bool,
 

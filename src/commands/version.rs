@@ -55,14 +55,16 @@ async fn ask(ctx: &mut Ctx, timeout: Duration) -> Operator {
     }
 }
 
-/// The operator, if known.
+/// The operator of the cluster.
 #[derive(Default, Serialize, JsonSchema)]
 struct Operator {
+    /// The version of the operator; null if unknown.
     version: Option<String>,
+    /// The namespace of the operator; null if unknown.
     namespace: Option<String>,
-    /// The API that it acts on.
+    /// The API group and version that the operator acts on; null if unknown.
     api: Option<String>,
-    /// Why the version is not known.
+    /// Why the version is unknown; null if it is known.
     #[serde(rename = "unknownReason")]
     reason: Option<String>,
 }
@@ -70,13 +72,16 @@ struct Operator {
 /// The versions of this program and of the operator.
 #[derive(Serialize, JsonSchema)]
 pub struct Version {
+    /// The plugin.
     plugin: Plugin,
-    /// Null with --client-only.
+    /// The operator; null with `--client-only`.
     operator: Option<Operator>,
 }
 
+/// The plugin.
 #[derive(Serialize, JsonSchema)]
 struct Plugin {
+    /// The version of the plugin.
     version: &'static str,
 }
 

@@ -60,25 +60,27 @@ pub struct PackageEffect<'a> {
     pub at_once: Option<usize>,
 }
 
-/// How an edit concerns a package.
+/// The effect of an edit on a package.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub enum PackageChange {
-    /// Nothing runs, and nothing was edited.
+    /// The package was not edited, and no stage runs.
     Unchanged,
-    /// It was edited, and nothing runs: nodes that are complete stay as they are.
+    /// The package was edited, but no stage runs: complete nodes stay complete.
     WithoutEffect,
+    /// The package is installed, or its installation continues.
     Install,
-    /// It runs again in the version that is installed.
+    /// The package runs again at the version that is installed.
     Reinstall,
-    /// From one version to another.
+    /// The package changes from one version to another.
     Upgrade,
-    /// Only its configuration is applied again.
+    /// Only the package's configuration is applied again.
     Configure,
-    /// It only interrupts the nodes: its interrupt is new.
+    /// Only the package's interrupt runs, with the stages after it.
     Interrupt,
+    /// The package is uninstalled.
     Uninstall,
-    /// It left the spec, and stays installed.
+    /// The package was removed from the spec and stays installed.
     LeftSpec,
 }
 

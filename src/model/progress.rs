@@ -19,21 +19,22 @@ pub struct NodeProgress<'a> {
     pub queue: Option<QueuePosition<'a>>,
 }
 
-/// The one vocabulary of progress, from done to stuck.
+/// The progress of a custom resource on a node, ordered from complete to blocked.
 #[derive(
     Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, serde::Serialize, schemars::JsonSchema,
 )]
 pub enum ProgressState {
+    /// All work is done.
     Complete,
     /// A stage runs, or the operator acts in its next reconcile.
     Running,
-    /// Something has to happen first, and is expected to.
+    /// Progress depends on an event that is expected to happen.
     Waiting,
-    /// The custom resource is paused or disabled; a stage may still run to its end.
+    /// The custom resource is paused or disabled; a running stage may still finish.
     Suspended,
-    /// A source that decides was not read.
+    /// A source that determines the state was not read.
     Unknown,
-    /// Nothing happens until someone intervenes.
+    /// No progress until someone intervenes.
     Blocked,
 }
 

@@ -5,22 +5,23 @@ use serde::{Deserialize, Serialize};
 
 use crate::view::text;
 
-/// The identity of a cluster, as known.
+/// The identity of a cluster.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct ClusterIdentity {
-    /// The address of the API server. One cluster may have several.
+    /// The address of the API server; one cluster may have several.
     pub server: String,
-    /// The uid of its namespace kube-system, which no two clusters share. Missing where it could not be read.
+    /// The uid of the namespace `kube-system`, unique to each cluster; absent if it could not be read.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub uid: Option<String>,
 }
 
-/// Where the changes go.
+/// The cluster that a command changes.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, JsonSchema)]
 pub struct Destination {
-    /// The cluster name in the kubeconfig.
+    /// The cluster name in the kubeconfig; absent if there is none.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub cluster: Option<String>,
+    /// The context in the kubeconfig; absent if there is none.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub context: Option<String>,
     /// The address of the API server.

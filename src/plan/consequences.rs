@@ -12,39 +12,39 @@ use crate::model::{PackageDocument, RolloutDocument};
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", default)]
 pub struct Consequences {
-    /// The worst side effect; at least the grade of the changes themselves.
+    /// The grade of the worst side effect; absent if there are none above the grade of the changes themselves.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub grade: Option<Grade>,
-    /// Nodes on which something happens.
+    /// Number of nodes with side effects.
     pub nodes: usize,
-    /// `nvidia.com/gpu` on those nodes.
+    /// Number of `nvidia.com/gpu` resources on those nodes.
     pub gpus: u64,
-    /// How many nodes each package runs again on.
+    /// Number of nodes on which each package runs again, by package.
     pub reruns: BTreeMap<String, usize>,
-    /// Nodes that are cordoned and drained for an interrupt.
+    /// Number of nodes that are cordoned and drained for an interrupt.
     pub drains: usize,
-    /// Nodes on which services restart.
+    /// Number of nodes on which services restart.
     pub restarts: usize,
-    /// Nodes that reboot.
+    /// Number of nodes that reboot.
     pub reboots: usize,
-    /// Whether installed files remain on hosts because an uninstall does not run.
+    /// Whether installed files remain on hosts because an uninstall does not run; absent if false.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub skips_uninstall: bool,
-    /// Whether the only record of an installation is removed.
+    /// Whether the only record of an installation is removed; absent if false.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub loses_record: bool,
-    /// What `undo` cannot bring back.
+    /// Changes that `undo` cannot revert.
     pub cannot_be_undone: Vec<String>,
-    /// What the operator then does to packages, as in `lint`; empty where it is unknown.
+    /// The resulting work on each package, as in `lint`; absent if unknown.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub effects: Vec<PackageDocument>,
-    /// What happens to nodes meanwhile, for each custom resource.
+    /// The effects on the nodes of each custom resource, as in `lint`; absent if unknown.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub rollouts: Vec<RolloutDocument>,
-    /// What happens where, plainly.
+    /// Further effects, one sentence each; absent if there are none.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub notes: Vec<String>,
-    /// What one should know before saying yes.
+    /// Risks to know before confirming, one sentence each.
     pub warnings: Vec<String>,
 }
 

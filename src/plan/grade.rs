@@ -8,7 +8,7 @@ use serde::{Deserialize, Serialize};
 /// The worst effect of a command on the cluster.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, JsonSchema)]
 pub enum Grade {
-    /// Reads only.
+    /// Only reads.
     B0,
     /// Changes metadata or specs of objects; nothing runs.
     B1,

@@ -59,39 +59,45 @@ pub use target::{Kind, Target};
 pub use uncordon::Uncordon;
 pub use wait_for::{WaitCondition, WaitFor};
 
-/// The pending changes of a command.
+/// The planned changes of a command.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[schemars(rename = "WholePlan")]
 pub struct Plan {
     /// The purpose, as an imperative: `reset gpu on 3 nodes`.
     pub title: String,
-    /// The name that a user types to confirm what cannot easily be made good.
+    /// The name that the user types to confirm a plan of grade B3 or B4.
     pub subject: String,
+    /// The steps, in stages.
     pub stages: Vec<PlanStage>,
+    /// The side effects.
     #[serde(default)]
     pub consequences: Consequences,
-    /// The label selector of nodes on which it goes wrong.
+    /// The label selector that matches nodes that became erroring; absent if the plan does not check for them.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub erroring: Option<String>,
 }
 
-/// Steps that may be taken side by side.
+/// Steps that may run at the same time.
 ///
-/// A stage begins once those that it comes after are over. One that fails stops those that come after it, and no others.
+/// A stage starts after the stages in `after` have ended. If a stage fails, the stages after it do not run; all others
+/// do.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct PlanStage {
+    /// The steps.
     pub steps: Vec<Step>,
-    /// What to wait for before it is over.
+    /// The condition to wait for before the stage ends; absent if the stage ends with its steps.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(with = "Option<Value>")]
     pub until: Option<WaitFor>,
-    /// Runs even if an earlier stage failed: it restores the plan's temporary changes.
+    /// Whether the stage runs even if an earlier stage failed: it restores the plan's temporary changes. Absent if
+    /// false.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub always: bool,
-    /// The stages that must end first, numbered from 0; by default the preceding one.
+    /// The stages that must end first, as indexes into `stages`, starting at 0; absent for the preceding stage.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub after: Option<Vec<usize>>,
-    /// The earlier stages, numbered from 0, of which no step may have failed, or the steps of this one are skipped.
+    /// Earlier stages, as indexes into `stages`, starting at 0: if a step of these fails, the steps of this stage are
+    /// skipped.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub requires: Vec<usize>,
 }

@@ -27,34 +27,39 @@ pub struct Preview<'a> {
     pub digest: Option<&'a str>,
 }
 
-/// The preview of a command's changes.
+/// The planned changes of a command, before confirmation.
 #[derive(Serialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct Document {
+    /// The purpose of the plan, such as `reset gpu on 3 nodes`.
     title: String,
-    /// Where it would be made; missing where files are read.
+    /// The cluster to change; absent if the plan was made from files.
     #[serde(skip_serializing_if = "Option::is_none")]
     destination: Option<Destination>,
+    /// The grade of the plan's worst effect on the cluster.
     grade: Grade,
-    /// The digest of a saved plan, for `apply-plan --digest`.
+    /// The digest of the saved plan, for `apply-plan --digest`; absent if the plan was not saved.
     #[serde(skip_serializing_if = "Option::is_none")]
     digest: Option<String>,
+    /// The side effects.
     consequences: Consequences,
+    /// The steps, in the order of the plan.
     steps: Vec<StepDocument>,
-    /// The command's own document, such as `Teardown`.
+    /// The command's own document, such as a `Teardown`; absent if it has none.
     #[serde(skip_serializing_if = "Option::is_none")]
     report: Option<Value>,
 }
 
-/// One change of one object.
+/// One planned change of one object.
 #[derive(Serialize, JsonSchema)]
 struct StepDocument {
-    /// `node/gpu-1`, `pod/skyhook/driver-apply`
+    /// The object, such as `node/gpu-1` or `pod/skyhook/driver-apply`.
     target: String,
-    /// What changes, one line each.
+    /// The changed fields, one line each.
     changes: Vec<String>,
+    /// Why the change is needed.
     reason: String,
-    /// Preconditions, if the steps do not run stage by stage.
+    /// Objects whose steps must end first; absent if the stages run one after the other.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     after: Vec<String>,
 }

@@ -10,8 +10,9 @@ use crate::cluster::Cluster;
 /// A custom resource whose spec determines the side effects of a plan.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct ReadSpec {
+    /// The custom resource.
     pub target: Target,
-    /// The server counts it up at each change of the spec.
+    /// The `metadata.generation` that the plan was made for; the server increments it with each change of the spec.
     pub generation: i64,
 }
 

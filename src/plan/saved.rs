@@ -23,16 +23,17 @@ pub enum SavedError {
     Order,
 }
 
-/// A plan as `--plan-out` writes it.
+/// A plan file, as written by `--plan-out`.
 #[derive(Debug, Serialize, Deserialize, JsonSchema)]
 pub struct SavedPlan {
+    /// The version of the file format.
     format: String,
-    /// SHA-256 of all other members, shortened.
+    /// The first 12 bytes of the SHA-256 of all other fields, in hexadecimal.
     digest: String,
-    /// The cluster that it was made for; missing where it was made from files.
+    /// The cluster that the plan was made for; absent if the plan was made from files.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub cluster: Option<ClusterIdentity>,
-    /// The custom resources on whose specs its effects depend.
+    /// The custom resources whose specs determine the side effects; `apply-plan` refuses the plan if one has changed.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub specs: Vec<ReadSpec>,
     #[serde(flatten)]

@@ -9,24 +9,25 @@ use super::{Change, Guard, Permission, Rebased, Request, Target, Verb, recreate}
 use crate::api::keys::NodeKey;
 use crate::api::{ApiFlavor, NodeState};
 
-/// One request.
+/// One change of one object.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct Step {
+    /// The object.
     pub target: Target,
     /// The change, in the form that `apply-plan` and `undo` read.
     #[schemars(with = "Value")]
     pub change: Change,
-    /// Values that the object must have, by JSON pointer; null means absent.
+    /// Values that the object must have, by JSON pointer; null means that the field must be absent.
     #[serde(default)]
     #[schemars(with = "std::collections::BTreeMap<String, Value>")]
     pub guard: Guard,
     /// Why the step is needed, as shown in the preview.
     pub reason: String,
-    /// A deleted object makes the step unnecessary.
+    /// Whether the step is unnecessary if the object no longer exists; absent if false.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub may_be_gone: bool,
-    /// Entries of node states that must stay removed, although the operator may write its copy of a state back.
+    /// Entries of node states that must stay removed, even if the operator writes its cached state back.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub stays_removed: Vec<RemovedEntry>,
 }
@@ -35,8 +36,9 @@ pub struct Step {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct RemovedEntry {
+    /// The key of the node-state annotation.
     pub annotation: String,
-    /// `name|version`
+    /// The key of the entry, as `name|version`.
     pub entry: String,
 }
 

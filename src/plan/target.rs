@@ -10,20 +10,23 @@ use crate::api::object_name::is_object_name;
 use crate::api::{ApiFlavor, Meta, Skyhook};
 use crate::cluster::Node;
 
-/// One object.
+/// A reference to an object.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize, JsonSchema)]
 pub struct Target {
+    /// The kind.
     pub kind: Kind,
+    /// The namespace; absent for a cluster-scoped object.
     #[serde(default, skip_serializing_if = "Option::is_none", deserialize_with = "some_name")]
     pub namespace: Option<String>,
+    /// The name.
     #[serde(deserialize_with = "name")]
     pub name: String,
-    /// An object of the same name that was made later is not meant.
+    /// The uid, which excludes a later object with the same name; absent if any object with the name is meant.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub uid: Option<String>,
 }
 
-/// The kinds of objects that plans change.
+/// A kind of object that plans change.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize, JsonSchema)]
 pub enum Kind {
     Node,

@@ -17,8 +17,8 @@ rule! {
     ///
     /// # How to confirm
     ///
-    /// Check the variable in the operator's Deployment, and for a custom resource with `runtimeRequired` and
-    /// `autoTaintNewNodes` that selects a new node.
+    /// The variable in the operator's Deployment has such a value, and a custom resource with `runtimeRequired` and
+    /// `autoTaintNewNodes` selects a new node.
     ///
     /// # How to fix
     ///

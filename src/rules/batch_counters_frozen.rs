@@ -7,9 +7,9 @@ rule! {
     ///
     /// # What it means
     ///
-    /// The batch state records more complete or failed nodes than there are. The operator corrects
-    /// that only in memory, so batches are no longer evaluated: the batch size stays as it is, and a
-    /// limit on failures has no effect.
+    /// The batch state records more complete or failed nodes than there are. The operator corrects the counters only in
+    /// memory, so batches are no longer evaluated: the batch size stays as it is, and a limit on failures has no
+    /// effect.
     ///
     /// # What causes it
     ///

@@ -10,16 +10,16 @@ rule! {
     ///
     /// # What it means
     ///
-    /// A node that was ignored or tainted keeps the status `blocked` when that is over, and the operator
-    /// chooses it after every node that is `waiting`. A node that is still ignored or tainted and also waits for an
-    /// earlier custom resource is `waiting` again in each pass, is chosen, and is skipped. If there
-    /// are as many such nodes as a batch has places, the free nodes are never chosen.
+    /// A node that is no longer ignored or tainted keeps the status `blocked`, and the operator chooses every node that
+    /// is `waiting` before it. A node that is still ignored or tainted and also waits for an earlier custom resource is
+    /// `waiting` again in each pass, is chosen, and is skipped. If there are as many such nodes as a batch has places,
+    /// the free nodes are never chosen.
     ///
     /// # What causes it
     ///
-    /// Nodes were ignored for some time and no longer are, while others are still ignored on which an
-    /// earlier custom resource is not complete. The budget or the deployment policy allows no more nodes at
-    /// once than the number of those.
+    /// Some nodes were ignored for some time and no longer are. Other nodes are still ignored, and an earlier custom
+    /// resource is not complete on them. The budget or the deployment policy allows at most as many nodes at once as
+    /// there are such other nodes.
     ///
     /// # How to confirm
     ///

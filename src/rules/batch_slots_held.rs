@@ -10,9 +10,9 @@ rule! {
     ///
     /// # What it means
     ///
-    /// The operator also chooses nodes on which an earlier custom resource is not complete. They cannot
-    /// start, and keep their places. While they take up the whole batch, nodes that are free are not
-    /// started, regardless of the budget.
+    /// The operator also chooses nodes on which an earlier custom resource is not complete. Such nodes cannot start,
+    /// but keep their places in the batch. While they take up the whole batch, free nodes are not started, regardless
+    /// of the budget.
     ///
     /// # What causes it
     ///
@@ -25,10 +25,10 @@ rule! {
     ///
     /// # How to fix
     ///
-    /// Repair the earlier custom resource: its problem is reported as a separate finding. Or ignore the
-    /// nodes that take up the places, and the others on which it is stuck: the operator chooses in no
-    /// particular order, and one of them could block the next batch. A raised budget alone does not help: the operator forms no other
-    /// batch until all nodes of this one are complete.
+    /// Repair the earlier custom resource: its problem is reported as a separate finding. Or ignore the nodes that take
+    /// up the places, and the others on which it is stuck: the operator chooses in no particular order, and one of them
+    /// could block the next batch. A raised budget alone does not help: the operator forms no other batch until all
+    /// nodes of the current batch are complete.
     ///
     /// # Since
     ///

@@ -18,7 +18,7 @@ use crate::view::plural;
 pub enum Blocks {
     /// The custom resource does not become complete.
     Install,
-    /// A package is not uninstalled, so a deletion that needs it to be waits, too.
+    /// A package is not uninstalled; a deletion that requires the uninstall waits, too.
     Uninstall,
     /// The finalizer is not removed, even without pending uninstalls.
     Deletion,

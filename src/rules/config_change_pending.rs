@@ -11,15 +11,15 @@ rule! {
     /// # What it means
     ///
     /// The operator copies the `configMap` of a package into a ConfigMap object, which the pods of the package mount.
-    /// After a change it updates this object only when the package is complete on all nodes that the custom resource
-    /// selects and no pod of it is left, or fails on one of them at stage config, interrupt or post-interrupt. Until then
-    /// all pods get the configuration from before the change.
+    /// After a change, it updates this object only in two cases: the package is complete on all selected nodes and has
+    /// no pods any more; or the package fails on a selected node at stage config, interrupt or post-interrupt. Until
+    /// then, all pods get the configuration from before the change.
     ///
     /// # What causes it
     ///
-    /// Nodes are still at work, are ignored, or wait for something else: then this is only a note. It is a warning
-    /// where the package fails at an earlier stage: a correction of the `configMap` does not reach the pods that fail,
-    /// however often they run again.
+    /// Some nodes are still in progress, are ignored, or wait: then this is only info. If the package fails at an
+    /// earlier stage, it is a warning: a correction of the `configMap` does not reach the failing pods, however often
+    /// they run again.
     ///
     /// # How to confirm
     ///
@@ -34,7 +34,8 @@ rule! {
     ///
     /// # Since
     ///
-    /// All operators (`HandleConfigUpdates`). From v0.4.0 on, a failure at stage config lets a change through.
+    /// All operators (`HandleConfigUpdates`). From v0.4.0 on, the operator also updates the ConfigMap if the package
+    /// fails at stage config.
     SKY225 "config-change-pending" Info needs Skyhooks Nodes, also ConfigMaps Pods Jobs
 }
 

@@ -8,9 +8,9 @@ rule! {
     ///
     /// # What it means
     ///
-    /// The container cannot be created: something that its definition references is missing, a volume of the
-    /// pod cannot be mounted, its sandbox cannot be set up, or the runtime refuses it. The operator does not check this: the node state continues
-    /// to show `in_progress`.
+    /// The container cannot be created: something that its definition references is missing, a volume of the pod cannot
+    /// be mounted, its sandbox cannot be set up, or the runtime refuses it. The operator does not check this: the node
+    /// state continues to show `in_progress`.
     ///
     /// # What causes it
     ///
@@ -20,11 +20,11 @@ rule! {
     ///
     /// # How to confirm
     ///
-    /// A container of the package's pod waits with `CreateContainerConfigError`,
-    /// `CreateContainerError` or `RunContainerError`; its message names what is missing. Or none of
-    /// the containers has started long after the kubelet accepted the pod: the pod's events say why. Without
-    /// such an event this is a warning for the first hour, as a large image looks the same. A pod
-    /// that is younger than ten minutes is a warning as well, unless the message says what is not found.
+    /// A container of the package's pod waits with `CreateContainerConfigError`, `CreateContainerError` or
+    /// `RunContainerError`; its message names what is missing. Or none of the containers has started long after the
+    /// kubelet accepted the pod: the pod's events say why. Without such an event, this is a warning for the first hour,
+    /// because the pull of a large image looks the same. For a pod younger than ten minutes it is also a warning,
+    /// unless the message names a missing object.
     ///
     /// # How to fix
     ///

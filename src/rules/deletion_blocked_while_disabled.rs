@@ -19,8 +19,8 @@ rule! {
     ///
     /// # How to confirm
     ///
-    /// Deletion timestamp, the disable annotation, and an entry of a package with
-    /// `uninstall.enabled: true` in some node state.
+    /// The custom resource has a deletion timestamp and the disable annotation, and a node state has an entry of a
+    /// package with `uninstall.enabled: true`.
     ///
     /// # How to fix
     ///

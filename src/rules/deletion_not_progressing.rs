@@ -12,11 +12,13 @@ rule! {
     ///
     /// # What it means
     ///
-    /// The custom resource has been terminating for more than ten minutes and still exists.
-    /// Either packages are left to be uninstalled and no package is running on any node, or nothing is
-    /// left but the finalizer still exists. If the remaining finalizer is not the operator's, the operator is done
-    /// with it; this is reported at once, as a warning for the first two minutes. It is also a warning after half a minute
-    /// if the operator has not started the deletion at all: it usually does so within seconds.
+    /// The custom resource has been terminating for more than ten minutes and still exists. Either packages still have
+    /// to be uninstalled and no package is running on any node, or everything is uninstalled but the finalizer still
+    /// exists.
+    ///
+    /// If only a third-party finalizer remains, the operator has finished its part. This is reported at once, as a
+    /// warning for the first two minutes. If the operator has not started the deletion at all, this is a warning after
+    /// half a minute: it usually starts within seconds.
     ///
     /// # What causes it
     ///
@@ -27,16 +29,15 @@ rule! {
     ///
     /// # How to confirm
     ///
-    /// The deletion timestamp is old, the custom resource has no pod or Job, and `managedFields` show that
-    /// nobody has written to it for as long. If they are recent, this is a warning. If they are
-    /// missing, as in files that kubectl wrote, it stays a warning until nothing with a time, such as a
-    /// condition, an event, a node or a pod, is younger than half an hour.
+    /// The deletion timestamp is old, the custom resource has no pod or Job, and according to `managedFields` it has
+    /// not been written to for as long. After a recent write, this is a warning. If `managedFields` are missing, as in
+    /// files that kubectl wrote, it stays a warning until all times, such as those of conditions, events, nodes and
+    /// pods, are more than half an hour old.
     ///
     /// # How to fix
     ///
-    /// Check the other findings about the custom resource and its nodes first, then the operator's
-    /// log. Stripping the finalizer is the last resort: uninstall scripts do not run, and what is installed on
-    /// the nodes stays.
+    /// Check the other findings about the custom resource and its nodes first, then the operator's log. Stripping the
+    /// finalizer is the last resort: uninstall scripts do not run, and installed packages stay on the nodes.
     ///
     /// # Since
     ///

@@ -18,9 +18,8 @@ rule! {
     ///
     /// # How to confirm
     ///
-    /// The condition `Blocked`, reason `DependencyUninstalled`; or `dependsOn` names a package with
-    /// `apply: true` that is absent from a node, or at an uninstall stage there, where the package
-    /// itself is not complete.
+    /// The condition `Blocked`, reason `DependencyUninstalled`; or, on a node where the package is not complete, a
+    /// package in its `dependsOn` has `apply: true` and is absent or at an uninstall stage.
     ///
     /// # How to fix
     ///

@@ -25,12 +25,12 @@ rule! {
     /// # What causes it
     ///
     /// A disruption budget allows no disruption although all its pods are healthy (`minAvailable` equal to the number
-    /// of replicas, or a single replica). With `drainConfig.force: false` a pod without a controller is not evicted,
-    /// with `deleteEmptyDirData: false` one with data in an `emptyDir` volume. Two budgets select the same pod, which
-    /// the eviction API always refuses. An admission webhook refuses the eviction. Or an evicted pod does not end: a
-    /// finalizer on it, a volume that cannot be unmounted, a container that cannot be killed.
+    /// of replicas, or a single replica). With `drainConfig.force: false`, pods without a controller are not evicted;
+    /// with `deleteEmptyDirData: false`, pods with data in an `emptyDir` volume are not evicted. Two budgets select the
+    /// same pod, which the eviction API always refuses. An admission webhook refuses the eviction. Or an evicted pod
+    /// does not end: a finalizer on it, a volume that cannot be unmounted, a container that cannot be killed.
     ///
-    /// While too few pods behind a budget are healthy, the budget also protects pods that are not, unless it has
+    /// While too few pods behind a budget are healthy, the budget also protects its unhealthy pods, unless it has
     /// `unhealthyPodEvictionPolicy: AlwaysAllow`. A pod that crashes again and again then blocks the drain for good.
     ///
     /// # How to confirm
@@ -47,8 +47,8 @@ rule! {
     ///
     /// Scale the workload up or move it, or relax its budget until the node is drained. Repair pods that are not
     /// healthy, or let the API server evict them. Leave one budget for each pod. Delete a pod without a controller, or
-    /// let the operator evict it. Fix a pod that does not terminate. The operator retries automatically. Ignoring the
-    /// node lets the others go first.
+    /// let the operator evict it. Fix a pod that does not terminate. The operator retries automatically. Ignore the
+    /// node to let the other nodes go first.
     ///
     /// # Since
     ///

@@ -25,7 +25,7 @@ rule! {
     ///
     /// # How to fix
     ///
-    /// Name the keys in `additionalTolerations`, or upgrade the operator.
+    /// Give each toleration in `additionalTolerations` a key, or upgrade the operator.
     ///
     /// # Since
     ///

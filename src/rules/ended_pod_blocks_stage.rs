@@ -24,22 +24,22 @@ rule! {
     ///
     /// # What causes it
     ///
-    /// The kubelet rejected the pod (`OutOfcpu`, `OutOfpods`, `NodeAffinity`), the pod was evicted, or
-    /// the node shut down. Or a pod that the operator did not create carries its labels: the operator counts pods of
-    /// all namespaces, and no command of ours deletes such a pod.
+    /// The kubelet rejected the pod (`OutOfcpu`, `OutOfpods`, `NodeAffinity`), the pod was evicted, or the node shut
+    /// down. Or a pod that the operator did not create carries its labels: the operator counts pods of all namespaces,
+    /// and no command of this plugin deletes such a pod.
     ///
     /// # How to confirm
     ///
-    /// A package's pod in phase `Failed` or `Succeeded`, not being deleted, and an entry that is not
-    /// complete. With Jobs: the newest pod has failed for a reason and has no container statuses (if the
-    /// Job has just failed: all of its pods), or the Job's condition `Failed` is old and the entry is
-    /// neither complete nor erroring.
+    /// A package's pod is in phase `Failed` or `Succeeded` and is not being deleted, and the entry in the node state is
+    /// not complete. With Jobs: the newest pod has failed for a reason and has no container statuses (if the Job has
+    /// just failed, this applies to all of its pods); or the Job's condition `Failed` is old and the entry is neither
+    /// complete nor erroring.
     ///
     /// # How to fix
     ///
-    /// Remove the cause, such as a full node, then retry the stage: the pod, or the Job that has given
-    /// up, is deleted, and the operator creates it again. At stage `post-interrupt` a package of bare
-    /// pods starts over from `apply`. A Job that still retries continues by itself.
+    /// Remove the cause, such as a full node, then retry the stage: the pod, or the Job that has failed permanently, is
+    /// deleted, and the operator creates it again. At stage `post-interrupt` a package of bare pods starts over from
+    /// `apply`. A Job that still retries continues by itself.
     ///
     /// # Since
     ///

@@ -7,9 +7,9 @@ rule! {
     ///
     /// # What it means
     ///
-    /// The operator starts nothing on the node, as it has recorded the failure of the Job there, and
-    /// does not mark the node as erroring either. It chooses the node again and again, so under a policy
-    /// or a budget the node takes up a place in the batch forever, and no failure is counted.
+    /// The operator has recorded the failure of the Job on the node, so it starts nothing there. But it does not mark
+    /// the node as erroring. It chooses the node again and again, so under a policy or a budget the node takes up a
+    /// place in the batch forever, and no failure is counted.
     ///
     /// # What causes it
     ///

@@ -15,7 +15,7 @@ use crate::api::object_name::is_word;
 use crate::cluster::priority::Gate;
 use crate::plan::Grade;
 
-/// How bad a finding is.
+/// The severity of a finding.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
 pub enum Severity {
@@ -23,7 +23,7 @@ pub enum Severity {
     Info,
     /// Will cause a problem later, or blocks a part of the work.
     Warning,
-    /// Stuck: it does not resolve itself.
+    /// Progress is stuck, and the problem does not resolve itself.
     Error,
 }
 
@@ -37,13 +37,14 @@ impl fmt::Display for Severity {
     }
 }
 
-/// One observation that supports a finding: object, field, value.
+/// One value that supports a finding.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, JsonSchema)]
 pub struct Evidence {
-    /// `kind/name` of the object.
+    /// The object, as `kind/name`.
     pub object: String,
-    /// The field, or what else was checked.
+    /// The field, or the name of another observation.
     pub field: String,
+    /// The value.
     pub value: String,
 }
 

@@ -17,8 +17,8 @@ rule! {
     ///
     /// # How to confirm
     ///
-    /// `spec.unschedulable: true` and no `cordon_NAME` annotation, with a package there that has an
-    /// interrupt before it.
+    /// The node has `spec.unschedulable: true` and no `cordon_NAME` annotation, and a package on it still has to run
+    /// its interrupt.
     ///
     /// # How to fix
     ///

@@ -14,9 +14,9 @@ rule! {
     ///
     /// # What causes it
     ///
-    /// A wrong image or version of the package or of the agent that runs its stages, a missing pull secret, a registry that is down or unreachable. A
-    /// node that has just run its interrupt can also fail here, when the image for the final
-    /// container is not cached.
+    /// A wrong image or version of the package or of the agent that runs its stages, a missing pull secret, a registry
+    /// that is down or unreachable. A node that has just run its interrupt can also fail here, when the image for the
+    /// final container is not cached.
     ///
     /// # How to confirm
     ///

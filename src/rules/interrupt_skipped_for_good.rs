@@ -8,9 +8,9 @@ rule! {
     ///
     /// # What it means
     ///
-    /// Several packages that need an interrupt share one: the strongest runs, the others are set to
-    /// `skipped` and continue when it has succeeded. Here the one that was to run no longer exists,
-    /// so the package stays at `skipped`, and the node stays cordoned.
+    /// Several packages that need an interrupt share one: the strongest runs, the others are set to `skipped` and
+    /// continue when it has succeeded. Here the package that was chosen for the interrupt will no longer run it, so
+    /// this package stays at `skipped`, and the node stays cordoned.
     ///
     /// # What causes it
     ///

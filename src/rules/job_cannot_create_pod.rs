@@ -19,8 +19,8 @@ rule! {
     ///
     /// # How to confirm
     ///
-    /// The Job is not suspended and has no pod, or none that has not failed; its events say
-    /// `FailedCreate` and why. Between two attempts up to ten minutes pass.
+    /// The Job is not suspended and has no pods, or only failed pods; its events show `FailedCreate` with the reason.
+    /// Between two attempts up to ten minutes pass.
     ///
     /// # How to fix
     ///

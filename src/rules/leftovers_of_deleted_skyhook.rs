@@ -30,9 +30,9 @@ rule! {
     ///
     /// # Since
     ///
-    /// All operators. It is info if the input has no custom resources at all and no other problem is found. If the input
-    /// has some custom resources but no list of that kind alone, records without a cordon or a running stage are not reported: their
-    /// custom resources may exist.
+    /// All operators. It is info if the input has no custom resources at all and no other problem is found. If the
+    /// input has some custom resources but no list of only that kind, it may not have all of them: then records without
+    /// a cordon or a running stage are not reported.
     SKY701 "leftovers-of-deleted-skyhook" Warning needs Skyhooks Nodes, also Pods Jobs
 }
 

@@ -7,10 +7,10 @@ rule! {
     ///
     /// # What it means
     ///
-    /// The new operator copies the old keys of the nodes that are selected, and removes them a day later (or
-    /// after `LEGACY_CLEANUP_DELAY`) on the nodes that are selected then. Keys that it has copied have no
-    /// effect, unless the old operator is brought back. Keys that it has not copied count again once the
-    /// node is selected: its packages are then not installed again.
+    /// The new operator copies the old keys of the nodes that are selected, and removes them a day later (or after
+    /// `LEGACY_CLEANUP_DELAY`) on the nodes that are selected then. Keys that it has copied have no effect, unless you
+    /// roll back to the old operator. Keys that it has not copied count again once the node is selected: its packages
+    /// are then not installed again.
     ///
     /// # What causes it
     ///

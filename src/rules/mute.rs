@@ -28,36 +28,41 @@ pub const ANNOTATION: &str = "kubectl-skyhook/mutes";
 /// Default of the maximum number of nodes that a mute covers.
 const MAX_NODES: usize = 1;
 
-/// A statement that findings are known.
+/// A rule for findings that are known and not shown.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct Mute {
+    /// The code of the findings' rule.
     pub code: String,
+    /// The custom resource; absent for any.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub skyhook: Option<String>,
+    /// The package; absent for any.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub package: Option<String>,
     /// The nodes; empty for all.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub nodes: Vec<String>,
-    /// The object, for findings about neither a custom resource nor a node.
+    /// The object, for findings about neither a custom resource nor a node; absent for any.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub name: Option<String>,
+    /// The reason for muting.
     pub reason: String,
-    /// The mute lapses at this time.
+    /// The time at which the mute lapses; absent if it does not expire.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub until: Option<String>,
-    /// The mute lapses when its findings concern or block more nodes.
+    /// Maximum number of nodes that the findings may concern or block; the mute lapses above it.
     pub max_nodes: usize,
-    /// `FILE:LINE`, or the custom resource with the annotation.
+    /// The place of the mute: `FILE:LINE`, or the custom resource with the annotation.
     pub source: String,
     #[serde(skip)]
     ends: Option<Timestamp>,
 }
 
-/// A mute that no longer applies, with the reason.
+/// A mute that no longer applies.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, JsonSchema)]
 pub struct LapsedMute {
+    /// The mute.
     pub mute: Mute,
     /// Why it lapsed.
     pub reason: String,

@@ -9,9 +9,9 @@ rule! {
     ///
     /// # What it means
     ///
-    /// When a custom resource is deleted the operator removes every key on the nodes that ends in
-    /// `_NAME`. If NAME is also the key of the runtime-required taint, or what follows an `_` in it, this
-    /// also removes the record of which nodes the operator tainted (`autoTaint_KEY`).
+    /// When a custom resource is deleted the operator removes every key on the nodes that ends in `_NAME`. If NAME is
+    /// also the key of the runtime-required taint, or the part of the key after an `_`, this also removes the record of
+    /// the nodes that the operator tainted (`autoTaint_KEY`).
     ///
     /// # What causes it
     ///

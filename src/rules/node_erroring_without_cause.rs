@@ -21,15 +21,15 @@ rule! {
     ///
     /// # How to confirm
     ///
-    /// The node's status annotation says `erroring`, no entry of its node state does, and nothing
-    /// runs there for the custom resource. For some seconds it looks the same after every
-    /// failed attempt that is followed by one that succeeds: within a minute of the operator's last write to the node
-    /// nothing is reported, and if no time is known this is a warning. In a stopped rollout, see SKY301.
+    /// The node's status annotation says `erroring`, no entry of its node state does, and nothing runs there for the
+    /// custom resource. When a failed attempt is followed by a successful one, the node looks the same for some
+    /// seconds. So nothing is reported within a minute of the operator's last write to the node; if the time of that
+    /// write is unknown, this is a warning. In a stopped rollout, see SKY301.
     ///
     /// # How to fix
     ///
-    /// Fix the cause shown in the operator's log. Then retry the stage that has failed permanently, or rerun the package; if none
-    /// has started, reset the node, so that all packages start over there.
+    /// Fix the cause shown in the operator's log. Then retry the stage that has failed permanently, or rerun the
+    /// package; if none has started, reset the node, so that all packages start over there.
     ///
     /// # Since
     ///

@@ -28,9 +28,8 @@ rule! {
     ///
     /// # How to fix
     ///
-    /// Repair the node; the work continues by itself. Ignore the node if it will not come back soon, so
-    /// that others continue. A deletion waits for an ignored node as well: in this case reset the node, if it
-    /// will not come back at all.
+    /// Repair the node; the work continues by itself. Ignore the node if it will not come back soon, so that others
+    /// continue. A deletion waits for ignored nodes, too: if the node will never come back, reset it.
     ///
     /// # Since
     ///

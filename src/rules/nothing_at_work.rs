@@ -14,10 +14,9 @@ rule! {
     ///
     /// # What it means
     ///
-    /// On some nodes packages are left to be installed or uninstalled, and no known cause prevents
-    /// the operator from doing so. But no pod or Job runs for the custom resource, and nothing about it
-    /// has changed for a long time. The operator may even report the custom resource as complete, as it has not
-    /// noticed a node.
+    /// On some nodes packages are left to be installed or uninstalled, and no known cause prevents the operator from
+    /// doing so. But no pod or Job runs for the custom resource, and nothing about it has changed for a long time. The
+    /// operator may even report the custom resource as complete, because it has not noticed a node.
     ///
     /// # What causes it
     ///

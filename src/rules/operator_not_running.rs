@@ -19,11 +19,11 @@ rule! {
     ///
     /// # How to confirm
     ///
-    /// The operator's Deployment has no available replica, or does not exist: then this is a warning if no custom
-    /// resource waits for the operator. For the first ten minutes this is a warning if its condition `Progressing` is
-    /// true: it has just started, or was restarted or upgraded. An operator whose container ended three times or more,
-    /// the last time after less than ten minutes, and has not run for five minutes since, ends again and again,
-    /// available or not.
+    /// The operator's Deployment has no available replica, or does not exist. If it does not exist and no custom
+    /// resource waits for the operator, this is a warning. If its condition `Progressing` is true, this is a warning
+    /// for the first ten minutes: the operator has just started, or was restarted or upgraded. An operator also counts
+    /// as ending again and again, even if it is available, when its container has ended three times or more, the last
+    /// time after less than ten minutes, and has not run for five minutes since.
     ///
     /// # How to fix
     ///

@@ -18,13 +18,12 @@ rule! {
     ///
     /// # How to confirm
     ///
-    /// The memory limit of the operator's Deployment, and the restarts of its pods with reason
-    /// `OOMKilled`.
+    /// Check the memory limit of the operator's Deployment, and its pods for restarts with the reason `OOMKilled`.
     ///
     /// # How to fix
     ///
-    /// Raise the limit in the values of the chart: 0.8 MiB for each node, times 0.4 for each package
-    /// where there are more than two.
+    /// Raise the limit in the values of the chart to 0.8 MiB for each node. With more than two packages, multiply this
+    /// by 0.4 times the number of packages.
     ///
     /// # Since
     ///

@@ -32,9 +32,9 @@ rule! {
     ///
     /// # Since
     ///
-    /// All operators. From v0.18.0 on, this is a warning while a Job has attempts left. It is also a warning after
-    /// the first failure of a bare pod, which the kubelet restarts at once, of a pod whose Job was
-    /// made while the cluster was read, and where the custom resource no longer selects the node.
+    /// All operators. From v0.18.0 on, this is a warning while a Job has attempts left. It is also a warning after the
+    /// first failure of a bare pod, which the kubelet restarts at once; after the first failure of a pod whose Job was
+    /// created while the cluster was read; and on a node that the custom resource no longer selects.
     SKY201 "package-erroring" Error needs Skyhooks Nodes, also Pods Jobs,
         blocks Install Uninstall, retried true
 }

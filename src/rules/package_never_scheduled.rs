@@ -25,8 +25,9 @@ rule! {
     ///
     /// # How to fix
     ///
-    /// Upgrade the operator. Or make the package depend on one that is complete, unless that one depends on it. Or reset
-    /// a package that is complete, or the node, so that not more are complete than have an empty `dependsOn`.
+    /// Upgrade the operator. Or make the package depend on one that is complete, unless that one depends on it. Or
+    /// reset a package that is complete, or the node, so that no more packages are complete than have an empty
+    /// `dependsOn`.
     ///
     /// # Since
     ///

@@ -14,15 +14,16 @@ rule! {
     ///
     /// # What causes it
     ///
-    /// Some commands pause the operator while they change what it also writes. The command was killed in between, or
-    /// the API server rejected the request that ends the pause.
+    /// Some commands pause the custom resource while they change data that the operator also writes. The command was
+    /// killed in between, or the API server rejected the request that ends the pause.
     ///
     /// # How to confirm
     ///
-    /// The annotation `kubectl-skyhook/hold` on the custom resource says who has paused it and when, and
-    /// `kubectl-skyhook/pause-reason` what for. On the machine that it names, the process does not run any more; seen
-    /// from another machine, it is more than an hour old by the time of the API server in `managedFields`, or by its own
-    /// time where they have none; or its own time is more than an hour in the future, because a clock was wrong.
+    /// The annotation `kubectl-skyhook/hold` on the custom resource names the user, the machine and process, and the
+    /// time of the pause; `kubectl-skyhook/pause-reason` has the reason. On that machine, the process is no longer
+    /// running. Seen from another machine, the annotation is more than an hour old by the API server's time in
+    /// `managedFields`, or, if that is missing, by its own time; or its own time is more than an hour in the future,
+    /// because a clock was wrong.
     ///
     /// # How to fix
     ///

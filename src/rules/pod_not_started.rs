@@ -27,8 +27,8 @@ rule! {
     ///
     /// # How to fix
     ///
-    /// Repair the node; the pod starts by itself. Ignore the node if it will not come back soon. A deletion waits
-    /// for an ignored node as well: reset the package there, if the node will not come back at all.
+    /// Repair the node; the pod starts by itself. Ignore the node if it will not come back soon. A deletion waits for
+    /// ignored nodes, too: if the node will never come back, reset the package there.
     ///
     /// # Since
     ///

@@ -17,40 +17,44 @@ use crate::cluster::pod::{ContainerStatus, ContainerTrouble, Terminated};
 use crate::cluster::{Cluster, Event, PackageRun, PackageRuns, Pod, exit};
 use crate::redact;
 
-/// The result of a stage's attempt, which explains missing progress.
+/// Why a stage, or the operator itself, makes no progress: how its last attempt ended, or what it waits for.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct Reason {
-    /// What runs the stage: `job/NAME` or `pod/NAME`; of the operator its Deployment.
+    /// The Job or pod that runs the stage, as `job/NAME` or `pod/NAME`; for the operator, its Deployment.
     pub object: String,
-    /// Absent where it is the operator that does not run.
+    /// The stage; absent if the operator itself does not run.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub stage: Option<String>,
-    /// The attempt; absent after its pods are deleted.
+    /// The pod of the attempt; absent if none is known, for example after its deletion.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub pod: Option<String>,
+    /// The container; absent if the state is that of the whole pod or Job.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub container: Option<String>,
-    /// Kubernetes' reason for the end or the wait: `OOMKilled`, `CrashLoopBackOff`, `DeadlineExceeded`; `Running` while
-    /// it runs.
+    /// The reason that Kubernetes gives for the end or the wait: `OOMKilled`, `CrashLoopBackOff`, `DeadlineExceeded`;
+    /// `Running` for a running container; absent if unknown.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub state: Option<String>,
+    /// The exit code of the container; absent if the container has not ended.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub exit_code: Option<i64>,
-    /// What exit code and state mean, where that is known.
+    /// An explanation of exit code and state; absent if there is none.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub meaning: Option<String>,
-    /// The message of the container or of Kubernetes.
+    /// The message of the container or of Kubernetes; absent if there is none.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub message: Option<String>,
+    /// Number of restarts of the container.
     pub restarts: i64,
-    /// The last lines that it wrote. Of findings that are one trouble, one carries them.
+    /// The last lines of the container's log; absent if they were not read. Of several findings with the same problem,
+    /// only one has them.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub log: Option<LogTail>,
-    /// Why the log could not be read.
+    /// Why the log could not be read; absent if it was read or not requested.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub log_error: Option<String>,
-    /// Warnings about the Job and its pods, the latest first.
+    /// Warnings about the object and its pods, latest first; absent if there are none.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub events: Vec<Recurring>,
     /// The useful logs, best first.

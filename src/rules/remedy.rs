@@ -6,24 +6,27 @@ use serde::Serialize;
 use super::Grade;
 use crate::api::ApiFlavor;
 
-/// A command that cures.
+/// A command that remedies a finding.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct Remedy {
+    /// The purpose of the command.
     pub title: String,
     /// The command, as a list of arguments.
     pub argv: Vec<String>,
+    /// The grade of the command's worst effect on the cluster.
     pub grade: Grade,
-    /// Preconditions for the command to be useful.
+    /// Conditions under which the command is useful.
     pub preconditions: Vec<String>,
+    /// Whether `undo` can revert the command.
     pub undo: Undo,
-    /// The command that does it on all nodes where it is so, if there is one.
+    /// The same command for all nodes with the problem, as a list of arguments; absent if there is none.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub for_all_nodes: Option<Vec<String>>,
-    /// Its limits and risks.
+    /// Limits and risks of the command; absent if there are none.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub caveat: Option<String>,
-    /// A decision of the user: no object shows whether it is right.
+    /// Whether the command requires a decision of the user: no object shows whether it is right.
     #[serde(skip)]
     pub choice: bool,
 }
@@ -90,17 +93,17 @@ impl Remedy {
     }
 }
 
-/// Whether `undo` takes a command back.
+/// Whether `undo` can revert a command.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
 pub enum Undo {
-    /// It changes nothing.
+    /// The command changes nothing.
     Nothing,
     /// Every change can be undone.
     Yes,
-    /// The writes can be undone, but not the operator's work since.
+    /// The plugin's changes can be undone, but not the operator's work since.
     Partly,
-    /// It deletes an object for good, or is not our command.
+    /// The command deletes an object permanently, or is not a command of this plugin.
     No,
 }
 

@@ -29,37 +29,43 @@ pub struct NotChecked {
     pub reason: String,
 }
 
-/// The scope of the report.
+/// Number of rules, objects and causes.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct Counts {
-    /// Rules that were run.
+    /// Number of rules that were run.
     pub rules: usize,
+    /// Number of custom resources.
     pub skyhooks: usize,
+    /// Number of nodes.
     pub nodes: usize,
+    /// Number of pods.
     pub pods: usize,
+    /// Number of Jobs.
     pub jobs: usize,
-    /// Causes, each with its effects, by the highest severity among them.
+    /// Number of causes whose highest severity, with that of the findings that they explain, is `error`.
     pub errors: usize,
+    /// Number of causes whose highest severity, with that of the findings that they explain, is `warning`.
     pub warnings: usize,
+    /// Number of causes whose highest severity, with that of the findings that they explain, is `info`.
     pub infos: usize,
-    /// Muted causes.
+    /// Number of muted causes.
     pub muted: usize,
-    /// Muted causes whose mute has no expiry.
+    /// Number of muted causes whose mute has no expiry.
     pub muted_without_expiry: usize,
 }
 
-/// The answer in one word.
+/// The overall result of the rules.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
 pub enum Verdict {
     /// At least one finding is an error.
     Stuck,
-    /// No error, but something is blocked until someone intervenes.
+    /// No finding is an error, but some work is blocked until someone intervenes.
     Blocked,
-    /// No error, and every rule could be checked.
+    /// No finding is an error, and every rule could be checked.
     Healthy,
-    /// No error, but not every rule could be checked.
+    /// No finding is an error, but some rules could not be checked.
     Incomplete,
 }
 

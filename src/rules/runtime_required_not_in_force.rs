@@ -11,8 +11,8 @@ rule! {
     ///
     /// # What it means
     ///
-    /// `runtimeRequired` promises that workloads wait until the packages are installed. What makes them
-    /// wait is the taint, and this node does not have it, so they are scheduled at once.
+    /// With `runtimeRequired`, workloads should wait until the packages are installed. The runtime-required taint makes
+    /// them wait, but this node does not have the taint, so workloads are scheduled at once.
     ///
     /// # What causes it
     ///
@@ -28,8 +28,8 @@ rule! {
     ///
     /// # How to fix
     ///
-    /// Taint the node by hand; the operator removes the taint once the packages are complete. Clean up
-    /// what is left from before. If an admission policy rejects the taint, change the policy.
+    /// Taint the node by hand; the operator removes the taint once the packages are complete. Clean up leftovers of the
+    /// earlier use. If an admission policy rejects the taint, change the policy.
     ///
     /// # Since
     ///

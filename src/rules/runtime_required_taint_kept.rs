@@ -26,7 +26,8 @@ rule! {
     ///
     /// # How to confirm
     ///
-    /// The taint on the node, and the selectors of the custom resources with `runtimeRequired: true`.
+    /// Compare the taint on the node with the operator's key, and the node's labels with the selectors of the custom
+    /// resources with `runtimeRequired: true`.
     ///
     /// # How to fix
     ///

@@ -29,7 +29,7 @@ rule! {
     ///
     /// # Since
     ///
-    /// Up to v0.17. A warning while a stage runs that is recorded on its node.
+    /// Up to v0.17. This is a warning while a stage is running that the node state records.
     SKY214 "serial-loses-state" Error needs Skyhooks Nodes, also Pods,
         blocks Install Uninstall
 }

@@ -11,9 +11,9 @@ rule! {
     ///
     /// # What it means
     ///
-    /// The operator checks every stored custom resource in each of its passes. One that fails the
-    /// check ends the pass, so nothing is done for any other custom resource either. So does a deployment policy
-    /// in use that lacks the numbers from which its batches are calculated.
+    /// The operator checks every stored custom resource in each of its passes. If one fails the check, the pass ends,
+    /// and nothing is done for any other custom resource. A deployment policy in use has the same effect if it lacks
+    /// the numbers from which its batches are calculated.
     ///
     /// # What causes it
     ///

@@ -18,7 +18,7 @@ rule! {
     ///
     /// # How to confirm
     ///
-    /// The size of the object as JSON, and the number of nodes in its status.
+    /// Check the size of the object as JSON, and the number of nodes in its status.
     ///
     /// # How to fix
     ///

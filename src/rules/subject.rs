@@ -6,22 +6,23 @@ use serde::{Deserialize, Serialize};
 use crate::api::Skyhook;
 use crate::cluster::{Deployment, Node, PackageRun};
 
-/// The subject of a finding.
+/// The object that a finding is about.
 #[derive(Debug, Clone, Default, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, JsonSchema)]
 pub struct Subject {
-    /// Kind of the object: `Skyhook`, `NodeWright`, `Node` …
+    /// The kind of the object: `Skyhook`, `NodeWright`, `Node` …
     pub kind: String,
     /// The name of the object.
     pub name: String,
-    /// The custom resource concerned.
+    /// The custom resource concerned; absent if there is none.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub skyhook: Option<String>,
+    /// The node concerned; absent if there is none.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub node: Option<String>,
-    /// The package concerned, without version.
+    /// The package concerned, without version; absent if there is none.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub package: Option<String>,
-    /// The compartment of a DeploymentPolicy.
+    /// The compartment concerned, of a deployment policy; absent if there is none.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub compartment: Option<String>,
 }

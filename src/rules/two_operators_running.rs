@@ -17,7 +17,8 @@ rule! {
     ///
     /// # How to confirm
     ///
-    /// Deployments of the operator in two namespaces have ready replicas. A Deployment that is scaled to zero does not count.
+    /// Deployments of the operator in two namespaces have ready replicas. A Deployment that is scaled to zero does not
+    /// count.
     ///
     /// # How to fix
     ///

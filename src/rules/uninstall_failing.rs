@@ -32,9 +32,9 @@ rule! {
     ///
     /// # Since
     ///
-    /// Operators with explicit uninstall (v0.16.0). From v0.18.0 on, while a Job has attempts left,
-    /// this is a warning. It is also a warning after the first failure of a bare pod, which the kubelet restarts
-    /// at once, and where the custom resource no longer selects the node.
+    /// Operators with explicit uninstall (v0.16.0). From v0.18.0 on, while a Job has attempts left, this is a warning.
+    /// It is also a warning after the first failure of a bare pod, which the kubelet restarts at once, and on a node
+    /// that the custom resource no longer selects.
     SKY112 "uninstall-failing" Error needs Skyhooks Nodes, also Pods Jobs,
         blocks Uninstall, retried true
 }

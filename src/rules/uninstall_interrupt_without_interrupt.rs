@@ -28,9 +28,9 @@ rule! {
     ///
     /// # How to fix
     ///
-    /// Restore the interrupt in the spec: the operator runs it and then finishes the uninstall. Where
-    /// `status.configUpdates` is in the way, remove the package from it, or add `configInterrupts` that match. Or reset the
-    /// package on the node, if the node needs no interrupt; the uninstall script has already run.
+    /// Restore the interrupt in the spec: the operator runs it and then finishes the uninstall. If
+    /// `status.configUpdates` prevents the interrupt, remove the package from it, or add `configInterrupts` that match.
+    /// Or reset the package on the node, if the node needs no interrupt; the uninstall script has already run.
     ///
     /// # Since
     ///

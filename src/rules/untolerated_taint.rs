@@ -11,15 +11,15 @@ rule! {
     ///
     /// # What it means
     ///
-    /// The operator only chooses nodes whose taints the custom resource tolerates, whatever the
-    /// effect of the taint, including `PreferNoSchedule`. Until then nothing runs on the node.
+    /// The operator only chooses nodes whose taints the custom resource tolerates, including taints with the effect
+    /// `PreferNoSchedule`. Nothing runs on this node until the taint is tolerated or removed.
     ///
     /// # What causes it
     ///
-    /// A taint was added, or `additionalTolerations` does not list it. Taints that Kubernetes itself
-    /// sets, such as `node.kubernetes.io/not-ready`, indicate a problem of the node; they are removed when
-    /// the node recovers. They are a warning here, and an error after half an hour on a node that is ready: then whatever
-    /// should remove them does not.
+    /// A taint was added, or `additionalTolerations` does not list it. Taints that Kubernetes itself sets, such as
+    /// `node.kubernetes.io/not-ready`, indicate a problem of the node; they are removed when the node recovers. Such a
+    /// taint is a warning, and an error after half an hour on a node that is ready: then the component that should
+    /// remove it does not.
     ///
     /// # How to confirm
     ///

@@ -9,15 +9,16 @@ rule! {
     ///
     /// # What it means
     ///
-    /// All other fields of the object and all other objects are used. What depends on the field is not decided: its
-    /// finding is missing or its age is unknown. If the value is not a time, rules that read such objects are reported as not
-    /// checked, and commands that change custom resources or nodes refuse.
+    /// All other fields of the object and all other objects are used. Findings that depend on the field are missing, or
+    /// their age is unknown. If the value is not a time, rules that read such objects are reported as not checked, and
+    /// commands that change custom resources or nodes refuse.
     ///
     /// # What causes it
     ///
     /// The API server accepts times up to 9999-12-31T23:59:59Z, and anyone who may write the status of an object can
-    /// write one: a kubelet whose clock is wrong, or a controller that means "never". Times after 9999-12-30T22:00:00Z are
-    /// beyond the range that this program can hold. Other values are only wrong in files, or where the definition of a custom resource has another schema.
+    /// write one: a kubelet whose clock is wrong, or a controller that means "never". Times after 9999-12-30T22:00:00Z
+    /// are beyond the range that this program can hold. Other values are only wrong in files, or where the definition
+    /// of a custom resource has another schema.
     ///
     /// # How to confirm
     ///

@@ -16,9 +16,9 @@ rule! {
     ///
     /// # What causes it
     ///
-    /// This is expected while the earlier one makes progress. If the earlier one is stuck, this is as severe
-    /// as the cause, and a warning if the earlier one is paused: this one waits until it is resumed.
-    /// A disabled one blocks no other custom resource.
+    /// This is expected while the earlier one makes progress. If the earlier one is stuck, this finding is as severe as
+    /// the cause. If the earlier one is paused, this finding is a warning: the later one waits until the pause ends. A
+    /// disabled one blocks no other custom resource.
     ///
     /// # How to confirm
     ///

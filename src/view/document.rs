@@ -40,6 +40,7 @@ pub fn time(at: Timestamp) -> String {
 /// A list of items of one kind.
 #[derive(Debug, Serialize, JsonSchema)]
 pub struct Items<T> {
+    /// The items.
     pub items: Vec<T>,
 }
 

@@ -11,12 +11,12 @@ use crate::view::{age, list, plural, time};
 #[derive(Debug, Serialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct Drain {
-    /// When the operator began; absent with operators before v0.18.
+    /// The start of the drain; absent with operators before v0.18.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub since: Option<String>,
-    /// `namespace/name` of the pods that the drain still evicts or waits for; null if they were not read.
+    /// The pods that the drain still evicts or waits for, as `namespace/name`; null if they were not read.
     pub pods: Option<Vec<String>>,
-    /// Whether some evictions are refused, judged by the operator's notes or the budgets.
+    /// Whether some evictions are refused, according to the operator's annotation or the disruption budgets.
     pub refused: bool,
     /// `draining for 3m, 1 pod left`.
     #[serde(skip)]

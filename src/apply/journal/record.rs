@@ -38,11 +38,15 @@ pub enum Entry {
     Ended(StopReason),
 }
 
+/// The first entry of a journal: the command and its plan.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct Begun {
+    /// The version of the journal format.
     pub format: String,
+    /// The id of the journal, for `undo` and `journal show`.
     pub id: String,
+    /// The time at which the command started.
     #[serde(serialize_with = "in_seconds")]
     #[schemars(with = "String")]
     pub at: Timestamp,

@@ -17,8 +17,8 @@ const EXTENSION: &str = if cfg!(unix) { "" } else { ".cmd" };
 ///
 /// Installs kubectl_complete-skyhook, which kubectl calls, next to the plugin: a link to the plugin, or on Windows a
 /// batch file. The shell configuration is not changed: completion works wherever kubectl completion works, from kubectl
-/// 1.26 on; in bash, that needs the package bash-completion. Run it once; the link survives upgrades of the plugin. A file that belongs to another program is never
-/// overwritten.
+/// 1.26 on; in bash, that needs the package bash-completion. Run it once; the link survives upgrades of the plugin. A
+/// file that belongs to another program is never overwritten.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "Examples:
   kubectl skyhook completion install

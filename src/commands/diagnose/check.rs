@@ -24,7 +24,7 @@ use crate::view::duration_text;
 ///
 /// Checks, in this order: the API server, the CustomResourceDefinitions, the operator and its leader, what you may read
 /// and change, the admission webhooks and their certificates, incompatible versions, and settings and sizes that stop
-/// the operator. Each check that is not ok has a hint. What could not be checked is reported.
+/// the operator. Each check that is not ok has a hint. Checks that could not run are listed.
 ///
 /// Your permissions to make changes are checked with access reviews, which change nothing; a missing permission is a
 /// warning.

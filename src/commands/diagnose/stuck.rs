@@ -16,16 +16,16 @@ use crate::rules::{self, Finding, Report, Scope};
 /// Find what is stuck, why, and how to fix it
 ///
 /// Runs every rule against the cluster and prints the verdict first, then each finding with its evidence and remedies,
-/// least disruptive first. More than three causes are listed in a table with the next command of each; a cause's number
-/// shows it in full. What could not be read is listed; the verdict then says how many rules could not be checked.
+/// least disruptive first. If there are more than three causes, a table lists them with the next command of each; pass
+/// the number of a cause to see it in full. Sources that could not be read are listed, and the verdict says how many
+/// rules could not be checked.
 ///
 /// For a package that fails or hangs, it shows how the container ended and its last log lines, with secrets masked.
 /// Logs that do not arrive within a second are left out. With --from, logs are available only from a file written by
 /// `collect`.
 ///
-/// Exits with 2 if there is a finding at or above --fail-on, otherwise with 1 if the cluster did not return something
-/// that a rule needs, or if the files contain no custom resources, no
-/// nodes, or nothing that the selected rules need.
+/// Exits with 2 if there is a finding at or above --fail-on; otherwise with 1 if the cluster did not return data that a
+/// rule needs, or if the files contain no custom resources, no nodes, or no data that the selected rules need.
 #[derive(Debug, Clone, clap::Args)]
 #[command(after_help = "Examples:
   # What is stuck, and how to fix it
@@ -44,8 +44,9 @@ use crate::rules::{self, Finding, Report, Scope};
   # From files, without a cluster
   kubectl get nodes,skyhooks,pods,jobs,events -A -o json | kubectl skyhook diagnose stuck --from -")]
 pub struct Args {
-    /// Look only at these custom resources, or at this node; or show the cause of this number in full: N, or cause/N
-    /// where a custom resource or a node is named N
+    /// Only these custom resources, or this node; or the number of a cause, to show it in full
+    ///
+    /// Write cause/N for cause N if a custom resource or a node is named N.
     #[arg(value_name = "NAME|N", value_parser = Subject::parse)]
     names: Vec<Subject>,
 

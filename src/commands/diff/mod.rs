@@ -13,13 +13,13 @@ use crate::rules::Scope;
 /// Show what changed between two captures, or between a capture and the cluster
 ///
 /// Compares custom resources (spec, labels, annotations, status), packages with version, stage and state on each node,
-/// cordons, taints and findings. Nodes that changed in the same way share a line. What was not read on either side, or is
-/// masked in a capture, is not compared, and this is reported.
+/// cordons, taints and findings. Nodes that changed in the same way share a line. Data that was not read on one of the
+/// sides, or that a capture masks, is listed as not compared.
 ///
 /// Without NEW, OLD is compared with the cluster, or with the capture of --from.
 ///
-/// Exits with 0 if nothing changed, with 2 if something did, and with 1 on errors, or if nothing changed but the cluster
-/// did not return something that is compared.
+/// Exits with 0 if nothing changed, with 2 if something changed, and with 1 on errors, or if no change was found but
+/// the cluster did not return all data to compare.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "Examples:
   # What changed since this capture

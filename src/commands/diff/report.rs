@@ -13,43 +13,49 @@ use crate::rules::{self, Report, Scope, Severity};
 use crate::view::text::{self, Label, Line, Text};
 use crate::view::{NodeSet, View, document, list, plural, time};
 
-/// What changed between two clusters.
+/// The differences between two captures, or between a capture and the cluster.
 #[derive(Serialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct Document {
-    /// Whether something changed.
+    /// Whether anything differs.
     different: bool,
+    /// The earlier side.
     old: Side,
+    /// The later side.
     new: Side,
+    /// The changed fields.
     items: Vec<Change>,
     /// Findings that only the new side has.
     new_findings: Vec<FindingKey>,
-    /// Findings that only the old side has, and whose rule could be checked on the new one.
+    /// Findings that only the old side has, of rules that could be checked on the new side.
     gone_findings: Vec<FindingKey>,
-    /// What was not compared, with the reason.
+    /// Parts that were not compared, each with the reason.
     not_compared: Vec<String>,
 }
 
+/// One side of the comparison.
 #[derive(Serialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 struct Side {
     /// The path of the capture, or `cluster`.
     source: String,
+    /// The time at which this side was read.
     taken_at: String,
 }
 
 /// A change of one field.
 #[derive(Serialize, JsonSchema)]
 struct Change {
-    /// Null for facts of a node or of the operator.
+    /// The custom resource; null for a field of a node or of the operator.
     skyhook: Option<String>,
-    /// A path such as `spec.packages.driver.version`, or `package NAME VERSION`, `node status`, `cordon`, `taint KEY:EFFECT`.
+    /// A path such as `spec.packages.driver.version`; or `package NAME VERSION`, `node status`, `cordon`, `taint
+    /// KEY:EFFECT`.
     field: String,
-    /// Null if the old side does not have it.
+    /// The value on the old side; null if it has none.
     before: Option<String>,
-    /// Null if the new side does not have it.
+    /// The value on the new side; null if it has none.
     after: Option<String>,
-    /// The nodes on which it changed in this way; empty if it is not about nodes.
+    /// The nodes with this change; empty if the field is not part of a node.
     nodes: Vec<String>,
 }
 

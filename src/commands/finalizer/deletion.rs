@@ -18,16 +18,17 @@ const STRIP: &str = "finalizer strip";
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum DeletionState {
-    /// It was not requested.
+    /// The deletion was not requested.
     NotDeleting,
+    /// The deletion makes progress.
     Progressing,
-    /// It takes long or partly fails, and may still finish.
+    /// The deletion takes long or fails in part, but may still finish.
     Slow,
-    /// It does not finish until someone intervenes.
+    /// The deletion does not finish until someone intervenes.
     Blocked,
-    /// The operator's finalizer was removed; only third-party finalizers remain.
+    /// The operator's finalizer is removed; only finalizers of third parties remain.
     HeldByOthers,
-    /// Package pods or Jobs that could not be read may be running.
+    /// The state cannot be determined: pods or Jobs of packages could not be read.
     Unknown,
 }
 

@@ -9,48 +9,62 @@ use crate::cluster::deletion::Pending;
 use crate::rules::{Remedy, Severity, Subject};
 use crate::view::time;
 
-/// Whether a deletion is progressing, and its blockers.
+/// The state of a deletion, and what blocks it.
 #[derive(Serialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct Document {
+    /// The custom resource.
     skyhook: String,
+    /// The state of the deletion.
     state: DeletionState,
-    /// The reason for this state.
+    /// The reason for the state, in one sentence.
     reason: String,
-    /// Null where the deletion was not requested.
+    /// The time of the deletion request; null if the deletion was not requested.
     deleting_since: Option<String>,
+    /// All finalizers of the custom resource.
     finalizers: Vec<String>,
-    /// The operator's own finalizer.
+    /// The name of the operator's finalizer.
     finalizer: String,
-    /// Packages that have to be uninstalled first.
+    /// Packages that must be uninstalled before the operator removes its finalizer.
     pending: Vec<PendingPackage>,
+    /// Findings that concern the deletion.
     findings: Vec<DeletionFinding>,
-    /// Every remedy, least disruptive first.
+    /// All remedies, least disruptive first.
     remedies: Vec<Remedy>,
     /// The remedy to apply now; null if there is none.
     recommended: Option<Remedy>,
 }
 
-/// A package on a node that is still to be uninstalled.
+/// A package that is still to be uninstalled on a node.
 #[derive(Serialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 struct PendingPackage {
+    /// The node.
     node: String,
+    /// The package.
     package: String,
+    /// The recorded version.
     version: String,
+    /// The recorded stage.
     stage: String,
+    /// The recorded state of the stage.
     state: String,
-    /// Failed attempts of the current stage.
+    /// Number of failed attempts of the stage.
     restarts: i64,
 }
 
 /// A rule's finding about the deletion.
 #[derive(Serialize, JsonSchema)]
 struct DeletionFinding {
+    /// The code of the rule.
     code: String,
+    /// The name of the rule.
     name: String,
+    /// The severity of the finding.
     severity: Severity,
+    /// The object that the finding is about.
     subject: Subject,
+    /// The observed problem.
     message: String,
 }
 

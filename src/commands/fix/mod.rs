@@ -55,8 +55,10 @@ pub struct Args {
     #[command(flatten)]
     on: NodeFlags,
 
-    /// The highest grade to apply: B1 changes objects and runs nothing, B2 runs packages again, B3 restarts services
-    /// and evicts pods, B4 reboots nodes or permanently removes a record
+    /// Highest grade of the remedies to apply
+    ///
+    /// B1 changes objects and runs nothing, B2 runs packages again, B3 restarts services or evicts pods, B4 reboots
+    /// nodes or permanently removes a record.
     #[arg(long, value_name = "GRADE", value_parser = grades(), default_value = "B1", ignore_case = true)]
     up_to: Grade,
 

@@ -32,53 +32,64 @@ pub struct Leftovers<'a> {
 #[derive(Serialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct Document<'a> {
+    /// The leftovers of deleted custom resources.
     items: Vec<LeftoverEntry<'a>>,
-    /// Objects of the installation although the operator was removed. No command deletes them.
+    /// Cluster-scoped objects of the installation that remain although the operator was removed. No command deletes
+    /// them.
     installation: Vec<RemnantEntry<'a>>,
-    /// Nodes that keep the runtime-required taint, which no custom resource will lift.
+    /// Nodes with the runtime-required taint that no custom resource will remove.
     tainted: Vec<&'a str>,
-    /// Nodes that carry the note that the operator tainted them, for no custom resource: they do not count as new.
+    /// Nodes with the operator's `autoTaint` annotation that no custom resource needs; such nodes do not count as new.
     auto_tainted: Vec<&'a str>,
 }
 
-/// Something left behind.
+/// An object, or the data on a node, that a custom resource left behind.
 #[derive(Serialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 struct LeftoverEntry<'a> {
-    /// The custom resource that it belonged to.
+    /// The former owner: a custom resource.
     skyhook: &'a str,
-    /// The API of the custom resource.
+    /// The API group and version of the owner.
     api: String,
+    /// Why the object counts as a leftover.
     reason: &'static str,
+    /// The object; for data on a node, the node.
     object: ObjectRef<'a>,
-    /// The node, where it is left on one.
+    /// The node; absent if the leftover is not on a node.
     #[serde(skip_serializing_if = "Option::is_none")]
     node: Option<&'a str>,
-    /// Why the object cannot be attributed to the operator. Such objects are never deleted.
+    /// Why the object cannot be attributed to the operator; such objects are never deleted. Absent if it can be
+    /// attributed.
     #[serde(skip_serializing_if = "Option::is_none")]
     unproven: Option<String>,
-    /// Annotations and labels, without prefix and name.
+    /// The annotations and labels on the node, without prefix and custom resource name.
     keys: Vec<&'a str>,
-    /// Types of node conditions, without prefix and name.
+    /// The types of the conditions on the node, without prefix and custom resource name.
     conditions: &'a [String],
-    /// The node is unschedulable, and marked as cordoned for the custom resource.
+    /// Whether the node is unschedulable and marked as cordoned for the custom resource.
     cordoned: bool,
-    /// Packages whose files may still be on the host.
+    /// Recorded packages, whose files may still be on the host.
     packages: Vec<Recorded<'a>>,
 }
 
+/// A reference to an object.
 #[derive(Serialize, JsonSchema)]
 struct ObjectRef<'a> {
+    /// The kind.
     kind: &'static str,
+    /// The namespace; absent for a cluster-scoped object.
     #[serde(skip_serializing_if = "Option::is_none")]
     namespace: Option<&'a str>,
+    /// The name.
     name: &'a str,
 }
 
-/// An object of the installation, which no namespace holds.
+/// A cluster-scoped object of the installation.
 #[derive(Serialize, JsonSchema)]
 struct RemnantEntry<'a> {
+    /// The kind.
     kind: &'a str,
+    /// The name.
     name: &'a str,
 }
 
@@ -88,11 +99,16 @@ impl<'a> RemnantEntry<'a> {
     }
 }
 
+/// A package in a node state.
 #[derive(Serialize, JsonSchema)]
 struct Recorded<'a> {
+    /// The package.
     package: &'a str,
+    /// The recorded version.
     version: &'a str,
+    /// The recorded stage.
     stage: &'a str,
+    /// The recorded state of the stage.
     state: &'a str,
 }
 

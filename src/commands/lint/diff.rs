@@ -10,16 +10,19 @@ use crate::lint::Input;
 use crate::view::format::yaml;
 use crate::view::text::{self, Label, Text};
 
-/// A custom resource before and after its manifest is applied: labels, annotations and spec.
+/// Labels, annotations and spec of a custom resource before and after its manifest is applied.
 #[derive(Debug, Serialize, JsonSchema)]
 pub struct ObjectChange {
+    /// The kind of the custom resource.
     kind: String,
+    /// The name of the custom resource.
     name: String,
-    /// Path of the manifest's file, or `stdin`.
+    /// The path of the manifest's file, or `stdin`.
     file: String,
-    /// Absent if the object does not exist.
+    /// The object in the cluster; absent if it does not exist.
     #[serde(skip_serializing_if = "Option::is_none")]
     before: Option<Value>,
+    /// The object after the manifest is applied.
     after: Value,
 }
 

@@ -23,12 +23,12 @@ use crate::model;
 
 /// Check manifests before they are applied
 ///
-/// Finds what the API server, the webhook or the operator would refuse (errors), and what they accept but hurts
-/// (warnings). Objects of other kinds are skipped.
+/// An error means that the API server, the webhook or the operator would refuse the object; a warning, that they accept
+/// it although it does harm. Objects of other kinds are skipped.
 ///
-/// The manifests are checked against the cluster of the kubeconfig, or a capture with --from, and the report says what the
-/// operator will do once they are applied: which stages run on which nodes, how many at once, and what they evict. Without a
-/// kubeconfig or with --offline, this and the checks that require a cluster are skipped.
+/// The manifests are checked against the cluster of the kubeconfig, or a capture with --from, and the report says what
+/// the operator will do once they are applied: which stages run on which nodes, how many at once, and what they evict.
+/// Without a kubeconfig or with --offline, this and the checks that require a cluster are skipped.
 ///
 /// Secrets and config maps that packages take variables from are looked up in the operator's namespace; of Secrets only
 /// the existence is read. If that is not permitted, a warning says that they were not checked.

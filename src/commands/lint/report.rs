@@ -21,60 +21,73 @@ use crate::view::{View, document, list, plural};
 #[derive(Serialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct Document<'a> {
-    /// What the manifests were checked against: `cluster`, `capture` or `none`.
+    /// The cluster data that the manifests were checked against: `cluster`, `capture` or `none`.
     checked_against: String,
-    /// By file and line, without suppressed ones.
+    /// Findings that no comment suppresses, by file and line.
     findings: Vec<FindingDocument>,
     /// Findings that a comment suppresses.
     suppressed: Vec<FindingDocument>,
-    /// With --diff, the custom resources that are created or changed.
+    /// With `--diff`, the custom resources that are created or changed; absent if there are none.
     #[serde(skip_serializing_if = "<[_]>::is_empty")]
     changes: &'a [ObjectChange],
+    /// Number of objects and findings.
     counts: Counts,
-    /// What happens to packages once the manifests are applied; empty without a cluster.
+    /// The effects of applying the manifests on packages; empty without a cluster.
     effects: Vec<PackageDocument>,
-    /// What happens to nodes.
+    /// The effects of applying the manifests on nodes; empty without a cluster.
     rollouts: Vec<RolloutDocument>,
-    /// With --baseline, the comparison with the earlier run.
+    /// With `--baseline`, the comparison with the earlier run; otherwise absent.
     #[serde(skip_serializing_if = "Option::is_none")]
     baseline: Option<&'a Comparison>,
 }
 
+/// A finding about a manifest.
 #[derive(Serialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 struct FindingDocument {
+    /// The code of the rule.
     code: String,
+    /// The name of the rule.
     name: String,
+    /// The severity of the finding.
     severity: Severity,
+    /// The object that the finding is about.
     subject: Subject,
+    /// The problem.
     message: String,
-    /// How to fix it.
+    /// How to fix the problem; absent without advice.
     #[serde(skip_serializing_if = "Option::is_none")]
     fix: Option<String>,
+    /// Values that support the finding.
     evidence: Vec<Evidence>,
-    /// Path of the file, or `stdin`.
+    /// The path of the file, or `stdin`.
     file: String,
-    /// From 1.
+    /// The line number, from 1.
     line: usize,
-    /// The field; empty for a whole document.
+    /// The path of the field; empty if the finding is about the whole document.
     path: String,
-    /// The reason in the comment that suppresses it.
+    /// The reason in the comment that suppresses the finding; absent if none does.
     #[serde(skip_serializing_if = "Option::is_none")]
     suppressed: Option<String>,
 }
 
+/// Number of objects and findings.
 #[derive(Serialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 struct Counts {
-    /// Checked objects.
+    /// Number of checked objects.
     manifests: usize,
-    /// Objects of other kinds, which are not checked.
+    /// Number of objects of other kinds, which are not checked.
     skipped: usize,
-    /// Templates that mention neither API.
+    /// Number of skipped templates: they mention neither API.
     skipped_templates: usize,
+    /// Number of findings with severity `error`, without suppressed ones.
     errors: usize,
+    /// Number of findings with severity `warning`, without suppressed ones.
     warnings: usize,
+    /// Number of findings with severity `info`, without suppressed ones.
     infos: usize,
+    /// Number of suppressed findings.
     suppressed: usize,
 }
 

@@ -35,9 +35,10 @@ pub struct Ignore {
 
 /// Make the operator work on ignored nodes again
 ///
-/// Also removes the label of the older API, which the operator might adopt again, and label values that
-/// have no effect. If a custom resource is being deleted and waits for a node, the node's status is set to in_progress:
-/// once other nodes are uninstalled, the operator works only on nodes with that status. Without a terminal, a confirmation is needed only if packages run afterwards.
+/// Also removes the label of the older API, which the operator might adopt again, and label values that have no effect.
+/// If a custom resource is being deleted and waits for a node, the node's status is set to in_progress: once other
+/// nodes are uninstalled, the operator works only on nodes with that status. Without a terminal, a confirmation is
+/// needed only if packages run afterwards.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "Examples:
   kubectl skyhook node unignore gpu-0001")]

@@ -89,27 +89,31 @@ struct NodeList {
 #[derive(Serialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct Document<'a> {
+    /// The custom resource.
     skyhook: &'a str,
+    /// Its nodes: selected, or with its annotations or labels.
     items: Vec<ListedNode<'a>>,
 }
 
-/// The record of a custom resource on a node.
+/// The state of a custom resource on a node.
 #[derive(Serialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 struct ListedNode<'a> {
+    /// The node.
     node: &'a str,
-    /// The operator's status of the node; `unknown` if there is none yet.
+    /// The operator's status of the node; `unknown` if it has not set one yet.
     status: &'a str,
-    /// Packages of the spec that are done: at their last stage, or absent if they are to be uninstalled.
+    /// Number of packages of the spec that are done: at their last stage, or absent if they are to be uninstalled.
     packages_complete: usize,
+    /// Number of packages of the spec; for a custom resource that no longer exists, of the recorded packages.
     packages_total: usize,
-    /// Failed attempts of all packages.
+    /// Number of failed attempts of all packages.
     restarts: i64,
-    /// Whether the custom resource selects the node; null where it could not be read.
+    /// Whether the custom resource selects the node; null if the custom resource could not be read.
     selected: Option<bool>,
     /// Whether the node carries the ignore label.
     ignored: bool,
-    /// Why the node state cannot be read; null where it can.
+    /// Why the node state cannot be read; null if it can.
     malformed: Option<&'a str>,
 }
 

@@ -18,41 +18,44 @@ use crate::wait::drain::Drain;
 /// The required sources of rows.
 pub const NEEDS: [Source; 3] = [Source::Skyhooks, Source::Nodes, Source::Operator];
 
-/// The record of a custom resource on a node.
+/// The state of a custom resource on a node.
 #[derive(Debug, Serialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct NodeRow {
+    /// The node.
     pub node: String,
+    /// The custom resource.
     pub skyhook: String,
-    /// The operator's status of the node; `unknown` if there is none yet.
+    /// The operator's status of the node; `unknown` if it has not set one yet.
     pub status: String,
-    /// Packages of the spec that are done: at their last stage, or absent if they are to be uninstalled.
+    /// Number of packages of the spec that are done: at their last stage, or absent if they are to be uninstalled.
     pub packages_complete: usize,
-    /// Packages of the spec; for a custom resource that no longer exists, the recorded packages.
+    /// Number of packages of the spec; for a custom resource that no longer exists, of the recorded packages.
     pub packages_total: usize,
+    /// The packages recorded on the node.
     pub packages: Vec<PackageRow>,
     /// Whether the node is cordoned.
     #[schemars(with = "bool")]
     pub cordoned: Option<bool>,
     /// Whether the node stays cordoned until someone outside the operator releases it.
     pub runtime_required_cordon: bool,
-    /// The custom resources that hold the cordon.
+    /// The custom resources whose annotations mark the node as cordoned.
     #[serde(serialize_with = "items")]
     #[schemars(with = "Vec<String>")]
     pub cordoned_by: Arc<[String]>,
     #[serde(flatten)]
     #[schemars(with = "FromTaints")]
     pub of_taints: Option<FromTaints>,
-    /// Whether the custom resource is known to be gone.
+    /// Whether the custom resource is known not to exist any more.
     pub gone: bool,
-    /// Whether the custom resource selects the node; `null` where it could not be read.
+    /// Whether the custom resource selects the node; null if the custom resource could not be read.
     pub selected: Option<bool>,
     /// Whether the node carries the ignore label.
     pub ignored: bool,
-    /// The drain in progress: its start and the remaining pods.
+    /// The drain in progress; absent if the node is not being drained.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub drain: Option<Drain>,
-    /// Why the node state cannot be read.
+    /// Why the node state cannot be read; absent if it can.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub malformed: Option<String>,
     /// `key=value`, as in kubectl; empty without --show-labels.
@@ -60,11 +63,11 @@ pub struct NodeRow {
     pub labels: String,
 }
 
-/// The part of a row that follows from taints; documents always have it.
+/// The fields of a row that require the node's taints; documents always have them.
 #[derive(Debug, Serialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct FromTaints {
-    /// Who outside the operator wants the node to stay cordoned.
+    /// People and programs other than the operator that keep the node cordoned.
     pub cordoned_by_others: Vec<Holder>,
     /// Whether the node still carries the runtime-required taint.
     pub runtime_required_taint: bool,
@@ -74,22 +77,27 @@ pub struct FromTaints {
     pub taint_kept_by: Arc<[String]>,
 }
 
-/// One package recorded on a node.
+/// A package recorded on the node.
 #[derive(Debug, Serialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct PackageRow {
+    /// The package.
     pub package: String,
+    /// The recorded version.
     pub version: String,
+    /// The recorded stage.
     pub stage: String,
+    /// The recorded state of the stage.
     pub state: String,
-    /// Failed attempts of the current stage.
+    /// Number of failed attempts of the stage.
     pub restarts: i64,
-    /// When the running stage was started, if that was read.
+    /// The start of the running stage; absent if unknown.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub since: Option<String>,
     /// How long that is: `17h`.
     #[serde(skip)]
     pub runs_for: String,
+    /// The recorded image; absent if there is none.
     #[serde(skip_serializing_if = "String::is_empty")]
     pub image: String,
     /// Whether the spec contains this package at this version.

@@ -44,8 +44,8 @@ pub struct Args {
 
     /// Show the versions in use of each package, and the version in the spec
     ///
-    /// A row per package, custom resource and recorded version, with its nodes. Data formats hold the same rows as
-    /// without this flag.
+    /// One row per package, custom resource and recorded version, with its nodes. -o json and other data formats print
+    /// the same rows as without this flag.
     #[arg(long)]
     versions: bool,
     #[command(flatten)]

@@ -20,8 +20,8 @@ use crate::error::{Exit, Result};
 /// --for there are two roles: kubectl-skyhook-viewer for all read-only commands, and kubectl-skyhook-operator for
 /// all commands. A role has no effect until it is bound: the comment in each shows how to bind it.
 ///
-/// In addition, every command relies on what Kubernetes allows all authenticated users: to see which APIs
-/// are served, and to query their own permissions.
+/// Every command also relies on permissions that Kubernetes grants to all authenticated users: to list the served APIs,
+/// and to query their own permissions.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "Examples:
   kubectl skyhook rbac | kubectl apply -f -

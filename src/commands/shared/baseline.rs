@@ -19,19 +19,21 @@ const LISTED: usize = 10;
 /// The earlier run that findings are compared with.
 #[derive(Debug, Clone, Default, clap::Args)]
 pub struct BaselineFlags {
-    /// Fail only on findings that this earlier output of -o json, or this capture, does not have
+    /// Fail only on findings that are not in this earlier output of -o json, or in this capture
     ///
-    /// A finding is the same if code and subject are; one whose severity rose is new.
+    /// Findings are the same if their code and subject match. A finding whose severity has risen counts as new.
     #[arg(long, value_name = "FILE")]
     baseline: Option<PathBuf>,
 }
 
-/// What identifies a finding across runs: its code, its subject, and in a manifest the field.
+/// The identity of a finding across runs: code, subject, and for a manifest the field.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Serialize, JsonSchema)]
 pub struct FindingKey {
+    /// The code of the rule.
     pub code: String,
+    /// The object that the finding is about.
     pub subject: Subject,
-    /// The field of a manifest.
+    /// The path of the field in a manifest; absent for a finding about a cluster.
     #[serde(skip_serializing_if = "String::is_empty")]
     pub path: String,
 }
@@ -43,15 +45,15 @@ pub struct Baseline {
     known: BTreeMap<FindingKey, Severity>,
 }
 
-/// The findings of a run compared with those of an earlier one.
+/// The comparison of a run's findings with those of an earlier run, the baseline.
 #[derive(Debug, Clone, Serialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct Comparison {
-    /// The baseline.
+    /// The path of the baseline.
     pub file: String,
     /// Findings that the baseline does not have, or has with a lower severity.
     new: Vec<FindingKey>,
-    /// The number of findings that the baseline has as well.
+    /// Number of findings that the baseline has, too.
     known: usize,
     /// Findings that only the baseline has.
     gone: Vec<FindingKey>,

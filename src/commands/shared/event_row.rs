@@ -15,30 +15,34 @@ const RUNS: usize = 3;
 /// The placeholder for node names in a message.
 const NODES: &str = "\0";
 
-/// Events of one reason and message.
+/// Events with the same reason and message.
 #[derive(Debug, Serialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct EventRow {
     /// `Normal` or `Warning`.
     #[serde(rename = "type")]
     kind: &'static str,
+    /// The reason of the events.
     reason: String,
-    /// That of several nodes names all of them.
+    /// The message; with several nodes, it names all of them.
     message: String,
-    /// The message with a few of them.
+    /// The message with a few of the nodes.
     #[serde(skip)]
     brief: String,
     /// The message with a placeholder for the nodes.
     #[serde(skip)]
     key: String,
-    /// The objects, as `kind/name`.
+    /// The objects of the events, as `kind/name`.
     objects: Vec<String>,
+    /// Number of occurrences.
     pub count: i64,
+    /// The time of the first occurrence; null if unknown.
     first: Option<String>,
+    /// The time of the last occurrence; null if unknown.
     pub last: Option<String>,
     #[serde(skip)]
     pub at: Option<Timestamp>,
-    /// The custom resources that they are about.
+    /// The custom resources concerned.
     skyhooks: Vec<String>,
 }
 

@@ -18,26 +18,32 @@ pub const READS: [Source; 5] =
 #[derive(Debug, Clone, Serialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct PackageRow<'a> {
+    /// The package.
     pub package: &'a str,
+    /// The recorded version; without a record, the version in the spec.
     pub version: &'a str,
+    /// The recorded image; without a record, the image in the spec.
     pub image: &'a str,
+    /// The recorded digest of the image; absent if there is none.
     #[serde(rename = "containerSHA", skip_serializing_if = "str::is_empty")]
     pub container_sha: &'a str,
-    /// Empty without a record.
+    /// The recorded stage; empty without a record.
     pub stage: &'a str,
-    /// Empty without a record.
+    /// The recorded state of the stage; empty without a record.
     pub state: &'a str,
-    /// Failed attempts of the current stage.
+    /// Number of failed attempts of the stage.
     pub restarts: i64,
-    /// When the running stage was started, if that was read.
+    /// The start of the running stage; absent if unknown.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub since: Option<String>,
     /// How long that is: `17h`.
     #[serde(skip)]
     pub runs_for: String,
+    /// The node.
     pub node: &'a str,
+    /// The custom resource.
     pub skyhook: &'a str,
-    /// The version in the spec; null if the spec does not contain the package, or could not be read.
+    /// The version in the spec; null if the spec does not contain the package or could not be read.
     pub spec_version: Option<&'a str>,
     /// Whether the spec contains this package at this version; null if it could not be read.
     pub in_spec: Option<bool>,
@@ -45,7 +51,7 @@ pub struct PackageRow<'a> {
     pub complete: Option<bool>,
     /// Whether the node state contains the package.
     pub recorded: bool,
-    /// The operator's status of the node; `unknown` if there is none yet.
+    /// The operator's status of the node; `unknown` if it has not set one yet.
     pub node_status: String,
     /// Whether the custom resource selects the node.
     pub selected: bool,
@@ -53,10 +59,10 @@ pub struct PackageRow<'a> {
     pub ignored: bool,
     /// Whether the package is to be uninstalled at this version.
     pub uninstalling: bool,
-    /// Whether this version was never installed, and will not be as long as its uninstall is requested.
+    /// Whether this version was never installed, and will not be while its uninstall is requested; absent if false.
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     pub never_installed: bool,
-    /// Why the node's state cannot be read.
+    /// Why the node state cannot be read; absent if it can.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub malformed: Option<&'a str>,
     #[serde(skip)]

@@ -6,82 +6,98 @@ use serde::Serialize;
 use crate::model::{Action, Model, NextNodes, NodeProgress, ProgressState, QueuePosition};
 use crate::view::{NodeSet, count, time};
 
-/// How far a custom resource is on a node.
+/// The progress of a custom resource on a node.
 #[derive(Debug, Serialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct Progress {
+    /// The state of the progress.
     pub state: ProgressState,
-    /// Why it is not further.
+    /// Why the custom resource is in this state.
     reason: Reason,
-    /// The operator's next action here, before any other event in the cluster; null if it waits.
+    /// The operator's next action on the node if nothing else changes in the cluster; null if it waits.
     next_action: Option<NextAction>,
-    /// When the running stage or the drain began.
+    /// The start of the running stage or of the drain; null if neither is in progress or the time is unknown.
     since: Option<String>,
-    /// The place among the nodes that wait for a batch.
+    /// The position among the nodes that wait for a batch; null if the node does not wait for one.
     queue: Option<Queue>,
 }
 
+/// The reason for a state of progress.
 #[derive(Debug, Serialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 struct Reason {
-    /// `Nothing` if it is complete, or if the operator acts in its next reconcile.
+    /// The kind of the reason; `Nothing` if the custom resource is complete, or the operator acts in its next
+    /// reconcile.
     #[serde(rename = "type")]
     kind: &'static str,
-    /// The object that is responsible.
+    /// The object, package or compartment that the progress depends on; null if there is none.
     object: Option<String>,
+    /// The reason as a sentence.
     message: String,
 }
 
+/// An action of the operator.
 #[derive(Debug, Serialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 struct NextAction {
+    /// The kind of the action.
     #[serde(rename = "type")]
     kind: &'static str,
+    /// The package; null if the action concerns none.
     package: Option<String>,
+    /// The stage; null if the action concerns none.
     stage: Option<String>,
+    /// The action as a sentence.
     message: String,
 }
 
+/// A node's position among the nodes that wait for a batch.
 #[derive(Debug, Serialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 struct Queue {
+    /// The compartment of the node.
     compartment: String,
-    /// Counted from 1; null where the operator takes nodes in an arbitrary order.
+    /// The position, from 1; null if the operator takes nodes in an arbitrary order.
     position: Option<usize>,
-    /// Nodes that wait, this one included.
+    /// Number of waiting nodes, this node included.
     waiting: usize,
-    /// Nodes of the next batch.
+    /// Number of nodes in the next batch.
     batch_size: usize,
-    /// Nodes of the current batch that are not complete.
+    /// Number of nodes of the current batch that are not complete.
     in_progress: usize,
 }
 
-/// The progress of a custom resource on all of its nodes.
+/// The progress of a custom resource on all its nodes.
 #[derive(Debug, Serialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct ResourceProgress {
-    /// Of the node that is named by `node`: one that runs, or else the one that is furthest from complete.
+    /// The progress on the node in `node`: a node in progress, or else the node that is furthest from complete.
     #[serde(flatten)]
     leading: Progress,
+    /// The node whose progress is shown beside this field.
     node: Option<String>,
+    /// The progress on each node.
     nodes: Vec<NodeEntry>,
 }
 
+/// The progress of a custom resource on a node.
 #[derive(Debug, Serialize, JsonSchema)]
 struct NodeEntry {
+    /// The node.
     node: String,
     #[serde(flatten)]
     progress: Progress,
 }
 
-/// The nodes that the operator takes next in a compartment, once the current batch is complete.
+/// The nodes that the operator takes next in a compartment, after the current batch is complete.
 #[derive(Debug, Default, Serialize, JsonSchema)]
 pub struct Next {
-    /// If `ordered`, the nodes of the next batch in the order in which the operator takes them; otherwise all candidates.
+    /// If `ordered`, the nodes of the next batch in the order in which the operator takes them; otherwise all
+    /// candidates.
     nodes: Vec<String>,
     /// Whether the operator takes nodes in a defined order: by creation time and name, with a deployment policy.
     ordered: bool,
-    /// How many of the nodes are in the next batch.
+    /// Number of these nodes in the next batch.
     count: usize,
 }
 

@@ -56,23 +56,27 @@ pub fn severity(severity: Severity) -> text::Span {
     label_of(severity).on(severity)
 }
 
-/// A rule, and its manual.
+/// A rule and its documentation.
 #[derive(Serialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct Document {
+    /// The code of the rule, such as `SKY201`.
     pub code: String,
+    /// The name of the rule.
     name: String,
+    /// The severity of its findings, unless a finding sets another one.
     severity: Severity,
+    /// The problem in one sentence.
     summary: String,
     /// Sources that the rule must read to report that no problem exists.
     needs: Vec<String>,
     /// Sources that make its findings more certain or better explained.
     optional_sources: Vec<String>,
-    /// The operations blocked while a finding of the rule exists.
+    /// The operations that are blocked while a finding of the rule exists.
     blocks: Vec<Blocks>,
-    /// Whether the failure is retried automatically.
+    /// Whether the operation that failed is retried automatically.
     retried: bool,
-    /// What it means, how to confirm it, how to fix it.
+    /// The documentation: the meaning of a finding, how to confirm it, and how to fix it.
     explanation: String,
 }
 

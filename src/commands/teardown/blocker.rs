@@ -15,20 +15,24 @@ use crate::view::{NodeSet, plural, some_of};
 /// Maximum number of nodes, pods and jobs named before the rest is counted.
 const SHOWN: usize = 4;
 
-/// A blocker of a deletion, or a leftover after it.
+/// A problem that blocks a deletion, or a leftover after it.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct Blocker {
-    /// The rule that found it, if it was found by a rule.
+    /// The code of the rule that found the problem; absent if it was not found by a rule.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub code: Option<String>,
+    /// The name of the rule; absent without a code.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub name: Option<String>,
+    /// The package concerned; absent if there is none.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub package: Option<String>,
+    /// The nodes with the problem.
     pub nodes: Vec<String>,
+    /// The problem.
     pub message: String,
-    /// The least disruptive command against it.
+    /// The least disruptive command that fixes the problem; absent if there is none.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub remedy: Option<String>,
 }

@@ -13,21 +13,21 @@ use crate::view::{NodeSet, list, plural};
 /// Maximum number of node-name ranges before the rest is counted.
 const SHOWN: usize = 4;
 
-/// The effects of a deletion on nodes, and its leftovers there.
+/// The effects of a deletion on nodes.
 #[derive(Debug, Clone, Default, Serialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct DeletionEffects {
-    /// How many nodes each package is uninstalled on.
+    /// Number of nodes on which each package is uninstalled, by package.
     pub uninstalls: BTreeMap<String, usize>,
-    /// Nodes that are cordoned and drained for an interrupt.
+    /// Number of nodes that are cordoned and drained for an interrupt.
     pub drains: usize,
-    /// Nodes on which services restart.
+    /// Number of nodes on which services restart.
     pub restarts: usize,
-    /// Nodes that reboot.
+    /// Number of nodes that reboot.
     pub reboots: usize,
-    /// Number of `nvidia.com/gpu` on the affected nodes.
+    /// Number of `nvidia.com/gpu` resources on the affected nodes.
     pub gpus: u64,
-    /// Installed packages that will not be uninstalled, with their nodes.
+    /// The nodes on which a package stays installed, by package.
     pub stays_on_hosts: BTreeMap<String, Vec<String>>,
 }
 

@@ -22,14 +22,14 @@ use crate::view::{list, plural};
 
 /// Delete all custom resources in order, before the operator is uninstalled
 ///
-/// First shows what would hang and why, what the deletions trigger on nodes, and what they leave on hosts; --dry-run
-/// stops here, with exit code 2 if something would hang or nodes would stay unavailable. Then it deletes custom resources in reverse order of priority
-/// and deployment policies last, and waits until everything is gone: then the operator can be uninstalled without `helm
-/// uninstall` hanging.
+/// First shows which deletions would hang and why, their effects on nodes, and what they leave on hosts. --dry-run
+/// stops here, with exit code 2 if a deletion would hang or nodes would stay unavailable. Then it deletes custom
+/// resources in reverse order of priority and deployment policies last, and waits until all are gone, so that `helm
+/// uninstall` of the operator does not hang.
 ///
 /// Exits with 2 when every remaining deletion is blocked, and prints the cause and a command for each. Run it again to
-/// continue. A deletion is requested once the objects before it are gone, so Ctrl-C leaves the later ones unchanged; a
-/// requested deletion cannot be canceled, but `undelete` recreates the object.
+/// continue. The deletion of an object is requested once all objects before it are gone, so Ctrl-C leaves the later
+/// ones unchanged. A requested deletion cannot be canceled, but `undelete` recreates the object.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "Examples:
   # What would hang, and why

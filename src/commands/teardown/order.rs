@@ -7,24 +7,26 @@ use crate::api::{ApiFlavor, Meta, Skyhook};
 use crate::cluster::Cluster;
 use crate::plan::Target;
 
-/// An object that is to go.
+/// An object to delete.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct DoomedObject {
-    /// `kind/name`.
+    /// The object, as `kind/name`.
     #[serde(rename = "object", serialize_with = "in_words")]
     #[schemars(with = "String")]
     pub target: Target,
+    /// The API group and version of the object.
     #[serde(rename = "apiVersion", serialize_with = "in_full")]
     #[schemars(with = "String")]
     pub flavor: ApiFlavor,
-    /// Of a custom resource that runs packages; a deployment policy has none.
+    /// The priority of a custom resource; absent for a deployment policy.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub priority: Option<i64>,
     /// Items that must be gone first, as indexes into the list, starting at 0.
     #[serde(skip)]
     pub after: Vec<usize>,
-    /// One more than the highest wave that must be gone first; starts at 1.
+    /// The position in the order of deletion, from 1: one more than the highest wave among the objects that must be
+    /// gone first.
     pub wave: usize,
 }
 

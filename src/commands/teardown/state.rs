@@ -15,20 +15,22 @@ use crate::rules::blockers::BlockingFindings;
 use crate::rules::{self, Scope};
 use crate::wait::Blockers;
 
-/// The objects of a teardown, their blockers, and the leftovers.
+/// The objects that a teardown deletes, what blocks their deletion, and the leftovers.
 #[derive(Serialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct Teardown {
     /// Whether the operator can be uninstalled: no object needs it any more, and every source was read.
     pub safe: bool,
+    /// The objects to delete.
     pub items: Vec<Planned>,
-    /// What remains after all deletions and still needs the operator or keeps nodes unavailable to workloads.
+    /// Objects and problems that remain after all deletions and need the operator, or keep nodes unavailable to
+    /// workloads.
     pub remaining: Vec<Blocker>,
-    /// Runtime-required taints that no deletion removes, before the deletions.
+    /// Runtime-required taints that no deletion will remove; determined before the deletions.
     pub foreseen: Vec<Blocker>,
-    /// What else remains on nodes afterwards.
+    /// Other leftovers on nodes after the deletions.
     pub leftovers: Vec<Blocker>,
-    /// What could not be read, and why.
+    /// Sources that could not be read, with the reason.
     pub unreadable: Vec<String>,
     #[serde(skip)]
     pub blockers: Blockers,
@@ -36,7 +38,7 @@ pub struct Teardown {
     pub all_gone_at: Option<Timestamp>,
 }
 
-/// One object, what its deletion comes to, and how far that has got.
+/// An object to delete, the effects of its deletion, and its progress.
 #[derive(Serialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct Planned {
@@ -45,32 +47,35 @@ pub struct Planned {
     /// The custom resource; absent for a deployment policy.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub skyhook: Option<String>,
-    /// The objects that must be gone first.
+    /// The objects that must be gone before this one is deleted.
     pub after: Vec<String>,
-    /// The deletion was already requested.
+    /// Whether the deletion was requested before this command.
     pub was_deleting: bool,
+    /// The effects of the deletion on nodes.
     pub effects: DeletionEffects,
-    /// What blocks its deletion, or would block it.
+    /// Problems that block the deletion, or would block it.
     pub blockers: Vec<Blocker>,
+    /// The progress of the deletion.
     pub state: RemovalState,
-    /// The remaining work of a deletion in progress.
+    /// The remaining work of a deletion in progress; absent if there is none.
     #[serde(skip_serializing_if = "String::is_empty")]
     pub progress: String,
-    /// The command waits for its deletion now.
+    /// Whether the command is waiting for the deletion.
     #[serde(skip)]
     pub awaited: bool,
 }
 
-/// How far the removal of an object has got.
+/// The progress of an object's deletion.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum RemovalState {
-    /// Its deletion was not requested, or is not known to be.
+    /// The deletion was not requested, or its request is not known.
     NotStarted,
     /// The deletion is in progress.
     InProgress,
     /// The deletion is blocked until someone intervenes.
     Blocked,
+    /// The object no longer exists.
     Gone,
 }
 

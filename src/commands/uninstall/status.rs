@@ -169,53 +169,64 @@ fn names<'a>(cluster: &'a Cluster, only: Option<&'a str>) -> Vec<&'a str> {
     names
 }
 
-/// The progress of the uninstall of a package on a node.
+/// The progress of an uninstall of a package on a node.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum, Serialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub(super) enum Uninstall {
     /// Installed, and no uninstall is requested.
     Installed,
-    /// Installed, and its uninstall has not started.
+    /// The uninstall has not started, and the package is installed.
     NotStarted,
+    /// The uninstall is running.
     InProgress,
-    /// It does not begin or continue until someone intervenes, for this reason.
+    /// The uninstall does not start or continue until someone intervenes.
     Blocked,
-    /// Uninstalled but still recorded: the custom resource was deleted.
+    /// Uninstalled but still recorded, because the custom resource was deleted.
     Finished,
+    /// The uninstall fails.
     Failing,
     /// Uninstalled.
     Uninstalled,
+    /// The package was never installed.
     NeverInstalled,
-    /// Not installed; whether it ever was is unknown.
+    /// Not installed; whether the package ever was is unknown.
     Absent,
-    /// The node's state cannot be read.
+    /// The node state cannot be read.
     Malformed,
 }
 
-/// A package on a node, with regard to its uninstall.
+/// A package on a node, and the progress of its uninstall.
 #[derive(Debug, Serialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub(super) struct UninstallRow {
+    /// The custom resource.
     pub skyhook: String,
+    /// The package.
     pub package: String,
+    /// The recorded version; without a record, the version in the spec; empty without either.
     pub version: String,
+    /// The node.
     pub node: String,
+    /// The recorded stage; empty without a record.
     pub stage: String,
+    /// The recorded state of the stage; empty without a record.
     pub state: String,
+    /// Number of failed attempts of the stage.
     pub restarts: i64,
-    /// When the stage that is running there was started.
+    /// The start of the running stage; absent if unknown.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub since: Option<String>,
     /// How long that is: `17h`.
     #[serde(skip)]
     pub runs_for: String,
+    /// The progress of the uninstall.
     pub uninstall: Uninstall,
-    /// The reason for this state.
+    /// The reason for this progress; absent if there is none.
     #[serde(skip_serializing_if = "String::is_empty")]
     pub reason: String,
-    /// `uninstall.apply`, `deletion`, or empty if the uninstall is not requested.
+    /// The request: `uninstall.apply`, `deletion`, or empty if the uninstall is not requested.
     pub requested_by: &'static str,
-    /// The conditions of the custom resource that concern the uninstall.
+    /// Conditions of the custom resource that concern uninstalls.
     pub conditions: Vec<String>,
 }
 

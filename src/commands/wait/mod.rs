@@ -21,8 +21,8 @@ use crate::wait::{Blockers, Condition};
 ///
 /// Waits until all of the custom resources meet the condition; with --for=erroring, until one does. Exits with 2, and
 /// prints the reason, as soon as the rules find, twice in a row, that someone has to intervene, and with 5 on timeout.
-/// A custom resource that selects no node is not complete. It tolerates failures that are retried, node reboots and a
-/// temporarily unavailable API server.
+/// A custom resource that selects no node is not complete. Failures that are retried, node reboots and a temporarily
+/// unavailable API server do not end the wait.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "Examples:
   # After changing the spec

@@ -113,19 +113,23 @@ impl View for Waited {
 #[derive(Serialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct Document {
+    /// The awaited condition.
     condition: String,
+    /// The result for each custom resource.
     items: Vec<WaitedResource>,
 }
 
-/// The result for one custom resource.
+/// The result of the wait for a custom resource.
 #[derive(Serialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 struct WaitedResource {
+    /// `Skyhook` or `NodeWright`.
     kind: String,
+    /// The custom resource.
     skyhook: String,
     /// Whether the condition is met.
     met: bool,
-    /// How far it has got otherwise.
+    /// The progress so far, or why the condition can never be met; absent if it is met or blocked by findings.
     #[serde(skip_serializing_if = "Option::is_none")]
     progress: Option<String>,
 }

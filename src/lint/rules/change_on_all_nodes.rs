@@ -10,8 +10,8 @@ lint_rule! {
     /// # What it means
     ///
     /// The operator applies budgets and policies to installations. A higher version, a changed `configMap` and a
-    /// requested uninstall start on all selected nodes at once. It is a warning if the change interrupts the nodes, else
-    /// info.
+    /// requested uninstall start on all selected nodes at once. The finding is a warning if the change interrupts the
+    /// nodes, otherwise info.
     ///
     /// # How to fix
     ///

@@ -9,9 +9,9 @@ lint_rule! {
     ///
     /// # What it means
     ///
-    /// The operator names the ConfigMap of a package `CUSTOM-RESOURCE-PACKAGE-VERSION`. Package `b-c` of `a` and package
-    /// `c` of `a-b` get the same name at the same version. The second cannot be created, and the operator's reconcile
-    /// ends there.
+    /// The operator names the ConfigMap of a package `CUSTOM-RESOURCE-PACKAGE-VERSION`. Package `b-c` of `a` and
+    /// package `c` of `a-b` get the same name at the same version. The second ConfigMap cannot be created, and the
+    /// operator's reconcile ends with that error.
     ///
     /// # How to fix
     ///

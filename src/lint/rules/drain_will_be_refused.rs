@@ -10,7 +10,7 @@ lint_rule! {
     /// # What it means
     ///
     /// The budget allows no disruption even with all its pods healthy. Before an interrupt the operator evicts the pods
-    /// of a node and tries again until the budget allows it: the rollout waits.
+    /// of a node, and retries until the budget allows each eviction. Until then the rollout waits.
     ///
     /// # How to fix
     ///

@@ -14,7 +14,7 @@ lint_rule! {
     ///
     /// # How to fix
     ///
-    /// Write the repository alone. A digest belongs in `containerSHA`.
+    /// Specify only the repository. A digest belongs in `containerSHA`.
     ///
     /// # Since
     ///

@@ -6,8 +6,8 @@ lint_rule! {
     ///
     /// # What it means
     ///
-    /// Operators since v0.18 work on `NodeWright` objects. They migrate `Skyhook` objects once and
-    /// reject later changes to them; v0.21 is announced to remove the API.
+    /// Operators since v0.18 work on `NodeWright` objects. They migrate `Skyhook` objects once and reject later changes
+    /// to them; v0.21 is announced to remove the API.
     ///
     /// # How to fix
     ///

@@ -13,8 +13,8 @@ lint_rule! {
     ///
     /// # How to fix
     ///
-    /// Write the key with the new prefix. Before you change a selector, label the nodes accordingly: nodes that are no
-    /// longer selected are given up by the operator.
+    /// Write the key with the new prefix. Before you change a selector, label the nodes accordingly: the operator stops
+    /// managing nodes that are no longer selected.
     SKY870 "legacy-key" Warning
 }
 

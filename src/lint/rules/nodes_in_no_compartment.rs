@@ -10,7 +10,8 @@ lint_rule! {
     ///
     /// # What it means
     ///
-    /// The default budget and strategy apply to them. It is a warning if these start all of them at once.
+    /// The default budget and strategy apply to them. The finding is a warning if this default starts all of these
+    /// nodes at once.
     ///
     /// # How to fix
     ///

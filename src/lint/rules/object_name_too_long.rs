@@ -7,7 +7,7 @@ lint_rule! {
     /// # What it means
     ///
     /// The name is part of annotation keys, which are limited to 63 characters. Above 53 characters the operator cannot
-    /// record progress, and its reconcile ends there: all custom resources behind this one stop, too.
+    /// record progress, and its reconcile ends with that error: custom resources that come later stop, too.
     ///
     /// # How to fix
     ///

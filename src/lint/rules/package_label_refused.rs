@@ -12,7 +12,7 @@ lint_rule! {
     ///
     /// # How to fix
     ///
-    /// Use a shorter name or version, or a version without build metadata; tag the image with it.
+    /// Use a shorter name or version, or a version without build metadata; tag the image with the same version.
     SKY849 "package-label-refused" Error
 }
 

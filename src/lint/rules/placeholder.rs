@@ -8,7 +8,7 @@ lint_rule! {
     ///
     /// # What it means
     ///
-    /// The value is used as it is: a selector matches no node, an image cannot be pulled. Files in `configMap` and
+    /// The value is used literally: a selector matches no node, an image cannot be pulled. Files in `configMap` and
     /// annotations are not checked: their syntax is unknown.
     ///
     /// # How to fix

@@ -6,9 +6,9 @@ lint_rule! {
     ///
     /// # What it means
     ///
-    /// The pods of the package wait with `CreateContainerConfigError`, which the operator does not report. The object must
-    /// be in the namespace of the operator. Checked against a cluster only. Of Secrets only the existence is read, never
-    /// their data; that requires the permission to get Secrets, without which they are not checked.
+    /// The pods of the package wait with `CreateContainerConfigError`, which the operator does not report. The object
+    /// must be in the namespace of the operator. Checked only against a cluster. For Secrets, only the existence is
+    /// checked, never the data. Without the permission to get Secrets, they are not checked.
     ///
     /// # How to fix
     ///

@@ -6,7 +6,8 @@ lint_rule! {
     ///
     /// # What it means
     ///
-    /// The webhook rejects the object. If one of `cpuRequest`, `cpuLimit`, `memoryRequest` and `memoryLimit` is set, all four must be; they are positive, and no limit is below its request.
+    /// The webhook rejects the object. If one of `cpuRequest`, `cpuLimit`, `memoryRequest` and `memoryLimit` is set,
+    /// all four must be; they are positive, and no limit is below its request.
     ///
     /// # How to fix
     ///

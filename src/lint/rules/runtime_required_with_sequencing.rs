@@ -5,13 +5,14 @@ lint_rule! {
     ///
     /// # What it means
     ///
-    /// Later custom resources wait until this one is complete on every node. One node that fails keeps them from all
-    /// nodes; those that also have `runtimeRequired` then leave their nodes tainted, new nodes included. The operator's
+    /// Later custom resources wait until this one is complete on every node. One failing node blocks them on all nodes.
+    /// Those that also have `runtimeRequired` then leave their nodes tainted, including new nodes. The operator's
     /// documentation warns of this deadlock.
     ///
     /// # How to fix
     ///
-    /// Remove `sequencing: all`: with the default, a node waits only for itself.
+    /// Remove `sequencing: all`: by default, later custom resources start on each node as soon as this one is complete
+    /// there.
     SKY843 "runtime-required-with-sequencing" Warning
 }
 

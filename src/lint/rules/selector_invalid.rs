@@ -8,7 +8,7 @@ lint_rule! {
     ///
     /// # What it means
     ///
-    /// The webhook rejects the object. It does not check `podNonInterruptLabels`, with which the operator fails later.
+    /// The webhook rejects the object. It does not check `podNonInterruptLabels`: there, the operator fails later.
     ///
     /// # How to fix
     ///

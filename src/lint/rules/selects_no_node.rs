@@ -8,7 +8,7 @@ lint_rule! {
     /// # What it means
     ///
     /// The custom resource becomes complete at once with 0 of 0 nodes, and nothing is installed. A compartment without
-    /// nodes has no effect: nodes that it was written for are in another compartment.
+    /// nodes has no effect: the nodes that it was meant for are in another compartment.
     ///
     /// # How to fix
     ///

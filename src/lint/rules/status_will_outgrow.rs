@@ -10,7 +10,8 @@ lint_rule! {
     /// # What it means
     ///
     /// The status repeats the state of every package on every node. Above 1.5 MiB, etcd's default limit, the operator
-    /// cannot write it, and its reconcile ends there. The size is an estimate, reported from 80% of the limit.
+    /// cannot write it, and its reconcile ends with that error. The size is an estimate, reported from 80% of the
+    /// limit.
     ///
     /// # How to fix
     ///

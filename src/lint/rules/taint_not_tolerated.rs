@@ -9,12 +9,12 @@ lint_rule! {
     ///
     /// # What it means
     ///
-    /// The operator does not work on such a node, whatever the effect of the taint. Taints that come and go with a node,
-    /// such as `node.kubernetes.io/not-ready`, are not reported.
+    /// The operator does not work on such a node, regardless of the taint's effect. Taints that come and go with a
+    /// node, such as `node.kubernetes.io/not-ready`, are not reported.
     ///
     /// # How to fix
     ///
-    /// Add the taint to `additionalTolerations`, or exclude the nodes by `nodeSelectors`.
+    /// Add a toleration for the taint to `additionalTolerations`, or exclude the nodes in `nodeSelectors`.
     SKY863 "taint-not-tolerated" Warning
 }
 

@@ -6,13 +6,13 @@ lint_rule! {
     ///
     /// # What it means
     ///
-    /// Admission, as on AKS, can replace all tolerations of a pod with the one that tolerates everything. Operators up
-    /// to v0.17 look for the toleration of a cordon by its key, so a drain evicts the package's own pods again and
-    /// again.
+    /// Admission, as on AKS, can replace all tolerations of a pod with the toleration that has no key and tolerates
+    /// everything. Operators up to v0.17 do not recognize it as a toleration of a cordon, because they compare keys. A
+    /// drain then evicts the package's own pods again and again.
     ///
     /// # How to fix
     ///
-    /// Name the keys of the taints.
+    /// Replace the toleration with one toleration for each taint, with the key of the taint.
     SKY858 "wildcard-toleration" Warning
 }
 

@@ -5,54 +5,65 @@ use serde::{Deserialize, Serialize};
 
 use super::{Effects, PackageChange, PackageEffect};
 
-/// What the operator does to a package after an edit.
+/// The effects of an edit on one package of a custom resource.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct PackageDocument {
+    /// The custom resource.
     pub skyhook: String,
+    /// The package.
     pub package: String,
+    /// The kind of effect.
     pub change: PackageChange,
+    /// The old version; absent unless `change` is `upgrade`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub from: Option<String>,
+    /// The new version; absent unless `change` is `upgrade`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub to: Option<String>,
-    /// Where stages run, in the order in which they begin.
+    /// Nodes on which stages run, in the order in which they start.
     pub nodes: Vec<String>,
-    /// In the order in which they run.
+    /// Stages that run, in this order.
     pub stages: Vec<String>,
-    /// The type of the interrupt of these nodes.
+    /// The type of the package's interrupt, such as `reboot`; null if the nodes are not interrupted.
     pub interrupt: Option<String>,
-    /// The most nodes at work at the same time; null if only some nodes were read.
+    /// Maximum number of these nodes at work at the same time; null if only some nodes were read.
     pub at_once: Option<usize>,
-    /// The time until the custom resource is complete, in seconds; null where it is unknown.
+    /// Estimated time in seconds until the whole custom resource is complete; null if no stage runs or the time is
+    /// unknown.
     pub estimate: Option<f64>,
 }
 
-/// What happens to the nodes of a custom resource.
+/// The effects of an edit on the nodes of a custom resource.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct RolloutDocument {
+    /// The custom resource.
     pub skyhook: String,
-    /// The nodes that one batch may have; null if only some nodes were read.
+    /// Number of nodes in one batch, summed over all compartments; null if only some nodes were read.
     pub batch: Option<usize>,
+    /// Nodes that are cordoned.
     pub cordoned: Vec<String>,
-    /// Null if the pods on these nodes were not read, as in a capture of `collect`.
+    /// Number of pods evicted from these nodes; null if their pods were not read, as in a capture of `collect`.
     pub evicted_pods: Option<usize>,
+    /// PodDisruptionBudgets that refuse evictions now.
     pub refusing_budgets: Vec<RefusingBudget>,
-    /// Custom resources that wait for this one.
+    /// Custom resources that wait for this one on nodes that they share.
     pub waiting: Vec<String>,
-    /// What keeps the rollout from its end; null if it comes to its end.
+    /// Why the rollout never completes; null if it does.
     pub stuck: Option<String>,
-    /// The time until the custom resource is complete, in seconds; null where it is unknown.
+    /// Estimated time in seconds until the custom resource is complete; null if unknown.
     pub estimate: Option<f64>,
-    /// How far off the estimate may be, in proportion; null without an estimate.
+    /// Relative uncertainty of the estimate, such as 0.2 for 20% more or less; null without an estimate.
     pub uncertainty: Option<f64>,
 }
 
+/// A PodDisruptionBudget that refuses evictions.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct RefusingBudget {
-    /// `NAMESPACE/NAME`.
+    /// The budget, as `NAMESPACE/NAME`.
     pub budget: String,
+    /// The cordoned nodes with pods that the budget protects.
     pub nodes: Vec<String>,
 }
 

@@ -6,14 +6,20 @@ use serde::Serialize;
 use super::Mute;
 use crate::rules::{Finding, Severity, Subject};
 
-/// A finding that is muted.
+/// A muted finding.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, JsonSchema)]
 pub struct MutedFinding {
+    /// The code of the rule.
     pub code: String,
+    /// The name of the rule.
     pub name: String,
+    /// The severity of the finding.
     pub severity: Severity,
+    /// The object that the finding is about.
     pub subject: Subject,
+    /// The observed problem.
     pub message: String,
+    /// The mute that applies.
     pub mute: Mute,
 }
 

@@ -15,17 +15,21 @@ const MOST: usize = 5;
 /// Number of characters that Kubernetes appends to the name of a Job to name a pod.
 const SUFFIX: usize = 5;
 
-/// Something that happened once or many times.
+/// Events about objects of one kind with the same reason.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, JsonSchema)]
 pub struct Recurring {
-    /// `job/NAME` or `pod/NAME`; of several pods, the last.
+    /// The object of the latest event, such as `job/NAME` or `pod/NAME`.
     pub object: String,
+    /// The reason of the events.
     pub reason: String,
-    /// The message of the last event.
+    /// The message of the latest event.
     pub message: String,
+    /// Number of occurrences.
     pub count: i64,
+    /// The time of the first occurrence; absent if unknown.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub first: Option<String>,
+    /// The time of the latest occurrence; absent if unknown.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub last: Option<String>,
     #[serde(skip)]

@@ -15,11 +15,12 @@ const LONGEST: usize = 300;
 /// Maximum number of bytes in all lines.
 const BYTES: usize = 4096;
 
-/// The last lines that a container wrote: few, short, without escape sequences and without what looks like a secret.
+/// The last lines of a container's log: few and short, without escape sequences and without apparent secrets.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, JsonSchema)]
 pub struct LogTail {
-    /// Where they come from.
+    /// The source of the lines: the container, or the log that the operator saved.
     pub from: String,
+    /// The lines, oldest first.
     pub lines: Vec<String>,
 }
 

@@ -8,31 +8,35 @@ use crate::rules::{Finding, Severity};
 use crate::view::plural;
 use crate::view::shell_words;
 
-/// How severe a check's result is, as in `outcome` of the document.
+/// The result of a check.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub enum CheckResult {
+    /// No problem was found.
     Good,
-    /// May cause a problem later, or may be intended.
+    /// The finding may cause a problem later, or may be intended.
     Warning,
+    /// A problem was found.
     Error,
-    /// Found, and muted.
+    /// A problem was found, and is muted.
     Muted,
     /// A required source could not be read.
     NotChecked,
 }
 
+/// One check of the installation.
 #[derive(Debug, Serialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct Check {
-    /// The subject: `operator`, `webhooks` …
+    /// The part of the installation: `operator`, `webhooks` …
     pub subject: &'static str,
     /// The expected state.
     pub title: &'static str,
+    /// The result of the check.
     pub outcome: CheckResult,
-    /// The observation, or why the check could not run.
+    /// The observed state, or why the check could not run.
     pub message: String,
-    /// What to do, where it is not good.
+    /// How to fix the problem; absent if the check is good or no fix is known.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub hint: Option<String>,
     /// The cluster did not return a required source.

@@ -13,15 +13,16 @@ use crate::view::openmetrics::Metrics;
 use crate::view::text::{self, Label, Text};
 use crate::view::{View, document, list, plural, time, to_json};
 
-/// Whether the installation passed all checks.
+/// The result of all checks of the installation.
 #[derive(Serialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct CheckReport {
-    /// Whether no problem was found; warnings and checks that could not run do not count.
+    /// Whether no check found an error. Warnings and checks that could not run do not count.
     pub passed: bool,
-    /// In the order in which they depend on each other: API server first.
+    /// The checks in order of dependency: the API server first.
     #[serde(rename = "items")]
     checks: Vec<Check>,
+    /// The time at which ages are calculated.
     taken_at: String,
 }
 

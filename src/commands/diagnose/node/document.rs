@@ -8,51 +8,65 @@ use crate::commands::shared::progress::Progress;
 use crate::model::ProgressState;
 use crate::rules::{Remedy, Severity};
 
-/// Why a node is not done.
+/// Why a node is not complete.
 #[derive(Serialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct Document<'a> {
+    /// The node.
     pub(super) node: &'a str,
-    /// The worst state among the custom resources.
+    /// The worst state of any custom resource on the node.
     pub(super) state: ProgressState,
-    /// In the order in which they run.
+    /// The custom resources in the order in which they run.
     pub(super) skyhooks: Vec<LinkDocument<'a>>,
-    /// Findings that concern the node, causes first.
+    /// Findings about the node, causes first.
     pub(super) findings: Vec<FindingDocument<'a>>,
     /// Remedies, least disruptive first.
     pub(super) remedies: Vec<&'a Remedy>,
-    /// What could not be read from the cluster; it may affect the result.
+    /// Sources that could not be read, with the reason; the result may be incomplete.
     pub(super) unreadable: &'a [String],
+    /// The time at which ages are calculated.
     pub(super) taken_at: String,
 }
 
+/// A custom resource on the node.
 #[derive(Serialize, JsonSchema)]
 pub(super) struct LinkDocument<'a> {
+    /// `Skyhook` or `NodeWright`.
     pub(super) kind: &'static str,
+    /// The custom resource.
     pub(super) skyhook: &'a str,
-    /// Lower runs first; absent for a deleted custom resource.
+    /// The priority; the lowest runs first. Absent for a deleted custom resource.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(super) priority: Option<i64>,
+    /// The progress on the node.
     pub(super) state: ProgressState,
-    /// Why it is not complete here, or that it is complete.
+    /// Why the custom resource is not complete on the node; or that it is.
     pub(super) reason: &'a str,
-    /// The operator's next action here; absent if the custom resource does not select the node.
+    /// The progress in detail, with the operator's next action; absent if the custom resource does not select the node.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(super) progress: Option<Progress>,
+    /// The packages of the custom resource on the node.
     pub(super) packages: &'a [NextStep],
 }
 
+/// A finding about the node.
 #[derive(Serialize, JsonSchema)]
 pub(super) struct FindingDocument<'a> {
+    /// The code of the rule, such as `SKY201`.
     pub(super) code: &'static str,
+    /// The name of the rule.
     pub(super) name: &'static str,
+    /// The severity of the finding.
     pub(super) severity: Severity,
+    /// The node; absent if the finding is not about a single node.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(super) node: Option<&'a str>,
+    /// The custom resource; absent if the finding is about none.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(super) skyhook: Option<&'a str>,
+    /// The observed problem.
     pub(super) message: &'a str,
-    /// The reason of the mute.
+    /// The reason for muting the finding; absent if it is not muted.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(super) muted: Option<&'a str>,
 }

@@ -12,15 +12,18 @@ use crate::model::{Model, Timeline};
 use crate::rules::Finding;
 use crate::view::{ago, for_how_long, list};
 
-/// One package on the node.
+/// A package on the node, and what it is doing.
 #[derive(Debug, Clone, Serialize, JsonSchema)]
 pub struct NextStep {
+    /// The package.
     pub package: String,
+    /// The version of the package.
     pub version: String,
-    /// The phase, as in `package status`.
+    /// The phase, with the words of `package status`.
     pub phase: String,
+    /// Whether the package is done on the node: complete, or absent if it is to be uninstalled.
     pub done: bool,
-    /// The stage, the reason it waits, or the reason it fails.
+    /// The current stage, or why the package waits or fails.
     pub message: String,
 }
 

@@ -17,98 +17,120 @@ use crate::view::time;
 #[derive(Serialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct Document {
+    /// The overall result.
     verdict: Verdict,
     /// The time at which ages are calculated: when the cluster was read, or the best estimate from the files.
     taken_at: String,
-    /// The source of that time.
+    /// The source of `takenAt`.
     taken_at_from: String,
+    /// The API that the operator acts on.
     active_api: ActiveApiDocument,
-    /// Causes first, those that explain the most at the top; then the findings that they explain.
+    /// The causes, with those that explain the most findings first; then the explained findings.
     findings: Vec<FindingDocument>,
-    /// The causes in the same order.
+    /// The causes, in the same order as in `findings`.
     causes: Vec<CauseDocument>,
+    /// The rules that could not be checked.
     not_checked: Vec<NotCheckedDocument>,
-    /// Nodes that errors block.
+    /// Number of nodes that errors block.
     blocked_nodes: usize,
-    /// Nodes that some custom resource selects.
+    /// Number of nodes that any custom resource selects.
     selected_nodes: usize,
+    /// Number of rules, objects and causes.
     counts: Counts,
-    /// Findings that are muted; they count in neither the verdict nor the exit code.
+    /// Muted findings; they affect neither the verdict nor the exit code.
     muted: Vec<MutedFinding>,
     /// Mutes that no longer apply.
     lapsed_mutes: Vec<LapsedMute>,
-    /// With --baseline, the comparison with the earlier run.
+    /// With `--baseline`, the comparison with the earlier run; otherwise absent.
     #[serde(skip_serializing_if = "Option::is_none")]
     baseline: Option<Comparison>,
 }
 
-/// Which API the operator acts on, and what decided it.
+/// The API that the operator acts on.
 #[derive(Serialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 struct ActiveApiDocument {
+    /// The API group and version.
     api: String,
+    /// The observations that determined the API.
     reasons: Vec<String>,
+    /// The version of the operator; absent if unknown.
     #[serde(skip_serializing_if = "Option::is_none")]
     operator_version: Option<String>,
 }
 
+/// A finding of a rule.
 #[derive(Serialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 struct FindingDocument {
+    /// The code of the rule, such as `SKY201`.
     code: String,
+    /// The name of the rule.
     name: String,
+    /// The severity of the finding.
     severity: Severity,
+    /// The object that the finding is about.
     subject: Subject,
+    /// The observed problem.
     message: String,
-    /// The operations blocked while the finding exists.
+    /// The operations that are blocked while the finding exists.
     blocks: Vec<Blocks>,
+    /// The start of the problem; absent if unknown.
     #[serde(skip_serializing_if = "Option::is_none")]
     since: Option<String>,
+    /// Values that support the finding.
     evidence: Vec<Evidence>,
+    /// Remedies, least disruptive first.
     remedies: Vec<Remedy>,
-    /// How the stage of a package ended on a node.
+    /// Why a package's stage, or the operator, makes no progress; absent if the finding is about neither.
     #[serde(skip_serializing_if = "Option::is_none")]
     reason: Option<Box<Reason>>,
-    /// The findings that explain this one, by their place in `findings`, from 0. Absent for a cause.
+    /// The findings that explain this one, as indexes into `findings`, starting at 0; absent for a cause.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     explained_by: Vec<usize>,
 }
 
-/// Findings that are one trouble on different nodes and that no other finding explains.
+/// Findings with the same problem on different nodes, which no other finding explains.
 #[derive(Serialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 struct CauseDocument {
+    /// The code of the rule.
     code: String,
+    /// The name of the rule.
     name: String,
-    /// The highest severity of the findings and of those that they explain.
+    /// The highest severity of the cause's findings and of the findings that they explain.
     severity: Severity,
-    /// What is wrong, in words that are true of all its findings.
+    /// The problem, in words that apply to all findings of the cause.
     message: String,
-    /// The nodes on which it is found.
+    /// The nodes with the problem.
     nodes: Vec<String>,
-    /// How many nodes make no progress because of it, each counted once.
+    /// Number of nodes that make no progress because of the cause, each counted once.
     blocked_nodes: usize,
-    /// The same by custom resource.
+    /// The blocked nodes by custom resource.
     blocks: Vec<BlockedDocument>,
-    /// Its findings, as indexes into `findings`, starting at 0.
+    /// The findings of the cause, as indexes into `findings`, starting at 0.
     findings: Vec<usize>,
-    /// Findings that they explain, directly or through others, as indexes into `findings`.
+    /// Findings that the cause explains, directly or through others, as indexes into `findings`.
     explains: Vec<usize>,
-    /// Attributes that the failing nodes have and the healthy ones lack, best match first.
+    /// Attributes that the failing nodes have and the healthy nodes lack, best match first.
     contrasts: Vec<Contrast>,
 }
 
 /// A custom resource that a cause blocks.
 #[derive(Serialize, JsonSchema)]
 struct BlockedDocument {
+    /// The custom resource.
     skyhook: String,
-    /// The nodes on which it makes no progress.
+    /// The nodes on which the custom resource makes no progress.
     nodes: Vec<String>,
 }
 
+/// A rule that could not be checked.
 #[derive(Serialize, JsonSchema)]
 struct NotCheckedDocument {
+    /// The code of the rule.
     code: String,
+    /// Why the rule could not be checked.
     reason: String,
 }
 

@@ -16,31 +16,34 @@ use crate::rules::{Finding, Severity};
 use crate::view::text::Label;
 use crate::view::{ago, count, list, plural, time};
 
-/// How a custom resource is doing.
+/// The overall state of a custom resource.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, JsonSchema)]
 pub enum Assessment {
-    /// Complete on all nodes.
+    /// The custom resource is complete on all nodes.
     Complete,
-    /// At least one node makes progress, and none fails.
+    /// At least one node makes progress, and none fails or is blocked.
     Progressing,
     /// Some nodes make progress, others fail or are blocked.
     Degraded,
-    /// Something has to happen first, and is expected to.
+    /// Progress depends on an event that is expected to happen, or no node is selected.
     Waiting,
+    /// The custom resource is paused.
     Paused,
+    /// The custom resource is disabled.
     Disabled,
+    /// The custom resource is being deleted.
     Deleting,
-    /// Nothing happens until someone intervenes, although nothing is wrong.
+    /// No progress until someone intervenes, although there is no error.
     Blocked,
-    /// Nothing happens, because of an error.
+    /// No progress, because of an error.
     Stuck,
-    /// A source that decides was not read.
+    /// A source that determines the assessment was not read.
     Unknown,
-    /// The object no longer exists, but nodes have its annotations or labels.
+    /// The custom resource no longer exists, but nodes have its annotations or labels.
     Gone,
 }
 
-/// Selected nodes by the state of their progress. The names are those of [`ProgressState`].
+/// Number of selected nodes by the state of their progress, named as in `ProgressState`.
 #[derive(Debug, Default, Clone, Copy, PartialEq, Eq, Serialize, JsonSchema)]
 pub struct NodeStates {
     pub complete: usize,
@@ -51,21 +54,23 @@ pub struct NodeStates {
     pub unknown: usize,
 }
 
-/// The assessment of a custom resource, with the numbers and the reason behind it.
+/// The assessment of a custom resource, and what it is based on.
 #[derive(Debug, Serialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct Summary {
+    /// The overall state.
     pub assessment: Assessment,
-    /// Share of nodes that are complete, rounded down; null without nodes.
+    /// Percentage of nodes that are complete, rounded down; null without nodes.
     pub complete_percent: Option<usize>,
+    /// Number of selected nodes by the state of their progress.
     pub node_states: NodeStates,
-    /// Nodes on which a stage fails or has failed for good.
+    /// Number of nodes on which a stage fails or has failed permanently.
     pub failed_nodes: usize,
-    /// When the oldest running stage began.
+    /// The start of the oldest running stage; null if none runs or the time is unknown.
     pub running_since: Option<String>,
-    /// Remaining time, estimated: `~6m` or `5m to 20m`.
+    /// The estimated remaining time: `~6m` or `5m to 20m`; null without an estimate.
     pub remaining: Option<String>,
-    /// The cause, the object that it waits for, or the running stages.
+    /// The cause, the object that the custom resource waits for, or the running stages.
     pub message: String,
     #[serde(skip)]
     pub since: Option<Timestamp>,

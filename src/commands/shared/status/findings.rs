@@ -6,7 +6,7 @@ use serde::Serialize;
 use crate::rules::impact::{CauseImpact, Impact};
 use crate::rules::{Finding, Severity};
 
-/// Causes that `diagnose stuck` reports, without their effects.
+/// Number of causes that `diagnose stuck` reports, by severity; the findings that they explain do not count.
 #[derive(Debug, Default, Clone, Copy, PartialEq, Eq, Serialize, JsonSchema)]
 pub struct Findings {
     pub errors: usize,

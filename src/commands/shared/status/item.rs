@@ -18,53 +18,64 @@ use crate::model::{AtOnce, Model};
 use crate::view::{age, time};
 use crate::wait::drain::Drain;
 
-/// How far a custom resource has got.
+/// A custom resource and its progress.
 #[derive(Debug, Serialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct SkyhookProgress {
+    /// `Skyhook` or `NodeWright`.
     pub kind: String,
+    /// The name of the custom resource.
     #[serde(rename = "skyhook")]
     pub name: String,
-    /// Whether the object exists; if not, nodes may still have its annotations or labels.
+    /// Whether the custom resource exists; if not, nodes may still have its annotations or labels.
     pub exists: bool,
-    /// The status that the operator reports; `unknown` if there is none yet.
+    /// The operator's status of the custom resource; `unknown` if it has not set one yet.
     pub status: String,
+    /// The priority; the lowest runs first.
     pub priority: i64,
+    /// Whether the custom resource is paused.
     pub paused: bool,
+    /// Whether the custom resource is disabled.
     pub disabled: bool,
-    /// The reason that someone noted for the pause or for disabling it.
+    /// The reason noted for pausing or disabling; absent if there is none.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub stop_reason: Option<String>,
+    /// Whether the deletion of the custom resource was requested.
     pub deleting: bool,
+    /// The time of the deletion request; absent if the deletion was not requested.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub deleting_since: Option<String>,
-    /// Null if they could not be read.
+    /// The nodes of the custom resource; null if they could not be read.
     pub nodes: Option<Nodes>,
+    /// The package versions on its nodes.
     pub packages: Vec<Package>,
+    /// The deployment policy; absent if there is none.
     #[serde(skip_serializing_if = "String::is_empty")]
     pub deployment_policy: String,
+    /// The compartments of the rollout.
     pub compartments: Vec<Compartment>,
-    /// The operator's next actions by node; only for named custom resources.
+    /// The progress by node, with the operator's next actions; only if the custom resource was named.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub progress: Option<ResourceProgress>,
     #[serde(flatten)]
     pub summary: Summary,
-    /// Causes that `diagnose stuck` reports about it.
+    /// Number of causes that `diagnose stuck` reports about the custom resource.
     pub findings: Findings,
 }
 
+/// Number of nodes of a custom resource.
 #[derive(Debug, Default, Serialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct Nodes {
-    /// Nodes that the custom resource selects.
+    /// Number of nodes that the custom resource selects.
     pub selected: usize,
-    /// Selected nodes with the ignore label.
+    /// Number of selected nodes with the ignore label.
     pub ignored: usize,
-    /// Selected nodes whose state cannot be read.
+    /// Number of selected nodes whose state cannot be read.
     pub malformed: usize,
-    /// Nodes that it does not select but that still have its annotations or labels.
+    /// Number of nodes that are not selected but have annotations or labels of the custom resource.
     pub left_behind: usize,
-    /// Number of selected nodes by the status that the operator reports.
+    /// Number of selected nodes by the operator's status.
     pub by_status: BTreeMap<String, usize>,
     /// Selected nodes that are being drained.
     pub draining: Vec<DrainingNode>,
@@ -75,27 +86,33 @@ pub struct Nodes {
 /// A selected node that is being drained.
 #[derive(Debug, Serialize, JsonSchema)]
 pub struct DrainingNode {
+    /// The node.
     pub node: String,
     #[serde(flatten)]
     pub drain: Drain,
 }
 
-/// A package version over the selected nodes; for a deleted custom resource, over the nodes that still have it.
+/// A package version on the selected nodes; for a deleted custom resource, on the nodes that still record it.
 #[derive(Debug, Default, Serialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct Package {
+    /// The package.
     #[serde(rename = "package")]
     pub name: String,
+    /// The version.
     pub version: String,
+    /// Whether the spec contains the package at this version.
     pub in_spec: bool,
-    /// Whether it is to be uninstalled.
+    /// Whether the package is to be uninstalled.
     pub uninstalling: bool,
-    /// Nodes on which it has reached its last stage; 0 if the spec does not contain it or could not be read.
+    /// Number of nodes on which the package has reached its last stage; 0 if the spec does not contain it or could not
+    /// be read.
     pub complete: usize,
-    /// Nodes on which it is absent; for a package that is to be uninstalled, these are complete.
+    /// Number of nodes without the package; if it is to be uninstalled, these are done.
     pub absent: usize,
-    /// Nodes on which it is present, or is to be installed.
+    /// Number of nodes on which the package is recorded, or is to be installed.
     pub nodes: usize,
+    /// Number of nodes by stage and state.
     pub stages: Vec<StageCount>,
 }
 
@@ -103,12 +120,13 @@ pub struct Package {
 #[derive(Debug, Serialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct StageCount {
-    /// Empty without a record.
+    /// The recorded stage; empty without a record.
     pub stage: String,
-    /// `not started` or `absent` without a record.
+    /// The recorded state of the stage; without a record, `not started` or `absent`.
     pub state: String,
+    /// Number of nodes.
     pub nodes: usize,
-    /// When the oldest running one was started, if that was read.
+    /// The earliest start of the running stage on these nodes; absent if unknown.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub since: Option<String>,
     /// How long that is: `17h`.
@@ -116,28 +134,35 @@ pub struct StageCount {
     pub runs_for: String,
 }
 
-/// A part of a rollout.
+/// A compartment of a rollout, as the operator's status reports it.
 #[derive(Debug, Serialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct Compartment {
+    /// The name of the compartment.
     #[serde(rename = "compartment")]
     pub name: String,
+    /// Number of nodes in the compartment.
     pub nodes: i64,
+    /// Number of complete nodes.
     pub completed: i64,
+    /// Number of nodes in progress.
     pub in_progress: i64,
-    /// Nodes that the budget allows at once. Where the compartment has a batch strategy, the operator goes by that
-    /// instead: see `atOnce`.
+    /// Maximum number of nodes that the budget allows at once. If the compartment has a batch strategy, `atOnce`
+    /// applies instead.
     pub ceiling: i64,
-    /// Maximum number of nodes in progress at once; null where the batch strategy changes it from batch to batch, or
-    /// where it is not known.
+    /// Maximum number of nodes in progress at once; null if the strategy changes it from batch to batch, or it is
+    /// unknown.
     pub at_once: Option<i64>,
-    /// What bounds the nodes in progress at once.
+    /// The limit on nodes in progress at once.
     #[serde(skip)]
     pub bound: AtOnce,
+    /// The number of the current batch.
     pub batch: i64,
+    /// Number of failed nodes that the batch state records.
     pub failed: i64,
-    /// Whether failures have stopped it.
+    /// Whether failures have stopped the compartment.
     pub stopped: bool,
+    /// The nodes that the operator takes next.
     pub next_nodes: Next,
 }
 

@@ -34,25 +34,29 @@ pub struct StatusReport<'a> {
 #[derive(Serialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct Document {
+    /// The time at which ages are calculated.
     taken_at: String,
+    /// The overall result of the rules.
     verdict: Verdict,
+    /// The operator.
     pub operator: Operator,
+    /// The custom resources.
     pub items: Vec<SkyhookProgress>,
-    /// Custom resources of the other API, which are not listed.
+    /// Number of custom resources of the other API, which are not listed.
     pub legacy: usize,
-    /// Causes that `diagnose stuck` reports, by severity.
+    /// Number of causes that `diagnose stuck` reports, by severity.
     pub findings: Findings,
-    /// Nodes that errors block.
+    /// Number of nodes that errors block.
     blocked_nodes: usize,
-    /// Nodes that some custom resource selects.
+    /// Number of nodes that any custom resource selects.
     selected_nodes: usize,
-    /// Rules that could not be checked.
+    /// Number of rules that could not be checked.
     pub not_checked: usize,
-    /// Causes that are muted; they count in neither the verdict nor the findings.
+    /// Number of muted causes; they affect neither the verdict nor `findings`.
     pub muted: usize,
-    /// Muted causes whose mute has no expiry.
+    /// Number of muted causes whose mute has no expiry.
     pub muted_without_expiry: usize,
-    /// Mutes that no longer apply.
+    /// Number of mutes that no longer apply.
     pub lapsed_mutes: usize,
 }
 
@@ -60,15 +64,20 @@ pub struct Document {
 #[derive(Serialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct Operator {
+    /// The API group and version.
     api: String,
+    /// The observations that determined the API.
     reasons: Vec<String>,
+    /// The version of the operator; absent if unknown.
     #[serde(skip_serializing_if = "Option::is_none")]
     version: Option<String>,
+    /// Why the version is unknown; absent if it is known.
     #[serde(skip_serializing_if = "Option::is_none")]
     unknown_reason: Option<String>,
+    /// The namespace of the operator; absent if unknown.
     #[serde(skip_serializing_if = "Option::is_none")]
     namespace: Option<String>,
-    /// Whether its Deployment has no available replica.
+    /// Whether the operator's Deployment has no available replica.
     down: bool,
 }
 
