@@ -132,7 +132,7 @@ impl NodeState {
     /// The package in an annotation key, for the shape with one annotation per package.
     pub fn package_of(key: &str) -> Option<&str> {
         let mut parsed = ApiFlavor::ALL.into_iter();
-        match parsed.find_map(|g| NodeKey::parse(g, key)) {
+        match parsed.find_map(|flavor| NodeKey::parse(flavor, key)) {
             Some(NodeKey::NodeState { package, .. }) => package,
             _ => None,
         }

@@ -169,7 +169,7 @@ impl OutcomeView<'_> {
 
 impl View for OutcomeView<'_> {
     fn blocks(&self, wide: bool) -> Text {
-        let mut table = Table::new(["object", "result", "reason"]).prose();
+        let mut table = Table::new(["object", "result", "reason"]).wrap_last();
         let mut more = 0;
         for (step, result) in self.outcome.of(self.plan) {
             let (label, result, reason) = match result {

@@ -46,7 +46,7 @@ impl Cluster {
                 for package in interrupts.iter().copied() {
                     let runs = package_runs
                         .on(skyhook.name(), &node.name)
-                        .any(|e| e.alive() && (e.package == package || e.interrupt));
+                        .any(|run| run.alive() && (run.package == package || run.interrupt));
                     if !runs && self.needs_drain(skyhook, node, package) {
                         drains.push(Drain {
                             skyhook,
@@ -114,13 +114,15 @@ impl Cluster {
             None => placement.phase == Phase::NotStarted && !skyhook.deleting(),
             Some(e) => match e.stage {
                 Stage::Apply | Stage::Upgrade | Stage::Uninstall => true,
-                Stage::Config | Stage::PostInterrupt if e.state == State::Complete => placement.leaves(),
+                Stage::Config | Stage::PostInterrupt if e.state == State::Complete => {
+                    placement.is_uninstall_wanted()
+                }
                 Stage::Config => true,
                 _ => false,
             },
         };
         let ready = |dependency: &String| self.placement(skyhook, dependency, node).phase == Phase::Complete;
-        due && (placement.leaves() || package.depends_on.keys().all(ready))
+        due && (placement.is_uninstall_wanted() || package.depends_on.keys().all(ready))
     }
 
     /// Running or pending workload pods that are not being deleted, by node.

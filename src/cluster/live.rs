@@ -46,7 +46,7 @@ pub const ALWAYS: [Source; 1] = [Source::Operator];
 
 /// Reads the requested sources in parallel, and decides which API is active.
 ///
-/// Reads only the nodes in `only` if other nodes do not matter, and at most the fields `of_nodes` of each node.
+/// Reads only the nodes in `only` if other nodes do not matter, and at most the fields `node_fields` of each node.
 /// `asked_for` is `--api` and overrides the decision. `namespace` is `--namespace` (never the context's default), for
 /// users who may not list all namespaces. `now` is called after a response, because it may use the server's clock from
 /// the response.
@@ -60,7 +60,7 @@ pub const ALWAYS: [Source; 1] = [Source::Operator];
 pub async fn load(
     client: &kube::Client,
     needs: &[Source],
-    of_nodes: NodeFields,
+    node_fields: NodeFields,
     only: Option<&Only>,
     asked_for: Option<ApiFlavor>,
     namespace: Option<&str>,
@@ -69,7 +69,7 @@ pub async fn load(
     let mut reader = Reader::new(client, namespace);
     // Workloads need whole nodes: taints decide which nodes are to be drained.
     if !needs.contains(&Source::Workloads) {
-        reader.of_nodes = of_nodes;
+        reader.node_fields = node_fields;
     }
     Ok(read(reader, needs, only, asked_for, now).await?.0)
 }
@@ -99,7 +99,7 @@ async fn read<'a>(
     if reader.served.is_empty() {
         return Err(LoadError::NotServed);
     }
-    if let Some(asked_for) = asked_for.filter(|g| !reader.served.contains(g)) {
+    if let Some(asked_for) = asked_for.filter(|flavor| !reader.served.contains(flavor)) {
         return Err(LoadError::AskedForAbsent { asked_for });
     }
     let operators: Vec<&Deployment> = builder.operators().collect();
@@ -109,7 +109,7 @@ async fn read<'a>(
     let needs = Needs::new(needs, &builder);
     if let Some(only) = only.filter(|_| explained.is_none() && !needs.undecided) {
         reader.only = &only.nodes;
-        builder.named_only = true;
+        builder.limited_to_named_nodes = true;
     }
     needs.read(&reader, &mut builder).await;
     if needs.wants(Source::Operator) {
@@ -199,8 +199,8 @@ struct Needs<'a> {
 
 impl<'a> Needs<'a> {
     fn new(asked: &'a [Source], builder: &ClusterBuilder) -> Needs<'a> {
-        let served = ApiFlavor::ALL.map(|g| builder.served.contains(&g));
-        let unread = ApiFlavor::ALL.map(|g| !builder.skyhooks[g as usize].was_asked());
+        let served = ApiFlavor::ALL.map(|flavor| builder.served.contains(&flavor));
+        let unread = ApiFlavor::ALL.map(|flavor| !builder.skyhooks[flavor as usize].was_asked());
         // Traces that an operator left on objects decide if nothing better does.
         let undecided =
             served == [true, true] && builder.asked_for.is_none() && builder.operator_version().is_none();

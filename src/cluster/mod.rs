@@ -125,17 +125,17 @@ pub struct Cluster {
     /// Other objects of the installation; from a server only the objects that identify the operator.
     pub installation: Installation,
     /// The operator's namespace from `--namespace`.
-    pub given_namespace: Option<String>,
+    pub namespace_flag: Option<String>,
     /// Runs of this program on this machine that hold a custom resource.
     pub holders: hold::Holders,
     /// Whether only the nodes that a command names were read, with the pods and Jobs on them.
-    pub named_only: bool,
+    pub limited_to_named_nodes: bool,
     /// Whether the cluster was read from files rather than from a server.
     pub from_files: bool,
     /// Whether the files are a capture with an index of its sources: an object missing from a capture did not exist.
     pub collected: bool,
     /// Whether the files contain some custom resources but no list of all: others may exist.
-    pub some_skyhooks: bool,
+    pub skyhooks_partial: bool,
     /// The logs in the capture.
     pub kept_logs: Option<KeptLogs>,
     /// The only namespaces with pods in the files: pods of other namespaces were omitted.
@@ -176,7 +176,7 @@ impl Cluster {
     /// How certain it is that a custom resource that was not read does not exist.
     pub fn skyhooks_absence(&self) -> Certainty {
         match self.skyhooks.absence() {
-            Certainty::Proven if self.some_skyhooks => Certainty::Presumed,
+            Certainty::Proven if self.skyhooks_partial => Certainty::Presumed,
             certainty => certainty,
         }
     }

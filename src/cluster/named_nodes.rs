@@ -77,7 +77,7 @@ impl Cluster {
     /// the Job.
     fn gave_up_elsewhere(&self) -> bool {
         let package_runs = self.package_runs();
-        let mut failed = package_runs.all().iter().filter(|e| e.job.is_some() && e.given_up());
+        let mut failed = package_runs.all().iter().filter(|run| run.job.is_some() && run.given_up());
         failed.any(|e| self.node(e.node).is_none())
     }
 

@@ -177,9 +177,9 @@ impl NodeObject {
 
 impl From<NodeObject> for Node {
     fn from(object: NodeObject) -> Node {
-        let keys = ApiFlavor::ALL.map(|g| NodeKeys::read(g, &object).into());
+        let keys = ApiFlavor::ALL.map(|flavor| NodeKeys::read(flavor, &object).into());
         let marks = Marks {
-            annotations: &object.metadata.annotations.of_others,
+            annotations: &object.metadata.annotations.cordon_marks,
             labels: &object.metadata.labels,
             taints: object.spec.taints.iter().map(|t| t.key.as_str()).collect(),
             managed: &object.metadata.managed_fields,
@@ -220,7 +220,7 @@ impl NodeKeys {
     fn read(flavor: ApiFlavor, object: &NodeObject) -> NodeKeys {
         let mut keys = NodeKeys::default();
         let mut states: BTreeMap<&str, Vec<(&str, &str)>> = BTreeMap::new();
-        for (key, value) in &object.metadata.annotations.ours {
+        for (key, value) in &object.metadata.annotations.operator {
             match NodeKey::parse(flavor, key) {
                 Some(NodeKey::NodeState { skyhook, .. }) => {
                     states.entry(skyhook).or_default().push((key, value));

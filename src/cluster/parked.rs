@@ -7,14 +7,14 @@ use crate::api::{Entry, Executor, Skyhook, State};
 impl<'a> PackageRuns<'a> {
     /// The newest run of the stage of an entry, or else of its package and version at any stage.
     pub fn newest<'s>(&'s self, skyhook: &str, node: &'a str, entry: &Entry) -> Option<&'s PackageRun<'a>> {
-        let nearness = |e: &PackageRun<'_>| match (e.is_of_version(entry), e.carries_out(entry)) {
+        let nearness = |run: &PackageRun<'_>| match (run.is_of_version(entry), run.carries_out(entry)) {
             (true, true) => Some(2),
             (false, true) => Some(1),
             (true, false) => Some(0),
             (false, false) => None,
         };
         let all = self.on(skyhook, node);
-        let near = all.filter_map(|e| nearness(e).map(|nearness| (nearness, e)));
+        let near = all.filter_map(|run| nearness(run).map(|nearness| (nearness, run)));
         near.max_by_key(|(nearness, e)| (*nearness, e.created())).map(|(_, e)| e)
     }
 }

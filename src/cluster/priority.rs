@@ -23,7 +23,7 @@ pub struct Gate<'a> {
 
 impl Skyhook {
     /// Whether the operator starts new work for the custom resource: it is neither paused nor disabled.
-    pub fn runs(&self) -> bool {
+    pub fn is_active(&self) -> bool {
         !self.paused() && !self.disabled()
     }
 
@@ -105,7 +105,8 @@ impl Cluster {
 
     /// [`Cluster::open_nodes`], including ignored nodes.
     pub fn open_but_for_ignore<'a>(&'a self, skyhook: &'a Skyhook) -> Vec<&'a Node> {
-        let held = !skyhook.runs() || self.policy_missing(skyhook) || self.gate_everywhere(skyhook).is_some();
+        let held =
+            !skyhook.is_active() || self.policy_missing(skyhook) || self.gate_everywhere(skyhook).is_some();
         if held {
             return Vec::new();
         }

@@ -45,7 +45,7 @@ fn detect(cluster: &Cluster, findings: &mut Findings) {
     }
     let mut model = None;
     let all = cluster.skyhooks.items().iter();
-    for skyhook in all.filter(|s| s.runs() && !s.deleting()) {
+    for skyhook in all.filter(|s| s.is_active() && !s.deleting()) {
         if cluster.policy_not_read(skyhook) {
             findings.depends_on(Source::Policies);
         }
@@ -88,7 +88,7 @@ fn detect(cluster: &Cluster, findings: &mut Findings) {
                         }
                     ),
                 )
-                .holds_up(&free)
+                .set_blocked_nodes(&free)
                 .evidence(
                     "nodes",
                     "ignored or tainted, and waiting for an earlier custom resource",

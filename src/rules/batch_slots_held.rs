@@ -66,7 +66,7 @@ fn detect(cluster: &Cluster, findings: &mut Findings) {
             }
             let troubles = gates.iter().map(|g| {
                 let trouble = standstill.trouble(cluster, g.skyhook, g.node);
-                trouble.map(|t| (t.severity, t.lasts))
+                trouble.map(|t| (t.severity, t.permanent))
             });
             // The batch continues as soon as one gate opens, so the least severe problem counts.
             let least = troubles.min().flatten();
@@ -89,7 +89,7 @@ fn detect(cluster: &Cluster, findings: &mut Findings) {
             );
             finding
                 .severity(severity.max(Severity::Warning))
-                .holds_up(&waiting)
+                .set_blocked_nodes(&waiting)
                 .evidence(
                     skyhook,
                     format!("status.nodePriority of compartment {}", batch.compartment),
@@ -98,7 +98,7 @@ fn detect(cluster: &Cluster, findings: &mut Findings) {
                 .evidence("nodes", "free and not chosen", some_of(&waiting))
                 .list_nodes("See the status of the earlier custom resource", first.skyhook);
             if !lasts {
-                finding.passes();
+                finding.mark_transient();
             }
             if finding.severity == Severity::Error {
                 let stuck = |gate: &Gate<'_>| {

@@ -55,11 +55,11 @@ fn detect(cluster: &Cluster, findings: &mut Findings) {
                     .and_then(|on| on.entry(&package.entry_key(name)))
                     // A skipped stage, as in a downgrade, uninstalls nothing.
                     .filter(|e| e.stage.is_uninstall() && e.state != State::Skipped);
-                let package_run = here.iter().copied().find(|e| {
-                    let same = e.package == name && e.version == package.version;
-                    same && e.stage.is_uninstall() && !e.finished()
+                let package_run = here.iter().copied().find(|run| {
+                    let same = run.package == name && run.version == package.version;
+                    same && run.stage.is_uninstall() && !run.finished()
                 });
-                let Some(stage) = entry.map(|e| &e.stage).or(package_run.map(|e| &e.stage)) else {
+                let Some(stage) = entry.map(|e| &e.stage).or(package_run.map(|run| &run.stage)) else {
                     continue;
                 };
                 let finding = findings.report(

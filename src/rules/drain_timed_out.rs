@@ -38,7 +38,7 @@ rule! {
 fn detect(cluster: &Cluster, findings: &mut Findings) {
     let drains = cluster.drains();
     let evictable = cluster.evictable_by_node();
-    for skyhook in cluster.skyhooks.items().iter().filter(|s| s.runs()) {
+    for skyhook in cluster.skyhooks.items().iter().filter(|s| s.is_active()) {
         for node in cluster.selected(skyhook) {
             let on = cluster.on_node(node, skyhook.name());
             let Some(on) = on.filter(|on| on.drain_timed_out()) else {

@@ -36,8 +36,8 @@ fn detect(cluster: &Cluster, findings: &mut Findings) {
     }
     for drain in cluster.drains().into_iter().filter(|d| !d.ignored) {
         let node = drain.node;
-        let own = ApiFlavor::ALL.iter().any(|g| {
-            let keys = node.keys(*g);
+        let own = ApiFlavor::ALL.iter().any(|flavor| {
+            let keys = node.keys(*flavor);
             keys.runtime_required_cordon || keys.skyhooks.values().any(|on| on.cordon)
         });
         if node.cordoned() != Some(true) || own {

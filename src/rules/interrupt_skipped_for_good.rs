@@ -47,8 +47,9 @@ fn detect(cluster: &Cluster, findings: &mut Findings) {
             let Some(on) = cluster.on_node(node, skyhook.name()) else {
                 continue;
             };
-            let interrupts =
-                package_runs.on(skyhook.name(), &node.name).any(|e| e.interrupt || e.stage.is_interrupt());
+            let interrupts = package_runs
+                .on(skyhook.name(), &node.name)
+                .any(|run| run.interrupt || run.stage.is_interrupt());
             let unsure = absence != Certainty::Proven && on.operator_status() == Status::InProgress;
             if interrupts || unsure || someone_else_interrupts(skyhook, on) {
                 continue;

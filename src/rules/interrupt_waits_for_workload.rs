@@ -54,11 +54,10 @@ fn detect(cluster: &Cluster, findings: &mut Findings) {
                 drain.package
             ),
         );
-        finding.passes().evidence(drain.skyhook, "spec.podNonInterruptLabels", "match pods here").evidence(
-            drain.node,
-            "pods",
-            some_of(&protected),
-        );
+        finding
+            .mark_transient()
+            .evidence(drain.skyhook, "spec.podNonInterruptLabels", "match pods here")
+            .evidence(drain.node, "pods", some_of(&protected));
         let blocked = drain.skyhook.true_condition("Blocked");
         if let Some(condition) = blocked.filter(|c| c.reason == "NonInterruptPodsRunning") {
             finding.condition(drain.skyhook, condition, &condition.reason);

@@ -44,7 +44,7 @@ const LONGEST_REBOOT: i64 = 3600;
 
 fn detect(cluster: &Cluster, findings: &mut Findings) {
     let package_runs = findings.package_runs();
-    for skyhook in cluster.skyhooks.items().iter().filter(|s| s.runs()) {
+    for skyhook in cluster.skyhooks.items().iter().filter(|s| s.is_active()) {
         let pending = cluster.pending_uninstalls(skyhook);
         for node in cluster.selected(skyhook) {
             let Some(since) = node.not_ready_since() else {
@@ -73,7 +73,7 @@ fn detect(cluster: &Cluster, findings: &mut Findings) {
             };
             let finding = findings.report(Subject::on(skyhook, node), format!("the node {how}, and {what}"));
             if !lasts {
-                finding.severity(Severity::Warning).passes();
+                finding.severity(Severity::Warning).mark_transient();
             } else if may_be_rebooting(cluster, skyhook, node, since) {
                 finding.severity(Severity::Warning);
             }
@@ -148,8 +148,8 @@ fn has_begun<'a>(
     skyhook: &Skyhook,
     node: &'a Node,
 ) -> bool {
-    let here = || package_runs.on(skyhook.name(), &node.name).filter(|e| e.alive());
-    let not_started = here().any(|e| e.unacknowledged().is_some());
+    let here = || package_runs.on(skyhook.name(), &node.name).filter(|run| run.alive());
+    let not_started = here().any(|run| run.unacknowledged().is_some());
     if not_started || node.ignored(cluster.flavor()) {
         return false;
     }

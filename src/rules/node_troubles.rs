@@ -68,6 +68,6 @@ impl NodeTroubles {
 
 /// Index of the more severe of two findings; of equals, the later one.
 fn graver(all: &[Finding], one: usize, other: usize) -> usize {
-    let gravity = |at: usize| (all[at].severity, all[at].lasts, at);
+    let gravity = |at: usize| (all[at].severity, all[at].permanent, at);
     if gravity(one) > gravity(other) { one } else { other }
 }

@@ -58,7 +58,7 @@ fn detect(cluster: &Cluster, findings: &mut Findings) {
             for name in independent.iter().copied().filter(|name| !done(name)) {
                 let runs = package_runs
                     .on(skyhook.name(), &node.name)
-                    .any(|e| e.alive() && (e.package == name || e.interrupt));
+                    .any(|run| run.alive() && (run.package == name || run.interrupt));
                 if runs || !is_to_start(cluster, skyhook, node, name) {
                     continue;
                 }
@@ -126,5 +126,5 @@ fn last_of(skyhook: &Skyhook, done: impl Fn(&str) -> bool) -> Option<(&str, &str
 fn is_to_start(cluster: &Cluster, skyhook: &Skyhook, node: &Node, name: &str) -> bool {
     let placement = cluster.placement(skyhook, name, node);
     let first = |e: &Entry| matches!(e.stage, Stage::Apply | Stage::Upgrade);
-    !placement.leaves() && placement.entry.is_none_or(first)
+    !placement.is_uninstall_wanted() && placement.entry.is_none_or(first)
 }

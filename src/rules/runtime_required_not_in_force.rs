@@ -102,7 +102,7 @@ fn report(cluster: &Cluster, findings: &mut Findings, skyhook: &Skyhook, node: &
     let auto = skyhook.spec.auto_taint_new_nodes;
     let due = due_since(skyhook, node);
     let late = |at: Timestamp| cluster.taken_at.duration_since(at) >= OVERDUE;
-    let left_out = auto && known.is_empty() && skyhook.runs() && due.is_some_and(late);
+    let left_out = auto && known.is_empty() && skyhook.is_active() && due.is_some_and(late);
     let message = if left_out {
         format!(
             "the operator could not set the runtime-required taint on the node, so it installs nothing of {skyhook} there, and \

@@ -57,7 +57,7 @@ fn detect(cluster: &Cluster, findings: &mut Findings) {
                 let all: Vec<&Skyhook> = keepers.collect();
                 let blocked = all.iter().copied().find(|s| {
                     let untolerated = cluster.untolerated_by(s, node);
-                    s.runs()
+                    s.is_active()
                         && cluster.is_dropped_taint(taint)
                         && untolerated.contains(&taint)
                         && !cluster.is_complete_on(s, node)
@@ -112,7 +112,7 @@ fn detect(cluster: &Cluster, findings: &mut Findings) {
             continue;
         }
         // The taint is right while a custom resource still works or waits.
-        if holding.is_empty() || holding.iter().any(|s| s.runs() && !s.deleting()) {
+        if holding.is_empty() || holding.iter().any(|s| s.is_active() && !s.deleting()) {
             continue;
         }
         let holder = holding[0];
@@ -121,7 +121,7 @@ fn detect(cluster: &Cluster, findings: &mut Findings) {
             Subject::on(holder, node),
             format!("the node keeps its runtime-required taint as long as {holder} is {}", state_of(holder)),
         );
-        finding.severity(Severity::Warning).lasts().evidence(node, "taint", &spelled).evidence(
+        finding.severity(Severity::Warning).mark_permanent().evidence(node, "taint", &spelled).evidence(
             "custom resources",
             "that keep the taint",
             some_of(&references),
@@ -221,7 +221,7 @@ fn not_recognised(
     // Only a warning: another component may have set the taint, and may remove it.
     finding
         .severity(Severity::Warning)
-        .lasts()
+        .mark_permanent()
         .evidence(node, "taint", spelled)
         .evidence("operator", "runtime-required taint keys", keys.join(", "))
         .evidence("custom resources", "complete here", some_of(&names))

@@ -49,10 +49,10 @@ fn detect(cluster: &Cluster, findings: &mut Findings) {
             let on = cluster.on_node(node, skyhook.name());
             let mut entries = on.map_or(&[][..], NodeRecord::entries).iter();
             let runs = package_runs.on(skyhook.name(), &node.name);
-            let alive: Vec<_> = runs.filter(|e| e.alive()).collect();
+            let alive: Vec<_> = runs.filter(|run| run.alive()).collect();
             entries.any(|entry| {
-                let runs = |e: &&PackageRun<'_>| e.is_of_version(entry) && e.stage == entry.stage;
-                entry.state != State::Complete && alive.iter().copied().any(|e| runs(&e))
+                let runs = |run: &&PackageRun<'_>| run.is_of_version(entry) && run.stage == entry.stage;
+                entry.state != State::Complete && alive.iter().copied().any(|run| runs(&run))
             })
         };
         let recorded = open.iter().any(runs_as_recorded);

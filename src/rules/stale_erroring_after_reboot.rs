@@ -40,7 +40,7 @@ fn detect(cluster: &Cluster, findings: &mut Findings) {
         return;
     }
     let package_runs = findings.package_runs();
-    for skyhook in cluster.skyhooks.items().iter().filter(|s| s.runs()) {
+    for skyhook in cluster.skyhooks.items().iter().filter(|s| s.is_active()) {
         for node in cluster.selected(skyhook).filter(|n| n.ready() == Some(true)) {
             let Some(on) = cluster.on_node(node, skyhook.name()) else {
                 continue;

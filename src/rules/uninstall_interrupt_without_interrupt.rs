@@ -56,7 +56,7 @@ fn detect(cluster: &Cluster, findings: &mut Findings) {
                 // The interrupts of several packages are merged into one run, which names only one of the packages.
                 let interrupted = package_runs
                     .on(skyhook.name(), &node.name)
-                    .any(|e| e.stage == Stage::UninstallInterrupt && e.alive());
+                    .any(|run| run.stage == Stage::UninstallInterrupt && run.alive());
                 if !stranded || interrupted {
                     continue;
                 }

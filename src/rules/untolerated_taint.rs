@@ -47,7 +47,7 @@ const LIFTED_WITHIN: SignedDuration = SignedDuration::from_mins(30);
 fn detect(cluster: &Cluster, findings: &mut Findings) {
     let package_runs = findings.package_runs();
     let runtime_keys = cluster.runtime_required_taints();
-    for skyhook in cluster.skyhooks.items().iter().filter(|s| s.runs()) {
+    for skyhook in cluster.skyhooks.items().iter().filter(|s| s.is_active()) {
         for node in cluster.selected(skyhook) {
             if node.taints().is_empty() || cluster.is_complete_on(skyhook, node) {
                 continue;
@@ -91,7 +91,7 @@ fn detect(cluster: &Cluster, findings: &mut Findings) {
             // Other taints last, even if the operator has not noticed them yet; a node that has long been down may
             // not return.
             if !passing || cluster.not_ready_since(node).is_some() {
-                finding.lasts();
+                finding.mark_permanent();
             }
             if passing {
                 finding.effect_of(&["SKY409"]);

@@ -42,7 +42,7 @@ fn detect(cluster: &Cluster, findings: &mut Findings) {
     let mut resume_effects = ResumeEffectsByName::default();
     // All custom resources wait for the same root: the first incomplete one with `sequencing: all`.
     let mut trouble_of_root = None;
-    for skyhook in cluster.skyhooks.items().iter().filter(|s| s.runs()) {
+    for skyhook in cluster.skyhooks.items().iter().filter(|s| s.is_active()) {
         if let Some(gate) = cluster.gate_everywhere(skyhook) {
             let waiting: Vec<&str> = cluster.unfinished(skyhook).map(|n| n.name.as_str()).collect();
             if waiting.is_empty() {
@@ -54,7 +54,7 @@ fn detect(cluster: &Cluster, findings: &mut Findings) {
                 cluster
                     .unfinished(root)
                     .filter_map(|node| standstill.trouble(cluster, root, node))
-                    .max_by_key(|t| (t.severity, t.lasts))
+                    .max_by_key(|t| (t.severity, t.permanent))
             });
             let finding = findings.report(
                 Subject::skyhook(skyhook),
@@ -119,8 +119,8 @@ fn close<'a>(
         return;
     };
     finding.severity(trouble.severity);
-    if !trouble.lasts {
-        finding.passes();
+    if !trouble.permanent {
+        finding.mark_transient();
     }
     finding.list_nodes("See the status of the earlier custom resource", root);
     if root.deleting() {

@@ -55,7 +55,7 @@ impl Masks {
                 self.values(object.get_mut(field), own);
             }
         }
-        if ApiFlavor::ALL.iter().any(|g| g.kind() == kind) {
+        if ApiFlavor::ALL.iter().any(|flavor| flavor.kind() == kind) {
             let packages = object.pointer_mut("/spec/packages");
             let packages = packages.and_then(Value::as_object_mut).into_iter().flatten();
             for (_, package) in packages {

@@ -35,7 +35,7 @@ impl Cluster {
         let on = self.on_node(node, skyhook.name())?;
         let recorded = on.drain_start.is_some() || on.drain_blocked.is_some();
         let begun = on.may_drain() && (recorded || self.operator_before(0, 18));
-        if !begun || on.drain_timed_out() || !skyhook.runs() {
+        if !begun || on.drain_timed_out() || !skyhook.is_active() {
             return None;
         }
         let mut interrupts =

@@ -47,7 +47,9 @@ pub(super) async fn read<'a>(
         return None;
     }
     let asked_for = builder.asked_for;
-    if asked_for.is_some_and(|g| !builder.served.contains(&g)) || Needs::new(needs, builder).undecided {
+    if asked_for.is_some_and(|flavor| !builder.served.contains(&flavor))
+        || Needs::new(needs, builder).undecided
+    {
         return None;
     }
     let active_api = builder.active_api()?;

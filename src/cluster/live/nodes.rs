@@ -22,7 +22,7 @@ impl Reader<'_> {
             let named = named.map(|name| list.clone().with_fields(&format!("metadata.name={name}")));
             return read(self.all_of(&named.collect::<Vec<List>>()).await);
         }
-        read(match (&self.recorder, self.of_nodes) {
+        read(match (&self.recorder, self.node_fields) {
             (Some(recorder), _) => recorder.list(self.client, &list, &|_| true).await,
             (None, NodeFields::All) => self.list(&list).await,
             (None, fields) => self.metadata_of(list, fields).await,

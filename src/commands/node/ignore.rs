@@ -168,7 +168,7 @@ fn leave_batches(cluster: &Cluster, nodes: &[&Node], plan: &mut Plan) {
 /// uninstalls, the operator works only on nodes with that status.
 fn choose_for_deletions(cluster: &Cluster, node: &Node, mut change: Metadata) -> Metadata {
     let deleting = cluster.skyhooks.items().iter().filter(|s| s.deleting());
-    for skyhook in deleting.filter(|s| s.runs() && s.selects(node)) {
+    for skyhook in deleting.filter(|s| s.is_active() && s.selects(node)) {
         let mut pending = cluster.pending_uninstalls_on(skyhook, node);
         if let Some(waiting) = pending.find(|p| !p.begins_next()) {
             let flavor = cluster.flavor();

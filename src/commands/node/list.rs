@@ -42,7 +42,7 @@ pub struct Args {
 command! {
     "node list": Args => run,
     needs: NEEDS,
-    of_nodes: NodeFields::Cordons,
+    node_fields: NodeFields::Cordons,
     prints: { "NodeList": Document<'static> },
 }
 
@@ -50,7 +50,7 @@ async fn run(ctx: &mut Ctx, args: &Args) -> Result<Exit> {
     let only = nodes::only(args.on.query(), Some(&args.of.skyhook), None);
     // Documents do not contain cordons, so metadata suffices.
     if ctx.global().output.format.is_data() && !args.filter.cordoned {
-        ctx.of_nodes(NodeFields::Metadata);
+        ctx.node_fields(NodeFields::Metadata);
     }
     let cluster = ctx.only(only).load(&NEEDS).await?;
     let mut list = view(&cluster, args)?;
@@ -156,7 +156,7 @@ impl View for NodeList {
         columns.extend(wide.then_some("restarts"));
         columns.push("note");
         columns.extend(self.labels.then_some("labels"));
-        let mut table = if self.labels { Table::new(columns) } else { Table::new(columns).prose() };
+        let mut table = if self.labels { Table::new(columns) } else { Table::new(columns).wrap_last() };
         for row in &self.rows {
             let mut cells =
                 cells![row.node.as_str(), row::status_text(row), row::package_count(row)].to_vec();

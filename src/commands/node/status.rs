@@ -58,7 +58,7 @@ async fn run(ctx: &mut Ctx, args: &Args) -> Result<Exit> {
     let needs: &[Source] = if table { &NEEDS } else { &READS };
     // Sorting needs the rows' full documents.
     if table && args.sorting.sort_by.is_none() {
-        ctx.of_nodes(NodeFields::Cordons);
+        ctx.node_fields(NodeFields::Cordons);
     }
     let cluster = ctx.only(only).load(needs).await?;
     let mut status = view(&cluster, args)?;
@@ -184,7 +184,7 @@ impl NodeStatus<'_> {
             "note",
         ];
         let columns = columns.into_iter().chain(self.labels.then_some("labels"));
-        let mut table = Table::new(columns).prose();
+        let mut table = Table::new(columns).wrap_last();
         for row in self.rows.iter() {
             let start = [row.node.as_str(), row.skyhook.as_str()];
             let end = || cells![cordon(&row), taint(&row), row.note(),];

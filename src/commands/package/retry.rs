@@ -122,13 +122,13 @@ impl<'a> Stalled<'a> {
         let entries = on.entries_of(Some(skyhook), package).into_iter();
         let mut stalled = entries.map(|entry| {
             let here: Vec<&PackageRun<'_>> =
-                package_runs.on(skyhook.name(), &node.name).filter(|e| e.carries_out(entry)).collect();
-            let at_work = here.iter().any(|e| e.alive());
+                package_runs.on(skyhook.name(), &node.name).filter(|run| run.carries_out(entry)).collect();
+            let at_work = here.iter().any(|run| run.alive());
             let ended: Vec<Target> = here
                 .iter()
-                .filter(|e| !at_work && entry.state != State::Complete && e.given_up())
-                .filter(|e| e.unproven(cluster).is_none())
-                .flat_map(|e| objects(e))
+                .filter(|run| !at_work && entry.state != State::Complete && run.given_up())
+                .filter(|run| run.unproven(cluster).is_none())
+                .flat_map(|run| objects(run))
                 .collect();
             let status = if holds_deletion(skyhook, package, entry) {
                 Some(Status::InProgress)
@@ -273,9 +273,9 @@ fn nothing_given_up(
     }
     for node in &recorded {
         let mut all = package_runs.on(skyhook.name(), &node.name);
-        let foreign = all.find_map(|e| {
-            let ended = e.package == package && e.given_up();
-            Some((e, e.unproven(cluster).filter(|_| ended)?))
+        let foreign = all.find_map(|run| {
+            let ended = run.package == package && run.given_up();
+            Some((run, run.unproven(cluster).filter(|_| ended)?))
         });
         if let Some((package_run, why)) = foreign {
             return Err(Error::unchanged(format!(
@@ -288,7 +288,7 @@ fn nothing_given_up(
     let mut running = Vec::new();
     for node in &recorded {
         let all = package_runs.on(skyhook.name(), &node.name);
-        running.extend(all.filter(|e| e.package == package && e.alive()).map(|e| e.reference()));
+        running.extend(all.filter(|run| run.package == package && run.alive()).map(|run| run.reference()));
     }
     let set = NodeSet::of(recorded.iter().map(|n| n.name.as_str())).limited(6);
     running.truncate(3);

@@ -59,7 +59,7 @@ pub struct Args {
 command! {
     "package status": Args => run,
     needs: READS,
-    of_nodes: NodeFields::Cordons,
+    node_fields: NodeFields::Cordons,
     prints: { "PackageStatus": Items<PackageRow<'static>> },
 }
 
@@ -67,7 +67,7 @@ async fn run(ctx: &mut Ctx, args: &Args) -> Result<Exit> {
     let skyhook = args.skyhook.as_deref();
     let only = nodes::only(args.on.query(), skyhook, args.package.as_deref());
     if !args.filter.cordoned {
-        ctx.of_nodes(NodeFields::Metadata);
+        ctx.node_fields(NodeFields::Metadata);
     }
     let cluster = ctx.only(only).load(&READS).await?;
     let mut status = view(&cluster, args)?;
@@ -112,10 +112,12 @@ fn view<'a>(cluster: &'a Cluster, args: &'a Args) -> Result<PackageStatus<'a>> {
         }
     };
     if args.drift {
-        rows.retain(|row| row.drifts());
+        rows.retain(|row| row.has_drifted());
     }
     if !args.filter.is_empty() {
-        rows.retain(|row| args.filter.has_status(row.status()) && (!args.filter.failed_only || row.fails()));
+        rows.retain(|row| {
+            args.filter.has_status(row.status()) && (!args.filter.failed_only || row.has_failed())
+        });
     }
     rows.sort(&args.sorting)?;
     Ok(PackageStatus {

@@ -56,7 +56,7 @@ pub fn table<'i>(
     findings: &[Finding],
     causes: impl Iterator<Item = (usize, &'i CauseImpact<'i>)>,
 ) -> Table {
-    let mut table = Table::new(["#", "code", "on", "nodes", "blocks", "age", "cause"]).cut();
+    let mut table = Table::new(["#", "code", "on", "nodes", "blocks", "age", "cause"]).truncate_last();
     for (at, impact) in causes {
         let group = FindingGroup::of(&impact.cause, findings);
         let since = group.since();

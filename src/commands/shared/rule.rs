@@ -111,7 +111,7 @@ impl Document {
 }
 
 pub fn table(rules: &[Document]) -> Table {
-    let mut table = Table::new(["code", "name", "severity", "summary"]).prose();
+    let mut table = Table::new(["code", "name", "severity", "summary"]).wrap_last();
     for rule in rules {
         table.row(cells![
             text::name(&rule.code),

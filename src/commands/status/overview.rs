@@ -39,7 +39,7 @@ fn items(status: &StatusReport<'_>, wide: bool) -> Table {
     let columns = ["name", "assessment", "complete", "failed", "eta"];
     let more = ["running", "waiting", "since", "packages", "compartments"];
     let more = more.into_iter().filter(|_| wide);
-    let mut table = Table::new(columns.into_iter().chain(more).chain(["message"])).cut();
+    let mut table = Table::new(columns.into_iter().chain(more).chain(["message"])).truncate_last();
     for item in &status.document.items {
         let summary = &item.summary;
         let states = &summary.node_states;

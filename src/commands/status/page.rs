@@ -164,7 +164,7 @@ fn tables(text: &mut Text, item: &SkyhookProgress, rows: usize) {
 
 fn compartments(parts: &[Compartment]) -> Table {
     let mut table =
-        Table::new(["compartment", "batch", "complete", "max", "failed", "rollout", "next"]).cut();
+        Table::new(["compartment", "batch", "complete", "max", "failed", "rollout", "next"]).truncate_last();
     for part in parts {
         let rollout = if part.stopped {
             text::error("stopped")
@@ -195,7 +195,7 @@ fn max(bound: AtOnce) -> String {
 }
 
 fn package_table(item: &SkyhookProgress, packages: &[Package]) -> Table {
-    let mut table = Table::new(["package", "version", "complete", "stages"]).cut();
+    let mut table = Table::new(["package", "version", "complete", "stages"]).truncate_last();
     for package in packages {
         let mut stages = Line::default();
         for stage in &package.stages {

@@ -47,7 +47,7 @@ impl<'a> Reruns<'a> {
             effects.cannot_be_undone.push(done.to_owned());
         }
         ignored_nodes(&ignored, &mut effects);
-        if let Some(skyhook) = skyhook.filter(|s| !s.runs() && s.hold().is_none()) {
+        if let Some(skyhook) = skyhook.filter(|s| !s.is_active() && s.hold().is_none()) {
             stands_still(skyhook, &mut effects);
         }
         effects
@@ -71,7 +71,7 @@ pub fn rerun(
     if from_start
         && !nodes.is_empty()
         && bypassed_uninstalls(skyhook, &BTreeSet::from([package]), &mut effects)
-        && !skyhook.runs()
+        && !skyhook.is_active()
     {
         // A paused or disabled custom resource does not record the package again.
         effects.lose_record();
@@ -278,7 +278,7 @@ fn repeated(nodes: &[&str]) -> &'static str {
 
 /// Adds the work that starts on a node once the operator can read its node state.
 pub fn begins_from(skyhook: &Skyhook, node: &Node, state: &NodeState, effects: &mut Consequences) {
-    if !skyhook.runs() || !skyhook.spec.node_selectors.matches(&node.labels) {
+    if !skyhook.is_active() || !skyhook.spec.node_selectors.matches(&node.labels) {
         return;
     }
     let mut kinds = BTreeSet::new();

@@ -87,7 +87,7 @@ impl View for UninstallStatus {
         let narrow = ["skyhook", "package", "node", "stage", "state", "uninstall", "condition"];
         let more = ["version", "restarts", "asked-by", "reason"];
         let table = Table::new(narrow.iter().chain(more.iter().filter(|_| wide)));
-        let mut table = if wide { table.prose() } else { table };
+        let mut table = if wide { table.wrap_last() } else { table };
         for row in &self.rows {
             let start = cells![
                 row.skyhook.as_str(),
