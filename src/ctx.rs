@@ -169,7 +169,7 @@ impl Ctx {
     /// A required source that could not be read, for any reason.
     pub async fn load_to_change(&mut self, needs: &[Source], required: &[Source]) -> Result<Cluster> {
         let cluster = self.with_whole_nodes().load_inner(needs, false).await?;
-        self.unread = unreadable::without(&cluster, needs, required)?;
+        self.unread = unreadable::check_required(&cluster, needs, required)?;
         self.specs = ReadSpec::all(&cluster);
         Ok(cluster)
     }
@@ -178,7 +178,7 @@ impl Ctx {
     /// operator's keys.
     pub async fn load_or_leftovers(&mut self, needs: &[Source], required: &[Source]) -> Result<Cluster> {
         let cluster = self.with_whole_nodes().load_inner(needs, true).await?;
-        self.unread = unreadable::without(&cluster, needs, required)?;
+        self.unread = unreadable::check_required(&cluster, needs, required)?;
         self.specs = ReadSpec::all(&cluster);
         Ok(cluster)
     }

@@ -218,7 +218,7 @@ impl NodeState {
     /// Removes an entry; every other byte stays.
     ///
     /// Returns the annotation's key and its new text; the text is `None` if no entry remains.
-    pub fn without(&self, key: &str) -> Option<(String, Option<String>)> {
+    pub fn without_entry(&self, key: &str) -> Option<(String, Option<String>)> {
         let entry = self.entry(key)?;
         let annotation = &self.annotations[entry.annotation];
         let values = &annotation.values;
@@ -243,7 +243,7 @@ impl NodeState {
         // An overridden duplicate must not become effective.
         let mut again = NodeState::default();
         again.add(&annotation.key, None, &left);
-        again.without(key).or_else(|| Some((annotation.key.to_string(), Some(left))))
+        again.without_entry(key).or_else(|| Some((annotation.key.to_string(), Some(left))))
     }
 }
 

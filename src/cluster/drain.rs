@@ -45,7 +45,7 @@ impl Cluster {
                 let ignored = node.ignored(self.flavor());
                 for package in interrupts.iter().copied() {
                     let runs = package_runs
-                        .on(skyhook.name(), &node.name)
+                        .of_skyhook_on(skyhook.name(), &node.name)
                         .any(|run| run.alive() && (run.package == package || run.interrupt));
                     if !runs && self.needs_drain(skyhook, node, package) {
                         drains.push(Drain {

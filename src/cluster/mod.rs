@@ -197,7 +197,7 @@ impl Cluster {
             Source::DisruptionBudgets => self.disruption_budgets.count(),
             // Leases are read only if they decide which Deployment acts.
             Source::Operator => match self.installation.leases.unread() {
-                Some(why) => self.operators.count().without(why.of("leases")),
+                Some(why) => self.operators.count().mark_incomplete(why.of("leases")),
                 None => self.operators.count(),
             },
             Source::OperatorPods => self.operator_pods.count(),

@@ -230,7 +230,7 @@ impl NodeKeys {
             }
         }
         for (skyhook, annotations) in states {
-            keys.on(skyhook).state = Some(NodeState::of(&annotations));
+            keys.record_mut(skyhook).state = Some(NodeState::of(&annotations));
         }
         for (key, value) in object.metadata.labels.beginning_with(flavor.group()) {
             if let Some(key) = NodeKey::parse(flavor, key) {
@@ -240,13 +240,13 @@ impl NodeKeys {
         for condition in &object.status.conditions {
             let key = NodeKey::parse(flavor, &condition.kind);
             if let Some(NodeKey::Condition { skyhook, kind }) = key {
-                keys.on(skyhook).conditions.push(kind.to_owned());
+                keys.record_mut(skyhook).conditions.push(kind.to_owned());
             }
         }
         keys
     }
 
-    fn on(&mut self, skyhook: &str) -> &mut NodeRecord {
+    fn record_mut(&mut self, skyhook: &str) -> &mut NodeRecord {
         self.skyhooks.entry(skyhook.to_owned()).or_default()
     }
 }

@@ -53,7 +53,7 @@ impl<'a> PackageRuns<'a> {
     }
 
     /// Package runs of a custom resource on a node.
-    pub fn on<'s>(
+    pub fn of_skyhook_on<'s>(
         &'s self,
         skyhook: &str,
         node: &str,
@@ -93,12 +93,12 @@ impl<'a> PackageRuns<'a> {
 
     /// Whether a package run of the custom resource is alive on the node.
     pub fn any_alive_on(&self, skyhook: &Skyhook, node: &'a Node) -> bool {
-        self.on(skyhook.name(), &node.name).any(PackageRun::alive)
+        self.of_skyhook_on(skyhook.name(), &node.name).any(PackageRun::alive)
     }
 
     /// The live run that uninstalls a package on its node.
     pub fn uninstall_of(&self, placement: &Placement<'a>) -> Option<&PackageRun<'a>> {
-        let mut here = self.on(placement.skyhook, &placement.node.name);
+        let mut here = self.of_skyhook_on(placement.skyhook, &placement.node.name);
         here.find(|run| run.package == placement.package && run.stage.is_uninstall() && run.alive())
     }
 
@@ -118,7 +118,7 @@ impl<'a> PackageRuns<'a> {
     /// Live runs of a package's recorded stage.
     fn at_stage(&self, placement: &Placement<'a>) -> Option<impl Iterator<Item = &PackageRun<'a>>> {
         let entry = placement.entry?;
-        let here = self.on(placement.skyhook, &placement.node.name);
+        let here = self.of_skyhook_on(placement.skyhook, &placement.node.name);
         Some(here.filter(move |run| run.is_of_version(entry) && run.stage == entry.stage && run.alive()))
     }
 }

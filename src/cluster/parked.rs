@@ -13,7 +13,7 @@ impl<'a> PackageRuns<'a> {
             (true, false) => Some(0),
             (false, false) => None,
         };
-        let all = self.on(skyhook, node);
+        let all = self.of_skyhook_on(skyhook, node);
         let near = all.filter_map(|run| nearness(run).map(|nearness| (nearness, run)));
         near.max_by_key(|(nearness, e)| (*nearness, e.created())).map(|(_, e)| e)
     }

@@ -117,11 +117,11 @@ impl View for Journals {
         for record in &self.records {
             let (done, all) = steps(record);
             let note = if record.ended.is_none() {
-                Some(Label::Warning.on("interrupted"))
+                Some(Label::Warning.span("interrupted"))
             } else if self.undone.without_change(&record.begun.id) {
-                Some(Label::Dim.on("nothing left to revert"))
+                Some(Label::Dim.span("nothing left to revert"))
             } else if self.undone.holds(&record.begun.id) {
-                Some(Label::Dim.on("undone"))
+                Some(Label::Dim.span("undone"))
             } else {
                 None
             };

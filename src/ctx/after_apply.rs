@@ -36,7 +36,7 @@ pub fn note_hold(held: &RefCell<Vec<Target>>, event: &ApplyEvent<'_>) {
 }
 
 /// Notices about concurrent changes by others and their effect on the plan.
-pub fn beside(plan: &Plan, outcome: &PlanOutcome) -> Vec<String> {
+pub fn concurrent_changes(plan: &Plan, outcome: &PlanOutcome) -> Vec<String> {
     let mut said = gone(plan, outcome);
     for (step, result) in outcome.of(plan) {
         // Cordons that are kept already appear in the preview and in the closing table.

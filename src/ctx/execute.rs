@@ -180,8 +180,8 @@ impl Ctx {
         if let Some(reason) = journal.as_ref().and_then(Journal::trouble) {
             self.warn(format!("the journal is incomplete: {reason}"));
         }
-        for beside in after_apply::beside(plan, &outcome) {
-            self.warn(beside);
+        for notice in after_apply::concurrent_changes(plan, &outcome) {
+            self.warn(notice);
         }
         if options.dry_run {
             for step in plan.steps() {

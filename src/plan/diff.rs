@@ -30,7 +30,7 @@ pub fn diff(plan: &Plan) -> Text {
                     ChangeTag::Insert => ("+", Label::Good),
                     ChangeTag::Equal => (" ", Label::Plain),
                 };
-                text.line(label.on(format!("{sign}{}", change.value().trim_end_matches('\n'))));
+                text.line(label.span(format!("{sign}{}", change.value().trim_end_matches('\n'))));
             }
         }
     }

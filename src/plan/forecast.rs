@@ -143,13 +143,13 @@ fn carry_out(after: &mut Cluster, step: &Step, waited: bool) {
                 }
             }
         }
-        Kind::Pod => without(after.pods.held_mut(), step),
-        Kind::Job => without(after.jobs.held_mut(), step),
+        Kind::Pod => remove_deleted(after.pods.held_mut(), step),
+        Kind::Job => remove_deleted(after.jobs.held_mut(), step),
         _ => {}
     }
 }
 
-fn without<T: Object>(list: Option<&mut Vec<T>>, step: &Step) {
+fn remove_deleted<T: Object>(list: Option<&mut Vec<T>>, step: &Step) {
     let target = &step.target;
     let namespace = target.namespace.as_deref().unwrap_or_default();
     if let (Some(list), Change::Delete { .. }) = (list, &step.change) {

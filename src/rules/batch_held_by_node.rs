@@ -107,7 +107,7 @@ fn report(
         (false, false) => "no other node joins it, and work on its other nodes does not continue",
     };
     let finding = findings.report(
-        Subject::on(skyhook, node),
+        Subject::skyhook_on_node(skyhook, node),
         format!("the node {} and keeps its place in the batch of {skyhook}, so {so}", trouble.why),
     );
     let joined = skyhook.status.node_priority.get(&node.name);
@@ -145,7 +145,7 @@ fn report(
     if node.ignored(cluster.flavor()) {
         finding
             .remedy(
-                ResumeEffects::on(cluster, skyhook, &[node]).grade(),
+                ResumeEffects::on_nodes(cluster, skyhook, &[node]).grade(),
                 "Or stop ignoring the node",
                 ["node", "unignore", name],
             )

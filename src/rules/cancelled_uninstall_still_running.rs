@@ -48,7 +48,7 @@ fn detect(cluster: &Cluster, findings: &mut Findings) {
         let nodes: BTreeMap<&str, &Node> = nodes.map(|n| (n.name.as_str(), n)).collect();
         for node in nodes.into_values() {
             let on = cluster.on_node(node, skyhook.name());
-            let here: Vec<&PackageRun> = package_runs.on(skyhook.name(), &node.name).collect();
+            let here: Vec<&PackageRun> = package_runs.of_skyhook_on(skyhook.name(), &node.name).collect();
             for (name, package) in skyhook.packages().filter(|(_, p)| !p.uninstall().apply) {
                 // Versions that have left the spec follow other rules.
                 let entry = on
@@ -63,7 +63,7 @@ fn detect(cluster: &Cluster, findings: &mut Findings) {
                     continue;
                 };
                 let finding = findings.report(
-                    Subject::on(skyhook, node).package(name),
+                    Subject::skyhook_on_node(skyhook, node).package(name),
                     format!(
                         "the uninstall of package {name} was canceled but is still in progress: {}",
                         outcome(stage, package_run)

@@ -136,7 +136,7 @@ impl<'a> PendingNodes<'a> {
                 "the changed configMap of package {name} does not reach the node while the package fails before stage \
                  config"
             );
-            let finding = findings.report(Subject::on(skyhook, node).package(name), message);
+            let finding = findings.report(Subject::skyhook_on_node(skyhook, node).package(name), message);
             finding
                 .severity(Severity::Warning)
                 .evidence(&object, "data", differs)

@@ -127,7 +127,7 @@ fn detect(cluster: &Cluster, findings: &mut Findings) {
 /// stage.
 fn not_released(cluster: &Cluster, findings: &mut Findings, skyhook: &Skyhook, node: &Node) {
     let finding = findings.report(
-        Subject::on(skyhook, node),
+        Subject::skyhook_on_node(skyhook, node),
         format!(
             "the node stays cordoned for {skyhook}, which completed on this node long ago: the operator did not release the node"
         ),

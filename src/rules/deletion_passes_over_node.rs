@@ -88,7 +88,7 @@ fn report(
     };
     findings
         .report(
-            Subject::on(skyhook, p.node).package(p.name),
+            Subject::skyhook_on_node(skyhook, p.node).package(p.name),
             format!(
                 "deletion of {skyhook} skips the node: package {} is not uninstalled yet, but {why}",
                 p.name

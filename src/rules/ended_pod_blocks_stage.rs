@@ -116,7 +116,7 @@ fn of_jobs(cluster: &Cluster, findings: &mut Findings) {
             // the run.
             let at = failed.last_transition_time.or(package_run.created());
             let again = package_runs
-                .on(&package_run.skyhook, package_run.node)
+                .of_skyhook_on(&package_run.skyhook, package_run.node)
                 .any(|run| run.package == package_run.package && run.alive());
             if entry.state == State::Erroring || again {
                 continue;
@@ -208,7 +208,7 @@ fn between_two_jobs(
                 let Some((_, since)) = remade.next().filter(|_| !there) else {
                     continue;
                 };
-                let subject = Subject::on(skyhook, node).package(&entry.name);
+                let subject = Subject::skyhook_on_node(skyhook, node).package(&entry.name);
                 let finding = findings.report(subject, rejects(&entry.stage, &entry.name));
                 finding.warning_if(!skyhook.is_active());
                 close_rejected(cluster, finding, &node.name, entry, Some(*since));

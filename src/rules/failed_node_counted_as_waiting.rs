@@ -46,7 +46,7 @@ fn detect(cluster: &Cluster, findings: &mut Findings) {
                 continue;
             };
             let finding = findings.report(
-                Subject::on(skyhook, node).package(&entry.name),
+                Subject::skyhook_on_node(skyhook, node).package(&entry.name),
                 format!(
                     "the job for stage {} of package {} has failed permanently, but the operator counts the node as waiting, so it \
                      starts nothing here and does not count the failure",

@@ -44,7 +44,7 @@ fn detect(cluster: &Cluster, findings: &mut Findings) {
             continue;
         }
         let finding = findings.report(
-            Subject::on(drain.skyhook, node).package(drain.package),
+            Subject::skyhook_on_node(drain.skyhook, node).package(drain.package),
             format!(
                 "the node was cordoned by someone else, and will be uncordoned when the interrupt of package {} is \
                  done",

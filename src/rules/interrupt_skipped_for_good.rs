@@ -48,7 +48,7 @@ fn detect(cluster: &Cluster, findings: &mut Findings) {
                 continue;
             };
             let interrupts = package_runs
-                .on(skyhook.name(), &node.name)
+                .of_skyhook_on(skyhook.name(), &node.name)
                 .any(|run| run.interrupt || run.stage.is_interrupt());
             let unsure = absence != Certainty::Proven && on.operator_status() == Status::InProgress;
             if interrupts || unsure || someone_else_interrupts(skyhook, on) {
@@ -57,7 +57,7 @@ fn detect(cluster: &Cluster, findings: &mut Findings) {
             let skipped = on.entries().iter().filter(|e| is_skipped(e));
             for entry in skipped.filter(|e| skyhook.package(&e.name).is_some()) {
                 let finding = findings.report(
-                    Subject::on(skyhook, node).package(&entry.name),
+                    Subject::skyhook_on_node(skyhook, node).package(&entry.name),
                     format!(
                         "package {} waits for an interrupt that no other package requests anymore",
                         entry.name

@@ -48,7 +48,7 @@ fn detect(cluster: &Cluster, findings: &mut Findings) {
             continue;
         }
         let finding = findings.report(
-            Subject::on(drain.skyhook, drain.node).package(drain.package),
+            Subject::skyhook_on_node(drain.skyhook, drain.node).package(drain.package),
             format!(
                 "the interrupt of package {} waits until protected workloads leave the node",
                 drain.package

@@ -47,8 +47,9 @@ fn detect(cluster: &Cluster, findings: &mut Findings) {
                 continue;
             };
             let troubles = findings.troubles(cluster);
-            let explained =
-                troubles.on(skyhook.name(), &node.name).is_some_and(|f| f.severity == Severity::Error);
+            let explained = troubles
+                .gravest_on(skyhook.name(), &node.name)
+                .is_some_and(|f| f.severity == Severity::Error);
             if !explained {
                 report(cluster, findings, &package_runs, skyhook, node, on);
             }

@@ -71,7 +71,8 @@ fn detect(cluster: &Cluster, findings: &mut Findings) {
             } else {
                 format!("{reference} has unfinished work on it")
             };
-            let finding = findings.report(Subject::on(skyhook, node), format!("the node {how}, and {what}"));
+            let finding = findings
+                .report(Subject::skyhook_on_node(skyhook, node), format!("the node {how}, and {what}"));
             if !lasts {
                 finding.severity(Severity::Warning).mark_transient();
             } else if may_be_rebooting(cluster, skyhook, node, since) {
@@ -88,7 +89,7 @@ fn detect(cluster: &Cluster, findings: &mut Findings) {
                     finding.entry(&node.name, entry);
                 }
             }
-            for package_run in package_runs.on(skyhook.name(), &node.name) {
+            for package_run in package_runs.of_skyhook_on(skyhook.name(), &node.name) {
                 if package_run.alive() {
                     finding.evidence(package_run, "ended", "no, according to the node's last report");
                 }
@@ -148,7 +149,7 @@ fn has_begun<'a>(
     skyhook: &Skyhook,
     node: &'a Node,
 ) -> bool {
-    let here = || package_runs.on(skyhook.name(), &node.name).filter(|run| run.alive());
+    let here = || package_runs.of_skyhook_on(skyhook.name(), &node.name).filter(|run| run.alive());
     let not_started = here().any(|run| run.unacknowledged().is_some());
     if not_started || node.ignored(cluster.flavor()) {
         return false;

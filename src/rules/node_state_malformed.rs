@@ -52,7 +52,7 @@ fn detect(cluster: &Cluster, findings: &mut Findings) {
             let passed_over = skyhook.paused() && pause_helps;
             for malformed in on.state.iter().flat_map(|s| s.malformed()) {
                 let finding = findings.report(
-                    Subject::on(skyhook, node),
+                    Subject::skyhook_on_node(skyhook, node),
                     format!(
                         "the node state of {skyhook} cannot be read{}",
                         if left {

@@ -52,7 +52,7 @@ impl NodeTroubles {
     }
 
     /// The most severe finding that explains why a custom resource makes no progress on a node.
-    pub fn on(&self, skyhook: &str, node: &str) -> Option<&Finding> {
+    pub fn gravest_on(&self, skyhook: &str, node: &str) -> Option<&Finding> {
         let here = self.on_nodes.get(node)?;
         let found = [here.get(skyhook), here.get("")].into_iter().flatten();
         let gravest = found.copied().reduce(|one, other| graver(&self.all, one, other));

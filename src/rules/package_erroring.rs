@@ -49,7 +49,7 @@ fn detect(cluster: &Cluster, findings: &mut Findings) {
                 let meanwhile = package_run.is_some_and(|run| created_during_read(cluster, run));
                 let retries = meanwhile || operator_retries(cluster, package_run, on);
                 let finding = findings.report(
-                    Subject::on(skyhook, node).package(&entry.name),
+                    Subject::skyhook_on_node(skyhook, node).package(&entry.name),
                     match tries {
                         Some(why) if !meanwhile => format!("{}: {why}", alike(entry)),
                         _ => with_attempts(alike(entry), cluster, entry, package_run, retries),

@@ -57,13 +57,13 @@ fn detect(cluster: &Cluster, findings: &mut Findings) {
             }
             for name in independent.iter().copied().filter(|name| !done(name)) {
                 let runs = package_runs
-                    .on(skyhook.name(), &node.name)
+                    .of_skyhook_on(skyhook.name(), &node.name)
                     .any(|run| run.alive() && (run.package == name || run.interrupt));
                 if runs || !is_to_start(cluster, skyhook, node, name) {
                     continue;
                 }
                 let finding = findings.report(
-                    Subject::on(skyhook, node).package(name),
+                    Subject::skyhook_on_node(skyhook, node).package(name),
                     format!(
                         "package {name} is never scheduled: it has no dependencies, and this operator skips such \
                          packages once enough others are complete on the node"

@@ -50,7 +50,7 @@ fn detect(cluster: &Cluster, findings: &mut Findings) {
         if skyhook.is_some_and(|s| !s.is_active()) || (skyhook.is_none() && absence == Certainty::Presumed) {
             continue;
         }
-        let concurrent_run = package_runs.on(name, package_run.node).find(|run| run.alive());
+        let concurrent_run = package_runs.of_skyhook_on(name, package_run.node).find(|run| run.alive());
         let what = format!(
             "the older operator's pod for stage {} of package {} is still running",
             package_run.stage, package_run.package

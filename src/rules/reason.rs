@@ -126,7 +126,7 @@ impl<'a> Reasons<'a> {
         let spec = self.cluster.skyhook(skyhook);
         let entries = on.map_or_else(Vec::new, |on| on.entries_of(spec, package));
         let Some(entry) = entries.into_iter().find(|e| e.state != State::Complete) else {
-            return newest(&mut self.package_runs.on(skyhook, &node.name));
+            return newest(&mut self.package_runs.of_skyhook_on(skyhook, &node.name));
         };
         let newest = self.package_runs.newest(skyhook, &node.name, entry);
         let at_it = newest.filter(|run| run.stage == entry.stage || run.interrupt);

@@ -52,7 +52,7 @@ fn detect(cluster: &Cluster, findings: &mut Findings) {
             }
             findings
                 .report(
-                    Subject::on(first, node),
+                    Subject::skyhook_on_node(first, node),
                     format!(
                         "{first} does not tolerate the runtime-required taint, which only {later} would remove, \
                          and each waits for the other"

@@ -116,7 +116,7 @@ fn report(cluster: &Cluster, findings: &mut Findings, skyhook: &Skyhook, node: &
         };
         format!("workloads do not wait for {skyhook}: the node does not have the runtime-required taint{why}")
     };
-    let finding = findings.report(Subject::on(skyhook, node), message);
+    let finding = findings.report(Subject::skyhook_on_node(skyhook, node), message);
     // The taint is configured in the operator's environment, which is unknown without a Deployment.
     if !auto || cluster.operators.items().is_empty() {
         finding.severity(Severity::Info);

@@ -118,7 +118,7 @@ fn detect(cluster: &Cluster, findings: &mut Findings) {
         let holder = holding[0];
         let references: Vec<String> = holding.iter().map(|s| s.reference()).collect();
         let finding = findings.report(
-            Subject::on(holder, node),
+            Subject::skyhook_on_node(holder, node),
             format!("the node keeps its runtime-required taint as long as {holder} is {}", state_of(holder)),
         );
         finding.severity(Severity::Warning).mark_permanent().evidence(node, "taint", &spelled).evidence(
@@ -168,7 +168,7 @@ fn dropped_key(cluster: &Cluster, findings: &mut Findings, node: &Node, taint: &
     let value = cluster.runtime_required_value();
     let spelled = taint.spelled();
     let finding = findings.report(
-        Subject::on(skyhook, node),
+        Subject::skyhook_on_node(skyhook, node),
         format!(
             "the node has the older taint {spelled}, which the operator neither tolerates nor removes since v0.21, so the \
              packages of {skyhook} do not run here and the taint stays"
@@ -187,7 +187,7 @@ fn dropped_key(cluster: &Cluster, findings: &mut Findings, node: &Node, taint: &
             ["taint", "node", &node.name, &format!("{key}={value}:{effect}")],
         )
         .remove_taint(
-            ResumeEffects::on(cluster, skyhook, &[node]).grade(),
+            ResumeEffects::on_nodes(cluster, skyhook, &[node]).grade(),
             "Then remove the older taint",
             &node.name,
             &spelled,

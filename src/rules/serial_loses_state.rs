@@ -48,7 +48,7 @@ fn detect(cluster: &Cluster, findings: &mut Findings) {
         let runs_as_recorded = |node: &&Node| {
             let on = cluster.on_node(node, skyhook.name());
             let mut entries = on.map_or(&[][..], NodeRecord::entries).iter();
-            let runs = package_runs.on(skyhook.name(), &node.name);
+            let runs = package_runs.of_skyhook_on(skyhook.name(), &node.name);
             let alive: Vec<_> = runs.filter(|run| run.alive()).collect();
             entries.any(|entry| {
                 let runs = |run: &&PackageRun<'_>| run.is_of_version(entry) && run.stage == entry.stage;

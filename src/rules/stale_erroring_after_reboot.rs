@@ -62,7 +62,7 @@ fn detect(cluster: &Cluster, findings: &mut Findings) {
             }
             let key = crate::api::keys::status(cluster.flavor(), skyhook.name());
             let finding = findings.report(
-                Subject::on(skyhook, node),
+                Subject::skyhook_on_node(skyhook, node),
                 format!(
                     "the node counts as failed for {skyhook} although its interrupt succeeded, so the \
                      rollout stays stopped"

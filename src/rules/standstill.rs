@@ -46,7 +46,7 @@ pub fn stuck_in_batch(
     if status == Status::Erroring && on.is_some_and(|on| fails_for_real(skyhook, on)) {
         // A warning for newer operators: how they choose nodes around a failing one is uncertain, and a Job may
         // retry.
-        let cause = troubles.on(skyhook.name(), &node.name);
+        let cause = troubles.gravest_on(skyhook.name(), &node.name);
         let fails = cause.is_some_and(|f| f.severity == Severity::Error);
         let severity = if holds_while_blocked && fails { Severity::Error } else { Severity::Warning };
         return Some(Trouble { on_node: true, ..Trouble::new("fails", severity) });
@@ -57,7 +57,7 @@ pub fn stuck_in_batch(
     if status == Status::Blocked && !cluster.untolerated_by(skyhook, node).is_empty() {
         return holds_while_blocked.then(|| Trouble::new("is blocked by a taint", Severity::Error));
     }
-    let cause = troubles.on(skyhook.name(), &node.name)?;
+    let cause = troubles.gravest_on(skyhook.name(), &node.name)?;
     Some(Trouble {
         on_node: true,
         ..Trouble::new(format!("makes no progress ({} {})", cause.rule.code, cause.rule.name), cause.severity)
@@ -120,7 +120,7 @@ impl Standstill {
         });
         let mut standstill = Standstill { deletions: deletions.collect(), troubles, held: HashMap::new() };
         for rule in findings.other_rules(Finds::HeldNodes) {
-            for finding in findings.by(rule, cluster).iter() {
+            for finding in findings.of_rule(rule, cluster).iter() {
                 standstill.hold(finding);
             }
         }
@@ -148,7 +148,7 @@ impl Standstill {
         let on = cluster.on_node(node, root.name());
         let status = cluster.status_on(root, node);
         let fails = on.is_some_and(|on| fails_for_real(root, on));
-        let cause = self.troubles.on(root.name(), &node.name);
+        let cause = self.troubles.gravest_on(root.name(), &node.name);
         let severity = cause.map_or(Severity::Warning, |f| f.severity);
         // Without a known cause, the failure may be retried or is about to be cleared.
         let permanent = cause.is_some_and(|f| f.permanent);

@@ -57,8 +57,10 @@ fn detect(cluster: &Cluster, findings: &mut Findings) {
                 let retries = operator_retries(cluster, package_run, on);
                 let what = format!("the uninstall of package {} fails at stage {}", entry.name, entry.stage);
                 let tried = with_attempts(what.clone(), cluster, entry, package_run, retries);
-                let finding = findings
-                    .report(Subject::on(skyhook, node).package(&entry.name), format!("{tried}{consequence}"));
+                let finding = findings.report(
+                    Subject::skyhook_on_node(skyhook, node).package(&entry.name),
+                    format!("{tried}{consequence}"),
+                );
                 // Findings are grouped regardless of their attempts.
                 finding.alike(format!("{what}{consequence}"));
                 let passes = retry_reason(cluster, package_run).is_some()

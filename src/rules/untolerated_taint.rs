@@ -81,7 +81,7 @@ fn detect(cluster: &Cluster, findings: &mut Findings) {
             let kept = passing && node.ready() == Some(true) && age.is_some_and(|age| age >= LIFTED_WITHIN);
             let passing = passing && !kept;
             let finding = findings.report(
-                Subject::on(skyhook, node),
+                Subject::skyhook_on_node(skyhook, node),
                 format!("{skyhook} does not tolerate {spelled}, so its packages do not run here"),
             );
             finding.warning_if(passing || !blocked);
@@ -118,7 +118,7 @@ fn detect(cluster: &Cluster, findings: &mut Findings) {
                 for taint in taints.iter().filter(|t| !t.of_lifecycle()) {
                     finding
                         .remove_taint(
-                            ResumeEffects::on(cluster, skyhook, &[node]).grade(),
+                            ResumeEffects::on_nodes(cluster, skyhook, &[node]).grade(),
                             "Or remove the taint if its owner no longer needs it",
                             &node.name,
                             &taint.spelled(),

@@ -82,7 +82,7 @@ fn detect(cluster: &Cluster, findings: &mut Findings) {
             let standstill = standstill.get_or_insert_with(|| Standstill::of(cluster, findings));
             let trouble = standstill.trouble(cluster, root, node);
             let finding = findings.report(
-                Subject::on(skyhook, node),
+                Subject::skyhook_on_node(skyhook, node),
                 format!("{skyhook} waits for {root}, which runs first{}", suffix(trouble.as_ref())),
             );
             let (done, all) = cluster.progress(root, node);

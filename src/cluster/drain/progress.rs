@@ -41,7 +41,7 @@ impl Cluster {
         let mut interrupts =
             skyhook.packages().filter(|(name, package)| skyhook.pending_interrupt(name, package).is_some());
         let due = interrupts.any(|(name, _)| self.needs_drain(skyhook, node, name));
-        let runs = package_runs.on(skyhook.name(), &node.name).any(|run| run.alive());
+        let runs = package_runs.of_skyhook_on(skyhook.name(), &node.name).any(|run| run.alive());
         if !due || runs {
             return None;
         }

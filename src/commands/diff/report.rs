@@ -202,10 +202,10 @@ impl View for DiffReport {
         if !(document.new_findings.is_empty() && document.gone_findings.is_empty()) {
             text.blank().line(text::heading("findings"));
             for line in key_lines(&document.new_findings) {
-                text.indented(2, Label::Error.on("new") + format!(": {line}"));
+                text.indented(2, Label::Error.span("new") + format!(": {line}"));
             }
             for line in key_lines(&document.gone_findings) {
-                text.indented(2, Label::Good.on("gone") + format!(": {line}"));
+                text.indented(2, Label::Good.span("gone") + format!(": {line}"));
             }
         }
         if !document.not_compared.is_empty() {

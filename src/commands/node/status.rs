@@ -194,13 +194,13 @@ impl NodeStatus<'_> {
             };
             if row.packages.is_empty() {
                 let state = match row.malformed {
-                    Some(_) => Label::Error.on("malformed").into(),
+                    Some(_) => Label::Error.span("malformed").into(),
                     None => row::status_text(&row),
                 };
                 line([none(), none(), none(), state, none(), "0".into(), none()]);
             }
             for package in &row.packages {
-                let state = Label::of_status(&package.state).on(&package.state);
+                let state = Label::of_status(&package.state).span(&package.state);
                 line([
                     package.package.as_str().into(),
                     package.version.as_str().into(),

@@ -81,7 +81,7 @@ fn plan(cluster: &Cluster, args: &Args) -> Result<Plan> {
     let package_runs = cluster.package_runs_for(skyhook.name());
     let stalled: Vec<Stalled<'_>> = nodes
         .iter()
-        .filter_map(|node| Stalled::on(cluster, &package_runs, skyhook, node, &args.package))
+        .filter_map(|node| Stalled::find(cluster, &package_runs, skyhook, node, &args.package))
         .collect();
     if stalled.is_empty() {
         return nothing_given_up(cluster, &package_runs, skyhook, &nodes, &args.package);
@@ -111,7 +111,7 @@ struct Stalled<'a> {
 }
 
 impl<'a> Stalled<'a> {
-    fn on(
+    fn find(
         cluster: &'a Cluster,
         package_runs: &PackageRuns<'a>,
         skyhook: &Skyhook,
@@ -121,8 +121,10 @@ impl<'a> Stalled<'a> {
         let on = cluster.on_node(node, skyhook.name())?;
         let entries = on.entries_of(Some(skyhook), package).into_iter();
         let mut stalled = entries.map(|entry| {
-            let here: Vec<&PackageRun<'_>> =
-                package_runs.on(skyhook.name(), &node.name).filter(|run| run.carries_out(entry)).collect();
+            let here: Vec<&PackageRun<'_>> = package_runs
+                .of_skyhook_on(skyhook.name(), &node.name)
+                .filter(|run| run.carries_out(entry))
+                .collect();
             let at_work = here.iter().any(|run| run.alive());
             let ended: Vec<Target> = here
                 .iter()
@@ -272,7 +274,7 @@ fn nothing_given_up(
         return Err(Error::unchanged(reason));
     }
     for node in &recorded {
-        let mut all = package_runs.on(skyhook.name(), &node.name);
+        let mut all = package_runs.of_skyhook_on(skyhook.name(), &node.name);
         let foreign = all.find_map(|run| {
             let ended = run.package == package && run.given_up();
             Some((run, run.unproven(cluster).filter(|_| ended)?))
@@ -287,7 +289,7 @@ fn nothing_given_up(
     }
     let mut running = Vec::new();
     for node in &recorded {
-        let all = package_runs.on(skyhook.name(), &node.name);
+        let all = package_runs.of_skyhook_on(skyhook.name(), &node.name);
         running.extend(all.filter(|run| run.package == package && run.alive()).map(|run| run.reference()));
     }
     let set = NodeSet::of(recorded.iter().map(|n| n.name.as_str())).limited(6);

@@ -250,13 +250,13 @@ fn state(row: &PackageRow<'_>, times: bool) -> Line {
         Phase::NotStarted | Phase::Absent => text::dim(words(row.phase)).into(),
         Phase::Complete => text::good(row.state).into(),
         Phase::Failing | Phase::UninstallFailing => text::error(row.state).into(),
-        Phase::NotInSpec => Label::Plain.on(row.state) + text::dim(format!(" ({})", words(row.phase))),
+        Phase::NotInSpec => Label::Plain.span(row.state) + text::dim(format!(" ({})", words(row.phase))),
         Phase::Running | Phase::Uninstalling | Phase::Uninstalled => {
             let since = match row.runs_for.as_str() {
                 time if times && !time.is_empty() => format!(" ({time})"),
                 _ => String::new(),
             };
-            Label::Plain.on(row.state) + text::dim(since)
+            Label::Plain.span(row.state) + text::dim(since)
         }
     }
 }

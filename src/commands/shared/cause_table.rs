@@ -68,7 +68,7 @@ pub fn table<'i>(
         };
         table.row(cells![
             at + 1,
-            label_of(impact.severity).on(group.first().rule.code),
+            label_of(impact.severity).span(group.first().rule.code),
             group.place(),
             number(nodes),
             number(blocks),

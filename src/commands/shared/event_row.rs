@@ -126,7 +126,7 @@ pub fn table(rows: &[EventRow], now: Timestamp) -> Table {
         table.row(cells![
             age(row.at, now),
             count(row.count),
-            row.label().on(&row.reason),
+            row.label().span(&row.reason),
             format!("{}{}", row.subject(), row.brief)
         ]);
     }
@@ -143,7 +143,7 @@ impl EventRow {
     pub fn line(&self) -> Line {
         let time = self.at.map_or_else(String::new, |at| at.strftime("%H:%M:%S").to_string());
         let start = text::dim(format!("{time} ")) + count(self.count) + " ";
-        start + self.label().on(&self.reason) + " " + self.subject() + self.brief.as_str()
+        start + self.label().span(&self.reason) + " " + self.subject() + self.brief.as_str()
     }
 
     fn label(&self) -> Label {

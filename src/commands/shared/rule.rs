@@ -53,7 +53,7 @@ pub fn label_of(severity: Severity) -> Label {
 }
 
 pub fn severity(severity: Severity) -> text::Span {
-    label_of(severity).on(severity)
+    label_of(severity).span(severity)
 }
 
 /// A rule, and its manual.

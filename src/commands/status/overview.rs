@@ -49,7 +49,7 @@ fn items(status: &StatusReport<'_>, wide: bool) -> Table {
         };
         let cells = cells![
             item.name.as_str(),
-            summary.assessment.label().on(format!("{:?}", summary.assessment)),
+            summary.assessment.label().span(format!("{:?}", summary.assessment)),
             summary.complete(),
             failed,
             summary.remaining.as_deref().unwrap_or("-"),
@@ -130,7 +130,7 @@ pub fn causes(status: &StatusReport<'_>, name: Option<&str>, most: usize) -> Tex
             .map_or(String::new(), |since| format!(", {}", age(Some(since), status.cluster.taken_at)));
         text.summary(
             Line::from(format!("{:>2} ", at + 1))
-                + label_of(impact.severity).on(group.first().rule.code)
+                + label_of(impact.severity).span(group.first().rule.code)
                 + format!(" {}{nodes}{since}: {}", group.place(), group.message()),
         );
     }

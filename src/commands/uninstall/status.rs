@@ -325,11 +325,11 @@ impl<'a> PackageUninstall<'a> {
         }
         let ran = self
             .package_runs
-            .on(self.name, &node.name)
+            .of_skyhook_on(self.name, &node.name)
             .find(|run| run.package == self.package && run.stage.is_uninstall() && run.finished());
         let (uninstall, reason) = match ran {
             Some(ran) => (Uninstall::Uninstalled, format!("{} is done", ran.reference())),
-            None => past.on(&node.name),
+            None => past.result_on(&node.name),
         };
         self.row(node, uninstall, reason)
     }

@@ -24,7 +24,7 @@ pub fn is_needed(cluster: &Cluster, skyhook: &Skyhook, nodes: &[&Node]) -> bool 
         let moving = |e: &crate::api::Entry| matches!(e.state, State::InProgress | State::Erroring);
         let on = cluster.on_node(node, skyhook.name());
         on.is_some_and(|on| on.entries().iter().any(moving))
-            || package_runs.on(skyhook.name(), &node.name).any(|run| run.alive())
+            || package_runs.of_skyhook_on(skyhook.name(), &node.name).any(|run| run.alive())
     };
     let unseen = |source| cluster.source(source).unread().is_some();
     skyhook.hold().is_some()
@@ -60,7 +60,7 @@ pub fn end_failing(
     };
     let (mut failing, mut at_work) = (Vec::new(), Vec::new());
     for node in nodes.iter().filter(|n| n.ready() == Some(true)) {
-        let all = package_runs.on(skyhook.name(), &node.name);
+        let all = package_runs.of_skyhook_on(skyhook.name(), &node.name);
         let bare = all
             .filter(|run| run.bare() && run.alive())
             .filter(|run| package.is_none_or(|p| run.interrupt || run.package == p));
@@ -105,7 +105,7 @@ pub fn warn_of_halt(
     plan: &mut Plan,
 ) {
     let package_runs = cluster.package_runs_for(skyhook.name());
-    let at_work = nodes.iter().flat_map(|n| package_runs.on(skyhook.name(), &n.name));
+    let at_work = nodes.iter().flat_map(|n| package_runs.of_skyhook_on(skyhook.name(), &n.name));
     let at_work = at_work.filter(|run| !run.bare() && run.alive());
     let at_work = at_work.filter(|run| package.is_none_or(|p| run.package == p));
     let pods = at_work.flat_map(|run| run.pods.iter().filter(|p| !p.ended()));
@@ -188,7 +188,7 @@ pub fn at_work(cluster: &Cluster, skyhook: &Skyhook, stages: &[PlanStage]) -> bo
     let mut nodes = stages.iter().flat_map(|s| &s.steps);
     nodes.any(|step| {
         step.target.kind == Kind::Node
-            && package_runs.on(skyhook.name(), &step.target.name).any(|run| run.alive())
+            && package_runs.of_skyhook_on(skyhook.name(), &step.target.name).any(|run| run.alive())
     })
 }
 

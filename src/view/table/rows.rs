@@ -37,7 +37,7 @@ impl Rows {
             let spans = spans.iter().map(|(label, length)| {
                 let (own, rest) = text.split_at(*length as usize);
                 text = rest;
-                label.on(own)
+                label.span(own)
             });
             spans.collect::<Vec<Span>>().into()
         })

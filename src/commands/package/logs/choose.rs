@@ -20,7 +20,7 @@ pub fn choose(cluster: &Cluster, nodes: &[&Node], wanted: LogSelection<'_>) -> V
     let package_runs = cluster.package_runs();
     let mut found: Vec<&PackageRun<'_>> = nodes
         .iter()
-        .flat_map(|node| package_runs.on(wanted.skyhook, &node.name))
+        .flat_map(|node| package_runs.of_skyhook_on(wanted.skyhook, &node.name))
         .filter(|run| wanted.is_for(cluster, run))
         .collect();
     found.sort_by(|a, b| {
@@ -64,7 +64,7 @@ pub fn to_come(cluster: &Cluster, nodes: &[&Node], wanted: LogSelection<'_>) -> 
     let package_runs = cluster.package_runs();
     let expects = |node: &&&Node| {
         let given_up = package_runs
-            .on(wanted.skyhook, &node.name)
+            .of_skyhook_on(wanted.skyhook, &node.name)
             .filter(|run| run.package == wanted.package)
             .max_by_key(|run| run.created())
             .is_some_and(|run| run.job.is_some_and(|j| j.failed().is_some()));
