@@ -37,7 +37,7 @@ use clock::time_of;
 
 use crate::apply::owner;
 use crate::args::global::Global;
-use crate::cluster::{Clock, Cluster, NodeFields, Only, Source, Unread, dump, live};
+use crate::cluster::{Clock, Cluster, NamedNodes, NodeFields, Source, Unread, dump, live};
 use crate::connect::{self, Connected, Environment, HttpTrace};
 use crate::error::{Error, Result};
 use crate::plan::ReadSpec;
@@ -57,7 +57,7 @@ pub struct Ctx {
     /// The current cluster's identity, once read.
     here: Option<Here>,
     /// The names in the command's arguments, for the next load.
-    only: Option<Only>,
+    named_nodes: Option<NamedNodes>,
     node_fields: NodeFields,
     /// The specs that a change was planned from.
     specs: Vec<ReadSpec>,
@@ -76,7 +76,7 @@ impl Ctx {
             unread: Vec::new(),
             refused: false,
             here: None,
-            only: None,
+            named_nodes: None,
             node_fields: NodeFields::All,
             specs: Vec::new(),
             captured: None,
@@ -124,8 +124,8 @@ impl Ctx {
 
     /// Limits the next load to the nodes that the command names. Loads all nodes if these do not suffice. No effect on
     /// files.
-    pub fn only(&mut self, only: Option<Only>) -> &mut Ctx {
-        self.only = only;
+    pub fn limit_to(&mut self, named: Option<NamedNodes>) -> &mut Ctx {
+        self.named_nodes = named;
         self
     }
 
@@ -186,14 +186,14 @@ impl Ctx {
     /// Prepares a load for a change: previews and guards need whole nodes.
     fn with_whole_nodes(&mut self) -> &mut Ctx {
         self.node_fields = NodeFields::All;
-        if let Some(only) = &mut self.only {
-            only.to_change = true;
+        if let Some(named) = &mut self.named_nodes {
+            named.to_change = true;
         }
         self
     }
 
     async fn load_inner(&mut self, needs: &[Source], leftovers: bool) -> Result<Cluster> {
-        let only = self.only.take();
+        let named = self.named_nodes.take();
         let reading = &self.global.reading;
         let cluster = if reading.from.is_empty() {
             let connected = self.connected().await?;
@@ -204,11 +204,11 @@ impl Ctx {
             let fields = self.node_fields;
             let now = || time_of(&clock);
             // Boxed: two such futures would overflow the stack of a debug build.
-            let load = |only| Box::pin(live::load(&client, needs, fields, only, api, namespace, &now));
-            let mut loaded = load(only.as_ref()).await;
-            if let (Some(only), Ok(cluster)) = (&only, &loaded)
+            let load = |named| Box::pin(live::load(&client, needs, fields, named, api, namespace, &now));
+            let mut loaded = load(named.as_ref()).await;
+            if let (Some(named), Ok(cluster)) = (&named, &loaded)
                 && cluster.limited_to_named_nodes
-                && !cluster.suffices(only)
+                && !cluster.suffices(named)
             {
                 loaded = load(None).await;
             }

@@ -82,7 +82,7 @@ impl Cluster {
                 within(node, false);
             }
         }
-        for node in self.open_nodes(skyhook) {
+        for node in self.actionable_nodes(skyhook) {
             within(node, true);
         }
         batches.into_values().collect()

@@ -41,7 +41,7 @@ impl Cluster {
                 continue;
             }
             let idle = self.is_idle(skyhook);
-            for node in self.open_but_for_ignore(skyhook) {
+            for node in self.actionable_including_ignored(skyhook) {
                 let ignored = node.ignored(self.flavor());
                 for package in interrupts.iter().copied() {
                     let runs = package_runs

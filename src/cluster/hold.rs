@@ -43,8 +43,8 @@ impl Holder {
     }
 }
 
-/// Holders on this machine by their identity; `true` while their process runs.
-pub type Holders = BTreeMap<String, bool>;
+/// HolderLiveness on this machine by their identity; `true` while their process runs.
+pub type HolderLiveness = BTreeMap<String, bool>;
 
 /// A pause by this program.
 #[derive(Debug, Clone, PartialEq, Eq)]

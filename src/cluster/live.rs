@@ -29,7 +29,7 @@ use jiff::Timestamp;
 
 use super::capture::{index, pieces};
 use super::{
-    Cluster, ClusterBuilder, Deployment, DisruptionBudget, NodeFields, Only, Pod, Read, Source, acting,
+    Cluster, ClusterBuilder, Deployment, DisruptionBudget, NamedNodes, NodeFields, Pod, Read, Source, acting,
 };
 use crate::api::ApiFlavor;
 pub use collect::{CollectRequest, Collected, collect};
@@ -46,7 +46,7 @@ pub const ALWAYS: [Source; 1] = [Source::Operator];
 
 /// Reads the requested sources in parallel, and decides which API is active.
 ///
-/// Reads only the nodes in `only` if other nodes do not matter, and at most the fields `node_fields` of each node.
+/// Reads only the nodes in `named` if other nodes do not matter, and at most the fields `node_fields` of each node.
 /// `asked_for` is `--api` and overrides the decision. `namespace` is `--namespace` (never the context's default), for
 /// users who may not list all namespaces. `now` is called after a response, because it may use the server's clock from
 /// the response.
@@ -61,7 +61,7 @@ pub async fn load(
     client: &kube::Client,
     needs: &[Source],
     node_fields: NodeFields,
-    only: Option<&Only>,
+    named: Option<&NamedNodes>,
     asked_for: Option<ApiFlavor>,
     namespace: Option<&str>,
     now: Now<'_>,
@@ -71,21 +71,21 @@ pub async fn load(
     if !needs.contains(&Source::Workloads) {
         reader.node_fields = node_fields;
     }
-    Ok(read(reader, needs, only, asked_for, now).await?.0)
+    Ok(read(reader, needs, named, asked_for, now).await?.0)
 }
 
 /// Like [`load`], and returns the result for each piece as well.
 async fn read<'a>(
     mut reader: Reader<'a>,
     needs: &[Source],
-    only: Option<&'a Only>,
+    named: Option<&'a NamedNodes>,
     asked_for: Option<ApiFlavor>,
     now: Now<'_>,
 ) -> Result<(Cluster, Vec<index::Source>), LoadError> {
     let mut builder = ClusterBuilder { taken_at: now(), asked_for, ..ClusterBuilder::default() };
-    let explained = only.filter(|only| only.explained);
-    if let Some(only) = explained
-        && let Some(cluster) = finished_node::read(&mut reader, needs, &only.nodes, &mut builder, now).await
+    let explained = named.filter(|named| named.explained);
+    if let Some(named) = explained
+        && let Some(cluster) = finished_node::read(&mut reader, needs, &named.nodes, &mut builder, now).await
     {
         return Ok((cluster, Vec::new()));
     }
@@ -107,8 +107,8 @@ async fn read<'a>(
         builder.installation.leases = installation::leases(&reader, &operators).await;
     }
     let needs = Needs::new(needs, &builder);
-    if let Some(only) = only.filter(|_| explained.is_none() && !needs.undecided) {
-        reader.only = &only.nodes;
+    if let Some(named) = named.filter(|_| explained.is_none() && !needs.undecided) {
+        reader.named_nodes = &named.nodes;
         builder.limited_to_named_nodes = true;
     }
     needs.read(&reader, &mut builder).await;

@@ -47,7 +47,7 @@ pub mod node;
 pub mod operator;
 pub mod package_run;
 pub mod package_runs;
-pub mod parked;
+pub mod permanently_failed;
 pub mod placement;
 pub mod pod;
 pub mod priority;
@@ -80,7 +80,7 @@ use installation::Installation;
 pub use job::Job;
 pub use kept_logs::KeptLogs;
 pub use lenient::decode as decode_leniently;
-pub use named_nodes::Only;
+pub use named_nodes::NamedNodes;
 pub use node::{Node, NodeEdit, NodeFields, NodeRecord};
 pub use operator::Deployment;
 pub use package_run::PackageRun;
@@ -127,7 +127,7 @@ pub struct Cluster {
     /// The operator's namespace from `--namespace`.
     pub namespace_flag: Option<String>,
     /// Runs of this program on this machine that hold a custom resource.
-    pub holders: hold::Holders,
+    pub holders: hold::HolderLiveness,
     /// Whether only the nodes that a command names were read, with the pods and Jobs on them.
     pub limited_to_named_nodes: bool,
     /// Whether the cluster was read from files rather than from a server.

@@ -57,7 +57,7 @@ command! {
 
 async fn run(ctx: &mut Ctx, args: &Args) -> Result<Exit> {
     let cluster = ctx
-        .only(nodes::only(args.on.query(), None, None))
+        .limit_to(nodes::named_nodes(args.on.query(), None, None))
         .load_to_change(&reset::NEEDS, &Source::DECIDING)
         .await?;
     let plan = plan(&cluster, args)?;

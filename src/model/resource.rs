@@ -68,7 +68,7 @@ pub(super) fn build<'a>(
     let mut resources = Vec::with_capacity(skyhooks.len());
     for (at, skyhook) in skyhooks.into_iter().enumerate() {
         let resource = Builder { cluster, operator, runs, skyhook }.build(&mut earlier, at as u16, gate);
-        if gate.is_none() && !resource.disabled && skyhook.gates_everywhere() {
+        if gate.is_none() && !resource.disabled && skyhook.blocks_all_nodes() {
             let mut places = resource.places.iter();
             let open = places.position(|place| !place.complete);
             gate = open.map(|open| (skyhook, resource.nodes[open]));

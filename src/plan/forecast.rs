@@ -10,7 +10,7 @@ use crate::api::keys::NodeKey;
 use crate::api::skyhook::{BatchState, SkyhookStatus};
 use crate::api::{Object, Skyhook};
 use crate::cluster::node::Taint;
-use crate::cluster::{Certainty, Cluster, NodeEdit, Only, Source, decode_leniently};
+use crate::cluster::{Certainty, Cluster, NamedNodes, NodeEdit, Source, decode_leniently};
 use crate::model::{Effects, effects};
 
 impl Plan {
@@ -54,7 +54,7 @@ impl Plan {
         let on_runs = |kind: Kind| matches!(kind, Kind::Node | Kind::Pod | Kind::Job);
         let mut kinds = work.map(|step| step.target.kind);
         let nodes = self.nodes();
-        (kinds.all(on_runs) && (1..=Only::MOST).contains(&nodes.len())).then_some(nodes)
+        (kinds.all(on_runs) && (1..=NamedNodes::MAX).contains(&nodes.len())).then_some(nodes)
     }
 
     /// The cluster right after the steps, before the operator acts on them.

@@ -43,7 +43,7 @@ fn detect(cluster: &Cluster, findings: &mut Findings) {
         let at_work = cluster.selected(skyhook).any(|n| status(n) == Status::InProgress)
             || package_runs.any_alive(skyhook.name());
         // Skip nodes with status complete: without other nodes, the operator has no batch to evaluate.
-        let mut open = cluster.open_nodes(skyhook);
+        let mut open = cluster.actionable_nodes(skyhook);
         open.retain(|n| status(n) != Status::Complete);
         if at_work || open.is_empty() || !skyhook.is_observed() {
             continue;

@@ -62,7 +62,7 @@ fn detect(cluster: &Cluster, findings: &mut Findings) {
             }
             let left_out: Vec<&str> = batch
                 .unfinished()
-                .filter(|n| ignored(n) && cluster.gate_on(skyhook, n).is_some())
+                .filter(|n| ignored(n) && cluster.predecessor_on(skyhook, n).is_some())
                 .map(|n| n.name.as_str())
                 .collect();
             let as_many = i64::try_from(left_out.len()).unwrap_or(i64::MAX);

@@ -119,6 +119,6 @@ fn may_be_chosen(cluster: &Cluster, skyhook: &Skyhook, p: &Pending<'_>) -> bool 
         || !cluster.untolerated_by(skyhook, p.node).is_empty();
     !has_other_finding
         && !cluster.compartment_stopped(skyhook, p.node)
-        && cluster.gate_everywhere(skyhook).is_none()
-        && cluster.gate_on(skyhook, p.node).is_none()
+        && cluster.predecessor_everywhere(skyhook).is_none()
+        && cluster.predecessor_on(skyhook, p.node).is_none()
 }

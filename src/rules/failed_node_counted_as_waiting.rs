@@ -41,8 +41,8 @@ fn detect(cluster: &Cluster, findings: &mut Findings) {
             if cluster.status_on(skyhook, node) != Status::Waiting {
                 continue;
             }
-            let parked = cluster.parked(&package_runs, skyhook, node);
-            let Some((entry, package_run)) = parked.first().copied() else {
+            let permanently_failed = cluster.permanently_failed(&package_runs, skyhook, node);
+            let Some((entry, package_run)) = permanently_failed.first().copied() else {
                 continue;
             };
             let finding = findings.report(
@@ -54,7 +54,7 @@ fn detect(cluster: &Cluster, findings: &mut Findings) {
                 ),
             );
             // While an earlier custom resource is incomplete, waiting is correct.
-            finding.warning_if(cluster.gate_on(skyhook, node).is_some());
+            finding.warning_if(cluster.predecessor_on(skyhook, node).is_some());
             report(cluster, finding, skyhook, node, entry, package_run);
         }
     }

@@ -12,7 +12,7 @@ use super::mute::Mute;
 use super::remedy::Remedy;
 use super::{Blocks, Reason, Rule, Subject};
 use crate::api::object_name::is_word;
-use crate::cluster::priority::Gate;
+use crate::cluster::priority::Predecessor;
 use crate::plan::Grade;
 
 /// How bad a finding is.
@@ -175,11 +175,11 @@ impl Finding {
         self.awaits(skyhook, Some(node), false)
     }
 
-    /// Declares problems of an earlier custom resource as causes: on the gate's node or, if it is being deleted, on
-    /// any node.
-    pub fn waits_for_gate(&mut self, gate: &Gate<'_>) -> &mut Self {
-        let earlier = gate.skyhook;
-        self.awaits(earlier.name(), Some(&gate.node.name), earlier.deleting())
+    /// Declares problems of an earlier custom resource as causes: on its node or, if it is being deleted, on any
+    /// node.
+    pub fn waits_for_predecessor(&mut self, predecessor: &Predecessor<'_>) -> &mut Self {
+        let earlier = predecessor.skyhook;
+        self.awaits(earlier.name(), Some(&predecessor.node.name), earlier.deleting())
     }
 
     /// Declares problems of a custom resource on any node as causes.

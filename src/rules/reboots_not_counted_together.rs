@@ -38,7 +38,7 @@ fn detect(cluster: &Cluster, findings: &mut Findings) {
     for (at, later) in rebooting.iter().enumerate() {
         let Some((earlier, common)) = rebooting[..at]
             .iter()
-            .filter(|earlier| !earlier.gates_everywhere())
+            .filter(|earlier| !earlier.blocks_all_nodes())
             .find_map(|earlier| Some((earlier, common(cluster, earlier, later)?)))
         else {
             continue;

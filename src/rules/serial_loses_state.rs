@@ -40,7 +40,7 @@ fn detect(cluster: &Cluster, findings: &mut Findings) {
     }
     let package_runs = findings.package_runs();
     for skyhook in cluster.skyhooks.items().iter().filter(|s| s.spec.serial) {
-        let open = cluster.open_nodes(skyhook);
+        let open = cluster.actionable_nodes(skyhook);
         if open.is_empty() {
             continue;
         }

@@ -80,7 +80,7 @@ pub fn stands_still<'a>(
         let work = on.is_some_and(|on| on.operator_status() == Status::InProgress)
             || package_runs.any_alive_on(skyhook, node);
         let next = batch.contains(node)
-            && cluster.gate_on(skyhook, node).is_none()
+            && cluster.predecessor_on(skyhook, node).is_none()
             && passed_over.iter().all(|n| n.name != node.name);
         (work || next) && stuck_in_batch(cluster, troubles, skyhook, node).is_none()
     };

@@ -204,7 +204,7 @@ mod tests {
     }
 
     #[test]
-    fn what_rules_go_by_stays() {
+    fn keeps_fields_read_by_rules() {
         let object = json!({
             "metadata": {"name": "a", "annotations": {"x/nodeState": r#"{"token|1":{"name":"token"}}"#}},
             "spec": {"env": [{"name": "SKYHOOK_DIR", "value": "/root/skyhook"}]},

@@ -34,7 +34,7 @@ pub(super) struct Reader<'a> {
     pub namespace: Option<&'a str>,
     pub served: Vec<ApiFlavor>,
     /// Names of the nodes to read; empty for all nodes.
-    pub only: &'a [String],
+    pub named_nodes: &'a [String],
     /// Fields to read of all nodes. Named nodes are read whole.
     pub node_fields: NodeFields,
     /// Recorder of the lists, for a capture.
@@ -52,7 +52,7 @@ impl<'a> Reader<'a> {
             client,
             namespace,
             served: Vec::new(),
-            only: &[],
+            named_nodes: &[],
             node_fields: NodeFields::All,
             recorder: None,
             versions: Default::default(),
@@ -122,7 +122,7 @@ impl Reader<'_> {
     /// Reads the package pods of every served API; only the pods on a node if exactly one node is named.
     pub async fn pods(&self, operators: &Read<Vec<Deployment>>) -> Read<Vec<Pod>> {
         let labels = self.package_labels(&self.served);
-        let pods = match self.only {
+        let pods = match self.named_nodes {
             [node] => Self::all_pods().with_fields(&format!("spec.nodeName={node}")),
             _ => Self::all_pods(),
         };

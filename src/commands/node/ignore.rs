@@ -93,7 +93,8 @@ async fn run(ctx: &mut Ctx, args: &IgnoreArgs, does: Does) -> Result<Exit> {
         Does::Ignore { .. } => &NEEDS,
         Does::Unignore => &released::NEEDS,
     };
-    let cluster = ctx.only(nodes::only(args.on.query(), None, None)).load_to_change(needs, required).await?;
+    let cluster =
+        ctx.limit_to(nodes::named_nodes(args.on.query(), None, None)).load_to_change(needs, required).await?;
     let nodes = nodes::selected(&cluster, args.on.query())?;
     let mut plan = plan(&cluster, &nodes, does);
     if does == Does::Unignore {

@@ -47,12 +47,12 @@ command! {
 }
 
 async fn run(ctx: &mut Ctx, args: &Args) -> Result<Exit> {
-    let only = nodes::only(args.on.query(), Some(&args.of.skyhook), None);
+    let named = nodes::named_nodes(args.on.query(), Some(&args.of.skyhook), None);
     // Documents do not contain cordons, so metadata suffices.
     if ctx.global().output.format.is_data() && !args.filter.cordoned {
         ctx.node_fields(NodeFields::Metadata);
     }
-    let cluster = ctx.only(only).load(&NEEDS).await?;
+    let cluster = ctx.limit_to(named).load(&NEEDS).await?;
     let mut list = view(&cluster, args)?;
     let folds = args.expand.folds(list.rows.len(), ctx.on_terminal());
     list.folded = folds && !args.labels.show_labels && args.sorting.sort_by.is_none();

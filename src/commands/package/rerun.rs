@@ -64,7 +64,8 @@ command! {
 }
 
 async fn run(ctx: &mut Ctx, args: &Args) -> Result<Exit> {
-    let cluster = ctx.only(args.on.only()).load_to_change(&reset::NEEDS, &Source::DECIDING).await?;
+    let cluster =
+        ctx.limit_to(args.on.named_nodes()).load_to_change(&reset::NEEDS, &Source::DECIDING).await?;
     let plan = plan(&cluster, args)?;
     ctx.execute(&cluster, plan, &args.safety).await
 }

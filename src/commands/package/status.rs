@@ -65,11 +65,11 @@ command! {
 
 async fn run(ctx: &mut Ctx, args: &Args) -> Result<Exit> {
     let skyhook = args.skyhook.as_deref();
-    let only = nodes::only(args.on.query(), skyhook, args.package.as_deref());
+    let named = nodes::named_nodes(args.on.query(), skyhook, args.package.as_deref());
     if !args.filter.cordoned {
         ctx.node_fields(NodeFields::Metadata);
     }
-    let cluster = ctx.only(only).load(&READS).await?;
+    let cluster = ctx.limit_to(named).load(&READS).await?;
     let mut status = view(&cluster, args)?;
     let placements = status.rows.placements();
     let folds = args.expand.folds(placements.len(), ctx.on_terminal());

@@ -50,7 +50,7 @@ impl Advance<'_> {
 
     /// A custom resource with `sequencing: all` that is complete everywhere lets the later ones proceed.
     pub(super) fn open_gates(&mut self, number: usize) {
-        if !self.model.resources[number].skyhook.gates_everywhere() {
+        if !self.model.resources[number].skyhook.blocks_all_nodes() {
             return;
         }
         let mut gate = None;
@@ -59,7 +59,7 @@ impl Advance<'_> {
                 resource.gate = gate;
                 self.due.extend((0..resource.nodes.len() as u32).map(|at| (later, at)));
             }
-            if gate.is_none() && !resource.disabled && resource.skyhook.gates_everywhere() {
+            if gate.is_none() && !resource.disabled && resource.skyhook.blocks_all_nodes() {
                 let open = resource.places.iter().position(|place| !place.complete);
                 gate = open.map(|open| (resource.skyhook, resource.nodes[open]));
             }

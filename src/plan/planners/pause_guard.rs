@@ -176,7 +176,7 @@ pub fn failed_elsewhere<'a>(
         .filter(|n| {
             let on = cluster.on_node(n, skyhook.name());
             on.is_some_and(|on| on.operator_status() == Status::Erroring)
-                && !cluster.parked(&package_runs, skyhook, n).is_empty()
+                && !cluster.permanently_failed(&package_runs, skyhook, n).is_empty()
         })
         .map(|n| n.name.as_str())
         .collect()

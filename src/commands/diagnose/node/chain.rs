@@ -75,7 +75,7 @@ impl<'a> Chain<'a> {
             if s.deleting() {
                 Some(s.name())
             } else {
-                cluster.gate_everywhere(s).map(|gate| gate.skyhook.name())
+                cluster.predecessor_everywhere(s).map(|predecessor| predecessor.skyhook.name())
             }
         });
         let errors = report.findings.iter();

@@ -1,4 +1,4 @@
-//! Parked stages: a Job failed permanently and the operator recorded that. It starts nothing more until someone
+//! Permanently failed stages: a Job failed permanently and the operator recorded that. It starts nothing more until someone
 //! intervenes.
 
 use super::{Cluster, Node, PackageRun, PackageRuns};
@@ -20,10 +20,10 @@ impl<'a> PackageRuns<'a> {
 }
 
 impl Cluster {
-    /// The packages of the spec that are parked on a node, each with the Job that has failed permanently.
+    /// The packages of the spec that have failed permanently on a node, each with its failed Job.
     ///
-    /// Packages stay parked when the node's status changes, by a pause or by hand: only the end of their Job counts.
-    pub fn parked<'c, 's, 'a>(
+    /// Packages stay failed when the node's status changes, by a pause or by hand: only the end of their Job counts.
+    pub fn permanently_failed<'c, 's, 'a>(
         &'c self,
         package_runs: &'s PackageRuns<'a>,
         skyhook: &'c Skyhook,
@@ -40,11 +40,11 @@ impl Cluster {
             let package = skyhook.package(&e.name);
             e.state == State::Erroring && package.is_some_and(|p| p.version == e.version)
         });
-        let parked = failed.filter_map(|entry| {
+        let permanently_failed = failed.filter_map(|entry| {
             let package_run = package_runs.newest(skyhook.name(), &node.name, entry)?;
             let job = package_run.job?;
             (job.failed().is_some() && !job.metadata.deleting()).then_some((entry, package_run))
         });
-        parked.collect()
+        permanently_failed.collect()
     }
 }
