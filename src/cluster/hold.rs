@@ -43,7 +43,7 @@ impl Holder {
     }
 }
 
-/// HolderLiveness on this machine by their identity; `true` while their process runs.
+/// Holders on this machine by their identity; `true` while their process runs.
 pub type HolderLiveness = BTreeMap<String, bool>;
 
 /// A pause by this program.

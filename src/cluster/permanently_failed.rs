@@ -1,5 +1,5 @@
-//! Permanently failed stages: a Job failed permanently and the operator recorded that. It starts nothing more until someone
-//! intervenes.
+//! Permanently failed stages: a Job failed permanently and the operator recorded that. It starts nothing more until
+//! someone intervenes.
 
 use super::{Cluster, Node, PackageRun, PackageRuns};
 use crate::api::{Entry, Executor, Skyhook, State};
