@@ -37,7 +37,7 @@ use clock::time_of;
 
 use crate::apply::owner;
 use crate::args::global::Global;
-use crate::cluster::{Clock, Cluster, NodeFields, Only, Source, Unread, dump, live};
+use crate::cluster::{Clock, Cluster, NamedNodes, NodeFields, Source, Unread, dump, live};
 use crate::connect::{self, Connected, Environment, HttpTrace};
 use crate::error::{Error, Result};
 use crate::plan::ReadSpec;
@@ -57,8 +57,8 @@ pub struct Ctx {
     /// The current cluster's identity, once read.
     here: Option<Here>,
     /// The names in the command's arguments, for the next load.
-    only: Option<Only>,
-    of_nodes: NodeFields,
+    named_nodes: Option<NamedNodes>,
+    node_fields: NodeFields,
     /// The specs that a change was planned from.
     specs: Vec<ReadSpec>,
     /// The captured output, with `--contexts`.
@@ -76,8 +76,8 @@ impl Ctx {
             unread: Vec::new(),
             refused: false,
             here: None,
-            only: None,
-            of_nodes: NodeFields::All,
+            named_nodes: None,
+            node_fields: NodeFields::All,
             specs: Vec::new(),
             captured: None,
         }
@@ -124,20 +124,20 @@ impl Ctx {
 
     /// Limits the next load to the nodes that the command names. Loads all nodes if these do not suffice. No effect on
     /// files.
-    pub fn only(&mut self, only: Option<Only>) -> &mut Ctx {
-        self.only = only;
+    pub fn limit_to(&mut self, named: Option<NamedNodes>) -> &mut Ctx {
+        self.named_nodes = named;
         self
     }
 
     /// The node fields to load from now on. Loads for a change and named nodes are always whole.
-    pub fn of_nodes(&mut self, fields: NodeFields) -> &mut Ctx {
-        self.of_nodes = fields;
+    pub fn node_fields(&mut self, fields: NodeFields) -> &mut Ctx {
+        self.node_fields = fields;
         self
     }
 
     /// Reads the sources from the files or the cluster that the flags name.
     pub async fn load(&mut self, needs: &[Source]) -> Result<Cluster> {
-        let cluster = self.load_or(needs, false).await?;
+        let cluster = self.load_inner(needs, false).await?;
         // Documents list unreadable sources themselves.
         if !self.global.output.format.is_data() {
             unreadable::any(&cluster, needs)?;
@@ -158,7 +158,7 @@ impl Ctx {
                 Err(error) => return Err(error.into()),
             }
         }
-        self.load_or(needs, false).await.map(Some)
+        self.load_inner(needs, false).await.map(Some)
     }
 
     /// [`Ctx::load`] for a command that changes something. Fails without the required sources. Applying the plan warns
@@ -168,8 +168,8 @@ impl Ctx {
     ///
     /// A required source that could not be read, for any reason.
     pub async fn load_to_change(&mut self, needs: &[Source], required: &[Source]) -> Result<Cluster> {
-        let cluster = self.deciding().load_or(needs, false).await?;
-        self.unread = unreadable::without(&cluster, needs, required)?;
+        let cluster = self.with_whole_nodes().load_inner(needs, false).await?;
+        self.unread = unreadable::check_required(&cluster, needs, required)?;
         self.specs = ReadSpec::all(&cluster);
         Ok(cluster)
     }
@@ -177,23 +177,23 @@ impl Ctx {
     /// [`Ctx::load_to_change`] that also accepts a cluster without the operator's API: nodes may still have the
     /// operator's keys.
     pub async fn load_or_leftovers(&mut self, needs: &[Source], required: &[Source]) -> Result<Cluster> {
-        let cluster = self.deciding().load_or(needs, true).await?;
-        self.unread = unreadable::without(&cluster, needs, required)?;
+        let cluster = self.with_whole_nodes().load_inner(needs, true).await?;
+        self.unread = unreadable::check_required(&cluster, needs, required)?;
         self.specs = ReadSpec::all(&cluster);
         Ok(cluster)
     }
 
     /// Prepares a load for a change: previews and guards need whole nodes.
-    fn deciding(&mut self) -> &mut Ctx {
-        self.of_nodes = NodeFields::All;
-        if let Some(only) = &mut self.only {
-            only.to_change = true;
+    fn with_whole_nodes(&mut self) -> &mut Ctx {
+        self.node_fields = NodeFields::All;
+        if let Some(named) = &mut self.named_nodes {
+            named.to_change = true;
         }
         self
     }
 
-    async fn load_or(&mut self, needs: &[Source], leftovers: bool) -> Result<Cluster> {
-        let only = self.only.take();
+    async fn load_inner(&mut self, needs: &[Source], leftovers: bool) -> Result<Cluster> {
+        let named = self.named_nodes.take();
         let reading = &self.global.reading;
         let cluster = if reading.from.is_empty() {
             let connected = self.connected().await?;
@@ -201,14 +201,14 @@ impl Ctx {
             let clock = connected.clock.clone();
             let api = self.global.reading.api;
             let namespace = namespace.as_deref();
-            let fields = self.of_nodes;
+            let fields = self.node_fields;
             let now = || time_of(&clock);
             // Boxed: two such futures would overflow the stack of a debug build.
-            let load = |only| Box::pin(live::load(&client, needs, fields, only, api, namespace, &now));
-            let mut loaded = load(only.as_ref()).await;
-            if let (Some(only), Ok(cluster)) = (&only, &loaded)
-                && cluster.named_only
-                && !cluster.suffices(only)
+            let load = |named| Box::pin(live::load(&client, needs, fields, named, api, namespace, &now));
+            let mut loaded = load(named.as_ref()).await;
+            if let (Some(named), Ok(cluster)) = (&named, &loaded)
+                && cluster.limited_to_named_nodes
+                && !cluster.suffices(named)
             {
                 loaded = load(None).await;
             }
@@ -232,7 +232,7 @@ impl Ctx {
         self.pass_on_warnings();
         let mut cluster = cluster?;
         let given = &self.global.connection.namespace;
-        cluster.given_namespace.clone_from(given);
+        cluster.namespace_flag.clone_from(given);
         if !cluster.from_files {
             owner::look(&mut cluster);
         }
@@ -253,7 +253,7 @@ impl Ctx {
         if !self.global.reading.from.is_empty() {
             return Ok(None);
         }
-        let client = self.writer().await?;
+        let client = self.connected_client().await?;
         let names = live::names(&client, plural).await;
         self.pass_on_warnings();
         match names {
@@ -326,7 +326,7 @@ impl Ctx {
     /// # Errors
     ///
     /// Standard output is a terminal.
-    pub fn pour(&mut self, bytes: &[u8]) -> Result<()> {
+    pub fn write_bytes(&mut self, bytes: &[u8]) -> Result<()> {
         if self.screen.out.terminal {
             let reason = "standard output is a terminal; redirect it, or specify a file with -o";
             return Err(Error::usage(reason));

@@ -103,7 +103,7 @@ impl ApiFlavor {
 
     /// The API with this group.
     pub fn of_group(group: &str) -> Option<ApiFlavor> {
-        Self::ALL.into_iter().find(|g| g.group() == group)
+        Self::ALL.into_iter().find(|flavor| flavor.group() == group)
     }
 
     /// The other API.

@@ -132,7 +132,7 @@ impl NodeState {
     /// The package in an annotation key, for the shape with one annotation per package.
     pub fn package_of(key: &str) -> Option<&str> {
         let mut parsed = ApiFlavor::ALL.into_iter();
-        match parsed.find_map(|g| NodeKey::parse(g, key)) {
+        match parsed.find_map(|flavor| NodeKey::parse(flavor, key)) {
             Some(NodeKey::NodeState { package, .. }) => package,
             _ => None,
         }
@@ -218,7 +218,7 @@ impl NodeState {
     /// Removes an entry; every other byte stays.
     ///
     /// Returns the annotation's key and its new text; the text is `None` if no entry remains.
-    pub fn without(&self, key: &str) -> Option<(String, Option<String>)> {
+    pub fn without_entry(&self, key: &str) -> Option<(String, Option<String>)> {
         let entry = self.entry(key)?;
         let annotation = &self.annotations[entry.annotation];
         let values = &annotation.values;
@@ -243,7 +243,7 @@ impl NodeState {
         // An overridden duplicate must not become effective.
         let mut again = NodeState::default();
         again.add(&annotation.key, None, &left);
-        again.without(key).or_else(|| Some((annotation.key.to_string(), Some(left))))
+        again.without_entry(key).or_else(|| Some((annotation.key.to_string(), Some(left))))
     }
 }
 

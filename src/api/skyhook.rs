@@ -165,8 +165,8 @@ impl Skyhook {
 
     /// Whether the annotation is exactly `true`, the only value that the operator recognizes.
     fn annotated_true(&self, suffix: &str) -> bool {
-        self.flavor().is_some_and(|g| {
-            self.metadata.annotations.get(&g.key(suffix)).map(String::as_str) == Some("true")
+        self.flavor().is_some_and(|flavor| {
+            self.metadata.annotations.get(&flavor.key(suffix)).map(String::as_str) == Some("true")
         })
     }
 
@@ -219,7 +219,7 @@ impl Skyhook {
 
     /// Whether the object has the operator's finalizer.
     pub fn has_finalizer(&self) -> bool {
-        self.flavor().is_some_and(|g| self.metadata.finalizers.contains(&g.finalizer()))
+        self.flavor().is_some_and(|flavor| self.metadata.finalizers.contains(&flavor.finalizer()))
     }
 
     /// Finalizers other than the operator's.

@@ -260,7 +260,7 @@ impl PlanOutcome {
     pub fn left_paused<'a>(&'a self, plan: &'a Plan) -> Vec<&'a Target> {
         let may_be_paused = |target: &Target| {
             let mut pauses = self.of(plan).filter(|(step, _)| step.change.holds());
-            let pause = pauses.find(|(step, _)| step.target.names_the_place_of(target));
+            let pause = pauses.find(|(step, _)| step.target.same_object_name(target));
             // A plan without a pause for the target ends a pause that existed before.
             pause.is_none_or(|(_, result)| result.may_have_changed())
         };
@@ -285,7 +285,7 @@ impl PlanOutcome {
         }
         !held.is_empty()
             && held.len() == released.len()
-            && held.iter().all(|t| released.iter().any(|r| r.names_the_place_of(t)))
+            && held.iter().all(|t| released.iter().any(|r| r.same_object_name(t)))
     }
 
     /// Each step of the plan with its result.

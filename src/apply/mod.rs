@@ -93,7 +93,7 @@ impl Default for Options {
             max_failures: None,
             timeout: Duration::from_secs(30),
             longest_wait: Duration::from_secs(60),
-            holder: owner::of(jiff::Timestamp::UNIX_EPOCH).text(),
+            holder: owner::of(jiff::Timestamp::UNIX_EPOCH).identity(),
             retry_wait: Duration::from_millis(250),
         }
     }

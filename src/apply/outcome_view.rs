@@ -86,7 +86,7 @@ impl OutcomeView<'_> {
         if parts.is_empty() {
             parts.push("nothing to change".to_owned());
         }
-        label.on(&self.plan.title) + ": " + parts.join(", ")
+        label.span(&self.plan.title) + ": " + parts.join(", ")
     }
 
     /// Why the plan stopped early; `None` if it finished.
@@ -169,7 +169,7 @@ impl OutcomeView<'_> {
 
 impl View for OutcomeView<'_> {
     fn blocks(&self, wide: bool) -> Text {
-        let mut table = Table::new(["object", "result", "reason"]).prose();
+        let mut table = Table::new(["object", "result", "reason"]).wrap_last();
         let mut more = 0;
         for (step, result) in self.outcome.of(self.plan) {
             let (label, result, reason) = match result {
@@ -190,7 +190,7 @@ impl View for OutcomeView<'_> {
                 continue;
             }
             let object = text::name(&step.target).into();
-            table.row([object, label.on(result).into(), reason.into()]);
+            table.row([object, label.span(result).into(), reason.into()]);
         }
         let mut text = Text::new();
         if let Some(found) = self.found {
@@ -202,10 +202,10 @@ impl View for OutcomeView<'_> {
         }
         text.blank().line(self.summary());
         if let Some(reason) = self.ended() {
-            text.paragraph(Label::Warning.on(reason));
+            text.paragraph(Label::Warning.span(reason));
         }
         if let Some(unknown) = self.unknown() {
-            text.paragraph(Label::Warning.on(unknown));
+            text.paragraph(Label::Warning.span(unknown));
         }
         if let Some(reached) = &self.reached {
             text.paragraph(reached.as_str());

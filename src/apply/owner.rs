@@ -33,10 +33,10 @@ pub fn look(cluster: &mut Cluster) {
     let mut seen = Vec::new();
     for skyhook in cluster.skyhooks.items() {
         let hold = skyhook.hold();
-        if let Some((text, holder)) = hold.and_then(|h| Some((h.text.to_owned(), h.holder?)))
+        if let Some((identity, holder)) = hold.and_then(|h| Some((h.identity.to_owned(), h.holder?)))
             && let Some(runs) = runs(&holder)
         {
-            seen.push((text, runs));
+            seen.push((identity, runs));
         }
     }
     cluster.holders.extend(seen);

@@ -226,7 +226,7 @@ impl PlanRun<'_, '_> {
             && let Some(other) = hold.of_another(&object)
             && other.holder.as_ref().and_then(owner::runs) == Some(false)
         {
-            hold.replace(other.text);
+            hold.replace(other.identity);
         }
         match step.rebase(&object) {
             Rebased::Done => Next::End(match step.change.left_to_another(&object) {

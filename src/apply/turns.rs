@@ -36,8 +36,8 @@ impl PlanRun<'_, '_> {
                     continue;
                 }
                 turns[number] = Turn::Going;
-                let takes = |until: &WaitFor| strategy.as_ref().is_some_and(|s| s.takes(until));
-                let awaited = stages[number].until.as_ref().is_some_and(takes);
+                let handles = |until: &WaitFor| strategy.as_ref().is_some_and(|s| s.handles(until));
+                let awaited = stages[number].until.as_ref().is_some_and(handles);
                 going.push(async move { (number, self.stage(number, awaited).await) });
             }
             let awaited = (0..stages.len()).filter(|number| turns[*number] == Turn::Awaited);

@@ -11,7 +11,7 @@ use crate::plan::WaitFor;
 /// Waits on behalf of the writer for slow effects, shows progress, and reports when an effect cannot occur.
 pub trait WaitStrategy {
     /// Whether this strategy waits for the condition.
-    fn takes(&self, until: &WaitFor) -> bool;
+    fn handles(&self, until: &WaitFor) -> bool;
 
     /// Waits until some of these conditions are decided; returns their indices, and why the wait ended.
     ///

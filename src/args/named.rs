@@ -8,7 +8,8 @@ use crate::api::ApiFlavor;
 ///
 /// The name is missing, or its type is another one.
 pub fn skyhook(text: &str) -> Result<String, String> {
-    let types = ApiFlavor::ALL.map(|g| [g.kind().to_lowercase(), g.plural().to_owned(), g.resource()]);
+    let types = ApiFlavor::ALL
+        .map(|flavor| [flavor.kind().to_lowercase(), flavor.plural().to_owned(), flavor.resource()]);
     of(text, &types.concat())
 }
 

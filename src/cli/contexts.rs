@@ -41,7 +41,7 @@ async fn answer(command: &Command, global: &Global, context: String) -> (Exit, C
     let info = command.info();
     let verb = info.words;
     let mut ctx = Ctx::of_context(global, verb, &context);
-    ctx.of_nodes(info.of_nodes);
+    ctx.node_fields(info.node_fields);
     let result = command.run(&mut ctx).await;
     let error = result.as_ref().err().map(|error| error.message.clone());
     let exit = finish(&mut ctx, verb, result);

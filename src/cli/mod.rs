@@ -77,7 +77,7 @@ fn run(cli: Cli) -> Exit {
     let verb = info.words;
     let global = cli.global;
     let mut ctx = Ctx::new(global.clone(), verb);
-    ctx.of_nodes(info.of_nodes);
+    ctx.node_fields(info.node_fields);
     let result = runtime().and_then(|runtime| {
         let _entered = runtime.enter();
         survive_file_size_limit();

@@ -39,7 +39,7 @@ impl Cluster {
 
     fn find_absent(&self) -> AbsentPackages {
         let mut found = AbsentPackages::new();
-        if self.named_only {
+        if self.limited_to_named_nodes {
             return found;
         }
         let package_runs = OnceLock::new();

@@ -92,7 +92,7 @@ impl Cluster {
     /// The namespaces in which the operator creates its objects: from `--namespace`, else the namespaces of the acting
     /// Deployments, else those of the Services in its webhook configurations. Empty if all are unknown.
     pub fn operator_namespaces(&self) -> BTreeSet<&str> {
-        if let Some(namespace) = &self.given_namespace {
+        if let Some(namespace) = &self.namespace_flag {
             return [namespace.as_str()].into();
         }
         let acting = self.acting_operators();

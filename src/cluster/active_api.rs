@@ -51,7 +51,7 @@ impl ActiveApi {
     }
 
     fn weigh(evidence: &ApiEvidence) -> Option<(ApiFlavor, Vec<String>)> {
-        let only = |g: &ApiFlavor| format!("only {} is served", g.resource());
+        let only = |flavor: &ApiFlavor| format!("only {} is served", flavor.resource());
         let by_version = evidence.operator_version.as_ref().map(|version| {
             let (major, minor) = FIRST_NODEWRIGHT;
             let flavor =

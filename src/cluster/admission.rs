@@ -155,7 +155,7 @@ impl WebhookConfiguration {
     /// Whether a webhook of the configuration matches custom resources of either API.
     pub fn concerns_us(&self) -> bool {
         let rules = self.webhooks.iter().flat_map(|w| &w.rules);
-        let ours = |r: &AdmissionRule| ApiFlavor::ALL.iter().any(|g| r.is_about(*g));
+        let ours = |r: &AdmissionRule| ApiFlavor::ALL.iter().any(|flavor| r.is_about(*flavor));
         rules.into_iter().any(ours)
     }
 

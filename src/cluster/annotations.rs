@@ -14,9 +14,9 @@ use crate::api::visit;
 #[derive(Default)]
 pub struct Annotations {
     /// Annotations of the operator, of either API.
-    pub ours: BTreeMap<String, String>,
+    pub operator: BTreeMap<String, String>,
     /// Annotations of other tools that may hold the cordon.
-    pub of_others: BTreeMap<String, String>,
+    pub cordon_marks: BTreeMap<String, String>,
 }
 
 impl<'de> Deserialize<'de> for Annotations {
@@ -34,14 +34,14 @@ impl<'de> Deserialize<'de> for Annotations {
                 let mut all = Annotations::default();
                 while let Some(key) = map.next_key()? {
                     match key {
-                        Key::Ours(key) => {
-                            all.ours.insert(key, map.next_value()?);
+                        Key::Operator(key) => {
+                            all.operator.insert(key, map.next_value()?);
                         }
-                        Key::OfOthers(key) => {
-                            all.of_others.insert(key, map.next_value()?);
+                        Key::CordonMark(key) => {
+                            all.cordon_marks.insert(key, map.next_value()?);
                         }
                         Key::Unused => {
-                            map.next_value::<AnyText>()?;
+                            map.next_value::<Ignored>()?;
                         }
                     }
                 }
@@ -55,8 +55,8 @@ impl<'de> Deserialize<'de> for Annotations {
 
 /// Key of an annotation, copied only if the annotation is used.
 enum Key {
-    Ours(String),
-    OfOthers(String),
+    Operator(String),
+    CordonMark(String),
     Unused,
 }
 
@@ -64,9 +64,9 @@ impl<'de> Deserialize<'de> for Key {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Key, D::Error> {
         visit::text(deserializer, |key| {
             if NodeKey::is_ours(key) {
-                Key::Ours(key.to_owned())
+                Key::Operator(key.to_owned())
             } else if cordon_marks::is_annotation(key) {
-                Key::OfOthers(key.to_owned())
+                Key::CordonMark(key.to_owned())
             } else {
                 Key::Unused
             }
@@ -75,10 +75,10 @@ impl<'de> Deserialize<'de> for Key {
 }
 
 /// A string that is checked for its type and dropped.
-struct AnyText;
+struct Ignored;
 
-impl<'de> Deserialize<'de> for AnyText {
-    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<AnyText, D::Error> {
-        visit::text(deserializer, |_| AnyText)
+impl<'de> Deserialize<'de> for Ignored {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Ignored, D::Error> {
+        visit::text(deserializer, |_| Ignored)
     }
 }

@@ -14,7 +14,7 @@ impl Cluster {
         if let Some(all) = cluster.nodes.held_mut() {
             all.retain(|node| nodes.contains(node.name.as_str()));
         }
-        cluster.named_only = true;
+        cluster.limited_to_named_nodes = true;
         cluster
     }
 

@@ -19,7 +19,7 @@ pub struct Batch<'a> {
 impl Skyhook {
     /// Whether the operator currently selects nodes in batches. A deletion works on all nodes at once.
     pub fn has_batches(&self) -> bool {
-        self.runs() && !self.deleting() && !self.status.node_priority.is_empty()
+        self.is_active() && !self.deleting() && !self.status.node_priority.is_empty()
     }
 
     fn chose(&self, node: &Node) -> bool {
@@ -82,7 +82,7 @@ impl Cluster {
                 within(node, false);
             }
         }
-        for node in self.open_nodes(skyhook) {
+        for node in self.actionable_nodes(skyhook) {
             within(node, true);
         }
         batches.into_values().collect()

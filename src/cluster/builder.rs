@@ -28,8 +28,8 @@ pub struct ClusterBuilder {
     pub only_namespace: Option<String>,
     /// APIs that are served, or that have traces in files.
     pub served: Vec<ApiFlavor>,
-    /// See [`Cluster::named_only`].
-    pub named_only: bool,
+    /// See [`Cluster::limited_to_named_nodes`].
+    pub limited_to_named_nodes: bool,
     /// Value of `--api`.
     pub asked_for: Option<ApiFlavor>,
     /// Custom resources by API.
@@ -98,7 +98,8 @@ impl ClusterBuilder {
         let operators: Vec<&str> = self.operators().map(Deployment::namespace).collect();
         let ours = operators.contains(&only.as_str())
             || !self.pods.items().is_empty()
-            || (operators.is_empty() && ApiFlavor::ALL.iter().any(|g| g.default_namespace() == only));
+            || (operators.is_empty()
+                && ApiFlavor::ALL.iter().any(|flavor| flavor.default_namespace() == only));
         if !ours && self.pods.was_asked() {
             self.pods = Read::NotRequested;
             self.operator_pods = Read::NotRequested;
@@ -127,7 +128,7 @@ impl ClusterBuilder {
             .chain(services.map(|service| service.namespace.clone()))
             .chain(pods.filter_map(|pod| pod.metadata.namespace.clone()))
             .chain(given.map(str::to_owned))
-            .chain(self.served.iter().map(|g| g.default_namespace().to_owned()))
+            .chain(self.served.iter().map(|flavor| flavor.default_namespace().to_owned()))
             .collect()
     }
 
@@ -158,7 +159,7 @@ impl ClusterBuilder {
 
     /// The cluster from the view of the active API.
     pub fn assemble(self, active_api: ActiveApi) -> Cluster {
-        let some_skyhooks = self.from_files
+        let skyhooks_partial = self.from_files
             && !self.collected
             && !self.listed[active_api.flavor as usize]
             && !self.skyhooks[active_api.flavor as usize].items().is_empty();
@@ -201,12 +202,12 @@ impl ClusterBuilder {
             operator_pods: self.operator_pods,
             admission: self.admission,
             installation: self.installation,
-            given_namespace: None,
+            namespace_flag: None,
             holders: Default::default(),
-            named_only: self.named_only,
+            limited_to_named_nodes: self.limited_to_named_nodes,
             from_files: self.from_files,
             collected: self.collected,
-            some_skyhooks,
+            skyhooks_partial,
             kept_logs: self.kept_logs,
             only_namespace: self.only_namespace,
             versions: Default::default(),

@@ -52,7 +52,7 @@ impl Cluster {
 
 /// Whether a newer operator wrote the object: its traces then do not describe the running operator.
 fn is_of_newer(skyhook: &Skyhook) -> bool {
-    let version = skyhook.flavor().map(|g| g.key("version"));
+    let version = skyhook.flavor().map(|flavor| flavor.key("version"));
     let version = version.and_then(|key| skyhook.metadata.annotations.get(&key));
     let newer = version.and_then(|v| Version::parse(v));
     newer.is_some_and(|v| v.at_least(0, 16))

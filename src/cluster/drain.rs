@@ -41,12 +41,12 @@ impl Cluster {
                 continue;
             }
             let idle = self.is_idle(skyhook);
-            for node in self.open_but_for_ignore(skyhook) {
+            for node in self.actionable_including_ignored(skyhook) {
                 let ignored = node.ignored(self.flavor());
                 for package in interrupts.iter().copied() {
                     let runs = package_runs
-                        .on(skyhook.name(), &node.name)
-                        .any(|e| e.alive() && (e.package == package || e.interrupt));
+                        .of_skyhook_on(skyhook.name(), &node.name)
+                        .any(|run| run.alive() && (run.package == package || run.interrupt));
                     if !runs && self.needs_drain(skyhook, node, package) {
                         drains.push(Drain {
                             skyhook,
@@ -114,13 +114,15 @@ impl Cluster {
             None => placement.phase == Phase::NotStarted && !skyhook.deleting(),
             Some(e) => match e.stage {
                 Stage::Apply | Stage::Upgrade | Stage::Uninstall => true,
-                Stage::Config | Stage::PostInterrupt if e.state == State::Complete => placement.leaves(),
+                Stage::Config | Stage::PostInterrupt if e.state == State::Complete => {
+                    placement.is_uninstall_wanted()
+                }
                 Stage::Config => true,
                 _ => false,
             },
         };
         let ready = |dependency: &String| self.placement(skyhook, dependency, node).phase == Phase::Complete;
-        due && (placement.leaves() || package.depends_on.keys().all(ready))
+        due && (placement.is_uninstall_wanted() || package.depends_on.keys().all(ready))
     }
 
     /// Running or pending workload pods that are not being deleted, by node.

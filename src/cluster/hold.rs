@@ -14,15 +14,15 @@ pub const FIELD_MANAGER: &str = "kubectl-skyhook";
 /// Annotation with the reason of a pause.
 pub const REASON: &str = "kubectl-skyhook/pause-reason";
 /// Reason of a pause that lasts while third-party finalizers keep a custom resource whose own finalizer was stripped.
-pub const STRIPPED: &str = "its finalizer is stripped";
+pub const STRIPPED_REASON: &str = "its finalizer is stripped";
 /// Annotation with the holder of a pause.
 pub const HOLDER: &str = "kubectl-skyhook/hold";
 /// Prefix of the reason of a pause that ends with its plan.
-const OURS: &str = "held for: ";
+const REASON_PREFIX: &str = "held for: ";
 /// Age after which a hold from another machine counts as abandoned. Also the maximum difference between clocks.
-const AT_MOST: SignedDuration = SignedDuration::from_hours(1);
+const MAX_HOLD_AGE: SignedDuration = SignedDuration::from_hours(1);
 
-/// A run of this program that paused the operator. Its text is the identity of the hold.
+/// A run of this program that paused the operator. Its JSON is the identity of the hold.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Holder {
     /// User and host: `ann@laptop`
@@ -34,7 +34,7 @@ pub struct Holder {
 }
 
 impl Holder {
-    pub fn text(&self) -> String {
+    pub fn identity(&self) -> String {
         serde_json::to_string(self).expect("a holder is plain data")
     }
 
@@ -43,8 +43,8 @@ impl Holder {
     }
 }
 
-/// Holders on this machine by their text; `true` while their process runs.
-pub type Holders = BTreeMap<String, bool>;
+/// Holders on this machine by their identity; `true` while their process runs.
+pub type HolderLiveness = BTreeMap<String, bool>;
 
 /// A pause by this program.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -52,7 +52,7 @@ pub struct Hold<'a> {
     /// The plan that the pause is for: `reset gpu-tune on 3 nodes`.
     pub purpose: &'a str,
     /// Text of the holder, which identifies the hold.
-    pub text: &'a str,
+    pub identity: &'a str,
     pub holder: Option<Holder>,
     /// The server time of the write, from `managedFields`.
     written: Option<Timestamp>,
@@ -82,31 +82,31 @@ impl HolderState {
 
 /// Reason of a pause for a plan.
 pub fn reason(purpose: &str) -> String {
-    format!("{OURS}{purpose}")
+    format!("{REASON_PREFIX}{purpose}")
 }
 
 /// Whether this annotation belongs to a pause that ends with its command.
 pub fn ends_with_its_command(key: &str, value: &str) -> bool {
-    key == HOLDER || key == REASON && value.starts_with(OURS)
+    key == HOLDER || key == REASON && value.starts_with(REASON_PREFIX)
 }
 
 impl<'a> Hold<'a> {
     /// Finds the hold among annotations. A pause with another reason belongs to someone else by now.
-    fn among(get: impl Fn(&str) -> Option<&'a str>, pause: &str) -> Option<Hold<'a>> {
-        let purpose = get(REASON)?.strip_prefix(OURS)?;
-        let text = get(HOLDER)?;
+    fn from_annotations(get: impl Fn(&str) -> Option<&'a str>, pause: &str) -> Option<Hold<'a>> {
+        let purpose = get(REASON)?.strip_prefix(REASON_PREFIX)?;
+        let identity = get(HOLDER)?;
         (get(pause) == Some("true")).then(|| Hold {
             purpose,
-            text,
-            holder: Holder::parse(text),
+            identity,
+            holder: Holder::parse(identity),
             written: None,
         })
     }
 
     /// The hold on an object; `pause` is the key of its pause annotation.
-    pub fn on(object: &'a Value, pause: &str) -> Option<Hold<'a>> {
+    pub fn from_object(object: &'a Value, pause: &str) -> Option<Hold<'a>> {
         let annotations = object["metadata"]["annotations"].as_object()?;
-        Hold::among(|key| annotations.get(key).and_then(Value::as_str), pause)
+        Hold::from_annotations(|key| annotations.get(key).and_then(Value::as_str), pause)
     }
 
     /// Start of the hold, by the server's clock, or else by the clock of the holder's machine.
@@ -115,7 +115,7 @@ impl<'a> Hold<'a> {
     }
 
     /// The user and the plan: `ann@laptop (reset gpu-tune on 3 nodes)`
-    pub fn words(&self) -> String {
+    pub fn describe(&self) -> String {
         let by = self.holder.as_ref().map_or("someone", |h| h.by.as_str());
         format!("{by} ({})", self.purpose)
     }
@@ -126,7 +126,7 @@ impl Skyhook {
     pub fn hold(&self) -> Option<Hold<'_>> {
         let pause = self.flavor()?.key("pause");
         let annotations = &self.metadata.annotations;
-        let hold = Hold::among(|key| annotations.get(key).map(String::as_str), &pause)?;
+        let hold = Hold::from_annotations(|key| annotations.get(key).map(String::as_str), &pause)?;
         Some(Hold { written: self.annotation_written(HOLDER).and_then(|(_, at)| at), ..hold })
     }
 }
@@ -136,19 +136,19 @@ impl Cluster {
     pub fn hold<'a>(&self, skyhook: &'a Skyhook) -> Option<(Hold<'a>, HolderState)> {
         let hold = skyhook.hold()?;
         let age = hold.since().map(|at| self.taken_at.duration_since(at));
-        let standing = match (self.holders.get(hold.text), age) {
+        let state = match (self.holders.get(hold.identity), age) {
             (Some(true), _) => HolderState::AtWork,
             (Some(false), _) => HolderState::Ended,
             _ if hold.holder.is_none() => HolderState::Ended,
-            (None, Some(age)) if age > AT_MOST => HolderState::Old,
-            (None, Some(age)) if age < -AT_MOST => HolderState::InFuture,
+            (None, Some(age)) if age > MAX_HOLD_AGE => HolderState::Old,
+            (None, Some(age)) if age < -MAX_HOLD_AGE => HolderState::InFuture,
             (None, _) => HolderState::Unknown,
         };
-        Some((hold, standing))
+        Some((hold, state))
     }
 
     /// Whether an interrupted plan left the custom resource paused.
     pub fn left_paused(&self, skyhook: &Skyhook) -> bool {
-        self.hold(skyhook).is_some_and(|(_, standing)| standing.is_left_behind())
+        self.hold(skyhook).is_some_and(|(_, state)| state.is_left_behind())
     }
 }

@@ -7,7 +7,7 @@ use std::sync::OnceLock;
 use super::absent_package::AbsentPackages;
 use super::event_index::EventIndex;
 use super::package_runs::RunObjects;
-use super::priority::Roots;
+use super::priority::FirstIncomplete;
 use super::selections::Selections;
 use super::{Cluster, Event, PackageRun};
 use crate::api::{DeploymentPolicy, Skyhook};
@@ -16,7 +16,7 @@ use crate::api::{DeploymentPolicy, Skyhook};
 #[derive(Debug, Default)]
 pub struct Indexes {
     pub(super) selections: Selections,
-    pub(super) roots: Roots,
+    pub(super) roots: FirstIncomplete,
     pub(super) absent_packages: OnceLock<AbsentPackages>,
     skyhooks: OnceLock<Positions>,
     legacy: OnceLock<Positions>,

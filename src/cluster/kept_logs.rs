@@ -17,14 +17,14 @@ const BYTES: usize = 1 << 20;
 /// The logs of a capture.
 #[derive(Debug, Clone, Default)]
 pub struct KeptLogs {
-    noted: Vec<LogEntry>,
+    entries: Vec<LogEntry>,
     texts: HashMap<String, Vec<String>>,
 }
 
 impl KeptLogs {
     /// The logs of an index, with the last lines of their files.
-    pub fn new(noted: Vec<LogEntry>, texts: HashMap<String, Vec<String>>) -> KeptLogs {
-        KeptLogs { noted, texts }
+    pub fn new(entries: Vec<LogEntry>, texts: HashMap<String, Vec<String>>) -> KeptLogs {
+        KeptLogs { entries, texts }
     }
 
     /// The last lines of the first log that has any, and the index of this log.
@@ -43,8 +43,8 @@ impl KeptLogs {
                 Ok([]) => {}
                 Ok(found) => {
                     let last = found[found.len().saturating_sub(lines)..].iter();
-                    let bare = last.map(|line| bare(line).to_owned());
-                    return Ok(Some((at, bare.collect())));
+                    let lines = last.map(|line| strip_timestamp(line).to_owned());
+                    return Ok(Some((at, lines.collect())));
                 }
                 Err(why) => {
                     failed.get_or_insert(why);
@@ -60,24 +60,24 @@ impl KeptLogs {
     ///
     /// The reason why the log is missing from the capture. An empty log is not an error.
     pub fn log(&self, piece: &ContainerLog) -> Result<&[String], String> {
-        let Some(noted) = self.noted.iter().find(|log| log.is_of(piece)) else {
+        let Some(entry) = self.entries.iter().find(|log| log.matches(piece)) else {
             return Err("the capture does not include this log".to_owned());
         };
-        match (noted.outcome, &noted.file) {
+        match (entry.outcome, &entry.file) {
             (ReadOutcome::Read, None) => Ok(&[]),
             (ReadOutcome::Read, Some(file)) => {
                 let text = self.texts.get(file);
                 let text = text.ok_or_else(|| format!("{file} is missing from the capture"))?;
                 Ok(text)
             }
-            _ => Err(noted.message.clone().unwrap_or_default()),
+            _ => Err(entry.message.clone().unwrap_or_default()),
         }
     }
 }
 
 impl LogEntry {
     /// Whether the entry is for this container log.
-    pub fn is_of(&self, piece: &ContainerLog) -> bool {
+    pub fn matches(&self, piece: &ContainerLog) -> bool {
         let names = |namespace: &str, pod: &str, container: &str| {
             self.namespace == namespace && self.pod == pod && self.container == container
         };
@@ -102,7 +102,7 @@ pub fn last_lines(log: &[u8]) -> Vec<String> {
 }
 
 /// Splits a line into the timestamp that Kubernetes puts in front, and the text.
-pub fn timed(line: &[u8]) -> (Option<Timestamp>, &[u8]) {
+pub fn split_timestamp(line: &[u8]) -> (Option<Timestamp>, &[u8]) {
     let end = line.iter().position(|b| *b == b' ').unwrap_or(0);
     let time = std::str::from_utf8(&line[..end]).ok();
     match time.and_then(|t| t.parse().ok()) {
@@ -111,8 +111,8 @@ pub fn timed(line: &[u8]) -> (Option<Timestamp>, &[u8]) {
     }
 }
 
-fn bare(line: &str) -> &str {
-    let kept = timed(line.as_bytes()).1.len();
+fn strip_timestamp(line: &str) -> &str {
+    let kept = split_timestamp(line.as_bytes()).1.len();
     &line[line.len() - kept..]
 }
 
@@ -122,11 +122,11 @@ mod tests {
 
     #[test]
     fn the_time_is_told_from_the_line() {
-        let (time, line) = timed(b"2026-11-20T17:43:15.123456789Z a b\n");
+        let (time, line) = split_timestamp(b"2026-11-20T17:43:15.123456789Z a b\n");
         assert_eq!(time.map(|t| t.to_string()).as_deref(), Some("2026-11-20T17:43:15.123456789Z"));
         assert_eq!(line, b"a b\n");
-        assert_eq!(timed(b"a b\n"), (None, &b"a b\n"[..]));
-        assert_eq!(timed(b"2026-11-20T17:43:15Z \n").1, b"\n");
+        assert_eq!(split_timestamp(b"a b\n"), (None, &b"a b\n"[..]));
+        assert_eq!(split_timestamp(b"2026-11-20T17:43:15Z \n").1, b"\n");
     }
 
     #[test]

@@ -138,7 +138,9 @@ impl Cluster {
         let mut found = Vec::new();
         for one in all {
             let labels = &meta(one).labels;
-            let mut named = ApiFlavor::ALL.into_iter().filter_map(|g| Some((g, labels.get(&g.key("name"))?)));
+            let mut named = ApiFlavor::ALL
+                .into_iter()
+                .filter_map(|flavor| Some((flavor, labels.get(&flavor.key("name"))?)));
             let Some((flavor, owner)) = named.next() else {
                 continue;
             };

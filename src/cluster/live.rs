@@ -29,7 +29,7 @@ use jiff::Timestamp;
 
 use super::capture::{index, pieces};
 use super::{
-    Cluster, ClusterBuilder, Deployment, DisruptionBudget, NodeFields, Only, Pod, Read, Source, acting,
+    Cluster, ClusterBuilder, Deployment, DisruptionBudget, NamedNodes, NodeFields, Pod, Read, Source, acting,
 };
 use crate::api::ApiFlavor;
 pub use collect::{CollectRequest, Collected, collect};
@@ -46,7 +46,7 @@ pub const ALWAYS: [Source; 1] = [Source::Operator];
 
 /// Reads the requested sources in parallel, and decides which API is active.
 ///
-/// Reads only the nodes in `only` if other nodes do not matter, and at most the fields `of_nodes` of each node.
+/// Reads only the nodes in `named` if other nodes do not matter, and at most the fields `node_fields` of each node.
 /// `asked_for` is `--api` and overrides the decision. `namespace` is `--namespace` (never the context's default), for
 /// users who may not list all namespaces. `now` is called after a response, because it may use the server's clock from
 /// the response.
@@ -60,8 +60,8 @@ pub const ALWAYS: [Source; 1] = [Source::Operator];
 pub async fn load(
     client: &kube::Client,
     needs: &[Source],
-    of_nodes: NodeFields,
-    only: Option<&Only>,
+    node_fields: NodeFields,
+    named: Option<&NamedNodes>,
     asked_for: Option<ApiFlavor>,
     namespace: Option<&str>,
     now: Now<'_>,
@@ -69,23 +69,23 @@ pub async fn load(
     let mut reader = Reader::new(client, namespace);
     // Workloads need whole nodes: taints decide which nodes are to be drained.
     if !needs.contains(&Source::Workloads) {
-        reader.of_nodes = of_nodes;
+        reader.node_fields = node_fields;
     }
-    Ok(read(reader, needs, only, asked_for, now).await?.0)
+    Ok(read(reader, needs, named, asked_for, now).await?.0)
 }
 
 /// Like [`load`], and returns the result for each piece as well.
 async fn read<'a>(
     mut reader: Reader<'a>,
     needs: &[Source],
-    only: Option<&'a Only>,
+    named: Option<&'a NamedNodes>,
     asked_for: Option<ApiFlavor>,
     now: Now<'_>,
 ) -> Result<(Cluster, Vec<index::Source>), LoadError> {
     let mut builder = ClusterBuilder { taken_at: now(), asked_for, ..ClusterBuilder::default() };
-    let explained = only.filter(|only| only.explained);
-    if let Some(only) = explained
-        && let Some(cluster) = finished_node::read(&mut reader, needs, &only.nodes, &mut builder, now).await
+    let explained = named.filter(|named| named.explained);
+    if let Some(named) = explained
+        && let Some(cluster) = finished_node::read(&mut reader, needs, &named.nodes, &mut builder, now).await
     {
         return Ok((cluster, Vec::new()));
     }
@@ -99,7 +99,7 @@ async fn read<'a>(
     if reader.served.is_empty() {
         return Err(LoadError::NotServed);
     }
-    if let Some(asked_for) = asked_for.filter(|g| !reader.served.contains(g)) {
+    if let Some(asked_for) = asked_for.filter(|flavor| !reader.served.contains(flavor)) {
         return Err(LoadError::AskedForAbsent { asked_for });
     }
     let operators: Vec<&Deployment> = builder.operators().collect();
@@ -107,9 +107,9 @@ async fn read<'a>(
         builder.installation.leases = installation::leases(&reader, &operators).await;
     }
     let needs = Needs::new(needs, &builder);
-    if let Some(only) = only.filter(|_| explained.is_none() && !needs.undecided) {
-        reader.only = &only.nodes;
-        builder.named_only = true;
+    if let Some(named) = named.filter(|_| explained.is_none() && !needs.undecided) {
+        reader.named_nodes = &named.nodes;
+        builder.limited_to_named_nodes = true;
     }
     needs.read(&reader, &mut builder).await;
     if needs.wants(Source::Operator) {
@@ -199,8 +199,8 @@ struct Needs<'a> {
 
 impl<'a> Needs<'a> {
     fn new(asked: &'a [Source], builder: &ClusterBuilder) -> Needs<'a> {
-        let served = ApiFlavor::ALL.map(|g| builder.served.contains(&g));
-        let unread = ApiFlavor::ALL.map(|g| !builder.skyhooks[g as usize].was_asked());
+        let served = ApiFlavor::ALL.map(|flavor| builder.served.contains(&flavor));
+        let unread = ApiFlavor::ALL.map(|flavor| !builder.skyhooks[flavor as usize].was_asked());
         // Traces that an operator left on objects decide if nothing better does.
         let undecided =
             served == [true, true] && builder.asked_for.is_none() && builder.operator_version().is_none();

@@ -47,7 +47,7 @@ pub mod node;
 pub mod operator;
 pub mod package_run;
 pub mod package_runs;
-pub mod parked;
+pub mod permanently_failed;
 pub mod placement;
 pub mod pod;
 pub mod priority;
@@ -80,7 +80,7 @@ use installation::Installation;
 pub use job::Job;
 pub use kept_logs::KeptLogs;
 pub use lenient::decode as decode_leniently;
-pub use named_nodes::Only;
+pub use named_nodes::NamedNodes;
 pub use node::{Node, NodeEdit, NodeFields, NodeRecord};
 pub use operator::Deployment;
 pub use package_run::PackageRun;
@@ -125,17 +125,17 @@ pub struct Cluster {
     /// Other objects of the installation; from a server only the objects that identify the operator.
     pub installation: Installation,
     /// The operator's namespace from `--namespace`.
-    pub given_namespace: Option<String>,
+    pub namespace_flag: Option<String>,
     /// Runs of this program on this machine that hold a custom resource.
-    pub holders: hold::Holders,
+    pub holders: hold::HolderLiveness,
     /// Whether only the nodes that a command names were read, with the pods and Jobs on them.
-    pub named_only: bool,
+    pub limited_to_named_nodes: bool,
     /// Whether the cluster was read from files rather than from a server.
     pub from_files: bool,
     /// Whether the files are a capture with an index of its sources: an object missing from a capture did not exist.
     pub collected: bool,
     /// Whether the files contain some custom resources but no list of all: others may exist.
-    pub some_skyhooks: bool,
+    pub skyhooks_partial: bool,
     /// The logs in the capture.
     pub kept_logs: Option<KeptLogs>,
     /// The only namespaces with pods in the files: pods of other namespaces were omitted.
@@ -176,7 +176,7 @@ impl Cluster {
     /// How certain it is that a custom resource that was not read does not exist.
     pub fn skyhooks_absence(&self) -> Certainty {
         match self.skyhooks.absence() {
-            Certainty::Proven if self.some_skyhooks => Certainty::Presumed,
+            Certainty::Proven if self.skyhooks_partial => Certainty::Presumed,
             certainty => certainty,
         }
     }
@@ -197,7 +197,7 @@ impl Cluster {
             Source::DisruptionBudgets => self.disruption_budgets.count(),
             // Leases are read only if they decide which Deployment acts.
             Source::Operator => match self.installation.leases.unread() {
-                Some(why) => self.operators.count().without(why.of("leases")),
+                Some(why) => self.operators.count().mark_incomplete(why.of("leases")),
                 None => self.operators.count(),
             },
             Source::OperatorPods => self.operator_pods.count(),

@@ -8,7 +8,7 @@ use crate::api::Skyhook;
 
 /// The nodes and names that a command is limited to.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct Only {
+pub struct NamedNodes {
     pub nodes: Vec<String>,
     /// Name of a custom resource, which must be known.
     pub skyhook: Option<String>,
@@ -20,17 +20,17 @@ pub struct Only {
     pub explained: bool,
 }
 
-impl Only {
+impl NamedNodes {
     /// Maximum number of nodes to read by name. For more nodes, one list of all is faster.
-    pub const MOST: usize = 50;
+    pub const MAX: usize = 50;
 
     /// A limit to these nodes; `None` if there are no nodes, or too many to read each by name.
-    pub fn few(names: impl IntoIterator<Item = String>) -> Option<Only> {
-        let names = names.into_iter().take(Only::MOST + 1);
+    pub fn few(names: impl IntoIterator<Item = String>) -> Option<NamedNodes> {
+        let names = names.into_iter().take(NamedNodes::MAX + 1);
         let nodes: BTreeSet<String> = names.collect();
-        (1..=Only::MOST)
+        (1..=NamedNodes::MAX)
             .contains(&nodes.len())
-            .then(|| Only { nodes: nodes.into_iter().collect(), ..Only::default() })
+            .then(|| NamedNodes { nodes: nodes.into_iter().collect(), ..NamedNodes::default() })
     }
 }
 
@@ -39,8 +39,8 @@ impl Cluster {
     /// read.
     ///
     /// An unknown name may be known on another node, or resemble a name there.
-    pub fn suffices(&self, only: &Only) -> bool {
-        let there = only.nodes.iter().all(|name| self.node(name).is_some());
+    pub fn suffices(&self, named: &NamedNodes) -> bool {
+        let there = named.nodes.iter().all(|name| self.node(name).is_some());
         let unread = self.nodes.ok().is_none();
         let known = |name: &String| {
             let mut all = self.skyhooks.items().iter().chain(self.legacy.items());
@@ -48,13 +48,13 @@ impl Cluster {
         };
         unread
             || there
-                && only.skyhook.as_ref().is_none_or(known)
-                && only.package.as_ref().is_none_or(|package| {
-                    let skyhook = only.skyhook.as_deref().unwrap_or_default();
+                && named.skyhook.as_ref().is_none_or(known)
+                && named.package.as_ref().is_none_or(|package| {
+                    let skyhook = named.skyhook.as_deref().unwrap_or_default();
                     self.has_package(skyhook, package)
                 })
                 && !self.lacks_requested_uninstall()
-                && !(only.to_change && (self.gave_up_elsewhere() || self.has_stopped_rollout()))
+                && !(named.to_change && (self.gave_up_elsewhere() || self.has_stopped_rollout()))
     }
 
     /// Whether all custom resources are finished on a node, so that nothing on other nodes affects it.
@@ -77,7 +77,7 @@ impl Cluster {
     /// the Job.
     fn gave_up_elsewhere(&self) -> bool {
         let package_runs = self.package_runs();
-        let mut failed = package_runs.all().iter().filter(|e| e.job.is_some() && e.given_up());
+        let mut failed = package_runs.all().iter().filter(|run| run.job.is_some() && run.given_up());
         failed.any(|e| self.node(e.node).is_none())
     }
 

@@ -177,9 +177,9 @@ impl NodeObject {
 
 impl From<NodeObject> for Node {
     fn from(object: NodeObject) -> Node {
-        let keys = ApiFlavor::ALL.map(|g| NodeKeys::read(g, &object).into());
+        let keys = ApiFlavor::ALL.map(|flavor| NodeKeys::read(flavor, &object).into());
         let marks = Marks {
-            annotations: &object.metadata.annotations.of_others,
+            annotations: &object.metadata.annotations.cordon_marks,
             labels: &object.metadata.labels,
             taints: object.spec.taints.iter().map(|t| t.key.as_str()).collect(),
             managed: &object.metadata.managed_fields,
@@ -220,7 +220,7 @@ impl NodeKeys {
     fn read(flavor: ApiFlavor, object: &NodeObject) -> NodeKeys {
         let mut keys = NodeKeys::default();
         let mut states: BTreeMap<&str, Vec<(&str, &str)>> = BTreeMap::new();
-        for (key, value) in &object.metadata.annotations.ours {
+        for (key, value) in &object.metadata.annotations.operator {
             match NodeKey::parse(flavor, key) {
                 Some(NodeKey::NodeState { skyhook, .. }) => {
                     states.entry(skyhook).or_default().push((key, value));
@@ -230,7 +230,7 @@ impl NodeKeys {
             }
         }
         for (skyhook, annotations) in states {
-            keys.on(skyhook).state = Some(NodeState::of(&annotations));
+            keys.record_mut(skyhook).state = Some(NodeState::of(&annotations));
         }
         for (key, value) in object.metadata.labels.beginning_with(flavor.group()) {
             if let Some(key) = NodeKey::parse(flavor, key) {
@@ -240,13 +240,13 @@ impl NodeKeys {
         for condition in &object.status.conditions {
             let key = NodeKey::parse(flavor, &condition.kind);
             if let Some(NodeKey::Condition { skyhook, kind }) = key {
-                keys.on(skyhook).conditions.push(kind.to_owned());
+                keys.record_mut(skyhook).conditions.push(kind.to_owned());
             }
         }
         keys
     }
 
-    fn on(&mut self, skyhook: &str) -> &mut NodeRecord {
+    fn record_mut(&mut self, skyhook: &str) -> &mut NodeRecord {
         self.skyhooks.entry(skyhook.to_owned()).or_default()
     }
 }

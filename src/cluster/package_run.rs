@@ -252,12 +252,12 @@ impl<'a> PackageRun<'a> {
 
     pub(super) fn from_pod(reader: &mut RunReader<'a>, pod: &'a Pod) -> Option<PackageRun<'a>> {
         Self::from_meta(reader, &pod.metadata, &pod.spec.node_name)
-            .map(|e| PackageRun { pods: vec![pod], ..e })
+            .map(|run| PackageRun { pods: vec![pod], ..run })
     }
 
     pub(super) fn from_job(reader: &mut RunReader<'a>, job: &'a Job) -> Option<PackageRun<'a>> {
         let node = &job.spec.template.spec.node_name;
-        Self::from_meta(reader, &job.metadata, node).map(|e| PackageRun { job: Some(job), ..e })
+        Self::from_meta(reader, &job.metadata, node).map(|run| PackageRun { job: Some(job), ..run })
     }
 
     fn from_meta(reader: &mut RunReader<'a>, meta: &'a Meta, node: &'a str) -> Option<PackageRun<'a>> {

@@ -53,7 +53,7 @@ impl<'a> PackageRuns<'a> {
     }
 
     /// Package runs of a custom resource on a node.
-    pub fn on<'s>(
+    pub fn of_skyhook_on<'s>(
         &'s self,
         skyhook: &str,
         node: &str,
@@ -93,33 +93,33 @@ impl<'a> PackageRuns<'a> {
 
     /// Whether a package run of the custom resource is alive on the node.
     pub fn any_alive_on(&self, skyhook: &Skyhook, node: &'a Node) -> bool {
-        self.on(skyhook.name(), &node.name).any(PackageRun::alive)
+        self.of_skyhook_on(skyhook.name(), &node.name).any(PackageRun::alive)
     }
 
     /// The live run that uninstalls a package on its node.
     pub fn uninstall_of(&self, placement: &Placement<'a>) -> Option<&PackageRun<'a>> {
-        let mut here = self.on(placement.skyhook, &placement.node.name);
-        here.find(|e| e.package == placement.package && e.stage.is_uninstall() && e.alive())
+        let mut here = self.of_skyhook_on(placement.skyhook, &placement.node.name);
+        here.find(|run| run.package == placement.package && run.stage.is_uninstall() && run.alive())
     }
 
     /// Start of the package's current stage, from its live Pods and Jobs. Suspended Jobs do not count.
     pub fn since(&self, placement: &Placement<'a>) -> Option<Timestamp> {
         let here = self.at_stage(placement)?;
-        let suspended = |e: &&PackageRun<'_>| e.job.is_some_and(|j| j.spec.suspend);
+        let suspended = |run: &&PackageRun<'_>| run.job.is_some_and(|j| j.spec.suspend);
         here.filter(|e| !suspended(e)).filter_map(PackageRun::created).min()
     }
 
     /// Time since which the pod of the package's stage waits for the kubelet to acknowledge it.
     pub fn unacknowledged_since(&self, placement: &Placement<'a>) -> Option<Timestamp> {
-        let mut pods = self.at_stage(placement)?.filter_map(|e| e.unacknowledged());
+        let mut pods = self.at_stage(placement)?.filter_map(|run| run.unacknowledged());
         pods.find_map(|pod| pod.metadata.creation_timestamp)
     }
 
     /// Live runs of a package's recorded stage.
     fn at_stage(&self, placement: &Placement<'a>) -> Option<impl Iterator<Item = &PackageRun<'a>>> {
         let entry = placement.entry?;
-        let here = self.on(placement.skyhook, &placement.node.name);
-        Some(here.filter(move |e| e.is_of_version(entry) && e.stage == entry.stage && e.alive()))
+        let here = self.of_skyhook_on(placement.skyhook, &placement.node.name);
+        Some(here.filter(move |run| run.is_of_version(entry) && run.stage == entry.stage && run.alive()))
     }
 }
 

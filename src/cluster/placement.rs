@@ -91,7 +91,7 @@ impl Placement<'_> {
     }
 
     /// Whether the package is to be uninstalled.
-    pub fn leaves(&self) -> bool {
+    pub fn is_uninstall_wanted(&self) -> bool {
         matches!(self.wanted, Desired::Uninstalled(_))
     }
 }

@@ -7,7 +7,7 @@ use crate::api::Skyhook;
 
 /// The first unfinished custom resources, by position. An unfinished root blocks all custom resources after it.
 #[derive(Debug, Default)]
-pub(super) struct Roots {
+pub(super) struct FirstIncomplete {
     on_nodes: OnceLock<Vec<Option<usize>>>,
     /// The root with `sequencing: all`, and a node on which it is not done.
     everywhere: OnceLock<Option<(usize, usize)>>,
@@ -15,7 +15,7 @@ pub(super) struct Roots {
 
 /// An earlier custom resource that must finish first.
 #[derive(Debug, Clone, Copy)]
-pub struct Gate<'a> {
+pub struct Predecessor<'a> {
     pub skyhook: &'a Skyhook,
     /// A node on which the custom resource is not done.
     pub node: &'a Node,
@@ -23,32 +23,33 @@ pub struct Gate<'a> {
 
 impl Skyhook {
     /// Whether the operator starts new work for the custom resource: it is neither paused nor disabled.
-    pub fn runs(&self) -> bool {
+    pub fn is_active(&self) -> bool {
         !self.paused() && !self.disabled()
     }
 
     /// Whether later custom resources wait on all nodes until this one is done on all nodes.
-    pub fn gates_everywhere(&self) -> bool {
+    pub fn blocks_all_nodes(&self) -> bool {
         self.spec.sequencing == "all"
     }
 }
 
 impl Cluster {
     /// The first earlier custom resource with `sequencing: all` that is not done everywhere.
-    pub fn gate_everywhere<'a>(&'a self, skyhook: &Skyhook) -> Option<Gate<'a>> {
+    pub fn predecessor_everywhere<'a>(&'a self, skyhook: &Skyhook) -> Option<Predecessor<'a>> {
         let first = &self.indexes.roots.everywhere;
-        let (root, node) = (*first.get_or_init(|| self.first_that_gates_everywhere()))?;
-        let gate = Gate { skyhook: &self.skyhooks.indexed()[root], node: &self.nodes.indexed()[node] };
-        (gate.skyhook.order() < skyhook.order()).then_some(gate)
+        let (root, node) = (*first.get_or_init(|| self.first_that_blocks_all_nodes()))?;
+        let predecessor =
+            Predecessor { skyhook: &self.skyhooks.indexed()[root], node: &self.nodes.indexed()[node] };
+        (predecessor.skyhook.order() < skyhook.order()).then_some(predecessor)
     }
 
     /// The first earlier custom resource that is not done on this node: the root of the chain.
-    pub fn gate_on<'a>(&'a self, skyhook: &Skyhook, node: &'a Node) -> Option<Gate<'a>> {
+    pub fn predecessor_on<'a>(&'a self, skyhook: &Skyhook, node: &'a Node) -> Option<Predecessor<'a>> {
         let roots = &self.indexes.roots.on_nodes;
         let roots = roots.get_or_init(|| self.first_unfinished());
         let root = roots[self.node_position(&node.name)?]?;
         let root = &self.skyhooks.indexed()[root];
-        (root.order() < skyhook.order()).then_some(Gate { skyhook: root, node })
+        (root.order() < skyhook.order()).then_some(Predecessor { skyhook: root, node })
     }
 
     /// Custom resources that block others, with their positions, in order. A disabled one blocks nothing.
@@ -73,9 +74,9 @@ impl Cluster {
     }
 
     /// Positions of the first unfinished custom resource with `sequencing: all`, and of a node on which it is not done.
-    fn first_that_gates_everywhere(&self) -> Option<(usize, usize)> {
-        let mut gating = self.blocking().filter(|(_, s)| s.gates_everywhere());
-        gating.find_map(|(at, skyhook)| {
+    fn first_that_blocks_all_nodes(&self) -> Option<(usize, usize)> {
+        let mut blocking = self.blocking().filter(|(_, s)| s.blocks_all_nodes());
+        blocking.find_map(|(at, skyhook)| {
             let node = self.unfinished(skyhook).next()?;
             Some((at, self.node_position(&node.name)?))
         })
@@ -97,22 +98,24 @@ impl Cluster {
     }
 
     /// Unfinished nodes on which nothing but the batch keeps the operator from working.
-    pub fn open_nodes<'a>(&'a self, skyhook: &'a Skyhook) -> Vec<&'a Node> {
-        let mut open = self.open_but_for_ignore(skyhook);
-        open.retain(|n| !n.ignored(self.flavor()));
-        open
+    pub fn actionable_nodes<'a>(&'a self, skyhook: &'a Skyhook) -> Vec<&'a Node> {
+        let mut actionable = self.actionable_including_ignored(skyhook);
+        actionable.retain(|n| !n.ignored(self.flavor()));
+        actionable
     }
 
-    /// [`Cluster::open_nodes`], including ignored nodes.
-    pub fn open_but_for_ignore<'a>(&'a self, skyhook: &'a Skyhook) -> Vec<&'a Node> {
-        let held = !skyhook.runs() || self.policy_missing(skyhook) || self.gate_everywhere(skyhook).is_some();
+    /// [`Cluster::actionable_nodes`], including ignored nodes.
+    pub fn actionable_including_ignored<'a>(&'a self, skyhook: &'a Skyhook) -> Vec<&'a Node> {
+        let held = !skyhook.is_active()
+            || self.policy_missing(skyhook)
+            || self.predecessor_everywhere(skyhook).is_some();
         if held {
             return Vec::new();
         }
         self.unfinished(skyhook)
             .filter(|n| self.untolerated_by(skyhook, n).is_empty())
             .filter(|n| !self.compartment_stopped(skyhook, n))
-            .filter(|n| self.gate_on(skyhook, n).is_none())
+            .filter(|n| self.predecessor_on(skyhook, n).is_none())
             .collect()
     }
 }

@@ -108,7 +108,7 @@ impl<T> Read<T> {
     }
 
     /// Marks a complete result as incomplete: a part could not be read.
-    pub fn without(self, why: Unread) -> Read<T> {
+    pub fn mark_incomplete(self, why: Unread) -> Read<T> {
         match self {
             Read::Ok(value) => Read::Incomplete(value, why),
             other => other,

@@ -22,7 +22,7 @@ impl ResourceVersions {
 
     /// Drops the versions of custom resources, which were written to since.
     pub fn without_custom(mut self) -> ResourceVersions {
-        let custom = |list: &str| ApiFlavor::ALL.iter().any(|g| list.contains(&g.api_version()));
+        let custom = |list: &str| ApiFlavor::ALL.iter().any(|flavor| list.contains(&flavor.api_version()));
         self.0.retain(|list, _| !custom(list));
         self
     }

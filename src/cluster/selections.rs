@@ -76,7 +76,7 @@ fn by_value(key: &str, nodes: &[Node]) -> HashMap<String, Vec<usize>> {
 fn by_name(nodes: &[Node]) -> HashMap<String, Arc<[usize]>> {
     let mut places: HashMap<&str, Vec<usize>> = HashMap::new();
     for (at, node) in nodes.iter().enumerate() {
-        let keys = ApiFlavor::ALL.map(|g| node.keys(g).skyhooks.keys());
+        let keys = ApiFlavor::ALL.map(|flavor| node.keys(flavor).skyhooks.keys());
         for name in keys.into_iter().flatten() {
             let places = places.entry(name).or_default();
             if places.last() != Some(&at) {

@@ -38,7 +38,7 @@ impl Cluster {
         let Some(nodes) = cluster.nodes.held_mut() else {
             return cluster;
         };
-        for skyhook in skyhooks.iter().filter(|s| s.deleting() && s.runs()) {
+        for skyhook in skyhooks.iter().filter(|s| s.deleting() && s.is_active()) {
             let selects = &skyhook.spec.node_selectors;
             for node in nodes.iter_mut().filter(|n| selects.matches(&n.labels)) {
                 node.simulate(flavor, skyhook.name(), |state| {

@@ -43,7 +43,7 @@ sources! {
     /// The custom resources of the other API.
     Legacy "custom resources of the other API" from CUSTOM;
     /// DeploymentPolicies of the active API.
-    Policies "deployment policies" from ApiFlavor::ALL.map(|g| (g.group(), "deploymentpolicies"));
+    Policies "deployment policies" from ApiFlavor::ALL.map(|flavor| (flavor.group(), "deploymentpolicies"));
     Nodes "nodes" from [NODES];
     /// Pods that run package stages.
     Pods "package pods" from [PODS];

@@ -57,7 +57,7 @@ command! {
 
 async fn run(ctx: &mut Ctx, args: &Args) -> Result<Exit> {
     let cluster = ctx
-        .only(nodes::only(args.on.query(), None, None))
+        .limit_to(nodes::named_nodes(args.on.query(), None, None))
         .load_to_change(&reset::NEEDS, &Source::DECIDING)
         .await?;
     let plan = plan(&cluster, args)?;
@@ -164,7 +164,7 @@ fn warn(cluster: &Cluster, released: &[&Node], plan: &mut Plan) {
     let package_runs = cluster.package_runs();
     let busy = released.iter().filter(|n| {
         let mut all = package_runs.all().iter();
-        all.any(|e| e.node == n.name && e.interrupt && e.alive())
+        all.any(|run| run.node == n.name && run.interrupt && run.alive())
     });
     let busy: Vec<&str> = busy.map(|n| n.name.as_str()).collect();
     if !busy.is_empty() {

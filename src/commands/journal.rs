@@ -199,7 +199,7 @@ impl View for JournalView {
             let note = "incomplete: some changes may not have been recorded; undo checks each object";
             text.paragraph(text::warning(note));
         }
-        let mut table = Table::new(["object", "result", "change"]).prose();
+        let mut table = Table::new(["object", "result", "change"]).wrap_last();
         for (step, result) in begun.plan.steps().zip(self.0.results.iter().flatten()) {
             let (result, reason) = match result {
                 None => ("unknown", None),

@@ -87,8 +87,8 @@ async fn run(ctx: &mut Ctx, args: &Args) -> Result<Exit> {
             "no custom resource specified; give its NAME, or nodes with --node, --match or -l",
         ));
     }
-    let only = nodes::only(query, args.name.as_deref(), package);
-    let cluster = ctx.only(only).load_or_leftovers(&reset::NEEDS, &Source::DECIDING).await?;
+    let named = nodes::named_nodes(query, args.name.as_deref(), package);
+    let cluster = ctx.limit_to(named).load_or_leftovers(&reset::NEEDS, &Source::DECIDING).await?;
     let plan = plan(&cluster, args)?;
     if !query.is_empty() && nodes::selected(&cluster, query)?.is_empty() {
         ctx.warn("no selected node matches -l, so no node is reset");

@@ -99,7 +99,7 @@ struct SchemaEntry {
 
 impl View for Listed {
     fn blocks(&self, _wide: bool) -> Text {
-        let mut table = Table::new(["document", "printed by"]).prose();
+        let mut table = Table::new(["document", "printed by"]).wrap_last();
         for document in &self.0 {
             let by = match document.printed_by.as_slice() {
                 [] => "--plan-out FILE".to_owned(),

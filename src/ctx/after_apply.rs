@@ -27,7 +27,7 @@ pub fn note_hold(held: &RefCell<Vec<Target>>, event: &ApplyEvent<'_>) {
         ApplyEvent::Step { step, result, .. } if step.change.is_hold() => {
             let over = if step.change.holds() { !result.may_have_changed() } else { result.is_settled() };
             if over {
-                let other = |target: &Target| !target.names_the_place_of(&step.target);
+                let other = |target: &Target| !target.same_object_name(&step.target);
                 held.borrow_mut().retain(other);
             }
         }
@@ -36,7 +36,7 @@ pub fn note_hold(held: &RefCell<Vec<Target>>, event: &ApplyEvent<'_>) {
 }
 
 /// Notices about concurrent changes by others and their effect on the plan.
-pub fn beside(plan: &Plan, outcome: &PlanOutcome) -> Vec<String> {
+pub fn concurrent_changes(plan: &Plan, outcome: &PlanOutcome) -> Vec<String> {
     let mut said = gone(plan, outcome);
     for (step, result) in outcome.of(plan) {
         // Cordons that are kept already appear in the preview and in the closing table.

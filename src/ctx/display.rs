@@ -74,7 +74,7 @@ impl<'a> Display<'a> {
             let (out, err) = (std::io::stdout(), std::io::stderr());
             let terminal = if answers { out.as_fd() } else { err.as_fd() };
             let own = (!bar.is_hidden()).then(|| terminal.try_clone_to_owned().ok());
-            own.flatten().map(QuietKeys::on)
+            own.flatten().map(QuietKeys::new)
         };
         Display {
             screen,

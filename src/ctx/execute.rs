@@ -146,7 +146,7 @@ impl Ctx {
     }
 
     fn options(&self, safety: &Safety) -> Options {
-        Options { holder: owner::of(super::now()).text(), ..Options::of(safety, &self.global.connection) }
+        Options { holder: owner::of(super::now()).identity(), ..Options::of(safety, &self.global.connection) }
     }
 
     /// Checks permissions, begins the journal and applies the plan. Returns the outcome and the id of the journal.
@@ -180,8 +180,8 @@ impl Ctx {
         if let Some(reason) = journal.as_ref().and_then(Journal::trouble) {
             self.warn(format!("the journal is incomplete: {reason}"));
         }
-        for beside in after_apply::beside(plan, &outcome) {
-            self.warn(beside);
+        for notice in after_apply::concurrent_changes(plan, &outcome) {
+            self.warn(notice);
         }
         if options.dry_run {
             for step in plan.steps() {
@@ -275,7 +275,7 @@ impl Ctx {
 
     /// Fails if the user lacks permissions for a plan.
     async fn may(&mut self, plan: &Plan, options: &Options) -> Result<()> {
-        let client = self.writer().await?;
+        let client = self.connected_client().await?;
         let answer = preflight(&client, plan, options).await;
         if let Some(reason) = answer.unknown {
             self.warn(format!("cannot check permissions: {reason}"));
@@ -335,14 +335,14 @@ impl Ctx {
     /// Rebases a plan onto the current objects.
     pub async fn look(&mut self, plan: &Plan) -> Result<Looked> {
         let options = Options::of_connection(&self.global.connection);
-        let client = self.writer().await?;
+        let client = self.connected_client().await?;
         let looked = look(&client, plan, &options).await;
         self.pass_on_warnings();
         Ok(looked)
     }
 
     /// The client for writes and cheap lists. Commands get [`Ctx::client`].
-    pub(super) async fn writer(&mut self) -> Result<kube::Client> {
+    pub(super) async fn connected_client(&mut self) -> Result<kube::Client> {
         Ok(self.connected().await?.client.clone())
     }
 }

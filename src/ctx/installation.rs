@@ -33,7 +33,7 @@ impl Ctx {
         let Some(client) = self.client().filter(|_| !nodes.is_empty()) else {
             return;
         };
-        let waiting = if cluster.named_only { Vec::new() } else { cluster.waiting_for_drain() };
+        let waiting = if cluster.limited_to_named_nodes { Vec::new() } else { cluster.waiting_for_drain() };
         let waiting = waiting.into_iter();
         let nodes: BTreeSet<&str> = nodes.iter().map(String::as_str).chain(waiting).collect();
         let nodes: Vec<&str> = nodes.into_iter().collect();

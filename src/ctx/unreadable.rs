@@ -17,7 +17,11 @@ pub fn unread(cluster: &Cluster, needs: &[Source]) -> impl Iterator<Item = (Sour
 /// # Errors
 ///
 /// A required source is unreadable, forbidden or failed: an object that was not read must not count as absent.
-pub fn without(cluster: &Cluster, needs: &[Source], required: &[Source]) -> Result<Vec<(Source, Unread)>> {
+pub fn check_required(
+    cluster: &Cluster,
+    needs: &[Source],
+    required: &[Source],
+) -> Result<Vec<(Source, Unread)>> {
     let (missed, without): (Vec<_>, Vec<_>) =
         unread(cluster, needs).partition(|(source, _)| required.contains(source));
     if missed.is_empty() {

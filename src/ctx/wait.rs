@@ -72,7 +72,7 @@ pub trait Aim {
 /// The goals of a plan's stages, with their preview and summary.
 pub trait PlannedAim: Aim {
     /// Whether this aim handles the goal.
-    fn takes(&self, until: &WaitFor) -> bool;
+    fn handles(&self, until: &WaitFor) -> bool;
 
     /// Sets the current goals, which are awaited together.
     fn begin(&mut self, untils: &[&WaitFor]);
@@ -310,8 +310,8 @@ impl<'a> WatchStrategy<'a> {
 }
 
 impl WaitStrategy for WatchStrategy<'_> {
-    fn takes(&self, until: &WaitFor) -> bool {
-        self.aim.takes(until)
+    fn handles(&self, until: &WaitFor) -> bool {
+        self.aim.handles(until)
     }
 
     fn wait<'a>(&'a mut self, untils: &'a [&'a WaitFor]) -> LocalBoxFuture<'a, (Vec<usize>, StopReason)> {

@@ -49,7 +49,7 @@ pub enum Action<'a> {
         package: &'a str,
     },
     /// Removes the operator's cordon from a complete node.
-    Release,
+    Uncordon,
     /// Sets the node's status to complete.
     MarkComplete,
     /// Removes the node's keys, and then the finalizer.
@@ -70,7 +70,7 @@ impl Action<'_> {
             Action::Cordon => "Cordon",
             Action::Drain => "Drain",
             Action::RemoveEntry { .. } => "RemoveEntry",
-            Action::Release => "Release",
+            Action::Uncordon => "Release",
             Action::MarkComplete => "MarkComplete",
             Action::Finalize => "Finalize",
         }
@@ -131,7 +131,7 @@ impl fmt::Display for Action<'_> {
             Action::RemoveEntry { package } => {
                 write!(f, "removes {package} from the node state")
             }
-            Action::Release => f.write_str("removes its cordon from the node"),
+            Action::Uncordon => f.write_str("removes its cordon from the node"),
             Action::MarkComplete => f.write_str("marks the node as complete"),
             Action::Finalize => f.write_str("removes its keys from the node, and its finalizer"),
         }

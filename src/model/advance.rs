@@ -256,9 +256,9 @@ fn seconds(time: u64) -> f64 {
 fn batches(model: &Model<'_>, resource: &Resource<'_>) -> Vec<Batch> {
     let of = |compartment: &Compartment<'_>| {
         let places = &resource.places;
-        let chosen = |at: &&u32| places[**at as usize].chosen && !places[**at as usize].complete;
+        let chosen = |at: &&u32| places[**at as usize].selected_now && !places[**at as usize].complete;
         let mut queue = selection::candidates(&model.operator, compartment, places, &[]);
-        queue.retain(|at| !places[*at as usize].chosen);
+        queue.retain(|at| !places[*at as usize].selected_now);
         Batch {
             counts: Counts::new(compartment.members.iter().map(|at| &places[*at as usize])),
             open: compartment.members.iter().filter(chosen).count(),

@@ -128,7 +128,7 @@ pub fn effects<'a>(live: &'a Cluster, edited: &'a Cluster, skyhooks: &[impl AsRe
         effects.evicted = known.then(|| own.evicted());
         effects.refusing = refusing(edited, &pods, &effects.cordoned);
         effects.remaining = timeline.remaining(effects.skyhook);
-        if edited.named_only {
+        if edited.limited_to_named_nodes {
             // Order and time depend on nodes that were not read.
             effects.remaining = None;
             effects.packages.iter_mut().for_each(|p| p.at_once = None);
@@ -152,7 +152,7 @@ fn at_first<'a>(model: &Model<'a>, resource: &Resource<'a>) -> Effects<'a> {
         c.batch_size(c.members.len() as i64, &fresh)
     });
     let skyhook = resource.skyhook.name();
-    let partial = model.cluster.named_only;
+    let partial = model.cluster.limited_to_named_nodes;
     Effects {
         skyhook,
         packages: Vec::new(),
@@ -172,7 +172,7 @@ fn at_first<'a>(model: &Model<'a>, resource: &Resource<'a>) -> Effects<'a> {
 fn unread(model: &Model<'_>, skyhook: &str) -> Option<Source> {
     let mut reasons = model.all_progress(skyhook).map(|(_, p)| p.reason);
     reasons.find_map(|reason| match reason {
-        WaitReason::Unread(Source::Nodes) if model.cluster.named_only => None,
+        WaitReason::Unread(Source::Nodes) if model.cluster.limited_to_named_nodes => None,
         WaitReason::Unread(source) => Some(source),
         _ => None,
     })
@@ -235,7 +235,7 @@ fn stuck<'a>(model: &Model<'a>, resource: &Resource<'a>) -> Option<WaitReason<'a
     if resource.disabled {
         return Some(WaitReason::Disabled);
     }
-    if model.cluster.named_only {
+    if model.cluster.limited_to_named_nodes {
         return None;
     }
     let mut waits = None;

@@ -142,8 +142,8 @@ impl<'a> Model<'a> {
         let own = all().find(|(other, _)| other.name == node.name);
         let own = own.map(|(_, place)| place.compartment);
         let works = |place: &Place| {
-            let begun = place.picked || place.status == Status::InProgress;
-            Some(place.compartment) == own && place.chosen && begun
+            let begun = place.in_recorded_batch || place.status == Status::InProgress;
+            Some(place.compartment) == own && place.selected_now && begun
         };
         let chosen = all().filter(|(_, place)| works(place));
         chosen.map(|(node, _)| node).collect()

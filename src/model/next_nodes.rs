@@ -70,21 +70,22 @@ pub(super) fn of<'a>(model: &Model<'a>, resource: &Resource<'a>, index: usize) -
     }
     // Before v0.20, waiting nodes of the batch start once the nodes in progress are complete.
     let siblings = compartment.members.iter().copied();
-    let waits = |at: &u32| place(at).picked && place(at).eligible() && !place(at).complete && !begun(at);
+    let waits =
+        |at: &u32| place(at).in_recorded_batch && place(at).eligible() && !place(at).complete && !begun(at);
     let siblings: Vec<u32> = siblings.filter(waits).collect();
     if !siblings.is_empty() {
         let count = siblings.len();
         return names(siblings, count);
     }
     // A permanently failed node keeps its slot, so that the batch never ends.
-    let picked = compartment.members.iter().filter(|at| place(at).picked);
+    let recorded = compartment.members.iter().filter(|at| place(at).in_recorded_batch);
     let batch_of = |at: &u32| !place(at).complete;
-    if picked.chain(batch).any(|at| batch_of(at) && place(at).given_up) {
+    if recorded.chain(batch).any(|at| batch_of(at) && place(at).given_up) {
         return none;
     }
     let members = compartment.members.iter();
     let current: HashSet<u32> = batch.iter().copied().collect();
-    let in_batch = |at: &&u32| current.contains(at) || place(at).picked && !place(at).complete;
+    let in_batch = |at: &&u32| current.contains(at) || place(at).in_recorded_batch && !place(at).complete;
     let in_batch: Vec<u32> = members.filter(in_batch).copied().collect();
     let counts = Counts::new(compartment.members.iter().map(place));
     let state = compartment.evaluated(operator, counts.after_batch(in_batch.len()));

@@ -24,13 +24,13 @@ pub(super) struct Place {
     /// Whether the custom resource tolerates all taints of the node.
     pub tolerated: bool,
     /// Whether the operator has recorded the node in the batch.
-    pub picked: bool,
+    pub in_recorded_batch: bool,
     /// Whether a stage is running, or has ended and is not recorded yet.
     pub at_work: bool,
     /// Whether a stage has failed permanently.
     pub given_up: bool,
     /// Whether the node is in the batch of this reconcile.
-    pub chosen: bool,
+    pub selected_now: bool,
     /// The position in the queue of the compartment; [`NONE`] outside of the queue.
     pub queued: u32,
 }

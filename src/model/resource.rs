@@ -68,7 +68,7 @@ pub(super) fn build<'a>(
     let mut resources = Vec::with_capacity(skyhooks.len());
     for (at, skyhook) in skyhooks.into_iter().enumerate() {
         let resource = Builder { cluster, operator, runs, skyhook }.build(&mut earlier, at as u16, gate);
-        if gate.is_none() && !resource.disabled && skyhook.gates_everywhere() {
+        if gate.is_none() && !resource.disabled && skyhook.blocks_all_nodes() {
             let mut places = resource.places.iter();
             let open = places.position(|place| !place.complete);
             gate = open.map(|open| (skyhook, resource.nodes[open]));
@@ -92,7 +92,7 @@ impl<'a> Builder<'_, 'a> {
         let packages = skyhook.packages();
         let mut packages: Vec<SpecPackage<'a>> =
             packages.map(|(name, package)| SpecPackage::new(skyhook, name, package)).collect();
-        let handled = skyhook.runs();
+        let handled = skyhook.is_active();
         let (profile_of, mut profiles) = self.profiles(&nodes, &packages, handled);
         if handled {
             config_change::apply(
@@ -156,7 +156,7 @@ impl<'a> Builder<'_, 'a> {
     /// The selected nodes, oldest first; nodes of the same second by name.
     fn nodes(&self) -> Vec<&'a Node> {
         let selector = &self.skyhook.spec.node_selectors;
-        let mut nodes: Vec<&Node> = if self.cluster.named_only {
+        let mut nodes: Vec<&Node> = if self.cluster.limited_to_named_nodes {
             let nodes = self.cluster.nodes.items().iter();
             nodes.filter(|n| selector.matches(&n.labels)).collect()
         } else {
@@ -212,10 +212,10 @@ impl<'a> Builder<'_, 'a> {
             complete: state.complete,
             ignored: node.ignored(self.cluster.flavor()),
             tolerated: self.cluster.untolerated_by(skyhook, node).is_empty(),
-            picked: skyhook.status.node_priority.contains_key(&node.name),
+            in_recorded_batch: skyhook.status.node_priority.contains_key(&node.name),
             at_work: false,
             given_up: false,
-            chosen: false,
+            selected_now: false,
             queued: NONE,
         };
         for run in self.runs.of(skyhook.name(), &node.name) {
@@ -258,7 +258,7 @@ impl<'a> Builder<'_, 'a> {
                         super::selection::candidates(&self.operator, compartment, &resource.places, batch);
                     let places = &resource.places;
                     let outside = candidates.into_iter();
-                    let outside = outside.filter(|at| !places[*at as usize].picked);
+                    let outside = outside.filter(|at| !places[*at as usize].in_recorded_batch);
                     (batch.clone(), outside.collect())
                 }
                 Selection::New { candidates, size, joining } => {
@@ -270,7 +270,7 @@ impl<'a> Builder<'_, 'a> {
                 }
             };
             for at in chosen {
-                resource.places[at as usize].chosen = true;
+                resource.places[at as usize].selected_now = true;
             }
             for (number, at) in waiting.into_iter().enumerate() {
                 resource.places[at as usize].queued = number as u32;

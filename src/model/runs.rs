@@ -24,7 +24,7 @@ impl<'a> Runs<'a> {
     }
 
     /// All runs on a node.
-    pub fn on<'s>(&'s self, node: &str) -> impl Iterator<Item = &'s PackageRun<'a>> + use<'s, 'a> {
+    pub fn on_node<'s>(&'s self, node: &str) -> impl Iterator<Item = &'s PackageRun<'a>> + use<'s, 'a> {
         self.all.on_node(node)
     }
 
@@ -34,7 +34,7 @@ impl<'a> Runs<'a> {
         skyhook: &str,
         node: &str,
     ) -> impl Iterator<Item = &'s PackageRun<'a>> + use<'s, 'a> {
-        self.all.on(skyhook, node)
+        self.all.of_skyhook_on(skyhook, node)
     }
 
     /// Whether a stage has ended, and its outcome does not seem to be recorded: the operator would have marked the Job,

@@ -35,14 +35,14 @@ pub(super) fn select(operator: &Operator<'_>, compartment: &Compartment<'_>, pla
         return Selection::Stopped;
     }
     // Before v0.20 nodes that are ignored or not tolerated are chosen as well, keep their slots and get no work.
-    let admitted = |at: &u32| operator.before(0, 20) || place(at).eligible();
+    let selectable = |at: &u32| operator.before(0, 20) || place(at).eligible();
     let in_progress = members().filter(|at| place(at).status == Status::InProgress);
-    let in_progress: Vec<u32> = in_progress.filter(admitted).collect();
+    let in_progress: Vec<u32> = in_progress.filter(selectable).collect();
     let waits_in_batch = |at: &u32| {
         let place = place(at);
-        place.picked && place.status != Status::Complete && place.status != Status::InProgress
+        place.in_recorded_batch && place.status != Status::Complete && place.status != Status::InProgress
     };
-    let sticky: Vec<u32> = members().filter(waits_in_batch).filter(admitted).collect();
+    let sticky: Vec<u32> = members().filter(waits_in_batch).filter(selectable).collect();
     let total = compartment.members.len() as i64;
     if let Some(joining) = joining(compartment, places, &state, total) {
         return new_batch(operator, compartment, places, &state, joining);
@@ -78,7 +78,7 @@ fn joining(
         if place.complete {
             continue;
         }
-        if place.picked {
+        if place.in_recorded_batch {
             return None;
         }
         if place.at_work || place.recorded == Status::InProgress {
@@ -108,15 +108,15 @@ pub(super) fn candidates(
     operator: &Operator<'_>,
     compartment: &Compartment<'_>,
     places: &[Place],
-    without: &[u32],
+    excluded: &[u32],
 ) -> Vec<u32> {
     let members = compartment.members.iter().copied();
-    let without: HashSet<u32> = without.iter().copied().collect();
+    let excluded: HashSet<u32> = excluded.iter().copied().collect();
     let ranked = members.filter_map(|at| {
         let place = &places[at as usize];
-        let open = !place.complete && !without.contains(&at);
-        let admitted = operator.before(0, 20) || place.eligible();
-        Some((place.status.rank()?, at)).filter(|_| open && admitted)
+        let open = !place.complete && !excluded.contains(&at);
+        let selectable = operator.before(0, 20) || place.eligible();
+        Some((place.status.rank()?, at)).filter(|_| open && selectable)
     });
     let mut ranked: Vec<(u8, u32)> = ranked.collect();
     // Members are in the operator's order of nodes.

@@ -53,7 +53,7 @@ fn complete<'a>(at: &At<'_, 'a>) -> NodeProgress<'a> {
     let marked = at.place.recorded == Status::Complete;
     let next_action = match (cordoned, marked) {
         _ if at.model.halt.is_some() || at.resource.paused => None,
-        (true, _) => Some(Action::Release),
+        (true, _) => Some(Action::Uncordon),
         (false, true) => None,
         (false, false) => Some(Action::MarkComplete),
     };
@@ -69,7 +69,7 @@ fn runs<'a>(at: &At<'_, 'a>) -> Option<NodeProgress<'a>> {
         if at.resource.unrecorded(&at.model.runs, at.profile, run) {
             return Some(NodeProgress::acts(Action::Record { package, stage }));
         }
-        if at.model.halt.is_some() || !skyhook.runs() || !run.alive() {
+        if at.model.halt.is_some() || !skyhook.is_active() || !run.alive() {
             continue;
         }
         if at.model.runs.outdated(run, skyhook) {

@@ -13,7 +13,7 @@ impl Step {
     /// The second is rebased onto the result of the first: finished edits are dropped, and other entries of the same
     /// node state are edited in the new value.
     pub fn contradicts(&self, other: &Step) -> Option<String> {
-        if !self.target.names_the_place_of(&other.target) {
+        if !self.target.same_object_name(&other.target) {
             return None;
         }
         // Equal changes agree. Compare them last: the texts of node states are long, and mostly equal.

@@ -30,7 +30,7 @@ pub fn diff(plan: &Plan) -> Text {
                     ChangeTag::Insert => ("+", Label::Good),
                     ChangeTag::Equal => (" ", Label::Plain),
                 };
-                text.line(label.on(format!("{sign}{}", change.value().trim_end_matches('\n'))));
+                text.line(label.span(format!("{sign}{}", change.value().trim_end_matches('\n'))));
             }
         }
     }
@@ -41,30 +41,30 @@ pub fn diff(plan: &Plan) -> Text {
 pub fn objects(plan: &Plan) -> Vec<(&Target, String, String)> {
     let mut objects: BTreeMap<&Target, Vec<FieldDiff>> = BTreeMap::new();
     for step in plan.steps() {
-        let places = objects.entry(&step.target).or_default();
+        let fields = objects.entry(&step.target).or_default();
         let (before, after) = sides(step);
         for (key, text) in &before {
-            if !places.iter().any(|p| p.key == *key) {
-                places.push(FieldDiff::new(key, Some(text)));
+            if !fields.iter().any(|p| p.key == *key) {
+                fields.push(FieldDiff::new(key, Some(text)));
             }
         }
         for (key, _) in &after {
-            if !places.iter().any(|p| p.key == *key) {
-                places.push(FieldDiff::new(key, None));
+            if !fields.iter().any(|p| p.key == *key) {
+                fields.push(FieldDiff::new(key, None));
             }
         }
-        for place in places {
-            let now = |side: &Side| side.iter().find(|(key, _)| *key == place.key).cloned();
+        for field in fields {
+            let now = |side: &Side| side.iter().find(|(key, _)| *key == field.key).cloned();
             match (now(&before), now(&after)) {
                 (None, None) => {}
-                (_, after) => place.after = after.map(|(_, text)| text),
+                (_, after) => field.after = after.map(|(_, text)| text),
             }
         }
     }
-    let texts = objects.into_iter().map(|(target, mut places)| {
-        places.sort_by(|a, b| a.key.cmp(&b.key));
-        let before = places.iter().filter_map(|p| p.before.as_deref()).collect();
-        let after = places.iter().filter_map(|p| p.after.as_deref()).collect();
+    let texts = objects.into_iter().map(|(target, mut fields)| {
+        fields.sort_by(|a, b| a.key.cmp(&b.key));
+        let before = fields.iter().filter_map(|p| p.before.as_deref()).collect();
+        let after = fields.iter().filter_map(|p| p.after.as_deref()).collect();
         (target, before, after)
     });
     texts.filter(|(_, before, after): &(_, String, String)| before != after).collect()
@@ -94,11 +94,11 @@ fn sides(step: &Step) -> (Side, Side) {
         Change::Hold(hold) | Change::Release(hold) => metadata_sides(hold.edits()),
         Change::Spec(fields) | Change::Status(fields) => {
             let side = |value: fn(&Field) -> &Option<Value>| {
-                let places = fields.iter().filter_map(|f| {
+                let fields = fields.iter().filter_map(|f| {
                     let value = value(f).as_ref()?;
-                    Some(place(f.path.join("."), value.to_string()))
+                    Some(field(f.path.join("."), value.to_string()))
                 });
-                places.collect::<Side>()
+                fields.collect::<Side>()
             };
             (side(|f| &f.from), side(|f| &f.to))
         }
@@ -119,7 +119,7 @@ fn sides(step: &Step) -> (Side, Side) {
     }
 }
 
-fn place(key: String, value: impl std::fmt::Display) -> (String, String) {
+fn field(key: String, value: impl std::fmt::Display) -> (String, String) {
     let line = format!("{key}: {value}\n");
     (key, line)
 }
@@ -130,15 +130,15 @@ fn metadata_sides(metadata: &Metadata) -> (Side, Side) {
         for (key, edit) in edits {
             let side = |value: &Option<String>| {
                 let value = value.as_ref()?;
-                Some(place(format!("metadata.{map}.{key}"), readable(value)))
+                Some(field(format!("metadata.{map}.{key}"), readable(value)))
             };
             before.extend(side(&edit.from));
             after.extend(side(&edit.to));
         }
     }
     if let Some(to) = metadata.unschedulable {
-        before.push(place("spec.unschedulable".to_owned(), !to));
-        after.push(place("spec.unschedulable".to_owned(), to));
+        before.push(field("spec.unschedulable".to_owned(), !to));
+        after.push(field("spec.unschedulable".to_owned(), to));
     }
     (before, after)
 }
@@ -155,8 +155,8 @@ fn readable(value: &str) -> String {
 fn listed(at: &str, items: &[Value]) -> Side {
     let lines = items.iter().map(|item| {
         let line = format!("{at}: {item}\n");
-        let known_by = ["type", "key", "effect"].map(|member| item[member].to_string());
-        (format!("{at}.{}", known_by.join(".")), line)
+        let identity = ["type", "key", "effect"].map(|member| item[member].to_string());
+        (format!("{at}.{}", identity.join(".")), line)
     });
     lines.collect()
 }

@@ -121,14 +121,14 @@ impl Move {
     }
 
     /// The text of the annotation after the move. The entry must be where the move starts.
-    pub(super) fn on(&self, key: &str, text: Option<&str>) -> Option<String> {
-        self.on_state(key, &state_of(key, text))
+    pub(super) fn moved_text(&self, key: &str, text: Option<&str>) -> Option<String> {
+        self.moved_text_in(key, &state_of(key, text))
     }
 
-    /// [`Move::on`] for a parsed node state that contains the annotation.
-    pub(super) fn on_state(&self, key: &str, state: &NodeState) -> Option<String> {
+    /// [`Move::moved_text`] for a parsed node state that contains the annotation.
+    pub(super) fn moved_text_in(&self, key: &str, state: &NodeState) -> Option<String> {
         match &self.to {
-            None => state.without(&self.entry).and_then(|(_, text)| text),
+            None => state.without_entry(&self.entry).and_then(|(_, text)| text),
             Some(to) if self.from.is_some() => {
                 state.with_stage(&self.entry, &to.stage, &to.state).map(|(_, text)| text)
             }
@@ -307,7 +307,7 @@ fn replay(key: &str, now: Option<&str>, moves: &[Move]) -> Result<Option<Replaye
         } else if here != place(one.from.as_ref()) {
             return Err(entry_changed(&one.entry, place(one.from.as_ref()), here));
         }
-        text = one.on(key, text.as_deref());
+        text = one.moved_text(key, text.as_deref());
     }
     Ok((made < moves.len()).then_some((text, moves)))
 }

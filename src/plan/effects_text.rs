@@ -9,11 +9,11 @@ use crate::view::{Table, cells, list, plural};
 pub fn effects_text(packages: &[PackageDocument], rollouts: &[RolloutDocument]) -> Text {
     let mut body = Text::new();
     for rollout in rollouts {
-        let mut table = Table::as_given([rollout.skyhook.as_str(), "ONCE APPLIED"]).prose();
+        let mut table = Table::with_headings([rollout.skyhook.as_str(), "ONCE APPLIED"]).wrap_last();
         for package in packages.iter().filter(|p| p.skyhook == rollout.skyhook) {
             table.row(cells![title(package), outcome(rollout, package)]);
         }
-        for (term, description) in of_nodes(rollout) {
+        for (term, description) in node_rows(rollout) {
             table.row(cells![term, description]);
         }
         if !table.is_empty() {
@@ -79,7 +79,7 @@ fn begins_everywhere(package: &PackageDocument) -> bool {
 }
 
 /// Rows for drains, waiting custom resources, and the completion.
-fn of_nodes(rollout: &RolloutDocument) -> Vec<(&'static str, String)> {
+fn node_rows(rollout: &RolloutDocument) -> Vec<(&'static str, String)> {
     let mut lines = Vec::new();
     if !rollout.cordoned.is_empty() {
         let nodes = plural(rollout.cordoned.len(), "node");

@@ -10,7 +10,7 @@ use crate::api::keys::NodeKey;
 use crate::api::skyhook::{BatchState, SkyhookStatus};
 use crate::api::{Object, Skyhook};
 use crate::cluster::node::Taint;
-use crate::cluster::{Certainty, Cluster, NodeEdit, Only, Source, decode_leniently};
+use crate::cluster::{Certainty, Cluster, NamedNodes, NodeEdit, Source, decode_leniently};
 use crate::model::{Effects, effects};
 
 impl Plan {
@@ -54,7 +54,7 @@ impl Plan {
         let on_runs = |kind: Kind| matches!(kind, Kind::Node | Kind::Pod | Kind::Job);
         let mut kinds = work.map(|step| step.target.kind);
         let nodes = self.nodes();
-        (kinds.all(on_runs) && (1..=Only::MOST).contains(&nodes.len())).then_some(nodes)
+        (kinds.all(on_runs) && (1..=NamedNodes::MAX).contains(&nodes.len())).then_some(nodes)
     }
 
     /// The cluster right after the steps, before the operator acts on them.
@@ -143,13 +143,13 @@ fn carry_out(after: &mut Cluster, step: &Step, waited: bool) {
                 }
             }
         }
-        Kind::Pod => without(after.pods.held_mut(), step),
-        Kind::Job => without(after.jobs.held_mut(), step),
+        Kind::Pod => remove_deleted(after.pods.held_mut(), step),
+        Kind::Job => remove_deleted(after.jobs.held_mut(), step),
         _ => {}
     }
 }
 
-fn without<T: Object>(list: Option<&mut Vec<T>>, step: &Step) {
+fn remove_deleted<T: Object>(list: Option<&mut Vec<T>>, step: &Step) {
     let target = &step.target;
     let namespace = target.namespace.as_deref().unwrap_or_default();
     if let (Some(list), Change::Delete { .. }) = (list, &step.change) {

@@ -110,7 +110,7 @@ fn before(stages: &[PlanStage], number: usize) -> Vec<usize> {
 /// Whether the stage waits for the deletion of an object that no step deletes.
 fn waits_for_what_comes_back(until: &WaitFor, steps: &[Step]) -> bool {
     let deletes = |step: &Step| {
-        matches!(step.change, Change::Delete { .. }) && step.target.names_the_place_of(&until.target)
+        matches!(step.change, Change::Delete { .. }) && step.target.same_object_name(&until.target)
     };
     until.condition == WaitCondition::Gone && !steps.iter().any(deletes)
 }

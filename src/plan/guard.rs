@@ -17,17 +17,13 @@ pub struct Guard {
 }
 
 impl Guard {
-    pub fn none() -> Guard {
-        Guard::default()
-    }
-
     /// Requires that the object is not being deleted.
     pub fn not_deleting(self) -> Guard {
-        self.value("/metadata/deletionTimestamp", Value::Null)
+        self.require("/metadata/deletionTimestamp", Value::Null)
     }
 
     /// Requires a value; null means absent.
-    pub fn value(mut self, pointer: impl Into<String>, value: Value) -> Guard {
+    pub fn require(mut self, pointer: impl Into<String>, value: Value) -> Guard {
         self.values.insert(pointer.into(), value);
         self
     }

@@ -6,7 +6,7 @@ use serde_json::{Value, json};
 use super::Metadata;
 use super::edit::{Edit, Rebased};
 use super::pointer::{lookup, pointer, test};
-use crate::cluster::hold::{FIELD_MANAGER, HOLDER, Hold as Found, REASON, STRIPPED, reason};
+use crate::cluster::hold::{FIELD_MANAGER, HOLDER, Hold as Found, REASON, STRIPPED_REASON, reason};
 
 const VERSION: &str = "/metadata/resourceVersion";
 /// Placeholder for the user who applies the plan.
@@ -70,8 +70,8 @@ impl Hold {
 
     /// The end of an abandoned hold.
     pub fn end(key: &str, found: &Found<'_>) -> Hold {
-        let [_, end] = Hold::around(key, found.purpose, |_| None, Some(found.text));
-        Hold { holder: Some(found.text.to_owned()), ..end }
+        let [_, end] = Hold::around(key, found.purpose, |_| None, Some(found.identity));
+        Hold { holder: Some(found.identity.to_owned()), ..end }
     }
 
     pub fn edits(&self) -> &Metadata {
@@ -108,7 +108,7 @@ impl Hold {
 
     /// The hold of another holder on the object.
     pub fn of_another<'a>(&self, object: &'a Value) -> Option<Found<'a>> {
-        Found::on(object, &self.key).filter(|found| self.holder.as_deref() != Some(found.text))
+        Found::from_object(object, &self.key).filter(|found| self.holder.as_deref() != Some(found.identity))
     }
 
     /// Makes this hold replace an abandoned one.
@@ -131,10 +131,10 @@ impl Hold {
     pub(super) fn rebase(&self, object: &Value) -> Rebased<Hold> {
         let paused = annotation(object, &self.key) == Some("true");
         let by = self.holder.as_deref().unwrap_or(WHOEVER);
-        match Found::on(object, &self.key) {
-            Some(found) if found.text == by => return Rebased::Done,
-            Some(found) if self.instead_of.as_deref() != Some(found.text) => {
-                return Rebased::Moved(format!("held by {}", found.words()));
+        match Found::from_object(object, &self.key) {
+            Some(found) if found.identity == by => return Rebased::Done,
+            Some(found) if self.instead_of.as_deref() != Some(found.identity) => {
+                return Rebased::Moved(format!("held by {}", found.describe()));
             }
             None if paused => return Rebased::Done,
             _ => {}
@@ -230,7 +230,7 @@ pub(super) fn strip(object: &mut Value) {
     };
     let why = annotations.get(REASON).and_then(Value::as_str);
     let held = why.is_some_and(|r| r.starts_with(&reason("")));
-    let stripped = why == Some(STRIPPED);
+    let stripped = why == Some(STRIPPED_REASON);
     if annotations.shift_remove(HOLDER).is_some() && held || stripped {
         annotations.shift_remove(REASON);
         annotations.retain(|key, value| !(key.ends_with("/pause") && *value == "true"));

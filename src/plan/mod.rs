@@ -129,7 +129,7 @@ impl Plan {
     pub fn is_work(&self, step: &Step) -> bool {
         let pauses = |other: &Step| {
             matches!(other.change, Change::Hold(_) | Change::Create(_))
-                && other.target.names_the_place_of(&step.target)
+                && other.target.same_object_name(&step.target)
         };
         match step.change {
             Change::Hold(_) => false,
@@ -142,7 +142,7 @@ impl Plan {
     pub fn makes_again(&self, step: &Step) -> bool {
         let removes = |other: &Step| {
             matches!(other.change, Change::Delete { .. } | Change::Finalizer { .. })
-                && other.target.names_the_place_of(&step.target)
+                && other.target.same_object_name(&step.target)
         };
         matches!(step.change, Change::Create(_)) && self.steps().any(removes)
     }
@@ -151,7 +151,7 @@ impl Plan {
     pub fn works_on_what_it_makes(&self, step: &Step) -> bool {
         let before = self.steps().take_while(|other| !std::ptr::eq(*other, step));
         let makes = |other: &Step| {
-            matches!(other.change, Change::Create(_)) && other.target.names_the_place_of(&step.target)
+            matches!(other.change, Change::Create(_)) && other.target.same_object_name(&step.target)
         };
         // Most targets are nodes, which no plan creates.
         step.target.kind.comes_back() && before.into_iter().any(makes)

@@ -190,7 +190,7 @@ fn effects(plan: &Plan) -> Text {
         // The effects are unknown, or come later, for example because the custom resource is paused.
         text.append(numbers(effects));
     } else if effects.gpus > 0 && effects.drains > 0 {
-        text.item("- ", Label::Warning.on(affected_gpus(effects)));
+        text.item("- ", Label::Warning.span(affected_gpus(effects)));
     }
     for note in &effects.notes {
         text.item("- ", text::prose(note));
@@ -226,7 +226,7 @@ fn numbers(effects: &Consequences) -> Text {
         if effects.gpus > 0 {
             line.push_str(&format!("; {}", affected_gpus(effects)));
         }
-        text.item("- ", Label::Warning.on(line));
+        text.item("- ", Label::Warning.span(line));
     }
     text
 }

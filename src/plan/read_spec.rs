@@ -39,7 +39,7 @@ impl ReadSpec {
         };
         all.retain(|read| {
             let mut steps = plan.steps();
-            !steps.any(|s| s.target.names_the_place_of(&read.target) && changes_spec(&s.change))
+            !steps.any(|s| s.target.same_object_name(&read.target) && changes_spec(&s.change))
         });
         all
     }
@@ -47,7 +47,7 @@ impl ReadSpec {
     /// Describes the change since this spec was read; `None` if the spec is the same in `now`.
     pub fn changed(&self, now: &[ReadSpec]) -> Option<String> {
         let target = &self.target;
-        let Some(read) = now.iter().find(|r| r.target.names_the_place_of(target)) else {
+        let Some(read) = now.iter().find(|r| r.target.same_object_name(target)) else {
             return Some(format!("{target} was deleted"));
         };
         if read.target.uid != target.uid {

@@ -47,7 +47,7 @@ impl Step {
         Step {
             target,
             change,
-            guard: Guard::none(),
+            guard: Guard::default(),
             reason: reason.into(),
             may_be_gone: false,
             stays_removed: Vec::new(),
@@ -216,7 +216,7 @@ impl Step {
                 _ => self.target.clone(),
             },
             change: self.change.inverse()?,
-            guard: Guard::none(),
+            guard: Guard::default(),
             reason: "restores the previous state".to_owned(),
             may_be_gone: self.may_be_gone,
             stays_removed: Vec::new(),
@@ -251,9 +251,9 @@ impl Step {
     fn identity(&self) -> Guard {
         match (&self.target.uid, &self.change) {
             (Some(uid), change) if !matches!(change, Change::Create(_)) => {
-                Guard::none().value("/metadata/uid", Value::from(uid.as_str()))
+                Guard::default().require("/metadata/uid", Value::from(uid.as_str()))
             }
-            _ => Guard::none(),
+            _ => Guard::default(),
         }
     }
 }

@@ -35,7 +35,7 @@ fn same(a: &Value, b: &Value) -> bool {
 }
 
 /// The first list without the items of the second.
-fn without<'a>(these: &'a [Value], those: &'a [Value]) -> impl Iterator<Item = &'a Value> {
+fn difference<'a>(these: &'a [Value], those: &'a [Value]) -> impl Iterator<Item = &'a Value> {
     let missing = |t: &&Value| !those.iter().any(|other| same(t, other));
     these.iter().filter(missing)
 }
@@ -47,10 +47,10 @@ pub(super) fn rebase(from: &[Value], to: &[Value], object: &Value) -> Rebased<(V
     if now == from && now != to {
         return Rebased::Same((from.to_vec(), to.to_vec()));
     }
-    let off: Vec<Value> = without(from, to).cloned().collect();
-    let mut after: Vec<Value> = without(&now, &off).cloned().collect();
+    let off: Vec<Value> = difference(from, to).cloned().collect();
+    let mut after: Vec<Value> = difference(&now, &off).cloned().collect();
     let on: Vec<Value> =
-        without(to, from).filter(|t| !now.iter().any(|other| same(t, other))).cloned().collect();
+        difference(to, from).filter(|t| !now.iter().any(|other| same(t, other))).cloned().collect();
     after.extend(on);
     if after == now { Rebased::Done } else { Rebased::Same((now, after)) }
 }
@@ -64,6 +64,6 @@ pub(super) fn describe(from: &[Value], to: &[Value]) -> Vec<String> {
         };
         format!("{verb} taint {}{value}:{}", text("key"), text("effect"))
     };
-    let off = without(from, to).map(|t| line("remove", t));
-    off.chain(without(to, from).map(|t| line("add", t))).collect()
+    let off = difference(from, to).map(|t| line("remove", t));
+    off.chain(difference(to, from).map(|t| line("add", t))).collect()
 }

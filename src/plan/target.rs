@@ -43,7 +43,7 @@ pub enum Kind {
 
 impl Target {
     /// Whether both have the same kind, namespace and name; the uid may differ.
-    pub fn names_the_place_of(&self, other: &Target) -> bool {
+    pub fn same_object_name(&self, other: &Target) -> bool {
         (self.kind, &self.namespace, &self.name) == (other.kind, &other.namespace, &other.name)
     }
 
@@ -125,8 +125,8 @@ impl Target {
 impl Kind {
     /// Group, version and plural.
     pub fn resource(self) -> (&'static str, &'static str, &'static str) {
-        let custom = |g: ApiFlavor| (g.group(), ApiFlavor::VERSION, g.plural());
-        let policy = |g: ApiFlavor| (g.group(), ApiFlavor::VERSION, "deploymentpolicies");
+        let custom = |flavor: ApiFlavor| (flavor.group(), ApiFlavor::VERSION, flavor.plural());
+        let policy = |flavor: ApiFlavor| (flavor.group(), ApiFlavor::VERSION, "deploymentpolicies");
         match self {
             Kind::Node => ("", "v1", "nodes"),
             Kind::Pod => ("", "v1", "pods"),

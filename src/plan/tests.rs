@@ -209,7 +209,7 @@ proptest! {
     #[test]
     fn a_guard_that_does_not_hold_stops_everything(node in node(), annotations in wishes()) {
         let change = Change::Metadata(metadata(&node, &annotations, &[], false));
-        let guarded = step(change).guard(Guard::none().value("/metadata/deletionTimestamp", json!("2026-01-01T00:00:00Z")));
+        let guarded = step(change).guard(Guard::default().require("/metadata/deletionTimestamp", json!("2026-01-01T00:00:00Z")));
         leaves_alone(&guarded, &node);
     }
 }

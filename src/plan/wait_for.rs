@@ -107,7 +107,7 @@ fn keeps_the_operator_away(object: &Value) -> bool {
     let annotations = lookup(object, "/metadata/annotations").and_then(Value::as_object);
     annotations.is_some_and(|all| {
         let says = |key: &String| all.get(key).is_some_and(|value| value == "true");
-        ApiFlavor::ALL.iter().any(|g| says(&g.key("pause")) || says(&g.key("disable")))
+        ApiFlavor::ALL.iter().any(|flavor| says(&flavor.key("pause")) || says(&flavor.key("disable")))
     })
 }
 

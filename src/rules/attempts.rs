@@ -13,7 +13,7 @@ pub fn with_attempts(
     package_run: Option<&PackageRun<'_>>,
     retries: bool,
 ) -> String {
-    let Some((package_run, job)) = package_run.and_then(|e| e.job.map(|job| (e, job))) else {
+    let Some((package_run, job)) = package_run.and_then(|run| run.job.map(|job| (run, job))) else {
         return if retries { format!("{what}; the operator is still retrying") } else { what };
     };
     let timeout = || {

@@ -38,12 +38,12 @@ fn detect(cluster: &Cluster, findings: &mut Findings) {
     }
     let package_runs = findings.package_runs();
     let all = cluster.skyhooks.items().iter();
-    for skyhook in all.filter(|s| s.runs() && !s.deleting()) {
+    for skyhook in all.filter(|s| s.is_active() && !s.deleting()) {
         let status = |node: &Node| cluster.status_on(skyhook, node);
         let at_work = cluster.selected(skyhook).any(|n| status(n) == Status::InProgress)
             || package_runs.any_alive(skyhook.name());
         // Skip nodes with status complete: without other nodes, the operator has no batch to evaluate.
-        let mut open = cluster.open_nodes(skyhook);
+        let mut open = cluster.actionable_nodes(skyhook);
         open.retain(|n| status(n) != Status::Complete);
         if at_work || open.is_empty() || !skyhook.is_observed() {
             continue;

@@ -55,9 +55,9 @@ fn detect(cluster: &Cluster, findings: &mut Findings) {
             findings.depends_on(Source::Policies);
         }
         for batch in cluster.batches(skyhook) {
-            let mut held = Held { waiting: batch.waiting(), passed_over: Vec::new() };
+            let mut blocked = BlockedNodes { waiting: batch.waiting(), passed_over: Vec::new() };
             let passed_over = batch.passed_over(cluster);
-            if held.waiting.is_empty() && passed_over.is_empty() {
+            if blocked.waiting.is_empty() && passed_over.is_empty() {
                 continue;
             }
             let troubles = findings.troubles(cluster);
@@ -67,10 +67,10 @@ fn detect(cluster: &Cluster, findings: &mut Findings) {
             }
             let stuck = |n: &Node| stuck_in_batch(cluster, &troubles, skyhook, n);
             let fine = passed_over.iter().filter(|n| stuck(n).is_none());
-            held.passed_over = fine.map(|n| n.name.as_str()).collect();
+            blocked.passed_over = fine.map(|n| n.name.as_str()).collect();
             for node in batch.chosen() {
                 if let Some(trouble) = stuck(node) {
-                    report(cluster, findings, skyhook, node, &trouble, &held);
+                    report(cluster, findings, skyhook, node, &trouble, &blocked);
                 }
             }
         }
@@ -78,7 +78,7 @@ fn detect(cluster: &Cluster, findings: &mut Findings) {
 }
 
 /// Nodes that make no progress because of a batch.
-struct Held<'a> {
+struct BlockedNodes<'a> {
     /// Nodes outside the batch.
     waiting: Vec<&'a str>,
     /// Nodes of the batch that have no problem of their own.
@@ -91,35 +91,35 @@ fn report(
     skyhook: &Skyhook,
     node: &Node,
     trouble: &Trouble,
-    held: &Held<'_>,
+    blocked: &BlockedNodes<'_>,
 ) {
     let status = cluster.status_on(skyhook, node);
     // The batch's other nodes wait only for nodes in progress.
     let passed_over: &[&str] = match status {
-        Status::InProgress => &held.passed_over,
+        Status::InProgress => &blocked.passed_over,
         _ => &[],
     };
-    let so = match (held.waiting.is_empty(), passed_over.is_empty()) {
+    let so = match (blocked.waiting.is_empty(), passed_over.is_empty()) {
         (true, true) => return,
         (true, false) => "work on its other nodes does not continue",
         (false, true) => "no other node joins it",
         (false, false) => "no other node joins it, and work on its other nodes does not continue",
     };
     let finding = findings.report(
-        Subject::on(skyhook, node),
+        Subject::skyhook_on_node(skyhook, node),
         format!("the node {} and keeps its place in the batch of {skyhook}, so {so}", trouble.why),
     );
     let joined = skyhook.status.node_priority.get(&node.name);
     finding
         .severity(trouble.severity)
         .waits_for_node(skyhook.name(), &node.name)
-        .holds_up(&[&held.waiting, passed_over].concat())
-        .failing_since(failing_since(cluster, skyhook, node))
+        .set_blocked_nodes(&[&blocked.waiting, passed_over].concat())
+        .set_failing_since(failing_since(cluster, skyhook, node))
         .since(joined.copied().flatten())
         .evidence(skyhook, "status.nodePriority", &node.name)
         .evidence("nodes", "making progress", "none");
-    if !held.waiting.is_empty() {
-        finding.evidence("nodes", "waiting", some_of(&held.waiting));
+    if !blocked.waiting.is_empty() {
+        finding.evidence("nodes", "waiting", some_of(&blocked.waiting));
     }
     if !passed_over.is_empty() {
         finding.evidence("nodes", "in the batch, but not continued", some_of(passed_over));
@@ -144,7 +144,7 @@ fn report(
     if node.ignored(cluster.flavor()) {
         finding
             .remedy(
-                ResumeEffects::on(cluster, skyhook, &[node]).grade(),
+                ResumeEffects::on_nodes(cluster, skyhook, &[node]).grade(),
                 "Or stop ignoring the node",
                 ["node", "unignore", name],
             )

@@ -45,7 +45,7 @@ fn detect(cluster: &Cluster, findings: &mut Findings) {
     }
     let mut model = None;
     let all = cluster.skyhooks.items().iter();
-    for skyhook in all.filter(|s| s.runs() && !s.deleting()) {
+    for skyhook in all.filter(|s| s.is_active() && !s.deleting()) {
         if cluster.policy_not_read(skyhook) {
             findings.depends_on(Source::Policies);
         }
@@ -62,7 +62,7 @@ fn detect(cluster: &Cluster, findings: &mut Findings) {
             }
             let left_out: Vec<&str> = batch
                 .unfinished()
-                .filter(|n| ignored(n) && cluster.gate_on(skyhook, n).is_some())
+                .filter(|n| ignored(n) && cluster.predecessor_on(skyhook, n).is_some())
                 .map(|n| n.name.as_str())
                 .collect();
             let as_many = i64::try_from(left_out.len()).unwrap_or(i64::MAX);
@@ -88,7 +88,7 @@ fn detect(cluster: &Cluster, findings: &mut Findings) {
                         }
                     ),
                 )
-                .holds_up(&free)
+                .set_blocked_nodes(&free)
                 .evidence(
                     "nodes",
                     "ignored or tainted, and waiting for an earlier custom resource",

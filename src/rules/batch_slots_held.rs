@@ -1,7 +1,7 @@
 use super::evidence::some_of;
 use super::standstill::{Standstill, stands_still};
 use super::{Findings, Severity, Subject};
-use crate::cluster::priority::Gate;
+use crate::cluster::priority::Predecessor;
 use crate::cluster::{Cluster, Source};
 use crate::view::count;
 
@@ -52,27 +52,27 @@ fn detect(cluster: &Cluster, findings: &mut Findings) {
         }
         for batch in cluster.batches(skyhook) {
             let waiting = batch.waiting();
-            let gates: Vec<_> = batch
+            let predecessors: Vec<_> = batch
                 .chosen()
                 .filter(|n| cluster.blocked_nodes_keep_places() || !n.ignored(cluster.flavor()))
-                .filter_map(|n| cluster.gate_on(skyhook, n))
+                .filter_map(|n| cluster.predecessor_on(skyhook, n))
                 .collect();
-            let (Some(first), false) = (gates.first(), waiting.is_empty()) else {
+            let (Some(first), false) = (predecessors.first(), waiting.is_empty()) else {
                 continue;
             };
             let standstill = standstill.get_or_insert_with(|| Standstill::of(cluster, findings));
             if !stands_still(cluster, standstill.troubles(), &package_runs, skyhook, &batch, &[]) {
                 continue;
             }
-            let troubles = gates.iter().map(|g| {
-                let trouble = standstill.trouble(cluster, g.skyhook, g.node);
-                trouble.map(|t| (t.severity, t.lasts))
+            let troubles = predecessors.iter().map(|p| {
+                let trouble = standstill.trouble(cluster, p.skyhook, p.node);
+                trouble.map(|t| (t.severity, t.permanent))
             });
-            // The batch continues as soon as one gate opens, so the least severe problem counts.
+            // The batch continues as soon as one predecessor finishes, so the least severe problem counts.
             let least = troubles.min().flatten();
             let (severity, lasts) = least.unwrap_or((Severity::Warning, false));
-            let holders: Vec<&str> = gates.iter().map(|g| g.node.name.as_str()).collect();
-            let mut earlier: Vec<String> = gates.iter().map(|g| g.skyhook.reference()).collect();
+            let holders: Vec<&str> = predecessors.iter().map(|p| p.node.name.as_str()).collect();
+            let mut earlier: Vec<String> = predecessors.iter().map(|p| p.skyhook.reference()).collect();
             earlier.sort_unstable();
             earlier.dedup();
             let finding = findings.report(
@@ -89,7 +89,7 @@ fn detect(cluster: &Cluster, findings: &mut Findings) {
             );
             finding
                 .severity(severity.max(Severity::Warning))
-                .holds_up(&waiting)
+                .set_blocked_nodes(&waiting)
                 .evidence(
                     skyhook,
                     format!("status.nodePriority of compartment {}", batch.compartment),
@@ -98,18 +98,18 @@ fn detect(cluster: &Cluster, findings: &mut Findings) {
                 .evidence("nodes", "free and not chosen", some_of(&waiting))
                 .list_nodes("See the status of the earlier custom resource", first.skyhook);
             if !lasts {
-                finding.passes();
+                finding.mark_transient();
             }
             if finding.severity == Severity::Error {
-                let stuck = |gate: &Gate<'_>| {
-                    let trouble = standstill.trouble(cluster, gate.skyhook, gate.node);
+                let stuck = |predecessor: &Predecessor<'_>| {
+                    let trouble = standstill.trouble(cluster, predecessor.skyhook, predecessor.node);
                     trouble.is_some_and(|t| t.severity == Severity::Error)
                 };
                 let next: Vec<&str> = batch
                     .unfinished()
                     .filter(|n| !batch.contains(n) && !n.ignored(cluster.flavor()))
-                    .filter_map(|n| cluster.gate_on(skyhook, n).filter(stuck))
-                    .map(|gate| gate.node.name.as_str())
+                    .filter_map(|n| cluster.predecessor_on(skyhook, n).filter(stuck))
+                    .map(|predecessor| predecessor.node.name.as_str())
                     .collect();
                 if !next.is_empty() {
                     finding.evidence("nodes", "could block the next batch", some_of(&next));
@@ -121,8 +121,8 @@ fn detect(cluster: &Cluster, findings: &mut Findings) {
                     "Or ignore these nodes until the earlier custom resource is repaired, so that free nodes are chosen",
                 );
             }
-            for gate in &gates {
-                finding.waits_for_gate(gate);
+            for predecessor in &predecessors {
+                finding.waits_for_predecessor(predecessor);
             }
             standstill.hold(finding);
         }

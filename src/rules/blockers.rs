@@ -65,7 +65,7 @@ impl Finding {
 
     /// Whether the finding blocks an operation until someone intervenes.
     pub fn blocks_for_good(&self) -> bool {
-        self.lasts && self.severity >= Severity::Warning && !self.blocks.is_empty()
+        self.permanent && self.severity >= Severity::Warning && !self.blocks.is_empty()
     }
 }
 
@@ -148,7 +148,7 @@ impl BlockingFindings {
 pub fn delays<'r>(cluster: &Cluster, report: &'r Report, skyhook: &Skyhook) -> Vec<&'r Finding> {
     let reach = Reach::of(cluster, skyhook, Goal::Deletion);
     let all = report.findings.iter();
-    all.filter(|f| !f.lasts && f.severity == Severity::Warning && reach.covers(f)).collect()
+    all.filter(|f| !f.permanent && f.severity == Severity::Warning && reach.covers(f)).collect()
 }
 
 /// Raises permanent blockers of a deletion to errors, and adds the waiting deletions to each finding.
@@ -171,7 +171,7 @@ pub(super) fn mark_deletions<'f>(cluster: &Cluster, findings: impl IntoIterator<
             let own = own.and_then(|name| by_name.get(name).copied());
             own.filter(|d| d.covers(finding)).into_iter().collect()
         };
-        if finding.lasts && !waiting.is_empty() {
+        if finding.permanent && !waiting.is_empty() {
             finding.severity = Severity::Error;
         }
         // Findings about a deletion already name it.
@@ -295,8 +295,8 @@ impl<'a> Reach<'a> {
         let on = |node: &String| self.left.get(node.as_str()).is_some_and(of_it);
         match &subject.node {
             Some(node) if on(node) => true,
-            None if finding.holds_up.is_empty() => of_it(&self.packages),
-            _ => finding.holds_up.iter().any(on),
+            None if finding.blocked_nodes.is_empty() => of_it(&self.packages),
+            _ => finding.blocked_nodes.iter().any(on),
         }
     }
 }
@@ -329,8 +329,8 @@ fn to_uninstall<'a>(
     }
     if let Some(package) = package {
         let package_runs = cluster.package_runs_for(name);
-        let of_it = package_runs.of(name).filter(|e| e.package == package);
-        left.extend(of_it.map(|e| (e.node, package)));
+        let of_it = package_runs.of(name).filter(|run| run.package == package);
+        left.extend(of_it.map(|run| (run.node, package)));
     }
     left
 }

@@ -48,22 +48,22 @@ fn detect(cluster: &Cluster, findings: &mut Findings) {
         let nodes: BTreeMap<&str, &Node> = nodes.map(|n| (n.name.as_str(), n)).collect();
         for node in nodes.into_values() {
             let on = cluster.on_node(node, skyhook.name());
-            let here: Vec<&PackageRun> = package_runs.on(skyhook.name(), &node.name).collect();
+            let here: Vec<&PackageRun> = package_runs.of_skyhook_on(skyhook.name(), &node.name).collect();
             for (name, package) in skyhook.packages().filter(|(_, p)| !p.uninstall().apply) {
                 // Versions that have left the spec follow other rules.
                 let entry = on
                     .and_then(|on| on.entry(&package.entry_key(name)))
                     // A skipped stage, as in a downgrade, uninstalls nothing.
                     .filter(|e| e.stage.is_uninstall() && e.state != State::Skipped);
-                let package_run = here.iter().copied().find(|e| {
-                    let same = e.package == name && e.version == package.version;
-                    same && e.stage.is_uninstall() && !e.finished()
+                let package_run = here.iter().copied().find(|run| {
+                    let same = run.package == name && run.version == package.version;
+                    same && run.stage.is_uninstall() && !run.finished()
                 });
-                let Some(stage) = entry.map(|e| &e.stage).or(package_run.map(|e| &e.stage)) else {
+                let Some(stage) = entry.map(|e| &e.stage).or(package_run.map(|run| &run.stage)) else {
                     continue;
                 };
                 let finding = findings.report(
-                    Subject::on(skyhook, node).package(name),
+                    Subject::skyhook_on_node(skyhook, node).package(name),
                     format!(
                         "the uninstall of package {name} was canceled but is still in progress: {}",
                         outcome(stage, package_run)

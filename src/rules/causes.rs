@@ -174,7 +174,7 @@ impl<'f> Places<'f> {
                 (None, Some(node)) => places.of_node.entry(node).or_default().push(at),
                 (None, None) => {}
             }
-            for node in &finding.holds_up {
+            for node in &finding.blocked_nodes {
                 if let Some(skyhook) = subject.skyhook.as_deref() {
                     let held = (skyhook, node.as_str());
                     places.holding_up.entry(held).or_default().push(at);
@@ -234,7 +234,7 @@ impl<'f> Places<'f> {
         let elsewhere = Awaited { node: None, ..awaited.clone() };
         let blocking = |n: &&usize| wrong(n) && !findings[**n].blocks.is_empty();
         // A finding that lists the nodes that it blocks, such as the nodes of a compartment, concerns no other node.
-        let general = |n: &&usize| other(n) && findings[**n].holds_up.is_empty();
+        let general = |n: &&usize| other(n) && findings[**n].blocked_nodes.is_empty();
         let here = self.on_node.get(&(skyhook, node)).unwrap_or(&none);
         let of_node = self.of_node.get(node).unwrap_or(&none);
         let held = self.holding_up.get(&(skyhook, node)).unwrap_or(&none);

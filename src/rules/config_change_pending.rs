@@ -51,23 +51,23 @@ fn detect(cluster: &Cluster, findings: &mut Findings) {
                 continue;
             }
             let package_runs = findings.package_runs();
-            if let Some(held) = Held::of(cluster, &package_runs, skyhook, name, package) {
+            if let Some(pending) = PendingNodes::of(cluster, &package_runs, skyhook, name, package) {
                 let differs = format!("not as in spec.packages.{name}.configMap: {}", some_of(&changed));
-                held.report(cluster, findings, skyhook, name, config_map, &differs);
+                pending.report(cluster, findings, skyhook, name, config_map, &differs);
             }
         }
     }
 }
 
 /// The nodes that keep the operator from updating a ConfigMap.
-struct Held<'a> {
+struct PendingNodes<'a> {
     /// Nodes on which the package is incomplete or still has a pod.
     incomplete: Vec<&'a Node>,
     /// Nodes on which the package fails before stage config.
     failing: Vec<&'a Node>,
 }
 
-impl<'a> Held<'a> {
+impl<'a> PendingNodes<'a> {
     /// `None` if the operator updates the ConfigMap at its next pass, or keeps it because of an uninstall.
     fn of(
         cluster: &'a Cluster,
@@ -75,19 +75,19 @@ impl<'a> Held<'a> {
         skyhook: &'a Skyhook,
         name: &str,
         package: &Package,
-    ) -> Option<Held<'a>> {
-        let mut held = Held { incomplete: Vec::new(), failing: Vec::new() };
+    ) -> Option<PendingNodes<'a>> {
+        let mut pending = PendingNodes { incomplete: Vec::new(), failing: Vec::new() };
         let with_pod: HashSet<&str> = (package_runs.of(skyhook.name()))
-            .filter(|e| e.package == name)
-            .filter(|e| e.version == package.version && !e.pods.is_empty())
-            .map(|e| e.node)
+            .filter(|run| run.package == name)
+            .filter(|run| run.version == package.version && !run.pods.is_empty())
+            .map(|run| run.node)
             .collect();
         for node in cluster.selected(skyhook) {
             let on = cluster.on_node(node, skyhook.name());
             let mut entries = on.into_iter().flat_map(|on| on.entries());
             let entry = entries.find(|e| e.name == name && e.version == package.version);
             let Some(entry) = entry else {
-                held.incomplete.push(node);
+                pending.incomplete.push(node);
                 continue;
             };
             if entry.stage.is_uninstall() {
@@ -98,13 +98,13 @@ impl<'a> Held<'a> {
                 return None;
             }
             if !skyhook.is_package_complete(name, entry) || with_pod.contains(&*node.name) {
-                held.incomplete.push(node);
+                pending.incomplete.push(node);
             }
             if entry.state == State::Erroring {
-                held.failing.push(node);
+                pending.failing.push(node);
             }
         }
-        (!held.incomplete.is_empty()).then_some(held)
+        (!pending.incomplete.is_empty()).then_some(pending)
     }
 
     fn report(
@@ -127,7 +127,7 @@ impl<'a> Held<'a> {
             );
             findings
                 .report(Subject::skyhook(skyhook).package(name), message)
-                .passes()
+                .mark_transient()
                 .evidence(object, "data", differs)
                 .evidence(skyhook, not_done, some_of(&names));
             return;
@@ -137,7 +137,7 @@ impl<'a> Held<'a> {
                 "the changed configMap of package {name} does not reach the node while the package fails before stage \
                  config"
             );
-            let finding = findings.report(Subject::on(skyhook, node).package(name), message);
+            let finding = findings.report(Subject::skyhook_on_node(skyhook, node).package(name), message);
             finding
                 .severity(Severity::Warning)
                 .evidence(&object, "data", differs)

@@ -40,7 +40,7 @@ rule! {
 
 fn detect(cluster: &Cluster, findings: &mut Findings) {
     let package_runs = findings.package_runs();
-    for package_run in package_runs.all().iter().filter(|e| e.alive()) {
+    for package_run in package_runs.all().iter().filter(|run| run.alive()) {
         let Some((pod, trouble)) = package_run.trouble() else {
             let mut pods = package_run.pods.iter();
             if let Some(pod) = pods.find(|p| has_nothing_started(cluster, p, package_run.node)) {
@@ -62,7 +62,7 @@ fn detect(cluster: &Cluster, findings: &mut Findings) {
             finding.warning_while_young(cluster, pod);
         }
         finding
-            .failing_since(pod.metadata.creation_timestamp)
+            .set_failing_since(pod.metadata.creation_timestamp)
             .since(pod.metadata.creation_timestamp)
             .container_message(pod, &trouble);
         remedies(finding, cluster, package_run, pod);
@@ -112,7 +112,7 @@ fn not_set_up(cluster: &Cluster, findings: &mut Findings, package_run: &PackageR
         ),
     );
     let reference = pod.reference();
-    finding.failing_since(pod.status.start_time).since(pod.status.start_time).evidence(
+    finding.set_failing_since(pod.status.start_time).since(pod.status.start_time).evidence(
         &reference,
         "containers that ran",
         "none",

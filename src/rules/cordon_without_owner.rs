@@ -52,7 +52,7 @@ fn detect(cluster: &Cluster, findings: &mut Findings) {
         // A runtime-required cordon is meant to stay.
         for name in kept.iter().filter(|_| !keys.runtime_required_cordon) {
             let complete = cluster.skyhook(name).filter(|s| {
-                s.runs() && cluster.is_complete_on(s, node) && complete_for_long(cluster, s, node)
+                s.is_active() && cluster.is_complete_on(s, node) && complete_for_long(cluster, s, node)
             });
             if let Some(skyhook) = complete {
                 not_released(cluster, findings, skyhook, node);
@@ -127,7 +127,7 @@ fn detect(cluster: &Cluster, findings: &mut Findings) {
 /// stage.
 fn not_released(cluster: &Cluster, findings: &mut Findings, skyhook: &Skyhook, node: &Node) {
     let finding = findings.report(
-        Subject::on(skyhook, node),
+        Subject::skyhook_on_node(skyhook, node),
         format!(
             "the node stays cordoned for {skyhook}, which completed on this node long ago: the operator did not release the node"
         ),

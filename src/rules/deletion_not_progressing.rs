@@ -78,13 +78,13 @@ fn detect(cluster: &Cluster, findings: &mut Findings) {
         let at_work = !pending.is_empty()
             && package_runs
                 .of(skyhook.name())
-                .filter(|e| cluster.at_work(e))
-                .any(|e| cluster.overtime(e, &package_runs).is_none());
+                .filter(|run| cluster.at_work(run))
+                .any(|run| cluster.overtime(run, &package_runs).is_none());
         if at_work || explained(cluster, skyhook, &pending) || is_blocked(skyhook) {
             continue;
         }
         let finalizers = skyhook.metadata.finalizers.join(", ");
-        let hangs = package_runs.of(skyhook.name()).any(|e| cluster.at_work(e));
+        let hangs = package_runs.of(skyhook.name()).any(|run| cluster.at_work(run));
         let what = if pending.is_empty() {
             "nothing is left to uninstall, but the finalizer is not removed"
         } else if hangs {
@@ -190,7 +190,7 @@ fn not_taken_up(cluster: &Cluster, findings: &mut Findings, skyhook: &Skyhook) {
     let available = |d: &Deployment| d.available_replicas() > 0;
     let runs = cluster.operators.items().iter().any(available);
     if !runs && cluster.operator_coming_up_since().is_none() {
-        finding.lasts();
+        finding.mark_permanent();
     }
     finding.since_deletion(skyhook);
     if !cluster.pending_uninstalls(skyhook).is_empty() {
@@ -204,7 +204,7 @@ fn not_taken_up(cluster: &Cluster, findings: &mut Findings, skyhook: &Skyhook) {
 /// Whether another rule reports the cause, now or once the cause has lasted long enough.
 fn explained(cluster: &Cluster, skyhook: &Skyhook, pending: &[Pending<'_>]) -> bool {
     let malformed = cluster.tracked(skyhook.name()).any(|(_, on)| on.is_malformed());
-    let stopped = !pending.is_empty() && !skyhook.runs();
+    let stopped = !pending.is_empty() && !skyhook.is_active();
     malformed
         || stopped
         || pending.iter().any(|p| {

@@ -48,7 +48,7 @@ fn detect(cluster: &Cluster, findings: &mut Findings) {
     let package_runs = findings.package_runs();
     let mut model = None;
     let deleting = cluster.skyhooks.items().iter().filter(|s| s.deleting());
-    for skyhook in deleting.filter(|s| s.runs() && !cluster.policy_missing(s)) {
+    for skyhook in deleting.filter(|s| s.is_active() && !cluster.policy_missing(s)) {
         let pending = cluster.pending_uninstalls(skyhook);
         if pending.is_empty() || package_runs.any_alive(skyhook.name()) {
             continue;
@@ -88,7 +88,7 @@ fn report(
     };
     findings
         .report(
-            Subject::on(skyhook, p.node).package(p.name),
+            Subject::skyhook_on_node(skyhook, p.node).package(p.name),
             format!(
                 "deletion of {skyhook} skips the node: package {} is not uninstalled yet, but {why}",
                 p.name
@@ -119,6 +119,6 @@ fn may_be_chosen(cluster: &Cluster, skyhook: &Skyhook, p: &Pending<'_>) -> bool 
         || !cluster.untolerated_by(skyhook, p.node).is_empty();
     !has_other_finding
         && !cluster.compartment_stopped(skyhook, p.node)
-        && cluster.gate_everywhere(skyhook).is_none()
-        && cluster.gate_on(skyhook, p.node).is_none()
+        && cluster.predecessor_everywhere(skyhook).is_none()
+        && cluster.predecessor_on(skyhook, p.node).is_none()
 }

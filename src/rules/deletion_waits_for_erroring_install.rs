@@ -1,5 +1,5 @@
 use super::evidence::failing_since;
-use super::still_retried::{exceeds_usual_attempts, may_pass, operator_retries};
+use super::still_retried::{exceeds_usual_attempts, operator_retries, retry_reason};
 use super::{Findings, Subject};
 use crate::api::State;
 use crate::cluster::Cluster;
@@ -64,10 +64,10 @@ fn detect(cluster: &Cluster, findings: &mut Findings) {
                 .alike(message)
                 .waits_for_node(skyhook.name(), node)
                 .since_deletion(skyhook)
-                .failing_since(failing_since(cluster, skyhook, pending.node))
+                .set_failing_since(failing_since(cluster, skyhook, pending.node))
                 .entry(node, entry);
             let package_run = package_runs.newest(skyhook.name(), node, entry);
-            let again = may_pass(cluster, package_run).is_some();
+            let again = retry_reason(cluster, package_run).is_some();
             let retries = again || operator_retries(cluster, package_run, pending.on);
             finding.warning_if(again || retries && !exceeds_usual_attempts(cluster, entry, package_run));
             if let Some(package_run) = package_run {

@@ -56,7 +56,7 @@ fn detect(cluster: &Cluster, findings: &mut Findings) {
                 Subject::skyhook(skyhook),
                 format!("packages depend on each other in a cycle and never run: {path}"),
             );
-            finding.warning_if(held.is_empty() || !skyhook.runs());
+            finding.warning_if(held.is_empty() || !skyhook.is_active());
             finding.evidence(skyhook, "dependsOn", path);
             if !held.is_empty() {
                 finding.evidence("nodes", "waiting", some_of(&held));

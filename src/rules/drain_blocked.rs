@@ -101,7 +101,7 @@ fn detect(cluster: &Cluster, findings: &mut Findings) {
         evidence(cluster, finding, drain, obstacles);
         remedies(finding, cluster, drain, obstacles, others.contains(name));
     }
-    let skyhooks = cluster.skyhooks.items().iter().filter(|s| s.runs());
+    let skyhooks = cluster.skyhooks.items().iter().filter(|s| s.is_active());
     for skyhook in skyhooks.filter(|s| !reported.contains(s.name())) {
         if let Some(condition) = skyhook.true_condition("DrainBlocked") {
             report_condition(cluster, findings, skyhook, condition);
@@ -235,7 +235,7 @@ fn others_held_up<'a, 'c: 'a>(
     };
     let ends_pass = cluster.operator_before(0, 20);
     let any = || {
-        let mut skyhooks = cluster.skyhooks.items().iter().filter(|s| s.runs());
+        let mut skyhooks = cluster.skyhooks.items().iter().filter(|s| s.is_active());
         skyhooks.any(|s| cluster.selected(s).any(|n| waits(s, n)))
     };
     let of_all = ends_pass && !nodes.is_empty() && any();

@@ -54,7 +54,7 @@ fn detect(cluster: &Cluster, findings: &mut Findings) {
             continue;
         }
         let of_it = package_runs.of(skyhook.name());
-        let pods = of_it.flat_map(|e| e.pods.iter());
+        let pods = of_it.flat_map(|run| run.pods.iter());
         let mut pods = pods.filter(|p| !p.spec.tolerations.is_empty()).peekable();
         let seen = pods.peek().is_some();
         let collapsed = pods.find(|p| {

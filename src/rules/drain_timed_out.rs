@@ -38,7 +38,7 @@ rule! {
 fn detect(cluster: &Cluster, findings: &mut Findings) {
     let drains = cluster.drains();
     let evictable = cluster.evictable_by_node();
-    for skyhook in cluster.skyhooks.items().iter().filter(|s| s.runs()) {
+    for skyhook in cluster.skyhooks.items().iter().filter(|s| s.is_active()) {
         for node in cluster.selected(skyhook) {
             let on = cluster.on_node(node, skyhook.name());
             let Some(on) = on.filter(|on| on.drain_timed_out()) else {
@@ -51,7 +51,7 @@ fn detect(cluster: &Cluster, findings: &mut Findings) {
             let any_left = evictable.contains_key(node.name.as_str());
             // Without pods, the node is drained and the operator continues.
             let drained = due.is_some() && cluster.source(Source::Workloads).ok().is_some() && !any_left;
-            let subject = Subject::on(skyhook, node);
+            let subject = Subject::skyhook_on_node(skyhook, node);
             let subject = match due {
                 Some(drain) => subject.package(drain.package),
                 None => subject,

@@ -76,7 +76,7 @@ fn detect(cluster: &Cluster, findings: &mut Findings) {
                 package_run.stage, package_run.package
             ),
         );
-        finding.warning_if(!skyhook.runs()).since(package_run.created()).evidence(
+        finding.warning_if(!skyhook.is_active()).since(package_run.created()).evidence(
             package_run,
             "status.phase",
             reason,
@@ -116,8 +116,8 @@ fn of_jobs(cluster: &Cluster, findings: &mut Findings) {
             // the run.
             let at = failed.last_transition_time.or(package_run.created());
             let again = package_runs
-                .on(&package_run.skyhook, package_run.node)
-                .any(|e| e.package == package_run.package && e.alive());
+                .of_skyhook_on(&package_run.skyhook, package_run.node)
+                .any(|run| run.package == package_run.package && run.alive());
             if entry.state == State::Erroring || again {
                 continue;
             }
@@ -203,14 +203,14 @@ fn between_two_jobs(
                     format!("{}-{}-{version}-{}-{}-", skyhook.name(), entry.name, entry.stage, node.name);
                 let there = package_runs
                     .newest(skyhook.name(), &node.name, entry)
-                    .is_some_and(|e| e.stage == entry.stage && e.job.is_some());
+                    .is_some_and(|run| run.stage == entry.stage && run.job.is_some());
                 let mut remade = remade.range(name.as_str()..).take_while(|(job, _)| job.starts_with(&name));
                 let Some((_, since)) = remade.next().filter(|_| !there) else {
                     continue;
                 };
-                let subject = Subject::on(skyhook, node).package(&entry.name);
+                let subject = Subject::skyhook_on_node(skyhook, node).package(&entry.name);
                 let finding = findings.report(subject, rejects(&entry.stage, &entry.name));
-                finding.warning_if(!skyhook.runs());
+                finding.warning_if(!skyhook.is_active());
                 close_rejected(cluster, finding, &node.name, entry, Some(*since));
             }
         }
@@ -242,8 +242,8 @@ fn report<'f>(
     message: String,
 ) -> &'f mut Finding {
     let finding = findings.report(Subject::package_run(package_run), message);
-    let runs = cluster.skyhook(&package_run.skyhook).is_some_and(crate::api::Skyhook::runs);
-    finding.warning_if(!runs);
+    let active = cluster.skyhook(&package_run.skyhook).is_some_and(crate::api::Skyhook::is_active);
+    finding.warning_if(!active);
     finding
 }
 

@@ -36,17 +36,17 @@ rule! {
 
 fn detect(cluster: &Cluster, findings: &mut Findings) {
     let package_runs = findings.package_runs();
-    for skyhook in cluster.skyhooks.items().iter().filter(|s| s.runs()) {
+    for skyhook in cluster.skyhooks.items().iter().filter(|s| s.is_active()) {
         for node in cluster.selected(skyhook) {
             if cluster.status_on(skyhook, node) != Status::Waiting {
                 continue;
             }
-            let parked = cluster.parked(&package_runs, skyhook, node);
-            let Some((entry, package_run)) = parked.first().copied() else {
+            let permanently_failed = cluster.permanently_failed(&package_runs, skyhook, node);
+            let Some((entry, package_run)) = permanently_failed.first().copied() else {
                 continue;
             };
             let finding = findings.report(
-                Subject::on(skyhook, node).package(&entry.name),
+                Subject::skyhook_on_node(skyhook, node).package(&entry.name),
                 format!(
                     "the job for stage {} of package {} has failed permanently, but the operator counts the node as waiting, so it \
                      starts nothing here and does not count the failure",
@@ -54,7 +54,7 @@ fn detect(cluster: &Cluster, findings: &mut Findings) {
                 ),
             );
             // While an earlier custom resource is incomplete, waiting is correct.
-            finding.warning_if(cluster.gate_on(skyhook, node).is_some());
+            finding.warning_if(cluster.predecessor_on(skyhook, node).is_some());
             report(cluster, finding, skyhook, node, entry, package_run);
         }
     }

@@ -12,7 +12,7 @@ use super::mute::Mute;
 use super::remedy::Remedy;
 use super::{Blocks, Reason, Rule, Subject};
 use crate::api::object_name::is_word;
-use crate::cluster::priority::Gate;
+use crate::cluster::priority::Predecessor;
 use crate::plan::Grade;
 
 /// The severity of a finding.
@@ -65,7 +65,7 @@ pub struct Finding {
     /// The operations blocked while this finding exists.
     pub blocks: &'static [Blocks],
     /// Whether the problem lasts until someone intervenes.
-    pub lasts: bool,
+    pub permanent: bool,
     /// The latest start of the current failures of a retried operation.
     pub failing_since: Option<Timestamp>,
     /// Subjects that the finding waits for. Findings about these subjects are its causes.
@@ -75,7 +75,7 @@ pub struct Finding {
     /// See [`Finding::effect_of`].
     pub effect_of: &'static [&'static str],
     /// Other nodes that the finding blocks.
-    pub holds_up: Vec<String>,
+    pub blocked_nodes: Vec<String>,
     /// The result of the stage's attempt, set by [`reason::add`](super::reason::add).
     pub reason: Option<Box<Reason>>,
     /// Set by [`Mutes::mark`](super::mute::Mutes::mark), for reports only.
@@ -101,12 +101,12 @@ impl Finding {
             evidence: Vec::new(),
             remedies: Vec::new(),
             blocks: rule.blocks,
-            lasts: true,
+            permanent: true,
             failing_since: None,
             waits_for: Vec::new(),
             effect_of: &[],
             outlasts_cause: false,
-            holds_up: Vec::new(),
+            blocked_nodes: Vec::new(),
             reason: None,
             muted: None,
         }
@@ -154,19 +154,19 @@ impl Finding {
     }
 
     /// Marks a problem that lasts until someone intervenes, even if it is not an error.
-    pub fn lasts(&mut self) -> &mut Self {
-        self.lasts = true;
+    pub fn mark_permanent(&mut self) -> &mut Self {
+        self.permanent = true;
         self
     }
 
     /// Marks a problem that is expected to resolve itself.
-    pub fn passes(&mut self) -> &mut Self {
-        self.lasts = false;
+    pub fn mark_transient(&mut self) -> &mut Self {
+        self.permanent = false;
         self
     }
 
     /// Sets the time since which the retried operation has failed at least.
-    pub fn failing_since(&mut self, at: Option<Timestamp>) -> &mut Self {
+    pub fn set_failing_since(&mut self, at: Option<Timestamp>) -> &mut Self {
         self.failing_since = at;
         self
     }
@@ -176,11 +176,11 @@ impl Finding {
         self.awaits(skyhook, Some(node), false)
     }
 
-    /// Declares problems of an earlier custom resource as causes: on the gate's node or, if it is being deleted, on
-    /// any node.
-    pub fn waits_for_gate(&mut self, gate: &Gate<'_>) -> &mut Self {
-        let earlier = gate.skyhook;
-        self.awaits(earlier.name(), Some(&gate.node.name), earlier.deleting())
+    /// Declares problems of an earlier custom resource as causes: on its node or, if it is being deleted, on any
+    /// node.
+    pub fn waits_for_predecessor(&mut self, predecessor: &Predecessor<'_>) -> &mut Self {
+        let earlier = predecessor.skyhook;
+        self.awaits(earlier.name(), Some(&predecessor.node.name), earlier.deleting())
     }
 
     /// Declares problems of a custom resource on any node as causes.
@@ -211,15 +211,15 @@ impl Finding {
     }
 
     /// Sets the other nodes that the finding blocks.
-    pub fn holds_up(&mut self, nodes: &[&str]) -> &mut Self {
-        self.holds_up = nodes.iter().map(ToString::to_string).collect();
+    pub fn set_blocked_nodes(&mut self, nodes: &[&str]) -> &mut Self {
+        self.blocked_nodes = nodes.iter().map(ToString::to_string).collect();
         self
     }
 
     /// Sets the severity. Below the rule's severity, the finding is uncertain or may resolve itself.
     pub fn severity(&mut self, severity: Severity) -> &mut Self {
         self.severity = severity;
-        self.lasts = severity >= self.rule.severity;
+        self.permanent = severity >= self.rule.severity;
         self
     }
 

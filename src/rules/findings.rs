@@ -83,7 +83,7 @@ impl<'c> Findings<'c> {
 
     /// The findings that keep nodes from making progress, for rules about effects.
     pub fn troubles(&self, cluster: &Cluster) -> Rc<NodeTroubles> {
-        let found = |rule| self.by(rule, cluster);
+        let found = |rule| self.of_rule(rule, cluster);
         let troubles = &self.run.0.troubles;
         Rc::clone(troubles.get_or_init(|| Rc::new(NodeTroubles::of(found))))
     }
@@ -99,11 +99,11 @@ impl<'c> Findings<'c> {
     pub(super) fn of_all_others(&self, cluster: &Cluster) -> Vec<Finding> {
         let explains = |rule: &&&Rule| !matches!(rule.finds, Finds::Unexplained | Finds::Unknowns);
         let others = ALL.iter().filter(explains);
-        others.flat_map(|rule| self.by(rule, cluster).to_vec()).collect()
+        others.flat_map(|rule| self.of_rule(rule, cluster).to_vec()).collect()
     }
 
     /// The findings of another rule.
-    pub(super) fn by(&self, rule: &'static Rule, cluster: &Cluster) -> Rc<Vec<Finding>> {
+    pub(super) fn of_rule(&self, rule: &'static Rule, cluster: &Cluster) -> Rc<Vec<Finding>> {
         self.run.of(rule, cluster).findings
     }
 

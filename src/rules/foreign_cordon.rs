@@ -36,15 +36,15 @@ fn detect(cluster: &Cluster, findings: &mut Findings) {
     }
     for drain in cluster.drains().into_iter().filter(|d| !d.ignored) {
         let node = drain.node;
-        let own = ApiFlavor::ALL.iter().any(|g| {
-            let keys = node.keys(*g);
+        let own = ApiFlavor::ALL.iter().any(|flavor| {
+            let keys = node.keys(*flavor);
             keys.runtime_required_cordon || keys.skyhooks.values().any(|on| on.cordon)
         });
         if node.cordoned() != Some(true) || own {
             continue;
         }
         let finding = findings.report(
-            Subject::on(drain.skyhook, node).package(drain.package),
+            Subject::skyhook_on_node(drain.skyhook, node).package(drain.package),
             format!(
                 "the node was cordoned by someone else, and will be uncordoned when the interrupt of package {} is \
                  done",

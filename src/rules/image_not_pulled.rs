@@ -41,7 +41,7 @@ rule! {
 
 fn detect(cluster: &Cluster, findings: &mut Findings) {
     let package_runs = findings.package_runs();
-    for package_run in package_runs.all().iter().filter(|e| e.alive()) {
+    for package_run in package_runs.all().iter().filter(|run| run.alive()) {
         let Some((pod, trouble)) = package_run.trouble() else {
             continue;
         };
@@ -68,7 +68,7 @@ fn detect(cluster: &Cluster, findings: &mut Findings) {
             finding.warning_while_young(cluster, pod);
         }
         finding
-            .failing_since(pod.metadata.creation_timestamp)
+            .set_failing_since(pod.metadata.creation_timestamp)
             .since(pod.metadata.creation_timestamp)
             .container_message(pod, &trouble)
             .describe_pod("See the error from the registry", pod)

@@ -95,5 +95,6 @@ fn mangled(image: &str) -> Option<&'static str> {
 
 /// Whether the package still has to run on a selected node.
 fn is_awaited(cluster: &Cluster, skyhook: &Skyhook, name: &str) -> bool {
-    skyhook.runs() && cluster.selected(skyhook).any(|node| !cluster.placement(skyhook, name, node).is_done())
+    skyhook.is_active()
+        && cluster.selected(skyhook).any(|node| !cluster.placement(skyhook, name, node).is_done())
 }

@@ -158,7 +158,7 @@ impl<'a> Places<'a> {
         }
         match (skyhook, own) {
             (Some(skyhook), _) => {
-                let named = finding.holds_up.iter().filter_map(|name| node(name)).chain(own);
+                let named = finding.blocked_nodes.iter().filter_map(|name| node(name)).chain(own);
                 let named: Vec<Place<'a>> = named.map(|node| (skyhook, node)).collect();
                 if !named.is_empty() {
                     return named;

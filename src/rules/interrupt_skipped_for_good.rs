@@ -43,12 +43,13 @@ fn detect(cluster: &Cluster, findings: &mut Findings) {
     }
     let package_runs = findings.package_runs();
     for skyhook in cluster.skyhooks.items() {
-        for node in cluster.open_nodes(skyhook) {
+        for node in cluster.actionable_nodes(skyhook) {
             let Some(on) = cluster.on_node(node, skyhook.name()) else {
                 continue;
             };
-            let interrupts =
-                package_runs.on(skyhook.name(), &node.name).any(|e| e.interrupt || e.stage.is_interrupt());
+            let interrupts = package_runs
+                .of_skyhook_on(skyhook.name(), &node.name)
+                .any(|run| run.interrupt || run.stage.is_interrupt());
             let unsure = absence != Certainty::Proven && on.operator_status() == Status::InProgress;
             if interrupts || unsure || someone_else_interrupts(skyhook, on) {
                 continue;
@@ -56,7 +57,7 @@ fn detect(cluster: &Cluster, findings: &mut Findings) {
             let skipped = on.entries().iter().filter(|e| is_skipped(e));
             for entry in skipped.filter(|e| skyhook.package(&e.name).is_some()) {
                 let finding = findings.report(
-                    Subject::on(skyhook, node).package(&entry.name),
+                    Subject::skyhook_on_node(skyhook, node).package(&entry.name),
                     format!(
                         "package {} waits for an interrupt that no other package requests anymore",
                         entry.name
@@ -65,7 +66,7 @@ fn detect(cluster: &Cluster, findings: &mut Findings) {
                 finding.entry(&node.name, entry).evidence(node, "interrupt pods", "none");
                 if let Some(why) = cluster.why_no_operator_version() {
                     // While the last activity is recent, an operator of v0.17 may still continue the package.
-                    let open = cluster.open_nodes(skyhook);
+                    let open = cluster.actionable_nodes(skyhook);
                     let last = last_activity(cluster, &package_runs, skyhook, &open);
                     finding.warning_if(!cluster.is_stale(last));
                     finding.evidence(

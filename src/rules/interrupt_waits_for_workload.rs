@@ -48,17 +48,16 @@ fn detect(cluster: &Cluster, findings: &mut Findings) {
             continue;
         }
         let finding = findings.report(
-            Subject::on(drain.skyhook, drain.node).package(drain.package),
+            Subject::skyhook_on_node(drain.skyhook, drain.node).package(drain.package),
             format!(
                 "the interrupt of package {} waits until protected workloads leave the node",
                 drain.package
             ),
         );
-        finding.passes().evidence(drain.skyhook, "spec.podNonInterruptLabels", "match pods here").evidence(
-            drain.node,
-            "pods",
-            some_of(&protected),
-        );
+        finding
+            .mark_transient()
+            .evidence(drain.skyhook, "spec.podNonInterruptLabels", "match pods here")
+            .evidence(drain.node, "pods", some_of(&protected));
         let blocked = drain.skyhook.true_condition("Blocked");
         if let Some(condition) = blocked.filter(|c| c.reason == "NonInterruptPodsRunning") {
             finding.condition(drain.skyhook, condition, &condition.reason);

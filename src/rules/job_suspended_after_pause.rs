@@ -36,7 +36,7 @@ rule! {
 fn detect(cluster: &Cluster, findings: &mut Findings) {
     let mut resume_effects = ResumeEffectsByName::default();
     let package_runs = findings.package_runs();
-    for package_run in package_runs.all().iter().filter(|e| e.alive()) {
+    for package_run in package_runs.all().iter().filter(|run| run.alive()) {
         let Some(job) = package_run.job.filter(|j| j.spec.suspend) else {
             continue;
         };

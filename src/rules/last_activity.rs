@@ -29,10 +29,10 @@ pub fn last_activity(
     });
     let new = open.iter().filter_map(|n| n.created);
     let of_it = package_runs.of(name);
-    let worked = of_it.flat_map(|e| {
-        let ended = e.job.and_then(|j| j.status.completion_time);
-        let failed = e.job.and_then(|j| j.failed()?.last_transition_time);
-        e.created().into_iter().chain(ended).chain(failed)
+    let worked = of_it.flat_map(|run| {
+        let ended = run.job.and_then(|j| j.status.completion_time);
+        let failed = run.job.and_then(|j| j.failed()?.last_transition_time);
+        run.created().into_iter().chain(ended).chain(failed)
     });
     let events = cluster.events_mentioning(name);
     written
@@ -63,9 +63,9 @@ pub fn unknown_activity(
         Some(format!("{reference}: {} cannot be read", field.path))
     };
     let nodes = cluster.selected(skyhook);
-    let of_it = package_runs.all().iter().filter(|e| e.skyhook == name);
-    let jobs = of_it.clone().filter_map(|e| e.job);
-    let pods = of_it.flat_map(|e| &e.pods).copied();
+    let of_it = package_runs.all().iter().filter(|run| run.skyhook == name);
+    let jobs = of_it.clone().filter_map(|run| run.job);
+    let pods = of_it.flat_map(|run| &run.pods).copied();
     let events = cluster.events.items().iter();
     let events = events.filter(|e| e.name == name || e.message.contains(name));
     whole(skyhook, skyhook.reference())

@@ -21,7 +21,7 @@ pub use blockers::{Blocks, Goal, blockers};
 pub use evidence::some_of;
 pub use finding::{Evidence, Finding, FindingKey, Severity};
 pub use findings::Findings;
-pub use name_equals_taint_key::takes as names_taken_by;
+pub use name_equals_taint_key::names_taken_by;
 pub use name_too_long::LONGEST as LONGEST_NAME;
 pub use package_label_invalid::invalid as invalid_label;
 pub use reason::Reason;

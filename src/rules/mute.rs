@@ -194,7 +194,7 @@ fn affected(
         for at in all {
             let finding = &findings[at];
             nodes.extend(finding.subject.node.iter().cloned());
-            nodes.extend(finding.holds_up.iter().cloned());
+            nodes.extend(finding.blocked_nodes.iter().cloned());
         }
         if !own.is_empty() && own.len() == cause.findings.len() {
             let blocked = blocked.values().flatten();

@@ -40,7 +40,7 @@ fn detect(cluster: &Cluster, findings: &mut Findings) {
     let marked = marked(cluster);
     for skyhook in cluster.skyhooks.items() {
         let marked = marked.get(skyhook.name()).map_or(&[][..], Vec::as_slice);
-        let named = keys.iter().any(|key| takes(key).any(|name| name == skyhook.name()));
+        let named = keys.iter().any(|key| names_taken_by(key).any(|name| name == skyhook.name()));
         if !named && marked.is_empty() {
             continue;
         }
@@ -75,7 +75,7 @@ fn marked(cluster: &Cluster) -> HashMap<&str, Vec<&str>> {
     let mut marked: HashMap<&str, Vec<&str>> = HashMap::new();
     for node in cluster.nodes.items() {
         let taints = node.keys(cluster.flavor()).auto_taints.iter();
-        for name in taints.flat_map(|taint| takes(taint)) {
+        for name in taints.flat_map(|taint| names_taken_by(taint)) {
             let nodes = marked.entry(name).or_default();
             if nodes.last() != Some(&node.name.as_str()) {
                 nodes.push(&node.name);
@@ -86,7 +86,7 @@ fn marked(cluster: &Cluster) -> HashMap<&str, Vec<&str>> {
 }
 
 /// Names of custom resources whose deletion removes the record of a taint: it removes every key that ends in `_NAME`.
-pub fn takes(taint: &str) -> impl Iterator<Item = &str> {
+pub fn names_taken_by(taint: &str) -> impl Iterator<Item = &str> {
     let after = taint.match_indices('_').map(|(at, _)| &taint[at + 1..]);
     std::iter::once(taint).chain(after)
 }

@@ -40,15 +40,16 @@ rule! {
 
 fn detect(cluster: &Cluster, findings: &mut Findings) {
     let package_runs = findings.package_runs();
-    for skyhook in cluster.skyhooks.items().iter().filter(|s| s.runs()) {
+    for skyhook in cluster.skyhooks.items().iter().filter(|s| s.is_active()) {
         for node in cluster.selected(skyhook) {
             let on = cluster.on_node(node, skyhook.name());
             let Some(on) = on.filter(|on| is_without_cause(cluster, &package_runs, skyhook, node, on)) else {
                 continue;
             };
             let troubles = findings.troubles(cluster);
-            let explained =
-                troubles.on(skyhook.name(), &node.name).is_some_and(|f| f.severity == Severity::Error);
+            let explained = troubles
+                .gravest_on(skyhook.name(), &node.name)
+                .is_some_and(|f| f.severity == Severity::Error);
             if !explained {
                 report(cluster, findings, &package_runs, skyhook, node, on);
             }
@@ -109,7 +110,7 @@ fn has_given_up<'a>(
     let mut open = on.entries().iter().filter(|e| e.state != State::Complete);
     open.any(|entry| {
         let newest = package_runs.newest(skyhook.name(), &node.name, entry);
-        newest.is_some_and(|e| e.job.is_some_and(|j| j.failed().is_some()))
+        newest.is_some_and(|run| run.job.is_some_and(|j| j.failed().is_some()))
     })
 }
 

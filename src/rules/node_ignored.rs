@@ -31,7 +31,7 @@ rule! {
 
 fn detect(cluster: &Cluster, findings: &mut Findings) {
     let flavor = cluster.flavor();
-    let refused = findings.by(&drain_blocked::RULE, cluster);
+    let refused = findings.of_rule(&drain_blocked::RULE, cluster);
     for skyhook in cluster.skyhooks.items().iter().filter(|s| !s.disabled()) {
         for node in cluster.selected(skyhook) {
             if !node.ignored(flavor) || cluster.is_complete_on(skyhook, node) {
@@ -39,7 +39,7 @@ fn detect(cluster: &Cluster, findings: &mut Findings) {
             }
             let (done, all) = cluster.progress(skyhook, node);
             let finding = findings.report(
-                Subject::on(skyhook, node),
+                Subject::skyhook_on_node(skyhook, node),
                 format!("the node is ignored, so {skyhook} makes no progress here"),
             );
             finding.evidence(node, format!("label {}", flavor.key("ignore")), "true").evidence(
@@ -59,7 +59,7 @@ fn detect(cluster: &Cluster, findings: &mut Findings) {
             }
             finding
                 .remedy(
-                    ResumeEffects::on(cluster, skyhook, &[node]).grade(),
+                    ResumeEffects::on_nodes(cluster, skyhook, &[node]).grade(),
                     "Let the operator work on the node again",
                     ["node", "unignore", &node.name],
                 )

@@ -43,7 +43,7 @@ const LONGEST_REBOOT: i64 = 3600;
 
 fn detect(cluster: &Cluster, findings: &mut Findings) {
     let package_runs = findings.package_runs();
-    for skyhook in cluster.skyhooks.items().iter().filter(|s| s.runs()) {
+    for skyhook in cluster.skyhooks.items().iter().filter(|s| s.is_active()) {
         let pending = cluster.pending_uninstalls(skyhook);
         for node in cluster.selected(skyhook) {
             let Some(since) = node.not_ready_since() else {
@@ -70,9 +70,10 @@ fn detect(cluster: &Cluster, findings: &mut Findings) {
             } else {
                 format!("{reference} has unfinished work on it")
             };
-            let finding = findings.report(Subject::on(skyhook, node), format!("the node {how}, and {what}"));
+            let finding = findings
+                .report(Subject::skyhook_on_node(skyhook, node), format!("the node {how}, and {what}"));
             if !lasts {
-                finding.severity(Severity::Warning).passes();
+                finding.severity(Severity::Warning).mark_transient();
             } else if may_be_rebooting(cluster, skyhook, node, since) {
                 finding.severity(Severity::Warning);
             }
@@ -87,7 +88,7 @@ fn detect(cluster: &Cluster, findings: &mut Findings) {
                     finding.entry(&node.name, entry);
                 }
             }
-            for package_run in package_runs.on(skyhook.name(), &node.name) {
+            for package_run in package_runs.of_skyhook_on(skyhook.name(), &node.name) {
                 if package_run.alive() {
                     finding.evidence(package_run, "ended", "no, according to the node's last report");
                 }
@@ -147,8 +148,8 @@ fn has_begun<'a>(
     skyhook: &Skyhook,
     node: &'a Node,
 ) -> bool {
-    let here = || package_runs.on(skyhook.name(), &node.name).filter(|e| e.alive());
-    let not_started = here().any(|e| e.unacknowledged().is_some());
+    let here = || package_runs.of_skyhook_on(skyhook.name(), &node.name).filter(|run| run.alive());
+    let not_started = here().any(|run| run.unacknowledged().is_some());
     if not_started || node.ignored(cluster.flavor()) {
         return false;
     }

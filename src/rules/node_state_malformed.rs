@@ -39,9 +39,9 @@ fn detect(cluster: &Cluster, findings: &mut Findings) {
     // The operator skips paused custom resources. Before v0.16.0 it reads all node states at the start of each pass.
     let pause_helps = cluster.knows_uninstall();
     let all = cluster.skyhooks.items();
-    let running = all.iter().filter(|s| s.runs()).count();
+    let running = all.iter().filter(|s| s.is_active()).count();
     for skyhook in all {
-        let others = running > usize::from(skyhook.runs());
+        let others = running > usize::from(skyhook.is_active());
         let blocks_deletion = skyhook.deleting() && skyhook.packages().any(|(_, p)| p.uninstall().enabled);
         for (node, on) in cluster.tracked(skyhook.name()) {
             let selected = skyhook.selects(node);
@@ -52,7 +52,7 @@ fn detect(cluster: &Cluster, findings: &mut Findings) {
             let passed_over = skyhook.paused() && pause_helps;
             for malformed in on.state.iter().flat_map(|s| s.malformed()) {
                 let finding = findings.report(
-                    Subject::on(skyhook, node),
+                    Subject::skyhook_on_node(skyhook, node),
                     format!(
                         "the node state of {skyhook} cannot be read{}",
                         if left {

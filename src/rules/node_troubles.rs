@@ -52,7 +52,7 @@ impl NodeTroubles {
     }
 
     /// The most severe finding that explains why a custom resource makes no progress on a node.
-    pub fn on(&self, skyhook: &str, node: &str) -> Option<&Finding> {
+    pub fn gravest_on(&self, skyhook: &str, node: &str) -> Option<&Finding> {
         let here = self.on_nodes.get(node)?;
         let found = [here.get(skyhook), here.get("")].into_iter().flatten();
         let gravest = found.copied().reduce(|one, other| graver(&self.all, one, other));
@@ -68,6 +68,6 @@ impl NodeTroubles {
 
 /// Index of the more severe of two findings; of equals, the later one.
 fn graver(all: &[Finding], one: usize, other: usize) -> usize {
-    let gravity = |at: usize| (all[at].severity, all[at].lasts, at);
+    let gravity = |at: usize| (all[at].severity, all[at].permanent, at);
     if gravity(one) > gravity(other) { one } else { other }
 }

@@ -60,7 +60,7 @@ fn detect(cluster: &Cluster, findings: &mut Findings) {
         if package_runs.any_alive(skyhook.name()) {
             continue;
         }
-        let open = cluster.open_nodes(skyhook);
+        let open = cluster.actionable_nodes(skyhook);
         // Other rules report nodes that the operator counts as failed.
         let failed = |node: &&Node| cluster.status_on(skyhook, node) == Status::Erroring;
         // Evicted pods may have a grace period of hours.
@@ -125,7 +125,7 @@ fn detect(cluster: &Cluster, findings: &mut Findings) {
         let unsure = !untouched && (unseen || may_be_unnoticed(skyhook));
         if !hopeless || unsure {
             let sure = hopeless || untouched || !unseen;
-            finding.severity(if sure { Severity::Warning } else { Severity::Info }).passes();
+            finding.severity(if sure { Severity::Warning } else { Severity::Info }).mark_transient();
         }
         for (other, node) in in_the_way(skyhook, &delaying, &names) {
             finding.waits_for_node(&other, node);
@@ -171,7 +171,7 @@ impl OtherFindings {
             // An error on one node may use up the budget of others; a warning concerns only its own node.
             let reaches_open = f.subject.node.as_ref().is_none_or(is_open)
                 || f.severity == Severity::Error
-                || f.holds_up.iter().any(is_open);
+                || f.blocked_nodes.iter().any(is_open);
             let says_why = f.severity > Severity::Info || !f.blocks.is_empty();
             says_why && reaches_open
         };
@@ -202,7 +202,7 @@ fn delaying_interrupts<'s, 'a>(
     package_runs: &'s PackageRuns<'a>,
 ) -> HashMap<&'a str, Vec<&'s PackageRun<'a>>> {
     let mut delaying: HashMap<&str, Vec<&PackageRun<'_>>> = HashMap::new();
-    for run in package_runs.all().iter().filter(|e| e.delays_interrupts()) {
+    for run in package_runs.all().iter().filter(|run| run.delays_interrupts()) {
         delaying.entry(run.node).or_default().push(run);
     }
     delaying

@@ -46,7 +46,7 @@ fn detect(cluster: &Cluster, findings: &mut Findings) {
             alive.entry(name).or_default().push(pod.path());
         }
     }
-    for skyhook in cluster.skyhooks.items().iter().filter(|s| !s.runs()) {
+    for skyhook in cluster.skyhooks.items().iter().filter(|s| !s.is_active()) {
         if skyhook.mirrored_from().is_none() {
             continue;
         }

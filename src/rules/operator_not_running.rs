@@ -70,7 +70,7 @@ fn report_none(cluster: &Cluster, findings: &mut Findings) {
     if !work_in_progress(cluster) {
         finding.severity(Severity::Warning);
     }
-    finding.lasts().evidence("deployments", "running the operator", "none");
+    finding.mark_permanent().evidence("deployments", "running the operator", "none");
     let ending = terminating(cluster);
     for namespace in &ending {
         let name = &namespace.metadata.name;
@@ -136,7 +136,7 @@ fn work_in_progress(cluster: &Cluster) -> bool {
     all.any(|skyhook| {
         let unfinished = |node| !cluster.is_complete_on(skyhook, node);
         skyhook.deleting() && skyhook.has_finalizer()
-            || skyhook.runs() && cluster.selected(skyhook).any(unfinished)
+            || skyhook.is_active() && cluster.selected(skyhook).any(unfinished)
     })
 }
 

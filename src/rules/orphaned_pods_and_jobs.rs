@@ -34,7 +34,7 @@ fn detect(cluster: &Cluster, findings: &mut Findings) {
     if absence == Certainty::Unknown {
         return;
     }
-    for package_run in findings.package_runs().all().iter().filter(|e| e.alive()) {
+    for package_run in findings.package_runs().all().iter().filter(|run| run.alive()) {
         if cluster.skyhook(&package_run.skyhook).is_some() {
             continue;
         }

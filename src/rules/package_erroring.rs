@@ -1,6 +1,6 @@
 use super::attempts::with_attempts;
 use super::evidence::{failing_since, restarted_by_its_own_reboot};
-use super::still_retried::{created_during_read, exceeds_usual_attempts, may_pass, operator_retries};
+use super::still_retried::{created_during_read, exceeds_usual_attempts, operator_retries, retry_reason};
 use super::{Finding, Findings, Grade, Subject};
 use crate::api::{Entry, Skyhook, State};
 use crate::cluster::pod::ContainerTrouble;
@@ -45,11 +45,11 @@ fn detect(cluster: &Cluster, findings: &mut Findings) {
         for (node, on) in cluster.tracked(skyhook.name()) {
             for entry in on.entries().iter().filter(|e| fails(skyhook, e)) {
                 let package_run = package_runs.newest(skyhook.name(), &node.name, entry);
-                let tries = may_pass(cluster, package_run);
-                let meanwhile = package_run.is_some_and(|e| created_during_read(cluster, e));
+                let tries = retry_reason(cluster, package_run);
+                let meanwhile = package_run.is_some_and(|run| created_during_read(cluster, run));
                 let retries = meanwhile || operator_retries(cluster, package_run, on);
                 let finding = findings.report(
-                    Subject::on(skyhook, node).package(&entry.name),
+                    Subject::skyhook_on_node(skyhook, node).package(&entry.name),
                     match tries {
                         Some(why) if !meanwhile => format!("{}: {why}", alike(entry)),
                         _ => with_attempts(alike(entry), cluster, entry, package_run, retries),
@@ -59,7 +59,7 @@ fn detect(cluster: &Cluster, findings: &mut Findings) {
                 finding.warning_if(
                     tries.is_some() || retries && !exceeds_usual_attempts(cluster, entry, package_run),
                 );
-                finding.failing_since(failing_since(cluster, skyhook, node));
+                finding.set_failing_since(failing_since(cluster, skyhook, node));
                 finding.entry(&node.name, entry);
                 finding.warning_unless_selected(skyhook, node);
                 if let Some(package_run) = package_run {
@@ -91,7 +91,7 @@ fn detect(cluster: &Cluster, findings: &mut Findings) {
                     continue;
                 }
                 // The running Job succeeds once the cause is fixed, without another interrupt.
-                if retries && package_run.and_then(|e| e.job).is_some_and(Job::restarts_in_place) {
+                if retries && package_run.and_then(|run| run.job).is_some_and(Job::restarts_in_place) {
                     continue;
                 }
                 let title = if retried {
@@ -115,7 +115,7 @@ fn out_of_memory(
     entry: &Entry,
     package_run: Option<&PackageRun<'_>>,
 ) -> bool {
-    let killed = package_run.filter(|e| !e.interrupt).and_then(|e| e.trouble());
+    let killed = package_run.filter(|run| !run.interrupt).and_then(|run| run.trouble());
     let Some((pod, trouble)) = killed.filter(|(_, trouble)| trouble.reason == "OOMKilled") else {
         return false;
     };
@@ -156,7 +156,7 @@ fn select_again(finding: &mut Finding, skyhook: &Skyhook, package_run: Option<&P
         "If the package should be installed here, make the selector match the node again",
         skyhook,
     );
-    let alive = package_run.filter(|e| e.alive());
+    let alive = package_run.filter(|run| run.alive());
     let named = alive.and_then(|alive| Some((alive, alive.kind_and_name()?)));
     if let Some((alive, (kind, name))) = named {
         let namespace = alive.namespace();

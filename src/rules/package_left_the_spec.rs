@@ -53,7 +53,7 @@ fn detect(cluster: &Cluster, findings: &mut Findings) {
             for entry in left {
                 let (name, _) = entry.identity();
                 let finding = findings.report(
-                    Subject::on(skyhook, node).package(name),
+                    Subject::skyhook_on_node(skyhook, node).package(name),
                     format!(
                         "package {name} is no longer in the spec of {skyhook}, but was not uninstalled: everything it changed \
                          on the host stays"
@@ -76,7 +76,7 @@ fn together(findings: &mut Findings, skyhook: &Skyhook, node: &Node, packages: u
     let packages = count(packages);
     let text = format!("{packages} packages on the node are not in the spec of {skyhook}");
     findings
-        .report(Subject::on(skyhook, node), text)
+        .report(Subject::skyhook_on_node(skyhook, node), text)
         .evidence(node, "nodeState", format!("{packages} entries that are not in the spec"))
         .remedy(Grade::B0, "See the full record", ["node", "status", &node.name, "-o", "wide"]);
 }

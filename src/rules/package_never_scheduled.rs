@@ -45,7 +45,7 @@ fn detect(cluster: &Cluster, findings: &mut Findings) {
     for skyhook in cluster.skyhooks.items().iter().filter(|s| !s.deleting()) {
         let independent = skyhook.packages().filter(|(_, p)| p.depends_on.is_empty());
         let independent: Vec<&str> = independent.map(|(name, _)| name).collect();
-        for node in cluster.open_nodes(skyhook) {
+        for node in cluster.actionable_nodes(skyhook) {
             let on = cluster.on_node(node, skyhook.name());
             let at_work = on.is_some_and(|on| on.operator_status() == Status::InProgress);
             if on.is_some_and(|on| on.is_malformed()) || (absence != Certainty::Proven && at_work) {
@@ -58,13 +58,13 @@ fn detect(cluster: &Cluster, findings: &mut Findings) {
             }
             for name in independent.iter().copied().filter(|name| !done(name)) {
                 let runs = package_runs
-                    .on(skyhook.name(), &node.name)
-                    .any(|e| e.alive() && (e.package == name || e.interrupt));
+                    .of_skyhook_on(skyhook.name(), &node.name)
+                    .any(|run| run.alive() && (run.package == name || run.interrupt));
                 if runs || !is_to_start(cluster, skyhook, node, name) {
                     continue;
                 }
                 let finding = findings.report(
-                    Subject::on(skyhook, node).package(name),
+                    Subject::skyhook_on_node(skyhook, node).package(name),
                     format!(
                         "package {name} is never scheduled: it has no dependencies, and this operator skips such \
                          packages once enough others are complete on the node"
@@ -127,5 +127,5 @@ fn last_of(skyhook: &Skyhook, done: impl Fn(&str) -> bool) -> Option<(&str, &str
 fn is_to_start(cluster: &Cluster, skyhook: &Skyhook, node: &Node, name: &str) -> bool {
     let placement = cluster.placement(skyhook, name, node);
     let first = |e: &Entry| matches!(e.stage, Stage::Apply | Stage::Upgrade);
-    !placement.leaves() && placement.entry.is_none_or(first)
+    !placement.is_uninstall_wanted() && placement.entry.is_none_or(first)
 }

@@ -48,9 +48,13 @@ fn detect(cluster: &Cluster, findings: &mut Findings) {
         };
         let finding = findings.report(
             Subject::skyhook(skyhook),
-            format!("{skyhook} is still paused by {}; {how}", hold.words()),
+            format!("{skyhook} is still paused by {}; {how}", hold.describe()),
         );
-        finding.since(hold.since().filter(|at| *at <= cluster.taken_at)).evidence(skyhook, HOLDER, hold.text);
+        finding.since(hold.since().filter(|at| *at <= cluster.taken_at)).evidence(
+            skyhook,
+            HOLDER,
+            hold.identity,
+        );
         ResumeEffects::everywhere(cluster, skyhook).offer(finding, "Resume it", "resume");
     }
 }

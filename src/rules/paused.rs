@@ -42,7 +42,7 @@ fn detect(cluster: &Cluster, findings: &mut Findings) {
                 None => format!("{skyhook} is paused: nothing new is started for it"),
                 Some(hold) => format!(
                     "{skyhook} is temporarily paused by a kubectl skyhook command run by {}",
-                    hold.words()
+                    hold.describe()
                 ),
             },
         );

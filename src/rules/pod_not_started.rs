@@ -42,7 +42,7 @@ const HOPELESS: SignedDuration = SignedDuration::from_mins(30);
 
 fn detect(cluster: &Cluster, findings: &mut Findings) {
     let package_runs = findings.package_runs();
-    for package_run in package_runs.all().iter().filter(|e| e.alive()) {
+    for package_run in package_runs.all().iter().filter(|run| run.alive()) {
         let Some(pod) = package_run.unacknowledged() else {
             continue;
         };

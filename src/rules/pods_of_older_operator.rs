@@ -43,33 +43,33 @@ fn detect(cluster: &Cluster, findings: &mut Findings) {
         return;
     }
     let package_runs = findings.package_runs();
-    let bare = cluster.package_runs_of(old);
-    for package_run in bare.iter().filter(|e| e.bare() && e.alive()) {
+    let bare_runs = cluster.package_runs_of(old);
+    for package_run in bare_runs.iter().filter(|run| run.bare() && run.alive()) {
         let name = package_run.skyhook.as_str();
         let skyhook = cluster.skyhook(name);
-        if skyhook.is_some_and(|s| !s.runs()) || (skyhook.is_none() && absence == Certainty::Presumed) {
+        if skyhook.is_some_and(|s| !s.is_active()) || (skyhook.is_none() && absence == Certainty::Presumed) {
             continue;
         }
-        let beside = package_runs.on(name, package_run.node).find(|e| e.alive());
+        let concurrent_run = package_runs.of_skyhook_on(name, package_run.node).find(|run| run.alive());
         let what = format!(
             "the older operator's pod for stage {} of package {} is still running",
             package_run.stage, package_run.package
         );
-        let message = match (skyhook, beside) {
+        let message = match (skyhook, concurrent_run) {
             (None, _) => format!("{what}, but {name} is gone"),
             (Some(_), Some(_)) => format!("{what} alongside a job of the newer operator"),
             (Some(_), None) => format!("{what}; a job may be started alongside it"),
         };
         let subject = Subject::package_run(package_run);
         let finding = findings.report(subject, message);
-        finding.warning_if(beside.is_none());
+        finding.warning_if(concurrent_run.is_none());
         finding.since(package_run.created()).evidence(
             package_run,
             "label",
             format!("{}={name}", old.key("name")),
         );
-        if let Some(beside) = beside {
-            finding.evidence(beside, "state", State::InProgress.to_string());
+        if let Some(concurrent_run) = concurrent_run {
+            finding.evidence(concurrent_run, "state", State::InProgress.to_string());
         }
         if let Some(pod) = package_run.pods.first() {
             let namespace = package_run.namespace();

@@ -119,21 +119,21 @@ impl<'a> Reasons<'a> {
     /// The package run at the recorded stage of a package on a node, and whether it fails.
     fn attempt<'s>(&'s self, skyhook: &str, package: &str, node: &str) -> Option<(&'s PackageRun<'a>, bool)> {
         let newest = |of_it: &mut dyn Iterator<Item = &'s PackageRun<'a>>| {
-            let of_it = of_it.filter(|e| e.package == package);
-            Some((of_it.max_by_key(|e| e.created())?, false))
+            let of_it = of_it.filter(|run| run.package == package);
+            Some((of_it.max_by_key(|run| run.created())?, false))
         };
         let Some(node) = self.cluster.node(node) else {
             let mut all = self.package_runs.all().iter();
-            return newest(&mut all.by_ref().filter(|e| e.skyhook == skyhook && e.node == node));
+            return newest(&mut all.by_ref().filter(|run| run.skyhook == skyhook && run.node == node));
         };
         let on = self.cluster.on_node(node, skyhook);
         let spec = self.cluster.skyhook(skyhook);
         let entries = on.map_or_else(Vec::new, |on| on.entries_of(spec, package));
         let Some(entry) = entries.into_iter().find(|e| e.state != State::Complete) else {
-            return newest(&mut self.package_runs.on(skyhook, &node.name));
+            return newest(&mut self.package_runs.of_skyhook_on(skyhook, &node.name));
         };
         let newest = self.package_runs.newest(skyhook, &node.name, entry);
-        let at_it = newest.filter(|e| e.stage == entry.stage || e.interrupt);
+        let at_it = newest.filter(|run| run.stage == entry.stage || run.interrupt);
         Some((at_it?, entry.state == State::Erroring))
     }
 

@@ -38,7 +38,7 @@ fn detect(cluster: &Cluster, findings: &mut Findings) {
     for (at, later) in rebooting.iter().enumerate() {
         let Some((earlier, common)) = rebooting[..at]
             .iter()
-            .filter(|earlier| !earlier.gates_everywhere())
+            .filter(|earlier| !earlier.blocks_all_nodes())
             .find_map(|earlier| Some((earlier, common(cluster, earlier, later)?)))
         else {
             continue;
@@ -69,7 +69,7 @@ fn detect(cluster: &Cluster, findings: &mut Findings) {
 /// Whether the custom resource may still reboot nodes.
 fn reboots(skyhook: &Skyhook) -> bool {
     let mut packages = skyhook.packages();
-    skyhook.runs() && packages.any(|(name, p)| skyhook.pending_interrupt(name, p) == Some("reboot"))
+    skyhook.is_active() && packages.any(|(name, p)| skyhook.pending_interrupt(name, p) == Some("reboot"))
 }
 
 fn has_limit(skyhook: &Skyhook) -> bool {

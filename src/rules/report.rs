@@ -169,7 +169,7 @@ pub fn diagnose(cluster: &Cluster, scope: &Scope) -> Report {
     blockers::mark_taints(cluster, found.iter_mut().flat_map(|(_, found, _)| found));
     let flavor = cluster.flavor();
     blockers::mark_rejected(flavor, found.iter_mut().flat_map(|(_, found, _)| found));
-    undecoded::mark(cluster, found.iter_mut().flat_map(|(_, found, _)| found));
+    undecoded::downgrade_uncertain(cluster, found.iter_mut().flat_map(|(_, found, _)| found));
     let scope = scope.with_causes(cluster, found.iter().flat_map(|(_, found, _)| found));
     let mut findings = Vec::new();
     let mut not_checked = Vec::new();
@@ -299,7 +299,7 @@ impl Scope {
             (None, Some(skyhook)) => self.nodes.iter().any(|n| touches(skyhook, n)),
             (None, None) => true,
         };
-        let held_up = || finding.holds_up.iter().any(|name| self.nodes.contains(name));
+        let held_up = || finding.blocked_nodes.iter().any(|name| self.nodes.contains(name));
         finding.blocks_reconcile()
             || (self.skyhooks.is_empty() || skyhooks) && (self.nodes.is_empty() || nodes || held_up())
     }

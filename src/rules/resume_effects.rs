@@ -19,10 +19,10 @@ pub struct ResumeEffects<'a> {
 impl<'a> ResumeEffects<'a> {
     pub fn everywhere(cluster: &'a Cluster, skyhook: &'a Skyhook) -> ResumeEffects<'a> {
         let nodes: Vec<&Node> = cluster.selected(skyhook).collect();
-        ResumeEffects::on(cluster, skyhook, &nodes)
+        ResumeEffects::on_nodes(cluster, skyhook, &nodes)
     }
 
-    pub fn on(cluster: &'a Cluster, skyhook: &'a Skyhook, nodes: &[&Node]) -> ResumeEffects<'a> {
+    pub fn on_nodes(cluster: &'a Cluster, skyhook: &'a Skyhook, nodes: &[&Node]) -> ResumeEffects<'a> {
         ResumeEffects { cluster, skyhook, effects: effects(cluster, skyhook, nodes) }
     }
 

@@ -59,7 +59,7 @@ impl Finding {
         node: &str,
         entry: &Entry,
     ) -> bool {
-        let at_this_stage = |e: &&PackageRun<'_>| e.stage == entry.stage || e.interrupt;
+        let at_this_stage = |run: &&PackageRun<'_>| run.stage == entry.stage || run.interrupt;
         let given_up = package_run.filter(at_this_stage).is_some_and(PackageRun::given_up);
         if given_up {
             let grade = grade_of_stage(skyhook, &entry.name);

@@ -39,7 +39,7 @@ rule! {
 fn detect(cluster: &Cluster, findings: &mut Findings) {
     let skyhooks = cluster.skyhooks.items().iter();
     // Another rule reports paused custom resources.
-    for skyhook in skyhooks.filter(|s| s.runs() || s.disabled()) {
+    for skyhook in skyhooks.filter(|s| s.is_active() || s.disabled()) {
         let open: Vec<&Node> = cluster.unfinished(skyhook).collect();
         let all_in = |compartment: &str| -> Vec<&Node> {
             let of = |n: &&Node| {
@@ -75,10 +75,10 @@ fn report(cluster: &Cluster, findings: &mut Findings, skyhook: &Skyhook, compart
         ),
     );
     if skyhook.disabled() {
-        finding.severity(Severity::Warning).lasts();
+        finding.severity(Severity::Warning).mark_permanent();
     }
     let waiting: Vec<&str> = held.iter().map(|n| n.name.as_str()).collect();
-    finding.holds_up(&waiting);
+    finding.set_blocked_nodes(&waiting);
     if let Some(status) = skyhook.status.compartment_statuses.get(compartment) {
         let batch = status.batch_state.clone().unwrap_or_default();
         finding.evidence(

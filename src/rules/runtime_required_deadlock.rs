@@ -39,7 +39,7 @@ fn detect(cluster: &Cluster, findings: &mut Findings) {
             .skyhooks
             .items()
             .iter()
-            .filter(|s| s.selects(node) && s.runs())
+            .filter(|s| s.selects(node) && s.is_active())
             .filter(|s| !cluster.is_complete_on(s, node))
             .collect();
         let Some(later) = waiting.iter().rev().find(|s| s.spec.runtime_required) else {
@@ -52,7 +52,7 @@ fn detect(cluster: &Cluster, findings: &mut Findings) {
             }
             findings
                 .report(
-                    Subject::on(first, node),
+                    Subject::skyhook_on_node(first, node),
                     format!(
                         "{first} does not tolerate the runtime-required taint, which only {later} would remove, \
                          and each waits for the other"

@@ -102,7 +102,7 @@ fn report(cluster: &Cluster, findings: &mut Findings, skyhook: &Skyhook, node: &
     let auto = skyhook.spec.auto_taint_new_nodes;
     let due = due_since(skyhook, node);
     let late = |at: Timestamp| cluster.taken_at.duration_since(at) >= OVERDUE;
-    let left_out = auto && known.is_empty() && skyhook.runs() && due.is_some_and(late);
+    let left_out = auto && known.is_empty() && skyhook.is_active() && due.is_some_and(late);
     let message = if left_out {
         format!(
             "the operator could not set the runtime-required taint on the node, so it installs nothing of {skyhook} there, and \
@@ -116,7 +116,7 @@ fn report(cluster: &Cluster, findings: &mut Findings, skyhook: &Skyhook, node: &
         };
         format!("workloads do not wait for {skyhook}: the node does not have the runtime-required taint{why}")
     };
-    let finding = findings.report(Subject::on(skyhook, node), message);
+    let finding = findings.report(Subject::skyhook_on_node(skyhook, node), message);
     // The taint is configured in the operator's environment, which is unknown without a Deployment.
     if !auto || cluster.operators.items().is_empty() {
         finding.severity(Severity::Info);

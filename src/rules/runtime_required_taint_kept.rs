@@ -58,7 +58,7 @@ fn detect(cluster: &Cluster, findings: &mut Findings) {
                 let all: Vec<&Skyhook> = keepers.collect();
                 let blocked = all.iter().copied().find(|s| {
                     let untolerated = cluster.untolerated_by(s, node);
-                    s.runs()
+                    s.is_active()
                         && cluster.is_dropped_taint(taint)
                         && untolerated.contains(&taint)
                         && !cluster.is_complete_on(s, node)
@@ -113,16 +113,16 @@ fn detect(cluster: &Cluster, findings: &mut Findings) {
             continue;
         }
         // The taint is right while a custom resource still works or waits.
-        if holding.is_empty() || holding.iter().any(|s| s.runs() && !s.deleting()) {
+        if holding.is_empty() || holding.iter().any(|s| s.is_active() && !s.deleting()) {
             continue;
         }
         let holder = holding[0];
         let references: Vec<String> = holding.iter().map(|s| s.reference()).collect();
         let finding = findings.report(
-            Subject::on(holder, node),
+            Subject::skyhook_on_node(holder, node),
             format!("the node keeps its runtime-required taint as long as {holder} is {}", state_of(holder)),
         );
-        finding.severity(Severity::Warning).lasts().evidence(node, "taint", &spelled).evidence(
+        finding.severity(Severity::Warning).mark_permanent().evidence(node, "taint", &spelled).evidence(
             "custom resources",
             "that keep the taint",
             some_of(&references),
@@ -169,7 +169,7 @@ fn dropped_key(cluster: &Cluster, findings: &mut Findings, node: &Node, taint: &
     let value = cluster.runtime_required_value();
     let spelled = taint.spelled();
     let finding = findings.report(
-        Subject::on(skyhook, node),
+        Subject::skyhook_on_node(skyhook, node),
         format!(
             "the node has the older taint {spelled}, which the operator neither tolerates nor removes since v0.21, so the \
              packages of {skyhook} do not run here and the taint stays"
@@ -188,7 +188,7 @@ fn dropped_key(cluster: &Cluster, findings: &mut Findings, node: &Node, taint: &
             ["taint", "node", &node.name, &format!("{key}={value}:{effect}")],
         )
         .remove_taint(
-            ResumeEffects::on(cluster, skyhook, &[node]).grade(),
+            ResumeEffects::on_nodes(cluster, skyhook, &[node]).grade(),
             "Then remove the older taint",
             &node.name,
             &spelled,
@@ -222,7 +222,7 @@ fn not_recognised(
     // Only a warning: another component may have set the taint, and may remove it.
     finding
         .severity(Severity::Warning)
-        .lasts()
+        .mark_permanent()
         .evidence(node, "taint", spelled)
         .evidence("operator", "runtime-required taint keys", keys.join(", "))
         .evidence("custom resources", "complete here", some_of(&names))

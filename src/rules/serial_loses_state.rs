@@ -40,7 +40,7 @@ fn detect(cluster: &Cluster, findings: &mut Findings) {
     }
     let package_runs = findings.package_runs();
     for skyhook in cluster.skyhooks.items().iter().filter(|s| s.spec.serial) {
-        let open = cluster.open_nodes(skyhook);
+        let open = cluster.actionable_nodes(skyhook);
         if open.is_empty() {
             continue;
         }
@@ -48,11 +48,11 @@ fn detect(cluster: &Cluster, findings: &mut Findings) {
         let runs_as_recorded = |node: &&Node| {
             let on = cluster.on_node(node, skyhook.name());
             let mut entries = on.map_or(&[][..], NodeRecord::entries).iter();
-            let runs = package_runs.on(skyhook.name(), &node.name);
-            let alive: Vec<_> = runs.filter(|e| e.alive()).collect();
+            let runs = package_runs.of_skyhook_on(skyhook.name(), &node.name);
+            let alive: Vec<_> = runs.filter(|run| run.alive()).collect();
             entries.any(|entry| {
-                let runs = |e: &&PackageRun<'_>| e.is_of_version(entry) && e.stage == entry.stage;
-                entry.state != State::Complete && alive.iter().copied().any(|e| runs(&e))
+                let runs = |run: &&PackageRun<'_>| run.is_of_version(entry) && run.stage == entry.stage;
+                entry.state != State::Complete && alive.iter().copied().any(|run| runs(&run))
             })
         };
         let recorded = open.iter().any(runs_as_recorded);

@@ -66,7 +66,7 @@ fn policies(cluster: &Cluster, findings: &mut Findings) {
         if cluster.policy_not_read(skyhook) {
             findings.depends_on(Source::Policies);
         }
-        if skyhook.runs() {
+        if skyhook.is_active() {
             let users = using.entry(&skyhook.spec.deployment_policy);
             users.or_default().push(skyhook);
         }

@@ -38,8 +38,8 @@ fn detect(cluster: &Cluster, findings: &mut Findings) {
     // Skip leftover runs of a deleted custom resource: they are not restarted.
     let gone =
         |name: &str| cluster.skyhook(name).is_none() && cluster.skyhooks_absence() == Certainty::Proven;
-    let alive = package_runs.all().iter().filter(|e| e.alive());
-    for package_run in alive.filter(|e| !gone(&e.skyhook)) {
+    let alive = package_runs.all().iter().filter(|run| run.alive());
+    for package_run in alive.filter(|run| !gone(&run.skyhook)) {
         let Some(overtime) = cluster.overtime(package_run, &package_runs) else {
             continue;
         };

@@ -40,7 +40,7 @@ fn detect(cluster: &Cluster, findings: &mut Findings) {
         return;
     }
     let package_runs = findings.package_runs();
-    for skyhook in cluster.skyhooks.items().iter().filter(|s| s.runs()) {
+    for skyhook in cluster.skyhooks.items().iter().filter(|s| s.is_active()) {
         for node in cluster.selected(skyhook).filter(|n| n.ready() == Some(true)) {
             let Some(on) = cluster.on_node(node, skyhook.name()) else {
                 continue;
@@ -62,7 +62,7 @@ fn detect(cluster: &Cluster, findings: &mut Findings) {
             }
             let key = crate::api::keys::status(cluster.flavor(), skyhook.name());
             let finding = findings.report(
-                Subject::on(skyhook, node),
+                Subject::skyhook_on_node(skyhook, node),
                 format!(
                     "the node counts as failed for {skyhook} although its interrupt succeeded, so the \
                      rollout stays stopped"

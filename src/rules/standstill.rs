@@ -19,16 +19,16 @@ pub struct Trouble {
     /// Whether the cause has to be repaired on the node.
     pub on_node: bool,
     /// Whether it lasts until someone intervenes.
-    pub lasts: bool,
+    pub permanent: bool,
 }
 
 impl Trouble {
     fn new(why: impl Into<String>, severity: Severity) -> Trouble {
-        Trouble { why: why.into(), severity, on_node: false, lasts: true }
+        Trouble { why: why.into(), severity, on_node: false, permanent: true }
     }
 
-    fn lasting(self, lasts: bool) -> Trouble {
-        Trouble { lasts, ..self }
+    fn permanent(self, permanent: bool) -> Trouble {
+        Trouble { permanent, ..self }
     }
 }
 
@@ -46,7 +46,7 @@ pub fn stuck_in_batch(
     if status == Status::Erroring && on.is_some_and(|on| fails_for_real(skyhook, on)) {
         // A warning for newer operators: how they choose nodes around a failing one is uncertain, and a Job may
         // retry.
-        let cause = troubles.on(skyhook.name(), &node.name);
+        let cause = troubles.gravest_on(skyhook.name(), &node.name);
         let fails = cause.is_some_and(|f| f.severity == Severity::Error);
         let severity = if holds_while_blocked && fails { Severity::Error } else { Severity::Warning };
         return Some(Trouble { on_node: true, ..Trouble::new("fails", severity) });
@@ -57,7 +57,7 @@ pub fn stuck_in_batch(
     if status == Status::Blocked && !cluster.untolerated_by(skyhook, node).is_empty() {
         return holds_while_blocked.then(|| Trouble::new("is blocked by a taint", Severity::Error));
     }
-    let cause = troubles.on(skyhook.name(), &node.name)?;
+    let cause = troubles.gravest_on(skyhook.name(), &node.name)?;
     Some(Trouble {
         on_node: true,
         ..Trouble::new(format!("makes no progress ({} {})", cause.rule.code, cause.rule.name), cause.severity)
@@ -80,7 +80,7 @@ pub fn stands_still<'a>(
         let work = on.is_some_and(|on| on.operator_status() == Status::InProgress)
             || package_runs.any_alive_on(skyhook, node);
         let next = batch.contains(node)
-            && cluster.gate_on(skyhook, node).is_none()
+            && cluster.predecessor_on(skyhook, node).is_none()
             && passed_over.iter().all(|n| n.name != node.name);
         (work || next) && stuck_in_batch(cluster, troubles, skyhook, node).is_none()
     };
@@ -89,14 +89,14 @@ pub fn stands_still<'a>(
 
 /// Severity of a standstill, and whether it needs intervention. Ordered by severity.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-struct Held {
+struct HoldSeverity {
     severity: Severity,
-    lasts: bool,
+    permanent: bool,
 }
 
-impl Held {
-    fn by(finding: &Finding) -> Held {
-        Held { severity: finding.severity, lasts: finding.lasts }
+impl HoldSeverity {
+    fn of(finding: &Finding) -> HoldSeverity {
+        HoldSeverity { severity: finding.severity, permanent: finding.permanent }
     }
 }
 
@@ -104,9 +104,9 @@ impl Held {
 pub struct Standstill {
     troubles: Rc<NodeTroubles>,
     /// Nodes that are not chosen because a batch is blocked, by custom resource and node.
-    held: HashMap<(String, String), Held>,
+    held: HashMap<(String, String), HoldSeverity>,
     /// Custom resources whose deletion makes no progress on some node. Finished nodes keep waiting for the deletion.
-    deletions: HashMap<String, Held>,
+    deletions: HashMap<String, HoldSeverity>,
 }
 
 impl Standstill {
@@ -115,12 +115,12 @@ impl Standstill {
         let troubles = findings.troubles(cluster);
         let deleted = cluster.skyhooks.items().iter().filter(|s| s.deleting());
         let deletions = deleted.filter_map(|s| {
-            let gravest = troubles.of_skyhook(s.name()).map(Held::by).max()?;
+            let gravest = troubles.of_skyhook(s.name()).map(HoldSeverity::of).max()?;
             Some((s.name().to_owned(), gravest))
         });
         let mut standstill = Standstill { deletions: deletions.collect(), troubles, held: HashMap::new() };
         for rule in findings.other_rules(Finds::HeldNodes) {
-            for finding in findings.by(rule, cluster).iter() {
+            for finding in findings.of_rule(rule, cluster).iter() {
                 standstill.hold(finding);
             }
         }
@@ -136,10 +136,10 @@ impl Standstill {
         let Some(skyhook) = &finding.subject.skyhook else {
             return;
         };
-        for node in &finding.holds_up {
+        for node in &finding.blocked_nodes {
             let held = self.held.entry((skyhook.clone(), node.clone()));
-            let gravest = held.or_insert(Held::by(finding));
-            *gravest = Held::by(finding).max(*gravest);
+            let gravest = held.or_insert(HoldSeverity::of(finding));
+            *gravest = HoldSeverity::of(finding).max(*gravest);
         }
     }
 
@@ -148,10 +148,10 @@ impl Standstill {
         let on = cluster.on_node(node, root.name());
         let status = cluster.status_on(root, node);
         let fails = on.is_some_and(|on| fails_for_real(root, on));
-        let cause = self.troubles.on(root.name(), &node.name);
+        let cause = self.troubles.gravest_on(root.name(), &node.name);
         let severity = cause.map_or(Severity::Warning, |f| f.severity);
         // Without a known cause, the failure may be retried or is about to be cleared.
-        let lasts = cause.is_some_and(|f| f.lasts);
+        let permanent = cause.is_some_and(|f| f.permanent);
         let held = || {
             let key = (root.name().to_owned(), node.name.to_string());
             self.held.get(&key).copied()
@@ -159,25 +159,25 @@ impl Standstill {
         if root.paused() {
             Some(Trouble::new("is paused", Severity::Warning))
         } else if fails && status != Status::InProgress {
-            Some(Trouble::new("fails there", severity).lasting(lasts))
+            Some(Trouble::new("fails there", severity).permanent(permanent))
         } else if node.ignored(cluster.flavor()) {
             Some(Trouble::new("skips the ignored node", Severity::Warning))
         } else if cluster.policy_missing(root) {
             Some(Trouble::new("is blocked", Severity::Error))
         } else if status == Status::Blocked {
-            Some(Trouble::new("is blocked", severity).lasting(lasts))
+            Some(Trouble::new("is blocked", severity).permanent(permanent))
         } else if cluster.compartment_stopped(root, node) {
             Some(Trouble::new("has a stopped rollout", Severity::Error))
         } else if let Some(cause) = cause {
             let why = format!("makes no progress there ({} {})", cause.rule.code, cause.rule.name);
-            Some(Trouble::new(why, severity).lasting(lasts))
+            Some(Trouble::new(why, severity).permanent(permanent))
         } else if let Some(held) = self.deletions.get(root.name()) {
             let why = "is being deleted, but the deletion makes no progress on other nodes";
-            Some(Trouble::new(why, held.severity).lasting(held.lasts))
+            Some(Trouble::new(why, held.severity).permanent(held.permanent))
         } else {
             held().map(|held| {
                 let why = "does not choose the node because its current batch is blocked";
-                Trouble::new(why, held.severity).lasting(held.lasts)
+                Trouble::new(why, held.severity).permanent(held.permanent)
             })
         }
     }

@@ -7,7 +7,7 @@ use crate::cluster::{Certainty, Cluster, Job, NodeRecord, PackageRun};
 /// Why a recent first failure needs no action yet; `None` if it does.
 ///
 /// Nodes and pods are listed separately: a pod may have been read before it failed, or after it succeeded.
-pub fn may_pass(cluster: &Cluster, package_run: Option<&PackageRun<'_>>) -> Option<&'static str> {
+pub fn retry_reason(cluster: &Cluster, package_run: Option<&PackageRun<'_>>) -> Option<&'static str> {
     let package_run = package_run?;
     if package_run.job_unseen {
         return created_during_read(cluster, package_run).then_some("the stage is being retried");
@@ -19,10 +19,10 @@ pub fn may_pass(cluster: &Cluster, package_run: Option<&PackageRun<'_>>) -> Opti
     if !package_run.alive() {
         return None;
     }
-    match failures(pod) {
-        Failures::None => Some("the stage is being retried"),
-        Failures::One => Some("the stage is being retried after its first failure"),
-        Failures::More => None,
+    match failure_count(pod) {
+        FailureCount::Zero => Some("the stage is being retried"),
+        FailureCount::One => Some("the stage is being retried after its first failure"),
+        FailureCount::Many => None,
     }
 }
 
@@ -56,19 +56,20 @@ pub fn created_during_read(cluster: &Cluster, package_run: &PackageRun<'_>) -> b
 /// The operator sets the node to erroring once the Job has failed permanently, even if the Job was not read. A
 /// waiting node with a failure is not retried: the operator passes it over.
 pub fn operator_retries(cluster: &Cluster, package_run: Option<&PackageRun<'_>>, on: &NodeRecord) -> bool {
-    let may_come = |e: &PackageRun<'_>| {
+    let result_pending = |run: &PackageRun<'_>| {
         let waits = on.status == Some(Status::Waiting);
-        let unseen = e.job_unseen && !waits && !cluster.is_stale(e.created());
+        let unseen = run.job_unseen && !waits && !cluster.is_stale(run.created());
         // The Job has succeeded, but the operator has not recorded the result yet.
-        let passed = e.job.filter(|j| j.status.succeeded > 0 && j.failed().is_none());
+        let passed = run.job.filter(|j| j.status.succeeded > 0 && j.failed().is_none());
         unseen || passed.is_some_and(|j| !cluster.is_stale(j.status.completion_time))
     };
     // A running Job counts even on an erroring node: before v0.20 the operator sets the node to erroring at the first
     // failed attempt, and any version does so for another package.
-    let goes_on = |e: &PackageRun<'_>| e.alive() && e.job.is_some_and(|j| j.failed().is_none());
+    let is_running = |run: &PackageRun<'_>| run.alive() && run.job.is_some_and(|j| j.failed().is_none());
     cluster.flavor().executor() == Executor::Job
-        && (package_run.is_some_and(goes_on)
-            || on.status != Some(Status::Erroring) && package_run.is_none_or(|e| e.alive() || may_come(e)))
+        && (package_run.is_some_and(is_running)
+            || on.status != Some(Status::Erroring)
+                && package_run.is_none_or(|run| run.alive() || result_pending(run)))
 }
 
 /// Whether a container that is restarted in place has failed more often than a Job with new pods would allow.
@@ -78,25 +79,25 @@ pub fn exceeds_usual_attempts(
     package_run: Option<&PackageRun<'_>>,
 ) -> bool {
     const ATTEMPTS: i64 = 4;
-    package_run.is_some_and(|e| {
-        e.job.is_some_and(Job::restarts_in_place) && e.failed_attempts(cluster.flavor(), entry) > ATTEMPTS
+    package_run.is_some_and(|run| {
+        run.job.is_some_and(Job::restarts_in_place) && run.failed_attempts(cluster.flavor(), entry) > ATTEMPTS
     })
 }
 
 /// Visible number of failed runs of a bare pod's scripts.
-enum Failures {
-    None,
+enum FailureCount {
+    Zero,
     /// The kubelet has restarted the script, or is about to. The older operator sets the node to erroring at once,
     /// although the second attempt may succeed.
     One,
-    More,
+    Many,
 }
 
-fn failures(pod: &Pod) -> Failures {
+fn failure_count(pod: &Pod) -> FailureCount {
     let failed = |ended: &Option<Terminated>| ended.as_ref().is_some_and(|e| e.exit_code != 0);
-    let mut worst = Failures::None;
+    let mut worst = FailureCount::Zero;
     for c in &pod.status.init_container_statuses {
-        let once = match c.restart_count {
+        let failed_once = match c.restart_count {
             0 => failed(&c.state.terminated),
             // The script runs again, or has succeeded and the operator has not seen that yet.
             1 => {
@@ -105,11 +106,11 @@ fn failures(pod: &Pod) -> Failures {
             }
             _ => false,
         };
-        let well = c.restart_count == 0 || c.state.terminated.as_ref().is_some_and(|e| e.exit_code == 0);
-        worst = match (once, well, worst) {
-            (true, _, Failures::None | Failures::One) => Failures::One,
+        let recovered = c.restart_count == 0 || c.state.terminated.as_ref().is_some_and(|e| e.exit_code == 0);
+        worst = match (failed_once, recovered, worst) {
+            (true, _, FailureCount::Zero | FailureCount::One) => FailureCount::One,
             (false, true, worst) => worst,
-            _ => Failures::More,
+            _ => FailureCount::Many,
         };
     }
     worst

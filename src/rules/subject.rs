@@ -49,7 +49,7 @@ impl Subject {
     }
 
     /// A custom resource on a node.
-    pub fn on(skyhook: &Skyhook, node: &Node) -> Subject {
+    pub fn skyhook_on_node(skyhook: &Skyhook, node: &Node) -> Subject {
         Subject::node(&node.name, Some(skyhook.name()))
     }
 

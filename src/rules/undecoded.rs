@@ -4,7 +4,7 @@ use super::{Finding, Finds, Severity};
 use crate::cluster::{Cluster, Source, UnknownValues};
 
 /// Turns errors into warnings if they concern an object with an unknown value that may decide them.
-pub fn mark<'a>(cluster: &Cluster, findings: impl Iterator<Item = &'a mut Finding>) {
+pub fn downgrade_uncertain<'a>(cluster: &Cluster, findings: impl Iterator<Item = &'a mut Finding>) {
     let mut unknown: Vec<UnknownValues<'_>> =
         Source::ALL.into_iter().flat_map(|source| cluster.unknown_values(source)).collect();
     unknown.retain(|object| object.undecoded.is_some());
@@ -39,7 +39,7 @@ fn concerns(cluster: &Cluster, finding: &Finding, object: &UnknownValues<'_>) ->
         (Source::Nodes, skyhook) => {
             let selects = |name: &String| cluster.touches(name, object.name);
             subject.node.as_deref() == Some(object.name)
-                || finding.holds_up.iter().any(|node| node == object.name)
+                || finding.blocked_nodes.iter().any(|node| node == object.name)
                 || (subject.node.is_none() && skyhook.as_ref().is_some_and(selects))
         }
         _ => false,

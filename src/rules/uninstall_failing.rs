@@ -1,6 +1,6 @@
 use super::attempts::with_attempts;
 use super::evidence::failing_since;
-use super::still_retried::{exceeds_usual_attempts, may_pass, operator_retries};
+use super::still_retried::{exceeds_usual_attempts, operator_retries, retry_reason};
 use super::{Findings, Grade, Subject};
 use crate::api::State;
 use crate::cluster::{Cluster, PackageRun};
@@ -57,14 +57,16 @@ fn detect(cluster: &Cluster, findings: &mut Findings) {
                 let retries = operator_retries(cluster, package_run, on);
                 let what = format!("the uninstall of package {} fails at stage {}", entry.name, entry.stage);
                 let tried = with_attempts(what.clone(), cluster, entry, package_run, retries);
-                let finding = findings
-                    .report(Subject::on(skyhook, node).package(&entry.name), format!("{tried}{consequence}"));
+                let finding = findings.report(
+                    Subject::skyhook_on_node(skyhook, node).package(&entry.name),
+                    format!("{tried}{consequence}"),
+                );
                 // Findings are grouped regardless of their attempts.
                 finding.alike(format!("{what}{consequence}"));
-                let passes = may_pass(cluster, package_run).is_some()
+                let passes = retry_reason(cluster, package_run).is_some()
                     || retries && !exceeds_usual_attempts(cluster, entry, package_run);
                 finding.warning_if(passes);
-                finding.failing_since(failing_since(cluster, skyhook, node));
+                finding.set_failing_since(failing_since(cluster, skyhook, node));
                 finding.since(package_run.and_then(PackageRun::created));
                 finding.entry(&node.name, entry);
                 finding.warning_unless_selected(skyhook, node);

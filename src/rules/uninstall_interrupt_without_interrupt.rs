@@ -55,8 +55,8 @@ fn detect(cluster: &Cluster, findings: &mut Findings) {
                         .is_none_or(|p| skyhook.pending_interrupt(&entry.name, p).is_none());
                 // The interrupts of several packages are merged into one run, which names only one of the packages.
                 let interrupted = package_runs
-                    .on(skyhook.name(), &node.name)
-                    .any(|e| e.stage == Stage::UninstallInterrupt && e.alive());
+                    .of_skyhook_on(skyhook.name(), &node.name)
+                    .any(|run| run.stage == Stage::UninstallInterrupt && run.alive());
                 if !stranded || interrupted {
                     continue;
                 }
@@ -65,7 +65,7 @@ fn detect(cluster: &Cluster, findings: &mut Findings) {
                 let updates = package.map_or(&[][..], |_| skyhook.config_updates(name));
                 let own = package.is_some_and(|p| p.interrupt.is_some());
                 let finding = findings.report(
-                    Subject::on(skyhook, node).package(name),
+                    Subject::skyhook_on_node(skyhook, node).package(name),
                     if updates.is_empty() {
                         format!(
                             "the uninstall of package {name} waits for an interrupt that is no longer \

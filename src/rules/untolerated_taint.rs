@@ -47,7 +47,7 @@ const LIFTED_WITHIN: SignedDuration = SignedDuration::from_mins(30);
 fn detect(cluster: &Cluster, findings: &mut Findings) {
     let package_runs = findings.package_runs();
     let runtime_keys = cluster.runtime_required_taints();
-    for skyhook in cluster.skyhooks.items().iter().filter(|s| s.runs()) {
+    for skyhook in cluster.skyhooks.items().iter().filter(|s| s.is_active()) {
         for node in cluster.selected(skyhook) {
             if node.taints().is_empty() || cluster.is_complete_on(skyhook, node) {
                 continue;
@@ -81,7 +81,7 @@ fn detect(cluster: &Cluster, findings: &mut Findings) {
             let kept = passing && node.ready() == Some(true) && age.is_some_and(|age| age >= LIFTED_WITHIN);
             let passing = passing && !kept;
             let finding = findings.report(
-                Subject::on(skyhook, node),
+                Subject::skyhook_on_node(skyhook, node),
                 format!("{skyhook} does not tolerate {spelled}, so its packages do not run here"),
             );
             finding.warning_if(passing || !blocked);
@@ -91,7 +91,7 @@ fn detect(cluster: &Cluster, findings: &mut Findings) {
             // Other taints last, even if the operator has not noticed them yet; a node that has long been down may
             // not return.
             if !passing || cluster.not_ready_since(node).is_some() {
-                finding.lasts();
+                finding.mark_permanent();
             }
             if passing {
                 finding.effect_of(&["SKY409"]);
@@ -118,7 +118,7 @@ fn detect(cluster: &Cluster, findings: &mut Findings) {
                 for taint in taints.iter().filter(|t| !t.of_lifecycle()) {
                     finding
                         .remove_taint(
-                            ResumeEffects::on(cluster, skyhook, &[node]).grade(),
+                            ResumeEffects::on_nodes(cluster, skyhook, &[node]).grade(),
                             "Or remove the taint if its owner no longer needs it",
                             &node.name,
                             &taint.spelled(),

@@ -43,7 +43,7 @@ fn detect(cluster: &Cluster, findings: &mut Findings) {
                 }
                 let placement = cluster.placement(skyhook, &e.name, node);
                 // A running pod of the package will still be removed, or will finish.
-                let mut here = package_runs.on(skyhook.name(), &node.name);
+                let mut here = package_runs.of_skyhook_on(skyhook.name(), &node.name);
                 placement.selected
                     && placement.phase == Phase::Complete
                     && !here.any(|run| run.alive() && run.package == *e.name)
@@ -52,7 +52,7 @@ fn detect(cluster: &Cluster, findings: &mut Findings) {
                 let (name, version) = entry.identity();
                 let older = skyhook.package(name).map_or("", |p| &p.version);
                 let finding = findings.report(
-                    Subject::on(skyhook, node).package(name),
+                    Subject::skyhook_on_node(skyhook, node).package(name),
                     format!(
                         "package {name} counts as complete at {older}, but its upgrade to {version} stopped midway: \
                          the host may have parts of both"

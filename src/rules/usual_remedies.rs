@@ -176,5 +176,5 @@ impl Finding {
 }
 
 fn resource(skyhook: &Skyhook) -> String {
-    skyhook.flavor().map_or_else(String::new, |g| g.resource())
+    skyhook.flavor().map_or_else(String::new, |flavor| flavor.resource())
 }

@@ -42,19 +42,19 @@ fn detect(cluster: &Cluster, findings: &mut Findings) {
     let mut resume_effects = ResumeEffectsByName::default();
     // All custom resources wait for the same root: the first incomplete one with `sequencing: all`.
     let mut trouble_of_root = None;
-    for skyhook in cluster.skyhooks.items().iter().filter(|s| s.runs()) {
-        if let Some(gate) = cluster.gate_everywhere(skyhook) {
+    for skyhook in cluster.skyhooks.items().iter().filter(|s| s.is_active()) {
+        if let Some(predecessor) = cluster.predecessor_everywhere(skyhook) {
             let waiting: Vec<&str> = cluster.unfinished(skyhook).map(|n| n.name.as_str()).collect();
             if waiting.is_empty() {
                 continue;
             }
-            let root = gate.skyhook;
+            let root = predecessor.skyhook;
             let standstill = standstill.get_or_insert_with(|| Standstill::of(cluster, findings));
             let trouble = trouble_of_root.get_or_insert_with(|| {
                 cluster
                     .unfinished(root)
                     .filter_map(|node| standstill.trouble(cluster, root, node))
-                    .max_by_key(|t| (t.severity, t.lasts))
+                    .max_by_key(|t| (t.severity, t.permanent))
             });
             let finding = findings.report(
                 Subject::skyhook(skyhook),
@@ -65,7 +65,7 @@ fn detect(cluster: &Cluster, findings: &mut Findings) {
             );
             finding
                 .evidence(root, "spec.sequencing", "all")
-                .evidence(root, "not complete on", &gate.node.name)
+                .evidence(root, "not complete on", &predecessor.node.name)
                 .evidence("nodes", "waiting", some_of(&waiting))
                 .waits_for(root.name());
             close(cluster, finding, root, trouble.as_ref(), &mut resume_effects);
@@ -75,14 +75,14 @@ fn detect(cluster: &Cluster, findings: &mut Findings) {
             if cluster.is_complete_on(skyhook, node) {
                 continue;
             }
-            let Some(gate) = cluster.gate_on(skyhook, node) else {
+            let Some(predecessor) = cluster.predecessor_on(skyhook, node) else {
                 continue;
             };
-            let root = gate.skyhook;
+            let root = predecessor.skyhook;
             let standstill = standstill.get_or_insert_with(|| Standstill::of(cluster, findings));
             let trouble = standstill.trouble(cluster, root, node);
             let finding = findings.report(
-                Subject::on(skyhook, node),
+                Subject::skyhook_on_node(skyhook, node),
                 format!("{skyhook} waits for {root}, which runs first{}", suffix(trouble.as_ref())),
             );
             let (done, all) = cluster.progress(root, node);
@@ -97,7 +97,7 @@ fn detect(cluster: &Cluster, findings: &mut Findings) {
                         format!("{done} of {all} packages done")
                     },
                 );
-            finding.waits_for_gate(&gate);
+            finding.waits_for_predecessor(&predecessor);
             close(cluster, finding, root, trouble.as_ref(), &mut resume_effects);
         }
     }
@@ -119,8 +119,8 @@ fn close<'a>(
         return;
     };
     finding.severity(trouble.severity);
-    if !trouble.lasts {
-        finding.passes();
+    if !trouble.permanent {
+        finding.mark_transient();
     }
     finding.list_nodes("See the status of the earlier custom resource", root);
     if root.deleting() {

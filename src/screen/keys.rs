@@ -11,7 +11,7 @@ pub struct QuietKeys<T: AsFd> {
 }
 
 impl<T: AsFd> QuietKeys<T> {
-    pub fn on(terminal: T) -> QuietKeys<T> {
+    pub fn new(terminal: T) -> QuietKeys<T> {
         let before = tcgetattr(&terminal).ok();
         let keys = QuietKeys { terminal, before };
         keys.reapply();

@@ -161,7 +161,7 @@ fn the_environment_decides_on_colours_where_the_flag_does_not() {
 
 #[test]
 fn logs_are_exact_in_pipes_and_harmless_on_terminals() {
-    let prefix = text::Label::Tint(1).on("node-1 apply") + " │ ";
+    let prefix = text::Label::Tint(1).span("node-1 apply") + " │ ";
     let line = b"\xffred \x1b[31m\x1b[2J\r\n";
     let mut pipe = Screen::captured();
     let _ = pipe.log(&prefix, line).expect("it is shown");

@@ -61,7 +61,7 @@ impl Columns {
     ///
     /// The data does not have the shape that a path requires.
     pub fn table(&self, document: &Value) -> Result<Table, FormatError> {
-        let mut table = Table::as_given(self.columns.iter().map(|(heading, _)| heading));
+        let mut table = Table::with_headings(self.columns.iter().map(|(heading, _)| heading));
         for item in items(document) {
             let cells = self.columns.iter().map(|(_, path)| cell(path, item));
             table.row(cells.collect::<Result<Vec<_>, _>>()?);

@@ -15,8 +15,8 @@ use rows::Rows;
 
 /// Rows of labelled cells.
 ///
-/// In a pipe, each row is one line. On a terminal, the last column is wrapped if it is [prose](Table::prose), and
-/// truncated if it is [cut](Table::cut). A table without rows prints nothing.
+/// In a pipe, each row is one line. On a terminal, the last column is wrapped if it is [prose](Table::wrap_last), and
+/// truncated if it is [cut](Table::truncate_last). A table without rows prints nothing.
 ///
 /// ```
 /// use kubectl_skyhook::view::{Table, cells, text};
@@ -46,7 +46,7 @@ enum LastColumn {
     #[default]
     Whole,
     Wrapped,
-    Cut,
+    Truncated,
     Names {
         runs: usize,
         all: &'static str,
@@ -68,30 +68,30 @@ pub use crate::__cells as cells;
 const GUTTER: usize = 2;
 
 /// Maximum width of an aligned cell. Wider cells shift the rest of their row instead of widening their column.
-const WIDEST: usize = 200;
+const MAX_ALIGNED_WIDTH: usize = 200;
 /// Number of rows laid out at once, so that the lines of a long table are printed as they are made.
-const TOGETHER: usize = 500;
+const LAYOUT_CHUNK_ROWS: usize = 500;
 
 impl Table {
     /// A table with these headings, in capitals.
     pub fn new<S: AsRef<str>>(columns: impl IntoIterator<Item = S>) -> Table {
-        Table::as_given(columns.into_iter().map(|c| c.as_ref().to_uppercase()))
+        Table::with_headings(columns.into_iter().map(|c| c.as_ref().to_uppercase()))
     }
 
     /// A table with these headings unchanged, because the user has chosen them.
-    pub fn as_given<S: Into<String>>(columns: impl IntoIterator<Item = S>) -> Table {
+    pub fn with_headings<S: Into<String>>(columns: impl IntoIterator<Item = S>) -> Table {
         Table { columns: columns.into_iter().map(Into::into).collect(), ..Table::default() }
     }
 
     /// The last column holds sentences, which a terminal wraps within the column.
-    pub fn prose(mut self) -> Table {
+    pub fn wrap_last(mut self) -> Table {
         self.last = LastColumn::Wrapped;
         self
     }
 
     /// The last column holds summaries, which a terminal truncates at its right edge, so that each row is one line.
-    pub fn cut(mut self) -> Table {
-        self.last = LastColumn::Cut;
+    pub fn truncate_last(mut self) -> Table {
+        self.last = LastColumn::Truncated;
         self
     }
 
@@ -116,7 +116,7 @@ impl Table {
     pub fn row(&mut self, cells: impl IntoIterator<Item = Line>) -> &mut Self {
         let cells = cells.into_iter().chain(std::iter::repeat_with(Line::default));
         for cell in cells.take(self.columns.len()) {
-            self.rows.push(&shown(&cell));
+            self.rows.push(&sanitized_cell(&cell));
         }
         self
     }
@@ -189,21 +189,21 @@ impl Table {
         let headings = self.columns.iter().map(|title| safe(&heading(title).into()));
         let headings = layout.headers.then(|| headings.collect::<Vec<Line>>());
         let widths = self.widths(aligned, headings.as_deref());
-        let left: usize = widths.iter().map(|width| width + GUTTER).sum();
-        let room = layout.width.map(|width| width.saturating_sub(left));
+        let indent: usize = widths.iter().map(|width| width + GUTTER).sum();
+        let room = layout.width.map(|width| width.saturating_sub(indent));
         let wraps = |room: &usize| self.last == LastColumn::Wrapped && *room >= NARROWEST;
         // Truncation does not help rows that are too long without their last column.
-        let is_cut = matches!(self.last, LastColumn::Cut | LastColumn::Names { .. });
-        let cuts = |room: &usize| is_cut && *room > 0;
+        let is_truncated = matches!(self.last, LastColumn::Truncated | LastColumn::Names { .. });
+        let truncates = |room: &usize| is_truncated && *room > 0;
 
         let no_set = headings.is_some().then_some(None);
         let mut sets = no_set.into_iter().chain(self.sets.iter().map(Some));
         let mut left_out = false;
         let mut rows = headings.into_iter().chain(self.rows()).peekable();
         while rows.peek().is_some() {
-            let together: Vec<Vec<Line>> = rows.by_ref().take(TOGETHER).collect();
-            let starts = laid_out(&together, &widths);
-            for (mut row, start) in together.into_iter().zip(starts) {
+            let chunk: Vec<Vec<Line>> = rows.by_ref().take(LAYOUT_CHUNK_ROWS).collect();
+            let starts = laid_out(&chunk, &widths);
+            for (mut row, start) in chunk.into_iter().zip(starts) {
                 let mut last = row.pop().unwrap_or_default();
                 if let (Some(set), Some(room), LastColumn::Names { runs, .. }) =
                     (sets.next().flatten().filter(|set| !set.is_empty()), room, self.last)
@@ -214,12 +214,12 @@ impl Table {
                 }
                 let mut last = match room {
                     Some(room) if wraps(&room) => wrap(&last, Some(room)),
-                    Some(room) if cuts(&room) => vec![last.cut(room)],
+                    Some(room) if truncates(&room) => vec![last.cut(room)],
                     _ => vec![last],
                 }
                 .into_iter();
                 emit(start + last.next());
-                last.for_each(|more| emit(plain(" ".repeat(left)) + more));
+                last.for_each(|more| emit(plain(" ".repeat(indent)) + more));
             }
         }
         if let (true, LastColumn::Names { all, .. }, Some(heading)) =
@@ -234,7 +234,7 @@ impl Table {
         let mut widths = vec![0; aligned];
         let mut widen = |column: usize, cell: &str| {
             let width = cell.width();
-            if let Some(widest) = widths.get_mut(column).filter(|_| width <= WIDEST) {
+            if let Some(widest) = widths.get_mut(column).filter(|_| width <= MAX_ALIGNED_WIDTH) {
                 *widest = width.max(*widest);
             }
         };
@@ -259,7 +259,7 @@ fn laid_out(rows: &[Vec<Line>], widths: &[usize]) -> Vec<Line> {
     grid.load_style(presets::NOTHING);
     for row in rows {
         grid.add_row(row[..widths.len()].iter().map(|cell| match cell.plain() {
-            text if text.width() > WIDEST => String::new(),
+            text if text.width() > MAX_ALIGNED_WIDTH => String::new(),
             text => text,
         }));
     }
@@ -277,7 +277,7 @@ fn laid_out(rows: &[Vec<Line>], widths: &[usize]) -> Vec<Line> {
 fn labelled(cells: &[Line], widths: &[usize], line: String) -> Line {
     let is_plain = |cell: &Line| {
         let plain = cell.spans.iter().all(|span| span.label == Label::Plain);
-        plain && cell.plain().width() <= WIDEST
+        plain && cell.plain().width() <= MAX_ALIGNED_WIDTH
     };
     if cells.iter().all(is_plain) {
         return plain(line).into();
@@ -296,7 +296,7 @@ fn has_long_word(cell: &Line) -> bool {
 }
 
 /// A cell that is safe to print, without trailing blanks; `<none>` if empty.
-fn shown(cell: &Line) -> Line {
+fn sanitized_cell(cell: &Line) -> Line {
     let mut cell = safe(cell);
     while let Some(last) = cell.spans.last_mut() {
         last.text.truncate(last.text.trim_end().len());
@@ -314,7 +314,7 @@ mod tests {
     use super::*;
 
     fn nodes() -> Table {
-        let mut table = Table::new(["node", "status", "message"]).prose();
+        let mut table = Table::new(["node", "status", "message"]).wrap_last();
         table.row(cells!["gpu-0001", good("complete"), ""]);
         table.row(cells![
             "日本-2",
@@ -354,7 +354,7 @@ mod tests {
 
     #[test]
     fn a_summary_is_cut_only_where_the_row_then_fits() {
-        let cut = || Table { last: LastColumn::Cut, ..nodes() };
+        let cut = || Table { last: LastColumn::Truncated, ..nodes() };
         let lines = plain_at(50, cut());
         let last = "日本-2    erroring  the container exited with 1,…\n";
         assert!(lines.ends_with(last), "{lines}");
@@ -386,15 +386,15 @@ mod tests {
     #[test]
     fn long_tables_are_aligned_throughout() {
         let mut table = Table::new(["node", "status"]);
-        for i in 0..=TOGETHER {
+        for i in 0..=LAYOUT_CHUNK_ROWS {
             let status = if i % 10 == 0 { error("erroring") } else { good("complete") };
             table.row(cells![format!("gpu-{i:03}"), status]);
         }
         table.row(cells!["ノード-of-the-second-part", good("complete")]);
         let text = Text::from(table).plain();
         let lines: Vec<&str> = text.lines().collect();
-        assert_eq!(lines.len(), 1 + TOGETHER + 2);
+        assert_eq!(lines.len(), 1 + LAYOUT_CHUNK_ROWS + 2);
         assert_eq!(lines[1], "gpu-000                    erroring");
-        assert_eq!(lines[TOGETHER + 2], "ノード-of-the-second-part  complete");
+        assert_eq!(lines[LAYOUT_CHUNK_ROWS + 2], "ノード-of-the-second-part  complete");
     }
 }

@@ -98,7 +98,7 @@ impl Label {
     }
 
     /// A span with this label, for labels that depend on data.
-    pub fn on(self, text: impl ToString) -> Span {
+    pub fn span(self, text: impl ToString) -> Span {
         Span { label: self, text: text.to_string() }
     }
 }
@@ -135,14 +135,14 @@ impl Line {
             for letter in text.chars() {
                 let width = letter.width().unwrap_or(0);
                 if width > room {
-                    cut.push(label.on(fits.trim_end()));
-                    cut.push(label.on("…"));
+                    cut.push(label.span(fits.trim_end()));
+                    cut.push(label.span("…"));
                     return cut;
                 }
                 room -= width;
                 fits.push(letter);
             }
-            cut.push(label.on(fits));
+            cut.push(label.span(fits));
         }
         cut
     }
@@ -371,7 +371,7 @@ mod tests {
         let mut inner = Text::new();
         inner.line("why: " + dim("no idea"));
         let mut text = Text::new();
-        text.blank().line(Label::Error.on("stuck") + " since 5m").indented(2, inner).blank();
+        text.blank().line(Label::Error.span("stuck") + " since 5m").indented(2, inner).blank();
         assert_eq!(text.labelled(Layout::PIPE), "[error:stuck] since 5m\n  why: [dim:no idea]\n");
     }
 }

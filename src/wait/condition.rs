@@ -242,8 +242,11 @@ fn uninstalled(cluster: &Cluster, name: &str, skyhook: Option<&Skyhook>, package
         }
     }
     let package_runs = cluster.package_runs();
-    let running = package_runs.all().iter().filter(|e| {
-        e.skyhook == name && e.stage.is_uninstall() && e.alive() && package.is_none_or(|p| p == e.package)
+    let running = package_runs.all().iter().filter(|run| {
+        run.skyhook == name
+            && run.stage.is_uninstall()
+            && run.alive()
+            && package.is_none_or(|p| p == run.package)
     });
     let requested = skyhook.is_none_or(Skyhook::requests_uninstall);
     match (left.len(), running.count()) {

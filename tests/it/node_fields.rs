@@ -69,8 +69,8 @@ fn commands_read_of_nodes_what_they_need() {
 #[test]
 fn commands_that_need_part_of_each_node_are_declared() {
     let partly = commands::all().into_iter();
-    let partly = partly.filter(|command| command.of_nodes < NodeFields::All);
-    let declared: Vec<_> = partly.map(|c| (c.words, c.of_nodes, c.only_reads())).collect();
+    let partly = partly.filter(|command| command.node_fields < NodeFields::All);
+    let declared: Vec<_> = partly.map(|c| (c.words, c.node_fields, c.only_reads())).collect();
     assert_eq!(
         declared,
         [("node list", NodeFields::Cordons, true), ("package status", NodeFields::Cordons, true),]
@@ -143,12 +143,12 @@ fn metadata_gives_the_same_documents_as_files() {
     assert!(compared > 60, "{compared}");
 }
 
-async fn loaded(captured: &str, of_nodes: NodeFields) -> Cluster {
+async fn loaded(captured: &str, node_fields: NodeFields) -> Cluster {
     let fake = clusters::named(captured).served();
     let mut needs = Scope::default().needs();
     needs.retain(|source| *source != Source::Workloads);
     let now = || "2026-11-20T12:00:00Z".parse().expect("a time");
-    let cluster = load(&fake.client(), &needs, of_nodes, None, None, None, &now).await;
+    let cluster = load(&fake.client(), &needs, node_fields, None, None, None, &now).await;
     cluster.expect("a cluster")
 }
 

@@ -58,7 +58,7 @@ status: {phase: Running}
     let objects = one_after_the_other("", "") + workload;
     let [cause] = found("SKY404", &objects).try_into().expect("one");
     let [effect] = found("SKY302", &objects).try_into().expect("one");
-    assert_eq!((cause.lasts, effect.lasts), (false, false));
+    assert_eq!((cause.permanent, effect.permanent), (false, false));
     assert_eq!(cause.severity, effect.severity);
 }
 
@@ -162,7 +162,7 @@ status: {{failed: 1, active: 1}}
     };
     for (fails, ignored) in [("node-1", "node-2"), ("node-2", "node-1")] {
         let found = found("SKY302", &cluster(fails, ignored));
-        let lasting: Vec<bool> = found.iter().map(|f| f.lasts).collect();
+        let lasting: Vec<bool> = found.iter().map(|f| f.permanent).collect();
         assert_eq!(lasting, [true], "{fails} fails");
     }
 }

@@ -34,7 +34,7 @@ fn moves_one_entry_and_keeps_every_other_byte() {
 
 #[test]
 fn removes_the_first_the_last_and_the_only_entry() {
-    let without = |key| state(TWO).without(key).expect("the entry is there").1;
+    let without = |key| state(TWO).without_entry(key).expect("the entry is there").1;
     let first = without("dax|1.2.3").expect("zeb stays");
     assert_eq!(
         first,
@@ -42,14 +42,14 @@ fn removes_the_first_the_last_and_the_only_entry() {
     );
     let last = without("zeb|2.0.0").expect("dax stays");
     assert!(last.ends_with(r#""later":{"b":1,"a":[ ]}}}"#), "{last}");
-    assert_eq!(state(r#"{"a|1":{}}"#).without("a|1"), Some(("k".into(), None)));
+    assert_eq!(state(r#"{"a|1":{}}"#).without_entry("a|1"), Some(("k".into(), None)));
 }
 
 #[test]
 fn an_entry_that_was_taken_out_can_be_put_back() {
     for key in ["dax|1.2.3", "zeb|2.0.0"] {
         let value = state(TWO).entry_text(key).expect("it is there").to_owned();
-        let left = state(TWO).without(key).expect("it is there").1;
+        let left = state(TWO).without_entry(key).expect("it is there").1;
         let back = state(&left.expect("the other one stays")).with_entry("k", key, &value);
         let back = state(&back.expect("there is room"));
         assert_eq!(back.malformed(), &[]);
@@ -71,7 +71,7 @@ fn reads_one_key_per_package() {
     state.add("b", Some("zeb"), "{");
     assert_eq!(state.entry("dax|1").map(|e| e.state.clone()), Some(State::Complete));
     assert_eq!(state.malformed()[0].annotation, "b");
-    assert_eq!(state.without("dax|1"), Some(("a".into(), None)));
+    assert_eq!(state.without_entry("dax|1"), Some(("a".into(), None)));
 }
 
 #[test]
@@ -80,7 +80,7 @@ fn the_last_of_equal_keys_wins_and_goes_whole() {
     let state = state(text);
     assert_eq!(state.entries().len(), 2);
     assert_eq!(state.entry("a|1").map(|e| e.state.clone()), Some(State::Complete));
-    assert_eq!(state.without("a|1"), Some(("k".into(), Some(r#"{"b|1":{}}"#.into()))));
+    assert_eq!(state.without_entry("a|1"), Some(("k".into(), Some(r#"{"b|1":{}}"#.into()))));
 }
 
 #[test]
@@ -140,7 +140,7 @@ proptest! {
             let expected = if &entry.key == pick { State::Erroring } else { State::Complete };
             prop_assert_eq!(&entry.state, &expected);
         }
-        let left = state(&text).without(pick).expect("there").1;
+        let left = state(&text).without_entry(pick).expect("there").1;
         prop_assert_eq!(left.map_or(0, |t| state(&t).entries().len()), keys.len() - 1);
     }
 }

@@ -319,7 +319,7 @@ impl Record {
         let ended = |target: &Target| {
             steps().any(|(step, result)| {
                 matches!(step.change, Change::Release(_))
-                    && step.target.names_the_place_of(target)
+                    && step.target.same_object_name(target)
                     && result.as_ref().is_some_and(StepResult::is_settled)
             })
         };

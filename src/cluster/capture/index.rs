@@ -3,7 +3,7 @@
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 
-use crate::cluster::hold::Holders;
+use crate::cluster::hold::HolderLiveness;
 use crate::cluster::read::{Read, Unread};
 
 pub const API_VERSION: &str = "kubectl-skyhook/v1";
@@ -28,8 +28,8 @@ pub struct Index {
     pub served: Vec<String>,
     /// Runs of this program that paused custom resources, by their identity, and whether each was running on the
     /// machine that collected.
-    #[serde(default, skip_serializing_if = "Holders::is_empty")]
-    pub holders: Holders,
+    #[serde(default, skip_serializing_if = "HolderLiveness::is_empty")]
+    pub holders: HolderLiveness,
     pub sources: Vec<Source>,
     /// Files of objects. A listed file that is missing was lost after the capture was written.
     pub files: Vec<String>,

@@ -55,7 +55,7 @@ impl Masks {
                 self.values(object.get_mut(field), own);
             }
         }
-        if ApiFlavor::ALL.iter().any(|g| g.kind() == kind) {
+        if ApiFlavor::ALL.iter().any(|flavor| flavor.kind() == kind) {
             let packages = object.pointer_mut("/spec/packages");
             let packages = packages.and_then(Value::as_object_mut).into_iter().flatten();
             for (_, package) in packages {
@@ -204,7 +204,7 @@ mod tests {
     }
 
     #[test]
-    fn what_rules_go_by_stays() {
+    fn keeps_fields_read_by_rules() {
         let object = json!({
             "metadata": {"name": "a", "annotations": {"x/nodeState": r#"{"token|1":{"name":"token"}}"#}},
             "spec": {"env": [{"name": "SKYHOOK_DIR", "value": "/root/skyhook"}]},

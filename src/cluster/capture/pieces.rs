@@ -40,7 +40,7 @@ impl ClusterBuilder {
     /// Every piece, with its name and its files in a capture.
     pub fn pieces(&mut self) -> Vec<(&'static str, Vec<String>, &mut dyn SourceContent)> {
         let [old, new] = ApiFlavor::ALL;
-        let policies = |g: ApiFlavor| format!("deploymentpolicies.{}", g.group());
+        let policies = |flavor: ApiFlavor| format!("deploymentpolicies.{}", flavor.group());
         let [skyhooks, nodewrights] = &mut self.skyhooks;
         let [old_policies, new_policies] = &mut self.policies;
         let admission = &mut self.admission;

@@ -35,13 +35,13 @@ impl Cluster {
         let on = self.on_node(node, skyhook.name())?;
         let recorded = on.drain_start.is_some() || on.drain_blocked.is_some();
         let begun = on.may_drain() && (recorded || self.operator_before(0, 18));
-        if !begun || on.drain_timed_out() || !skyhook.runs() {
+        if !begun || on.drain_timed_out() || !skyhook.is_active() {
             return None;
         }
         let mut interrupts =
             skyhook.packages().filter(|(name, package)| skyhook.pending_interrupt(name, package).is_some());
         let due = interrupts.any(|(name, _)| self.needs_drain(skyhook, node, name));
-        let runs = package_runs.on(skyhook.name(), &node.name).any(|run| run.alive());
+        let runs = package_runs.of_skyhook_on(skyhook.name(), &node.name).any(|run| run.alive());
         if !due || runs {
             return None;
         }

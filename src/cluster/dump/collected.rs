@@ -20,8 +20,10 @@ pub fn finish(
     builder.kept_logs = Some(KeptLogs::new(index.logs.clone(), logs));
     builder.clock = Clock::Capture;
     builder.taken_at = index.taken_at;
-    builder.served =
-        ApiFlavor::ALL.into_iter().filter(|g| index.served.iter().any(|group| group == g.group())).collect();
+    builder.served = ApiFlavor::ALL
+        .into_iter()
+        .filter(|flavor| index.served.iter().any(|group| group == flavor.group()))
+        .collect();
     // The capture contains other webhooks only for human readers.
     let webhooks = std::mem::take(&mut builder.admission.webhooks);
     builder.admission.webhooks = webhooks.selected(|found| found.concerns_us() || found.sees_evictions());

@@ -19,13 +19,13 @@ pub fn resource_of(stem: &str) -> Option<(String, &'static str)> {
         "validatingwebhookconfigurations" | "mutatingwebhookconfigurations" => {
             plain("admissionregistration.k8s.io/v1", CONFIGURATIONS[0].0)
         }
-        _ => ApiFlavor::ALL.into_iter().find_map(|g| {
-            let kind = match stem.strip_suffix(g.group()) {
+        _ => ApiFlavor::ALL.into_iter().find_map(|flavor| {
+            let kind = match stem.strip_suffix(flavor.group()) {
                 Some("deploymentpolicies.") => "DeploymentPolicy",
-                _ if stem == g.plural() || stem == g.resource() => g.kind(),
+                _ if stem == flavor.plural() || stem == flavor.resource() => flavor.kind(),
                 _ => return None,
             };
-            Some((g.api_version(), kind))
+            Some((flavor.api_version(), kind))
         }),
     }
 }

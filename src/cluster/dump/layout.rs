@@ -108,7 +108,7 @@ impl Namespaces {
         let pods = parts.pods.items().iter();
         ours.extend(pods.filter_map(|pod| pod.metadata.namespace.clone()));
         if ours.is_empty() {
-            ours.extend(ApiFlavor::ALL.map(|g| g.default_namespace().to_owned()));
+            ours.extend(ApiFlavor::ALL.map(|flavor| flavor.default_namespace().to_owned()));
         }
         if !ours.iter().any(|name| held.contains(name.as_str())) {
             parts.pods = Read::NotRequested;

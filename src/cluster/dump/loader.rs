@@ -112,7 +112,7 @@ impl ManifestLoader {
 
     /// Records that the files contain all objects of this kind.
     fn listed(&mut self, api_version: &str, kind: &str) {
-        if let Some(flavor) = ApiFlavor::of_group(group(api_version)).filter(|g| kind == g.kind()) {
+        if let Some(flavor) = ApiFlavor::of_group(group(api_version)).filter(|flavor| kind == flavor.kind()) {
             self.builder.listed[flavor as usize] = true;
         }
     }
@@ -226,10 +226,10 @@ impl ManifestLoader {
 
     /// APIs with objects or keys in the files.
     fn traces(&self) -> Vec<ApiFlavor> {
-        let of = |g: &ApiFlavor| {
-            let labelled = |m: &crate::api::Meta| m.labels.contains_key(&g.key("name"));
-            self.builder.skyhooks[*g as usize].was_asked()
-                || self.builder.nodes.items().iter().any(|n| !n.keys(*g).skyhooks.is_empty())
+        let of = |flavor: &ApiFlavor| {
+            let labelled = |m: &crate::api::Meta| m.labels.contains_key(&flavor.key("name"));
+            self.builder.skyhooks[*flavor as usize].was_asked()
+                || self.builder.nodes.items().iter().any(|n| !n.keys(*flavor).skyhooks.is_empty())
                 || self.builder.pods.items().iter().any(|p| labelled(&p.metadata))
                 || self.builder.jobs.items().iter().any(|j| labelled(&j.metadata))
         };

@@ -46,7 +46,7 @@ impl Summary {
 
     fn note_label(&mut self, key: &str) {
         let mut flavors = ApiFlavor::ALL.into_iter();
-        let Some(flavor) = flavors.find(|g| key.starts_with(g.group())) else {
+        let Some(flavor) = flavors.find(|flavor| key.starts_with(flavor.group())) else {
             return;
         };
         let of_a_package = key == flavor.key("name");

@@ -85,7 +85,7 @@ pub async fn collect(
             server: version.and_then(|v| v["gitVersion"].as_str().map(str::to_owned)),
             operator: cluster.active_api.operator_version.as_ref().map(ToString::to_string),
         },
-        served: cluster.active_api.served.iter().map(|g| g.group().to_owned()).collect(),
+        served: cluster.active_api.served.iter().map(|flavor| flavor.group().to_owned()).collect(),
         holders: cluster.holders.clone(),
         sources,
         files: Vec::new(),

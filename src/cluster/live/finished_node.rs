@@ -21,10 +21,10 @@ pub(super) async fn read<'a>(
     now: Now<'_>,
 ) -> Option<Cluster> {
     let [old, new] = ApiFlavor::ALL.map(Reader::skyhooks_list);
-    reader.only = node;
+    reader.named_nodes = node;
     let (old, new, deployments, nodes) =
         join!(reader.list(&old), reader.list(&new), reader.deployments(), reader.nodes());
-    reader.only = &[];
+    reader.named_nodes = &[];
     let mut served = Vec::new();
     for (flavor, list) in ApiFlavor::ALL.into_iter().zip([old, new]) {
         match list {
@@ -47,7 +47,9 @@ pub(super) async fn read<'a>(
         return None;
     }
     let asked_for = builder.asked_for;
-    if asked_for.is_some_and(|g| !builder.served.contains(&g)) || Needs::new(needs, builder).undecided {
+    if asked_for.is_some_and(|flavor| !builder.served.contains(&flavor))
+        || Needs::new(needs, builder).undecided
+    {
         return None;
     }
     let active_api = builder.active_api()?;
@@ -72,7 +74,7 @@ pub(super) async fn read<'a>(
         builder.skyhooks[other as usize] = cluster.legacy;
         return None;
     }
-    reader.only = node;
+    reader.named_nodes = node;
     let of_jobs = cluster.flavor() == ApiFlavor::NodeWright;
     let (pods, jobs, admission) =
         join!(reader.pods(&deployments), wanted(of_jobs, reader.jobs(&deployments)), reader.admission());

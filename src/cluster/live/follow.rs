@@ -235,7 +235,7 @@ impl Follow {
                 Admission::default()
             }
         };
-        let (events, budgets, workloads, config_maps, of_nodes, managers, strays, admission) = futures::join!(
+        let (events, budgets, workloads, config_maps, node_metadata, managers, strays, admission) = futures::join!(
             again(&before.events, reader.events(&operators)),
             again(&before.disruption_budgets, reader.disruption_budgets()),
             again(&before.workloads, reader.workloads(before)),
@@ -249,7 +249,7 @@ impl Follow {
         self.take_strays(strays);
         let cluster = &mut self.cluster;
         cluster.config_maps = config_maps;
-        cluster.node_metadata = of_nodes;
+        cluster.node_metadata = node_metadata;
         cluster.admission = admission;
         cluster.operator_pods = managers;
         cluster.operators = operators;

@@ -69,7 +69,7 @@ pub async fn definitions(client: &kube::Client) -> Read<Vec<Definition>> {
 
 async fn read_definitions(client: &kube::Client) -> Result<Vec<Definition>, Failure> {
     let mut found = Vec::new();
-    for name in ApiFlavor::ALL.iter().flat_map(|g| Definition::names(*g)) {
+    for name in ApiFlavor::ALL.iter().flat_map(|flavor| Definition::names(*flavor)) {
         let path = format!("/apis/apiextensions.k8s.io/v1/customresourcedefinitions/{name}");
         match object::<Definition>(client, &path).await {
             Ok(definition) => found.push(definition),

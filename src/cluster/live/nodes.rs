@@ -17,12 +17,12 @@ impl Reader<'_> {
     /// Reads all nodes, or the named nodes one by one: a server finds a node by name without reading the others.
     pub async fn nodes(&self) -> Read<Vec<Node>> {
         let list = Self::nodes_list();
-        if !self.only.is_empty() {
-            let named = self.only.iter();
+        if !self.named_nodes.is_empty() {
+            let named = self.named_nodes.iter();
             let named = named.map(|name| list.clone().with_fields(&format!("metadata.name={name}")));
             return read(self.all_of(&named.collect::<Vec<List>>()).await);
         }
-        read(match (&self.recorder, self.of_nodes) {
+        read(match (&self.recorder, self.node_fields) {
             (Some(recorder), _) => recorder.list(self.client, &list, &|_| true).await,
             (None, NodeFields::All) => self.list(&list).await,
             (None, fields) => self.metadata_of(list, fields).await,

@@ -34,9 +34,9 @@ pub(super) struct Reader<'a> {
     pub namespace: Option<&'a str>,
     pub served: Vec<ApiFlavor>,
     /// Names of the nodes to read; empty for all nodes.
-    pub only: &'a [String],
+    pub named_nodes: &'a [String],
     /// Fields to read of all nodes. Named nodes are read whole.
-    pub of_nodes: NodeFields,
+    pub node_fields: NodeFields,
     /// Recorder of the lists, for a capture.
     pub recorder: Option<Recorder<'a>>,
     /// Versions at which lists were read.
@@ -52,8 +52,8 @@ impl<'a> Reader<'a> {
             client,
             namespace,
             served: Vec::new(),
-            only: &[],
-            of_nodes: NodeFields::All,
+            named_nodes: &[],
+            node_fields: NodeFields::All,
             recorder: None,
             versions: Default::default(),
             unreachable: Default::default(),
@@ -122,7 +122,7 @@ impl Reader<'_> {
     /// Reads the package pods of every served API; only the pods on a node if exactly one node is named.
     pub async fn pods(&self, operators: &Read<Vec<Deployment>>) -> Read<Vec<Pod>> {
         let labels = self.package_labels(&self.served);
-        let pods = match self.only {
+        let pods = match self.named_nodes {
             [node] => Self::all_pods().with_fields(&format!("spec.nodeName={node}")),
             _ => Self::all_pods(),
         };
@@ -189,14 +189,14 @@ impl Reader<'_> {
     }
 
     pub(super) fn package_labels(&self, flavors: &[ApiFlavor]) -> Vec<String> {
-        flavors.iter().map(|g| g.key("name")).collect()
+        flavors.iter().map(|flavor| flavor.key("name")).collect()
     }
 
     /// Reads the events of cluster-scoped objects, which are in `default`, and of the operator's pods and Jobs.
     pub async fn events(&self, operators: &Read<Vec<Deployment>>) -> Read<Vec<Event>> {
         let mut namespaces = self.operator_namespaces(operators);
         if namespaces.is_empty() {
-            namespaces.extend(self.served.iter().map(|g| g.default_namespace().to_owned()));
+            namespaces.extend(self.served.iter().map(|flavor| flavor.default_namespace().to_owned()));
         }
         namespaces.insert("default".to_owned());
         let lists: Vec<List> =

@@ -46,7 +46,7 @@ impl NodeKeys {
         for (name, value) in &edit.annotations {
             match NodeKey::parse(flavor, name) {
                 Some(NodeKey::NodeState { skyhook, .. }) => {
-                    let on = self.on(skyhook);
+                    let on = self.record_mut(skyhook);
                     let now = on.state.iter().flat_map(|state| state.annotations());
                     let others = now.filter(|(key, _)| key != name);
                     let all: Vec<(&str, &str)> = others.chain(value.map(|text| (*name, text))).collect();
@@ -69,15 +69,15 @@ impl NodeKeys {
     pub(super) fn annotate(&mut self, key: &NodeKey<'_>, value: Option<&str>) {
         let owned = || value.map(str::to_owned);
         match *key {
-            NodeKey::Status(skyhook) => self.on(skyhook).status = value.map(Into::into),
+            NodeKey::Status(skyhook) => self.record_mut(skyhook).status = value.map(Into::into),
             NodeKey::Cordon(skyhook) => {
-                let on = self.on(skyhook);
+                let on = self.record_mut(skyhook);
                 on.cordon = value.is_some();
                 on.cordon_value = owned();
             }
-            NodeKey::Version(skyhook) => self.on(skyhook).version = owned(),
-            NodeKey::DrainStart(skyhook) => self.on(skyhook).drain_start = owned(),
-            NodeKey::DrainBlocked(skyhook) => self.on(skyhook).drain_blocked = owned(),
+            NodeKey::Version(skyhook) => self.record_mut(skyhook).version = owned(),
+            NodeKey::DrainStart(skyhook) => self.record_mut(skyhook).drain_start = owned(),
+            NodeKey::DrainBlocked(skyhook) => self.record_mut(skyhook).drain_blocked = owned(),
             NodeKey::AutoTaint(taint) => {
                 self.auto_taints.retain(|other| other != taint);
                 self.auto_taints.extend(value.map(|_| taint.to_owned()));
@@ -90,7 +90,7 @@ impl NodeKeys {
     /// Sets or removes a label.
     pub(super) fn label(&mut self, key: &NodeKey<'_>, value: Option<&str>) {
         match *key {
-            NodeKey::Status(skyhook) => self.on(skyhook).status_label = value.map(Into::into),
+            NodeKey::Status(skyhook) => self.record_mut(skyhook).status_label = value.map(Into::into),
             NodeKey::Ignore => self.ignore = value.map(str::to_owned),
             _ => {}
         }

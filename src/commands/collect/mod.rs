@@ -99,7 +99,7 @@ async fn run(ctx: &mut Ctx, args: &Args) -> Result<Exit> {
         Target::Stdout => {
             let mut bytes = Vec::new();
             let size = archive::write(&mut bytes, &index, reels, &logs);
-            ctx.pour(&bytes)?;
+            ctx.write_bytes(&bytes)?;
             size.map_err(|error| Error::failed(format!("cannot write the capture: {error}")))?
         }
         Target::File(file) => {

@@ -9,7 +9,7 @@ mod step;
 use self::chain::Chain;
 use self::report::NodeReport;
 use crate::args::nodes::NodeArg;
-use crate::cluster::{Cluster, Node, Only, Read, Source};
+use crate::cluster::{Cluster, NamedNodes, Node, Read, Source};
 use crate::commands::shared::command::command;
 use crate::commands::shared::mutes::MuteFlags;
 use crate::commands::shared::nodes;
@@ -48,11 +48,11 @@ command! {
 }
 
 async fn run(ctx: &mut Ctx, args: &Args) -> Result<Exit> {
-    let only = match args.node.names() {
-        Some([name]) => Only::few([name.clone()]).map(|only| Only { explained: true, ..only }),
+    let named = match args.node.names() {
+        Some([name]) => NamedNodes::few([name.clone()]).map(|named| NamedNodes { explained: true, ..named }),
         _ => None,
     };
-    let cluster = ctx.only(only).load(&Scope::default().needs()).await?;
+    let cluster = ctx.limit_to(named).load(&Scope::default().needs()).await?;
     let muting = args.muting.load(ctx, &cluster)?;
     let page = view(&cluster, nodes::single(&cluster, &args.node)?, &muting.mutes);
     ctx.show(&page)?;

@@ -127,24 +127,25 @@ impl DiffReport {
 
 /// The findings above info that only `report` has, except for rules that `other` could not check.
 fn only_in(report: &Report, other: &Report) -> Vec<FindingKey> {
-    let there: BTreeSet<FindingKey> = other.findings.iter().map(key).collect();
+    let other_keys: BTreeSet<FindingKey> = other.findings.iter().map(key).collect();
     let unchecked: BTreeSet<&str> = other.not_checked.iter().map(|n| n.rule.code).collect();
     let findings = report.findings.iter();
-    let own: BTreeSet<FindingKey> = findings
+    let keys: BTreeSet<FindingKey> = findings
         .filter(|f| f.severity > Severity::Info && !unchecked.contains(f.rule.code))
         .map(key)
-        .filter(|key| !there.contains(key))
+        .filter(|key| !other_keys.contains(key))
         .collect();
-    own.into_iter().collect()
+    keys.into_iter().collect()
 }
 
 /// Codes with findings on one side that the other side could not check.
 fn undecided(old: &Report, new: &Report) -> Vec<&'static str> {
-    let one = |report: &Report, other: &Report| -> Vec<&'static str> {
+    let codes_unchecked_in = |report: &Report, other: &Report| -> Vec<&'static str> {
         let found = report.findings.iter().map(|f| f.rule.code);
         found.filter(|code| other.not_checked.iter().any(|n| n.rule.code == *code)).collect()
     };
-    let codes: BTreeSet<_> = [one(old, new), one(new, old)].concat().into_iter().collect();
+    let codes: BTreeSet<_> =
+        [codes_unchecked_in(old, new), codes_unchecked_in(new, old)].concat().into_iter().collect();
     codes.into_iter().collect()
 }
 
@@ -207,10 +208,10 @@ impl View for DiffReport {
         if !(document.new_findings.is_empty() && document.gone_findings.is_empty()) {
             text.blank().line(text::heading("findings"));
             for line in key_lines(&document.new_findings) {
-                text.indented(2, Label::Error.on("new") + format!(": {line}"));
+                text.indented(2, Label::Error.span("new") + format!(": {line}"));
             }
             for line in key_lines(&document.gone_findings) {
-                text.indented(2, Label::Good.on("gone") + format!(": {line}"));
+                text.indented(2, Label::Good.span("gone") + format!(": {line}"));
             }
         }
         if !document.not_compared.is_empty() {

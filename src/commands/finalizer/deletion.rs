@@ -81,9 +81,9 @@ impl<'a> Deletion<'a> {
     fn state(&self, blockers: &[&Finding], delays: &[&Finding]) -> (DeletionState, String) {
         let cluster = self.cluster;
         let package_runs = cluster.package_runs_for(self.skyhook.name());
-        let at_work = || package_runs.all().iter().filter(|e| cluster.at_work(e));
+        let at_work = || package_runs.all().iter().filter(|run| cluster.at_work(run));
         let alive = at_work().next().is_some();
-        let going = at_work().any(|e| e.trouble().is_none());
+        let going = at_work().any(|run| run.trouble().is_none());
         let silent = |p: &Pending<'_>| cluster.not_ready_since(p.node).is_some();
         let mut pending = self.pending.iter();
         let moving = pending.any(|p| p.entry.state == State::InProgress && !silent(p));

@@ -43,7 +43,7 @@ impl FinalizerStatus<'_> {
     fn title(&self) -> Line {
         let skyhook = self.deletion.skyhook;
         let (label, words) = self.deletion.state.words();
-        let title = text::heading(skyhook.reference()) + ": " + label.on(words);
+        let title = text::heading(skyhook.reference()) + ": " + label.span(words);
         match skyhook.metadata.deletion_timestamp {
             Some(at) => {
                 let ago = ago(Some(at), self.cluster.taken_at);

@@ -4,7 +4,7 @@ use crate::apply::journal::Store;
 use crate::args::named;
 use crate::args::safety::Safety;
 use crate::cluster::admission::Operation;
-use crate::cluster::hold::{REASON, STRIPPED};
+use crate::cluster::hold::{REASON, STRIPPED_REASON};
 use crate::cluster::{Cluster, Node, Source};
 use crate::commands::shared::command::{Write, command};
 use crate::commands::shared::{admission, selection};
@@ -176,13 +176,13 @@ fn refuse(cluster: &Cluster, skyhook: &Skyhook, args: &Args, effects: &mut Conse
 fn pause(cluster: &Cluster, skyhook: &Skyhook, effects: &mut Consequences) -> Option<PlanStage> {
     let flavor = cluster.flavor();
     let stays = !skyhook.third_party_finalizers().is_empty();
-    if !stays || !skyhook.runs() || cluster.operator_absent() {
+    if !stays || !skyhook.is_active() || cluster.operator_absent() {
         return None;
     }
     let annotations = &skyhook.metadata.annotations;
     let mut change = Metadata { no_annotations: annotations.is_empty(), ..Metadata::default() };
     let key = flavor.key("pause");
-    for (key, to) in [(key.as_str(), "true"), (REASON, STRIPPED)] {
+    for (key, to) in [(key.as_str(), "true"), (REASON, STRIPPED_REASON)] {
         let from = annotations.get(key).map(String::as_str);
         change = change.annotation(key, Edit::new(from, Some(to)));
     }

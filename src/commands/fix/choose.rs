@@ -36,14 +36,14 @@ pub fn choose(cluster: &Cluster, findings: &[Finding], limits: &FixLimits) -> Ch
     let mut choosing = Choosing {
         cluster,
         limits,
-        told: Chosen::default(),
-        worked_on: HashMap::new(),
-        passing: BTreeSet::new(),
+        chosen: Chosen::default(),
+        changed_packages: HashMap::new(),
+        skippable: BTreeSet::new(),
     };
     let causes = Causes::of(findings).ranked(findings);
     for cause in &causes {
-        for alike in choosing.alike(cause, findings) {
-            choosing.of_cause(&alike);
+        for group in choosing.remedy_groups(cause, findings) {
+            choosing.of_cause(&group);
         }
     }
     for cause in &causes {
@@ -53,7 +53,7 @@ pub fn choose(cluster: &Cluster, findings: &[Finding], limits: &FixLimits) -> Ch
 }
 
 /// Findings of one cause with the same remedy.
-struct Alike<'a> {
+struct RemedyGroup<'a> {
     findings: Vec<&'a Finding>,
     subject: String,
     /// The remedy, and its command line for all nodes.
@@ -67,7 +67,7 @@ struct Alike<'a> {
 /// Maximum number of nodes named in a displayed command.
 const NAMED: usize = 8;
 
-impl Alike<'_> {
+impl RemedyGroup<'_> {
     /// The command for display. With many nodes, or one command per node, only one node is named.
     fn command(&self, remedy: &Remedy, argv: &[String]) -> String {
         let number = self.findings.len();
@@ -92,11 +92,11 @@ fn place(finding: &Finding) -> Option<SkyhookOnNode> {
 struct Choosing<'a> {
     cluster: &'a Cluster,
     limits: &'a FixLimits,
-    told: Chosen,
+    chosen: Chosen,
     /// The packages that chosen remedies already change, with the codes of their rules. `None` means all packages.
-    worked_on: HashMap<SkyhookOnNode, Vec<(Option<String>, &'static str)>>,
+    changed_packages: HashMap<SkyhookOnNode, Vec<(Option<String>, &'static str)>>,
     /// The codes of skipped findings that may resolve themselves or block nothing.
-    passing: BTreeSet<&'static str>,
+    skippable: BTreeSet<&'static str>,
 }
 
 impl Choosing<'_> {
@@ -120,7 +120,7 @@ impl Choosing<'_> {
     }
 
     /// The selected findings of a cause, grouped by the command of their remedy.
-    fn alike<'f>(&self, cause: &Cause, findings: &'f [Finding]) -> Vec<Alike<'f>> {
+    fn remedy_groups<'f>(&self, cause: &Cause, findings: &'f [Finding]) -> Vec<RemedyGroup<'f>> {
         // Placeholder for the node.
         const ANY: &str = "NODE";
         let meant = cause.findings.iter().copied();
@@ -140,16 +140,16 @@ impl Choosing<'_> {
         });
         let kinds = grouped(by_command).into_iter();
         let kinds = kinds.map(|((elsewhere, cured_by, _), places)| {
-            let alike: Vec<&Finding> = places.iter().map(|at| &findings[*at]).collect();
+            let members: Vec<&Finding> = places.iter().map(|at| &findings[*at]).collect();
             let own = Cause { findings: places, effects: Vec::new() };
-            let nodes: Vec<&str> = alike.iter().filter_map(|f| f.subject.node.as_deref()).collect();
-            let remedy = alike[0].changing_remedy();
+            let nodes: Vec<&str> = members.iter().filter_map(|f| f.subject.node.as_deref()).collect();
+            let remedy = members[0].changing_remedy();
             let argv = remedy.map(|remedy| {
                 let all = nodes.first().and_then(|node| remedy.on_nodes(node, &nodes));
                 all.unwrap_or_else(|| remedy.argv.clone())
             });
-            Alike {
-                findings: alike,
+            RemedyGroup {
+                findings: members,
                 subject: FindingGroup::of(&own, findings).subject(self.cluster, false),
                 remedy: remedy.zip(argv),
                 elsewhere,
@@ -159,29 +159,29 @@ impl Choosing<'_> {
         kinds.collect()
     }
 
-    fn of_cause(&mut self, alike: &Alike<'_>) {
-        let finding = alike.findings[0];
-        if self.passes(finding) {
-            self.passing.insert(finding.rule.code);
+    fn of_cause(&mut self, group: &RemedyGroup<'_>) {
+        let finding = group.findings[0];
+        if self.is_skippable(finding) {
+            self.skippable.insert(finding.rule.code);
             return;
         }
-        if alike.elsewhere {
-            return self.leave(finding, &alike.subject, "it does not match --skyhook or --node");
+        if group.elsewhere {
+            return self.leave(finding, &group.subject, "it does not match --skyhook or --node");
         }
-        if let Some(other) = alike.cured_by {
+        if let Some(other) = group.cured_by {
             let says =
                 format!("the remedy for {other} changes the same objects; run diagnose again afterwards");
-            return self.leave(finding, &alike.subject, &says);
+            return self.leave(finding, &group.subject, &says);
         }
-        let Some((remedy, argv)) = &alike.remedy else {
+        let Some((remedy, argv)) = &group.remedy else {
             let says = format!("none of its remedies changes anything: see `{}`", pointer(finding));
-            return self.leave(finding, &alike.subject, &says);
+            return self.leave(finding, &group.subject, &says);
         };
         // Remedies that evict, delete or drop a record are only shown with their caveats.
         let command = if remedy.grade >= Grade::B3 && (remedy.choice || remedy.own().is_none()) {
             format!("see `{}`", pointer(finding))
         } else {
-            alike.command(remedy, argv)
+            group.command(remedy, argv)
         };
         let planned = match remedy.own().filter(|_| !remedy.choice) {
             Some(_) => self.plan(argv),
@@ -194,30 +194,30 @@ impl Choosing<'_> {
                 } else {
                     "its remedy must be run as a separate command"
                 };
-                self.leave(finding, &alike.subject, &format!("{why}: {command}"));
+                self.leave(finding, &group.subject, &format!("{why}: {command}"));
             }
             None => {
-                self.leave(finding, &alike.subject, &format!("its remedy must be applied by hand: {command}"))
+                self.leave(finding, &group.subject, &format!("its remedy must be applied by hand: {command}"))
             }
             Some(Err(why)) => {
                 let says = format!("{command} would be refused: {why}");
-                self.leave(finding, &alike.subject, &says);
+                self.leave(finding, &group.subject, &says);
             }
-            Some(Ok(plan)) => self.weigh(finding, remedy, alike, argv, plan),
+            Some(Ok(plan)) => self.weigh(finding, remedy, group, argv, plan),
         }
     }
 
     /// The rule whose remedy already changes the same package on the same node.
     fn cured_by(&self, finding: &Finding) -> Option<&'static str> {
         let package = &finding.subject.package;
-        let mut here = self.worked_on.get(&place(finding)?)?.iter();
+        let mut here = self.changed_packages.get(&place(finding)?)?.iter();
         let meets = |known: &Option<String>| known.is_none() || package.is_none() || known == package;
         here.find(|(known, _)| meets(known)).map(|(_, code)| *code)
     }
 
     /// Whether a finding may resolve itself or blocks nothing, and is skipped because no rules are named.
-    fn passes(&self, finding: &Finding) -> bool {
-        let stays = finding.severity > Severity::Info && finding.lasts;
+    fn is_skippable(&self, finding: &Finding) -> bool {
+        let stays = finding.severity > Severity::Info && finding.permanent;
         !stays && self.limits.rules.is_empty()
     }
 
@@ -243,12 +243,12 @@ impl Choosing<'_> {
         &mut self,
         finding: &Finding,
         remedy: &Remedy,
-        alike: &Alike<'_>,
+        group: &RemedyGroup<'_>,
         argv: &[String],
         mut plan: Plan,
     ) {
-        let subject = &alike.subject;
-        let command = alike.command(remedy, argv);
+        let subject = &group.subject;
+        let command = group.command(remedy, argv);
         if plan.is_empty() {
             return self.leave(finding, subject, &format!("{command} would change nothing"));
         }
@@ -277,13 +277,13 @@ impl Choosing<'_> {
                 finding.rule.code
             ));
         }
-        for one in &alike.findings {
+        for one in &group.findings {
             if let Some(place) = place(one) {
                 let work = (one.subject.package.clone(), one.rule.code);
-                self.worked_on.entry(place).or_default().push(work);
+                self.changed_packages.entry(place).or_default().push(work);
             }
         }
-        self.told.parts.push(Part { rule: finding.rule, subject: alike.subject.clone(), command, plan });
+        self.chosen.parts.push(Part { rule: finding.rule, subject: group.subject.clone(), command, plan });
     }
 
     /// Skips effects, which end with their cause; those that outlast it are fixed like causes.
@@ -292,16 +292,16 @@ impl Choosing<'_> {
         let effects = FindingGroup::of(cause, findings).effects();
         for effect in effects {
             let finding = effect.first();
-            if !self.is_meant(finding) || self.passes(finding) {
+            if !self.is_meant(finding) || self.is_skippable(finding) {
                 continue;
             }
             let subject = effect.subject(self.cluster, false);
-            let parts = &self.told.parts;
+            let parts = &self.chosen.parts;
             let cured = parts.iter().any(|part| part.rule.code == code);
             let restarted = parts.iter().any(|part| part.restarts_batches_of(finding));
             if finding.outlasts_cause && cured && !restarted {
                 let remedy = finding.changing_remedy();
-                self.of_cause(&Alike {
+                self.of_cause(&RemedyGroup {
                     findings: vec![finding],
                     subject,
                     remedy: remedy.map(|remedy| (remedy, remedy.argv.clone())),
@@ -317,22 +317,22 @@ impl Choosing<'_> {
     fn leave(&mut self, finding: &Finding, subject: &str, why: &str) {
         let line = format!("skips {}, because {why}", said(finding.rule, subject));
         // List an effect of several causes once per cause.
-        if !self.told.left.contains(&line) {
-            self.told.left.push(line);
+        if !self.chosen.left.contains(&line) {
+            self.chosen.left.push(line);
         }
     }
 
     fn finish(mut self) -> Chosen {
-        if !self.passing.is_empty() {
-            let codes: Vec<&str> = self.passing.into_iter().collect();
+        if !self.skippable.is_empty() {
+            let codes: Vec<&str> = self.skippable.into_iter().collect();
             let may = match codes.len() {
                 1 => "it may resolve itself or does not block anything",
                 _ => "they may resolve themselves or do not block anything",
             };
             let left = format!("skips {}, because {may}; specify a code to include it", list(&codes));
-            self.told.left.push(left);
+            self.chosen.left.push(left);
         }
-        self.told
+        self.chosen
     }
 }
 

@@ -288,7 +288,7 @@ impl View for Leftovers<'_> {
         let owner = if presumed { "owner" } else { "former owner" };
         let headings = [owner, "on", "count", "left", "reason"];
         let shown = if wide { 5 } else { 4 };
-        let mut table = Table::new(&headings[..shown]).prose();
+        let mut table = Table::new(&headings[..shown]).wrap_last();
         for ((owner, flavor, reason, what, _), all) in grouped(alike) {
             let set = NodeSet::of(all.iter().map(|one| one.object().place()));
             // Pod names are long, and would leave no room for wrapped columns.

@@ -212,7 +212,7 @@ impl Request<'_> {
             plan.consequences.warn(format!(
                 "{} is paused by {}; it stays paused after that command has ended",
                 skyhook.reference(),
-                hold.words()
+                hold.describe()
             ));
         }
 
@@ -294,8 +294,8 @@ fn warn(cluster: &Cluster, skyhook: &Skyhook, verb: Verb, plan: &mut Plan) {
     if verb == Verb::Pause && runs_jobs {
         let package_runs = cluster.package_runs();
         let running = package_runs.all().iter();
-        let nodes = running.filter(|e| e.skyhook == skyhook.name() && e.alive());
-        let nodes = NodeSet::of(nodes.map(|e| e.node));
+        let nodes = running.filter(|run| run.skyhook == skyhook.name() && run.alive());
+        let nodes = NodeSet::of(nodes.map(|run| run.node));
         if !nodes.is_empty() {
             effects.at_least(Grade::B2);
             effects.warn(format!(

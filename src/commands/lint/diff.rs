@@ -67,7 +67,7 @@ pub(super) fn text(changes: &[ObjectChange]) -> Text {
                     ChangeTag::Insert => ("+", Label::Good),
                     ChangeTag::Equal => (" ", Label::Plain),
                 };
-                body.line(label.on(format!("{sign} {}", line.value().trim_end_matches('\n'))));
+                body.line(label.span(format!("{sign} {}", line.value().trim_end_matches('\n'))));
             }
         }
     }

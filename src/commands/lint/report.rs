@@ -144,7 +144,7 @@ impl<'a> LintView<'a> {
             (0, _) => label_of(Severity::Warning),
             _ => label_of(Severity::Error),
         };
-        let found = label.on(list(&found));
+        let found = label.span(list(&found));
         match report.manifests {
             0 => found.into(),
             _ => found + manifests,
@@ -180,7 +180,7 @@ impl<'a> LintView<'a> {
 /// `gpu.yaml:14: error SKY819: skyhook gpu-tune, package driver: …`
 fn heading(finding: &LintFinding) -> Line {
     let place = format!("{}:{}: ", finding.file, finding.line);
-    let severity = label_of(finding.severity).on(finding.severity);
+    let severity = label_of(finding.severity).span(finding.severity);
     let subject = match &finding.subject {
         Subject { kind, .. } if kind == "File" => String::new(),
         subject => format!("{}: ", subject_text(subject)),

@@ -94,7 +94,8 @@ async fn run(ctx: &mut Ctx, args: &IgnoreArgs, does: Does) -> Result<Exit> {
         Does::Ignore { .. } => &NEEDS,
         Does::Unignore => &released::NEEDS,
     };
-    let cluster = ctx.only(nodes::only(args.on.query(), None, None)).load_to_change(needs, required).await?;
+    let cluster =
+        ctx.limit_to(nodes::named_nodes(args.on.query(), None, None)).load_to_change(needs, required).await?;
     let nodes = nodes::selected(&cluster, args.on.query())?;
     let mut plan = plan(&cluster, &nodes, does);
     if does == Does::Unignore {
@@ -169,7 +170,7 @@ fn leave_batches(cluster: &Cluster, nodes: &[&Node], plan: &mut Plan) {
 /// uninstalls, the operator works only on nodes with that status.
 fn choose_for_deletions(cluster: &Cluster, node: &Node, mut change: Metadata) -> Metadata {
     let deleting = cluster.skyhooks.items().iter().filter(|s| s.deleting());
-    for skyhook in deleting.filter(|s| s.runs() && s.selects(node)) {
+    for skyhook in deleting.filter(|s| s.is_active() && s.selects(node)) {
         let mut pending = cluster.pending_uninstalls_on(skyhook, node);
         if let Some(waiting) = pending.find(|p| !p.begins_next()) {
             let flavor = cluster.flavor();

@@ -42,17 +42,17 @@ pub struct Args {
 command! {
     "node list": Args => run,
     needs: NEEDS,
-    of_nodes: NodeFields::Cordons,
+    node_fields: NodeFields::Cordons,
     prints: { "NodeList": Document<'static> },
 }
 
 async fn run(ctx: &mut Ctx, args: &Args) -> Result<Exit> {
-    let only = nodes::only(args.on.query(), Some(&args.of.skyhook), None);
+    let named = nodes::named_nodes(args.on.query(), Some(&args.of.skyhook), None);
     // Documents do not contain cordons, so metadata suffices.
     if ctx.global().output.format.is_data() && !args.filter.cordoned {
-        ctx.of_nodes(NodeFields::Metadata);
+        ctx.node_fields(NodeFields::Metadata);
     }
-    let cluster = ctx.only(only).load(&NEEDS).await?;
+    let cluster = ctx.limit_to(named).load(&NEEDS).await?;
     let mut list = view(&cluster, args)?;
     let folds = args.expand.folds(list.rows.len(), ctx.on_terminal());
     list.folded = folds && !args.labels.show_labels && args.sorting.sort_by.is_none();

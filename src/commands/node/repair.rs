@@ -45,8 +45,10 @@ command! {
 }
 
 async fn run(ctx: &mut Ctx, args: &Args) -> Result<Exit> {
-    let cluster =
-        ctx.only(nodes::only(args.on.query(), None, None)).load_to_change(&NEEDS, &Source::DECIDING).await?;
+    let cluster = ctx
+        .limit_to(nodes::named_nodes(args.on.query(), None, None))
+        .load_to_change(&NEEDS, &Source::DECIDING)
+        .await?;
     let plan = plan(&cluster, args)?;
     ctx.execute(&cluster, plan, &args.safety).await
 }

@@ -45,8 +45,8 @@ command! {
 }
 
 async fn run(ctx: &mut Ctx, args: &Args) -> Result<Exit> {
-    let only = nodes::only(args.on.query(), Some(&args.of.skyhook), None);
-    let cluster = ctx.only(only).load_to_change(&reset::NEEDS, &Source::DECIDING).await?;
+    let named = nodes::named_nodes(args.on.query(), Some(&args.of.skyhook), None);
+    let cluster = ctx.limit_to(named).load_to_change(&reset::NEEDS, &Source::DECIDING).await?;
     let plan = plan(&cluster, args)?;
     ctx.execute(&cluster, plan, &args.safety).await
 }

@@ -323,13 +323,13 @@ fn package<'a>(
 
 /// The row's status, with the label of its severity.
 pub fn status_text(row: &NodeRow) -> Line {
-    Label::of_status(&row.status).on(&row.status).into()
+    Label::of_status(&row.status).span(&row.status).into()
 }
 
 /// The number of complete packages.
 pub fn package_count(row: &NodeRow) -> Span {
     let label = if row.malformed.is_some() { Label::Error } else { Label::Plain };
-    label.on(row.progress())
+    label.span(row.progress())
 }
 
 pub fn cordoned(row: &NodeRow) -> &'static str {

@@ -54,15 +54,15 @@ command! {
 }
 
 async fn run(ctx: &mut Ctx, args: &Args) -> Result<Exit> {
-    let only = nodes::only(args.on.query(), args.only_skyhook(), None);
+    let named = nodes::named_nodes(args.on.query(), args.only_skyhook(), None);
     // The plain table shows no start times of stages, and nothing that depends on taints.
     let table = ctx.global().output.format == OutputFormat::Table;
     let needs: &[Source] = if table { &NEEDS } else { &READS };
     // Sorting needs the rows' full documents.
     if table && args.sorting.sort_by.is_none() {
-        ctx.of_nodes(NodeFields::Cordons);
+        ctx.node_fields(NodeFields::Cordons);
     }
-    let cluster = ctx.only(only).load(needs).await?;
+    let cluster = ctx.limit_to(named).load(needs).await?;
     let mut status = view(&cluster, args)?;
     let folds = args.expand.folds(status.rows.pairs.len(), ctx.on_terminal());
     status.folded = folds && !args.labels.show_labels && args.sorting.sort_by.is_none();

@@ -64,7 +64,8 @@ command! {
 }
 
 async fn run(ctx: &mut Ctx, args: &Args) -> Result<Exit> {
-    let cluster = ctx.only(args.on.only()).load_to_change(&reset::NEEDS, &Source::DECIDING).await?;
+    let cluster =
+        ctx.limit_to(args.on.named_nodes()).load_to_change(&reset::NEEDS, &Source::DECIDING).await?;
     let plan = plan(&cluster, args)?;
     ctx.execute(&cluster, plan, &args.safety).await
 }
@@ -90,7 +91,7 @@ fn plan(cluster: &Cluster, args: &Args) -> Result<Plan> {
         };
         let entries = std::slice::from_ref(&key);
         let change = match &stage {
-            None => node::without(state, entries),
+            None => node::remove_entries(state, entries),
             Some(stage) => node::moved(state, entries, stage, &State::InProgress),
         };
         steps.push(Step::new(Target::of_node(node), Change::Metadata(change), "the package runs again"));
@@ -195,7 +196,7 @@ fn warn_of_running(
     let package_runs = cluster.package_runs_for(skyhook.name());
     let mut running = Vec::new();
     for node in nodes {
-        for package_run in package_runs.on(skyhook.name(), &node.name) {
+        for package_run in package_runs.of_skyhook_on(skyhook.name(), &node.name) {
             let same = package_run.package == package && stage.is_none_or(|s| *s == package_run.stage);
             if same && package_run.alive() {
                 running.push(format!("{} on {}", package_run.reference(), node.name));

@@ -70,7 +70,7 @@ command! {
 }
 
 async fn run(ctx: &mut Ctx, args: &Args) -> Result<Exit> {
-    let cluster = ctx.only(args.on.only()).load_to_change(&NEEDS, &Source::OF_WORK).await?;
+    let cluster = ctx.limit_to(args.on.named_nodes()).load_to_change(&NEEDS, &Source::OF_WORK).await?;
     let plan = plan(&cluster, args)?;
     ctx.execute(&cluster, plan, &args.safety).await
 }
@@ -81,7 +81,7 @@ fn plan(cluster: &Cluster, args: &Args) -> Result<Plan> {
     let package_runs = cluster.package_runs_for(skyhook.name());
     let stalled: Vec<Stalled<'_>> = nodes
         .iter()
-        .filter_map(|node| Stalled::on(cluster, &package_runs, skyhook, node, &args.package))
+        .filter_map(|node| Stalled::find(cluster, &package_runs, skyhook, node, &args.package))
         .collect();
     if stalled.is_empty() {
         return nothing_given_up(cluster, &package_runs, skyhook, &nodes, &args.package);
@@ -111,7 +111,7 @@ struct Stalled<'a> {
 }
 
 impl<'a> Stalled<'a> {
-    fn on(
+    fn find(
         cluster: &'a Cluster,
         package_runs: &PackageRuns<'a>,
         skyhook: &Skyhook,
@@ -121,14 +121,16 @@ impl<'a> Stalled<'a> {
         let on = cluster.on_node(node, skyhook.name())?;
         let entries = on.entries_of(Some(skyhook), package).into_iter();
         let mut stalled = entries.map(|entry| {
-            let here: Vec<&PackageRun<'_>> =
-                package_runs.on(skyhook.name(), &node.name).filter(|e| e.carries_out(entry)).collect();
-            let at_work = here.iter().any(|e| e.alive());
+            let here: Vec<&PackageRun<'_>> = package_runs
+                .of_skyhook_on(skyhook.name(), &node.name)
+                .filter(|run| run.carries_out(entry))
+                .collect();
+            let at_work = here.iter().any(|run| run.alive());
             let ended: Vec<Target> = here
                 .iter()
-                .filter(|e| !at_work && entry.state != State::Complete && e.given_up())
-                .filter(|e| e.unproven(cluster).is_none())
-                .flat_map(|e| objects(e))
+                .filter(|run| !at_work && entry.state != State::Complete && run.given_up())
+                .filter(|run| run.unproven(cluster).is_none())
+                .flat_map(|run| objects(run))
                 .collect();
             let status = if holds_deletion(skyhook, package, entry) {
                 Some(Status::InProgress)
@@ -272,10 +274,10 @@ fn nothing_given_up(
         return Err(Error::unchanged(reason));
     }
     for node in &recorded {
-        let mut all = package_runs.on(skyhook.name(), &node.name);
-        let foreign = all.find_map(|e| {
-            let ended = e.package == package && e.given_up();
-            Some((e, e.unproven(cluster).filter(|_| ended)?))
+        let mut all = package_runs.of_skyhook_on(skyhook.name(), &node.name);
+        let foreign = all.find_map(|run| {
+            let ended = run.package == package && run.given_up();
+            Some((run, run.unproven(cluster).filter(|_| ended)?))
         });
         if let Some((package_run, why)) = foreign {
             return Err(Error::unchanged(format!(
@@ -287,8 +289,8 @@ fn nothing_given_up(
     }
     let mut running = Vec::new();
     for node in &recorded {
-        let all = package_runs.on(skyhook.name(), &node.name);
-        running.extend(all.filter(|e| e.package == package && e.alive()).map(|e| e.reference()));
+        let all = package_runs.of_skyhook_on(skyhook.name(), &node.name);
+        running.extend(all.filter(|run| run.package == package && run.alive()).map(|run| run.reference()));
     }
     let set = NodeSet::of(recorded.iter().map(|n| n.name.as_str())).limited(6);
     running.truncate(3);

@@ -59,17 +59,17 @@ pub struct Args {
 command! {
     "package status": Args => run,
     needs: READS,
-    of_nodes: NodeFields::Cordons,
+    node_fields: NodeFields::Cordons,
     prints: { "PackageStatus": Items<PackageRow<'static>> },
 }
 
 async fn run(ctx: &mut Ctx, args: &Args) -> Result<Exit> {
     let skyhook = args.skyhook.as_deref();
-    let only = nodes::only(args.on.query(), skyhook, args.package.as_deref());
+    let named = nodes::named_nodes(args.on.query(), skyhook, args.package.as_deref());
     if !args.filter.cordoned {
-        ctx.of_nodes(NodeFields::Metadata);
+        ctx.node_fields(NodeFields::Metadata);
     }
-    let cluster = ctx.only(only).load(&READS).await?;
+    let cluster = ctx.limit_to(named).load(&READS).await?;
     let mut status = view(&cluster, args)?;
     let placements = status.rows.placements();
     let folds = args.expand.folds(placements.len(), ctx.on_terminal());
@@ -112,10 +112,12 @@ fn view<'a>(cluster: &'a Cluster, args: &'a Args) -> Result<PackageStatus<'a>> {
         }
     };
     if args.drift {
-        rows.retain(|row| row.drifts());
+        rows.retain(|row| row.has_drifted());
     }
     if !args.filter.is_empty() {
-        rows.retain(|row| args.filter.has_status(row.status()) && (!args.filter.failed_only || row.fails()));
+        rows.retain(|row| {
+            args.filter.has_status(row.status()) && (!args.filter.failed_only || row.has_failed())
+        });
     }
     rows.sort(&args.sorting)?;
     Ok(PackageStatus {
@@ -235,13 +237,13 @@ fn state(row: &PackageRow<'_>, times: bool) -> Line {
         Phase::NotStarted | Phase::Absent => text::dim(words(row.phase)).into(),
         Phase::Complete => text::good(row.state).into(),
         Phase::Failing | Phase::UninstallFailing => text::error(row.state).into(),
-        Phase::NotInSpec => Label::Plain.on(row.state) + text::dim(format!(" ({})", words(row.phase))),
+        Phase::NotInSpec => Label::Plain.span(row.state) + text::dim(format!(" ({})", words(row.phase))),
         Phase::Running | Phase::Uninstalling | Phase::Uninstalled => {
             let since = match row.runs_for.as_str() {
                 time if times && !time.is_empty() => format!(" ({time})"),
                 _ => String::new(),
             };
-            Label::Plain.on(row.state) + text::dim(since)
+            Label::Plain.span(row.state) + text::dim(since)
         }
     }
 }

@@ -15,7 +15,7 @@ pub struct CommandInfo {
     /// The sources that the command may read; a single run may need fewer, depending on its arguments.
     pub needs: fn() -> Vec<Source>,
     /// The node fields that the command may need; a single run may need fewer, depending on its arguments.
-    pub of_nodes: NodeFields,
+    pub node_fields: NodeFields,
     /// Further resources that the command gets: API group, and plural with the subresource.
     pub gets: &'static [(&'static str, &'static str)],
     /// Sensitive resources that the command gets if permitted: only `rbac --for COMMAND` grants them, not the general
@@ -85,7 +85,7 @@ impl CommandInfo {
         CommandInfo {
             words,
             needs: Vec::new,
-            of_nodes: NodeFields::All,
+            node_fields: NodeFields::All,
             gets: &[],
             optional_gets: &[],
             lists: &[],
@@ -136,7 +136,7 @@ pub trait Run {
 macro_rules! command {
     ($words:literal: $args:ty => $run:expr
      $(, needs: $needs:expr)?
-     $(, of_nodes: $of_nodes:expr)?
+     $(, node_fields: $node_fields:expr)?
      $(, gets: $gets:expr)?
      $(, optional_gets: $optional_gets:expr)?
      $(, lists: $lists:expr)?
@@ -151,7 +151,7 @@ macro_rules! command {
                 static INFO: $crate::commands::shared::command::CommandInfo =
                     $crate::commands::shared::command::CommandInfo {
                         $(needs: || $needs.to_vec(),)?
-                        $(of_nodes: $of_nodes,)?
+                        $(node_fields: $node_fields,)?
                         $(gets: $gets,)?
                         $(optional_gets: $optional_gets,)?
                         $(lists: $lists,)?

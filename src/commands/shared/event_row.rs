@@ -48,7 +48,7 @@ pub struct EventRow {
 
 /// Events that share a row.
 #[derive(Default)]
-struct Alike<'a> {
+struct EventGroup<'a> {
     first: Option<Timestamp>,
     last: Option<Timestamp>,
     count: i64,
@@ -59,7 +59,7 @@ struct Alike<'a> {
     skyhooks: BTreeSet<&'a str>,
 }
 
-impl<'a> Alike<'a> {
+impl<'a> EventGroup<'a> {
     fn add(&mut self, event: &'a Event) {
         self.first = self.first.into_iter().chain(event.first).min();
         self.last = self.last.max(event.last);
@@ -71,36 +71,36 @@ impl<'a> Alike<'a> {
 
 /// The rows of events about these custom resources, their pods, jobs and nodes, oldest first.
 pub fn rows(cluster: &Cluster, names: &[&str]) -> Vec<EventRow> {
-    let mut alike: BTreeMap<(&str, String), Alike<'_>> = BTreeMap::new();
+    let mut groups: BTreeMap<(&str, String), EventGroup<'_>> = BTreeMap::new();
     // Count an event once, even if it mentions several custom resources.
     let mut counted: BTreeSet<*const Event> = BTreeSet::new();
     for name in names {
         for event in cluster.events_mentioning(name) {
             let (message, node) = common(event);
-            let alike = alike.entry((&event.reason, message)).or_default();
-            alike.skyhooks.insert(name);
-            alike.nodes.extend(node);
+            let group = groups.entry((&event.reason, message)).or_default();
+            group.skyhooks.insert(name);
+            group.nodes.extend(node);
             if counted.insert(std::ptr::from_ref(event)) {
-                alike.add(event);
+                group.add(event);
             }
         }
     }
-    let mut alike: Vec<_> = alike.into_iter().collect();
-    alike.sort_by(|(a_key, a), (b_key, b)| (a.last, a.warning, a_key).cmp(&(b.last, b.warning, b_key)));
-    let row = |((reason, message), alike): ((&str, String), Alike<'_>)| EventRow {
-        kind: if alike.warning { "Warning" } else { "Normal" },
+    let mut groups: Vec<_> = groups.into_iter().collect();
+    groups.sort_by(|(a_key, a), (b_key, b)| (a.last, a.warning, a_key).cmp(&(b.last, b.warning, b_key)));
+    let row = |((reason, message), group): ((&str, String), EventGroup<'_>)| EventRow {
+        kind: if group.warning { "Warning" } else { "Normal" },
         reason: reason.to_owned(),
-        message: message.replace(NODES, &NodeSet::of(&alike.nodes).to_string()),
-        brief: message.replace(NODES, &NodeSet::of(&alike.nodes).limited(RUNS)),
+        message: message.replace(NODES, &NodeSet::of(&group.nodes).to_string()),
+        brief: message.replace(NODES, &NodeSet::of(&group.nodes).limited(RUNS)),
         key: message,
-        objects: alike.objects.iter().map(|(kind, name)| format!("{}/{name}", kind.to_lowercase())).collect(),
-        count: alike.count,
-        first: alike.first.map(time),
-        last: alike.last.map(time),
-        at: alike.last,
-        skyhooks: alike.skyhooks.iter().map(ToString::to_string).collect(),
+        objects: group.objects.iter().map(|(kind, name)| format!("{}/{name}", kind.to_lowercase())).collect(),
+        count: group.count,
+        first: group.first.map(time),
+        last: group.last.map(time),
+        at: group.last,
+        skyhooks: group.skyhooks.iter().map(ToString::to_string).collect(),
     };
-    alike.into_iter().map(row).collect()
+    groups.into_iter().map(row).collect()
 }
 
 /// The message with a placeholder for the node, and that node. The operator writes `to node [NAME]`; the kubelet ends
@@ -143,7 +143,7 @@ impl EventRow {
     pub fn line(&self) -> Line {
         let time = self.at.map_or_else(String::new, |at| at.strftime("%H:%M:%S").to_string());
         let start = text::dim(format!("{time} ")) + count(self.count) + " ";
-        start + self.label().on(&self.reason) + " " + self.subject() + self.brief.as_str()
+        start + self.label().span(&self.reason) + " " + self.subject() + self.brief.as_str()
     }
 
     fn label(&self) -> Label {

@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 
 use super::selection::{complete, readable};
 use crate::args::nodes::{NodeArg, NodeQuery, OnNodes, whole};
-use crate::cluster::{Cluster, Node, Only, Source};
+use crate::cluster::{Cluster, NamedNodes, Node, Source};
 use crate::error::{Error, Result};
 use crate::view::shell_words;
 use crate::view::{NodeSet, count, plural};
@@ -90,11 +90,11 @@ fn hint_of_regex(cluster: &Cluster, arg: &NodeArg, error: Error) -> Error {
 /// The names in the query, if they are few: then only these nodes are read.
 ///
 /// `None` without names or with a glob.
-pub fn only(query: NodeQuery<'_>, skyhook: Option<&str>, package: Option<&str>) -> Option<Only> {
+pub fn named_nodes(query: NodeQuery<'_>, skyhook: Option<&str>, package: Option<&str>) -> Option<NamedNodes> {
     let names = query.named.iter().map(NodeArg::names);
     let names: Option<Vec<&[String]>> = names.collect();
-    let only = Only::few(names?.into_iter().flatten().cloned())?;
-    Some(Only { skyhook: skyhook.map(str::to_owned), package: package.map(str::to_owned), ..only })
+    let named = NamedNodes::few(names?.into_iter().flatten().cloned())?;
+    Some(NamedNodes { skyhook: skyhook.map(str::to_owned), package: package.map(str::to_owned), ..named })
 }
 
 /// The node of this name.
@@ -124,8 +124,8 @@ pub struct PackageNodes {
 
 impl PackageNodes {
     /// The names of the selected nodes, if they are named and few.
-    pub fn only(&self) -> Option<Only> {
-        only(self.on.query(), None, None)
+    pub fn named_nodes(&self) -> Option<NamedNodes> {
+        named_nodes(self.on.query(), None, None)
     }
 
     /// The selected nodes, with or without a record of the custom resource.

@@ -99,7 +99,7 @@ impl<'a> PackageRow<'a> {
             node_status: on.map_or(Status::Unknown, NodeRecord::operator_status).to_string(),
             selected: placement.selected,
             ignored: placement.ignored,
-            uninstalling: placement.leaves(),
+            uninstalling: placement.is_uninstall_wanted(),
             never_installed: placement.phase == Phase::NeverInstalled,
             malformed: placement.malformed,
             phase: placement.phase,
@@ -107,7 +107,7 @@ impl<'a> PackageRow<'a> {
     }
 
     /// Whether the recorded version differs from the version in the spec.
-    pub fn drifts(&self) -> bool {
+    pub fn has_drifted(&self) -> bool {
         self.recorded && self.in_spec == Some(false)
     }
 
@@ -120,10 +120,10 @@ impl<'a> PackageRow<'a> {
     }
 
     /// Whether the package has failed, or its state cannot be read.
-    pub fn fails(&self) -> bool {
-        let fails = matches!(self.phase, Phase::Failing | Phase::UninstallFailing | Phase::Malformed);
+    pub fn has_failed(&self) -> bool {
+        let failed = matches!(self.phase, Phase::Failing | Phase::UninstallFailing | Phase::Malformed);
         // For a version that is not in the spec, only the state shows a failure.
-        fails || self.state == State::Erroring.as_str()
+        failed || self.state == State::Erroring.as_str()
     }
 }
 

@@ -75,7 +75,7 @@ fn steps(write: Write) -> Vec<Step> {
         Step::new(target, change, "")
     };
     let custom = |change: &dyn Fn() -> Change| {
-        let steps = ApiFlavor::ALL.map(|g| of(Kind::from(g), change()));
+        let steps = ApiFlavor::ALL.map(|flavor| of(Kind::from(flavor), change()));
         steps.to_vec()
     };
     let policies = |change: &dyn Fn() -> Change| {

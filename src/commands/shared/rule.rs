@@ -53,7 +53,7 @@ pub fn label_of(severity: Severity) -> Label {
 }
 
 pub fn severity(severity: Severity) -> text::Span {
-    label_of(severity).on(severity)
+    label_of(severity).span(severity)
 }
 
 /// A rule and its documentation.
@@ -115,7 +115,7 @@ impl Document {
 }
 
 pub fn table(rules: &[Document]) -> Table {
-    let mut table = Table::new(["code", "name", "severity", "summary"]).prose();
+    let mut table = Table::new(["code", "name", "severity", "summary"]).wrap_last();
     for rule in rules {
         table.row(cells![
             text::name(&rule.code),

@@ -58,7 +58,7 @@ pub fn not_left_out(cluster: &Cluster, so: &str) -> Result<()> {
     let kind = cluster.flavor().kind();
     match cluster.skyhooks_absence() {
         // Only leftovers cause doubt: their custom resources may exist and be missing from the input.
-        Certainty::Presumed if cluster.some_skyhooks => {
+        Certainty::Presumed if cluster.skyhooks_partial => {
             if cluster.leftovers().is_empty() {
                 return Ok(());
             }

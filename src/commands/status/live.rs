@@ -143,7 +143,7 @@ impl Live {
 /// `gpu-tune  Progressing 78% (31/40), 2 failed, ~6m: driver apply on 3 nodes`
 fn summary(item: &SkyhookProgress) -> Line {
     let Summary { assessment, failed_nodes, remaining, message, .. } = &item.summary;
-    let assessed = assessment.label().on(format!("{assessment:?}"));
+    let assessed = assessment.label().span(format!("{assessment:?}"));
     let mut line = text::heading(&item.name) + "  " + assessed + " " + item.summary.complete();
     if *failed_nodes > 0 {
         line = line + format!(", {} failed", count(*failed_nodes));

@@ -124,7 +124,7 @@ pub fn causes(status: &StatusReport<'_>, name: Option<&str>, most: usize) -> Tex
             .map_or(String::new(), |since| format!(", {}", age(Some(since), status.cluster.taken_at)));
         text.summary(
             Line::from(format!("{:>2} ", at + 1))
-                + label_of(impact.severity).on(group.first().rule.code)
+                + label_of(impact.severity).span(group.first().rule.code)
                 + format!(" {}{nodes}{since}: {}", group.place(), group.message()),
         );
     }

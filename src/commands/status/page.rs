@@ -61,7 +61,7 @@ fn page(status: &StatusReport<'_>, item: &SkyhookProgress, wide: bool) -> Text {
 /// `gpu-tune  Degraded, 78% (31/40), 2 failed, ~6m left`
 fn title(item: &SkyhookProgress) -> Line {
     let summary = &item.summary;
-    let assessment = summary.assessment.label().on(format!("{:?}", summary.assessment));
+    let assessment = summary.assessment.label().span(format!("{:?}", summary.assessment));
     let mut title = text::heading(&item.name) + "  " + assessment;
     if summary.complete_percent.is_some() {
         title = title + ", " + summary.complete();
@@ -87,7 +87,7 @@ fn facts(cluster: &Cluster, item: &SkyhookProgress) -> Text {
     if !item.exists {
         return text;
     }
-    let status = Label::of_status(&item.status).on(&item.status);
+    let status = Label::of_status(&item.status).span(&item.status);
     let mut line = "operator status " + status;
     if item.deleting {
         let since = item.deleting_since.as_deref().and_then(|at| at.parse().ok());
@@ -115,7 +115,7 @@ fn node_counts(nodes: &Nodes, wide: bool) -> Text {
     let mut line = Line::from(plural(nodes.selected, "node"));
     for (at, (status, n)) in nodes.histogram().into_iter().enumerate() {
         let sign = if at == 0 { ": " } else { ", " };
-        line = line + sign + Label::of_status(status).on(format!("{} {status}", count(n)));
+        line = line + sign + Label::of_status(status).span(format!("{} {status}", count(n)));
     }
     if nodes.ignored > 0 {
         line = line + format!("; {} ignored", count(nodes.ignored));
@@ -164,7 +164,7 @@ fn tables(text: &mut Text, item: &SkyhookProgress, rows: usize) {
 
 fn compartments(parts: &[Compartment]) -> Table {
     let mut table =
-        Table::new(["compartment", "batch", "complete", "max", "failed", "rollout", "next"]).cut();
+        Table::new(["compartment", "batch", "complete", "max", "failed", "rollout", "next"]).truncate_last();
     for part in parts {
         let rollout = if part.stopped {
             text::error("stopped")
@@ -195,7 +195,7 @@ fn max(bound: AtOnce) -> String {
 }
 
 fn package_table(item: &SkyhookProgress, packages: &[Package]) -> Table {
-    let mut table = Table::new(["package", "version", "complete", "stages"]).cut();
+    let mut table = Table::new(["package", "version", "complete", "stages"]).truncate_last();
     for package in packages {
         let mut stages = Line::default();
         for stage in &package.stages {
@@ -210,7 +210,7 @@ fn package_table(item: &SkyhookProgress, packages: &[Package]) -> Table {
                 "erroring" => Label::Error,
                 _ => Label::Plain,
             };
-            stages = stages + label.on(format!("{} {place}", count(stage.nodes)));
+            stages = stages + label.span(format!("{} {place}", count(stage.nodes)));
             stages = match stage.runs_for.as_str() {
                 "" => stages,
                 time => stages + text::dim(format!(" ({time})")),

@@ -105,7 +105,7 @@ fn add<'a>(
     let group = groups.entry(key).or_default();
     group.nodes.push(&node.name);
     group.since = group.since.into_iter().chain(progress.since).min();
-    let alive = runs.on(name, &node.name).filter(|run| run.alive());
+    let alive = runs.of_skyhook_on(name, &node.name).filter(|run| run.alive());
     group.runs.extend(alive.map(|run| at_work(cluster, run)));
 }
 
@@ -145,7 +145,7 @@ fn branches(cluster: &Cluster, groups: BTreeMap<Key, Group<'_>>) -> Vec<Line> {
             _ => Label::Dim,
         };
         let head = branch + text::name(set) + "  ";
-        lines.push(head + label.on(key.state) + text::dim(since));
+        lines.push(head + label.span(key.state) + text::dim(since));
         group.runs.sort();
         let run = group.runs.first().map(|(_, run)| match group.runs.len() {
             1 => run.clone(),
@@ -159,7 +159,7 @@ fn branches(cluster: &Cluster, groups: BTreeMap<Key, Group<'_>>) -> Vec<Line> {
             let since = group
                 .since
                 .map_or(String::new(), |since| format!(" ({})", age(Some(since), cluster.taken_at)));
-            lines.push(below + label.on(format!("{branch}{stage}")) + text::dim(since));
+            lines.push(below + label.span(format!("{branch}{stage}")) + text::dim(since));
             if let Some(run) = run.as_ref().filter(|_| at + 1 == stages) {
                 lines.push(text::dim(format!("{below}{below_stage}└─ {run}")).into());
             }

@@ -159,7 +159,7 @@ fn lasting(report: &Report) -> Vec<&Finding> {
 }
 
 impl ctx::PlannedAim for Teardown {
-    fn takes(&self, until: &WaitFor) -> bool {
+    fn handles(&self, until: &WaitFor) -> bool {
         self.items.iter().any(|p| p.is_meant(until))
     }
 

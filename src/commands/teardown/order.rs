@@ -135,5 +135,5 @@ fn builds_on(cluster: &Cluster, later: &Skyhook, earlier: &Skyhook) -> bool {
             of(later) && of(earlier)
         }),
     };
-    later.order().0 > earlier.order().0 && (earlier.gates_everywhere() || shares())
+    later.order().0 > earlier.order().0 && (earlier.blocks_all_nodes() || shares())
 }

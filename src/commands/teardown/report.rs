@@ -20,7 +20,7 @@ impl Teardown {
         for planned in &self.items {
             let hang = match planned.blockers.first().map(|b| b.code.as_deref()) {
                 None => text::plain("no"),
-                Some(code) => Label::Warning.on(code.unwrap_or("yes")),
+                Some(code) => Label::Warning.span(code.unwrap_or("yes")),
             };
             table.row(cells![
                 planned.item.wave,
@@ -75,7 +75,7 @@ impl Teardown {
             let next = first.and_then(|b| b.remedy.as_ref());
             table.row([
                 text::name(&planned.item.target).into(),
-                label.on(state).into(),
+                label.span(state).into(),
                 why.as_str().into(),
                 next.map_or(Line::from(""), |n| text::command(n).into()),
             ]);
@@ -91,7 +91,7 @@ impl Teardown {
         let mut text = Text::new();
         for (label, all) in [(Label::Error, &self.remaining), (Label::Dim, &self.leftovers)] {
             for left in all {
-                item(&mut text, label.on("left: ") + line(left), &left.remedy);
+                item(&mut text, label.span("left: ") + line(left), &left.remedy);
             }
         }
         text

@@ -147,7 +147,7 @@ impl ctx::Aim for Progress {
 }
 
 impl ctx::PlannedAim for Progress {
-    fn takes(&self, until: &WaitFor) -> bool {
+    fn handles(&self, until: &WaitFor) -> bool {
         self.place(until).is_some()
     }
 

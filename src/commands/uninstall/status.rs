@@ -249,8 +249,8 @@ impl<'a> PackageUninstall<'a> {
     /// Whether an uninstall of the package is requested or running on any node.
     fn is_concerned(&self) -> bool {
         let uninstalled = |p: &Placement<'_>| p.entry.is_some_and(|e| e.stage.is_uninstall());
-        let runs = |e: &PackageRun<'_>| {
-            e.skyhook == self.name && e.package == self.package && e.stage.is_uninstall() && e.alive()
+        let runs = |run: &PackageRun<'_>| {
+            run.skyhook == self.name && run.package == self.package && run.stage.is_uninstall() && run.alive()
         };
         !self.requested_by().is_empty()
             || self.placements.iter().any(uninstalled)
@@ -336,11 +336,11 @@ impl<'a> PackageUninstall<'a> {
         }
         let ran = self
             .package_runs
-            .on(self.name, &node.name)
-            .find(|e| e.package == self.package && e.stage.is_uninstall() && e.finished());
+            .of_skyhook_on(self.name, &node.name)
+            .find(|run| run.package == self.package && run.stage.is_uninstall() && run.finished());
         let (uninstall, reason) = match ran {
             Some(ran) => (Uninstall::Uninstalled, format!("{} is done", ran.reference())),
-            None => past.on(&node.name),
+            None => past.result_on(&node.name),
         };
         self.row(node, uninstall, reason)
     }

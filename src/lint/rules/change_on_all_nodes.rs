@@ -22,7 +22,7 @@ lint_rule! {
 fn check(input: &Input<'_>, findings: &mut LintFindings) {
     for (manifest, skyhook) in input.skyhooks() {
         let nodes = input.selected(skyhook).map_or(0, |nodes| nodes.len());
-        let runs = nodes > 1 && skyhook.runs();
+        let runs = nodes > 1 && skyhook.is_active();
         let Some(live) = input.live(manifest).filter(|_| runs) else {
             continue;
         };

@@ -25,7 +25,7 @@ fn check(input: &Input<'_>, findings: &mut LintFindings) {
             let earlier = if first { skyhook } else { other };
             // If both custom resources are manifests, only the later one gets the finding.
             let reported = first && manifests.iter().any(|(_, s)| s.name() == other.name());
-            if earlier.gates_everywhere() || reported || !input.share_nodes(skyhook, other) {
+            if earlier.blocks_all_nodes() || reported || !input.share_nodes(skyhook, other) {
                 continue;
             }
             let message = format!(

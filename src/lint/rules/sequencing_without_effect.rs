@@ -16,7 +16,7 @@ lint_rule! {
 
 fn check(input: &Input<'_>, findings: &mut LintFindings) {
     let all = input.all_skyhooks();
-    for (manifest, skyhook) in input.skyhooks().filter(|(_, s)| s.gates_everywhere()) {
+    for (manifest, skyhook) in input.skyhooks().filter(|(_, s)| s.blocks_all_nodes()) {
         let (priority, name) = skyhook.order();
         let earlier = all.iter().filter(|other| other.order().0 == priority && other.name() < name);
         let earlier: Vec<String> = earlier.map(ToString::to_string).collect();

@@ -14,7 +14,7 @@ impl<'a> Advance<'a> {
     pub(super) fn step(&mut self, number: usize, at: u32) -> bool {
         let resource = &self.model.resources[number];
         let place = &resource.places[at as usize];
-        let held = resource.gate.is_some() || place.earlier != u16::MAX || !place.chosen;
+        let held = resource.gate.is_some() || place.earlier != u16::MAX || !place.selected_now;
         // Nothing new starts in these cases; running stages still end.
         if !resource.acts() || place.given_up || place.complete && !resource.deleting {
             return false;
@@ -142,7 +142,7 @@ impl<'a> Advance<'a> {
         }
         place.status = status;
         place.recorded = status;
-        place.picked = status == Status::InProgress;
+        place.in_recorded_batch = status == Status::InProgress;
     }
 
     /// Moves a package on a node to another slot.

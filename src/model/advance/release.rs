@@ -16,13 +16,13 @@ impl Advance<'_> {
         }
         let place = &mut resource.places[at as usize];
         let compartment = usize::from(place.compartment);
-        if place.chosen && !place.complete {
+        if place.selected_now && !place.complete {
             let batch = self.batches[number].get_mut(compartment);
             batch.into_iter().for_each(|batch| batch.open -= 1);
         }
         self.open[number] -= usize::from(!place.complete);
         place.complete = true;
-        place.chosen = false;
+        place.selected_now = false;
         self.mark(number, at, Status::Complete);
         self.settle.insert((number, compartment));
         self.note(number, at, Happening::Complete);
@@ -50,7 +50,7 @@ impl Advance<'_> {
 
     /// A custom resource with `sequencing: all` that is complete everywhere lets the later ones proceed.
     pub(super) fn open_gates(&mut self, number: usize) {
-        if !self.model.resources[number].skyhook.gates_everywhere() {
+        if !self.model.resources[number].skyhook.blocks_all_nodes() {
             return;
         }
         let mut gate = None;
@@ -59,7 +59,7 @@ impl Advance<'_> {
                 resource.gate = gate;
                 self.due.extend((0..resource.nodes.len() as u32).map(|at| (later, at)));
             }
-            if gate.is_none() && !resource.disabled && resource.skyhook.gates_everywhere() {
+            if gate.is_none() && !resource.disabled && resource.skyhook.blocks_all_nodes() {
                 let open = resource.places.iter().position(|place| !place.complete);
                 gate = open.map(|open| (resource.skyhook, resource.nodes[open]));
             }
@@ -92,8 +92,8 @@ impl Advance<'_> {
             && let Some(at) = batch.queue.pop_front()
         {
             let place = &mut places[at as usize];
-            if !place.complete && !place.chosen {
-                place.chosen = true;
+            if !place.complete && !place.selected_now {
+                place.selected_now = true;
                 chosen.push(at);
             }
         }
@@ -111,7 +111,7 @@ impl Advance<'_> {
         let resource = &self.model.resources[number];
         for compartment in &resource.compartments {
             let place = |at: &u32| &resource.places[*at as usize];
-            let at_work = |at: &&u32| place(at).chosen && place(at).at_work;
+            let at_work = |at: &&u32| place(at).selected_now && place(at).at_work;
             let batch: Vec<u32> = compartment.members.iter().filter(at_work).copied().collect();
             for (number_in_batch, at) in batch.iter().enumerate() {
                 let slower_than = (number_in_batch as f64 + 0.5) / batch.len() as f64;

@@ -11,14 +11,14 @@ use crate::model::selection::Selection;
 /// Operator `GetNodesForNextBatch`.
 pub fn check<'a>(at: &At<'_, 'a>) -> Option<NodeProgress<'a>> {
     let unread = |source| NodeProgress::held(ProgressState::Unknown, WaitReason::Unread(source));
-    if at.model.cluster.named_only {
+    if at.model.cluster.limited_to_named_nodes {
         return Some(unread(Source::Nodes));
     }
     let index = usize::from(at.place.compartment);
     let Some(compartment) = at.resource.compartments.get(index) else {
         return Some(unread(Source::Policies));
     };
-    if at.place.chosen {
+    if at.place.selected_now {
         return None;
     }
     let places = &at.resource.places;
@@ -31,7 +31,7 @@ pub fn check<'a>(at: &At<'_, 'a>) -> Option<NodeProgress<'a>> {
         Selection::New { joining, .. } => joining,
     };
     let node = batch.first().map(|at_work| at.resource.nodes[*at_work as usize]);
-    if at.place.picked
+    if at.place.in_recorded_batch
         && let Some(node) = node
     {
         let reason = WaitReason::BatchSibling(node);

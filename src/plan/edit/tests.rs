@@ -13,7 +13,7 @@ fn key() -> String {
 fn removal() -> Edit {
     let mut state = NodeState::default();
     state.add(&key(), None, STATE);
-    let (_, to) = state.without("a|1").expect("it is there");
+    let (_, to) = state.without_entry("a|1").expect("it is there");
     Edit::new(Some(STATE), to.as_deref()).on_conflict(OnConflict::MoveEntries(vec![Move {
         entry: "a|1".into(),
         from: Some(At {

@@ -22,7 +22,7 @@ pub fn warn(cluster: &Cluster, plan: &mut Plan) {
 pub fn warn_of(plan: &mut Plan, objects: &[(Target, Value)]) {
     warn_by(plan, |target| {
         let mut objects = objects.iter();
-        let (_, metadata) = objects.find(|(of, _)| of.names_the_place_of(target))?;
+        let (_, metadata) = objects.find(|(of, _)| of.same_object_name(target))?;
         serde_json::from_value(metadata.clone()).ok()
     });
 }
@@ -38,7 +38,7 @@ fn warn_by(plan: &mut Plan, metadata: impl Fn(&Target) -> Option<Meta>) {
 fn warning(plan: &Plan, step: &Step, metadata: &impl Fn(&Target) -> Option<Meta>) -> Option<String> {
     let made = |target: &Target| {
         let made = |step: &Step| matches!(step.change, Change::Create(_));
-        plan.steps().any(|step| made(step) && step.target.names_the_place_of(target))
+        plan.steps().any(|step| made(step) && step.target.same_object_name(target))
     };
     let meta = match &step.change {
         Change::Create(object) => serde_json::from_value(object["metadata"].clone()).ok()?,

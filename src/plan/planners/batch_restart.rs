@@ -25,7 +25,7 @@ pub fn add(
     };
     let nodes: Vec<&Node> = cluster.selected(skyhook).filter(within).collect();
     let package_runs = cluster.package_runs();
-    let mut parked = 0;
+    let mut permanently_failed = 0;
     let mut steps = Vec::new();
     for one in &nodes {
         let Some(on) = cluster.on_node(one, skyhook.name()) else {
@@ -35,8 +35,8 @@ pub fn add(
         if is_handled || on.status != Some(Status::Erroring) {
             continue;
         }
-        if !cluster.parked(&package_runs, skyhook, one).is_empty() {
-            parked += 1;
+        if !cluster.permanently_failed(&package_runs, skyhook, one).is_empty() {
+            permanently_failed += 1;
             continue;
         }
         let change = node::status(cluster.flavor(), skyhook.name(), on, &Status::Waiting);
@@ -50,11 +50,11 @@ pub fn add(
             "erroring nodes are set to waiting and may be chosen again; if the cause remains, they will fail again",
         );
     }
-    if parked > 0 {
+    if permanently_failed > 0 {
         plan.consequences.warn(format!(
-            "{parked} {} in status erroring because a job has failed permanently: first retry the package with `kubectl skyhook package retry`, or the \
+            "{permanently_failed} {} in status erroring because a job has failed permanently: first retry the package with `kubectl skyhook package retry`, or the \
              rollout stops again",
-            if parked == 1 { "node stays" } else { "nodes stay" },
+            if permanently_failed == 1 { "node stays" } else { "nodes stay" },
         ));
     }
     let fields = match compartments {

@@ -47,7 +47,7 @@ impl<'a> Reruns<'a> {
             effects.cannot_be_undone.push(done.to_owned());
         }
         ignored_nodes(&ignored, &mut effects);
-        if let Some(skyhook) = skyhook.filter(|s| !s.runs() && s.hold().is_none()) {
+        if let Some(skyhook) = skyhook.filter(|s| !s.is_active() && s.hold().is_none()) {
             stands_still(skyhook, &mut effects);
         }
         effects
@@ -71,7 +71,7 @@ pub fn rerun(
     if from_start
         && !nodes.is_empty()
         && bypassed_uninstalls(skyhook, &BTreeSet::from([package]), &mut effects)
-        && !skyhook.runs()
+        && !skyhook.is_active()
     {
         // A paused or disabled custom resource does not record the package again.
         effects.lose_record();
@@ -219,7 +219,7 @@ pub fn begins<'a>(
 ) -> Vec<&'a Node> {
     // Computed lazily: only nodes with a failed package need the package runs.
     let package_runs = OnceCell::new();
-    let mut parked: BTreeMap<&str, Vec<&str>> = BTreeMap::new();
+    let mut permanently_failed: BTreeMap<&str, Vec<&str>> = BTreeMap::new();
     let mut concerned = Vec::new();
     for node in nodes {
         let mut kinds = BTreeSet::new();
@@ -228,11 +228,11 @@ pub fn begins<'a>(
         let failed = on.filter(|on| on.entries().iter().any(|e| e.state == State::Erroring));
         let given_up = failed.map_or_else(Vec::new, |_| {
             let package_runs = package_runs.get_or_init(|| cluster.package_runs_for(skyhook.name()));
-            cluster.parked(package_runs, skyhook, node)
+            cluster.permanently_failed(package_runs, skyhook, node)
         });
         for (name, package) in skyhook.packages() {
             if given_up.iter().any(|(entry, _)| entry.name == name) {
-                parked.entry(name).or_default().push(&node.name);
+                permanently_failed.entry(name).or_default().push(&node.name);
                 continue;
             }
             let placement = cluster.placement(skyhook, name, node);
@@ -251,14 +251,14 @@ pub fn begins<'a>(
             interrupts(&kinds, effects);
         }
     }
-    for (package, nodes) in parked {
-        stays_parked(skyhook, package, &nodes, effects);
+    for (package, nodes) in permanently_failed {
+        stays_failed(skyhook, package, &nodes, effects);
     }
     concerned
 }
 
 /// Warns that a permanently failed package does not continue on these nodes.
-fn stays_parked(skyhook: &Skyhook, package: &str, nodes: &[&str], effects: &mut Consequences) {
+fn stays_failed(skyhook: &Skyhook, package: &str, nodes: &[&str], effects: &mut Consequences) {
     let (name, first) = (skyhook.name(), nodes[0]);
     effects.warn(format!(
         "{package} has failed permanently on {} and does not continue there until you run `kubectl skyhook package \
@@ -278,7 +278,7 @@ fn repeated(nodes: &[&str]) -> &'static str {
 
 /// Adds the work that starts on a node once the operator can read its node state.
 pub fn begins_from(skyhook: &Skyhook, node: &Node, state: &NodeState, effects: &mut Consequences) {
-    if !skyhook.runs() || !skyhook.spec.node_selectors.matches(&node.labels) {
+    if !skyhook.is_active() || !skyhook.spec.node_selectors.matches(&node.labels) {
         return;
     }
     let mut kinds = BTreeSet::new();

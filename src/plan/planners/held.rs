@@ -85,7 +85,7 @@ pub fn end_what_is_left(cluster: &Cluster, mut plan: Plan, skyhook: &Skyhook) ->
 /// There is such a command; the error names it, and the hint has a remedy.
 pub fn refuse(cluster: &Cluster, skyhook: &Skyhook) -> Result<()> {
     match cluster.hold(skyhook) {
-        Some((hold, standing)) if !standing.is_left_behind() => Err(refused(
+        Some((hold, state)) if !state.is_left_behind() => Err(refused(
             cluster,
             skyhook,
             &hold,
@@ -107,11 +107,11 @@ pub fn refuse_end(
     force: bool,
     effects: &mut Consequences,
 ) -> Result<()> {
-    let Some((hold, standing)) = cluster.hold(skyhook) else {
+    let Some((hold, state)) = cluster.hold(skyhook) else {
         return Ok(());
     };
     let words = words(cluster, skyhook, &hold);
-    match standing {
+    match state {
         HolderState::AtWork if !force => Err(refused(
             cluster,
             skyhook,
@@ -134,7 +134,7 @@ fn words(cluster: &Cluster, skyhook: &Skyhook, hold: &Hold<'_>) -> String {
     let since = hold
         .since()
         .map_or(String::new(), |since| format!(" (started {})", ago(Some(since), cluster.taken_at)));
-    format!("{} is paused by {}{since}", skyhook.reference(), hold.words())
+    format!("{} is paused by {}{since}", skyhook.reference(), hold.describe())
 }
 
 fn refused(cluster: &Cluster, skyhook: &Skyhook, hold: &Hold<'_>, hint: &str, flag: &str) -> Error {

@@ -31,11 +31,11 @@ pub fn merged(cluster: &Cluster, title: String, subject: &str, plans: Vec<Plan>)
     let mut taken: HashMap<Fingerprint, Vec<Step>> = HashMap::new();
     let mut earlier: Vec<Worked> = Vec::new();
     for part in plans {
-        let mut worked = Worked::by(&part);
+        let mut worked = Worked::of(&part);
         let shares = earlier.iter().filter(|other| other.shares_with(&worked));
         let requires: Vec<usize> = shares.flat_map(|other| other.stages.clone()).collect();
         for stage in part.stages {
-            let Some(stage) = without(stage, &held, &mut taken) else {
+            let Some(stage) = remaining_stage(stage, &held, &mut taken) else {
                 continue;
             };
             worked.stages.push(plan.stages.len());
@@ -66,7 +66,7 @@ struct Worked {
 }
 
 impl Worked {
-    fn by(plan: &Plan) -> Worked {
+    fn of(plan: &Plan) -> Worked {
         Worked {
             subject: plan.subject.clone(),
             objects: plan.steps().map(|step| step.target.path()).collect(),
@@ -118,7 +118,7 @@ fn fingerprint(step: &Step) -> Fingerprint {
 }
 
 /// The stage without surrounding pauses and without steps that are already taken; `None` if nothing is left.
-fn without(
+fn remaining_stage(
     mut stage: PlanStage,
     held: &BTreeMap<String, &Skyhook>,
     taken: &mut HashMap<Fingerprint, Vec<Step>>,

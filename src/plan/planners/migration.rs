@@ -90,7 +90,7 @@ pub fn refuse_two_executors(cluster: &Cluster, verb: &str, name: &str) -> Result
     }
     let older = cluster.runs_of_older_operator(name);
     let older = older.iter();
-    let alive: Vec<String> = older.map(|e| format!("{} on {}", e.reference(), e.node)).collect();
+    let alive: Vec<String> = older.map(|run| format!("{} on {}", run.reference(), run.node)).collect();
     if alive.is_empty() {
         return Ok(());
     }

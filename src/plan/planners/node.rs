@@ -196,7 +196,7 @@ pub fn without_taint(cluster: &Cluster, node: &Node) -> Option<Change> {
 }
 
 /// Removes entries from a node state and keeps all others.
-pub fn without(state: &NodeState, entries: &[String]) -> Metadata {
+pub fn remove_entries(state: &NodeState, entries: &[String]) -> Metadata {
     edit(state, entries.iter().map(|entry| (entry.as_str(), None)))
 }
 
@@ -223,7 +223,7 @@ pub fn added(
         onward: false,
         retried: false,
     };
-    let after = one.on(annotation, now);
+    let after = one.moved_text(annotation, now);
     let edit = Edit::new(now, after.as_deref()).on_conflict(OnConflict::MoveEntries(vec![one]));
     Metadata::default().annotation(annotation, edit)
 }
@@ -244,9 +244,9 @@ fn edit<'a>(
         let so_far = change.annotations.remove(annotation);
         let one = Move { entry: key.to_owned(), from: Some(from), onward: to.is_none(), retried: false, to };
         let (to, mut moves) = match so_far {
-            None => (one.on_state(annotation, state), Vec::new()),
+            None => (one.moved_text_in(annotation, state), Vec::new()),
             Some(edit) => {
-                let to = one.on(annotation, edit.to.as_deref());
+                let to = one.moved_text(annotation, edit.to.as_deref());
                 match edit.on_conflict {
                     OnConflict::MoveEntries(moves) => (to, moves),
                     _ => (to, Vec::new()),

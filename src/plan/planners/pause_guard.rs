@@ -24,7 +24,7 @@ pub fn is_needed(cluster: &Cluster, skyhook: &Skyhook, nodes: &[&Node]) -> bool 
         let moving = |e: &crate::api::Entry| matches!(e.state, State::InProgress | State::Erroring);
         let on = cluster.on_node(node, skyhook.name());
         on.is_some_and(|on| on.entries().iter().any(moving))
-            || package_runs.on(skyhook.name(), &node.name).any(|e| e.alive())
+            || package_runs.of_skyhook_on(skyhook.name(), &node.name).any(|run| run.alive())
     };
     let unseen = |source| cluster.source(source).unread().is_some();
     skyhook.hold().is_some()
@@ -47,7 +47,7 @@ pub fn end_failing(
     package: Option<&str>,
     plan: &mut Plan,
 ) {
-    let stands_still = !skyhook.runs() && skyhook.hold().is_none();
+    let stands_still = !skyhook.is_active() && skyhook.hold().is_none();
     if away(cluster) || !(skyhook.deleting() || stands_still) {
         return;
     }
@@ -60,10 +60,10 @@ pub fn end_failing(
     };
     let (mut failing, mut at_work) = (Vec::new(), Vec::new());
     for node in nodes.iter().filter(|n| n.ready() == Some(true)) {
-        let all = package_runs.on(skyhook.name(), &node.name);
+        let all = package_runs.of_skyhook_on(skyhook.name(), &node.name);
         let bare = all
-            .filter(|e| e.bare() && e.alive())
-            .filter(|e| package.is_none_or(|p| e.interrupt || e.package == p));
+            .filter(|run| run.bare() && run.alive())
+            .filter(|run| package.is_none_or(|p| run.interrupt || run.package == p));
         for package_run in bare {
             let ours = package_run.unproven(cluster).is_none();
             if ours && fails(node, package_run) {
@@ -105,10 +105,10 @@ pub fn warn_of_halt(
     plan: &mut Plan,
 ) {
     let package_runs = cluster.package_runs_for(skyhook.name());
-    let at_work = nodes.iter().flat_map(|n| package_runs.on(skyhook.name(), &n.name));
-    let at_work = at_work.filter(|e| !e.bare() && e.alive());
-    let at_work = at_work.filter(|e| package.is_none_or(|p| e.package == p));
-    let pods = at_work.flat_map(|e| e.pods.iter().filter(|p| !p.ended()));
+    let at_work = nodes.iter().flat_map(|n| package_runs.of_skyhook_on(skyhook.name(), &n.name));
+    let at_work = at_work.filter(|run| !run.bare() && run.alive());
+    let at_work = at_work.filter(|run| package.is_none_or(|p| run.package == p));
+    let pods = at_work.flat_map(|run| run.pods.iter().filter(|p| !p.ended()));
     let graces = pods.map(|p| p.spec.termination_grace_period_seconds.unwrap_or(DEFAULT_GRACE));
     let Some(longest) = graces.max().filter(|_| acts(cluster, skyhook)) else {
         return;
@@ -165,7 +165,7 @@ pub fn failed_elsewhere<'a>(
     stages: &[PlanStage],
 ) -> Vec<&'a str> {
     // If a Job had failed permanently on another node, all nodes would have been read.
-    if cluster.named_only {
+    if cluster.limited_to_named_nodes {
         return Vec::new();
     }
     let package_runs = cluster.package_runs_for(skyhook.name());
@@ -176,7 +176,7 @@ pub fn failed_elsewhere<'a>(
         .filter(|n| {
             let on = cluster.on_node(n, skyhook.name());
             on.is_some_and(|on| on.operator_status() == Status::Erroring)
-                && !cluster.parked(&package_runs, skyhook, n).is_empty()
+                && !cluster.permanently_failed(&package_runs, skyhook, n).is_empty()
         })
         .map(|n| n.name.as_str())
         .collect()
@@ -188,7 +188,7 @@ pub fn at_work(cluster: &Cluster, skyhook: &Skyhook, stages: &[PlanStage]) -> bo
     let mut nodes = stages.iter().flat_map(|s| &s.steps);
     nodes.any(|step| {
         step.target.kind == Kind::Node
-            && package_runs.on(skyhook.name(), &step.target.name).any(|e| e.alive())
+            && package_runs.of_skyhook_on(skyhook.name(), &step.target.name).any(|run| run.alive())
     })
 }
 
@@ -209,7 +209,7 @@ pub fn pair(cluster: &Cluster, skyhook: &Skyhook, title: &str) -> Option<[Hold; 
     let key = skyhook.flavor()?.key("pause");
     let annotations = |key: &str| skyhook.metadata.annotations.get(key).map(String::as_str);
     let left = skyhook.hold().filter(|_| cluster.left_paused(skyhook));
-    Some(Hold::around(&key, title, annotations, left.map(|h| h.text)))
+    Some(Hold::around(&key, title, annotations, left.map(|h| h.identity)))
 }
 
 /// The stage that ends the pause of an earlier plan that did not end it itself.

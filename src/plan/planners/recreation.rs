@@ -152,8 +152,8 @@ impl<'a> Recreation<'a> {
         ));
         let package_runs = self.cluster.package_runs();
         let at_work = package_runs.all().iter();
-        let at_work = at_work.filter(|e| e.skyhook == old.name() && e.alive());
-        let on = NodeSet::of(at_work.map(|e| e.node));
+        let at_work = at_work.filter(|run| run.skyhook == old.name() && run.alive());
+        let on = NodeSet::of(at_work.map(|run| run.node));
         if !on.is_empty() {
             self.effects.warn(format!(
                 "package pods are running on {}: removing the old object kills them while they modify the hosts",

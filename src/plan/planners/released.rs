@@ -49,7 +49,7 @@ pub fn add(cluster: &Cluster, plan: &mut Plan) {
             uninstalls::uninstalls(cluster, skyhook, &packages, &mut consequences);
             concerned.extend(packages.values().flatten().map(|n| (&*n.name, n.gpus())));
         } else if edits.runs_after(skyhook) {
-            let nodes = if skyhook.runs() {
+            let nodes = if skyhook.is_active() {
                 freed.clone()
             } else {
                 let open = |node: &&Node| !ignored(node) || is_freed(node);
@@ -197,7 +197,7 @@ impl<'p> Edits<'p> {
         let edits = self.stops.get(skyhook.name());
         let released = self.released.contains(skyhook.name());
         if edits.is_none() && !released {
-            return skyhook.runs();
+            return skyhook.is_active();
         }
         let mut after = skyhook.clone();
         let annotations = &mut after.metadata.annotations;
@@ -211,7 +211,7 @@ impl<'p> Edits<'p> {
                 None => annotations.remove(key),
             };
         }
-        after.runs()
+        after.is_active()
     }
 }
 

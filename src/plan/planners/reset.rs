@@ -58,7 +58,7 @@ pub fn plan<'a>(cluster: &'a Cluster, request: &'a ResetRequest<'a>) -> Result<P
         recorded: 0,
     };
     for node in request.nodes.iter().copied() {
-        if request.failed_only && !making.on(node).is_some_and(NodeRecord::fails) {
+        if request.failed_only && !making.record_on(node).is_some_and(NodeRecord::fails) {
             continue;
         }
         match request.package {
@@ -114,7 +114,7 @@ struct ResetPlanner<'a> {
 }
 
 impl<'a> ResetPlanner<'a> {
-    fn on(&self, node: &'a Node) -> Option<&'a NodeRecord> {
+    fn record_on(&self, node: &'a Node) -> Option<&'a NodeRecord> {
         self.cluster.on_node(node, self.request.name)
     }
 
@@ -133,7 +133,7 @@ impl<'a> ResetPlanner<'a> {
                     change.annotation(key, Edit::new(Some("true"), None).on_conflict(OnConflict::Overwrite));
             }
         }
-        if let Some(on) = self.on(node) {
+        if let Some(on) = self.record_on(node) {
             self.unreadable += usize::from(on.is_malformed());
             let entries = on.entries().iter();
             let on_host = entries.filter(|e| !is_uninstalled(self.skyhook, e));
@@ -145,7 +145,9 @@ impl<'a> ResetPlanner<'a> {
                     self.reruns.add(node, name);
                 }
             }
-            None => self.recorded += usize::from(self.on(node).is_some_and(|on| !on.entries().is_empty())),
+            None => {
+                self.recorded += usize::from(self.record_on(node).is_some_and(|on| !on.entries().is_empty()))
+            }
         }
         let why = match self.runs_here(node) {
             Some(_) => "packages run again from the start",
@@ -160,7 +162,7 @@ impl<'a> ResetPlanner<'a> {
 
     /// Adds the removal of one package's entries on a node.
     fn forget_package(&mut self, node: &'a Node, package: &str, version: Option<&str>) {
-        let Some(state) = self.on(node).and_then(|on| on.state.as_ref()) else {
+        let Some(state) = self.record_on(node).and_then(|on| on.state.as_ref()) else {
             return;
         };
         let mut keys = Vec::new();
@@ -189,7 +191,7 @@ impl<'a> ResetPlanner<'a> {
             (None, _) => self.recorded += usize::from(installed),
             _ => {}
         }
-        self.step(node, node::without(state, &keys), why, Some(&keys));
+        self.step(node, node::remove_entries(state, &keys), why, Some(&keys));
     }
 
     /// Adds the step for a node's change, which removes these entries of the node state, or all entries.
@@ -313,7 +315,7 @@ impl<'a> ResetPlanner<'a> {
         {
             let touched = self.touched.iter();
             let targets: Vec<(&Node, &NodeRecord)> =
-                touched.filter_map(|node| Some((*node, self.on(node)?))).collect();
+                touched.filter_map(|node| Some((*node, self.record_on(node)?))).collect();
             effects::dependants_stay(skyhook, package, &targets, &mut effects);
         }
         if let Some(skyhook) = self.skyhook

@@ -52,7 +52,7 @@ pub fn uninstalls(
                 format!("the uninstall of {package} starts on {on} once its installation there is complete")
             }
         });
-        if !skyhook.runs() {
+        if !skyhook.is_active() {
             stands_still(skyhook, effects);
         }
         let ignored = nodes.iter().filter(|n| n.ignored(cluster.flavor()));

@@ -69,8 +69,9 @@ fn cause(obstacles: &Obstacles<'_>) -> (String, Option<String>) {
         return (this, Some(does_not("pods were", "do")));
     }
     if let (Some(first), []) = (unexplained.first(), noted.as_slice()) {
-        let not_evicted =
-            |pods: &str| format!("{pods} not evicted, although no budget protects it{}", by(webhooks));
+        let not_evicted = |pods: &str| {
+            format!("{pods} not evicted, although no budget protects it{}", webhook_clause(webhooks))
+        };
         let more = match unexplained.len() {
             1 => String::new(),
             n => format!(" (one of {})", plural(n, "such pod")),
@@ -89,7 +90,7 @@ fn cause(obstacles: &Obstacles<'_>) -> (String, Option<String>) {
 }
 
 /// A clause about the webhooks that may refuse evictions; empty without webhooks.
-fn by(webhooks: &[EvictionWebhook<'_>]) -> String {
+fn webhook_clause(webhooks: &[EvictionWebhook<'_>]) -> String {
     let names: Vec<String> = webhooks.iter().map(|(_, w)| w.name.clone()).collect();
     match names.len() {
         0 => String::new(),

@@ -16,9 +16,9 @@ impl Rows {
     pub fn push(&mut self, cell: &Line) {
         for Span { label, text } in &cell.spans {
             self.text.push_str(text);
-            self.spans.push((*label, short(text.len())));
+            self.spans.push((*label, to_u32(text.len())));
         }
-        self.cells.push(short(cell.spans.len()));
+        self.cells.push(to_u32(cell.spans.len()));
     }
 
     pub fn append(&mut self, other: Rows) {
@@ -37,7 +37,7 @@ impl Rows {
             let spans = spans.iter().map(|(label, length)| {
                 let (own, rest) = text.split_at(*length as usize);
                 text = rest;
-                label.on(own)
+                label.span(own)
             });
             spans.collect::<Vec<Span>>().into()
         })
@@ -62,6 +62,6 @@ impl Rows {
     }
 }
 
-fn short(length: usize) -> u32 {
+fn to_u32(length: usize) -> u32 {
     u32::try_from(length).expect("a cell has less than 4 GB")
 }

@@ -123,7 +123,7 @@ pub(in crate::view) fn wrap(line: &Line, room: Option<usize>) -> Vec<Line> {
                 (Some(before), Some(after)) if before.label == after.label => before.label,
                 _ => Label::Plain,
             };
-            last.push(label.on(" "));
+            last.push(label.span(" "));
             used += 1 + width;
         }
         let last = lines.last_mut().expect("it starts with one");
@@ -144,8 +144,8 @@ fn words(line: &Line) -> Vec<Vec<Span>> {
                 continue;
             }
             match words.last_mut() {
-                Some(word) if inside => word.push(label.on(part)),
-                _ => words.push(vec![label.on(part)]),
+                Some(word) if inside => word.push(label.span(part)),
+                _ => words.push(vec![label.span(part)]),
             }
             inside = true;
         }

@@ -76,7 +76,7 @@ fn rerun(name: &str) -> Step {
     let text = two(("apply", "erroring"), ("config", "complete"));
     let mut state = NodeState::default();
     state.add(&state_key(), None, &text);
-    let (_, left) = state.without("a|1.0.0").expect("it is there");
+    let (_, left) = state.without_entry("a|1.0.0").expect("it is there");
     let at = At {
         stage: Stage::Apply,
         state: State::Erroring,

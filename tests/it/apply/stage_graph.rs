@@ -163,7 +163,7 @@ async fn interrupt_ends_waits_and_runs_cleanup_stages() {
 struct Pairs(Vec<Vec<String>>);
 
 impl WaitStrategy for Pairs {
-    fn takes(&self, _until: &WaitFor) -> bool {
+    fn handles(&self, _until: &WaitFor) -> bool {
         true
     }
 
@@ -201,7 +201,7 @@ async fn parallel_waits_share_one_wait_strategy_call() {
 async fn failure_outranks_blocked_in_the_outcome() {
     struct Blocked;
     impl WaitStrategy for Blocked {
-        fn takes(&self, until: &WaitFor) -> bool {
+        fn handles(&self, until: &WaitFor) -> bool {
             until.target.name == "c"
         }
 

@@ -35,7 +35,8 @@ fn node_states_round_trip_and_keep_other_entries() {
         let _ = read.annotations().count();
         for entry in read.entries() {
             let _ = (entry.identity(), entry.may_be_installed());
-            let (Some((_, without)), true) = (read.without(&entry.key), read.malformed().is_empty()) else {
+            let (Some((_, without)), true) = (read.without_entry(&entry.key), read.malformed().is_empty())
+            else {
                 continue;
             };
             // Editing one entry leaves the others unchanged, byte for byte.

@@ -13,16 +13,16 @@ use crate::view::shell_words;
 use crate::view::{list, plural};
 
 /// Maximum number of commands that a message names.
-const MOST: usize = 3;
+const MAX_LISTED_COMMANDS: usize = 3;
 
 /// A plan with every kind of change that commands make, on this cluster.
 pub fn every_change(cluster: &Cluster) -> Plan {
-    on(cluster, Write::ALL)
+    plan_for(cluster, Write::ALL)
 }
 
 /// A plan with these kinds of changes. Only served APIs are included, and namespaced objects only in the operator's
 /// namespace, for which a role may suffice.
-fn on(cluster: &Cluster, writes: &[Write]) -> Plan {
+fn plan_for(cluster: &Cluster, writes: &[Write]) -> Plan {
     let mut plan = plan_of(writes);
     let served = &cluster.active_api.served;
     let namespaces = cluster.operator_namespaces();
@@ -30,7 +30,7 @@ fn on(cluster: &Cluster, writes: &[Write]) -> Plan {
     for stage in &mut plan.stages {
         stage.steps.retain(|step| {
             let group = step.target.kind.resource().0;
-            ApiFlavor::of_group(group).is_none_or(|g| served.contains(&g))
+            ApiFlavor::of_group(group).is_none_or(|flavor| served.contains(&flavor))
         });
         for step in &mut stage.steps {
             if matches!(step.target.kind, Kind::Pod | Kind::Job | Kind::ConfigMap) {
@@ -59,8 +59,8 @@ pub fn changes(
         };
     }
     let lacking = |command: &&&CommandInfo| {
-        let takes = on(cluster, command.writes).permissions();
-        takes.iter().any(|p| denied.contains(p))
+        let required = plan_for(cluster, command.writes).permissions();
+        required.iter().any(|p| denied.contains(p))
     };
     let lacking: Vec<&str> = commands.iter().filter(lacking).map(|command| command.words).collect();
     if denied.len() == every_change(cluster).permissions().len() {
@@ -68,7 +68,7 @@ pub fn changes(
         return expected.warning(message).hint("kubectl skyhook rbac --for operator");
     }
     let missing: Vec<String> = denied.iter().map(ToString::to_string).collect();
-    let (who, role) = if lacking.len() > MOST {
+    let (who, role) = if lacking.len() > MAX_LISTED_COMMANDS {
         (plural(lacking.len(), "command"), vec!["operator"])
     } else {
         (list(&lacking), lacking)

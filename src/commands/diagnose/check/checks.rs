@@ -75,7 +75,7 @@ fn operator(cluster: &Cluster, findings: &[Finding]) -> Vec<Check> {
         Read::Incomplete(_, why) | Read::Unreadable(why) => return vec![expected.unread(why)],
         Read::NotRequested => return vec![expected.not_asked(cluster)],
     };
-    if let Some(check) = expected.by(findings, &["SKY501"]) {
+    if let Some(check) = expected.check_findings(findings, &["SKY501"]) {
         return vec![check];
     }
     if operators.is_empty() {
@@ -84,7 +84,7 @@ fn operator(cluster: &Cluster, findings: &[Finding]) -> Vec<Check> {
     }
     let acting = cluster.acting_operators();
     let acts = |d: &Deployment| acting.iter().any(|acting| std::ptr::eq(*acting, d));
-    let several = expected.by(findings, &["SKY508"]);
+    let several = expected.check_findings(findings, &["SKY508"]);
     let each = operators.iter().map(|deployment| {
         if acts(deployment) || acting.is_empty() {
             replicas(deployment, expected)
@@ -183,7 +183,7 @@ fn rights(cluster: &Cluster) -> Check {
 
 fn webhooks(cluster: &Cluster, findings: &[Finding]) -> Check {
     let expected = Expectation("webhooks", "the API server can call the admission webhooks");
-    if let Some(check) = expected.by(findings, &["SKY505"]) {
+    if let Some(check) = expected.check_findings(findings, &["SKY505"]) {
         return check;
     }
     match cluster.source(Source::Webhooks) {
@@ -207,7 +207,7 @@ fn settings(cluster: &Cluster, report: &Report) -> Check {
     let found = report.findings.iter();
     let found = found.filter(|f| stops(f.rule, f.blocks));
     let codes: Vec<&str> = found.map(|f| f.rule.code).collect();
-    if let Some(check) = expected.by(&report.findings, &codes) {
+    if let Some(check) = expected.check_findings(&report.findings, &codes) {
         return check;
     }
     let unchecked = report.not_checked.iter().map(|n| n.rule);
@@ -236,7 +236,7 @@ fn unread(cluster: &Cluster, expected: Expectation, unchecked: &[&Rule]) -> Opti
 
 fn sizes(cluster: &Cluster, findings: &[Finding]) -> Check {
     let expected = Expectation("custom resources", "all custom resources are small enough for etcd");
-    if let Some(check) = expected.by(findings, &["SKY506"]) {
+    if let Some(check) = expected.check_findings(findings, &["SKY506"]) {
         return check;
     }
     let all = cluster.skyhooks.items().iter();

@@ -99,7 +99,7 @@ impl Expectation {
     }
 
     /// The check result for the most severe finding of these rules; `None` without findings above info.
-    pub fn by(self, findings: &[Finding], codes: &[&str]) -> Option<Check> {
+    pub fn check_findings(self, findings: &[Finding], codes: &[&str]) -> Option<Check> {
         let of = findings.iter().filter(|f| codes.contains(&f.rule.code));
         let of: Vec<&Finding> = of.filter(|f| f.severity > Severity::Info).collect();
         let worst = of.iter().max_by_key(|f| f.severity)?;

@@ -90,7 +90,7 @@ impl View for CheckReport {
                 CheckResult::NotChecked => (Label::Warning, "not checked"),
             };
             let mut line = Text::new();
-            line.item("- ", label.on(word) + ": " + check.title + ": " + check.message.as_str());
+            line.item("- ", label.span(word) + ": " + check.title + ": " + check.message.as_str());
             if let Some(hint) = &check.hint {
                 line.line(text::dim("  hint: ") + hint.as_str());
             }

@@ -75,7 +75,7 @@ impl<'a> Chain<'a> {
             if s.deleting() {
                 Some(s.name())
             } else {
-                cluster.gate_everywhere(s).map(|gate| gate.skyhook.name())
+                cluster.predecessor_everywhere(s).map(|predecessor| predecessor.skyhook.name())
             }
         });
         let errors = report.findings.iter();
@@ -103,7 +103,7 @@ impl<'a> Chain<'a> {
             let subject = &f.subject;
             f.severity == Severity::Error
                 && (f.blocks_reconcile()
-                    || f.holds_up.iter().any(|name| node.name == *name)
+                    || f.blocked_nodes.iter().any(|name| node.name == *name)
                     || subject.node.as_deref() == Some(&node.name)
                     || concerns_all(f) && subject.skyhook.as_deref().is_some_and(open))
         };
@@ -227,7 +227,7 @@ impl<'a> Inspection<'_, 'a> {
     fn holding(&self, skyhook: &Skyhook) -> impl Iterator<Item = (&Finding, u8)> {
         let near = |f: &Finding| match f.subject.node.as_deref() {
             Some(node) if node == self.node.name => Some(2),
-            _ if f.holds_up.iter().any(|name| self.node.name == *name) => Some(1),
+            _ if f.blocked_nodes.iter().any(|name| self.node.name == *name) => Some(1),
             Some(_) => f.blocks_reconcile().then_some(0),
             None => concerns_all(f).then_some(0),
         };

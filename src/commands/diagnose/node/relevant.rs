@@ -22,7 +22,7 @@ pub fn relevant(
         let subject = &f.subject;
         let on = subject.node.as_deref();
         on == Some(node.name.as_str())
-            || f.holds_up.iter().any(|name| node.name == *name)
+            || f.blocked_nodes.iter().any(|name| node.name == *name)
             || f.comes_first() && (!open.is_empty() || on.is_none() && subject.skyhook.is_none())
             || subject.skyhook.as_deref().is_some_and(|name| {
                 concerns_all(f) && open.contains(name)
@@ -44,5 +44,5 @@ pub fn relevant(
 /// Whether the finding concerns all nodes of its custom resource. A finding that lists the nodes that it blocks
 /// concerns only these.
 pub fn concerns_all(finding: &Finding) -> bool {
-    finding.subject.node.is_none() && finding.holds_up.is_empty()
+    finding.subject.node.is_none() && finding.blocked_nodes.is_empty()
 }

@@ -153,7 +153,7 @@ impl NodeReport<'_> {
         let word = link.state.word();
         let priority = link.priority.map(|p| format!(", priority {p}")).unwrap_or_default();
         let mut text = Text::new();
-        text.line(text::heading(link.name) + text::dim(priority) + ": " + label.on(word));
+        text.line(text::heading(link.name) + text::dim(priority) + ": " + label.span(word));
         let mut body = Text::new();
         body.paragraph(link.reason.as_str());
         if let Some(next) = link.next_action() {
@@ -193,7 +193,7 @@ impl NodeReport<'_> {
                 format!(" on {}", NodeSet::of(nodes).limited(4))
             };
             let what =
-                label_of(finding.severity).on(finding.rule.code) + " " + finding.rule.name + on.as_str();
+                label_of(finding.severity).span(finding.rule.code) + " " + finding.rule.name + on.as_str();
             let muted = finding.muted.as_ref();
             let muted = muted.map_or_else(String::new, |mute| format!(" [muted: {mute}]"));
             text.item("- ", what + ": " + finding.message.as_str() + muted);

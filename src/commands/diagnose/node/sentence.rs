@@ -34,7 +34,7 @@ impl<'a> Inspection<'_, 'a> {
     fn reason(&self, skyhook: &'a Skyhook, progress: &NodeProgress<'a>) -> String {
         let now = self.cluster.taken_at;
         match (&progress.reason, &progress.next_action) {
-            (WaitReason::Nothing, Some(Action::Release)) => {
+            (WaitReason::Nothing, Some(Action::Uncordon)) => {
                 "all of its packages are done, but the operator has not removed its cordon from the node yet"
                     .to_owned()
             }

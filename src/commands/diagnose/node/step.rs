@@ -100,7 +100,7 @@ impl<'a> Inspection<'_, 'a> {
     fn runs_next(&self, placement: &Placement<'a>) -> Option<&Stage> {
         let recorded = placement.entry?;
         let here = self.package_runs;
-        let mut here = here.on(placement.skyhook, &placement.node.name);
+        let mut here = here.of_skyhook_on(placement.skyhook, &placement.node.name);
         let next = here.find(|run| {
             run.package == placement.package
                 && run.version == placement.version

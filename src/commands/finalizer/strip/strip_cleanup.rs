@@ -110,8 +110,8 @@ fn hosts(cluster: &Cluster, args: &Args, effects: &mut Consequences) {
 /// Warns about running package pods.
 fn at_work(cluster: &Cluster, name: &str, effects: &mut Consequences) {
     let package_runs = cluster.package_runs();
-    let alive = package_runs.all().iter().filter(|e| e.skyhook == name && e.alive());
-    let on: BTreeSet<&str> = alive.map(|e| e.node).collect();
+    let alive = package_runs.all().iter().filter(|run| run.skyhook == name && run.alive());
+    let on: BTreeSet<&str> = alive.map(|run| run.node).collect();
     let Some(skyhook) = cluster.skyhook(name).filter(|_| !on.is_empty()) else {
         return;
     };

@@ -20,15 +20,15 @@ pub fn choose(cluster: &Cluster, nodes: &[&Node], wanted: LogSelection<'_>) -> V
     let package_runs = cluster.package_runs();
     let mut found: Vec<&PackageRun<'_>> = nodes
         .iter()
-        .flat_map(|node| package_runs.on(wanted.skyhook, &node.name))
-        .filter(|e| wanted.is_for(cluster, e))
+        .flat_map(|node| package_runs.of_skyhook_on(wanted.skyhook, &node.name))
+        .filter(|run| wanted.is_for(cluster, run))
         .collect();
     found.sort_by(|a, b| {
         natural(a.node, b.node)
             .then_with(|| a.created().cmp(&b.created()))
             .then_with(|| a.reference().cmp(&b.reference()))
     });
-    found.into_iter().map(|e| choice(cluster, e, wanted.previous)).collect()
+    found.into_iter().map(|run| choice(cluster, run, wanted.previous)).collect()
 }
 
 impl LogSelection<'_> {
@@ -58,16 +58,16 @@ pub fn to_come(cluster: &Cluster, nodes: &[&Node], wanted: LogSelection<'_>) -> 
     let Some(skyhook) = cluster.skyhook(wanted.skyhook) else {
         return Vec::new();
     };
-    if !skyhook.runs() {
+    if !skyhook.is_active() {
         return Vec::new();
     }
     let package_runs = cluster.package_runs();
     let expects = |node: &&&Node| {
         let given_up = package_runs
-            .on(wanted.skyhook, &node.name)
-            .filter(|e| e.package == wanted.package)
-            .max_by_key(|e| e.created())
-            .is_some_and(|e| e.job.is_some_and(|j| j.failed().is_some()));
+            .of_skyhook_on(wanted.skyhook, &node.name)
+            .filter(|run| run.package == wanted.package)
+            .max_by_key(|run| run.created())
+            .is_some_and(|run| run.job.is_some_and(|j| j.failed().is_some()));
         !given_up && !node.ignored(cluster.flavor()) && more(cluster, skyhook, node, wanted)
     };
     let waiting = nodes.iter().filter(expects);

@@ -11,7 +11,7 @@ use super::spool::{Name, Spool};
 use super::{Args, no_log, warn_unreadable};
 use crate::cluster::KeptLogs;
 use crate::cluster::attempts::{Choice, ContainerLog};
-use crate::cluster::kept_logs::timed;
+use crate::cluster::kept_logs::split_timestamp;
 use crate::cluster::live::log::{LogError, LogStream, Request};
 use crate::ctx::Ctx;
 use crate::error::{Exit, Result};
@@ -259,7 +259,7 @@ impl<L: Lines> PieceReader<'_, L> {
         let mut at = None;
         let mut recent: Vec<&String> = Vec::new();
         for line in kept {
-            at = timed(line.as_bytes()).0.or(at);
+            at = split_timestamp(line.as_bytes()).0.or(at);
             if at.zip(oldest).is_none_or(|(at, oldest)| at >= oldest) {
                 recent.push(line);
             }
@@ -283,7 +283,7 @@ impl<L: Lines> PieceReader<'_, L> {
 
     /// Passes on a line with its time. A line without a time gets the time of the previous line.
     fn take_timed(&mut self, last: &mut Option<Timestamp>, line: &[u8]) -> Result<bool> {
-        let (at, bare) = timed(line);
+        let (at, bare) = split_timestamp(line);
         *last = at.or(*last);
         let shown = if self.args.timestamps { line } else { bare };
         self.lines.take(*last, shown)

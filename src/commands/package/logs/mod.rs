@@ -98,12 +98,12 @@ command! {
 
 async fn run(ctx: &mut Ctx, args: &Args) -> Result<Exit> {
     // With `-f`, watch all nodes, because new ones may join.
-    let only = if args.follow {
+    let named = if args.follow {
         None
     } else {
-        nodes::only(args.on.query(), Some(&args.of.skyhook), Some(&args.package))
+        nodes::named_nodes(args.on.query(), Some(&args.of.skyhook), Some(&args.package))
     };
-    let cluster = ctx.only(only).load(&NEEDS).await?;
+    let cluster = ctx.limit_to(named).load(&NEEDS).await?;
     let choices = view(&cluster, args)?;
     scope::say_what_is_missing(ctx, &cluster, &NEEDS);
     let client = ctx.client();

@@ -38,7 +38,7 @@ impl Printer {
         let at = self.nodes.iter().position(|n| n == node).unwrap_or(0);
         let tint = Label::Tint(u8::try_from(at % 6).unwrap_or(0));
         let (wide, wider) = self.width;
-        let prefix = tint.on(format!("{node:wide$} {container:wider$}")) + text::dim(" │ ");
+        let prefix = tint.span(format!("{node:wide$} {container:wider$}")) + text::dim(" │ ");
         // A truncated line must not run into the next one.
         match line.last() {
             Some(b'\n') => ctx.log(&prefix, line),

@@ -8,7 +8,7 @@ use tokio::sync::Semaphore;
 use tokio::sync::mpsc::Sender;
 
 use crate::cluster::attempts::ContainerLog;
-use crate::cluster::kept_logs::timed;
+use crate::cluster::kept_logs::split_timestamp;
 use crate::cluster::live::log::{LogError, LogStream, Request, Since};
 
 /// Maximum number of consecutive reconnects without a new line.
@@ -86,7 +86,7 @@ async fn once(
     let mut log = LogStream::open(client, &request).await?;
     let mut again = RepeatFilter::from(*reached);
     while let Some(line) = log.line().await? {
-        let (at, bare) = timed(&line);
+        let (at, bare) = split_timestamp(&line);
         if at.is_some_and(|at| again.seen(at)) {
             continue;
         }

@@ -16,7 +16,7 @@ impl FindingGroup<'_> {
         let all = self.findings.iter().chain(&self.effects);
         let not_chosen = all.flat_map(|f| {
             let skyhook = f.subject.skyhook.as_deref();
-            let nodes = f.holds_up.iter().map(|node| Some(node.as_str()));
+            let nodes = f.blocked_nodes.iter().map(|node| Some(node.as_str()));
             nodes.filter_map(move |node| Some((skyhook?, node)))
         });
         let places = subjects.chain(not_chosen).filter(|held| !own.contains(held));

@@ -283,7 +283,7 @@ fn packages<'a>(cluster: &'a Cluster, package_runs: &PackageRuns<'a>, name: &'a 
             name: placement.package.to_owned(),
             version: placement.version.to_owned(),
             in_spec,
-            uninstalling: placement.leaves(),
+            uninstalling: placement.is_uninstall_wanted(),
             ..Package::default()
         });
         let since = package_runs.since(&placement).map(time);

@@ -139,7 +139,7 @@ impl Package {
 
     /// The whole progress, for a screen.
     pub(super) fn drawn(&self, now: Timestamp) -> Text {
-        let mut table = Table::new(["stage", "count", "nodes"]).prose();
+        let mut table = Table::new(["stage", "count", "nodes"]).wrap_last();
         for (point, nodes) in self.left() {
             let set = NodeSet::of(&nodes);
             table.row(cells![point.words(), count(nodes.len()), set.limited(4)]);

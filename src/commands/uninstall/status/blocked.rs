@@ -25,11 +25,11 @@ impl<'a> PackageUninstall<'a> {
         });
         let node = placement.node.name.as_str();
         let here = |f: &&&Finding| {
-            let holds_up = f.holds_up.iter().any(|n| n == node);
+            let blocked = f.blocked_nodes.iter().any(|n| n == node);
             match f.subject.node.as_deref() {
                 Some(on) if on == node => true,
-                Some(_) => !at_work && (f.blocks_reconcile() || holds_up),
-                None => !at_work && (f.holds_up.is_empty() || holds_up),
+                Some(_) => !at_work && (f.blocks_reconcile() || blocked),
+                None => !at_work && (f.blocked_nodes.is_empty() || blocked),
             }
         };
         let blocker = blockers.iter().find(here)?;

@@ -45,7 +45,7 @@ impl Past {
         Past { by_node, elsewhere }
     }
 
-    pub(super) fn on(&self, node: &str) -> (Uninstall, String) {
+    pub(super) fn result_on(&self, node: &str) -> (Uninstall, String) {
         match self.by_node.get(node) {
             Some(trace) if trace.uninstalled => {
                 (Uninstall::Uninstalled, format!("{}: {}", trace.object, trace.says))

@@ -21,7 +21,7 @@ pub fn path(package: &str, field: &[&str]) -> Vec<String> {
 /// Guard the version: another version is another uninstall.
 pub fn same(name: &str, package: &Package) -> Guard {
     let version = format!("/spec/packages/{name}/version");
-    Guard::none().value(version, json!(package.version))
+    Guard::default().require(version, json!(package.version))
 }
 
 /// The missing fields of an uninstall request.
@@ -62,13 +62,13 @@ pub fn out_of_the_spec(
     // Accept any old value: the operator fills in the package's name.
     let field = Field::new(path(name, &[]), Some(whole), None).whatever_it_is();
     let apply = format!("/spec/packages/{name}/uninstall/apply");
-    let mut guard = same(name, package).value(apply, json!(true)).not_deleting();
+    let mut guard = same(name, package).require(apply, json!(true)).not_deleting();
     let others = skyhook.packages();
     for (other, package) in others.filter(|(other, _)| *other != name && !gone.contains(other)) {
         // A JSON Patch test fails inside a missing map.
         let within = if package.whole["dependsOn"].is_object() { format!("/{name}") } else { String::new() };
         let needs = format!("/spec/packages/{other}/dependsOn{within}");
-        guard = guard.value(needs, json!(null));
+        guard = guard.require(needs, json!(null));
     }
     step(cluster, skyhook, Change::Spec(vec![field])).guard(guard)
 }
