@@ -36,32 +36,22 @@ pub enum StepResult {
     /// The change was made.
     Applied,
     /// The change was made except for the part that `reason` names: it belongs to another owner and was kept.
-    Partly {
-        reason: String,
-    },
+    Partly { reason: String },
     /// Nothing was changed: the object already had the planned values.
     Unchanged,
     /// The object no longer exists, which makes the step unnecessary.
     Gone,
     /// The value to change or restore belongs to another owner and was kept.
-    Kept {
-        reason: String,
-    },
+    Kept { reason: String },
     /// The step was not executed: the object has changed since the plan was made, or a required earlier step was not
     /// made.
-    Skipped {
-        reason: String,
-    },
+    Skipped { reason: String },
     /// The change was not made, or was reverted: the server rejected it, the operator reverted it, or the object could
     /// not be read.
-    Failed {
-        reason: String,
-    },
+    Failed { reason: String },
     /// The change may have been made: no response confirmed it, and the object could not be read again or has other
     /// changes.
-    Unknown {
-        reason: String,
-    },
+    Unknown { reason: String },
     /// The plan ended before the step ran.
     NotReached,
 }

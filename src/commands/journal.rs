@@ -113,9 +113,9 @@ fn steps(record: &Record) -> (usize, usize) {
 impl View for Journals {
     fn blocks(&self, wide: bool) -> Text {
         let note = |record: &&Record| match &record.begun.id {
-            _ if record.ended.is_none() => Some(Label::Warning.on("interrupted")),
-            id if self.undone.without_change(id) => Some(Label::Dim.on("nothing left to revert")),
-            id if self.undone.holds(id) => Some(Label::Dim.on("undone")),
+            _ if record.ended.is_none() => Some(Label::Warning.span("interrupted")),
+            id if self.undone.without_change(id) => Some(Label::Dim.span("nothing left to revert")),
+            id if self.undone.holds(id) => Some(Label::Dim.span("undone")),
             _ => None,
         };
         let columns = Columns::new()

@@ -162,7 +162,7 @@ impl View for NodeList {
             return folded::table(&columns, &rows, |row| &row.node).into();
         }
         let table = columns.table(&self.rows);
-        if self.labels { table.into() } else { table.prose().into() }
+        if self.labels { table.into() } else { table.wrap_last().into() }
     }
 
     fn names(&self) -> Vec<String> {

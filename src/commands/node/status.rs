@@ -156,8 +156,8 @@ impl NodeStatus<'_> {
             .with("version", |row| of(row).map(|package| package.version.as_str()).into())
             .with("stage", |row| of(row).map(|package| package.stage.as_str()).into())
             .with("state", |row| match (of(row), &row.0.malformed) {
-                (Some(package), _) => Label::of_status(&package.state).on(&package.state).into(),
-                (None, Some(_)) => Label::Error.on("malformed").into(),
+                (Some(package), _) => Label::of_status(&package.state).span(&package.state).into(),
+                (None, Some(_)) => Label::Error.span("malformed").into(),
                 (None, None) => row::status_text(&row.0).into(),
             })
             .with("runs-for", |row| of(row).map(|package| package.runs_for.as_str()).into())
@@ -175,7 +175,7 @@ impl NodeStatus<'_> {
             };
             packages.into_iter().map(move |package| (row.clone(), package))
         });
-        columns.table(rows).prose()
+        columns.table(rows).wrap_last()
     }
 }
 

@@ -128,9 +128,9 @@ pub fn table(rows: &[EventRow], now: Timestamp) -> Table {
     let columns = Columns::new()
         .with("last", |row: &&EventRow| age(row.at, now).into())
         .with("count", |row| count(row.count).into())
-        .with("reason", |row| row.label().on(&row.reason).into())
+        .with("reason", |row| row.label().span(&row.reason).into())
         .with("event", |row| format!("{}{}", row.subject(), row.brief).into());
-    columns.table(rows).cut()
+    columns.table(rows).truncate_last()
 }
 
 impl EventRow {

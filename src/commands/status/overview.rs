@@ -40,7 +40,7 @@ fn items(status: &StatusReport<'_>, wide: bool) -> Table {
         .with("name", |item: &&SkyhookProgress| item.name.as_str().into())
         .with("assessment", |item| {
             let assessment = item.summary.assessment;
-            assessment.label().on(format!("{assessment:?}")).into()
+            assessment.label().span(format!("{assessment:?}")).into()
         })
         .with("complete", |item| item.summary.complete().into())
         .with("failed", |item| match item.summary.failed_nodes {
@@ -60,7 +60,7 @@ fn items(status: &StatusReport<'_>, wide: bool) -> Table {
         .with_if(wide, "packages", |item| or_dash(packages(&item.packages)).into())
         .with_if(wide, "compartments", |item| or_dash(compartments(item)).into())
         .with("message", |item| or_dash(item.summary.message.clone()).into());
-    columns.table(&status.document.items).cut()
+    columns.table(&status.document.items).truncate_last()
 }
 
 fn or_dash(text: String) -> String {

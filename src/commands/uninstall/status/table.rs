@@ -90,7 +90,7 @@ impl View for UninstallStatus {
             return folded::table(&columns, &rows, |row| &row.node).into();
         }
         let table = columns.table(&self.rows);
-        if wide { table.prose().into() } else { table.into() }
+        if wide { table.wrap_last().into() } else { table.into() }
     }
 
     fn names(&self) -> Vec<String> {
