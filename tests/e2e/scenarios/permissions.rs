@@ -291,7 +291,7 @@ pub fn cleanup_commands(cluster: &Cluster) {
     assert_eq!(said.exit, Some(0), "{}", said.stderr);
     assert!(said.stdout.starts_with(begins), "{}", said.stderr);
     assert_eq!(said.stderr, "");
-    let entry = "update-state gpu driver 2.0.1 interrupt complete --node node-1";
+    let entry = "update-state gpu driver 2.0.1 config complete --node node-1";
     proves(&user, "update-state", &words(entry), true);
     cluster.stop_operator();
     let batches = "deployment-policy reset gpu";
