@@ -4,8 +4,10 @@ use jiff::Timestamp;
 
 use super::node::READY;
 use super::{Cluster, Deployment, Node, PackageRun};
-use crate::api::ApiFlavor;
+use crate::api::{ApiFlavor, Version};
 
+/// The newest operator version whose behaviour is known.
+pub const NEWEST_OPERATOR: (u64, u64) = (0, 21);
 /// Age in seconds at which a pending action is overdue: the operator reconciles everything at least this often.
 const PATIENCE: i64 = 600;
 /// Maximum number of seconds that a time may be in the future. A later time was written by a wrong clock.
@@ -26,6 +28,13 @@ impl Cluster {
     /// other batch until all nodes of the current batch are complete (`getStickyBatchNodes`).
     pub fn blocked_nodes_keep_places(&self) -> bool {
         self.operator_before(0, 20)
+    }
+
+    /// The operator's version if it is newer than [`NEWEST_OPERATOR`]; the operator then counts as that version.
+    pub fn unknown_operator_version(&self) -> Option<&Version> {
+        let (major, minor) = NEWEST_OPERATOR;
+        let version = self.active_api.operator_version.as_ref();
+        version.filter(|version| version.at_least(major, minor + 1))
     }
 
     /// Whether the operator is known to be at least `major.minor`.

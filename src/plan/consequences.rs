@@ -59,6 +59,16 @@ impl Consequences {
         self.grade = self.grade.max(Some(grade));
     }
 
+    /// Raises the grade and the numbers of nodes to at least those of another estimate of the same side effects.
+    pub fn cover(&mut self, other: &Consequences) {
+        self.grade = self.grade.max(other.grade);
+        self.nodes = self.nodes.max(other.nodes);
+        self.gpus = self.gpus.max(other.gpus);
+        self.drains = self.drains.max(other.drains);
+        self.restarts = self.restarts.max(other.restarts);
+        self.reboots = self.reboots.max(other.reboots);
+    }
+
     /// Records that the only record of an installation is removed.
     pub fn lose_record(&mut self) {
         self.loses_record = true;

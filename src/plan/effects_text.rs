@@ -56,7 +56,9 @@ fn outcome(rollout: &RolloutDocument, package: &PackageDocument) -> String {
         "restartAllServices" => "restart all services",
         _ => "interrupt",
     });
-    let verbs: Vec<&str> = verb.into_iter().chain(interrupt).collect();
+    // The interrupt itself may be over, and only the stage after it is left.
+    let after = (verb.is_none() && interrupt.is_none()).then_some("run post-interrupt");
+    let verbs: Vec<&str> = verb.into_iter().chain(interrupt).chain(after).collect();
     let nodes = package.nodes.len();
     let pace = match (package.at_once, rollout.batch) {
         _ if nodes <= 1 => String::new(),

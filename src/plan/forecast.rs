@@ -5,12 +5,13 @@ use std::collections::{BTreeMap, BTreeSet};
 use serde::Deserialize;
 use serde_json::{Value, json};
 
-use super::{Change, Edit, Field, Kind, Metadata, Plan, Step};
+use super::planners::effects::interrupts;
+use super::{Change, Consequences, Edit, Field, Grade, Kind, Metadata, Plan, Step};
 use crate::api::keys::NodeKey;
 use crate::api::skyhook::{BatchState, SkyhookStatus};
 use crate::api::{Object, Skyhook};
 use crate::cluster::node::Taint;
-use crate::cluster::{Certainty, Cluster, NamedNodes, NodeEdit, Source, decode_leniently};
+use crate::cluster::{Certainty, Cluster, NamedNodes, Node, NodeEdit, Source, decode_leniently};
 use crate::model::{Effects, effects};
 
 impl Plan {
@@ -33,6 +34,7 @@ impl Plan {
             let known = |effects: &Effects<'_>| effects.unread.is_none();
             let all = effects(cluster, &after, &names);
             unread.extend(all.iter().filter_map(|effects| effects.unread));
+            self.consequences.cover(&started(cluster, &names, &all));
             for effects in all.iter().filter(|effects| known(effects)) {
                 self.consequences.effects.extend(effects.packages());
                 self.consequences.rollouts.push(effects.rollout());
@@ -103,6 +105,49 @@ impl Plan {
         let concerned = skyhooks.filter(|s| names.contains(s.name()) || on_nodes(s));
         concerned.map(Skyhook::name).collect()
     }
+}
+
+/// The side effects of the work that starts because of a plan: of `all` effects, without the work that the operator would
+/// do on `cluster` anyway.
+fn started(cluster: &Cluster, names: &[&str], all: &[Effects<'_>]) -> Consequences {
+    type Work<'a> = BTreeMap<(&'a str, &'a str), BTreeSet<(&'a str, &'a str)>>;
+    fn work<'a>(effects: &'a [Effects<'_>]) -> Work<'a> {
+        let mut work = Work::new();
+        for effects in effects {
+            for package in effects.packages.iter().filter(|package| !package.stages.is_empty()) {
+                let what = (package.package, package.interrupt.unwrap_or_default());
+                for node in &package.nodes {
+                    work.entry((effects.skyhook, node.name.as_str())).or_default().insert(what);
+                }
+            }
+        }
+        work
+    }
+    let mut started = Consequences::default();
+    let after = work(all);
+    if after.is_empty() {
+        return started;
+    }
+    let anyway = effects(cluster, cluster, names);
+    let anyway = work(&anyway);
+    let mut by_node: BTreeMap<&str, BTreeSet<&str>> = BTreeMap::new();
+    for (place, packages) in &after {
+        let known = anyway.get(place);
+        for (package, interrupt) in packages {
+            if known.is_some_and(|known| known.contains(&(package, interrupt))) {
+                continue;
+            }
+            let interrupt = Some(*interrupt).filter(|kind| !kind.is_empty());
+            started.at_least(Grade::of_rerun(interrupt));
+            by_node.entry(place.1).or_default().extend(interrupt);
+        }
+    }
+    for (node, kinds) in &by_node {
+        started.nodes += 1;
+        started.gpus += cluster.node(node).map_or(0, Node::gpus);
+        interrupts(kinds, &mut started);
+    }
+    started
 }
 
 /// Applies a step to the simulated cluster. `waited`: an earlier stage waits for the operator. Removals of packages

@@ -66,6 +66,14 @@ fn rule_needing_older_objects_is_not_checked_without_them() {
 }
 
 #[test]
+fn operator_newer_than_the_plugin_is_named() {
+    let files = format!("{}{NODE}{NEWER_OBJECT}", operator("v0.22.0"));
+    let ran = run("status --from -").stdin(files).output();
+    let warning = "warning: operator v0.22.0 is newer than v0.21, the newest that this plugin knows; the output may be wrong";
+    assert!(ran.stderr.lines().any(|line| line == warning), "{}", ran.stderr);
+}
+
+#[test]
 fn rule_needing_policies_is_not_checked_without_them() {
     let files = format!(
         "{NODE}---

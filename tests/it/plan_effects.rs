@@ -149,3 +149,21 @@ fn nothing_is_read_for_drains_that_do_not_happen() {
     let budgets = |line: &&String| line.contains("poddisruptionbudgets");
     assert_eq!(lines.iter().find(budgets), None);
 }
+
+/// A recorded stage from which the operator continues to a reboot is graded as a reboot, and no piped answer confirms it.
+#[test]
+fn the_grade_covers_the_predicted_work() {
+    let words = "update-state gpu driver 2.0.0 config complete --node gpu-1";
+    let installed = || fleet(SKYHOOK, &json!({}), &INSTALLED);
+    let document = preview(installed(), &format!("{words} -o json")).json();
+    let consequences = &document["consequences"];
+    let numbers = ["grade", "nodes", "drains", "reboots"].map(|field| consequences[field].clone());
+    assert_eq!(numbers, [json!("B4"), json!(1), json!(1), json!(1)]);
+    assert_eq!(
+        (&document["grade"], &consequences["effects"][1]["interrupt"]),
+        (&json!("B4"), &json!("reboot"))
+    );
+    let cluster = TestCluster::serving(installed());
+    let ran = cluster.command(words).stdin("y\n").output();
+    assert_eq!((ran.code, cluster.fake.writes().len()), (Some(3), 0), "{}", ran.stderr);
+}

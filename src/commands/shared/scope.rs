@@ -3,6 +3,7 @@
 use std::collections::BTreeSet;
 
 use crate::args::nodes::NodeFlags;
+use crate::cluster::staleness::NEWEST_OPERATOR;
 use crate::cluster::{Cluster, PackageRuns, Source};
 use crate::commands::shared::{nodes, selection};
 use crate::ctx::Ctx;
@@ -90,5 +91,11 @@ pub fn say_what_is_missing(ctx: &mut Ctx, cluster: &Cluster, needs: &[Source]) {
         if let Some(why) = cluster.missing(*source) {
             ctx.warn(format!("cannot read {source}: {why}; the output may be incomplete"));
         }
+    }
+    if let Some(version) = cluster.unknown_operator_version() {
+        let (major, minor) = NEWEST_OPERATOR;
+        ctx.warn(format!(
+            "operator {version} is newer than v{major}.{minor}, the newest that this plugin knows; the output may be wrong"
+        ));
     }
 }

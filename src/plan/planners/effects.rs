@@ -148,7 +148,7 @@ pub fn uninstalled_dependencies(
 }
 
 /// Counts a node as drained, rebooted or restarted, depending on the interrupts of its packages.
-pub(super) fn interrupts(kinds: &BTreeSet<&str>, effects: &mut Consequences) {
+pub fn interrupts(kinds: &BTreeSet<&str>, effects: &mut Consequences) {
     effects.drains += usize::from(!kinds.is_empty());
     if kinds.contains("reboot") {
         effects.reboots += 1;
