@@ -7,6 +7,7 @@ use crate::support::clusters;
 use crate::support::fake_api::{FakeApi, Reply, State};
 use crate::support::object_builder::{NODEWRIGHT, ObjectBuilder, SKYHOOK};
 use crate::support::run::{Child, RunOutput, run};
+use crate::support::test_cluster::TestCluster;
 
 fn driver() -> Value {
     json!({"driver": {"version": "1.0.0", "image": "example.com/driver"}})
@@ -468,4 +469,18 @@ fn uninstall_that_nobody_requested_is_not_awaited() {
             Some(1)
         )
     );
+}
+
+/// A server that accepts connections and returns nothing does not outlast the time limit.
+#[test]
+fn time_limit_includes_the_first_read() {
+    let fake = in_progress(SKYHOOK, driver());
+    fake.on("LIST nodes").reply(Reply::Hang);
+    let cluster = TestCluster::serving(fake);
+    for (words, name) in [("wait --timeout 1s", "wait"), ("status -w --timeout 1s", "status")] {
+        let ran = cluster.run(words);
+        let expected = "error: timed out after 1s\n\
+             hint: the API server has not returned the cluster's state within this time\n";
+        assert_eq!((ran.stdout.as_str(), ran.stderr.as_str(), ran.code), ("", expected, Some(5)), "{name}");
+    }
 }

@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use crate::cluster::{Cluster, Source};
 use crate::ctx::Ctx;
 use crate::error::{Error, Exit, Result};
 use crate::view::duration_text;
@@ -24,6 +25,21 @@ pub fn refuse(ctx: &Ctx, hint: Option<&str>) -> Result<()> {
         });
     }
     Ok(())
+}
+
+/// Loads what is watched, at most until `--timeout`.
+///
+/// # Errors
+///
+/// The sources cannot be read; or not within that time, because the API server does not respond.
+pub async fn load_within(ctx: &mut Ctx, needs: &[Source], limit: Option<Duration>) -> Result<Cluster> {
+    let Some(limit) = limit else {
+        return ctx.load(needs).await;
+    };
+    let loaded = tokio::time::timeout(limit, ctx.load(needs)).await;
+    loaded.unwrap_or_else(|_| {
+        Err(timed_out(limit).hint("the API server has not returned the cluster's state within this time"))
+    })
 }
 
 /// The error after `--timeout`.

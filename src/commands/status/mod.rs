@@ -85,13 +85,13 @@ async fn run(ctx: &mut Ctx, args: &Args) -> Result<Exit> {
 
 async fn watch(ctx: &mut Ctx, args: &Args, needs: &[Source]) -> Result<Exit> {
     watched::refuse(ctx, Some("kubectl skyhook wait -o json"))?;
-    let cluster = ctx.load(needs).await?;
+    let timeout = (!args.timeout.is_zero()).then_some(args.timeout);
+    let cluster = watched::load_within(ctx, needs, timeout).await?;
     selection::readable(&cluster, Source::Skyhooks)?;
     selection::readable(&cluster, Source::Nodes)?;
     known(&cluster, &args.names)?;
     scope::say_what_is_missing(ctx, &cluster, needs);
     let mut live = Live::new(&cluster, &args.names);
-    let timeout = (!args.timeout.is_zero()).then_some(args.timeout);
     let ended = tokio::select! {
         biased;
         () = ctx::interrupt() => None,

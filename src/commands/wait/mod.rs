@@ -10,7 +10,7 @@ use crate::cluster::live::WATCHED;
 use crate::cluster::{Cluster, Source};
 use crate::commands::shared::command::command;
 use crate::commands::shared::diagnosis::Diagnosis;
-use crate::commands::shared::{scope, selection};
+use crate::commands::shared::{scope, selection, watched};
 use crate::ctx::{self, Ctx, Ended};
 use crate::error::{Error, Exit, Result};
 use crate::rules::Scope;
@@ -65,14 +65,14 @@ async fn run(ctx: &mut Ctx, args: &Args) -> Result<Exit> {
         return Err(Error::usage("wait requires a cluster; --from is not supported")
             .hint("kubectl skyhook status --from PATH"));
     }
-    let cluster = ctx.load(&needs).await?;
+    let timeout = (!args.timeout.is_zero()).then_some(args.timeout);
+    let cluster = watched::load_within(ctx, &needs, timeout).await?;
     let names = args.subjects(&cluster)?;
     scope::say_what_is_missing(ctx, &cluster, &needs);
     let mut waited = Waited::new(&cluster, &args.condition, &names);
     if !args.keep_going {
         waited.blockers = Some(Blockers::new(&cluster, args.tolerate));
     }
-    let timeout = (!args.timeout.is_zero()).then_some(args.timeout);
     let ended = tokio::select! {
         biased;
         () = ctx::interrupt() => None,
