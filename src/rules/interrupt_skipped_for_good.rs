@@ -1,7 +1,7 @@
 use super::last_activity::last_activity;
 use super::{Findings, Grade, Subject};
 use crate::api::{Entry, Skyhook, Stage, State, Status};
-use crate::cluster::{Certainty, Cluster, NodeRecord};
+use crate::cluster::{Certainty, Cluster, Node, NodeRecord, Phase};
 
 rule! {
     /// A package waits for an interrupt that another package should have run.
@@ -75,9 +75,10 @@ fn detect(cluster: &Cluster, findings: &mut Findings) {
                         format!("unknown ({why}); v0.17 continues such a package by itself"),
                     );
                 }
+                let grade = grade_of_others(cluster, skyhook, node, &entry.name).max(Grade::B2);
                 finding
                     .remedy(
-                        Grade::B2,
+                        grade,
                         "If the interrupt has since run on the node, let the package continue",
                         [
                             "update-state",
@@ -98,6 +99,15 @@ fn detect(cluster: &Cluster, findings: &mut Findings) {
             }
         }
     }
+}
+
+/// The grade of the packages that start on the node after this one.
+fn grade_of_others(cluster: &Cluster, skyhook: &Skyhook, node: &Node, package: &str) -> Grade {
+    let others = skyhook.packages().filter(|(name, _)| {
+        *name != package && cluster.placement(skyhook, name, node).phase != Phase::Complete
+    });
+    let grades = others.map(|(name, other)| Grade::of_rerun(skyhook.pending_interrupt(name, other)));
+    grades.max().unwrap_or(Grade::B1)
 }
 
 fn is_skipped(entry: &Entry) -> bool {
