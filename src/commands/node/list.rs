@@ -151,7 +151,7 @@ impl View for NodeList {
         let folded = self.folded && !wide;
         let columns = Columns::new()
             .with_if(!folded, "node", |row: &&NodeRow| row.node.as_str().into())
-            .with("status", |row| row::status_text(row).into())
+            .with("status", |row| row::status_text(row))
             .with("packages", |row| row::package_count(row).into())
             .with_if(wide, "restarts", |row| row.restarts().into())
             .with_if(folded, "cordoned", |row| row::cordoned(row).into())

@@ -113,7 +113,7 @@ impl View for NodeStatus<'_> {
         let columns = Columns::new()
             .with_if(!self.folded, "node", |row: &NodeRow| row.node.as_str().into())
             .with("skyhook", |row| row.skyhook.as_str().into())
-            .with("status", |row| row::status_text(row).into())
+            .with("status", row::status_text)
             .with("packages", |row| row::package_count(row).into())
             .with("cordoned", |row| row::cordoned(row).into())
             .with("note", |row| row.note().into())
@@ -146,7 +146,7 @@ impl NodeStatus<'_> {
     /// A row for each recorded package; one without a package for a node without any.
     fn by_package(&self) -> Table {
         type Row = (Rc<NodeRow>, Option<usize>);
-        fn of<'r>((row, at): &'r Row) -> Option<&'r PackageRow> {
+        fn of((row, at): &Row) -> Option<&PackageRow> {
             at.and_then(|at| row.packages.get(at))
         }
         let columns = Columns::new()
@@ -158,7 +158,7 @@ impl NodeStatus<'_> {
             .with("state", |row| match (of(row), &row.0.malformed) {
                 (Some(package), _) => Label::of_status(&package.state).span(&package.state).into(),
                 (None, Some(_)) => Label::Error.span("malformed").into(),
-                (None, None) => row::status_text(&row.0).into(),
+                (None, None) => row::status_text(&row.0),
             })
             .with("runs-for", |row| of(row).map(|package| package.runs_for.as_str()).into())
             .with("restarts", |row| of(row).map_or(0, |package| package.restarts).into())

@@ -184,8 +184,8 @@ impl View for PackageStatus<'_> {
             .with("state", |row| state(row, !folded))
             .with_if(wide, "restarts", |row| row.restarts.into())
             .with_if(wide, "image", |row| row.image.into())
-            .with_if(wide, "complete", |row| yes(row.complete).into())
-            .with_if(wide, "in-spec", |row| yes(row.in_spec).into())
+            .with_if(wide, "complete", |row| yes(row.complete))
+            .with_if(wide, "in-spec", |row| yes(row.in_spec))
             .with_if(wide, "node-status", |row| node_status(row).into());
         if folded {
             let rows: Vec<PackageRow<'_>> = self.rows.iter().collect();

@@ -3,6 +3,9 @@
 use super::Table;
 use crate::view::text::Line;
 
+/// The cell of a row.
+type Cell<'c, R> = Box<dyn Fn(&R) -> Line + 'c>;
+
 /// The columns of a table with one row per `R`.
 ///
 /// ```
@@ -18,7 +21,7 @@ use crate::view::text::Line;
 /// ```
 pub struct Columns<'c, R> {
     headings: Vec<&'static str>,
-    cells: Vec<Box<dyn Fn(&R) -> Line + 'c>>,
+    cells: Vec<Cell<'c, R>>,
 }
 
 impl<R> Default for Columns<'_, R> {

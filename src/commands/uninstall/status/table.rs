@@ -75,7 +75,7 @@ impl View for UninstallStatus {
                 time if time.is_empty() || !wide => row.state.as_str().into(),
                 time => text::plain(&row.state) + text::dim(format!(" ({time})")),
             })
-            .with("uninstall", |row| row.progress().into())
+            .with("uninstall", |row| row.progress())
             // The most severe condition comes first; its reason would not fit.
             .with(
                 "condition",
