@@ -14,7 +14,7 @@ use crate::commands::shared::{admission, selection};
 use crate::ctx::Ctx;
 use crate::error::{Error, Exit, Result};
 use crate::plan::planners::recreation::Recreation;
-use crate::plan::planners::{applied, held, migration, released};
+use crate::plan::planners::{applied, held, migration};
 use crate::plan::{Change, Field, Plan, Step, Target};
 
 mod saved;
@@ -79,7 +79,6 @@ pub const NEEDS: [Source; 8] = [
 command! {
     "undelete": Args => run,
     needs: NEEDS,
-    lists: released::LISTS,
     writes: &[
         Write::Nodes,
         Write::NodeConditions,

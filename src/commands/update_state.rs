@@ -67,7 +67,6 @@ pub struct Args {
 command! {
     "update-state": Args => run,
     needs: reset::NEEDS,
-    lists: reset::LISTS,
     writes: &[Write::Nodes, Write::Skyhooks],
 }
 

@@ -14,7 +14,7 @@ use crate::ctx::Ctx;
 use crate::error::{Error, Exit, Result};
 use crate::plan::planners::migration;
 use crate::plan::planners::uninstalls::{self, ByPackage, Uninstalls};
-use crate::plan::planners::{batch_restart, batches, effects, node, released};
+use crate::plan::planners::{batch_restart, batches, effects, node};
 use crate::plan::{Change, Grade, Kind, Plan, PlanStage, Step, Target, WaitCondition, WaitFor};
 use crate::view::{NodeSet, list, plural};
 
@@ -64,7 +64,6 @@ const GONE_AT_MOST: u64 = 90;
 command! {
     "package retry": Args => run,
     needs: NEEDS,
-    lists: released::LISTS,
     writes: &[Write::Nodes, Write::SkyhookStatus, Write::DeletePods, Write::DeleteJobs],
     plans: plan,
 }
