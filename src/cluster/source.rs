@@ -87,6 +87,17 @@ impl Source {
     /// The sources that decide most changes: a failed read must not count as an absent custom resource or a clean node.
     pub const DECIDING: [Source; 3] = [Source::Skyhooks, Source::Legacy, Source::Nodes];
 
+    /// The sources that decide what a change of node states or batches sets off.
+    pub const OF_ROLLOUTS: [Source; 7] = [
+        Source::Skyhooks,
+        Source::Legacy,
+        Source::Policies,
+        Source::Nodes,
+        Source::Operator,
+        Source::Pods,
+        Source::Jobs,
+    ];
+
     /// The sources that every verdict on a rollout needs.
     pub const ESSENTIAL: [Source; 2] = [Source::Skyhooks, Source::Nodes];
 

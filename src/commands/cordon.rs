@@ -10,7 +10,7 @@ use crate::commands::shared::command::{Write, command, group};
 use crate::commands::shared::{nodes, selection};
 use crate::ctx::Ctx;
 use crate::error::{Exit, Result};
-use crate::plan::planners::{node, reset};
+use crate::plan::planners::node;
 use crate::plan::{Change, Edit, Grade, Metadata, OnConflict, Plan, Step, Target};
 use crate::view::{NodeSet, plural};
 
@@ -51,14 +51,14 @@ const SHOWN: usize = 6;
 
 command! {
     "cordon release": Args => run,
-    needs: reset::NEEDS,
+    needs: Source::OF_ROLLOUTS,
     writes: &[Write::Nodes],
 }
 
 async fn run(ctx: &mut Ctx, args: &Args) -> Result<Exit> {
     let cluster = ctx
         .limit_to(nodes::named_nodes(args.on.query(), None, None))
-        .load_to_change(&reset::NEEDS, &Source::DECIDING)
+        .load_to_change(&Source::OF_ROLLOUTS, &Source::DECIDING)
         .await?;
     let plan = plan(&cluster, args)?;
     if plan.is_empty() {

@@ -9,9 +9,9 @@ use crate::commands::shared::command::{Write, command, group};
 use crate::commands::shared::selection;
 use crate::ctx::Ctx;
 use crate::error::{Error, Exit, Result};
+use crate::plan::Plan;
 use crate::plan::planners::migration;
 use crate::plan::planners::{batch_restart, released};
-use crate::plan::{Grade, Plan};
 
 group! {
     /// Reset the batch state of rollouts
@@ -46,26 +46,16 @@ pub struct Args {
     safety: Safety,
 }
 
-pub const NEEDS: [Source; 7] = [
-    Source::Skyhooks,
-    Source::Legacy,
-    Source::Policies,
-    Source::Nodes,
-    Source::Pods,
-    Source::Jobs,
-    Source::Operator,
-];
-
 command! {
     "deployment-policy reset": Args => run,
-    needs: NEEDS,
+    needs: Source::OF_ROLLOUTS,
     lists: released::LISTS,
     writes: &[Write::Nodes, Write::SkyhookStatus],
     plans: plan,
 }
 
 async fn run(ctx: &mut Ctx, args: &Args) -> Result<Exit> {
-    let cluster = ctx.load_to_change(&NEEDS, &Source::DECIDING).await?;
+    let cluster = ctx.load_to_change(&Source::OF_ROLLOUTS, &Source::DECIDING).await?;
     let plan = plan(&cluster, args)?;
     ctx.execute(&cluster, plan, &args.safety).await
 }
@@ -84,10 +74,10 @@ fn plan(cluster: &Cluster, args: &Args) -> Result<Plan> {
         None => format!("reset the batches of {name}"),
     };
     let mut plan = Plan::new(title, name);
-    // A stopped rollout continues.
-    plan.consequences.at_least(Grade::B2);
     let compartments = compartment.map(|name| BTreeSet::from([name]));
     plan.consequences.nodes = batch_restart::add(cluster, skyhook, compartments.as_ref(), &[], &mut plan);
+    // A stopped rollout continues.
+    plan.consequences.cover(&batch_restart::continues(cluster, skyhook, compartments.as_ref()));
     if cluster.operator_before(0, 8) {
         let says = "the operator is older than v0.8.0 and does not support deployment policies: it may ignore the reset";
         plan.consequences.warn(says);

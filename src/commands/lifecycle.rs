@@ -104,7 +104,7 @@ command! {
 command! {
     "resume": Resume => async |ctx, args: &Resume| go(ctx, Verb::Resume, &args.with).await,
     // The work that starts again is predicted from nodes.
-    needs: reset::NEEDS,
+    needs: Source::OF_ROLLOUTS,
     lists: reset::LISTS,
     writes: &[Write::Skyhooks],
 }
@@ -118,7 +118,7 @@ command! {
 command! {
     "enable": Enable => async |ctx, args: &Enable| go(ctx, Verb::Enable, &args.with).await,
     // The work that starts again is predicted from nodes.
-    needs: reset::NEEDS,
+    needs: Source::OF_ROLLOUTS,
     lists: reset::LISTS,
     writes: &[Write::Skyhooks],
 }
@@ -132,7 +132,7 @@ async fn stop(ctx: &mut Ctx, verb: Verb, args: &Stop) -> Result<Exit> {
 }
 
 async fn go(ctx: &mut Ctx, verb: Verb, args: &Go) -> Result<Exit> {
-    let cluster = ctx.load_to_change(&reset::NEEDS, &Source::DECIDING).await?;
+    let cluster = ctx.load_to_change(&Source::OF_ROLLOUTS, &Source::DECIDING).await?;
     let request = Request { verb, of: &args.of, reason: None, force: args.force };
     let mut plan = request.plan(&cluster)?;
     ctx.forecast(&cluster, &mut plan).await;

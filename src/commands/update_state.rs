@@ -9,7 +9,7 @@ use crate::commands::shared::command::{Write, command};
 use crate::commands::shared::{nodes, selection};
 use crate::ctx::Ctx;
 use crate::error::{Error, Exit, Result};
-use crate::plan::planners::{effects, held, migration, node, reset};
+use crate::plan::planners::{effects, held, migration, node};
 use crate::plan::{Change, Grade, Plan, Step, Target};
 use crate::view::{NodeSet, plural};
 
@@ -66,12 +66,12 @@ pub struct Args {
 
 command! {
     "update-state": Args => run,
-    needs: reset::NEEDS,
+    needs: Source::OF_ROLLOUTS,
     writes: &[Write::Nodes, Write::Skyhooks],
 }
 
 async fn run(ctx: &mut Ctx, args: &Args) -> Result<Exit> {
-    let cluster = ctx.load_to_change(&reset::NEEDS, &Source::DECIDING).await?;
+    let cluster = ctx.load_to_change(&Source::OF_ROLLOUTS, &Source::DECIDING).await?;
     let plan = plan(&cluster, args)?;
     ctx.execute(&cluster, plan, &args.safety).await
 }

@@ -33,7 +33,7 @@ pub struct Watch {
     refused_since: Option<Instant>,
 }
 
-/// The begin or the end of an outage, in words.
+/// The message at the beginning or the end of an outage.
 #[derive(Debug)]
 pub enum ContactNotice {
     Lost(String),
@@ -103,7 +103,7 @@ impl Watch {
         Some(self.cluster())
     }
 
-    /// The begin or the end of an outage, once each.
+    /// The message that is due since the last call, if an outage has begun or ended.
     pub fn notice(&mut self) -> Option<ContactNotice> {
         self.notice.take()
     }

@@ -78,7 +78,9 @@ fn joining(
         if place.complete {
             continue;
         }
-        if place.in_recorded_batch {
+        // The handlers set a node in progress beside every batch.
+        let begun = place.status == Status::InProgress && place.recorded != Status::InProgress;
+        if place.in_recorded_batch || begun {
             return None;
         }
         if place.at_work || place.recorded == Status::InProgress {

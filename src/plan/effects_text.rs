@@ -86,7 +86,7 @@ fn node_rows(rollout: &RolloutDocument) -> Vec<(&'static str, String)> {
     if !rollout.cordoned.is_empty() {
         let nodes = plural(rollout.cordoned.len(), "node");
         let mut drains = match rollout.evicted_pods {
-            Some(pods) => format!("{nodes} cordoned, {} evicted", plural(pods, "pod")),
+            Some(pods) => format!("{nodes} cordoned, {} to evict", plural(pods, "pod")),
             None => format!("{nodes} cordoned; their pods were not read"),
         };
         for refusing in &rollout.refusing_budgets {

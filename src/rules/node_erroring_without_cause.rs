@@ -1,7 +1,7 @@
 use jiff::Timestamp;
 
 use super::evidence::{failing_since, open_entries};
-use super::{Findings, Grade, Severity, Subject};
+use super::{Findings, Severity, Subject};
 use crate::api::{Entry, Skyhook, Stage, State, Status, keys};
 use crate::cluster::node::READY;
 use crate::cluster::{Certainty, Cluster, Node, NodeRecord, PackageRuns};
@@ -156,10 +156,11 @@ fn report<'a>(
     }
     if !given_up && !skyhook.deleting() {
         finding
-            .remedy(
-                Grade::B2,
+            .reset_batches(
                 "If nothing failed here, set the erroring nodes to waiting and reset the batch state",
-                ["deployment-policy", "reset", name],
+                cluster,
+                skyhook,
+                None,
             )
             .caveat("every erroring node of the custom resource is set to waiting, and the rollout starts again from the first batch")
             .by_choice();

@@ -106,18 +106,12 @@ fn report(cluster: &Cluster, findings: &mut Findings, skyhook: &Skyhook, compart
         "See which nodes failed, and repair them first",
         ["node", "list", "--skyhook", name],
     );
-    let reset = ["deployment-policy", "reset", name];
-    if only {
-        finding.remedy(Grade::B2, "Let the rollout continue", reset)
-    } else {
-        finding.remedy(
-            Grade::B2,
-            "Let the rollout of the compartment continue",
-            reset.into_iter().chain(["--compartment", compartment]),
-        )
-    }
-    .caveat("a node that is still erroring is counted as failed again and stops the rollout again")
-    .outlasts_cause();
+    let title = if only { "Let the rollout continue" } else { "Let the rollout of the compartment continue" };
+    let compartment = (!only).then_some(compartment);
+    finding
+        .reset_batches(title, cluster, skyhook, compartment)
+        .caveat("a node that is still erroring is counted as failed again and stops the rollout again")
+        .outlasts_cause();
     if skyhook.disabled() {
         finding.caveat("nothing runs until the custom resource is enabled");
     }

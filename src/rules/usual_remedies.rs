@@ -1,8 +1,11 @@
 //! Remedies that many rules use.
 
+use std::collections::BTreeSet;
+
 use super::{Finding, Grade, uninstall_argument};
 use crate::api::{Entry, Skyhook, Stage};
 use crate::cluster::{Cluster, Deployment, Job, Pod};
+use crate::plan::planners::batch_restart;
 
 /// The label of the operator's Deployment and its pods.
 const OPERATOR: &str = "control-plane=controller-manager";
@@ -68,9 +71,20 @@ impl Finding {
     }
 
     /// Adds a command that resets the batch state, so that the rollout starts again.
-    pub fn reset_batches(&mut self, title: &str, skyhook: &Skyhook) -> &mut Self {
+    ///
+    /// `compartment`: of this one alone.
+    pub fn reset_batches(
+        &mut self,
+        title: &str,
+        cluster: &Cluster,
+        skyhook: &Skyhook,
+        compartment: Option<&str>,
+    ) -> &mut Self {
+        let only = compartment.map(|name| BTreeSet::from([name]));
+        let grade = batch_restart::continues(cluster, skyhook, only.as_ref()).worst_grade();
         let words = ["deployment-policy", "reset", skyhook.name()];
-        self.remedy(Grade::B2, title, words)
+        let limit = compartment.into_iter().flat_map(|name| ["--compartment", name]);
+        self.remedy(grade, title, words.into_iter().chain(limit))
     }
 
     /// Adds a command that lists the nodes of a custom resource with their status.

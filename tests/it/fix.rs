@@ -104,3 +104,10 @@ fn json_output_matches_the_text() {
     let ran = over("complete", "-o json");
     assert_snapshot!(ran.transcript());
 }
+
+/// A restart of batches is as grave as the work that continues: here a reboot.
+#[test]
+fn limit_covers_the_work_that_continues() {
+    let ran = run("fix --up-to B2 --from tests/rules/stale_erroring_after_reboot.yaml").output();
+    assert_snapshot!(ran.transcript());
+}

@@ -147,7 +147,7 @@ fn pods_are_counted_on_nodes_that_no_drain_waits_for_yet() {
     let cluster = TestCluster::serving(fake);
     let lint = cluster.command("lint -f -").stdin(manifest.to_string());
     let output = lint.output();
-    output.expect_stdout("drains     2 nodes cordoned, 1 pod evicted\n");
+    output.expect_stdout("drains     2 nodes cordoned, 1 pod to evict\n");
     let directory = tempfile::tempdir().expect("a directory");
     let capture = directory.path().join("capture.tar.gz");
     let capture = capture.display();

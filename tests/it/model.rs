@@ -177,6 +177,20 @@ fn before_v0_20_a_node_of_the_batch_waits_for_those_in_progress() {
     assert_eq!(progress(&at("v0.20.0"), "n2"), (ProgressState::Running, "Nothing", next));
 }
 
+/// While the first batch is not recorded yet, the node at work does not keep an uninstall from starting elsewhere.
+#[test]
+fn a_requested_uninstall_starts_beside_a_batch_that_is_not_recorded() {
+    let mut driver = package(&[]);
+    driver["uninstall"] = json!({"enabled": true, "apply": true});
+    let cluster = Setting::new("v0.17.0")
+        .skyhook("tune", json!({"packages": {"a": driver}, "interruptionBudget": {"count": 1}}), json!({}))
+        .node("n1", "tune", "in_progress", &state(&[("a", "apply", "in_progress")]))
+        .node("n2", "tune", "complete", &state(&[("a", "config", "complete")]))
+        .cluster();
+    let next = Some("starts stage uninstall of a".to_owned());
+    assert_eq!(progress(&cluster, "n2"), (ProgressState::Running, "Nothing", next));
+}
+
 #[test]
 fn before_v0_18_a_late_package_without_dependencies_never_runs() {
     let at = |version| {

@@ -165,5 +165,14 @@ fn the_grade_covers_the_predicted_work() {
     );
     let cluster = TestCluster::serving(installed());
     let ran = cluster.command(words).stdin("y\n").output();
-    assert_eq!((ran.code, cluster.fake.writes().len()), (Some(3), 0), "{}", ran.stderr);
+    assert_eq!(cluster.fake.writes().len(), 0);
+    assert_snapshot!(ran.transcript());
+}
+
+/// The interrupt is over, and only the stage after it is left.
+#[test]
+fn a_stage_after_an_interrupt_is_named() {
+    let words = "update-state gpu driver 2.0.0 interrupt complete --node gpu-1";
+    let installed = fleet(SKYHOOK, &json!({}), &INSTALLED);
+    assert_snapshot!(preview(installed, words).transcript());
 }

@@ -202,7 +202,7 @@ fn what_is_disabled_is_not_complete() {
     ran.expect_code(2);
     let why = "SKY205 the node does not start the pod for stage apply of package tuning";
     assert_eq!(lines(&ran), [format!("gpu-tune  Disabled 33% (1/3): {why}")]);
-    assert_eq!(ran.stderr, "error: gpu-tune is disabled\nhint: kubectl skyhook enable NAME\n");
+    assert_eq!(ran.stderr, "error: gpu-tune is disabled\nhint: kubectl skyhook enable gpu-tune\n");
 }
 
 /// Its deletion was not requested when it was last seen.

@@ -66,7 +66,7 @@ pub enum FollowEvent {
     Away(LoadError),
 }
 
-/// Stands for the sources without a watch, whose number no watch has.
+/// The number in `failing` for the sources that are not watched.
 const UNWATCHED: usize = usize::MAX;
 
 /// The event of the watch of this number, to be applied.

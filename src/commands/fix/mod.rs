@@ -15,7 +15,7 @@ use crate::commands::shared::command::{Write, command};
 use crate::commands::shared::rule::find_rule;
 use crate::commands::shared::{scope, selection};
 use crate::ctx::Ctx;
-use crate::error::{Error, Exit, Result};
+use crate::error::{Exit, Result};
 use crate::plan::{Grade, Plan};
 use crate::rules::{self, Report, Scope};
 use crate::view::{plural, text};
@@ -100,7 +100,7 @@ async fn run(ctx: &mut Ctx, args: &Args) -> Result<Exit> {
         no_pause: args.no_pause,
     };
     let report = rules::diagnose(&cluster, &limits.scope);
-    let mut plan = plan(&cluster, &report, &limits)?;
+    let plan = plan(&cluster, &report, &limits)?;
     if plan.is_empty() {
         // An empty plan has no preview that lists the skipped findings.
         let said = &plan.consequences;
@@ -109,14 +109,6 @@ async fn run(ctx: &mut Ctx, args: &Args) -> Result<Exit> {
         }
     }
     let empty = plan.is_empty();
-    plan.forecast(&cluster);
-    if plan.grade() > args.up_to {
-        let grade = plan.grade();
-        let effects = plan.consequences.at_worst(grade);
-        return Err(Error::unchanged(format!("together the remedies are {grade} ({effects})"))
-            .hint(format!("--up-to {grade} includes them"))
-            .hint("name the rules to fix, to leave others out"));
-    }
     let exit = ctx.execute(&cluster, plan, &args.safety).await?;
     let errors = report.counts.errors;
     // An empty plan does not mean that there are no errors.

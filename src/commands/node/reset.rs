@@ -39,14 +39,14 @@ pub struct Args {
 
 command! {
     "node reset": Args => run,
-    needs: reset::NEEDS,
+    needs: Source::OF_ROLLOUTS,
     lists: reset::LISTS,
     writes: WRITES_OF_RESET,
 }
 
 async fn run(ctx: &mut Ctx, args: &Args) -> Result<Exit> {
     let named = nodes::named_nodes(args.on.query(), Some(&args.of.skyhook), None);
-    let cluster = ctx.limit_to(named).load_to_change(&reset::NEEDS, &Source::DECIDING).await?;
+    let cluster = ctx.limit_to(named).load_to_change(&Source::OF_ROLLOUTS, &Source::DECIDING).await?;
     let plan = plan(&cluster, args)?;
     ctx.execute(&cluster, plan, &args.safety).await
 }

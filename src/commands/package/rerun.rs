@@ -57,7 +57,7 @@ pub struct Args {
 
 command! {
     "package rerun": Args => run,
-    needs: reset::NEEDS,
+    needs: Source::OF_ROLLOUTS,
     lists: reset::LISTS,
     writes: &[Write::Nodes, Write::Skyhooks, Write::DeletePods],
     plans: plan,
@@ -65,7 +65,7 @@ command! {
 
 async fn run(ctx: &mut Ctx, args: &Args) -> Result<Exit> {
     let cluster =
-        ctx.limit_to(args.on.named_nodes()).load_to_change(&reset::NEEDS, &Source::DECIDING).await?;
+        ctx.limit_to(args.on.named_nodes()).load_to_change(&Source::OF_ROLLOUTS, &Source::DECIDING).await?;
     let plan = plan(&cluster, args)?;
     ctx.execute(&cluster, plan, &args.safety).await
 }

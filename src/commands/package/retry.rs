@@ -47,29 +47,19 @@ pub struct Args {
     safety: Safety,
 }
 
-/// The required sources: policies determine the nodes of a stopped rollout.
-const NEEDS: [Source; 7] = [
-    Source::Skyhooks,
-    Source::Legacy,
-    Source::Policies,
-    Source::Nodes,
-    Source::Operator,
-    Source::Pods,
-    Source::Jobs,
-];
-
 /// Timeout in seconds for deleted Jobs and pods to disappear.
 const GONE_AT_MOST: u64 = 90;
 
 command! {
     "package retry": Args => run,
-    needs: NEEDS,
+    needs: Source::OF_ROLLOUTS,
     writes: &[Write::Nodes, Write::SkyhookStatus, Write::DeletePods, Write::DeleteJobs],
     plans: plan,
 }
 
 async fn run(ctx: &mut Ctx, args: &Args) -> Result<Exit> {
-    let cluster = ctx.limit_to(args.on.named_nodes()).load_to_change(&NEEDS, &Source::OF_WORK).await?;
+    let cluster =
+        ctx.limit_to(args.on.named_nodes()).load_to_change(&Source::OF_ROLLOUTS, &Source::OF_WORK).await?;
     let plan = plan(&cluster, args)?;
     ctx.execute(&cluster, plan, &args.safety).await
 }

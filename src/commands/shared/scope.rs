@@ -95,7 +95,7 @@ pub fn say_what_is_missing(ctx: &mut Ctx, cluster: &Cluster, needs: &[Source]) {
     if let Some(version) = cluster.unknown_operator_version() {
         let (major, minor) = NEWEST_OPERATOR;
         ctx.warn(format!(
-            "operator {version} is newer than v{major}.{minor}, the newest that this plugin knows; the output may be wrong"
+            "operator {version} is newer than v{major}.{minor}, the newest that this plugin knows, so the output may be wrong; upgrade the plugin"
         ));
     }
 }

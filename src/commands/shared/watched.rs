@@ -27,7 +27,7 @@ pub fn refuse(ctx: &Ctx, hint: Option<&str>) -> Result<()> {
     Ok(())
 }
 
-/// Loads what is watched, at most until `--timeout`.
+/// Loads the sources of a command that watches, within its `--timeout`.
 ///
 /// # Errors
 ///
@@ -38,7 +38,9 @@ pub async fn load_within(ctx: &mut Ctx, needs: &[Source], limit: Option<Duration
     };
     let loaded = tokio::time::timeout(limit, ctx.load(needs)).await;
     loaded.unwrap_or_else(|_| {
-        Err(timed_out(limit).hint("the API server has not returned the cluster's state within this time"))
+        let late =
+            format!("the API server did not return the cluster's state within {}", duration_text(limit));
+        Err(Error { exit: Exit::TimedOut, ..Error::failed(late) }.hint("kubectl skyhook diagnose check"))
     })
 }
 

@@ -59,6 +59,11 @@ impl View for Last {
 }
 
 impl Live {
+    /// The names of the custom resources that have not ended.
+    pub fn unfinished(&self) -> impl Iterator<Item = &str> {
+        self.open.iter().map(|(name, _)| name.as_str())
+    }
+
     pub fn new(cluster: &Cluster, names: &[String]) -> Live {
         Live {
             names: names.to_vec(),
@@ -211,8 +216,7 @@ impl ctx::Aim for Live {
         }
         let is_disabled = |(_, assessment): &(String, Assessment)| *assessment == Assessment::Disabled;
         if self.open.iter().all(is_disabled) {
-            let open = self.open.iter();
-            return open.map(|(name, _)| format!("{name} is disabled")).collect();
+            return self.unfinished().map(|name| format!("{name} is disabled")).collect();
         }
         let goal = |name: &str| match cluster.skyhook(name) {
             Some(skyhook) if skyhook.deleting() => Goal::Deletion,

@@ -107,7 +107,8 @@ async fn watch(ctx: &mut Ctx, args: &Args, needs: &[Source]) -> Result<Exit> {
         Some(Ended::TimedOut(_)) => Err(watched::timed_out(args.timeout)),
         Some(Ended::Blocked(blockers)) => {
             let disabled = Error { exit: Exit::Findings, ..Error::failed(list(&blockers)) };
-            Err(disabled.hint("kubectl skyhook enable NAME"))
+            Err(disabled
+                .hint(format!("kubectl skyhook enable {}", live.unfinished().collect::<Vec<_>>().join(" "))))
         }
         Some(Ended::Met) => Ok(Exit::Done),
     }

@@ -2,10 +2,37 @@
 
 use std::collections::BTreeSet;
 
-use super::{batches, node};
+use super::{batches, effects, node};
 use crate::api::{Skyhook, Status};
 use crate::cluster::{Cluster, Node};
-use crate::plan::{Change, Field, Plan, Step, Target};
+use crate::plan::{Change, Consequences, Field, Grade, Plan, Step, Target};
+
+/// The side effects of the work that continues once the batches of these compartments, or of all, restart; at least
+/// [`Grade::B2`].
+pub fn continues(
+    cluster: &Cluster,
+    skyhook: &Skyhook,
+    compartments: Option<&BTreeSet<&str>>,
+) -> Consequences {
+    let mut effects = Consequences::default();
+    effects.at_least(Grade::B2);
+    if skyhook.is_active() {
+        effects::begins(cluster, skyhook, &nodes_in(cluster, skyhook, compartments), &mut effects);
+    }
+    effects
+}
+
+fn nodes_in<'a>(
+    cluster: &'a Cluster,
+    skyhook: &'a Skyhook,
+    compartments: Option<&BTreeSet<&str>>,
+) -> Vec<&'a Node> {
+    let within = |node: &&Node| {
+        let own = || cluster.compartment_of(skyhook, node);
+        compartments.is_none_or(|wanted| own().is_some_and(|own| wanted.contains(own)))
+    };
+    cluster.selected(skyhook).filter(within).collect()
+}
 
 /// Adds the restart of the batches of these compartments, or of all, to a plan; returns the number of nodes that change.
 ///
@@ -19,11 +46,7 @@ pub fn add(
     handled: &[&Node],
     plan: &mut Plan,
 ) -> usize {
-    let within = |node: &&Node| {
-        let own = || cluster.compartment_of(skyhook, node);
-        compartments.is_none_or(|wanted| own().is_some_and(|own| wanted.contains(own)))
-    };
-    let nodes: Vec<&Node> = cluster.selected(skyhook).filter(within).collect();
+    let nodes = nodes_in(cluster, skyhook, compartments);
     let package_runs = cluster.package_runs();
     let mut permanently_failed = 0;
     let mut steps = Vec::new();

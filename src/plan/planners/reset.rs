@@ -3,22 +3,11 @@
 use std::collections::BTreeSet;
 
 use crate::api::{Entry, Skyhook, Stage, State, keys};
-use crate::cluster::{Cluster, Node, NodeRecord, Source};
+use crate::cluster::{Cluster, Node, NodeRecord};
 use crate::error::Result;
 use crate::plan::planners::{batches, effects, held, migration, node, pause_guard, stranding};
 use crate::plan::{Change, Edit, Metadata, OnConflict, Plan, PlanStage, RemovedEntry, Step, Target};
 use crate::view::plural;
-
-/// The required sources: pods and jobs show whether the operator is working on a node.
-pub const NEEDS: [Source; 7] = [
-    Source::Skyhooks,
-    Source::Legacy,
-    Source::Policies,
-    Source::Nodes,
-    Source::Operator,
-    Source::Pods,
-    Source::Jobs,
-];
 
 /// Also listed if nodes are drained, to preview refused evictions.
 pub use crate::plan::planners::released::LISTS;

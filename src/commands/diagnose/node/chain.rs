@@ -141,9 +141,15 @@ impl<'a> Inspection<'_, 'a> {
 
     /// The link for a custom resource that no longer exists, or could not be read.
     fn gone(&self, name: &'a str) -> Link<'a> {
-        // Its leftovers may need an intervention.
-        let worst = self.worst(name);
+        // Its leftovers may need an intervention; nothing of it is expected to go on by itself.
+        let worst = match self.worst(name) {
+            ProgressState::Running | ProgressState::Waiting => ProgressState::Unknown,
+            worst => worst,
+        };
         let (state, reason) = match self.cluster.skyhooks.ok() {
+            Some(_) if self.cluster.may_leave_out() => {
+                (worst, "it is not in the input, but its annotations or labels are on the node")
+            }
             Some(_) => (worst, "it no longer exists, but its annotations or labels are still on the node"),
             None => (worst.max(ProgressState::Unknown), "it could not be read, so it may still exist"),
         };

@@ -70,7 +70,6 @@ impl<'a> Inspection<'_, 'a> {
     /// The position in the queue of a compartment.
     fn queue(&self, skyhook: &Skyhook, queue: QueuePosition<'_>) -> String {
         let place = match (queue.number, queue.waiting) {
-            (_, 0) => "no node waits in".to_owned(),
             (_, 1) => "the node is the only one waiting in".to_owned(),
             (Some(number), all) => {
                 format!("the node is number {} of {} in the queue of", count(number), count(all))
