@@ -83,7 +83,8 @@ impl Ctx {
         }
     }
 
-    /// A `Ctx` for one context of `--contexts`: captures the output, and prefixes all other lines with the context.
+    /// A `Ctx` for one context of `--contexts`: captures the output, and prefixes all other lines with the
+    /// context.
     pub fn of_context(global: Global, verb: &'static str, context: &str) -> Ctx {
         let mut ctx = Ctx::new(global, verb);
         ctx.screen = Screen::prefixed(context);
@@ -122,14 +123,15 @@ impl Ctx {
         self.refused = true;
     }
 
-    /// Limits the next load to the nodes that the command names. Loads all nodes if these do not suffice. No effect on
-    /// files.
+    /// Limits the next load to the nodes that the command names. Loads all nodes if these do not suffice. No
+    /// effect on files.
     pub fn limit_to(&mut self, named: Option<NamedNodes>) -> &mut Ctx {
         self.named_nodes = named;
         self
     }
 
-    /// The node fields to load from now on. Loads for a change and named nodes are always whole.
+    /// The node fields to load from now on. Loads for a change and loads of named nodes always include all
+    /// fields.
     pub fn node_fields(&mut self, fields: NodeFields) -> &mut Ctx {
         self.node_fields = fields;
         self
@@ -161,12 +163,12 @@ impl Ctx {
         self.load_inner(needs, false).await.map(Some)
     }
 
-    /// [`Ctx::load`] for a command that changes something. Fails without the required sources. Applying the plan warns
-    /// about other unreadable sources.
+    /// [`Ctx::load`] for a command that changes something. Fails without the required sources. Applying the
+    /// plan warns about other unreadable sources.
     ///
     /// # Errors
     ///
-    /// A required source that could not be read, for any reason.
+    /// A required source could not be read, for any reason.
     pub async fn load_to_change(&mut self, needs: &[Source], required: &[Source]) -> Result<Cluster> {
         let cluster = self.with_whole_nodes().load_inner(needs, false).await?;
         self.unread = unreadable::check_required(&cluster, needs, required)?;
@@ -174,8 +176,8 @@ impl Ctx {
         Ok(cluster)
     }
 
-    /// [`Ctx::load_to_change`] that also accepts a cluster without the operator's API: nodes may still have the
-    /// operator's keys.
+    /// [`Ctx::load_to_change`] that also accepts a cluster without the operator's API: nodes may still have
+    /// the operator's keys.
     pub async fn load_or_leftovers(&mut self, needs: &[Source], required: &[Source]) -> Result<Cluster> {
         let cluster = self.with_whole_nodes().load_inner(needs, true).await?;
         self.unread = unreadable::check_required(&cluster, needs, required)?;
@@ -280,8 +282,8 @@ impl Ctx {
 
     /// The client of the connection; `None` for files, and before the first load.
     ///
-    /// Only for commands that stream or wait, such as `package logs` and `wait`: all others load and print. `collect`
-    /// has [`Ctx::collect`].
+    /// Only for commands that stream or wait, such as `package logs` and `wait`: all others load and print.
+    /// `collect` has [`Ctx::collect`].
     pub fn client(&self) -> Option<kube::Client> {
         self.connected.as_ref().map(|c| c.client.clone())
     }

@@ -3,7 +3,8 @@
 use std::ffi::OsStr;
 use std::path::Path;
 
-/// The name under which the program was called. Links of other names make one binary several plugins.
+/// The name under which the program was called. Links with other names let one binary serve as several
+/// plugins.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Program {
     /// The plugin's name after `kubectl`: `skyhook`, `nodewright` or `node-rollout`.

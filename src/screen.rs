@@ -1,4 +1,4 @@
-//! The terminal: the only place that writes to stdout and stderr, and that knows colours.
+//! The terminal: the only place that writes to stdout and stderr, and that knows colors.
 //!
 //! The output of a command goes to stdout, everything else to stderr.
 #![allow(clippy::print_stdout, clippy::print_stderr)]
@@ -91,8 +91,8 @@ impl Screen {
 }
 
 impl Screen {
-    /// A screen for one of several contexts: both streams prefix each line with `name`, because several screens print
-    /// at once.
+    /// A screen for one of several contexts: both streams prefix each line with `name`, because several
+    /// screens print at once.
     pub fn prefixed(name: &str) -> Screen {
         let prefix = format!("{}: ", sanitize(name));
         Screen {
@@ -151,7 +151,8 @@ impl<O: Write, E: Write> Screen<O, E> {
         if self.out.terminal { self.out.write(&harmless_lines(data)) } else { self.out.write(data) }
     }
 
-    /// Prints a piece of a log after a prefix: unchanged for programs, with escaped control characters on a terminal.
+    /// Prints a piece of a log after a prefix: unchanged for programs, with escaped control characters on a
+    /// terminal.
     pub fn log(&mut self, prefix: &Line, bytes: &[u8]) -> anyhow::Result<Shown> {
         let mut out = Vec::with_capacity(bytes.len() + 32);
         if self.out.colour {
@@ -211,8 +212,8 @@ impl<O: Write, E: Write> Screen<O, E> {
         drawn.trim_end_matches('\n').to_owned()
     }
 
-    /// Renders a text for stdout, for callers that redraw it: cut to the current size of the terminal, leaving out
-    /// lines in the middle.
+    /// Renders a text for stdout, for callers that redraw it: cut to the current size of the terminal,
+    /// leaving out lines in the middle.
     pub fn drawn_out(&mut self, text: &Text) -> String {
         let size = terminal_size::terminal_size_of(io::stdout());
         let (columns, rows) =
@@ -247,7 +248,7 @@ impl<O: Write, E: Write> Screen<O, E> {
 }
 
 impl<W: Write> OutputStream<W> {
-    /// A stream that is no terminal: no width, no colours.
+    /// A stream that is no terminal: no width, no colors.
     pub fn pipe(writer: W) -> OutputStream<W> {
         OutputStream { writer, width: None, terminal: false, redraws: false, colour: false }
     }

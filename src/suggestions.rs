@@ -1,4 +1,4 @@
-//! What may have been meant by a name that matches nothing.
+//! Suggestions for a name that matches nothing.
 
 /// The known names most similar to the typed one, best first, at most three.
 pub fn near<'a>(name: &str, known: impl IntoIterator<Item = &'a str>) -> Vec<&'a str> {

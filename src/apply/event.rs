@@ -14,8 +14,8 @@ pub enum ApplyEvent<'a> {
     Started { steps: usize },
     /// The request of a step is about to be sent.
     Sending { step: &'a Step },
-    /// The object has changed, but the step still applies and is sent in this rebased form. After a request without a
-    /// response, `step` also contains the changes that may already have been made.
+    /// The object has changed, but the step still applies and is sent in this rebased form. After a request
+    /// without a response, `step` also contains the changes that may already have been made.
     Replanned { place: (usize, usize), step: &'a Step },
     /// The server throttles requests.
     Throttled { wait: Duration },
@@ -43,14 +43,14 @@ pub enum StepResult {
     Gone,
     /// The value to change or restore belongs to another owner and was kept.
     Kept { reason: String },
-    /// The step was not executed: the object has changed since the plan was made, or a required earlier step was not
-    /// made.
+    /// The step was not executed: the object has changed since the plan was made, or a required earlier step
+    /// was not made.
     Skipped { reason: String },
-    /// The change was not made, or was reverted: the server rejected it, the operator reverted it, or the object could
-    /// not be read.
+    /// The change was not made, or was reverted: the server rejected it, the operator reverted it, or the
+    /// object could not be read.
     Failed { reason: String },
-    /// The change may have been made: no response confirmed it, and the object could not be read again or has other
-    /// changes.
+    /// The change may have been made: no response confirmed it, and the object could not be read again or has
+    /// other changes.
     Unknown { reason: String },
     /// The plan ended before the step ran.
     NotReached,
@@ -98,7 +98,8 @@ pub enum StopReason {
     NodesUnreadable { reason: String },
     /// The condition that a stage waits for was not met before the timeout.
     TimedOut { waiting: String },
-    /// The condition that a stage waits for cannot be met until someone intervenes, because of these findings.
+    /// The condition that a stage waits for cannot be met until someone intervenes, because of these
+    /// findings.
     Blocked { findings: Vec<String> },
     /// It is unknown whether the condition that a stage waits for is met, or the condition can never be met.
     Unknown { reason: String },
@@ -177,8 +178,8 @@ pub enum PlanVerdict {
 }
 
 impl StepResult {
-    /// Whether the object may have changed. Old journals record unknown results as failed, and a failed request may
-    /// have been executed late.
+    /// Whether the object may have changed. Old journals record unknown results as failed, and a failed
+    /// request may have been executed late.
     pub fn may_have_changed(&self) -> bool {
         matches!(
             self,
@@ -194,7 +195,8 @@ impl StepResult {
         matches!(self, StepResult::Applied | StepResult::Partly { .. })
     }
 
-    /// Whether the step is counted for the user. The plan's own pause and resume count only if they did not succeed.
+    /// Whether the step is counted for the user. The plan's own pause and resume count only if they did not
+    /// succeed.
     pub fn counts(&self, plan: &Plan, step: &Step) -> bool {
         let went_wrong = matches!(
             self,
@@ -239,7 +241,7 @@ impl PlanOutcome {
             StopReason::Blocked { .. } => PlanVerdict::Blocked,
             StopReason::Unknown { .. } => PlanVerdict::Unknown,
             _ if missing == 0 => PlanVerdict::Done,
-            // An unknown step may have been executed, so that undo can revert it.
+            // A step with an unknown result may have been executed; undo can revert it.
             _ if tally.applied + tally.unknown > 0 => PlanVerdict::Partly,
             _ if tally.failed > 0 => PlanVerdict::Failed,
             _ => PlanVerdict::Refused,
@@ -251,7 +253,7 @@ impl PlanOutcome {
         let may_be_paused = |target: &Target| {
             let mut pauses = self.of(plan).filter(|(step, _)| step.change.holds());
             let pause = pauses.find(|(step, _)| step.target.same_object_name(target));
-            // A plan without a pause for the target ends a pause that existed before.
+            // If the plan does not pause the target, it ends a pause that existed before.
             pause.is_none_or(|(_, result)| result.may_have_changed())
         };
         let not_ended = self.of(plan).filter(|(step, result)| {
@@ -260,7 +262,7 @@ impl PlanOutcome {
         not_ended.map(|(step, _)| &step.target).collect()
     }
 
-    /// Whether every changed object was restored by a step that always runs.
+    /// Whether the plan changed objects, and stages with `always` restored all of them.
     pub fn put_back(&self, plan: &Plan) -> bool {
         let mut held: Vec<&Target> = Vec::new();
         let mut released: Vec<&Target> = Vec::new();

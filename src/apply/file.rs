@@ -43,8 +43,8 @@ fn private(path: &Path) -> std::io::Result<std::fs::File> {
 ///
 /// # Errors
 ///
-/// The file is not a plan, or other users could have written to it. The latter is not checked with `compared`: the
-/// caller compares the digest.
+/// The file is not a plan, or other users could have written to it. With `compared`, write access of other
+/// users is not checked: the caller compares the digest.
 pub fn read(path: &Path, compared: bool) -> anyhow::Result<SavedPlan> {
     let name = path.display();
     let cannot = |e: Error| anyhow::anyhow!("cannot read {name}: {}", plain_reason(&e));

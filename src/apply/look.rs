@@ -12,8 +12,8 @@ use crate::plan::{Plan, Rebased, Step, Target, retain_stages};
 
 /// Maximum number of objects of one kind that are read one by one; more objects are read from the list.
 const FEW: usize = 8;
-/// Number of items in a list page that cost the server as much as a GET of one object; the second constant is for pages
-/// of metadata.
+/// Number of items in a list page that cost the server as much as a GET of one object; the second constant is
+/// for pages of metadata.
 const ONE_BY_NAME: usize = 4;
 const ONE_BY_NAME_IN_METADATA: usize = 20;
 /// Minimum and maximum number of items in a page.
@@ -40,7 +40,8 @@ impl Looked {
         self.changes.steps().any(|step| !step.change.is_hold())
     }
 
-    /// Replaces the plan's pauses, which protect no changes, by `standing`: steps that end pauses of earlier runs.
+    /// Replaces the plan's pauses by `standing`, the steps that end pauses of earlier runs: there are no
+    /// changes to protect.
     pub fn with_no_pause_but(mut self, standing: Looked) -> Looked {
         let ends = [standing.plan, standing.changes];
         for (plan, end) in [&mut self.plan, &mut self.changes].into_iter().zip(ends) {
@@ -57,7 +58,8 @@ impl Looked {
     }
 }
 
-/// Reads every object of the plan and rebases the steps. A step whose object cannot be read is kept unchanged.
+/// Reads every object of the plan and rebases the steps. A step whose object cannot be read is kept
+/// unchanged.
 pub async fn look(client: &kube::Client, plan: &Plan, options: &Options) -> Looked {
     let api = ApiWriter::new(client.clone(), options);
     let mut kinds: BTreeMap<String, Vec<&Step>> = BTreeMap::new();
@@ -106,8 +108,8 @@ pub async fn look(client: &kube::Client, plan: &Plan, options: &Options) -> Look
     Looked { custom, ..sorted(plan, &found, unseen) }
 }
 
-/// Whether the current object shows the effect of the step. It does not if the plan itself creates or pauses the
-/// object.
+/// Whether the current object shows the effect of the step. False for the plan's own pauses and their ends,
+/// and if the plan itself creates the object.
 fn stands_alone(plan: &Plan, step: &Step) -> bool {
     plan.is_work(step) && !plan.makes_again(step) && !plan.works_on_what_it_makes(step)
 }
@@ -116,7 +118,8 @@ fn onto(step: &Step, object: &Value) -> Rebased<Step> {
     if step.is_needless(object) { Rebased::Done } else { step.rebase(object) }
 }
 
-/// Reads a collection page by page while that is cheaper than single GETs; returns the steps left for single GETs.
+/// Reads a collection page by page while that is cheaper than single GETs; returns the steps left for single
+/// GETs.
 async fn listed<'a>(
     api: &ApiWriter,
     collection: &str,
@@ -129,8 +132,8 @@ async fn listed<'a>(
     let (accept, one_by_name) =
         if metadata { (METADATA, ONE_BY_NAME_IN_METADATA) } else { (JSON, ONE_BY_NAME) };
     loop {
-        // The first page shows how many items follow. Later pages are as large as possible if they contain only
-        // metadata.
+        // The first page shows how many items follow. Later pages are as large as possible if they contain
+        // only metadata.
         let limit = match next {
             Some(_) if metadata => *PAGES.end(),
             _ => wanted.len().clamp(*PAGES.start(), *PAGES.end()),

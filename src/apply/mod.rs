@@ -1,6 +1,7 @@
 //! (edge) The only writer: applies a plan, with one guarded request per step.
 //!
-//! Every event is an [`ApplyEvent`]. Progress, the result table, JSON and the journal are built from these events.
+//! Every event is an [`ApplyEvent`]. Progress, the result table, JSON and the journal are built from these
+//! events.
 
 mod event;
 pub mod file;
@@ -49,7 +50,8 @@ pub struct Options {
     pub dry_run: bool,
     /// The size of the first wave of nodes, and the pause between waves.
     pub canary: Option<Canary>,
-    /// Maximum number of failed steps. Between two waves erroring nodes count as failures, and `None` means 0.
+    /// Maximum number of failed steps. Between two waves, erroring nodes count as failures, and `None` means
+    /// 0.
     pub max_failures: Option<usize>,
     /// Timeout of a request.
     pub timeout: Duration,
@@ -101,8 +103,8 @@ impl Default for Options {
 
 /// Applies a plan. The journal, if any, is on disk before the first request.
 ///
-/// After a stop by the user or a journal failure, requests in flight are finished, and only steps that restore the
-/// plan's own changes are sent. Without a `wait_strategy`, the effects of stages are polled.
+/// After a stop by the user or a journal failure, requests in flight are finished, and only steps that
+/// restore the plan's own changes are sent. Without a `wait_strategy`, the effects of stages are polled.
 pub async fn apply<'h>(
     client: &kube::Client,
     plan: &Plan,
@@ -158,7 +160,8 @@ impl PlanRun<'_, '_> {
         trouble.map(str::to_owned)
     }
 
-    /// Runs the steps of a stage and polls for its effect; returns `None` if the wait strategy waits for the effect.
+    /// Runs the steps of a stage and polls for its effect; returns `None` if the wait strategy waits for the
+    /// effect.
     async fn stage(&self, number: usize, by_strategy: bool) -> Option<StopReason> {
         let ended = self.take_steps(number).await;
         match &self.plan.stages[number].until {
@@ -238,7 +241,8 @@ impl PlanRun<'_, '_> {
             return;
         }
         self.emit(&ApplyEvent::Sending { step });
-        // Do not send the request in a dry run, which would fail: the object still exists, or does not exist yet.
+        // Skip the request in a dry run, because it would fail: the object still exists, or does not exist
+        // yet.
         let beyond = self.plan.makes_again(step) || self.plan.works_on_what_it_makes(step);
         let result = if self.options.dry_run && beyond {
             StepResult::Applied

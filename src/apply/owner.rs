@@ -23,12 +23,12 @@ pub fn of(now: Timestamp) -> Holder {
 
 /// Whether the process of a holder is running; `None` for a process on another machine.
 pub fn runs(holder: &Holder) -> Option<bool> {
-    // An earlier process with the id of this process has ended.
+    // A holder with our process id is an earlier process, which has ended.
     let own = holder.process == std::process::id();
     (holder.machine == machine(host())).then(|| !own && process_runs(holder.process))
 }
 
-/// Records in the cluster whether the holders on this machine are running.
+/// Records in `cluster` whether the holders on this machine are running.
 pub fn look(cluster: &mut Cluster) {
     let mut seen = Vec::new();
     for skyhook in cluster.skyhooks.items() {

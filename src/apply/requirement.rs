@@ -31,8 +31,8 @@ impl PlanRun<'_, '_> {
     }
 }
 
-/// Why a dependent step is skipped, given the result of the required step. A skipped required step is no reason: its
-/// object was changed by someone else and is known.
+/// Why a dependent step is skipped, given the result of the required step. A skipped required step is no
+/// reason: someone else changed its object, whose state is known.
 fn not_run(required: &Step, result: &StepResult) -> Option<String> {
     let what = match result {
         StepResult::Unknown { .. } => "may not have been made",

@@ -282,12 +282,14 @@ impl Reply {
                 None => Answer::Done,
                 Some(reason) => Answer::Refused(reason),
             },
-            // The body is not the object, such as a login page: a proxy may have passed the request on.
+            // The body is not the object but, for example, a login page: a proxy may have forwarded the
+            // request nevertheless.
             200..=299 => Answer::Unsure(self.is_not(target)),
             404 if verb != Verb::Create => Answer::Conflict(self.message()),
             409 | 422 => Answer::Conflict(self.message()),
             429 => Answer::Busy(self.message(), self.wait),
-            // A 503 of the API server itself means not executed; a proxy may have passed the request on.
+            // A 503 of the API server itself means that the request was not executed; a proxy may have
+            // forwarded it.
             503 if self.wait.is_some() || self.is_of_the_server() => Answer::Busy(self.message(), self.wait),
             // After a timeout, the server may still execute the request.
             500 | 502 | 503 | 504 => Answer::Unsure(self.message()),

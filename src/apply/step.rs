@@ -68,15 +68,16 @@ pub(super) struct Tries {
     pub(super) orphaned: bool,
     busy: u32,
     unsure: u32,
-    /// Number of rejections of the request by an object that fits the step.
+    /// Number of times that the server rejected the request although the object fits the step.
     turned_down: u32,
-    /// The step merged with earlier versions that may have been executed; set after a request without a response.
+    /// The step merged with earlier versions that may have been executed; set after a request without a
+    /// response.
     sent: Option<Step>,
 }
 
 impl Tries {
-    /// The result of a step that is not retried: unknown if an earlier version may have been executed, otherwise
-    /// `result`.
+    /// The result of a step that is not retried: unknown if an earlier version may have been executed,
+    /// otherwise `result`.
     fn given_up(&self, result: impl Fn(String) -> StepResult, reason: String) -> Next {
         Next::End(match self.sent {
             Some(_) => StepResult::Unknown { reason },
@@ -114,9 +115,9 @@ impl PlanRun<'_, '_> {
         let mut step = step.clone();
         step.change.sign(&self.options.holder);
         let mut tries = Tries::default();
-        // Read the object before the first request in three cases: the status of a custom resource has usually changed
-        // since the plan was made, undo needs the deleted object, and a node may have been quarantined since the
-        // preview.
+        // Read the object before the first request in three cases: the status of a custom resource has
+        // usually changed since the plan was made, undo needs the deleted object, and a node may have been
+        // quarantined since the preview.
         let goes = matches!(step.change, Change::Delete { .. }) && step.target.kind.comes_back();
         if step.target.kind.is_custom() || goes || step.change.uncordons() {
             match self.look_again(&mut step, &mut tries, (stage, at), None).await {
@@ -240,8 +241,8 @@ impl PlanRun<'_, '_> {
             Rebased::Moved(reason) => Next::End(StepResult::Skipped { reason }),
             Rebased::Same(same) if same == *step => match rejected {
                 None => Next::Again,
-                // The object fits, so the server rejects the request itself. Retry once: the object may have differed
-                // for a moment.
+                // The object fits the step, so the server rejects the request itself. Retry once: the object
+                // may have been different when the server checked it.
                 Some(_) if tries.turned_down == 0 => {
                     tries.turned_down += 1;
                     Next::Again
@@ -262,7 +263,8 @@ impl PlanRun<'_, '_> {
         }
     }
 
-    /// Waits with exponential backoff, plus an offset by index so that the steps do not retry at the same moment.
+    /// Waits with exponential backoff, plus an offset by index so that the steps do not retry at the same
+    /// moment.
     async fn backoff(&self, times: u32, at: usize) {
         let doubled = self.options.retry_wait * 2u32.saturating_pow(times.min(8) - 1);
         let apart = self.options.retry_wait * u32::try_from(at % 16).unwrap_or(0) / 16;

@@ -21,12 +21,14 @@ pub enum Untrusted {
     Writable { path: PathBuf, mode: u32 },
 }
 
-/// Checks a file or directory, and all directories above it: whoever can write to one of them can replace the file.
+/// Checks a file or directory, and all directories above it: a user who can write to one of them can replace
+/// the file.
 ///
 /// # Errors
 ///
-/// A user other than root and this user owns, or can write to, the file or one of the directories. Directories with the
-/// sticky bit, such as `/tmp`, may be world-writable: only the owner can replace files in them.
+/// A user other than root and this user owns, or can write to, the file or one of the directories.
+/// Directories with the sticky bit, such as `/tmp`, may be world-writable: only the owner can replace files
+/// in them.
 #[cfg(unix)]
 pub fn check(path: &Path, metadata: &Metadata) -> anyhow::Result<()> {
     let you = rustix::process::geteuid().as_raw();
@@ -64,12 +66,14 @@ impl Attributes {
         Attributes {
             owner,
             mode,
-            // Linux distributions give each user a group of the same number, and such users often have umask 002.
+            // Linux distributions give each user a group of the same number, and such users often have umask
+            // 002.
             private_group: mode & 0o020 != 0 && owner == group && has_no_other_member(&groups(), group),
         }
     }
 
-    /// Ignores the write permission of others in a directory with the sticky bit, where they cannot replace files.
+    /// Ignores the write permission of others in a directory with the sticky bit, where they cannot replace
+    /// files.
     fn allowing_sticky(self) -> Attributes {
         let mode = match self.mode & 0o1000 {
             0 => self.mode,

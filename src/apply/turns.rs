@@ -65,7 +65,8 @@ impl PlanRun<'_, '_> {
         }
     }
 
-    /// Whether all stages before this one succeeded; `None` if this stage has started or a stage before it is not over.
+    /// Whether all stages before this one succeeded; `None` if this stage has started or a stage before it is
+    /// not over.
     fn comes_now(&self, turns: &[Turn], number: usize) -> Option<bool> {
         if turns[number] != Turn::ToCome {
             return None;
@@ -90,7 +91,7 @@ impl PlanRun<'_, '_> {
         if let Some(reason) = self.unjournalled() {
             return (stages.to_vec(), StopReason::JournalFailed { reason });
         }
-        let strategy = strategy.as_mut().expect("it waits for them");
+        let strategy = strategy.as_mut().expect("the strategy waits for these stages");
         let untils = stages.iter();
         let untils = untils.filter_map(|number| self.plan.stages[*number].until.as_ref());
         let untils: Vec<&WaitFor> = untils.collect();

@@ -13,14 +13,16 @@ pub trait WaitStrategy {
     /// Whether this strategy waits for the condition.
     fn handles(&self, until: &WaitFor) -> bool;
 
-    /// Waits until some of these conditions are decided; returns their indices, and why the wait ended.
+    /// Waits for these conditions until at least one wait ends; returns the indices of the ended waits, and
+    /// the reason.
     ///
     /// The future may be dropped at any time, and `wait` called again with more conditions.
     fn wait<'a>(&'a mut self, untils: &'a [&'a WaitFor]) -> LocalBoxFuture<'a, (Vec<usize>, StopReason)>;
 }
 
 impl PlanRun<'_, '_> {
-    /// Polls the object until the condition holds. If the last read before the timeout failed, the result is unknown.
+    /// Polls the object until the condition holds. If the last read before the timeout failed, the result is
+    /// unknown.
     pub(super) async fn wait_until(&self, until: &WaitFor) -> StopReason {
         self.emit(&ApplyEvent::Waiting { until });
         let unread = RefCell::new(None);

@@ -1,4 +1,4 @@
-//! Boolean flags, as kubectl takes them.
+//! Boolean flags in kubectl's syntax.
 
 use clap::{Arg, ArgAction, Command};
 
@@ -11,13 +11,13 @@ pub fn boolean(text: &str) -> Result<bool, String> {
     }
 }
 
-/// [`boolean`] of a flag that an environment variable sets, too: an empty variable is like none.
+/// [`boolean`] for a flag that an environment variable can set as well: an empty variable counts as unset.
 fn boolean_or_empty(text: &str) -> Result<bool, String> {
     if text.is_empty() { Ok(false) } else { boolean(text) }
 }
 
-/// Makes every plain flag also accept `=true` and `=false`, as in kubectl. Of a repeated flag with one value, the last
-/// value counts.
+/// Makes every plain flag also accept `=true` and `=false`, as in kubectl. If a flag that takes one value is
+/// repeated, the last value counts.
 pub fn with_boolean_values(tree: Command) -> Command {
     let spell = |flag: Arg| match (flag.get_action(), flag.get_env().is_some()) {
         (ArgAction::SetTrue, has_variable) => flag

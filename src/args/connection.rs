@@ -1,4 +1,4 @@
-//! The flags that select the cluster and the user: all those of kubectl.
+//! The flags that select the cluster and the user, the same as in kubectl.
 
 use std::path::PathBuf;
 use std::time::Duration;
@@ -11,7 +11,8 @@ use super::duration::duration;
 
 /// Flags that select the cluster and the user.
 ///
-/// Flags take precedence over the kubeconfig. If a flag that takes one value is repeated, the last one applies.
+/// Flags take precedence over the kubeconfig. If a flag that takes one value is repeated, the last one
+/// applies.
 #[derive(Debug, Clone, Default, Args)]
 #[command(next_help_heading = "Connection options")]
 pub struct Connection {
@@ -25,9 +26,9 @@ pub struct Connection {
 
     /// Kubeconfig contexts to read at once: names or globs such as prod-*, separated by commas
     ///
-    /// Tables get a column CONTEXT; JSON lists get the field `context` in each item, and `contexts` with the exit code and
-    /// error of each. A context that fails is reported on standard error and does not hide the others. Commands that
-    /// change something take exactly one context.
+    /// Tables get a column CONTEXT; JSON lists get the field `context` in each item, and `contexts` with the
+    /// exit code and error of each. A context that fails is reported on standard error and does not hide the
+    /// others. Commands that change something take exactly one context.
     ///
     /// The exit code is the first of these that any context has: 130, 64, 2, 1, 5, 4, 3, 0.
     #[arg(long, global = true, hide_short_help = true, value_name = "NAME,...", value_delimiter = ',')]
@@ -105,8 +106,8 @@ pub struct Connection {
 
     /// Timeout of a single request, such as 5s, 2m or 1h; 0 means no timeout
     ///
-    /// A bare number means seconds. By default, writes time out after 30s, and reads after 70s in which nothing
-    /// arrives.
+    /// A bare number means seconds. By default, writes time out after 30s, and reads after 70s in which
+    /// nothing arrives.
     #[arg(
         long,
         global = true, hide_short_help = true,
@@ -132,8 +133,8 @@ pub struct Connection {
     pub cache_dir: Option<PathBuf>,
 }
 
-/// Maximum silence of a server during a read, unless `--request-timeout` is set. An API server itself ends a request
-/// after a minute by default.
+/// Maximum silence of a server during a read, unless `--request-timeout` is set. By default, the API server
+/// itself ends a request after a minute.
 const SILENCE: Duration = Duration::from_secs(70);
 
 impl Connection {

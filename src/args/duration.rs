@@ -1,4 +1,4 @@
-//! Durations, as flags take them.
+//! Durations as values of flags.
 
 use std::time::Duration;
 

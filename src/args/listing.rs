@@ -8,7 +8,7 @@ use crate::view::{FormatError, SortBy};
 
 const HEADING: &str = "Output options";
 
-// No doc comment: clap would make it the description of commands without one.
+// No doc comment: clap would use it as the description of commands that have none.
 #[derive(Debug, Clone, Default, clap::Args)]
 pub struct Sorting {
     /// Sort by the value of a JSONPath in each item of -o json
@@ -19,7 +19,7 @@ pub struct Sorting {
 }
 
 impl Sorting {
-    /// Sorts items; `document` returns an item as `-o json` has it.
+    /// Sorts items; `document` returns the JSON that `-o json` prints for an item.
     ///
     /// # Errors
     ///
@@ -32,7 +32,7 @@ impl Sorting {
     }
 }
 
-// No doc comment, for the same reason.
+// No doc comment: see `Sorting`.
 #[derive(Debug, Clone, Default, clap::Args)]
 pub struct Labels {
     /// Show the labels of each node as the last column
@@ -40,7 +40,7 @@ pub struct Labels {
     pub show_labels: bool,
 }
 
-// No doc comment, for the same reason.
+// No doc comment: see `Sorting`.
 #[derive(Debug, Clone, Default, clap::Args)]
 pub struct RowFilter {
     /// Show only rows with this status; may be repeated

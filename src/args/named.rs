@@ -6,7 +6,7 @@ use crate::api::ApiFlavor;
 ///
 /// # Errors
 ///
-/// The name is missing, or its type is another one.
+/// The name is missing, or the type does not match.
 pub fn skyhook(text: &str) -> Result<String, String> {
     let types = ApiFlavor::ALL
         .map(|flavor| [flavor.kind().to_lowercase(), flavor.plural().to_owned(), flavor.resource()]);
@@ -17,10 +17,10 @@ pub fn skyhook(text: &str) -> Result<String, String> {
 ///
 /// # Errors
 ///
-/// The name is missing, or its type is another one.
+/// The name is missing, or the type does not match.
 pub fn node(text: &str) -> Result<String, String> {
     let types = ["node".to_owned(), "nodes".to_owned()];
-    // The step of a set also follows a slash: `gpu-[1-9/2]`.
+    // In brackets, a slash separates the step of a set: `gpu-[1-9/2]`.
     match text.find('[').map(|at| text.split_at(at)) {
         None => of(text, &types),
         Some((before, _)) if !before.contains('/') => Ok(text.to_owned()),
@@ -32,7 +32,7 @@ pub fn node(text: &str) -> Result<String, String> {
 ///
 /// # Errors
 ///
-/// The id is missing, or its type is another one.
+/// The id is missing, or the type does not match.
 pub fn journal(text: &str) -> Result<String, String> {
     of(text, &["journal".to_owned()])
 }

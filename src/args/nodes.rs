@@ -95,8 +95,8 @@ fn glob(text: &str) -> Result<Pattern, String> {
     Pattern::new(text).map_err(|error| error.msg.to_owned())
 }
 
-/// Whether brackets hold numbers of several digits, such as `0001-0870`, which as a character class would match 0, 7
-/// and 8.
+/// Whether brackets contain a range of numbers with several digits, such as `0001-0870`. As a character
+/// class, it would match only the digits 0, 7 and 8.
 fn is_number_range(class: &str) -> bool {
     class.split_once('-').is_some_and(|(first, last)| {
         let digits = |text: &str| !text.is_empty() && text.bytes().all(|b| b.is_ascii_digit());
@@ -158,7 +158,7 @@ impl AnyNodes {
     }
 }
 
-/// [`AnyNodes`] of a command that needs them.
+/// [`AnyNodes`] for commands that require a selection.
 #[derive(Debug, Clone, clap::Args)]
 #[command(mut_arg("nodes", |nodes| {
     nodes
@@ -254,7 +254,7 @@ mod tests {
         }
     }
 
-    /// As globs, regular expressions would select other nodes, so recognizable ones are refused.
+    /// Recognizable regular expressions are refused: as globs, they would select other nodes.
     #[test]
     fn other_patterns_are_refused() {
         for text in [

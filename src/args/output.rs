@@ -4,18 +4,19 @@ use crate::view::{FormatError, OutputFormat};
 
 const HEADING: &str = "Output options";
 
-// The output flags. No doc comment: clap would make it the description of commands without one. No
+// The output flags. No doc comment: clap would use it as the description of commands that have none. No
 // next_help_heading: it would apply to all flags that follow.
 #[derive(Debug, Clone, Default, PartialEq, clap::Args)]
 pub struct Output {
     /// Print as table, wide, json, yaml, name, jsonpath=… or custom-columns=…
     ///
     /// The formats are those of kubectl, without Go templates. jsonpath=TEMPLATE takes kubectl's templates
-    /// ('{range .items[*]}{.node}{"\n"}{end}') or a bare path (.kind), jsonpath-as-json=TEMPLATE prints
-    /// the results as JSON lists, and custom-columns=HEADING:PATH,… a custom table. jsonpath-file=FILE and
-    /// custom-columns-file=FILE read the template from a file; a columns file has one line of headings and one of
-    /// paths. `kubectl skyhook schema` describes the fields of each document. `diagnose stuck`, `diagnose check` and
-    /// `lint` also print junit for continuous integration; the first two print openmetrics for monitoring.
+    /// ('{range .items[*]}{.node}{"\n"}{end}') or a bare path (.kind), jsonpath-as-json=TEMPLATE prints the
+    /// results as JSON lists, and custom-columns=HEADING:PATH,… a custom table. jsonpath-file=FILE and
+    /// custom-columns-file=FILE read the template from a file; a columns file has one line of headings and
+    /// one of paths. `kubectl skyhook schema` describes the fields of each document. `diagnose stuck`,
+    /// `diagnose check` and `lint` also print junit for continuous integration; the first two print
+    /// openmetrics for monitoring.
     #[arg(
         short = 'o',
         long = "output",
@@ -30,9 +31,10 @@ pub struct Output {
 
     /// Print documents in the shape of upstream's CLI
     ///
-    /// Affects -o json and -o yaml of `node list`, `node status` and `package status`: they have no `apiVersion`,
-    /// `kind` and `items`, and use upstream's field names (`nodeName`, `skyhookName`). Upstream's CLI has no other
-    /// documents. The environment variable KUBECTL_SKYHOOK_COMPAT=1 has the same effect.
+    /// Affects -o json and -o yaml of `node list`, `node status` and `package status`: they have no
+    /// `apiVersion`, `kind` and `items`, and use upstream's field names (`nodeName`, `skyhookName`).
+    /// Upstream's CLI has no other documents. The environment variable KUBECTL_SKYHOOK_COMPAT=1 has the same
+    /// effect.
     #[arg(long, env = "KUBECTL_SKYHOOK_COMPAT", hide_env = true, help_heading = HEADING, global = true)]
     pub compat: bool,
 
@@ -42,8 +44,8 @@ pub struct Output {
 
     /// Color the output: auto, always or never
     ///
-    /// With auto, terminal output is colored unless NO_COLOR is set or TERM is dumb; CLICOLOR_FORCE and FORCE_COLOR
-    /// also color piped output. No information is conveyed by color alone.
+    /// With auto, terminal output is colored unless NO_COLOR is set or TERM is dumb; CLICOLOR_FORCE and
+    /// FORCE_COLOR also color piped output. No information is conveyed by color alone.
     #[arg(
         long,
         value_name = "WHEN",

@@ -14,16 +14,17 @@ use crate::api::ApiFlavor;
 pub struct Reading {
     /// Read files instead of a cluster; may be repeated
     ///
-    /// The output of `kubectl skyhook collect`, of `kubectl get nodes,pods,jobs,events,… -A -o json` or `-o yaml`,
-    /// of `oc adm must-gather` or of `kubectl cluster-info dump`: a file, a directory tree of such files, a
-    /// .tar.gz of one, or - for standard input. Only a file written by `collect` records which reads were refused.
+    /// The output of `kubectl skyhook collect`, of `kubectl get nodes,pods,jobs,events,… -A -o json` or
+    /// `-o yaml`, of `oc adm must-gather` or of `kubectl cluster-info dump`: a file, a directory tree of such
+    /// files, a .tar.gz of one, or - for standard input. Only a file written by `collect` records which reads
+    /// were refused.
     #[arg(long, global = true, value_name = "PATH", action = clap::ArgAction::Append)]
     pub from: Vec<PathBuf>,
 
     /// With --from, the time at which ages are calculated, such as 2026-11-20T10:00:00Z
     ///
-    /// Default: the time in the capture (`collect`, or the file `timestamp` of a must-gather), else when the files were
-    /// written (unless they are copies), else the newest time in them.
+    /// Default: the time in the capture (`collect`, or the file `timestamp` of a must-gather), else when the
+    /// files were written (unless they are copies), else the newest time in them.
     #[arg(
         long,
         global = true,
@@ -49,15 +50,15 @@ pub struct Reading {
 
     /// Print the selected API and the reason to standard error; with a level, also each request
     ///
-    /// The levels are kubectl's: 6 shows method, URL, status and duration of each request, 7 headers, 8 and above
-    /// bodies. Credentials are never shown.
+    /// The levels are kubectl's: 6 shows method, URL, status and duration of each request, 7 headers, 8 and
+    /// above bodies. Credentials are never shown.
     #[arg(short, long, alias = "v", global = true, num_args = 0..=1, require_equals = true, value_name = "LEVEL",
         default_missing_value = "1", default_value = "0", hide_default_value = true,
         action = clap::ArgAction::Set)]
     pub verbose: Verbosity,
 }
 
-/// A time in RFC 3339.
+/// Parses a time in RFC 3339.
 fn time(text: &str) -> Result<Timestamp, String> {
     let expected = |_| "expected a time such as 2026-11-20T10:00:00Z".to_owned();
     text.parse().map_err(expected)

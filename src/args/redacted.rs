@@ -64,10 +64,11 @@ enum Value {
     From(usize),
 }
 
-/// The value that a word gives this flag: `--flag`, `--flag=value`, `-f`, `-fvalue`, `-f=value`, `-abf value`.
+/// The position of the flag's value, if the word contains the flag: `--flag`, `--flag=value`, `-f`,
+/// `-fvalue`, `-f=value`, `-abf value`.
 ///
-/// For several short flags in one word, it is unknown which of them takes the rest as its value, so each may be the
-/// flag.
+/// After other letters in the same word, the letter may also be part of their value. Treat it as this flag,
+/// so that no secret is missed.
 fn value(arg: &clap::Arg, word: &str) -> Option<Value> {
     let longs = arg.get_long_and_visible_aliases().unwrap_or_default();
     if let Some(long) = word.strip_prefix("--") {

@@ -1,4 +1,4 @@
-//! Sizes, as flags take them.
+//! Sizes as values of flags.
 
 use crate::api::quantity;
 

@@ -47,8 +47,8 @@ impl Program {
     }
 }
 
-/// Keeps only suggestions within a typing error. clap also suggests more distant commands, and some of those change
-/// what the user only wanted to read.
+/// Keeps only suggestions that differ from the input by a typing error. clap also suggests more distant
+/// commands, and some of these make changes although the user only wanted to read.
 fn nearest(mut error: clap::Error, tree: &clap::Command) -> clap::Error {
     let said = |kind| match error.get(kind) {
         Some(ContextValue::String(text)) => vec![text.clone()],
@@ -82,8 +82,8 @@ fn is_inverse(typed: &str, command: &str) -> bool {
     undoes(typed, command) || undoes(command, typed)
 }
 
-/// Groups the commands by task in the help. Clap has one heading for all, so they are hidden from it and written into
-/// its template.
+/// Groups the commands by task in the help. clap supports only one heading for all commands, so they are
+/// hidden and written into its help template.
 fn listing_tasks(tree: clap::Command, words: &str) -> clap::Command {
     let styles = tree.get_styles();
     let (heading, name) = (styles.get_header(), styles.get_literal());
@@ -117,7 +117,8 @@ fn listing_tasks(tree: clap::Command, words: &str) -> clap::Command {
         ))
 }
 
-/// The tree for `-h`: the everyday commands, and only the flags of each command.
+/// The tree for `-h`: only the everyday commands, and for each command its own flags without the global
+/// flags.
 fn brief(tree: clap::Command, words: &str) -> clap::Command {
     let styles = tree.get_styles();
     let (heading, name) = (styles.get_header(), styles.get_literal());
@@ -139,7 +140,7 @@ fn brief(tree: clap::Command, words: &str) -> clap::Command {
     ))
 }
 
-/// Adds a line to the help of each command that names the global flags.
+/// Adds a line with the global flags to the help of each command.
 fn own_flags(command: clap::Command) -> clap::Command {
     let after = command.get_after_help().map(ToString::to_string);
     let after = after.map_or(String::new(), |after| format!("{after}\n\n"));
@@ -149,8 +150,8 @@ fn own_flags(command: clap::Command) -> clap::Command {
 const GLOBAL_FLAGS: &str =
     "Global flags: -o, --from, --context, --kubeconfig, -n, --api, --color, -v; see --help";
 
-/// Collects the values of `--context`. Of other flags the last value counts; here it could send a change to the wrong
-/// cluster.
+/// Collects the values of `--context`. For other flags, the last value counts; for this flag, that could send
+/// a change to the wrong cluster.
 fn contexts(args: &[OsString]) -> Vec<String> {
     let mut found = Vec::new();
     let mut words = args.iter().map(|word| word.to_string_lossy());

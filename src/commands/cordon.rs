@@ -23,9 +23,10 @@ group! {
 
 /// Release orphaned cordons
 ///
-/// Removes the cordon annotation of each custom resource that is gone or no longer selects the node, and makes the node
-/// schedulable if nothing else keeps it cordoned. Other cordons stay, and their owner is shown: a custom resource that
-/// is working on the node, the runtime-required cordon, or someone outside the operator.
+/// Removes the cordon annotation of each custom resource that is gone or no longer selects the node, and
+/// makes the node schedulable if nothing else keeps it cordoned. Other cordons stay, and their owner is
+/// shown: a custom resource that is working on the node, the runtime-required cordon, or someone outside the
+/// operator.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "Examples:
   # All nodes
@@ -36,7 +37,8 @@ pub struct Args {
     #[command(flatten)]
     on: AnyNodes,
 
-    /// Also release runtime-required cordons, which someone outside the operator should release; needs node names
+    /// Also release runtime-required cordons, which someone outside the operator should release; needs node
+    /// names
     #[arg(long, requires = "nodes")]
     runtime_required: bool,
 
@@ -44,7 +46,7 @@ pub struct Args {
     safety: Safety,
 }
 
-/// The annotation of a cordon that the operator keeps after the runtime is installed.
+/// Annotation of a cordon that stays after the runtime is installed: the operator does not remove it.
 const RUNTIME_REQUIRED: &str = "runtimeRequiredCordon";
 /// Maximum number of node-name ranges in a warning.
 const SHOWN: usize = 6;
@@ -62,7 +64,7 @@ async fn run(ctx: &mut Ctx, args: &Args) -> Result<Exit> {
         .await?;
     let plan = plan(&cluster, args)?;
     if plan.is_empty() {
-        // An empty plan has no preview that names the holders.
+        // Name the holders here: an empty plan has no preview.
         for held in &plan.consequences.warnings {
             ctx.note(held.as_str());
         }
@@ -121,7 +123,7 @@ fn plan(cluster: &Cluster, args: &Args) -> Result<Plan> {
     Ok(plan)
 }
 
-/// Removes the marks of custom resources that were deleted or do not select the node.
+/// Removes the cordon annotations of custom resources that were deleted or do not select the node.
 fn without_orphans(cluster: &Cluster, one: &Node) -> Metadata {
     let flavor = cluster.flavor();
     let mut change = Metadata::default();
@@ -135,7 +137,7 @@ fn without_orphans(cluster: &Cluster, one: &Node) -> Metadata {
     change
 }
 
-/// The holders of a node's cordon, from its marks.
+/// The holders of a node's cordon, from its annotations.
 fn holders(cluster: &Cluster, one: &Node) -> Vec<String> {
     let active_api = cluster.flavor();
     let mut holders = Vec::new();

@@ -18,8 +18,8 @@ use crate::wait::Wait;
 
 /// Show the events of custom resources, their pods, jobs and nodes
 ///
-/// The latest events come last. Events with the same reason and message share a row, which counts them. The API server
-/// deletes events after an hour by default.
+/// The latest events come last. Events with the same reason and message share a row, which counts them. The
+/// API server deletes events after an hour by default.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "Examples:
   kubectl skyhook events
@@ -36,7 +36,8 @@ pub struct Args {
 
     /// Watch, until Ctrl-C or --timeout
     ///
-    /// On a terminal the latest events are drawn again in place; in a pipe each new event, or new count, is a line.
+    /// On a terminal the latest events are drawn again in place; in a pipe each new event, or new count, is a
+    /// line.
     #[arg(short, long)]
     watch: bool,
 
@@ -82,7 +83,7 @@ async fn watch(ctx: &mut Ctx, args: &Args, cluster: Cluster) -> Result<Exit> {
         () = ctx::interrupt() => None,
         ended = ctx.wait(&mut live, cluster, timeout) => Some(ended?),
     };
-    // The terminal has cleared the last screen; a pipe has all lines already.
+    // A terminal has cleared the last screen, so print it again; a pipe has all lines already.
     if ctx.redraws() {
         ctx.show(&live.events)?;
     }
@@ -115,7 +116,7 @@ impl ctx::Aim for Live<'_> {
     fn look(&mut self, cluster: &Cluster) -> AimProgress {
         let mut progress =
             AimProgress { state: Wait::Pending(String::new()), whole: Text::new(), news: Vec::new() };
-        // A watch continues if events cannot be read for a moment.
+        // Keep watching if events temporarily cannot be read.
         let Ok(events) = view(cluster, self.args) else {
             progress.whole = self.events.blocks(false);
             return progress;

@@ -16,8 +16,8 @@ use crate::view::{Items, List, View, document};
 
 /// Explain a rule: what it means, how to confirm it, how to fix it
 ///
-/// Also explains the grades that previews and remedies carry, from B0 to B4, and the terms of the glossary. Needs no
-/// cluster.
+/// Also explains the grades that previews and remedies carry, from B0 to B4, and the terms of the glossary.
+/// Needs no cluster.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "Examples:
   kubectl skyhook explain SKY101
@@ -211,7 +211,8 @@ impl View for Explanation {
     }
 }
 
-/// `blocks installs; every reconcile, for all custom resources; retried automatically`
+/// The effects of a rule's findings: `blocks installs; every reconcile, for all custom resources; retried
+/// automatically`.
 fn blocks(rule: &Rule) -> String {
     let words: Vec<&str> = rule.blocks.iter().map(|b| b.meaning()).collect();
     let retried = if rule.retried { "; retried automatically" } else { "" };

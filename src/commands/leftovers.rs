@@ -23,13 +23,15 @@ pub mod report;
 
 /// Find what custom resources left behind, and remove it with --clean
 ///
-/// Shows the annotations, labels, conditions and cordons on nodes, and the pods, Jobs and config maps, that belong to
-/// custom resources that no longer exist, and what the older API left after the migration; each with its former owner.
+/// Shows the annotations, labels, conditions and cordons on nodes, and the pods, Jobs and config maps, that
+/// belong to custom resources that no longer exist, and what the older API left after the migration; each
+/// with its former owner.
 ///
-/// With --clean, they are removed. Data whose owner still exists is not touched. A label of the operator alone is no
-/// reason to delete an object: its namespace, owner, name and annotations must match, too. The operator's namespace is
-/// that of its Deployment, else that of the Service in its webhook configurations, else --namespace. Package records
-/// are kept, unless --purge-state is given: they show which files may still be on the host.
+/// With --clean, they are removed. Data whose owner still exists is not touched. A label of the operator
+/// alone is no reason to delete an object: its namespace, owner, name and annotations must match, too. The
+/// operator's namespace is that of its Deployment, else that of the Service in its webhook configurations,
+/// else --namespace. Package records are kept, unless --purge-state is given: they show which files may still
+/// be on the host.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "Examples:
   kubectl skyhook leftovers
@@ -48,8 +50,8 @@ pub struct Args {
 
     /// Also remove the record of what is installed
     ///
-    /// Without this flag, a node state that contains packages is kept, as the operator does: it records files that may
-    /// still be on the host.
+    /// Without this flag, a node state that contains packages is kept, as the operator does: it records files
+    /// that may still be on the host.
     #[arg(long, requires = "clean")]
     purge_state: bool,
 
@@ -106,7 +108,7 @@ async fn run(ctx: &mut Ctx, args: &Args) -> Result<Exit> {
     if args.clean {
         let plan = plan(&cluster, &left, &args.names, args.purge_state);
         if plan.is_empty() {
-            // An empty plan has no preview that shows them.
+            // Show kept leftovers here: an empty plan has no preview.
             for kept in &plan.consequences.warnings {
                 ctx.note(kept.as_str());
             }
@@ -134,14 +136,14 @@ async fn run(ctx: &mut Ctx, args: &Args) -> Result<Exit> {
     Ok(if whole { Exit::Done } else { Exit::Failed })
 }
 
-/// The leftovers of the named custom resources.
+/// The leftovers of the named custom resources, or all leftovers.
 fn of<'a>(cluster: &'a Cluster, args: &Args) -> Result<Vec<Leftover<'a>>> {
     if args.clean {
         selection::not_left_out(cluster, ", so leftovers cannot be determined")?;
     }
     let mut left = cluster.leftovers();
     for name in &args.names {
-        // A repeated cleanup finds nothing.
+        // Finding nothing is no error: the cleanup may be a repetition.
         let is_done = args.clean && cluster.skyhooks.absence() == Certainty::Proven;
         if !is_done && left.iter().all(|l| l.owner != name) {
             selection::known_skyhook(cluster, name)?;
@@ -219,7 +221,8 @@ fn unproven(left: &[Leftover<'_>]) -> BTreeMap<Unproven, Vec<String>> {
     found
 }
 
-/// Removes the owners of an object: the garbage collector would delete an object of a deleted custom resource.
+/// Removes the owners of an object: the garbage collector would delete an object of a deleted custom
+/// resource.
 fn unowned(mut object: Value) -> Value {
     let metadata = object.get_mut("metadata").and_then(Value::as_object_mut);
     if let Some(metadata) = metadata {

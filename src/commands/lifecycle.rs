@@ -1,4 +1,5 @@
-//! `pause`, `resume`, `disable` and `enable`: set or remove an annotation, and the annotation with its reason.
+//! `pause`, `resume`, `disable` and `enable`: set or remove an annotation, and the annotation with its
+//! reason.
 
 mod request;
 
@@ -13,8 +14,8 @@ use crate::plan::planners::reset;
 /// Pause custom resources
 ///
 /// With an operator up to v0.17, running stages run to completion; from v0.18 on, running jobs are stopped
-/// and restart after `resume`. On nodes where this one is not complete, custom resources that come later in
-/// order wait. A deletion with a pending uninstall waits, too.
+/// and restart after `resume`. On nodes where a paused custom resource is not complete, custom resources that
+/// come later in order wait. A deletion with a pending uninstall waits, too.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "Examples:
   kubectl skyhook pause gpu-tune --reason \"kernel upgrade, ticket 4711\"
@@ -27,8 +28,8 @@ pub struct Pause {
 
 /// Disable custom resources
 ///
-/// No new work is started, and custom resources that come later in order do not wait for it. A running pod continues to
-/// the end of its stage.
+/// No new work is started, and custom resources that come later in order do not wait for it. A running pod
+/// continues to the end of its stage.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "Examples:
   kubectl skyhook disable gpu-tune --reason \"replaced by gpu-tune-2\"")]
@@ -39,8 +40,9 @@ pub struct Disable {
 
 /// Resume paused custom resources
 ///
-/// Refuses while pods of the older operator still run for it: two operators would modify the same host. --all ends
-/// only pauses that this plugin set, and lists the others. Name them, or add --force, to end those too.
+/// Refuses while pods of the older operator still run for the custom resource: two operators would modify the
+/// same host. --all ends only pauses that this plugin set, and lists the others. Name them, or add --force,
+/// to end those too.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "Examples:
   kubectl skyhook resume gpu-tune
@@ -52,9 +54,9 @@ pub struct Resume {
 
 /// Enable disabled custom resources
 ///
-/// Refuses while pods of the older operator still run for it: two operators would modify the same host. --all enables
-/// only custom resources that this plugin disabled, and lists the others. Name them, or add --force, to enable those
-/// too.
+/// Refuses while pods of the older operator still run for the custom resource: two operators would modify the
+/// same host. --all enables only custom resources that this plugin disabled, and lists the others. Name them,
+/// or add --force, to enable those too.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "Examples:
   kubectl skyhook enable gpu-tune")]
@@ -83,9 +85,9 @@ struct Go {
 
     /// Proceed despite a migration, pods of the older operator, or another command that needs the pause
     ///
-    /// Without this flag, the command refuses while a migration blocks the operator, while pods of the older operator
-    /// may still run, or while another command of this plugin is running and keeps the custom resource paused. With
-    /// --all, also includes custom resources that this plugin did not stop.
+    /// Without this flag, the command refuses while a migration blocks the operator, while pods of the older
+    /// operator may still run, or while another command of this plugin is running and keeps the custom
+    /// resource paused. With --all, also includes custom resources that this plugin did not stop.
     #[arg(long)]
     force: bool,
 
@@ -103,7 +105,7 @@ command! {
 
 command! {
     "resume": Resume => async |ctx, args: &Resume| go(ctx, Verb::Resume, &args.with).await,
-    // The work that starts again is predicted from nodes.
+    // Nodes are needed to predict the work that starts again.
     needs: Source::OF_ROLLOUTS,
     lists: reset::LISTS,
     writes: &[Write::Skyhooks],
@@ -117,7 +119,7 @@ command! {
 
 command! {
     "enable": Enable => async |ctx, args: &Enable| go(ctx, Verb::Enable, &args.with).await,
-    // The work that starts again is predicted from nodes.
+    // Nodes are needed to predict the work that starts again.
     needs: Source::OF_ROLLOUTS,
     lists: reset::LISTS,
     writes: &[Write::Skyhooks],
@@ -137,7 +139,7 @@ async fn go(ctx: &mut Ctx, verb: Verb, args: &Go) -> Result<Exit> {
     let mut plan = request.plan(&cluster)?;
     ctx.forecast(&cluster, &mut plan).await;
     if plan.is_empty() {
-        // An empty plan has no preview that names them.
+        // Name the skipped custom resources here: an empty plan has no preview.
         for left in &plan.consequences.notes {
             ctx.note(left.as_str());
         }

@@ -15,8 +15,8 @@ use crate::view::{Items, List, OutputFormat, Table, View, cells};
 
 /// Print the JSON Schema of a document
 ///
-/// Covers the output of -o json and -o yaml, and the files of --plan-out. Without a DOCUMENT, all are listed. New
-/// fields may be added; existing fields are kept. Needs no cluster.
+/// Covers the output of -o json and -o yaml, and the files of --plan-out. Without a DOCUMENT, all are listed.
+/// New fields may be added; existing fields are kept. Needs no cluster.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "Examples:
   kubectl skyhook schema
@@ -91,7 +91,7 @@ struct Listed(Vec<Document>);
 #[derive(Serialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 struct SchemaEntry {
-    /// The name of the document, as `schema` takes it.
+    /// The name of the document: the argument of `schema`.
     kind: &'static str,
     /// The commands that print the document.
     printed_by: Vec<&'static str>,

@@ -39,7 +39,7 @@ pub fn note_hold(held: &RefCell<Vec<Target>>, event: &ApplyEvent<'_>) {
 pub fn concurrent_changes(plan: &Plan, outcome: &PlanOutcome) -> Vec<String> {
     let mut said = gone(plan, outcome);
     for (step, result) in outcome.of(plan) {
-        // Cordons that are kept already appear in the preview and in the closing table.
+        // Report only kept pauses: kept cordons already appear in the preview and in the closing table.
         if let (StepResult::Kept { reason }, true) = (result, step.change.is_hold()) {
             said.push(format!("{} stays paused: {reason}", step.target));
         }
@@ -47,8 +47,8 @@ pub fn concurrent_changes(plan: &Plan, outcome: &PlanOutcome) -> Vec<String> {
     said
 }
 
-/// Lists objects deleted during the run and the changes skipped for them. Holds are not listed: a hold ends with its
-/// object.
+/// Lists objects deleted during the run and the changes skipped for them. Holds are not listed: a hold ends
+/// with its object.
 fn gone(plan: &Plan, outcome: &PlanOutcome) -> Vec<String> {
     let mut gone: Vec<(String, Vec<&str>)> = Vec::new();
     for (step, _) in

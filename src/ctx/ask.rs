@@ -18,7 +18,7 @@ use crate::view::count;
 pub enum Question {
     /// `y`.
     YesNo,
-    /// This text.
+    /// Exactly this text.
     Type(String),
 }
 
@@ -47,8 +47,8 @@ impl Question {
         }
     }
 
-    /// Prompts on stderr and reads a whole line from standard input, with the terminal's line editing. dialoguer reads
-    /// single keys and leaves the rest of the line to the shell.
+    /// Prompts on stderr and reads a whole line from standard input, with the terminal's line editing.
+    /// dialoguer reads single keys and leaves the rest of the line to the shell.
     ///
     /// Without a terminal, a piped line answers y or N only.
     ///

@@ -32,7 +32,7 @@ pub(super) struct Display<'a> {
     bar: ProgressBar,
     /// Whether progress is the command's output, on stdout; otherwise it goes to stderr.
     answers: bool,
-    /// Since when the API server does not respond.
+    /// Start of the current outage of the API server; `None` while it responds.
     away_since: Arc<Mutex<Option<Instant>>>,
     #[cfg(unix)]
     quiet: Option<QuietKeys<OwnedFd>>,
@@ -86,7 +86,7 @@ impl<'a> Display<'a> {
         }
     }
 
-    /// Keeps the elapsed time current, which is shown in seconds.
+    /// Redraws every second, so that the elapsed time stays current.
     pub fn tick(&self) {
         self.bar.enable_steady_tick(Duration::from_secs(1));
     }
@@ -106,7 +106,7 @@ impl<'a> Display<'a> {
             }
             (true, false, _) => {
                 for line in look.news {
-                    // A closed pipe is noticed at the end.
+                    // Ignore write errors: a closed pipe is detected at the end.
                     let _ = screen.line(line);
                 }
             }
@@ -114,7 +114,8 @@ impl<'a> Display<'a> {
         look.state
     }
 
-    /// Prints the begin or the end of an outage above the progress, which shows its age until the end.
+    /// Prints the beginning or the end of an outage above the progress. During an outage, the progress shows
+    /// its own age.
     pub fn contact(&mut self, notice: ContactNotice) {
         let away_since = matches!(notice, ContactNotice::Lost(_)).then(Instant::now);
         *self.away_since.lock().unwrap_or_else(PoisonError::into_inner) = away_since;

@@ -28,8 +28,8 @@ use crate::view::View;
 pub struct CommandOptions {
     /// Without a terminal and a confirmation, exits 0 instead of failing, as existing scripts expect.
     pub aborts: bool,
-    /// Without a terminal, grades up to B1 need no confirmation, because upstream's CLI never prompts. Standard input
-    /// is left unread: it may be the list of a shell loop.
+    /// Without a terminal, grades up to B1 need no confirmation, because upstream's CLI never prompts.
+    /// Standard input is left unread: it may be the list of a shell loop.
     pub unasked: bool,
     /// The id of the journal that the plan reverts.
     pub undoes: Option<String>,
@@ -40,15 +40,15 @@ pub struct CommandOptions {
 }
 
 impl Ctx {
-    /// Previews a plan with its effects on the cluster, confirms and applies it, then prints the result and returns its
-    /// exit code.
+    /// Previews a plan with its effects on the cluster, confirms and applies it, then prints the result and
+    /// returns its exit code.
     pub async fn execute(&mut self, cluster: &Cluster, mut plan: Plan, safety: &Safety) -> Result<Exit> {
         self.forecast(cluster, &mut plan).await;
         self.execute_with(&plan, safety, CommandOptions::default(), None).await
     }
 
-    /// [`Ctx::execute`] for a plan that already has its effects, with these [`CommandOptions`]. `waiting` follows the
-    /// goals of the stages with watches.
+    /// [`Ctx::execute`] for a plan that already has its effects, with these [`CommandOptions`]. `waiting`
+    /// follows the goals of the stages with watches.
     pub async fn execute_with(
         &mut self,
         plan: &Plan,
@@ -149,7 +149,8 @@ impl Ctx {
         Options { holder: owner::of(super::now()).identity(), ..Options::of(safety, &self.global.connection) }
     }
 
-    /// Checks permissions, begins the journal and applies the plan. Returns the outcome and the id of the journal.
+    /// Checks permissions, begins the journal and applies the plan. Returns the outcome and the id of the
+    /// journal.
     async fn send(
         &mut self,
         plan: &Plan,
@@ -211,7 +212,7 @@ impl Ctx {
 
     /// Warns about sources that could not be read, unless the plan itself warns about them.
     fn say_what_was_not_read(&mut self, plan: &Plan, dry_run: DryRun) {
-        // A server dry run shows no preview, and with it none of the plan's warnings.
+        // A server dry run shows no preview, and so none of the plan's warnings.
         let shown = dry_run != DryRun::Server;
         let mut unread = std::mem::take(&mut self.unread);
         let warnings = &plan.consequences.warnings;
@@ -263,8 +264,8 @@ impl Ctx {
         Ok(exit)
     }
 
-    /// Adds the result of the plan to the error if the output cannot be written, so that the changes do not go
-    /// unnoticed.
+    /// Adds the result of the plan to the error if the output cannot be written, so that the changes do not
+    /// go unnoticed.
     fn unshown(&mut self, error: Error, outcome_view: &OutcomeView<'_>) -> Error {
         if !outcome_view.changed() {
             return error;
@@ -289,8 +290,8 @@ impl Ctx {
         Err(Error::failed(error).hint(answer.denied[0].question()))
     }
 
-    /// Applies a plan, with a progress line on a terminal. The first interrupt stops the plan in good order, the second
-    /// at once.
+    /// Applies a plan, with a progress line on a terminal. The first interrupt stops the plan in good order,
+    /// the second at once.
     async fn write(
         &mut self,
         plan: &Plan,

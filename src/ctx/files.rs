@@ -22,7 +22,7 @@ impl Ctx {
         })
     }
 
-    /// Loads a capture other than that of `--from`.
+    /// Loads a capture other than the input of `--from`.
     ///
     /// # Errors
     ///

@@ -19,7 +19,7 @@ pub fn within(plan: &Plan, safety: &Safety) -> Result<()> {
         ("--canary applies to", safety.canary.is_some()),
         ("--max-failures counts failed", safety.max_failures.is_some()),
     ];
-    // A plan that paces nodes may have only its last steps to finish.
+    // A plan with `erroring` paces its own node changes, even if none of them is left.
     let by_operator =
         touched == 0 && plan.erroring.is_none() && plan.steps().any(|s| s.target.kind.is_custom());
     if let Some((flag, _)) = paces.iter().find(|(_, given)| *given && by_operator) {

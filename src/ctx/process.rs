@@ -11,16 +11,16 @@ use crate::apply::Stopper;
 use crate::args::redacted::redacted;
 use crate::error::Result;
 
-/// Waits for an interrupt, stops `stopper`, and waits for a second interrupt. A hangup does not count as the second:
-/// when a terminal is closed, both the shell and the kernel send one.
+/// Waits for an interrupt, stops `stopper`, and waits for a second interrupt. A hangup does not count as the
+/// second: when a terminal is closed, both the shell and the kernel send one.
 pub async fn interrupted_twice(first: impl Future<Output = ()>, stopper: &Stopper) {
     first.await;
     stopper.stop();
     asked_to_end().await;
 }
 
-/// Resolves at the first SIGINT, SIGTERM or SIGHUP after this call, even if the signal arrives before the first poll.
-/// Never resolves if signals cannot be handled.
+/// Resolves at the first SIGINT, SIGTERM or SIGHUP after this call, even if the signal arrives before the
+/// first poll. Never resolves if signals cannot be handled.
 #[cfg(unix)]
 pub fn interrupt() -> impl Future<Output = ()> {
     let (asked_to_end, hung_up) = (asked_to_end(), hung_up());
@@ -45,8 +45,8 @@ fn asked_to_end() -> impl Future<Output = ()> {
     }
 }
 
-/// Resolves at the first SIGHUP after this call. Never resolves if SIGHUP is ignored: handling it would end processes
-/// that `nohup` keeps running.
+/// Resolves at the first SIGHUP after this call. Never resolves if SIGHUP is ignored: handling it would end
+/// processes that `nohup` keeps running.
 #[cfg(unix)]
 fn hung_up() -> impl Future<Output = ()> {
     let hangup = (!ignores_hangup()).then(|| signal(SignalKind::hangup()));
@@ -58,8 +58,8 @@ fn hung_up() -> impl Future<Output = ()> {
     }
 }
 
-/// Makes writes beyond the file size limit (`ulimit -f`) fail, as on a full disk. Unhandled, SIGXFSZ would end the
-/// process in the middle of a line of the journal.
+/// Makes writes beyond the file size limit (`ulimit -f`) fail, as on a full disk. Unhandled, SIGXFSZ would
+/// end the process in the middle of a line of the journal.
 #[cfg(unix)]
 pub fn survive_file_size_limit() {
     // tokio never removes a handler, and child processes do not inherit it.
@@ -107,8 +107,8 @@ async fn next(heard: std::io::Result<Signal>) {
     }
 }
 
-/// Whether the process ignores SIGHUP. Without `/proc`, assume so unless standard error is a terminal, which `nohup`
-/// redirects.
+/// Whether the process ignores SIGHUP. Without `/proc`, assume so unless standard error is a terminal, which
+/// `nohup` redirects.
 #[cfg(unix)]
 fn ignores_hangup() -> bool {
     let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
@@ -151,7 +151,7 @@ pub enum Line {
 pub async fn line(interrupt: impl Future<Output = ()>) -> Line {
     const MOST: u64 = 1024;
     let (sender, receiver) = tokio::sync::oneshot::channel();
-    // A blocking read cannot be cancelled; on a detached thread it does not delay the exit.
+    // A blocking read cannot be canceled; on a detached thread it does not delay the exit.
     std::thread::spawn(move || {
         let mut line = Vec::new();
         // Unreadable input counts as empty.

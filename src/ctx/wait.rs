@@ -22,9 +22,9 @@ use crate::wait::Wait;
 const AFTER_A_CHANGE: Duration = Duration::from_secs(2);
 /// Interval for re-running the rules without a change: some blockers are not watched.
 const ANYWAY: Duration = Duration::from_secs(5);
-/// An API server that cannot be reached is tried again this much later.
+/// Delay before an unreachable API server is tried again.
 const UNREACHABLE: Duration = Duration::from_secs(1);
-/// A blocker must be found again after this delay: lists are not one snapshot.
+/// Delay after which a blocker must be found again: separate lists are not one snapshot.
 const CONFIRMED_AFTER: Duration = Duration::from_secs(1);
 
 /// Minimum interval between two drawings of a screen.
@@ -57,8 +57,8 @@ pub trait Aim {
         false
     }
 
-    /// Whether the progress is a screen on stdout. A screen takes long to compute and shows ages: it is redrawn at
-    /// intervals, not at each change.
+    /// Whether the progress is a screen on stdout. A screen takes long to compute and shows ages: it is
+    /// redrawn at intervals, not at each change.
     fn is_screen(&self) -> bool {
         false
     }
@@ -87,7 +87,7 @@ pub trait PlannedAim: Aim {
         until.describe()
     }
 
-    /// Whether a watch suffices that may lag behind the latest write. Otherwise all sources are read again.
+    /// Whether a watch may lag behind the latest write. Otherwise, all sources are read again.
     fn accepts_lag(&self) -> bool {
         false
     }
@@ -294,7 +294,8 @@ impl<'a> WatchStrategy<'a> {
         let watch = match &mut self.watch {
             Some(watch) => watch,
             None => {
-                // Later waits start from the whole cluster, not from all events since.
+                // Without versions, a later watch lists all objects again instead of replaying all events
+                // since the load.
                 let cluster = self.cluster.clone();
                 self.cluster.versions = ResourceVersions::default();
                 let watch = Watch::begin(&self.origin, cluster);

@@ -90,7 +90,8 @@ impl Watch {
         cluster
     }
 
-    /// The current state, after the unwatched sources were read again; `None` if the server cannot be reached.
+    /// The current state, after the unwatched sources were read again; `None` if the server cannot be
+    /// reached.
     pub async fn whole(&mut self) -> Option<&Cluster> {
         let now = super::time_of(&self.clock);
         match self.follow.refresh(now).await {
@@ -103,7 +104,7 @@ impl Watch {
         Some(self.cluster())
     }
 
-    /// The message that is due since the last call, if an outage has begun or ended.
+    /// Takes the message about an outage that has begun or ended since the last call.
     pub fn notice(&mut self) -> Option<ContactNotice> {
         self.notice.take()
     }

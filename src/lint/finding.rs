@@ -47,11 +47,11 @@ impl LintFindings {
         self.found.iter_mut()
     }
 
-    /// Reports the field at a path of keys and indexes. If the field does not exist, the finding gets the line of its
-    /// nearest existing parent.
+    /// Reports the field at a path of keys and indexes. If the field does not exist, the finding gets the
+    /// line of its nearest existing parent.
     ///
-    /// The subject is the object, with the package or the compartment if the path lies in one. The message begins in
-    /// lower case and has no full stop.
+    /// The subject is the object, with the package or the compartment if the path lies in one. The message
+    /// begins in lower case and has no full stop.
     pub fn report(
         &mut self,
         manifest: &Manifest,
@@ -90,7 +90,7 @@ impl LintFindings {
             path: String::new(),
             suppressed: None,
         });
-        self.found.last_mut().expect("it was just added")
+        self.found.last_mut().expect("a finding was just added")
     }
 }
 

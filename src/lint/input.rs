@@ -64,7 +64,8 @@ impl<'a> Input<'a> {
         self.manifests().filter_map(|m| Some((m, m.policy()?)))
     }
 
-    /// The custom resources after the manifests are applied: first from the manifests, then the cluster's others.
+    /// The custom resources after the manifests are applied: those of the manifests, then the others of the
+    /// cluster.
     pub fn all_skyhooks(&self) -> Vec<&Skyhook> {
         let mut all: Vec<&Skyhook> = self.skyhooks().map(|(_, skyhook)| skyhook).collect();
         let live = self.cluster.into_iter().flat_map(|cluster| cluster.skyhooks.items());
@@ -98,7 +99,8 @@ impl<'a> Input<'a> {
         read.items().iter().find(|skyhook| skyhook.name() == manifest.name)
     }
 
-    /// Whether the operator has at least this version or a pre-release of it; `None` if the version is unknown.
+    /// Whether the operator has at least this version or a pre-release of it; `None` if the version is
+    /// unknown.
     pub fn operator_at_least(&self, major: u64, minor: u64) -> Option<bool> {
         self.operator.as_ref().map(|version| version.at_least(major, minor))
     }

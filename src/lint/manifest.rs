@@ -20,13 +20,13 @@ pub struct ManifestFile {
 /// One API object of a document.
 #[derive(Debug)]
 pub struct Manifest {
-    /// Path of its file, or `stdin`.
+    /// Path of the manifest's file, or `stdin`.
     pub file: String,
-    /// Empty if the field is not a string.
+    /// The `apiVersion`; empty if it is not a string.
     pub api_version: String,
-    /// Empty if the field is not a string.
+    /// The `kind`; empty if it is not a string.
     pub kind: String,
-    /// Empty if the field is absent or not a string.
+    /// The name; empty if it is absent or not a string.
     pub name: String,
     /// The object as kubectl sends it.
     pub value: Value,
@@ -214,8 +214,8 @@ impl Manifest {
         kinds.is_some_and(|kinds| kinds.contains(&self.kind.as_str()))
     }
 
-    /// Whether the schema is violated at this path, above it or below it. Decoding may have replaced the value by a
-    /// default. For the path of a package, violations in its fields do not count.
+    /// Whether the schema is violated at this path, above it or below it. Decoding may have replaced the
+    /// value by a default. For the path of a package, violations in its fields do not count.
     pub(super) fn violates_schema(&self, path: &[&str]) -> bool {
         let package = matches!(path, ["spec", "packages", _]);
         self.violations.iter().any(|violation| {
@@ -282,8 +282,8 @@ pub(super) fn path_text<S: AsRef<str>>(path: &[S]) -> String {
     text
 }
 
-/// Whether a document is an unrendered template: not a mapping, or with a template action as kind or apiVersion. An
-/// unquoted action parses as a mapping.
+/// Whether a document is an unrendered template: not a mapping, or with a template action as kind or
+/// apiVersion. An unquoted action parses as a mapping.
 fn is_template(value: &Value) -> bool {
     let action = |value: &Value| value.is_object() || value.as_str().is_some_and(|t| t.contains("{{"));
     !value.is_object() || action(&value["kind"]) || action(&value["apiVersion"])

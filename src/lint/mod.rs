@@ -5,8 +5,8 @@
 //!               Cluster ────┴─► Input ─rules─► LintReport
 //! ```
 //!
-//! To add a rule: write `src/lint/rules/NAME.rs` with `lint_rule!` and `check`, list it in `rules/mod.rs`, and write
-//! `tests/lint/NAME/bad.yaml` and `good.yaml`.
+//! To add a rule: write `src/lint/rules/NAME.rs` with `lint_rule!` and `check`, list it in `rules/mod.rs`,
+//! and write `tests/lint/NAME/bad.yaml` and `good.yaml`.
 
 pub mod files;
 mod finding;
@@ -34,8 +34,8 @@ pub use schema::Schemas;
 /// One rule about manifests.
 #[derive(Debug)]
 pub struct LintRule {
-    /// Never renumbered or reused. `SKY801` to `SKY839`: the API server, the webhook or the operator rejects the
-    /// manifest. From `SKY840` on: the manifest is accepted and causes a problem.
+    /// A permanent code, never renumbered or reused. `SKY801` to `SKY839`: the API server, the webhook or the
+    /// operator rejects the manifest. From `SKY840` on: the manifest is accepted and causes a problem.
     pub code: &'static str,
     /// The problem in a few words: `apply-without-enabled`.
     pub name: &'static str,
@@ -113,7 +113,8 @@ pub fn lint(input: &Input<'_>) -> LintReport {
     }
 }
 
-/// The reason in the manifest's comment that suppresses a finding; `None` without such a comment or without a reason.
+/// The reason in the manifest's comment that suppresses a finding; `None` without such a comment or without a
+/// reason.
 fn suppression(manifest: &Manifest, finding: &LintFinding) -> Option<String> {
     let (rule, line) = (finding.rule, finding.line);
     let mut comments = manifest.suppressions.iter();
@@ -122,7 +123,7 @@ fn suppression(manifest: &Manifest, finding: &LintFinding) -> Option<String> {
     (!comment.reason.is_empty()).then(|| comment.reason.clone())
 }
 
-/// `; did you mean "driver"?`, or an empty string if no known name is similar.
+/// Suggests the most similar known name: `; did you mean "driver"?`. Empty if no known name is similar.
 fn did_you_mean<'a>(name: &str, known: impl IntoIterator<Item = &'a str>) -> String {
     match near(name, known).first() {
         Some(near) => format!("; did you mean {near:?}?"),

@@ -1,8 +1,8 @@
 //! Structural validation of manifests against CRD schemas, as in the API server.
 //!
 //! `crd/` contains the schemas of `spec`, without descriptions: `skyhook.json` and `deploymentpolicy.json` of
-//! operator v0.17, which an end-to-end test compares with the operator's own files, and `nodewright.json` of the
-//! chart of v0.20.
+//! operator v0.17, which an end-to-end test compares with the operator's own files, and `nodewright.json` of
+//! the chart of v0.20.
 
 use std::sync::LazyLock;
 
@@ -59,7 +59,7 @@ fn object(spec: Value, status: Option<Value>) -> Value {
 pub struct Schemas(Vec<(ApiFlavor, &'static str, Value)>);
 
 impl Schemas {
-    /// Takes the schemas of served versions. Kinds without a served version use the embedded schema.
+    /// Collects the schemas of served versions. Kinds without a served version use the embedded schema.
     pub fn of(definitions: &[Definition]) -> Schemas {
         let mut schemas = Schemas::default();
         for flavor in ApiFlavor::ALL {
@@ -84,7 +84,8 @@ impl Schemas {
         self.0.is_empty()
     }
 
-    /// Warnings about the kinds of the manifests whose schemas contain CEL rules: these rules are not evaluated.
+    /// Warnings about the kinds of the manifests whose schemas contain CEL rules: these rules are not
+    /// evaluated.
     pub fn unchecked(&self, input: &Input<'_>) -> Vec<String> {
         let is_given = |flavor, kind| {
             let mut manifests = input.manifests();
@@ -318,8 +319,8 @@ fn is_integer(value: &Value) -> bool {
     value.is_i64() || value.is_u64()
 }
 
-/// The mapping to which a field belongs, such as `spec` or `spec.packages.NAME`; `None` unless exactly one mapping
-/// has the field.
+/// The mapping to which a field belongs, such as `spec` or `spec.packages.NAME`; `None` unless exactly one
+/// mapping has the field.
 fn place_of(root: &Value, key: &str) -> Option<String> {
     let spec = &root["properties"]["spec"]["properties"];
     let places = [

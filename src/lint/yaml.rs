@@ -34,7 +34,8 @@ pub struct SyntaxError {
     pub reason: String,
 }
 
-/// Splits a text into documents with their first lines. A syntax error in one document does not affect the others.
+/// Splits a text into documents with their first lines. A syntax error in one document does not affect the
+/// others.
 pub fn split(text: &str) -> Vec<(usize, &str)> {
     if text.trim_start().starts_with('{')
         && let Some(values) = split_json(text)
@@ -254,7 +255,7 @@ impl<'t> Reader<'t> {
     }
 }
 
-/// Number of values in a value, including itself.
+/// Number of values in `value`, including `value` itself.
 fn size(value: &Value) -> usize {
     1 + match value {
         Value::Array(items) => items.iter().map(size).sum(),

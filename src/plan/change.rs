@@ -24,7 +24,7 @@ pub enum Change {
     Metadata(Metadata),
     /// Pauses a custom resource while the plan is applied.
     Hold(Hold),
-    /// Ends such a pause.
+    /// Ends the pause of a [`Change::Hold`].
     Release(Hold),
     /// Fields of a custom resource's spec.
     Spec(Vec<Field>),
@@ -42,8 +42,8 @@ pub enum Change {
     Taints { from: Vec<Value>, to: Vec<Value> },
     /// Removes or restores whole node conditions.
     Conditions { remove: Vec<Value>, restore: Vec<Value> },
-    /// Deletes the object. `was` is the object for undo, set when it is read right before the deletion; `None` for
-    /// kinds that are not recreated.
+    /// Deletes the object. `was` is the object for undo, set when it is read right before the deletion;
+    /// `None` for kinds that are not recreated.
     Delete { was: Option<Box<Value>> },
     /// Creates the object.
     Create(Box<Value>),
@@ -66,7 +66,8 @@ pub enum Verb {
 
 const JSON: &str = "application/json";
 const JSON_PATCH: &str = "application/json-patch+json";
-/// Merges lists by key, and can remove single items. Not supported for custom resources.
+/// Content type of a patch that merges lists by key and can remove single items. Custom resources do not
+/// support it.
 const STRATEGIC: &str = "application/strategic-merge-patch+json";
 const UID: &str = "/metadata/uid";
 
@@ -274,7 +275,7 @@ impl Change {
         }
     }
 
-    /// Whether the change makes a difference to the operator.
+    /// Whether the change has an effect on the operator.
     pub fn has_effect(&self) -> bool {
         match self {
             Change::Spec(fields) | Change::Status(fields) => fields::have_effect(fields),

@@ -29,7 +29,7 @@ pub struct Destination {
 }
 
 impl Destination {
-    /// `on cluster prod (context admin@prod, https://10.0.0.1:6443)`
+    /// Describes the destination: `on cluster prod (context admin@prod, https://10.0.0.1:6443)`.
     pub fn line(&self) -> text::Line {
         let context = self.context.as_ref().map(|c| format!("context {c}"));
         let rest: Vec<String> = context.into_iter().chain([self.server.clone()]).collect();

@@ -22,8 +22,8 @@ pub struct Edit {
 
 /// The handling of an edit whose old value has changed.
 ///
-/// The server always tests the whole value. The variant decides whether an edit whose test failed still applies to the
-/// current value.
+/// The server always tests the whole value. The variant determines whether an edit whose test failed still
+/// applies to the current value.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub enum OnConflict {
@@ -36,8 +36,8 @@ pub enum OnConflict {
     KeepLive,
     /// A pause that ends with its command is overwritten; for any other value the step is skipped.
     ReplaceCommandPause,
-    /// A node state is overwritten if all failed entries are still failing, no entry was removed, and no uninstall has
-    /// started since.
+    /// A node state is overwritten if all failed entries are still failing, no entry was removed, and no
+    /// uninstall has started since.
     ///
     /// Entries that were in progress may have advanced: packages continue until the operator is paused.
     IfStillFailing,
@@ -48,14 +48,14 @@ pub enum OnConflict {
 /// The change of one node-state entry. `None` is absent.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Move {
-    /// `name|version`
+    /// The key of the entry, as `name|version`.
     pub entry: String,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub from: Option<At>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub to: Option<At>,
-    /// Whether the move also applies to an entry that has advanced since the plan: packages continue until the operator
-    /// is paused.
+    /// Whether the move also applies to an entry that has advanced since the plan: packages continue until
+    /// the operator is paused.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub onward: bool,
     /// Whether `onward` includes entries that had failed: they may be retried in the meantime.
@@ -110,7 +110,7 @@ fn words(place: Place<'_>) -> String {
 }
 
 impl Move {
-    /// Preview line.
+    /// Describes the move for the preview: `remove entry driver|1.0.0 (apply/erroring)`.
     pub(super) fn describe(&self) -> String {
         let (entry, from, to) = (&self.entry, place(self.from.as_ref()), place(self.to.as_ref()));
         match (from, to) {
@@ -120,7 +120,8 @@ impl Move {
         }
     }
 
-    /// The text of the annotation after the move. The entry must be where the move starts.
+    /// The text of the annotation after the move. The entry must have the stage and state that the move
+    /// starts from.
     pub(super) fn moved_text(&self, key: &str, text: Option<&str>) -> Option<String> {
         self.moved_text_in(key, &state_of(key, text))
     }

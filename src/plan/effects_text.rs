@@ -23,7 +23,7 @@ pub fn effects_text(packages: &[PackageDocument], rollouts: &[RolloutDocument]) 
     body
 }
 
-/// `driver 2.0.1 → 2.1.0`
+/// Formats a package and its version change: `driver 2.0.1 → 2.1.0`.
 fn title(package: &PackageDocument) -> String {
     match (&package.from, &package.to) {
         (Some(from), Some(to)) => format!("{} {from} → {to}", package.package),
@@ -31,7 +31,8 @@ fn title(package: &PackageDocument) -> String {
     }
 }
 
-/// `upgrade and reboot on 870 nodes, ALL AT ONCE: the budget (10) does not apply to upgrades`
+/// Describes the effects on nodes:
+/// `upgrade and reboot on 870 nodes, ALL AT ONCE: the budget (10) does not apply to upgrades`.
 fn outcome(rollout: &RolloutDocument, package: &PackageDocument) -> String {
     let runs = |stage: Stage| package.stages.iter().any(|s| *s == stage.to_string());
     let (verb, changes) = match package.change {
@@ -56,7 +57,7 @@ fn outcome(rollout: &RolloutDocument, package: &PackageDocument) -> String {
         "restartAllServices" => "restart all services",
         _ => "interrupt",
     });
-    // The interrupt itself may be over, and only the stage after it is left.
+    // The interrupt itself may have run, so that only the stage after it remains.
     let after = (verb.is_none() && interrupt.is_none()).then_some("run post-interrupt");
     let verbs: Vec<&str> = verb.into_iter().chain(interrupt).chain(after).collect();
     let nodes = package.nodes.len();
@@ -73,8 +74,8 @@ fn outcome(rollout: &RolloutDocument, package: &PackageDocument) -> String {
     format!("{} on {}{pace}", verbs.join(" and "), plural(nodes, "node"))
 }
 
-/// Whether it begins on all nodes, regardless of the batch (operator `HandleVersionChange`, `HandleConfigUpdates`,
-/// `HandleUninstallRequests`).
+/// Whether the change begins on all nodes, regardless of the batch (operator `HandleVersionChange`,
+/// `HandleConfigUpdates`, `HandleUninstallRequests`).
 fn begins_everywhere(package: &PackageDocument) -> bool {
     let everywhere = matches!(package.change, PackageChange::Configure | PackageChange::Uninstall);
     everywhere || package.stages.contains(&Stage::Upgrade.to_string())

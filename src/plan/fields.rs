@@ -137,7 +137,8 @@ pub(super) fn not_stored(fields: &[Field], object: &Value) -> Option<Unstored> {
 /// A field that the server stored with another value than the one sent.
 pub(super) struct Unstored {
     pub path: Vec<String>,
-    /// `None` if the server dropped the field, as it does with fields that the CustomResourceDefinition lacks.
+    /// `None` if the server dropped the field, as it does with fields that the CustomResourceDefinition
+    /// lacks.
     pub stored: Option<Value>,
 }
 
@@ -154,14 +155,15 @@ fn differs(path: &mut Vec<String>, stored: Option<&Value>, sent: &Value) -> Opti
     (stored.unwrap_or(&Value::Null) != sent).then(|| Unstored { path: path.clone(), stored: stored.cloned() })
 }
 
-/// Adds the fields of an earlier request that a rebase has dropped because the object already has their values.
+/// Adds the fields of an earlier request that a rebase has dropped because the object already has their
+/// values.
 pub(super) fn and_sent(now: &[Field], sent: &[Field]) -> Vec<Field> {
     let newer = |old: &Field| now.iter().find(|f| f.path == old.path).cloned();
     let both = sent.iter().map(|old| newer(old).unwrap_or_else(|| old.clone()));
     both.collect()
 }
 
-/// Whether any field has another meaning to the operator afterwards: it reads an absent number or Boolean as zero.
+/// Whether any field changes its meaning for the operator, which reads an absent number or Boolean as zero.
 pub(super) fn have_effect(fields: &[Field]) -> bool {
     fields.iter().any(Field::has_effect)
 }

@@ -1,4 +1,5 @@
-//! Predicts the effects of a plan: applies its steps to a copy of the cluster, and runs the model on the copy.
+//! Predicts the effects of a plan: applies its steps to a copy of the cluster, and runs the model on the
+//! copy.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -15,8 +16,8 @@ use crate::cluster::{Certainty, Cluster, NamedNodes, Node, NodeEdit, Source, dec
 use crate::model::{Effects, effects};
 
 impl Plan {
-    /// Replaces the effects on packages and nodes by those of all steps. Unknown effects are omitted; a warning then
-    /// names the source that could not be read.
+    /// Replaces the effects on packages and nodes by those of all steps. Unknown effects are omitted; a
+    /// warning then names the source that could not be read.
     pub fn forecast(&mut self, cluster: &Cluster) {
         self.consequences.effects.clear();
         self.consequences.rollouts.clear();
@@ -49,8 +50,8 @@ impl Plan {
         }
     }
 
-    /// The nodes of the plan, if it works on nothing else and they are few enough to be read by name. The forecast is
-    /// then limited to these nodes, whether or not others were read.
+    /// The nodes of the plan, if it works on nothing else and they are few enough to be read by name. The
+    /// forecast is then limited to these nodes, whether or not others were read.
     fn few_nodes(&self) -> Option<BTreeSet<&str>> {
         let work = self.steps().filter(|step| self.is_work(step));
         let on_runs = |kind: Kind| matches!(kind, Kind::Node | Kind::Pod | Kind::Job);
@@ -61,8 +62,8 @@ impl Plan {
 
     /// The cluster right after the steps, before the operator acts on them.
     ///
-    /// A package that the plan removes from the spec after its uninstall stays in the spec: the uninstall is the effect
-    /// to show.
+    /// A package that the plan removes from the spec after its uninstall stays in the spec: the uninstall is
+    /// the effect to show.
     pub fn carried_out(&self, cluster: &Cluster) -> Cluster {
         let mut after = cluster.clone();
         let mut waited = false;
@@ -107,8 +108,8 @@ impl Plan {
     }
 }
 
-/// The side effects of the work that starts because of a plan: of `all` effects, without the work that the operator would
-/// do on `cluster` anyway.
+/// The side effects of the work that starts because of a plan: of `all` effects, without the work that the
+/// operator would do on `cluster` anyway.
 fn started(cluster: &Cluster, names: &[&str], all: &[Effects<'_>]) -> Consequences {
     type Work<'a> = BTreeMap<(&'a str, &'a str), BTreeSet<(&'a str, &'a str)>>;
     fn work<'a>(effects: &'a [Effects<'_>]) -> Work<'a> {
@@ -150,8 +151,8 @@ fn started(cluster: &Cluster, names: &[&str], all: &[Effects<'_>]) -> Consequenc
     started
 }
 
-/// Applies a step to the simulated cluster. `waited`: an earlier stage waits for the operator. Removals of packages
-/// from the spec are then skipped, because their uninstall is the effect to show.
+/// Applies a step to the simulated cluster. `waited`: an earlier stage waits for the operator. Removals of
+/// packages from the spec are then skipped, because their uninstall is the effect to show.
 fn carry_out(after: &mut Cluster, step: &Step, waited: bool) {
     let target = &step.target;
     match target.kind {
@@ -227,7 +228,8 @@ fn values(edits: &BTreeMap<String, Edit>) -> Vec<(&str, Option<&str>)> {
     edits.map(|(key, edit)| (key.as_str(), edit.to.as_deref())).collect()
 }
 
-/// The custom resource after a change; `None` if the change removes the last finalizer of a deleted custom resource.
+/// The custom resource after a change; `None` if the change removes the last finalizer of a deleted custom
+/// resource.
 fn edited(live: &Skyhook, change: &Change, waited: bool) -> Option<Skyhook> {
     if let Change::Status(fields) = change {
         let mut edited = live.clone();
@@ -254,7 +256,7 @@ fn edited(live: &Skyhook, change: &Change, waited: bool) -> Option<Skyhook> {
     Some(edited)
 }
 
-/// Writes a field of the status, if it affects which nodes come next.
+/// Writes a field of the status, if it affects the choice of the next nodes.
 fn write_status(status: &mut SkyhookStatus, field: &Field) {
     let path: Vec<&str> = field.path.iter().map(String::as_str).collect();
     match (path.as_slice(), &field.to) {

@@ -40,8 +40,8 @@ impl Plan {
     pub fn inverse(&self) -> (Vec<PlanStage>, Vec<&Step>) {
         let mut lost = Vec::new();
         let mut stages = Vec::new();
-        // Pause, act, resume keeps its order when undone: each stage gets the wait of its counterpart counted from the
-        // other end.
+        // The undo keeps the order pause, act, resume: its n-th stage waits for the same condition as the
+        // n-th stage of this plan.
         let all = self.stages.iter().enumerate().rev();
         for ((number, stage), mirrored) in all.zip(&self.stages) {
             let mut steps = Vec::new();
@@ -71,7 +71,8 @@ impl Plan {
     }
 }
 
-/// Removes stages. A stage that depended on a removed one depends on the dependencies of the removed one instead.
+/// Removes stages. A stage that depended on a removed one depends on the dependencies of the removed one
+/// instead.
 pub fn retain_stages(stages: &mut Vec<PlanStage>, keep: impl Fn(&PlanStage) -> bool) {
     // The new numbers that replace each stage: its own, or those of the stages that it depended on.
     let mut now: Vec<BTreeSet<usize>> = Vec::new();
@@ -129,7 +130,7 @@ mod tests {
         }
     }
 
-    /// `a`, then `b` and `c` in parallel, then `d`.
+    /// A plan with four stages: `a`, then `b` and `c` in parallel, then `d`.
     fn diamond() -> Plan {
         Plan {
             stages: vec![

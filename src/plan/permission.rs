@@ -27,7 +27,7 @@ impl Permission {
     }
 }
 
-/// `patch nodes/status`, `delete jobs.batch in namespace skyhook`
+/// Formats the permission: `patch nodes/status`, `delete jobs.batch in namespace skyhook`.
 impl fmt::Display for Permission {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{} {}", self.verb, self.resource)?;

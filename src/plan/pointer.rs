@@ -2,7 +2,8 @@
 
 use serde_json::{Map, Value, json};
 
-/// `["metadata", "annotations", "a/b"]` as `/metadata/annotations/a~1b`.
+/// Formats a path as a JSON pointer: `["metadata", "annotations", "a/b"]` becomes
+/// `/metadata/annotations/a~1b`.
 pub fn pointer<S: AsRef<str>>(path: &[S]) -> String {
     path.iter().fold(String::new(), |so_far, step| {
         let step = step.as_ref().replace('~', "~0").replace('/', "~1");
@@ -25,13 +26,13 @@ pub fn set<S: AsRef<str>>(object: &mut Value, path: &[S], value: Option<Value>) 
         if !at.is_object() {
             *at = Value::Object(Map::new());
         }
-        let map = at.as_object_mut().expect("it was just made one");
+        let map = at.as_object_mut().expect("the value is a map");
         at = map.entry(step.as_ref()).or_insert_with(|| json!({}));
     }
     if !at.is_object() {
         *at = Value::Object(Map::new());
     }
-    let map = at.as_object_mut().expect("it was just made one");
+    let map = at.as_object_mut().expect("the value is a map");
     match value {
         Some(value) => {
             map.insert(last.as_ref().to_owned(), value);

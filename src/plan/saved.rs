@@ -33,7 +33,8 @@ pub struct SavedPlan {
     /// The cluster that the plan was made for; absent if the plan was made from files.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub cluster: Option<ClusterIdentity>,
-    /// The custom resources whose specs determine the side effects; `apply-plan` refuses the plan if one has changed.
+    /// The custom resources whose specs determine the side effects; `apply-plan` refuses the plan if one has
+    /// changed.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub specs: Vec<ReadSpec>,
     #[serde(flatten)]
@@ -41,8 +42,8 @@ pub struct SavedPlan {
 }
 
 impl SavedPlan {
-    /// The file for a plan; `cluster` is `None` for a plan from files, and `specs` are all custom resources that were
-    /// read.
+    /// The file for a plan; `cluster` is `None` for a plan from files, and `specs` are all custom resources
+    /// that were read.
     pub fn of(plan: &Plan, cluster: Option<ClusterIdentity>, specs: Vec<ReadSpec>) -> SavedPlan {
         let mut saved = SavedPlan {
             format: FORMAT.to_owned(),
@@ -56,7 +57,7 @@ impl SavedPlan {
         saved
     }
 
-    /// The digest of the plan with all displayed, confirmed and checked data.
+    /// The digest, which covers all data that is displayed, confirmed and checked.
     pub fn digest(&self) -> &str {
         &self.digest
     }

@@ -21,7 +21,8 @@ pub struct Target {
     /// The name.
     #[serde(deserialize_with = "name")]
     pub name: String,
-    /// The uid, which excludes a later object with the same name; absent if any object with the name is meant.
+    /// The uid, which excludes a later object with the same name; absent if any object with the name is
+    /// meant.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub uid: Option<String>,
 }
@@ -61,7 +62,7 @@ impl Target {
         Target::skyhook(flavor, skyhook.name(), skyhook.metadata.uid.as_deref())
     }
 
-    /// `gpu-1`, `skyhook/driver-apply`.
+    /// The name, after the namespace if there is one: `gpu-1`, `skyhook/driver-apply`.
     pub fn place(&self) -> String {
         match &self.namespace {
             Some(namespace) => format!("{namespace}/{}", self.name),
@@ -158,8 +159,8 @@ impl Kind {
         }
     }
 
-    /// Whether an object of the kind can be recreated. Owners recreate pods and jobs themselves, and the kubelet
-    /// registers nodes.
+    /// Whether an object of the kind can be recreated. Owners recreate pods and jobs themselves, and the
+    /// kubelet registers nodes.
     pub fn comes_back(self) -> bool {
         !matches!(self, Kind::Node | Kind::Pod | Kind::Job)
     }
@@ -192,7 +193,7 @@ impl From<ApiFlavor> for Kind {
     }
 }
 
-/// `node/gpu-1`, `pod/skyhook/driver-apply`.
+/// Formats kind, namespace and name: `node/gpu-1`, `pod/skyhook/driver-apply`.
 impl fmt::Display for Target {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{}/{}", self.kind.word(), self.place())

@@ -111,8 +111,8 @@ fn step(change: Change) -> Step {
     Step::new(Target::node("n", Some("u-1")), change, "a test")
 }
 
-/// Asserts the invariants of a step whose guard holds: patch and model agree, a second rebase is done, the inverse
-/// restores the object.
+/// Asserts the invariants of a step whose guard holds: patch and model agree, a second rebase is done, the
+/// inverse restores the object.
 fn keeps_its_promises(step: &Step, object: &Value) {
     let mut after = object.clone();
     step.apply_to(&mut after).expect("the step fits the object");
@@ -130,7 +130,7 @@ fn keeps_its_promises(step: &Step, object: &Value) {
     }
     let mut back = after.clone();
     let inverse = step.inverse().expect("an inverse");
-    // Maps may have vanished with their last key.
+    // A map may be absent after its last key was removed.
     match inverse.rebase(&after) {
         Rebased::Same(inverse) => inverse.apply_to(&mut back).expect("the inverse fits"),
         Rebased::Done => {}
@@ -147,7 +147,7 @@ fn rebased_onto_itself(step: &Step, before: &Value, after: &Value) -> Rebased<St
     match step.rebase(before) {
         Rebased::Same(again) => {
             let mut same = before.clone();
-            again.apply_to(&mut same).expect("it fits");
+            again.apply_to(&mut same).expect("the step fits the object");
             assert_eq!(sorted(&same), sorted(after));
             Rebased::Same(again)
         }
@@ -220,7 +220,7 @@ fn a_zero_is_written_and_not_left_out() {
     let step = step(Change::Status(vec![Field::new(path, None, Some(json!(0)))]));
     let mut object = json!({"metadata": {"uid": "u-1"}, "status": {}});
     keeps_its_promises(&step, &object);
-    step.apply_to(&mut object).expect("it fits");
+    step.apply_to(&mut object).expect("the step fits the object");
     assert_eq!(object["status"], json!({"nodeOrderOffset": 0}));
 }
 
@@ -238,7 +238,7 @@ fn one_finalizer_goes_and_the_others_stay() {
         ])
     );
     let mut after = object.clone();
-    step.apply_to(&mut after).expect("it fits");
+    step.apply_to(&mut after).expect("the step fits the object");
     assert_eq!(after["metadata"]["finalizers"], json!(["other/a"]));
     assert_eq!(on_server(&object, &step.request().body), Some(after.clone()));
     assert_eq!(step.rebase(&after), Rebased::Done);
@@ -246,15 +246,15 @@ fn one_finalizer_goes_and_the_others_stay() {
 
     let moved = json!({"metadata": {"uid": "u-1", "finalizers": ["ours/b"], "deletionTimestamp": "t"}});
     leaves_alone(&step, &moved);
-    // A forecast writes without checks, and the entry may have moved.
+    // A forecast writes without checks, although the finalizer may have another index.
     let mut forecast = moved.clone();
     step.change.write(&mut forecast);
     assert_eq!(forecast, Value::Null);
     let Rebased::Same(step) = step.rebase(&moved) else {
-        panic!("it means the same");
+        panic!("the step still applies");
     };
     let mut gone = moved;
-    step.apply_to(&mut gone).expect("it fits");
+    step.apply_to(&mut gone).expect("the step fits the object");
     assert_eq!(gone, Value::Null);
     assert_eq!(step.rebase(&gone), Rebased::Done);
 }

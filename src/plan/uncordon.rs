@@ -24,8 +24,8 @@ pub struct Uncordon {
     /// The holders for which the node stays cordoned, each with its mark on the node.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub left_for: Vec<String>,
-    /// Whether the node was read without `managedFields`, which prove the operator's cordon. The current node decides
-    /// later.
+    /// Whether the node was read without `managedFields`, which prove that the operator set the cordon. The
+    /// holders are determined again before the request.
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     pub unproven: bool,
     /// The resourceVersion of the node when it was read: a later mark makes the request fail.
@@ -45,7 +45,8 @@ impl Uncordon {
         (Uncordon { left_for, unproven: !node.has_managers, ..Uncordon::default() }, free)
     }
 
-    /// The holders on the current node, and the new `spec.unschedulable` if there are none or the user overrules them.
+    /// The holders on the current node, and the new `spec.unschedulable` if there are none or the user
+    /// overrules them.
     pub(super) fn rebase(&self, node: &Value) -> (Uncordon, Option<bool>) {
         let left_for = match holders_on(node) {
             _ if self.forced => Vec::new(),
@@ -74,8 +75,8 @@ fn words(holders: &[Holder]) -> Vec<String> {
 }
 
 impl Plan {
-    /// The plan in which the nodes of `forced` are uncordoned despite other holders. A warning names the other held
-    /// nodes.
+    /// The plan in which the nodes of `forced` are uncordoned despite other holders. A warning names the
+    /// other held nodes.
     pub fn sparing_cordons(&self, forced: impl Fn(&str) -> bool) -> Plan {
         let mut plan = self.clone();
         let mut left: BTreeMap<String, Vec<String>> = BTreeMap::new();

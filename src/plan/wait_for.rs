@@ -7,7 +7,7 @@ use super::Target;
 use super::pointer::lookup;
 use crate::api::ApiFlavor;
 
-/// A condition that the operator or the server brings about.
+/// An awaited effect of the operator or the server.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct WaitFor {
@@ -54,7 +54,8 @@ impl WaitFor {
                 let uid = self.target.uid.as_deref();
                 object.is_null() || uid.is_some_and(|uid| object["metadata"]["uid"] != uid)
             }
-            // `status.nodeState` is the operator's copy of all node states; its webhook uses the copy as well.
+            // `status.nodeState` is the operator's copy of all node states; its webhook uses the copy as
+            // well.
             WaitCondition::Uninstalled { package, version } => {
                 let key = format!("{package}|{version}");
                 let nodes = lookup(object, "/status/nodeState").and_then(Value::as_object);
@@ -69,8 +70,8 @@ impl WaitFor {
 
     /// The condition to await before the first step of the stage.
     ///
-    /// Otherwise the status of a pause that has just ended could be mistaken for the operator's reaction to the next
-    /// pause.
+    /// Otherwise the status of a pause that has just ended could be mistaken for the operator's reaction to
+    /// the next pause.
     pub fn first(&self) -> Option<WaitFor> {
         (self.condition == WaitCondition::Paused)
             .then(|| WaitFor { condition: WaitCondition::Resumed, ..self.clone() })
@@ -78,7 +79,7 @@ impl WaitFor {
 
     /// Whether the undo waits for the same condition.
     ///
-    /// Undoing an uninstall installs the package again, so that it is never absent.
+    /// The undo of an uninstall does not: it installs the package again, so the package never becomes absent.
     pub fn counts_for_the_way_back(&self) -> bool {
         !matches!(self.condition, WaitCondition::Uninstalled { .. })
     }

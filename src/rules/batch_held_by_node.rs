@@ -20,8 +20,8 @@ rule! {
     ///
     /// # What causes it
     ///
-    /// The image of a package cannot be pulled on the node, its drain is blocked, a protected workload runs there, or
-    /// it fails. Or the node was ignored or tainted after the operator had chosen it.
+    /// The image of a package cannot be pulled on the node, its drain is blocked, a protected workload runs
+    /// there, or a package fails there. Or the node was ignored or tainted after the operator had chosen it.
     ///
     /// # How to confirm
     ///
@@ -30,15 +30,16 @@ rule! {
     ///
     /// # How to fix
     ///
-    /// Repair the node; its problem is reported as a separate finding. Or remove the node from the batch: the next
-    /// batch then forms without this node. The removal has no effect while the node's status is `in_progress`: the
-    /// operator chooses such nodes before all others. With a deployment policy, it also has no effect on a node that
-    /// counts as waiting.
+    /// Repair the node; its problem is reported as a separate finding. Or remove the node from the batch: the
+    /// next batch then forms without this node. The removal has no effect while the node's status is
+    /// `in_progress`: the operator chooses such nodes before all others. With a deployment policy, it also
+    /// has no effect on a node that counts as waiting.
     ///
     /// # Since
     ///
-    /// Operators v0.15.0 and later; from v0.20.0 on an ignored or tainted node no longer takes a place in the batch
-    /// (upstream issue 585). From then on, a node that fails or waits for a protected workload is only a warning.
+    /// Operators v0.15.0 and later; from v0.20.0 on an ignored or tainted node no longer takes a place in the
+    /// batch (upstream issue 585). From then on, a node that fails or waits for a protected workload is only
+    /// a warning.
     SKY305 "batch-held-by-node" Error needs Skyhooks Nodes, also Policies Pods Jobs,
         blocks Install Uninstall, retried true, finds HeldNodes
 }

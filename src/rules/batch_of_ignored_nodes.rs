@@ -10,16 +10,16 @@ rule! {
     ///
     /// # What it means
     ///
-    /// A node that is no longer ignored or tainted keeps the status `blocked`, and the operator chooses every node that
-    /// is `waiting` before it. A node that is still ignored or tainted and also waits for an earlier custom resource is
-    /// `waiting` again in each pass, is chosen, and is skipped. If there are as many such nodes as a batch has places,
-    /// the free nodes are never chosen.
+    /// A node that is no longer ignored or tainted keeps the status `blocked`, and the operator chooses every
+    /// node that is `waiting` before it. A node that is still ignored or tainted and also waits for an
+    /// earlier custom resource is `waiting` again in each pass, is chosen, and is skipped. If there are as
+    /// many such nodes as a batch has places, the free nodes are never chosen.
     ///
     /// # What causes it
     ///
-    /// Some nodes were ignored for some time and no longer are. Other nodes are still ignored, and an earlier custom
-    /// resource is not complete on them. The budget or the deployment policy allows at most as many nodes at once as
-    /// there are such other nodes.
+    /// Some nodes were ignored for some time and no longer are. Other nodes are still ignored, and an earlier
+    /// custom resource is not complete on them. The budget or the deployment policy allows no more nodes at
+    /// once than there are nodes of this second kind.
     ///
     /// # How to confirm
     ///

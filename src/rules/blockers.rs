@@ -56,8 +56,8 @@ pub enum Goal<'a> {
 }
 
 impl Finding {
-    /// Whether the finding may block several custom resources: it ends every reconcile, or blocks deletions without
-    /// being about one custom resource.
+    /// Whether the finding may block several custom resources: it ends every reconcile, or blocks deletions
+    /// without being about one custom resource.
     fn concerns_all(&self) -> bool {
         let deletions = self.subject.skyhook.is_none() && self.blocks.contains(&Blocks::Deletion);
         deletions || self.blocks_reconcile()
@@ -208,7 +208,8 @@ pub(super) fn mark_rejected<'f>(flavor: ApiFlavor, findings: impl IntoIterator<I
     }
 }
 
-/// Adds the runtime-required taint as evidence to blockers on a node: the taint stays until they are resolved.
+/// Adds the runtime-required taint as evidence to blockers on a node: the taint stays until they are
+/// resolved.
 pub(super) fn mark_taints<'f>(cluster: &Cluster, findings: impl IntoIterator<Item = &'f mut Finding>) {
     for finding in findings {
         let blocks = finding.severity >= Severity::Warning && finding.blocks.contains(&Blocks::Install);
@@ -230,7 +231,7 @@ pub(super) fn mark_taints<'f>(cluster: &Cluster, findings: impl IntoIterator<Ite
     }
 }
 
-/// A goal of a custom resource, with the pending uninstalls that decide which findings block it.
+/// A goal of a custom resource, with the pending uninstalls that determine which findings block it.
 struct Reach<'a> {
     skyhook: &'a Skyhook,
     goal: Goal<'a>,
@@ -284,8 +285,9 @@ impl<'a> Reach<'a> {
         }
     }
 
-    /// Whether the finding concerns a node and a package with a pending uninstall. The nodes are its own and those
-    /// that it blocks; without a package it concerns all.
+    /// Whether the finding concerns a package with a pending uninstall on one of its nodes: the node of its
+    /// subject and the nodes that it blocks, or all nodes if it has neither. A finding without a package
+    /// concerns all packages.
     fn left(&self, finding: &Finding) -> bool {
         let subject = &finding.subject;
         let of_it = |packages: &BTreeSet<&str>| match subject.package.as_deref() {
@@ -301,8 +303,8 @@ impl<'a> Reach<'a> {
     }
 }
 
-/// Node and package of each pending uninstall. For a given package: every node on which it is recorded or has a run.
-/// For `None`: every recorded package that is in an uninstall stage or whose uninstall was requested.
+/// Node and package of each pending uninstall. For a given package: every node on which it is recorded or has
+/// a run. For `None`: every recorded package that is in an uninstall stage or whose uninstall was requested.
 fn to_uninstall<'a>(
     cluster: &'a Cluster,
     skyhook: &'a Skyhook,

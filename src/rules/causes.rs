@@ -45,11 +45,11 @@ impl Causes {
         &self.explained_by[at]
     }
 
-    /// The causes with their effects, ordered by highest severity, then causes that stop the operator, because
-    /// nothing else helps before, then by number of findings.
+    /// The causes with their effects, ordered by highest severity, then causes that stop the operator, which
+    /// have to be fixed first, then by number of findings.
     ///
-    /// An effect of several causes is listed with each. Findings that explain only each other are all causes. A
-    /// blocker of a whole custom resource comes before findings on its nodes.
+    /// An effect of several causes is listed with each. Findings that explain only each other are all causes.
+    /// A blocker of a whole custom resource comes before findings on its nodes.
     pub fn ranked(&self, findings: &[Finding]) -> Vec<Cause> {
         let mut explains: Vec<Vec<usize>> = vec![Vec::new(); findings.len()];
         for (at, causes) in self.explained_by.iter().enumerate() {
@@ -194,7 +194,8 @@ impl<'f> Places<'f> {
         for awaited in &finding.waits_for {
             explained_by.extend(self.nearest(findings, at, awaited));
         }
-        // A failing package would also fail if the operator continued its pass.
+        // Exclude findings about a package: a failing package would also fail if the operator continued its
+        // pass.
         let waits = !finding.waits_for.is_empty() && finding.subject.package.is_none();
         if explained_by.is_empty() && waits && !finding.blocks_reconcile() {
             explained_by.extend(self.stopping_all.iter().copied());
@@ -203,8 +204,8 @@ impl<'f> Places<'f> {
         explained_by.into_iter().collect()
     }
 
-    /// Findings of the rules in `effect_of`: those that end the operator's pass, and those about the same package or
-    /// no package, on the same node or no node.
+    /// Findings of the rules in `effect_of`: those that end the operator's pass, and those about the same
+    /// package or no package, on the same node or no node.
     fn named(&self, findings: &'f [Finding], finding: &'f Finding) -> Vec<usize> {
         let own = &finding.subject;
         let place = (own.skyhook.as_deref().unwrap_or_default(), own.node.as_deref().unwrap_or_default());
@@ -233,7 +234,8 @@ impl<'f> Places<'f> {
         };
         let elsewhere = Awaited { node: None, ..awaited.clone() };
         let blocking = |n: &&usize| wrong(n) && !findings[**n].blocks.is_empty();
-        // A finding that lists the nodes that it blocks, such as the nodes of a compartment, concerns no other node.
+        // A finding that lists the nodes that it blocks, such as the nodes of a compartment, concerns no
+        // other node.
         let general = |n: &&usize| other(n) && findings[**n].blocked_nodes.is_empty();
         let here = self.on_node.get(&(skyhook, node)).unwrap_or(&none);
         let of_node = self.of_node.get(node).unwrap_or(&none);
@@ -256,8 +258,8 @@ impl<'f> Places<'f> {
         }
     }
 
-    /// The findings that wait for something themselves. They may be of the same rule: custom resources can wait for
-    /// each other in a chain.
+    /// The findings that wait for something themselves. They may be of the same rule: custom resources can
+    /// wait for each other in a chain.
     fn waiting(&self, findings: &[Finding], at: usize, places: &[usize]) -> Vec<usize> {
         let waits = |n: &&usize| **n != at && !findings[**n].waits_for.is_empty();
         places.iter().filter(waits).copied().collect()

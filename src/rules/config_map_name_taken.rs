@@ -9,10 +9,10 @@ rule! {
     ///
     /// # What it means
     ///
-    /// The operator names the ConfigMap of a package CUSTOM-RESOURCE-PACKAGE-VERSION, in lower case. Package `bb-cc` of
-    /// custom resource `aa` and package `cc` of `aa-bb` get the same name at the same version. The operator creates it
-    /// for the first of them. For the second, its pass ends with the error "already exists", so nothing starts for any
-    /// custom resource.
+    /// The operator names the ConfigMap of a package CUSTOM-RESOURCE-PACKAGE-VERSION, in lower case. Package
+    /// `bb-cc` of custom resource `aa` and package `cc` of `aa-bb` get the same name at the same version. The
+    /// operator creates the ConfigMap for the first package. For the second, its pass ends with the error
+    /// "already exists", so nothing starts for any custom resource.
     ///
     /// # What causes it
     ///
@@ -20,7 +20,8 @@ rule! {
     ///
     /// # How to confirm
     ///
-    /// The label `name` of the ConfigMap names one of the two custom resources, and the operator's log has the error.
+    /// The label `name` of the ConfigMap names one of the two custom resources, and the operator's log has
+    /// the error.
     ///
     /// # How to fix
     ///

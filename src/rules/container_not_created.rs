@@ -8,23 +8,23 @@ rule! {
     ///
     /// # What it means
     ///
-    /// The container cannot be created: something that its definition references is missing, a volume of the pod cannot
-    /// be mounted, its sandbox cannot be set up, or the runtime refuses it. The operator does not check this: the node
-    /// state continues to show `in_progress`.
+    /// The container cannot be created: something that its definition references is missing, a volume of the
+    /// pod cannot be mounted, its sandbox cannot be set up, or the runtime refuses it. The operator does not
+    /// check this: the node state continues to show `in_progress`.
     ///
     /// # What causes it
     ///
-    /// The package's environment references a Secret or ConfigMap that does not exist in the
-    /// operator's namespace, or lacks the key. Or a ConfigMap that the pod mounts is gone, or the
-    /// node's network or container runtime is in trouble.
+    /// The package's environment references a Secret or ConfigMap that does not exist in the operator's
+    /// namespace, or lacks the key. Or a ConfigMap that the pod mounts was deleted, or the node's network or
+    /// container runtime fails.
     ///
     /// # How to confirm
     ///
     /// A container of the package's pod waits with `CreateContainerConfigError`, `CreateContainerError` or
-    /// `RunContainerError`; its message names what is missing. Or none of the containers has started long after the
-    /// kubelet accepted the pod: the pod's events say why. Without such an event, this is a warning for the first hour,
-    /// because the pull of a large image looks the same. For a pod younger than ten minutes it is also a warning,
-    /// unless the message names a missing object.
+    /// `RunContainerError`; its message names the missing object. Or none of the containers has started long
+    /// after the kubelet accepted the pod: the pod's events show the reason. Without such an event, this is a
+    /// warning for the first hour, because the pull of a large image looks the same. For a pod younger than
+    /// ten minutes it is also a warning, unless the message names a missing object.
     ///
     /// # How to fix
     ///
@@ -69,7 +69,7 @@ fn detect(cluster: &Cluster, findings: &mut Findings) {
     }
 }
 
-/// Whether the kubelet reports that a referenced object or key is missing, which retries do not cure.
+/// Whether the kubelet reports that a referenced object or key is missing, which retries do not fix.
 fn names_what_is_missing(trouble: &ContainerTrouble<'_>) -> bool {
     let says = |words| trouble.message.contains(words);
     trouble.reason == "CreateContainerConfigError" && (says("not found") || says("couldn't find key"))
@@ -78,7 +78,8 @@ fn names_what_is_missing(trouble: &ContainerTrouble<'_>) -> bool {
 /// Seconds during which the image of the first container may still be pulled: the pod looks the same.
 const LONGEST_PULL: i64 = 3600;
 
-/// Whether the kubelet accepted the pod long ago, no init container has run since, and the node has been ready.
+/// Whether the kubelet accepted the pod long ago, no init container has run since, and the node has been
+/// ready.
 fn has_nothing_started(cluster: &Cluster, pod: &Pod, node: &str) -> bool {
     let status = &pod.status;
     let waits = |reason: &str| matches!(reason, "PodInitializing" | "ContainerCreating");
@@ -101,7 +102,8 @@ fn has_nothing_started(cluster: &Cluster, pod: &Pod, node: &str) -> bool {
         && !pod.metadata.deleting()
 }
 
-/// Reports volumes that cannot be mounted, or a sandbox that cannot be created: only events distinguish the two.
+/// Reports volumes that cannot be mounted, or a sandbox that cannot be created: only events distinguish the
+/// two.
 fn not_set_up(cluster: &Cluster, findings: &mut Findings, package_run: &PackageRun<'_>, pod: &Pod) {
     let finding = findings.report(
         Subject::package_run(package_run),

@@ -8,9 +8,8 @@ rule! {
     ///
     /// # What it means
     ///
-    /// The node is unschedulable, and its annotation says that a custom resource cordoned it. That
-    /// custom resource is gone or no longer selects the node, so the operator never
-    /// releases it.
+    /// The node is unschedulable, and its annotation records that a custom resource cordoned it. That custom
+    /// resource was deleted or no longer selects the node, so the operator never releases it.
     ///
     /// # What causes it
     ///
@@ -123,8 +122,8 @@ fn detect(cluster: &Cluster, findings: &mut Findings) {
     }
 }
 
-/// Reports a node on which the custom resource is complete: the operator should have released it after the last
-/// stage.
+/// Reports a node on which the custom resource is complete: the operator should have released it after the
+/// last stage.
 fn not_released(cluster: &Cluster, findings: &mut Findings, skyhook: &Skyhook, node: &Node) {
     let finding = findings.report(
         Subject::skyhook_on_node(skyhook, node),

@@ -6,10 +6,10 @@ rule! {
     ///
     /// # What it means
     ///
-    /// The custom resource is being deleted, a package declares an uninstall, and the node-state
-    /// annotation of a node is not valid. The operator cannot tell whether anything is left to
-    /// uninstall, so it stops (`DeletionBlocked`, reason `MalformedNodeState`). It also stops the
-    /// work on every custom resource that comes after this one.
+    /// The custom resource is being deleted, a package declares an uninstall, and the node-state annotation
+    /// of a node is not valid. The operator cannot determine whether anything is left to uninstall, so it
+    /// stops (`DeletionBlocked`, reason `MalformedNodeState`). It also stops the work on every custom
+    /// resource that comes after this one.
     ///
     /// # What causes it
     ///
@@ -17,14 +17,13 @@ rule! {
     ///
     /// # How to confirm
     ///
-    /// The annotation does not parse; the condition names only the first nodes, and cuts their
-    /// names short.
+    /// The annotation does not parse; the condition names only the first nodes, and truncates their names.
     ///
     /// # How to fix
     ///
-    /// The operator keeps a copy of the state in the status of the custom resource: `node repair` writes
-    /// it back. If there is no copy, reset the node: the record of what is installed on it is lost, and
-    /// its uninstall scripts do not run.
+    /// The operator keeps a copy of the state in the status of the custom resource: `node repair` writes it
+    /// back. If there is no copy, reset the node: the record of its installed packages is lost, and its
+    /// uninstall scripts do not run.
     ///
     /// # Since
     ///

@@ -12,32 +12,33 @@ rule! {
     ///
     /// # What it means
     ///
-    /// The custom resource has been terminating for more than ten minutes and still exists. Either packages still have
-    /// to be uninstalled and no package is running on any node, or everything is uninstalled but the finalizer still
-    /// exists.
+    /// The custom resource has been terminating for more than ten minutes and still exists. Either packages
+    /// still have to be uninstalled and no package is running on any node, or everything is uninstalled but
+    /// the finalizer still exists.
     ///
-    /// If only a third-party finalizer remains, the operator has finished its part. This is reported at once, as a
-    /// warning for the first two minutes. If the operator has not started the deletion at all, this is a warning after
-    /// half a minute: it usually starts within seconds.
+    /// If only a third-party finalizer remains, the operator has finished its part. This is reported at once,
+    /// as a warning for the first two minutes. If the operator has not started the deletion at all, this is a
+    /// warning after half a minute: it usually starts within seconds.
     ///
     /// # What causes it
     ///
-    /// Uninstalls are blocked by the same conditions as installations: an earlier custom resource, the budget of
-    /// the rollout, a node that is ignored or tainted, a drain that does not end. If nothing is left
-    /// to uninstall, the operator does not run, or admission rejects the removal of the finalizer;
-    /// or the remaining finalizer belongs to someone else.
+    /// Uninstalls are blocked by the same conditions as installations: an earlier custom resource, the budget
+    /// of the rollout, a node that is ignored or tainted, a drain that does not end. If nothing is left to
+    /// uninstall, the operator does not run, or admission rejects the removal of the finalizer; or the
+    /// remaining finalizer belongs to someone else.
     ///
     /// # How to confirm
     ///
-    /// The deletion timestamp is old, the custom resource has no pod or Job, and according to `managedFields` it has
-    /// not been written to for as long. After a recent write, this is a warning. If `managedFields` are missing, as in
-    /// files that kubectl wrote, it stays a warning until all times, such as those of conditions, events, nodes and
-    /// pods, are more than half an hour old.
+    /// The deletion timestamp is old, the custom resource has no pod or Job, and according to `managedFields`
+    /// it has not been written to for as long. After a recent write, this is a warning. If `managedFields`
+    /// are missing, as in files that kubectl wrote, it stays a warning until all times, such as those of
+    /// conditions, events, nodes and pods, are more than half an hour old.
     ///
     /// # How to fix
     ///
-    /// Check the other findings about the custom resource and its nodes first, then the operator's log. Stripping the
-    /// finalizer is the last resort: uninstall scripts do not run, and installed packages stay on the nodes.
+    /// Check the other findings about the custom resource and its nodes first, then the operator's log.
+    /// Stripping the finalizer is the last resort: uninstall scripts do not run, and installed packages stay
+    /// on the nodes.
     ///
     /// # Since
     ///
@@ -162,7 +163,7 @@ fn held_by_others(cluster: &Cluster, findings: &mut Findings, skyhook: &Skyhook)
         .caveat("any cleanup tied to the finalizer is then skipped");
 }
 
-/// Seconds allowed for the operator to start a deletion. It needs few, but may be restarting.
+/// Seconds allowed for the operator to start a deletion. It needs only a few, but may be restarting.
 const TAKEN_UP_WITHIN: i64 = 30;
 
 /// Whether the operator has not reacted to a recent deletion, without a known reason.

@@ -10,26 +10,29 @@ rule! {
     ///
     /// # What it means
     ///
-    /// Other nodes are uninstalled already. The operator keeps choosing them until the custom resource is gone: the nodes
-    /// whose status is `in_progress`, or, if there are none, the nodes in `status.nodePriority` that are not complete. As
-    /// long as it has such nodes, it chooses no other node. So this node is never processed, and the deletion waits for it.
+    /// Other nodes are uninstalled already. The operator keeps choosing them until the custom resource is
+    /// deleted: the nodes whose status is `in_progress`, or, if there are none, the nodes in
+    /// `status.nodePriority` that are not complete. As long as it has such nodes, it chooses no other node.
+    /// So this node is never processed, and the deletion waits for it.
     ///
     /// # What causes it
     ///
-    /// The node was blocked when the deletion was requested: it was ignored, tainted, or waited for
-    /// an earlier custom resource. It is no longer blocked, but the operator does not return to it. After a pause and a
-    /// resume, all nodes are `waiting`, and the nodes that were chosen before are still in `status.nodePriority`.
+    /// The node was blocked when the deletion was requested: it was ignored, tainted, or waited for an
+    /// earlier custom resource. It is no longer blocked, but the operator does not return to it. After a
+    /// pause and a resume, all nodes are `waiting`, and the nodes that were chosen before are still in
+    /// `status.nodePriority`.
     ///
     /// # How to confirm
     ///
-    /// A package that declares an uninstall is recorded on the node, and no pod is running. The node's status is not
-    /// `in_progress`. Other nodes have nothing left to uninstall, and are `in_progress`; or no node is
+    /// A package that declares an uninstall is recorded on the node, and no pod is running. The node's status
+    /// is not `in_progress`. Other nodes have nothing left to uninstall, and are `in_progress`; or no node is
     /// `in_progress`, and `status.nodePriority` contains other nodes and not this one.
     ///
     /// # How to fix
     ///
-    /// Retry the package on the node: its status is set to `in_progress`, the operator continues there
-    /// within seconds, and uninstalls. Or reset the package on the node, which drops its record without an uninstall.
+    /// Retry the package on the node: its status is set to `in_progress`, the operator continues there within
+    /// seconds, and uninstalls. Or reset the package on the node, which drops its record without an
+    /// uninstall.
     ///
     /// # Since
     ///
@@ -108,8 +111,8 @@ fn report(
         .skip_uninstall(skyhook.name(), &p.node.name, p.entry);
 }
 
-/// Whether no other reason than the operator's choice of nodes is known. Up to v0.16 the operator never continues a
-/// skipped package on any node.
+/// Whether the operator's choice of nodes is the only known reason why the node is not processed. Up to v0.16
+/// the operator never continues a skipped package on any node.
 fn may_be_chosen(cluster: &Cluster, skyhook: &Skyhook, p: &Pending<'_>) -> bool {
     let has_other_finding = p.entry.state == State::Erroring
         || p.entry.state == State::Skipped && cluster.operator_before(0, 17)

@@ -21,20 +21,20 @@ rule! {
     ///
     /// # How to confirm
     ///
-    /// The custom resource has a deletion timestamp, and the node state of the package says
-    /// `erroring` at a stage that is not an uninstall stage.
+    /// The custom resource has a deletion timestamp, and the node state of the package is `erroring` at a
+    /// stage that is not an uninstall stage.
     ///
     /// # How to fix
     ///
     /// Repair the installation. A pod that still restarts then continues by itself, and so does the deletion,
-    /// unless other nodes have been uninstalled already: then the operator works only on
-    /// nodes whose status is `in_progress`. A Job that has failed permanently is not retried at all.
-    /// `package retry` deletes such a Job and sets the node to `in_progress`; the operator then continues.
-    /// If a repair is not possible, reset the package on the node: the operator then no longer waits
-    /// for it, but its uninstall script never runs and what it changed on the host stays. The last
-    /// resort is `finalizer strip`, which removes cordons, labels, annotations and conditions from the
-    /// nodes as the operator would. It keeps the record of what is installed, and what packages
-    /// changed on the hosts stays. Removing the finalizer by hand cleans up nothing.
+    /// unless other nodes have been uninstalled already: then the operator works only on nodes whose status
+    /// is `in_progress`. A Job that has failed permanently is not retried at all. `package retry` deletes
+    /// such a Job and sets the node to `in_progress`; the operator then continues. If a repair is not
+    /// possible, reset the package on the node: the operator then no longer waits for it, but its uninstall
+    /// script never runs and its changes to the host remain. The last resort is `finalizer strip`, which
+    /// removes cordons, labels, annotations and conditions from the nodes as the operator would. It keeps the
+    /// record of installed packages, and their changes to the hosts remain. Removing the finalizer by hand
+    /// cleans up nothing.
     ///
     /// # Since
     ///

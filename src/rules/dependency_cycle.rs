@@ -10,8 +10,8 @@ rule! {
     ///
     /// # What it means
     ///
-    /// Each package in the cycle waits for the next, so none of them ever runs. The status stays
-    /// `waiting`, and nothing says why.
+    /// Each package in the cycle waits for the next, so none of them ever runs. The status stays `waiting`,
+    /// and nothing reports the cause.
     ///
     /// # What causes it
     ///

@@ -4,7 +4,7 @@ use crate::api::Skyhook;
 use crate::cluster::{Cluster, Node, Phase};
 
 rule! {
-    /// A package waits for one that is uninstalled.
+    /// A package waits for a dependency that is uninstalled.
     ///
     /// # What it means
     ///
@@ -18,8 +18,8 @@ rule! {
     ///
     /// # How to confirm
     ///
-    /// The condition `Blocked`, reason `DependencyUninstalled`; or, on a node where the package is not complete, a
-    /// package in its `dependsOn` has `apply: true` and is absent or at an uninstall stage.
+    /// The condition `Blocked`, reason `DependencyUninstalled`; or, on a node where the package is not
+    /// complete, a package in its `dependsOn` has `apply: true` and is absent or at an uninstall stage.
     ///
     /// # How to fix
     ///

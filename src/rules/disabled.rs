@@ -7,9 +7,9 @@ rule! {
     ///
     /// # What it means
     ///
-    /// Nothing new is started for it on any node, and later custom resources do not wait for it.
-    /// Running stages run to completion. It keeps the runtime-required taint on nodes on which
-    /// it is not complete.
+    /// Nothing new is started for it on any node, and later custom resources do not wait for it. Running
+    /// stages run to completion. The custom resource keeps the runtime-required taint on nodes where it is
+    /// not complete.
     ///
     /// # What causes it
     ///

@@ -17,38 +17,40 @@ rule! {
     ///
     /// # What it means
     ///
-    /// Before a package interrupts a node, the operator evicts the pods there, but a disruption budget, or a pod that
-    /// no controller would recreate, prevents it. Up to v0.19.1 this aborts the operator's whole pass: the node is
-    /// often not even cordoned, later nodes wait too, and only the operator's log says why. From v0.19.0 on the
-    /// operator also waits until the evicted pods have ended.
+    /// Before a package interrupts a node, the operator evicts the pods there, but a disruption budget, or a
+    /// pod that no controller would recreate, prevents it. Up to v0.19.1 this aborts the operator's whole
+    /// pass: the node is often not even cordoned, later nodes wait too, and only the operator's log shows the
+    /// reason. From v0.19.0 on the operator also waits until the evicted pods have ended.
     ///
     /// # What causes it
     ///
-    /// A disruption budget allows no disruption although all its pods are healthy (`minAvailable` equal to the number
-    /// of replicas, or a single replica). With `drainConfig.force: false`, pods without a controller are not evicted;
-    /// with `deleteEmptyDirData: false`, pods with data in an `emptyDir` volume are not evicted. Two budgets select the
-    /// same pod, which the eviction API always refuses. An admission webhook refuses the eviction. Or an evicted pod
-    /// does not end: a finalizer on it, a volume that cannot be unmounted, a container that cannot be killed.
+    /// A disruption budget allows no disruption although all its pods are healthy (`minAvailable` equal to
+    /// the number of replicas, or a single replica). With `drainConfig.force: false`, pods without a
+    /// controller are not evicted; with `deleteEmptyDirData: false`, pods with data in an `emptyDir` volume
+    /// are not evicted. Two budgets select the same pod, which the eviction API always refuses. An admission
+    /// webhook refuses the eviction. Or an evicted pod does not end: a finalizer on it, a volume that cannot
+    /// be unmounted, a container that cannot be killed.
     ///
-    /// While too few pods behind a budget are healthy, the budget also protects its unhealthy pods, unless it has
-    /// `unhealthyPodEvictionPolicy: AlwaysAllow`. A pod that crashes again and again then blocks the drain for good.
+    /// While too few pods behind a budget are healthy, the budget also protects its unhealthy pods, unless it
+    /// has `unhealthyPodEvictionPolicy: AlwaysAllow`. A pod that crashes again and again then blocks the
+    /// drain for good.
     ///
     /// # How to confirm
     ///
     /// The package with the interrupt is not complete and no pod of it runs on the node, and a budget with
-    /// `disruptionsAllowed: 0` covers a pod there, two budgets cover it, or a pod there has an old deletion timestamp.
-    /// If a pod is older than the annotation `drainStart_NAME` and was not evicted within ten minutes, something
-    /// refuses its eviction: `kubectl drain --dry-run=server` or the operator's log shows what. From v0.20.0 on the
-    /// annotation `drainBlocked_NAME` of the node names the pods. It stays until the operator tries again, half a
-    /// minute later, so the pods it names may no longer be the cause. The condition `DrainBlocked` of the custom
-    /// resource does not mean that every node is blocked.
+    /// `disruptionsAllowed: 0` covers a pod there, two budgets cover it, or a pod there has an old deletion
+    /// timestamp. If a pod is older than the annotation `drainStart_NAME` and was not evicted within ten
+    /// minutes, something refuses its eviction: `kubectl drain --dry-run=server` or the operator's log shows
+    /// what. From v0.20.0 on the annotation `drainBlocked_NAME` of the node names the pods. It stays until
+    /// the operator tries again, half a minute later, so the pods it names may no longer be the cause. The
+    /// condition `DrainBlocked` of the custom resource does not mean that every node is blocked.
     ///
     /// # How to fix
     ///
-    /// Scale the workload up or move it, or relax its budget until the node is drained. Repair pods that are not
-    /// healthy, or let the API server evict them. Leave one budget for each pod. Delete a pod without a controller, or
-    /// let the operator evict it. Fix a pod that does not terminate. The operator retries automatically. Ignore the
-    /// node to let the other nodes go first.
+    /// Scale the workload up or move it, or relax its budget until the node is drained. Repair pods that are
+    /// not healthy, or let the API server evict them. Leave one budget for each pod. Delete a pod without a
+    /// controller, or let the operator evict it. Fix a pod that does not terminate. The operator retries
+    /// automatically. Ignore the node to let the other nodes go first.
     ///
     /// # Since
     ///
@@ -81,9 +83,9 @@ fn detect(cluster: &Cluster, findings: &mut Findings) {
         if drain.begun {
             reported.insert(name);
         }
-        // Before v0.20 a refusal ends the operator's pass, so later nodes and custom resources are not processed.
-        // Newer operators continue if a budget refuses, but not after the internal error (500) of overlapping
-        // budgets.
+        // Before v0.20 a refusal ends the operator's pass, so later nodes and custom resources are not
+        // processed. Newer operators continue if a budget refuses, but not after the internal error (500) of
+        // overlapping budgets.
         let ends_reconciles = *state == DrainState::Blocked
             && (cluster.operator_before(0, 20) || !obstacles.overlaps.is_empty());
         let Description { message, on_any_node } = describe(drain, obstacles, *state, ends_reconciles);
@@ -177,8 +179,8 @@ enum DrainState {
 /// Duration of an unexplained refusal after which someone has to intervene.
 const HOPELESS: SignedDuration = SignedDuration::from_mins(30);
 
-/// The state of a drain; `None` if nothing blocks it. Operators since v0.20.0 record refusals on the node; with older
-/// operators only the budgets show them.
+/// The state of a drain; `None` if nothing blocks it. Operators since v0.20.0 record refusals on the node;
+/// with older operators only the budgets show them.
 fn drain_state(
     cluster: &Cluster,
     drain: &Drain<'_>,
@@ -188,7 +190,8 @@ fn drain_state(
     let budgets = || obstacles.budgets.values();
     let start = on.and_then(NodeRecord::draining_since);
     let for_good = budgets().any(|(budget, _)| budget.refuses_for_good());
-    // The budget refused before this drain began, so this drain's evictions did not use it up; the pod stays unready.
+    // A pod is not ready, and its budget already refused before this drain began: the refusal is not due to
+    // the drain's own evictions.
     let unhealthy = budgets().any(|(budget, pods)| {
         let before = start.is_some_and(|at| budget.refused_before(at));
         before && cluster.is_stale(start) && pods.iter().any(|pod| !pod.ready())
@@ -221,8 +224,8 @@ fn drain_state(
     }
 }
 
-/// Custom resources whose blocked drain keeps other nodes waiting: further nodes of the custom resource, or nodes of
-/// all custom resources if the operator is older and ends its pass at the refusal.
+/// Custom resources whose blocked drain keeps other nodes waiting: further nodes of the custom resource, or
+/// nodes of all custom resources if the operator is older and ends its pass at the refusal.
 fn others_held_up<'a, 'c: 'a>(
     cluster: &'c Cluster,
     blocked: impl Iterator<Item = &'a Drain<'c>> + Clone,
@@ -251,7 +254,8 @@ fn others_held_up<'a, 'c: 'a>(
 
 /// Reports condition DrainBlocked if no node records a refusal.
 fn report_condition(cluster: &Cluster, findings: &mut Findings, skyhook: &Skyhook, condition: &Condition) {
-    // A node's annotation is more exact: the condition stays until the next attempt, even if the refusal is over.
+    // A node's annotation is more exact: the condition stays until the next attempt, even if the refusal is
+    // over.
     let noted = |(_, on): (&Node, &NodeRecord)| on.drain_blocked.is_some();
     if cluster.tracked(skyhook.name()).any(noted) {
         return;

@@ -8,24 +8,24 @@ rule! {
     ///
     /// # What it means
     ///
-    /// The pods were not gone from the node within `drainConfig.timeout`. The operator marks the node as
-    /// erroring, leaves it cordoned and does not try again, even when the reason that kept the pods there is
-    /// gone. Under a deployment policy the node counts as failed.
+    /// The pods had not left the node within `drainConfig.timeout`. The operator marks the node as erroring,
+    /// leaves it cordoned and does not try again, even after the cause is removed. Under a deployment policy
+    /// the node counts as failed.
     ///
     /// # What causes it
     ///
-    /// A disruption budget or a pod without a controller prevented eviction for that long, or pods took longer
-    /// to terminate than the timeout allows.
+    /// A disruption budget or a pod without a controller prevented eviction for that long, or pods took
+    /// longer to terminate than the timeout allows.
     ///
     /// # How to confirm
     ///
-    /// The node has the annotation `drainStart_NAME`, its status annotation says `erroring`, and no
-    /// entry of its node state does. Events with the reason `Drain` say `drain timed out`.
-    /// `drainBlocked_NAME` may still name the pods that could not be evicted.
+    /// The node has the annotation `drainStart_NAME`, its status annotation is `erroring`, and no entry of
+    /// its node state is. Events with the reason `Drain` contain `drain timed out`. `drainBlocked_NAME` may
+    /// still name the pods that could not be evicted.
     ///
     /// # How to fix
     ///
-    /// Remove what keeps the pods on the node, or raise the timeout. Then reset the node: the drain
+    /// Remove the cause that keeps the pods on the node, or raise the timeout. Then reset the node: the drain
     /// starts again. A reset alone only leads to another timeout.
     ///
     /// # Since

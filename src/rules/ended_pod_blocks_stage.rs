@@ -24,27 +24,27 @@ rule! {
     ///
     /// # What causes it
     ///
-    /// The kubelet rejected the pod (`OutOfcpu`, `OutOfpods`, `NodeAffinity`), the pod was evicted, or the node shut
-    /// down. Or a pod that the operator did not create carries its labels: the operator counts pods of all namespaces,
-    /// and no command of this plugin deletes such a pod.
+    /// The kubelet rejected the pod (`OutOfcpu`, `OutOfpods`, `NodeAffinity`), the pod was evicted, or the
+    /// node shut down. Or a pod that the operator did not create carries its labels: the operator counts pods
+    /// of all namespaces, and no command of this plugin deletes such a pod.
     ///
     /// # How to confirm
     ///
-    /// A package's pod is in phase `Failed` or `Succeeded` and is not being deleted, and the entry in the node state is
-    /// not complete. With Jobs: the newest pod has failed for a reason and has no container statuses (if the Job has
-    /// just failed, this applies to all of its pods); or the Job's condition `Failed` is old and the entry is neither
-    /// complete nor erroring.
+    /// A package's pod is in phase `Failed` or `Succeeded` and is not being deleted, and the entry in the
+    /// node state is not complete. With Jobs: the newest pod has failed for a reason and has no container
+    /// statuses (if the Job has just failed, this applies to all of its pods); or the Job's condition
+    /// `Failed` is old and the entry is neither complete nor erroring.
     ///
     /// # How to fix
     ///
-    /// Remove the cause, such as a full node, then retry the stage: the pod, or the Job that has failed permanently, is
-    /// deleted, and the operator creates it again. At stage `post-interrupt` a package of bare pods starts over from
-    /// `apply`. A Job that still retries continues by itself.
+    /// Remove the cause, such as a full node, then retry the stage: the pod, or the Job that has failed
+    /// permanently, is deleted, and the operator creates it again. At stage `post-interrupt` a package of
+    /// bare pods starts over from `apply`. A Job that still retries continues by itself.
     ///
     /// # Since
     ///
-    /// All operators; up to v0.17 they run bare pods, from v0.18 on Jobs. Rejected pods of a Job are a warning for the
-    /// first ten minutes.
+    /// All operators; up to v0.17 they run bare pods, from v0.18 on Jobs. Rejected pods of a Job are a
+    /// warning for the first ten minutes.
     SKY204 "ended-pod-blocks-stage" Error needs Skyhooks Nodes Pods Jobs, also Events Operator,
         blocks Install Uninstall
 }
@@ -112,8 +112,8 @@ fn of_jobs(cluster: &Cluster, findings: &mut Findings) {
         if since.is_some() && entry.state != State::Erroring {
             rejects_pods(cluster, findings, package_run, entry, since);
         } else if let Some(failed) = job.failed() {
-            // The operator may not have noticed the failure yet. Without a transition time, the failure is as old as
-            // the run.
+            // The operator may not have noticed the failure yet. Without a transition time, the failure is as
+            // old as the run.
             let at = failed.last_transition_time.or(package_run.created());
             let again = package_runs
                 .of_skyhook_on(&package_run.skyhook, package_run.node)
@@ -141,16 +141,17 @@ fn of_jobs(cluster: &Cluster, findings: &mut Findings) {
     }
 }
 
-/// Whether the kubelet rejected every attempt of a Job: the operator does not record such a failure, but recreates
-/// the Job.
+/// Whether the kubelet rejected every attempt of a Job: the operator does not record such a failure, but
+/// recreates the Job.
 fn never_ran(package_run: &PackageRun<'_>, job: &Job) -> bool {
     let count = i64::try_from(package_run.pods.len()).unwrap_or(i64::MAX);
     count >= job.status.failed && package_run.pods.iter().all(|p| is_rejected(p))
 }
 
-/// Reports a stage whose newest attempt was rejected, or whose Job has been recreated repeatedly from `since` on.
+/// Reports a stage whose newest attempt was rejected, or whose Job has been recreated repeatedly from `since`
+/// on.
 ///
-/// The finding stays the same, although pods, Jobs and pauses between them change every few seconds.
+/// The finding keeps its subject and message, although pods and Jobs are replaced every few seconds.
 fn rejects_pods(
     cluster: &Cluster,
     findings: &mut Findings,
@@ -171,8 +172,8 @@ fn rejects_pods(
 
 /// Names of Jobs that have given up more than once recently, with the time of the first failure.
 ///
-/// A Job whose pods were all rejected is deleted and recreated endlessly, and is never recorded as failed. For a part
-/// of each cycle nothing looks wrong.
+/// A Job whose pods were all rejected is deleted and recreated endlessly, and is never recorded as failed.
+/// For a part of each cycle nothing looks wrong.
 fn remade_jobs(cluster: &Cluster) -> BTreeMap<&str, Timestamp> {
     let mut rounds: BTreeMap<&str, (i64, Option<Timestamp>)> = BTreeMap::new();
     for event in cluster.events.items() {
@@ -273,8 +274,8 @@ fn start_again(cluster: &Cluster, finding: &mut Finding, package_run: &PackageRu
     finding.retry(grade, "Retry the stage", &package_run.skyhook, package_run.node, &package_run.package);
 }
 
-/// Adds evidence that the operator did not create the pod, and the command that removes the pod's label: the operator
-/// counts pods of all namespaces by their labels.
+/// Adds evidence that the operator did not create the pod, and the command that removes the pod's label: the
+/// operator counts pods of all namespaces by their labels.
 fn not_ours(cluster: &Cluster, finding: &mut Finding, pod: &Pod, why: &Unproven) {
     let label = cluster.flavor().key("name");
     let namespace = pod.metadata.namespace.as_deref().unwrap_or_default();

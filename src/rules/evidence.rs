@@ -42,8 +42,8 @@ impl Finding {
         self.evidence("nodes", field, "absent on every selected node")
     }
 
-    /// Adds a condition of the custom resource with its reason or message, and sets `since` to the condition's last
-    /// transition.
+    /// Adds a condition of the custom resource with its reason or message, and sets `since` to the
+    /// condition's last transition.
     pub fn condition(&mut self, skyhook: &Skyhook, condition: &Condition, says: &str) -> &mut Self {
         let field = format!("condition {}", condition.kind);
         self.since(condition.last_transition_time).evidence(skyhook, field, says)
@@ -82,8 +82,8 @@ impl Finding {
         self
     }
 
-    /// Makes the finding a warning if the custom resource no longer selects the node: the operator no longer works on
-    /// the node, so nothing waits for it.
+    /// Makes the finding a warning if the custom resource no longer selects the node: the operator no longer
+    /// works on the node, so nothing waits for it.
     pub fn warning_unless_selected(&mut self, skyhook: &Skyhook, node: &Node) -> &mut Self {
         if !skyhook.selects(node) {
             self.severity(Severity::Warning).evidence(
@@ -95,7 +95,8 @@ impl Finding {
         self
     }
 
-    /// Makes the finding a warning while the pod is young: the kubelet retries, and the next attempt may succeed.
+    /// Makes the finding a warning while the pod is young: the kubelet retries, and the next attempt may
+    /// succeed.
     pub fn warning_while_young(&mut self, cluster: &Cluster, pod: &Pod) -> &mut Self {
         self.warning_if(cluster.is_recent(pod.metadata.creation_timestamp))
     }
@@ -128,7 +129,7 @@ impl Finding {
             if let Some(message) = shown(trouble.message) {
                 self.evidence(pod, "message", message);
             }
-            // The image was built for another architecture: show the node's.
+            // The image was built for another architecture: show the node's architecture.
             if trouble.message.contains("exec format error")
                 && let Some(node) = cluster.node(&pod.spec.node_name)
             {
@@ -188,7 +189,8 @@ impl Finding {
         self.other_finalizers(skyhook)
     }
 
-    /// Adds the finalizers of other owners: they still block the deletion after the operator has removed its own.
+    /// Adds the finalizers of other owners: they still block the deletion after the operator has removed its
+    /// own.
     pub fn other_finalizers(&mut self, skyhook: &Skyhook) -> &mut Self {
         let ours = skyhook.flavor().map(ApiFlavor::finalizer);
         let all = skyhook.metadata.finalizers.iter();
@@ -266,8 +268,8 @@ pub fn uninstall_requested(cluster: &Cluster) -> impl Iterator<Item = (&Skyhook,
 
 /// Whether an erroring interrupt is a normal effect of its reboot.
 ///
-/// The container that reboots the node is killed by the reboot and runs once more afterwards, so one restart of a
-/// reboot interrupt is part of every healthy rollout.
+/// The container that reboots the node is killed by the reboot and runs once more afterwards, so one restart
+/// of a reboot interrupt is part of every healthy rollout.
 pub fn restarted_by_its_own_reboot(skyhook: &Skyhook, entry: &Entry) -> bool {
     entry.stage.is_interrupt() && is_reboot(skyhook, entry) && entry.restarts <= 1
 }

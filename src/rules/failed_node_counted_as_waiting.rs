@@ -7,14 +7,14 @@ rule! {
     ///
     /// # What it means
     ///
-    /// The operator has recorded the failure of the Job on the node, so it starts nothing there. But it does not mark
-    /// the node as erroring. It chooses the node again and again, so under a policy or a budget the node takes up a
-    /// place in the batch forever, and no failure is counted.
+    /// The operator has recorded the failure of the Job on the node, so it starts nothing there. But it does
+    /// not mark the node as erroring. It chooses the node again and again, so under a policy or a budget the
+    /// node takes up a place in the batch forever, and no failure is counted.
     ///
     /// # What causes it
     ///
-    /// The custom resource was paused or disabled after the Job had failed permanently, and then resumed: that
-    /// changes `erroring` to `waiting`, and a failure that is already recorded is not counted again. A
+    /// The custom resource was paused or disabled after the Job had failed permanently, and then resumed:
+    /// that changes `erroring` to `waiting`, and a failure that is already recorded is not counted again. A
     /// `reset` or `package rerun` on another node that pauses the custom resource has the same effect.
     ///
     /// # How to confirm
@@ -24,7 +24,7 @@ rule! {
     ///
     /// # How to fix
     ///
-    /// Fix what made the Job fail, then retry the stage on the node. A resume or a reset of the
+    /// Fix the cause of the Job's failure, then retry the stage on the node. A resume or a reset of the
     /// batches does not help.
     ///
     /// # Since

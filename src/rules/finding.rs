@@ -54,19 +54,20 @@ pub struct Finding {
     pub rule: &'static Rule,
     pub severity: Severity,
     pub subject: Subject,
-    /// Never names the subject's own node, so that the same problem on many nodes can be grouped.
+    /// The message. It never names the subject's own node, so that the same problem on many nodes can be
+    /// grouped.
     pub message: String,
     /// See [`Finding::alike`].
     alike: Option<String>,
     pub since: Option<Timestamp>,
     pub evidence: Vec<Evidence>,
-    /// Sorted from the least to the most destructive.
+    /// The remedies, from the least to the most destructive.
     pub remedies: Vec<Remedy>,
     /// The operations blocked while this finding exists.
     pub blocks: &'static [Blocks],
     /// Whether the problem lasts until someone intervenes.
     pub permanent: bool,
-    /// The latest start of the current failures of a retried operation.
+    /// The time since which a retried operation has certainly failed; it may have failed for longer.
     pub failing_since: Option<Timestamp>,
     /// Subjects that the finding waits for. Findings about these subjects are its causes.
     pub waits_for: Vec<Awaited>,
@@ -112,8 +113,8 @@ impl Finding {
         }
     }
 
-    /// The least disruptive remedy that changes something, preferably a command of the plugin that is not a decision
-    /// of the user.
+    /// The least disruptive remedy that changes something, preferably a command of the plugin that is not a
+    /// decision of the user.
     pub fn changing_remedy(&self) -> Option<&Remedy> {
         let changing = || self.remedies.iter().filter(|r| r.grade > Grade::B0);
         changing().find(|r| r.own().is_some() && !r.choice).or_else(|| changing().next())
@@ -136,7 +137,8 @@ impl Finding {
         self.blocks.contains(&Blocks::Reconcile)
     }
 
-    /// Whether the finding concerns every custom resource and has to be fixed before remedies for others help.
+    /// Whether the finding concerns every custom resource and has to be fixed before remedies for others
+    /// help.
     pub fn comes_first(&self) -> bool {
         let rejects = self.blocks.contains(&Blocks::Changes);
         self.blocks_reconcile() || rejects && self.severity == Severity::Error
@@ -165,7 +167,7 @@ impl Finding {
         self
     }
 
-    /// Sets the time since which the retried operation has failed at least.
+    /// Sets the time since which the retried operation has certainly failed.
     pub fn set_failing_since(&mut self, at: Option<Timestamp>) -> &mut Self {
         self.failing_since = at;
         self
@@ -176,8 +178,8 @@ impl Finding {
         self.awaits(skyhook, Some(node), false)
     }
 
-    /// Declares problems of an earlier custom resource as causes: on its node or, if it is being deleted, on any
-    /// node.
+    /// Declares problems of an earlier custom resource as causes: on its node or, if it is being deleted, on
+    /// any node.
     pub fn waits_for_predecessor(&mut self, predecessor: &Predecessor<'_>) -> &mut Self {
         let earlier = predecessor.skyhook;
         self.awaits(earlier.name(), Some(&predecessor.node.name), earlier.deleting())
@@ -203,8 +205,8 @@ impl Finding {
         self
     }
 
-    /// Declares findings with these codes as causes: about the same package on the same node, or about the end of the
-    /// operator's pass.
+    /// Declares findings with these codes as causes, if they are about the same package or no package, and
+    /// about the same node or no node, or if they end the operator's pass.
     pub fn effect_of(&mut self, codes: &'static [&'static str]) -> &mut Self {
         self.effect_of = codes;
         self
@@ -271,8 +273,8 @@ impl Finding {
         self.command(grade, title, &["kubectl"], words)
     }
 
-    /// Drops remedies in which a name would be read as a flag, such as a package name, which the API server does not
-    /// validate.
+    /// Drops remedies in which a name would be read as a flag, such as a package name, which the API server
+    /// does not validate.
     pub(super) fn drop_flags(&mut self) {
         let Subject { name, skyhook, node, package, .. } = &self.subject;
         let names = [Some(name), skyhook.as_ref(), node.as_ref(), package.as_ref()];

@@ -95,7 +95,8 @@ impl<'c> Findings<'c> {
         all.filter(move |rule| rule.finds == finds && rule.code != own)
     }
 
-    /// The findings of all rules except those about missing progress without a cause and about unreadable values.
+    /// The findings of all rules except those about missing progress without a cause and about unreadable
+    /// values.
     pub(super) fn of_all_others(&self, cluster: &Cluster) -> Vec<Finding> {
         let explains = |rule: &&&Rule| !matches!(rule.finds, Finds::Unexplained | Finds::Unknowns);
         let others = ALL.iter().filter(explains);
@@ -122,6 +123,6 @@ impl<'c> Findings<'c> {
     /// Adds a finding with the rule's severity, and returns it for evidence and remedies.
     pub fn report(&mut self, subject: Subject, message: impl Into<String>) -> &mut Finding {
         self.found.push(Finding::new(self.rule, subject, message.into()));
-        self.found.last_mut().expect("one was pushed")
+        self.found.last_mut().expect("a finding was just pushed")
     }
 }

@@ -21,9 +21,9 @@ rule! {
     ///
     /// # How to confirm
     ///
-    /// The image of the package's pods is not the one of the spec, or the spec is no longer the one
-    /// that was applied: the operator writes the truncated image back, and only the annotation of
-    /// `kubectl apply` still shows the full one.
+    /// The image of the package's pods differs from the spec, or the spec differs from the applied manifest:
+    /// the operator writes the truncated image back, and only the annotation of `kubectl apply` still shows
+    /// the full image.
     ///
     /// # How to fix
     ///

@@ -1,7 +1,7 @@
 //! The nodes that each cause blocks, by custom resource.
 //!
-//! A finding names its own nodes. The model adds the nodes that wait for them: in the same batch, for an earlier custom
-//! resource, or for the end of a deletion.
+//! A finding names its own nodes. The model adds the nodes that wait for them: in the same batch, for an
+//! earlier custom resource, or for the end of a deletion.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 
@@ -25,7 +25,8 @@ pub struct CauseImpact<'a> {
     pub cause: Cause,
     /// The highest severity of its findings and effects.
     pub severity: Severity,
-    /// Blocked nodes by custom resource. The name is empty for a finding about a node without a custom resource.
+    /// Blocked nodes by custom resource. The name is empty for a finding about a node without a custom
+    /// resource.
     pub blocked: BTreeMap<&'a str, BTreeSet<&'a str>>,
 }
 
@@ -43,8 +44,8 @@ impl<'a> Impact<'a> {
                 places.closure(own.flat_map(|at| places.seeds(cluster, &findings[*at])))
             })
             .collect();
-        // Also count the effects that no closure reaches: the model may not know the reason of a wait that a rule
-        // explains.
+        // Also count the effects that no closure reaches: the model may not know the reason of a wait that a
+        // rule explains.
         let explained: HashSet<Place<'a>> = closures.iter().flatten().copied().collect();
         let causes = ranked.into_iter().zip(closures).map(|(cause, mut closure)| {
             let effects = cause.effects.iter();
@@ -97,7 +98,7 @@ struct Places<'a> {
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Standing {
     Held,
-    /// The operator's next reconcile acts.
+    /// The operator acts in its next reconcile.
     Due,
     /// A stage runs.
     Running,

@@ -13,8 +13,8 @@ rule! {
     ///
     /// # What causes it
     ///
-    /// This is what the setting is for. It becomes a problem if the workload never ends, such as
-    /// a service instead of a batch job, or a pod that stays pending.
+    /// The wait is the purpose of the setting. It becomes a problem if the workload never ends, such as a
+    /// service instead of a batch job, or a pod that stays pending.
     ///
     /// # How to confirm
     ///

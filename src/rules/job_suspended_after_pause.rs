@@ -10,13 +10,13 @@ rule! {
     ///
     /// # What it means
     ///
-    /// Pausing suspends the unfinished Jobs of a custom resource, and resuming continues them. This
-    /// one was not resumed, and as an unfinished Job it prevents the operator from creating another.
+    /// Pausing suspends the unfinished Jobs of a custom resource, and resuming continues them. This Job was
+    /// not resumed, and because it is unfinished, it prevents the operator from creating another.
     ///
     /// # What causes it
     ///
-    /// The custom resource was paused, disabled, and then only the pause was lifted: a disabled
-    /// custom resource's Jobs are not resumed. Or the operator was not running when the custom resource was resumed.
+    /// The custom resource was paused, disabled, and then only the pause was lifted: a disabled custom
+    /// resource's Jobs are not resumed. Or the operator was not running when the custom resource was resumed.
     ///
     /// # How to confirm
     ///

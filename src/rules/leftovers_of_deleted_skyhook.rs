@@ -26,13 +26,13 @@ rule! {
     ///
     /// # How to fix
     ///
-    /// Review what is left, then clean it up.
+    /// Review the leftovers, then clean them up.
     ///
     /// # Since
     ///
-    /// All operators. It is info if the input has no custom resources at all and no other problem is found. If the
-    /// input has some custom resources but no list of only that kind, it may not have all of them: then records without
-    /// a cordon or a running stage are not reported.
+    /// All operators. The finding is info if the input has no custom resources at all and no other problem is
+    /// found. If the input has some custom resources but no list of only that kind, it may not have all of
+    /// them: then records without a cordon or a running stage are not reported.
     SKY701 "leftovers-of-deleted-skyhook" Warning needs Skyhooks Nodes, also Pods Jobs
 }
 
@@ -48,8 +48,8 @@ fn detect(cluster: &Cluster, findings: &mut Findings) {
         if cluster.skyhook(name).is_some() {
             continue;
         }
-        // An input without custom resources may just omit them: only a cordon or a running pod justifies more than a
-        // hint.
+        // An input without custom resources may just omit them: only a cordon or a running pod justifies more
+        // than a hint.
         let cordons = cluster.tracked(name).any(|(node, on)| on.cordon && node.cordoned() == Some(true));
         let runs = package_runs.any_alive(name);
         let odd = absence != Certainty::Presumed || cordons || runs;

@@ -6,9 +6,9 @@ rule! {
     ///
     /// # What it means
     ///
-    /// The new operator does nothing for any NodeWright as long as the status of some Skyhook says that it is
-    /// still being rolled out. No operator processes that Skyhook any more, so this never ends by itself.
-    /// No condition or event reports this, only a line in the operator's log.
+    /// The new operator does nothing for any NodeWright as long as the status of any Skyhook shows an
+    /// unfinished rollout. No operator processes that Skyhook any more, so this never ends by itself. No
+    /// condition or event reports this, only a line in the operator's log.
     ///
     /// # What causes it
     ///

@@ -1,8 +1,8 @@
 //! The rules: each detects one way to get stuck, and offers remedies.
 //!
-//! To add a rule: write `src/rules/NAME.rs` with its documentation, code and `detect`; list it twice below, in the
-//! order of codes; write `tests/rules/NAME.yaml` with bad and good cases, marked `# expect: CODE`. The tests report
-//! anything missing.
+//! To add a rule: write `src/rules/NAME.rs` with its documentation, code and `detect`; list it twice below,
+//! in the order of codes; write `tests/rules/NAME.yaml` with bad and good cases, marked `# expect: CODE`. The
+//! tests report anything missing.
 
 pub mod blockers;
 pub mod causes;
@@ -65,8 +65,8 @@ pub enum Finds {
     LastingWaits,
     /// Effects of other problems. They explain nothing on a node.
     Effects,
-    /// Effects because of which the operator does not choose nodes: custom resources that wait for these nodes keep
-    /// waiting.
+    /// Blocked batches: the operator does not choose their waiting nodes, so custom resources that wait for
+    /// these nodes keep waiting.
     HeldNodes,
     /// Missing progress that no other rule explains.
     Unexplained,

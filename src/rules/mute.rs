@@ -1,8 +1,8 @@
-//! Mutes: known findings, which reports count instead of showing them.
+//! Mutes hide known findings in reports, which only count them.
 //!
-//! A mute names a code and a subject. It lapses at its expiry, or when its findings concern or block more nodes than
-//! it allows: a known problem of one node must not hide a problem of the fleet. Only reports apply mutes; commands
-//! that wait or change something see every finding.
+//! A mute names a code and a subject. It lapses at its expiry, or when its findings concern or block more
+//! nodes than it allows: a known problem of one node must not hide a problem of the fleet. Only reports apply
+//! mutes; commands that wait or change something see every finding.
 
 mod muted_finding;
 
@@ -175,8 +175,8 @@ impl Mutes {
     }
 }
 
-/// The nodes of the matched findings, and the nodes blocked by causes whose findings all match; `None` if no finding
-/// matches.
+/// The nodes of the matched findings, and the nodes blocked by causes whose findings all match; `None` if no
+/// finding matches.
 fn affected(
     impact: &Impact<'_>,
     findings: &[Finding],

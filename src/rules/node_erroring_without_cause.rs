@@ -21,15 +21,15 @@ rule! {
     ///
     /// # How to confirm
     ///
-    /// The node's status annotation says `erroring`, no entry of its node state does, and nothing runs there for the
-    /// custom resource. When a failed attempt is followed by a successful one, the node looks the same for some
-    /// seconds. So nothing is reported within a minute of the operator's last write to the node; if the time of that
-    /// write is unknown, this is a warning. In a stopped rollout, see SKY301.
+    /// The node's status annotation is `erroring`, no entry of its node state is, and nothing runs there for
+    /// the custom resource. When a failed attempt is followed by a successful one, the node looks the same
+    /// for some seconds. So nothing is reported within a minute of the operator's last write to the node; if
+    /// the time of that write is unknown, this is a warning. In a stopped rollout, see SKY301.
     ///
     /// # How to fix
     ///
-    /// Fix the cause shown in the operator's log. Then retry the stage that has failed permanently, or rerun the
-    /// package; if none has started, reset the node, so that all packages start over there.
+    /// Fix the cause shown in the operator's log. Then retry the stage that has failed permanently, or rerun
+    /// the package; if none has started, reset the node, so that all packages start over there.
     ///
     /// # Since
     ///
@@ -73,14 +73,14 @@ fn is_without_cause<'a>(
     if has_given_up(package_runs, skyhook, node, on) {
         return true;
     }
-    // The operator may be about to clear the erroring status. In a stopped rollout it clears it only after the
+    // The operator may be about to clear the erroring status. In a stopped rollout, it does so only after the
     // rollout continues.
     let just_written = node.annotated.is_some_and(|at| !settled(cluster, at));
     if just_written || cluster.compartment_stopped(skyhook, node) {
         return false;
     }
-    // The operator clears the status when it starts the next stage. A run on the node is such a stage, and after a
-    // reboot a stage follows.
+    // The operator clears the status when it starts the next stage. A package run on the node is such a
+    // stage, and another stage follows after a reboot.
     let at_work = package_runs.any_alive_on(skyhook, node);
     let settled = node
         .condition(READY)

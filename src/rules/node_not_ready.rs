@@ -21,15 +21,15 @@ rule! {
     ///
     /// # How to confirm
     ///
-    /// The node's condition `Ready` has not been `True` for ten minutes or more, and the custom
-    /// resource has begun there and is not complete. Large machines may take longer than that for a
-    /// reboot, so while one is in progress this is a warning for an hour. A node that has just become not ready, without a
-    /// reboot that an interrupt asked for, is a warning at once.
+    /// The node's condition `Ready` has not been `True` for ten minutes or more, and the custom resource has
+    /// begun there and is not complete. Large machines may take longer than that for a reboot, so while one
+    /// is in progress this is a warning for an hour. A node that has just become not ready, without a reboot
+    /// that an interrupt requested, is a warning at once.
     ///
     /// # How to fix
     ///
-    /// Repair the node; the work continues by itself. Ignore the node if it will not come back soon, so that others
-    /// continue. A deletion waits for ignored nodes, too: if the node will never come back, reset it.
+    /// Repair the node; the work continues by itself. Ignore the node if it will not come back soon, so that
+    /// others continue. A deletion waits for ignored nodes, too: if the node will never come back, reset it.
     ///
     /// # Since
     ///
@@ -141,7 +141,8 @@ fn reboots(cluster: &Cluster, skyhook: &Skyhook, node: &Node) -> bool {
 
 /// Whether work on the node has begun and is unfinished, and no other rule explains it.
 ///
-/// Ignored nodes are excluded on purpose (SKY304). SKY205 reports a node whose kubelet did not accept the pod.
+/// Ignored nodes are excluded on purpose (SKY304). SKY205 reports a node whose kubelet did not accept the
+/// pod.
 fn has_begun<'a>(
     cluster: &'a Cluster,
     package_runs: &PackageRuns<'a>,

@@ -6,8 +6,8 @@ rule! {
     ///
     /// # What it means
     ///
-    /// The running operator acts only on NodeWrights. It should have created one with the same name for
-    /// this Skyhook but has not, so no operator processes it.
+    /// The running operator acts only on NodeWrights. It should have created a NodeWright with the name of
+    /// this Skyhook but has not, so no operator processes the Skyhook.
     ///
     /// # What causes it
     ///

@@ -14,22 +14,24 @@ rule! {
     ///
     /// # What it means
     ///
-    /// On some nodes packages are left to be installed or uninstalled, and no known cause prevents the operator from
-    /// doing so. But no pod or Job runs for the custom resource, and nothing about it has changed for a long time. The
-    /// operator may even report the custom resource as complete, because it has not noticed a node.
+    /// On some nodes packages are left to be installed or uninstalled, and no known cause prevents the
+    /// operator from doing so. But no pod or Job runs for the custom resource, and nothing about it has
+    /// changed for a long time. The operator may even report the custom resource as complete, because it has
+    /// not noticed a node.
     ///
     /// # What causes it
     ///
-    /// The operator's pass ends early, or it cannot make pods: a quota or an admission policy of its
-    /// namespace rejects them, the name and version of a package are not valid in a label, or it runs
-    /// into conflicts again and again. Only its log shows the cause. A custom resource without a status was
-    /// never processed completely: the operator adds its finalizer and sets the status when it first sees the object.
+    /// The operator's pass ends early, or it cannot create pods: a quota or an admission policy of its
+    /// namespace rejects them, the name and version of a package are not valid in a label, or it runs into
+    /// conflicts again and again. Only its log shows the cause. A custom resource without a status was never
+    /// processed completely: the operator adds its finalizer and sets the status when it first sees the
+    /// object.
     ///
     /// # How to confirm
     ///
-    /// The newest time on the custom resource, its nodes, Jobs, pods and events is more than half an
-    /// hour old; after two hours this is an error. A custom resource that was never processed is reported after ten
-    /// minutes, and is an error after half an hour.
+    /// The newest time on the custom resource, its nodes, Jobs, pods and events is more than half an hour
+    /// old; after two hours this is an error. A custom resource that was never processed is reported after
+    /// ten minutes, and is an error after half an hour.
     ///
     /// # How to fix
     ///
@@ -113,13 +115,13 @@ fn detect(cluster: &Cluster, findings: &mut Findings) {
         };
         let finding = findings.report(Subject::skyhook(skyhook), message);
         let names: Vec<&str> = open.iter().map(|n| n.name.as_str()).collect();
-        // Missing pods do not prove that the operator is idle.
         finding.since(Some(last)).evidence("nodes", "with work left", some_of(&names)).evidence(
             skyhook,
             "latest activity",
             last,
         );
-        // With status complete, the operator has left the open nodes out, so no unseen pod runs there.
+        // Missing pods prove nothing if pods may be unread. With status complete, the operator has left the
+        // open nodes out, so no unread pod runs there.
         let unseen = cluster.certainty_of_no_package_run() == Certainty::Presumed && !complete;
         let hopeless = quiet >= if untouched { QUIET } else { HOPELESS };
         let unsure = !untouched && (unseen || may_be_unnoticed(skyhook));
@@ -208,8 +210,8 @@ fn delaying_interrupts<'s, 'a>(
     delaying
 }
 
-/// Whether the operator has never finished a pass for the custom resource: a pass sets a status, even if it is
-/// paused.
+/// Whether the operator has never finished a pass for the custom resource: a pass sets a status, even if it
+/// is paused.
 fn is_untouched(skyhook: &Skyhook) -> bool {
     skyhook.status.status.is_none() && skyhook.status.conditions.is_empty()
 }

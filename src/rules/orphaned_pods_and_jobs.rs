@@ -2,7 +2,7 @@ use super::{Findings, Grade, Severity, Subject};
 use crate::cluster::{Certainty, Cluster};
 
 rule! {
-    /// A package still runs for a custom resource that is gone.
+    /// A package still runs for a deleted custom resource.
     ///
     /// # What it means
     ///
@@ -20,8 +20,8 @@ rule! {
     ///
     /// # How to fix
     ///
-    /// Let it finish if what it does to the host is wanted; otherwise delete it. Then clean up what
-    /// is left on the node.
+    /// Let it finish if its changes to the host are wanted; otherwise delete it. Then clean up the leftovers
+    /// on the node.
     ///
     /// # Since
     ///

@@ -3,13 +3,13 @@ use crate::api::{Stage, State};
 use crate::cluster::{Certainty, Cluster};
 
 rule! {
-    /// A node still records a finished uninstall of a custom resource that is gone.
+    /// A node still records a finished uninstall of a deleted custom resource.
     ///
     /// # What it means
     ///
-    /// The node state says `uninstall/complete`, which the operator normally removes at once. If a
-    /// custom resource of that name is created again, the operator takes the entry for a finished
-    /// stage and runs one unwanted installation before it uninstalls.
+    /// The node state has an entry `uninstall/complete`, which the operator normally removes at once. If a
+    /// custom resource of that name is created again, the operator takes the entry for a finished stage and
+    /// runs one unwanted installation before it uninstalls.
     ///
     /// # What causes it
     ///

@@ -32,9 +32,10 @@ rule! {
     ///
     /// # Since
     ///
-    /// All operators. From v0.18.0 on, this is a warning while a Job has attempts left. It is also a warning after the
-    /// first failure of a bare pod, which the kubelet restarts at once; after the first failure of a pod whose Job was
-    /// created while the cluster was read; and on a node that the custom resource no longer selects.
+    /// All operators. From v0.18.0 on, this is a warning while a Job has attempts left. It is also a warning
+    /// after the first failure of a bare pod, which the kubelet restarts at once; after the first failure of
+    /// a pod whose Job was created while the cluster was read; and on a node that the custom resource no
+    /// longer selects.
     SKY201 "package-erroring" Error needs Skyhooks Nodes, also Pods Jobs,
         blocks Install Uninstall, retried true
 }
@@ -90,7 +91,8 @@ fn detect(cluster: &Cluster, findings: &mut Findings) {
                     or_uninstall(finding, skyhook, &node.name, entry);
                     continue;
                 }
-                // The running Job succeeds once the cause is fixed, without another interrupt.
+                // Do not offer a rerun: the running Job succeeds once the cause is fixed, without another
+                // interrupt.
                 if retries && package_run.and_then(|run| run.job).is_some_and(Job::restarts_in_place) {
                     continue;
                 }
@@ -107,8 +109,8 @@ fn detect(cluster: &Cluster, findings: &mut Findings) {
     }
 }
 
-/// If a stage exceeded its memory limit, adds the limit and how to raise it, and returns true. The logs of a killed
-/// container rarely show the cause.
+/// If a stage exceeded its memory limit, adds the limit and how to raise it, and returns true. The logs of a
+/// killed container rarely show the cause.
 fn out_of_memory(
     finding: &mut Finding,
     skyhook: &Skyhook,

@@ -19,8 +19,8 @@ rule! {
     ///
     /// # How to confirm
     ///
-    /// The nodes have no entry for the package, there is no pod of it, and the operator's log says that
-    /// `metadata.labels` is invalid.
+    /// The nodes have no entry for the package, there is no pod of it, and the operator's log reports
+    /// `metadata.labels` as invalid.
     ///
     /// # How to fix
     ///
@@ -67,7 +67,8 @@ fn detect(cluster: &Cluster, findings: &mut Findings) {
     }
 }
 
-/// Why a text cannot be a label value; `None` if it can. Its start is a valid package name and is not checked.
+/// Why a text cannot be a label value; `None` if it can. Its start is a valid package name and is not
+/// checked.
 pub fn invalid(label: &str) -> Option<String> {
     let odd = |c: &char| !c.is_ascii_alphanumeric() && !matches!(c, '-' | '_' | '.');
     if label.len() > LONGEST {

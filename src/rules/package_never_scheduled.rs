@@ -25,9 +25,9 @@ rule! {
     ///
     /// # How to fix
     ///
-    /// Upgrade the operator. Or make the package depend on one that is complete, unless that one depends on it. Or
-    /// reset a package that is complete, or the node, so that no more packages are complete than have an empty
-    /// `dependsOn`.
+    /// Upgrade the operator. Or make the package depend on a complete package, unless that package depends on
+    /// it. Or reset a package that is complete, or the node, so that no more packages are complete than have
+    /// an empty `dependsOn`.
     ///
     /// # Since
     ///
@@ -93,7 +93,8 @@ fn detect(cluster: &Cluster, findings: &mut Findings) {
     }
 }
 
-/// Whether a package depends on another one, directly or indirectly. The other one then must not depend on it.
+/// Whether `package` is `on` or depends on it, directly or indirectly: `on` must then not depend on
+/// `package`.
 fn needs(skyhook: &Skyhook, package: &str, on: &str) -> bool {
     let mut seen = BTreeSet::new();
     let mut next = vec![package];
@@ -109,8 +110,8 @@ fn needs(skyhook: &Skyhook, package: &str, on: &str) -> bool {
     false
 }
 
-/// A complete package with dependencies on which no other complete package depends, and its version. Packages without
-/// an interrupt are preferred.
+/// A complete package with dependencies on which no other complete package depends, and its version. Packages
+/// without an interrupt are preferred.
 fn last_of(skyhook: &Skyhook, done: impl Fn(&str) -> bool) -> Option<(&str, &str)> {
     let last = |(name, package): &(&str, &Package)| {
         let needed =
@@ -123,7 +124,8 @@ fn last_of(skyhook: &Skyhook, done: impl Fn(&str) -> bool) -> Option<(&str, &str
     last.map(|(name, package)| (name, package.version.as_str()))
 }
 
-/// Whether the package is not recorded or at its first stage. The operator starts later stages in another way.
+/// Whether the package is not recorded or at its first stage. The operator starts later stages in another
+/// way.
 fn is_to_start(cluster: &Cluster, skyhook: &Skyhook, node: &Node, name: &str) -> bool {
     let placement = cluster.placement(skyhook, name, node);
     let first = |e: &Entry| matches!(e.stage, Stage::Apply | Stage::Upgrade);

@@ -6,9 +6,9 @@ rule! {
     ///
     /// # What it means
     ///
-    /// The operator cordoned the node when it removed the runtime-required taint, and leaves it to
-    /// someone else to release it, such as a validation that runs afterwards. This is a setting, not
-    /// a fault. Neither a reset nor the deletion of the custom resource releases the node.
+    /// The operator cordoned the node when it removed the runtime-required taint, and leaves its release to
+    /// someone else, such as a validation that runs afterwards. This is a setting, not a fault. Neither a
+    /// reset nor the deletion of the custom resource releases the node.
     ///
     /// # What causes it
     ///
@@ -24,7 +24,7 @@ rule! {
     ///
     /// # Since
     ///
-    /// Operators v0.18.0 and later.
+    /// Operators v0.19.0 and later.
     SKY408 "persistent-runtime-required-cordon" Info needs Nodes,
         blocks Workloads
 }

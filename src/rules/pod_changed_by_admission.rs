@@ -11,31 +11,34 @@ rule! {
     ///
     /// # What it means
     ///
-    /// The operator compares the pods of packages with what it would create: the image, the environment and the
-    /// resources of their containers. A pod that differs is deleted and created again. If something changes every pod
-    /// on creation, this never ends: pods come and go every few seconds, and no package progresses. If a container is
-    /// added after the package's own containers and these are unchanged, the operator panics instead (a recovered panic
-    /// in its log), for every custom resource, as long as that pod exists.
+    /// The operator compares the pods of packages with what it would create: the image, the environment and
+    /// the resources of their containers. A pod that differs is deleted and created again. If something
+    /// changes every pod on creation, this never ends: pods come and go every few seconds, and no package
+    /// progresses. If a container is added after the package's own containers and these are unchanged, the
+    /// operator panics instead (a recovered panic in its log), for every custom resource, as long as that pod
+    /// exists.
     ///
     /// # What causes it
     ///
-    /// A mutating webhook or admission policy rewrites images to a mirror, adds containers or variables, or gives
-    /// default resources to pods in the operator's namespace. A LimitRange does no harm if the package has no
-    /// resources. If it has resources, a LimitRange that adds others, such as `ephemeral-storage`, does harm. Or the
-    /// API server itself sets a default in a variable: `apiVersion` in a `fieldRef`, `divisor` in a `resourceFieldRef`.
+    /// A mutating webhook or admission policy rewrites images to a mirror, adds containers or variables, or
+    /// gives default resources to pods in the operator's namespace. A LimitRange does no harm if the package
+    /// has no resources. If it has resources, a LimitRange that adds others, such as `ephemeral-storage`,
+    /// does harm. Or the API server itself sets a default in a variable: `apiVersion` in a `fieldRef`,
+    /// `divisor` in a `resourceFieldRef`.
     ///
     /// # How to confirm
     ///
-    /// Compare `spec.initContainers` of the pod with the package in the spec of the same generation. The image of the
-    /// first one is not the one in the pod's `package` annotation; or there are containers that are not the package's;
-    /// or a container has variables or resources that the spec does not contain. For the pod of an interrupt, the
-    /// operator does not compare resources.
+    /// Compare `spec.initContainers` of the pod with the package in the spec of the same generation. The
+    /// image of the first init container differs from the pod's `package` annotation; or there are containers
+    /// that are not the package's; or a container has variables or resources that the spec does not contain.
+    /// For the pod of an interrupt, the operator does not compare resources.
     ///
     /// # How to fix
     ///
-    /// Exempt the operator's namespace from the webhook or policy that changes the pods; if the operator panics, delete
-    /// the pod afterwards. Or set the changed values in the spec, if it has fields for them: the mirrored image, the
-    /// same resources. Defaults of the API server have to be written into the spec: `apiVersion: v1`, `divisor: "0"`.
+    /// Exempt the operator's namespace from the webhook or policy that changes the pods; if the operator
+    /// panics, delete the pod afterwards. Or set the changed values in the spec, if it has fields for them:
+    /// the mirrored image, the same resources. Defaults of the API server have to be written into the spec:
+    /// `apiVersion: v1`, `divisor: "0"`.
     ///
     /// # Since
     ///
@@ -65,7 +68,8 @@ fn detect(cluster: &Cluster, findings: &mut Findings) {
         let Some((pod, change)) = found else {
             continue;
         };
-        // Only the panic concerns a disabled custom resource: it ends the operator's pass for all custom resources.
+        // Only the panic concerns a disabled custom resource: it ends the operator's pass for all custom
+        // resources.
         if skyhook.disabled() && change.fix != Fix::DeletePod {
             continue;
         }

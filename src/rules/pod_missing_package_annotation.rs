@@ -7,9 +7,9 @@ rule! {
     ///
     /// # What it means
     ///
-    /// The pod has the label that marks package pods, but not the annotation that says what it
-    /// is for. Older operators expect the annotation, panic in every pass, and do
-    /// nothing for this custom resource and those that come after it.
+    /// The pod has the label that marks package pods, but not the annotation that describes its package.
+    /// Older operators expect the annotation, panic in every pass, and do nothing for this custom resource
+    /// and those that come after it.
     ///
     /// # What causes it
     ///

@@ -9,9 +9,9 @@ rule! {
     /// # What it means
     ///
     /// The pod should have terminated some time ago but still exists. Its name cannot be reused, so the
-    /// operator cannot start the stage again, and interrupts on the node wait for it. Up to v0.17, a pod that the
-    /// operator itself deletes, because the spec or the node state has changed, ends every reconcile until it is gone:
-    /// no custom resource progresses.
+    /// operator cannot start the stage again, and interrupts on the node wait for it. Up to v0.17, a pod that
+    /// the operator itself deletes, because the spec or the node state has changed, ends every reconcile
+    /// until it is gone: no custom resource progresses.
     ///
     /// # What causes it
     ///
@@ -28,8 +28,8 @@ rule! {
     ///
     /// # Since
     ///
-    /// All operators. On a node that is ready it is a warning at first, and an error after half an hour, or at once if it
-    /// ends every reconcile.
+    /// All operators. On a node that is ready, the finding is a warning at first, and an error after half an
+    /// hour, or at once if it ends every reconcile.
     SKY211 "pod-stuck-terminating" Error needs Nodes Pods, also Jobs Operator,
         blocks Install Uninstall
 }
@@ -80,7 +80,8 @@ fn detect(cluster: &Cluster, findings: &mut Findings) {
                 package_run.stage, package_run.package
             ),
         );
-        // A healthy kubelet kills containers that do not stop in time; after `HOPELESS` it will not do so any more.
+        // A healthy kubelet kills containers that do not stop in time; after `HOPELESS` it will not do so any
+        // more.
         let overdue = pod.metadata.deletion_timestamp;
         let overdue = overdue.map(|at| cluster.taken_at.duration_since(at));
         let hopeless = node.is_some() && overdue.is_some_and(|time| time >= HOPELESS);
@@ -115,8 +116,8 @@ fn detect(cluster: &Cluster, findings: &mut Findings) {
     }
 }
 
-/// Whether the operator waits for the pod's end before it does anything else (`ValidateRunningPackages`): it checks
-/// the pods of custom resources that are not paused, on selected nodes.
+/// Whether the operator waits for the pod's end before it does anything else (`ValidateRunningPackages`): it
+/// checks the pods of custom resources that are not paused, on selected nodes.
 fn ends_reconciles(cluster: &Cluster, package_run: &PackageRun<'_>) -> bool {
     let skyhook = cluster.skyhook(&package_run.skyhook);
     package_run.invalidated

@@ -7,9 +7,8 @@ rule! {
     ///
     /// # What it means
     ///
-    /// The newer operator runs Jobs and ignores bare pods that the older one left. Such a
-    /// pod continues its stage, so two pods may modify one host, or one works for a custom resource
-    /// that is gone.
+    /// The newer operator runs Jobs and ignores bare pods that the older operator left behind. Such a pod
+    /// continues its stage, so two pods may modify one host, or one works for a deleted custom resource.
     ///
     /// # What causes it
     ///

@@ -8,8 +8,8 @@ rule! {
     ///
     /// # What it means
     ///
-    /// A budget or deployment policy counts the nodes of its own custom resource. While both have work
-    /// left, each may take down as many nodes as its budget allows, on different nodes at the same time, so more
+    /// A budget or deployment policy counts the nodes of its own custom resource. While both have work left,
+    /// each may take down as many nodes as its budget allows, on different nodes at the same time, so more
     /// nodes are down than either budget allows.
     ///
     /// # What causes it
@@ -18,7 +18,8 @@ rule! {
     ///
     /// # How to confirm
     ///
-    /// Both have a package with `interrupt.type: reboot`, a budget or a policy, and unfinished nodes in common.
+    /// Both custom resources have a package with `interrupt.type: reboot`, a budget or a policy, and
+    /// unfinished nodes in common.
     ///
     /// # How to fix
     ///

@@ -43,11 +43,11 @@ pub struct Counts {
     pub pods: usize,
     /// Number of Jobs.
     pub jobs: usize,
-    /// Number of causes whose highest severity, with that of the findings that they explain, is `error`.
+    /// Number of causes whose highest severity, including their effects, is `error`.
     pub errors: usize,
-    /// Number of causes whose highest severity, with that of the findings that they explain, is `warning`.
+    /// Number of causes whose highest severity, including their effects, is `warning`.
     pub warnings: usize,
-    /// Number of causes whose highest severity, with that of the findings that they explain, is `info`.
+    /// Number of causes whose highest severity, including their effects, is `info`.
     pub infos: usize,
     /// Number of muted causes.
     pub muted: usize,
@@ -80,7 +80,7 @@ pub struct Report {
     /// Muted findings, which count in neither the verdict nor the other counts.
     pub muted: Vec<Finding>,
     pub lapsed: Vec<LapsedMute>,
-    /// Rules with unread sources that found an error in the others.
+    /// Rules that found an error although some of their sources could not be read.
     partly_checked: Vec<NotChecked>,
 }
 
@@ -139,7 +139,8 @@ impl Report {
         causes_first(all.cloned().collect())
     }
 
-    /// Limits the report to these blocking findings. The verdict is `Stuck` or `Blocked`, even if all are warnings.
+    /// Limits the report to these blocking findings. The verdict is `Stuck` or `Blocked`, even if all are
+    /// warnings.
     pub fn stuck_by(self, blockers: &BTreeSet<FindingKey>) -> Report {
         let mut findings = self.findings;
         findings.retain(|f| blockers.contains(&f.key()));
@@ -238,7 +239,8 @@ fn causes_first(findings: Vec<Finding>) -> Vec<Finding> {
 
 /// The unread sources and unknown values that leave a rule undecided; `None` if it could be checked.
 ///
-/// An optional source counts if reading it failed or the result depends on it, but not if the given files lack it.
+/// An optional source counts if reading it failed or the result depends on it, but not if the given files
+/// lack it.
 fn unread(cluster: &Cluster, rule: &Rule, result: &RuleResult) -> Option<String> {
     let counts = |s: &&Source| result.depends_on.contains(s) || cluster.source(**s).unread().is_some();
     let undecoded = rule.needs.iter().chain(rule.optional_sources);
@@ -283,9 +285,9 @@ fn not_held(cluster: &Cluster, source: Source) -> String {
 impl Scope {
     /// Whether a finding concerns something in scope.
     ///
-    /// A finding about only a node concerns the custom resources that select the node; a finding about only a custom
-    /// resource concerns the nodes that it selects. A finding about neither concerns everything, and so does a
-    /// finding that stops the operator. A finding also concerns the nodes that it blocks.
+    /// A finding about only a node concerns the custom resources that select the node; a finding about only a
+    /// custom resource concerns the nodes that it selects. A finding about neither concerns everything, and
+    /// so does a finding that stops the operator. A finding also concerns the nodes that it blocks.
     fn covers(&self, cluster: &Cluster, finding: &Finding) -> bool {
         let touches = |skyhook: &str, node: &str| cluster.touches(skyhook, node);
         let subject = &finding.subject;

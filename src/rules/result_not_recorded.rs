@@ -10,21 +10,25 @@ rule! {
     ///
     /// # What it means
     ///
-    /// All scripts of the package's pod have succeeded, or its Job is complete, and the node state still says that the
-    /// stage is in progress. The operator normally records this within seconds. Until it does, no further stage starts.
+    /// All scripts of the package's pod have succeeded, or its Job is complete, but in the node state, the
+    /// stage is still in progress. The operator normally records this within seconds. Until it does, no
+    /// further stage starts.
     ///
     /// # What causes it
     ///
-    /// The operator is not running, no replica is the leader, or something else stops it for all custom resources.
+    /// The operator is not running, no replica is the leader, or something else stops it for all custom
+    /// resources.
     ///
     /// # How to confirm
     ///
-    /// The last init container of the pod has terminated with exit code 0, or the Job has the condition `Complete` and
-    /// no annotation `state-recorded`, more than a minute ago. After ten minutes this is an error.
+    /// The last init container of the pod has terminated with exit code 0, or the Job has the condition
+    /// `Complete` and no annotation `state-recorded`, more than a minute ago. After ten minutes this is an
+    /// error.
     ///
     /// # How to fix
     ///
-    /// Make sure that the operator is running, and check its log. It then continues: the stage does not run again.
+    /// Make sure that the operator is running, and check its log. The operator then continues: the stage does
+    /// not run again.
     ///
     /// # Since
     ///
@@ -33,7 +37,8 @@ rule! {
         blocks Install Uninstall
 }
 
-/// Seconds allowed for the operator to record a result. It watches pods and Jobs, but may be restarting.
+/// Seconds allowed for the operator to record a result. The operator watches pods and Jobs, but may be
+/// restarting.
 const NOTED_WITHIN: i64 = 60;
 
 fn detect(cluster: &Cluster, findings: &mut Findings) {
@@ -69,7 +74,8 @@ fn detect(cluster: &Cluster, findings: &mut Findings) {
     }
 }
 
-/// The time at which a Job without a recorded result completed, or at which all scripts of a bare pod had succeeded.
+/// The time at which a Job without a recorded result completed, or at which all scripts of a bare pod had
+/// succeeded.
 fn succeeded_at(cluster: &Cluster, package_run: &PackageRun<'_>) -> Option<Timestamp> {
     if let Some(job) = package_run.job {
         let recorded = cluster.flavor().key("state-recorded");

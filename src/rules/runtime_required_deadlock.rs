@@ -6,9 +6,9 @@ rule! {
     ///
     /// # What it means
     ///
-    /// The node carries the runtime-required taint. The custom resource that goes first does not
-    /// tolerate the taint, as it has no `runtimeRequired`, and so does not run; the one whose completion
-    /// would lift the taint has to wait for the first. The node never becomes usable.
+    /// The node carries the runtime-required taint. The earlier custom resource has no `runtimeRequired` and
+    /// does not tolerate the taint, so it does not run. The completion of the later one would remove the
+    /// taint, but the later one has to wait for the earlier one. The node never becomes usable.
     ///
     /// # What causes it
     ///
@@ -16,12 +16,13 @@ rule! {
     ///
     /// # How to confirm
     ///
-    /// Both select the node and are incomplete there, the node has the taint, and the earlier one
-    /// has neither `runtimeRequired` nor a toleration for it.
+    /// Both custom resources select the node and are incomplete there, the node has the taint, and the
+    /// earlier one has neither `runtimeRequired` nor a toleration for it.
     ///
     /// # How to fix
     ///
-    /// Give the earlier one `runtimeRequired: true` or a toleration, or change its priority to run after the other.
+    /// Give the earlier one `runtimeRequired: true` or a toleration, or change its priority to run after the
+    /// other.
     ///
     /// # Since
     ///

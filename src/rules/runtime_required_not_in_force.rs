@@ -7,34 +7,35 @@ use crate::cluster::leftover::{Leftover, LeftoverObject};
 use crate::cluster::{Cluster, Node, NodeRecord};
 
 rule! {
-    /// A node is open to workloads although a custom resource with `runtimeRequired` was never complete on it.
+    /// A node is open to workloads although a custom resource with `runtimeRequired` was never complete on
+    /// it.
     ///
     /// # What it means
     ///
-    /// With `runtimeRequired`, workloads should wait until the packages are installed. The runtime-required taint makes
-    /// them wait, but this node does not have the taint, so workloads are scheduled at once.
+    /// With `runtimeRequired`, workloads should wait until the packages are installed. The runtime-required
+    /// taint makes them wait, but this node does not have the taint, so workloads are scheduled at once.
     ///
     /// # What causes it
     ///
     /// With `autoTaintNewNodes` the operator taints a node only if it carries none of the operator's
     /// annotations: a node that was reset, or that has annotations from earlier use, does not count as new.
-    /// Without `autoTaintNewNodes`, the node pool has to set the taint, and did not. Or an admission policy rejects
-    /// the taint: then the operator does not count the node as joined, and installs nothing on it.
+    /// Without `autoTaintNewNodes`, the node pool has to set the taint, and did not. Or an admission policy
+    /// rejects the taint: then the operator does not count the node as joined, and installs nothing on it.
     ///
     /// # How to confirm
     ///
-    /// The custom resource is not complete on the node, none of its packages ever was, and the node does
-    /// not have the taint. If the taint was rejected, an event `AutoTaint` of the node says why.
+    /// The custom resource is not complete on the node, none of its packages ever was, and the node does not
+    /// have the taint. If the taint was rejected, an event `AutoTaint` of the node shows the reason.
     ///
     /// # How to fix
     ///
-    /// Taint the node by hand; the operator removes the taint once the packages are complete. Clean up leftovers of the
-    /// earlier use. If an admission policy rejects the taint, change the policy.
+    /// Taint the node by hand; the operator removes the taint once the packages are complete. Clean up
+    /// leftovers of the earlier use. If an admission policy rejects the taint, change the policy.
     ///
     /// # Since
     ///
-    /// All operators. It is a warning with `autoTaintNewNodes`, and info if the node pool has to
-    /// set the taint. It is an error if the operator has not set the taint for half an hour.
+    /// All operators. The finding is a warning with `autoTaintNewNodes`, and info if the node pool has to set
+    /// the taint. It is an error if the operator has not set the taint for half an hour.
     SKY411 "runtime-required-not-in-force" Warning needs Skyhooks Nodes, also Operator Events
 }
 

@@ -10,10 +10,11 @@ rule! {
     ///
     /// # What it means
     ///
-    /// The node carries the taint that keeps workloads away until its packages are installed. The
-    /// operator lifts it once every custom resource with `runtimeRequired` that selects the node is
-    /// complete there. Either none selects it, or those that do are paused, disabled or being
-    /// deleted, or the operator's pass ends before it reaches the taint, so the node stays unusable.
+    /// The node carries the taint that keeps workloads away until its packages are installed. The operator
+    /// lifts it once every custom resource with `runtimeRequired` that selects the node is complete there.
+    /// Here, no such custom resource selects the node, or those that are not complete there are paused,
+    /// disabled or being deleted, or the operator's pass ends before it reaches the taint, so the node stays
+    /// unusable.
     ///
     /// A taint that is named `runtime-required` under a key that the operator does not know is only a
     /// warning: the operator never removes it, but something else may.
@@ -26,19 +27,19 @@ rule! {
     ///
     /// # How to confirm
     ///
-    /// Compare the taint on the node with the operator's key, and the node's labels with the selectors of the custom
-    /// resources with `runtimeRequired: true`.
+    /// Compare the taint on the node with the operator's key, and the node's labels with the selectors of the
+    /// custom resources with `runtimeRequired: true`.
     ///
     /// # How to fix
     ///
-    /// Let a custom resource with `runtimeRequired` select the node, or resume the one that does. If
-    /// nothing has to be installed there, remove the taint. Taint new nodes with the key that the operator
-    /// is configured with.
+    /// Let a custom resource with `runtimeRequired` select the node, or resume the custom resource that
+    /// selects it. If nothing has to be installed there, remove the taint. Taint new nodes with the key that
+    /// the operator is configured with.
     ///
     /// # Since
     ///
-    /// All operators. From v0.18.0 to v0.20 the older default key counts as well; from v0.21.0 on a node with that key
-    /// is never worked on, which is an error.
+    /// All operators. From v0.18.0 to v0.20 the older default key counts as well; from v0.21.0 on a node with
+    /// that key is never worked on, which is an error.
     SKY405 "runtime-required-taint-kept" Error needs Skyhooks Nodes, also Operator,
         blocks Workloads
 }
@@ -112,7 +113,7 @@ fn detect(cluster: &Cluster, findings: &mut Findings) {
             not_lifted(cluster, findings, node, &spelled, &complete);
             continue;
         }
-        // The taint is right while a custom resource still works or waits.
+        // The taint is correct while a custom resource still works or waits.
         if holding.is_empty() || holding.iter().any(|s| s.is_active() && !s.deleting()) {
             continue;
         }

@@ -8,10 +8,9 @@ rule! {
     ///
     /// # What it means
     ///
-    /// With `serial` an older operator ends its pass as soon as it has started a pod, before it has
-    /// recorded on the node what it started. The next pass finds a pod without a record,
-    /// treats it as a stray pod, removes it, and starts over. Pods come and go, the node state stays as
-    /// it is, and the status stays `waiting`.
+    /// With `serial` an older operator ends its pass as soon as it has started a pod, before it has recorded
+    /// the stage on the node. The next pass finds a pod without a record, treats it as a stray pod, removes
+    /// it, and starts over. Pods come and go, the node state stays as it is, and the status stays `waiting`.
     ///
     /// # What causes it
     ///

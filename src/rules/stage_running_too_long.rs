@@ -12,9 +12,9 @@ rule! {
     ///
     /// # What causes it
     ///
-    /// The script waits for something that never arrives, such as a lock, a network or a response. Up to v0.17
-    /// the operator waits for it without limit; newer ones give each attempt a timeout, an hour
-    /// unless the package sets another one.
+    /// The script waits for something that never arrives, such as a lock, a network or a response. Up to
+    /// v0.17 the operator waits for it without limit; newer ones give each attempt a timeout, an hour unless
+    /// the package sets another one.
     ///
     /// # How to confirm
     ///
@@ -28,7 +28,7 @@ rule! {
     ///
     /// # Since
     ///
-    /// All operators. It is a warning at first, and an error after three times as long.
+    /// All operators. The finding is a warning at first, and an error after three times as long.
     SKY219 "stage-running-too-long" Error needs Pods Jobs, also Skyhooks Nodes,
         blocks Install Uninstall
 }

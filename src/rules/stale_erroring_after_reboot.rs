@@ -7,9 +7,9 @@ rule! {
     ///
     /// # What it means
     ///
-    /// The reboot killed the container that requested it, which looks like a failure. After the
-    /// reboot the package continued, but the node's status still says `erroring`: the node counts as
-    /// failed, and under a deployment policy this stops the rollout.
+    /// The reboot killed the container that requested it, which looks like a failure. After the reboot the
+    /// package continued, but the node's status is still `erroring`: the node counts as failed, and under a
+    /// deployment policy this stops the rollout.
     ///
     /// # What causes it
     ///
@@ -18,9 +18,9 @@ rule! {
     ///
     /// # How to confirm
     ///
-    /// The status annotation says `erroring`, the node is Ready, no entry of the node state is
-    /// erroring or unknown, some entry is past its interrupt, and the rollout has stopped. While the rollout
-    /// continues, the operator clears the status itself at the next stage.
+    /// The status annotation is `erroring`, the node is Ready, no entry of the node state is erroring or
+    /// unknown, some entry is past its interrupt, and the rollout has stopped. While the rollout continues,
+    /// the operator clears the status itself at the next stage.
     ///
     /// # How to fix
     ///

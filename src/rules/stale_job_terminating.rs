@@ -10,16 +10,18 @@ rule! {
     ///
     /// # What it means
     ///
-    /// The stage cannot start again while its deleted Job is still there. If the node state or the spec no longer needs
-    /// the Job, such as after a reset or a rerun, the operator also ends each pass when it reaches that Job. Then no custom
-    /// resource makes progress: nothing is started, a resume has no effect, Jobs stay suspended, and statuses are not
-    /// updated. A Job that someone deleted while its stage is still due only stops that stage.
+    /// The stage cannot start again while its deleted Job is still there. If the node state or the spec no
+    /// longer needs the Job, such as after a reset or a rerun, the operator also ends each pass when it
+    /// reaches that Job. Then no custom resource makes progress: nothing is started, a resume has no effect,
+    /// Jobs stay suspended, and statuses are not updated. A Job that someone deleted while its stage is still
+    /// due only stops that stage.
     ///
     /// # What causes it
     ///
-    /// A stage was reset, rerun or canceled while it ran, or its Job was deleted by hand. The Job is removed only after its
-    /// pods, and these have their grace period to terminate. A pod whose container cannot be killed, whose node is
-    /// gone, or that has a finalizer does not terminate, and neither does a Job with a finalizer.
+    /// A stage was reset, rerun or canceled while it ran, or its Job was deleted by hand. The Job is removed
+    /// only after its pods, and these have their grace period to terminate. A pod whose container cannot be
+    /// killed, whose node is gone, or that has a finalizer does not terminate, and neither does a Job with a
+    /// finalizer.
     ///
     /// # How to confirm
     ///
@@ -27,11 +29,12 @@ rule! {
     ///
     /// # How to fix
     ///
-    /// Wait until the grace period is over. After that, fix what keeps the pod from terminating, or force-delete it.
+    /// Wait until the grace period is over. After that, fix what keeps the pod from terminating, or
+    /// force-delete it.
     ///
     /// # Since
     ///
-    /// Operators v0.18.0 and later. It is a warning during the grace period of the pods.
+    /// Operators v0.18.0 and later. The finding is a warning during the grace period of the pods.
     SKY217 "stale-job-terminating" Error needs Jobs Pods,
         blocks Install Uninstall Reconcile, retried true
 }
@@ -52,7 +55,7 @@ fn detect(cluster: &Cluster, findings: &mut Findings) {
         };
         let left: Vec<&Pod> = package_run.pods.iter().copied().filter(|p| !p.ended()).collect();
         let overdue = due(deleted, &left).is_ok_and(|at| cluster.taken_at >= at);
-        // Without pods, the Job is removed within a moment.
+        // A Job without pods is removed almost immediately.
         if left.is_empty() && !overdue {
             continue;
         }

@@ -9,10 +9,10 @@ rule! {
     ///
     /// # What it means
     ///
-    /// The running operator is older than v0.18 and acts only on Skyhooks. These NodeWrights look
-    /// active, but changes to them have no effect. If the newer operator comes back, it uses them
-    /// as they are. A Job of theirs that is still running continues anyway, alongside the pods of the
-    /// older operator: in this case the finding is an error.
+    /// The running operator is older than v0.18 and acts only on Skyhooks. These NodeWrights look active, but
+    /// changes to them have no effect. If the newer operator comes back, it uses the NodeWrights unchanged. A
+    /// Job of a NodeWright that is still running continues anyway, alongside the pods of the older operator:
+    /// in this case the finding is an error.
     ///
     /// # What causes it
     ///

@@ -18,7 +18,7 @@ pub struct Trouble {
     pub severity: Severity,
     /// Whether the cause has to be repaired on the node.
     pub on_node: bool,
-    /// Whether it lasts until someone intervenes.
+    /// Whether the problem lasts until someone intervenes.
     pub permanent: bool,
 }
 
@@ -42,10 +42,10 @@ pub fn stuck_in_batch(
     let on = cluster.on_node(node, skyhook.name());
     let status = cluster.status_on(skyhook, node);
     let holds_while_blocked = cluster.blocked_nodes_keep_places();
-    // A node is also erroring in the middle of a reboot.
+    // Exclude nodes that are only in the middle of a reboot: their status is erroring as well.
     if status == Status::Erroring && on.is_some_and(|on| fails_for_real(skyhook, on)) {
-        // A warning for newer operators: how they choose nodes around a failing one is uncertain, and a Job may
-        // retry.
+        // Only a warning for newer operators: it is uncertain which nodes they choose while a node fails, and
+        // a Job may retry.
         let cause = troubles.gravest_on(skyhook.name(), &node.name);
         let fails = cause.is_some_and(|f| f.severity == Severity::Error);
         let severity = if holds_while_blocked && fails { Severity::Error } else { Severity::Warning };
@@ -64,9 +64,9 @@ pub fn stuck_in_batch(
     })
 }
 
-/// Whether no node of a compartment can make progress: none has running work, and none of the batch is between two
-/// stages. Nodes that wait for an earlier custom resource, and nodes of [`Batch::passed_over`], which wait for nodes
-/// in progress, do not count as between two stages.
+/// Whether no node of a compartment can make progress: none has running work, and none of the batch is
+/// between two stages. Nodes that wait for an earlier custom resource, and nodes of [`Batch::passed_over`],
+/// which wait for nodes in progress, do not count as between two stages.
 pub fn stands_still<'a>(
     cluster: &'a Cluster,
     troubles: &NodeTroubles,
@@ -100,12 +100,13 @@ impl HoldSeverity {
     }
 }
 
-/// Causes for which custom resources wait: problems on nodes, blocked batches and blocked deletions.
+/// Causes that keep custom resources waiting: problems on nodes, blocked batches and blocked deletions.
 pub struct Standstill {
     troubles: Rc<NodeTroubles>,
     /// Nodes that are not chosen because a batch is blocked, by custom resource and node.
     held: HashMap<(String, String), HoldSeverity>,
-    /// Custom resources whose deletion makes no progress on some node. Finished nodes keep waiting for the deletion.
+    /// Custom resources whose deletion makes no progress on some node. Finished nodes keep waiting for the
+    /// deletion.
     deletions: HashMap<String, HoldSeverity>,
 }
 

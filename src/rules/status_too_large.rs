@@ -26,7 +26,7 @@ rule! {
     ///
     /// # Since
     ///
-    /// All operators. It is a warning from 80% of the limit on.
+    /// All operators. The finding is a warning from 80% of the limit on.
     SKY506 "status-too-large" Error needs Skyhooks
 }
 

@@ -6,9 +6,9 @@ rule! {
     ///
     /// # What it means
     ///
-    /// Custom resources and nodes are cluster-scoped, and operators elect their leader within
-    /// their own namespace. So both write the same annotations, and each starts its own pods: a package may run
-    /// twice at once on one host.
+    /// Custom resources and nodes are cluster-scoped, and operators elect their leader within their own
+    /// namespace. So both write the same annotations, and each starts its own pods: a package may run twice
+    /// at once on one host.
     ///
     /// # What causes it
     ///
@@ -17,12 +17,12 @@ rule! {
     ///
     /// # How to confirm
     ///
-    /// Deployments of the operator in two namespaces have ready replicas. A Deployment that is scaled to zero does not
-    /// count.
+    /// Deployments of the operator in two namespaces have ready replicas. A Deployment that is scaled to zero
+    /// does not count.
     ///
     /// # How to fix
     ///
-    /// Scale the Deployment of one of them to zero, and delete its webhook configurations. Do not run
+    /// Scale the Deployment of one operator to zero, and delete its webhook configurations. Do not run
     /// `helm uninstall` while custom resources exist: its hook deletes them.
     ///
     /// # Since

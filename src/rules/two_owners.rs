@@ -16,12 +16,13 @@ rule! {
     ///
     /// # How to confirm
     ///
-    /// Both exist, and the NodeWright's annotation `mirrored-from` is missing or names another one.
+    /// Both objects exist, and the NodeWright's annotation `mirrored-from` is missing or names another
+    /// object.
     ///
     /// # How to fix
     ///
-    /// Compare the two specs. If the NodeWright is the correct one, and the only operator that runs is v0.18.0 or
-    /// later, delete the Skyhook. An older operator acts on the Skyhook.
+    /// Compare the two specs. If the NodeWright is the correct one, and the only operator that runs is
+    /// v0.18.0 or later, delete the Skyhook. An older operator acts on the Skyhook.
     ///
     /// # Since
     ///

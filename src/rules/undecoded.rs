@@ -3,7 +3,7 @@
 use super::{Finding, Finds, Severity};
 use crate::cluster::{Cluster, Source, UnknownValues};
 
-/// Turns errors into warnings if they concern an object with an unknown value that may decide them.
+/// Turns errors into warnings if they concern an object with an unknown value on which they may depend.
 pub fn downgrade_uncertain<'a>(cluster: &Cluster, findings: impl Iterator<Item = &'a mut Finding>) {
     let mut unknown: Vec<UnknownValues<'_>> =
         Source::ALL.into_iter().flat_map(|source| cluster.unknown_values(source)).collect();
@@ -23,8 +23,8 @@ pub fn downgrade_uncertain<'a>(cluster: &Cluster, findings: impl Iterator<Item =
     }
 }
 
-/// Whether a finding has an object as its subject or in its evidence, or is about a custom resource that selects the
-/// node.
+/// Whether a finding has an object as its subject or in its evidence, or is about a custom resource that
+/// selects the node.
 fn concerns(cluster: &Cluster, finding: &Finding, object: &UnknownValues<'_>) -> bool {
     let subject = &finding.subject;
     let mut evidence = finding.evidence.iter();

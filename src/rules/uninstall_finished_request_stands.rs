@@ -7,7 +7,7 @@ rule! {
     ///
     /// # What it means
     ///
-    /// The package is gone from every selected node, as requested. As long as `uninstall.apply: true`
+    /// The package was uninstalled from every selected node, as requested. As long as `uninstall.apply: true`
     /// stays in the spec, it is not installed again, and new nodes do not get it, although the custom
     /// resource lists it and is reported as complete.
     ///

@@ -9,11 +9,11 @@ rule! {
     ///
     /// # What it means
     ///
-    /// The uninstall of a package has finished on a node and the node state says
-    /// `uninstall-interrupt`, but the package no longer has an interrupt. The operator uses the
-    /// current spec to decide whether to interrupt, finds nothing to do, and never leaves the stage. While
-    /// `status.configUpdates` lists changed keys of the package, only `configInterrupts` that match one of them
-    /// count, and the package's `interrupt` does not.
+    /// The uninstall of a package has finished on a node and the node state shows `uninstall-interrupt`, but
+    /// the package no longer has an interrupt. The operator uses the current spec to decide whether to
+    /// interrupt, finds nothing to do, and never leaves the stage. While `status.configUpdates` lists changed
+    /// keys of the package, only `configInterrupts` that match one of them count, and the package's
+    /// `interrupt` does not.
     ///
     /// # What causes it
     ///
@@ -23,14 +23,15 @@ rule! {
     /// # How to confirm
     ///
     /// The entry is at `uninstall-interrupt` and not `complete`, the package has no pod or Job labeled
-    /// `interrupt=True`, and it has no `interrupt` in the spec; or `status.configUpdates` lists keys of the package and
-    /// none of its `configInterrupts` matches one.
+    /// `interrupt=True`, and it has no `interrupt` in the spec; or `status.configUpdates` lists keys of the
+    /// package and none of its `configInterrupts` matches one.
     ///
     /// # How to fix
     ///
     /// Restore the interrupt in the spec: the operator runs it and then finishes the uninstall. If
-    /// `status.configUpdates` prevents the interrupt, remove the package from it, or add `configInterrupts` that match.
-    /// Or reset the package on the node, if the node needs no interrupt; the uninstall script has already run.
+    /// `status.configUpdates` prevents the interrupt, remove the package from it, or add `configInterrupts`
+    /// that match. Or reset the package on the node, if the node needs no interrupt; the uninstall script has
+    /// already run.
     ///
     /// # Since
     ///
@@ -53,7 +54,8 @@ fn detect(cluster: &Cluster, findings: &mut Findings) {
                     && skyhook
                         .package(&entry.name)
                         .is_none_or(|p| skyhook.pending_interrupt(&entry.name, p).is_none());
-                // The interrupts of several packages are merged into one run, which names only one of the packages.
+                // The interrupts of several packages are merged into one run, which names only one of the
+                // packages.
                 let interrupted = package_runs
                     .of_skyhook_on(skyhook.name(), &node.name)
                     .any(|run| run.stage == Stage::UninstallInterrupt && run.alive());

@@ -7,9 +7,9 @@ rule! {
     ///
     /// # What it means
     ///
-    /// The spec says `uninstall.apply: true` for a package that is in no node state. The
-    /// operator treats "absent" as "uninstalled", so it neither installs nor uninstalls the
-    /// package, and reports the custom resource as complete. Nothing reports why nothing happens.
+    /// The spec has `uninstall.apply: true` for a package that is in no node state. The operator treats
+    /// "absent" as "uninstalled", so it neither installs nor uninstalls the package, and reports the custom
+    /// resource as complete. Nothing reports the reason.
     ///
     /// # What causes it
     ///
@@ -18,9 +18,9 @@ rule! {
     ///
     /// # How to confirm
     ///
-    /// A finished uninstall looks the same on the nodes. Only the history can distinguish them:
-    /// the generation of the custom resource, the manifest that was applied, events, and leftover
-    /// pods or Jobs. If these have expired, the rule reports this at info level.
+    /// A finished uninstall looks the same on the nodes. Only the history can distinguish the two cases: the
+    /// generation of the custom resource, the manifest that was applied, events, and leftover pods or Jobs.
+    /// If these have expired, the rule reports this at info level.
     ///
     /// # How to fix
     ///

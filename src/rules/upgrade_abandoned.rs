@@ -9,13 +9,13 @@ rule! {
     /// # What it means
     ///
     /// The node records the older version as complete and a newer one at stage `upgrade`, not complete. The
-    /// operator counts the package as complete and runs nothing, so the host may be in a state between the two
-    /// versions.
+    /// operator counts the package as complete and runs nothing, so the host may be in a state between the
+    /// two versions.
     ///
     /// # What causes it
     ///
-    /// The version in the spec was lowered again while the upgrade ran or failed. The record of the older version
-    /// is removed only once an upgrade succeeds; until then it still counts.
+    /// The version in the spec was lowered again while the upgrade ran or failed. The record of the older
+    /// version is removed only once an upgrade succeeds; until then it still counts.
     ///
     /// # How to confirm
     ///
@@ -24,8 +24,9 @@ rule! {
     ///
     /// # How to fix
     ///
-    /// Reset the package on the node: both records are removed, and the version of the spec is installed again.
-    /// If the host is known to be unchanged, reset only the newer version: this removes only its record.
+    /// Reset the package on the node: both records are removed, and the version of the spec is installed
+    /// again. If the host is known to be unchanged, reset only the newer version: this removes only its
+    /// record.
     ///
     /// # Since
     ///
@@ -42,7 +43,7 @@ fn detect(cluster: &Cluster, findings: &mut Findings) {
                     return false;
                 }
                 let placement = cluster.placement(skyhook, &e.name, node);
-                // A running pod of the package will still be removed, or will finish.
+                // Skip a package with a running pod: the pod will be removed or will finish.
                 let mut here = package_runs.of_skyhook_on(skyhook.name(), &node.name);
                 placement.selected
                     && placement.phase == Phase::Complete

@@ -72,7 +72,7 @@ impl Finding {
 
     /// Adds a command that resets the batch state, so that the rollout starts again.
     ///
-    /// `compartment`: of this one alone.
+    /// With `compartment`, only the batch state of this compartment is reset.
     pub fn reset_batches(
         &mut self,
         title: &str,

@@ -9,9 +9,9 @@ rule! {
     ///
     /// # What it means
     ///
-    /// The spec asks for a new version with `uninstall.apply: true`. The old version is gone from
-    /// the nodes, the new one is absent, and the operator treats that as a finished uninstall: the
-    /// new version is never installed.
+    /// The spec has a new version with `uninstall.apply: true`. The old version is gone from the nodes, the
+    /// new one is absent, and the operator treats that as a finished uninstall: the new version is never
+    /// installed.
     ///
     /// # What causes it
     ///

@@ -10,15 +10,15 @@ rule! {
     ///
     /// # What it means
     ///
-    /// Custom resources run one after the other on a node, by priority and then by name. An earlier
-    /// one is not complete, so this one does not start. With `sequencing: all` the earlier one has to be
+    /// Custom resources run one after the other on a node, by priority and then by name. An earlier custom
+    /// resource is not complete, so this one does not start. With `sequencing: all` the earlier one has to be
     /// complete on all of its nodes first, even for nodes that it does not select.
     ///
     /// # What causes it
     ///
-    /// This is expected while the earlier one makes progress. If the earlier one is stuck, this finding is as severe as
-    /// the cause. If the earlier one is paused, this finding is a warning: the later one waits until the pause ends. A
-    /// disabled one blocks no other custom resource.
+    /// The wait is expected while the earlier one makes progress. If the earlier one is stuck, this finding
+    /// is as severe as the cause. If the earlier one is paused, this finding is a warning: the later one
+    /// waits until the pause ends. A disabled custom resource blocks no other.
     ///
     /// # How to confirm
     ///

@@ -9,31 +9,33 @@ rule! {
     ///
     /// # What it means
     ///
-    /// An admission webhook with `failurePolicy: Fail` validates every change to custom resources, but its service is
-    /// missing or has no ready endpoint, its CA bundle has expired, or, for a webhook of the operator, the CA bundle is
-    /// empty. The API server rejects every such change: a pause, a new version, and the removal of a finalizer, no
-    /// matter who requests it. Changes to nodes and to the status still succeed, so rollouts seem to continue.
+    /// An admission webhook with `failurePolicy: Fail` validates every change to custom resources, but its
+    /// service is missing or has no ready endpoint, its CA bundle has expired, or, for a webhook of the
+    /// operator, the CA bundle is empty. The API server rejects every such change: a pause, a new version,
+    /// and the removal of a finalizer, no matter who requests it. Changes to nodes and to the status still
+    /// succeed, so rollouts seem to continue.
     ///
     /// # What causes it
     ///
-    /// The operator serves the webhook itself. It is down, it was scaled to zero, or it was removed and its webhook
-    /// configurations were left behind; then the next custom resource cannot be created either. Each upgrade of the
-    /// chart empties the CA bundles; the operator fills them again within a minute, unless it cannot read its
-    /// certificate or write the configurations. The operator's certificate is valid for a year; its leader renews it a
-    /// week before it expires, unless it cannot write the Secret or the configurations.
+    /// The operator, which serves its webhook itself, is down, was scaled to zero, or was removed and its
+    /// webhook configurations were left behind; then the next custom resource cannot be created either. Each
+    /// upgrade of the chart empties the CA bundles; the operator fills them again within a minute, unless it
+    /// cannot read its certificate or write the configurations. The operator's certificate is valid for a
+    /// year; its leader renews it a week before it expires, unless it cannot write the Secret or the
+    /// configurations.
     ///
     /// # How to confirm
     ///
     /// Check the service that the configuration names, and its EndpointSlices. A trial change
-    /// (`--dry-run=server`) fails with "failed calling webhook". Check that `clientConfig.caBundle` of each webhook is
-    /// set, and when its certificate expires. While the operator has just started, or was
+    /// (`--dry-run=server`) fails with "failed calling webhook". Check that `clientConfig.caBundle` of each
+    /// webhook is set, and when its certificate expires. While the operator has just started, or was
     /// restarted or upgraded, this is a warning.
     ///
     /// # How to fix
     ///
     /// Start the operator; if it runs and a CA bundle is empty or has expired, restart it. If it was removed
-    /// permanently, delete the webhook configurations that it left behind. To make a change while it cannot be started,
-    /// set `failurePolicy: Ignore` on the webhook, and revert that afterwards.
+    /// permanently, delete the webhook configurations that it left behind. To make a change while it cannot
+    /// be started, set `failurePolicy: Ignore` on the webhook, and revert that afterwards.
     ///
     /// # Since
     ///
@@ -130,7 +132,8 @@ fn detect(cluster: &Cluster, findings: &mut Findings) {
     }
 }
 
-/// Titles for checking the operator's log and restarting the operator, if the API server does not trust the webhook.
+/// Titles for checking the operator's log and restarting the operator, if the API server does not trust the
+/// webhook.
 fn of_certificate(lacks: Lack) -> Option<(&'static str, &'static str)> {
     match lacks {
         Lack::Service | Lack::Endpoint => None,

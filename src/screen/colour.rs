@@ -1,11 +1,11 @@
-//! Whether output is coloured, and the style of each label.
+//! Whether output is colored, and the style of each label.
 
 use owo_colors::Style;
 
 use crate::args::output::ColorChoice;
 use crate::view::text::{Label, Line};
 
-/// The environment's settings for colours.
+/// The environment's settings for colors.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub(super) struct ColourSettings {
     pub never: bool,
@@ -41,7 +41,7 @@ pub(super) fn coloured(line: &Line) -> String {
     spans.map(|span| style(span.label).style(&span.text).to_string()).collect()
 }
 
-/// The style of a label: the only mapping from meanings to colours.
+/// The style of a label: the only mapping from meanings to colors.
 fn style(label: Label) -> Style {
     let style = Style::new();
     match label {

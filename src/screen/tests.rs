@@ -137,7 +137,7 @@ fn the_environment_decides_on_colours_where_the_flag_does_not() {
             found.map(|(_, value)| (*value).to_owned())
         })
     };
-    // Environment variables, whether a terminal gets colours, and whether a pipe does.
+    // Environment variables, whether a terminal gets colors, and whether a pipe does.
     type Case = (&'static [(&'static str, &'static str)], bool, bool);
     let cases: [Case; 9] = [
         (&[], true, false),

@@ -4,8 +4,8 @@ use std::time::Duration;
 
 use jiff::{SignedDuration, Timestamp};
 
-/// The age of a time: `45s`, `12m`, `5d3h`. `0s` if the time is in the future by at most [`CLOCK_SKEW`], `<future>` if
-/// later, and `<unknown>` without a time.
+/// The age of a time: `45s`, `12m`, `5d3h`. `0s` if the time is in the future by at most [`CLOCK_SKEW`],
+/// `<future>` if later, and `<unknown>` without a time.
 pub fn age(since: Option<Timestamp>, now: Timestamp) -> String {
     match since {
         None => "<unknown>".to_owned(),
@@ -17,7 +17,8 @@ pub fn age(since: Option<Timestamp>, now: Timestamp) -> String {
 /// Maximum lead of the clock that wrote a time over the reader's clock.
 pub const CLOCK_SKEW: SignedDuration = SignedDuration::from_mins(5);
 
-/// `12m ago`. For a time in the future, `just now`, or the time itself if clock skew does not explain it.
+/// The age of a time: `12m ago`. For a time in the future, `just now`, or the time itself if clock skew does
+/// not explain it.
 pub fn ago(at: Option<Timestamp>, now: Timestamp) -> String {
     match at {
         Some(at) if at > now => in_future(at, now).map_or("just now".to_owned(), |at| format!("at {at}")),
@@ -25,7 +26,7 @@ pub fn ago(at: Option<Timestamp>, now: Timestamp) -> String {
     }
 }
 
-/// `for 12m`. For a time in the future, see [`ago`].
+/// The time since `since`: `for 12m`. For a time in the future, see [`ago`].
 pub fn for_how_long(since: Timestamp, now: Timestamp) -> String {
     let in_future = in_future(since, now).map(|at| format!("since {at}"));
     in_future.unwrap_or_else(|| format!("for {}", age(Some(since.min(now)), now)))

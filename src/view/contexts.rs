@@ -1,4 +1,5 @@
-//! The output of several contexts in one: tables with a CONTEXT column, documents with `context` in each item.
+//! The output of several contexts in one: tables with a CONTEXT column, documents with `context` in each
+//! item.
 
 use quick_junit::Report;
 use serde_json::{Map, Value, json};
@@ -73,7 +74,7 @@ impl View for Contexts {
         text
     }
 
-    /// `CONTEXT resource/name`
+    /// The names as `CONTEXT resource/name`.
     fn names(&self) -> Vec<String> {
         let names = |answer: &ContextAnswer| {
             let names = answer.captured.names.iter();
@@ -83,7 +84,7 @@ impl View for Contexts {
         self.0.iter().flat_map(names).collect()
     }
 
-    /// `None` if no context has a report, because the command has none.
+    /// `None` if no context has a report: the command supports none.
     fn junit(&self) -> Option<Report> {
         self.0.iter().find_map(|answer| answer.captured.junit.as_ref())?;
         let answers = self.0.iter().map(|answer| {
@@ -105,7 +106,8 @@ impl View for Contexts {
         Some(all)
     }
 
-    /// The items of all lists. A document that is no list is one item. The other fields of lists are under `contexts`.
+    /// The items of all lists. A document that is no list is one item. The other fields of lists are under
+    /// `contexts`.
     fn document(&self) -> Value {
         let mut items = Vec::new();
         let mut contexts = Vec::new();

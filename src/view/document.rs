@@ -20,7 +20,7 @@ pub fn document<T: Serialize + ?Sized>(kind: &str, fields: &T) -> Value {
     Value::Object(document)
 }
 
-/// What every document begins with.
+/// The fields that every document begins with: `apiVersion` and `kind`.
 pub(super) fn head(kind: &str) -> Map<String, Value> {
     Map::from_iter(
         [("apiVersion", API_VERSION), ("kind", kind)].map(|(key, value)| (key.to_owned(), value.into())),
@@ -32,7 +32,7 @@ pub fn to_json<T: Serialize + ?Sized>(document: &T) -> Value {
     serde_json::to_value(document).expect("a document is plain data")
 }
 
-/// A time as documents have it: RFC 3339 in UTC, with seconds.
+/// A time in the format of documents: RFC 3339 in UTC, with seconds.
 pub fn time(at: Timestamp) -> String {
     at.strftime("%Y-%m-%dT%H:%M:%SZ").to_string()
 }
@@ -46,14 +46,14 @@ pub struct Items<T> {
 
 /// A list document that may be long enough to be printed item by item.
 pub struct List<'a> {
-    /// The `kind` of the document; `None` of upstream's lists, which are arrays.
+    /// The `kind` of the document; `None` for upstream's lists, which are arrays.
     pub(super) kind: Option<&'static str>,
     pub(super) items: Box<dyn Iterator<Item = Box<dyn Row + 'a>> + 'a>,
 }
 
 /// An item of a list.
 pub trait Row {
-    /// As [`json`] writes it.
+    /// The item as [`json`] writes it.
     fn json(&self) -> String;
 
     fn value(&self) -> Value;

@@ -40,7 +40,7 @@ pub enum Rendered {
     Text(Text),
     /// Printed unchanged for programs.
     Data(String),
-    /// The same, from a template whose paths match nothing.
+    /// Like `Data`, from a template whose paths match nothing.
     Unmatched(String),
 }
 

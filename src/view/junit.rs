@@ -15,7 +15,7 @@ pub enum TestResult {
 pub struct Case {
     pub name: String,
     pub result: TestResult,
-    /// One sentence.
+    /// The result in one sentence.
     pub message: String,
     /// The evidence and the next command, for cases that did not pass.
     pub detail: String,
@@ -33,8 +33,8 @@ pub fn report(suite_name: &str, cases: impl IntoIterator<Item = Case>) -> Report
     report
 }
 
-/// The suites of several reports, each under the name of its context. A context without a report has a suite with the
-/// error.
+/// The suites of several reports, each under the name of its context. A context without a report has a suite
+/// with the error.
 pub fn of_contexts<'a>(
     answers: impl IntoIterator<Item = (&'a str, Option<&'a Report>, Option<&'a str>)>,
 ) -> Report {

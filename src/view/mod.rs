@@ -1,7 +1,7 @@
 //! Output of commands in every format, independent of a terminal.
 //!
-//! A command builds a [`View`]; [`OutputFormat`] selects its form; `screen` prints it. Text has labels with its meaning
-//! ([`Label`]), never colours.
+//! A command builds a [`View`]; [`OutputFormat`] selects its form; `screen` prints it. Text has labels with
+//! its meaning ([`Label`]), never colors.
 
 mod age;
 mod columns;
@@ -43,21 +43,22 @@ use std::collections::HashSet;
 ///
 /// Text, names and document are required, so that every command supports `-o name` and `-o json`.
 pub trait View {
-    /// For people: what `-o table` prints, and with `wide` what `-o wide` prints.
+    /// Text for people: the output of `-o table`, or with `wide` of `-o wide`.
     fn blocks(&self, wide: bool) -> Text;
 
     /// For `-o name`: one `resource/name` a line.
     fn names(&self) -> Vec<String>;
 
-    /// For machines: what `-o json`, `yaml`, `jsonpath` and `custom-columns` print.
+    /// Data for programs: the output of `-o json` and `yaml`, and the input of `jsonpath` and
+    /// `custom-columns`.
     fn document(&self) -> serde_json::Value;
 
-    /// For continuous integration: what `-o junit` prints, if there is such a report.
+    /// Report for continuous integration: the output of `-o junit`, if the command supports it.
     fn junit(&self) -> Option<quick_junit::Report> {
         None
     }
 
-    /// For monitoring: what `-o openmetrics` prints, if there are metrics.
+    /// Metrics for monitoring: the output of `-o openmetrics`, if the command supports it.
     fn openmetrics(&self) -> Option<openmetrics::Metrics> {
         None
     }

@@ -93,8 +93,8 @@ impl NodeSet {
 }
 
 impl NodeSet {
-    /// The text with at most this many runs that fits into this many columns, cut between two runs if one fits: a part
-    /// of a run names other nodes.
+    /// The text with at most this many runs and columns. If the first run fits, the text is cut between two
+    /// runs: a part of a run would name other nodes.
     pub(super) fn fitting(&self, runs: usize, columns: usize) -> String {
         let Some(group) = self.groups.first() else {
             return String::new();
@@ -135,7 +135,7 @@ impl NameGroup {
     }
 }
 
-/// Splits a name into text, number, text, number … Numbers too long to count with are text.
+/// Splits a name into text, number, text, number …
 fn tokens(name: &str) -> Vec<&str> {
     let mut tokens = Vec::new();
     let mut rest = name;
@@ -299,7 +299,7 @@ mod tests {
         assert_eq!(names, ["cpu", "gpu", "gpu-09", "gpu-9", "gpu-9-b", "gpu-10"]);
     }
 
-    /// About ten milliseconds when optimised; the limit suits a debug build on a busy machine.
+    /// Takes about ten milliseconds in an optimized build; the limit suits a debug build on a busy machine.
     #[test]
     fn is_quick_with_a_large_cluster() {
         let names: Vec<String> =

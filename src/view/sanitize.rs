@@ -1,7 +1,7 @@
 //! Foreign text made safe to print.
 //!
-//! Everybody who may write to the cluster writes annotations, events and messages. An escape sequence could repaint the
-//! terminal; a bidirectional override could disguise a command as another.
+//! Anyone with write access to the cluster can write annotations, events and messages. An escape sequence
+//! could repaint the terminal; a bidirectional override could disguise a command as another.
 
 use std::borrow::Cow;
 use std::fmt::Write;
@@ -20,8 +20,8 @@ pub fn harmless_lines(text: &str) -> Cow<'_, str> {
 
 /// JSON text with harmful characters escaped as `\u202e`.
 ///
-/// Such characters occur only in JSON strings, where the escape means the same character, so readers get the same data.
-/// Newlines and tabs are layout: within strings, JSON escapes them anyway.
+/// Such characters occur only in JSON strings, where the escape means the same character, so readers get the
+/// same data. Newlines and tabs are layout: within strings, JSON escapes them anyway.
 pub fn harmless_json(json: &str) -> Cow<'_, str> {
     replaced(
         json,
@@ -68,8 +68,8 @@ fn spell(out: &mut String, c: char) {
     };
 }
 
-/// Whether a character moves the cursor, changes the reading direction, is invisible, or is a blank other than the
-/// ASCII space.
+/// Whether a character moves the cursor, changes the reading direction, is invisible, or is a blank other
+/// than the ASCII space.
 fn is_harmful(c: char) -> bool {
     if c.is_ascii() {
         return c.is_ascii_control();
@@ -81,7 +81,8 @@ fn is_harmful(c: char) -> bool {
         | '\u{a0}' | '\u{1680}' | '\u{2000}'..='\u{200a}' | '\u{202f}' | '\u{205f}' | '\u{2800}' | '\u{3000}'
         // Line and paragraph separators, embeddings and overrides.
         | '\u{2028}'..='\u{202e}'
-        // Unicode's Default_Ignorable_Code_Point: joiners, marks, isolates, fillers, variation selectors, tags.
+        // Unicode's Default_Ignorable_Code_Point: joiners, marks, isolates, fillers, variation selectors,
+        // tags.
         | '\u{ad}' | '\u{34f}' | '\u{61c}' | '\u{115f}'..='\u{1160}' | '\u{17b4}'..='\u{17b5}'
         | '\u{180b}'..='\u{180f}' | '\u{200b}'..='\u{200f}' | '\u{2060}'..='\u{206f}' | '\u{3164}'
         | '\u{fe00}'..='\u{fe0f}' | '\u{feff}' | '\u{ffa0}' | '\u{fff0}'..='\u{fffb}'

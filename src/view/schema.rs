@@ -39,7 +39,7 @@ fn schema<T: JsonSchema>(kind: &str) -> Value {
     schema.into()
 }
 
-/// The same with the fields that every document begins with.
+/// Schema of a top-level document: [`schema`] plus `apiVersion` and `kind`.
 fn document<T: JsonSchema>(kind: &str) -> Value {
     let mut schema = schema::<T>(kind);
     let begin = [

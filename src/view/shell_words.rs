@@ -8,7 +8,7 @@ pub fn shell_words<S: AsRef<str>>(argv: &[S]) -> String {
     words.join(" ")
 }
 
-/// Quotes a word if necessary; of a flag, only its value: `--for=deleted`, `--for='a b'`.
+/// Quotes a word if necessary; for a flag, only its value: `--for=deleted`, `--for='a b'`.
 fn shell_word(word: &str) -> String {
     match word.split_once('=') {
         _ if is_bare(word) => word.to_owned(),

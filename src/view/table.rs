@@ -13,10 +13,11 @@ use super::text::{Label, Line, dim, heading, plain};
 pub use columns::Columns;
 use rows::Rows;
 
-/// Rows of labelled cells.
+/// Rows of labeled cells.
 ///
-/// In a pipe, each row is one line. On a terminal, the last column is wrapped if it is [prose](Table::wrap_last), and
-/// truncated if it is [cut](Table::truncate_last). A table without rows prints nothing.
+/// In a pipe, each row is one line. On a terminal, the last column is wrapped if it is
+/// [prose](Table::wrap_last), and truncated if it is [cut](Table::truncate_last). A table without rows prints
+/// nothing.
 ///
 /// ```
 /// use kubectl_skyhook::view::{Table, cells, text};
@@ -67,7 +68,8 @@ pub use crate::__cells as cells;
 /// Number of blanks between two columns.
 const GUTTER: usize = 2;
 
-/// Maximum width of an aligned cell. Wider cells shift the rest of their row instead of widening their column.
+/// Maximum width of an aligned cell. Wider cells shift the rest of their row instead of widening their
+/// column.
 const MAX_ALIGNED_WIDTH: usize = 200;
 /// Number of rows laid out at once, so that the lines of a long table are printed as they are made.
 const LAYOUT_CHUNK_ROWS: usize = 500;
@@ -83,26 +85,28 @@ impl Table {
         Table { columns: columns.into_iter().map(Into::into).collect(), ..Table::default() }
     }
 
-    /// The last column holds sentences, which a terminal wraps within the column.
+    /// Wraps the last column on a terminal: it holds sentences.
     pub fn wrap_last(mut self) -> Table {
         self.last = LastColumn::Wrapped;
         self
     }
 
-    /// The last column holds summaries, which a terminal truncates at its right edge, so that each row is one line.
+    /// Truncates the last column at the right edge of a terminal, so that each row is one line: it holds
+    /// summaries.
     pub fn truncate_last(mut self) -> Table {
         self.last = LastColumn::Truncated;
         self
     }
 
-    /// The last column holds sets of names with at most this many runs: on a terminal as many as fit. A line below the
-    /// table says how to see `all` of them, if any are left out.
+    /// Declares that the last column holds sets of names, shown with at most this many runs, and on a
+    /// terminal with as many runs as fit. If any are left out, the line `all` below the table explains how to
+    /// see them.
     pub fn names(mut self, runs: usize, all: &'static str) -> Table {
         self.last = LastColumn::Names { runs, all };
         self
     }
 
-    /// Adds a row of a table of [names](Table::names).
+    /// Adds a row to a table whose last column holds [names](Table::names).
     pub fn row_of(&mut self, cells: impl IntoIterator<Item = Line>, names: NodeSet) -> &mut Self {
         let LastColumn::Names { runs, .. } = self.last else {
             return self.row(cells.into_iter().chain([names.to_string().into()]));

@@ -1,4 +1,4 @@
-//! Text for people: labelled lines, paragraphs and tables.
+//! Text for people: labeled lines, paragraphs and tables.
 //!
 //! ```
 //! use kubectl_skyhook::view::text::{self, Text};
@@ -40,7 +40,7 @@ pub enum Label {
     Command,
     /// The name of an object or a rule.
     Name,
-    /// One of several similar items, such as the prefixes of a log; the number selects the colour.
+    /// One of several similar items, such as the prefixes of a log; the number selects the color.
     Tint(u8),
 }
 
@@ -71,7 +71,7 @@ constructors! {
     name Name,
 }
 
-/// A sentence; text in backticks is labelled as a command.
+/// A sentence; text in backticks is labeled as a command.
 pub fn prose(sentence: &str) -> Line {
     let mut line = Line::default();
     let mut rest = sentence;

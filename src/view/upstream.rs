@@ -7,7 +7,7 @@ use super::openmetrics::Metrics;
 use super::text::Text;
 use super::{List, View};
 
-/// The kinds of the documents that upstream's CLI has, too.
+/// The kinds of the documents that upstream's CLI prints as well.
 const KINDS: [&str; 3] = ["NodeList", "NodeStatus", "PackageStatus"];
 /// The names of fields that differ.
 const NAMES: [(&str, &str); 3] = [("node", "nodeName"), ("package", "name"), ("skyhook", "skyhookName")];
@@ -49,7 +49,7 @@ impl View for Upstream<'_> {
     }
 }
 
-/// A list is an array, and that of one custom resource an object with `nodes`.
+/// Converts a document: a list becomes an array, and a list of one custom resource an object with `nodes`.
 fn document(mut document: Value) -> Value {
     let Some(kind) = KINDS.into_iter().find(|kind| document["kind"] == **kind) else {
         return document;
@@ -62,7 +62,7 @@ fn document(mut document: Value) -> Value {
     }
 }
 
-/// A row with upstream's names. `package status` omits what is zero or empty.
+/// A row with upstream's names. `package status` omits `restarts` if zero, and `state` if empty.
 fn row(kind: &str, row: Value) -> Value {
     let omitted = |key: &str, value: &Value| {
         kind == "PackageStatus" && matches!(key, "restarts" | "state") && (*value == 0 || *value == "")

@@ -13,7 +13,8 @@ use crate::rules::{self, Finding, FindingKey, Goal, Report, Scope};
 /// Time for which failures of a pod that restarts in place are tolerated: about four attempts.
 const RESTARTS: Duration = Duration::from_secs(120);
 
-/// The blockers of the last check, with the times of their first check, and the blockers that ended the wait.
+/// The blockers that the last check found, each with the time at which it was first found, and the blockers
+/// that ended the wait.
 pub struct Blockers {
     /// Time for which failures of retried operations are tolerated.
     tolerate: Duration,
@@ -25,8 +26,8 @@ pub struct Blockers {
 }
 
 impl Blockers {
-    /// Failures of retried operations are tolerated for `tolerate`; by default not at all with Jobs, which count
-    /// their attempts themselves: the rules detect a permanent failure.
+    /// Tolerates failures of retried operations for `tolerate`. The default is two minutes for bare pods, and
+    /// none for Jobs, which count their attempts themselves: the rules detect a permanent failure.
     pub fn new(cluster: &Cluster, tolerate: Option<Duration>) -> Blockers {
         let usual = match cluster.flavor().executor() {
             Executor::Pod => RESTARTS,
@@ -40,8 +41,8 @@ impl Blockers {
         }
     }
 
-    /// Checks the goals of custom resources. Returns the findings that block them now and did so at the last check,
-    /// in a few words each.
+    /// Checks the goals of custom resources. Returns the findings that block them in this check and the
+    /// previous one, in a few words each.
     pub fn judge(&mut self, cluster: &Cluster, goals: &[(&str, Goal<'_>)]) -> Vec<String> {
         let scope = Scope {
             skyhooks: goals.iter().map(|(name, _)| (*name).to_owned()).collect(),
@@ -60,8 +61,9 @@ impl Blockers {
         names
     }
 
-    /// Runs the rules. Returns the whole report, and a report of the findings selected by `of` that were also there
-    /// at the last check: sources are read in parallel, so one check may mix two moments.
+    /// Runs the rules. Returns the whole report, and a report of the findings selected by `of` that the
+    /// previous check also found: sources are read in parallel, so a single check may combine data of
+    /// different times.
     pub fn confirm(
         &mut self,
         cluster: &Cluster,

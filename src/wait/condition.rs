@@ -23,7 +23,7 @@ pub enum Condition {
     Erroring,
 }
 
-/// A custom resource that is waited for.
+/// A custom resource whose condition is awaited.
 pub struct AwaitedResource {
     pub name: String,
     uid: Option<String>,
@@ -134,8 +134,8 @@ impl Condition {
     }
 }
 
-/// Met if the operator reports complete for the current spec and every node is complete: the status alone may be
-/// about the previous spec.
+/// Met if the operator reports complete for the current spec and every node is complete: the status alone may
+/// be about the previous spec.
 fn complete(cluster: &Cluster, skyhook: &Skyhook) -> Wait {
     let status = &skyhook.status;
     let observed = status.observed_generation;
@@ -170,7 +170,8 @@ fn complete(cluster: &Cluster, skyhook: &Skyhook) -> Wait {
     ))
 }
 
-/// `, gpu-1 draining for 3m, 1 pod left`, with the number of further such nodes.
+/// Describes the first drain: `, gpu-1 draining for 3m, 1 pod left`; then the number of further nodes being
+/// drained.
 fn draining(cluster: &Cluster, skyhook: &Skyhook, nodes: &[&Node]) -> String {
     let may_drain = |node: &&&Node| {
         let record = cluster.on_node(node, skyhook.name());

@@ -18,7 +18,7 @@ pub struct Drain {
     pub pods: Option<Vec<String>>,
     /// Whether some evictions are refused, according to the operator's annotation or the disruption budgets.
     pub refused: bool,
-    /// `draining for 3m, 1 pod left`.
+    /// The drain in a few words: `draining for 3m, 1 pod left`.
     #[serde(skip)]
     pub summary: String,
 }
@@ -38,7 +38,7 @@ impl Drain {
 /// Maximum number of pods in a sentence; the others are counted.
 const NAMED: usize = 3;
 
-/// `draining for 3m, 2 pods left`
+/// Describes the drain in a few words: `draining for 3m, 2 pods left`.
 pub fn summary(cluster: &Cluster, drain: &DrainProgress<'_>) -> String {
     let pods = match drain.pods.as_ref().map(Vec::len) {
         None => String::new(),

@@ -1,13 +1,13 @@
-//! Each request of a command that writes gets a fault in turn: an error, a lost or wrong answer, a cut connection, a kill.
-//! Whatever the server does, nothing is left half done, the exit code, the messages and the journal are true, and both
-//! the same command again and `undo` work.
+//! Injects a fault into each request of a writing command in turn: an error, a lost or wrong response, a cut
+//! connection, a kill. After any fault no change is half done; the exit code, the messages and the journal
+//! are correct; and both a repetition of the command and `undo` work.
 //!
-//! Tests start in the order of their names. This one takes up to two minutes and hardly any processor time, so its name
-//! puts it near the front: it waits while the others work.
+//! Tests start in alphabetical order. This one takes up to two minutes but little processor time, so its name
+//! puts it near the front: it waits while other tests compute.
 //!
-//! A sample runs with the suite. `FAULTS=all cargo test --test it -- bad_answers --nocapture` runs all cases and prints how
-//! many there were; a number instead of `all` runs about as many. `faults::` of the end-to-end tests does the same against a
-//! real API server.
+//! By default a sample of the cases runs. `FAULTS=all cargo test --test it -- bad_answers --nocapture` runs
+//! all cases and prints their number; a number instead of `all` runs about that many. `faults::` of the
+//! end-to-end tests does the same against a real API server.
 
 use std::path::Path;
 
@@ -19,11 +19,11 @@ use crate::support::fault_checks::{COMMANDS, FaultTarget, Sample, check_all, sam
 use crate::support::proxy::Proxy;
 use crate::support::test_cluster::captured_api;
 
-/// How many cases run with the suite.
+/// Approximate number of cases in the default sample.
 const SAMPLE: usize = 50;
-/// How many run at once: the commands wait more than they work.
+/// Concurrent cases: the commands wait most of the time.
 const AT_ONCE: usize = 25;
-/// How many run at once when nothing else runs.
+/// Concurrent cases of a larger run, during which no other tests run.
 const AT_ONCE_OF_ALL: usize = 40;
 
 /// The fake API server behind the proxy.

@@ -23,7 +23,7 @@ fn dump(content: &[u8]) -> String {
     let dir = tempfile::tempdir().expect("a directory");
     let path = dir.path().join("dump.json");
     std::fs::write(&path, content).expect("a file");
-    // The reading time of files that contain no time.
+    // A file without timestamps counts as read at its modification time.
     let written = UNIX_EPOCH + Duration::from_secs(1_795_176_000);
     let file = File::options().write(true).open(&path);
     let set = file.and_then(|file| file.set_modified(written));
@@ -31,7 +31,7 @@ fn dump(content: &[u8]) -> String {
     transcript(Run::new([Path::new("diagnose"), Path::new("--from"), &path]), dir.path(), "")
 }
 
-/// PowerShell redirects into files of UTF-16.
+/// PowerShell's `>` writes UTF-16.
 #[test]
 fn utf16_files_are_read_as_utf8_ones() {
     let text = std::fs::read_to_string("tests/clusters/apply-erroring/cluster.json");
@@ -66,7 +66,7 @@ fn zip_archives_and_invalid_times_are_named() {
 #[test]
 fn two_contexts_are_an_error() {
     assert_snapshot!(run("--context a reset gpu --context=b -y").output().transcript());
-    // The same one, and a name behind the flags.
+    // The same context twice, and an argument after `--` that looks like another one.
     assert_snapshot!(
         run("status --context a --context=a --kubeconfig /none -- --context=b").output().transcript()
     );

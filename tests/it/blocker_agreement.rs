@@ -1,4 +1,4 @@
-//! All commands agree on whether something is blocked and by what, for every rule.
+//! All commands report the same blockers, for every rule.
 
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
@@ -12,7 +12,7 @@ use crate::support::object_builder::ObjectBuilder;
 use crate::support::run::run;
 use crate::support::test_cluster::TestCluster;
 
-/// The most custom resources that are checked in one fixture.
+/// Maximum number of custom resources that are checked per fixture.
 const MOST: usize = 2;
 
 fn fixtures() -> Vec<PathBuf> {
@@ -23,7 +23,7 @@ fn fixtures() -> Vec<PathBuf> {
     files
 }
 
-/// The cluster of a fixture with changed custom resources, and a running operator unless the fixture has one.
+/// Serves a fixture with changed custom resources, and adds a running operator if the fixture has none.
 fn served(path: &Path, change: impl Fn(ApiFlavor, &mut Value)) -> Served {
     let fake = FakeApi::new();
     fake.load_file(path);
@@ -115,11 +115,11 @@ fn deletions(path: &Path) -> Vec<String> {
         let (_, kind) = finalizer.split_once('/').expect("group/kind");
         let object = format!("{kind}/{name}");
         let item = items.iter().find(|i| i["object"] == object);
-        let item = item.expect("it is torn down, too");
+        let item = item.expect("the teardown includes the object");
         let hangs = codes(&item["blockers"]);
-        // A teardown deletes the older API's objects, too, which ends their hold.
+        // A teardown also deletes the older API's objects, which resolves SKY601.
         let by: BTreeSet<String> = by.into_iter().filter(|code| code != "SKY601").collect();
-        // Later objects are deleted once the earlier ones are gone, so some causes have disappeared by then.
+        // A later wave starts after the deletion of earlier objects, when some causes no longer exist.
         let first = item["wave"] == 1;
         let errors: BTreeSet<String> = {
             let all = report["findings"].as_array().expect("findings");
@@ -184,10 +184,10 @@ fn uninstalls(path: &Path) -> Vec<String> {
     wrong
 }
 
-/// Compares many fixtures at once, since most of it is waiting.
+/// Compares fixtures concurrently: most of the time is waiting.
 fn each(compare: fn(&Path) -> Vec<String>) -> Vec<String> {
     let mut fixtures = fixtures();
-    // Writes are refused while a value cannot be read, so nothing is planned there.
+    // The plugin refuses writes while a value cannot be read, so that fixture has no plan.
     fixtures.retain(|path| !path.ends_with("value_not_readable.yaml"));
     let queue = Mutex::new(fixtures);
     let wrong = Mutex::new(Vec::new());
@@ -218,7 +218,7 @@ fn both_uninstall_waits_agree() {
     assert!(wrong.is_empty(), "{}", wrong.join("\n"));
 }
 
-/// Changes the nodes of a stage.
+/// Sets a label of the operator on a node.
 fn label(cluster: &TestCluster, name: &str, key: &str) {
     let mut node = cluster.node(name);
     node["metadata"]["labels"][ApiFlavor::Skyhook.key(key)] = json!("true");
@@ -241,7 +241,8 @@ fn headline_reports_work_that_needs_intervention() {
     assert!(headline(&cluster).starts_with(blocked), "{}", headline(&cluster));
 }
 
-/// Ignoring a node does not fix its refused drain, so the blocker must be removed before the node is unignored.
+/// Ignoring a node does not fix its refused drain, so the blocker must be removed before the node is
+/// unignored.
 #[test]
 fn unignore_is_not_suggested_for_a_node_with_a_refused_drain() {
     let cluster = TestCluster::captured_with_operator("drain-blocked");
@@ -257,7 +258,7 @@ fn unignore_is_not_suggested_for_a_node_with_a_refused_drain() {
         .map(|r| {
             r["argv"]
                 .as_array()
-                .expect("words")
+                .expect("a command")
                 .iter()
                 .filter_map(Value::as_str)
                 .collect::<Vec<_>>()

@@ -6,11 +6,11 @@ use crate::support::run::run;
 
 const PREFIX: &str = "skyhook.nvidia.com";
 const NODES: usize = 3000;
-/// Nodes 0, 3, 6 … are of the first pool, 1, 4, 7 … of the second.
+/// Node n belongs to pool n % POOLS.
 const POOLS: usize = 3;
 
-/// `driver` fails on the nodes of one image, `tuning` on those of one zone, `storage` never gets its image; `last` waits
-/// for all three.
+/// `driver` fails on the nodes of one image, `tuning` on those of one zone, `storage` never gets its image;
+/// `last` waits for all three.
 fn cluster() -> Value {
     let mut items: Vec<Value> = ["driver", "tuning", "storage"]
         .iter()
@@ -146,8 +146,8 @@ fn report_fits_on_one_screen() {
     insta::assert_snapshot!("causes_of_many_nodes_unfolded", all.transcript());
 }
 
-/// Among findings of equal severity, what stops the operator comes first, then what stops a custom resource, then what fails on
-/// nodes, however many: the others cannot be fixed before.
+/// Findings of equal severity sort by scope, regardless of the number of nodes: first the operator's
+/// blockers, then those of custom resources, then node failures, which cannot be fixed before the others.
 #[test]
 fn operator_and_resource_blockers_come_before_node_failures() {
     let first = |kind: &str, change: Value| {
@@ -213,7 +213,7 @@ fn pod_of(name: &str, stage: &str, node: &str, container: Value) -> Value {
     })
 }
 
-/// A pod of a node that is down cannot terminate. A forced deletion is no remedy where a finalizer keeps the pod.
+/// A pod on a node that is down cannot terminate. Forced deletion is no remedy if a finalizer keeps the pod.
 #[test]
 fn node_that_is_down_explains_its_terminating_pod() {
     let entry = json!({"driver|1.0.0": {"name": "driver", "version": "1.0.0", "image": "i", "stage": "apply", "state": "in_progress"}});
@@ -257,7 +257,7 @@ fn truncated_image_reference_explains_the_failed_pull() {
     assert_eq!(found, [("SKY213".to_owned(), vec!["SKY202".to_owned()])]);
 }
 
-/// With nothing left to uninstall the operator removes its finalizer, whatever fails.
+/// With nothing left to uninstall, the operator removes its finalizer even if a package fails.
 #[test]
 fn failing_install_does_not_explain_a_deletion_without_uninstalls() {
     let mut skyhook = skyhook("driver", 10, json!({}));
@@ -272,7 +272,7 @@ fn failing_install_does_not_explain_a_deletion_without_uninstalls() {
     assert_eq!(found, [("SKY113".to_owned(), Vec::new()), ("SKY201".to_owned(), Vec::new())]);
 }
 
-/// An interrupt of `driver` waits until no package pod is left on the node; the one of `other` hangs.
+/// The interrupt of `driver` waits until all package pods have left the node; the pod of `other` hangs.
 #[test]
 fn pod_of_another_custom_resource_explains_a_waiting_interrupt() {
     let mut driver = skyhook("driver", 10, json!({}));

@@ -48,7 +48,7 @@ fn small_difference_to_the_clock_of_the_server_is_not_reported() {
     }
 }
 
-/// Whoever wrote these times had another clock.
+/// The clock of the program that wrote these times was ahead.
 #[test]
 fn times_in_the_future_are_named() {
     let capture = "tests/clusters/apply-erroring";
@@ -69,7 +69,7 @@ fn times_in_the_future_are_named() {
     }
 }
 
-/// The clock of this machine was corrected after the command.
+/// The clock of this machine was set back after the command.
 #[test]
 fn journal_from_the_future_is_listed_as_such() {
     let cluster = TestCluster::captured_with_operator("complete");

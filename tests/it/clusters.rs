@@ -53,7 +53,7 @@ fn node_status_output_matches_snapshots() {
     }
 }
 
-/// The mark of each finding without its severity, and its severity.
+/// Severity of each finding, by the finding's mark without severity.
 fn severities(document: &Value) -> BTreeMap<String, Severity> {
     let findings = document["findings"].as_array().expect("findings").iter();
     findings
@@ -66,18 +66,20 @@ fn severities(document: &Value) -> BTreeMap<String, Severity> {
         .collect()
 }
 
-/// From 0, info, to 2, error.
+/// 0 is info, 1 warning, 2 error.
 type Severity = usize;
 
-/// Files cannot tell "there is none" from "none was captured", so a server may report a finding more severely,
-/// and may add findings of rules that the files left unchecked. Otherwise both reports are the same.
+/// Files cannot tell "there is none" from "none was captured", so a server may report a finding more
+/// severely, and may add findings of rules that the files left unchecked. Otherwise both reports are the
+/// same.
 #[test]
 fn server_and_files_give_the_same_report() {
     for captured in clusters::all() {
         let name = &captured.name;
         let served = captured.served().serve();
         let ran = run("diagnose stuck -o json").kubeconfig(&served.kubeconfig()).output();
-        // A server is diagnosed as of now, long after the capture, so the files are, too.
+        // Diagnose the files as of the server's time: a server is diagnosed as of now, long after the
+        // capture.
         let (live, path) = (ran.json(), captured.path());
         let now = live["takenAt"].as_str().expect("a time");
         let files = run(&format!("diagnose stuck -o json --from {path} --now {now}")).output().json();
@@ -112,7 +114,7 @@ fn missing_permission_is_never_reported_healthy() {
     let mut sources: Vec<String> = healthy.requests().iter().filter_map(listed).collect();
     sources.sort();
     sources.dedup();
-    // The namespace of a missing operator is evidence only.
+    // Namespaces are only read as evidence about a missing operator; no rule needs them.
     sources.retain(|source| source != "namespaces");
     assert!(sources.contains(&"nodes".to_owned()), "{sources:?}");
     for source in sources {

@@ -64,7 +64,7 @@ fn unpacked(archive: &Path) -> BTreeMap<String, String> {
     for entry in archive.entries().expect("a tar") {
         let mut entry = entry.expect("an entry");
         let path = entry.path().expect("a path").display().to_string();
-        let name = path.strip_prefix("skyhook-capture/").expect("one directory");
+        let name = path.strip_prefix("skyhook-capture/").expect("a path in the directory of the capture");
         let mut text = String::new();
         entry.read_to_string(&mut text).expect("text");
         files.insert(name.to_owned(), text);
@@ -133,7 +133,7 @@ fn file_removed_from_a_capture_is_reported_missing() {
     let words = "diagnose stuck -o json";
     let unpacked = || run(&format!("{words} --from {}", directory.display())).output();
     assert_eq!(unpacked().json(), scene.from(words).json());
-    std::fs::remove_file(directory.join("jobs.batch.json")).expect("it is there");
+    std::fs::remove_file(directory.join("jobs.batch.json")).expect("the jobs file exists");
     let report = unpacked().json().to_string();
     assert!(report.contains("jobs: jobs.batch.json is missing from the capture"), "{report}");
 }
@@ -155,7 +155,7 @@ fn capture_without_the_operator_api_keeps_node_leftovers() {
     }
 }
 
-/// The least important sources are left out and named, also to the reader of the file.
+/// Beyond the size limit the least important sources are omitted; the capture and its reports name them.
 #[test]
 fn max_size_names_what_was_left_out() {
     let fake = clusters::named("nodewright-in-progress").served();
@@ -164,7 +164,7 @@ fn max_size_names_what_was_left_out() {
     collected.expect_code(4);
     let outcomes = outcomes(&scene.index());
     assert_eq!(outcomes["nodewrights"], "read");
-    // Lists are read in parallel, so which of the others fit depends on their order.
+    // Lists are read in parallel: the order in which they finish determines which other sources fit.
     assert!(outcomes.values().any(|o| o == "leftOut"), "{outcomes:?}");
     let report = scene.from("diagnose stuck -o json").json().to_string();
     assert!(report.contains("omitted: the capture is limited to 4 KiB"), "{report}");

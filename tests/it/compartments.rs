@@ -1,4 +1,4 @@
-//! What a cause blocks: the nodes of its custom resource and compartment, and no others.
+//! A cause blocks the nodes of its custom resource and compartment, and no others.
 
 use std::collections::BTreeSet;
 
@@ -13,7 +13,7 @@ use crate::support::run::run;
 const NOW: &str = "2026-11-20T12:00:00Z";
 const PACKAGE: &str = "driver";
 
-/// A custom resource of one package on the nodes with this label.
+/// A custom resource with one package, on the nodes with this label.
 fn resource(name: &str, priority: i64, label: &str) -> Value {
     let mut resource = NODEWRIGHT
         .skyhook("in_progress", json!({PACKAGE: {"version": "1.0.0", "image": "example.com/driver"}}));
@@ -24,7 +24,7 @@ fn resource(name: &str, priority: i64, label: &str) -> Value {
     resource
 }
 
-/// A node with these labels, and the status and the entry of each of these custom resources.
+/// A node with these labels and, for each of these custom resources, its status and package entry.
 fn node(name: &str, labels: Value, records: &[(&str, &str, &str, &str)]) -> Value {
     let mut annotations = json!({});
     for (resource, status, stage, state) in records {
@@ -42,8 +42,8 @@ fn node(name: &str, labels: Value, records: &[(&str, &str, &str, &str)]) -> Valu
     })
 }
 
-/// `first` has stopped in its canary compartment, where five nodes fail, and goes on in the other; `second` waits for it
-/// on all nodes, and `third` only where the canary is not.
+/// `first` has stopped in its canary compartment, where five nodes fail, and continues in the other one;
+/// `second` waits for `first` on all nodes, `third` only on nodes outside the canary.
 fn stopped_canary() -> Vec<Value> {
     let mut first = resource("first", 10, "all");
     first["spec"]["deploymentPolicy"] = "careful".into();
@@ -88,9 +88,9 @@ fn stopped_canary() -> Vec<Value> {
     items.push(NODEWRIGHT.job(&package_run("main-01"), json!({"active": 1})));
     items.push(json!({"apiVersion": "v1", "kind": "PodList", "items": []}));
     for item in &mut items {
-        // The builder's Jobs belong to a custom resource of its own name.
+        // Rename the custom resource of the Jobs: the builder always uses `gpu`.
         let text = item.to_string().replace("\"gpu\"", "\"first\"").replace("\\\"gpu\\\"", "\\\"first\\\"");
-        *item = serde_json::from_str(&text).expect("it stays an object");
+        *item = serde_json::from_str(&text).expect("the text is valid JSON");
     }
     items
 }
@@ -166,11 +166,11 @@ fn one_of_five_failing_nodes_gets_remedies_for_all_of_them() {
 fn a_compartment_blocks_only_later_resources_that_share_its_nodes() {
     let directory = tempfile::tempdir().expect("a directory");
     let file = directory.path().join("cluster.json");
-    std::fs::write(&file, list(&stopped_canary())).expect("it can be written");
+    std::fs::write(&file, list(&stopped_canary())).expect("a write");
     let cluster = dump::load(&[file], None).expect("objects that load");
     let report = rules::diagnose(&cluster, &Scope::default());
     let codes = |name: &str| {
-        let skyhook = cluster.skyhook(name).expect("it is there");
+        let skyhook = cluster.skyhook(name).expect("the custom resource exists");
         let blockers = rules::blockers(&cluster, &report, skyhook, Goal::Install);
         let codes: BTreeSet<&str> = blockers.iter().map(|finding| finding.rule.code).collect();
         codes

@@ -30,7 +30,7 @@ fn flags(args: &[&str]) -> Connection {
     Cli::try_parse_from(args).expect("flags").connection
 }
 
-/// A server with one node, to see that it was reached.
+/// A server with one node, so that tests can check the connection.
 fn fake() -> FakeApi {
     FakeApi::new().serving(ApiFlavor::Skyhook).with(json!({
         "apiVersion": "v1",
@@ -70,7 +70,7 @@ async fn connected(environment: &Environment, args: &[&str]) -> Connected {
 /// The error of a connection that must fail.
 async fn refused(environment: &Environment, args: &[&str]) -> String {
     match connect(environment, &flags(args), "diagnose stuck", None).await {
-        Ok(_) => panic!("a client where none was expected"),
+        Ok(_) => panic!("the connection succeeds, but must fail"),
         Err(error) => error.to_string(),
     }
 }

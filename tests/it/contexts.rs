@@ -11,7 +11,7 @@ use crate::support::fake_api::{FakeApi, Reply, Served};
 use crate::support::run::{Run, RunOutput, run, without_rule_counts};
 use crate::support::test_cluster::captured_api;
 
-/// Servers with a context each, in one kubeconfig.
+/// Servers, each with a context in one shared kubeconfig.
 struct Servers {
     fakes: Vec<FakeApi>,
     _served: Vec<Served>,
@@ -19,7 +19,7 @@ struct Servers {
 }
 
 impl Servers {
-    /// Each context with its server.
+    /// Serves each cluster as the context of this name.
     fn of(contexts: Vec<(&str, FakeApi)>) -> Servers {
         let served: Vec<Served> = contexts.iter().map(|(_, fake)| fake.serve()).collect();
         let names = || contexts.iter().map(|(name, _)| *name);
@@ -99,7 +99,7 @@ fn tables_have_a_column_of_contexts() {
     assert_snapshot!("node_status", output.transcript());
 }
 
-/// The failing context is named on stderr; the answers of the others are whole.
+/// The failing context is named on stderr; the output of the other contexts is complete.
 #[test]
 fn a_context_that_fails_does_not_hide_the_others() {
     let servers = three();
@@ -123,7 +123,7 @@ fn documents_name_the_context_of_each_item() {
     assert_eq!(contexts[0]["document"]["kind"], "Status");
     let error = contexts[2]["error"].as_str().expect("an error");
     assert!(error.contains("cannot read"), "{error}");
-    // A document that is no list is an item.
+    // A document that is not a list becomes one item.
     let diagnosis = servers.run("diagnose stuck -o json --contexts prod-west").json();
     assert_eq!(diagnosis["items"][0]["context"], "prod-west");
     assert_eq!(diagnosis["items"][0]["kind"], "Diagnosis");
@@ -149,7 +149,7 @@ fn documents_name_the_context_of_each_item() {
     assert_eq!(names.stdout, "prod-east skyhook/gpu-tune\nprod-west skyhook/gpu-tune\n");
 }
 
-/// Findings come before errors, errors before success.
+/// Priority of exit codes over several contexts: findings, then errors, then success.
 #[test]
 fn exit_codes_have_an_order() {
     let servers = three();
@@ -231,7 +231,7 @@ fn reports_for_machines_name_the_context() {
     none.expect_stderr("this command has no JUnit report");
 }
 
-/// Without the addresses of the servers, the time and ages.
+/// The output with server addresses, times and ages masked.
 fn masked(output: &str) -> String {
     let mut output = without_rule_counts(output);
     for (pattern, mask) in [

@@ -12,7 +12,7 @@ use clap::Command;
 use kubectl_skyhook::program::Program;
 use kubectl_skyhook::rules;
 
-/// Which modules a module may use; exceptions of single files are in `FILE_USES`.
+/// Modules that each module may use; exceptions for single files are in `FILE_USES`.
 const USES: &[(&str, &[&str])] = &[
     ("redact", &[]),
     ("bounded", &[]),
@@ -59,7 +59,7 @@ const FILE_USES: &[(&str, &str)] = &[
     ("cli/completion", "connect"),
     // Globs of contexts match the names in the kubeconfig.
     ("cli/contexts.rs", "connect"),
-    // The answers of several contexts are one view.
+    // The outputs of several contexts form one view.
     ("cli/contexts.rs", "view"),
     // Journals are completed from their directory.
     ("cli/completion", "apply"),
@@ -75,13 +75,13 @@ const FILE_USES: &[(&str, &str)] = &[
     ("commands/apply_plan.rs", "apply"),
     ("commands/journal.rs", "apply"),
     ("commands/finalizer/strip.rs", "apply"),
-    // The owner of a pause.
+    // The owner of a pause is read from the cluster.
     ("apply/owner.rs", "cluster"),
     ("commands/undelete", "apply"),
     ("commands/undo.rs", "apply"),
 ];
 
-/// What only edges may use, and the files and directories that are its edges.
+/// APIs that only edges may use, each with its edges: files and directories.
 const EDGES: &[(&str, &[&str])] = &[
     (
         "std::fs",
@@ -96,7 +96,7 @@ const EDGES: &[(&str, &[&str])] = &[
             "commands/shared/new_file.rs",
             "commands/completion/install.rs",
             "ctx/external_diff.rs",
-            // Whether the process ignores SIGHUP.
+            // Checks whether the process ignores SIGHUP.
             "ctx/process.rs",
         ],
     ),

@@ -1,4 +1,4 @@
-//! Nodes that something outside the operator keeps cordoned are not uncordoned.
+//! Nodes that another program or a person keeps cordoned are not uncordoned.
 
 use serde_json::{Value, json};
 
@@ -7,7 +7,7 @@ use crate::support::test_cluster::TestCluster;
 
 const NODE: &str = "node-1";
 
-/// The marks that others leave on a node, each with the name that the preview shows.
+/// Marks that other cordon holders leave on a node, each with the holder's name in the preview.
 fn holders() -> Vec<(&'static str, Value)> {
     let annotated = |key: &str| json!({"metadata": {"annotations": {key: "x"}}});
     let tainted = |key: &str| json!({"spec": {"taints": [{"key": key, "effect": "NoSchedule"}]}});
@@ -28,10 +28,10 @@ fn holders() -> Vec<(&'static str, Value)> {
 fn mark(cluster: &TestCluster, mark: &Value) {
     let mut node = cluster.node(NODE);
     for map in ["/metadata/annotations", "/metadata/managedFields", "/spec/taints"] {
-        let (Some(more), parent) = (mark.pointer(map), map.rsplit_once('/').expect("two")) else {
+        let (Some(more), parent) = (mark.pointer(map), map.rsplit_once('/').expect("a parent path")) else {
             continue;
         };
-        let place = node.pointer_mut(parent.0).expect("it is there");
+        let place = node.pointer_mut(parent.0).expect("the map of marks has a parent");
         match (&mut place[parent.1], more) {
             (Value::Object(there), Value::Object(more)) => there.extend(more.clone()),
             (there, more) => *there = more.clone(),
@@ -44,7 +44,7 @@ fn is_cordoned(cluster: &TestCluster) -> bool {
     cluster.node(NODE)["spec"]["unschedulable"] == json!(true)
 }
 
-/// A cluster whose custom resource is gone and whose cordons are left.
+/// A cluster with cordons of a deleted custom resource.
 fn gone() -> TestCluster {
     let cluster = TestCluster::captured("finalizer-stripped");
     assert!(is_cordoned(&cluster));
@@ -61,7 +61,7 @@ fn deleting() -> TestCluster {
     cluster
 }
 
-/// A cluster whose cordon was released and restored with `undo`; undoing that would release it again.
+/// A cluster whose cordon was released and restored with `undo`; undoing that `undo` would release it again.
 fn put_back() -> TestCluster {
     let cluster = gone();
     assert_eq!(cluster.run("cordon release node-1 --confirm").code, Some(0));
@@ -89,7 +89,7 @@ fn command(cluster: &TestCluster, words: &str) -> String {
     let journals = cluster.run("journal list -o json").json();
     let items = journals["items"].as_array().cloned().unwrap_or_default();
     let undo = items.iter().find(|i| i["id"].as_str().is_some_and(|id| id.contains("undo")));
-    let id = undo.expect("there was an undo")["id"].clone();
+    let id = undo.expect("the journal has an undo")["id"].clone();
     format!("undo {}", id.as_str().expect("an id"))
 }
 
@@ -138,7 +138,7 @@ fn force_uncordon_uncordons_a_held_node() {
 fn quarantined_at(cluster: &TestCluster, request: &str) {
     cluster.fake.on(request).times(1).after(|state| {
         let node = state.store.find("nodes", "", NODE).cloned();
-        let mut node = node.expect("it is there");
+        let mut node = node.expect("the node exists");
         node["metadata"]["annotations"]["quarantineHealthEvent"] = json!("x");
         // The server assigns a new resource version.
         node["metadata"]["resourceVersion"] = Value::Null;
@@ -148,7 +148,7 @@ fn quarantined_at(cluster: &TestCluster, request: &str) {
 
 #[test]
 fn quarantine_set_after_the_preview_is_respected() {
-    // The node is read right before it is written, so a change in between is noticed, too.
+    // The mark appears before the read that precedes the write, or between that read and the write.
     for request in ["GET nodes node-1", "PATCH nodes node-1"] {
         let cluster = gone();
         quarantined_at(&cluster, request);
@@ -185,11 +185,11 @@ fn node_status_names_all_cordon_holders() {
     assert_eq!(row["cordonedByOthers"], others, "{row}");
 }
 
-/// The mark of the custom resource that is gone is removed, and the person's cordon stays.
+/// `cordon release` removes the mark of the deleted custom resource; the person's cordon stays.
 #[test]
 fn release_beside_a_cordon_of_someone_else_is_reported_and_undone() {
     let cluster = gone();
-    mark(&cluster, &holders().pop().expect("by hand").1);
+    mark(&cluster, &holders().pop().expect("the last mark, a cordon by hand").1);
     let before = cluster.node(NODE)["metadata"]["annotations"].clone();
     let ran = cluster.run("cordon release node-1 --confirm");
     let after = cluster.node(NODE)["metadata"]["annotations"].clone();

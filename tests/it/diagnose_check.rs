@@ -35,7 +35,7 @@ fn lease(renewed: jiff::Timestamp) -> Value {
     })
 }
 
-/// The operator's webhook configuration with its Service and endpoints; its certificate expires then.
+/// The operator's webhook configuration with its Service and endpoints; its certificate expires at `end`.
 fn webhook(end: (i32, u8, u8)) -> Value {
     let mut params = rcgen::CertificateParams::new(vec!["webhook.example".to_owned()]).expect("a name");
     params.not_after = rcgen::date_time_ymd(end.0, end.1, end.2);
@@ -109,7 +109,7 @@ fn installation_problems_are_reported() {
     let fake = healthy();
     fake.load(lease(old));
     fake.load(webhook((2026, 1, 1)));
-    let mut operator = fake.get("deployments", NODEWRIGHT.namespace(), "operator").expect("it");
+    let mut operator = fake.get("deployments", NODEWRIGHT.namespace(), "operator").expect("an operator");
     operator["metadata"]["labels"]["app.kubernetes.io/version"] = "v0.19.0".into();
     fake.load(operator);
     let ran = check(&fake, "-o json");
@@ -129,7 +129,7 @@ fn installation_problems_are_reported() {
 #[test]
 fn stopped_operator_is_an_error_with_a_hint() {
     let fake = healthy();
-    let mut operator = fake.get("deployments", NODEWRIGHT.namespace(), "operator").expect("it");
+    let mut operator = fake.get("deployments", NODEWRIGHT.namespace(), "operator").expect("an operator");
     operator["status"]["availableReplicas"] = json!(0);
     fake.load(operator);
     let ran = check(&fake, "");
@@ -181,7 +181,7 @@ fn missing_write_permission_is_a_warning_naming_the_role() {
     no_policies.on("CREATE deploymentpolicies").reply(403);
     let shown = [looks_only, no_pods, no_policies].map(|fake| line(&fake));
     insta::assert_snapshot!(shown.join("\n"));
-    // No other requests are sent than before.
+    // Access reviews are the only POST requests.
     let fake = healthy();
     assert_eq!(check(&fake, "").code, Some(0));
     let posted = |r: &crate::support::fake_api::Logged| r.method == "POST";
@@ -193,7 +193,7 @@ fn missing_write_permission_is_a_warning_naming_the_role() {
 #[test]
 fn wait_ends_when_healthy_or_at_the_timeout() {
     let fake = healthy();
-    let mut operator = fake.get("deployments", NODEWRIGHT.namespace(), "operator").expect("it");
+    let mut operator = fake.get("deployments", NODEWRIGHT.namespace(), "operator").expect("an operator");
     operator["status"]["availableReplicas"] = json!(0);
     fake.load(operator);
     let ran = check(&fake, "--wait --timeout 1s");
@@ -201,7 +201,7 @@ fn wait_ends_when_healthy_or_at_the_timeout() {
     assert_eq!(check(&healthy(), "--wait").code, Some(0));
 }
 
-/// Files hold neither the server version nor leases: this is reported, and not as a problem.
+/// Files contain neither the server version nor leases; the report lists these checks, but not as problems.
 #[test]
 fn checks_impossible_from_files_are_listed() {
     let captured = clusters::named("nodewright-in-progress");
@@ -221,7 +221,7 @@ fn operator_wide_blocker_is_an_error() {
     }
 }
 
-/// The limit and Ctrl-C apply to the first round as well.
+/// The time limit and Ctrl-C apply to the first round of checks, too.
 #[test]
 fn wait_limits_the_first_round_too() {
     let fake = healthy();

@@ -1,4 +1,4 @@
-//! `diagnose node`: what keeps one node from completing.
+//! `diagnose node`: why a node does not complete.
 
 use kubectl_skyhook::api::{ApiFlavor, keys};
 use serde_json::{Value, json};
@@ -46,7 +46,7 @@ fn at_work(node: &str) -> PackageRun<'_> {
     }
 }
 
-/// A rollout of ten nodes, two at a time by policy; the node asked about is the last but one.
+/// A rollout on ten nodes, two at a time by policy; two are in progress, and the others wait.
 fn queue() -> Value {
     let mut skyhook = NODEWRIGHT
         .skyhook("in_progress", json!({"driver": {"version": "1.0.0", "image": "example.com/driver"}}));
@@ -75,7 +75,7 @@ fn queue() -> Value {
     json!({"apiVersion": "v1", "kind": "List", "items": items})
 }
 
-/// That the pods were asked for, and there are none.
+/// An empty PodList: proof that there are no pods.
 fn no_pods() -> Value {
     json!({"apiVersion": "v1", "kind": "PodList", "items": []})
 }
@@ -91,20 +91,23 @@ fn queued_node_is_not_stuck() {
     assert!(because.contains("number 7 of 8 in the queue"), "{because}");
 }
 
-/// Where a batch strategy is set, the operator does not keep to the budget, which it reports as the ceiling.
+/// With a batch strategy, the strategy limits the nodes in progress, not the budget, although the operator
+/// reports the budget as the ceiling.
 #[test]
 fn nodes_at_once_are_those_of_the_strategy() {
     let linear = json!({"linear": {"initialBatch": 1, "delta": 1}});
     let exponential = json!({"exponential": {"initialBatch": 1, "growthFactor": 2}});
     let batch_of_two = ", whose next batch has 2 nodes; ";
-    // In progress there, the strategy, the column of `status` and its JSON, and the sentence of `diagnose node`.
+    // Nodes in progress, strategy, the column of `status`, its value in JSON, and the text of `diagnose
+    // node`.
     for (in_progress, strategy, column, number, says) in [
         (2, Value::Null, "2", json!(2), batch_of_two),
         (2, json!({"fixed": {"initialBatch": 5}}), "5", json!(5), ", whose next batch has 5 nodes; "),
         (1, json!({"fixed": {"initialBatch": 1}}), "1", json!(1), ", whose next batch has 1 node; "),
         (2, linear, "grows", Value::Null, ", whose next batch has 3 nodes; "),
         (2, exponential, "grows", Value::Null, ", whose next batch has 4 nodes; "),
-        // All nodes are taken up by another version, in no batch.
+        // Another version starts on all nodes, outside of batches, so more nodes than a batch are in
+        // progress.
         (2, json!({"fixed": {"initialBatch": 1}}), "unknown", Value::Null, ", whose next batch has 1 node; "),
     ] {
         let mut cluster = queue();
@@ -113,7 +116,7 @@ fn nodes_at_once_are_those_of_the_strategy() {
         items[1]["spec"]["default"]["strategy"] = strategy.clone();
         at_once_is(&cluster, &strategy, column, &number, says);
     }
-    // Without the policy it is not known whether it has a strategy.
+    // Without the policy, the strategy is unknown.
     let mut cluster = queue();
     let items = cluster["items"].as_array_mut().expect("items");
     items.remove(1);
@@ -135,7 +138,7 @@ fn at_once_is(cluster: &Value, strategy: &Value, column: &str, number: &Value, s
     assert!(reason.contains(says), "{strategy}: {reason}");
 }
 
-/// A node of the batch fails, so no other node is chosen: that is not reported as fine.
+/// A failing node holds its batch, so no other node is chosen; the waiting node is not reported as fine.
 #[test]
 fn node_waiting_for_its_batch_names_the_node_that_holds_it() {
     let mut cluster = queue();
@@ -150,7 +153,8 @@ fn node_waiting_for_its_batch_names_the_node_that_holds_it() {
     insta::assert_snapshot!(ran.transcript());
 }
 
-/// Before v0.20 the operator does not continue on a node of a batch while another one is in progress, so a stuck one keeps it.
+/// Before v0.20 the operator does not continue on a batch node while another one is in progress, so a stuck
+/// node holds the others.
 #[test]
 fn node_between_stages_names_the_node_it_waits_for() {
     let ran = run("diagnose node s-between --from tests/rules/batch_held_by_node.yaml").output();
@@ -163,8 +167,9 @@ fn node_between_stages_names_the_node_it_waits_for() {
     ran.expect_no_stdout("stuck");
 }
 
-/// An interrupt starts once no package pod is left on the node, of whatever custom resource: one that no longer selects
-/// the node is not cleaned up, so its pod may keep the interrupt waiting for ever.
+/// An interrupt starts once all package pods, of any custom resource, have left the node. The operator does
+/// not delete the pods of a custom resource that no longer selects the node, so such a pod may block the
+/// interrupt for ever.
 #[test]
 fn interrupt_that_waits_for_another_pod_names_it() {
     let mut skyhook = SKYHOOK.skyhook(
@@ -198,7 +203,8 @@ fn interrupt_that_waits_for_another_pod_names_it() {
     );
 }
 
-/// On every node of every capture: where the report has an error for the node, `diagnose node` is not fine.
+/// On every node of every capture: if the report has an error for the node, `diagnose node` does not call it
+/// fine.
 #[test]
 fn node_with_error_findings_is_never_fine() {
     for captured in clusters::all() {
@@ -216,7 +222,7 @@ fn node_with_error_findings_is_never_fine() {
     }
 }
 
-/// The same node, not ready since then, and tainted by Kubernetes for it.
+/// Makes a node not ready since this time, with a taint as Kubernetes sets it.
 fn not_ready(mut node: Value, since: &str) -> Value {
     node["status"]["conditions"][0] =
         json!({"type": "Ready", "status": "Unknown", "lastTransitionTime": since});
@@ -228,7 +234,7 @@ fn list(items: Vec<Value>) -> String {
     json!({"apiVersion": "v1", "kind": "List", "items": items}).to_string()
 }
 
-/// The standing of a node, that of its first incomplete custom resource, and the exit code.
+/// The state of a node, the state of its first incomplete custom resource, and the exit code.
 fn standing(node: &str, cluster: &str) -> (String, String, Option<i32>) {
     let ran = run(&format!("diagnose node {node} -o json --now 2026-11-20T12:00:00Z --from -"))
         .stdin(cluster.to_owned())
@@ -245,8 +251,8 @@ fn stands(word: &str, code: i32) -> (String, String, Option<i32>) {
     (word.to_owned(), word.to_owned(), Some(code))
 }
 
-/// A taint that Kubernetes removes when the node returns blocks neither running work nor a joining node; a foreign
-/// taint does.
+/// A taint that Kubernetes removes when the node returns blocks neither running work nor a joining node; a
+/// foreign taint does.
 #[test]
 fn rebooting_or_joining_node_is_not_stuck() {
     let rebooting = json!({"driver": {
@@ -296,7 +302,8 @@ fn stopped_compartment_does_not_affect_other_compartments() {
     ran.expect_no_stdout("SKY301");
 }
 
-/// Two custom resources on two nodes; the first, `base`, must finish everywhere, and is done on gpu-01 alone.
+/// Two custom resources on two nodes. The first, `base`, must complete on all nodes before the second starts,
+/// and is complete only on gpu-01.
 fn behind_one_that_goes_first(status: &str, state: &str) -> Vec<Value> {
     let package = json!({"driver": {"version": "1.0.0", "image": "example.com/driver"}});
     let mut base = NODEWRIGHT.skyhook("in_progress", package.clone());
@@ -323,7 +330,8 @@ fn behind_one_that_goes_first(status: &str, state: &str) -> Vec<Value> {
     ]
 }
 
-/// Where the earlier custom resource is complete, later ones are as blocked as it is elsewhere.
+/// A blocker of the earlier custom resource on another node also blocks later ones on nodes where the earlier
+/// one is complete.
 #[test]
 fn blocker_of_an_earlier_custom_resource_blocks_its_dependents() {
     let working = behind_one_that_goes_first("in_progress", "apply complete");
@@ -388,7 +396,7 @@ fn unreadable_custom_resources_are_not_reported_complete() {
     ran.expect_no_stdout("node-1: done");
 }
 
-/// The remedy is to resume the earlier custom resource; disabling it would give up what it installs.
+/// The remedy is to resume the earlier custom resource; disabling it would give up its installations.
 #[test]
 fn node_behind_a_paused_custom_resource_suggests_resume() {
     let package = json!({"driver": {"version": "1.0.0", "image": "example.com/driver"}});
@@ -403,12 +411,12 @@ fn node_behind_a_paused_custom_resource_suggests_resume() {
     let node = json!({"apiVersion": "v1", "kind": "Node", "metadata": {"name": "gpu-1"}});
     let list = json!({"apiVersion": "v1", "kind": "List", "items": [first, named("second", 20), node]});
     let ran = run("diagnose node gpu-1 --from -").stdin(list.to_string()).output();
-    let (findings, next) = ran.stdout.split_once("what to do next").expect("what to do");
+    let (findings, next) = ran.stdout.split_once("what to do next").expect("the next steps");
     assert!(findings.contains("- SKY308 paused"), "{}", ran.transcript());
     assert!(next.contains("\n1. Resume it"), "{}", ran.transcript());
 }
 
-/// Without the package pods it is unknown how the stage fares: that is not reported as fine.
+/// Without the package pods the state of the stage is unknown, and is not reported as fine.
 #[test]
 fn unreadable_pods_are_not_reported_fine() {
     let package = json!({"driver": {"version": "1.0.0", "image": "example.com/driver"}});
@@ -435,7 +443,7 @@ fn unreadable_pods_are_not_reported_fine() {
     ran.expect_no_stdout("Nothing to do");
 }
 
-/// A pod that the kubelet has not acknowledged does not run, whatever its node state says.
+/// A pod that the kubelet has not acknowledged does not run, even if the node state is `in_progress`.
 #[test]
 fn pod_that_the_kubelet_has_not_acknowledged_does_not_run() {
     let package = json!({"driver": {"version": "1.0.0", "image": "example.com/driver"}});
@@ -457,7 +465,7 @@ fn pod_that_the_kubelet_has_not_acknowledged_does_not_run() {
             .stdin(cluster.clone())
             .output()
     };
-    // Created at 11:55: below ten minutes no rule reports it.
+    // The pod was created at 11:55; rules report it after ten minutes.
     let ran = at("12:02:00");
     ran.expect_no_stdout("has been running");
     ran.expect_stdout(
@@ -469,7 +477,7 @@ fn pod_that_the_kubelet_has_not_acknowledged_does_not_run() {
     ran.expect_no_stdout("for 15m");
 }
 
-/// That a problem on another node ends every reconcile of the operator is said once, with the node.
+/// A problem on another node that ends every reconcile is mentioned once, with the node.
 #[test]
 fn blocked_reconciles_are_mentioned_once() {
     for (fixture, node, says) in [
@@ -496,7 +504,7 @@ fn blocked_reconciles_are_mentioned_once() {
     }
 }
 
-/// The stage that runs is named alike in the reason and in the line of its package, before the node state shows it.
+/// The reason and the package's line name the same running stage, before the node state records it.
 #[test]
 fn stage_that_the_node_state_does_not_show_yet_is_named() {
     let ran = node("nodewright-drain-misattributed", "node-3");
@@ -505,7 +513,7 @@ fn stage_that_the_node_state_does_not_show_yet_is_named() {
     ran.expect_no_stdout("the next stage has not started");
 }
 
-/// `status` counts the node as erroring: the reason says so instead of "nothing is wrong".
+/// The reason mentions that the operator reports the node as erroring, instead of "nothing is wrong".
 #[test]
 fn node_that_the_operator_reports_erroring_is_not_called_fine() {
     let ran = node("v0.17-rough-reboot", "node-1");
@@ -525,7 +533,7 @@ fn errors_on_other_nodes_are_mentioned_where_nothing_is_to_do() {
     );
 }
 
-/// The packages are done, and `node status` shows the node as cordoned and in progress: the reason says why.
+/// The reason explains why a node with complete packages is still cordoned and in progress.
 #[test]
 fn done_node_that_is_still_cordoned_says_so() {
     let ran = node("v0.17-rough-reboot", "node-3");
@@ -537,7 +545,8 @@ fn done_node_that_is_still_cordoned_says_so() {
     ran.expect_no_stdout("cordon");
 }
 
-/// A custom resource that waits for an earlier one is still stuck by its own failing package, as `uninstall status` says.
+/// A custom resource that waits for an earlier one is still stuck by its own failing package, as in
+/// `uninstall status`.
 #[test]
 fn failing_package_behind_an_earlier_custom_resource_is_stuck() {
     let ran = run("diagnose node node-1 -o json --from tests/rules/deletion_not_progressing.yaml");

@@ -49,7 +49,7 @@ fn a_capture_is_compared_with_the_input() {
     both.expect_stderr("NEW and --from are mutually exclusive");
 }
 
-/// Nodes that were not read are no deleted nodes.
+/// Nodes that were not read do not count as deleted.
 #[test]
 fn sources_that_were_not_read_are_not_compared() {
     let new = clusters::named("apply-erroring").path().to_owned();

@@ -26,7 +26,7 @@ const NO_LISTS: [&str; 11] = [
 /// Names of a custom resource, a node or a list in upstream's documents or in other formats.
 const OTHER_NAMES: [&str; 6] = ["skyhookName", "nodeName", "owner", "hostname", "nodewright", "packageName"];
 
-/// The published schemas of what commands print; a saved plan is a file.
+/// Published schemas of printed documents; a saved plan is a file instead.
 fn schemas() -> impl Iterator<Item = (&'static str, Value)> {
     let printed = documents().into_iter().filter(|document| !document.printed_by.is_empty());
     printed.map(|document| (document.published.kind, document.published.schema()))
@@ -82,7 +82,7 @@ fn a_thing_has_one_name() {
     }
 }
 
-/// The one-liners of `docs/automation.md`: the capture that each reads, and what it prints.
+/// The one-liners of `docs/automation.md`: the capture that each reads, and its output.
 const ONE_LINERS: [(&str, &str); 12] = [
     ("apply-erroring", "node-2"),
     ("two-priorities", "first second"),
@@ -111,7 +111,7 @@ fn one_liners() -> Vec<(String, String)> {
     rows.collect()
 }
 
-/// The words of a call without quotes around its template.
+/// Runs a one-liner on a capture, without the shell quotes around its template.
 fn call(line: &str, capture: &str) -> RunOutput {
     let words = match line.split_once(" -o jsonpath='") {
         Some((words, template)) => {
@@ -124,7 +124,7 @@ fn call(line: &str, capture: &str) -> RunOutput {
     Run::new(words.into_iter().chain(from)).output()
 }
 
-/// What jq prints, if it is installed.
+/// The output of jq, if it is installed.
 fn jq(line: &str, capture: &str) -> Option<String> {
     let (words, filter) = line.split_once(" | jq -r ").expect("a filter");
     let document = call(words, capture).stdout;

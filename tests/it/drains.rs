@@ -1,4 +1,4 @@
-//! Drains in progress: every command says since when, which pods are left and what keeps them there.
+//! Drains in progress: every command shows the start, the remaining pods and their blockers.
 
 use jiff::{SignedDuration, Timestamp};
 use kubectl_skyhook::api::keys;
@@ -11,7 +11,7 @@ use crate::support::run::run;
 const NOW: &str = "2026-11-20T12:00:00Z";
 const SHOP: &str = "shop";
 
-/// A custom resource whose second package needs an interrupt, and a node that is drained for it since then.
+/// A custom resource whose second package needs an interrupt, and a node whose drain for it began at `start`.
 fn draining_since(start: &str) -> Vec<Value> {
     let packages = json!({
         "setup": {"version": "1.0.0", "image": "example.com/setup"},
@@ -25,7 +25,7 @@ fn draining_since(start: &str) -> Vec<Value> {
     node["metadata"]["annotations"][flavor.key(&format!("drainStart_{NAME}"))] = start.into();
     let mut skyhook = NODEWRIGHT.skyhook("in_progress", packages);
     skyhook["status"]["nodePriority"] = json!({"gpu-1": start});
-    // No package runs, and another workload is elsewhere.
+    // No package pod runs on the node, and the only pod of another workload is on another node.
     let job =
         json!({"apiVersion": "batch/v1", "kind": "Job", "metadata": {"name": "backup", "namespace": "ops"}});
     let far = pod("web-far", "cpu-1", json!({"namespace": "ops"}), json!({}));
@@ -127,7 +127,7 @@ fn a_budget_protects_pods_that_are_not_ready() {
     let start = draining_since("2026-11-20T08:40:00Z");
     let items = with(start, [here, budget("web", json!({"app": "web"}), status.clone())]);
     insta::assert_snapshot!(transcript(&items));
-    // A budget that spares only healthy pods is not in the way.
+    // A PodDisruptionBudget that protects only healthy pods does not block the drain.
     let mut spares = budget("web", json!({"app": "web"}), status);
     spares["spec"]["unhealthyPodEvictionPolicy"] = "AlwaysAllow".into();
     let terminating = json!({"deletionTimestamp": "2026-11-20T11:59:30Z"});
@@ -171,7 +171,7 @@ fn a_pod_that_does_not_end_is_named_from_the_start() {
     let far = || budget("other", json!({"app": "other"}), allows_one());
     let start = draining_since("2026-11-20T11:59:40Z");
     insta::assert_snapshot!(transcript(&with(start, [leaving("2026-11-20T11:59:48Z"), far()])));
-    // After two minutes it is a warning, after ten an error.
+    // SKY401 is a warning after two minutes, and an error after ten.
     for (end, code, found) in
         [("2026-11-20T11:57:00Z", 0, "warning SKY401"), ("2026-11-20T11:49:00Z", 2, "error SKY401")]
     {

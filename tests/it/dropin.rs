@@ -1,5 +1,5 @@
-//! The drop-in contract: what scripts written for upstream's CLI rely on, and that the recorded faults of that CLI
-//! do not occur. Tests of a fault begin with its number.
+//! The drop-in contract: scripts that were written for upstream's CLI keep working, and the recorded faults
+//! of that CLI do not occur. The name of a fault's test begins with the fault's number.
 
 mod all_commands;
 mod batches;
@@ -46,7 +46,7 @@ impl TestCluster {
 
     /// The custom resource `gpu`.
     fn gpu(&self) -> Value {
-        self.fake.get(CR, "", "gpu").expect("it exists")
+        self.fake.get(CR, "", "gpu").expect("the custom resource exists")
     }
 
     /// An annotation of the operator on the custom resource, or null.
@@ -83,7 +83,8 @@ impl TestCluster {
         self.patches().into_iter().map(|p| p.path).collect()
     }
 
-    /// Simulates the operator: whoever reads a custom resource to be paused finds it paused.
+    /// Simulates the operator: a custom resource with a pause annotation has the status paused when it is
+    /// read.
     fn simulating_operator(self) -> TestCluster {
         self.fake.on("GET skyhooks").after(pause);
         self

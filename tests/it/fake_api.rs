@@ -304,7 +304,7 @@ async fn rules_count_requests_and_match_in_order() {
         let answer = send(&fake, Method::GET, NODE, "", Value::Null).await;
         codes.push(answer.err().map(|(code, ..)| code));
     }
-    // The second request does not reach the second rule, so the third request is its second.
+    // The first rule replies to request 2, so the second rule counts request 3 as its second one.
     assert_eq!(codes, [None, Some(500), Some(409), None]);
     fake.on("* *").reply(503);
     fake.heal();

@@ -12,7 +12,7 @@ const NODES: [&str; 3] = ["node-1", "node-2", "node-3"];
 
 impl TestCluster {
     fn add_finalizer(&self, entry: &str) {
-        let mut cr = self.cr().expect("it is there");
+        let mut cr = self.cr().expect("the custom resource exists");
         let all = cr["metadata"]["finalizers"].as_array_mut();
         all.expect("finalizers").insert(0, json!(entry));
         self.fake.load(cr);
@@ -56,7 +56,7 @@ impl TestCluster {
             if let Some(list) = node["status"]["conditions"].as_array_mut() {
                 list.sort_by_key(|c| c["type"].to_string());
                 for condition in list.iter_mut().filter_map(Value::as_object_mut) {
-                    // A heartbeat, which nothing here reads.
+                    // Heartbeats do not matter to these tests.
                     condition.remove("lastHeartbeatTime");
                 }
             }
@@ -141,7 +141,7 @@ fn strip_removes_our_finalizer_and_cleans_nodes_as_the_operator_does() {
     let undone = test_cluster.run("undo --confirm");
     undone.expect_code(0);
     assert_eq!(test_cluster.nodes(), before);
-    let back = test_cluster.cr().expect("it is made again");
+    let back = test_cluster.cr().expect("undo recreates the custom resource");
     assert_eq!(back["metadata"]["deletionTimestamp"], Value::Null);
 }
 
@@ -151,7 +151,7 @@ fn foreign_finalizer_is_kept() {
     test_cluster.add_finalizer(FOREIGN);
     let ran = test_cluster.run("finalizer strip gpu-tune --force --purge-state --confirm");
     ran.expect_code(0);
-    let cr = test_cluster.cr().expect("it is held");
+    let cr = test_cluster.cr().expect("the foreign finalizer keeps it");
     assert_eq!(cr["metadata"]["finalizers"], json!([FOREIGN]));
     for node in NODES {
         assert_eq!(test_cluster.left_on(node), [""; 0], "{node}");
@@ -190,7 +190,7 @@ fn unreadable_pods_may_be_running() {
     assert_eq!(test_cluster.writes(), [""; 0]);
 }
 
-/// The blocker is known without pods; that something may still be running is reported.
+/// The blocker is known without pods; the report adds that something may still be running.
 #[test]
 fn blocked_deletion_is_reported_without_pods() {
     for cluster in ["deleted-while-paused", "deleted-while-erroring"] {
@@ -256,7 +256,7 @@ fn strip_with_a_foreign_finalizer_needs_force_and_pauses_the_operator() {
     assert_eq!(test_cluster.writes(), [""; 0]);
     // The operator acknowledges the pause.
     test_cluster.fake.on("PATCH skyhooks").nth(1).after(|it| {
-        let mut cr = it.store.find("skyhooks", "", CR).expect("it is there").clone();
+        let mut cr = it.store.find("skyhooks", "", CR).expect("the custom resource exists").clone();
         cr["status"]["status"] = json!("paused");
         it.store.load(cr);
     });
@@ -265,7 +265,7 @@ fn strip_with_a_foreign_finalizer_needs_force_and_pauses_the_operator() {
     // Pods are deleted with the custom resource, which still exists.
     let at_work = "they may continue until skyhook/gpu-tune is gone";
     ran.expect_stderr(at_work);
-    let cr = test_cluster.cr().expect("the other finalizer holds it");
+    let cr = test_cluster.cr().expect("the foreign finalizer keeps it");
     assert_eq!(cr["metadata"]["finalizers"], json!([FOREIGN]));
     let pause = ApiFlavor::Skyhook.key("pause");
     assert_eq!(cr["metadata"]["annotations"][pause], json!("true"));
@@ -279,7 +279,7 @@ fn strip_with_a_foreign_finalizer_needs_force_and_pauses_the_operator() {
 fn nodes_of_an_object_held_by_others_are_cleaned_only_by_force() {
     // The operator has removed its finalizer, and keeps writing its keys while the object exists.
     let test_cluster = TestCluster::captured_with_operator("deleted-while-erroring");
-    let mut cr = test_cluster.cr().expect("it is there");
+    let mut cr = test_cluster.cr().expect("the custom resource exists");
     cr["metadata"]["finalizers"] = json!([FOREIGN]);
     test_cluster.fake.load(cr);
     let refused = test_cluster.run("finalizer strip gpu-tune --confirm");
@@ -287,7 +287,7 @@ fn nodes_of_an_object_held_by_others_are_cleaned_only_by_force() {
     refused.expect_stderr(FOREIGN);
     assert_eq!(test_cluster.writes(), [""; 0]);
     test_cluster.run("finalizer strip gpu-tune --confirm --force").expect_code(0);
-    let cr = test_cluster.cr().expect("the other finalizer holds it");
+    let cr = test_cluster.cr().expect("the foreign finalizer keeps it");
     let pause = ApiFlavor::Skyhook.key("pause");
     assert_eq!(cr["metadata"]["annotations"][pause], json!("true"));
 }
@@ -296,7 +296,7 @@ fn nodes_of_an_object_held_by_others_are_cleaned_only_by_force() {
 #[test]
 fn deletion_held_by_other_finalizers_waits_for_no_uninstall() {
     let test_cluster = TestCluster::captured_with_operator("deleted-while-erroring");
-    let mut cr = test_cluster.cr().expect("it is there");
+    let mut cr = test_cluster.cr().expect("the custom resource exists");
     cr["metadata"]["finalizers"] = json!([FOREIGN]);
     test_cluster.fake.load(cr);
     let key = ApiFlavor::Skyhook.key("nodeState_gpu-tune");
@@ -378,7 +378,8 @@ fn unreachable_node_blocks_deletion_despite_a_running_pod() {
     ran.expect_stdout("pods are still running");
 }
 
-/// A starting operator delays a deletion, and every command says so; ten minutes later it blocks the deletion.
+/// A starting operator delays a deletion, and every command says so; ten minutes later it blocks the
+/// deletion.
 #[test]
 fn starting_operator_delays_but_does_not_block_deletion() {
     let status = |now: &str| {
@@ -395,7 +396,7 @@ fn starting_operator_delays_but_does_not_block_deletion() {
     }
 }
 
-/// Only node states tell whether anything is left to uninstall.
+/// Only node states show whether anything is left to uninstall.
 #[test]
 fn unreadable_nodes_are_not_reported_as_progress() {
     let skyhook = json!({

@@ -26,7 +26,8 @@ fn over(cluster: &str, words: &str) -> RunOutput {
     run(&format!("fix {words} --from tests/clusters/{cluster}")).output()
 }
 
-/// The whole plan for every captured cluster at the highest impact limit, and what is not fixed.
+/// The whole plan for every captured cluster at the highest impact limit, and the findings that are not
+/// fixed.
 #[test]
 fn plan_for_every_capture_matches_the_snapshot() {
     let mut all = String::new();
@@ -34,7 +35,7 @@ fn plan_for_every_capture_matches_the_snapshot() {
         let from = path.display().to_string();
         let ran = Run::new(["fix", "--up-to", "B4", "--from", &from]).output();
         let name = path.file_name().expect("a name").to_string_lossy();
-        let code = ran.code.expect("it ends by itself");
+        let code = ran.code.expect("no signal ends the command");
         let _ = writeln!(all, "## {name}: {code}\n{}{}", ran.stdout, ran.stderr);
     }
     assert_snapshot!(all);
@@ -105,7 +106,7 @@ fn json_output_matches_the_text() {
     assert_snapshot!(ran.transcript());
 }
 
-/// A restart of batches is as grave as the work that continues: here a reboot.
+/// A batch restart has the impact of the work that continues, here a reboot.
 #[test]
 fn limit_covers_the_work_that_continues() {
     let ran = run("fix --up-to B2 --from tests/rules/stale_erroring_after_reboot.yaml").output();

@@ -1,4 +1,4 @@
-//! Names that would be flags in the commands that are printed.
+//! Object names that would be parsed as flags in printed commands.
 
 use kubectl_skyhook::api::{ApiFlavor, keys};
 use serde_json::{Value, json};
@@ -16,7 +16,7 @@ fn expect_no_command(ran: &RunOutput) {
     assert_eq!(command, None, "{}", ran.transcript());
 }
 
-/// Whoever can annotate a node could do this.
+/// Everyone who may annotate nodes can write such keys.
 #[test]
 fn node_keys_of_impossible_names_are_ignored() {
     let cluster = TestCluster::captured_with_operator("complete");
@@ -55,7 +55,7 @@ fn packages_of_impossible_names_are_in_no_command() {
     let key = keys::node_state(ApiFlavor::Skyhook, CR);
     node["metadata"]["annotations"][key] = json!(entry.to_string());
     cluster.fake.load(node);
-    let mut cr = cluster.cr().expect("it is there");
+    let mut cr = cluster.cr().expect("the custom resource exists");
     cr["spec"]["packages"][FLAG] = json!({"version": "1.0.0", "image": "example.com/driver"});
     cluster.fake.load(cr);
     for words in [
@@ -76,7 +76,7 @@ fn packages_of_impossible_names_are_in_no_command() {
     }
 }
 
-/// The API server would not accept it; a file may hold it.
+/// The API server rejects such names, but files may contain them.
 #[test]
 fn objects_of_impossible_names_are_unreadable() {
     let directory = tempfile::tempdir().expect("a directory");

@@ -1,4 +1,5 @@
-//! Objects that carry the operator's labels and that the operator did not create, and Deployments that do not act.
+//! Objects with the operator's labels that the operator did not create, and Deployments that are not the
+//! active operator.
 
 use kubectl_skyhook::api::ApiFlavor;
 use serde_json::{Value, json};
@@ -100,7 +101,8 @@ fn unwrapped(text: &str) -> String {
     text.split_whitespace().collect::<Vec<_>>().join(" ")
 }
 
-/// Without a Deployment the Service that the webhook configuration names tells the namespace, or else `--namespace`.
+/// Without a Deployment, the namespace comes from the Service in the webhook configuration, or else from
+/// `--namespace`.
 #[test]
 fn namespace_is_known_after_the_operator_is_gone() {
     let left = |webhook: bool, flags: &str| {
@@ -136,7 +138,7 @@ fn webhook_left(namespace: &str) -> Value {
     })
 }
 
-/// The operator counts pods of all namespaces, so the pod blocks the stage; it is nobody's to delete.
+/// The operator counts pods of all namespaces, so the pod blocks the stage; no command deletes it.
 #[test]
 fn forged_failed_pod_is_reported_and_never_deleted() {
     let fake = SKYHOOK
@@ -205,7 +207,7 @@ fn several_operators_leave_the_version_unknown_and_are_all_named() {
     stuck.expect_stdout(named);
 }
 
-/// A Deployment whose replicas are ready and which leads nothing does not act.
+/// A Deployment with ready replicas but without the Lease is not the active operator.
 #[test]
 fn lease_decides_between_operators() {
     #[expect(clippy::disallowed_methods, reason = "the clock of the program under test")]
@@ -220,7 +222,8 @@ fn lease_decides_between_operators() {
     assert_eq!(line, "Skyhook operator: v0.17.1");
 }
 
-/// The operator, its Deployment and its Service are gone, its configurations are left, and there is no custom resource.
+/// The operator, its Deployment and its Service are gone, its configurations are left, and there is no custom
+/// resource.
 #[test]
 fn webhooks_left_behind_are_found_without_any_custom_resource() {
     let test_cluster = TestCluster::captured("complete");

@@ -1,7 +1,8 @@
-//! The files that users keep: plans and journals. Other builds must read them as they were meant, or refuse them.
+//! Files that users keep: plans and journals. Other builds must read them with their original meaning, or
+//! refuse them.
 //!
-//! A fixture holds every member that its format has. Where one of these tests fails, because a member got another name or
-//! meaning, raise the number of the format, and add a fixture of the new one.
+//! A fixture contains every member of its format. If one of these tests fails because a member was renamed or
+//! changed its meaning, raise the number of the format, and add a fixture of the new one.
 
 use kubectl_skyhook::apply::journal::Record;
 use kubectl_skyhook::apply::journal::record::{self, Entry, RecordError};
@@ -33,7 +34,7 @@ fn journals_keep_their_format() {
     assert_eq!(record.torn, [0usize; 0]);
 }
 
-/// Members of it have other names by now, and would be read as absent.
+/// Members of the first format were renamed since, and would be read as absent.
 #[test]
 fn journals_of_the_first_format_are_refused() {
     let text = fixture("journal-v2.jsonl");

@@ -1,8 +1,8 @@
 //! Random files, annotations and command lines cause no panic, and printed values can be read back.
 //!
-//! Each target takes a few seconds with the suite. `FUZZ_CASES=N cargo test --test it -- fuzz:: --nocapture` runs N cases
-//! of each, from a new seed each time; under `ulimit -v` it also proves that memory is bounded. JSONPath and
-//! custom-columns are in `view::jsonpath::tests`, which read FUZZ_CASES, too.
+//! Each target takes a few seconds with the suite. `FUZZ_CASES=N cargo test --test it -- fuzz:: --nocapture`
+//! runs N cases of each, from a new seed each time; under `ulimit -v` it also proves that memory is bounded.
+//! JSONPath and custom-columns are in `view::jsonpath::tests`, which read FUZZ_CASES, too.
 //!
 //! Inputs that failed once, or are likely to, are in `tests/corpora`, one JSON string a line, and run first.
 
@@ -17,7 +17,7 @@ use proptest::test_runner::TestCaseError;
 
 use crate::support::fuzz::fuzz;
 
-/// The texts that run first.
+/// The texts of a corpus, which run before random ones.
 fn corpus(name: &str) -> Vec<String> {
     let directory = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/corpora");
     let text = std::fs::read_to_string(directory.join(name).with_extension("jsonl"));
@@ -26,7 +26,7 @@ fn corpus(name: &str) -> Vec<String> {
     text.lines().map(line).collect()
 }
 
-/// [`fuzz`] with texts, those of the corpus first.
+/// Runs [`fuzz`] on texts, the corpus first.
 fn fuzz_texts<S: Strategy<Value = String>>(
     target: &str,
     cases: u32,

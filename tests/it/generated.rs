@@ -78,7 +78,7 @@ fn executable(path: &Path) {
         let all = std::fs::Permissions::from_mode(0o755);
         std::fs::set_permissions(path, all).expect("a file of our own");
     }
-    let mode = std::fs::metadata(path).expect("it is there").permissions();
+    let mode = std::fs::metadata(path).expect("the file exists").permissions();
     assert_eq!(mode.mode() & 0o111, 0o111);
 }
 

@@ -25,7 +25,7 @@ fn erroring() -> TestCluster {
 
 impl TestCluster {
     fn annotation(&self, key: &str) -> Value {
-        self.cr().expect("it is there")["metadata"]["annotations"][key].clone()
+        self.cr().expect("the custom resource exists")["metadata"]["annotations"][key].clone()
     }
 
     /// Whether the reset is complete, and the pause annotations afterwards.
@@ -48,7 +48,7 @@ impl TestCluster {
                 }
                 act();
                 self.fake.heal();
-                reset.join().expect("it ends")
+                reset.join().expect("the reset ends without a panic")
             })
         })
     }
@@ -108,7 +108,7 @@ fn pause_written_by_another_field_manager_is_kept() {
     let cluster = erroring();
     let ran = cluster.during_a_reset(|| {
         cluster.fake.change(|state: &mut State| {
-            let mut cr = state.store.find("skyhooks", "", CR).cloned().expect("it is there");
+            let mut cr = state.store.find("skyhooks", "", CR).cloned().expect("the custom resource exists");
             let key = format!("f:{}", ApiFlavor::Skyhook.key("pause"));
             cr["metadata"]["managedFields"] = json!([{
                 "manager": "kubectl-annotate",
@@ -129,14 +129,14 @@ impl TestCluster {
     /// A cluster whose pause has just ended, which the operator has not seen yet.
     fn just_resumed() -> TestCluster {
         let cluster = erroring();
-        let mut cr = cluster.cr().expect("it is there");
+        let mut cr = cluster.cr().expect("the custom resource exists");
         cr["status"]["status"] = json!("paused");
         cluster.fake.load(cr);
         cluster
     }
 }
 
-/// Its acknowledgement of the ended pause would be taken for that of ours.
+/// Otherwise the operator's acknowledgement of the ended pause would be taken for that of the new one.
 #[test]
 fn new_pause_waits_until_the_operator_saw_the_last_one_end() {
     let cluster = TestCluster::just_resumed();
@@ -152,7 +152,7 @@ fn new_pause_waits_until_the_operator_saw_the_last_one_end() {
             std::thread::yield_now();
         }
         assert!(cluster.writes().is_empty(), "{:?}", cluster.writes());
-        cluster.with_operator(|| reset.join().expect("it ends"))
+        cluster.with_operator(|| reset.join().expect("the reset ends without a panic"))
     });
     ran.expect_code(0);
     assert_eq!(cluster.reset_and_paused(), DONE);
@@ -176,7 +176,7 @@ fn operator_that_misses_the_resume_prevents_writes() {
 #[test]
 fn unreadable_object_while_waiting_is_not_a_timeout() {
     let cluster = TestCluster::just_resumed();
-    // The first look is the plan's.
+    // The first read belongs to the planning.
     cluster.fake.on("GET skyhooks").since(2).reply(500);
     let ran = cluster.run(RESET);
     ran.expect_code(1);
@@ -221,7 +221,8 @@ fn forced_resume_does_not_fail_the_reset() {
     assert_eq!(cluster.reset_and_paused(), DONE);
 }
 
-/// The value changes back and forth, so a late duplicate request would find the old value.
+/// The pause annotation is set and removed again, so a late duplicate request would find the value that it
+/// expects.
 #[test]
 fn pause_and_resume_test_the_resource_version() {
     let cluster = erroring();
@@ -230,7 +231,7 @@ fn pause_and_resume_test_the_resource_version() {
     let writes = cluster.fake.writes();
     let late: Vec<&Value> = writes.iter().filter(of_cr).map(|w| &w.body).collect();
     assert_eq!(late.len(), 2);
-    let now = cluster.cr().expect("it is there")["metadata"]["resourceVersion"].clone();
+    let now = cluster.cr().expect("the custom resource exists")["metadata"]["resourceVersion"].clone();
     for body in late {
         let mut operations = body.as_array().expect("a JSON Patch").iter();
         let test = operations.find(|o| o["path"] == "/metadata/resourceVersion");
@@ -246,7 +247,7 @@ fn pause_retries_after_a_version_conflict() {
     let cluster = erroring();
     for nth in [1, 2, 3] {
         cluster.fake.on("PATCH skyhooks").nth(nth).after(|state: &mut State| {
-            let mut cr = state.store.find("skyhooks", "", CR).cloned().expect("it is there");
+            let mut cr = state.store.find("skyhooks", "", CR).cloned().expect("the custom resource exists");
             cr["status"]["observedGeneration"] = json!(7);
             state.store.load(cr);
         });
@@ -275,7 +276,7 @@ fn failed_resume_is_reported_last_and_the_same_command_retries_it() {
     }
 }
 
-/// Everything else was undone before, so only the pause is left.
+/// The first undo restored everything but the pause.
 #[test]
 fn undo_that_failed_to_resume_is_finished_by_the_same_command() {
     for with_id in [false, true] {
@@ -357,7 +358,7 @@ fn undo_ends_the_pause_of_a_command_killed_after_it() {
         assert_eq!(cluster.cr_annotation("pause"), json!("true"));
         let list = cluster.run("journal list -o json").json();
         let id = list["items"][0]["id"].as_str().expect("an id").to_owned();
-        // A user has paused it on purpose, so there is nothing of ours to undo.
+        // A user's own pause replaces ours, so nothing is left to undo.
         if theirs {
             cluster.run("pause gpu-tune --confirm --reason mine").expect_code(0);
         }
@@ -384,12 +385,12 @@ fn undo_does_not_restore_a_pause_that_was_taken_over() {
     assert_eq!(cluster.annotation(HOLD), Value::Null);
 }
 
-/// The server's time of a hold counts more than that of the machine that wrote it.
+/// The age of a hold follows the server's timestamp, not the clock of the machine that wrote the hold.
 #[test]
 fn hold_is_as_old_as_the_server_says() {
     let cluster = erroring();
     let ahead = kubectl_skyhook::ctx::now() + SignedDuration::from_mins(4);
-    let mut cr = cluster.cr().expect("it is there");
+    let mut cr = cluster.cr().expect("the custom resource exists");
     cr["metadata"]["annotations"] = held_by_another(&ahead);
     cr["metadata"]["managedFields"] = json!([{
         "manager": "kubectl-skyhook",
@@ -415,14 +416,14 @@ fn hold_of_another_machine_is_respected_until_stale() {
         (Timestamp::UNIX_EPOCH, false),
     ] {
         let cluster = erroring();
-        let mut cr = cluster.cr().expect("it is there");
+        let mut cr = cluster.cr().expect("the custom resource exists");
         cr["metadata"]["annotations"] = held_by_another(&since);
         cluster.fake.load(cr);
         let ran = cluster.with_operator(|| cluster.run(RESET));
         ran.expect_code(if theirs { 3 } else { 0 });
         ran.expect_no_stderr("<invalid>");
         assert_eq!(ran.stderr.contains("is paused by ann@laptop (reset"), theirs, "{}", ran.transcript());
-        // A hold known to be of others can be ended by force, with a message.
+        // `resume` ends the hold of another machine, and names its owner.
         if theirs {
             let ran = cluster.run("resume gpu-tune --confirm");
             ran.expect_code(0);

@@ -1,4 +1,4 @@
-//! Endless files, and files that expand without end, are refused early and in little memory.
+//! Endless files, and files that expand without end, are refused early and with little memory.
 
 use std::io::{Read, Write};
 use std::path::Path;
@@ -46,7 +46,7 @@ fn endless_devices_are_refused() {
     refused(&ran, "it is a device, not a file");
 }
 
-/// As for kubectl: no kubeconfig, whatever the home directory holds.
+/// As in kubectl, an empty kubeconfig file replaces the one in the home directory.
 #[test]
 fn dev_null_is_an_empty_kubeconfig() {
     let ran = run("status", Path::new(""), Some(Path::new("/dev/null")));
@@ -67,13 +67,13 @@ fn endless_blanks_are_refused() {
 
 #[test]
 fn endless_words_are_refused() {
-    let mut yes = Command::new("yes").stdout(Stdio::piped()).spawn().expect("yes");
+    let mut yes = Command::new("yes").stdout(Stdio::piped()).spawn().expect("`yes` starts");
     let limited = format!("ulimit -v {MOST}; exec \"$0\" status --from -");
     let output = Command::new("sh")
         .args(["-c", &limited, env!("CARGO_BIN_EXE_kubectl-skyhook")])
         .stdin(yes.stdout.take().expect("a pipe"))
         .output()
-        .expect("it ends");
+        .expect("the shell starts");
     // The writer ends once nothing reads its pipe.
     let _ = yes.wait();
     let said = String::from_utf8_lossy(&output.stderr);
@@ -123,7 +123,7 @@ fn yaml_alias_expansion_is_refused() {
     refused(&run("status --from PATH", &path, None), "neither JSON nor YAML");
 }
 
-/// The runtime would abort without a message.
+/// Without this check, the async runtime would abort without a message.
 #[test]
 fn too_few_open_files_are_named() {
     let ran = Run::program(

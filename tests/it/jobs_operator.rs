@@ -1,4 +1,5 @@
-//! The operator of the Jobs generation: what it does with deleted Jobs, rejected pods, canceled uninstalls and batches.
+//! The operator of the Jobs generation: how it handles deleted Jobs, rejected pods, canceled uninstalls and
+//! batches.
 
 use kubectl_skyhook::api::keys;
 use serde_json::{Value, json};
@@ -40,7 +41,7 @@ fn no_pods() -> Value {
     json!({"apiVersion": "v1", "kind": "PodList", "items": []})
 }
 
-/// A Job that was deleted a minute ago and that a finalizer of someone else keeps.
+/// A Job that was deleted a minute ago and is kept by a foreign finalizer.
 fn kept_job() -> Value {
     let mut kept = NODEWRIGHT.job(&job("apply"), json!({}));
     kept["metadata"]["deletionTimestamp"] = "2026-11-20T11:59:00Z".into();
@@ -116,7 +117,7 @@ fn rejected_pods_are_one_steady_finding() {
             "{phase}"
         );
     }
-    // After ten minutes the cause does not pass by itself.
+    // After ten minutes of rejections the finding is an error.
     let mut items = at("apply in_progress", driver());
     items.extend([gave_up("2026-11-20T11:48:00Z"), gave_up("2026-11-20T11:59:25Z"), no_pods()]);
     items.extend([gave_up("2026-11-20T11:55:00Z")]);

@@ -1,5 +1,6 @@
-//! No command uses more rights than it needs: commands that read send only GET, commands on files open no socket and run no
-//! program, and every request is in the role that `rbac --for` prints. Dry runs are tested in `writes::confirmation`.
+//! No command uses more rights than it needs: commands that read send only GET, commands on files open no
+//! socket and run no program, and every request is in the role that `rbac --for` prints. Dry runs are tested
+//! in `writes::confirmation`.
 
 use std::collections::BTreeSet;
 use std::net::TcpListener;
@@ -75,7 +76,7 @@ fn read_commands_send_only_get_within_their_role() {
         let ran = test_cluster.run(words);
         assert_ne!(ran.code, Some(64), "{}", ran.transcript());
         let requests = test_cluster.fake.requests();
-        // An access review is a POST; one command sends them, and no others.
+        // Only `diagnose check` sends POST requests, and only access reviews.
         let asks = |r: &&Logged| *name == "diagnose check" && r.method == "POST" && r.path == REVIEWS;
         let others = requests.iter().filter(|r| r.method != "GET" && !asks(r));
         let others: Vec<&Logged> = others.collect();
@@ -108,7 +109,7 @@ struct Trap(TcpListener);
 impl Trap {
     fn new() -> Trap {
         let listener = TcpListener::bind("127.0.0.1:0").expect("a free port");
-        listener.set_nonblocking(true).expect("it is set");
+        listener.set_nonblocking(true).expect("the listener can be nonblocking");
         Trap(listener)
     }
 
@@ -153,7 +154,7 @@ fn file_input_opens_no_socket_and_runs_no_plugin() {
     let caught = trapped("status --request-timeout 200ms");
     caught.expect_code(1);
     assert!(plugin_ran.exists());
-    std::fs::remove_file(&plugin_ran).expect("it is there");
+    std::fs::remove_file(&plugin_ran).expect("the mark of the plugin exists");
     let mut config = kubeconfig(&server.url(), "trap");
     config["users"][0]["user"] = json!({});
     let bare = directory.path().join("bare");

@@ -113,7 +113,7 @@ fn clean_removes_all_but_node_state_and_undo_restores_it() {
     test_cluster.run("undo --confirm").expect_code(0);
     assert_eq!(left(&test_cluster, "gone"), all);
     let map = test_cluster.fake.get("configmaps", "skyhook", "gone-driver-1.0.0");
-    assert_eq!(map.expect("it is back")["data"], json!({"a.conf": "x"}));
+    assert_eq!(map.expect("undo recreates the ConfigMap")["data"], json!({"a.conf": "x"}));
 
     test_cluster.run("leftovers gone --clean --purge-state --confirm").expect_code(0);
     assert_eq!(left(&test_cluster, "gone"), [""; 0]);
@@ -172,7 +172,7 @@ fn unreadable_custom_resources_do_not_count_as_deleted() {
     assert_ne!(test_cluster.writes(), [""; 0]);
 }
 
-/// The finalizer leaves only the node state, so nothing else is to be removed.
+/// Only the node state is left, which needs `--purge-state`, so there is nothing else to remove.
 #[test]
 fn node_state_is_kept_without_purge_state() {
     let test_cluster = TestCluster::captured("complete");
@@ -196,7 +196,8 @@ fn node_state_is_kept_without_purge_state() {
     assert_eq!(test_cluster.writes(), [""; 0]);
 }
 
-/// On a node that the newer operator has not adopted, the older node state is the only one; elsewhere it is a copy.
+/// On a node that the newer operator has not adopted, the older node state is the only one; elsewhere it is a
+/// copy.
 #[test]
 fn only_copy_of_a_node_state_is_kept() {
     let command = "leftovers overdue --clean --dry-run --from tests/rules/legacy_keys_left.yaml";
@@ -222,11 +223,11 @@ fn repeated_cleanup_of_a_name_has_nothing_to_do() {
     assert_eq!(test_cluster.writes(), writes);
 }
 
-/// The operator's selectors for both kinds of ConfigMaps find it.
+/// The ConfigMap has the labels of both kinds of ConfigMaps, so both of the operator's selectors match it.
 #[test]
 fn config_map_with_both_labels_is_deleted_once() {
     let test_cluster = with_remains("gone");
-    let mut map = test_cluster.fake.get("configmaps", "skyhook", "gone-driver-1.0.0").expect("it is there");
+    let mut map = test_cluster.fake.get("configmaps", "skyhook", "gone-driver-1.0.0").expect("a ConfigMap");
     let metadata = &mut map["metadata"];
     metadata["name"] = json!("gone-node-1-metadata");
     metadata["labels"][key("skyhook-node-meta")] = json!("gone");

@@ -1,4 +1,5 @@
-//! Every rule of `lint` against its fixtures in `tests/lint/NAME`: the whole output for `bad*`, silence for `good*`.
+//! Every rule of `lint` against its fixtures in `tests/lint/NAME`: the whole output for `bad*`, silence for
+//! `good*`.
 
 use std::path::{Path, PathBuf};
 
@@ -27,8 +28,8 @@ fn read(path: &Path) -> String {
     std::fs::read_to_string(path).unwrap_or_default()
 }
 
-/// Checks a fixture against the capture `cluster.yaml` beside it, if there is one, with the flags in its first line:
-/// `# args: --operator-version v0.17.0`.
+/// Checks a fixture against the capture `cluster.yaml` beside it, if there is one, with the flags in its
+/// first line: `# args: --operator-version v0.17.0`.
 fn lint(path: &Path) -> RunOutput {
     let text = read(path);
     let flags = text.lines().next().and_then(|line| line.strip_prefix("# args: "));
@@ -169,7 +170,8 @@ fn a_change_is_shown_as_a_diff() {
     assert_snapshot!("diff", run(&words).output().transcript());
 }
 
-/// Without a kubeconfig nothing is asked; with one that does not work, the answer says that the cluster is missing.
+/// Without a kubeconfig, no request is sent; with an unreachable server, the output mentions that no cluster
+/// was checked.
 #[test]
 fn an_unreachable_cluster_is_no_silent_success() {
     let good = "lint -f tests/lint/apply_without_enabled/good.yaml";
@@ -180,7 +182,7 @@ fn an_unreachable_cluster_is_no_silent_success() {
     output.expect_stderr("warning: checking without a cluster: ");
 }
 
-/// Rules in CEL cannot be evaluated here, so the report says that they were not checked.
+/// CEL rules cannot be evaluated here, so the report lists them as not checked.
 #[test]
 fn cel_rules_of_a_crd_are_announced_as_unchecked() {
     let rule = json!([{"rule": "self.size() > 0", "message": "no packages"}]);

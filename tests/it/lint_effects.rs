@@ -1,4 +1,5 @@
-//! The effects that `lint` announces: how many nodes are at work at once, and whether the budget limits them.
+//! The effects that `lint` announces: how many nodes are in progress at once, and whether the budget limits
+//! them.
 
 use serde_json::{Value, json};
 
@@ -7,12 +8,12 @@ use crate::support::object_builder::NODEWRIGHT;
 use crate::support::run::run;
 use crate::support::test_cluster::TestCluster;
 
-/// The report about a manifest for eight nodes on which `driver` is complete, as the operator has recorded its batches.
+/// Lints a manifest for eight nodes on which `driver` is complete; `batch` is the recorded batch state.
 fn report(live: Value, policy: &Value, batch: Value, manifest: Value) -> String {
     report_while(8, live, policy, batch, manifest)
 }
 
-/// The same while only so many nodes have begun.
+/// Like [`report`], but `driver` is complete only on the first `begun` nodes, and the others wait.
 fn report_while(begun: usize, live: Value, policy: &Value, batch: Value, manifest: Value) -> String {
     let resource = |spec: Value| {
         let mut object = NODEWRIGHT.skyhook("complete", json!({}));
@@ -58,7 +59,7 @@ fn policy(strategy: &Value) -> Value {
     })
 }
 
-/// Eight nodes are done: the operator has counted them.
+/// A batch state in which all eight nodes count as completed.
 fn counted() -> Value {
     json!({"currentBatch": 5, "completedNodes": 8, "lastBatchSize": 2})
 }
@@ -93,7 +94,7 @@ fn counters_of_an_earlier_rollout_do_not_shrink_the_budget() {
     );
 }
 
-/// Nodes that are complete do not make it a reinstallation.
+/// Some complete nodes do not make a first installation a reinstallation.
 #[test]
 fn a_first_installation_under_way_is_not_called_a_reinstallation() {
     let policy = policy(&json!({"fixed": {"initialBatch": 1}}));
@@ -116,7 +117,7 @@ fn a_newer_version_ignores_the_budget() {
     );
 }
 
-/// A package that reboots two nodes, on one of which a workload runs that no drain waits for yet.
+/// A cluster of two nodes with a workload pod on one, and a manifest that reboots both. No drain has begun.
 fn before_the_first_drain() -> (FakeApi, Value) {
     let mut manifest = NODEWRIGHT.skyhook("complete", json!({}));
     manifest["metadata"] = json!({"name": "rebooting"});
@@ -158,7 +159,7 @@ fn pods_are_counted_on_nodes_that_no_drain_waits_for_yet() {
     assert_eq!(lint.output().json()["rollouts"][0]["evictedPods"], Value::Null);
 }
 
-/// The operator's copies of configMaps are then taken to be those of the live spec.
+/// Without ConfigMaps in the input, the live spec's configMaps count as the operator's copies.
 #[test]
 fn a_config_change_is_seen_without_the_config_maps() {
     let policy = policy(&json!({"fixed": {"initialBatch": 1}}));

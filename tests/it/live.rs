@@ -29,7 +29,7 @@ fn client_with_policy(fake: &FakeApi, timeout: Option<Duration>) -> (kube::Clien
     (client, warnings)
 }
 
-/// A source that is unreadable with this status, or for another reason without one.
+/// A read error with this HTTP status, or without one.
 fn unreadable(status: impl Into<Option<u16>>, why: &str) -> Read<usize> {
     Read::Unreadable(Unread { status: status.into(), message: why.to_owned() })
 }

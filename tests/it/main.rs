@@ -1,4 +1,4 @@
-//! The test binary of everything that needs no cluster.
+//! The test binary for everything that needs no real cluster.
 
 mod support;
 

@@ -24,7 +24,7 @@ fn help_groups_commands_by_task() {
     }
 }
 
-/// The short help is one screen: what is used every day, and where the rest is.
+/// The short help is one screen: everyday commands, and pointers to the rest.
 #[test]
 fn short_help_fits_on_24_lines() {
     for words in ["", "-h", "help"] {
@@ -60,7 +60,7 @@ fn pages() -> Vec<std::path::PathBuf> {
 #[test]
 fn synopsis_shows_the_values_of_options() {
     let page = pages().into_iter().find(|page| page.ends_with("kubectl-skyhook-package-rerun.1"));
-    let page = std::fs::read_to_string(page.expect("a page")).expect("it is there");
+    let page = std::fs::read_to_string(page.expect("a page")).expect("the page exists");
     let synopsis = page.split(".SH ").find_map(|part| part.strip_prefix("SYNOPSIS\n"));
     let synopsis = synopsis.expect("a synopsis").replace("\\-", "-");
     for part in [

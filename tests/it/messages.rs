@@ -117,7 +117,7 @@ fn finished_entries_of_a_deleted_object_are_shown() {
     ));
 }
 
-/// Files without Deployments do not tell whether there is an operator.
+/// Files without Deployments do not show whether there is an operator.
 #[test]
 fn input_without_deployments_is_reported() {
     let ran = run("status --from tests/plans/pause/before.yaml").output();

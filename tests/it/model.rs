@@ -1,4 +1,4 @@
-//! The model of the operator: against recordings, and where versions differ.
+//! The model of the operator, compared with recordings; and differences between operator versions.
 
 mod effects;
 mod estimate;
@@ -50,13 +50,13 @@ fn row(table: &mut String, name: &str, score: &Score) {
     writeln!(table, "| {name} | {} |", cells.join(" | ")).expect("a string");
 }
 
-/// Of the Jobs generation.
+/// Recordings of the operator generation that runs packages as Jobs.
 #[test]
 fn predictions_agree_with_recordings() {
     predictions_agree("recordings", "figures");
 }
 
-/// Of scenarios of the end-to-end tests, in which the operator v0.17 worked.
+/// Recordings of end-to-end test scenarios with operator v0.17.
 #[test]
 fn predictions_agree_with_v0_17() {
     predictions_agree("recordings-v0.17", "figures of v0.17");
@@ -94,7 +94,7 @@ fn predictions_agree(directory: &str, mark: &str) {
     is_documented(mark, &table);
 }
 
-/// Nine of ten estimates of steady rollouts are within 20 percent of the truth, or give a range that holds it.
+/// At least 90 percent of the estimates of steady rollouts are right; see [`estimate::Estimate::right`].
 #[test]
 fn estimates_agree_with_recordings() {
     let mut table = String::from(
@@ -119,7 +119,7 @@ fn estimates_agree_with_recordings() {
     is_documented("estimates", &table);
 }
 
-/// Which packages run which stages on which nodes after an edit, and on how many at once.
+/// Compares the packages, stages, nodes and the parallelism after an edit.
 #[test]
 fn effects_agree_with_recordings() {
     let all: Vec<effects::Edit> =
@@ -132,7 +132,7 @@ fn effects_agree_with_recordings() {
     }
 }
 
-/// Whether docs/model.md has this text between two marks; with UPDATE set it is written there.
+/// Asserts that docs/model.md has this text between two marks; with UPDATE set, writes it there.
 fn is_documented(mark: &str, text: &str) {
     if std::env::var_os("RECORDINGS").is_some() {
         panic!("not the recordings of the documentation:\n{text}");
@@ -144,7 +144,7 @@ fn is_documented(mark: &str, text: &str) {
     let (_, after) = rest.split_once(&end).expect("an end mark");
     let fresh = format!("{before}{begin}{text}{end}{after}");
     if std::env::var_os("UPDATE").is_some() {
-        std::fs::write(&page, &fresh).expect("written");
+        std::fs::write(&page, &fresh).expect("the file is writable");
         return;
     }
     assert!(whole == fresh, "docs/model.md is stale: run this test with UPDATE=1\n{text}");
@@ -177,7 +177,7 @@ fn before_v0_20_a_node_of_the_batch_waits_for_those_in_progress() {
     assert_eq!(progress(&at("v0.20.0"), "n2"), (ProgressState::Running, "Nothing", next));
 }
 
-/// While the first batch is not recorded yet, the node at work does not keep an uninstall from starting elsewhere.
+/// While the first batch is not recorded yet, work on one node does not prevent an uninstall on another.
 #[test]
 fn a_requested_uninstall_starts_beside_a_batch_that_is_not_recorded() {
     let mut driver = package(&[]);

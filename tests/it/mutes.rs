@@ -1,4 +1,5 @@
-//! `--mutes` and the annotation: known findings are counted, and commands that wait or change something still see them.
+//! `--mutes` and the annotation: known findings are counted, and commands that wait or change something still
+//! see them.
 
 use std::path::PathBuf;
 
@@ -86,7 +87,7 @@ fn a_mute_lapses_when_more_nodes_are_concerned() {
     output.expect_stdout("has lapsed: it allows maxNodes: 0, but 1 node is concerned");
 }
 
-/// A diagnosis of a custom resource whose package fails on the first of five nodes, as many as given.
+/// Diagnoses a custom resource whose package fails on the first `nodes` of five nodes.
 fn erroring_on(nodes: usize, mutes: &MuteFile) -> RunOutput {
     let driver = json!({"driver": {"version": "1.0.0", "image": "example.com/driver"}});
     let mut items = vec![SKYHOOK.skyhook("erroring", driver), SKYHOOK.operator()];
@@ -106,7 +107,8 @@ fn erroring_on(nodes: usize, mutes: &MuteFile) -> RunOutput {
     output
 }
 
-/// The mute comes from the variable; with one more node than it allows, all its findings are shown.
+/// The mutes come from the environment variable; on more nodes than `maxNodes`, all findings of the mute are
+/// shown.
 #[test]
 fn a_mute_lapses_when_it_spreads_to_more_nodes() {
     let mutes = file("- {code: SKY201, skyhook: gpu, maxNodes: 3, reason: known}\n");
@@ -218,7 +220,7 @@ fn an_invalid_annotation_fails_a_status() {
     output.expect_stderr("missing field `reason`");
 }
 
-/// What waits for a custom resource is not told that its problem is known.
+/// Waits and `fix` treat a muted finding like any other.
 #[test]
 fn commands_that_wait_ignore_mutes() {
     let mutes = "- {code: SKY201, reason: known}\n";

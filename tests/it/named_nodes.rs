@@ -15,13 +15,13 @@ fn lists(cluster: &TestCluster) -> Vec<String> {
     let lines = cluster.fake.lines().into_iter();
     let lists = lines.filter_map(|line| line.strip_prefix("GET /api/v1/nodes?").map(str::to_owned));
     let mut lists: Vec<String> = lists.collect();
-    // It is read beside the others.
+    // Lists are read concurrently, so sort the list of cordoned nodes to the end.
     lists.sort_by_key(|list| list == CORDONED);
     lists
 }
 
 const ALL: &str = "limit=500";
-/// The second list of the table of `node status`, which needs no more than metadata and cordons.
+/// The second list for the table of `node status`, which needs only metadata and cordons.
 const CORDONED: &str = "fieldSelector=spec.unschedulable=true&limit=500";
 const ONE: &str = "fieldSelector=metadata.name=node-1&limit=500";
 
@@ -107,7 +107,7 @@ fn all_nodes_are_read_when_one_is_not_enough() {
     assert_eq!(ran.code, Some(1));
 }
 
-/// If both APIs are served and no operator runs, the keys on nodes decide which is active.
+/// If both APIs are served and no operator runs, the keys on nodes determine the active API.
 #[test]
 fn all_nodes_are_read_to_detect_the_active_api() {
     let fake = FakeApi::new().serving(ApiFlavor::Skyhook).serving(ApiFlavor::NodeWright);
@@ -120,7 +120,7 @@ fn all_nodes_are_read_to_detect_the_active_api() {
     assert_eq!(lists(&cluster), [ALL, CORDONED]);
 }
 
-/// A pause affects permanent failures on other nodes, so their state decides the preview.
+/// A pause affects permanent failures on other nodes, so the preview depends on their state.
 #[test]
 fn change_beside_a_failed_job_reads_all_nodes() {
     let two = ONE.replace("node-1", "node-2");

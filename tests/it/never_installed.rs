@@ -1,5 +1,5 @@
-//! A package whose uninstall is requested and that no node has: every command distinguishes a finished uninstall from a
-//! package that was never installed.
+//! A package whose uninstall is requested and that no node has: every command distinguishes a finished
+//! uninstall from a package that was never installed.
 
 use crate::support::clusters::{self, Captured};
 use crate::support::run::{RunOutput, run};

@@ -1,4 +1,4 @@
-//! Commands read of nodes what they declare, and how much they read does not change the answer.
+//! Commands read only the declared part of nodes, and the output does not depend on the part that was read.
 
 use kubectl_skyhook::cluster::live::load;
 use kubectl_skyhook::cluster::{Cluster, NodeFields, Source};
@@ -11,7 +11,7 @@ use crate::support::fake_api::FakeApi;
 use crate::support::run::{RunOutput, run};
 use crate::support::test_cluster::TestCluster;
 
-/// The lists of nodes that were requested, each with the part of the nodes that was asked for first.
+/// The requested node lists, each with its preferred part of the nodes and its field selector.
 fn lists(fake: &FakeApi) -> Vec<String> {
     let requests = fake.requests().into_iter();
     let nodes = requests.filter(|request| request.path == "/api/v1/nodes");

@@ -166,7 +166,7 @@ fn pattern_without_match_is_an_error_in_every_command() {
     assert_eq!(cluster.writes(), [""; 0]);
 }
 
-/// All node arguments are parsed alike, and [`COMMANDS`] has all commands that take some.
+/// All node arguments have the same parser, and [`COMMANDS`] contains every command that takes nodes.
 #[test]
 fn every_node_argument_has_the_same_parser() {
     fn visit(command: &clap::Command, path: &str, found: &mut Vec<String>) {

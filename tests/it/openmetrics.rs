@@ -20,7 +20,7 @@ fn checks_are_counted() {
     insta::assert_snapshot!(metrics("diagnose check", "complete").transcript());
 }
 
-/// Missing is not zero.
+/// Unread nodes give no metric, rather than a zero.
 #[test]
 fn nodes_that_were_not_read_have_no_metric() {
     let input = r#"{"apiVersion":"v1","kind":"NodeList","items":[]}"#;

@@ -7,7 +7,7 @@ use insta::assert_snapshot;
 /// The name of the custom resource in a capture.
 fn skyhook(path: &str) -> String {
     let page = run(&format!("status -o json --from {path}")).output().json();
-    page["items"][0]["skyhook"].as_str().expect("one at least").to_owned()
+    page["items"][0]["skyhook"].as_str().expect("the capture has a custom resource").to_owned()
 }
 
 fn of(cluster: &str, words: &str) -> RunOutput {

@@ -236,8 +236,8 @@ fn rule_needing_webhooks_is_not_checked_without_them() {
     assert_eq!(diagnose(rule, &answered)["verdict"], "healthy");
 }
 
-/// Without the custom resources or the nodes, no rollout can be judged: the headline says so, and the exit code is not that
-/// of a healthy cluster, in any of the commands.
+/// Without the custom resources or the nodes, no rollout can be judged: the headline reports this, and no
+/// command exits as for a healthy cluster.
 #[test]
 fn files_without_an_essential_kind_are_not_reported_healthy() {
     let captured = std::fs::read_to_string("tests/clusters/apply-erroring/cluster.json");
@@ -282,7 +282,7 @@ fn files_without_an_essential_kind_are_not_reported_healthy() {
     ran.expect_code(0);
 }
 
-/// What stops the operator is looked for on nodes and pods, too: without them it is not known that nothing does.
+/// Nodes and pods may also stop the operator: without them, the check cannot pass.
 #[test]
 fn check_without_nodes_does_not_say_that_nothing_stops_the_operator() {
     let files = format!("{}{OLDER_OBJECT}", operator("v0.17.1"));

@@ -1,4 +1,5 @@
-//! A node that the operator does not choose again during a deletion: what every command says, and what cures it.
+//! A node that the operator does not choose again during a deletion: the reports of all commands, and the
+//! remedies.
 
 use std::path::Path;
 
@@ -56,7 +57,8 @@ fn printed_remedy_sets_the_node_in_progress() {
     cluster.run("diagnose stuck gpu").expect_no_stdout("SKY114");
 }
 
-/// Two packages of which one declares an uninstall; one node is ignored, the other one is uninstalled.
+/// A deletion with one package, which declares an uninstall; node-1 is ignored, and node-2 is already
+/// uninstalled.
 fn ignored() -> TestCluster {
     let packages = json!({"driver": {
         "version": "1.0.0", "image": "example.com/driver", "uninstall": {"enabled": true, "apply": false},

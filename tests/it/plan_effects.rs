@@ -1,5 +1,5 @@
-//! The effects that the previews of commands announce, in the words of `lint`: packages, drains, what waits, and sources that
-//! could not be read.
+//! The effects that the previews of commands announce, worded as in `lint`: packages, drains, waiting custom
+//! resources, and sources that could not be read.
 
 use insta::assert_snapshot;
 use serde_json::{Value, json};
@@ -11,8 +11,8 @@ use crate::support::test_cluster::TestCluster;
 
 const NODES: [&str; 6] = ["gpu-1", "gpu-2", "gpu-3", "gpu-4", "gpu-5", "gpu-6"];
 
-/// Two at a time: a driver that reboots, and an agent that can be uninstalled. On each node one pod of a workload whose budget
-/// allows no disruption.
+/// Six nodes, two at a time, with a driver that reboots and an agent that can be uninstalled. Each node runs
+/// one pod of a workload whose budget allows no disruption.
 fn fleet(builder: ObjectBuilder, annotations: &Value, entries: &[&str]) -> FakeApi {
     let driver = json!({"version": "2.0.0", "image": "example.com/driver", "interrupt": {"type": "reboot"}});
     let agent = json!({
@@ -68,7 +68,7 @@ fn resuming_shows_drains_refusing_budgets_and_who_waits() {
     assert_snapshot!(preview(paused(), "resume gpu").transcript());
     let mut document = preview(paused(), "resume gpu -o json").json();
     let consequences = &mut document["consequences"];
-    // Which of the two nodes of a batch is first is arbitrary.
+    // The order of the two nodes of a batch is arbitrary.
     for nodes in ["/effects/1/nodes", "/rollouts/0/cordoned"] {
         let nodes = consequences.pointer_mut(nodes).expect("nodes");
         let nodes = nodes.as_array_mut().expect("a list");
@@ -113,7 +113,7 @@ fn a_reset_of_named_nodes_claims_no_pace() {
 #[test]
 fn a_reset_of_batches_shows_what_continues() {
     let mut fake = fleet(SKYHOOK, &json!({}), &INSTALLED);
-    let mut gpu = fake.get("skyhooks", "", "gpu").expect("it was added");
+    let mut gpu = fake.get("skyhooks", "", "gpu").expect("the custom resource exists");
     gpu["status"]["compartmentStatuses"] = json!({"__default__": {"batchState":
         {"currentBatch": 3, "consecutiveFailures": 1, "failedNodes": 1, "shouldStop": true}}});
     gpu["status"]["status"] = "erroring".into();
@@ -122,7 +122,7 @@ fn a_reset_of_batches_shows_what_continues() {
     assert_snapshot!(preview(fake, "deployment-policy reset gpu").transcript());
 }
 
-/// Pods and budgets of workloads are read if they may be; otherwise the preview names what is missing.
+/// Workload pods and budgets are read if permitted; otherwise the preview names the missing sources.
 #[test]
 fn sources_that_are_forbidden_are_named() {
     let paused = || fleet(SKYHOOK, &stopped(SKYHOOK, "pause"), &DRIVER_MISSING);
@@ -133,7 +133,7 @@ fn sources_that_are_forbidden_are_named() {
     fake.on("LIST pods").reply(403);
     assert_snapshot!(preview(fake, "resume gpu").transcript());
     let fake = paused();
-    let mut gpu = fake.get("skyhooks", "", "gpu").expect("it was added");
+    let mut gpu = fake.get("skyhooks", "", "gpu").expect("the custom resource exists");
     gpu["spec"]["deploymentPolicy"] = "careful".into();
     fake.load(gpu);
     fake.on("LIST deploymentpolicies").reply(403);
@@ -150,7 +150,8 @@ fn nothing_is_read_for_drains_that_do_not_happen() {
     assert_eq!(lines.iter().find(budgets), None);
 }
 
-/// A recorded stage from which the operator continues to a reboot is graded as a reboot, and no piped answer confirms it.
+/// A recorded stage from which the operator continues to a reboot is graded as a reboot, and no piped answer
+/// confirms it.
 #[test]
 fn the_grade_covers_the_predicted_work() {
     let words = "update-state gpu driver 2.0.0 config complete --node gpu-1";
@@ -169,7 +170,7 @@ fn the_grade_covers_the_predicted_work() {
     assert_snapshot!(ran.transcript());
 }
 
-/// The interrupt is over, and only the stage after it is left.
+/// After the interrupt only its following stage is left, and the preview names it.
 #[test]
 fn a_stage_after_an_interrupt_is_named() {
     let words = "update-state gpu driver 2.0.0 interrupt complete --node gpu-1";

@@ -34,7 +34,7 @@ fn yaml(after: &Objects, before: &Objects) -> String {
 /// The objects without our pauses.
 fn free(mut objects: Objects) -> Objects {
     for object in objects.values_mut() {
-        // A ConfigMap comes back without its owner, which is gone.
+        // A recreated ConfigMap has no owner reference: its owner is gone.
         if object["kind"] == "ConfigMap"
             && let Some(metadata) = object["metadata"].as_object_mut()
         {

@@ -1,5 +1,5 @@
-//! Causes planted in a large cluster come first in the report, with their effects below, and with the attributes that tell
-//! their nodes apart.
+//! Causes planted in a large cluster come first in the report, each with its effects and with the attribute
+//! that distinguishes its nodes.
 
 mod aged_captures;
 mod fleet;
@@ -97,14 +97,14 @@ fn clusters() -> Vec<(ApiFlavor, Scheme, [PlantedCause; 3])> {
     ]
 }
 
-/// The findings of a document at these places.
+/// The findings of a document at these indices.
 fn at<'d>(document: &'d Value, places: &Value) -> Vec<&'d Value> {
     let places = places.as_array().expect("places").iter();
     let place = |at: &Value| usize::try_from(at.as_u64().expect("a place")).expect("a place");
     places.map(|at| &document["findings"][place(at)]).collect()
 }
 
-/// The nodes that findings on a custom resource are about.
+/// The nodes of the findings on a custom resource.
 fn nodes(findings: &[&Value], skyhook: &str) -> BTreeSet<String> {
     let of_it = findings.iter().filter(|f| f["subject"]["skyhook"] == skyhook);
     let node = |f: &&Value| f["subject"]["node"].as_str().map(str::to_owned);
@@ -118,7 +118,7 @@ fn diagnosed(fleet: &Fleet) -> Value {
     ran.json()
 }
 
-/// Everything that is wrong in the report.
+/// Describes every difference between the report and the planted causes.
 fn wrong(plants: &[PlantedCause; 3], fleet: &Fleet) -> Vec<String> {
     let document = diagnosed(fleet);
     let causes = document["causes"].as_array().expect("causes");
@@ -217,7 +217,7 @@ fn distinguishing_attribute_is_named_despite_exceptions() {
     assert!(missed.len() <= 3, "of 30: {}", missed.join("\n"));
 }
 
-/// If nodes fail at random, no attribute is named.
+/// If nodes fail at random, the report names no attribute.
 #[test]
 fn random_failures_name_no_distinguishing_attribute() {
     for seed in 0..10 {

@@ -22,7 +22,7 @@ fn is_module(name: &str) -> bool {
 fn promises_name_existing_tests() {
     let page = std::fs::read_to_string("SECURITY.md").expect("the page");
     let myself = std::env::current_exe().expect("a running program has a path");
-    let listed = Command::new(myself).arg("--list").output().expect("it runs");
+    let listed = Command::new(myself).arg("--list").output().expect("the test binary lists its tests");
     let here = String::from_utf8(listed.stdout).expect("names");
     let scenarios = std::fs::read_to_string("tests/e2e/scenarios/mod.rs").expect("the list");
     let is_here = |name: &str| here.lines().any(|line| line.starts_with(name));

@@ -1,4 +1,4 @@
-//! The questions before a change, on a terminal.
+//! The confirmation prompts on a terminal.
 
 use std::process::Command;
 

@@ -7,7 +7,8 @@ use crate::support::clusters;
 use crate::support::run::run;
 use crate::support::test_cluster::{TestCluster, operator};
 
-/// The capture of each row of the table; `true` where files do not answer, and a server with its objects does.
+/// The capture for each row of the table; `true` if files are not enough, so that a server with its objects
+/// is used.
 const ANSWERS: [(&str, bool); 20] = [
     ("apply-erroring", false),
     ("two-priorities", false),
@@ -74,7 +75,8 @@ fn each_question_is_answered_by_one_command() {
     }
 }
 
-/// The answer of a server with the objects of a capture and an operator that runs, after a change of ours.
+/// The transcript from a server with the objects of a capture and a running operator, after `node ignore
+/// node-1`.
 fn live_answer(capture: &str, words: &str) -> String {
     let cluster = TestCluster::serving(clusters::named(capture).served());
     cluster.fake.load(operator(1));

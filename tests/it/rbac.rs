@@ -183,8 +183,8 @@ fn commands_request_no_more_than_their_role() {
         let needed: BTreeSet<Right> = cluster.fake.requests().iter().filter_map(needed_right).collect();
         let beyond: Vec<&Right> = needed.difference(&allowed).collect();
         assert!(beyond.is_empty(), "{words} took {beyond:?}");
-        // The newer API, which alone has Jobs, is not served here; and there is no webhook with a Service, no Deployment
-        // that tells the namespace of the lease, and no drain that a budget could refuse.
+        // The fixture does not serve the newer API, which alone has Jobs. It has no webhook with a Service,
+        // no Deployment that shows the namespace of the lease, and no drain that a budget could refuse.
         let absent = |r: &&Right| {
             r.group.starts_with("nodewright")
                 || r.group == "batch"

@@ -23,7 +23,7 @@ fn first_readme_command_prints_what_is_stuck() {
     assert_eq!(commands[1], "tests/run");
 }
 
-/// The other commands need a cluster; here they get the capture of the first one.
+/// The other commands need a cluster: run them on the capture of the first README command.
 #[test]
 fn documented_commands_succeed() {
     let mut ran = 0;

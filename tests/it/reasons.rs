@@ -13,7 +13,7 @@ fn driver() -> Value {
     json!({"driver": {"version": "1.0.0", "image": "example.com/driver"}})
 }
 
-/// The package fails on these nodes, in a pod that restarts in place; its command is not found.
+/// A cluster whose package fails on these nodes, in a pod that restarts in place: its command is not found.
 fn looping(nodes: &[&str]) -> FakeApi {
     let fake = SKYHOOK.serve(driver());
     for node in nodes {
@@ -191,7 +191,8 @@ fn equal_events_are_counted_together() {
     assert_eq!(told, [r#""FailedCreate" 12 "exceeded quota: pods""#, r#""BackOff" 7 "back-off 10s""#]);
 }
 
-/// The log of the failed attempt is shown even if the next one runs, or of the one before if that log is gone.
+/// The log of the failed attempt is shown even if the next attempt runs; if that log is gone, the log of the
+/// running attempt.
 #[test]
 fn log_of_the_failed_job_attempt_is_shown() {
     let place = |at| PackageRun { job: Some("apply-1"), at, ..PackageRun::default() };

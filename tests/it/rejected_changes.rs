@@ -21,7 +21,7 @@ fn configuration(kind: &str, name: &str) -> Value {
     })
 }
 
-/// A paused custom resource that is being deleted, while nothing answers the operator's webhooks.
+/// A paused custom resource that is being deleted, and webhooks of the operator that have no backend.
 fn cluster() -> Vec<Value> {
     let packages = json!({"driver": {"version": "1.0.0", "image": "example.com/driver", "uninstall": {"enabled": true}}});
     let mut skyhook = SKYHOOK.skyhook("paused", packages);

@@ -104,8 +104,8 @@ fn dependency_remedy_creates_no_cycle() {
     assert!(late[0].starts_with("Give the package a dependency"), "{late:#?}");
 }
 
-/// An operator that never continues a package with a skipped interrupt has not left out its node: there is nothing to do
-/// on it.
+/// Operators before v0.17 never continue a package with a skipped interrupt (SKY210), so the deletion does
+/// not count as skipping the node (SKY114).
 #[test]
 fn node_with_a_skipped_interrupt_is_not_reported_never_scheduled() {
     let driver = json!({"version": "1.0.0", "image": "example.com/driver", "interrupt": {"type": "reboot"},
@@ -129,7 +129,7 @@ fn node_with_a_skipped_interrupt_is_not_reported_never_scheduled() {
     }
 }
 
-/// The remedy says what a pause holds back: nothing, packages, or packages with interrupts.
+/// The remedy names the work that a pause holds back: nothing, packages, or packages with interrupts.
 #[test]
 fn resume_remedy_names_what_will_run() {
     for (state, interrupt, caveat) in [
@@ -155,7 +155,7 @@ fn resume_remedy_names_what_will_run() {
     }
 }
 
-/// Only what is right under a condition stands after what does more.
+/// Only a remedy with a caveat may follow a more disruptive one.
 #[test]
 fn remedies_without_conditions_are_listed_least_disruptive_first() {
     for path in captures() {
@@ -241,9 +241,9 @@ fn admission_remedy_sets_only_fields_the_spec_has() {
     };
     let spec = "Or put the values that admission sets into the spec";
     let delete = "Then delete the pod, so that the operator continues";
-    // The finding that ends each pass comes first, then behind, mirrored, resources, sidecar.
+    // The nodes in order: behind, which ends each operator pass, then mirrored, resources, sidecar.
     assert_eq!(titles("pod_changed_by_admission"), [delete, spec, spec, ""]);
-    // Interrupt-behind, everywhere, one, value, between, interrupt-variable.
+    // The nodes in order: interrupt-behind, everywhere, one, value, between, interrupt-variable.
     assert_eq!(titles("pod_changed_by_admission.environment"), [delete, "", spec, spec, "", ""]);
 }
 
@@ -288,7 +288,8 @@ fn uninstall_remedy_keeps_the_version() {
     assert!(correct.starts_with("Correct the image, and do not change the version: "), "{correct}");
 }
 
-/// No edit of the spec reaches a version that has left it: only the record on the node keeps its uninstall waiting.
+/// Edits of the spec do not affect a version that has left it: only the record on the node keeps its
+/// uninstall waiting.
 #[test]
 fn uninstall_of_a_version_that_left_the_spec_offers_a_reset() {
     let all = findings_with_remedies("image_not_pulled.left_spec", "SKY202");
@@ -302,7 +303,7 @@ fn uninstall_of_a_version_that_left_the_spec_offers_a_reset() {
     assert_eq!(edits.count(), 0, "{remedies:#?}");
 }
 
-/// For each finding, the end of the message and the titles of remedies that write.
+/// For each finding: the end of its message, the caveat of its first remedy, and the number of its remedies.
 #[test]
 fn failing_stage_states_whether_it_is_retried() {
     let told = |fixture: &str, code: &str| {
@@ -381,7 +382,7 @@ fn pause_is_suggested_only_if_it_unblocks_others() {
         let all = findings_with_remedies(fixture, "SKY206").into_iter();
         all.map(|(message, remedies)| {
             let pauses = remedies.iter().any(|r| r.starts_with("Pause"));
-            let (_, end) = message.split_once(" cannot be read").expect("what is wrong");
+            let (_, end) = message.split_once(" cannot be read").expect("the reason");
             (end.to_owned(), pauses)
         })
         .collect()

@@ -53,7 +53,7 @@ fn without_versions(page: &str) -> String {
     page.replace("><", ">\n<")
 }
 
-/// The words of `diagnose stuck --all` are on the page, each line of them.
+/// The page contains every line of `diagnose stuck --all`.
 #[test]
 fn the_page_has_the_words_of_the_diagnosis() {
     for name in ["apply-erroring", "drain-blocked", "nodewright-rollout-stopped-by-policy"] {

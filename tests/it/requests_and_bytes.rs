@@ -1,4 +1,5 @@
-//! Requests and received bytes grow no faster than the cluster, and metadata is all that many commands receive of nodes.
+//! Requests and received bytes grow no faster than the cluster, and many commands receive only the metadata
+//! of nodes.
 
 use std::fmt::Write as _;
 
@@ -111,7 +112,7 @@ fn received(words: &str, nodes: usize) -> Received {
     cluster.fake.answered()
 }
 
-/// The lists whose bytes follow from the number of nodes.
+/// Lists whose size in bytes follows from the number of nodes.
 const LARGE: [&str; 2] = ["/api/v1/nodes", "/apis/skyhook.nvidia.com/v1alpha1/skyhooks"];
 
 #[test]
@@ -123,7 +124,7 @@ fn requests_and_bytes_grow_no_faster_than_the_cluster() {
         let paths = small.keys().chain(large.keys().filter(|path| !small.contains_key(*path)));
         for path in paths {
             let [few, many] = [&small, &large].map(|all| all.get(path).copied().unwrap_or_default());
-            // Twice as much, and one in a hundred for longer numbers.
+            // Twice the bytes, plus 1 % because numbers have more digits.
             let is_linear = many[1] * 100 <= few[1] * 201 || !LARGE.contains(&path.as_str());
             assert!(is_linear, "{words}: {path}: {few:?}, then {many:?}");
             let pages = 2 * NODES.div_ceil(500) + 1;

@@ -1,7 +1,7 @@
 //! Commands scan each list of a cluster a number of times that does not depend on the cluster's size.
 //!
-//! The program counts the items of the lists that it scans, and a child process reports the count: when a cluster has
-//! twice as many objects, the count may double, and is not four times as high.
+//! The program counts the items of the lists that it scans, and a child process reports the count: when a
+//! cluster has twice as many objects, the count may double, and is not four times as high.
 
 mod shapes;
 
@@ -22,22 +22,22 @@ const CAPTURE: &str = "SCALE_CAPTURE";
 const WORDS: &str = "SCALE_WORDS";
 const COUNT: &str = "SCALE_COUNT";
 
-/// Commands that look at the whole cluster.
+/// Commands that read the whole cluster.
 const COMMANDS: [&str; 6] =
     ["diagnose stuck --all", "status", "node status", "uninstall status", "leftovers", "fix --dry-run"];
 
-/// What a command costs.
+/// The cost of a command.
 struct Cost {
-    /// The items that it scans.
+    /// Number of scanned items.
     scanned: usize,
-    /// Its processor time in microseconds.
+    /// Processor time in microseconds.
     time: u64,
 }
 
 /// The cost of a command for a capture.
 fn cost(capture: &Path, words: &str) -> Cost {
     let count = capture.with_extension("count");
-    let child = Command::new(std::env::current_exe().expect("this test"))
+    let child = Command::new(std::env::current_exe().expect("the path of this test binary"))
         .args(["--exact", "scale::counts_in_a_child_process", "--nocapture"])
         .env(CAPTURE, capture)
         .env(WORDS, words)
@@ -46,14 +46,15 @@ fn cost(capture: &Path, words: &str) -> Cost {
         .stdout(Stdio::null())
         .stderr(Stdio::null())
         .status()
-        .expect("it starts");
+        .expect("the child process starts");
     assert!(child.success(), "{words}");
     let text = std::fs::read_to_string(&count).expect("a count");
     let (scanned, time) = text.split_once(' ').expect("two numbers");
     Cost { scanned: scanned.parse().expect("a number"), time: time.parse().expect("a number") }
 }
 
-/// The processor time of this process in microseconds. The sum is exact: only its parts are estimated by clock ticks.
+/// The processor time of this process in microseconds. The sum is exact: only its parts are estimated by
+/// clock ticks.
 #[cfg(unix)]
 fn processor_time() -> i64 {
     use nix::sys::resource::{UsageWho, getrusage};
@@ -100,7 +101,7 @@ fn scans_do_not_multiply_with_the_objects() {
         let [small, large] = [SMALL, 2 * SMALL].map(|count| captured(&directory, shape, count));
         for words in COMMANDS {
             let [few, many] = [&small, &large].map(|capture| cost(capture, words).scanned);
-            // Twice as many, and a tenth for what is rounded.
+            // Twice as many items, plus a tenth for rounding.
             if few == 0 || many * 10 > few * 21 {
                 wrong.push(format!("{words}, {name}: {few}, then {many}"));
             }
@@ -109,8 +110,9 @@ fn scans_do_not_multiply_with_the_objects() {
     assert!(wrong.is_empty(), "{}", wrong.join("\n"));
 }
 
-/// Keys of a node, and packages of a custom resource, are in no list. Four times as many take at most eight times the
-/// processor time; a search of all for each takes sixteen times.
+/// The scanned lists contain neither node keys nor packages, so these tests measure the processor time:
+/// four times as many may take at most eight times as long. A linear search for each would take sixteen times
+/// as long.
 #[cfg(unix)]
 fn processor_time_does_not_multiply(shape: Shape, counts: [usize; 2]) {
     let directory = tempfile::tempdir().expect("a directory");
@@ -119,7 +121,7 @@ fn processor_time_does_not_multiply(shape: Shape, counts: [usize; 2]) {
     for words in COMMANDS {
         let measured: Vec<[u64; 2]> =
             (0..3).map(|_| [&small, &large].map(|capture| cost(capture, words).time)).collect();
-        // Other processes only make it slower.
+        // Take the minimum: other processes only add to the time.
         let [few, many] = [0, 1].map(|at| measured.iter().map(|m| m[at]).min().unwrap_or(0));
         if few == 0 || many > few * 8 {
             wrong.push(format!("{words}: {few} µs, then {many} µs"));

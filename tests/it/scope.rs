@@ -189,7 +189,7 @@ spec: {packages: {driver: {version: 2.0.1, image: i}}}
 status: {nodePriority: {node-1: '2026-11-01T10:00:00Z'}}
 ";
 
-/// The cause is on another node than the one that waits.
+/// The cause is on a node other than the waiting one.
 #[test]
 fn blocker_of_a_node_is_in_its_scope() {
     let report = diagnose("--rule SKY305 --node node-2", POLICY);
@@ -226,7 +226,7 @@ spec: {selector: {matchLabels: {app: web}}}
 status: {disruptionsAllowed: 0, currentHealthy: 1, desiredHealthy: 1, expectedPods: 1, observedGeneration: 1}
 ";
 
-/// Before v0.20 a refused eviction ends the pass of the operator.
+/// Before v0.20 a refused eviction ends the operator's pass.
 #[test]
 fn refused_drain_is_in_every_scope_before_v0_20() {
     let files = format!("{DRAIN}{OTHER}");

@@ -12,7 +12,7 @@ use crate::support::run::{run, without_rule_counts};
 use crate::terminal::on_terminal;
 
 const API: ApiFlavor = ApiFlavor::NodeWright;
-/// Nodes are dealt to this many pools, and custom resources too.
+/// Number of pools, to which nodes and custom resources are assigned in turn.
 const POOLS: usize = 5;
 const NAMES: [&str; 15] = [
     "base",
@@ -31,11 +31,11 @@ const NAMES: [&str; 15] = [
     "firmware",
     "cleanup",
 ];
-/// Custom resources of which every ninth open node fails.
+/// Indices of custom resources that fail on every ninth incomplete node.
 const FAILING: [usize; 2] = [1, 4];
-/// A custom resource without its image.
+/// Index of the custom resource whose image is missing.
 const NO_IMAGE: usize = 2;
-/// A paused custom resource.
+/// Index of the paused custom resource.
 const PAUSED: usize = 3;
 
 /// A fleet in the middle of a rollout.
@@ -48,11 +48,11 @@ impl Fleet {
         Fleet::with(objects(nodes))
     }
 
-    /// The fleet once the deletion of a custom resource was requested.
+    /// The fleet with a requested deletion of `gpu-tune`.
     fn deleting(nodes: usize) -> Fleet {
         let mut items = objects(nodes);
         let skyhook =
-            items.iter_mut().find(|item| item["metadata"]["name"] == "gpu-tune").expect("it exists");
+            items.iter_mut().find(|item| item["metadata"]["name"] == "gpu-tune").expect("gpu-tune exists");
         skyhook["metadata"]["deletionTimestamp"] = "2026-11-20T09:55:00Z".into();
         skyhook["spec"]["packages"]["gpu-tune"]["uninstall"] = json!({"enabled": true});
         Fleet::with(items)
@@ -66,7 +66,7 @@ impl Fleet {
         Fleet { directory }
     }
 
-    /// The screen, and how many lines it has.
+    /// The screen, and its number of lines.
     fn screen(&self, words: &str) -> (String, usize) {
         let from = format!("--from {} --now 2026-11-20T10:00:00Z", self.directory.path().display());
         let screen = on_terminal(80, &format!("{words} {from}"));
@@ -113,7 +113,8 @@ fn skyhook(at: usize, nodes: usize) -> Value {
     skyhook
 }
 
-/// Nodes on which a custom resource is complete: more for later ones, as if an earlier one had been added.
+/// Number of nodes on which a custom resource is complete. Later ones are ahead, as after an earlier one was
+/// added.
 fn complete(at: usize, nodes: usize) -> usize {
     nodes / POOLS * (at + 1) / (NAMES.len() + 1)
 }
@@ -318,7 +319,7 @@ fn printed_commands_run() {
     }
 }
 
-/// The headline, the documents and the list for scripts count the same causes and nodes.
+/// The headline, the JSON documents and `-o name` count the same causes and nodes.
 #[test]
 fn counts_agree() {
     let fleet = Fleet::of(130);
@@ -343,7 +344,7 @@ fn counts_agree() {
         let ran = run(&format!("{words} {from}")).output();
         assert!(ran.stdout.lines().any(|line| line == headline), "{}", ran.stdout);
     }
-    // Rows and the number of those left out are those of the headline.
+    // The shown rows plus the omitted causes and warnings equal the headline's counts.
     let (screen, _) = fleet.screen("status");
     let rows = screen.lines().filter(|line| line.get(..6).is_some_and(|row| row.ends_with(" SKY")));
     assert_eq!(rows.count(), 2, "{screen}");

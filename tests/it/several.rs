@@ -10,7 +10,7 @@ impl TestCluster {
     fn annotated(&self, key: &str) -> Vec<&'static str> {
         let names = ["first", "second"];
         let has = |name: &&str| {
-            let cr = self.fake.get("skyhooks", "", name).expect("it is there");
+            let cr = self.fake.get("skyhooks", "", name).expect("the custom resource exists");
             !cr["metadata"]["annotations"][ApiFlavor::Skyhook.key(key)].is_null()
         };
         names.into_iter().filter(has).collect()
@@ -18,7 +18,7 @@ impl TestCluster {
 
     /// Sets an annotation as another program does.
     fn annotate(&self, name: &str, key: &str) {
-        let mut cr = self.fake.get("skyhooks", "", name).expect("it is there");
+        let mut cr = self.fake.get("skyhooks", "", name).expect("the custom resource exists");
         cr["metadata"]["annotations"][ApiFlavor::Skyhook.key(key)] = "true".into();
         cr["metadata"]["managedFields"] = json!([{
             "manager": "kubectl-annotate", "operation": "Update",
@@ -51,7 +51,8 @@ fn one_plan_pauses_several() {
     assert_eq!(cluster.annotated("disable"), [""; 0]);
 }
 
-/// Someone else's pause ends only if it is named or forced, and is never passed over in silence.
+/// `resume --all` leaves the pause of someone else, and reports it; naming the custom resource or `--force`
+/// ends it.
 #[test]
 fn resuming_all_leaves_the_pauses_of_others() {
     let cluster = two();
@@ -94,7 +95,7 @@ fn a_node_starts_over_in_one_plan() {
     assert_eq!(keys(), 0);
     cluster.run("undo --confirm").expect_code(0);
     assert_eq!(keys(), 2);
-    // The node with a failing package: its custom resource is paused meanwhile, the other is not.
+    // Only the custom resource whose package fails is reset, and is paused during the reset.
     let failing = cluster.run("reset --failed-only -l kubernetes.io/os=linux --dry-run");
     failing.expect_code(0);
     failing.expect_stdout("skyhook/first\n");
@@ -104,13 +105,13 @@ fn a_node_starts_over_in_one_plan() {
     }
 }
 
-/// Each deletion with its next command, and each in full with -o wide.
+/// Each deletion is shown with its next command, and in full with -o wide.
 #[test]
 fn all_deletions_are_shown_with_their_next_command() {
     let cluster = TestCluster::captured_with_operator("deleted-while-erroring");
     let one = cluster.run("finalizer status");
     assert_eq!(one.stdout, cluster.run("finalizer status gpu-tune").stdout);
-    let mut other = cluster.cr().expect("it is there");
+    let mut other = cluster.cr().expect("the custom resource exists");
     other["metadata"]["name"] = "other".into();
     other["metadata"]["uid"] = "other".into();
     cluster.fake.load(other);

@@ -153,7 +153,7 @@ fn unreadable_sources_are_reported() {
     }
 }
 
-/// Files without custom resources do not tell whether one is gone.
+/// Files without custom resources do not show whether one was deleted.
 #[test]
 fn unknown_custom_resource_is_not_reported_deleted() {
     for cluster in ["finalizer-stripped", "deleted-after-reset"] {
@@ -266,7 +266,7 @@ fn stalled_uninstall_is_blocked() {
     };
     let in_progress = ("in-progress".to_owned(), String::new());
     assert_eq!(uninstall("uninstall", false, false, true), in_progress);
-    // The pause reaches the running stage a moment later.
+    // Until the operator suspends the Job, the uninstall of a paused custom resource runs.
     assert_eq!(uninstall("uninstall", true, false, true), in_progress);
     let blocked = |why: &str| ("blocked".to_owned(), why.to_owned());
     assert_eq!(uninstall("uninstall", true, true, true), blocked("the custom resource is paused"));
@@ -296,7 +296,8 @@ fn uninstall_that_cannot_start_is_blocked() {
     );
 }
 
-/// Each node by its own events, on any object; the last stage that started there counts.
+/// Each node has its own history, from events on the node or the custom resource; the last stage that started
+/// counts.
 #[test]
 fn package_history_is_shown_per_node() {
     let package = json!({"driver": {
@@ -353,7 +354,7 @@ fn unreadable_nodes_are_an_error() {
     ran.expect_stderr("cannot read nodes");
 }
 
-/// What `diagnose stuck` calls held by the batch does not make progress here either.
+/// An uninstall that `diagnose stuck` reports as held by its batch is blocked in `uninstall status`, too.
 #[test]
 fn an_uninstall_that_waits_for_a_failing_node_of_its_batch_is_blocked() {
     let files = r#"apiVersion: skyhook.nvidia.com/v1alpha1

@@ -129,7 +129,7 @@ fn a_server_that_is_away_is_reported_at_once_and_when_it_is_back() {
         for words in ["status -w gpu", "wait gpu"] {
             let fake = in_progress();
             let served = fake.serve();
-            // All watches have begun by then.
+            // All watches are open before the second read of Deployments.
             fake.on("LIST deployments").nth(2).after(move |it| {
                 it.refuse_connections(true);
                 if watches_end {
@@ -205,7 +205,7 @@ fn what_is_disabled_is_not_complete() {
     assert_eq!(ran.stderr, "error: gpu-tune is disabled\nhint: kubectl skyhook enable gpu-tune\n");
 }
 
-/// Its deletion was not requested when it was last seen.
+/// The custom resource disappears, and no read before showed a deletion request.
 #[test]
 fn deletion_before_completion_is_no_success() {
     let fake = in_progress();

@@ -109,9 +109,9 @@ fn taint() -> Value {
     json!({"key": ApiFlavor::Skyhook.taint_key(), "value": "runtime-required", "effect": "NoSchedule"})
 }
 
-/// Adds another custom resource that requires the taint on all nodes, with this state on node-1.
+/// Adds a custom resource that requires the taint on all nodes; its package has this state on node-1.
 fn other(cluster: &TestCluster, state: &str) {
-    let mut other = cluster.cr().expect("it is there");
+    let mut other = cluster.cr().expect("the custom resource exists");
     other["metadata"] = json!({"name": "other", "uid": "other"});
     other["spec"] = json!({
         "runtimeRequired": true,
@@ -133,7 +133,7 @@ fn runtime_required_taint_is_removed_if_unneeded() {
         "timeAdded": "2026-11-20T10:00:00Z"});
     for (needed_by, stays) in [(None, false), (Some("complete"), false), (Some("in_progress"), true)] {
         let cluster = TestCluster::captured("deleted-while-paused");
-        let mut cr = cluster.cr().expect("it is there");
+        let mut cr = cluster.cr().expect("the custom resource exists");
         cr["spec"]["runtimeRequired"] = json!(true);
         cluster.fake.load(cr);
         let mut node = cluster.node("node-1");
@@ -158,8 +158,7 @@ fn runtime_required_taint_is_removed_if_unneeded() {
 #[test]
 fn journal_holds_the_custom_resource_before_removal() {
     let cluster = TestCluster::captured("deleted-while-paused");
-    let before = cluster.cr().expect("it is there");
-    // The response to the patch is lost, as if the process had been killed.
+    let before = cluster.cr().expect("the custom resource exists");
     cluster.run(STRIP).expect_code(0);
     let shown = cluster.run("journal show -o json");
     let journal: Value = serde_json::from_str(&shown.stdout).expect("JSON");
@@ -190,7 +189,8 @@ fn interrupted_strip_is_finished_by_the_same_command() {
     other.expect_code(1);
 }
 
-/// Observed with v0.17: after the finalizer and the state were removed, the state of a terminating pod was written again.
+/// Observed with v0.17: after the finalizer and the state were removed, the state of a terminating pod was
+/// written again.
 #[test]
 fn preview_warns_of_later_operator_writes() {
     let warning = "- warning: the operator may still record the progress of package pods on node-2: once these pods are gone, run \

@@ -54,7 +54,7 @@ fn custom_resource_named_like_a_subcommand_is_reachable_by_its_kind() {
     }
 }
 
-/// Four custom resources, each with one failing node: as many causes.
+/// Four custom resources, each with one failing node: four causes.
 fn four_causes(names: [&str; 4]) -> String {
     let items = names.iter().enumerate().flat_map(|(at, name)| {
         let key = |word: &str| format!("skyhook.nvidia.com/{word}_{name}");

@@ -38,7 +38,7 @@ fn distant_names_are_not_suggested() {
     }
 }
 
-/// What a user of kubectl types leads to the command that answers it.
+/// Words of kubectl lead to the corresponding command.
 #[test]
 fn words_of_kubectl_lead_to_commands() {
     let from = "--from tests/clusters/rollout-stopped --now 2026-11-20T16:32:08Z";

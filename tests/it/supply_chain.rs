@@ -1,5 +1,5 @@
-//! The dependencies of the binary: their licenses, sources and Rust versions are checked even without `cargo deny`, and
-//! the workflows use what was checked.
+//! The dependencies of the binary: their licenses, sources and Rust versions are checked even without
+//! `cargo deny`, and the workflows use the checked versions.
 
 mod release;
 
@@ -21,7 +21,7 @@ fn metadata() -> Value {
             .args(words)
             .current_dir(env!("CARGO_MANIFEST_DIR"))
             .output()
-            .expect("it runs");
+            .expect("the program starts");
         assert!(ran.status.success(), "{}", String::from_utf8_lossy(&ran.stderr));
         String::from_utf8(ran.stdout).expect("text")
     };
@@ -154,7 +154,7 @@ fn version(text: &str) -> Vec<u32> {
 fn rust_version_matches_the_workflow_and_dependencies() {
     let metadata = metadata();
     let parts = parts(&metadata);
-    let own = parts.iter().find(|p| p["name"] == "kubectl-skyhook").expect("it is there");
+    let own = parts.iter().find(|p| p["name"] == "kubectl-skyhook").expect("the packages include this one");
     let own = own["rust_version"].as_str().expect("a version");
     let newer = parts
         .iter()
@@ -172,7 +172,7 @@ fn workflows_pin_actions_by_hash() {
     for file in std::fs::read_dir(directory).expect("workflows") {
         let text = std::fs::read_to_string(file.expect("an entry").path()).expect("text");
         for line in text.lines().filter_map(|line| line.split_once("uses: ")) {
-            // A workflow of this repository is the one of the same commit.
+            // A workflow of this repository needs no pin: it comes from the same commit.
             if line.1.starts_with("./.github/") {
                 continue;
             }

@@ -68,7 +68,7 @@ fn versions_in_use_are_one_table() {
     insta::assert_snapshot!(ran.transcript());
 }
 
-/// A terminal gets whole runs of a set of nodes, and a line that tells how to see the others.
+/// On a terminal a set of nodes is cut between runs, and a line names the flag that shows the rest.
 #[test]
 fn sets_of_nodes_are_cut_between_runs() {
     let set = || NodeSet::of((0..8).chain([20, 30, 41]).map(|n| format!("gpu-{n:02}")));

@@ -83,7 +83,7 @@ fn delete_at_once(fake: &FakeApi, world: ObjectBuilder, name: &'static str) {
     let plural = world.0.plural();
     let deletion = fake.on(&format!("DELETE {plural} {name}"));
     deletion.after(move |it| {
-        let mut bare = it.store.find(plural, "", name).expect("it is there").clone();
+        let mut bare = it.store.find(plural, "", name).expect("the custom resource exists").clone();
         bare["metadata"]["finalizers"] = json!([]);
         remove(it, world, name);
         it.store.load(bare);
@@ -191,7 +191,7 @@ fn later_custom_resources_go_first_and_policies_last() {
             format!("{api}/deploymentpolicies/careful"),
         ]
     );
-    // What was loaded is watched from its version, and not listed again.
+    // Watches start at the version of the first list, without another list.
     let nodes = test_cluster.fake.lines().into_iter();
     let nodes = nodes.filter(|line| line.starts_with("GET /api/v1/nodes?"));
     let (watches, lists): (Vec<_>, Vec<_>) = nodes.partition(|l| l.contains("watch=true"));
@@ -225,7 +225,7 @@ fn undo_restores_everything_deleted() {
         ("skyhooks", "base", cr(SKYHOOK, "base", 100, tuning())),
         ("skyhooks", "late", cr(SKYHOOK, "late", 300, driver(Some("reboot")))),
     ] {
-        let back = test_cluster.fake.get(kind, "", name).expect("it is back");
+        let back = test_cluster.fake.get(kind, "", name).expect("undo recreates the object");
         assert_eq!(back["spec"], was["spec"], "{name}");
     }
     let api = format!("POST /apis/{}", ApiFlavor::Skyhook.api_version());
@@ -353,7 +353,7 @@ fn side_by_side() -> FakeApi {
     fake.change(|it| {
         it.store.forget("skyhooks", "", "late");
         it.store.forget("skyhooks", "", "base");
-        let mut held = it.store.find("skyhooks", "", "held").expect("it is there").clone();
+        let mut held = it.store.find("skyhooks", "", "held").expect("the custom resource exists").clone();
         held["metadata"]["annotations"] = json!({key: "true"});
         it.store.load(held);
     });
@@ -361,7 +361,7 @@ fn side_by_side() -> FakeApi {
     fake
 }
 
-/// The read by which both would be reported stuck; the other one progresses by then.
+/// At this read, deletions without progress are reported stuck; tests remove objects right before it.
 const LATER: (&str, usize) = ("LIST poddisruptionbudgets", 4);
 
 #[test]
@@ -440,12 +440,12 @@ fn unreadable_sources_are_never_reported_safe() {
     ran.expect_no_stdout(": it is safe to");
 }
 
-/// The server accepts the deletion, and sends no response to it or anything after it.
+/// The deletion and all later reads time out, so the result is unknown.
 #[test]
 fn deletion_with_a_lost_answer_is_not_reported_refused() {
     let fake = two();
     fake.on("DELETE skyhooks late").reply(Reply::from(504));
-    // It is read once before.
+    // The plan reads the object once.
     let afterwards = fake.on("GET skyhooks late").nth(2).times(100);
     afterwards.reply(Reply::from(504));
     let test_cluster = TestCluster::serving(fake);
@@ -456,7 +456,7 @@ fn deletion_with_a_lost_answer_is_not_reported_refused() {
     assert!(test_cluster.fake.get("skyhooks", "", "base").is_some());
 }
 
-/// The server accepts the deletion without a response; the object shows it.
+/// The response to the deletion is cut off, but the object shows the deletion.
 #[test]
 fn deletion_visible_on_the_object_is_awaited() {
     let fake = two();
@@ -507,7 +507,8 @@ fn node_that_stays_cordoned_is_not_safe() {
     assert_snapshot!("teardown_held_node", ran.transcript());
 }
 
-/// No deletion removes the runtime-required taint, so the preview foresees it, and grades only what happens.
+/// No deletion removes the runtime-required taint: the preview announces this, and its impact covers only
+/// actual changes.
 #[test]
 fn preview_foresees_taints_that_stay() {
     let mut late = cr(SKYHOOK, "late", 300, tuning());
@@ -532,7 +533,7 @@ fn preview_foresees_taints_that_stay() {
     assert_eq!(test_cluster.writes(), [""; 0]);
 }
 
-/// As `diagnose stuck` prints it: on one of the nodes alone it would have to be found and run again for each.
+/// The next step is one command for all nodes, as in `diagnose stuck`, rather than a command for each node.
 #[test]
 fn the_next_step_is_for_all_nodes_that_hold_the_deletion() {
     let node = |name: &str| {

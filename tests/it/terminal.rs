@@ -41,7 +41,7 @@ fn reading() -> Vec<String> {
     .to_vec()
 }
 
-/// As with `| head -1`: nothing reads the rest of the output.
+/// As in `| head -1`: nothing reads the rest of the output.
 #[test]
 fn closed_pipe_ends_silently() {
     for words in reading() {
@@ -59,7 +59,7 @@ fn closed_pipe_ends_silently() {
         let mut said = String::new();
         let mut stderr = child.stderr.take().expect("a pipe");
         stderr.read_to_string(&mut said).expect("text");
-        let code = child.wait().expect("it ends").code();
+        let code = child.wait().expect("the binary ends").code();
         assert_eq!((code, said), (whole.code, whole.stderr), "{words}");
     }
 }
@@ -121,15 +121,15 @@ pub fn on_terminal(columns: usize, words: &str) -> String {
         .env("PATH", "/usr/bin:/bin")
         .env("NO_COLOR", "1")
         .env("TERM", "xterm");
-    let mut session = Session::spawn(command).expect("it starts on a terminal");
+    let mut session = Session::spawn(command).expect("the shell starts on a terminal");
     session.set_expect_timeout(Some(Duration::from_secs(60)));
-    // Until here the terminal has its default size.
-    session.send_line("").expect("it listens");
+    // The script waits for this line before it sets the width.
+    session.send_line("").expect("the shell reads input");
     // A terminal discards unread output when its last writer exits, so the shell waits until it was read.
-    let said = session.expect("-- end").expect("it ends");
+    let said = session.expect("-- end").expect("the command ends");
     let said = String::from_utf8_lossy(said.before()).replace("\r\n", "\n");
-    session.send_line("").expect("it listens");
-    session.expect(Eof).expect("it ends");
+    session.send_line("").expect("the shell reads input");
+    session.expect(Eof).expect("the shell ends");
     said
 }
 

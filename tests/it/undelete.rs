@@ -44,7 +44,7 @@ fn write_order(cluster: &TestCluster, from: usize) -> Vec<String> {
 #[test]
 fn nodes_are_restored_before_the_custom_resource_is_recreated() {
     let cluster = TestCluster::captured("deleted-while-paused");
-    let before = cluster.cr().expect("it is there");
+    let before = cluster.cr().expect("the custom resource exists");
     let nodes = keys(&cluster);
     cluster.run("finalizer strip gpu-tune --force --purge-state --confirm").expect_code(0);
     assert_ne!(keys(&cluster), nodes);
@@ -56,7 +56,7 @@ fn nodes_are_restored_before_the_custom_resource_is_recreated() {
 
     let ran = cluster.run("undelete gpu-tune --reason mistake --confirm");
     ran.expect_code(0);
-    let mut cr = cluster.cr().expect("it is back");
+    let mut cr = cluster.cr().expect("a recreated custom resource");
     let annotations = cr["metadata"]["annotations"].as_object_mut();
     let reason = annotations.expect("annotations").remove("kubectl-skyhook/undelete-reason");
     assert_eq!(reason, Some(json!("mistake")));
@@ -71,12 +71,12 @@ fn nodes_are_restored_before_the_custom_resource_is_recreated() {
     assert_eq!(again.stderr, "skyhook/gpu-tune exists and is not being deleted: nothing to do\n");
 }
 
-/// There is no old object whose end has to be awaited.
+/// The old object is gone, so no step waits for its deletion.
 #[test]
 fn nothing_is_awaited_for_a_resource_that_is_gone() {
     let cluster = TestCluster::captured("deleted-while-paused");
     let saved = cluster.state.path().join("saved.json");
-    std::fs::write(&saved, cluster.cr().expect("it is there").to_string()).expect("a file");
+    std::fs::write(&saved, cluster.cr().expect("the custom resource exists").to_string()).expect("a file");
     cluster.run(STRIP).expect_code(0);
     assert_eq!(cluster.cr(), None);
     for from in [String::new(), format!("-f {}", saved.display())] {
@@ -118,18 +118,19 @@ fn custom_resource_is_not_recreated_if_a_node_cannot_be_restored() {
 #[test]
 fn terminating_custom_resource_is_saved_released_and_recreated() {
     let cluster = TestCluster::captured("deleted-while-paused");
-    let before = cluster.cr().expect("it is there");
+    let before = cluster.cr().expect("the custom resource exists");
     let nodes = keys(&cluster);
     let ran = cluster.run(UNDELETE);
     ran.expect_code(0);
     let said = "Kubernetes cannot cancel a deletion";
     ran.expect_stderr(said);
-    let cr = cluster.cr().expect("it is back");
+    let cr = cluster.cr().expect("a recreated custom resource");
     assert_eq!(user_part(&cr), user_part(&before));
     assert_eq!(cr["metadata"]["deletionTimestamp"], Value::Null);
     assert_eq!(keys(&cluster), nodes);
     assert_eq!(write_order(&cluster, 0), ["PATCH gpu-tune", "POST skyhooks"]);
-    // Neither half is useful alone.
+    // Neither the release of the old object nor the creation of the new one is useful alone, so `undo`
+    // refuses both.
     let undone = cluster.run("undo --confirm");
     undone.expect_code(1);
     undone.expect_stderr("was already undone, cannot be undone, or changed nothing");
@@ -162,7 +163,7 @@ fn running_operator_is_paused_before_release() {
 fn forbidden_release_leaves_the_object_unchanged() {
     let cluster = TestCluster::captured("deleted-while-erroring");
     let as_it_was = || {
-        let cr = cluster.cr().expect("it is there");
+        let cr = cluster.cr().expect("the custom resource exists");
         ["annotations", "finalizers", "deletionTimestamp"].map(|part| cr["metadata"][part].clone())
     };
     let before = as_it_was();
@@ -177,48 +178,48 @@ fn forbidden_release_leaves_the_object_unchanged() {
 #[test]
 fn interrupted_undelete_is_finished_by_the_same_command() {
     let cluster = TestCluster::captured("deleted-while-paused");
-    let before = cluster.cr().expect("it is there");
+    let before = cluster.cr().expect("the custom resource exists");
     cluster.fake.on("CREATE skyhooks").reply(422);
     let ran = cluster.run(UNDELETE);
     ran.expect_code(4);
     assert_eq!(cluster.cr(), None);
     cluster.fake.heal();
     cluster.run(UNDELETE).expect_code(0);
-    assert_eq!(user_part(&cluster.cr().expect("it is back")), user_part(&before));
+    assert_eq!(user_part(&cluster.cr().expect("a recreated custom resource")), user_part(&before));
 }
 
 #[test]
 fn undo_of_strip_recreates_the_custom_resource() {
     let cluster = TestCluster::captured("deleted-while-paused");
-    let before = cluster.cr().expect("it is there");
+    let before = cluster.cr().expect("the custom resource exists");
     let nodes = keys(&cluster);
     cluster.run(STRIP).expect_code(0);
     cluster.run("undo --confirm").expect_code(0);
-    assert_eq!(user_part(&cluster.cr().expect("it is back")), user_part(&before));
+    assert_eq!(user_part(&cluster.cr().expect("a recreated custom resource")), user_part(&before));
     assert_eq!(keys(&cluster), nodes);
 }
 
 #[test]
 fn pause_set_by_strip_is_not_restored() {
     let cluster = TestCluster::captured_with_operator("deleted-while-erroring");
-    let before = cluster.cr().expect("it is there");
+    let before = cluster.cr().expect("the custom resource exists");
     let mut cr = before.clone();
     let finalizers = cr["metadata"]["finalizers"].as_array_mut();
     finalizers.expect("a list").push(json!("example.com/keep"));
     cluster.fake.load(cr);
     cluster.run(STRIP).expect_code(0);
-    let held = cluster.cr().expect("another finalizer keeps it");
+    let held = cluster.cr().expect("the other finalizer keeps the object");
     let pause = ApiFlavor::Skyhook.key("pause");
     assert_eq!(held["metadata"]["annotations"][&pause], "true");
     cluster.fake.change(|state| state.store.forget("skyhooks", "", CR));
     cluster.run(UNDELETE).expect_code(0);
-    assert_eq!(user_part(&cluster.cr().expect("it is back")), user_part(&before));
+    assert_eq!(user_part(&cluster.cr().expect("a recreated custom resource")), user_part(&before));
 }
 
 #[test]
 fn object_with_a_foreign_finalizer_is_refused() {
     let cluster = TestCluster::captured("deleted-while-paused");
-    let mut cr = cluster.cr().expect("it is there");
+    let mut cr = cluster.cr().expect("the custom resource exists");
     let finalizers = cr["metadata"]["finalizers"].as_array_mut();
     finalizers.expect("a list").push(json!("example.com/keep"));
     cluster.fake.load(cr);
@@ -233,7 +234,7 @@ fn object_with_a_foreign_finalizer_is_refused() {
 #[test]
 fn file_replaces_a_missing_journal() {
     let cluster = TestCluster::captured("complete");
-    let before = cluster.cr().expect("it is there");
+    let before = cluster.cr().expect("the custom resource exists");
     cluster.fake.change(|state| state.store.forget("skyhooks", "", CR));
     let ran = cluster.run(UNDELETE);
     ran.expect_code(1);
@@ -244,32 +245,33 @@ fn file_replaces_a_missing_journal() {
     std::fs::write(&file, before.to_string()).expect("a file");
     let ran = cluster.run(&format!("undelete gpu-tune -f {} --confirm", file.display()));
     ran.expect_code(0);
-    assert_eq!(user_part(&cluster.cr().expect("it is back")), user_part(&before));
+    assert_eq!(user_part(&cluster.cr().expect("a recreated custom resource")), user_part(&before));
     // A custom resource that is complete on every node runs nothing.
     let grade = "(B1: changes objects, runs nothing)";
     ran.expect_stderr(grade);
 }
 
-/// A reconfigured package is complete without its interrupt, which only the status tells.
+/// A reconfigured package is complete without its interrupt, which only the status shows.
 #[test]
 fn config_updates_are_restored_before_the_operator_resumes() {
     let cluster = TestCluster::captured("deleted-while-paused");
-    let mut cr = cluster.cr().expect("it is there");
+    let mut cr = cluster.cr().expect("the custom resource exists");
     cr["status"]["configUpdates"] = json!({"driver": ["a.conf"]});
     cluster.fake.load(cr);
     let mut operator = ObjectBuilder(ApiFlavor::Skyhook).operator();
     operator["spec"]["replicas"] = json!(0);
     cluster.fake.load(operator);
     cluster.run(UNDELETE).expect_code(0);
-    let updates = cluster.cr().expect("it is back")["status"]["configUpdates"].clone();
+    let updates = cluster.cr().expect("a recreated custom resource")["status"]["configUpdates"].clone();
     assert_eq!(updates, json!({"driver": ["a.conf"]}));
 }
 
-/// A running operator must not act on it early: it is created paused, and resumed when the nodes are restored.
+/// A running operator must not act on the new object early: it is created paused, and resumed when the nodes
+/// are restored.
 #[test]
 fn running_operator_stays_paused_until_nodes_are_restored() {
     let cluster = TestCluster::captured("deleted-while-erroring");
-    let mut cr = cluster.cr().expect("it is there");
+    let mut cr = cluster.cr().expect("the custom resource exists");
     cr["status"]["configUpdates"] = json!({"driver": ["a.conf"]});
     cluster.fake.load(cr);
     let plan = cluster.run("undelete gpu-tune --no-pause --dry-run");
@@ -281,16 +283,16 @@ fn running_operator_stays_paused_until_nodes_are_restored() {
     assert!(at("configUpdates") < at(&format!("remove annotation {pause}")), "{}", plan.stdout);
 }
 
-/// The new one cannot be created: the old one is in the journal, and `undo` recreates it, too.
+/// If the new object cannot be created, the journal has the old one, and `undo` recreates it.
 #[test]
 fn failed_recreation_is_undone() {
     let cluster = TestCluster::captured("deleted-while-paused");
-    let before = cluster.cr().expect("it is there");
+    let before = cluster.cr().expect("the custom resource exists");
     cluster.fake.on("CREATE skyhooks").reply(422);
     cluster.run(UNDELETE).expect_code(4);
     assert_eq!(cluster.cr(), None);
     cluster.fake.heal();
     let undone = cluster.run("undo --confirm");
     undone.expect_code(0);
-    assert_eq!(user_part(&cluster.cr().expect("it is back")), user_part(&before));
+    assert_eq!(user_part(&cluster.cr().expect("a recreated custom resource")), user_part(&before));
 }

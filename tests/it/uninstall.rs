@@ -34,7 +34,7 @@ fn installed(world: ObjectBuilder) -> FakeApi {
         .fold(fake, |fake, name| fake.with(world.node(name, "complete", &[INSTALLED])))
 }
 
-/// A write of the operator: these node states.
+/// A write of the operator that sets these node states.
 fn nodes(world: ObjectBuilder, states: [&'static [&'static str]; 2]) -> impl Fn(&mut State) + Send + Sync {
     move |it| {
         for (name, entries) in ["node-1", "node-2"].into_iter().zip(states) {
@@ -83,7 +83,7 @@ fn wait_ends_when_removed_from_all_nodes() {
                 "driver on node-1: gone; 2 of 2 nodes done",
             ]
         );
-        let spec = &fake.get(world.0.plural(), "", "gpu").expect("it is there")["spec"];
+        let spec = &fake.get(world.0.plural(), "", "gpu").expect("the custom resource exists")["spec"];
         assert_eq!(spec["packages"], driver(true));
     }
 }

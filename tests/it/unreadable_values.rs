@@ -1,4 +1,5 @@
-//! Values that their types reject, and answers that are not what was requested: nothing is taken for absent because of them.
+//! Values that their types reject, and answers that are not what was requested: nothing is taken for absent
+//! because of them.
 
 mod any_leaf;
 mod lists;
@@ -44,7 +45,7 @@ fn a_time_beyond_our_range_leaves_the_node_and_all_others() {
     assert_eq!(of_values[0]["evidence"][0]["value"], NEVER);
     assert_eq!(after["findings"], before["findings"]);
     assert_eq!(after["notChecked"], before["notChecked"]);
-    // The change rests on nothing that is unknown.
+    // The reset needs none of the unreadable values.
     let ran = run(&test_cluster, &format!("reset {CR} --node node-2 --no-pause -y"));
     ran.expect_code(0);
     assert!(!test_cluster.fake.writes().is_empty());

@@ -45,7 +45,7 @@ fn on_watch(fake: &FakeApi, change: impl Fn(&mut State) + Send + Sync + 'static)
     fake.on("WATCH nodes").nth(1).after(change);
 }
 
-/// Changes the cluster at the n-th read of what is not watched; the first one is before the watches start.
+/// Changes the cluster at the n-th read of unwatched sources; the first read precedes the watches.
 fn on_read(fake: &FakeApi, nth: usize, change: impl Fn(&mut State) + Send + Sync + 'static) {
     fake.on("LIST poddisruptionbudgets").nth(nth).after(change);
 }
@@ -118,7 +118,7 @@ fn custom_resource_without_nodes_is_not_complete() {
     );
 }
 
-/// A wait that ends because of a warning does not call it an error, as `diagnose` does not.
+/// A wait that a warning ends does not call it an error, as in `diagnose`.
 #[test]
 fn ignored_node_blocks_the_wait_without_an_error() {
     let fake = in_progress(SKYHOOK, driver());
@@ -175,7 +175,7 @@ fn brief_failure_does_not_end_the_wait() {
         it.store.load(SKYHOOK.node("node-1", "erroring", &["driver|1.0.0 apply erroring"]));
         it.store.load(SKYHOOK.skyhook("erroring", driver()));
     });
-    // The first read finds the failure; the one that would confirm it does not.
+    // The first read finds the failure; the confirming read does not.
     on_read(&fake, 2, complete(SKYHOOK, driver()));
     assert_eq!(wait(&fake, "gpu").code, Some(0));
 }
@@ -187,7 +187,7 @@ fn retried_failure_is_tolerated_for_a_while() {
     let fake = failing();
     on_read(&fake, 4, complete(SKYHOOK, driver()));
     assert_eq!(wait(&fake, "gpu").code, Some(0));
-    // The wait ends after that time, or at once if the failure has lasted that long already.
+    // The wait ends after the tolerated time, or at once if the failure has already lasted that long.
     let began = std::time::Instant::now();
     assert_eq!(wait(&failing(), "gpu --tolerate 1s").code, Some(2));
     assert!(began.elapsed() >= std::time::Duration::from_secs(1));
@@ -228,7 +228,7 @@ fn wait_for_deleted_ends_when_gone() {
     assert_eq!(wait(&fake, "gpu --for deleted").parts(), ("skyhook/gpu deleted\n", "", Some(0)));
 }
 
-/// One of the same name that was created in the meantime is another object.
+/// A custom resource of the same name that was created in the meantime is another object.
 #[test]
 fn recreated_custom_resource_counts_as_deleted() {
     let fake = deletion_in_progress(|gpu| {
@@ -262,7 +262,7 @@ fn deletion_in_progress(change: impl FnOnce(&mut Value)) -> FakeApi {
     SKYHOOK.serve(removable(false)).with(gpu).with(node("node-1")).with(node("node-2"))
 }
 
-/// A deletion in the future of any clock, so that it does not count as slow.
+/// Sets a deletion time in the future, so that the deletion does not count as slow.
 fn deleted_just_now(gpu: &mut Value) {
     gpu["metadata"]["deletionTimestamp"] = json!("2100-01-01T00:00:00Z");
 }
@@ -376,7 +376,7 @@ fn invalid_flag_combinations_are_refused() {
     }
 }
 
-/// Without a request, packages stay: that none is being uninstalled does not mean that all are.
+/// Without a request, packages stay: having no uninstall in progress does not mean that all are uninstalled.
 #[test]
 fn uninstall_that_nobody_requested_is_not_awaited() {
     let captured = clusters::named("complete");

@@ -7,7 +7,7 @@ use kubectl_skyhook::rules::{self, Finding, Scope};
 fn found(code: &str, objects: &str) -> Vec<Finding> {
     let directory = tempfile::tempdir().expect("a directory");
     let file = directory.path().join("cluster.yaml");
-    std::fs::write(&file, objects).expect("it can be written");
+    std::fs::write(&file, objects).expect("a write");
     let cluster = dump::load(&[file], None).expect("objects that load");
     let report = rules::diagnose(&cluster, &Scope::default());
     let of = report.findings.into_iter().filter(|f| f.rule.code == code);
@@ -56,8 +56,8 @@ spec: {nodeName: node-1}
 status: {phase: Running}
 "#;
     let objects = one_after_the_other("", "") + workload;
-    let [cause] = found("SKY404", &objects).try_into().expect("one");
-    let [effect] = found("SKY302", &objects).try_into().expect("one");
+    let [cause] = found("SKY404", &objects).try_into().expect("one finding");
+    let [effect] = found("SKY302", &objects).try_into().expect("one finding");
     assert_eq!((cause.permanent, effect.permanent), (false, false));
     assert_eq!(cause.severity, effect.severity);
 }
@@ -67,7 +67,7 @@ fn disable_is_not_suggested_for_a_terminating_custom_resource() {
     let deleted = r#", deletionTimestamp: "2026-11-01T10:00:00Z", finalizers: [skyhook.nvidia.com/skyhook]"#;
     let fails = r#", annotations: {skyhook.nvidia.com/status_first: erroring, skyhook.nvidia.com/nodeState_first: '{"driver|1.0.0":{"name":"driver","version":"1.0.0","image":"i","stage":"uninstall","state":"erroring","restarts":4}}'}"#;
     let objects = one_after_the_other(deleted, fails);
-    let [finding] = found("SKY302", &objects).try_into().expect("one");
+    let [finding] = found("SKY302", &objects).try_into().expect("one finding");
     assert_eq!(commands(&finding), ["node list --skyhook first", "finalizer status first"]);
 }
 
@@ -112,14 +112,14 @@ status:
             + pod
     };
     let leaves = |status: &str| {
-        let [finding] = found("SKY305", &fails(status)).try_into().expect("one");
+        let [finding] = found("SKY305", &fails(status)).try_into().expect("one finding");
         commands(&finding).contains(&"node leave-batch node-1 --skyhook gpu".to_owned())
     };
     assert!(leaves("erroring"));
     assert!(!leaves("in_progress"));
 }
 
-/// Whether a wait lasts does not depend on the order of node names.
+/// A lasting cause outranks temporary ones, regardless of the order of node names.
 #[test]
 fn lasting_cause_outranks_temporary_causes() {
     let cluster = |fails: &str, ignored: &str| {

@@ -1,4 +1,4 @@
-//! The commands that write, run as a user runs them against a server on a socket.
+//! Runs the commands that write as a user does, against a server on a socket.
 
 pub mod confirmation;
 mod deleted_custom_resource;
@@ -37,13 +37,13 @@ use serde_json::{Value, json};
 use crate::support::test_cluster::{CR, TestCluster};
 
 impl TestCluster {
-    /// An annotation of the custom resource, by the operator's key.
+    /// An annotation of the custom resource by its key without the operator's prefix.
     pub fn cr_annotation(&self, key: &str) -> Value {
-        let cr = self.cr().expect("it is there");
+        let cr = self.cr().expect("the custom resource exists");
         cr["metadata"]["annotations"][ApiFlavor::Skyhook.key(key)].clone()
     }
 
-    /// The operator's keys on a node: annotations and labels.
+    /// The keys of the custom resource's annotations and labels on a node.
     pub fn keys(&self, node: &str) -> Vec<String> {
         let node = self.node(node);
         let of = |map: &str| {
@@ -59,7 +59,7 @@ impl TestCluster {
             self.node("node-1"),
             self.node("node-2"),
             self.node("node-3"),
-            self.cr().expect("it is there")
+            self.cr().expect("the custom resource exists")
         ]);
         for object in objects.as_array_mut().expect("a list") {
             let metadata = object["metadata"].as_object_mut().expect("metadata");

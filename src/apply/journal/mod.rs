@@ -40,7 +40,8 @@ pub struct Circumstances {
 }
 
 impl Journal {
-    /// Creates a journal file that only this user can read, and writes the plan. Returns once the file is on disk.
+    /// Creates a journal file that only this user can read, and writes the plan. Returns once the file is on
+    /// disk.
     pub fn begin(store: &Store, plan: &Plan, circumstances: Circumstances) -> anyhow::Result<Journal> {
         let hint =
             "set XDG_STATE_HOME to a writable directory, or pass --no-journal to continue without undo";
@@ -95,7 +96,8 @@ impl Journal {
         }
     }
 
-    /// Records unreached steps, which have no event of their own, to distinguish them from steps of unknown result.
+    /// Records unreached steps, which have no event of their own, to distinguish them from steps of unknown
+    /// result.
     fn note_what_was_not_reached(&mut self, outcome: &PlanOutcome) {
         for (stage, results) in outcome.results.iter().enumerate() {
             for (step, result) in results.iter().enumerate() {
@@ -135,8 +137,9 @@ fn make_directory(directory: &Path) -> std::io::Result<()> {
     builder.create(directory)
 }
 
-/// Creates a file named by time and command. The time includes milliseconds because ids are sorted as text: within one
-/// second, the commands of a script would be sorted by verb, and `undo` would revert the wrong one.
+/// Creates a file named by time and command. The time includes milliseconds because ids are sorted as text:
+/// within one second, the commands of a script would be sorted by verb, and `undo` would revert the wrong
+/// one.
 fn create(store: &Store, plan: &Plan, at: Timestamp) -> std::io::Result<(String, PathBuf, File)> {
     let time = at.strftime("%Y%m%d-%H%M%S.%3f");
     let verb = plan.title.split_whitespace().next().unwrap_or("plan");
@@ -181,7 +184,7 @@ mod tests {
         journal.write(&Entry::Ended(StopReason::Interrupted), true);
         assert!(journal.trouble().is_some_and(|reason| reason.contains("No space left")));
         journal.file = disk;
-        journal.file.write_all(br#"{"ended":{"end"#).expect("it fits");
+        journal.file.write_all(br#"{"ended":{"end"#).expect("the journal file is writable");
         journal.write(&Entry::Ended(StopReason::Finished), true);
         let record = store.read(&journal.id).expect("a journal");
         assert_eq!((record.ended, record.torn), (Some(StopReason::Finished), vec![2]));

@@ -54,8 +54,8 @@ pub struct Begun {
     pub command: Vec<String>,
     /// The address of the API server.
     pub server: String,
-    /// The uid of the namespace kube-system, which identifies the cluster. Absent if unreadable, and in journals of
-    /// older versions.
+    /// The uid of the namespace kube-system, which identifies the cluster. Absent if unreadable, and in
+    /// journals of older versions.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub cluster_uid: Option<String>,
     /// The journal that this plan reverts.
@@ -92,13 +92,14 @@ impl Undone {
         self.0.contains_key(id)
     }
 
-    /// Whether the journal is undone without any change, for example because the operator had restored the old values.
+    /// Whether the journal is undone without any change, for example because the operator had restored the
+    /// old values.
     pub fn without_change(&self, id: &str) -> bool {
         self.0.get(id) == Some(&false)
     }
 
-    /// Adds a journal. An undo does not count if it is incomplete, was undone itself, or skipped steps and changed
-    /// nothing.
+    /// Adds a journal. An undo does not count if it is incomplete, was undone itself, or skipped steps and
+    /// changed nothing.
     pub fn note(&mut self, record: &Record) {
         if let Some(other) = &record.begun.undoes
             && !self.holds(&record.begun.id)
@@ -129,7 +130,8 @@ impl Begun {
 }
 
 impl Record {
-    /// Parses a journal. Unreadable lines after the first are skipped: the object shows whether their step ran.
+    /// Parses a journal. Unreadable lines after the first are skipped: the object shows whether their step
+    /// ran.
     pub fn parse(text: &str) -> Result<Record, RecordError> {
         let mut lines = text.split_inclusive('\n').enumerate();
         let parse = |number: usize, line: &str| {
@@ -190,7 +192,8 @@ impl Record {
         Some(step)
     }
 
-    /// Describes the unreadable lines of the journal at this path, with a remedy; `None` if there are no such lines.
+    /// Describes the unreadable lines of the journal at this path, with a remedy; `None` if there are no such
+    /// lines.
     pub fn complaint(&self, path: &Path) -> Option<String> {
         let lines: Vec<String> = self.torn.iter().map(usize::to_string).collect();
         let (lines, are) = match lines.as_slice() {
@@ -224,8 +227,8 @@ impl Record {
         all.filter(counts).map(|(_, result)| result.as_ref())
     }
 
-    /// Whether the plan finished, and every step is settled or skipped. A plan without any change must not have skipped
-    /// steps.
+    /// Whether the plan finished, and every step is settled or skipped. If the plan changed nothing, no step
+    /// may be skipped.
     fn has_taken_back(&self) -> bool {
         let settled = |result: &Option<StepResult>| {
             let result = result.as_ref();
@@ -240,8 +243,9 @@ impl Record {
 
     /// The plan that restores the objects, and the targets that cannot be restored.
     ///
-    /// Steps of unknown result are included: the object shows whether they ran, and an unchanged object is left alone.
-    /// Steps that were not reached are excluded: an object with their values was changed by someone else.
+    /// Steps of unknown result are included: the object shows whether they ran, and an unchanged object is
+    /// left alone. Steps that were not reached are excluded: if an object has their values, someone else
+    /// changed it.
     pub fn undo(&self) -> (Plan, Vec<String>) {
         let mut done = self.begun.plan.clone();
         let taken = |result: Option<&StepResult>| result.is_none_or(StepResult::may_have_changed);
@@ -252,7 +256,7 @@ impl Record {
             let mut results = stages.next().into_iter().flatten();
             stage.steps.retain(|step| {
                 let result = results.next().and_then(Option::as_ref);
-                // A create of unknown result may be someone else's object.
+                // After a create with an unknown result, the object may be someone else's.
                 if matches!(step.change, Change::Create(_)) && result != Some(&StepResult::Applied) {
                     made.push(step.clone());
                 }
@@ -302,8 +306,8 @@ impl Record {
         plan.title = format!("{} ({what})", self.undo_title());
     }
 
-    /// The title of an undo of this journal, without the number of changes: `undo "reset gpu"`. An undo of that undo is
-    /// `undo of undo "reset gpu"`.
+    /// The title of an undo of this journal, without the number of changes: `undo "reset gpu"`. An undo of
+    /// that undo is `undo of undo "reset gpu"`.
     fn undo_title(&self) -> String {
         let title = &self.begun.plan.title;
         if self.begun.undoes.is_none() {

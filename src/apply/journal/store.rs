@@ -18,8 +18,8 @@ pub struct Store {
 const SUFFIX: &str = "jsonl";
 
 impl Store {
-    /// `$XDG_STATE_HOME/kubectl-skyhook/journal`. The fallbacks of the state directory are `$HOME/.local/state` and
-    /// `$LOCALAPPDATA`.
+    /// `$XDG_STATE_HOME/kubectl-skyhook/journal`. The fallbacks of the state directory are
+    /// `$HOME/.local/state` and `$LOCALAPPDATA`.
     pub fn of(variable: impl Fn(&str) -> Option<String>) -> anyhow::Result<Store> {
         let absolute = |name: &str| variable(name).map(PathBuf::from).filter(|p| p.is_absolute());
         let state = absolute("XDG_STATE_HOME")
@@ -188,7 +188,7 @@ fn advice(error: &anyhow::Error) -> &'static str {
 #[derive(Debug)]
 pub struct InForce {
     pub record: Record,
-    /// The newest undo of the journal that did not revert it.
+    /// The newest undo of the journal, which did not revert it completely.
     pub tried: Option<Begun>,
     /// Newer commands without any revertible change, such as deletions of pods and Jobs.
     pub passed_over: Vec<Begun>,

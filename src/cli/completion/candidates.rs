@@ -78,7 +78,7 @@ pub fn skyhooks(cluster: &Cluster) -> Vec<Candidate> {
     skyhooks.map(|s| Candidate::new(s.name(), progress(s))).collect()
 }
 
-/// `3/5 nodes complete, paused`
+/// The progress of a custom resource: `3/5 nodes complete, paused`.
 fn progress(skyhook: &Skyhook) -> String {
     let mut words = Vec::new();
     if !skyhook.status.complete_nodes.is_empty() {
@@ -110,7 +110,7 @@ pub fn nodes(cluster: &Cluster) -> Vec<Candidate> {
     nodes.map(|n| Candidate::new(&n.name, condition(cluster, n))).collect()
 }
 
-/// Names, described by their `kubectl get` status unless it is the usual one.
+/// Names, described by their status in `kubectl get` unless it is `usual`.
 pub fn names(names: &[Named], usual: &str) -> Vec<Candidate> {
     let about = |status: &str| {
         if status == usual { String::new() } else { status.replace(',', ", ") }
@@ -119,7 +119,7 @@ pub fn names(names: &[Named], usual: &str) -> Vec<Candidate> {
     names.map(|n| Candidate::new(&n.name, about(&n.status))).collect()
 }
 
-/// `gpu-tune erroring, cordoned`
+/// The conditions of a node: `gpu-tune erroring, cordoned`.
 fn condition(cluster: &Cluster, node: &Node) -> String {
     let keys = node.keys(cluster.flavor());
     let status = |on: &NodeRecord| on.status.clone().filter(|s| *s != Status::Complete);
@@ -148,7 +148,7 @@ pub fn packages(cluster: &Cluster, skyhook: Option<&str>) -> Vec<Candidate> {
     versions.into_iter().map(candidate).collect()
 }
 
-/// The versions of a package in the spec.
+/// The versions of a package, or of all packages, in the specs.
 pub fn versions(cluster: &Cluster, skyhook: Option<&str>, package: Option<&str>) -> Vec<Candidate> {
     let of_package = all_packages(cluster, skyhook).filter(|(name, _)| package.is_none_or(|p| p == *name));
     plain(of_package.map(|(_, version)| version).collect::<BTreeSet<_>>())

@@ -1,4 +1,4 @@
-//! The words of the command line before the one to complete.
+//! The words of the command line before the word to complete.
 
 use std::ffi::{OsStr, OsString};
 

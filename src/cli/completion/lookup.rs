@@ -103,7 +103,8 @@ impl Lookup {
         }
     }
 
-    /// The namespaces of the cluster, or those of the kubeconfig's contexts if the cluster's cannot be read.
+    /// The namespaces of the cluster, or of the kubeconfig's contexts if the cluster's namespaces cannot be
+    /// read.
     fn namespaces(&self) -> Vec<Candidate> {
         match self.ask(async |ctx| ctx.names("namespaces").await) {
             Some(Some(names)) => candidates::names(&names, "Active"),
@@ -129,8 +130,8 @@ impl Lookup {
         }
     }
 
-    /// Runs a question on its own thread: a hanging name server or credential plugin blocks only that thread, which
-    /// ends with the process.
+    /// Runs a question on its own thread: a hanging name server or credential plugin blocks only that thread,
+    /// which ends with the process.
     fn ask<T: Send + 'static>(
         &self,
         question: impl AsyncFnOnce(&mut Ctx) -> Result<T> + Send + 'static,
@@ -147,7 +148,7 @@ impl Lookup {
             let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
             if let Ok(runtime) = runtime {
                 let mut ctx = Ctx::silent(global, "completion");
-                // The receiver is dropped after the timeout.
+                // Ignore send errors: the receiver is dropped after the timeout.
                 let _ = sender.send(runtime.block_on(question(&mut ctx)).ok());
             }
         });

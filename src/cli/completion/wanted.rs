@@ -14,11 +14,11 @@ pub enum CandidateKind {
     Version,
     /// The code or name of a rule.
     Rule,
-    /// The code or name of a rule, including those of `lint`.
+    /// The code or name of a rule, including the rules of `lint`.
     Topic,
     Stage,
     State,
-    /// `-o`
+    /// A value of `-o`.
     Format,
     Context,
     Cluster,
@@ -34,8 +34,8 @@ pub enum CandidateKind {
 }
 
 impl CandidateKind {
-    /// The kind of an argument's values, by the argument's id; `None` for free text, and for values that clap itself
-    /// lists.
+    /// The kind of an argument's values, by the argument's id; `None` for free text, and for values that clap
+    /// itself lists.
     ///
     /// An id has the same meaning in every command.
     pub fn of(arg: &Arg) -> Option<CandidateKind> {

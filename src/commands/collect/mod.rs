@@ -21,18 +21,19 @@ const NO_LIMIT: Duration = Duration::from_secs(365 * 24 * 60 * 60);
 
 /// Collect into one file everything that a diagnosis reads
 ///
-/// The file is for someone without access to the cluster: with --from, `diagnose stuck`, `status`, `package status` and
-/// `leftovers` report the same as they would for the cluster. It is a .tar.gz of nodes, custom resources and their
-/// policies, the operator's Deployment, pods, Jobs, events, disruption budgets, webhooks and their backends, the
-/// CustomResourceDefinitions, the logs of failing and running containers and of the operator, and all versions.
+/// The file is for someone without access to the cluster: with --from, `diagnose stuck`, `status`,
+/// `package status` and `leftovers` report the same as they would for the cluster. It is a .tar.gz of nodes,
+/// custom resources and their policies, the operator's Deployment, pods, Jobs, events, disruption budgets,
+/// webhooks and their backends, the CustomResourceDefinitions, the logs of failing and running containers and
+/// of the operator, and all versions.
 ///
-/// Data that the server refuses or fails to return is noted in index.json, and everything else is collected. Commands
-/// that read the file report what they could not check. Values of environment variables, data of ConfigMaps and
-/// apparent credentials are replaced by placeholders; equal values get the same placeholder. Names, labels, images and
-/// messages stay: look through the file before you send it.
+/// Data that the server refuses or fails to return is noted in index.json, and everything else is collected.
+/// Commands that read the file report what they could not check. Values of environment variables, data of
+/// ConfigMaps and apparent credentials are replaced by placeholders; equal values get the same placeholder.
+/// Names, labels, images and messages stay: look through the file before you send it.
 ///
-/// The file is written completely or not at all, with mode 0600, and its path is printed. The command exits with 4 if
-/// something is missing from the file.
+/// The file is written completely or not at all, with mode 0600, and its path is printed. The command exits
+/// with 4 if something is missing from the file.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "Examples:
   kubectl skyhook collect
@@ -60,7 +61,7 @@ pub struct Args {
     #[arg(long, value_name = "LINES", default_value_t = 500, value_parser = clap::value_parser!(u64).range(1..=100_000))]
     tail: u64,
 
-    /// Time limit; data not read by then is recorded as missing; 0 means no limit
+    /// Time limit; data that is not read in time is recorded as missing; 0 means no limit
     #[arg(long, value_name = "DURATION", default_value = "60s", value_parser = duration)]
     timeout: Duration,
 }

@@ -15,10 +15,10 @@ const EXTENSION: &str = if cfg!(unix) { "" } else { ".cmd" };
 
 /// Enable shell completion through kubectl
 ///
-/// Installs kubectl_complete-skyhook, which kubectl calls, next to the plugin: a link to the plugin, or on Windows a
-/// batch file. The shell configuration is not changed: completion works wherever kubectl completion works, from kubectl
-/// 1.26 on; in bash, that needs the package bash-completion. Run it once; the link survives upgrades of the plugin. A
-/// file that belongs to another program is never overwritten.
+/// Installs kubectl_complete-skyhook, which kubectl calls, next to the plugin: a link to the plugin, or on
+/// Windows a batch file. The shell configuration is not changed: completion works wherever kubectl completion
+/// works, from kubectl 1.26 on; in bash, that needs the package bash-completion. Run it once; the link
+/// survives upgrades of the plugin. A file that belongs to another program is never overwritten.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "Examples:
   kubectl skyhook completion install
@@ -38,8 +38,9 @@ pub struct Install {
 
 /// Remove what `completion install` installed
 ///
-/// Removes the files that kubectl calls, and kubectl-nodewright if it points to this plugin. Other programs' files
-/// are left alone. A package manager that removes the plugin does not remove these files, so run this command first.
+/// Removes the files that kubectl calls, and kubectl-nodewright if it points to this plugin. Other programs'
+/// files are left alone. A package manager that removes the plugin does not remove these files, so run this
+/// command first.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "Examples:
   kubectl skyhook completion uninstall
@@ -156,8 +157,8 @@ impl Place {
     }
 }
 
-/// The path of the plugin on the PATH, with links unresolved: a package manager replaces their target with each
-/// version.
+/// The path of the plugin, from the command line or the PATH. Links are not resolved, because a package
+/// manager changes their targets with each version.
 fn plugin() -> Result<PathBuf> {
     let called = std::env::args_os().next().unwrap_or_default();
     let called = PathBuf::from(called);
@@ -234,7 +235,7 @@ impl Entry {
         let ours = match real(&self.path) {
             // Another program may have the plugin's name.
             Some(leads_to) => real(&self.plugin) == Some(leads_to),
-            // The plugin was moved or removed since.
+            // The plugin was moved or removed after the installation.
             None => names.contains(&target.file_name().and_then(|name| name.to_str())),
         };
         if ours { There::Ours } else { There::Other(format!("a link to {}", target.display())) }
@@ -268,7 +269,7 @@ impl Entry {
     }
 }
 
-/// `/usr/local/bin/kubectl_complete-skyhook: linked to kubectl-skyhook`
+/// Prints `/usr/local/bin/kubectl_complete-skyhook: linked to kubectl-skyhook`.
 impl std::fmt::Display for Entry {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         let path = self.path.display();
@@ -313,7 +314,7 @@ fn symlink(_: &Path, _: &Path) -> io::Result<()> {
     Err(ErrorKind::Unsupported.into())
 }
 
-/// The script with the effect of the link, for users who install it themselves.
+/// A script that works like the link, for users who install it themselves.
 pub fn shim(plugin: &str) -> String {
     format!(
         "#!/bin/sh\n\

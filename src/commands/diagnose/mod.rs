@@ -10,8 +10,8 @@ use crate::error::{Exit, Result};
 
 /// Find what is stuck, why, and how to fix it
 ///
-/// Without a subcommand, this runs `diagnose stuck`. A custom resource with the name of a subcommand is written
-/// `skyhook/NAME`.
+/// Without a subcommand, this runs `diagnose stuck`. A custom resource with the name of a subcommand is
+/// written `skyhook/NAME`.
 #[derive(Debug, clap::Args)]
 #[group(skip)]
 #[command(args_conflicts_with_subcommands = true)]
@@ -23,7 +23,7 @@ pub struct Args {
 }
 
 group! {
-    /// What to find out.
+    /// The kind of diagnosis.
     Command {
         Stuck(stuck::Args),
         Node(node::Args),

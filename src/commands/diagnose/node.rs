@@ -20,12 +20,12 @@ use crate::rules::{self, Scope, reason};
 
 /// Explain why a node is not complete
 ///
-/// Goes through the custom resources that select the node, in the order in which they run, and shows for each and for
-/// its packages whether they are done, running or failing, or what they wait for. If nothing is wrong, it says so, with
-/// the node's place in the queue. What to do next comes last.
+/// Goes through the custom resources that select the node, in the order in which they run, and shows for each
+/// and for its packages whether they are done, running or failing, or what they wait for. If nothing is
+/// wrong, it shows this, with the node's position in the queue. The next steps come last.
 ///
-/// Exits with 2 if an error keeps the node from completing, otherwise with 1 if something could not be read from the
-/// cluster.
+/// Exits with 2 if an error keeps the node from completing, otherwise with 1 if something could not be read
+/// from the cluster.
 #[derive(Debug, Clone, clap::Args)]
 #[command(after_help = "Examples:
   kubectl skyhook diagnose node gpu-0001

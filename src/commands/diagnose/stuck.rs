@@ -15,17 +15,18 @@ use crate::rules::{self, Finding, Report, Scope};
 
 /// Find what is stuck, why, and how to fix it
 ///
-/// Runs every rule against the cluster and prints the verdict first, then each finding with its evidence and remedies,
-/// least disruptive first. If there are more than three causes, a table lists them with the next command of each; pass
-/// the number of a cause to see it in full. Sources that could not be read are listed, and the verdict says how many
-/// rules could not be checked.
+/// Runs every rule against the cluster and prints the verdict first, then each finding with its evidence and
+/// remedies, least disruptive first. If there are more than three causes, a table lists them with the next
+/// command of each; pass the number of a cause to see it in full. Sources that could not be read are listed,
+/// and the verdict shows how many rules could not be checked.
 ///
-/// For a package that fails or hangs, it shows how the container ended and its last log lines, with secrets masked.
-/// Logs that do not arrive within a second are left out. With --from, logs are available only from a file written by
-/// `collect`.
+/// For a package that fails or hangs, it shows how the container ended and its last log lines, with secrets
+/// masked. Logs that do not arrive within a second are left out. With --from, logs are available only from a
+/// file written by `collect`.
 ///
-/// Exits with 2 if there is a finding at or above --fail-on; otherwise with 1 if the cluster did not return data that a
-/// rule needs, or if the files contain no custom resources, no nodes, or no data that the selected rules need.
+/// Exits with 2 if there is a finding at or above --fail-on; otherwise with 1 if the cluster did not return
+/// data that a rule needs, or if the files contain no custom resources, no nodes, or no data that the
+/// selected rules need.
 #[derive(Debug, Clone, clap::Args)]
 #[command(after_help = "Examples:
   # What is stuck, and how to fix it
@@ -114,9 +115,9 @@ async fn run(ctx: &mut Ctx, args: &Args) -> Result<Exit> {
 enum Subject {
     /// A custom resource, a node, or the number of a cause: `gpu-tune`, `2`.
     Any(String),
-    /// `skyhook/2`
+    /// A custom resource: `skyhook/2`.
     Skyhook(String),
-    /// `cause/2`
+    /// The number of a cause: `cause/2`.
     Cause(usize),
 }
 
@@ -144,7 +145,8 @@ struct Subjects {
 }
 
 impl Args {
-    /// Resolves the positional arguments. A name is a custom resource, else a node, else the number of a cause.
+    /// Resolves the positional arguments. A name is a custom resource, else a node, else the number of a
+    /// cause.
     fn subjects(&self, cluster: &Cluster) -> Result<Subjects> {
         let mut subjects = Subjects::default();
         match self.names.as_slice() {
@@ -181,8 +183,8 @@ impl Args {
     }
 }
 
-/// The exit code of a diagnosis. Findings at the threshold that are not in the baseline fail. A missing source fails
-/// too, so that scripts do not read the result as "nothing stuck".
+/// The exit code of a diagnosis. Findings at the threshold that are not in the baseline fail. A missing
+/// source fails too, so that scripts do not read the result as "nothing stuck".
 fn exit(fail_on: FailOn, report: &Report, cluster: &Cluster, baseline: Option<&Baseline>) -> Exit {
     if fail_on == FailOn::Never {
         return Exit::Done;

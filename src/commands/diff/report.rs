@@ -48,8 +48,8 @@ struct Side {
 struct Change {
     /// The custom resource; null for a field of a node or of the operator.
     skyhook: Option<String>,
-    /// A path such as `spec.packages.driver.version`; or `package NAME VERSION`, `node status`, `cordon`, `taint
-    /// KEY:EFFECT`.
+    /// A path such as `spec.packages.driver.version`; or `package NAME VERSION`, `node status`, `cordon`,
+    /// `taint KEY:EFFECT`.
     field: String,
     /// The value on the old side; null if it has none.
     before: Option<String>,
@@ -168,7 +168,7 @@ impl From<Difference> for Change {
 }
 
 impl Change {
-    /// `spec.packages.driver.version: 2.0.0 → 2.0.1`
+    /// The change as a line: `spec.packages.driver.version: 2.0.0 → 2.0.1`.
     fn line(&self) -> Line {
         let nodes = match self.nodes.len() {
             0 => String::new(),

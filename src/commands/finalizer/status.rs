@@ -14,10 +14,10 @@ use crate::view::Items;
 
 /// Show whether deletions are progressing, and what they wait for
 ///
-/// Shows whether the deletion is progressing, slow or blocked, which packages have to be uninstalled first and where,
-/// what the rules find, and every remedy, least disruptive first, with the one to use now. The result is based on
-/// running work and on findings, never on age alone. Without a NAME, all custom resources that are being deleted are
-/// shown, each with its next command; with -o wide, each in full.
+/// Shows whether the deletion is progressing, slow or blocked, which packages have to be uninstalled first
+/// and where, the findings, every remedy, least disruptive first, and the remedy to use now. The result is
+/// based on running work and on findings, never on age alone. Without a NAME, all custom resources that are
+/// being deleted are shown, each with its next command; with -o wide, each in full.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "Examples:
   kubectl skyhook finalizer status

@@ -60,7 +60,7 @@ struct RemedyGroup<'a> {
     remedy: Option<(&'a Remedy, Vec<String>)>,
     /// Whether the findings concern objects outside the flags' selection.
     elsewhere: bool,
-    /// The rule whose remedy already covers this node: at most one remedy per node and custom resource.
+    /// The rule whose remedy already changes the same package on the same node.
     cured_by: Option<&'static str>,
 }
 
@@ -93,7 +93,8 @@ struct Choosing<'a> {
     cluster: &'a Cluster,
     limits: &'a FixLimits,
     chosen: Chosen,
-    /// The packages that chosen remedies already change, with the codes of their rules. `None` means all packages.
+    /// The packages that chosen remedies already change, with the codes of their rules. `None` means all
+    /// packages.
     changed_packages: HashMap<SkyhookOnNode, Vec<(Option<String>, &'static str)>>,
     /// The codes of skipped findings that may resolve themselves or block nothing.
     skippable: BTreeSet<&'static str>,
@@ -105,8 +106,8 @@ impl Choosing<'_> {
         rules.is_empty() || rules.iter().any(|rule| rule.code == finding.rule.code)
     }
 
-    /// Whether a finding concerns objects outside the flags' selection, and is listed because it explains or blocks
-    /// selected ones.
+    /// Whether a finding concerns objects outside the flags' selection, and is listed because it explains or
+    /// blocks selected ones.
     fn is_elsewhere(&self, finding: &Finding) -> bool {
         let scope = &self.limits.scope;
         let other = |named: &[String], own: &Option<String>| {
@@ -286,7 +287,8 @@ impl Choosing<'_> {
         self.chosen.parts.push(Part { rule: finding.rule, subject: group.subject.clone(), command, plan });
     }
 
-    /// Skips effects, which end with their cause; those that outlast it are fixed like causes.
+    /// Skips effects that end with their cause. Effects that outlast a cause fixed here are fixed like
+    /// causes, unless a chosen remedy restarts the batches of the custom resource.
     fn effects(&mut self, cause: &Cause, findings: &[Finding]) {
         let code = findings[cause.findings[0]].rule.code;
         let effects = FindingGroup::of(cause, findings).effects();

@@ -30,7 +30,7 @@ impl Part {
     }
 }
 
-/// `SKY201 package-erroring, gpu-tune driver on node-1`
+/// The text for a finding: `SKY201 package-erroring, gpu-tune driver on node-1`.
 pub fn said(rule: &Rule, subject: &str) -> String {
     format!("{} {}, {subject}", rule.code, rule.name)
 }
@@ -91,7 +91,7 @@ fn restart_batches_last(parts: &mut [Part]) {
     }
 }
 
-/// `fix SKY201 and SKY204`
+/// The title of the merged plan: `fix SKY201 and SKY204`.
 fn title(parts: &[Part]) -> String {
     let mut codes: Vec<&str> = Vec::new();
     for part in parts {

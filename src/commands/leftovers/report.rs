@@ -34,12 +34,13 @@ pub struct Leftovers<'a> {
 pub struct Document<'a> {
     /// The leftovers of deleted custom resources.
     items: Vec<LeftoverEntry<'a>>,
-    /// Cluster-scoped objects of the installation that remain although the operator was removed. No command deletes
-    /// them.
+    /// Cluster-scoped objects of the installation that remain although the operator was removed. No command
+    /// deletes them.
     installation: Vec<RemnantEntry<'a>>,
     /// Nodes with the runtime-required taint that no custom resource will remove.
     tainted: Vec<&'a str>,
-    /// Nodes with the operator's `autoTaint` annotation that no custom resource needs; such nodes do not count as new.
+    /// Nodes with the operator's `autoTaint` annotation that no custom resource needs; such nodes do not
+    /// count as new.
     auto_tainted: Vec<&'a str>,
 }
 
@@ -58,8 +59,8 @@ struct LeftoverEntry<'a> {
     /// The node; absent if the leftover is not on a node.
     #[serde(skip_serializing_if = "Option::is_none")]
     node: Option<&'a str>,
-    /// Why the object cannot be attributed to the operator; such objects are never deleted. Absent if it can be
-    /// attributed.
+    /// Why the object cannot be attributed to the operator; such objects are never deleted. Absent if it can
+    /// be attributed.
     #[serde(skip_serializing_if = "Option::is_none")]
     unproven: Option<String>,
     /// The annotations and labels on the node, without prefix and custom resource name.
@@ -134,7 +135,7 @@ impl<'a> Leftover<'a> {
         ObjectRef { kind, namespace: meta.namespace.as_deref(), name: &meta.name }
     }
 
-    /// `configmap/skyhook/gpu-tune-driver-1.0.0`
+    /// The object as `configmap/skyhook/gpu-tune-driver-1.0.0`.
     pub fn reference(&self) -> String {
         let object = self.object();
         format!("{}/{}", object.kind.to_lowercase(), object.place())
@@ -205,8 +206,8 @@ impl<'a> Leftover<'a> {
 }
 
 impl Leftovers<'_> {
-    /// The runtime-required taints and their annotations without an owner. No command removes these taints: nodes may
-    /// be closed on purpose.
+    /// Nodes with a runtime-required taint or an `autoTaint` annotation that no custom resource needs. No
+    /// command removes these taints: someone may keep workloads off the nodes on purpose.
     fn closed(&self) -> Text {
         let mut text = Text::new();
         if !self.all {

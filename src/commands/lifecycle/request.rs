@@ -22,7 +22,7 @@ pub struct Names {
     all: bool,
 }
 
-/// The flag to set or remove.
+/// The change of the pause or disable annotation.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Verb {
     Pause,
@@ -157,7 +157,7 @@ impl Request<'_> {
         by_us && !held
     }
 
-    /// `pause gpu-tune`, `pause 3 custom resources`
+    /// The title of the plan: `pause gpu-tune`, `pause 3 custom resources`.
     fn title(&self, names: &[&str]) -> String {
         match names {
             [name] => format!("{} {name}", self.verb.word()),
@@ -197,7 +197,8 @@ impl Request<'_> {
             change = change.annotation(HOLDER, Edit::new(holder, None));
         }
         if verb == Verb::Pause && !change.is_empty() {
-            // A pause of another command, which may also be set from now on, would end with that command.
+            // Take over a pause of another command, even if it is set only after this read: otherwise the
+            // pause would end with that command.
             let noted = annotations.get(REASON).map(String::as_str);
             let reason = reason.or(noted.filter(|_| hold.is_none()));
             for (key, from, to) in [(HOLDER, holder, None), (REASON, noted, reason)] {
@@ -225,15 +226,15 @@ impl Request<'_> {
         Ok((!change.is_empty()).then(|| Step::new(target, Change::Metadata(change), why)))
     }
 
-    /// The plan for custom resources that cannot be read, for example because of an unknown field: an emergency cannot
-    /// wait. The server checks that the names exist.
+    /// The plan for custom resources that cannot be read, for example because of an unknown field: an
+    /// emergency cannot wait. The server checks that the names exist.
     fn unseen(&self, flavor: ApiFlavor, why: &Unread) -> Plan {
         let verb = self.verb;
         let set = |to: &str| Edit::new(None, Some(to)).on_conflict(OnConflict::Overwrite);
         let key = flavor.key(verb.annotation());
         let mut change = Metadata::default().annotation(key, set("true"));
         if verb == Verb::Pause {
-            // Without this, the pause would end with the command that holds it.
+            // Remove the holder: otherwise the pause would end with the command that holds it.
             let gone = Edit::new(Some("any"), None).on_conflict(OnConflict::Overwrite);
             change = change.annotation(HOLDER, gone);
         }

@@ -39,8 +39,8 @@ fn merged(input: &Input<'_>, manifest: &Manifest, skyhook: &Skyhook) -> Skyhook 
     decoded.unwrap_or_else(|| skyhook.clone())
 }
 
-/// The cluster after the manifests are applied, and the affected custom resources: those of the manifests, and those
-/// that use their policies. `None` without a cluster, or if its package runs were not read.
+/// The cluster after the manifests are applied, and the affected custom resources: they are in the manifests,
+/// or use a policy in the manifests. `None` without a cluster, or if its package runs were not read.
 pub fn applied(input: &Input<'_>, report: &LintReport) -> Option<(Cluster, Vec<String>)> {
     let cluster = input.cluster?;
     if cluster.certainty_of_no_package_run() == Certainty::Unknown {

@@ -23,19 +23,22 @@ use crate::model;
 
 /// Check manifests before they are applied
 ///
-/// An error means that the API server, the webhook or the operator would refuse the object; a warning, that they accept
-/// it although it does harm. Objects of other kinds are skipped.
+/// An error means that the API server, the webhook or the operator would refuse the object; a warning, that
+/// they accept it although it does harm. Objects of other kinds are skipped.
 ///
-/// The manifests are checked against the cluster of the kubeconfig, or a capture with --from, and the report says what
-/// the operator will do once they are applied: which stages run on which nodes, how many at once, and what they evict.
-/// Without a kubeconfig or with --offline, this and the checks that require a cluster are skipped.
+/// The manifests are checked against the cluster of the kubeconfig, or a capture with --from, and the report
+/// shows what the operator will do once they are applied: which stages run on which nodes, how many at once,
+/// and what they evict. Without a kubeconfig or with --offline, this and the checks that require a cluster
+/// are skipped.
 ///
-/// Secrets and config maps that packages take variables from are looked up in the operator's namespace; of Secrets only
-/// the existence is read. If that is not permitted, a warning says that they were not checked.
+/// Secrets and config maps that packages take variables from are looked up in the operator's namespace; of
+/// Secrets only the existence is read. If that is not permitted, a warning reports that they were not
+/// checked.
 ///
 /// A comment suppresses a finding in the field below or beside it: `# kubectl-skyhook: allow SKY840 reason`.
 ///
-/// Exits with 2 if there is a finding at or above --fail-on, otherwise with 1 if the cluster could not be read.
+/// Exits with 2 if there is a finding at or above --fail-on, otherwise with 1 if the cluster could not be
+/// read.
 #[derive(Debug, Clone, clap::Args)]
 #[command(after_help = "Examples:
   kubectl skyhook lint -f gpu-tune.yaml
@@ -185,8 +188,8 @@ async fn cluster(ctx: &mut Ctx, offline: bool) -> Result<(Option<Cluster>, bool)
     }
 }
 
-/// The nodes that the manifests may drain: nodes of custom resources with interrupts, and of custom resources that use
-/// the manifests' policies.
+/// The nodes that the manifests may drain: nodes of custom resources with interrupts, and of custom resources
+/// that use the manifests' policies.
 fn interrupted_nodes(documents: &Documents, cluster: &Cluster) -> BTreeSet<String> {
     let manifests = || documents.manifests.iter();
     let policies: Vec<&str> = manifests()

@@ -177,7 +177,7 @@ impl<'a> LintView<'a> {
     }
 }
 
-/// `gpu.yaml:14: error SKY819: skyhook gpu-tune, package driver: …`
+/// The first line of a finding: `gpu.yaml:14: error SKY819: skyhook gpu-tune, package driver: …`.
 fn heading(finding: &LintFinding) -> Line {
     let place = format!("{}:{}: ", finding.file, finding.line);
     let severity = label_of(finding.severity).span(finding.severity);

@@ -1,6 +1,6 @@
 use crate::rules::Subject;
 
-/// `Skyhook gpu-tune, package driver`
+/// The text for a subject: `Skyhook gpu-tune, package driver`.
 pub(super) fn subject_text(subject: &Subject) -> String {
     let mut text = format!("{} {}", subject.kind, subject.name);
     if let Some(package) = &subject.package {

@@ -1,4 +1,5 @@
-//! `node ignore` and `node unignore`: set and remove the ignore label, which applies to every custom resource.
+//! `node ignore` and `node unignore`: set and remove the ignore label, which applies to every custom
+//! resource.
 
 use crate::api::{ApiFlavor, Status};
 use crate::args::nodes::SomeNodes;
@@ -17,8 +18,8 @@ use crate::view::{NodeSet, plural};
 /// Applies to every custom resource. Nothing new is started on the nodes; running stages run to completion.
 /// Without a terminal, no confirmation is needed, unless --leave-batch lets the next batch start.
 ///
-/// With an operator before v0.20, an ignored node that is part of a batch keeps its place in it, and no other node is
-/// started until all nodes of the batch are complete.
+/// With an operator before v0.20, an ignored node that is part of a batch keeps its place in the batch, and
+/// no other node is started until all nodes of the batch are complete.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "Examples:
   kubectl skyhook node ignore gpu-0001 gpu-0002
@@ -35,10 +36,10 @@ pub struct Ignore {
 
 /// Make the operator work on ignored nodes again
 ///
-/// Also removes the label of the older API, which the operator might adopt again, and label values that have no effect.
-/// If a custom resource is being deleted and waits for a node, the node's status is set to in_progress: once other
-/// nodes are uninstalled, the operator works only on nodes with that status. Without a terminal, a confirmation is
-/// needed only if packages run afterwards.
+/// Also removes the label of the older API, which the operator might adopt again, and label values that have
+/// no effect. If a custom resource is being deleted and waits for a node, the node's status is set to
+/// in_progress: once other nodes are uninstalled, the operator works only on nodes with that status. Without
+/// a terminal, a confirmation is needed only if packages run afterwards.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "Examples:
   kubectl skyhook node unignore gpu-0001")]
@@ -166,8 +167,8 @@ fn leave_batches(cluster: &Cluster, nodes: &[&Node], plan: &mut Plan) {
     plan.stage(steps);
 }
 
-/// Also sets the node to in_progress for each deletion that waits for it: after other nodes have finished their
-/// uninstalls, the operator works only on nodes with that status.
+/// Also sets the node to in_progress for each deletion that waits for it: after other nodes have finished
+/// their uninstalls, the operator works only on nodes with that status.
 fn choose_for_deletions(cluster: &Cluster, node: &Node, mut change: Metadata) -> Metadata {
     let deleting = cluster.skyhooks.items().iter().filter(|s| s.deleting());
     for skyhook in deleting.filter(|s| s.is_active() && s.selects(node)) {

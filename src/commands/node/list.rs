@@ -17,7 +17,8 @@ use crate::view::{Columns, View, count, document, plural, to_json};
 
 /// List the nodes of a custom resource
 ///
-/// Lists all nodes that the custom resource selects, started or not, and all that still have its annotations or labels.
+/// Lists all nodes that the custom resource selects, started or not, and all that still have its annotations
+/// or labels.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "Examples:
   kubectl skyhook node list --skyhook gpu-tune
@@ -91,7 +92,7 @@ struct NodeList {
 pub struct Document<'a> {
     /// The custom resource.
     skyhook: &'a str,
-    /// Its nodes: selected, or with its annotations or labels.
+    /// The nodes that the custom resource selects, or that still have its annotations or labels.
     items: Vec<ListedNode<'a>>,
 }
 
@@ -103,7 +104,8 @@ struct ListedNode<'a> {
     node: &'a str,
     /// The operator's status of the node; `unknown` if it has not set one yet.
     status: &'a str,
-    /// Number of packages of the spec that are done: at their last stage, or absent if they are to be uninstalled.
+    /// Number of packages of the spec that are done: at their last stage, or absent if they are to be
+    /// uninstalled.
     packages_complete: usize,
     /// Number of packages of the spec; for a custom resource that no longer exists, of the recorded packages.
     packages_total: usize,
@@ -133,7 +135,7 @@ impl ListedNode<'_> {
 }
 
 impl NodeList {
-    /// `3 nodes: 1 complete, 1 erroring, 1 waiting`
+    /// The summary line: `3 nodes: 1 complete, 1 erroring, 1 waiting`.
     fn summary(&self) -> String {
         let mut counts = std::collections::BTreeMap::new();
         for row in &self.rows {

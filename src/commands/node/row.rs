@@ -28,7 +28,8 @@ pub struct NodeRow {
     pub skyhook: String,
     /// The operator's status of the node; `unknown` if it has not set one yet.
     pub status: String,
-    /// Number of packages of the spec that are done: at their last stage, or absent if they are to be uninstalled.
+    /// Number of packages of the spec that are done: at their last stage, or absent if they are to be
+    /// uninstalled.
     pub packages_complete: usize,
     /// Number of packages of the spec; for a custom resource that no longer exists, of the recorded packages.
     pub packages_total: usize,
@@ -58,7 +59,7 @@ pub struct NodeRow {
     /// Why the node state cannot be read; absent if it can.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub malformed: Option<String>,
-    /// `key=value`, as in kubectl; empty without --show-labels.
+    /// The labels of the node, `key=value` as in kubectl; empty without --show-labels.
     #[serde(skip)]
     pub labels: String,
 }
@@ -94,7 +95,7 @@ pub struct PackageRow {
     /// The start of the running stage; absent if unknown.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub since: Option<String>,
-    /// How long that is: `17h`.
+    /// The age of `since`: `17h`.
     #[serde(skip)]
     pub runs_for: String,
     /// The recorded image; absent if there is none.
@@ -108,8 +109,8 @@ fn items<S: Serializer>(names: &Arc<[String]>, serializer: S) -> Result<S::Ok, S
     serializer.collect_seq(names.iter())
 }
 
-/// Holders' names that all rows of a node share. They are searched once per node: a search per row would be quadratic
-/// in the custom resources of the node.
+/// Names of the custom resources that hold the cordon or the taint of a node, shared by all its rows. A
+/// search per row would be quadratic in the custom resources of the node.
 #[derive(Clone)]
 struct NodeNames {
     cordoned_by: Arc<[String]>,
@@ -199,7 +200,7 @@ impl NodeRow {
         notes.join(", ")
     }
 
-    /// `1/2`, or `malformed`.
+    /// The complete packages out of all packages, `1/2`; or `malformed`.
     pub fn progress(&self) -> String {
         match self.malformed {
             Some(_) => "malformed".to_owned(),
@@ -290,8 +291,8 @@ impl<'a> Rows<'a> {
     }
 }
 
-/// The numbers of complete and of all packages of a custom resource on a node. For a deleted custom resource, both
-/// count entries of the node state.
+/// The numbers of complete and of all packages of a custom resource on a node. For a deleted custom resource,
+/// both count entries of the node state.
 fn progress(cluster: &Cluster, node: &Node, name: &str) -> (usize, usize) {
     if let Some(skyhook) = cluster.skyhook(name) {
         return cluster.progress(skyhook, node);

@@ -18,12 +18,12 @@ use crate::view::{Columns, Items, List, OutputFormat, Table, View, node_names, t
 
 /// Show the status of each custom resource on each node
 ///
-/// The status is the one that the operator reports for the node. A package counts as complete once it has reached its
-/// last stage. Selected nodes that have not started and states that cannot be read are listed, too. On a terminal, nodes
-/// with the same status share a row where there would be more than 50.
+/// The status is the operator's status of the node. A package counts as complete once it has reached its last
+/// stage. Selected nodes that have not started and states that cannot be read are listed, too. On a terminal,
+/// nodes with the same status share a row where there would be more than 50.
 ///
-/// With -o wide, there is one row per package, with the owners of the cordon and the custom resources that keep the
-/// runtime-required taint.
+/// With -o wide, there is one row per package, with the owners of the cordon and the custom resources that
+/// keep the runtime-required taint.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "Examples:
   kubectl skyhook node status
@@ -143,7 +143,7 @@ impl NodeStatus<'_> {
         List::new("NodeStatus", self.rows.iter())
     }
 
-    /// A row for each recorded package; one without a package for a node without any.
+    /// One row for each recorded package. A node without recorded packages has one row without a package.
     fn by_package(&self) -> Table {
         type Row = (Rc<NodeRow>, Option<usize>);
         fn of((row, at): &Row) -> Option<&PackageRow> {
@@ -189,7 +189,7 @@ fn cordon(row: &NodeRow) -> String {
     match (row.cordoned, holders.as_str()) {
         (_, "") | (None, _) => row::cordoned(row).to_owned(),
         (Some(true), holders) => format!("for {holders}"),
-        // The marks remain on an uncordoned node.
+        // Cordon annotations may remain on a node that is not cordoned.
         (Some(false), holders) => format!("no, but still marked for {holders}"),
     }
 }

@@ -22,9 +22,9 @@ use crate::view::{NodeSet, list, plural};
 ///
 /// Deletes the Job that has failed, or the pod that has ended, at the package's current stage: the operator
 /// creates a new one within seconds. The record of the package stays, so a failed uninstall runs again, too.
-/// If the custom resource is being deleted, the node is also set to in_progress: the operator then works only on nodes
-/// with that status. If the rollout has stopped because of failed nodes, its batches start again afterwards. A stage that
-/// is still being retried is not changed.
+/// If the custom resource is being deleted, the node is also set to in_progress: the operator then works only
+/// on nodes with that status. If the rollout has stopped because of failed nodes, its batches start again
+/// afterwards. A stage that is still being retried is not changed.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "Examples:
   kubectl skyhook package retry driver --skyhook gpu-tune --node gpu-0001
@@ -157,8 +157,8 @@ impl<'a> Stalled<'a> {
     }
 }
 
-/// Restarts the batches of stopped compartments: until then nothing runs on their nodes. The failed Jobs must be
-/// deleted first, because the operator would count their nodes as failed again and stop the rollout.
+/// Restarts the batches of stopped compartments: otherwise nothing runs on their nodes. The failed Jobs must
+/// be deleted first, because the operator would count their nodes as failed again and stop the rollout.
 fn continue_rollout(cluster: &Cluster, skyhook: &Skyhook, stalled: &[Stalled<'_>], plan: &mut Plan) {
     let nodes: Vec<&Node> = stalled.iter().map(|s| s.node).collect();
     let is_in = |name: &&str| {
@@ -186,8 +186,8 @@ fn continue_rollout(cluster: &Cluster, skyhook: &Skyhook, stalled: &[Stalled<'_>
     ));
 }
 
-/// Whether a deletion waits for the uninstall of the package at this entry; during a deletion, nothing else of the
-/// package runs.
+/// Whether a deletion waits for the uninstall of the package with this entry. During a deletion, the package
+/// runs no other stage.
 fn holds_deletion(skyhook: &Skyhook, package: &str, entry: &Entry) -> bool {
     let spec = skyhook.package(package);
     skyhook.deleting() && spec.is_some_and(|p| p.uninstall().enabled && p.version == entry.version)

@@ -17,10 +17,11 @@ use crate::view::{Columns, Items, List, Table, View, count, node_names, plural};
 
 /// Show the state of packages on each node
 ///
-/// Lists what the operator has recorded on the nodes, and the packages of the spec that have not started there. A
-/// package is complete once it has reached its last stage, not before. Without a PACKAGE, all packages are listed; without
-/// --skyhook, those of all custom resources. States that cannot be read are listed too. On a terminal, nodes with the
-/// same version and state share a row where there would be more than 50.
+/// Lists what the operator has recorded on the nodes, and the packages of the spec that have not started
+/// there. A package is complete once it has reached its last stage, not before. Without a PACKAGE, all
+/// packages are listed; without --skyhook, those of all custom resources. States that cannot be read are
+/// listed too. On a terminal, nodes with the same version and state share a row where there would be more
+/// than 50.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "Examples:
   kubectl skyhook package status
@@ -44,8 +45,8 @@ pub struct Args {
 
     /// Show the versions in use of each package, and the version in the spec
     ///
-    /// One row per package, custom resource and recorded version, with its nodes. -o json and other data formats print
-    /// the same rows as without this flag.
+    /// One row per package, custom resource and recorded version, with its nodes. -o json and other data
+    /// formats print the same rows as without this flag.
     #[arg(long)]
     versions: bool,
     #[command(flatten)]
@@ -148,7 +149,7 @@ struct PackageStatus<'a> {
 }
 
 impl PackageStatus<'_> {
-    /// `2 packages on 3 nodes: 4 complete, 1 erroring, 1 not started`
+    /// The summary line: `2 packages on 3 nodes: 4 complete, 1 erroring, 1 not started`.
     fn summary(&self) -> String {
         let placements = self.rows.placements();
         let mut counts: BTreeMap<&str, usize> = BTreeMap::new();

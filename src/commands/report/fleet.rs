@@ -120,7 +120,7 @@ impl<'a> Fleet<'a> {
         counted(self.0.iter().map(|cell| cell.status))
     }
 
-    /// `130 nodes: 3 failed, 127 complete`
+    /// The number of nodes by status: `130 nodes: 3 failed, 127 complete`.
     pub fn summary(&self) -> String {
         let counts = self.counts().into_iter();
         let counts = counts.map(|(status, n)| format!("{} {}", count(n), status.word()));
@@ -167,7 +167,8 @@ impl<'a> Fleet<'a> {
         }
     }
 
-    /// The nodes grouped by the prefix of their names, or all under an empty heading if there are too many groups.
+    /// The nodes grouped by the prefix of their names, or all under an empty heading if there are too many
+    /// groups.
     fn groups(&self) -> Vec<(&'a str, &[Cell<'a>])> {
         let prefix = |cell: &Cell<'a>| cell.name.trim_end_matches(|c: char| c.is_ascii_digit());
         let groups = self.0.chunk_by(|a, b| prefix(a) == prefix(b));
@@ -241,7 +242,8 @@ fn add<'a>(
     }
 }
 
-/// Sets the reason of failed and blocked nodes to the message of an error that `diagnose stuck` reports there.
+/// Sets the reason of failed and blocked nodes to the message of an error that `diagnose stuck` reports
+/// there.
 fn explain_failures(status: &StatusReport<'_>, places: &HashMap<&str, usize>, cells: &mut [Cell<'_>]) {
     let errors = status.findings.iter().rev();
     for error in errors.filter(|finding| finding.severity == Severity::Error) {
@@ -262,7 +264,7 @@ fn parts<'c, 'a>(cells: &'c [Cell<'a>], most: usize) -> impl Iterator<Item = &'c
     same.flat_map(move |cells| cells.chunks(most))
 }
 
-/// `gpu-0001: failed; gpu-tune: driver apply`
+/// The tooltip of a cell: `gpu-0001: failed; gpu-tune: driver apply`.
 fn hover(part: &[Cell<'_>]) -> String {
     let first = &part[0];
     let name = match part {

@@ -22,16 +22,18 @@ use crate::view::OutputFormat;
 
 /// Write the state of the cluster as one HTML page, for a ticket or a meeting
 ///
-/// The page has the verdict, each cause with evidence and remedies as in `diagnose stuck --all`, a map of all nodes, the
-/// progress of each rollout with its history and estimate, package versions, and who holds which cordon. What could
-/// not be read is listed below the verdict.
+/// The page has the verdict, each cause with evidence and remedies as in `diagnose stuck --all`, a map of all
+/// nodes, the progress of each rollout with its history and estimate, package versions, and who holds which
+/// cordon. What could not be read is listed below the verdict.
 ///
-/// The file needs no network and no server: it opens from disk, follows the light or dark setting of the browser, and
-/// prints. Its content security policy allows only its own style and search script, so names and logs remain text.
+/// The file needs no network and no server: it opens from disk, follows the light or dark setting of the
+/// browser, and prints. Its content security policy allows only its own style and search script, so names and
+/// logs remain text.
 ///
-/// Secrets in logs are masked as in `diagnose stuck`; names, images and messages stay: look through the page before you
-/// send it. The file is written completely or not at all, with mode 0600, and its path is printed. Exits with 0 if the
-/// page was written, whatever it reports, and with 1 if the custom resources or nodes could not be read.
+/// Secrets in logs are masked as in `diagnose stuck`; names, images and messages stay: look through the page
+/// before you send it. The file is written completely or not at all, with mode 0600, and its path is printed.
+/// Exits with 0 if the page was written, even if it reports problems, and with 1 if the custom resources or
+/// nodes could not be read.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "Examples:
   kubectl skyhook report

@@ -21,7 +21,8 @@ const LISTED: usize = 10;
 pub struct BaselineFlags {
     /// Fail only on findings that are not in this earlier output of -o json, or in this capture
     ///
-    /// Findings are the same if their code and subject match. A finding whose severity has risen counts as new.
+    /// Findings are the same if their code and subject match. A finding whose severity has risen counts as
+    /// new.
     #[arg(long, value_name = "FILE")]
     baseline: Option<PathBuf>,
 }
@@ -45,7 +46,7 @@ pub struct Baseline {
     known: BTreeMap<FindingKey, Severity>,
 }
 
-/// The comparison of a run's findings with those of an earlier run, the baseline.
+/// The comparison of a run's findings with the baseline: the findings of an earlier run.
 #[derive(Debug, Clone, Serialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct Comparison {
@@ -143,8 +144,8 @@ impl Baseline {
         self.known.get(key).is_none_or(|known| *known < severity)
     }
 
-    /// Compares findings with the baseline. Muted findings, and findings of rules that could not be checked, do not
-    /// count as gone.
+    /// Compares findings with the baseline. Muted findings, and findings of rules that could not be checked,
+    /// do not count as gone.
     pub fn compare(
         &self,
         findings: impl Iterator<Item = (FindingKey, Severity)>,

@@ -1,5 +1,5 @@
-//! The headline and the table of causes in `status` and `diagnose stuck`. Errors count as causes; warnings and notes are
-//! counted separately.
+//! The headline and the table of causes in `status` and `diagnose stuck`. Errors count as causes; warnings
+//! and notes are counted separately.
 
 use std::cmp::Reverse;
 use std::collections::BTreeMap;
@@ -12,7 +12,7 @@ use crate::rules::{Finding, Severity};
 use crate::view::text::{self, Line};
 use crate::view::{Columns, Table, age, count, list, plural};
 
-/// `STUCK: 3 causes block 120 of 120 nodes; 2 warnings; 1 note`; `None` without an error.
+/// The headline: `STUCK: 3 causes block 120 of 120 nodes; 2 warnings; 1 note`; `None` without an error.
 pub fn stuck(impact: &Impact<'_>) -> Option<Line> {
     let blocked = blocked(impact)?;
     let others = [(Severity::Warning, "warning"), (Severity::Info, "note")];
@@ -23,7 +23,7 @@ pub fn stuck(impact: &Impact<'_>) -> Option<Line> {
     Some(text::error("STUCK") + format!(": {blocked}") + others.concat())
 }
 
-/// `1 more cause and 2 more warnings`, of causes of these severities; empty without any.
+/// Counts causes of these severities: `1 more cause and 2 more warnings`; empty without any.
 pub fn left_out(severities: impl Iterator<Item = Severity>) -> String {
     let mut numbers = BTreeMap::new();
     severities.for_each(|severity| *numbers.entry(Reverse(severity)).or_insert(0) += 1);
@@ -35,7 +35,7 @@ pub fn left_out(severities: impl Iterator<Item = Severity>) -> String {
     list(&words.collect::<Vec<_>>())
 }
 
-/// `3 causes block 120 of 120 nodes`; `None` without an error.
+/// The causes and the nodes that they block: `3 causes block 120 of 120 nodes`; `None` without an error.
 fn blocked(impact: &Impact<'_>) -> Option<String> {
     let errors = impact.count(Severity::Error);
     let (blocked, selected) = (impact.blocked_nodes(), impact.selected);

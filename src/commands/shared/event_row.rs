@@ -1,4 +1,5 @@
-//! Events of custom resources, their pods, jobs and nodes. Messages that differ only in the node or pod share a row.
+//! Events of custom resources, their pods, jobs and nodes. Messages that differ only in the node or pod share
+//! a row.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -103,8 +104,8 @@ pub fn rows(cluster: &Cluster, names: &[&str]) -> Vec<EventRow> {
     groups.into_iter().map(row).collect()
 }
 
-/// The message with a placeholder for the node, and that node. The operator writes `to node [NAME]`; the kubelet ends
-/// with `in pod NAME_NAMESPACE(UID)`, which is removed.
+/// The message with a placeholder for the node, and that node. The operator writes `to node [NAME]`; the
+/// kubelet ends with `in pod NAME_NAMESPACE(UID)`, which is removed.
 fn common(event: &Event) -> (String, Option<&str>) {
     let message = event.message.as_str();
     let pod = format!(" in pod {}_", event.name);
@@ -139,7 +140,7 @@ impl EventRow {
         (self.reason.clone(), self.key.clone())
     }
 
-    /// `10:00:05 3 Failed node/gpu-1: …`
+    /// The row as a line: `10:00:05 3 Failed node/gpu-1: …`.
     pub fn line(&self) -> Line {
         let time = self.at.map_or_else(String::new, |at| at.strftime("%H:%M:%S").to_string());
         let start = text::dim(format!("{time} ")) + count(self.count) + " ";
@@ -158,7 +159,8 @@ impl EventRow {
         self.objects.iter().map(String::as_str)
     }
 
-    /// `node/gpu-[1-3]: ` or `pod/apply-1 and 2 more: `; empty if the message names the object.
+    /// The objects as a prefix of the message: `node/gpu-[1-3]: ` or `pod/apply-1 and 2 more: `; empty if the
+    /// message names the object.
     fn subject(&self) -> String {
         let Some((first, name)) = self.objects.first().and_then(|first| first.split_once('/')) else {
             return String::new();

@@ -2,7 +2,7 @@
 
 use crate::rules::Severity;
 
-/// From which severity on the exit code is 2.
+/// Minimum severity of findings that cause exit code 2.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
 pub enum FailOn {
     Error,
@@ -12,7 +12,7 @@ pub enum FailOn {
 }
 
 impl FailOn {
-    /// The lowest severity that fails; `None` if nothing does.
+    /// The lowest severity that causes exit code 2; `None` if no severity does.
     pub fn threshold(self) -> Option<Severity> {
         match self {
             FailOn::Error => Some(Severity::Error),
@@ -22,7 +22,7 @@ impl FailOn {
         }
     }
 
-    /// Whether a finding of this severity fails.
+    /// Whether a finding of this severity causes exit code 2.
     pub fn includes(self, severity: Severity) -> bool {
         self.threshold().is_some_and(|threshold| severity >= threshold)
     }

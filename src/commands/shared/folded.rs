@@ -13,7 +13,7 @@ const RUNS: usize = 3;
 /// The columns after the cells.
 const END: [&str; 2] = ["count", "nodes"];
 
-// No doc comment: clap would make it the description of commands without one.
+// No doc comment: clap would use it as the description of commands that have none.
 #[derive(Debug, Clone, Copy, Default, clap::Args)]
 pub struct Expand {
     /// Show one row per node; by default a terminal folds tables of more than 50 rows
@@ -28,7 +28,8 @@ impl Expand {
     }
 }
 
-/// A table in which the rows with equal cells share one, with the number and the set of their nodes, largest first.
+/// A table with one row per group of equal rows, with the number and the set of its nodes; largest groups
+/// first.
 pub fn table<R>(columns: &Columns<'_, R>, rows: &[R], node: impl Fn(&R) -> &str) -> Table {
     let mut groups = groups(columns, rows, node);
     groups.sort_by_key(|(_, nodes)| Reverse(nodes.len()));

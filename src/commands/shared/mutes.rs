@@ -1,4 +1,4 @@
-//! `--mutes`: known findings, which reports only count.
+//! `--mutes`: known findings, which reports count instead of showing them.
 
 use std::path::PathBuf;
 
@@ -18,7 +18,8 @@ pub struct MuteFlags {
     /// File of muted findings; default: KUBECTL_SKYHOOK_MUTES
     ///
     /// Muted findings are counted instead of shown, and do not affect the exit code. The annotation
-    /// kubectl-skyhook/mutes of a custom resource mutes its findings as well. See docs/teams.md for the format.
+    /// kubectl-skyhook/mutes of a custom resource mutes its findings as well. See docs/teams.md for the
+    /// format.
     #[arg(long, value_name = "FILE")]
     mutes: Option<PathBuf>,
 }
@@ -31,8 +32,8 @@ pub struct LoadedMutes {
 }
 
 impl MuteFlags {
-    /// Reads the file and the annotations. Invalid annotations only print errors, so that they do not prevent a
-    /// diagnosis.
+    /// Reads the file and the annotations. Invalid annotations only print errors, so that they do not prevent
+    /// a diagnosis.
     ///
     /// # Errors
     ///
@@ -65,7 +66,7 @@ impl LoadedMutes {
     }
 }
 
-/// `2 muted findings, 1 without expiry`; `None` without muted causes.
+/// Counts muted causes: `2 muted findings, 1 without expiry`; `None` without any.
 pub fn counted(muted: usize, without_expiry: usize) -> Option<String> {
     let expiry = match without_expiry {
         0 => String::new(),
@@ -95,7 +96,7 @@ pub fn section(report: &Report) -> Text {
     text
 }
 
-/// `SKY201 gpu-tune driver: new disk ordered (until 2026-12-31)`
+/// The line of a muted finding: `SKY201 gpu-tune driver: new disk ordered (until 2026-12-31)`.
 fn muted_line(finding: &Finding) -> String {
     let subject = &finding.subject;
     let names = subject.skyhook.iter().chain(&subject.package);

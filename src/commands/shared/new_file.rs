@@ -21,8 +21,8 @@ pub struct File {
 }
 
 impl Target {
-    /// Checks that the file can be written, before the cluster is read. The hint of a refusal names the flag. With
-    /// `--contexts`, each context has its own file, whose name ends with the context.
+    /// Checks that the file can be written, before the cluster is read. The hint of a refusal names the flag.
+    /// With `--contexts`, each context has its own file, whose name ends with the context.
     ///
     /// # Errors
     ///
@@ -84,8 +84,8 @@ impl File {
     }
 }
 
-/// `skyhook-prod-east.tar.gz` for `skyhook.tar.gz`. Characters other than letters, digits, dots, `-` and `_` become
-/// `-`.
+/// Adds a context to a file name: `skyhook.tar.gz` becomes `skyhook-prod-east.tar.gz`. Characters other than
+/// letters, digits, dots, `-` and `_` become `-`.
 fn of_context(path: &Path, context: &str) -> PathBuf {
     let plain = |c: char| c.is_ascii_alphanumeric() || matches!(c, '.' | '-' | '_');
     let context: String = context.chars().map(|c| if plain(c) { c } else { '-' }).collect();

@@ -13,8 +13,8 @@ use crate::view::{NodeSet, count, plural};
 ///
 /// # Errors
 ///
-/// A name does not exist or a pattern matches nothing: a typo must not look like "no nodes". Labels may match nothing.
-/// Or the nodes could not be read.
+/// A name does not exist or a pattern matches nothing: a typo must not look like "no nodes". Labels may match
+/// nothing. Or the nodes could not be read.
 pub fn selected<'a>(cluster: &'a Cluster, query: NodeQuery<'_>) -> Result<Vec<&'a Node>> {
     let all = cluster.nodes.items();
     if query.is_empty() {
@@ -72,7 +72,8 @@ fn named_by<'a>(cluster: &'a Cluster, arg: &NodeArg) -> Result<Vec<&'a Node>> {
     Ok(matched)
 }
 
-/// Adds a hint at --match if the argument would match nodes as a regular expression, which upstream's CLI accepts.
+/// Adds a hint at --match if the argument would match nodes as a regular expression, which upstream's CLI
+/// accepts.
 fn hint_of_regex(cluster: &Cluster, arg: &NodeArg, error: Error) -> Error {
     let text = arg.to_string();
     let nodes = cluster.nodes.items().iter();
@@ -101,7 +102,7 @@ pub fn named_nodes(query: NodeQuery<'_>, skyhook: Option<&str>, package: Option<
 ///
 /// # Errors
 ///
-/// No node has the name; the error lists similar names. Or the node may be among those that could not be read.
+/// No node has the name; the error lists similar names. Or some nodes could not be read, possibly this one.
 fn known<'a>(cluster: &'a Cluster, name: &str) -> Result<&'a Node> {
     if let Some(node) = cluster.node(name) {
         return Ok(node);

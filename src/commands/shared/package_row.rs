@@ -36,7 +36,7 @@ pub struct PackageRow<'a> {
     /// The start of the running stage; absent if unknown.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub since: Option<String>,
-    /// How long that is: `17h`.
+    /// The age of `since`: `17h`.
     #[serde(skip)]
     pub runs_for: String,
     /// The node.
@@ -59,7 +59,8 @@ pub struct PackageRow<'a> {
     pub ignored: bool,
     /// Whether the package is to be uninstalled at this version.
     pub uninstalling: bool,
-    /// Whether this version was never installed, and will not be while its uninstall is requested; absent if false.
+    /// Whether this version was never installed, and will not be while its uninstall is requested; absent if
+    /// false.
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     pub never_installed: bool,
     /// Why the node state cannot be read; absent if it can.
@@ -106,7 +107,7 @@ impl<'a> PackageRow<'a> {
         }
     }
 
-    /// Whether the recorded version differs from the version in the spec.
+    /// Whether the spec does not contain the package at the recorded version.
     pub fn has_drifted(&self) -> bool {
         self.recorded && self.in_spec == Some(false)
     }
@@ -142,8 +143,8 @@ pub fn words(phase: Phase) -> &'static str {
     }
 }
 
-/// The packages of custom resources on nodes that they select or left state on, sorted by custom resource, node, name
-/// and version. Rows are created one at a time: there may be a hundred thousand.
+/// The packages of custom resources on nodes that they select or left state on, sorted by custom resource,
+/// node, name and version. Rows are created one at a time: there may be a hundred thousand.
 pub struct PackageRows<'a> {
     cluster: &'a Cluster,
     package_runs: PackageRuns<'a>,

@@ -71,7 +71,8 @@ struct Queue {
 #[derive(Debug, Serialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct ResourceProgress {
-    /// The progress on the node in `node`: a node in progress, or else the node that is furthest from complete.
+    /// The progress on the node in `node`: a node in progress, or else the node that is furthest from
+    /// complete.
     #[serde(flatten)]
     leading: Progress,
     /// The node whose progress is shown beside this field.
@@ -95,7 +96,8 @@ pub struct Next {
     /// If `ordered`, the nodes of the next batch in the order in which the operator takes them; otherwise all
     /// candidates.
     nodes: Vec<String>,
-    /// Whether the operator takes nodes in a defined order: by creation time and name, with a deployment policy.
+    /// Whether the operator takes nodes in a defined order: by creation time and name, with a deployment
+    /// policy.
     ordered: bool,
     /// Number of these nodes in the next batch.
     count: usize,
@@ -151,7 +153,8 @@ impl From<&NextNodes<'_>> for Next {
 }
 
 impl Next {
-    /// The nodes as a set of at most this many ranges; `2 of 40` if their order is arbitrary, `-` without nodes.
+    /// The nodes as a set of at most this many ranges; `2 of 40` if their order is arbitrary, `-` without
+    /// nodes.
     pub fn summary(&self, runs: usize) -> String {
         match self.nodes.len() {
             0 => "-".to_owned(),
@@ -164,7 +167,7 @@ impl Next {
 }
 
 impl ResourceProgress {
-    /// `None` if the custom resource selects no node.
+    /// The progress on all nodes; `None` if the custom resource selects no node.
     pub fn of(model: &Model<'_>, skyhook: &str) -> Option<ResourceProgress> {
         let all: Vec<_> = model.all_progress(skyhook).collect();
         let running = all.iter().find(|(_, p)| p.state == ProgressState::Running);

@@ -5,8 +5,8 @@ use crate::rules::Remedy;
 use crate::view::shell_words;
 use crate::view::text::{self, Line, Span, Text};
 
-/// The title and grade of a remedy, after a mark such as `1. `; below them the command, the nodes to repeat the command
-/// on, and the caveats.
+/// The title and grade of a remedy, after a mark such as `1. `; below them the command, the nodes to repeat
+/// the command on, and the caveats.
 pub fn remedy_text(mark: &str, remedy: &Remedy, argv: &[String], repeat: Option<String>) -> Text {
     let mut text = Text::new();
     let title = Line::from(remedy.title.as_str());
@@ -23,7 +23,7 @@ pub fn remedy_text(mark: &str, remedy: &Remedy, argv: &[String], repeat: Option<
     text
 }
 
-/// `B2, packages run again`
+/// The grade and its meaning: `B2, packages run again`.
 pub fn remedy_grade(remedy: &Remedy) -> Span {
     let grade = format!("{}, {}", remedy.grade, remedy.grade.meaning());
     match remedy.grade {

@@ -28,7 +28,7 @@ pub fn find_rule(code_or_name: &str) -> Result<&'static Rule> {
     })
 }
 
-/// `2 errors`, `1 warning`: the counts that are not zero.
+/// The nonzero counts in words: `2 errors`, `1 warning`.
 pub fn counted(errors: usize, warnings: usize) -> Vec<String> {
     let all = [(errors, "error"), (warnings, "warning")].into_iter();
     all.filter(|(number, _)| *number > 0).map(|(number, noun)| plural(number, noun)).collect()

@@ -27,8 +27,8 @@ pub fn known_skyhook(cluster: &Cluster, name: &str) -> Result<()> {
 ///
 /// # Errors
 ///
-/// The custom resource does not exist, and the error lists similar names; it was not migrated yet; or custom resources
-/// could not be read.
+/// The custom resource does not exist, and the error lists similar names; it was not migrated yet; or custom
+/// resources could not be read.
 pub fn existing<'a>(cluster: &'a Cluster, name: &str) -> Result<&'a Skyhook> {
     if let Some(skyhook) = cluster.skyhook(name) {
         return Ok(skyhook);
@@ -57,7 +57,7 @@ pub fn package<'a>(skyhook: &'a Skyhook, name: &str) -> Result<&'a Package> {
 pub fn not_left_out(cluster: &Cluster, so: &str) -> Result<()> {
     let kind = cluster.flavor().kind();
     match cluster.skyhooks_absence() {
-        // Only leftovers cause doubt: their custom resources may exist and be missing from the input.
+        // Only leftovers raise doubt: their custom resources may exist although the input lacks them.
         Certainty::Presumed if cluster.skyhooks_partial => {
             if cluster.leftovers().is_empty() {
                 return Ok(());

@@ -1,4 +1,5 @@
-//! `status -w`: the screen while custom resources make progress, until all are complete or none gets further.
+//! `status -w`: the screen while custom resources make progress, until all are complete or none makes
+//! progress.
 
 use std::collections::{BTreeMap, VecDeque};
 
@@ -23,7 +24,7 @@ const RUNS: usize = 3;
 
 /// The state of a watch of custom resources.
 pub struct Live {
-    /// Empty for all.
+    /// The watched custom resources; empty for all.
     pub names: Vec<String>,
     pub blockers: Blockers,
     /// The last displayed assessment and counts of each custom resource.
@@ -36,7 +37,7 @@ pub struct Live {
     /// Number of complete nodes at the start of the watch, and its time.
     begin: Option<(usize, Timestamp)>,
     whole: Text,
-    /// The lines of the first check, if there was no other.
+    /// The lines of the first check; `None` after further checks.
     first: Option<Vec<Line>>,
     looked: bool,
 }
@@ -127,7 +128,7 @@ impl Live {
         changes
     }
 
-    /// `12 nodes completed in 3m, 4.0 per minute`
+    /// The rate since the start of the watch: `12 nodes completed in 3m, 4.0 per minute`.
     fn rate(&mut self, status: &StatusReport<'_>) -> Option<String> {
         let items = status.document.items.iter();
         let complete = items.map(|item| item.summary.node_states.complete).sum();
@@ -145,7 +146,7 @@ impl Live {
     }
 }
 
-/// `gpu-tune  Progressing 78% (31/40), 2 failed, ~6m: driver apply on 3 nodes`
+/// A custom resource as a line: `gpu-tune  Progressing 78% (31/40), 2 failed, ~6m: driver apply on 3 nodes`.
 fn summary(item: &SkyhookProgress) -> Line {
     let Summary { assessment, failed_nodes, remaining, message, .. } = &item.summary;
     let assessed = assessment.label().span(format!("{assessment:?}"));

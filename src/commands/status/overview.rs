@@ -26,7 +26,7 @@ pub fn text(status: &StatusReport<'_>, wide: bool) -> Text {
     }
     text.table(items(status, wide));
     let end = end(document);
-    // The empty line, the headline and the line with the command.
+    // The 3 lines are an empty line, the headline and the command.
     let used = text.height() + 3 + end.height();
     let most = if wide { usize::MAX } else { LINES.saturating_sub(used).max(CAUSES) };
     text.blank();
@@ -67,7 +67,7 @@ fn or_dash(text: String) -> String {
     if text.is_empty() { "-".to_owned() } else { text }
 }
 
-/// `driver 31/40,net 40/40`
+/// The complete nodes by package: `driver 31/40,net 40/40`.
 fn packages(packages: &[Package]) -> String {
     let packages = packages.iter().filter(|package| package.in_spec);
     let one = |package: &Package| {
@@ -77,7 +77,7 @@ fn packages(packages: &[Package]) -> String {
     packages.map(one).collect::<Vec<_>>().join(",")
 }
 
-/// `canary 3/3,(default) 28/37`
+/// The complete nodes by compartment: `canary 3/3,(default) 28/37`.
 fn compartments(item: &SkyhookProgress) -> String {
     let one = |part: &Compartment| {
         let stopped = if part.stopped { " stopped" } else { "" };

@@ -58,7 +58,7 @@ fn page(status: &StatusReport<'_>, item: &SkyhookProgress, wide: bool) -> Text {
     head
 }
 
-/// `gpu-tune  Degraded, 78% (31/40), 2 failed, ~6m left`
+/// The title line: `gpu-tune  Degraded, 78% (31/40), 2 failed, ~6m left`.
 fn title(item: &SkyhookProgress) -> Line {
     let summary = &item.summary;
     let assessment = summary.assessment.label().span(format!("{:?}", summary.assessment));
@@ -110,7 +110,8 @@ fn facts(cluster: &Cluster, item: &SkyhookProgress) -> Text {
     text
 }
 
-/// `3 nodes: 2 complete, 1 erroring; 1 ignored`, and with `wide` the names of unfinished nodes.
+/// The node counts, `3 nodes: 2 complete, 1 erroring; 1 ignored`, and with `wide` the names of unfinished
+/// nodes.
 fn node_counts(nodes: &Nodes, wide: bool) -> Text {
     let mut line = Line::from(plural(nodes.selected, "node"));
     for (at, (status, n)) in nodes.histogram().into_iter().enumerate() {
@@ -224,7 +225,8 @@ fn package_table(item: &SkyhookProgress, packages: &[Package]) -> Table {
     table
 }
 
-/// `2/3`, or `2/3 absent` for a package that is to be uninstalled; empty for a package that is not in the spec.
+/// The number of finished nodes: `2/3`, or `2/3 absent` for a package that is to be uninstalled; empty for a
+/// package that is not in the spec.
 fn done(package: &Package) -> Line {
     let (done, suffix) =
         if package.uninstalling { (package.absent, " absent") } else { (package.complete, "") };

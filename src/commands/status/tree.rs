@@ -20,7 +20,7 @@ struct Key {
     rank: u8,
     /// `running`, or `waiting: …` with the reason.
     state: String,
-    /// `driver 2.0.1 apply in_progress`
+    /// The active stages, such as `driver 2.0.1 apply in_progress`, each with whether it fails.
     stages: Vec<(String, bool)>,
 }
 
@@ -30,7 +30,7 @@ struct Group<'a> {
     nodes: Vec<&'a str>,
     /// Start time of the oldest running stage.
     since: Option<Timestamp>,
-    /// The active pods or jobs with whether they fail, failing ones first.
+    /// The active pods or jobs, each with `false` if it fails, so that failing ones are sorted first.
     runs: Vec<(bool, String)>,
 }
 
@@ -109,7 +109,8 @@ fn add<'a>(
     group.runs.extend(alive.map(|run| at_work(cluster, run)));
 }
 
-/// Whether a run fails, and its text such as `pod/skyhook/driver-apply-x: CrashLoopBackOff, 5 restarts (12m)`.
+/// Whether a run has no trouble, and its text such as `pod/skyhook/driver-apply-x: CrashLoopBackOff, 5
+/// restarts (12m)`.
 fn at_work(cluster: &Cluster, run: &PackageRun<'_>) -> (bool, String) {
     let trouble = run.trouble().map(|(_, trouble)| trouble);
     let fails = trouble.as_ref().map_or(String::new(), |trouble| {

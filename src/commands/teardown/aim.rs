@@ -114,7 +114,7 @@ impl ctx::Aim for Teardown {
         AimProgress { state: if over { Wait::Met } else { Wait::Pending(self.progress()) }, whole, news }
     }
 
-    /// The blockers, if everything awaited is blocked: until then, anything else may make progress.
+    /// The blockers, once every awaited deletion is blocked: until then, other deletions may make progress.
     fn blocked(&mut self, cluster: &Cluster) -> Vec<String> {
         if let Some(since) = self.all_gone_at {
             let waited = Duration::try_from(cluster.taken_at.duration_since(since));
@@ -135,7 +135,7 @@ impl ctx::Aim for Teardown {
             let now = blocker::of(cluster, &report, &blocking, &planned.item);
             let before = std::mem::replace(&mut planned.blockers, now);
             let mut confirmed = blocker::of(cluster, &confirmed, &confirmed_blocking, &planned.item);
-            // The owner may remove its finalizer at any moment.
+            // The owner of a finalizer may remove it at any time: confirm such a blocker with a second check.
             confirmed.retain(|b| b.code.is_some() || before.contains(b));
             let new = |b: &Blocker| b.code.is_none() && !before.contains(b);
             self.blockers.look_again |= planned.blockers.iter().any(new);

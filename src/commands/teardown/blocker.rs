@@ -42,12 +42,12 @@ impl Blocker {
         Blocker { message, remedy: Some(remedy), ..Blocker::default() }
     }
 
-    /// The nodes as a set, `gpu-[1-3]`, if it is about nodes.
+    /// The set of nodes, such as `gpu-[1-3]`; `None` without nodes.
     pub fn node_set(&self) -> Option<String> {
         (!self.nodes.is_empty()).then(|| NodeSet::of(&self.nodes).limited(SHOWN))
     }
 
-    /// `SKY112 uninstall-failing: driver on node-2`
+    /// A short description: `SKY112 uninstall-failing: driver on node-2`.
     pub fn brief(&self) -> String {
         let (Some(code), Some(name)) = (&self.code, &self.name) else {
             return self.message.clone();
@@ -106,7 +106,7 @@ pub fn of(
             }
         }
     }
-    // The operator may still have work to do; these finalizers block the deletion afterwards in any case.
+    // Third-party finalizers block the deletion even after the operator has finished its work.
     if !others.is_empty() && (!deleting || ours.is_empty() || !blockers.is_empty()) {
         let message = format!(
             "third-party finalizers block the deletion until their owners remove them: {}",
@@ -165,8 +165,8 @@ pub fn kept_taints(cluster: &Cluster) -> Vec<Blocker> {
     folded(&rules::diagnose(cluster, &scope).findings, true)
 }
 
-/// The leftovers after the last deletion: first those that need the operator or keep nodes closed permanently, then
-/// mere records.
+/// The leftovers after the last deletion: first the leftovers that need the operator or keep workloads off
+/// nodes, then all others on nodes.
 pub fn left(cluster: &Cluster) -> (Vec<Blocker>, Vec<Blocker>) {
     let mut left = Vec::new();
     let made = items(cluster).into_iter().map(|item| item.target);

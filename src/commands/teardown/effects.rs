@@ -94,14 +94,14 @@ impl DeletionEffects {
         }
     }
 
-    /// `driver on 3 nodes`
+    /// The uninstalls in words: `driver on 3 nodes`.
     pub fn uninstalls_in_words(&self) -> String {
         let each = self.uninstalls.iter();
         let each = each.map(|(package, nodes)| format!("{package} on {}", plural(*nodes, "node")));
         list(&each.collect::<Vec<_>>())
     }
 
-    /// `3 nodes drained, 3 nodes rebooted`
+    /// The interrupts in words: `3 nodes drained, 3 nodes rebooted`.
     pub fn interrupts_in_words(&self) -> String {
         let all = [
             (self.drains, "drained"),

@@ -25,8 +25,8 @@ pub struct DoomedObject {
     /// Items that must be gone first, as indexes into the list, starting at 0.
     #[serde(skip)]
     pub after: Vec<usize>,
-    /// The position in the order of deletion, from 1: one more than the highest wave among the objects that must be
-    /// gone first.
+    /// The position in the order of deletion, from 1: one more than the highest wave among the objects that
+    /// must be gone first.
     pub wave: usize,
 }
 
@@ -38,7 +38,7 @@ fn in_full<S: Serializer>(flavor: &ApiFlavor, serializer: S) -> Result<S::Ok, S:
     serializer.serialize_str(&flavor.api_version())
 }
 
-/// The object with that name at the last read, possibly a recreated one.
+/// The object with the name of a [`DoomedObject`] at the last read; it may have been recreated.
 #[derive(Debug, Clone, Copy)]
 pub struct LiveObject<'a> {
     pub metadata: &'a Meta,
@@ -62,7 +62,7 @@ impl DoomedObject {
         read.is_some_and(|found| found.is_none_or(another))
     }
 
-    /// `None` if the object's kind could not be read; `Some(None)` if the object does not exist.
+    /// Looks the object up: `None` if its kind could not be read, `Some(None)` if the object does not exist.
     fn read<'a>(&self, cluster: &'a Cluster) -> Option<Option<LiveObject<'a>>> {
         let (skyhooks, policies) = if self.flavor == cluster.flavor() {
             (&cluster.skyhooks, &cluster.policies)
@@ -82,9 +82,10 @@ impl DoomedObject {
 
 /// The objects to delete, in the order of their deletion.
 ///
-/// Custom resources are deleted in reverse order of priority, because later ones build on earlier ones; those that
-/// share no node do not wait for each other. Objects of the older API are deleted before the newer objects, from which
-/// the operator would recreate them. Deployment policies are deleted last: nothing may refer to them.
+/// Custom resources are deleted in reverse order of priority, because later ones build on earlier ones; those
+/// that share no node do not wait for each other. Objects of the older API are deleted before the newer
+/// objects, from which the operator would recreate them. Deployment policies are deleted last: nothing may
+/// refer to them.
 pub fn items(cluster: &Cluster) -> Vec<DoomedObject> {
     let mut items: Vec<DoomedObject> = Vec::new();
     let (ours, other) = (cluster.flavor(), cluster.flavor().other());

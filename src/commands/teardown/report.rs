@@ -108,7 +108,7 @@ fn item(text: &mut Text, what: Line, next: &Option<String>) {
     }
 }
 
-/// `SKY109 deletion-blocked-while-paused: deletion of … is blocked`
+/// A blocker as a line: `SKY109 deletion-blocked-while-paused: deletion of … is blocked`.
 fn line(blocker: &Blocker) -> Line {
     let on = match blocker.node_set() {
         Some(node) => format!("{node}: "),

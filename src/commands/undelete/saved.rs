@@ -10,7 +10,7 @@ use crate::error::{Error, Result};
 use crate::plan::{Change, Kind, Step};
 use crate::view::ago;
 
-/// A saved custom resource, and the steps that restore the keys that were removed from nodes with it.
+/// A saved custom resource, and the steps that restore its removed keys on nodes.
 pub struct SavedResource {
     pub object: Value,
     pub nodes: Vec<Step>,
@@ -101,7 +101,7 @@ fn saved(record: &Record, kind: Kind, name: &str) -> Option<SavedResource> {
         Some((step, taken(step, result).filter(|_| meant)?))
     })?;
     let begun = &record.begun;
-    // With a stripped finalizer, this plugin cleaned the nodes. A deletion leaves them to the operator.
+    // A strip of the finalizer also cleaned the nodes. After a deletion, the operator cleans them.
     let stripped = matches!(step.change, Change::Finalizer { .. });
     let (back, _) = record.undo();
     let nodes = back.steps().filter(|s| stripped && s.target.kind == Kind::Node);

@@ -36,7 +36,8 @@ pub struct Request {
 
     /// Uninstall every package, one after the other, each before the packages that it depends on
     ///
-    /// Waits for each package, and stops at the first that is blocked. Run the command again to continue from there.
+    /// Waits for each package, and stops at the first that is blocked. Run the command again to continue from
+    /// there.
     #[arg(long, conflicts_with_all = ["package", "cancel"])]
     all_packages: bool,
 
@@ -44,17 +45,17 @@ pub struct Request {
     #[arg(long, conflicts_with_all = ["enable", "wait", "remove"])]
     cancel: bool,
 
-    /// Declare that the package can be uninstalled, if the spec does not say so yet
+    /// Declare that the package can be uninstalled, unless the spec already does
     ///
-    /// The package must have uninstall.sh and uninstall_check.sh. From then on, the package can be removed from the
-    /// spec, or with the custom resource, only after it is uninstalled.
+    /// The package must have uninstall.sh and uninstall_check.sh. From then on, the package can be removed
+    /// from the spec, or with the custom resource, only after it is uninstalled.
     #[arg(long)]
     enable: bool,
 
     /// Wait until the package is gone from all nodes, and show its progress
     ///
-    /// Exits with 2, and prints the reason, as soon as the rules find that the uninstall is blocked until someone
-    /// intervenes.
+    /// Exits with 2, and prints the reason, as soon as the rules find that the uninstall is blocked until
+    /// someone intervenes.
     #[arg(long)]
     wait: bool,
 
@@ -62,7 +63,8 @@ pub struct Request {
     #[arg(long, value_name = "DURATION", value_parser = duration)]
     timeout: Option<Duration>,
 
-    /// How long to tolerate retried failures [default: 2m; 0 with operators from v0.18, whose Jobs count attempts]
+    /// How long to tolerate retried failures [default: 2m; 0 with operators from v0.18, whose Jobs count
+    /// attempts]
     #[arg(long, value_name = "DURATION", value_parser = duration)]
     tolerate: Option<Duration>,
 
@@ -148,7 +150,8 @@ pub async fn run(ctx: &mut Ctx, request: &Request) -> Result<Exit> {
     ctx.execute_with(&plan, &request.safety, CommandOptions::default(), Some(waiting)).await
 }
 
-/// Whether a package is neither in the spec nor on any node: it was uninstalled and removed, or never existed.
+/// Whether a package is neither in the spec nor on any node: it was uninstalled and removed, or never
+/// existed.
 fn is_removed(cluster: &Cluster, skyhook: &Skyhook, package: &str) -> bool {
     let is_recorded = |node: &Node| {
         let on = cluster.on_node(node, skyhook.name());
@@ -165,8 +168,8 @@ fn needs(request: &Request) -> Vec<Source> {
 
 /// The plan that uninstalls these packages one after the other.
 ///
-/// The server rejects the removal of a package from the spec while the package is on a node, so a server-side dry run
-/// omits the removal.
+/// The server rejects the removal of a package from the spec while the package is on a node, so a server-side
+/// dry run omits the removal.
 fn plan(cluster: &Cluster, skyhook: &Skyhook, packages: &[&str], request: &Request) -> Result<Plan> {
     let rehearsed = request.safety.dry_run == DryRun::Server;
     refuse::refuse_at_rest(cluster, skyhook, request)?;

@@ -27,9 +27,10 @@ use crate::view::{Items, age, time, to_json};
 
 /// Show the progress of an uninstall on each node
 ///
-/// Lists the packages whose uninstall is requested or in progress, by `uninstall.apply` or by the deletion of the
-/// custom resource, on every node that is selected or still carries them. The operator keeps no record of what it
-/// has uninstalled: for an absent package, this shows whether it was uninstalled or never installed, if known.
+/// Lists the packages whose uninstall is requested or in progress, by `uninstall.apply` or by the deletion of
+/// the custom resource, on every node that is selected or still carries them. The operator keeps no record of
+/// what it has uninstalled: for an absent package, this shows whether it was uninstalled or never installed,
+/// if known.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "Examples:
   kubectl skyhook uninstall status
@@ -216,7 +217,7 @@ pub(super) struct UninstallRow {
     /// The start of the running stage; absent if unknown.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub since: Option<String>,
-    /// How long that is: `17h`.
+    /// The age of `since`: `17h`.
     #[serde(skip)]
     pub runs_for: String,
     /// The progress of the uninstall.
@@ -269,7 +270,7 @@ impl<'a> PackageUninstall<'a> {
         }
     }
 
-    /// The rows by node. If the package is recorded at any version, the record makes the row.
+    /// The rows by node. If a node records the package at any version, it has no row for an absent package.
     fn rows(&self) -> Vec<UninstallRow> {
         let recorded: HashSet<&str> =
             (self.placements.iter()).filter(|p| p.entry.is_some()).map(|p| p.node.name.as_str()).collect();
@@ -367,7 +368,8 @@ impl<'a> PackageUninstall<'a> {
         }
     }
 
-    /// `DeletionBlocked=PausedWithPendingUninstall`, or only the type if the reason repeats it.
+    /// The conditions about uninstalls: `DeletionBlocked=PausedWithPendingUninstall`, or only the type if the
+    /// reason repeats it.
     ///
     /// For a finished node, conditions about other nodes are omitted.
     fn conditions(&self, uninstall: Uninstall) -> Vec<String> {

@@ -34,7 +34,7 @@ impl Waited {
         self.items.iter().filter(|item| item.is_met())
     }
 
-    /// `gpu-tune: in_progress, 2 of 3 nodes done`
+    /// The custom resources whose condition is not met: `gpu-tune: in_progress, 2 of 3 nodes done`.
     pub fn missing(&self) -> Vec<String> {
         let items = self.items.iter();
         items.filter_map(|item| Some(format!("{}: {}", item.name, progress(&item.state)?))).collect()
@@ -129,7 +129,8 @@ struct WaitedResource {
     skyhook: String,
     /// Whether the condition is met.
     met: bool,
-    /// The progress so far, or why the condition can never be met; absent if it is met or blocked by findings.
+    /// The progress so far, or why the condition can never be met; absent if it is met or blocked by
+    /// findings.
     #[serde(skip_serializing_if = "Option::is_none")]
     progress: Option<String>,
 }

@@ -5,17 +5,17 @@ use crate::rules::Severity;
 use crate::view::plural;
 
 lint_rule! {
-    /// A change starts on all nodes at once, whatever the budget.
+    /// A change starts on all nodes at once, regardless of the budget.
     ///
     /// # What it means
     ///
-    /// The operator applies budgets and policies to installations. A higher version, a changed `configMap` and a
-    /// requested uninstall start on all selected nodes at once. The finding is a warning if the change interrupts the
-    /// nodes, otherwise info.
+    /// The operator applies budgets and policies to installations. A higher version, a changed `configMap`
+    /// and a requested uninstall start on all selected nodes at once. The finding is a warning if the change
+    /// interrupts the nodes, otherwise info.
     ///
     /// # How to fix
     ///
-    /// Narrow `nodeSelectors` while the change is applied, and widen it step by step.
+    /// Narrow `nodeSelectors` while the change is applied, and widen them step by step.
     SKY869 "change-on-all-nodes" Warning
 }
 

@@ -7,8 +7,8 @@ lint_rule! {
     ///
     /// # What it means
     ///
-    /// A node is in one compartment only: if several match, the operator takes the one with the safest strategy and the
-    /// smallest budget. The other compartment is smaller than its selector suggests.
+    /// A node is in one compartment only: if several match, the operator chooses the compartment with the
+    /// safest strategy and the smallest budget. The other compartment is smaller than its selector suggests.
     ///
     /// # How to fix
     ///

@@ -5,9 +5,9 @@ lint_rule! {
     ///
     /// # What it means
     ///
-    /// The webhook accepts the custom resource, but the API server rejects the ConfigMap that the operator makes of it, so
-    /// the package never runs. Keys consist of letters, digits, `-`, `_` and `.`; all keys and values together have at
-    /// most 1 MiB.
+    /// The webhook accepts the custom resource, but the API server rejects the ConfigMap that the operator
+    /// creates from it, so the package never runs. Keys consist of letters, digits, `-`, `_` and `.`; all
+    /// keys and values together have at most 1 MiB.
     ///
     /// # How to fix
     ///

@@ -4,7 +4,7 @@ use crate::lint::selection::required_values;
 use crate::rules::some_of;
 
 lint_rule! {
-    /// The name of an image names another architecture than the nodes have.
+    /// The name of an image contains an architecture other than that of the nodes.
     ///
     /// # What it means
     ///
@@ -57,7 +57,8 @@ fn architecture(name: &str) -> Option<&'static str> {
     }
 }
 
-/// A clause about selected nodes with another architecture: nodes of the cluster, or nodes required by the selector.
+/// A clause about selected nodes with another architecture: nodes of the cluster, or nodes required by the
+/// selector.
 fn other_nodes(input: &Input<'_>, skyhook: &Skyhook, built_for: &str) -> Option<String> {
     if let Some(nodes) = input.selected(skyhook) {
         let others = nodes.iter().filter(|node| {

@@ -3,18 +3,18 @@ use crate::api::ApiFlavor;
 use crate::lint::legacy::legacy_keys;
 
 lint_rule! {
-    /// An object of the new API names a key of the old one.
+    /// An object of the new API contains a key of the old API.
     ///
     /// # What it means
     ///
-    /// Operators since v0.18 set and read keys of the new API. Up to v0.20 they also know the old taint key and leave the
-    /// old labels on nodes for a while; v0.21 is announced to drop both. A selector for an old label then selects no
-    /// node, and a toleration of the old taint has no effect.
+    /// Operators since v0.18 set and read keys of the new API. Up to v0.20 they also know the old taint key
+    /// and leave the old labels on nodes for a while; v0.21 is announced to drop both. A selector for an old
+    /// label then selects no node, and a toleration of the old taint has no effect.
     ///
     /// # How to fix
     ///
-    /// Write the key with the new prefix. Before you change a selector, label the nodes accordingly: the operator stops
-    /// managing nodes that are no longer selected.
+    /// Write the key with the new prefix. Before you change a selector, label the nodes accordingly: the
+    /// operator stops managing nodes that are no longer selected.
     SKY870 "legacy-key" Warning
 }
 

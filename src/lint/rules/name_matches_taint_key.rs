@@ -2,13 +2,13 @@ use super::{Input, LintFindings};
 use crate::rules::names_taken_by;
 
 lint_rule! {
-    /// A custom resource has the name of the runtime-required taint, or of the end of its key.
+    /// The name of a custom resource is the key of the runtime-required taint, or the end of that key.
     ///
     /// # What it means
     ///
-    /// The operator records tainted nodes in the annotation `autoTaint_KEY`. On deletion of a custom resource it removes
-    /// all annotations that end with `_NAME`, this record included: the nodes may then count as new and be tainted
-    /// again.
+    /// The operator records tainted nodes in the annotation `autoTaint_KEY`. On deletion of a custom resource
+    /// it removes all annotations that end with `_NAME`, this record included: the nodes may then count as
+    /// new and be tainted again.
     ///
     /// # How to fix
     ///

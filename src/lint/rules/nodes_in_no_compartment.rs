@@ -10,8 +10,8 @@ lint_rule! {
     ///
     /// # What it means
     ///
-    /// The default budget and strategy apply to them. The finding is a warning if this default starts all of these
-    /// nodes at once.
+    /// The default budget and strategy apply to them. The finding is a warning if this default starts all of
+    /// these nodes at once.
     ///
     /// # How to fix
     ///
@@ -50,7 +50,7 @@ fn check(input: &Input<'_>, findings: &mut LintFindings) {
     }
 }
 
-/// `1 node is`, or `5 nodes are`.
+/// Formats the number of nodes with its verb: `1 node is` or `5 nodes are`.
 fn are(nodes: usize) -> String {
     let verb = if nodes == 1 { "is" } else { "are" };
     format!("{} {verb}", plural(nodes, "node"))

@@ -2,13 +2,13 @@ use super::{Input, LintFindings};
 use crate::lint::references::Existence;
 
 lint_rule! {
-    /// A package takes a variable from a Secret or ConfigMap that does not exist, or from a key that it lacks.
+    /// A package takes a variable from a Secret, a ConfigMap or a key that does not exist.
     ///
     /// # What it means
     ///
-    /// The pods of the package wait with `CreateContainerConfigError`, which the operator does not report. The object
-    /// must be in the namespace of the operator. Checked only against a cluster. For Secrets, only the existence is
-    /// checked, never the data. Without the permission to get Secrets, they are not checked.
+    /// The pods of the package wait with `CreateContainerConfigError`, which the operator does not report.
+    /// The object must be in the namespace of the operator. Checked only against a cluster. For Secrets, only
+    /// the existence is checked, never the data. Without the permission to get Secrets, they are not checked.
     ///
     /// # How to fix
     ///

@@ -5,14 +5,14 @@ lint_rule! {
     ///
     /// # What it means
     ///
-    /// Later custom resources wait until this one is complete on every node. One failing node blocks them on all nodes.
-    /// Those that also have `runtimeRequired` then leave their nodes tainted, including new nodes. The operator's
-    /// documentation warns of this deadlock.
+    /// Later custom resources wait until this one is complete on every node. One failing node blocks them on
+    /// all nodes. Custom resources that also have `runtimeRequired` then leave their nodes tainted, including
+    /// new nodes. The operator's documentation warns of this deadlock.
     ///
     /// # How to fix
     ///
-    /// Remove `sequencing: all`: by default, later custom resources start on each node as soon as this one is complete
-    /// there.
+    /// Remove `sequencing: all`: by default, later custom resources start on each node as soon as this one is
+    /// complete there.
     SKY843 "runtime-required-with-sequencing" Warning
 }
 

@@ -69,7 +69,7 @@ impl<'p> Strategy<'p> {
         spec.chain(compartment).chain(field).collect()
     }
 
-    /// `compartment gpu`, or `the default compartment`.
+    /// Names the compartment: `compartment gpu`, or `the default compartment`.
     pub fn label(&self) -> String {
         match self.index {
             Some(_) => format!("compartment {}", self.name),
@@ -77,8 +77,8 @@ impl<'p> Strategy<'p> {
         }
     }
 
-    /// The compartment's nodes, among the nodes that users of the policy select, or among all nodes if the policy has
-    /// no users. `None` if the nodes are unknown.
+    /// The compartment's nodes, among the nodes that users of the policy select, or among all nodes if the
+    /// policy has no users. `None` if the nodes are unknown.
     pub fn nodes<'a>(&self, input: &Input<'a>, policy: &DeploymentPolicy) -> Option<Vec<&'a Node>> {
         let users = input.users(&policy.metadata.name);
         let nodes = input.nodes()?.iter();

@@ -5,8 +5,8 @@ lint_rule! {
     ///
     /// # What it means
     ///
-    /// It contains actions in `{{ }}`, as files of a Helm chart do. Its values are unknown, so nothing in it was
-    /// checked.
+    /// The manifest contains actions in `{{ }}`, as files of a Helm chart do. Its values are unknown, so
+    /// nothing in it was checked.
     ///
     /// # How to fix
     ///

@@ -13,13 +13,13 @@ fn key() -> String {
 fn removal() -> Edit {
     let mut state = NodeState::default();
     state.add(&key(), None, STATE);
-    let (_, to) = state.without_entry("a|1").expect("it is there");
+    let (_, to) = state.without_entry("a|1").expect("the state has the entry");
     Edit::new(Some(STATE), to.as_deref()).on_conflict(OnConflict::MoveEntries(vec![Move {
         entry: "a|1".into(),
         from: Some(At {
             stage: Stage::Apply,
             state: State::Erroring,
-            text: state.entry_text("a|1").expect("it is there").into(),
+            text: state.entry_text("a|1").expect("the state has the entry").into(),
         }),
         to: None,
         onward: true,
@@ -37,11 +37,11 @@ fn an_entry_under_way_is_removed_from_where_it_is() {
     let mut edit = removal();
     edit.from = Some(running);
     let OnConflict::MoveEntries(moves) = &mut edit.on_conflict else {
-        panic!("it is of entries");
+        panic!("the edit moves entries");
     };
-    moves[0].from.as_mut().expect("it was there").state = State::InProgress;
+    moves[0].from.as_mut().expect("the entry existed").state = State::InProgress;
     let Rebased::Same(sent) = edit.rebase(&key(), Some(&further)) else {
-        panic!("it means the same");
+        panic!("the edit still applies");
     };
     assert_eq!(sent.to, removal().to);
     let back = sent.inverse().rebase(&key(), removal().to.as_deref());
@@ -64,7 +64,7 @@ fn moves_on(edit: &mut Edit, onward: bool) {
 fn an_entry_edit_survives_what_happens_to_other_entries() {
     let now = STATE.replace(r#""stage":"config""#, r#""stage":"interrupt""#);
     let Rebased::Same(edit) = removal().rebase(&key(), Some(&now)) else {
-        panic!("it means the same");
+        panic!("the edit still applies");
     };
     assert_eq!(
         edit.to.as_deref(),
@@ -88,7 +88,7 @@ fn an_entry_is_put_back_beside_what_came_since() {
     let undo = removal().inverse();
     let now = r#"{"c|2":{"name":"c","version":"2","stage":"apply","state":"in_progress"}}"#;
     let Rebased::Same(edit) = undo.rebase(&key(), Some(now)) else {
-        panic!("it means the same");
+        panic!("the edit still applies");
     };
     assert_eq!(
         edit.to.as_deref(),

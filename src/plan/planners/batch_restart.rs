@@ -7,8 +7,8 @@ use crate::api::{Skyhook, Status};
 use crate::cluster::{Cluster, Node};
 use crate::plan::{Change, Consequences, Field, Grade, Plan, Step, Target};
 
-/// The side effects of the work that continues once the batches of these compartments, or of all, restart; at least
-/// [`Grade::B2`].
+/// The side effects of the work that continues once the batches of these compartments, or of all, restart; at
+/// least [`Grade::B2`].
 pub fn continues(
     cluster: &Cluster,
     skyhook: &Skyhook,
@@ -34,11 +34,12 @@ fn nodes_in<'a>(
     cluster.selected(skyhook).filter(within).collect()
 }
 
-/// Adds the restart of the batches of these compartments, or of all, to a plan; returns the number of nodes that change.
+/// Adds the restart of the batches of these compartments, or of all, to a plan; returns the number of nodes
+/// that change.
 ///
-/// Erroring nodes are set to waiting first: otherwise the operator counts them as failed again and stops the rollout. A
-/// node on which a Job has failed permanently stays erroring, as it would hold its batch forever. The status of the
-/// nodes in `handled` is changed by the rest of the plan.
+/// Erroring nodes are set to waiting first: otherwise the operator counts them as failed again and stops the
+/// rollout. A node on which a Job has failed permanently stays erroring: as a waiting node, it would hold its
+/// batch forever. The status of the nodes in `handled` is changed by the rest of the plan.
 pub fn add(
     cluster: &Cluster,
     skyhook: &Skyhook,

@@ -10,8 +10,8 @@ use crate::view::NodeSet;
 
 /// The status fields that restart a rollout, with explicit zeros.
 ///
-/// The operator omits zeros, and a patch without them changes nothing: `shouldStop` would stay. `None` if the operator
-/// has not written a status yet.
+/// The operator omits zeros, and a patch without them changes nothing: `shouldStop` would stay. `None` if the
+/// operator has not written a status yet.
 pub fn reset(skyhook: &Skyhook) -> Option<Vec<Field>> {
     skyhook.status.status.as_ref()?;
     let mut fields = Vec::new();
@@ -45,8 +45,8 @@ pub fn leave<'a>(skyhook: &Skyhook, nodes: impl Iterator<Item = &'a str>) -> Vec
     nodes.filter_map(place).collect()
 }
 
-/// Whether a node keeps its batch slot even if the status field is removed: the operator takes nodes in progress first,
-/// and with a policy the first waiting node.
+/// Whether a node keeps its batch slot even if the status field is removed: the operator chooses nodes in
+/// progress first, and with a policy the first waiting node.
 pub fn keeps_place(cluster: &Cluster, skyhook: &Skyhook, node: &Node) -> bool {
     match cluster.status_on(skyhook, node) {
         Status::InProgress => true,
@@ -112,9 +112,9 @@ pub fn begun(skyhook: &Skyhook) -> bool {
     !status.node_priority.is_empty() || status.node_order_offset != 0 || batches.any(moved)
 }
 
-/// Warns that the batch counters still include nodes whose packages will run again. An operator that does not correct
-/// the counters puts fewer nodes into a batch, and evaluates no batch, until the counters are no higher than the number
-/// of nodes.
+/// Warns that the batch counters still include nodes whose packages will run again. An operator that does not
+/// correct the counters puts fewer nodes into a batch, and evaluates no batch, until the counters are no
+/// higher than the number of nodes.
 pub fn warn_of_counters(cluster: &Cluster, skyhook: &Skyhook, nodes: &[&Node], effects: &mut Consequences) {
     if !cluster.operator_before(0, 20) {
         return;

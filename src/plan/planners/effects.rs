@@ -54,8 +54,8 @@ impl<'a> Reruns<'a> {
     }
 }
 
-/// The side effects of rerunning a package on these nodes. `from_start`: its entries are removed from the node states,
-/// so that it starts with its first stage; otherwise it continues at a stage.
+/// The side effects of rerunning a package on these nodes. `from_start`: its entries are removed from the
+/// node states, so that it starts with its first stage; otherwise it continues at a stage.
 pub fn rerun(
     cluster: &Cluster,
     skyhook: &Skyhook,
@@ -157,7 +157,7 @@ pub fn interrupts(kinds: &BTreeSet<&str>, effects: &mut Consequences) {
     }
 }
 
-/// The operator's next step for a package that waited.
+/// The operator's next step for a package that was blocked.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 enum Begins {
     Uninstall,
@@ -209,8 +209,8 @@ pub fn dependants_stay(
     }
 }
 
-/// Adds the grade and the numbers of the work that starts on these nodes once the custom resource is unblocked; returns
-/// the nodes with work.
+/// Adds the grade and the numbers of the work that starts on these nodes once the custom resource is
+/// unblocked; returns the nodes with work.
 pub fn begins<'a>(
     cluster: &Cluster,
     skyhook: &Skyhook,
@@ -268,7 +268,7 @@ fn stays_failed(skyhook: &Skyhook, package: &str, nodes: &[&str], effects: &mut 
     ));
 }
 
-/// The addition to a command that names only the first of these nodes.
+/// The note after a command that names only the first of these nodes; empty for one node.
 fn repeated(nodes: &[&str]) -> &'static str {
     match nodes.len() {
         1 => "",
@@ -295,8 +295,8 @@ pub fn begins_from(skyhook: &Skyhook, node: &Node, state: &NodeState, effects: &
     interrupts(&kinds, effects);
 }
 
-/// Warns about packages whose missing entry counts as uninstalled although no uninstall has run; returns whether there
-/// are any.
+/// Warns about packages whose missing entry counts as uninstalled although no uninstall has run; returns
+/// whether there are any.
 pub fn bypassed_uninstalls(skyhook: &Skyhook, packages: &BTreeSet<&str>, effects: &mut Consequences) -> bool {
     let gated: Vec<&str> = packages
         .iter()

@@ -1,5 +1,5 @@
-//! The pause of a custom resource while a command changes it. Other commands refuse to change the custom resource
-//! during that time.
+//! The pause of a custom resource while a command changes it. Other commands refuse to change the custom
+//! resource during that time.
 
 use crate::api::Skyhook;
 use crate::cluster::hold::{Hold, HolderState};
@@ -15,13 +15,14 @@ const SHOWN: usize = 6;
 
 /// Puts a plan between a pause and its end.
 ///
-/// A pause makes the operator forget that a Job has failed permanently: it would set the node to waiting and never
-/// retry. If there are such nodes outside the plan, the plan is applied without a pause.
+/// A pause makes the operator forget that a Job has failed permanently: it would set the node to waiting and
+/// never retry. If there are such nodes outside the plan, the plan is applied without a pause.
 ///
 /// # Errors
 ///
-/// Another command, which may still be running, has paused the custom resource; or a pause would hide permanent
-/// failures, and without a pause running stages on the plan's nodes would record their entries again.
+/// Another command, which may still be running, has paused the custom resource; or a pause would hide
+/// permanent failures, and without a pause, running stages on the plan's nodes would record their entries
+/// again.
 pub fn around(cluster: &Cluster, mut plan: Plan, skyhook: &Skyhook) -> Result<Plan> {
     refuse(cluster, skyhook)?;
     let others = pause_guard::failed_elsewhere(cluster, skyhook, &plan.stages);
@@ -96,7 +97,8 @@ pub fn refuse(cluster: &Cluster, skyhook: &Skyhook) -> Result<()> {
     }
 }
 
-/// Refuses to end the pause of a running command, unless it is forced; warns if it is unknown whether it is running.
+/// Refuses to end the pause of a running command, unless it is forced; warns if it is unknown whether it is
+/// running.
 ///
 /// # Errors
 ///

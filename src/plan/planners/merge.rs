@@ -8,8 +8,8 @@ use crate::api::Skyhook;
 use crate::cluster::Cluster;
 use crate::plan::{Consequences, Plan, PlanStage, Step};
 
-/// Merges the plans in this order, with one pause of each custom resource around all of them. `subject` is the name
-/// that a user types to confirm a plan with several subjects.
+/// Merges the plans in this order, with one pause of each custom resource around all of them. `subject` is
+/// the name that a user types to confirm a plan with several subjects.
 ///
 /// Equal steps are kept only once. After a failure, later plans on the same object are skipped.
 pub fn merged(cluster: &Cluster, title: String, subject: &str, plans: Vec<Plan>) -> Plan {
@@ -56,7 +56,8 @@ pub fn merged(cluster: &Cluster, title: String, subject: &str, plans: Vec<Plan>)
     plan
 }
 
-/// The targets of a plan. After a failed or unknown result, no later plan runs on them: its precondition is unknown.
+/// The targets of a plan. After a failed or unknown result, later plans skip these targets: the precondition
+/// is unknown.
 struct Worked {
     /// The plan's subject, usually a custom resource.
     subject: String,
@@ -107,7 +108,8 @@ fn consequences(cluster: &Cluster, plans: &[Plan]) -> Consequences {
     all
 }
 
-/// Path and hash of a step. Each step is compared only with steps of the same fingerprint: node states may be long.
+/// Path and hash of a step. Each step is compared only with steps of the same fingerprint: node states may be
+/// long.
 type Fingerprint = (String, u64);
 
 fn fingerprint(step: &Step) -> Fingerprint {
@@ -117,7 +119,8 @@ fn fingerprint(step: &Step) -> Fingerprint {
     (step.target.path(), hasher.finish())
 }
 
-/// The stage without surrounding pauses and without steps that are already taken; `None` if nothing is left.
+/// The stage without surrounding pauses and without steps that the merged plan already has; `None` if nothing
+/// is left.
 fn remaining_stage(
     mut stage: PlanStage,
     held: &BTreeMap<String, &Skyhook>,

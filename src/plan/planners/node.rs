@@ -11,9 +11,9 @@ use crate::plan::{At, Change, Edit, Metadata, Move, OnConflict};
 
 /// Removes everything that one custom resource wrote on a node, in one patch.
 ///
-/// The cordon stays while the custom resource selects the node: the rerun releases it. If the custom resource was
-/// deleted, the node is uncordoned, unless another owner holds it too. Keys of the older API are removed as well, or
-/// the operator would adopt them again.
+/// The cordon stays while the custom resource selects the node: the rerun releases it. If the custom resource
+/// was deleted, the node is uncordoned, unless another owner holds it too. Keys of the older API are removed
+/// as well, or the operator would adopt them again.
 pub fn clear_state(cluster: &Cluster, node: &Node, name: &str) -> Metadata {
     let taken = Removal { cordon: releases_cordon(cluster, node, name), records: true };
     take_off(cluster, node, &owned(cluster, name), taken)
@@ -21,9 +21,9 @@ pub fn clear_state(cluster: &Cluster, node: &Node, name: &str) -> Metadata {
 
 /// Cleans a node as the operator does once a custom resource is deleted, in one patch.
 ///
-/// No owner remains to release the cordon, so it is removed, unless another owner holds the node too. A node state with
-/// packages stays, together with its version: it records that files may still be on the host. `purge` removes it as
-/// well.
+/// No owner remains to release the cordon, so it is removed, unless another owner holds the node too. A node
+/// state with packages stays, together with its version: it records that files may still be on the host.
+/// `purge` removes it as well.
 pub fn clean(cluster: &Cluster, node: &Node, owners: &[Owner<'_>], purge: bool) -> Metadata {
     let taken = Removal { cordon: true, records: purge };
     take_off(cluster, node, owners, taken)
@@ -32,8 +32,8 @@ pub fn clean(cluster: &Cluster, node: &Node, owners: &[Owner<'_>], purge: bool) 
 /// A custom resource, and the API whose key prefix its data has.
 pub type Owner<'a> = (ApiFlavor, &'a str);
 
-/// The custom resource with every key prefix that the operator reads: that of the active API, and the older prefix,
-/// whose data the operator adopts.
+/// The custom resource with every key prefix that the operator reads: that of the active API, and the older
+/// prefix, whose data the operator adopts.
 pub fn owned<'a>(cluster: &Cluster, name: &'a str) -> Vec<Owner<'a>> {
     let active_api = cluster.flavor();
     let older = (active_api == ApiFlavor::NodeWright).then_some(ApiFlavor::Skyhook);
@@ -44,9 +44,9 @@ pub fn owned<'a>(cluster: &Cluster, name: &'a str) -> Vec<Owner<'a>> {
 /// The keys to remove beyond status and drain.
 #[derive(Debug, Clone, Copy)]
 struct Removal {
-    /// The cordon, and its mark.
+    /// Whether to remove the cordon and its annotation.
     cordon: bool,
-    /// The records of packages; empty records are always removed.
+    /// Whether to remove the records of packages; empty records are always removed.
     records: bool,
 }
 
@@ -56,8 +56,8 @@ fn take_off(cluster: &Cluster, node: &Node, owners: &[Owner<'_>], taken: Removal
     let mut holds = false;
     for (flavor, name) in owners {
         if let Some(on) = node.keys(*flavor).of(name) {
-            // Older keys are only a copy if an existing owner has adopted them: the owner maintains its own keys and
-            // cordon.
+            // Older keys are only a copy if an existing owner has adopted them: the owner maintains its own
+            // keys and cordon.
             let adopted = cluster.skyhook(name).is_some() && cluster.is_adopted(node, name);
             let copy = adopted && !owners.contains(&(active_api, name));
             let records = taken.records || copy;
@@ -154,7 +154,8 @@ fn take_keys(
 
 /// Sets the operator's status of a custom resource on a node, and its label.
 ///
-/// Only `in_progress` overwrites a concurrent write by the operator: it makes the operator choose the node.
+/// Only the status `in_progress` overwrites a concurrent write by the operator: with this status, the
+/// operator chooses the node.
 pub fn status(flavor: ApiFlavor, name: &str, on: &NodeRecord, to: &Status) -> Metadata {
     let key = keys::status(flavor, name);
     let on_conflict = || match to {
@@ -175,7 +176,8 @@ pub fn status(flavor: ApiFlavor, name: &str, on: &NodeRecord, to: &Status) -> Me
     change
 }
 
-/// Whether the cordon of a custom resource is an orphan: its owner no longer exists, or no longer selects the node.
+/// Whether the cordon of a custom resource is an orphan: its owner no longer exists, or no longer selects the
+/// node.
 pub fn releases_cordon(cluster: &Cluster, node: &Node, name: &str) -> bool {
     match (cluster.skyhooks.ok(), cluster.skyhook(name)) {
         // Custom resources that cannot be read may exist.
@@ -239,7 +241,7 @@ fn edit<'a>(
         };
         let from = At::of(state, entry);
         let to = to.map(|(stage, to)| At { stage: stage.clone(), state: to.clone(), ..from.clone() });
-        let (annotation, text) = state.annotation_of(key).expect("the entry is there");
+        let (annotation, text) = state.annotation_of(key).expect("the state has the entry");
         // Both entries may be in one annotation: apply the second edit to the result of the first.
         let so_far = change.annotations.remove(annotation);
         let one = Move { entry: key.to_owned(), from: Some(from), onward: to.is_none(), retried: false, to };

@@ -13,8 +13,8 @@ const DEFAULT_GRACE: i64 = 30;
 
 /// Whether the operator could be about to write the node state of one of these nodes.
 ///
-/// The operator writes whole maps as it read them at the start of a reconcile. It can revert a concurrent change even
-/// though our patch was guarded.
+/// The operator writes whole maps as it read them at the start of a reconcile. It can revert a concurrent
+/// change even though our patch was guarded.
 pub fn is_needed(cluster: &Cluster, skyhook: &Skyhook, nodes: &[&Node]) -> bool {
     if !acts(cluster, skyhook) {
         return false;
@@ -34,12 +34,13 @@ pub fn is_needed(cluster: &Cluster, skyhook: &Skyhook, nodes: &[&Node]) -> bool 
         || unseen(Source::Jobs)
 }
 
-/// Deletes crash-looping pods on these nodes: each restart would record the removed entry again. This concerns
-/// deletions, which would wait for the entry again, and paused or disabled custom resources, whose pods the operator
-/// does not replace. Pods that are still working are kept and named in a warning: they record their entries as well.
+/// Deletes crash-looping pods on these nodes: each restart would record the removed entry again. Applies to
+/// deletions, which would wait for the entry again, and to paused or disabled custom resources, whose pods
+/// the operator does not replace. Other pods are kept, although they record their entries as well; a warning
+/// mentions them if the custom resource is paused or disabled.
 ///
-/// Jobs are kept: a pause stops them. Nodes that are not ready are skipped: they report no results, and terminate no
-/// pods.
+/// Jobs are kept: a pause stops them. Nodes that are not ready are skipped: they report no results, and
+/// terminate no pods.
 pub fn end_failing(
     cluster: &Cluster,
     skyhook: &Skyhook,
@@ -95,8 +96,8 @@ pub fn end_failing(
     plan.stages.splice(0..0, stages);
 }
 
-/// Warns how long the operator halts if Jobs run for the removed entries: it deletes the Jobs, and reconciles nothing
-/// until they have terminated.
+/// Warns how long the operator halts if Jobs run for the removed entries: it deletes the Jobs, and reconciles
+/// nothing until they have terminated.
 pub fn warn_of_halt(
     cluster: &Cluster,
     skyhook: &Skyhook,
@@ -157,14 +158,15 @@ pub fn around(cluster: &Cluster, plan: Plan, skyhook: &Skyhook) -> Plan {
     Plan { stages, consequences, ..plan }
 }
 
-/// Nodes outside the plan with a permanently failed Job: a pause makes the operator forget the failure and leave the
-/// node waiting permanently.
+/// Nodes outside the plan with a permanently failed Job: a pause makes the operator forget the failure and
+/// leave the node waiting permanently.
 pub fn failed_elsewhere<'a>(
     cluster: &'a Cluster,
     skyhook: &'a Skyhook,
     stages: &[PlanStage],
 ) -> Vec<&'a str> {
-    // If a Job had failed permanently on another node, all nodes would have been read.
+    // Only named nodes were read, so no Job has failed permanently on another node: otherwise all nodes would
+    // have been read.
     if cluster.limited_to_named_nodes {
         return Vec::new();
     }

@@ -77,8 +77,8 @@ impl<'a> Recreation<'a> {
         Target::skyhook(self.flavor, self.skyhook.name(), uid)
     }
 
-    /// Adds steps that restore the keys removed from nodes. The creation requires these steps: the operator must not
-    /// see the new object before.
+    /// Adds steps that restore the keys removed from nodes. The creation requires these steps: the operator
+    /// must not see the new object before the keys are restored.
     pub fn restore(&mut self, steps: &[Step]) {
         let mut gone: Vec<&str> = Vec::new();
         let mut kept = Vec::new();
@@ -172,7 +172,8 @@ impl<'a> Recreation<'a> {
             until,
             ..PlanStage::default()
         };
-        // Without `configUpdates` in the status, packages with only a changed configuration would be interrupted again.
+        // Without `configUpdates` in the status, packages with only a changed configuration would be
+        // interrupted again.
         let updates = self.skyhook.whole["status"]["configUpdates"].clone();
         if updates.as_object().is_none_or(|updates| updates.is_empty()) {
             self.stages.push(create(self.object.clone(), None));

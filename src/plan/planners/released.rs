@@ -12,15 +12,15 @@ use crate::plan::{Change, Edit, Grade, Metadata, Plan, Step};
 /// The required sources. Pods and Jobs show permanently failed packages, which do not start.
 pub const NEEDS: [Source; 6] =
     [Source::Nodes, Source::Policies, Source::Skyhooks, Source::Operator, Source::Pods, Source::Jobs];
-/// Resources that are also listed if nodes are drained: their evictions may be refused.
+/// Resources that are also listed if nodes are drained: budgets may refuse the evictions.
 pub const LISTS: &[(&str, &str)] = &[("policy", "poddisruptionbudgets")];
 /// Annotations of custom resources that stop all work on them.
 const STOPS: [&str; 2] = ["pause", "disable"];
 /// The label of nodes on which nothing starts.
 const IGNORE: &str = "ignore";
 
-/// Adds the work that starts because the plan resumes, enables or deletes a custom resource, no longer ignores nodes,
-/// or requests an uninstall.
+/// Adds the work that starts because the plan resumes, enables or deletes a custom resource, no longer
+/// ignores nodes, or requests an uninstall.
 pub fn add(cluster: &Cluster, plan: &mut Plan) {
     if !starts_work(plan) {
         return;
@@ -76,8 +76,8 @@ pub fn add(cluster: &Cluster, plan: &mut Plan) {
     plan.consequences = consequences;
 }
 
-/// Whether work may start because the plan resumes, enables or deletes a custom resource, no longer ignores nodes, or
-/// requests an uninstall.
+/// Whether work may start because the plan resumes, enables or deletes a custom resource, no longer ignores
+/// nodes, or requests an uninstall.
 pub fn starts_work(plan: &Plan) -> bool {
     ApiFlavor::ALL.into_iter().any(|flavor| {
         let edits = Edits::of(plan, flavor);
@@ -92,8 +92,8 @@ pub fn starts_work(plan: &Plan) -> bool {
     })
 }
 
-/// The nodes whose ignore label the plan edits, if nothing else in the plan may start work: no other node has to be
-/// read then. Otherwise empty.
+/// The nodes whose ignore label the plan edits, if nothing else in the plan may start work, so that no other
+/// node has to be read; otherwise empty.
 pub fn nodes(plan: &Plan) -> Vec<String> {
     let mut nodes = BTreeSet::new();
     for flavor in ApiFlavor::ALL {
@@ -110,8 +110,8 @@ pub fn nodes(plan: &Plan) -> Vec<String> {
     nodes.into_iter().collect()
 }
 
-/// Whether the plan only sets or removes pauses, disables and ignore labels. Its grade then depends only on the work
-/// that starts.
+/// Whether the plan only sets or removes pauses, disables and ignore labels. Its grade then depends only on
+/// the work that starts.
 pub fn edits_only_stops(plan: &Plan) -> bool {
     let noted = |key: &String| {
         let words = STOPS.into_iter().chain([IGNORE]);

@@ -9,7 +9,7 @@ use crate::plan::planners::{batches, effects, held, migration, node, pause_guard
 use crate::plan::{Change, Edit, Metadata, OnConflict, Plan, PlanStage, RemovedEntry, Step, Target};
 use crate::view::plural;
 
-/// Also listed if nodes are drained, to preview refused evictions.
+/// Resources that are also listed if nodes are drained, to preview refused evictions.
 pub use crate::plan::planners::released::LISTS;
 
 /// The scope of a reset.

@@ -12,7 +12,7 @@ use crate::view::plural;
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Uninstalls {
     Now,
-    /// The operator first completes the current installation.
+    /// The operator first completes the current stage of the installation.
     OnceInstalled,
 }
 

@@ -35,16 +35,16 @@ proptest! {
         let target = Target::skyhook(crate::api::ApiFlavor::NodeWright, "gpu", Some("u-1"));
         let step = Step::new(target, Change::Delete { was: None }, "a test");
         let Rebased::Same(step) = step.rebase(&object) else {
-            panic!("it means the same");
+            panic!("the step still applies");
         };
         let mut gone = object.clone();
-        step.apply_to(&mut gone).expect("it fits");
+        step.apply_to(&mut gone).expect("the step fits the object");
         prop_assert_eq!(&gone, &Value::Null);
         prop_assert_eq!(step.rebase(&gone), Rebased::Done);
         let back = step.inverse().expect("an inverse");
         prop_assert_eq!(&back.request().body, &made);
         let mut again = gone;
-        back.apply_to(&mut again).expect("it fits");
+        back.apply_to(&mut again).expect("the step fits the object");
         prop_assert_eq!(sorted(&again), sorted(&made));
         // The server adds its own metadata; then the step is done and not repeated.
         let mut as_new = object.clone();
@@ -82,12 +82,12 @@ fn what_is_deleted_can_be_made_again_where_that_makes_sense() {
     let object = json!({"metadata": {"name": "n", "uid": "u-1"}});
     let delete = step(Change::Delete { was: Some(Box::new(json!({"metadata": {"name": "n"}}))) });
     let mut after = object.clone();
-    delete.apply_to(&mut after).expect("it fits");
+    delete.apply_to(&mut after).expect("the step fits the object");
     assert_eq!(after, Value::Null);
     assert_eq!(delete.rebase(&after), Rebased::Done);
     let back = delete.inverse().expect("an inverse");
     assert_eq!((back.path().as_str(), &back.target.uid), ("/api/v1/nodes", &None));
-    back.apply_to(&mut after).expect("it fits");
+    back.apply_to(&mut after).expect("the step fits the object");
     assert_eq!(after, json!({"metadata": {"name": "n"}}));
     assert_eq!(step(Change::Delete { was: None }).inverse(), None);
 }

@@ -65,9 +65,9 @@ proptest! {
         let mut node = tainted(&moved);
         leaves_alone(&step, &node);
         let Rebased::Same(again) = step.rebase(&node) else {
-            panic!("it means the same");
+            panic!("the step still applies");
         };
-        again.apply_to(&mut node).expect("it fits");
+        again.apply_to(&mut node).expect("the step fits the object");
         to.push(new);
         prop_assert_eq!(spelled(&node), spelled(&tainted(&to)));
         prop_assert_eq!(again.rebase(&node), Rebased::Done);
@@ -92,16 +92,16 @@ fn a_custom_resource_that_goes_with_its_last_finalizer_is_made_again() {
         let change = Change::Finalizer { entry, index: 0, was };
         Step::new(target.clone(), change, "a test")
     };
-    // The object is unknown before it is read.
+    // The inverse needs the object, which was not read yet.
     assert_eq!(strip("ours").inverse(), None);
     let Rebased::Same(step) = strip("ours").rebase(&object) else {
-        panic!("it fits");
+        panic!("the step still applies");
     };
     let mut after = object.clone();
-    step.apply_to(&mut after).expect("it fits");
+    step.apply_to(&mut after).expect("the step fits the object");
     assert_eq!(after, Value::Null);
-    let back = step.inverse().expect("it is known");
-    back.apply_to(&mut after).expect("there is none");
+    let back = step.inverse().expect("the step contains the deleted object");
+    back.apply_to(&mut after).expect("the object does not exist");
     assert_eq!(
         after,
         json!({
@@ -114,7 +114,7 @@ fn a_custom_resource_that_goes_with_its_last_finalizer_is_made_again() {
     let mut held = object.clone();
     held["metadata"]["finalizers"] = json!(["ours", "theirs"]);
     let Rebased::Same(step) = strip("ours").rebase(&held) else {
-        panic!("it fits");
+        panic!("the step still applies");
     };
     assert_eq!(step.inverse(), None);
 }

@@ -161,8 +161,8 @@ fn defaulted(asked: &[&EnvVar], given: &[&EnvVar]) -> Option<String> {
     alike.then(|| changed.join(", "))
 }
 
-/// The first difference in resources. With resources in the spec, the operator compares all of them; without, only a
-/// LimitRange may set any.
+/// The first difference in resources. With resources in the spec, the operator compares all of them; without,
+/// only a LimitRange may set any.
 fn resources(package: &Package, container: &Container, pod: &Pod) -> Option<Change> {
     let annotations = &pod.metadata.annotations;
     let asked = match &package.resources {
@@ -224,7 +224,7 @@ fn quantities(all: &BTreeMap<String, Value>) -> String {
     all.join(", ")
 }
 
-/// Whether the pod is from this generation of the spec, which is the suffix of the directory to which it copies.
+/// Whether the pod is from this generation of the spec: its variable `SKYHOOK_DIR` ends in the generation.
 fn is_of_generation(container: &Container, generation: i64) -> bool {
     let suffix = format!("-{generation}");
     let mut env = container.env.iter();

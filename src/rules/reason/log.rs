@@ -42,13 +42,13 @@ impl LogTail {
         (!lines.is_empty()).then_some(LogTail { from, lines })
     }
 
-    /// At most `most` last lines. If none of them mentions a failure, the first is replaced by the last earlier line
-    /// that does.
+    /// At most `most` last lines. If none of them mentions a failure, the first is replaced by the last
+    /// earlier line that does.
     pub fn last(&self, most: usize) -> Vec<&str> {
         static TELLING: LazyLock<Regex> = LazyLock::new(|| {
             let words = "error|fail|failed|failure|fatal|cannot|can't|could not|unable|denied|not found|no such|killed|\
                          traceback|exception|timed out|timeout|panic|refused|invalid|missing";
-            Regex::new(&format!(r"(?i)(?-u:\b)(?:{words})(?-u:\b)")).expect("it is tested")
+            Regex::new(&format!(r"(?i)(?-u:\b)(?:{words})(?-u:\b)")).expect("the pattern is valid")
         });
         let from = self.lines.len().saturating_sub(most);
         let telling = |line: &&String| TELLING.is_match(line);
@@ -67,7 +67,7 @@ impl LogTail {
 pub(super) fn plain(line: &str) -> String {
     static ESCAPES: LazyLock<Regex> = LazyLock::new(|| {
         Regex::new(r"\x1b(?:\[[0-?]*[ -/]*[@-~]|\][^\x07\x1b]*(?:\x07|\x1b\\)?|[@-Z\\^_])")
-            .expect("it is tested")
+            .expect("the pattern is valid")
     });
     let line = line.trim_end_matches(['\n', '\r']);
     let line = ESCAPES.replace_all(line, "");

@@ -1,12 +1,13 @@
 //! kubectl's JSONPath, evaluated by the RFC 9535 engine of `jsonpath-rust`.
 //!
-//! kubectl has its own dialect: templates of text and `{paths}`, `{range}…{end}`, names with escaped dots. This module
-//! parses the dialect and translates it to the engine's query model, so that nothing has to be quoted twice.
+//! kubectl has its own dialect: templates of text and `{paths}`, `{range}…{end}`, names with escaped dots.
+//! This module parses the dialect and translates it to the engine's query model, so that nothing has to be
+//! quoted twice.
 //!
-//! Beyond kubectl, a template without braces is a path (`.metadata.name`), filters compare integers with floats, keys
-//! in brackets may contain dots and double quotes, `[*]` and filters work on objects, and `{.}` is the whole document.
-//! On unexpected data it follows kubectl: a missing key prints nothing; an index out of range and a comparison of a
-//! string with a number fail.
+//! Beyond kubectl, a template without braces is a path (`.metadata.name`), filters compare integers with
+//! floats, keys in brackets may contain dots and double quotes, `[*]` and filters work on objects, and `{.}`
+//! is the whole document. On unexpected data it follows kubectl: a missing key prints nothing; an index out
+//! of range and a comparison of a string with a number fail.
 
 mod eval_error;
 mod go;
@@ -33,7 +34,7 @@ pub struct JsonPath {
 #[derive(Debug, Clone, PartialEq)]
 pub struct Printed {
     pub text: String,
-    /// Whether a path has found something; true of a template without paths.
+    /// Whether a path has found something; `true` for a template without paths.
     pub matched: bool,
 }
 
@@ -55,7 +56,8 @@ pub(super) struct Path {
 #[derive(Debug, Clone, PartialEq)]
 enum PathStep {
     Query(JpQuery),
-    /// The second query runs if the first finds nothing: `['a.b']` is one key, or as in kubectl a path of two keys.
+    /// The second query runs if the first finds nothing: `['a.b']` is one key, or as in kubectl a path of two
+    /// keys.
     Either(JpQuery, JpQuery),
     /// Text or a number in braces: `{"\n"}`.
     Literal(Value),
@@ -148,7 +150,7 @@ impl Path {
         parse::lone_path(text)
     }
 
-    /// Whether it is more than a text in braces.
+    /// Whether the path reads the document; a literal such as `{"\n"}` does not.
     fn looks_up(&self) -> bool {
         !self.steps.iter().any(|step| matches!(step, PathStep::Literal(_)))
     }
@@ -169,7 +171,8 @@ impl Path {
     }
 }
 
-/// Evaluates a query segment by segment, so that each segment can check its input, such as the length of a list.
+/// Evaluates a query segment by segment, so that each segment can check its input, such as the length of a
+/// list.
 fn find<'a>(query: &JpQuery, mut from: Vec<&'a Value>) -> Result<Vec<&'a Value>, EvalError> {
     for segment in &query.segments {
         from.iter().try_for_each(|value| eval_error::check(segment, value))?;

@@ -93,7 +93,7 @@ fn group(text: &str) -> Option<(NameGroup<'_>, &str)> {
     let runs: Option<Vec<_>> = inside.split(',').map(run).collect();
     let (suffix, rest) = plain(rest);
     let group = NameGroup { prefix, runs: runs?, suffix };
-    // Single numbers are printed without brackets; in brackets they are a class of digits.
+    // Single numbers are printed without brackets; in brackets they are a character class.
     let lone = matches!(group.runs.as_slice(), [run] if run.first == run.last);
     (!lone).then_some((group, rest))
 }

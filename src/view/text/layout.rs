@@ -24,10 +24,10 @@ impl Layout {
     }
 }
 
-/// Minimum width in columns of wrapped text, however narrow the terminal.
+/// Minimum width of wrapped text in columns, even on a narrower terminal.
 pub(in crate::view) const NARROWEST: usize = 20;
 
-/// Maximum width in columns of wrapped text, however wide the terminal: longer lines are hard to read.
+/// Maximum width of wrapped text in columns, even on a wider terminal: longer lines are hard to read.
 const WIDEST: usize = 100;
 
 pub(super) fn each_line(text: &Text, layout: Layout, emit: impl FnMut(Line)) {
@@ -103,8 +103,8 @@ fn hanging(mark: &str, line: &Line, room: Option<usize>) -> Vec<Line> {
         .collect()
 }
 
-/// Wraps a line at blanks. Commands and long words, such as names and addresses, stay whole, so that they can be
-/// copied.
+/// Wraps a line at blanks. Commands and long words, such as names and addresses, stay whole, so that they can
+/// be copied.
 pub(in crate::view) fn wrap(line: &Line, room: Option<usize>) -> Vec<Line> {
     let room = room.map_or(usize::MAX, |room| room.max(NARROWEST));
     let mut lines = vec![Line::default()];

@@ -129,13 +129,13 @@ async fn repeated_conflicts_end_in_a_skip() {
     assert_eq!(outcome.results, [[StepResult::Skipped { reason }]]);
 }
 
-/// In 1,000 rounds the operator writes package b between our requests, and none of its writes is lost.
+/// On 1,000 nodes, the operator may write the entry of package b between our requests; no write is lost.
 #[tokio::test(start_paused = true)]
 async fn operator_writes_survive_1000_races() {
     let names = names(1000);
     let server = server_of(&names).on_request(|store, call| {
         let number: usize = call.path[call.path.len() - 4..].parse().expect("a number");
-        // Before the patch, between the patch and the next read, or before the second patch.
+        // Before the first patch, before a read (only after a failed patch), or before the first two patches.
         let now = match number % 4 {
             0 => call.method == Method::PATCH && call.nth == 0,
             1 => call.method == Method::GET && call.nth == 0,
@@ -144,7 +144,7 @@ async fn operator_writes_survive_1000_races() {
         };
         if now {
             let annotations =
-                &mut store.objects.get_mut(&call.path).expect("it is there")["metadata"]["annotations"];
+                &mut store.objects.get_mut(&call.path).expect("the node exists")["metadata"]["annotations"];
             let text = annotations[state_key()].as_str().expect("a state").to_owned();
             let stage = if call.nth == 0 { "interrupt" } else { "post-interrupt" };
             let moved = text.replace(r#""stage":"config""#, &format!(r#""stage":"{stage}""#));
@@ -200,7 +200,7 @@ async fn interrupt_during_retry_after_sends_nothing_more() {
         execute_until(&server, &plan, &options, None, &stop)
     );
     assert_eq!(outcome.ended, StopReason::Interrupted);
-    // The requests that were in flight when the server asked for a delay.
+    // Only the 7 requests in flight when the server sent `Retry-After` are completed.
     assert_eq!(server.writes().len(), 7);
     assert_eq!((outcome.tally().applied, outcome.tally().not_reached), (7, 13));
 }
@@ -220,7 +220,7 @@ async fn canary_stops_when_nodes_cannot_be_read() {
     assert_eq!((outcome.tally().applied, outcome.tally().not_reached), (3, 17));
 }
 
-/// The fault of a node by its number; one node in twenty gets each.
+/// The fault for a request, by the number of its node; each fault affects one node in twenty.
 fn fault_of(number: usize, nth: usize) -> Option<Fault> {
     let first = nth == 0;
     match number % 20 {
@@ -343,7 +343,7 @@ async fn permission_check_accepts_resource_names() {
     };
     grant(&names[0]);
     let answer = preflight(&server.client(), &plan_of(&names), &options()).await;
-    assert_eq!(answer.denied.len(), 1, "one of them is not named");
+    assert_eq!(answer.denied.len(), 1, "the role does not name the second node");
     grant(&names[1]);
     let answer = preflight(&server.client(), &plan_of(&names), &options()).await;
     assert_eq!((answer.denied, answer.unknown), (Vec::new(), None));

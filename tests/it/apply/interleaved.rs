@@ -1,8 +1,9 @@
-//! A plan pauses the operator, resets a package on nodes and resumes the operator, while the operator and others write to
-//! the same objects before any of its requests: no value of others is overwritten, no pause of others is lost, deleted
-//! values stay deleted, and `undo` reverts what the plan changed and nothing else.
+//! A plan pauses the operator, resets a package on nodes and resumes the operator, while the operator and
+//! users write to the same objects between its requests: the plan overwrites no value and no pause of another
+//! writer, deleted values stay deleted, and `undo` reverts only the plan's own changes.
 //!
-//! `FUZZ_CASES=N cargo test --test it -- interleaved --nocapture` runs N schedules, from a new seed each time.
+//! `FUZZ_CASES=N cargo test --test it -- interleaved --nocapture` runs N schedules, from a new seed each
+//! time.
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex};
@@ -19,7 +20,7 @@ use crate::support::fuzz::fuzz;
 
 const NODES: [&str; 2] = ["gpu-0000", "gpu-0001"];
 const CR: &str = "gpu";
-/// The last request before which others write.
+/// The number of the last request before which others may write.
 const LAST: usize = 24;
 
 /// A write by the operator or a user.
@@ -31,16 +32,16 @@ enum Write {
     Forget(usize, &'static str),
     /// The operator writes the status of a node.
     Status(usize, &'static str),
-    /// Another annotation of a node is written.
+    /// A user writes an unrelated annotation of a node.
     Note(usize, u8),
     Cordon(usize),
     /// The operator writes the status of the custom resource.
     Rollout(u8),
     /// A user edits the spec.
     Spec(u8),
-    /// A foreign finalizer is added.
+    /// A user adds a finalizer that is not the operator's.
     Finalizer,
-    /// Another annotation of the custom resource is written.
+    /// A user writes an unrelated annotation of the custom resource.
     Mark(u8),
     /// A user pauses the custom resource with a reason, which replaces our hold.
     Pause,
@@ -74,7 +75,7 @@ fn write() -> impl Strategy<Value = Write> {
     ]
 }
 
-/// Values by object and path; the entries of a node state have paths of their own.
+/// Values by object and path; each entry of a node state has its own path.
 type Leaves = BTreeMap<(String, String), Value>;
 
 fn leaves(objects: &[Value]) -> Leaves {
@@ -139,7 +140,7 @@ struct History {
     ours: Vec<ValueChange>,
     /// The changes of others, each with the number of our changes before it.
     theirs: Vec<(usize, ValueChange)>,
-    /// Whether a user wants the pause to stay.
+    /// Whether a user paused the custom resource and has not resumed it.
     paused_by_another: bool,
 }
 
@@ -167,7 +168,7 @@ impl History {
 }
 
 fn edit(api: &mut Api, plural: &str, name: &str, change: impl FnOnce(&mut Value)) {
-    let mut object = api.store.find(plural, "", name).cloned().expect("it is there");
+    let mut object = api.store.find(plural, "", name).cloned().expect("the object exists");
     change(&mut object);
     // Every write changes the resource version.
     object["metadata"]["resourceVersion"] = Value::Null;
@@ -252,7 +253,7 @@ impl Write {
 /// Simulates the operator: it acknowledges a pause.
 fn acknowledge(api: &mut Api) {
     let cr = api.store.find(FLAVOR.plural(), "", CR);
-    let cr = cr.expect("it is there");
+    let cr = cr.expect("the custom resource exists");
     let asked = cr["metadata"]["annotations"][FLAVOR.key("pause")] == "true";
     let says = if asked { "paused" } else { "in_progress" };
     if cr["status"]["status"] != says {
@@ -260,7 +261,7 @@ fn acknowledge(api: &mut Api) {
     }
 }
 
-/// A server on which others write right before the n-th request.
+/// A server on which the scheduled writes happen right before the n-th request.
 fn served(schedule: Vec<(usize, Write)>) -> (FakeApi, Arc<Mutex<History>>) {
     let fake = FakeApi::new().serving(FLAVOR);
     for name in NODES {
@@ -329,7 +330,7 @@ fn apply_plan(fake: &FakeApi, plan: &Plan, journal: Option<&mut Journal>) -> Pla
     })
 }
 
-/// Why the plan may not make this change; `None` if it may.
+/// The reason why the plan must not make this change; `None` if it may.
 fn violation(change: &ValueChange) -> Option<&'static str> {
     let is = |key: &str| change.place.ends_with(&format!("/metadata/annotations/{key}"));
     if change.object == CR {
@@ -362,7 +363,7 @@ fn case(schedule: Vec<(usize, Write)>) -> Result<(), TestCaseError> {
 
     let (ours, theirs, forward, paused_by_another) = {
         let mut history = history.lock().expect("no panic");
-        // The writes of the undo are recorded separately.
+        // During the undo nobody else writes, and its changes are recorded separately.
         history.requests = LAST + 1;
         let ours = std::mem::take(&mut history.ours);
         let theirs = std::mem::take(&mut history.theirs);
@@ -406,7 +407,7 @@ fn case(schedule: Vec<(usize, Write)>) -> Result<(), TestCaseError> {
         let is = Some((back.from.clone(), back.to.clone()));
         prop_assert_eq!(way, is, "undo writes what was not there: {:?}", back);
     }
-    // If nobody has written to the node since, everything is restored.
+    // `undo` restores each value if nobody else has written to its node since.
     for (number, there) in ours.iter().enumerate().filter(|(_, c)| c.object != CR) {
         let since =
             |(before, change): &&(usize, ValueChange)| *before > number && change.object == there.object;
@@ -419,11 +420,11 @@ fn case(schedule: Vec<(usize, Write)>) -> Result<(), TestCaseError> {
     Ok(())
 }
 
-/// The wait for the operator times out before any node is written; meanwhile the operator removes the package itself.
+/// The wait for the operator times out before any node is written; the operator itself removes the package.
 #[test]
 fn undo_does_not_restore_values_the_plan_never_changed() {
     let schedule = vec![(1, Write::Forget(0, "a")), (1, Write::Pause), (2, Write::Resume)];
-    case(schedule).expect("nobody writes what is not theirs");
+    case(schedule).expect("each writer changes only its own values");
 }
 
 #[test]

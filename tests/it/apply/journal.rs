@@ -79,7 +79,7 @@ async fn undo_keeps_later_operator_writes() {
     execute_until(&server, &plan, &options(), Some(&mut journal), &stop).await;
     {
         let mut store = server.store.lock().expect("no panic");
-        // On the first node package a runs again, on the second only the status was written.
+        // On the first node, package a runs again; on the second node, the operator wrote only the status.
         let again = two(("apply", "in_progress"), ("config", "complete"));
         store.set(&path(&names[0]), &["metadata", "annotations", &state_key()], json!(again));
         store.set(&path(&names[1]), &["metadata", "annotations", &status_key()], json!("waiting"));
@@ -99,7 +99,7 @@ async fn undo_keeps_later_operator_writes() {
     assert_eq!(without_empty_maps(&server)[&path(&names[2])], node(&names[2]));
 }
 
-/// The answer is lost, and the operator restores the status before the object is read again.
+/// The response is lost, and the operator writes the status before the object is read again.
 #[tokio::test(start_paused = true)]
 async fn undo_reverts_a_write_whose_answer_was_lost() {
     for lost in [1, usize::MAX] {
@@ -139,7 +139,7 @@ async fn undo_reverts_a_write_whose_answer_was_lost() {
     }
 }
 
-/// The user stops the command after any number of requests: nothing is half done, and both retry and undo work.
+/// The user stops the command after n requests: nothing is half done, and both retry and undo work.
 #[tokio::test(start_paused = true)]
 async fn stop_after_any_request_allows_retry_and_undo() {
     let names = names(6);
@@ -202,7 +202,7 @@ async fn undo_works_after_a_crash_with_requests_in_flight() {
             }
         };
         tokio::select! {
-            _ = running => panic!("it hangs"),
+            _ = running => panic!("the second request must hang"),
             () = second_written => {}
         }
     }
@@ -263,13 +263,13 @@ fn journal_files_are_private_and_unique() {
     {
         use std::os::unix::fs::PermissionsExt;
         let mode = |path: &std::path::Path| {
-            std::fs::metadata(path).expect("it is there").permissions().mode() & 0o777
+            std::fs::metadata(path).expect("the path exists").permissions().mode() & 0o777
         };
         assert_eq!(mode(&store.path(&ids[0])), 0o600);
         assert_eq!(mode(&store.directory), 0o700);
     }
     assert_eq!(
-        store.read("2026").expect_err("three fit").to_string(),
+        store.read("2026").expect_err("the prefix is ambiguous").to_string(),
         r#""2026" matches 3 journals; use a longer id"#
     );
 }
@@ -294,6 +294,6 @@ fn missing_journal_directory_prevents_writes() {
     std::fs::write(&file, "").expect("a file");
     let store = Store { directory: file.join("journal") };
     let error = Journal::begin(&store, &plan_of(&names(1)), Circumstances::default());
-    let error = error.expect_err("there is no place").to_string();
+    let error = error.expect_err("a file blocks the directory").to_string();
     assert!(error.ends_with("or pass --no-journal to continue without undo"), "{error}");
 }

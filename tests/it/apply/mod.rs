@@ -18,7 +18,7 @@ use server::Server;
 
 const FLAVOR: ApiFlavor = ApiFlavor::NodeWright;
 
-/// The clock of the tests advances only when all tasks wait, so that delays take no time.
+/// Default options: the tests run on tokio's paused clock, so delays take no real time.
 fn options() -> Options {
     Options::default()
 }
@@ -71,16 +71,16 @@ fn server_of(names: &[String]) -> Server {
     Server::new(names.iter().map(|n| (path(n), node(n))))
 }
 
-/// A step that removes package a from the node state and updates the status.
+/// A step that removes package a from the node state, and the status annotation and label.
 fn rerun(name: &str) -> Step {
     let text = two(("apply", "erroring"), ("config", "complete"));
     let mut state = NodeState::default();
     state.add(&state_key(), None, &text);
-    let (_, left) = state.without_entry("a|1.0.0").expect("it is there");
+    let (_, left) = state.without_entry("a|1.0.0").expect("package a has an entry");
     let at = At {
         stage: Stage::Apply,
         state: State::Erroring,
-        text: state.entry_text("a|1.0.0").expect("it is there").to_owned(),
+        text: state.entry_text("a|1.0.0").expect("package a has an entry").to_owned(),
     };
     let one = Move { entry: "a|1.0.0".into(), from: Some(at), to: None, onward: true, retried: false };
     let gone = || Edit::new(Some("erroring"), None).on_conflict(OnConflict::Overwrite);
@@ -103,11 +103,11 @@ fn plan_of(names: &[String]) -> Plan {
     }
 }
 
-/// The node as the plan leaves it.
+/// The node after the plan.
 fn wanted(name: &str) -> Value {
     let mut node = node(name);
     rerun(name).apply_to(&mut node).expect("the step fits");
-    // The test server keeps a map without keys.
+    // The test server keeps the emptied map.
     node["metadata"]["labels"] = json!({});
     node
 }
@@ -117,7 +117,7 @@ async fn execute(server: &Server, plan: &Plan, options: &Options) -> (PlanOutcom
     execute_until(server, plan, options, None, &stop).await
 }
 
-/// Applies a plan; returns its outcome and one word for each event.
+/// Applies a plan; returns its outcome and a short text for each event.
 async fn execute_until(
     server: &Server,
     plan: &Plan,

@@ -1,4 +1,4 @@
-//! Pause, act, resume: with the operator answering, not answering, and the user interrupting.
+//! Pause, write, resume: with a pause that the operator acknowledges or ignores, and with an interrupt.
 
 use http::Method;
 use kubectl_skyhook::apply::{StepResult, StopReason};
@@ -87,7 +87,7 @@ async fn wait_for_paused_status_times_out() {
         outcome.results,
         [vec![StepResult::Applied], vec![StepResult::NotReached; 2], vec![StepResult::Applied]]
     );
-    assert!(!paused(&server.object(&cr_path())), "what was paused is resumed");
+    assert!(!paused(&server.object(&cr_path())), "the plan ends its pause");
 }
 
 #[tokio::test(start_paused = true)]

@@ -8,7 +8,7 @@ use tokio::time::Instant;
 use super::server::Fault;
 use super::*;
 
-/// Bodies that may come instead of the object.
+/// Bodies of 200 responses that do not contain the object.
 const INVALID_BODIES: [&str; 6] = [
     "<!DOCTYPE html><title>Sign in</title>",
     "null",
@@ -89,7 +89,7 @@ async fn result_is_unknown_when_the_object_cannot_be_read_again() {
     }
 }
 
-/// A web page instead of the object does not mean that the object is gone.
+/// A web page or another invalid body does not prove that the object is gone.
 #[tokio::test(start_paused = true)]
 async fn web_page_does_not_count_as_not_found() {
     for text in INVALID_BODIES {
@@ -150,7 +150,7 @@ async fn retry_after_is_limited_in_total() {
     assert!((120..180).contains(&took.as_secs()), "{took:?}");
 }
 
-/// A response that keeps arriving is awaited, however slow.
+/// Each successful change resets the limit on `Retry-After` waits, which 40 waits of 20 s exceed in total.
 #[tokio::test(start_paused = true)]
 async fn slow_responses_are_awaited() {
     let names = names(40);

@@ -10,7 +10,7 @@ use kube::client::Body;
 use kubectl_skyhook::connect;
 use serde_json::{Value, json};
 
-/// The fault of a request.
+/// The fault that the server injects into a request.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Fault {
     /// This status code, without applying the request.
@@ -40,7 +40,7 @@ pub struct Call {
     /// The path of the object, without subresource.
     pub path: String,
     pub uri: String,
-    /// How many requests of this method there were to this path before.
+    /// The number of earlier requests with this method and path.
     pub nth: usize,
 }
 
@@ -70,7 +70,7 @@ impl Server {
         Server { store: Arc::new(Mutex::new(store)), hook: Arc::new(Mutex::new(Box::new(|_, _| None))) }
     }
 
-    /// Called before each request, with the store.
+    /// Sets the hook that is called before each request, and may change the store or return a fault.
     pub fn on_request(self, hook: impl FnMut(&mut Store, &Call) -> Option<Fault> + Send + 'static) -> Server {
         *self.hook.lock().expect("no panic") = Box::new(hook);
         self
@@ -135,7 +135,7 @@ impl Server {
             }
             _ => reply,
         };
-        // Without this, each request would finish at its first poll, and none would be in flight.
+        // Without this delay, each request would finish at its first poll, and none would ever be in flight.
         tokio::time::sleep(Duration::from_micros(100)).await;
         if let Some(Fault::Says(text) | Fault::DoneButSays(text)) = fault {
             return Ok(Response::new(Body::from(text.as_bytes().to_vec())));
@@ -207,7 +207,7 @@ impl Store {
 
     /// Sets a value as the operator or a user would; null removes it.
     pub fn set(&mut self, path: &str, pointer: &[&str], value: Value) {
-        let mut at = self.objects.get_mut(path).expect("it is there");
+        let mut at = self.objects.get_mut(path).expect("the object exists");
         for step in pointer {
             at = &mut at[*step];
         }

@@ -1,4 +1,4 @@
-//! Stages that depend on each other: each starts once those before it have ended; independent stages run in parallel.
+//! Dependencies between stages: a stage starts after its dependencies; independent stages run in parallel.
 
 use futures::FutureExt;
 use futures::future::LocalBoxFuture;
@@ -13,7 +13,8 @@ fn cr_path(name: &str) -> String {
     Target::skyhook(FLAVOR, name, None).path()
 }
 
-/// A stage that writes to a node, and waits until the operator has seen the custom resource of the same name.
+/// A stage that writes to a node, and waits until the operator has set the status of the custom resource with
+/// the node's name.
 fn stage(name: &str, after: &[usize]) -> PlanStage {
     PlanStage {
         after: Some(after.to_vec()),
@@ -49,7 +50,7 @@ fn seen(store: &Store, name: &str) -> bool {
     store.objects[&cr_path(name)].get("status").is_some()
 }
 
-/// Simulates the operator: it sees a custom resource once the node of its pair was written.
+/// Simulates the operator: sets the status of a custom resource once the node of its pair is written.
 fn operator(store: &mut Store, pairs: &[(&str, &str)]) {
     for (name, node) in pairs {
         if written(store, node) {
@@ -81,7 +82,7 @@ async fn branches_wait_in_parallel_and_their_join_waits_for_both() {
         if sends(call, "d") {
             assert!(seen(store, "b") && seen(store, "c"));
         }
-        // Neither of the two would end if one started after the other.
+        // Stages b and c each wait for the write of the other: run one after the other, neither would end.
         operator(store, &[("a", "a"), ("b", "c"), ("c", "b"), ("d", "d")]);
         None
     });
@@ -116,7 +117,7 @@ async fn wait_timeout_stops_only_its_dependents() {
     assert_eq!(applied(&outcome), [true, true, true, false, true]);
 }
 
-/// Wraps the plan as a pause does: one stage first, and one last that always runs.
+/// Appends a stage that always runs, after all others, like the end of a pause.
 fn with_cleanup(mut plan: Plan) -> Plan {
     let last = plan.stages.len();
     plan.stages.push(PlanStage {
@@ -158,7 +159,7 @@ async fn interrupt_ends_waits_and_runs_cleanup_stages() {
     assert_eq!(applied(&outcome), [true, true, true, false, false, true], "{heard:?}");
 }
 
-/// Ends no wait before both branches wait at once; then ends the last one first.
+/// Blocks until one call waits for both branches; then ends the last wait of each call.
 #[derive(Default)]
 struct Pairs(Vec<Vec<String>>);
 

@@ -45,7 +45,7 @@ fn read_failures_are_recorded_in_the_capture() {
         if source == "definitions" {
             continue;
         }
-        // The reader of the capture sees the same as on the server.
+        // The capture gives the same output as the server.
         let words = match source {
             "config-maps" => "leftovers -o json",
             _ => "diagnose stuck --fail-on never -o json",
@@ -145,7 +145,7 @@ fn refused_leases_are_reported() {
     assert_eq!(timeless(&scene.from(words)), timeless(&live));
 }
 
-/// An expired list is restarted, and holds nothing twice.
+/// An expired list is restarted, and no item is recorded twice.
 #[test]
 fn expired_list_is_restarted_without_duplicates() {
     let fake = cluster();
@@ -175,7 +175,7 @@ fn unreachable_server_writes_no_capture() {
     assert!(!scene.archive().exists());
 }
 
-/// A forbidden log is recorded, and reported with the number of others.
+/// A forbidden log is recorded, and stderr names the command that prints the required role.
 #[test]
 fn forbidden_logs_are_recorded_in_the_capture() {
     let fake = clusters::named("nodewright-apply-erroring").served();

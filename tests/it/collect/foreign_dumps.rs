@@ -113,7 +113,7 @@ fn must_gather_without_the_operator_namespace_proves_no_absence() {
     assert_eq!(report["counts"]["pods"], 0);
 }
 
-/// Writes the layout of `kubectl cluster-info dump --output-directory`, which contains no custom resources.
+/// The layout of `kubectl cluster-info dump --output-directory` contains no custom resources.
 #[test]
 fn cluster_info_dump_is_read() {
     let objects = objects("apply-erroring");

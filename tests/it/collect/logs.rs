@@ -13,7 +13,7 @@ fn driver() -> Value {
     json!({"driver": {"version": "1.0.0", "image": "example.com/driver"}})
 }
 
-/// The package fails on this many nodes, in pods that restart in place.
+/// A cluster whose package fails on this many nodes, in pods that restart in place.
 fn looping(nodes: usize) -> FakeApi {
     let fake = SKYHOOK.serve(driver());
     for n in 1..=nodes {
@@ -26,12 +26,12 @@ fn looping(nodes: usize) -> FakeApi {
     fake
 }
 
-/// The pods sort in the reverse order of their nodes.
+/// Name of the pod on node n; names sort in the reverse order of their nodes.
 fn pod(n: usize, nodes: usize) -> String {
     format!("apply-{:03}", nodes - n)
 }
 
-/// The attempts of a Job: two failed, and one has just started.
+/// A cluster with a Job of three attempts: two failed, and one has just started.
 fn job() -> FakeApi {
     let place = |at| PackageRun { job: Some("apply-1"), at, ..PackageRun::default() };
     let (first, second, third) = ("2026-11-20T11:50:00Z", "2026-11-20T11:51:00Z", "2026-11-20T11:52:00Z");
@@ -46,7 +46,7 @@ fn job() -> FakeApi {
         .with(NODEWRIGHT.pod("c", &place(third), "Pending", &running))
 }
 
-/// A container that succeeded, and its check, which wrote nothing.
+/// A cluster in which a package's container succeeded, and its check failed without output.
 fn silent_check() -> FakeApi {
     let place = PackageRun { job: Some("apply-1"), at: "2026-11-20T11:50:00Z", ..PackageRun::default() };
     let containers = ["driver-init done", "driver-apply done", "driver-applycheck failed"];
@@ -62,7 +62,7 @@ fn silent_check() -> FakeApi {
     fake
 }
 
-/// Without the sentence that only files need, and without ages.
+/// The text without ages and without the sentence that is printed only for files.
 fn words(text: &str) -> String {
     let ages = regex::Regex::new(r"\b\d+[smhd](\d+[smh])?\b").expect("a pattern");
     let kept = text.replace('\n', " ");
@@ -71,7 +71,7 @@ fn words(text: &str) -> String {
     kept.split_whitespace().collect::<Vec<_>>().join(" ")
 }
 
-/// Collects, asserts that the cluster and the capture give the same report, and returns that of the capture.
+/// Collects, asserts that the cluster and the capture give the same report, and returns the capture's report.
 fn same(scene: &Scene, place: &str) -> Value {
     let collected = scene.collect("");
     assert!(matches!(collected.code, Some(0 | 4)), "{place}: {}", collected.transcript());
@@ -87,7 +87,7 @@ fn same(scene: &Scene, place: &str) -> Value {
     from.json()
 }
 
-/// The lines of the package that fails.
+/// Log lines of the failing package.
 fn lines(report: &Value) -> Value {
     let mut findings = report["findings"].as_array().expect("findings").iter();
     let failing = findings.find(|f| f["code"] == "SKY201");
@@ -126,7 +126,7 @@ fn job_attempt_shown_is_the_same_from_a_capture() {
     assert_eq!(lines(&report), json!(["installed"]));
 }
 
-/// If there are too many pods, the logs that a report shows are read first.
+/// With too many pods, the logs that a report shows are read first.
 #[test]
 fn log_of_the_reported_pod_is_always_captured() {
     let fake = looping(230);
@@ -143,7 +143,8 @@ fn log_of_the_reported_pod_is_always_captured() {
     assert!(other.contains("Not read: 1 log (the capture does not include this log)"), "{other}");
 }
 
-/// A log that the server refused is reported as on the server; one removed from the capture is reported as missing.
+/// A log that the server refused is reported as on the server; one removed from the capture is reported as
+/// missing.
 #[test]
 fn missing_log_is_reported() {
     let fake = looping(1);
@@ -172,7 +173,7 @@ fn missing_log_is_reported() {
     };
     assert!(unpacked().contains("| broken"), "{}", unpacked());
     let (name, path) = log.expect("a log");
-    std::fs::remove_file(path).expect("it is there");
+    std::fs::remove_file(path).expect("the log file exists");
     assert!(unpacked().contains(&format!("{name} is missing from the capture")), "{}", unpacked());
 }
 

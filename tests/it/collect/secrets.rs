@@ -7,7 +7,7 @@ use crate::support::clusters;
 
 const CANARY: &str = "canary-5f2a";
 
-/// Planted in all places where secrets occur.
+/// Plants a secret in every place where secrets occur.
 #[test]
 fn capture_contains_no_planted_secret() {
     let fake = clusters::named("nodewright-apply-erroring").served();
@@ -96,10 +96,10 @@ fn capture_contains_no_planted_secret() {
     let logs: Vec<_> = files.iter().filter(|(name, _)| name.starts_with("logs/")).collect();
     assert!(!logs.is_empty(), "{:?}", files.keys());
     assert!(logs.iter().all(|(_, text)| text.contains("Z it begins")), "{logs:?}");
-    // Equal values are masked equally.
+    // Equal values get equal masks.
     let masked = |name: &str| {
         let text = &files[name];
-        let (_, rest) = text.split_once(r#""name":"REGISTRY","value":"#).expect("it has one");
+        let (_, rest) = text.split_once(r#""name":"REGISTRY","value":"#).expect("the variable");
         rest.split('}').next().expect("a value").to_owned()
     };
     assert_eq!(masked("pods.json"), masked("deployments.apps.json"));

@@ -6,7 +6,7 @@ use std::process::Command;
 
 use tempfile::TempDir;
 
-/// A directory with the plugin, as the only one in the PATH.
+/// A directory with the plugin; PATH contains no other directory.
 struct Installed {
     dir: TempDir,
 }
@@ -49,7 +49,7 @@ fn done(stdout: &str) -> (String, String, Option<i32>) {
     (stdout.to_owned(), String::new(), Some(0))
 }
 
-/// [`done`], after an installation.
+/// Like [`done`], with the hint that an installation prints.
 fn installed(stdout: &str) -> (String, String, Option<i32>) {
     let hint = "hint: completion of kubectl itself must be set up: see `kubectl completion --help`; in bash, it needs the \
                 package bash-completion\n";
@@ -127,11 +127,11 @@ fn files_of_other_programs_are_not_replaced() {
     for words in ["completion install --nodewright", "completion uninstall"] {
         assert_eq!(here.call("kubectl-skyhook", words), expected, "{words}");
     }
-    assert_eq!(std::fs::read_to_string(&link).expect("it is there"), "mine");
+    assert_eq!(std::fs::read_to_string(&link).expect("the file exists"), "mine");
     assert_eq!(here.names(), ["kubectl-skyhook", "kubectl_complete-skyhook"]);
 
     // Another program of the same name, such as upstream's own.
-    std::fs::remove_file(&link).expect("our own file");
+    std::fs::remove_file(&link).expect("the file can be removed");
     let upstream = tempfile::tempdir().expect("a directory");
     let program = upstream.path().join("kubectl-nodewright");
     std::fs::write(&program, "").expect("a file");

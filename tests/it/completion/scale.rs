@@ -1,4 +1,4 @@
-//! How long completion takes with many nodes.
+//! Duration of completion with many nodes.
 
 use std::time::{Duration, Instant};
 
@@ -11,14 +11,15 @@ use crate::support::{
     run::released,
 };
 
-/// How long completion may take in an optimized build, server included.
+/// Maximum duration of a completion in an optimized build, including the server.
 const BUDGET: Duration = Duration::from_millis(150);
-/// This build is not optimized and shares the machine with other tests; a release build is tested alone.
+/// Factor on [`BUDGET`]: this build is not optimized and shares the machine with other tests; a release build
+/// is tested alone.
 const SLOWER: u32 = 8;
 
 #[test]
 fn completion_of_15000_nodes_stays_in_its_time_budget() {
-    // As the server sends it: all columns of `kubectl get nodes -o wide`.
+    // A row as the server sends it: all columns of `kubectl get nodes -o wide`.
     let row = |n: usize| {
         let name = format!("gpu-{n:05}");
         let status = if n == 7 { "Ready,SchedulingDisabled" } else { "Ready" };

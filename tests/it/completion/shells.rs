@@ -77,7 +77,7 @@ fn kubectl_calls_the_completion_plugin() {
         let output = output.expect("kubectl runs");
         let stdout = String::from_utf8_lossy(&output.stdout);
         assert_eq!((&*stdout, output.status.code()), (expected, Some(0)), "{words:?}");
-        // kubectl's own candidates, of which some versions have more, and none of ours.
+        // kubectl's own stderr, in some versions with debug lines; the plugin adds nothing.
         let stderr = String::from_utf8_lossy(&output.stderr);
         let said: Vec<&str> = stderr.lines().filter(|l| !l.starts_with("[Debug]")).collect();
         assert_eq!(said.join("\n") + "\n", "Completion ended with directive: ShellCompDirectiveNoFileComp\n");
@@ -182,20 +182,20 @@ fn zsh(load: &str, typed: &str, expected: &[&str]) {
         "PROMPT='> '; autoload -U compinit; compinit -u -D; {load}; \
          line() {{ print -r -- \"<$BUFFER>\" }}; zle -N line; bindkey '^X' line; print rea''dy"
     );
-    session.send_line(&prepare).expect("it listens");
-    session.expect("ready").expect("it is prepared");
-    session.send(typed).expect("it listens");
+    session.send_line(&prepare).expect("zsh reads input");
+    session.expect("ready").expect("zsh is prepared");
+    session.send(typed).expect("zsh reads input");
     session.set_expect_timeout(Some(PRESSED_AGAIN_AFTER));
     let offers = |session: &mut Session<_, _>| {
-        session.send("\t").expect("it listens");
+        session.send("\t").expect("zsh reads input");
         expected.iter().try_for_each(|text| {
             if text.starts_with('<') {
-                session.send("\x18").expect("it listens");
+                session.send("\x18").expect("zsh reads input");
             }
             session.expect(text).map(|_| ()).map_err(|error| format!("no {text:?}: {error}"))
         })
     };
-    // On a busy machine completion may give up; then Tab is pressed again.
+    // On a busy machine completion may time out: press Tab again.
     let tried: Vec<_> = (0..PRESSES).map(|_| offers(&mut session)).take_while(Result::is_err).collect();
     assert!(tried.len() < PRESSES, "{typed}: {tried:?}");
 }
@@ -222,14 +222,14 @@ fn zsh_completes_through_kubectl() {
     zsh(load, &format!("{typed}fi"), &["<kubectl skyhook node list --skyhook first >"]);
 }
 
-/// elvish has its editor, which the script extends, on a terminal only.
+/// elvish has an editor, which the script extends, only on a terminal.
 #[test]
 fn elvish_completes_with_our_script() {
     if !is_installed("elvish") {
         return;
     }
     let here = ShellEnvironment::new();
-    let mut session = Session::spawn(here.command("elvish")).expect("it starts on a terminal");
+    let mut session = Session::spawn(here.command("elvish")).expect("elvish starts on a terminal");
     session.set_expect_timeout(Some(Duration::from_secs(60)));
     let offered = here.bin.path().join("offered");
     let ask = format!(
@@ -238,8 +238,8 @@ fn elvish_completes_with_our_script() {
          echo rea''dy",
         offered.display()
     );
-    session.send_line(&ask).expect("it listens");
-    session.expect("ready").expect("it is done");
-    let offered = std::fs::read_to_string(offered).expect("it is written");
+    session.send_line(&ask).expect("zsh reads input");
+    session.expect("ready").expect("elvish has written the candidates");
+    let offered = std::fs::read_to_string(offered).expect("the file of candidates exists");
     assert_eq!(offered, "first\nsecond\nuninstall\n");
 }

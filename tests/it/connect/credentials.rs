@@ -63,7 +63,7 @@ async fn expired_token_is_renewed() {
     let connected = connected(&here, &[]).await;
     assert_eq!(runs(served.dir()), 1);
     assert_eq!(nodes(&connected).await, Ok(Read::Ok(1)));
-    // One run for each request: two of discovery, the operator, the nodes.
+    // One more run for each request: two of discovery, the operator, the nodes.
     assert_eq!(runs(served.dir()), 5);
 }
 
@@ -226,7 +226,7 @@ async fn hanging_plugin_is_killed() {
     assert!(begun.elapsed() < std::time::Duration::from_secs(30));
 }
 
-/// On a terminal the plugin gets the Ctrl-C, too, and the cursor is restored.
+/// Ctrl-C on a terminal also reaches the plugin, and the cursor is restored.
 #[cfg(target_os = "linux")]
 #[test]
 fn ctrl_c_ends_a_hanging_plugin() {
@@ -252,7 +252,7 @@ fn ctrl_c_ends_a_hanging_plugin() {
     let pid = std::fs::read_to_string(&pid).expect("a number");
     let there = format!("/proc/{}/cmdline", pid.trim());
     let runs = || std::fs::read_to_string(&there).is_ok_and(|line| line.contains("sleep"));
-    // The signal reaches the plugin after the program, where the machine is busy.
+    // On a busy machine the signal may reach the plugin after the program.
     while runs() {
         assert!(begun.elapsed() < Duration::from_secs(30), "{pid}: {said}");
         std::thread::yield_now();

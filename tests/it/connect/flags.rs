@@ -63,7 +63,7 @@ async fn impersonation_sends_user_uid_groups_and_extra() {
 
 #[tokio::test]
 async fn disable_compression_flag_is_honored() {
-    // The timing of the first responses decides which of the two it is.
+    // Both values are correct: the choice depends on the timing of the first responses.
     let accepted = request(&[]).await.header("accept-encoding");
     assert!(["gzip", "identity"].contains(&accepted.as_str()), "{accepted}");
     let plain = request(&["--disable-compression"]).await;

@@ -1,4 +1,4 @@
-//! Which kubeconfig and which context are used.
+//! Selection of the kubeconfig and the context.
 
 use serde_json::json;
 use tempfile::tempdir;
@@ -165,7 +165,7 @@ async fn empty_ca_data_falls_back_to_the_ca_file() {
     assert_eq!(nodes(&connected).await, Ok(Read::Ok(1)));
 }
 
-/// Without its user a context would be used anonymously, and the server's answer would not say why.
+/// Without its user, a context would connect anonymously, and the server's error would not name the cause.
 #[tokio::test]
 async fn context_with_missing_user_or_cluster_is_reported() {
     let home = tempdir().expect("a directory");
@@ -185,7 +185,7 @@ async fn context_with_missing_user_or_cluster_is_reported() {
         r#"context "b" uses the cluster "staging", which is not in the kubeconfig {path}; available: production"#
     );
     assert_eq!(refused(&here, &["--context", "b"]).await, expected);
-    // Credentials of flags, or a context without a user, need none of the kubeconfig.
+    // No user of the kubeconfig is needed if flags contain credentials or if the context has no user.
     connected(&here, &["--context", "a", "--token", "t"]).await;
     connected(&here, &["--context", "a", "--user", "production"]).await;
     connected(&here, &["--context", "none"]).await;

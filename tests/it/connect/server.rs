@@ -12,7 +12,7 @@ use kubectl_skyhook::cluster::Read;
 async fn failure(args: &[&str]) -> String {
     let home = tempdir().expect("a directory");
     let connected = connected(&environment(home.path(), ""), args).await;
-    nodes(&connected).await.expect_err("no server like that")
+    nodes(&connected).await.expect_err("the read fails")
 }
 
 #[tokio::test]
@@ -57,7 +57,7 @@ async fn hanging_or_closing_server_is_given_up() {
     }
 }
 
-/// The paths of what a client of a TLS server needs, as flags.
+/// A flag with the path of a client file of a TLS server.
 fn flag(served: &Served, name: &str, file: &str) -> String {
     format!("--{name}={}", served.dir().join(file).display())
 }
@@ -91,7 +91,7 @@ async fn server_certificate_is_verified_by_ca_and_name() {
     }
 }
 
-/// As in a container of this program alone.
+/// Simulates a container that contains only this program.
 #[cfg(target_os = "linux")]
 #[test]
 fn system_without_ca_certificates_serves_where_none_is_verified() {

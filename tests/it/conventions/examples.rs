@@ -22,9 +22,9 @@ pub fn wrong(text: &str) -> Vec<String> {
 /// A command found in a text.
 #[derive(Debug, PartialEq)]
 struct Found {
-    /// After `kubectl skyhook`.
+    /// Words after `kubectl skyhook`.
     words: Vec<String>,
-    /// Whether it is in backticks in prose, where a command may be named without arguments.
+    /// Whether the command is in backticks in prose, where it may lack its arguments.
     in_prose: bool,
 }
 
@@ -66,7 +66,7 @@ fn words(text: &str) -> Vec<String> {
     words
 }
 
-/// Naming a group, or asking for help, is valid.
+/// Parses a command. A group without a subcommand and a request for help are valid.
 fn parse(found: &Found) -> Result<(), String> {
     let words = found.words.iter().map(String::as_str);
     let line = std::iter::once("kubectl-skyhook").chain(words);

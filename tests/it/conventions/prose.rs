@@ -4,7 +4,7 @@ use regex::Regex;
 
 use super::source::sources;
 
-/// Allowed per 1,000 words of comments in `src`.
+/// Allowed riddles per 1,000 words of comments in `src`.
 const MOST: usize = 4;
 /// Each family of phrases, in lower case.
 const RIDDLES: [&str; 6] = [

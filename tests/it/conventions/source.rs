@@ -27,7 +27,7 @@ pub fn sources() -> impl Iterator<Item = Source> {
         .iter()
         .map(|path| {
             let whole = std::fs::read_to_string(path).expect("a source file");
-            let path = path.strip_prefix(&root).expect("it is below src");
+            let path = path.strip_prefix(&root).expect("the path is below src");
             let path = path.to_string_lossy().replace('\\', "/");
             Source { code: code(&path, &whole), path, whole }
         })
@@ -64,7 +64,7 @@ impl Source {
         self.path.split(['/', '.']).next().unwrap_or_default()
     }
 
-    /// Whether this is the file, in the directory, or the file named like the directory.
+    /// Whether the source is this file, is in this directory, or is the directory's module file.
     pub fn is_in(&self, place: &str) -> bool {
         let rest = self.path.strip_prefix(place);
         rest.is_some_and(|rest| rest.is_empty() || rest.starts_with(['/', '.']))
@@ -77,7 +77,8 @@ impl Source {
         path.split('/').map(str::to_owned).collect()
     }
 
-    /// Every path that starts with `crate` or `super`, resolved from the top module, in any form of `use` and in code.
+    /// Every path that starts with `crate` or `super`, resolved from the top module, in any form of `use` and
+    /// in code.
     pub fn paths(&self) -> BTreeSet<Vec<String>> {
         let own = self.path_of_module();
         let mut found = BTreeSet::new();
@@ -104,7 +105,7 @@ impl Source {
         found
     }
 
-    /// The top modules that it uses.
+    /// The top modules that the file uses.
     pub fn modules_used(&self) -> BTreeSet<String> {
         let paths = self.paths().into_iter();
         paths

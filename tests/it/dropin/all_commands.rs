@@ -206,7 +206,8 @@ fn g14_dashboard_is_not_taken_for_the_operator() {
     let version = alone.ok("version -o json").json();
     assert_eq!(version["operator"]["version"], Value::Null);
 
-    // The running image has priority over the chart's label, and the newer image name is known.
+    // The tag of the running image has priority over the chart's label, and the newer image name is
+    // recognized.
     let renamed = deployment(
         "nodewright",
         "ghcr.io/nvidia/nodewright/operator:v0.19.2",

@@ -48,7 +48,7 @@ fn b1_dp_reset_clears_batch_state() {
 fn b2_concurrent_operator_writes_are_kept() {
     let cluster = cluster();
     cluster.fake.on("PATCH skyhooks/status").nth(1).after(|state| {
-        let mut cr = state.store.find("skyhooks", "", "gpu").cloned().expect("it is there");
+        let mut cr = state.store.find("skyhooks", "", "gpu").cloned().expect("the custom resource exists");
         cr["status"]["status"] = json!("in_progress");
         cr["status"]["conditions"] = json!([{"type": "Ready", "status": "True"}]);
         cr["status"]["compartmentStatuses"]["b"]["completed"] = json!(2);

@@ -1,4 +1,4 @@
-//! What scripts rely on: exit codes, the shapes of documents, and the effects on objects.
+//! The interface that scripts use: exit codes, the shapes of documents, and the effects on objects.
 
 use kubectl_skyhook::api::ApiFlavor;
 use serde_json::{Value, json};
@@ -98,7 +98,8 @@ fn unconfirmed_commands_abort_without_a_terminal() {
     assert_eq!(cluster.patched_paths().len(), before);
 }
 
-/// Upstream's CLI asks nothing here, so scripts do not confirm; and standard input may be the list of a shell loop.
+/// Upstream's CLI has no prompt here, so scripts pass no confirmation; and standard input may be the list of
+/// a shell loop.
 #[test]
 fn ignore_and_unignore_need_no_confirmation_without_a_terminal() {
     let cluster = TestCluster::with_complete_nodes(&["node-1", "node-2"]);
@@ -111,7 +112,7 @@ fn ignore_and_unignore_need_no_confirmation_without_a_terminal() {
         .env("XDG_STATE_HOME", cluster.state.path())
         .env("KUBECONFIG", cluster.served.kubeconfig())
         .output()
-        .expect("it starts");
+        .expect("the shell starts");
     assert!(ended.status.success(), "{}", String::from_utf8_lossy(&ended.stderr));
     for node in ["node-1", "node-2"] {
         assert_eq!(cluster.node_label(node, "ignore"), json!("true"));

@@ -5,7 +5,7 @@ use serde_json::{Value, json};
 use super::TestCluster;
 use crate::support::run::{RunOutput, run};
 
-/// The operator is found whatever the namespace of the context; help says so.
+/// The operator is found in any namespace, regardless of the context's namespace; help documents it.
 #[test]
 fn g19_operator_is_found_whatever_the_context_namespace() {
     let cluster = TestCluster::with_complete_nodes(&["node-1"]);

@@ -18,14 +18,15 @@ fn cordoned(name: &str) -> Value {
 
 #[test]
 fn r1_reset_leaves_no_orphaned_cordon() {
-    // The rerun releases the cordon, so the cordon keeps its owner.
+    // Reset keeps the cordon annotation: the rerun uncordons the node.
     let cluster = TestCluster::serving(complete_cluster(driver()).with(cordoned("node-1")));
     cluster.run_ok("reset gpu -y");
     assert_eq!(cluster.node_state("node-1"), Value::Null);
     assert_eq!(cluster.node_annotation("node-1", "cordon_gpu"), json!("true"));
     assert_eq!(cluster.node("node-1")["spec"]["unschedulable"], json!(true));
 
-    // Nothing reruns, so cordon and mark are removed, unless another custom resource holds the node.
+    // Nothing reruns, so reset removes the cordon annotation, and uncordons nodes that no other custom
+    // resource holds.
     let mut held = cordoned("node-2");
     held["metadata"]["annotations"][SKYHOOK.0.key("cordon_other")] = json!("true");
     let fake = FakeApi::new().serving(SKYHOOK.0).with(SKYHOOK.operator());
@@ -93,7 +94,7 @@ fn r6_node_changed_in_the_meantime_is_skipped() {
         "stage": "apply", "state": "in_progress"}});
     let text = moved.to_string();
     cluster.fake.on("PATCH nodes").nth(1).after(move |state| {
-        let mut node = state.store.find("nodes", "", "node-1").cloned().expect("it is there");
+        let mut node = state.store.find("nodes", "", "node-1").cloned().expect("the node exists");
         node["metadata"]["annotations"][SKYHOOK.0.key("nodeState_gpu")] = json!(text);
         state.store.load(node);
     });

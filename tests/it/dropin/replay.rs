@@ -19,7 +19,7 @@ fn upstream_cli_lifecycle_suite() {
     let cluster = in_progress("in_progress");
     cluster.run_ok("pause gpu --confirm");
     assert_eq!(cluster.gpu_annotation("pause"), json!("true"));
-    // Upstream's suite confirms neither, and asserts only that they do not fail.
+    // Upstream's suite confirms neither `resume` nor `enable`, and asserts only that they do not fail.
     cluster.run_ok("resume gpu");
     assert_eq!(cluster.gpu_annotation("pause"), json!("true"));
     cluster.run_ok("disable gpu --confirm");
@@ -50,7 +50,7 @@ fn upstream_cli_node_suite() {
     // The suite does not confirm these commands, and upstream runs both.
     cluster.run_ok("node ignore node-1");
     assert_eq!(cluster.node_label("node-1", "ignore"), json!("true"));
-    // Packages would run again.
+    // `unignore` needs a confirmation: packages would run again.
     assert_eq!(cluster.run("node unignore node-1").code, Some(3));
     cluster.run_ok("node unignore node-1 -y");
     assert_eq!(cluster.node_label("node-1", "ignore"), Value::Null);
@@ -142,10 +142,10 @@ fn upstream_cli_deployment_policy_reset_suite() {
 
 #[test]
 fn reset_before_and_after_upstream_suites() {
-    // Before the object exists, as in reap_old_logs, which checks the result.
+    // Reset before the object exists, as in reap_old_logs, which checks the result.
     let cluster = TestCluster::serving(FakeApi::new().serving(SKYHOOK.0).with(SKYHOOK.operator()));
     cluster.run_ok("reset gpu --confirm");
-    // After the object was deleted.
+    // Reset after the object was deleted.
     let cluster =
         TestCluster::serving(FakeApi::new().serving(SKYHOOK.0).with(SKYHOOK.operator()).with(marked(
             "node-1",
@@ -154,7 +154,7 @@ fn reset_before_and_after_upstream_suites() {
         )));
     cluster.run_ok("reset gpu --confirm");
     assert_eq!(cluster.node_state("node-1"), Value::Null);
-    // While the operator works.
+    // Reset during a rollout.
     let cluster = in_progress("in_progress");
     cluster.run_ok("reset gpu --confirm");
     assert_eq!(cluster.node_state("node-1"), Value::Null);

@@ -29,7 +29,7 @@ fn p1_concurrent_operator_writes_are_kept() {
     });
     let text = now.to_string();
     cluster.fake.on("PATCH nodes").nth(1).after(move |state| {
-        let mut node = state.store.find("nodes", "", "node-1").cloned().expect("it is there");
+        let mut node = state.store.find("nodes", "", "node-1").cloned().expect("the node exists");
         node["metadata"]["annotations"][SKYHOOK.0.key("nodeState_gpu")] = json!(text);
         state.store.load(node);
     });
@@ -158,7 +158,7 @@ fn p7_nodes_can_be_selected_by_all_label_or_failure() {
         cluster.run_ok(&format!("package rerun a --skyhook gpu {flags} -y --no-pause"));
         assert_eq!(cluster.patched_paths().len(), nodes, "{flags}");
     }
-    // `--failed-only` ignores nodes on which another package fails.
+    // `--failed-only` skips nodes on which only another package fails.
     let site_of = |entries: &[&str]| {
         let node = SKYHOOK.node("node-1", "erroring", entries);
         TestCluster::serving(complete_cluster(packages()).with(node))

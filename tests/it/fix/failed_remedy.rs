@@ -1,4 +1,4 @@
-//! Remedies that fail, or whose result is unknown, and a `fix` that is killed under its pauses.
+//! Remedies that fail, or whose result is unknown, and a `fix` that is killed while its pauses are set.
 
 use serde_json::{Value, json};
 
@@ -33,7 +33,7 @@ fn failed_remedy_stops_the_others_of_its_custom_resource_only() {
     ] {
         let test_cluster = TestCluster::serving(two_custom_resources());
         test_cluster.fake.on("PATCH nodes gpu-2").reply(reply.clone());
-        // What became of it is unknown only if it cannot be read again.
+        // The result of the patch is unknown only if the node cannot be read again either.
         test_cluster.fake.on("GET nodes gpu-2").reply(reply);
         let ran = test_cluster.run("fix --up-to B4 --no-pause --max-parallel 1 --confirm");
         ran.expect_code(code);
@@ -47,10 +47,10 @@ fn failed_remedy_stops_the_others_of_its_custom_resource_only() {
     }
 }
 
-/// Marks a paused custom resource as seen by the operator.
+/// Sets the status of a paused custom resource as the operator does.
 fn acknowledge(state: &mut State) {
     let gpu = state.store.find("skyhooks", "", "gpu").cloned();
-    let mut gpu = gpu.expect("it is there");
+    let mut gpu = gpu.expect("the custom resource exists");
     if gpu["metadata"]["annotations"][PAUSE] == "true" {
         gpu["status"]["status"] = json!("paused");
         state.store.load(gpu);
@@ -63,7 +63,7 @@ fn undo_ends_all_pauses_of_a_killed_fix() {
     let test_cluster = TestCluster::serving(two_custom_resources());
     let paused = |name: &str| {
         let object = test_cluster.fake.get("skyhooks", "", name);
-        let object = object.expect("it is there");
+        let object = object.expect("the custom resource exists");
         object["metadata"]["annotations"][PAUSE].clone()
     };
     let child = Child::default();
@@ -72,7 +72,7 @@ fn undo_ends_all_pauses_of_a_killed_fix() {
     fake.on("GET skyhooks gpu").after(acknowledge);
     fake.on("GET skyhooks net").after(move |state: &mut State| {
         let net = state.store.find("skyhooks", "", "net");
-        if net.expect("it is there")["metadata"]["annotations"][PAUSE] == "true" {
+        if net.expect("the custom resource exists")["metadata"]["annotations"][PAUSE] == "true" {
             kill(state);
         }
     });

@@ -140,7 +140,8 @@ fn only_the_named_nodes_are_changed() {
     );
 }
 
-/// Ending it by a resume is the user's choice; a plan that needs a pause takes it over and ends it.
+/// Resuming a stale pause is the user's choice; a plan that needs a pause takes the stale one over and ends
+/// it.
 #[test]
 fn stale_pause_is_taken_over() {
     let fake = two_packages();
@@ -151,7 +152,7 @@ fn stale_pause_is_taken_over() {
     let name = name.expect("a custom resource");
     let test_cluster = TestCluster::serving(fake);
     let pause = ApiFlavor::Skyhook.key("pause");
-    let mut held = test_cluster.fake.get("skyhooks", "", &name).expect("it is there");
+    let mut held = test_cluster.fake.get("skyhooks", "", &name).expect("the custom resource exists");
     held["metadata"]["annotations"] = json!({
         pause: "true",
         "kubectl-skyhook/pause-reason": format!("held for: reset {name} on 3 nodes"),

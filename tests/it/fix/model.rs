@@ -1,4 +1,4 @@
-//! `fix` on a model of each captured cluster: it resolves the findings it claims to resolve, and can be undone.
+//! `fix` on a model of each captured cluster: it resolves the findings that it claims to, and can be undone.
 
 use std::collections::BTreeSet;
 use std::path::Path;
@@ -12,8 +12,8 @@ use crate::support::marks;
 use crate::support::model::{self, execute, tidy};
 use crate::support::run::Run;
 
-/// The codes that a plan claims to resolve, as far as the model can show it: retries are started by the operator, and its
-/// status of a deletion stays until its next pass.
+/// The codes that a plan claims to resolve and that the model can check. Not checked: retries, since the
+/// operator starts them, and SKY108, since the operator updates its status only in its next reconcile.
 fn resolved_codes(plan: &Plan) -> BTreeSet<String> {
     let notes = plan.consequences.notes.iter();
     let resolved_codes = notes.filter_map(|note| note.strip_prefix("for "));
@@ -31,7 +31,7 @@ fn resolved_codes(plan: &Plan) -> BTreeSet<String> {
 fn found(capture: &Path) -> BTreeSet<String> {
     let cluster = match dump::load(&[capture.to_owned()], None) {
         Ok(cluster) => cluster,
-        // Nothing is left.
+        // No objects are left to diagnose.
         Err(DumpError::NothingKnown { .. }) => return BTreeSet::new(),
         Err(error) => panic!("{error}"),
     };
@@ -39,7 +39,7 @@ fn found(capture: &Path) -> BTreeSet<String> {
     report.findings.iter().map(marks::of_finding).collect()
 }
 
-/// Applies and undoes the fix of a capture; whether it changes anything, or what went wrong.
+/// Applies and undoes the fix of a capture; returns whether it changes anything, or an error.
 fn tried(capture: &Path) -> Result<bool, String> {
     let directory = tempfile::tempdir().expect("a directory");
     let (file, after) = (directory.path().join("plan.json"), directory.path().join("after.yaml"));

@@ -77,7 +77,7 @@ fn captures_with_unexpected_values_do_not_panic() {
 
 #[test]
 fn corrupt_captures_do_not_panic() {
-    // Long enough to hold every kind of object, and short enough for many cases.
+    // Captures with every kind of object, and short enough for many cases.
     let json: Vec<Vec<u8>> = CAPTURES.iter().map(|name| capture(name)).collect();
     let yaml: Vec<Vec<u8>> = json
         .iter()
@@ -154,7 +154,7 @@ fn plans() -> Vec<Plan> {
     plans.to_vec()
 }
 
-/// Everything that is done with a plan before a request is sent.
+/// Runs everything on a plan that precedes its first request.
 fn preview_and_rebase(plan: &Plan, objects: &[Value]) {
     let _ = (plan.permissions(), plan.nodes().len(), plan.grade(), plan.inverse().0.len());
     for step in plan.steps() {
@@ -181,12 +181,12 @@ fn plan_files_round_trip_or_are_refused() {
         &(any::<Index>(), any::<bool>(), changes(), mutations()),
         |(which, inside, changes, mutations)| {
             if inside {
-                // As an attacker would, who recomputes the digest.
+                // Recompute the digest, as an attacker would.
                 let Ok(plan) = serde_json::from_value::<Plan>(changed(which.get(&values), &changes)) else {
                     return Ok(());
                 };
                 match SavedPlan::parse(&SavedPlan::of(&plan, None, Vec::new()).text()) {
-                    // Nested as deeply as JSON can be read; such a plan is not written.
+                    // The plan is nested too deeply for the JSON parser; the plugin writes no such plan.
                     Err(SavedError::Syntax(why)) if why.to_string().contains("recursion limit") => {
                         let saved = SavedPlan::of(&plan, None, Vec::new());
                         let file = directory.path().join("deep.json");
@@ -203,7 +203,7 @@ fn plan_files_round_trip_or_are_refused() {
             } else if let Ok(saved) =
                 SavedPlan::parse(&String::from_utf8_lossy(&mutated(which.get(&texts).as_bytes(), &mutations)))
             {
-                // A plan that can be read is the written one.
+                // A plan that can be read equals the written one.
                 prop_assert_eq!(&saved.plan, which.get(&plans));
             }
             Ok(())

@@ -1,4 +1,5 @@
-//! Manual pages: one for the program, one for each command, and one for exit codes, files, variables and terms.
+//! Manual pages: one for the program, one for each command, and one for exit codes, files, variables and
+//! terms.
 
 use std::collections::BTreeMap;
 
@@ -162,7 +163,7 @@ fn bracketed(word: String, argument: &clap::Arg) -> String {
 
 fn rendered(render: impl FnOnce(&mut Vec<u8>) -> std::io::Result<()>) -> Vec<u8> {
     let mut bytes = Vec::new();
-    render(&mut bytes).expect("memory takes everything");
+    render(&mut bytes).expect("a write to memory succeeds");
     bytes
 }
 

@@ -13,7 +13,7 @@ use serde_json::Value;
 
 use crate::support::run::Run;
 
-/// The pages that hold something generated.
+/// Pages with generated sections.
 pub const PAGES: [&str; 5] =
     ["SKILL.md", "docs/commands.md", "docs/lint.md", "docs/rules.md", "docs/teams.md"];
 
@@ -41,7 +41,7 @@ pub fn filled(text: &str) -> String {
     })
 }
 
-/// The rows of [`commands`] whose commands only read, or may change something.
+/// The rows of [`commands`] that only read, or those that may change something.
 fn commands_that(only_read: bool) -> String {
     let all = commands::all();
     let table = commands();
@@ -58,7 +58,7 @@ fn commands_that(only_read: bool) -> String {
     rows
 }
 
-/// `| Command | What it does |`, a row for each command that does something by itself.
+/// `| Command | What it does |`, with a row for each command that is not only a group.
 pub fn commands() -> String {
     let mut rows = String::from("| Command | What it does |\n| --- | --- |\n");
     for command in Program::SKYHOOK.tree().get_subcommands() {
@@ -123,7 +123,8 @@ fn grades() -> String {
     rows
 }
 
-/// `| Field | Meaning |` of the document of `diagnose stuck`, with the fields of its findings, causes and remedies.
+/// `| Field | Meaning |` of the document of `diagnose stuck`, with the fields of its findings, causes and
+/// remedies.
 fn diagnosis_fields() -> String {
     let documents = documents();
     let diagnosis = documents.iter().find(|d| d.published.kind == "Diagnosis");

@@ -44,7 +44,7 @@ fn pause_keeps_a_reason_set_in_the_meantime() {
 
 fn annotate(state: &mut State, annotations: &Value) {
     let cr = state.store.find("skyhooks", "", CR).cloned();
-    let mut cr = cr.expect("it is there");
+    let mut cr = cr.expect("the custom resource exists");
     cr["metadata"]["annotations"] = annotations.clone();
     state.store.load(cr);
 }

@@ -1,4 +1,4 @@
-//! What is counted of a reset with a pause of our own around it.
+//! The counts of a reset with its own pause.
 
 use serde_json::{Value, json};
 
@@ -6,7 +6,7 @@ use super::{RESET, erroring};
 use crate::support::fake_api::Reply;
 use crate::support::run::RunOutput;
 
-/// The counts of an outcome, and the number of all its steps: two of them set the pause and end it.
+/// The counts of an outcome, and the number of all its steps, including setting and ending the pause.
 fn counts(ran: &RunOutput) -> (Value, usize) {
     let outcome = ran.json();
     let steps = outcome["steps"].as_array().expect("a list").len();
@@ -58,7 +58,7 @@ fn a_pause_that_cannot_be_set_or_ended_is_counted() {
     }
 }
 
-/// It is what the second undo is for.
+/// The second undo only ends the pause, so the pause counts as a change.
 #[test]
 fn the_end_of_a_pause_that_an_earlier_command_has_left_is_counted() {
     let cluster = erroring();

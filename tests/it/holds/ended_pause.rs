@@ -1,4 +1,4 @@
-//! The pause of a killed command that was ended since, or belongs to someone else by now.
+//! The pause of a killed command that was ended since, or was replaced by someone else's.
 
 use serde_json::json;
 

@@ -1,4 +1,4 @@
-//! The terminal is closed under a reset, which tells it by SIGHUP more than once.
+//! The terminal is closed during a reset, which then receives SIGHUP more than once.
 
 use std::ffi::OsString;
 
@@ -9,7 +9,7 @@ use crate::support::run::{Child, Run, RunOutput, binary};
 use crate::support::test_cluster::TestCluster;
 
 impl TestCluster {
-    /// A reset that is hung up twice while it is at work: amid its changes, and when it ends its pause.
+    /// Runs a reset that receives SIGHUP twice: during its changes, and when it ends its pause.
     fn hung_up(&self, env: &str) -> RunOutput {
         let child = Child::default();
         for at in [self.fake.on("PATCH nodes node-1").nth(1), self.fake.on("PATCH skyhooks").nth(2)] {

@@ -44,7 +44,7 @@ async fn forbidden_source_is_unreadable_and_others_are_read() {
         let after = read(&fake, &needs()).await.expect("a cluster");
         // The resource is named as `kubectl auth can-i` accepts it.
         let all = source.resources();
-        let (group, _) = all.iter().rev().find(|(_, p)| *p == plural).expect("the same");
+        let (group, _) = all.iter().rev().find(|(_, p)| *p == plural).expect("the source has the plural");
         let group = if group.is_empty() { String::new() } else { format!(".{group}") };
         let why = format!("forbidden: user jane cannot list {plural}{group} {place}");
         assert_eq!(lost(&before, &after), [(source, unreadable(403, &why))]);
@@ -146,7 +146,7 @@ async fn foreign_response_does_not_prove_absence() {
     for text in ["{}", "null", r#"{"kind": "Status"}"#, "<html>"] {
         let fake = fleet(Skyhook);
         fake.on(&discovery).reply(Reply::Body(text.into()));
-        let error = read(&fake, &needs()).await.expect_err("nothing to read");
+        let error = read(&fake, &needs()).await.expect_err("the read fails");
         assert!(matches!(error, LoadError::Discovery { .. }), "{text}: {error}");
     }
 }
@@ -243,7 +243,7 @@ async fn unresponsive_server_is_an_error() {
         fake.on(&discovery).reply(reply);
         let (client, _) = client_with_policy(&fake, Some(LIMIT));
         let error = load(&client, &needs(), NodeFields::All, None, None, None, &now).await;
-        assert_eq!(error.expect_err("nothing to read").to_string(), message);
+        assert_eq!(error.expect_err("the read fails").to_string(), message);
     }
 }
 

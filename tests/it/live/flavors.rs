@@ -109,7 +109,7 @@ async fn api_flag_refuses_an_api_that_is_not_served() {
     let error = load(&client, &NAMES, NodeFields::All, None, Some(NodeWright), None, &now).await;
     let expected =
         format!("--api is nodewright, but the cluster serves only {}; omit --api", Skyhook.resource());
-    assert_eq!(error.expect_err("nothing to read").to_string(), expected);
+    assert_eq!(error.expect_err("the read fails").to_string(), expected);
 }
 
 #[tokio::test]
@@ -131,7 +131,7 @@ async fn cluster_without_the_operator_is_an_error() {
     let body = body.to_string();
     policy.on(&path).reply(crate::support::fake_api::Reply::Body(body));
     for fake in [FakeApi::new(), policy] {
-        let error = read(&fake, &NAMES).await.expect_err("nothing to read");
+        let error = read(&fake, &NAMES).await.expect_err("the read fails");
         assert_eq!(error.to_string(), expected);
     }
 }

@@ -8,15 +8,15 @@ use kubectl_skyhook::model::{Effects, effects};
 
 use super::recording::{Event, Recording};
 
-/// Per package: its stages, its nodes, and the most nodes at work at the same time.
+/// Per package: its stages, its nodes, and the maximum number of nodes at work at the same time.
 type Outcome = BTreeMap<String, (BTreeSet<String>, BTreeSet<String>, usize)>;
 
-/// An edit of a custom resource, with both outcomes.
+/// An edit of a custom resource, with the predicted and the actual outcome.
 pub struct Edit {
     pub place: String,
     pub predicted: Outcome,
     pub actual: Outcome,
-    /// Whether nothing was edited before all nodes were complete again.
+    /// Whether all nodes were complete again before the next edit.
     pub undisturbed: bool,
 }
 
@@ -24,7 +24,7 @@ pub struct Edit {
 const LEFT_OUT: [&str; 2] = ["drain_pdb_delay", "upgrade_service"];
 
 impl Edit {
-    /// Whether the outcome is the predicted one, or a part of it where something else happened meanwhile.
+    /// Whether the actual outcome equals the prediction, or is a part of it if the next edit came too early.
     pub fn right(&self) -> bool {
         if self.undisturbed {
             return self.predicted == self.actual;
@@ -45,16 +45,16 @@ pub fn edits(recording: &Recording) -> Vec<Edit> {
     let mut times: Vec<f64> = times.map(|(at, _)| *at).collect();
     times.push(recording.end());
     let spans = times.windows(2);
-    // Objects that are created together are one edit.
+    // Objects that are created within 3 s count as one edit.
     let long = spans.filter(|span| span[1] - span[0] > 3.0);
     long.flat_map(|span| of_span(recording, span[0], span[1])).collect()
 }
 
-/// The edits at the beginning of a span of time in which nothing else is edited.
+/// The edits at the beginning of a time span without further edits.
 fn of_span(recording: &Recording, begin: f64, end: f64) -> Vec<Edit> {
     let before = recording.cluster_then(begin - 0.001);
     let specs = recording.specs_at(begin - 0.001);
-    // Pause and resume set an annotation.
+    // Skip pause and resume, which edit only an annotation.
     let spec = |name: &str| specs.get(name).map(|object| &object["spec"]);
     let edited = recording.specs_at(begin + 0.5).into_iter();
     let edited = edited.filter(|(name, now)| spec(name) != Some(&now["spec"]));

@@ -7,16 +7,16 @@ use kubectl_skyhook::model::{Remaining, remaining};
 
 use super::recording::{Event, Recording};
 
-/// The parts of a rollout after which its rest is estimated.
+/// The elapsed fractions of a rollout at which its remaining time is estimated.
 pub const PASSED: [f64; 3] = [0.25, 0.5, 0.75];
-/// Times in recordings have a resolution of a second, so that shorter rollouts show nothing.
+/// Skip rollouts shorter than this many seconds: recorded times have a resolution of one second.
 const SHORTEST: f64 = 20.0;
-/// Recordings in which a stage takes up to three times as long as the same stage on other nodes, without a visible cause.
+/// Recordings in which a stage takes up to three times as long as on other nodes, without a visible cause.
 const UNSTEADY: [&str; 3] = ["pause_resume", "policy_changed", "two_sequencing_all"];
-/// Recordings in which budgets refuse evictions, or a node runs all of its stages twice.
+/// Recordings in which PodDisruptionBudgets refuse evictions, or a node runs all of its stages twice.
 const LEFT_OUT: [&str; 2] = ["drain_pdb_delay", "upgrade_service"];
 
-/// Work on a custom resource that nobody disturbs: from its first action to the moment when it is complete everywhere.
+/// A rollout without edits: from the operator's first action until all nodes are complete.
 #[derive(Debug)]
 struct Rollout {
     skyhook: String,
@@ -24,17 +24,17 @@ struct Rollout {
     end: f64,
 }
 
-/// A rollout with its estimates, at the times of [`PASSED`].
+/// A rollout with its estimates at the fractions [`PASSED`].
 #[derive(Debug)]
 pub struct Estimated {
     pub recording: String,
     pub skyhook: String,
-    /// Whether the durations of its stages are steady.
+    /// Whether each stage takes a similar time on all nodes.
     pub steady: bool,
     pub estimates: Vec<Estimate>,
 }
 
-/// An estimate and the truth, in seconds.
+/// The estimated and the actual remaining time, in seconds.
 #[derive(Debug)]
 pub struct Estimate {
     pub predicted: Option<Remaining>,
@@ -42,7 +42,7 @@ pub struct Estimate {
 }
 
 impl Estimate {
-    /// Whether the truth is within 20 percent of the estimate, or in its range.
+    /// Whether the estimate is within 20 percent of the actual time, or its range contains the actual time.
     pub fn right(&self) -> bool {
         self.predicted.is_some_and(|p| {
             let off = (p.seconds - self.truth).abs();
@@ -51,7 +51,7 @@ impl Estimate {
     }
 }
 
-/// `53 of 47`
+/// Estimated and actual seconds: `53, 47`, `40 to 60, 47` or `none, 47`.
 impl fmt::Display for Estimate {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let truth = self.truth;

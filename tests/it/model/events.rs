@@ -1,4 +1,4 @@
-//! The events of a watch stream: what the operator did, and what happened to it.
+//! The events of a watch stream: actions of the operator, and changes that it reacts to.
 
 use std::collections::BTreeMap;
 
@@ -7,7 +7,7 @@ use serde_json::Value;
 
 use super::recording::Event;
 
-/// Reads events off a stream.
+/// Derives events from the lines of a stream.
 pub(super) struct Reader {
     flavor: ApiFlavor,
     events: Vec<(f64, Event)>,
@@ -94,7 +94,7 @@ impl Reader {
                 now["metadata"]["annotations"][flavor.key(&key)].clone()
             };
             let entries = |text: Value| -> BTreeMap<String, Value> {
-                // The scenario `deletion_blocked_by_malformed_state` has one that cannot be read.
+                // The scenario `deletion_blocked_by_malformed_state` has a node state that is not valid JSON.
                 serde_json::from_str(text.as_str().unwrap_or("{}")).unwrap_or_default()
             };
             let (old, new) = (entries(was("nodeState")), entries(is("nodeState")));
@@ -198,7 +198,7 @@ impl Reader {
         let node = pod["spec"]["nodeName"].as_str().unwrap_or_default().to_owned();
         let of_stage = !pod["metadata"]["labels"][self.flavor.key("name")].is_null();
         if of_stage {
-            // A failed attempt is recorded, though the Job goes on.
+            // The operator records a failed attempt even if the Job starts another one.
             let phase = |pod: &Value| pod["status"]["phase"].clone();
             let failing = |pod: &Value| {
                 let all = pod["status"]["initContainerStatuses"].as_array().cloned();
@@ -232,7 +232,7 @@ impl Reader {
         if deleting(pod) && !deleting(&before) && !deleted && !evicted {
             self.push(t, Event::Edit);
         } else if deleting(pod) && !deleting(&before) && !deleted {
-            // Whoever drains the node does it for the one custom resource of these recordings.
+            // A pod does not show which custom resource drains its node; each recording has only one.
             self.action(t, "", &node, "Drain".to_owned());
         } else if deleted || before.is_null() || pod["status"]["phase"] != before["status"]["phase"] {
             self.push(t, Event::Changed { node });
@@ -248,7 +248,7 @@ fn text(value: &Value) -> String {
     value.as_str().unwrap_or_default().to_owned()
 }
 
-/// The action that created a raw pod.
+/// The action that created a raw pod (a package pod without a Job).
 fn raw_stage(flavor: ApiFlavor, pod: &Value) -> String {
     let note = text(&pod["metadata"]["annotations"][flavor.key("package")]);
     let note: Value = serde_json::from_str(&note).unwrap_or_default();
@@ -259,7 +259,7 @@ fn raw_stage(flavor: ApiFlavor, pod: &Value) -> String {
     format!("StartStage {package} {}", text(&note["stage"]))
 }
 
-/// All init containers of a raw pod have ended well.
+/// Whether all init containers of a raw pod have succeeded.
 fn ended_well(pod: &Value) -> bool {
     let all = pod["status"]["initContainerStatuses"].as_array();
     let well = |c: &Value| c["state"]["terminated"]["exitCode"] == 0;

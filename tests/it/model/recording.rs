@@ -1,4 +1,4 @@
-//! Recorded watch streams: the state of the cluster at a time, and what happened after it.
+//! Recorded watch streams: the state of the cluster at a time, and the events after it.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs::File;
@@ -13,7 +13,7 @@ use serde_json::{Value, json};
 
 use super::events::{Reader, name};
 
-/// A watch stream of one cluster, and what it shows.
+/// A watch stream of one cluster, and the events derived from it.
 pub struct Recording {
     pub name: String,
     flavor: ApiFlavor,
@@ -21,14 +21,14 @@ pub struct Recording {
     pub events: Vec<(f64, Event)>,
 }
 
-/// Something that happened, as far as predictions are concerned.
+/// An event that matters for predictions.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Event {
     /// Someone edited an object, or a node joined.
     Edit,
-    /// The operator did something for a custom resource on a node.
+    /// An action of the operator for a custom resource on a node.
     Action { skyhook: String, node: String, action: String },
-    /// A Job ended, well or badly.
+    /// A Job completed or failed, or a raw pod (a package pod without a Job) completed.
     Ended { node: String, failed: bool },
     /// A pod on a node, or the node itself, changed.
     Changed { node: String },
@@ -68,7 +68,7 @@ impl Recording {
         events.any(|(t, e)| *e == Event::Edit && *t <= at && at < t + seconds)
     }
 
-    /// What happens after a time.
+    /// The events after a time.
     pub fn after(&self, at: f64) -> impl Iterator<Item = &(f64, Event)> {
         self.events.iter().filter(move |(t, _)| *t > at)
     }
@@ -103,14 +103,14 @@ impl Recording {
     pub fn cluster(&self, at: f64) -> Cluster {
         let list = json!({"apiVersion": "v1", "kind": "List", "items": self.objects(at)});
         let mut file = tempfile::Builder::new().suffix(".json").tempfile().expect("a file");
-        file.write_all(list.to_string().as_bytes()).expect("written");
+        file.write_all(list.to_string().as_bytes()).expect("the file is writable");
         let paths = [file.path().to_owned()];
         dump::load(&paths, Some(self.flavor)).expect("a cluster")
     }
 }
 
 impl Recording {
-    /// The cluster at a time, with the time of day of then.
+    /// The cluster at a time, with `taken_at` set to that time.
     pub fn cluster_then(&self, at: f64) -> Cluster {
         let start = self.lines.iter().find_map(|(_, line)| line["time"].as_str());
         let start = start.expect("a time of day");
@@ -140,7 +140,7 @@ impl Recording {
     }
 }
 
-/// The compartment of each node by the policy of a custom resource, in recordings where no two select one node.
+/// The compartment of a node by the policy of a custom resource; recordings have no overlapping compartments.
 pub fn compartment_of(cluster: &Cluster, skyhook: &str, node: &str) -> String {
     let default = "__default__".to_owned();
     let skyhook = cluster.skyhook(skyhook).expect("a custom resource");

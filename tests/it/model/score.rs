@@ -1,4 +1,4 @@
-//! Compares predictions of the model with what a recording shows next.
+//! Compares predictions of the model with the next events of a recording.
 
 use std::collections::BTreeSet;
 
@@ -7,13 +7,13 @@ use kubectl_skyhook::model::{Action, Model, NextNodes, ProgressState, WaitReason
 
 use super::recording::{Event, Recording, compartment_of};
 
-/// Frames after an edit are left out for so many seconds: the operator takes it up in steps.
+/// Skip frames within this many seconds after an edit: the operator reacts to an edit in several steps.
 const SETTLES: f64 = 3.0;
 
 /// Nodes that run all their stages twice in a recording, because a write crossed a stale read.
 const ARTEFACTS: [(&str, &str); 1] = [("upgrade_service", "w-10")];
 
-/// Right predictions out of all.
+/// The number of right predictions, and of all.
 #[derive(Debug, Default, Clone, Copy)]
 pub struct Rate {
     pub right: usize,
@@ -40,17 +40,17 @@ impl Rate {
 
 #[derive(Debug, Default, Clone)]
 pub struct Score {
-    /// The nodes that a compartment takes next.
+    /// The nodes that start next in a compartment.
     pub next_nodes: Rate,
-    /// The operator's next action for a custom resource on a node, where no stage runs.
+    /// The operator's next action for a custom resource on a node where no stage runs.
     pub actions: Rate,
-    /// The same where the operator did act.
+    /// The part of `actions` in which the operator acted.
     pub acting: Rate,
-    /// A prediction that nothing happens.
+    /// The part of `actions` in which the operator did not act: always predicting "no action" would be right.
     pub baseline: Rate,
     /// Actions during drains.
     pub drains: Rate,
-    /// Running stages, which end with no action of the operator first.
+    /// Nodes with a running stage: the prediction is no action before the stage ends.
     pub running: Rate,
     /// Predictions that name a node on which the operator may not act.
     pub forbidden: Vec<String>,
@@ -94,7 +94,7 @@ impl Score {
                     continue;
                 }
                 let action = progress.next_action.as_ref();
-                // Which nodes an arbitrary order takes is scored as a set.
+                // `next` scores the nodes that start next, as a set, since their order may be arbitrary.
                 let fresh = action.is_none() && progress.queue.is_some_and(|q| q.working == 0);
                 if fresh {
                     continue;
@@ -182,7 +182,7 @@ fn spelled(action: &Action<'_>) -> String {
     words.into_iter().flatten().collect::<Vec<&str>>().join(" ")
 }
 
-/// What happened elsewhere before an action.
+/// The stages that ended on other nodes, and removed pods, before an action.
 #[derive(Default)]
 struct Before<'r> {
     /// The nodes on which a stage ended.
@@ -192,7 +192,7 @@ struct Before<'r> {
 }
 
 impl Before<'_> {
-    /// Whether that is what a predicted reason waits for.
+    /// Whether these events end the wait for a predicted reason.
     fn is_end_of(&self, reason: &WaitReason<'_>) -> bool {
         match reason {
             WaitReason::BatchSibling(node) => self.ended.contains(node.name.as_str()),
@@ -202,8 +202,8 @@ impl Before<'_> {
     }
 }
 
-/// The operator's next action, or `none` if a stage on the node ends or something else changes there first; with what
-/// happened elsewhere by then. Nothing where someone edits first. `runs`: a stage runs on the node.
+/// The operator's next action on a node, or `none` if a stage ends or something changes on the node before
+/// it; with the events until then. Returns `None` if an edit comes first. `runs`: a stage runs on the node.
 fn actual<'r>(
     recording: &'r Recording,
     cluster: &Cluster,
@@ -228,7 +228,7 @@ fn actual<'r>(
                 return Some((action.clone(), before));
             }
             Event::Changed { node: on } if on == node => return Some((none(), before)),
-            // The end of a stage elsewhere may free the batch.
+            // For a node that has not begun, the end of a stage on another node may free the batch.
             Event::Ended { node: on, .. } if on == node || !begun => {
                 return Some((none(), before));
             }
@@ -240,7 +240,7 @@ fn actual<'r>(
     Some((none(), before))
 }
 
-/// The nodes that the operator took next; nothing where someone edits, or a stage fails for good, first.
+/// The nodes that the operator starts next; `None` if an edit or a permanently failed stage comes first.
 fn taken_next(
     recording: &Recording,
     cluster: &Cluster,

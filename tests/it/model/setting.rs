@@ -4,7 +4,7 @@ use kubectl_skyhook::api::ApiFlavor;
 use kubectl_skyhook::cluster::{Cluster, dump};
 use serde_json::{Value, json};
 
-/// A cluster with an operator of that version.
+/// Builds a cluster with an operator of a given version.
 pub struct Setting {
     flavor: ApiFlavor,
     objects: Vec<Value>,
@@ -73,7 +73,7 @@ impl Setting {
         let list = json!({"apiVersion": "v1", "kind": "List", "items": self.objects});
         let file = tempfile::Builder::new().suffix(".json").tempfile();
         let file = file.expect("a file");
-        std::fs::write(file.path(), list.to_string()).expect("written");
+        std::fs::write(file.path(), list.to_string()).expect("the file is writable");
         dump::load(&[file.path().to_owned()], Some(self.flavor)).expect("a cluster")
     }
 }

@@ -1,4 +1,4 @@
-//! The timeline of a rollout: order of nodes, packages and custom resources, and what never ends.
+//! The timeline of a rollout: order of nodes, packages and custom resources, and rollouts that never end.
 
 use kubectl_skyhook::cluster::Cluster;
 use kubectl_skyhook::model::{Happening, Model, Timeline};
@@ -6,7 +6,7 @@ use serde_json::{Value, json};
 
 use super::setting::{Setting, package, state};
 
-/// What happens, in order: `node: what`, with the custom resource where there are several.
+/// The steps of a timeline in order, as `node: step`, prefixed with the custom resource if there are several.
 fn lines(timeline: &Timeline<'_>, several: bool) -> Vec<String> {
     let line = |moment: &kubectl_skyhook::model::Moment<'_>| {
         let what = match &moment.what {

@@ -40,8 +40,8 @@ fn follow(fake: &FakeApi, meanwhile: impl FnOnce() + Send) -> RunOutput {
         if done.is_err() {
             child.kill()(&mut ());
         }
-        let ran = command.join().expect("it ends");
-        done.expect("what happens meanwhile comes about");
+        let ran = command.join().expect("the command ends without a panic");
+        done.expect("`meanwhile` does not panic");
         ran
     })
 }
@@ -225,7 +225,8 @@ fn interrupt_ends_following() {
     fake.change(|it| {
         it.logs.write("p", "driver-apply", "2026-11-20T11:51:00Z one\n");
     });
-    // The stream ends while the container runs, so it is requested again; by then the line was printed.
+    // The stream ends while the container runs, so the log is requested again; the line is printed before
+    // that.
     fake.change(|it| it.logs.end("p", "driver-apply"));
     let child = Child::default();
     fake.on(READ).nth(2).after(child.interrupt());

@@ -5,7 +5,7 @@ use crate::support::fake_api::{FakeApi, Problem};
 use crate::support::object_builder::PackageRun;
 use crate::support::run::{Run, RunOutput};
 
-/// The address space of a run in KiB: far less than the lines of the logs take one by one.
+/// The address space of a run in KiB: far less than all log lines would take in memory.
 const MEMORY: u64 = 400 << 10;
 const LINES: usize = 1_200_000;
 
@@ -18,7 +18,7 @@ fn logs(fake: &FakeApi, words: &str) -> RunOutput {
         .output()
 }
 
-/// A cluster whose pods each have written one line per number.
+/// A cluster whose pods have each written this many lines, the numbers from 0.
 fn written(nodes: &[&str], lines: usize) -> FakeApi {
     let mut fake = SKYHOOK.serve(driver());
     for node in nodes {
@@ -62,7 +62,7 @@ fn large_logs_of_several_nodes_are_merged_on_disk() {
     }
 }
 
-/// The API server answers for a kubelet that it cannot find: the log is not empty, but unread.
+/// An error response in place of a log: the log counts as unread, not as empty.
 #[test]
 fn kubelet_that_cannot_be_reached_is_an_error() {
     for (code, reason, message) in [

@@ -24,7 +24,7 @@ fn place(row: &Value) -> [String; 3] {
     ["node", "package", "version"].map(|field| word(row, field).to_owned())
 }
 
-/// TestCluster, state and restarts; none where nothing is recorded.
+/// Stage, state and restarts; empty where nothing is recorded.
 fn record(row: &Value) -> (String, String, u64) {
     let restarts = row["restarts"].as_u64().unwrap_or_default();
     (word(row, "stage").to_owned(), word(row, "state").to_owned(), restarts)

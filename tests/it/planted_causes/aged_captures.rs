@@ -1,12 +1,11 @@
-//! Captures read as of later: the cause still comes first, and one
-//! failure is one cause.
+//! Captures diagnosed at a later time: the cause still comes first, and one failure is one cause.
 
 use jiff::{SignedDuration, Timestamp};
 use serde_json::Value;
 
 use crate::support::run::run;
 
-/// The codes of the causes in order, with those they explain, when diagnosed this many minutes later.
+/// Severity, code and explained codes of each cause, when the capture is diagnosed this many minutes later.
 fn causes(capture: &str, minutes: i64) -> Vec<String> {
     let from = format!("diagnose stuck -o json --from tests/clusters/{capture}");
     let taken = run(&from).output().json()["takenAt"].clone();
@@ -45,7 +44,8 @@ fn stuck_deleted_job_is_one_cause() {
     }
 }
 
-/// A build that calls itself v0.15 but left uninstall data on nodes supports uninstall, even without its conditions.
+/// An operator whose image is tagged v0.15 supports uninstall if nodes have uninstall data, even without
+/// status conditions.
 #[test]
 fn uninstall_conditions_prove_uninstall_support() {
     for capture in [

@@ -1,5 +1,5 @@
-//! Large clusters built from small captures: a failing node is copied, with its
-//! pods, Jobs and entries in the custom resource's status, among many healthy nodes.
+//! Large clusters built from small captures: copies of a failing node, with its pods, Jobs and entries in the
+//! custom resource's status, among many healthy nodes.
 
 use std::collections::BTreeMap;
 
@@ -15,14 +15,14 @@ pub struct PlantedCause {
     /// The failing node of the capture.
     pub node: &'static str,
     pub code: &'static str,
-    /// The number of failing nodes.
+    /// The number of failing nodes to create.
     pub failing: usize,
-    /// The attribute that only these nodes have.
+    /// The attribute that distinguishes the failing nodes.
     pub attribute: Option<&'static str>,
-    /// How many healthy nodes have it, too.
+    /// The number of healthy nodes that have the attribute, too.
     pub also: usize,
     pub exit_code: i64,
-    /// How many nodes wait, since the failing ones hold the batch.
+    /// The number of nodes that wait because failing nodes keep their batch slots.
     pub held: usize,
 }
 
@@ -64,10 +64,10 @@ impl Scheme {
 
 /// The number of nodes of each custom resource.
 const OF_EACH: usize = 40;
-/// Custom resources that come after all others, on all nodes.
+/// Custom resources on all nodes that run after all others.
 pub const LATE: [&str; 2] = ["late", "later"];
 
-/// A cluster with planted causes, and the nodes of each.
+/// A cluster with planted causes, and the failing and waiting nodes of each cause.
 pub struct Fleet {
     pub list: Value,
     pub failing: Vec<Vec<String>>,
@@ -85,7 +85,7 @@ pub fn fleet(of: ApiFlavor, scheme: Scheme, plants: &[PlantedCause], seed: u64) 
     for (at, plant) in plants.iter().enumerate() {
         let names = (0..OF_EACH).map(|n| scheme.name(at * OF_EACH + n, &mut dice));
         let mut names: Vec<String> = names.collect();
-        // Failing nodes are not adjacent.
+        // Shuffle, so that failing nodes are not adjacent.
         for n in (1..names.len()).rev() {
             names.swap(n, dice.roll(n + 1));
         }
@@ -136,7 +136,7 @@ impl FleetBuilder {
         let is_node = |o: &&Value| o["kind"] == "Node";
         let nodes: Vec<String> = objects.iter().filter(is_node).map(name).collect();
         let is_skyhook = |o: &&Value| o["kind"] == of.kind();
-        let mut custom = objects.iter().find(is_skyhook).expect("it").clone();
+        let mut custom = objects.iter().find(is_skyhook).expect("a custom resource").clone();
         let of_node = |o: &&Value| o["kind"] != of.kind() && mentions(o, plant.node);
         let template: Vec<&Value> = objects.iter().filter(of_node).collect();
         for object in objects.iter().filter(|o| o["kind"] != of.kind()) {
@@ -204,7 +204,7 @@ impl FleetBuilder {
         self.add(custom);
     }
 
-    /// The status annotation of a node that has not started.
+    /// The status annotations of a node that has not started.
     fn waiting(&self, custom: &Value) -> Value {
         let names = [name(custom)].into_iter().chain(LATE.map(str::to_owned));
         let statuses = names.map(|of| (self.of.key(&format!("status_{of}")), json!("waiting")));
@@ -235,7 +235,7 @@ impl FleetBuilder {
         annotations
     }
 
-    /// Labels, and the system info that a kubelet reports.
+    /// Sets labels and node info with random values, and the planted attribute if `has_it`.
     fn dress(
         &self,
         node: &mut Value,
@@ -264,7 +264,7 @@ impl FleetBuilder {
         }
     }
 
-    /// A custom resource on all nodes that waits where an earlier one is incomplete.
+    /// Adds a custom resource on all nodes that waits where an earlier custom resource is incomplete.
     fn late(&mut self, name: &str, priority: usize, waiting: &[String], all: usize) {
         let statuses: Map<String, Value> =
             waiting.iter().map(|node| (node.clone(), json!("waiting"))).collect();
@@ -304,7 +304,7 @@ fn copies(template: &[&Value], plant: &PlantedCause, k: usize, node: &str) -> Ve
     let pods = template.iter().filter(|o| o["kind"] == "Pod");
     let attempts: Vec<String> =
         pods.filter(|o| o["metadata"]["ownerReferences"][0]["kind"] == "Job").map(|o| name(o)).collect();
-    // The number of attempts varies.
+    // Omit one attempt on every second node, so that the number of attempts varies.
     let left_out = (attempts.len() > 1 && k % 2 == 1).then(|| attempts[0].clone());
     let kept = template.iter().filter(|o| Some(name(o)) != left_out);
     let mut texts: Vec<String> = kept.map(ToString::to_string).collect();
@@ -326,10 +326,10 @@ fn copies(template: &[&Value], plant: &PlantedCause, k: usize, node: &str) -> Ve
     replace(plant.node, node);
     replace(r#""exitCode":1"#, &format!(r#""exitCode":{}"#, plant.exit_code));
     let parsed = texts.iter().map(|text| serde_json::from_str(text));
-    parsed.map(|object| object.expect("JSON still")).collect()
+    parsed.map(|object| object.expect("valid JSON")).collect()
 }
 
-/// The entry of a complete package.
+/// The node-state entry of a complete package.
 fn entry(package: &str, spec: &Value) -> Map<String, Value> {
     let version = spec["version"].as_str().expect("a version");
     let stage = match spec["interrupt"] {
@@ -340,7 +340,7 @@ fn entry(package: &str, spec: &Value) -> Map<String, Value> {
     Map::from_iter([(format!("{package}|{version}"), entry)])
 }
 
-/// Copies the status entries of one node to these nodes.
+/// Replaces the status entries of one node by entries for these nodes.
 fn spread(status: &mut Value, node: &str, nodes: &[String]) {
     match status {
         Value::Object(map) => {
@@ -348,7 +348,7 @@ fn spread(status: &mut Value, node: &str, nodes: &[String]) {
                 let text = said.to_string();
                 for other in nodes {
                     let said = word(node).replace_all(&text, other.as_str());
-                    map.insert(other.clone(), serde_json::from_str(&said).expect("JSON still"));
+                    map.insert(other.clone(), serde_json::from_str(&said).expect("valid JSON"));
                 }
             }
             map.values_mut().for_each(|value| spread(value, node, nodes));

@@ -1,5 +1,5 @@
-//! Stalls without a failing package: paused or disabled custom resources, custom resources that wait for each other, and
-//! chains of packages and custom resources. Also healthy large clusters.
+//! Stalls: paused or disabled custom resources, custom resources that wait for each other, and chains of
+//! packages and custom resources. Also healthy large clusters.
 
 use std::collections::BTreeMap;
 
@@ -14,7 +14,7 @@ use crate::support::run::run;
 const BOTH: [ApiFlavor; 2] = [ApiFlavor::Skyhook, ApiFlavor::NodeWright];
 const SCHEMES: [Scheme; 3] = [Scheme::Counted, Scheme::Addresses, Scheme::Random];
 
-/// For each cause: code, custom resource, number of findings, and number of explained ones.
+/// For each cause: code, custom resource, number of findings, and number of explained findings.
 type Told = Vec<(String, String, usize, usize)>;
 
 fn told(document: &Value) -> Told {
@@ -46,7 +46,7 @@ fn diagnosed(list: &Value) -> Value {
     run("diagnose stuck --fail-on never -o json --from -").stdin(text).output().json()
 }
 
-/// The last custom resource, which waits on nodes where others are incomplete.
+/// A custom resource with the last priority, which waits on nodes where others are incomplete.
 fn last(waiting: &[String], done: &[String]) -> CustomResource {
     let mut last = CustomResource::new("last", 90)
         .stands(waiting, &NodeProgress::new("waiting", &[]))
@@ -55,7 +55,7 @@ fn last(waiting: &[String], done: &[String]) -> CustomResource {
     last
 }
 
-/// One custom resource is paused, one is disabled and so blocks no other, one fails.
+/// One custom resource is paused, one fails, and one is disabled, which blocks no other.
 #[test]
 fn paused_custom_resource_comes_before_what_waits_for_it() {
     for (seed, (of, scheme)) in BOTH.into_iter().flat_map(|of| SCHEMES.map(|s| (of, s))).enumerate() {
@@ -86,7 +86,7 @@ fn paused_custom_resource_comes_before_what_waits_for_it() {
     }
 }
 
-/// The first one does not tolerate the taint that only the second one removes, and the second waits for the first.
+/// Custom resource `first` does not tolerate a taint that only `gate` removes; `gate` waits for `first`.
 #[test]
 fn taint_deadlock_comes_before_what_waits_for_it() {
     for (seed, of) in BOTH.into_iter().enumerate() {
@@ -115,7 +115,7 @@ fn taint_deadlock_comes_before_what_waits_for_it() {
     }
 }
 
-/// The first of five packages fails, so four do not start; three custom resources wait in a chain.
+/// The second of five packages fails, so three do not start; three custom resources wait in a chain.
 #[test]
 fn head_of_a_chain_comes_before_its_dependents() {
     for (seed, of) in BOTH.into_iter().enumerate() {
@@ -142,7 +142,7 @@ fn head_of_a_chain_comes_before_its_dependents() {
     }
 }
 
-/// Thousands of nodes with three failures, one pause, and two custom resources that wait for all of them.
+/// Three custom resources fail, one is paused, one is complete, and the last one waits for all of them.
 #[test]
 fn report_of_15000_nodes_stays_short() {
     const NODES: usize = 15_000;
@@ -180,7 +180,7 @@ fn report_of_15000_nodes_stays_short() {
     crews.push(last(&waits, &done));
     let document = diagnosed(&cluster(ApiFlavor::NodeWright, &crews, &BTreeMap::new(), &mut dice));
     let each = |code, name| (code, name, if code == "SKY308" { 1 } else { 700 }, 700);
-    // All have the same number of effects, so their order is arbitrary.
+    // All causes have the same number of effects, so their order is arbitrary.
     let mut told = told(&document);
     told.sort();
     assert_eq!(
@@ -201,7 +201,7 @@ fn healthy_large_clusters_have_no_findings() {
             crew.status = "complete";
         }
         let list = cluster(of, &crews, &BTreeMap::new(), &mut dice);
-        assert_eq!(diagnosed(&list)["findings"], json!([]), "all is done");
+        assert_eq!(diagnosed(&list)["findings"], json!([]), "every custom resource is complete");
 
         let (busy, rest) = names.split_at(100);
         let (next, done) = rest.split_at(300);
@@ -213,6 +213,6 @@ fn healthy_large_clusters_have_no_findings() {
         let document = diagnosed(&cluster(of, &[one, last(&waits, done)], &BTreeMap::new(), &mut dice));
         let findings = document["findings"].as_array().expect("findings");
         let worrying = findings.iter().filter(|f| f["severity"] != "info");
-        assert_eq!(worrying.collect::<Vec<_>>(), Vec::<&Value>::new(), "work goes on");
+        assert_eq!(worrying.collect::<Vec<_>>(), Vec::<&Value>::new(), "the rollout makes progress");
     }
 }

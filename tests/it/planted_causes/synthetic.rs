@@ -1,4 +1,4 @@
-//! Large clusters built without captures: nothing fails in them, so no pods are needed.
+//! Large clusters built without captures, with nodes and custom resources but without pods.
 
 use std::collections::BTreeMap;
 
@@ -11,13 +11,12 @@ use super::fleet::{Random, Scheme};
 pub struct CustomResource {
     pub name: &'static str,
     pub priority: i64,
-    /// Fields of the spec beside those that all have.
+    /// Additional fields of the spec.
     pub spec: Value,
-    /// An annotation such as `pause`.
+    /// The annotation that stops it: `pause` or `disable`.
     pub held: Option<&'static str>,
-    /// Its status.
     pub status: &'static str,
-    /// Each package with what it depends on.
+    /// Each package with its dependency; empty for none.
     pub packages: &'static [(&'static str, &'static str)],
     pub on: BTreeMap<String, NodeProgress>,
 }
@@ -26,7 +25,7 @@ pub struct CustomResource {
 #[derive(Clone)]
 pub struct NodeProgress {
     pub status: &'static str,
-    /// TestCluster and state of the packages, in their order; of the others nothing is begun.
+    /// Stage and state of the first packages, in the order of the custom resource; the others have not begun.
     pub entries: Vec<(&'static str, &'static str)>,
 }
 
@@ -57,7 +56,7 @@ impl CustomResource {
     }
 }
 
-/// This many names, in random order.
+/// Creates this many node names, in random order.
 pub fn names(scheme: Scheme, count: usize, dice: &mut Random) -> Vec<String> {
     let mut names: Vec<String> = (0..count).map(|n| scheme.name(n, dice)).collect();
     for n in (1..names.len()).rev() {
@@ -66,7 +65,7 @@ pub fn names(scheme: Scheme, count: usize, dice: &mut Random) -> Vec<String> {
     names
 }
 
-/// The nodes carry these taints.
+/// A cluster with these custom resources and their nodes; `taints` by node name.
 pub fn cluster(
     of: ApiFlavor,
     crews: &[CustomResource],

@@ -4,7 +4,7 @@ use serde_json::json;
 
 use super::{NODEWRIGHT, driver, shown, stuck};
 
-/// The operator's last log lines tell why it does not run.
+/// The operator's last log lines explain why it does not run.
 #[test]
 fn finding_shows_the_operators_last_log_lines() {
     let labels = json!({"control-plane": "controller-manager"});

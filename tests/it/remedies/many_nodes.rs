@@ -4,7 +4,8 @@ use serde_json::{Value, json};
 
 use crate::support::run::run;
 
-/// Twenty nodes on which an earlier custom resource fails hold, or would hold, the batch of a later one.
+/// Twenty nodes on which an earlier custom resource fails; they hold, or would hold, the batch of a later
+/// one.
 #[test]
 fn many_nodes_to_ignore_are_one_folded_set() {
     let mut items: Vec<Value> = [("first", 10), ("second", 20)]

@@ -1,5 +1,5 @@
-//! Every suggested command is run on a model of the cluster: its impact is as announced, it resolves its finding, and it
-//! can be undone.
+//! Runs suggested commands on a model of the cluster: each has the announced impact, resolves its finding,
+//! and can be undone.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
@@ -13,11 +13,11 @@ use crate::support::marks;
 use crate::support::model::{self, execute, tidy};
 use crate::support::run::Run;
 
-/// Remedies that follow a pause, which is the first remedy.
+/// Remedies that only make sense after the first remedy, a pause.
 const FOLLOWS: [(&str, &str); 2] = [("SKY208", "resume"), ("SKY314", "resume")];
 
-/// Remedies that do not resolve the finding on the model, since it needs an operator: to start a retried stage,
-/// to react to a pause, an ignored node or a removed record, or to run its next pass.
+/// Remedies whose finding only an operator resolves, not the model: it must start a retried stage, react to a
+/// pause, an ignored node or a removed record, or run its next reconcile.
 const LATER: [(&str, &str); 9] = [
     ("SKY101", "package retry --skyhook --node"),
     ("SKY112", "package retry --skyhook --node"),
@@ -38,7 +38,7 @@ struct Case {
     remedy: Remedy,
 }
 
-/// Each rule with each command that it suggests, once for each kind of capture.
+/// Each rule with each command that it suggests, once for captures in files and once for directories.
 fn cases() -> Vec<Case> {
     let mut cases = BTreeMap::new();
     for capture in captures() {
@@ -78,7 +78,7 @@ fn verb(remedy: &Remedy) -> String {
 fn found(capture: &Path, code: &str) -> BTreeSet<String> {
     let cluster = match dump::load(&[capture.to_owned()], None) {
         Ok(cluster) => cluster,
-        // Nothing is left.
+        // No objects are left to diagnose.
         Err(DumpError::NothingKnown { .. }) => return BTreeSet::new(),
         Err(error) => panic!("{error}"),
     };
@@ -87,7 +87,7 @@ fn found(capture: &Path, code: &str) -> BTreeSet<String> {
     report.findings.iter().map(marks::of_finding).collect()
 }
 
-/// Applies and undoes a remedy; the error says what went wrong.
+/// Applies and undoes a remedy; fails if it has no effect, too much impact, or does not resolve its finding.
 fn tried(case: &Case) -> Result<(), String> {
     let directory = tempfile::tempdir().expect("a directory");
     let (file, after) = (directory.path().join("plan.json"), directory.path().join("after.yaml"));
@@ -100,7 +100,7 @@ fn tried(case: &Case) -> Result<(), String> {
         let unpaused = own().chain(["--no-pause".to_owned()]).chain(rest);
         ran = Run::new(unpaused).output();
     }
-    // Files without objects of a kind prove nothing; a server would.
+    // Files that lack a kind do not prove that no such objects exist; an empty list of a server would.
     if ran.stderr.contains("the input has no ") {
         return Ok(());
     }
@@ -132,7 +132,7 @@ fn tried(case: &Case) -> Result<(), String> {
     }
 }
 
-/// Every command of every finding in every capture, not only one for each rule.
+/// Checks every command of every finding in every capture, not only one for each rule.
 #[test]
 fn remedies_are_accepted_with_the_announced_impact() {
     let mut wrong = String::new();

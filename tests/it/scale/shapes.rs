@@ -75,7 +75,7 @@ impl Objects {
         }));
     }
 
-    /// Custom resources that share the nodes among them, each with a status and a node state there.
+    /// Adds custom resources that are spread over the nodes, each with a status and a node state on its node.
     fn rollouts(
         &mut self,
         count: usize,
@@ -106,7 +106,7 @@ fn record(name: &str, status: &str, stage: &str, state: &str) -> [(String, Strin
     [(keys::status(API, name), status.to_owned()), (keys::node_state(API, name), entry.to_string())]
 }
 
-/// A cluster of so many objects of one kind, in one state.
+/// Builds a cluster with this many objects of one kind, in one state.
 pub type Shape = fn(usize) -> Objects;
 
 pub const LEFT_ON_A_NODE: Shape = |count| {

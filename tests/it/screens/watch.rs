@@ -16,11 +16,11 @@ use crate::support::virtual_screen::VirtualScreen;
 
 const COLUMNS: usize = 80;
 
-/// The last words of each drawn screen.
+/// The last words of each complete screen.
 const END: &str = "Ctrl-C stops watching";
 
-/// A server with a fleet that has just begun, whose clock shows the time of the fleet. For half a minute all ages have
-/// two digits and one unit.
+/// A server with a fleet that has just begun, whose clock shows the time of the fleet. For half a minute all
+/// ages have two digits and one unit.
 fn serving(nodes: usize) -> TestCluster {
     let fake = FakeApi::new().serving(API);
     let now: Timestamp = "2026-11-20T10:00:00Z".parse().expect("a time");
@@ -28,13 +28,13 @@ fn serving(nodes: usize) -> TestCluster {
         it.clock_ahead = Some(now.duration_since(kubectl_skyhook::ctx::now()));
         let text = Value::from(objects(nodes)).to_string();
         let text = text.replace("T09:50:00Z", "T09:58:58Z").replace("T09:58:00Z", "T09:58:58Z");
-        let objects: Vec<Value> = serde_json::from_str(&text).expect("the same objects");
+        let objects: Vec<Value> = serde_json::from_str(&text).expect("the text is valid JSON");
         objects.into_iter().for_each(|object| it.store.load(object));
     });
     TestCluster::serving(fake)
 }
 
-/// The object once these custom resources are complete; nothing of pods and jobs.
+/// The object once these custom resources are complete; `None` for Pods and Jobs, which are deleted.
 fn completed(mut object: Value, names: &[&str]) -> Option<Value> {
     match object["kind"].as_str() {
         Some("Pod" | "Job") => return None,
@@ -111,7 +111,7 @@ fn a_rollout_is_watched_to_its_end() {
             let mut terminal = Terminal::running(command, END);
             let title = format!("{name}_nodes_{}", words.replace(' ', "_"));
             assert_snapshot!(format!("{title}_first"), screen(terminal.output()));
-            // A screen of so many nodes is drawn again only after a while.
+            // A screen this large is redrawn only after a while, so skip the screen after a change.
             if nodes > 1000 {
                 continue;
             }

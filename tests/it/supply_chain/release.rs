@@ -86,7 +86,7 @@ fn releases_are_built_with_pinned_tools() {
     let numbers = super::version(toolchain);
     assert_eq!(numbers.len(), 3, "{toolchain} names a channel");
     let manifest = read("Cargo.toml");
-    let oldest = manifest.split_once("rust-version = \"").expect("one").1;
+    let oldest = manifest.split_once("rust-version = \"").expect("a rust-version").1;
     let oldest = oldest.split('"').next().expect("text");
     assert!(numbers[..2] >= super::version(oldest)[..2], "{toolchain}");
     let tools = read(".github/release-tools");

@@ -5,8 +5,8 @@ use std::path::PathBuf;
 use super::fake_api::FakeApi;
 use kubectl_skyhook::api::ApiFlavor;
 
-/// One captured cluster: a directory with `about.txt`, `cluster.json`, `extra.json` and, where there were no webhooks, a list
-/// of none.
+/// One captured cluster: a directory with `about.txt`, `cluster.json`, `extra.json` and, if the cluster had
+/// no webhooks, an empty list of webhooks.
 pub struct Captured {
     pub name: String,
     /// The marks of `about.txt`, such as `SKY101 node-2 gpu-tune driver`.
@@ -16,14 +16,14 @@ pub struct Captured {
 /// All captures, sorted by name.
 pub fn all() -> Vec<Captured> {
     let mut names: Vec<String> = std::fs::read_dir(directory())
-        .expect("the directory is there")
+        .expect("tests/clusters exists")
         .map(|entry| entry.expect("an entry").file_name().to_string_lossy().into_owned())
         .collect();
     names.sort();
     names.into_iter().map(|name| named(&name)).collect()
 }
 
-/// The captures whose output is kept in snapshots; together they cover every layout.
+/// Names of the captures whose output is compared with snapshots; together they cover every output layout.
 const ON_SCREEN: [&str; 10] = [
     "complete",
     "deleted-while-erroring",
@@ -37,14 +37,14 @@ const ON_SCREEN: [&str; 10] = [
     "v0.17-rough-reboot",
 ];
 
-/// The captures whose output is kept in snapshots.
+/// The captures whose output is compared with snapshots.
 pub fn on_screen() -> [Captured; 10] {
     ON_SCREEN.map(named)
 }
 
 pub fn named(name: &str) -> Captured {
     let about = std::fs::read_to_string(directory().join(name).join("about.txt"))
-        .unwrap_or_else(|_| panic!("{name} has an about.txt"));
+        .unwrap_or_else(|_| panic!("{name} has no about.txt"));
     let expect = about.lines().filter_map(|l| l.strip_prefix("expect: ")).map(str::to_owned);
     Captured { name: name.to_owned(), expect: expect.collect() }
 }

@@ -1,10 +1,11 @@
 //! A Kubernetes API server in memory, with the parts of the API that this crate uses.
 //!
-//! It serves whatever objects it is given, over a tower service behind the real `kube::Client`
+//! It serves the objects that a test adds, over a tower service behind the real `kube::Client`
 //! ([`FakeApi::client`]) or over a loopback socket for the binary ([`FakeApi::serve`]). Paging,
 //! selectors, the patch types, `/status`, dry runs, finalizers and conflicts work as in the real
 //! server. Faults are set by rules: `fake.on("LIST nodes").reply(403)`. Every request is logged.
-//! It uses no clock, unless it is given another one, and no randomness: the same requests get the same responses.
+//! Its time is fixed and nothing is random: the same requests get the same responses. Only `clock_ahead` and
+//! `started` use the real time.
 
 #![allow(dead_code, reason = "each test uses the part of the server that it needs")]
 
@@ -41,10 +42,11 @@ pub use log::Logged;
 pub use serve::{Served, kubeconfig};
 pub use store::Store;
 
-/// The uid of the namespace kube-system of every such server; a test of two clusters gives one of them another.
+/// The uid of the namespace kube-system, which identifies the cluster. All servers have the same; a test with
+/// two clusters changes one of them.
 pub const CLUSTER: &str = "00000000-0000-4000-8000-0000000c1a5e";
 
-/// The server. Clones share everything.
+/// The server. Clones share the same state.
 #[derive(Clone, Default)]
 pub struct FakeApi(Arc<Mutex<State>>);
 
@@ -55,13 +57,14 @@ pub struct State {
     pub logs: container_log::Logs,
     rules: Vec<fault::Ruled>,
     log: Vec<Logged>,
-    /// Complete responses and the bytes of their bodies, by path.
+    /// Number of complete responses and total bytes of their bodies, by path.
     answered: BTreeMap<String, [usize; 2]>,
-    /// Returns whole objects even if only their metadata is requested, as a server that knows no such lists.
+    /// Returns whole objects even if only their metadata is requested, like a server without
+    /// `PartialObjectMetadataList`.
     pub whole_objects: bool,
     /// The only accepted bearer token; `None` accepts any or none.
     token: Option<String>,
-    /// How far its clock is ahead of this machine's; with `None` responses show no other clock.
+    /// How far the server's clock (`Date` header) is ahead of this machine's clock; `None` sets no header.
     pub clock_ahead: Option<SignedDuration>,
     /// The time that each response takes.
     latency: Duration,
@@ -70,15 +73,15 @@ pub struct State {
 }
 
 impl State {
-    /// Refuses connections from now on, or accepts them again. As when a server shuts down, responses under way go on,
-    /// watches included, and idle connections are closed.
+    /// Refuses connections from now on, or accepts them again. As in the shutdown of a server, responses in
+    /// progress (including watches) continue, and idle connections are closed.
     pub fn refuse_connections(&mut self, refuse: bool) {
         self.refuses.send_replace(refuse);
     }
 }
 
-/// The object with the field manager that a server records where the operator cordoned a node; fixtures lack it, as kubectl
-/// leaves it out.
+/// Adds the `managedFields` that a server records when the operator cordons a node; fixtures lack them, since
+/// kubectl omits them.
 pub fn with_managers(mut object: Value) -> Value {
     if !object.is_object() {
         return object;
@@ -105,7 +108,7 @@ pub fn with_managers(mut object: Value) -> Value {
 }
 
 impl FakeApi {
-    /// A server with Kubernetes' own kinds and no objects, but for the namespace that tells clusters apart.
+    /// A server with the built-in kinds, and the namespace kube-system, whose uid identifies the cluster.
     pub fn new() -> FakeApi {
         FakeApi::default().with(json!({
             "apiVersion": "v1", "kind": "Namespace",
@@ -113,24 +116,24 @@ impl FakeApi {
         }))
     }
 
-    /// Serves the custom resources of a generation, even if there are no objects of them.
+    /// Serves the custom resources of an API flavor, even if there are no objects.
     pub fn serving(self, flavor: ApiFlavor) -> FakeApi {
         self.state().store.kinds.register_generation(flavor);
         self
     }
 
-    /// Holds an object, or all of a list's. Kinds that are not known yet are served from now on.
+    /// Adds an object, or all items of a list. Serves their kinds from now on.
     pub fn with(self, object: Value) -> FakeApi {
         self.load(object);
         self
     }
 
-    /// Adds an object, or all of a list's.
+    /// Adds an object, or all items of a list.
     pub fn load(&self, object: Value) {
         self.state().store.load(with_managers(object));
     }
 
-    /// Adds what a JSON file or a multi-document YAML file holds.
+    /// Adds the objects of a JSON file or a multi-document YAML file.
     pub fn load_file(&self, path: &Path) {
         let text = std::fs::read_to_string(path).expect("a fixture that can be read");
         match serde_json::from_str(&text) {
@@ -142,13 +145,13 @@ impl FakeApi {
         }
     }
 
-    /// Accepts no request without this bearer token.
+    /// Rejects requests without this bearer token.
     pub fn require_token(self, token: &str) -> FakeApi {
         self.state().token = Some(token.to_owned());
         self
     }
 
-    /// Answers each request after this time.
+    /// Delays each response by this time.
     pub fn latency(self, latency: Duration) -> FakeApi {
         self.state().latency = latency;
         self
@@ -169,17 +172,18 @@ impl FakeApi {
         self.state().rules.clear();
     }
 
-    /// An object as it is now; the namespace is empty where there is none.
+    /// The current state of an object; `namespace` is empty for cluster-scoped objects.
     pub fn get(&self, plural: &str, namespace: &str, name: &str) -> Option<Value> {
         self.state().store.find(plural, namespace, name).cloned()
     }
 
-    /// All objects as they are now.
+    /// The current state of all objects.
     pub fn objects(&self) -> Vec<Value> {
         self.state().store.objects()
     }
 
-    /// Sets the start time of all pods to now: captures are old, and a server is read as of now.
+    /// Sets the start time of all pods to now: captures are old, but commands compare a server's objects with
+    /// the current time.
     pub fn started_now(&self) {
         self.started(jiff::SignedDuration::ZERO);
     }
@@ -221,14 +225,14 @@ impl FakeApi {
         self.requests().iter().map(ToString::to_string).collect()
     }
 
-    /// The requests that would change something, in order.
+    /// All requests that are not GET, in order; these include access reviews.
     pub fn writes(&self) -> Vec<Logged> {
         let mut log = self.requests();
         log.retain(|logged| logged.method != "GET");
         log
     }
 
-    /// The real client over this server, with nothing between.
+    /// A real client that calls this server directly, without a socket.
     pub fn client(&self) -> kube::Client {
         kube::Client::new(self.clone(), "default")
     }

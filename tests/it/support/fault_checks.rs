@@ -1,5 +1,5 @@
-//! Runs commands that write with a fault in one request, or in all from one on, and checks their reports, the objects, a
-//! second run of the same command, and `undo`.
+//! Runs write commands with a fault in one request, or in one and all later requests. Checks their reports,
+//! the objects, a second run of the same command, and `undo`.
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -18,9 +18,9 @@ pub struct WriteCommand {
     pub cluster: &'static str,
     /// The command to run before it, without faults; empty for none.
     first: &'static str,
-    /// ID stands for the id of the newest journal, PLAN for a file.
+    /// The command line; ID is replaced by the id of the newest journal, PLAN by a file.
     command: &'static str,
-    /// Whether `undo` can revert it.
+    /// Whether `undo` can revert the command.
     undoable: bool,
 }
 
@@ -65,7 +65,7 @@ pub const COMMANDS: &[WriteCommand] = &[
 
 /// A cluster behind a proxy, on which the commands run.
 pub trait FaultTarget {
-    /// Replaces the objects by those of the capture, and removes all journals.
+    /// Replaces all objects by those of the capture, and removes all journals.
     fn load_capture(&mut self, cluster: &'static str);
     fn proxy(&self) -> &Proxy;
     /// The directory of the journals.
@@ -73,7 +73,7 @@ pub trait FaultTarget {
     fn objects(&self) -> Vec<Value>;
 }
 
-/// Every fault that a request may get.
+/// All faults that are injected.
 pub fn faults() -> Vec<Fault> {
     use Delivery::{Late, Never, Once, RepeatedAtEnd, RepeatedBeforeNext};
     use FaultResponse::{
@@ -121,8 +121,8 @@ type Objects = BTreeMap<String, Value>;
 const DELETING: &str = "deleting";
 const BATCHES: &str = "batches";
 
-/// The objects without what `undo` cannot restore: a recreated object is not being deleted and has no status, and deleted
-/// pods and Jobs are not recreated.
+/// The objects without what `undo` cannot restore: a recreated object is not being deleted and has no status,
+/// and deleted pods and Jobs are not recreated.
 fn without_deletion_and_runs(objects: &Objects) -> Objects {
     let mut objects = objects.clone();
     objects.retain(|name, _| !is_package_run(name));
@@ -145,7 +145,7 @@ fn normalized(all: Vec<Value>) -> Objects {
         let kind = object["kind"].as_str().unwrap_or_default().to_owned();
         let metadata = object["metadata"].as_object_mut().expect("metadata");
         let name = metadata["name"].as_str().unwrap_or_default().to_owned();
-        // Only whether it exists counts.
+        // Compare only the existence of pods and Jobs.
         if matches!(kind.as_str(), "Pod" | "Job") {
             objects.insert(format!("{kind}/{name}"), json!("there"));
             continue;
@@ -193,15 +193,15 @@ fn canonical(value: &Value) -> Value {
     }
 }
 
-/// What a command does without faults.
+/// The results of a command without faults.
 struct FaultFreeRun {
     before: Objects,
     after: Objects,
     /// For each of its requests, whether it writes.
     writes: Vec<bool>,
-    /// The exit code of the same command afterwards: 0, or 3 of a command that is refused because nothing has failed.
+    /// The exit code of a second run: 0, or 3 if the command is refused because nothing has failed.
     second_code: Option<i32>,
-    /// How many journals there were before.
+    /// The number of journals before the command.
     journals_before: usize,
 }
 
@@ -214,13 +214,13 @@ struct FaultCase {
     fault: Fault,
 }
 
-/// What a command with faults printed, changed and recorded.
+/// Output, objects and journal after a command with faults.
 struct FaultyRun {
     ran: RunOutput,
     now: Objects,
-    /// The results of the steps on each object by the journal; `None` without a journal.
+    /// The journal's results of the steps on each object; `None` without a journal.
     results: Option<BTreeMap<String, Vec<String>>>,
-    /// Whether the journal has no end.
+    /// Whether the journal has no final record.
     journal_incomplete: bool,
 }
 
@@ -237,7 +237,7 @@ fn objects_of(target: &impl FaultTarget) -> Objects {
 }
 
 impl WriteCommand {
-    /// Loads the capture, runs the command that comes before, and returns the command line.
+    /// Loads the capture, runs the preceding command, and returns the command line.
     fn prepare(&self, target: &mut impl FaultTarget) -> String {
         target.load_capture(self.cluster);
         let plan = target.state_dir().join("plan.json").display().to_string();
@@ -280,7 +280,7 @@ impl FaultCase {
         (words, ran)
     }
 
-    /// Runs the command with the fault, and reads what it left.
+    /// Runs the command with the fault, and reads the objects and the journal afterwards.
     fn observe(&self, target: &mut impl FaultTarget, expected: &FaultFreeRun) -> (String, FaultyRun) {
         let (words, ran) = self.run_with_fault(target);
         let journalled = journals(target).len() > expected.journals_before;
@@ -309,7 +309,7 @@ impl FaultCase {
         )
     }
 
-    /// Everything that is wrong after the fault, after a second run, and after `undo`.
+    /// All violations after the fault, after a second run, and after `undo`.
     fn violations(&self, target: &mut impl FaultTarget, expected: &FaultFreeRun) -> Vec<String> {
         let (words, run) = self.observe(target, expected);
         let mut wrong = self.false_reports(&run, expected);
@@ -323,7 +323,7 @@ impl FaultCase {
         if changed && self.command.undoable {
             let (_, ran) = self.run_with_fault(target);
             let all = journals(target);
-            // Concurrent requests come in any order: another one may get the fault this time, before anything was written.
+            // Concurrent requests have no fixed order: the fault may now hit a request before all writes.
             let begun = all.len() > expected.journals_before;
             let undone = begun.then(|| {
                 let undo = format!("undo {} --confirm", all[0]);
@@ -337,7 +337,7 @@ impl FaultCase {
         wrong
     }
 
-    /// What is left half done, and what the exit code, the messages or the journal report wrongly.
+    /// Objects that are half changed, and false reports by the exit code, the messages or the journal.
     fn false_reports(&self, run: &FaultyRun, expected: &FaultFreeRun) -> Vec<String> {
         let FaultyRun { ran, now, .. } = run;
         let mut wrong = Vec::new();
@@ -357,7 +357,7 @@ impl FaultCase {
                 }
             } else {
                 nodes_as_before &= as_before(name);
-                // An object with several steps may be changed by some of them.
+                // An object with several steps may be half changed, if only some of its steps succeeded.
                 let steps = run.results.iter().filter_map(|results| results.get(name));
                 let steps: usize = steps.map(Vec::len).sum();
                 if half && steps < 2 {
@@ -429,7 +429,8 @@ fn cases(command: WriteCommand, expected: &FaultFreeRun) -> Vec<FaultCase> {
     for (at, write) in expected.writes.iter().enumerate() {
         for fault in faults() {
             let once = matches!(fault.response, FaultResponse::Killed | FaultResponse::Restart);
-            // A read changes nothing on the server, so delivery matters only if the client can see it.
+            // Reads change nothing on the server: test delivered reads only with faults that break the
+            // connection, since they may break it after a part of the response.
             let delivered = fault.delivery != Delivery::Never;
             let connection_fault = matches!(
                 fault.response,
@@ -451,18 +452,18 @@ fn cases(command: WriteCommand, expected: &FaultFreeRun) -> Vec<FaultCase> {
     cases
 }
 
-/// What came of all cases.
+/// The result of all cases.
 pub struct Summary {
-    /// How many cases ran.
+    /// The number of cases that ran.
     cases: usize,
-    /// How many cases there are.
+    /// The number of all possible cases.
     all: usize,
-    /// In how many the command was killed.
+    /// The number of cases in which the command was killed.
     kills: usize,
     violations: Vec<String>,
 }
 
-/// Runs each of the commands with every fault, or a sample of the cases, on one target for each worker.
+/// Runs a sample of the cases of all commands; each worker has its own target.
 pub fn check_all<G: FaultTarget>(
     commands: &[WriteCommand],
     sample: Sample,
@@ -536,12 +537,12 @@ fn print_lines(lines: &[String]) {
     }
 }
 
-/// Which of all cases run.
+/// Selects the cases to run.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub enum Sample {
-    /// About this many, spread over all.
+    /// About this many cases, spread over all.
     About(usize),
-    /// The n-th of this many parts.
+    /// The n-th of this many parts; part 2 of 6 is every sixth case from the second on.
     Part(usize, usize),
 }
 
@@ -555,8 +556,9 @@ impl Sample {
     }
 }
 
-/// A sample of this size, unless `FAULTS` asks for another: `FAULTS=2000` for about that many cases, `FAULTS=all` for all,
-/// and `FAULTS=2/6` for the second of six parts. `FAULTS_OF=teardown` limits the commands to those that contain it.
+/// A sample of this size, unless `FAULTS` selects another: `FAULTS=2000` for about that many cases,
+/// `FAULTS=all` for all, and `FAULTS=2/6` for the second of six parts. `FAULTS_OF=teardown` selects the
+/// commands that contain `teardown`.
 pub fn sample(size: usize) -> Sample {
     let Ok(requested) = std::env::var("FAULTS") else {
         return Sample::About(size);

@@ -1,4 +1,4 @@
-//! Runs many cases of a strategy: always the same ones with the suite, new ones each time with `FUZZ_CASES`.
+//! Runs many cases of a strategy: the same cases in each test run, or new ones with `FUZZ_CASES`.
 
 use std::time::{Duration, Instant};
 
@@ -6,10 +6,11 @@ use proptest::sample::{Select, select};
 use proptest::strategy::Strategy;
 use proptest::test_runner::{Config, RngAlgorithm, TestCaseError, TestError, TestRng, TestRunner};
 
-/// The time limit of a target in the suite; it skips the remaining cases.
+/// The time limit of a target without `FUZZ_CASES`; the remaining cases are skipped.
 const MOST_TIME: Duration = Duration::from_secs(3);
 
-/// Runs this many cases; with the suite always the same ones, and no longer than [`MOST_TIME`].
+/// Runs this many cases, always the same, for at most [`MOST_TIME`]. With `FUZZ_CASES`, runs that many new
+/// cases, without a time limit.
 pub fn fuzz<S: Strategy>(
     target: &str,
     cases: u32,

@@ -1,4 +1,4 @@
-//! Findings, written as marks in fixtures write them.
+//! Writes findings as marks, the notation of the fixtures.
 
 use kubectl_skyhook::rules::Finding;
 use serde_json::Value;
@@ -14,7 +14,7 @@ pub fn of_finding(finding: &Finding) -> String {
     of_document(&value)
 }
 
-/// The same of a finding in a Diagnosis document.
+/// The mark of a finding in a Diagnosis document.
 pub fn of_document(finding: &Value) -> String {
     let word = |value: &Value| value.as_str().map(str::to_owned);
     let subject = &finding["subject"];

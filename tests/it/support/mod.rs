@@ -1,4 +1,4 @@
-//! What the tests share: the fake API server, the binary runner, builders and checks.
+//! Shared by the tests: the fake API server, the binary runner, builders and checks.
 
 pub mod clusters;
 pub mod fake_api;

@@ -1,4 +1,4 @@
-//! A cluster as a map of objects by path, to which plans are applied as `apply` does on a server.
+//! A model of a cluster: a map of objects by path. Plans are applied to it as `apply` does on a server.
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -8,7 +8,7 @@ use serde_json::Value;
 
 use super::fake_api::with_managers;
 
-/// Objects by the URL path that plans know them by.
+/// Objects by the URL path of their step target.
 pub type Objects = BTreeMap<String, Value>;
 
 pub fn objects(text: &str) -> Objects {
@@ -72,7 +72,7 @@ pub fn tidy(mut objects: Objects) -> Objects {
         if let Some(metadata) = object["metadata"].as_object_mut() {
             metadata.retain(|_, v| *v != serde_json::json!({}));
         }
-        // The order of members does not matter, and restored members come last.
+        // Sort the members: their order does not matter, and `undo` appends restored members.
         *object = sorted(object);
     }
     objects

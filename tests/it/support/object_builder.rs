@@ -19,7 +19,7 @@ pub const SKYHOOK: ObjectBuilder = ObjectBuilder(ApiFlavor::Skyhook);
 pub const NODEWRIGHT: ObjectBuilder = ObjectBuilder(ApiFlavor::NodeWright);
 
 impl ObjectBuilder {
-    /// A server with the operator and a custom resource of these packages.
+    /// A server with the operator and a custom resource with these packages.
     pub fn serve(self, packages: Value) -> FakeApi {
         FakeApi::new().serving(self.0).with(self.skyhook("in_progress", packages)).with(self.operator())
     }
@@ -68,7 +68,7 @@ impl ObjectBuilder {
         })
     }
 
-    /// A node with this status annotation and these node-state entries, each such as `driver|1.0.0 apply erroring`.
+    /// A node with this status and these node-state entries, such as `driver|1.0.0 apply erroring`.
     pub fn node(self, name: &str, status: &str, entries: &[&str]) -> Value {
         let mut state = serde_json::Map::new();
         for entry in entries {
@@ -96,8 +96,8 @@ impl ObjectBuilder {
         })
     }
 
-    /// A pod of a package's stage. The containers, `driver-apply running`, are in one of the states
-    /// `running`, `done`, `failed`, `waiting:REASON` and `looping`.
+    /// A pod of a package's stage. Each container has a name and a state, such as `driver-apply running`; the
+    /// states are `running`, `done`, `failed`, `waiting:REASON` and `looping`.
     pub fn pod(self, name: &str, place: &PackageRun<'_>, phase: &str, containers: &[&str]) -> Value {
         let statuses: Vec<Value> = containers.iter().map(|c| status(c)).collect();
         let init = format!("{}-init", place.package);
@@ -169,7 +169,7 @@ impl ObjectBuilder {
     }
 }
 
-/// What a pod or Job runs: a stage of a package on a node.
+/// The run of a pod or Job: a stage of a package on a node.
 #[derive(Clone, Copy)]
 pub struct PackageRun<'a> {
     pub node: &'a str,

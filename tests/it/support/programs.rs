@@ -2,8 +2,9 @@
 
 use std::path::Path;
 
-/// Whether a program on the PATH, or a file given by its absolute path, exists. If it is missing, its tests print so and
-/// pass; with `EVERY_PROGRAM`, which `.ci/run` sets once it has installed them all, they fail.
+/// Whether a program on the PATH, or a file given by its absolute path, exists. Without the program, its
+/// tests print a note and pass; with `EVERY_PROGRAM`, which `.ci/run` sets after it has installed all
+/// programs, they fail.
 #[expect(clippy::print_stderr, reason = "printed by a test, and shown with --nocapture")]
 pub fn is_installed(what: &str) -> bool {
     let path = std::env::var_os("PATH").unwrap_or_default();

@@ -1,7 +1,8 @@
 //! A proxy between the binary and an API server, real or fake, that injects faults into requests.
 //!
-//! It counts the requests of the binary and forwards them with the client it was given. Its faults are those of an
-//! overloaded server, a load balancer or an unreliable network. The binary needs no TLS and no credentials for it.
+//! It counts the requests of the binary and forwards them with the client it was given. Its faults are those
+//! of an overloaded server, a load balancer or an unreliable network. The binary needs no TLS and no
+//! credentials for it.
 
 use std::io;
 use std::path::PathBuf;
@@ -33,13 +34,13 @@ use tokio::sync::{oneshot, watch};
 
 use super::run::Child;
 
-/// When a request with [`Delivery::Late`] is delivered; the client has given up by then.
+/// The delay of a request with [`Delivery::Late`], which is longer than [`REQUEST_TIMEOUT`].
 pub const LATE_AFTER: Duration = Duration::from_millis(1_600);
 /// How long a restarting server refuses connections.
 pub const RESTART_TIME: Duration = Duration::from_millis(700);
 /// How long a stream lasts before it is cut.
 pub const CUT_AFTER: Duration = Duration::from_millis(30);
-/// The `--request-timeout` with which clients give up a request that hangs.
+/// The `--request-timeout` of clients whose requests hang.
 pub const REQUEST_TIMEOUT: &str = "1s";
 
 /// How often, and when, a request with a fault is delivered to the server.
@@ -49,20 +50,20 @@ pub enum Delivery {
     Once,
     /// Once, after the client has given up.
     Late,
-    /// At once, and again before the next request.
+    /// Immediately, and again before the next request.
     RepeatedBeforeNext,
-    /// At once, and again when the command has ended.
+    /// Immediately, and again when the command has ended.
     RepeatedAtEnd,
 }
 
-/// What the client gets in response to a request with a fault.
+/// The response of the proxy to a request with a fault.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum FaultResponse {
     /// The response of the server.
     Real,
     /// The connection is closed.
     Reset,
-    /// The connection is closed, and so is every other one for [`RESTART_TIME`], as while the server restarts.
+    /// All connections are closed for [`RESTART_TIME`], as in a restart of the server.
     Restart,
     /// Half of the response, then the connection is closed.
     Truncated,
@@ -87,18 +88,18 @@ pub struct Fault {
 }
 
 impl Fault {
-    /// Whether it applies only to requests that write.
+    /// Whether the fault applies only to requests that write.
     pub fn only_writes(self) -> bool {
         matches!(self.delivery, Delivery::RepeatedBeforeNext | Delivery::RepeatedAtEnd)
     }
 
-    /// Whether the client needs a short time limit, or it would wait for long.
+    /// Whether the client needs a short request timeout, as it would wait too long otherwise.
     pub fn needs_time_limit(self) -> bool {
         self.response == FaultResponse::Hang
     }
 }
 
-/// Which requests get a fault, counted from 1, and which fault.
+/// A fault, and the first and last request that gets it, counted from 1.
 #[derive(Clone)]
 pub struct FaultInjection {
     pub first: usize,
@@ -127,13 +128,13 @@ impl SavedRequest {
 struct State {
     injection: Option<FaultInjection>,
     requests: Vec<String>,
-    /// Delivered again before the next request.
+    /// Requests to deliver again before the next request.
     resend_next: Vec<SavedRequest>,
-    /// Delivered again by [`Proxy::stop_faults`].
+    /// Requests to deliver again in [`Proxy::stop_faults`].
     resend_at_end: Vec<SavedRequest>,
-    /// How many late requests are not delivered yet.
+    /// The number of late requests that are not delivered yet.
     late: usize,
-    /// The server restarts until then.
+    /// The end of the simulated restart of the server.
     down_until: Option<Instant>,
     /// A custom resource was written, so it may have been paused or resumed.
     pause_may_have_changed: bool,
@@ -149,7 +150,7 @@ struct Shared {
     cut: watch::Sender<()>,
 }
 
-/// The proxy listens until this is dropped.
+/// A listening proxy; stops when dropped.
 #[allow(dead_code, reason = "not every test binary uses all of it")]
 pub struct Proxy {
     pub url: String,
@@ -162,12 +163,12 @@ pub struct Proxy {
 
 type ProxyResponse = Response<UnsyncBoxBody<Bytes, io::Error>>;
 
-/// Gives the log lines of a running container for a query; servers without kubelets have no logs.
+/// Returns the log lines of a running container for a query, since servers without kubelets have no logs.
 pub type Logs = Arc<dyn Fn(&str) -> BoxStream<'static, Bytes> + Send + Sync>;
 
 #[allow(dead_code, reason = "not every test binary uses all of it")]
 impl Proxy {
-    /// A proxy to the server of this client, which is created in the runtime that uses it.
+    /// Starts a proxy to the server of a client. `client` creates it in the proxy's runtime.
     pub fn to(client: impl FnOnce() -> Client + Send + 'static) -> Proxy {
         let (stop, stopped) = oneshot::channel();
         let (sender, receiver) = mpsc::channel();
@@ -178,7 +179,7 @@ impl Proxy {
                 let listener = TcpListener::bind("127.0.0.1:0").await.expect("a free port");
                 let address = listener.local_addr().expect("a bound socket");
                 let all = (address, shared.clone(), Handle::current());
-                assert!(sender.send(all).is_ok(), "the caller waits for it");
+                assert!(sender.send(all).is_ok(), "the caller waits for the address");
                 tokio::select! {
                     () = accept(shared, listener) => {}
                     _ = stopped => {}
@@ -194,12 +195,12 @@ impl Proxy {
             "contexts": [{"name": "proxy", "context": {"cluster": "proxy", "user": "proxy"}}],
             "users": [{"name": "proxy", "user": {}}],
         });
-        std::fs::write(dir.path().join("kubeconfig"), config.to_string()).expect("it is written");
+        std::fs::write(dir.path().join("kubeconfig"), config.to_string()).expect("a writable file");
         Proxy { url, dir, shared, handle, stop: Some(stop), thread: Some(thread) }
     }
 
-    /// Simulates as much of the operator as commands wait for: it acknowledges pauses and resumes, and removes its
-    /// finalizer from a deleted custom resource without uninstalls.
+    /// Simulates the operator as far as commands wait for it: acknowledges pauses and resumes, and removes
+    /// the finalizers of a deleted custom resource without uninstalls.
     pub fn simulating_operator(self) -> Proxy {
         self.state().simulates_operator = true;
         self
@@ -374,7 +375,7 @@ impl Shared {
         }
     }
 
-    /// A stream has no end, so it starts, and the fault follows after [`CUT_AFTER`].
+    /// Forwards a stream, which has no end, and injects the fault after [`CUT_AFTER`].
     async fn stream_with_fault(
         &self,
         injection: &FaultInjection,
@@ -401,7 +402,7 @@ impl Shared {
         Ok(Response::from_parts(head, body))
     }
 
-    /// Forwards a request whose client is gone.
+    /// Forwards a request without a client that waits for the response.
     async fn forward_and_discard(&self, kept: SavedRequest) {
         let _ = self.forward_whole(&kept).await;
     }
@@ -443,7 +444,7 @@ impl Shared {
         }))
     }
 
-    /// A cut ends the connection with an error, not the stream with success.
+    /// The body until a cut. The cut is a connection error, not a regular end of the stream.
     fn until_cut(
         &self,
         data: impl Stream<Item = io::Result<Bytes>> + Send + 'static,
@@ -537,7 +538,7 @@ fn full(body: Bytes) -> UnsyncBoxBody<Bytes, io::Error> {
 
 fn half(body: Bytes) -> UnsyncBoxBody<Bytes, io::Error> {
     let half = body.slice(..body.len() / 2);
-    // An error at once would discard the first half, too.
+    // An immediate error would discard the first half, too.
     let later = async {
         tokio::task::yield_now().await;
         Err(io::Error::from(io::ErrorKind::UnexpectedEof))

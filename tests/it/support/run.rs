@@ -8,8 +8,8 @@ use std::sync::{Arc, LazyLock, OnceLock};
 
 use regex::Regex;
 
-/// A call of the binary. It starts in the root of the repository with an empty environment, a home directory that does
-/// not exist and no standard input.
+/// A call of the binary. It starts in the root of the repository with an empty environment, a home directory
+/// that does not exist and no standard input.
 pub struct Run {
     command: Command,
     command_line: String,
@@ -17,7 +17,7 @@ pub struct Run {
     child: Child,
 }
 
-/// The process of a running call, so that an event in the cluster can signal it.
+/// The process of a running call, which events in the cluster can send signals to.
 #[derive(Clone, Default)]
 pub struct Child(Arc<OnceLock<u32>>);
 
@@ -50,7 +50,7 @@ impl Child {
     }
 }
 
-/// Waits until a thread of the process has taken its signal: on a busy machine the others may go on for long before.
+/// Waits until the process has received its signal: on a busy machine, it may run on for a long time before.
 fn until_taken(id: u32) {
     let is_pending = || {
         let status = std::fs::read_to_string(format!("/proc/{id}/status")).unwrap_or_default();
@@ -62,14 +62,14 @@ fn until_taken(id: u32) {
     }
 }
 
-/// What a call printed, and its exit code.
+/// The output of a call, and its exit code.
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[must_use = "assert on all of it: stdout, stderr and the exit code"]
 pub struct RunOutput {
     command_line: String,
     pub stdout: String,
     pub stderr: String,
-    /// `None` if a signal ended it.
+    /// `None` if a signal ended the process.
     pub code: Option<i32>,
 }
 
@@ -92,7 +92,7 @@ impl Run {
         Run::program(binary(), words)
     }
 
-    /// Calls another program, which calls the binary.
+    /// Calls another program instead of the binary, such as a shell that calls it.
     pub fn program<S: Into<OsString>>(
         program: impl Into<OsString>,
         words: impl IntoIterator<Item = S>,
@@ -119,7 +119,7 @@ impl Run {
         self.env("KUBECONFIG", path)
     }
 
-    /// Makes the process known through `child` once it runs.
+    /// Publishes the process in `child` once it runs.
     pub fn child(mut self, child: &Child) -> Run {
         self.child = child.clone();
         self
@@ -130,7 +130,7 @@ impl Run {
         self
     }
 
-    /// Starts it without waiting for its end; for calls that print little.
+    /// Starts the binary without waiting for its end. Only for calls with little output: stdout is not read.
     pub fn start(mut self) -> Running {
         let pipes = self.command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
         let mut child = pipes.spawn().expect("the binary starts");
@@ -163,7 +163,7 @@ impl Run {
     }
 }
 
-/// A call that runs.
+/// A running call.
 pub struct Running {
     child: process::Child,
     stderr: BufReader<ChildStderr>,

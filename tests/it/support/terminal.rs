@@ -30,9 +30,9 @@ impl Terminal {
         Terminal::running(command, question)
     }
 
-    /// Runs a command until it prints this.
+    /// Runs a command until it prints this prompt.
     pub fn running(command: Command, question: &str) -> Terminal {
-        let mut session = Session::spawn(command).expect("it starts on a terminal");
+        let mut session = Session::spawn(command).expect("the program starts on a terminal");
         session.set_expect_timeout(Some(Duration::from_secs(60)));
         let mut terminal = Terminal { session, output: String::new() };
         terminal.expect(question);
@@ -44,27 +44,27 @@ impl Terminal {
         &self.output
     }
 
-    /// Waits until it prints this; returns the output up to there.
+    /// Waits until the program prints this text; returns the output up to the text.
     pub fn expect(&mut self, text: &str) -> &str {
-        let found = self.session.expect(text).expect("it prints it");
+        let found = self.session.expect(text).expect("the program prints the text");
         for part in [found.before(), found.get(0).unwrap_or_default()] {
             self.output += &String::from_utf8_lossy(part);
         }
         &self.output
     }
 
-    /// Waits for the end; returns the whole output.
+    /// Waits for the end of the program; returns the whole output.
     pub fn end(mut self) -> String {
-        let rest = self.session.expect(Eof).expect("it ends");
+        let rest = self.session.expect(Eof).expect("the program ends");
         self.output + &String::from_utf8_lossy(rest.as_bytes())
     }
 
     /// Types these keys; returns the rest of the output and the exit code.
     pub fn answer(mut self, keys: &[u8]) -> (String, i32) {
-        self.session.send(keys).expect("it listens");
-        let rest = self.session.expect(Eof).expect("it ends");
+        self.session.send(keys).expect("the program reads input");
+        let rest = self.session.expect(Eof).expect("the program ends");
         let said = String::from_utf8_lossy(rest.as_bytes()).into_owned();
-        match self.session.get_process().wait().expect("it has ended") {
+        match self.session.get_process().wait().expect("the exit status of the program") {
             WaitStatus::Exited(_, code) => (said, code),
             other => panic!("{other:?}: {said}"),
         }

@@ -56,7 +56,7 @@ impl TestCluster {
         test_cluster
     }
 
-    /// The cluster that this server holds.
+    /// The cluster of this server.
     pub fn serving(fake: FakeApi) -> TestCluster {
         TestCluster { served: fake.serve(), fake, state: tempfile::tempdir().expect("a directory") }
     }
@@ -65,7 +65,7 @@ impl TestCluster {
         self.command_of(words.split_whitespace())
     }
 
-    /// A command whose words may contain blanks.
+    /// A command whose arguments may contain blanks.
     pub fn command_of<'a>(&self, words: impl IntoIterator<Item = &'a str>) -> Run {
         Run::new(words).kubeconfig(&self.served.kubeconfig()).env("XDG_STATE_HOME", self.state.path())
     }
@@ -75,7 +75,7 @@ impl TestCluster {
     }
 
     pub fn node(&self, name: &str) -> Value {
-        self.fake.get("nodes", "", name).expect("the node is there")
+        self.fake.get("nodes", "", name).expect("the node exists")
     }
 
     /// The custom resource; `None` once it is deleted.

@@ -1,6 +1,6 @@
-//! The text on a terminal after what a program wrote to it.
+//! The text on a terminal after the output of a program.
 
-/// Lines of a terminal with this many columns; it is high enough for all of them.
+/// The lines of a terminal with this many columns and unlimited height.
 pub struct VirtualScreen {
     columns: usize,
     lines: Vec<Vec<char>>,
@@ -9,7 +9,7 @@ pub struct VirtualScreen {
 }
 
 impl VirtualScreen {
-    /// The lines after this output, without blanks at their ends.
+    /// The lines after this output, without trailing blanks.
     pub fn text(columns: usize, output: &str) -> String {
         let mut screen = VirtualScreen { columns, lines: vec![Vec::new()], row: 0, column: 0 };
         let mut letters = output.chars();
@@ -26,7 +26,7 @@ impl VirtualScreen {
         lines.collect::<String>().trim_end().to_owned() + "\n"
     }
 
-    /// A sequence after the escape character: moves and deletions. Colors and the like change no text.
+    /// Applies a control sequence after the escape character: moves and deletions; ignores colors and modes.
     fn control(&mut self, letters: &mut impl Iterator<Item = char>) {
         assert_eq!(letters.next(), Some('['), "a control sequence");
         let mut number = String::new();

@@ -76,7 +76,7 @@ fn terminal_shows_deletions_in_progress() {
             panic!("no {said:?}: {error}");
         }
     }
-    let rest = session.expect(Eof).expect("it ends");
+    let rest = session.expect(Eof).expect("the command ends");
     let said = String::from_utf8_lossy(rest.as_bytes()).into_owned();
     assert!(said.contains("Everything is gone: it is safe to uninstall the operator"), "{said}");
     let ended = session.get_process().wait().expect("an exit code");

@@ -32,9 +32,9 @@ fn progress_screen_shows_stages_and_slowest_nodes() {
         "slowest: node-1 (uninstall, to start, ",
         "so far; Ctrl-C stops waiting",
     ] {
-        session.expect(drawn).expect("it is drawn");
+        session.expect(drawn).expect("the screen contains the text");
     }
-    let rest = session.expect(Eof).expect("it ends");
+    let rest = session.expect(Eof).expect("the command ends");
     let said = String::from_utf8_lossy(rest.as_bytes()).into_owned();
     assert!(said.contains("driver 1.0.0 is gone from all nodes"), "{said}");
     let ended = session.get_process().wait().expect("an exit code");

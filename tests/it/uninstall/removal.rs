@@ -8,7 +8,7 @@ use crate::support::fake_api::{FakeApi, State};
 use crate::support::run::{RunOutput, run};
 
 fn packages(fake: &FakeApi) -> Value {
-    fake.get("skyhooks", "", "gpu").expect("it is there")["spec"]["packages"].clone()
+    fake.get("skyhooks", "", "gpu").expect("the custom resource exists")["spec"]["packages"].clone()
 }
 
 #[test]
@@ -32,7 +32,7 @@ fn package_leaves_the_spec_once_uninstalled_and_undo_restores_it() {
         ran.stdout
     );
     assert_eq!(packages(&fake), json!({}));
-    let removal = fake.writes().pop().expect("it was written").body;
+    let removal = fake.writes().pop().expect("the removal was sent").body;
     let operations = removal.as_array().expect("a JSON patch");
     let tests = |path: &str| {
         let mut tests = operations.iter().filter(|o| o["op"] == "test");
@@ -57,7 +57,7 @@ fn repeated_removal_has_nothing_to_do() {
         again.parts(),
         ("", "driver is no longer in the spec of gpu or on any node: nothing to do\n", Some(0))
     );
-    // While a node records it, it is not gone.
+    // A package with a record on a node is not removed.
     fake.load(SKYHOOK.node("node-1", "in_progress", &["driver|1.0.0 uninstall in_progress"]));
     let recorded = uninstall(&fake, "--remove");
     recorded.expect_code(1);
@@ -65,7 +65,7 @@ fn repeated_removal_has_nothing_to_do() {
     assert_eq!(fake.writes().len(), writes);
 }
 
-/// The operator's webhook reads the copy in the status, which is written a little later.
+/// The operator's webhook reads the copy in the status, which the operator writes after the node.
 #[test]
 fn status_copy_of_node_states_is_awaited() {
     let fake = installed(SKYHOOK);
@@ -145,7 +145,7 @@ fn packages_are_removed_after_their_dependents() {
         .with(SKYHOOK.node("node-1", "complete", &CHAIN))
         .with(SKYHOOK.node("node-2", "complete", &CHAIN));
     fake.on("PATCH skyhooks").nth(2).after(|it| {
-        let base = it.store.find("skyhooks", "", "gpu").expect("it is there");
+        let base = it.store.find("skyhooks", "", "gpu").expect("the custom resource exists");
         assert_eq!(base["spec"]["packages"]["base"]["uninstall"]["apply"], false);
     });
     fake.on("LIST events")

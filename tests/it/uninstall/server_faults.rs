@@ -28,8 +28,7 @@ fn wait_survives_a_server_restart() {
         nodes(SKYHOOK, [&[UNDER_WAY], &[]])(it);
         it.store.history.cut();
     });
-    // The server is down for a while: neither watches nor lists work.
-    // Longer than reads are retried.
+    // The server is down: neither watches nor lists work, for longer than reads are retried.
     fake.on("WATCH *").nth(4).times(16).reply(Reply::Cut);
     fake.on("LIST nodes").nth(3).times(4).reply(Reply::Cut);
     fake.on("LIST nodes").nth(3).times(4).reply(500);

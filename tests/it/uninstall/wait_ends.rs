@@ -55,7 +55,7 @@ fn failing_install_blocks_the_uninstall() {
 fn brief_failure_does_not_end_the_wait() {
     let fake = installed(SKYHOOK);
     fake.on("WATCH nodes").nth(1).after(nodes(SKYHOOK, [&[FAILING], &[]]));
-    // The read that would confirm the failure finds the next attempt.
+    // The read that would confirm the failure finds the next attempt instead.
     fake.on("LIST events").nth(3).after(nodes(SKYHOOK, [&[UNDER_WAY], &[]]));
     fake.on("LIST events").nth(5).after(super::gone(SKYHOOK));
     let ran = uninstall(&fake, "--wait");
@@ -76,13 +76,13 @@ fn timeout_is_reported() {
     );
 }
 
-/// The record on the nodes is gone, but the operator's copy in the status is not: the message does not contradict itself.
+/// The nodes no longer have a record, but the operator's copy in the status does: the message names the copy.
 #[test]
 fn timeout_names_the_part_that_is_missing() {
     let fake = installed(SKYHOOK);
     fake.on("PATCH skyhooks").nth(1).after(|it| {
         super::gone(SKYHOOK)(it);
-        let mut skyhook = it.store.find("skyhooks", "", "gpu").cloned().expect("it is there");
+        let mut skyhook = it.store.find("skyhooks", "", "gpu").cloned().expect("the custom resource exists");
         skyhook["status"]["nodeState"] = json!({"node-1": {"driver|1.0.0": {}}});
         it.store.load(skyhook);
     });
@@ -106,7 +106,7 @@ fn interrupt_leaves_the_uninstall_running() {
         .output();
     ran.expect_code(130);
     assert!(ran.stdout.contains("the uninstall continues in the cluster"), "{}", ran.stdout);
-    let now = fake.get("skyhooks", "", "gpu").expect("it is there");
+    let now = fake.get("skyhooks", "", "gpu").expect("the custom resource exists");
     assert_eq!(now["spec"]["packages"], driver(true), "nothing is taken back");
 }
 

@@ -12,7 +12,7 @@ use serde_json::{Value, json};
 
 use super::NEVER;
 
-/// Every so many leaves one is replaced.
+/// One of this many leaves is replaced.
 const SAMPLE: usize = 23;
 
 /// The objects of a capture.
@@ -26,7 +26,7 @@ fn objects(capture: &str) -> Vec<Value> {
     [read("cluster.json"), read("extra.json")].concat()
 }
 
-/// The paths to all values that are no objects and no lists.
+/// Collects the paths of all values that are neither objects nor lists.
 fn leaves(value: &Value, path: &str, found: &mut Vec<String>) {
     match value {
         Value::Object(members) => {
@@ -54,7 +54,7 @@ fn load(objects: &[Value]) -> Cluster {
     cluster
 }
 
-/// Everything that was read but the object of this name, as text.
+/// All objects that were read, except the one of this name, as text.
 fn others(cluster: &Cluster, name: &str) -> BTreeSet<String> {
     fn each<T: Debug>(items: &[T]) -> impl Iterator<Item = String> {
         items.iter().map(|item| format!("{item:?}"))
@@ -76,7 +76,7 @@ fn by_subject(report: &Report) -> BTreeMap<String, &Finding> {
     findings.map(|f| (format!("{} {:?}", f.rule.code, f.subject), f)).collect()
 }
 
-/// What is wrong with the report after a leaf was replaced.
+/// The errors that wrongly appeared in the report, or were lost, after a leaf was replaced.
 fn wrong(before: &Report, after: &Report, name: &str) -> Vec<String> {
     let (known, now) = (by_subject(before), by_subject(after));
     let unchecked: BTreeSet<&str> = after.not_checked.iter().map(|n| n.rule.code).collect();
@@ -96,7 +96,7 @@ fn wrong(before: &Report, after: &Report, name: &str) -> Vec<String> {
     appeared.chain(lost.map(|(key, _)| format!("lost: {key}"))).collect()
 }
 
-/// Whether a leaf says which object it is.
+/// Whether a leaf identifies its object.
 fn is_identity(path: &str) -> bool {
     let identity = ["/apiVersion", "/kind", "/metadata/name", "/metadata/namespace", "/metadata/uid"];
     identity.contains(&path)

@@ -7,7 +7,7 @@ use super::run;
 use crate::support::fake_api::Reply;
 use crate::support::test_cluster::{CR, TestCluster};
 
-/// Answers the list of custom resources with this body; `reset` of a name that then seems to be gone must change nothing.
+/// Serves this body as the list of custom resources, and asserts that no command writes as if they were gone.
 fn refused(body: &Value, why: &str) {
     let test_cluster = TestCluster::captured_with_operator("complete");
     let plural = ApiFlavor::Skyhook.plural();
@@ -77,18 +77,18 @@ fn an_incomplete_list_is_used_and_reported() {
     let ran = run(&test_cluster, &format!("reset {CR} -y"));
     ran.expect_code(1);
     ran.expect_stderr(why);
-    // All are not known.
+    // The list is incomplete, so `--all` is refused.
     for verb in ["pause", "resume"] {
         let ran = run(&test_cluster, &format!("{verb} --all -y"));
         ran.expect_code(1);
         ran.expect_stderr(why);
     }
     assert!(test_cluster.fake.writes().is_empty());
-    // An emergency: the named one is paused all the same.
+    // A pause may be urgent: a named custom resource is paused without being read.
     let ran = run(&test_cluster, &format!("pause {CR} -y"));
     ran.expect_code(0);
     ran.expect_stderr(format!("continuing without reading {CR}"));
-    let paused = test_cluster.fake.get(plural, "", CR).expect("it exists");
+    let paused = test_cluster.fake.get(plural, "", CR).expect("the custom resource exists");
     let pause = &paused["metadata"]["annotations"][ApiFlavor::Skyhook.key("pause")];
     assert_eq!(pause, "true");
 }
@@ -118,9 +118,9 @@ fn pages_without_end_are_given_up() {
     };
     let same = "cannot read nodes: the server keeps returning the same page";
     for (first, others, why) in [
-        // One token again and again.
+        // Every page has the same token.
         (page(json!([node("a")]), "x"), page(json!([node("b")]), "x"), same),
-        // New tokens that lead to the same items: every page but the first has the token of the first.
+        // The token of the second page is new, but its items are the same.
         (page(json!([node("a")]), "x"), page(json!([node("a")]), "y"), same),
     ] {
         let test_cluster = TestCluster::captured_with_operator("complete");

@@ -1,4 +1,4 @@
-//! Files that hold an object without the list that it is in, or something that was never in a cluster.
+//! Files with single objects instead of lists, or with objects that were never in a cluster.
 
 use crate::scope::{codes, diagnose};
 use crate::support::run::run;
@@ -108,16 +108,16 @@ fn a_pipe_without_a_writer_is_given_up() {
     let home = tempfile::tempdir().expect("a directory");
     let pipe = home.path().join("pipe");
     let made = std::process::Command::new("mkfifo").arg(&pipe).status();
-    assert!(made.expect("mkfifo is there").success());
+    assert!(made.expect("mkfifo is installed").success());
     let ran = run(&format!("diagnose stuck --from {}", pipe.display())).output();
     ran.expect_code(1);
     ran.expect_stderr("it is a pipe, and no process writes to it");
-    // One that has a writer is read.
+    // A pipe with a writer is read.
     let writer = {
         let pipe = pipe.clone();
         std::thread::spawn(move || std::fs::write(pipe, NODES))
     };
     let ran = run(&format!("diagnose stuck --from {}", pipe.display())).output();
-    writer.join().expect("it ends").expect("it was read");
+    writer.join().expect("the writer does not panic").expect("the write to the pipe succeeds");
     ran.expect_stdout("1 node");
 }

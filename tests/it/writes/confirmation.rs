@@ -1,4 +1,4 @@
-//! Without a confirmation nothing is written, whatever the command.
+//! Write commands without a confirmation refuse, abort, or proceed like upstream's CLI; dry runs never write.
 
 use std::collections::BTreeSet;
 
@@ -11,14 +11,14 @@ use crate::support::fake_api::Logged;
 use crate::support::run::{Child, run};
 use crate::support::terminal::Terminal;
 
-/// What a command does without a confirmation.
+/// The behavior of a command without a confirmation.
 #[derive(Debug, Clone, Copy, PartialEq)]
 enum Does {
-    /// It refuses.
+    /// Exits with 3 and an error.
     Refuses,
-    /// It prints "Aborted." and exits with 0, as scripts of upstream's CLI expect.
+    /// Prints "Aborted." and exits with 0, as scripts of upstream's CLI expect.
     Aborts,
-    /// It proceeds without a terminal and does not read standard input, like upstream's CLI.
+    /// Proceeds without a terminal and does not read standard input, like upstream's CLI.
     Proceeds,
 }
 use Does::{Aborts, Proceeds, Refuses};
@@ -26,14 +26,14 @@ use Grade::{B1, B2, B3, B4};
 
 /// A command that writes.
 pub struct Writes {
-    /// Its full name.
+    /// The full name of the command.
     pub name: &'static str,
-    /// A capture on which it writes something.
+    /// A capture on which the command writes something.
     pub cluster: &'static str,
-    /// The commands to run before it.
+    /// The command to run before this one; empty for none.
     first: &'static str,
     pub words: &'static str,
-    /// Its highest possible impact.
+    /// The impact on this capture.
     grade: Grade,
     does: Does,
 }
@@ -49,7 +49,7 @@ const fn writes(
     Writes { name, cluster, first, words, grade, does }
 }
 
-/// Every command that writes; those whose grade depends on the cluster once for each grade.
+/// Every command that writes. A command whose grade depends on the cluster is listed once for each grade.
 #[rustfmt::skip]
 pub const COMMANDS: &[Writes] = &[
     writes("fix", "malformed-node-state", "", "fix", B1, Refuses),
@@ -138,7 +138,7 @@ fn writing(command: &clap::Command, path: &str) -> BTreeSet<String> {
 #[test]
 fn every_write_command_is_covered() {
     let known: BTreeSet<String> = COMMANDS.iter().map(|c| c.name.to_owned()).collect();
-    assert_eq!(writing(&Program::SKYHOOK.tree(), ""), known, "say in COMMANDS what it does");
+    assert_eq!(writing(&Program::SKYHOOK.tree(), ""), known, "COMMANDS lists every write command");
 }
 
 const NOBODY: &str = "error: not confirmed, and there is no terminal for the prompt; nothing was changed\n";
@@ -236,7 +236,7 @@ fn other_answers_on_a_terminal_write_nothing() {
 
 #[test]
 fn confirm_flag_is_refused_for_files() {
-    // Files without custom resources are refused for another reason first.
+    // Skip the capture without custom resources, which is refused for another reason.
     let looks = |c: &&Writes| c.first.is_empty() && c.cluster != "finalizer-stripped";
     for command in COMMANDS.iter().filter(looks) {
         let from = format!("--from tests/clusters/{}/cluster.json", command.cluster);
@@ -274,7 +274,7 @@ fn dry_run_of_every_command_writes_nothing() {
     }
 }
 
-/// Whether a request is allowed in a dry run: reads; with `server`, also writes marked as dry runs and access reviews.
+/// Whether a dry run may send this request: reads; with `server`, also access reviews and dry-run writes.
 fn is_allowed_in_dry_run(request: &Logged, dry: &str) -> bool {
     let all = |value: &Value| *value == json!("All") || *value == json!(["All"]);
     let said = request.query.get("dryRun").is_some_and(|v| v == "All") || all(&request.body["dryRun"]);

@@ -12,7 +12,7 @@ fn delete_custom_resource(state: &mut State) {
 #[test]
 fn reset_succeeds_if_the_custom_resource_is_deleted_meanwhile() {
     let cluster = TestCluster::captured("apply-erroring");
-    // After the last node, right before the batch state.
+    // Deleted with the patch of the last node, before the batch state is reset.
     cluster.fake.on("PATCH nodes").nth(3).after(delete_custom_resource);
     let ran = cluster.run("reset gpu-tune --confirm --no-pause --max-parallel 1");
     ran.expect_code(0);
@@ -22,7 +22,7 @@ fn reset_succeeds_if_the_custom_resource_is_deleted_meanwhile() {
     for node in ["node-1", "node-2", "node-3"] {
         assert_eq!(cluster.keys(node), [""; 0]);
     }
-    // The journal records it, and `undo` restores what exists.
+    // The journal records the deletion, and `undo` restores the nodes.
     let show = cluster.run("journal show");
     show.expect_code(0);
     show.expect_stdout("skyhook/gpu-tune  gone");
@@ -43,12 +43,12 @@ fn missing_resume_target_is_no_failure() {
     ran.expect_stderr("their purpose: the rollout starts again from the first batch\n");
 }
 
-/// A recreated object of the same name is not the one that was planned for.
+/// A recreated object with the same name is not the object of the plan.
 #[test]
 fn recreated_custom_resource_is_not_written() {
     let cluster = TestCluster::captured("apply-erroring");
     cluster.fake.on("PATCH nodes").nth(3).after(|state| {
-        let mut cr = state.store.find("skyhooks", "", CR).cloned().expect("it is there");
+        let mut cr = state.store.find("skyhooks", "", CR).cloned().expect("the custom resource exists");
         cr["metadata"]["uid"] = json!("another");
         state.store.load(cr);
     });

@@ -6,9 +6,9 @@ use serde_json::{Value, json};
 
 use super::{CR, TestCluster};
 
-/// Saves a plan that deletes the custom resource, without the checks of newer plans.
+/// Saves a plan that deletes the custom resource, without checks of the cluster and of specs.
 fn saved(cluster: &TestCluster) -> String {
-    let cr = cluster.cr().expect("it is there");
+    let cr = cluster.cr().expect("the custom resource exists");
     let target = Target::skyhook(ApiFlavor::Skyhook, CR, cr["metadata"]["uid"].as_str());
     let step = Step::new(target, Change::Delete { was: None }, "nobody needs it");
     let plan = Plan {
@@ -23,7 +23,7 @@ fn saved(cluster: &TestCluster) -> String {
 }
 
 fn finalizers(cluster: &TestCluster, entries: Value) {
-    let mut cr = cluster.cr().expect("it is there");
+    let mut cr = cluster.cr().expect("the custom resource exists");
     cr["metadata"]["finalizers"] = entries;
     cluster.fake.load(cr);
 }
@@ -33,15 +33,15 @@ fn deletion_is_journalled_and_undo_recreates_the_object() {
     let cluster = TestCluster::captured("complete");
     finalizers(&cluster, json!([]));
     let file = saved(&cluster);
-    // The object changes after the plan was made: `undo` restores what was deleted.
+    // The object changes after the plan was made: `undo` restores the deleted state, not the planned one.
     cluster.run("pause gpu-tune --confirm --reason later").expect_code(0);
-    let before = cluster.cr().expect("it is there");
+    let before = cluster.cr().expect("the custom resource exists");
     cluster.run(&format!("apply-plan {file} --confirm")).expect_code(0);
     assert_eq!(cluster.cr(), None);
 
     let undone = cluster.run("undo --confirm");
     undone.expect_code(0);
-    let after = cluster.cr().expect("it is there again");
+    let after = cluster.cr().expect("the custom resource exists again");
     assert_eq!(after["spec"], before["spec"]);
     for member in ["name", "annotations", "labels"] {
         assert_eq!(after["metadata"][member], before["metadata"][member]);
@@ -51,7 +51,7 @@ fn deletion_is_journalled_and_undo_recreates_the_object() {
     let sent = sent.iter().filter(|w| w.method == "POST" && w.path.ends_with("/skyhooks"));
     let bodies: Vec<&Value> = sent.map(|w| &w.body).collect();
     let [body] = bodies.as_slice() else {
-        panic!("made once: {bodies:?}");
+        panic!("the object must be created once: {bodies:?}");
     };
     assert_eq!(body["status"], Value::Null);
     for member in ["uid", "resourceVersion", "creationTimestamp", "generation", "managedFields"] {
@@ -65,7 +65,7 @@ fn undo_does_not_recreate_a_terminating_object() {
     finalizers(&cluster, json!(["somebody/else"]));
     let file = saved(&cluster);
     cluster.run(&format!("apply-plan {file} --confirm")).expect_code(0);
-    let going = cluster.cr().expect("somebody holds it");
+    let going = cluster.cr().expect("a finalizer holds the custom resource");
     assert!(going["metadata"]["deletionTimestamp"].is_string());
     let undone = cluster.run("undo --confirm");
     undone.expect_code(3);

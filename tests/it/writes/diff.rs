@@ -7,7 +7,7 @@ use super::TestCluster;
 use crate::support::run::RunOutput;
 
 impl TestCluster {
-    /// A program that prints its arguments and the content of the directories.
+    /// Writes a diff program that prints its arguments and the content of the directories.
     fn differ(&self, ends: i32) -> PathBuf {
         let file = self.state.path().join("differ");
         let script = format!(
@@ -47,8 +47,8 @@ files:  skyhook.nvidia.com.v1alpha1.Skyhook..gpu-tune 1 1
 ";
     assert!(ran.stdout.ends_with(shown), "{}", ran.transcript());
     ran.expect_no_stdout("--- skyhook/gpu-tune");
-    let directory = std::fs::read_to_string(cluster.state.path().join("directories")).expect("it ran");
-    assert!(!PathBuf::from(directory.trim()).exists(), "the directories go");
+    let directory = std::fs::read_to_string(cluster.state.path().join("directories")).expect("the diff ran");
+    assert!(!PathBuf::from(directory.trim()).exists(), "the directories are deleted");
 }
 
 #[test]

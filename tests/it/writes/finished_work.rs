@@ -1,4 +1,4 @@
-//! Commands that are repeated once their work is done, or almost: they exit with 0 and say so.
+//! Commands that are repeated after all or almost all of their work is done: they exit with 0.
 
 use std::path::Path;
 
@@ -9,7 +9,7 @@ use super::TestCluster;
 use crate::support::fake_api::FakeApi;
 use crate::support::run::Child;
 
-/// Killed once its nodes are reset: what is left to finish changes no node.
+/// The canary is killed after all nodes are reset: the remaining steps change no node.
 #[test]
 fn killed_canary_is_finished_by_repeating_the_command() {
     let cluster = TestCluster::captured_with_operator("apply-erroring");
@@ -33,30 +33,30 @@ fn killed_canary_is_finished_by_repeating_the_command() {
     once_more.expect_stderr("nothing to do");
 }
 
-/// Only the batches are left to restart.
+/// The only remaining step is the restart of the batches.
 #[test]
 fn canary_is_accepted_where_only_batches_are_left() {
     let cluster = TestCluster::captured("apply-erroring");
-    let mut cr = cluster.cr().expect("it is there");
+    let mut cr = cluster.cr().expect("the custom resource exists");
     cr["status"]["nodeOrderOffset"] = json!(2);
     cluster.fake.load(cr);
     cluster.run("reset gpu-tune --skip-batch-reset --no-pause --confirm").expect_code(0);
     let ran = cluster.run("reset gpu-tune --canary 1 --no-pause --confirm");
     ran.expect_code(0);
     ran.expect_stdout("reset the batches of gpu-tune: 1 changed");
-    let cr = cluster.cr().expect("it is there");
+    let cr = cluster.cr().expect("the custom resource exists");
     assert_eq!(cr["status"]["nodeOrderOffset"], json!(0));
-    // A restart of batches alone is paced by the operator.
+    // `--canary` is refused for a restart of batches alone, whose pace the operator sets.
     let policy = cluster.run("deployment-policy reset gpu-tune --canary 1 --confirm");
     let code = if policy.stderr.contains("nothing to do") { 0 } else { 64 };
     policy.expect_code(code);
 }
 
-/// Explicit zeros change nothing for the operator.
+/// Explicit zeros have the same meaning for the operator as absent fields.
 #[test]
 fn defaults_made_explicit_do_not_count_as_a_change() {
     let cluster = TestCluster::captured("apply-erroring");
-    let mut cr = cluster.cr().expect("it is there");
+    let mut cr = cluster.cr().expect("the custom resource exists");
     cr["status"] = json!({"status": "in_progress"});
     cluster.fake.load(cr);
     let ran = cluster.run("reset gpu-tune --no-pause --confirm -o json");

@@ -52,7 +52,7 @@ fn on_a_full_disk(cluster: &TestCluster, blocks: usize) -> Output {
 
 #[test]
 fn full_disk_stops_writes_outside_the_journal() {
-    // In the units of `ulimit`, with room for a few more lines.
+    // In the 512-byte blocks of `ulimit`, with room for a few more lines.
     let blocks = first_line() / 512 + 2;
     let cluster = wide();
     let nodes =
@@ -66,7 +66,7 @@ fn full_disk_stops_writes_outside_the_journal() {
     assert!(out.contains(said), "{out}{err}");
     let writes = cluster.writes().len();
     assert!(writes > 0 && writes < NODES, "{writes}: {out}{err}");
-    // `undo` reverts what was done. The disk may have been full exactly at the end of a line.
+    // `undo` reverts the changes. The journal is not torn if the disk was full exactly at the end of a line.
     let whole = |line: &str| serde_json::from_str::<Value>(line).is_ok();
     let torn = !journal(&cluster).1.lines().all(whole);
     let undone = cluster.run("undo --confirm");
@@ -82,10 +82,10 @@ fn torn_journal_line_is_skipped_and_reported() {
     cluster.run("reset gpu-tune --confirm --no-pause").expect_code(0);
     let (path, text) = journal(&cluster);
     let mut lines: Vec<String> = text.lines().map(str::to_owned).collect();
-    // The second line was torn, and the third one follows its remainder directly.
+    // The second line is torn, and the third line follows its remainder without a line break.
     let glued = format!("{}{}", &lines[1][..9], lines[2]);
     lines.splice(1..3, [glued]);
-    std::fs::write(&path, lines.join("\n") + "\n").expect("it is written");
+    std::fs::write(&path, lines.join("\n") + "\n").expect("the journal is writable");
     for words in ["journal list", "journal show", "undo --confirm"] {
         let ran = cluster.run(words);
         ran.expect_code(0);
@@ -98,7 +98,7 @@ fn torn_journal_line_is_skipped_and_reported() {
     assert_eq!(cluster.objects(), before);
 }
 
-/// A journal that could not be started is removed, and not reported later.
+/// A journal whose first line cannot be written is removed, and not reported later.
 #[test]
 fn unwritable_journal_is_removed() {
     let cluster = wide();
@@ -112,7 +112,7 @@ fn unwritable_journal_is_removed() {
     listed.expect_no_stderr("is not a journal");
 }
 
-/// The change is reported on stderr, and is not reported as a read error.
+/// A change is reported on stderr if stdout is full, and not as a read error.
 #[test]
 fn change_is_reported_when_stdout_is_full() {
     let cluster = TestCluster::captured("apply-erroring");

@@ -1,5 +1,4 @@
-//! Warnings that GitOps tools revert a change, by the commands that build no plan of their own: `undo`,
-//! `undelete` and `apply-plan`.
+//! Warnings of `undo`, `undelete` and `apply-plan` that GitOps tools may revert the change.
 
 use std::path::Path;
 
@@ -23,7 +22,7 @@ fn newest(cluster: &TestCluster) -> String {
     list["items"][0]["id"].as_str().expect("an id").to_owned()
 }
 
-/// Asserts that this is the only warning.
+/// Asserts that this is the only warning about GitOps tools.
 #[track_caller]
 fn warns(ran: &RunOutput, warning: &str) {
     let lines = ran.stdout.lines().chain(ran.stderr.lines());
@@ -63,7 +62,7 @@ fn apply_plan_names_what_reverts_the_edit() {
 /// A capture whose custom resource is being deleted, and is applied by Argo CD.
 fn deleted() -> TestCluster {
     let cluster = TestCluster::captured("deleted-while-paused");
-    let mut cr = cluster.cr().expect("it is there");
+    let mut cr = cluster.cr().expect("the custom resource exists");
     cr["metadata"]["labels"] = json!({"argocd.argoproj.io/instance": "gpu-platform"});
     cluster.fake.load(cr);
     cluster
@@ -74,7 +73,7 @@ const MADE: &str = "skyhook/gpu-tune is applied by the Argo CD application gpu-p
 
 #[test]
 fn undelete_and_undo_name_what_may_delete_the_object_again() {
-    // Both while the object exists and once it is gone: by `undelete`, and by `undo` of the strip.
+    // `undelete` warns both before and after the object is gone, as does `undo` of the strip.
     warns(&deleted().run("undelete gpu-tune --dry-run"), MADE);
     let cluster = deleted();
     cluster.run("finalizer strip gpu-tune --force --confirm").expect_code(0);

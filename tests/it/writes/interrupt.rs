@@ -46,7 +46,7 @@ impl LargeReset {
 
     fn nodes(&self) -> Vec<Value> {
         let node = |n: usize| self.0.fake.get("nodes", "", &format!("node-{n:02}"));
-        (0..NODES).map(|n| without_server_metadata(node(n).expect("it is there"))).collect()
+        (0..NODES).map(|n| without_server_metadata(node(n).expect("the node exists"))).collect()
     }
 
     /// How many nodes are reset; asserts that none is partly reset.
@@ -63,7 +63,7 @@ impl LargeReset {
     }
 
     fn paused(&self) -> bool {
-        let cr = self.0.fake.get("skyhooks", "", NAME).expect("it is there");
+        let cr = self.0.fake.get("skyhooks", "", NAME).expect("the custom resource exists");
         cr["metadata"]["annotations"][ApiFlavor::Skyhook.key("pause")] == "true"
     }
 }
@@ -77,8 +77,8 @@ fn without_server_metadata(mut object: Value) -> Value {
     object
 }
 
-/// The requests at which it is interrupted: during the pause, at the first node, in the middle, at the last nodes, at the
-/// batches.
+/// The requests at which the reset is interrupted: during the pause, at the first node, in the middle, at the
+/// last node, and at the batches.
 const MOMENTS: [(&str, usize); 6] = [
     ("PATCH skyhooks", 1),
     ("PATCH nodes", 1),
@@ -88,8 +88,8 @@ const MOMENTS: [(&str, usize); 6] = [
     ("PATCH skyhooks/status", 1),
 ];
 
-/// Whether the interrupt came before the end. One during the last response may come too late; then
-/// everything must be done.
+/// Whether the interrupt came before the end of the command. During the last response it may come too late;
+/// then the reset must be complete.
 fn heard_in_time(ran: &RunOutput, reset: usize) -> bool {
     let in_time = !(ran.code == Some(0) && reset == NODES);
     assert_eq!(ran.code == Some(130), in_time, "{}", ran.transcript());
@@ -121,7 +121,7 @@ fn undo_works_after_an_interrupt_at_any_moment() {
         let moment = format!("{pattern} {nth}: {}", ran.transcript());
         let reset = wide.reset(&before);
         let in_time = heard_in_time(&ran, reset);
-        // Paused and resumed again before any node was written.
+        // The pause was removed before any node was written.
         let put_back = in_time && reset == 0;
         let says = if put_back {
             ": nothing changed, 61 not reached\ninterrupted; the pause was removed\n"
@@ -180,7 +180,7 @@ fn interrupted_undo_is_finished_by_the_next_undo() {
     assert_eq!(wide.nodes(), before);
 }
 
-/// One request hangs, so the first interrupt waits for it.
+/// One request hangs, so that the first interrupt waits for it.
 #[test]
 fn second_interrupt_exits_at_once_and_keeps_the_journal() {
     let wide = LargeReset::new();
@@ -195,7 +195,7 @@ fn second_interrupt_exits_at_once_and_keeps_the_journal() {
         while !hangs() {
             std::thread::yield_now();
         }
-        // Two signals in quick succession count as one, so it is repeated until the process has ended.
+        // Two signals in quick succession may count as one, so repeat the signal until the process has ended.
         while !over.load(Ordering::Relaxed) {
             impatient.interrupt::<()>()(&mut ());
         }
@@ -207,7 +207,7 @@ fn second_interrupt_exits_at_once_and_keeps_the_journal() {
     let says = "error: interrupted twice; requests in flight may or may not have completed\n";
     ran.expect_stderr(says);
     assert!(wide.reset(&before) < NODES);
-    // It had no time to resume the operator; the same command does, and finishes the work.
+    // The interrupted command had no time to resume the operator; `undo` resumes it and reverts the nodes.
     wide.run("undo --confirm", &Child::default()).expect_code(0);
     assert_eq!(wide.nodes(), before);
     assert!(!wide.paused());

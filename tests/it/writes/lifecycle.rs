@@ -10,12 +10,12 @@ use crate::support::run::Run;
 fn pause_resume_disable_and_enable_set_annotations() {
     let cluster = TestCluster::captured("complete");
     let value = |key: &str| {
-        cluster.cr().expect("it is there")["metadata"]["annotations"][ApiFlavor::Skyhook.key(key)].clone()
+        cluster.cr().expect("the CR exists")["metadata"]["annotations"][ApiFlavor::Skyhook.key(key)].clone()
     };
     cluster.run("pause gpu-tune --confirm --reason maintenance").expect_code(0);
     assert_eq!(value("pause"), json!("true"));
     assert_eq!(
-        cluster.cr().expect("it is there")["metadata"]["annotations"]["kubectl-skyhook/pause-reason"],
+        cluster.cr().expect("the CR exists")["metadata"]["annotations"]["kubectl-skyhook/pause-reason"],
         json!("maintenance")
     );
     cluster.run("disable gpu-tune -y").expect_code(0);
@@ -23,19 +23,19 @@ fn pause_resume_disable_and_enable_set_annotations() {
     cluster.run("resume gpu-tune -y").expect_code(0);
     assert_eq!((value("pause"), value("disable")), (Value::Null, json!("true")));
     assert_eq!(
-        cluster.cr().expect("it is there")["metadata"]["annotations"]["kubectl-skyhook/pause-reason"],
+        cluster.cr().expect("the CR exists")["metadata"]["annotations"]["kubectl-skyhook/pause-reason"],
         Value::Null
     );
     cluster.run("enable gpu-tune -y").expect_code(0);
     assert_eq!(value("disable"), Value::Null);
-    // Nothing to change is no error.
+    // A command with nothing to change succeeds.
     cluster.run("enable gpu-tune").expect_code(0);
     let typo = cluster.run("pause gpu-tone --confirm");
     typo.expect_code(1);
     typo.expect_stderr("did you mean gpu-tune");
 }
 
-/// The server compares these characters in Go's JSON escapes.
+/// A server compares the JSON text of values, in which Go escapes these characters.
 #[test]
 fn undo_works_for_text_that_go_escapes() {
     let cluster = TestCluster::captured("complete");
@@ -50,6 +50,6 @@ fn undo_works_for_text_that_go_escapes() {
     pause("line\u{2028}end && more");
     cluster.run("undo --confirm").expect_code(0);
     cluster.run("resume gpu-tune --confirm").expect_code(0);
-    let annotations = &cluster.cr().expect("it is there")["metadata"]["annotations"];
+    let annotations = &cluster.cr().expect("the CR exists")["metadata"]["annotations"];
     assert_eq!(annotations["kubectl-skyhook/pause-reason"], Value::Null);
 }

@@ -1,4 +1,4 @@
-//! Limits apply whatever the plan changes, and flags without effect are refused.
+//! Limits apply to every kind of change, and flags without effect are refused.
 
 use insta::assert_snapshot;
 use serde_json::json;

@@ -1,4 +1,4 @@
-//! A migration that holds the operator: changes without effect are refused, with the steps to take first.
+//! A migration that holds the operator: changes without effect are refused, with hints on the required steps.
 
 use kubectl_skyhook::api::ApiFlavor;
 use serde_json::{Value, json};
@@ -27,7 +27,7 @@ impl Held {
     }
 
     fn cr_annotation(&self, key: &str) -> Value {
-        let cr = self.0.fake.get("nodewrights", "", "gpu").expect("it is there");
+        let cr = self.0.fake.get("nodewrights", "", "gpu").expect("the custom resource exists");
         cr["metadata"]["annotations"][ApiFlavor::NodeWright.key(key)].clone()
     }
 }
@@ -65,13 +65,13 @@ fn change_without_effect_during_a_migration_hold_needs_force() {
         forced.expect_code(0);
         forced.expect_stderr("the operator does nothing while");
         assert!(held.written() > 0, "{words}");
-        // The operator would not acknowledge a pause.
+        // Without a pause, which the operator would not acknowledge.
         assert_eq!(held.cr_annotation("pause"), Value::Null);
     }
 }
 
 impl Held {
-    /// Copies node states to the newer prefix, as the operator does before it is held.
+    /// Copies the keys on nodes to the newer prefix, as the operator does before the hold.
     fn adopted(&self) {
         self.0.fake.change(|state| {
             for name in ["node-1", "node-2", "node-3"] {
@@ -113,7 +113,7 @@ fn commands_start_no_work_during_a_migration_hold() {
         assert_eq!(held.cr_annotation(stop), json!("true"));
         held.run(&format!("{go} gpu --force -y")).expect_code(0);
         assert_eq!(held.cr_annotation(stop), Value::Null);
-        // What is unchanged is no error.
+        // A command with nothing to change succeeds.
         held.run(&format!("{go} gpu")).expect_code(0);
     }
 }

@@ -1,4 +1,4 @@
-//! Previews name the cluster, and journals and plans of one cluster are not applied to another.
+//! Previews name the cluster; journals and plans of one cluster are not applied to another.
 
 use insta::assert_snapshot;
 use serde_json::{Value, json};
@@ -22,7 +22,7 @@ fn run_with(journals: &TestCluster, on: &TestCluster, words: &str) -> RunOutput 
     command.env("XDG_STATE_HOME", journals.state.path()).output()
 }
 
-/// Changes the first line of the one journal.
+/// Changes the first line of the only journal.
 fn rewrite(test_cluster: &TestCluster, change: impl Fn(&mut Value)) {
     let directory = test_cluster.state.path().join("kubectl-skyhook/journal");
     let mut files = std::fs::read_dir(directory).expect("journals");
@@ -42,11 +42,11 @@ fn previews_name_cluster_context_and_server() {
     let server = test_cluster.served.url.as_str();
     let place = json!({"cluster": "fake", "context": "fake", "server": format!("{server}")});
     assert_eq!(ran.json()["destination"], place);
-    // The prompt comes after the preview.
+    // Without a confirmation, the preview on stderr names the cluster, too.
     let asked = test_cluster.run("pause gpu-tune");
     let line = format!("\non cluster fake (context fake, {server})\n");
     asked.expect_stderr(&line);
-    // Without a kubeconfig there is only the address.
+    // Without a kubeconfig, only the server address is known.
     let ran = run(&format!("pause gpu-tune --dry-run --server {server}")).output();
     ran.expect_stdout(format!("\non {server}\n"));
     let ran = run("pause gpu-tune --dry-run --from tests/clusters/complete/cluster.json").output();
@@ -127,7 +127,7 @@ fn plan_for_another_cluster_is_refused() {
     let ran = here.run(&format!("apply-plan {file} --confirm"));
     ran.expect_code(0);
     ran.expect_no_stderr("warning");
-    // A plan made from files is for no particular cluster.
+    // A plan made from files records no cluster.
     let from = "--from tests/clusters/complete/cluster.json";
     there.run(&format!("pause gpu-tune --plan-out {file} {from}")).expect_code(0);
     let ran = there.run(&format!("apply-plan {file} --confirm"));
@@ -148,7 +148,7 @@ fn undelete_ignores_journals_of_another_cluster() {
     named.expect_code(3);
     named.expect_stderr(format!("journal {id} is from another cluster"));
     assert_eq!(there.writes(), [""; 0]);
-    // The same cluster at another address.
+    // The same cluster at another address is accepted.
     let again = TestCluster::serving(here.fake.clone());
     let found = run_with(&here, &again, "undelete gpu-tune --dry-run");
     found.expect_code(0);

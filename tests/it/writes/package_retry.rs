@@ -18,14 +18,15 @@ fn retry_deletes_only_the_failed_job() {
     let before = cluster.fake.objects().len();
     let ran = cluster.run("package retry driver --skyhook gpu --all-nodes --confirm");
     ran.expect_code(0);
-    // A deleted Job is not recreated.
+    // `undo` is not offered, since it cannot recreate a deleted Job.
     ran.expect_no_stdout("undo");
     let job = "/apis/batch/v1/namespaces/nodewright/jobs/gpu-driver-2-0-1-apply-node-2";
     assert_eq!(cluster.writes(), [format!("DELETE {job}")], "{}", ran.transcript());
     assert_eq!(cluster.fake.objects().len(), before - 1);
 }
 
-/// During an upgrade, the node state holds the former version as well. The Job of the new version has failed permanently.
+/// A cluster in an upgrade: the node state has the old version, too, and the Job of the new version has
+/// failed permanently.
 fn failed_upgrade(deleting: bool) -> TestCluster {
     let packages = json!({"driver": {
         "version": "1.0.0", "image": "example.com/driver", "uninstall": {"enabled": true, "apply": false},
@@ -74,7 +75,7 @@ fn retry_of_a_failed_upgrade_in_a_deletion_deletes_the_job_as_well() {
     assert_eq!(cluster.writes(), ["PATCH /api/v1/nodes/node-1", FAILED_JOB]);
 }
 
-/// The operator works on nothing of a package that the deletion does not wait for, so the status of the node is not changed.
+/// The operator does not work on packages that the deletion does not wait for, so a retry writes nothing.
 #[test]
 fn retry_in_a_deletion_changes_nothing_that_the_deletion_does_not_wait_for() {
     let cluster = failed_upgrade(true);
@@ -91,7 +92,7 @@ fn retry_in_a_deletion_changes_nothing_that_the_deletion_does_not_wait_for() {
     assert_eq!(cluster.writes(), [""; 0]);
 }
 
-/// The first batch failed, and the policy allows no failure.
+/// A rollout whose first batch has failed, with a policy that allows no failure.
 fn stopped_rollout() -> TestCluster {
     let directory = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/clusters");
     let fake = FakeApi::new().serving(ApiFlavor::NodeWright);
@@ -101,7 +102,7 @@ fn stopped_rollout() -> TestCluster {
 
 const NODE: &str = "PATCH /api/v1/nodes/policy-1";
 
-/// The path of the status that holds the batches.
+/// The request that resets the batches, which are in the status.
 fn batches() -> String {
     let api = ApiFlavor::NodeWright.api_version();
     format!("PATCH /apis/{api}/nodewrights/policy/status")
@@ -118,13 +119,13 @@ fn retry_in_a_stopped_rollout_restarts_the_batches_once_the_job_is_gone() {
             "the rollout of nodewright/policy has stopped: its batches start again, on other nodes as well",
         );
         assert_eq!(cluster.writes(), [NODE, job, &batches()], "{}", ran.transcript());
-        let policy = cluster.fake.get("nodewrights", "", "policy").expect("it is there");
+        let policy = cluster.fake.get("nodewrights", "", "policy").expect("the custom resource exists");
         let batch = &policy["status"]["compartmentStatuses"]["__default__"]["batchState"];
         assert_eq!(batch["shouldStop"], json!(false));
     }
 }
 
-/// Somebody has deleted the failed Job: its package only has to run again.
+/// If the failed Job was deleted, the package only has to run again.
 #[test]
 fn fix_reruns_the_package_and_restarts_the_batches_in_one_plan() {
     let cluster = stopped_rollout();

@@ -1,4 +1,4 @@
-//! `undo` after commands of which nothing can be undone.
+//! `undo` passes over commands that cannot be undone.
 
 use std::path::Path;
 
@@ -45,7 +45,7 @@ fn undo_passes_over_a_retry() {
     let nothing = cluster.run("undo --confirm");
     nothing.expect_code(1);
     nothing.expect_stderr("was already undone, cannot be undone, or changed nothing");
-    // By its id, it is refused.
+    // `undo` of the retry by its id is refused.
     let retry = cluster.run(&format!("undo {} --confirm", ids[0]));
     retry.expect_code(3);
     let job = "job/nodewright/gpu-driver-2-0-1-apply-node-2";
@@ -55,7 +55,8 @@ fn undo_passes_over_a_retry() {
     assert_eq!(retry.parts(), ("", says.as_str(), Some(3)));
 }
 
-/// The old object was removed and the new one created: neither alone can be undone, and the pause around them is not work.
+/// `undelete` removes the old object and creates a new one: neither step can be undone alone, and the pause
+/// around them does not count as a change.
 #[test]
 fn undo_passes_over_an_undelete() {
     let cluster = TestCluster::captured("deleted-while-paused");
@@ -69,7 +70,7 @@ fn undo_passes_over_an_undelete() {
     assert_eq!(ignored(&cluster, ApiFlavor::Skyhook, "node-1"), Value::Null);
 }
 
-/// The operator has finished the stage, so that the entry is as it was before.
+/// The operator has finished the stage, so the node-state entry is the same as before the command.
 #[test]
 fn undo_says_that_nothing_is_left_to_revert() {
     let cluster = TestCluster::captured("complete");

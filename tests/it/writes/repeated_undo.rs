@@ -1,4 +1,4 @@
-//! An undo that could revert nothing, and what the next undo does.
+//! A second `undo` after an `undo` that could not revert everything.
 
 use kubectl_skyhook::api::{ApiFlavor, keys};
 use serde_json::{Value, json};
@@ -6,7 +6,7 @@ use serde_json::{Value, json};
 use super::{CR, TestCluster};
 use crate::support::object_builder::ObjectBuilder;
 
-/// Simulates the operator: it starts again on the node that was reset.
+/// Simulates the operator: it starts the package again on the node that was reset.
 fn restart(cluster: &TestCluster) {
     let mut node = cluster.node("node-2");
     let key = keys::node_state(ApiFlavor::Skyhook, CR);
@@ -16,7 +16,7 @@ fn restart(cluster: &TestCluster) {
     cluster.fake.load(node);
 }
 
-/// Two commands, and an operator that acts on the newer one.
+/// A cluster after two commands, where the operator has acted on the newer one; with the journal list.
 fn paused_and_reset() -> (TestCluster, Value) {
     let cluster = TestCluster::captured("apply-erroring");
     cluster.run("pause gpu-tune --confirm").expect_code(0);
@@ -58,7 +58,7 @@ fn undo_skipped_by_a_conflict_leaves_the_command_in_force() {
     cluster.run("reset gpu-tune --node node-2 --confirm").expect_code(0);
     let key = keys::node_state(ApiFlavor::Skyhook, CR);
     cluster.fake.on("PATCH nodes node-2").nth(1).after(move |state| {
-        let mut node = state.store.find("nodes", "", "node-2").cloned().expect("it is there");
+        let mut node = state.store.find("nodes", "", "node-2").cloned().expect("the node exists");
         node["metadata"]["annotations"][&key] = json!("{}");
         state.store.load(node);
     });
@@ -91,20 +91,21 @@ fn undo_dry_run_reads_the_cluster() {
         assert_eq!(ran.stdout.contains("node-1 as planned"), words.contains("diff"));
     }
     assert_eq!(cluster.writes(), so_far);
-    // What can be undone is undone, and the rest is reported.
+    // `undo` reverts the other nodes, and reports node-2 as skipped.
     let undone = cluster.run("undo --confirm");
     undone.expect_code(4);
     undone.expect_stdout("1 skipped");
     cluster.run("undo --confirm").expect_code(1);
 }
 
-/// The command was reverted by hand: it counts as unchanged, and the next undo reverts the command before.
+/// The newest command was reverted by hand: the first `undo` changes nothing, the next one reverts the
+/// command before it.
 #[test]
 fn command_reverted_by_hand_is_no_longer_in_force() {
     let cluster = TestCluster::captured("complete");
     cluster.run("disable gpu-tune --confirm").expect_code(0);
     cluster.run("pause gpu-tune --confirm").expect_code(0);
-    let mut cr = cluster.cr().expect("it is there");
+    let mut cr = cluster.cr().expect("the custom resource exists");
     let annotations = cr["metadata"]["annotations"].as_object_mut().expect("annotations");
     annotations.remove(&ApiFlavor::Skyhook.key("pause"));
     cluster.fake.load(cr);
@@ -134,7 +135,7 @@ fn undo_ids_do_not_repeat_the_prefix() {
     assert_eq!(names, ["undo-ignore", "undo-ignore", "ignore"]);
 }
 
-/// One list, and one request for each node.
+/// `undo` reads all nodes in a list, and sends one request for each node.
 #[test]
 fn undo_sends_one_read_per_changed_node() {
     const NODES: usize = 500;
@@ -155,7 +156,7 @@ fn undo_sends_one_read_per_changed_node() {
         cluster.fake.requests().len() - before
     };
     let there = requests(reset);
-    // Counters that the operator changed in the meantime are kept, without extra requests.
+    // Statuses that the operator changed in the meantime are kept without extra requests.
     for number in 0..NODES {
         let mut node = cluster.node(&format!("node-{number:03}"));
         node["metadata"]["annotations"][keys::status(ApiFlavor::Skyhook, "gpu")] = json!("unknown");

@@ -1,4 +1,4 @@
-//! What a reset removes, and what it keeps.
+//! The state that a reset removes, and the state that it keeps.
 
 use kubectl_skyhook::api::ApiFlavor;
 use serde_json::{Value, json};
@@ -15,7 +15,7 @@ fn reset_clears_all_state_and_undo_restores_it() {
     for node in ["node-1", "node-2", "node-3"] {
         assert_eq!(cluster.keys(node), [""; 0]);
     }
-    let cr = cluster.cr().expect("it is there");
+    let cr = cluster.cr().expect("the custom resource exists");
     assert_eq!(cr["status"]["nodeOrderOffset"], json!(0));
     assert_eq!(cr["status"]["nodePriority"], Value::Null);
     assert_eq!(
@@ -38,7 +38,7 @@ fn reset_clears_all_state_and_undo_restores_it() {
     let undone = cluster.with_operator(|| cluster.run("undo --confirm"));
     undone.expect_code(0);
     let mut after = cluster.objects();
-    // The simulated operator has written the status in the meantime.
+    // Ignore the status, which the simulated operator has written in the meantime.
     after[3]["status"]["status"] = before[3]["status"]["status"].clone();
     assert_eq!(after, before);
 
@@ -85,7 +85,7 @@ fn malformed_state_is_reset() {
 #[test]
 fn reset_of_a_deleted_custom_resource_cleans_and_uncordons_nodes() {
     let cluster = TestCluster::captured("finalizer-stripped");
-    assert_eq!(cluster.fake.get("skyhooks", "", CR), None, "it is gone");
+    assert_eq!(cluster.fake.get("skyhooks", "", CR), None, "the custom resource is gone");
     let before = cluster.node("node-1");
     assert_eq!(before["spec"]["unschedulable"], json!(true));
     let ran = cluster.run("reset gpu-tune --confirm");

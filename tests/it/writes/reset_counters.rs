@@ -1,4 +1,4 @@
-//! Batch counters that still include nodes whose packages run again.
+//! Warnings about batch counters that still include nodes whose packages run again.
 
 use serde_json::json;
 
@@ -7,7 +7,7 @@ use crate::support::test_cluster::operator;
 
 const WARNING: &str = "the batch counters of skyhook/gpu-tune still include";
 
-/// The captured rollout, in which two nodes are counted as complete and one as failed.
+/// A captured rollout with this operator version; its counters have two complete nodes and a failed one.
 fn counted(version: &str) -> TestCluster {
     let cluster = TestCluster::captured("apply-erroring");
     let mut operator = operator(1);
@@ -40,9 +40,9 @@ fn counters_that_are_reset_or_corrected_are_not_mentioned() {
     for (version, words) in [
         ("v0.15.0", "reset gpu-tune"),
         ("v0.15.0", "reset gpu-tune --node node-1 --reset-batches"),
-        // A node that failed keeps its place in the batch.
+        // A failed node keeps its batch slot.
         ("v0.15.0", "reset gpu-tune --node node-2"),
-        // This operator corrects its counters.
+        // This operator version corrects its counters.
         ("v0.20.0", "reset gpu-tune --node node-1"),
     ] {
         let ran = counted(version).run(&format!("{words} --dry-run"));

@@ -1,4 +1,4 @@
-//! The reset of a node while its custom resource is being deleted and the operator writes to the same node state.
+//! The reset of a node during the deletion of its custom resource, while the operator writes its node state.
 
 use kubectl_skyhook::api::{ApiFlavor, keys};
 use serde_json::{Value, json};
@@ -16,17 +16,17 @@ fn entry(name: &str, version: &str, stage: &str, state: &str, restarts: i64) -> 
     (format!("{name}|{version}"), value)
 }
 
-/// The failing installation that the deletion waits for.
+/// The entry of a failing installation that the deletion waits for.
 fn failing(restarts: i64) -> (String, Value) {
     entry("driver", "2.0.1", "apply", "erroring", restarts)
 }
 
-/// The other package, which the deletion uninstalls meanwhile.
+/// The entry of the other package, which the deletion uninstalls meanwhile.
 fn uninstalling() -> (String, Value) {
     entry("tuning", "1.2.0", "uninstall", "in_progress", 0)
 }
 
-/// The operator writes this node state.
+/// Writes a node state, as the operator does.
 fn record(state: &mut State, entries: &[(String, Value)]) {
     let mut node = state.store.find("nodes", "", NODE).expect("a node").clone();
     let map: serde_json::Map<String, Value> = entries.iter().cloned().collect();
@@ -35,7 +35,7 @@ fn record(state: &mut State, entries: &[(String, Value)]) {
     state.store.load(node);
 }
 
-/// The operator uninstalls one package on the node and fails to install the other one.
+/// A cluster whose operator uninstalls one package on the node and fails to install the other one.
 fn cluster() -> TestCluster {
     let cluster = TestCluster::captured_with_operator("deleted-while-erroring");
     let both = [failing(4), uninstalling()];
@@ -48,7 +48,7 @@ fn recorded(cluster: &TestCluster) -> Value {
     cluster.node(NODE)["metadata"]["annotations"][key].clone()
 }
 
-/// The requests about the node that read or change it by name.
+/// The methods of all requests for the node by name.
 fn requests(cluster: &TestCluster) -> Vec<String> {
     let path = format!("/api/v1/nodes/{NODE}");
     let requests = cluster.fake.requests();
@@ -71,7 +71,7 @@ fn writes_of_the_operator_before_each_request_are_followed() {
         let ran = cluster.run(&format!("reset gpu-tune --node {NODE}{words} --confirm --no-pause"));
         ran.expect_code(0);
         assert_eq!(recorded(&cluster), Value::Null, "{}", ran.transcript());
-        // Each rejected change is followed by a read, and the last one is verified.
+        // A read follows each rejected patch, and verifies the last patch.
         let all = ["PATCH", "GET"].repeat(5);
         assert_eq!(requests(&cluster), all, "{}", ran.transcript());
     }
@@ -80,7 +80,7 @@ fn writes_of_the_operator_before_each_request_are_followed() {
 #[test]
 fn state_that_is_written_back_is_removed_again() {
     let cluster = cluster();
-    // The pod of the other package ends, and the operator writes the copy that it read before.
+    // The pod of the other package ends, and the operator writes back a stale copy of the node state.
     let read = cluster.fake.on(&format!("GET nodes {NODE}")).nth(1);
     read.after(|state| record(state, &[failing(4)]));
     let words = format!("reset gpu-tune --node {NODE} --confirm");
@@ -102,7 +102,7 @@ fn state_that_stays_recorded_is_no_success() {
     assert_ne!(recorded(&cluster), Value::Null);
 }
 
-/// The removals have let the deletion end; a pod that is not garbage collected yet writes for a while longer.
+/// The removals let the deletion end; until its garbage collection, a leftover pod causes more writes.
 #[test]
 fn state_recorded_after_the_end_of_the_deletion_is_removed_too() {
     let cluster = cluster();
@@ -127,7 +127,7 @@ fn state_recorded_after_the_end_of_the_deletion_is_removed_too() {
 fn state_of_other_packages_may_be_recorded_afterwards() {
     let cluster = cluster();
     let read = cluster.fake.on(&format!("GET nodes {NODE}"));
-    // It declares no uninstall, so the deletion does not wait for it.
+    // Package `other` declares no uninstall, so the deletion does not wait for it.
     read.after(|state| record(state, &[entry("other", "1.0.0", "apply", "in_progress", 0)]));
     let ran = cluster.run(&format!("reset gpu-tune --node {NODE} --confirm --no-pause"));
     ran.expect_code(0);

@@ -1,4 +1,4 @@
-//! Responses to a write, from the server or something in front of it.
+//! Responses to a write, from the server or a proxy in front of it.
 
 use kubectl_skyhook::api::{ApiFlavor, keys};
 use serde_json::{Value, json};
@@ -68,10 +68,10 @@ fn ended_pause_is_not_counted_as_a_change() {
     );
     assert_eq!(cluster.objects()[1], before[1], "{}", ran.transcript());
 
-    // Another change always comes first.
+    // Another client changes the node before every patch.
     let cluster = TestCluster::captured_with_operator("apply-erroring");
     cluster.fake.on("PATCH nodes node-2").after(|state| {
-        let mut node = state.store.find("nodes", "", "node-2").cloned().expect("it is there");
+        let mut node = state.store.find("nodes", "", "node-2").cloned().expect("the node exists");
         let key = keys::node_state(ApiFlavor::Skyhook, CR);
         let text = node["metadata"]["annotations"][&key].as_str().expect("a state");
         let done = text.replace("erroring", "complete");
@@ -150,7 +150,7 @@ fn retry_after_is_limited_by_the_request_timeout() {
     ran.expect_stderr(says);
 }
 
-/// A file may come from anyone, and an invalid name could direct a request to another object.
+/// A file may be from an untrusted source, and an invalid name could direct a request to another object.
 #[test]
 fn journal_or_plan_with_an_invalid_name_is_refused() {
     for name in ["a/b", "..", "a b", "a%2Fb", "a#b", "a\\nb", "A", ""] {
@@ -171,7 +171,7 @@ fn journal_or_plan_with_an_invalid_name_is_refused() {
             std::fs::write(file, text).expect("a file");
         }
         let apply = format!("apply-plan {} -y", plan.display());
-        // The digest of a plan no longer fits; both are decoded alike.
+        // The plan is refused by its digest, the journal by the invalid name.
         for (words, says) in [
             (apply.as_str(), "the plan does not match its digest"),
             ("undo -y", "is not a valid object name"),
@@ -184,7 +184,7 @@ fn journal_or_plan_with_an_invalid_name_is_refused() {
     }
 }
 
-/// A conflict, after which the object cannot be read.
+/// The object cannot be read again after a conflict.
 #[test]
 fn object_that_cannot_be_read_again_is_reported() {
     let cluster = TestCluster::captured_with_operator("apply-erroring");

@@ -24,7 +24,7 @@ fn dry_runs_write_nothing() {
     assert_eq!(cluster.objects(), before);
 }
 
-/// The interrupts of its packages may be others by then.
+/// The changed spec may have other interrupts than those in the preview of the plan.
 #[test]
 fn saved_plan_is_refused_once_the_spec_was_changed() {
     let cluster = TestCluster::captured("apply-erroring");
@@ -32,7 +32,7 @@ fn saved_plan_is_refused_once_the_spec_was_changed() {
     let path = file.display();
     for words in ["reset gpu-tune --node node-2 --no-pause", "node ignore node-2"] {
         cluster.run(&format!("{words} --plan-out {path}")).expect_code(0);
-        let mut cr = cluster.cr().expect("it is there");
+        let mut cr = cluster.cr().expect("the custom resource exists");
         let generation = cr["metadata"]["generation"].as_i64().expect("a number");
         cr["metadata"]["generation"] = json!(generation + 1);
         cluster.fake.load(cr);
@@ -45,7 +45,7 @@ fn saved_plan_is_refused_once_the_spec_was_changed() {
         assert_eq!(ran.parts(), ("", error.as_str(), Some(3)));
     }
     cluster.run(&format!("node ignore node-2 --plan-out {path}")).expect_code(0);
-    let mut cr = cluster.cr().expect("it is there");
+    let mut cr = cluster.cr().expect("the custom resource exists");
     cr["metadata"]["uid"] = json!("another");
     cluster.fake.load(cr);
     let ran = cluster.run(&format!("apply-plan {path} --confirm"));
@@ -54,7 +54,7 @@ fn saved_plan_is_refused_once_the_spec_was_changed() {
     assert_eq!(cluster.writes(), [""; 0]);
 }
 
-/// Its steps are guarded by the version of the package.
+/// A plan that changes the spec itself may be applied again: its steps test the version of the package.
 #[test]
 fn saved_plan_that_changes_the_spec_is_applied_again() {
     let cluster = TestCluster::captured("apply-erroring");
@@ -65,7 +65,7 @@ fn saved_plan_that_changes_the_spec_is_applied_again() {
         let ran = cluster.run(&format!("apply-plan {path} --confirm"));
         ran.expect_code(0);
         ran.expect_stdout(result);
-        let mut cr = cluster.cr().expect("it is there");
+        let mut cr = cluster.cr().expect("the custom resource exists");
         let generation = cr["metadata"]["generation"].as_i64().expect("a number");
         cr["metadata"]["generation"] = json!(generation + 1);
         cluster.fake.load(cr);
@@ -87,7 +87,7 @@ fn partial_failure_exits_4() {
     );
     assert_eq!(cluster.keys("node-1"), [""; 0]);
     assert_eq!(cluster.keys("node-2").len(), 4);
-    // The same command finishes the rest.
+    // The same command finishes the remaining steps.
     let again = cluster.run("reset gpu-tune --confirm --no-pause");
     again.expect_code(0);
     assert_eq!(cluster.keys("node-2"), [""; 0]);
@@ -128,8 +128,8 @@ fn saved_plan_is_applied_later() {
     let done = cluster.run(&format!("apply-plan {path} --digest {digest} --confirm"));
     done.expect_code(0);
     assert_eq!(cluster.keys("node-2"), [""; 0]);
-    // Applying it again changes nothing, also while the operator writes to the status.
-    let mut cr = cluster.cr().expect("it is there");
+    // A second `apply-plan` changes nothing, even if the operator has written to the status.
+    let mut cr = cluster.cr().expect("the custom resource exists");
     cr["status"]["status"] = json!("in_progress");
     cluster.fake.load(cr);
     let again = cluster.run(&format!("apply-plan {path} --confirm"));

@@ -5,7 +5,7 @@ use serde_json::{Value, json};
 
 use super::TestCluster;
 
-/// A plan of grade B4 with warnings, saved for a cluster; with the digest that was printed.
+/// Saves a plan of grade B4 with warnings; returns the file, the plan and the printed digest.
 fn saved(cluster: &TestCluster) -> (String, Value, String) {
     let file = cluster.state.path().join("plan.json").display().to_string();
     let ran = cluster.run(&format!("reset gpu-tune --plan-out {file} -o json"));
@@ -41,7 +41,7 @@ fn pointers(value: &Value) -> Vec<String> {
     all
 }
 
-/// Other values of the same type, where there are any.
+/// Different values: of the same type if possible, and null.
 fn others(value: &Value) -> Vec<Value> {
     let mut others = match value {
         Value::Null => vec![json!("x")],
@@ -77,23 +77,23 @@ fn every_edit_of_a_saved_plan_is_refused() {
         assert!(all.iter().any(|pointer| pointer == part), "{part}: {all:?}");
     }
     for pointer in &all {
-        let here = plan.pointer(pointer).expect("it is there");
+        let here = plan.pointer(pointer).expect("the value exists");
         for other in others(here) {
             let mut edited = plan.clone();
-            *edited.pointer_mut(pointer).expect("it is there") = other;
+            *edited.pointer_mut(pointer).expect("the value exists") = other;
             let read = SavedPlan::parse(&edited.to_string());
             assert!(read.is_err(), "{pointer}: {here}");
         }
         let (parent, name) = pointer.rsplit_once('/').expect("a pointer");
         let mut edited = plan.clone();
-        match edited.pointer_mut(parent).expect("it is there") {
+        match edited.pointer_mut(parent).expect("the parent exists") {
             Value::Object(members) => {
                 members.shift_remove(&name.replace("~1", "/").replace("~0", "~"));
             }
             Value::Array(items) => {
                 items.remove(name.parse().expect("a number"));
             }
-            _ => unreachable!("a parent has members"),
+            _ => unreachable!("the parent is an object or a list"),
         }
         let read = SavedPlan::parse(&edited.to_string());
         assert!(read.is_err(), "{pointer} removed");
@@ -103,7 +103,7 @@ fn every_edit_of_a_saved_plan_is_refused() {
     assert!(SavedPlan::parse(&edited.to_string()).is_err());
 }
 
-/// The layout of the file is not bound: an editor may reformat it.
+/// The digest does not depend on the layout of the file, which an editor may reformat.
 #[test]
 fn a_reformatted_plan_is_the_same_plan() {
     let cluster = TestCluster::captured("apply-erroring");
@@ -119,7 +119,7 @@ fn a_reformatted_plan_is_the_same_plan() {
 fn an_edited_plan_is_not_applied() {
     type Edit = fn(&mut Value);
     let edits: [Edit; 4] = [
-        // Otherwise a piped yes would apply it.
+        // With this grade, a yes on stdin would suffice to apply the plan.
         |plan| plan["consequences"]["grade"] = json!("B1"),
         |plan| plan["consequences"]["warnings"] = json!([]),
         |plan| plan["cluster"] = Value::Null,
@@ -130,8 +130,8 @@ fn an_edited_plan_is_not_applied() {
         let (file, mut plan, digest) = saved(&cluster);
         edit(&mut plan);
         std::fs::write(&file, plan.to_string()).expect("a file");
-        // The spec is changed since.
-        let mut cr = cluster.cr().expect("it is there");
+        // The spec has changed since the plan was made.
+        let mut cr = cluster.cr().expect("the custom resource exists");
         cr["metadata"]["generation"] = json!(99);
         cluster.fake.load(cr);
         for flags in ["", " --confirm", &format!(" --confirm --digest {digest}")] {

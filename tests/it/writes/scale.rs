@@ -12,13 +12,13 @@ use crate::support::run::{RunOutput, run};
 
 const NODES: usize = 1000;
 
-/// The server's error for a node by its number, and how often; one node in twenty gets each.
+/// The server's error for a node by its number, and how often it occurs; 1 in 20 nodes get each error.
 fn error_of(number: usize) -> Option<(Reply, usize)> {
     const FOR_GOOD: usize = usize::MAX;
     Some(match number % 20 {
         0 => (Reply::from(409), 1),
         1 => (Reply::from(422), 1),
-        // Each stops all writes for a second.
+        // Each 429 delays all writes by a second.
         2 if number < 200 => (Reply::from(429), 1),
         3 => (Reply::from(500), 1),
         4 => (Reply::from(403), FOR_GOOD),
@@ -48,7 +48,7 @@ fn reset_of_1000_nodes_survives_server_errors() {
         node["metadata"]["labels"] = json!({SKYHOOK.0.key("status_gpu"): "complete"});
         fake.load(node);
         if let Some((reply, times)) = error_of(number) {
-            // Only this often, since a permanent 403 would fail the permission check.
+            // Limit the number of errors, since a permanent 403 would fail the permission check.
             let times = times.min(1_000_000);
             fake.on(&format!("PATCH nodes {name}")).times(times).reply(reply);
         }
@@ -62,7 +62,7 @@ fn reset_of_1000_nodes_survives_server_errors() {
             .output()
     };
     let keys = |number: usize| {
-        let node = fake.get("nodes", "", &format!("node-{number:04}")).expect("it is there");
+        let node = fake.get("nodes", "", &format!("node-{number:04}")).expect("the node exists");
         let of = |map: &str| node["metadata"][map].as_object().map_or(0, |m| m.len());
         of("annotations") + of("labels")
     };
@@ -91,15 +91,15 @@ fn reset_of_1000_nodes_survives_server_errors() {
     assert_eq!(failed, 150);
     assert_eq!(json["counts"]["failed"], json!(failed));
     assert_eq!(json["counts"]["applied"], json!(NODES - failed));
-    assert_eq!(json["counts"]["unchanged"], json!(1), "the batches");
+    assert_eq!(json["counts"]["unchanged"], json!(1), "only the batches are unchanged");
     let version = |number: usize| {
         fake.get("nodes", "", &format!("node-{number:04}"))
-            .expect("it is there")["metadata"]["resourceVersion"]
+            .expect("the node exists")["metadata"]["resourceVersion"]
             .clone()
     };
     let done: Vec<Value> = (0..NODES).map(version).collect();
 
-    // Without errors, the same command changes the remaining nodes, and none twice.
+    // Without errors, the same command changes only the remaining nodes.
     fake.heal();
     let again = reset();
     again.expect_code(0);
@@ -110,8 +110,8 @@ fn reset_of_1000_nodes_survives_server_errors() {
     }
 }
 
-/// Few affected nodes are read by name, and many in a list of all, as metadata if only that changes. What
-/// starts on them is determined from few nodes one by one, or from the list of all in four pages.
+/// `undo` reads few changed nodes by name, and many from a metadata list of all nodes. To predict side
+/// effects, it reads few nodes one by one, and many from the list of all nodes in four pages.
 #[test]
 fn undo_reads_only_the_affected_nodes() {
     const ALL: usize = 1_600;
@@ -120,7 +120,8 @@ fn undo_reads_only_the_affected_nodes() {
         fake.load(SKYHOOK.node(&format!("node-{number:04}"), "complete", &[]));
     }
     let cluster = TestCluster::serving(fake);
-    // The first page is as long as the number of nodes needed, and tells how many more there are.
+    // Nodes, GETs, and pages: of the metadata list plus for side effects. The first page of metadata shows
+    // how many nodes follow, and so whether GETs are cheaper than more pages.
     for (nodes, gets, lists) in [
         ("node-150?", 10, 1 + 10),
         ("node-15*", 0, 4 + 4),

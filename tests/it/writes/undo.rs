@@ -20,7 +20,7 @@ fn journal_shows_what_was_done() {
     show.expect_stdout("skyhook/gpu-tune  changed  set annotation");
     cluster.run(&format!("undo {id} --confirm")).expect_code(0);
     assert_eq!(
-        cluster.cr().expect("it is there")["metadata"]["annotations"][ApiFlavor::Skyhook.key("pause")],
+        cluster.cr().expect("the CR exists")["metadata"]["annotations"][ApiFlavor::Skyhook.key("pause")],
         Value::Null
     );
     let list = cluster.run("journal list -o json").json();
@@ -69,7 +69,7 @@ fn missing_journal_is_reported() {
         assert_eq!(ran.stdout, "");
         ran.expect_stderr("no journal in ");
     }
-    // The newest journal is shown, even if it is of an undo.
+    // `journal show` shows the newest journal, even that of an undo.
     cluster.run("pause gpu-tune --confirm").expect_code(0);
     cluster.run("undo --confirm").expect_code(0);
     let show = cluster.run("journal show");
@@ -89,7 +89,7 @@ fn undone_undo_leaves_the_command_in_force() {
     let list = cluster.run("journal list -o json").json();
     let taken = |id: &str| {
         let items = list["items"].as_array().expect("a list");
-        items.iter().find(|i| i["id"] == *id).expect("it is listed")["undone"].clone()
+        items.iter().find(|i| i["id"] == *id).expect("the journal is listed")["undone"].clone()
     };
     assert_eq!((taken(&a), taken(&undo)), (json!(false), json!(true)));
     let again = cluster.run("undo --confirm");

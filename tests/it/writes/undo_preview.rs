@@ -1,4 +1,4 @@
-//! The preview of `undo` shows what the operator starts, as the opposite command does.
+//! The preview of `undo` shows the same side effects as the opposite command.
 
 use serde_json::{Value, json};
 
@@ -6,7 +6,7 @@ use super::TestCluster;
 use crate::support::fake_api::FakeApi;
 use crate::support::object_builder::SKYHOOK;
 
-/// Two nodes on which a package with a reboot is at this version; the spec has 2.0.0.
+/// Two nodes with this version of a package that requires a reboot; the spec has version 2.0.0.
 fn rebooting(version: &str) -> TestCluster {
     let mut fake = SKYHOOK.serve(json!({"driver": {
         "version": "2.0.0", "image": "example.com/driver", "interrupt": {"type": "reboot"},
@@ -19,7 +19,7 @@ fn rebooting(version: &str) -> TestCluster {
     TestCluster::serving(fake)
 }
 
-/// The plan in JSON without what differs between a command and the undo of its opposite.
+/// The plan in JSON, without the fields that differ between a command and the undo of its opposite.
 fn preview(cluster: &TestCluster, words: &str) -> Value {
     let ran = cluster.run(&format!("{words} --dry-run -o json"));
     ran.expect_code(0);
@@ -81,20 +81,20 @@ fn saved_undo_plan_names_what_starts() {
     assert_eq!(saved, expected);
 }
 
-/// Without the operator's API nothing can start, but the label can be removed.
+/// Without the operator's API no stage can start, but the label can be removed.
 #[test]
 fn undo_of_node_ignore_works_without_an_api() {
     let cluster = rebooting("1.0.0");
     cluster.run("node ignore node-1 --confirm").expect_code(0);
     let bare = FakeApi::new().with(cluster.node("node-1"));
     let later = TestCluster { served: bare.serve(), fake: bare, state: cluster.state };
-    // The same cluster by the uid of its namespace kube-system.
+    // Accepted as the same cluster, since the namespace kube-system has the same uid.
     let ran = later.run("undo --confirm");
     ran.expect_code(0);
     assert_eq!(later.node("node-1")["metadata"]["labels"], json!({}));
 }
 
-/// Stopping the operator does not require reading what it would start.
+/// A command that only stops work does not require the custom resources.
 #[test]
 fn node_ignore_works_without_reading_custom_resources() {
     let cluster = rebooting("1.0.0");
@@ -108,7 +108,7 @@ fn node_ignore_works_without_reading_custom_resources() {
     insta::assert_snapshot!(port.replace(&ran.stdout, ":[port])"));
 }
 
-/// What a deletion uninstalls, and the reboots that follow, are not in the command that is undone.
+/// The preview has the uninstalls and reboots of the deletion, which the undone command did not have.
 #[test]
 fn undo_of_a_recreation_names_what_the_deletion_uninstalls() {
     let cluster = rebooting("2.0.0");

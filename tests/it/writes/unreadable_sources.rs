@@ -1,4 +1,4 @@
-//! With an unreadable source, a command makes its usual change or none.
+//! If a source is unreadable, a command makes its usual change or no change.
 
 use kubectl_skyhook::api::ApiFlavor;
 
@@ -25,7 +25,7 @@ fn list_faults() -> Vec<(&'static str, Reply, usize)> {
     ]
 }
 
-/// A command, a capture on which it writes, the command to run before, and the sources it requires.
+/// A command, a capture on which it writes, the command to run before it, and the sources that it requires.
 #[derive(Clone)]
 struct Case {
     words: &'static str,
@@ -40,8 +40,8 @@ const fn case(words: &'static str, cluster: &'static str) -> Case {
     Case { words, cluster, first: "", required: DECIDING }
 }
 
-/// Every command that plans by what it reads. `pause` and `disable` are for emergencies and require nothing; `undo`
-/// and `apply-plan` read each object separately.
+/// Every command whose plan depends on lists. `pause` and `disable` are for emergencies and require no list;
+/// `undo` and `apply-plan` read each object separately.
 fn commands() -> Vec<Case> {
     vec![
         case("reset gpu-tune --no-pause", "apply-erroring"),
@@ -75,7 +75,7 @@ fn go(test_cluster: &TestCluster, case: &Case) -> RunOutput {
 
 #[test]
 fn unreadable_source_gives_the_usual_change_or_none() {
-    // Most of the time is spent waiting for retries of reads.
+    // Run in parallel: the commands spend most of the time waiting for retries of reads.
     std::thread::scope(|scope| {
         for case in commands() {
             let undisturbed = prepared(&case);
@@ -92,7 +92,7 @@ fn unreadable_source_gives_the_usual_change_or_none() {
     });
 }
 
-/// Injects every fault into the reads of one source.
+/// Injects every fault into the lists of one source, and checks the result.
 fn check_without(case: &Case, source: &str, as_ever: &[String]) {
     for (how, reply, times) in list_faults() {
         let test_cluster = prepared(case);
@@ -119,7 +119,7 @@ fn reset_without_the_custom_resource_needs_proof_of_absence() {
     let test_cluster = TestCluster::captured("finalizer-stripped");
     test_cluster.run(&format!("reset {CR} -y")).expect_code(0);
     assert_ne!(test_cluster.writes(), [""; 0]);
-    // A web page does not, nor does a discovery response without the API.
+    // A web page is no proof, and neither is an invalid discovery response.
     for body in ["<html>not here</html>", "{}", "null"] {
         let test_cluster = TestCluster::captured("finalizer-stripped");
         test_cluster
@@ -132,7 +132,7 @@ fn reset_without_the_custom_resource_needs_proof_of_absence() {
     }
 }
 
-/// `pause` does not need to read the cluster; what was not read is reported in one line.
+/// `pause` does not need to read the cluster; one warning names all unread sources.
 #[test]
 fn pause_works_without_reading_the_cluster() {
     let test_cluster = TestCluster::captured("complete");

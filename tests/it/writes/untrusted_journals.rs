@@ -51,7 +51,7 @@ fn journal_directory_writable_by_others_is_refused() {
     cluster.run("pause gpu-tune --confirm").expect_code(0);
     let directory = directory(&cluster);
     let mode = |mode| {
-        std::fs::set_permissions(&directory, std::fs::Permissions::from_mode(mode)).expect("it is ours")
+        std::fs::set_permissions(&directory, std::fs::Permissions::from_mode(mode)).expect("the file is ours")
     };
     mode(0o777);
     let so_far = cluster.writes();
@@ -72,16 +72,16 @@ fn journal_directory_writable_by_others_is_refused() {
 }
 
 fn mode(path: &Path, mode: u32) {
-    std::fs::set_permissions(path, std::fs::Permissions::from_mode(mode)).expect("it is ours");
+    std::fs::set_permissions(path, std::fs::Permissions::from_mode(mode)).expect("the file is ours");
 }
 
-/// The one journal.
+/// The only journal.
 fn journal(cluster: &TestCluster) -> PathBuf {
     let mut files = std::fs::read_dir(directory(cluster)).expect("journals");
     files.next().expect("a journal").expect("an entry").path()
 }
 
-/// Whoever can write to a parent directory can put another directory in its place.
+/// A user who can write to a parent directory can replace the journal directory.
 #[test]
 fn journal_below_a_directory_writable_by_others_is_refused() {
     let cluster = TestCluster::captured("complete");
@@ -97,13 +97,13 @@ fn journal_below_a_directory_writable_by_others_is_refused() {
         ran.expect_stderr(format!("chmod go-w {parent}"));
     }
     assert_eq!(cluster.writes(), so_far);
-    // With the sticky bit, as /tmp has it, files can be replaced by their owners alone.
+    // With the sticky bit, as on /tmp, only the owners can replace files.
     mode(&parent, 0o1777);
     cluster.run("undo --confirm").expect_code(0);
     assert_eq!(cluster.cr_annotation("pause"), Value::Null);
 }
 
-/// Only root can give files away; who is not root tests the rule itself alone (`apply::trust`).
+/// Only root can change the owner of a file; other users rely on the unit tests of `apply::trust`.
 #[test]
 fn journal_of_another_user_is_refused() {
     let cluster = TestCluster::captured("complete");
@@ -127,7 +127,7 @@ fn journal_of_another_user_is_refused() {
     assert_eq!(cluster.writes(), so_far);
 }
 
-/// The digest that was printed binds the content, whoever could have written the file.
+/// With the printed digest the plan is applied, since the digest proves the content of the file.
 #[test]
 fn plan_writable_by_others_is_refused_without_its_digest() {
     let cluster = TestCluster::captured("complete");

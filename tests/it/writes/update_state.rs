@@ -1,8 +1,8 @@
-//! `update-state`: which nodes get an entry that they do not have.
+//! `update-state --add`: the nodes that get a new entry.
 
 use super::TestCluster;
 
-/// Only nodes that are named get an entry; which nodes fail is not known in advance.
+/// Only explicitly selected nodes get a new entry: the set of failed nodes is not known in advance.
 #[test]
 fn entry_is_added_only_on_named_nodes() {
     let cluster = TestCluster::captured("apply-erroring");

@@ -39,7 +39,7 @@ pub struct Check {
     /// How to fix the problem; absent if the check is good or no fix is known.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub hint: Option<String>,
-    /// The cluster did not return a required source.
+    /// Whether the cluster did not return a required source.
     #[serde(skip)]
     pub withheld: bool,
 }
@@ -87,8 +87,8 @@ impl Expectation {
         Check { withheld: true, ..check.hint("kubectl skyhook rbac --for 'diagnose check'") }
     }
 
-    /// Result "not checked" for a source that was not requested: missing from the input, or the operator's namespace is
-    /// unknown.
+    /// Result "not checked" for a source that was not requested: missing from the input, or the operator's
+    /// namespace is unknown.
     pub fn not_asked(self, cluster: &Cluster) -> Check {
         let message = if cluster.from_files {
             "the objects needed for this check were not read from the input"
@@ -103,7 +103,7 @@ impl Expectation {
         let of = findings.iter().filter(|f| codes.contains(&f.rule.code));
         let of: Vec<&Finding> = of.filter(|f| f.severity > Severity::Info).collect();
         let worst = of.iter().max_by_key(|f| f.severity)?;
-        // The worst finding that is not muted decides.
+        // Use the most severe finding that is not muted.
         let open = of.iter().filter(|f| f.muted.is_none());
         let worst = open.max_by_key(|f| f.severity).unwrap_or(worst);
         let outcome = match (&worst.muted, worst.severity) {

@@ -43,7 +43,7 @@ fn operator(cluster: &Cluster) -> Check {
         .hint("upgrade to v0.18, v0.19 or v0.20 first, and let the migration finish")
 }
 
-/// The check result for a source that was not read, which is no proof of absence; `None` if it was read.
+/// The check result if a source was not read: this is no proof of absence. `None` if it was read.
 fn unread(cluster: &Cluster, expected: Expectation, source: Source) -> Option<Check> {
     match cluster.source(source) {
         Read::Ok(_) => None,
@@ -86,7 +86,7 @@ fn taints(cluster: &Cluster) -> Check {
     let tainted = nodes.filter(|node| node.taints().iter().any(|taint| taint.key == key));
     let tainted: Vec<&str> = tainted.map(|node| node.name.as_str()).collect();
     if tainted.is_empty() {
-        // Without the operator, its configured key is unknown, and may be the older one.
+        // If the operator was not read, its configured key is unknown and may be the older key.
         let missing =
             unread(cluster, expected, Source::Nodes).or_else(|| unread(cluster, expected, Source::Operator));
         return missing.unwrap_or_else(|| {
@@ -110,7 +110,7 @@ fn keys(cluster: &Cluster) -> Check {
     let mut found = Vec::new();
     for skyhook in cluster.skyhooks.items() {
         let paths = legacy_keys(&skyhook.whole);
-        // Annotations of migrated objects that record the origin have no effect.
+        // Annotations that record the origin of a migrated object have no effect.
         let used = |path: &&Vec<String>| {
             path[0] == "spec"
                 || path.last().is_some_and(|key| key.ends_with("/pause") || key.ends_with("/disable"))

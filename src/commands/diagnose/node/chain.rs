@@ -1,4 +1,4 @@
-//! The reasons for which a node is not complete: the first one for each custom resource, and the findings behind it.
+//! Why a node is not complete: the first reason for each custom resource, and the findings behind it.
 
 use std::cell::OnceCell;
 use std::collections::BTreeSet;
@@ -16,7 +16,7 @@ pub struct Link<'a> {
     pub priority: Option<i64>,
     /// The model's state, or a worse one implied by a finding that blocks the custom resource here.
     pub state: ProgressState,
-    /// Why it is not complete, as a sentence.
+    /// The reason for the state, as a sentence.
     pub reason: String,
     pub packages: Vec<NextStep>,
     /// `None` if the custom resource does not select the node.
@@ -46,7 +46,7 @@ pub struct Chain<'a> {
 }
 
 impl<'a> Chain<'a> {
-    /// `whole`: all sources were read. Otherwise nothing counts as fine.
+    /// `whole`: whether all sources were read; if not, nothing counts as fine.
     pub fn of(cluster: &'a Cluster, node: &'a Node, report: Report, whole: bool) -> Chain<'a> {
         let package_runs = cluster.package_runs();
         let model = Model::new(cluster);
@@ -92,8 +92,8 @@ impl<'a> Chain<'a> {
         if self.is_stuck(node) { ProgressState::Blocked } else { worst.unwrap_or(ProgressState::Complete) }
     }
 
-    /// Whether an error keeps the node from completing, or a custom resource is blocked by more than the node's ignore
-    /// label.
+    /// Whether an error keeps the node from completing, or a custom resource is blocked by more than the
+    /// node's ignore label.
     pub fn is_stuck(&self, node: &Node) -> bool {
         let open = |name: &str| {
             let mut links = self.links.iter();
@@ -141,7 +141,7 @@ impl<'a> Inspection<'_, 'a> {
 
     /// The link for a custom resource that no longer exists, or could not be read.
     fn gone(&self, name: &'a str) -> Link<'a> {
-        // Its leftovers may need an intervention; nothing of it is expected to go on by itself.
+        // Its leftovers may need an intervention; none of them is expected to proceed on its own.
         let worst = match self.worst(name) {
             ProgressState::Running | ProgressState::Waiting => ProgressState::Unknown,
             worst => worst,
@@ -180,7 +180,8 @@ impl<'a> Inspection<'_, 'a> {
             WaitReason::Earlier { skyhook: first, .. } => {
                 (self.gated(skyhook, first.name(), before), sentence)
             }
-            // For a taint that comes and goes with the node, the rule decides whether it blocks the custom resource.
+            // Node lifecycle taints may be temporary: only a finding shows that one blocks the custom
+            // resource.
             WaitReason::Taint(taint) if !taint.of_lifecycle() => (progress.state, sentence),
             _ => match self.found(skyhook) {
                 Some(finding) => (self.state(finding), self.told(finding)),
@@ -192,8 +193,8 @@ impl<'a> Inspection<'_, 'a> {
         }
     }
 
-    /// The state of a custom resource that waits for `root`: the worst of the state of `root` here and its own
-    /// findings.
+    /// The state of `skyhook`, which waits for `root`: the worst of the state of `root` here and the states
+    /// implied by findings about `skyhook`.
     fn gated(&self, skyhook: &Skyhook, root: &str, before: &[Link<'_>]) -> ProgressState {
         let root = before.iter().find(|link| link.name == root);
         let own = self.holding(skyhook).map(|(f, _)| self.state(f));
@@ -220,7 +221,8 @@ impl<'a> Inspection<'_, 'a> {
         }
     }
 
-    /// The finding that blocks a custom resource here: the most severe one, and among equals the closest to the node.
+    /// The finding that blocks a custom resource here: the most severe one, and among equals the closest to
+    /// the node.
     fn found(&self, skyhook: &Skyhook) -> Option<&Finding> {
         // Findings are sorted with causes first, so the first of equal ones wins.
         let all: Vec<_> = self.holding(skyhook).collect();
@@ -228,8 +230,8 @@ impl<'a> Inspection<'_, 'a> {
         best.map(|(finding, _)| *finding)
     }
 
-    /// The findings that block a custom resource here, each with its closeness to the node. A finding that ends the
-    /// operator's reconcile concerns all custom resources.
+    /// The findings that block a custom resource here, each with its closeness to the node. A finding that
+    /// ends the operator's reconcile concerns all custom resources.
     fn holding(&self, skyhook: &Skyhook) -> impl Iterator<Item = (&Finding, u8)> {
         let near = |f: &Finding| match f.subject.node.as_deref() {
             Some(node) if node == self.node.name => Some(2),
@@ -246,8 +248,7 @@ impl<'a> Inspection<'_, 'a> {
         all.filter_map(move |f| near(f).map(|near| (f, near)))
     }
 
-    /// The finding's message, after the name of its node if that is another node. Findings that stop the operator name
-    /// their node themselves.
+    /// The finding's message, prefixed with the name of its node if that is another node.
     fn told(&self, finding: &Finding) -> String {
         match finding.subject.node.as_deref() {
             Some(node) if node != self.node.name => format!("{node}: {}", finding.message),

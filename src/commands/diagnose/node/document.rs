@@ -40,9 +40,10 @@ pub(super) struct LinkDocument<'a> {
     pub(super) priority: Option<i64>,
     /// The progress on the node.
     pub(super) state: ProgressState,
-    /// Why the custom resource is not complete on the node; or that it is.
+    /// Why the custom resource is not complete on the node, or a statement that it is.
     pub(super) reason: &'a str,
-    /// The progress in detail, with the operator's next action; absent if the custom resource does not select the node.
+    /// The progress in detail, with the operator's next action; absent if the custom resource does not select
+    /// the node.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(super) progress: Option<Progress>,
     /// The packages of the custom resource on the node.

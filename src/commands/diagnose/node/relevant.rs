@@ -6,11 +6,11 @@ use crate::cluster::Node;
 use crate::rules::causes::Causes;
 use crate::rules::{Finding, Severity};
 
-/// Selects the findings about the node and its blockers, and the findings that explain them. On a finished node,
-/// findings about other nodes or custom resources do not count, but problems of the operator itself do.
+/// Selects the findings about the node and its blockers, and the findings that explain them. On a finished
+/// node, findings about other nodes or custom resources do not count, but problems of the operator itself do.
 ///
-/// `open` are the custom resources that are unfinished on the node; `anywhere` are those whose state on any node the
-/// node waits for.
+/// `open`: custom resources that are unfinished on this node. `anywhere`: custom resources that this node
+/// waits for on all nodes.
 pub fn relevant(
     node: &Node,
     findings: Vec<Finding>,
@@ -33,7 +33,7 @@ pub fn relevant(
     let mut wanted: BTreeSet<usize> = open.iter().copied().collect();
     while let Some(at) = open.pop() {
         let causes = causes.explaining(at).iter().copied();
-        // Maximum number of causes to follow: one of a thousand failing nodes is enough.
+        // Maximum number of causes to follow for each finding: a few of a thousand failing nodes suffice.
         const MOST: usize = 5;
         open.extend(causes.take(MOST).filter(|cause| wanted.insert(*cause)));
     }
@@ -41,8 +41,8 @@ pub fn relevant(
     all.filter(|(at, _)| wanted.contains(at)).map(|(_, f)| f).collect()
 }
 
-/// Whether the finding concerns all nodes of its custom resource. A finding that lists the nodes that it blocks
-/// concerns only these.
+/// Whether the finding concerns all nodes of its custom resource. A finding that lists the nodes that it
+/// blocks concerns only these.
 pub fn concerns_all(finding: &Finding) -> bool {
     finding.subject.node.is_none() && finding.blocked_nodes.is_empty()
 }

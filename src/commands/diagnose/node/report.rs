@@ -57,8 +57,8 @@ impl NodeReport<'_> {
         all.filter(|f| f.severity > Severity::Info).collect()
     }
 
-    /// The findings above info and the findings that explain them, info first: a pause matters once something waits for
-    /// it.
+    /// The findings above info and the findings that explain them. Info findings come first: here they are
+    /// causes, such as a pause.
     fn told(&self) -> Vec<&Finding> {
         let findings = &self.chain.findings;
         let told = grave_or_explaining(findings);
@@ -67,10 +67,11 @@ impl NodeReport<'_> {
         told
     }
 
-    /// The next remedies, if an intervention is needed. First those of the blocker of the first blocked custom
-    /// resource, or of its cause: its first remedy, and its mildest that changes something below grade B4, which is
-    /// left to `diagnose stuck`. Then the remedy of an error that this finding explains, because such an error may
-    /// outlast its cause. Findings of severity info that explain nothing worse count only if there are no others.
+    /// The next remedies, if an intervention is needed. First, remedies of the finding that blocks the first
+    /// blocked custom resource, or of the cause of that finding: the first remedy, and the mildest remedy
+    /// that makes a change (grades B1 to B3; B4 is left to `diagnose stuck`). Then the remedy of an error
+    /// that this finding explains, because such an error may outlast its cause. Info findings that explain
+    /// nothing worse count only if there are no others.
     fn next(&self) -> Vec<&Remedy> {
         if !needs_someone(self.chain.state(self.node)) {
             return Vec::new();
@@ -110,7 +111,7 @@ impl NodeReport<'_> {
             let Some(remedy) = finding.remedies.iter().find(is_new) else {
                 continue;
             };
-            // Each object of one rule, such as one of two webhook configurations, has its own remedy.
+            // Each object has its own remedy, even within one rule, such as two webhook configurations.
             let of_object = finding.subject.node.is_none() && then == Some(finding.rule.code);
             if then.is_none() || of_object {
                 then = Some(finding.rule.code);

@@ -1,4 +1,5 @@
-//! Remedies for all nodes that a cause affects: after the repair of one node, the rollout stops again on the next one.
+//! Remedies for all nodes that a cause affects: after the repair of one node, the rollout stops again on the
+//! next one.
 
 use crate::cluster::{Cluster, Node};
 use crate::commands::shared::diagnosis::group::{on_all_nodes, on_node_set};
@@ -6,8 +7,8 @@ use crate::rules::causes::Causes;
 use crate::rules::{Finding, Grade};
 use crate::view::plural;
 
-/// Extends the remedies of each cause to all affected nodes, on the finding of this node or else on the first finding.
-/// Causes of deleted custom resources are skipped: their leftovers stop no rollout.
+/// Extends the remedies of each cause to all affected nodes, on the finding of this node or else on the first
+/// finding. Causes of deleted custom resources are skipped: their leftovers stop no rollout.
 pub fn extend_to_all_nodes(cluster: &Cluster, findings: &mut [Finding], node: &Node) {
     let causes = Causes::of(findings).ranked(findings);
     let mut extended = Vec::new();
@@ -24,7 +25,7 @@ pub fn extend_to_all_nodes(cluster: &Cluster, findings: &mut [Finding], node: &N
         }
         let group: Vec<&Finding> = places.iter().map(|at| &findings[*at]).collect();
         for (number, remedy) in group[0].remedies.iter().enumerate() {
-            // Show commands with changes in full, however long they are.
+            // Never shorten a command that makes changes.
             let argv = match remedy.grade {
                 Grade::B0 => on_all_nodes(&group, remedy),
                 _ => on_node_set(&group, remedy, usize::MAX),

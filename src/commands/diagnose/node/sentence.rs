@@ -9,7 +9,7 @@ use crate::view::{NodeSet, ago, count, for_how_long, plural};
 use crate::wait::drain;
 
 impl<'a> Inspection<'_, 'a> {
-    /// Why the custom resource is not complete, or that it is.
+    /// Why the custom resource is not complete, or a statement that it is.
     pub fn sentence(&self, skyhook: &'a Skyhook, progress: &NodeProgress<'a>) -> String {
         let sentence = match self.calm(skyhook, progress) {
             Some(calm) => self.unless_something_is_wrong(skyhook, calm),
@@ -18,8 +18,8 @@ impl<'a> Inspection<'_, 'a> {
         if skyhook.deleting() { format!("it is being deleted; {sentence}") } else { sentence }
     }
 
-    /// The sentence for a custom resource that waits in a queue, or on which the operator acts next; `None` for other
-    /// states.
+    /// The sentence for a custom resource that waits in a queue, or on which the operator acts next; `None`
+    /// for other states.
     fn calm(&self, skyhook: &'a Skyhook, progress: &NodeProgress<'a>) -> Option<String> {
         match (&progress.reason, progress.queue) {
             (_, Some(queue)) => Some(self.queue(skyhook, queue)),
@@ -91,8 +91,8 @@ impl<'a> Inspection<'_, 'a> {
         format!("{place} compartment {}{batch}{now}{start}", compartment_title(queue.compartment))
     }
 
-    /// When the node is expected to start, as the end of a sentence; empty if the order is arbitrary or durations are
-    /// unknown.
+    /// When the node is expected to start, as the end of a sentence; empty if the order is arbitrary or
+    /// durations are unknown.
     fn start(&self, skyhook: &Skyhook, ordered: bool) -> String {
         let simulated = || Model::new(self.cluster).timeline();
         let timeline = ordered.then(|| self.timeline.get_or_init(simulated));
@@ -100,8 +100,8 @@ impl<'a> Inspection<'_, 'a> {
         start.map_or_else(String::new, |start| format!("; it starts here in {start}"))
     }
 
-    /// Adds `nothing is wrong`, but only if every source was read, no finding blocks the node, and the operator does
-    /// not report the node as failing.
+    /// Adds `nothing is wrong`, but only if every source was read, no finding blocks the node, and the
+    /// operator does not report the node as failing.
     fn unless_something_is_wrong(&self, skyhook: &Skyhook, says: String) -> String {
         if self.cluster.status_on(skyhook, self.node) == Status::Erroring {
             return format!("{says}; the operator still reports the node as erroring");

@@ -12,7 +12,7 @@ use crate::model::{Model, Timeline};
 use crate::rules::Finding;
 use crate::view::{ago, for_how_long, list};
 
-/// A package on the node, and what it is doing.
+/// A package on the node, and its progress.
 #[derive(Debug, Clone, Serialize, JsonSchema)]
 pub struct NextStep {
     /// The package.
@@ -96,7 +96,7 @@ impl<'a> Inspection<'_, 'a> {
         }
     }
 
-    /// The stage that runs already although the record still shows the stage before it.
+    /// The running stage, if the record still shows the stage before it.
     fn runs_next(&self, placement: &Placement<'a>) -> Option<&Stage> {
         let recorded = placement.entry?;
         let here = self.package_runs;

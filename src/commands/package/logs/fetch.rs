@@ -24,7 +24,7 @@ const AT_ONCE: usize = 8;
 struct Fetched {
     /// The index of the attempt whose log was read.
     attempt: Option<usize>,
-    /// Containers with unreadable logs. The log of a deleted pod is no error.
+    /// Containers with unreadable logs. A missing log, as after the deletion of a pod, is no error.
     errors: Vec<(String, LogError)>,
     /// Whether the reader has closed the pipe.
     reader_gone: bool,

@@ -8,7 +8,7 @@ use crate::view::text::{self, Label, Line};
 /// Prints lines of several pods with prefixes, or of one pod unchanged.
 pub struct Printer {
     prefixed: bool,
-    /// The nodes in the order of first appearance, which determines their colours.
+    /// The nodes in the order of first appearance, which determines their colors.
     nodes: Vec<String>,
     /// The largest widths of a node and a container name so far.
     width: (usize, usize),

@@ -235,7 +235,7 @@ impl<'a> FindingGroup<'a> {
         self.findings.iter().filter_map(|f| f.subject.node.as_deref())
     }
 
-    /// `gpu-tune driver on node-[1-3] (3 nodes)`
+    /// The common subject with all nodes: `gpu-tune driver on node-[1-3] (3 nodes)`.
     pub fn subject(&self, cluster: &Cluster, wide: bool) -> String {
         let subject = &self.findings[0].subject;
         let mut words: Vec<&str> = subject.skyhook.as_deref().into_iter().collect();
@@ -272,8 +272,8 @@ impl<'a> FindingGroup<'a> {
     }
 }
 
-/// Whether a remedy of the first of these equal findings names its node, or an object on that node, and so differs for
-/// other nodes.
+/// Whether a remedy of the first of these equal findings names its node, or an object on that node, and so
+/// differs for other nodes.
 fn is_for_one_of_many(findings: &[&Finding], remedy: &Remedy) -> bool {
     let Some(node) = &findings[0].subject.node else {
         return false;
@@ -284,8 +284,8 @@ fn is_for_one_of_many(findings: &[&Finding], remedy: &Remedy) -> bool {
         && (remedy.argv.contains(node) || changes(&remedy) && same.any(|other| other.argv != remedy.argv))
 }
 
-/// The command that applies a remedy of the first of these equal findings to all of their nodes. Only commands of this
-/// plugin accept several nodes.
+/// The command that applies a remedy of the first of these equal findings to all of their nodes. Only
+/// commands of this plugin accept several nodes.
 pub fn on_all_nodes(findings: &[&Finding], remedy: &Remedy) -> Option<Vec<String>> {
     on_node_set(findings, remedy, FOLDED)
 }

@@ -8,8 +8,8 @@ use crate::rules::Finding;
 use crate::view::{list, plural};
 
 impl FindingGroup<'_> {
-    /// Custom resources blocked by the cause, with node counts: subjects of its effects, and nodes not chosen because
-    /// of either. Excludes the nodes of the cause itself.
+    /// The custom resources that the cause blocks, with node counts. Counts the nodes with an effect, and the
+    /// nodes that the cause or an effect keeps from starting, but not the nodes of the cause itself.
     pub(super) fn held(&self) -> Option<String> {
         let own: BTreeSet<_> = self.findings.iter().filter_map(|f| place(f)).collect();
         let subjects = self.effects.iter().filter_map(|effect| place(effect));

@@ -12,7 +12,7 @@ use crate::view::{NodeSet, shell_words};
 /// Maximum number of causes that are shown in full.
 const IN_FULL: usize = 3;
 
-/// The argument of `diagnose stuck` for this cause. A bare number would be the name of an object, if one has it.
+/// The argument of `diagnose stuck` for this cause: the number, or `cause/N` if an object is named N.
 pub fn cause_argument(cluster: &Cluster, number: usize) -> String {
     let name = number.to_string();
     match object_named(cluster, &name) {
@@ -28,7 +28,8 @@ pub fn object_named(cluster: &Cluster, name: &str) -> Option<&'static str> {
 }
 
 impl Diagnosis<'_> {
-    /// The indices of the errors and warnings that a table lists; `None` if they are few enough to show in full.
+    /// The indices of the errors and warnings that a table lists; `None` if they are few enough to show in
+    /// full.
     pub(super) fn indexed(&self) -> Option<Vec<usize>> {
         let causes = self.impact.causes.iter().enumerate();
         let grave = causes.filter(|(_, cause)| cause.severity > Severity::Info);
@@ -56,7 +57,7 @@ impl Diagnosis<'_> {
         text
     }
 
-    /// `SKY201 nodewright/gpu-tune gpu-[1-3]` of each cause.
+    /// One line for each cause: `SKY201 nodewright/gpu-tune gpu-[1-3]`.
     pub(super) fn cause_names(&self) -> Vec<String> {
         let causes = self.impact.causes.iter().enumerate();
         let chosen = causes.filter(|(at, _)| self.chosen.is_none_or(|chosen| chosen == *at));

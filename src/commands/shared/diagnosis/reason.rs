@@ -6,7 +6,8 @@ use crate::rules::{Finding, Reason};
 use crate::view::ago;
 use crate::view::text::{self, Line, Text};
 
-/// The most informative finding of a problem: the first one with a log, else the first one that describes an attempt.
+/// The most informative finding of a problem: the first one with a log, else the first one that describes an
+/// attempt.
 fn most_informative<'f>(findings: &[&'f Finding]) -> Option<(&'f Finding, &'f Reason)> {
     let with = |finding: &&'f Finding| Some((*finding, finding.reason.as_deref()?));
     let mut all = findings.iter().filter_map(with);
@@ -17,8 +18,8 @@ fn most_informative<'f>(findings: &[&'f Finding]) -> Option<(&'f Finding, &'f Re
 
 /// The text of an attempt: its outcome, last log lines and disruptions.
 ///
-/// With `full`, the evidence is displayed as well; without it, the text includes the outcome, which the evidence would
-/// contain. At most `lines` log lines are shown.
+/// `full`: whether the report also shows the evidence, which contains the outcome. Otherwise, the text
+/// includes the outcome. At most `lines` log lines are shown.
 pub fn text(findings: &[&Finding], cluster: &Cluster, full: bool, lines: usize) -> Text {
     let mut text = Text::new();
     let Some((finding, reason)) = most_informative(findings) else {
@@ -28,7 +29,7 @@ pub fn text(findings: &[&Finding], cluster: &Cluster, full: bool, lines: usize) 
         (2.., Some(node)) => format!(" on {node}"),
         _ => String::new(),
     };
-    // The displayed evidence has the outcome.
+    // The evidence contains the outcome.
     if !full && let Some(outcome) = reason.outcome() {
         text.paragraph(outcome);
     }

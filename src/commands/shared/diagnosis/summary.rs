@@ -18,12 +18,13 @@ impl FindingGroup<'_> {
         self.node_names().len()
     }
 
-    /// The nodes on which it is found.
+    /// The names of the nodes with a finding.
     pub fn node_names(&self) -> BTreeSet<&str> {
         self.nodes().collect()
     }
 
-    /// `gpu-tune driver`, without nodes; the object's name if the finding concerns no custom resource.
+    /// The subject without nodes: `gpu-tune driver`; the object's name if the finding concerns no custom
+    /// resource.
     pub fn place(&self) -> String {
         let subject = &self.findings[0].subject;
         let words: Vec<&str> = subject.skyhook.iter().chain(&subject.package).map(String::as_str).collect();
@@ -36,7 +37,8 @@ impl FindingGroup<'_> {
         words.join(" ")
     }
 
-    /// The command of the first remedy, for all nodes if possible. Without remedies, the command for the rule's manual.
+    /// The command of the first remedy, for all nodes if possible. Without remedies, the command for the
+    /// rule's manual.
     pub fn first_command(&self) -> Vec<String> {
         match self.first().remedies.first() {
             Some(remedy) => on_all_nodes(&self.findings, remedy).unwrap_or_else(|| remedy.argv.clone()),

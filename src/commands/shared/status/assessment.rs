@@ -54,7 +54,7 @@ pub struct NodeStates {
     pub unknown: usize,
 }
 
-/// The assessment of a custom resource, and what it is based on.
+/// The assessment of a custom resource, and the values that it is based on.
 #[derive(Debug, Serialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct Summary {
@@ -108,7 +108,7 @@ impl NodeStates {
 }
 
 impl Summary {
-    /// `78% (31/40)`
+    /// The share of complete nodes: `78% (31/40)`.
     pub fn complete(&self) -> String {
         let states = &self.node_states;
         match self.complete_percent {
@@ -196,7 +196,8 @@ impl<'a> Assessor<'_, 'a> {
         (progresses && !blocked).then(|| remaining.to_string())
     }
 
-    /// The most severe error about the custom resource, or about the whole operator: `SKY201 package driver fails`.
+    /// The most severe error about the custom resource, or about the whole operator:
+    /// `SKY201 package driver fails`.
     fn error(&self, name: &str) -> Option<Trouble> {
         let mut causes = self.impact.causes.iter();
         let cause =
@@ -244,7 +245,7 @@ pub fn stop_reason(skyhook: &Skyhook) -> Option<String> {
 /// An error that blocks a custom resource.
 struct Trouble {
     message: String,
-    /// Whether the operator acts nowhere; running stages still end.
+    /// Whether the error stops the operator for all custom resources; running stages still finish.
     stops_operator: bool,
 }
 
@@ -262,7 +263,7 @@ struct Tally {
     running: BTreeMap<String, usize>,
     /// Number of nodes that do not run, by state and reason, worst state first.
     held: BTreeMap<(std::cmp::Reverse<ProgressState>, String), usize>,
-    /// Earlier custom resources that it waits for.
+    /// Earlier custom resources that this custom resource waits for.
     earlier: Vec<String>,
 }
 
@@ -295,7 +296,7 @@ impl Tally {
         }
     }
 
-    /// `driver apply on 3 nodes, net config`
+    /// The running stages with node counts: `driver apply on 3 nodes, net config`.
     fn running(&self) -> String {
         let mut running: Vec<(&String, &usize)> = self.running.iter().collect();
         running.sort_by_key(|(_, nodes)| std::cmp::Reverse(**nodes));
@@ -337,7 +338,7 @@ fn is_erroring(record: Option<&NodeRecord>) -> bool {
     record.is_some_and(|on| on.status == Some(Status::Erroring))
 }
 
-/// `driver apply`, or the operator's next action.
+/// The running stage, such as `driver apply`, or the operator's next action.
 pub fn running(progress: &NodeProgress<'_>) -> String {
     match (&progress.reason, &progress.next_action) {
         (WaitReason::Stage { package, stage }, _) => format!("{package} {stage}"),

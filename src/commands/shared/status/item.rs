@@ -105,8 +105,8 @@ pub struct Package {
     pub in_spec: bool,
     /// Whether the package is to be uninstalled.
     pub uninstalling: bool,
-    /// Number of nodes on which the package has reached its last stage; 0 if the spec does not contain it or could not
-    /// be read.
+    /// Number of nodes on which the package has reached its last stage; 0 if the spec does not contain it or
+    /// could not be read.
     pub complete: usize,
     /// Number of nodes without the package; if it is to be uninstalled, these are done.
     pub absent: usize,
@@ -129,7 +129,7 @@ pub struct StageCount {
     /// The earliest start of the running stage on these nodes; absent if unknown.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub since: Option<String>,
-    /// How long that is: `17h`.
+    /// The age of `since`: `17h`.
     #[serde(skip)]
     pub runs_for: String,
 }
@@ -147,11 +147,11 @@ pub struct Compartment {
     pub completed: i64,
     /// Number of nodes in progress.
     pub in_progress: i64,
-    /// Maximum number of nodes that the budget allows at once. If the compartment has a batch strategy, `atOnce`
-    /// applies instead.
+    /// Maximum number of nodes that the budget allows at once. If the compartment has a batch strategy,
+    /// `atOnce` applies instead.
     pub ceiling: i64,
-    /// Maximum number of nodes in progress at once; null if the strategy changes it from batch to batch, or it is
-    /// unknown.
+    /// Maximum number of nodes in progress at once; null if the strategy changes it from batch to batch, or
+    /// it is unknown.
     pub at_once: Option<i64>,
     /// The limit on nodes in progress at once.
     #[serde(skip)]
@@ -274,7 +274,7 @@ impl Nodes {
 fn packages<'a>(cluster: &'a Cluster, package_runs: &PackageRuns<'a>, name: &'a str) -> Vec<Package> {
     let mut packages: BTreeMap<(bool, &str, &str), Package> = BTreeMap::new();
     let readable = (cluster.placements(name)).filter(|p| p.phase != Phase::Malformed);
-    // Of a deleted custom resource, only leftovers exist.
+    // A deleted custom resource has only leftovers.
     let gone = cluster.skyhook(name).is_none();
     for placement in readable.filter(|p| p.selected || gone) {
         let in_spec = placement.in_spec() == Some(true);

@@ -16,7 +16,7 @@ const SLOWEST: usize = 3;
 pub(super) struct Package {
     pub name: String,
     pub version: String,
-    /// The state on each node that has or had the package, and the time of its start.
+    /// The state on each node that has or had the package, and the start of that state.
     pub at: BTreeMap<String, (Point, Option<Timestamp>)>,
     pub gone: bool,
 }
@@ -71,7 +71,7 @@ impl Package {
         news
     }
 
-    /// The state of any version of the package on a node, and the time of its start.
+    /// The state of any version of the package on a node, and the start of that state.
     fn point<'a>(
         &self,
         cluster: &'a Cluster,
@@ -121,7 +121,7 @@ impl Package {
         points.filter(|(point, _)| *point == Point::Gone).count()
     }
 
-    /// `2 of 3 nodes done`.
+    /// Counts the finished nodes: `2 of 3 nodes done`.
     pub(super) fn so_far(&self) -> String {
         format!("{} of {} done", count(self.done()), plural(self.at.len(), "node"))
     }

@@ -33,7 +33,7 @@ impl Past {
                         format!("it was once installed on a node ({object})")
                     }
                 };
-                // Times are in seconds: within one second, the uninstall came last.
+                // The times have a resolution of one second: among equal times, the uninstall came last.
                 traces.sort_by_key(|t| (t.at, t.uninstalled));
                 let on_nodes = traces.into_iter().filter_map(|t| Some((t.node.clone()?, t)));
                 by_node.extend(on_nodes);

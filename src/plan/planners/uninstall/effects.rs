@@ -17,7 +17,7 @@ pub struct ImpactNotes<'a> {
 }
 
 impl ImpactNotes<'_> {
-    /// Adds the effects of the uninstall on each node; `gone` are the packages uninstalled by then.
+    /// Adds the effects of the uninstall on each node; `gone` are the packages that are uninstalled before.
     pub fn uninstall(self, enables: bool, gone: &[&str], effects: &mut Consequences) {
         let ImpactNotes { name, survey, .. } = self;
         let version = &self.package.version;

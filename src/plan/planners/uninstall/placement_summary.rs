@@ -11,7 +11,7 @@ pub struct PlacementSummary<'a> {
     pub ready: Vec<&'a Node>,
     /// The uninstall is in progress.
     pub begun: Vec<(&'a Node, &'a Entry)>,
-    /// The package is being installed: the uninstall starts once that is complete.
+    /// The package is being installed: the uninstall starts once the current stage is complete.
     pub unfinished: Vec<(&'a Node, &'a Entry)>,
     /// The operator ignores the node.
     pub ignored: Vec<&'a Node>,
@@ -74,7 +74,7 @@ impl<'a> PlacementSummary<'a> {
     }
 }
 
-/// `gpu-1`, or `gpu-[1-3] (3 nodes)`.
+/// Formats nodes: `gpu-1`, or `gpu-[1-3] (3 nodes)`.
 pub fn nodes<'a>(nodes: impl IntoIterator<Item = &'a Node>) -> String {
     let set = NodeSet::of(nodes.into_iter().map(|n| n.name.as_str()));
     match set.len() {

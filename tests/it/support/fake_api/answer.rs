@@ -15,7 +15,7 @@ pub enum Answer {
     /// The head and the log so far, then new lines.
     Follow {
         response: Response<Bytes>,
-        /// Pod, container, and whether it is of the run before.
+        /// Pod, container, and whether it is the log of the container's previous run.
         key: (String, String, bool),
         from: usize,
         stamped: bool,
@@ -41,7 +41,7 @@ pub fn reply(status: StatusCode, body: &Value) -> Response<Bytes> {
         .expect("a well-formed response")
 }
 
-/// What the real server says of a path that it does not know at all.
+/// The response of a real server to an unknown path.
 pub fn no_such_path() -> Response<Bytes> {
     Response::builder()
         .status(StatusCode::NOT_FOUND)
@@ -56,7 +56,7 @@ pub struct Problem {
     pub code: u16,
     pub reason: &'static str,
     pub message: String,
-    /// Seconds, sent as a header too.
+    /// Seconds, also sent as the `Retry-After` header.
     pub retry_after: Option<u64>,
 }
 
@@ -130,7 +130,7 @@ impl Problem {
         )
     }
 
-    /// A JSON Patch whose `test` failed. The real server keeps to itself which one.
+    /// The error for a JSON Patch whose `test` failed. Like a real server, it does not name the test.
     pub fn rejected_patch() -> Problem {
         Problem::new(422, "Invalid", "the server rejected our request due to an error in our request")
     }

@@ -1,4 +1,4 @@
-//! What containers have written, and the streams of those who follow it.
+//! Container logs, and the streams that follow them.
 
 use std::collections::BTreeMap;
 
@@ -12,39 +12,39 @@ use super::answer::{Answer, Problem};
 use super::route::Route;
 use super::{FakeApi, State};
 
-/// Pod, container, and whether it is of the run before.
+/// Pod, container, and whether it is the log of the container's previous run.
 type Key = (String, String, bool);
 
-/// All logs, by pod: there is one namespace of package pods in every test.
+/// All logs, by pod name: every test has only one namespace with package pods.
 #[derive(Default)]
 pub struct Logs {
     written: BTreeMap<Key, Written>,
-    /// Told of every change.
+    /// Notified of every change.
     changes: watch::Sender<()>,
 }
 
 #[derive(Default, Clone)]
 struct Written {
-    /// Lines, each behind its time.
+    /// Lines, each prefixed with its timestamp.
     text: String,
     ended: bool,
 }
 
 impl Logs {
-    /// Adds lines, each behind the time it is written at: `2026-11-20T12:00:00Z it begins`.
+    /// Adds lines, each prefixed with its timestamp: `2026-11-20T12:00:00Z it begins`.
     pub fn write(&mut self, pod: &str, container: &str, text: &str) {
         self.of(pod, container, false).text += text;
         self.changes.send_replace(());
     }
 
-    /// The whole log of the run before.
+    /// Sets the whole log of the container's previous run.
     pub fn write_previous(&mut self, pod: &str, container: &str, text: &str) {
         let written = self.of(pod, container, true);
         text.clone_into(&mut written.text);
         written.ended = true;
     }
 
-    /// The container has ended: those who follow are through.
+    /// Ends the container, and with it the streams that follow its log.
     pub fn end(&mut self, pod: &str, container: &str) {
         self.of(pod, container, false).ended = true;
         self.changes.send_replace(());
@@ -57,7 +57,7 @@ impl Logs {
 }
 
 impl State {
-    /// `GET pods/NAME/log`, as the server and the kubelet answer it.
+    /// The response to `GET pods/NAME/log`, like that of a server and a kubelet.
     pub fn read_log(&self, route: &Route, query: &BTreeMap<String, String>) -> Answer {
         let asked = |flag: &str| query.get(flag).is_some_and(|v| v == "true");
         let container = query.get("container").map_or("", String::as_str);
@@ -91,7 +91,7 @@ impl State {
     }
 }
 
-/// The lines that `tailLines`, `sinceTime` and `sinceSeconds` leave.
+/// The lines selected by `tailLines`, `sinceTime` and `sinceSeconds`.
 fn chosen(text: &str, query: &BTreeMap<String, String>) -> String {
     let time = |text: &str| text.parse::<jiff::Timestamp>().expect("a time");
     let since = query.get("sinceTime").map(|t| time(t)).or_else(|| {
@@ -107,7 +107,7 @@ fn chosen(text: &str, query: &BTreeMap<String, String>) -> String {
     lines[skipped..].concat()
 }
 
-/// The lines as they are asked for.
+/// The lines, with timestamps only if `stamped`.
 fn shown(text: &str, stamped: bool) -> String {
     if stamped {
         text.to_owned()
@@ -116,7 +116,7 @@ fn shown(text: &str, stamped: bool) -> String {
     }
 }
 
-/// What is written from some place on, until the container ends.
+/// Streams `first`, and then the log from byte `from` on, until the container ends.
 pub fn follow(
     fake: FakeApi,
     first: Bytes,

@@ -1,4 +1,4 @@
-//! What `/apis` and `/api` say.
+//! The discovery documents at `/version`, `/api` and `/apis`.
 
 use std::collections::BTreeSet;
 
@@ -6,7 +6,7 @@ use serde_json::{Value, json};
 
 use super::kind::{Kind, Kinds};
 
-/// The document at a discovery path; `None` if it is not one, or nothing is served there.
+/// The document at a discovery path; `None` for other paths, and if nothing is served at the path.
 pub fn document(kinds: &Kinds, path: &str) -> Option<Value> {
     let parts: Vec<&str> = path.trim_matches('/').split('/').collect();
     match parts.as_slice() {

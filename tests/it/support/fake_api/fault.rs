@@ -1,4 +1,4 @@
-//! Faults on demand.
+//! Faults that tests set by rules.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -11,15 +11,15 @@ use super::answer::{Answer, Problem, no_such_path, ok};
 use super::route::Route;
 use super::{FakeApi, State};
 
-/// What a rule replies to a request.
+/// The reply of a rule to a request.
 #[derive(Debug, Clone)]
 pub enum Reply {
     Problem(Problem),
-    /// 403 as the server sends it; access reviews deny it, too.
+    /// 403 as the server sends it; if it is permanent, access reviews deny the request, too.
     Forbidden,
-    /// A path that is not served.
+    /// 404 for a path that is not served.
     NotFound,
-    /// 409: someone else changed the object in between.
+    /// 409: another client has changed the object in the meantime.
     Conflict,
     /// 200 with this body instead of the real one.
     Body(String),
@@ -60,7 +60,7 @@ impl From<u16> for Reply {
                 "the server is currently unable to handle the request",
             )),
             504 => Reply::Problem(Problem::new(504, "Timeout", "request did not complete")),
-            code => panic!("no words for {code}: give a Problem"),
+            code => panic!("no default message for {code}: pass a Problem"),
         }
     }
 }
@@ -71,18 +71,18 @@ impl From<Problem> for Reply {
     }
 }
 
-/// A rule under construction: which requests it matches, then its reply.
+/// Builds a rule: first the requests that it matches, then its reply.
 ///
 /// The pattern is `VERB RESOURCE[/SUBRESOURCE] [NAME]`, such as `LIST nodes` or
-/// `PATCH nodes/status node-1`, with `*` for any; or `METHOD /path` for what is not an object.
-/// Rules are tried in order; the first match decides, except that a warning applies in addition to others.
+/// `PATCH nodes/status node-1`, with `*` for any; or `METHOD /path` for other paths, such as discovery.
+/// Rules are tried in order, and the first match gives the reply. Warnings and changes apply additionally.
 #[must_use = "a rule does nothing before it is told what to reply"]
 pub struct Rule {
     fake: FakeApi,
     ruled: Ruled,
 }
 
-/// A rule in force.
+/// A complete rule.
 #[derive(Debug, Clone)]
 pub struct Ruled {
     verb: String,
@@ -91,7 +91,7 @@ pub struct Ruled {
     name: Option<String>,
     namespace: Option<String>,
     continued: bool,
-    /// The first request that it touches, counted from 1, and how many more.
+    /// The first matching request that gets the reply, counted from 1, and the number of such requests.
     first: usize,
     count: usize,
     seen: usize,
@@ -126,48 +126,48 @@ impl Rule {
         }
     }
 
-    /// Only in this namespace.
+    /// Matches only requests in this namespace.
     pub fn inside(mut self, namespace: &str) -> Rule {
         self.ruled.namespace = Some(namespace.to_owned());
         self
     }
 
-    /// Only for all namespaces at once.
+    /// Matches only requests for all namespaces at once.
     pub fn everywhere(self) -> Rule {
         self.inside("")
     }
 
-    /// Only pages of a list after its first.
+    /// Matches only pages of a list after the first page.
     pub fn continued(mut self) -> Rule {
         self.ruled.continued = true;
         self
     }
 
-    /// Only the n-th such request, counted from 1.
+    /// Applies only to the n-th matching request, counted from 1.
     pub fn nth(mut self, n: usize) -> Rule {
         self.ruled.first = n;
         self.ruled.count = 1;
         self
     }
 
-    /// Only the n-th such request, counted from 1, and those after it.
+    /// Applies only from the n-th matching request on, counted from 1.
     pub fn since(mut self, n: usize) -> Rule {
         self.ruled.first = n;
         self
     }
 
-    /// Only the first n such requests.
+    /// Applies only to the first n matching requests.
     pub fn times(mut self, n: usize) -> Rule {
         self.ruled.count = n;
         self
     }
 
-    /// Changes the state right before the response.
+    /// Activates the rule: changes the state right before the real response.
     pub fn after(self, change: impl Fn(&mut State) + Send + Sync + 'static) {
         self.reply(Reply::After(Change(Arc::new(change))));
     }
 
-    /// Puts the rule into force.
+    /// Activates the rule.
     pub fn reply(mut self, reply: impl Into<Reply>) {
         self.ruled.reply = reply.into();
         self.fake.state().rules.push(self.ruled);
@@ -188,7 +188,7 @@ impl Ruled {
         self.verb.eq_ignore_ascii_case(method) && self.resource == path
     }
 
-    /// Whether it forbids what is asked, now and always.
+    /// Whether the rule permanently forbids the request.
     pub fn forbids(&self, route: &Route) -> bool {
         matches!(self.reply, Reply::Forbidden) && self.count == usize::MAX && self.fits(route)
     }
@@ -197,7 +197,7 @@ impl Ruled {
 /// The result of applying the rules to a request.
 #[derive(Default)]
 pub struct Verdict {
-    /// The response of a rule, without reading the objects.
+    /// The response of a rule, which replaces the real one.
     pub answer: Option<Answer>,
     pub warnings: Vec<String>,
     pub half: bool,
@@ -260,7 +260,7 @@ fn answer(reply: &Reply, route: Option<&Route>, user: &str) -> Answer {
         (Reply::Cut, _) => Answer::Cut,
         (Reply::Hang, _) => Answer::Hang,
         (Reply::Warn(_) | Reply::After(_) | Reply::Half, _) => {
-            unreachable!("these keep the true answer")
+            unreachable!("the real response is kept")
         }
     }
 }

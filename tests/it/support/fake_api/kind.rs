@@ -1,9 +1,9 @@
-//! Which kinds are served, under which names.
+//! The served kinds and their names.
 
 use kubectl_skyhook::api::ApiFlavor;
 use serde_json::Value;
 
-/// One kind of object.
+/// A served kind.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Kind {
     /// Empty for the core group.
@@ -12,7 +12,7 @@ pub struct Kind {
     pub kind: String,
     pub plural: String,
     pub namespaced: bool,
-    /// A custom resource: its items name their kind, and it takes no strategic patch.
+    /// Whether it is a custom resource: list items have `kind`, and strategic merge patches are refused.
     pub custom: bool,
 }
 
@@ -24,7 +24,7 @@ impl Kind {
         }
     }
 
-    /// `plural.group`, as in messages.
+    /// `plural.group`, as in messages of the API server.
     pub fn resource(&self) -> String {
         match self.group.as_str() {
             "" => self.plural.clone(),
@@ -33,10 +33,10 @@ impl Kind {
     }
 }
 
-/// All kinds that are served.
+/// All served kinds.
 pub struct Kinds(pub Vec<Kind>);
 
-/// Group, version, kind, plural and whether it has a namespace, for Kubernetes' own kinds.
+/// Group, version, kind, plural and whether it is namespaced, for each built-in kind.
 const OWN: [(&str, &str, &str, &str, bool); 17] = [
     ("", "v1", "ConfigMap", "configmaps", true),
     ("", "v1", "Event", "events", true),
@@ -87,7 +87,7 @@ impl Default for Kinds {
 }
 
 impl Kinds {
-    /// The kind of an object, which is served from now on if it was not.
+    /// The kind of an object; serves the kind from now on.
     pub fn of(&mut self, object: &Value) -> Kind {
         let text = |key: &str| object[key].as_str().unwrap_or_default();
         let (api_version, kind) = (text("apiVersion"), text("kind"));

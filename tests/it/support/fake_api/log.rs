@@ -6,22 +6,22 @@ use std::fmt;
 use http::HeaderMap;
 use serde_json::Value;
 
-/// One request, as it came.
+/// A request as received.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Logged {
     pub method: String,
     pub path: String,
-    /// Decoded.
+    /// The decoded parameters.
     pub query: BTreeMap<String, String>,
     pub headers: HeaderMap,
-    /// Null if there is none or it is not JSON.
+    /// The body; null if there is none or it is not JSON.
     pub body: Value,
-    /// As it came.
+    /// The body as received.
     pub text: String,
 }
 
 impl Logged {
-    /// A header's value, empty if it is not there; several joined with commas.
+    /// The value of a header; empty if the header is absent, several values joined with commas.
     pub fn header(&self, name: &str) -> String {
         let values = self.headers.get_all(name).iter();
         let values: Vec<_> = values.map(|v| String::from_utf8_lossy(v.as_bytes())).collect();

@@ -1,4 +1,4 @@
-//! Lists of which only the metadata of the items is requested.
+//! Lists with only the metadata of their items (`PartialObjectMetadataList`).
 
 use serde_json::{Value, json};
 
@@ -10,7 +10,7 @@ const MEDIA_TYPE: &str = "application/json;as=PartialObjectMetadataList;g=meta.k
 pub fn requested(logged: &Logged) -> bool {
     let accept = logged.header("accept");
     let mut types = accept.split(',').map(str::trim);
-    // This server writes no protobuf.
+    // Skip protobuf types, which this server does not support.
     let json = types.find(|media_type| media_type.starts_with("application/json"));
     json == Some(MEDIA_TYPE)
 }

@@ -1,4 +1,4 @@
-//! The three kinds of patch.
+//! JSON Patch, merge patch and strategic merge patch.
 
 use serde_json::{Map, Value};
 
@@ -27,8 +27,8 @@ pub fn apply(kind: &Kind, content_type: &str, object: &mut Value, patch: &Value)
     Ok(())
 }
 
-/// A real server compares the text of a `test` with the object as Go spells it, which escapes these characters: a patch
-/// that has them as they are never holds.
+/// Whether a `test` of the patch fails on every real server: servers compare the text of the value with the
+/// object's JSON as Go writes it, where these characters are escaped. An unescaped one never matches.
 pub fn never_holds(content_type: &str, asked: &Logged) -> bool {
     const ESCAPED: [char; 5] = ['<', '>', '&', '\u{2028}', '\u{2029}'];
     let tests = asked.body.as_array().into_iter().flatten();
@@ -38,8 +38,8 @@ pub fn never_holds(content_type: &str, asked: &Logged) -> bool {
         && tests.any(|test| test["value"].to_string().contains(ESCAPED))
 }
 
-/// RFC 6902 as the API server has it: a `test` against null holds where nothing stands, but not
-/// below a parent that is not there.
+/// JSON Patch (RFC 6902) as the API server applies it: a `test` against null passes for an absent value, but
+/// not below an absent parent.
 fn json_patch(object: &mut Value, patch: &Value) -> Result<(), Problem> {
     let patch: json_patch::Patch =
         serde_json::from_value(patch.clone()).map_err(|e| Problem::bad_request(e.to_string()))?;
@@ -62,7 +62,7 @@ fn json_patch(object: &mut Value, patch: &Value) -> Result<(), Problem> {
     Ok(())
 }
 
-/// RFC 7386.
+/// JSON Merge Patch (RFC 7386).
 fn merge(target: &mut Value, patch: &Value) {
     let Value::Object(patch) = patch else {
         *target = patch.clone();
@@ -79,7 +79,7 @@ fn merge(target: &mut Value, patch: &Value) {
     }
 }
 
-/// Lists that are merged by a key of their items, with that key, by their path in any object.
+/// The paths of lists that are merged by a key of their items, and that key.
 const BY_KEY: [(&str, &str); 6] = [
     ("status.conditions", "type"),
     ("status.addresses", "type"),
@@ -92,9 +92,9 @@ const BY_KEY: [(&str, &str); 6] = [
 /// Lists of plain values that are merged as sets.
 const SETS: [&str; 1] = ["metadata.finalizers"];
 
-/// Strategic merge: as a merge patch, but the lists above are merged, and `$patch` directs.
+/// Strategic merge patch: like a merge patch, but the lists above are merged, and `$patch` directives apply.
 ///
-/// Other lists, a node's taints among them, are replaced whole.
+/// Other lists, such as a node's taints, are replaced as a whole.
 fn strategic(target: &mut Value, patch: &Value, path: &mut Vec<String>) {
     let Value::Object(patch) = patch else {
         *target = patch.clone();
@@ -171,12 +171,12 @@ fn as_map(value: &mut Value) -> &mut Map<String, Value> {
     if !value.is_object() {
         *value = Value::Object(Map::new());
     }
-    value.as_object_mut().expect("just made one")
+    value.as_object_mut().expect("the value is an object")
 }
 
 fn as_list(value: &mut Value) -> &mut Vec<Value> {
     if !value.is_array() {
         *value = Value::Array(Vec::new());
     }
-    value.as_array_mut().expect("just made one")
+    value.as_array_mut().expect("the value is an array")
 }

@@ -1,4 +1,4 @@
-//! `SelfSubjectAccessReview`: may I?
+//! `SelfSubjectAccessReview`: permission checks.
 
 use serde_json::{Value, json};
 
@@ -7,7 +7,7 @@ use super::route::Route;
 
 pub const PATH: &str = "/apis/authorization.k8s.io/v1/selfsubjectaccessreviews";
 
-/// Answers from the rules that forbid something for good.
+/// Answers a review: denied if a rule permanently forbids the request.
 pub fn answer(state: &State, mut review: Value) -> Value {
     let asked = &review["spec"]["resourceAttributes"];
     let text = |key: &str| asked[key].as_str().unwrap_or_default().to_owned();

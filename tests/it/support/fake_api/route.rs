@@ -1,4 +1,4 @@
-//! What a request asks for, from its method and path.
+//! Parses the method, path and query of a request.
 
 use std::collections::BTreeMap;
 
@@ -7,18 +7,18 @@ use super::kind::{Kind, Kinds};
 /// A request for objects.
 #[derive(Debug, Clone)]
 pub struct Route {
-    /// As RBAC names it: `get`, `list`, `watch`, `create`, `update`, `patch`, `delete`.
+    /// The RBAC verb: `get`, `list`, `watch`, `create`, `update`, `patch` or `delete`.
     pub verb: &'static str,
     pub kind: Kind,
-    /// Empty for all namespaces and for what has none.
+    /// Empty for all namespaces and for cluster-scoped kinds.
     pub namespace: String,
-    /// Empty for a list or a creation.
+    /// Empty for lists, watches and creations.
     pub name: String,
     pub subresource: String,
 }
 
 impl Route {
-    /// `None` if nothing is served there.
+    /// Parses a request for objects; `None` if no kind is served at the path.
     pub fn parse(kinds: &Kinds, method: &str, path: &str, query: &BTreeMap<String, String>) -> Option<Route> {
         let parts: Vec<&str> = path.trim_matches('/').split('/').collect();
         let (group, version, rest) = match parts.as_slice() {
@@ -58,7 +58,7 @@ impl Route {
     }
 }
 
-/// The parameters of a query, decoded. Where one comes twice the last counts.
+/// The decoded parameters of a query; the last value of a repeated parameter counts.
 pub fn query(text: &str) -> BTreeMap<String, String> {
     text.split('&')
         .filter(|pair| !pair.is_empty())

@@ -5,7 +5,7 @@ use serde_json::Value;
 use super::answer::Problem;
 use super::kind::Kind;
 
-/// A selector as it stands in a query.
+/// A label or field selector of a query.
 pub struct Selector(Vec<Requirement>);
 
 struct Requirement {
@@ -21,13 +21,13 @@ enum Test {
 }
 
 impl Selector {
-    /// Reads a label selector: `a=b,c!=d,e in (x,y),f notin (z),g,!h`.
+    /// Parses a label selector: `a=b,c!=d,e in (x,y),f notin (z),g,!h`.
     pub fn labels(text: &str) -> Result<Selector, Problem> {
         let split = split(text);
         Ok(Selector(split.iter().map(|t| label(t)).collect()))
     }
 
-    /// Reads a field selector, refusing fields that the kind is not indexed by.
+    /// Parses a field selector; refuses fields that the kind does not support in selectors.
     pub fn fields(text: &str, kind: &Kind) -> Result<Selector, Problem> {
         let mut requirements = Vec::new();
         for term in text.split(',').filter(|t| !t.is_empty()) {
@@ -77,7 +77,7 @@ fn split(text: &str) -> Vec<String> {
         }
         match (c, depth) {
             (',', 0) => terms.push(String::new()),
-            _ => terms.last_mut().expect("never empty").push(c),
+            _ => terms.last_mut().expect("at least one term").push(c),
         }
     }
     terms.retain(|t| !t.trim().is_empty());

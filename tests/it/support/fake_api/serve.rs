@@ -1,4 +1,4 @@
-//! The server over a loopback socket, for the binary.
+//! The server on a loopback socket, for the binary.
 
 use std::path::{Path, PathBuf};
 use std::thread::JoinHandle;
@@ -18,7 +18,7 @@ use tower::Service;
 
 use super::{FakeApi, tls};
 
-/// A server that listens until this is dropped.
+/// A listening server; stops when dropped.
 pub struct Served {
     /// `http://127.0.0.1:PORT`.
     pub url: String,
@@ -28,12 +28,12 @@ pub struct Served {
 }
 
 impl FakeApi {
-    /// Listens on a free port, in a thread of its own.
+    /// Listens on a free port, in its own thread.
     pub fn serve(&self) -> Served {
         self.listen(None)
     }
 
-    /// The same with TLS: the certificate is for `fake.example`, and clients may show one.
+    /// Serves with TLS: the certificate is for `fake.example`, and client certificates are optional.
     ///
     /// [`Served::dir`] then holds the authority's `ca.crt`, and `client.crt` with `client.key`.
     pub fn serve_tls(&self) -> Served {
@@ -75,7 +75,7 @@ impl Served {
         self.dir.path().join("kubeconfig")
     }
 
-    /// A directory to put more files into.
+    /// A directory for additional files.
     pub fn dir(&self) -> &Path {
         self.dir.path()
     }
@@ -84,7 +84,7 @@ impl Served {
 impl Drop for Served {
     fn drop(&mut self) {
         if let Some(stop) = self.stop.take() {
-            // The thread may have ended by itself; then there is nothing to stop.
+            // Fails if the thread has already ended; then there is nothing to stop.
             let _ = stop.send(());
         }
         if let Some(thread) = self.thread.take() {
@@ -129,7 +129,7 @@ async fn accept(fake: &FakeApi, listener: &TcpListener, tls: &Option<TlsAcceptor
         tokio::spawn(async move {
             match tls {
                 None => converse(fake, stream, false).await,
-                // A client that does not trust us goes away.
+                // A client that does not trust the certificate closes the connection.
                 Some(tls) => {
                     if let Ok(stream) = tls.accept(stream).await {
                         let shown = stream.get_ref().1.peer_certificates().is_some();
@@ -141,7 +141,7 @@ async fn accept(fake: &FakeApi, listener: &TcpListener, tls: &Option<TlsAcceptor
     }
 }
 
-/// Serves one connection. Whether the client showed a certificate is logged as a header.
+/// Serves one connection. If the client sent a certificate, requests are logged with an additional header.
 async fn converse(fake: FakeApi, stream: impl AsyncRead + AsyncWrite + Unpin + 'static, certificate: bool) {
     let mut refuses = fake.state().refuses.subscribe();
     let service = service_fn(move |mut request: Request<Incoming>| {
@@ -157,7 +157,7 @@ async fn converse(fake: FakeApi, stream: impl AsyncRead + AsyncWrite + Unpin + '
         let _ = refuses.wait_for(|refuses| *refuses).await.is_ok();
     };
     tokio::select! {
-        // A cut connection is a fault that was asked for.
+        // Ignore errors: a cut connection is a requested fault.
         _ = connection.as_mut() => return,
         () = refused => connection.as_mut().graceful_shutdown(),
     }

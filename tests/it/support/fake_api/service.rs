@@ -84,7 +84,7 @@ fn whole(body: Bytes) -> FakeBody {
 fn half(body: Bytes) -> FakeBody {
     let half = body.slice(..body.len() / 2);
     let broken = io::Error::from(io::ErrorKind::UnexpectedEof);
-    // A break that comes at once would take the first half along.
+    // An immediate error would discard the first half, too.
     let later = async move {
         tokio::task::yield_now().await;
         Err(broken)
@@ -95,14 +95,14 @@ fn half(body: Bytes) -> FakeBody {
 }
 
 impl State {
-    /// The time of this server's clock, where it has another than this machine.
+    /// The `Date` header, if the server's clock differs from this machine's clock.
     fn date(&self) -> Option<HeaderValue> {
         let now = kubectl_skyhook::ctx::now() + self.clock_ahead?;
         let date = now.strftime("%a, %d %b %Y %H:%M:%S GMT").to_string();
         Some(HeaderValue::from_str(&date).expect("ASCII"))
     }
 
-    /// Takes a request down, and finds what becomes of it.
+    /// Logs a request, and returns its response.
     fn answer(&mut self, head: Parts, body: &[u8]) -> Answer {
         let logged = Logged {
             method: head.method.to_string(),
@@ -162,10 +162,10 @@ impl State {
         if verdict.half { Answer::Half(response) } else { Answer::Reply(response) }
     }
 
-    /// Does what is asked of an object.
+    /// Executes a request for objects.
     fn perform(&mut self, route: &Route, asked: &Logged) -> Result<Response<Bytes>, Problem> {
         let dry = match (route.verb, &asked.body) {
-            // As a real server: where a deletion has a body, its query is not read.
+            // Like a real server, ignore the query of a deletion with a body.
             ("delete", body) if body.is_object() => body["dryRun"][0].as_str(),
             _ => asked.query.get("dryRun").map(String::as_str),
         } == Some("All");

@@ -1,4 +1,4 @@
-//! The objects, and what reading and writing does to them.
+//! The stored objects, with the API server's semantics of reads and writes.
 
 use std::collections::BTreeMap;
 
@@ -11,27 +11,27 @@ use super::route::Route;
 use super::select::Selector;
 use super::watch::History;
 
-/// The time at which everything happens.
+/// The server's time, which never changes.
 pub const NOW: &str = "2026-11-20T12:00:00Z";
 
 /// Resource (`plural.group`), namespace and name.
 type Key = (String, String, String);
 
-/// Everything that is stored.
+/// All stored objects.
 #[derive(Default)]
 pub struct Store {
     pub kinds: Kinds,
     objects: BTreeMap<Key, Value>,
-    /// What those who watch are told.
+    /// The changes that watches receive.
     pub history: History,
-    /// Members of packages that the CustomResourceDefinition lacks: they are dropped from what is written.
+    /// Package fields that the CustomResourceDefinition lacks: writes drop them.
     pub pruned: Vec<&'static str>,
     version: u64,
     made: u64,
 }
 
 impl Store {
-    /// Stores an object as it is, or all of a list's.
+    /// Stores an object unchanged, or all items of a list.
     pub fn load(&mut self, mut object: Value) {
         let is_list = object["kind"].as_str().is_some_and(|k| k.ends_with("List"));
         if is_list && let Value::Array(items) = object["items"].take() {
@@ -49,7 +49,7 @@ impl Store {
         let text = |key: &str| object["metadata"][key].as_str().unwrap_or_default().to_owned();
         let key = (kind.resource(), text("namespace"), text("name"));
         if self.objects.contains_key(&key) {
-            // Whatever version it claims, it is news.
+            // Watches must see the replaced object, even if its own `resourceVersion` is not newer.
             self.version += 1;
         }
         self.put(key, object);
@@ -68,7 +68,7 @@ impl Store {
         }
     }
 
-    /// Removes an object by plural, whatever its group, as if it had never been.
+    /// Removes an object of any group by plural and name, regardless of its finalizers.
     pub fn forget(&mut self, plural: &str, namespace: &str, name: &str) {
         let named = |(resource, ns, n): &&Key| {
             resource.split('.').next() == Some(plural) && ns == namespace && n == name
@@ -78,7 +78,7 @@ impl Store {
         keys.iter().for_each(|key| self.take(key));
     }
 
-    /// An object by plural, whatever its group.
+    /// An object of any group, by plural and name.
     pub fn find(&self, plural: &str, namespace: &str, name: &str) -> Option<&Value> {
         self.objects
             .iter()
@@ -88,7 +88,7 @@ impl Store {
             .map(|(_, object)| object)
     }
 
-    /// Everything that is stored.
+    /// All stored objects.
     pub fn objects(&self) -> Vec<Value> {
         self.objects.values().cloned().collect()
     }
@@ -98,7 +98,7 @@ impl Store {
         found.cloned().ok_or_else(|| Problem::not_found(route))
     }
 
-    /// A list, or one page of it, by namespace and name.
+    /// A list, or one page of it, sorted by namespace and name.
     pub fn list(&self, route: &Route, query: &BTreeMap<String, String>) -> Result<Value, Problem> {
         let text = |key: &str| query.get(key).map_or("", String::as_str);
         let labels = Selector::labels(text("labelSelector"))?;
@@ -129,7 +129,7 @@ impl Store {
         let mut metadata = json!({"resourceVersion": self.version.to_string()});
         if let Some(((_, namespace, name), _)) = matching.next() {
             metadata["continue"] = json!([namespace, name]).to_string().into();
-            // What matches no selector is not counted.
+            // Like a real server, do not count the remaining items of a list with selectors.
             if text("labelSelector").is_empty() && text("fieldSelector").is_empty() {
                 metadata["remainingItemCount"] = (1 + matching.count()).into();
             }
@@ -169,7 +169,7 @@ impl Store {
         Ok(object)
     }
 
-    /// Patches an object, or its status alone.
+    /// Patches an object, or only its status.
     pub fn patch(
         &mut self,
         route: &Route,
@@ -188,7 +188,7 @@ impl Store {
         self.replace(route, old, new, dry)
     }
 
-    /// Stores what a write made of an object, as far as the write may change it.
+    /// Stores the new version of an object, except changes that the write must not make.
     fn replace(&mut self, route: &Route, old: Value, mut new: Value, dry: bool) -> Result<Value, Problem> {
         for precondition in ["resourceVersion", "uid"] {
             let (was, is) = (&old["metadata"][precondition], &new["metadata"][precondition]);
@@ -208,7 +208,7 @@ impl Store {
             restore(&mut new["metadata"], &old["metadata"], fixed);
         }
         match (route.subresource.as_str(), route.kind.custom) {
-            // A custom resource's status is all that its status subresource takes.
+            // A write to the status subresource of a custom resource changes only the status.
             ("status", true) => {
                 let status = new["status"].take();
                 new = old.clone();
@@ -241,7 +241,7 @@ impl Store {
         Ok(new)
     }
 
-    /// Deletes an object, or marks it while finalizers are on it.
+    /// Deletes an object, or sets its `deletionTimestamp` if it has finalizers.
     pub fn delete(&mut self, route: &Route, options: &Value, dry: bool) -> Result<Value, Problem> {
         let mut object = self.get(route)?;
         for precondition in ["uid", "resourceVersion"] {
@@ -298,7 +298,7 @@ fn finalizers(object: &Value) -> usize {
     object["metadata"]["finalizers"].as_array().map_or(0, Vec::len)
 }
 
-/// Puts a field back to what it was.
+/// Restores the old value of a field.
 fn restore(new: &mut Value, old: &Value, field: &str) {
     match old.get(field) {
         Some(was) => new[field] = was.clone(),
@@ -310,7 +310,7 @@ fn restore(new: &mut Value, old: &Value, field: &str) {
     }
 }
 
-/// An object as an item of a list: Kubernetes' own leave out what the list already says.
+/// An object as a list item: items of built-in kinds have no `kind` and no `apiVersion`.
 fn listed(object: &Value, custom: bool) -> Value {
     let mut item = object.clone();
     if !custom && let Some(item) = item.as_object_mut() {

@@ -1,7 +1,6 @@
-//! TLS for the server over a socket.
+//! TLS for the server on a socket.
 //!
-//! The certificates are good for a hundred years; the authority's key is thrown away, so that
-//! nothing else will ever be signed by it.
+//! The certificates are valid for 100 years. The authority's key was deleted, so it cannot sign others.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -16,7 +15,7 @@ const CA: &str = include_str!("tls/ca.crt");
 const SERVER: (&str, &str) = (include_str!("tls/server.crt"), include_str!("tls/server.key"));
 const CLIENT: (&str, &str) = (include_str!("tls/client.crt"), include_str!("tls/client.key"));
 
-/// Accepts clients without a certificate, and with one of our authority.
+/// Accepts clients without a certificate, and clients with a certificate of our authority.
 pub fn acceptor() -> TlsAcceptor {
     let certificate =
         |pem: &str| CertificateDer::from_pem_slice(pem.as_bytes()).expect("a certificate in the fixture");
@@ -34,7 +33,7 @@ pub fn acceptor() -> TlsAcceptor {
     TlsAcceptor::from(Arc::new(config))
 }
 
-/// Writes what a client needs: `ca.crt`, `client.crt`, `client.key`.
+/// Writes the files for a client: `ca.crt`, `client.crt`, `client.key`.
 pub fn write_client_files(dir: &Path) {
     for (name, content) in [("ca.crt", CA), ("client.crt", CLIENT.0), ("client.key", CLIENT.1)] {
         std::fs::write(dir.join(name), content).expect("a file that can be written");

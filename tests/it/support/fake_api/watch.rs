@@ -1,4 +1,4 @@
-//! What those who watch are told.
+//! Changes of objects, and the watches that receive them.
 
 use std::collections::BTreeMap;
 
@@ -13,13 +13,13 @@ use super::answer::Problem;
 use super::route::Route;
 use super::select::Selector;
 
-/// All changes since the server began, or since it has forgotten the earlier ones.
+/// All changes since the server started, or since [`History::forget`].
 #[derive(Default)]
 pub struct History {
     told: Vec<Change>,
-    /// What happened before this version is forgotten.
+    /// A watch from a version before this one gets 410 Expired.
     oldest: u64,
-    /// Those who began before this number are cut off.
+    /// The number of cuts so far; a watch that began before the last cut ends.
     cut: u64,
     news: watch::Sender<()>,
 }
@@ -31,7 +31,7 @@ struct Change {
     object: Value,
 }
 
-/// Someone who watches.
+/// A watch request.
 pub struct Watching {
     resource: String,
     namespace: String,
@@ -51,13 +51,13 @@ impl History {
         self.news.send_replace(());
     }
 
-    /// Ends all watches, as a server that restarts does.
+    /// Ends all watches, like a server that restarts.
     pub fn cut(&mut self) {
         self.cut += 1;
         self.news.send_replace(());
     }
 
-    /// Forgets all changes: who wants to go on from an earlier version is told that it has expired.
+    /// Forgets all changes: a watch from an earlier version gets 410 Expired.
     pub fn forget(&mut self) {
         self.oldest = self.told.last().map_or(0, |c| c.version + 1);
         self.told.clear();
@@ -93,7 +93,7 @@ impl Watching {
     }
 }
 
-/// Lines of changes as they happen, until the watch is cut.
+/// Streams changes as JSON lines until the watch is cut.
 pub fn changes(fake: FakeApi, watching: Watching) -> impl Stream<Item = std::io::Result<Frame<Bytes>>> {
     futures::stream::unfold((fake, watching), |(fake, mut watching)| async move {
         loop {
