@@ -16,7 +16,7 @@
 //! | drains: who refuses an eviction, what is left on the node | `cluster/drain/` (refusals: `refusal.rs`, `eviction.rs`), `rules/drain_*.rs`, `model/gates/drain.rs` |
 //! | a difference between versions of the operator | `grep -rE "before\\(0, \|operator_(before\|since)\\(" src`: in `model/`, and in rules and queries that name it |
 //! | the progress of a package on a node | `cluster/placement.rs`; `cluster/placement/spec.rs` |
-//! | the blockers of an install, an uninstall or a deletion | `blocks` of each rule, and `rules/blockers.rs` |
+//! | the blockers of an install, an uninstall or a deletion | `blocks` of each rule, and `rules/support/blockers.rs` |
 //! | goals and ends of `wait` and of other waiting commands | `wait/`; the watches behind it: `ctx/wait.rs` |
 //! | predictions of the operator's next actions: order, batches, gates, stages | `model/`; `model/mod.rs` has a map |
 //! | a source, or add one | `cluster/source.rs` lists all sources; the compiler and the tests require the rest, in `cluster/live/sources.rs`, `cluster/dump/loader.rs` and `cluster/capture/pieces.rs` |
@@ -25,7 +25,7 @@
 //! | a command's sources, writes and output | its `command!` in `commands/` |
 //! | a flag of all commands, or of all that change something | `args/global.rs`, `args/safety.rs` |
 //! | the plan of a command | `plan/planners/`; the preconditions of a step: `plan/guard.rs` |
-//! | the order of a plan's stages | `plan/graph.rs`, `apply/turns.rs` |
+//! | the order of a plan's stages | `plan/graph.rs`, `apply/stages.rs` |
 //! | the text of a preview | `plan/preview.rs`; its lines: `plan/change.rs`, `plan/metadata.rs`, `plan/consequences.rs` |
 //! | the effects of a plan or a manifest on rollouts | `model/effects/`; a plan on a copy of the cluster: `plan/forecast.rs` |
 //! | requests for changes, and their results | `apply/`; retries: `apply/step.rs` |

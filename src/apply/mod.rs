@@ -6,18 +6,18 @@
 mod event;
 pub mod file;
 pub mod journal;
-pub mod look;
 pub mod outcome_view;
 pub mod owner;
 mod page;
 mod preflight;
+pub mod rebase;
 mod requirement;
 mod send;
 mod settle;
+mod stages;
 mod step;
 mod stop;
 mod trust;
-mod turns;
 mod wait;
 mod waves;
 

@@ -1,48 +1,16 @@
-//! Comparisons with the operator's version, and ages of events.
+//! Ages of events, and whether an action is overdue.
 
 use jiff::Timestamp;
 
 use super::node::READY;
 use super::{Cluster, Deployment, Node, PackageRun};
-use crate::api::{ApiFlavor, Version};
 
-/// The newest operator version whose behaviour is known.
-pub const NEWEST_OPERATOR: (u64, u64) = (0, 21);
 /// Age in seconds at which a pending action is overdue: the operator reconciles everything at least this often.
 const PATIENCE: i64 = 600;
 /// Maximum number of seconds that a time may be in the future. A later time was written by a wrong clock.
 const WRONG_CLOCK: i64 = 3600;
 
 impl Cluster {
-    /// Whether the operator is known to be older than `major.minor`.
-    ///
-    /// The older API ended with v0.17, so it alone proves an operator older than v0.18.
-    pub fn operator_before(&self, major: u64, minor: u64) -> bool {
-        match &self.active_api.operator_version {
-            Some(version) => !version.at_least(major, minor),
-            None => self.flavor() == ApiFlavor::Skyhook && (major, minor) >= (0, 18),
-        }
-    }
-
-    /// Whether ignored nodes, and nodes blocked by a taint, keep their batch slots: before v0.20 the operator forms no
-    /// other batch until all nodes of the current batch are complete (`getStickyBatchNodes`).
-    pub fn blocked_nodes_keep_places(&self) -> bool {
-        self.operator_before(0, 20)
-    }
-
-    /// The operator's version if it is newer than [`NEWEST_OPERATOR`]; the operator then counts as that version.
-    pub fn unknown_operator_version(&self) -> Option<&Version> {
-        let (major, minor) = NEWEST_OPERATOR;
-        let version = self.active_api.operator_version.as_ref();
-        version.filter(|version| version.at_least(major, minor + 1))
-    }
-
-    /// Whether the operator is known to be at least `major.minor`.
-    pub fn operator_since(&self, major: u64, minor: u64) -> bool {
-        let version = self.active_api.operator_version.as_ref();
-        version.is_some_and(|v| v.at_least(major, minor))
-    }
-
     /// Number of seconds since a time; 0 for a time in the near future, because clocks differ. `None` if the time is
     /// unknown, or so far in the future that the clock was wrong.
     pub fn seconds_since(&self, at: Option<Timestamp>) -> Option<i64> {

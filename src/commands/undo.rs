@@ -1,7 +1,7 @@
 //! `undo`: reverts the changes of a command.
 
 use crate::apply::journal::{Record, Store};
-use crate::apply::look::Looked;
+use crate::apply::rebase::RebasedPlan;
 use crate::args::named;
 use crate::args::safety::Safety;
 use crate::cluster::NamedNodes;
@@ -69,27 +69,27 @@ async fn run(ctx: &mut Ctx, args: &Args) -> Result<Exit> {
         plan.consequences.cannot_be_undone.push(lost);
     }
     ctx.same_cluster(&format!("journal {}", record.begun.id), Some(&record.begun.origin())).await?;
-    let mut looked = ctx.look(&plan).await?;
-    if !looked.works() {
+    let mut rebased = ctx.rebase(&plan).await?;
+    if !rebased.works() {
         let earlier = store.newest_undo_of(&record.begun.id)?;
         plan.stages = earlier.map_or_else(Vec::new, |undo| undo.standing_holds());
         if plan.stages.is_empty() {
             plan.stages = record.standing_holds();
         }
-        looked = looked.with_no_pause_but(ctx.look(&plan).await?);
-        record.set_title(&mut looked.changes);
-        looked.plan.title.clone_from(&looked.changes.title);
+        rebased = rebased.with_no_pause_but(ctx.rebase(&plan).await?);
+        record.set_title(&mut rebased.changes);
+        rebased.plan.title.clone_from(&rebased.changes.title);
     }
-    let mut shown = shown(ctx, &record, &looked)?;
+    let mut shown = shown(ctx, &record, &rebased)?;
     weigh(ctx, &mut shown).await?;
     // Saved plans and journals contain the effects of the preview.
-    looked.plan.consequences.clone_from(&shown.consequences);
+    rebased.plan.consequences.clone_from(&shown.consequences);
     let manner = CommandOptions {
         undoes: Some(record.begun.id.clone()),
         shown: Some(shown),
         ..CommandOptions::default()
     };
-    ctx.execute_with(&looked.plan, &args.safety, manner, None).await
+    ctx.execute_with(&rebased.plan, &args.safety, manner, None).await
 }
 
 /// Adds the work that the operator starts after the undo, with its grade.
@@ -135,15 +135,15 @@ fn newest(ctx: &mut Ctx, store: &Store) -> Result<Record> {
 /// # Errors
 ///
 /// Every object has changed since.
-fn shown(ctx: &mut Ctx, record: &Record, looked: &Looked) -> Result<Plan> {
-    if let Some(why) = &looked.unseen {
+fn shown(ctx: &mut Ctx, record: &Record, rebased: &RebasedPlan) -> Result<Plan> {
+    if let Some(why) = &rebased.unseen {
         ctx.warn(format!(
             "some objects could not be read in advance ({why}); objects that were changed after the command are left as they are"
         ));
     }
-    let left: Vec<String> = looked.moved.iter().map(words).collect();
-    let mut shown = looked.changes.clone();
-    applied::warn_of(&mut shown, &looked.custom);
+    let left: Vec<String> = rebased.moved.iter().map(words).collect();
+    let mut shown = rebased.changes.clone();
+    applied::warn_of(&mut shown, &rebased.custom);
     if shown.is_empty() && !left.is_empty() {
         let error = Error::unchanged(format!(
             "{:?} cannot be undone because all of its objects have changed since: {}",

@@ -12,8 +12,8 @@ use super::watch::WatchOrigin;
 use super::{Ctx, PlanWait, PlannedAim, process, unreadable};
 use crate::apply::file as apply_file;
 use crate::apply::journal::{Circumstances, Store};
-use crate::apply::look::{Looked, look};
 use crate::apply::outcome_view::OutcomeView;
+use crate::apply::rebase::{RebasedPlan, rebase};
 use crate::apply::{ApplyEvent, Journal, Options, PlanOutcome, StopReason, Stopper, WaitStrategy};
 use crate::apply::{apply, owner, preflight};
 use crate::args::safety::{DryRun, Safety};
@@ -334,12 +334,12 @@ impl Ctx {
     }
 
     /// Rebases a plan onto the current objects.
-    pub async fn look(&mut self, plan: &Plan) -> Result<Looked> {
+    pub async fn rebase(&mut self, plan: &Plan) -> Result<RebasedPlan> {
         let options = Options::of_connection(&self.global.connection);
         let client = self.connected_client().await?;
-        let looked = look(&client, plan, &options).await;
+        let rebased = rebase(&client, plan, &options).await;
         self.pass_on_warnings();
-        Ok(looked)
+        Ok(rebased)
     }
 
     /// The client for writes and cheap lists. Commands get [`Ctx::client`].

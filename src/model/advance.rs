@@ -6,7 +6,7 @@ mod release;
 use std::collections::{BTreeMap, BTreeSet, HashMap, VecDeque};
 
 use super::Model;
-use super::batch::Counts;
+use super::batch_size::Counts;
 use super::compartment::Compartment;
 use super::pace::Pace;
 use super::place::Place;

@@ -8,9 +8,9 @@
 //! | Question | File |
 //! | --- | --- |
 //! | in which order the operator takes nodes | `resource.rs` (creation time, name), `place.rs` (ranks), `selection.rs` (a new batch) |
-//! | how large a batch is | `batch.rs`, `strategy.rs`, `at_once.rs` |
+//! | how large a batch is | `batch_size.rs`, `strategy.rs`, `at_once.rs` |
 //! | to which compartment a node belongs | `compartment.rs` |
-//! | which packages of a node run next | `order.rs` |
+//! | which packages of a node run next | `package_order.rs` |
 //! | which stage follows | `stage.rs` |
 //! | what a new version, an uninstall or a changed configMap sets off | `profile.rs`, `config_change.rs` |
 //! | what keeps a node from its next stage | one file per gate in `gates/`, in the operator's order |
@@ -24,7 +24,7 @@
 mod action;
 mod advance;
 mod at_once;
-mod batch;
+mod batch_size;
 mod compartment;
 mod config_change;
 pub mod dependencies;
@@ -32,8 +32,8 @@ mod effects;
 mod gates;
 mod next_nodes;
 mod operator;
-mod order;
 mod pace;
+mod package_order;
 mod place;
 mod profile;
 mod progress;

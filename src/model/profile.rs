@@ -1,7 +1,7 @@
 //! Node states as the operator's handlers leave them in a reconcile, before any work on nodes.
 
 use super::operator::Operator;
-use super::order::Order;
+use super::package_order::Order;
 use super::stage::{Slot, Step, step};
 use crate::api::{Package, Skyhook, Stage, State, Version};
 use crate::cluster::NodeRecord;

@@ -6,7 +6,7 @@ use std::collections::HashMap;
 use super::compartment::{self, Compartment};
 use super::config_change;
 use super::operator::Operator;
-use super::order::Order;
+use super::package_order::Order;
 use super::place::{NONE, Place, Status};
 use super::profile::{Profile, SpecPackage};
 use super::runs::Runs;

@@ -2,7 +2,7 @@
 
 use std::collections::HashSet;
 
-use super::batch::Counts;
+use super::batch_size::Counts;
 use super::compartment::Compartment;
 use super::operator::Operator;
 use super::place::{Place, Status};

@@ -1,6 +1,6 @@
-use super::evidence::{failing_since, some_of};
-use super::resume_effects::ResumeEffects;
-use super::standstill::{Trouble, stands_still, stuck_in_batch};
+use super::remedies::resume_effects::ResumeEffects;
+use super::support::evidence::{failing_since, some_of};
+use super::support::standstill::{Trouble, stands_still, stuck_in_batch};
 use super::{Findings, Grade, Subject};
 use crate::api::{Skyhook, Status};
 use crate::cluster::{Cluster, Node, Source};

@@ -1,4 +1,4 @@
-use super::evidence::some_of;
+use super::support::evidence::some_of;
 use super::{Findings, Grade, Subject};
 use crate::api::Status;
 use crate::cluster::{Cluster, Node, Source};

@@ -1,5 +1,5 @@
-use super::evidence::some_of;
-use super::standstill::{Standstill, stands_still};
+use super::support::evidence::some_of;
+use super::support::standstill::{Standstill, stands_still};
 use super::{Findings, Severity, Subject};
 use crate::cluster::priority::Predecessor;
 use crate::cluster::{Cluster, Source};

@@ -1,6 +1,6 @@
 use std::collections::HashSet;
 
-use super::evidence::some_of;
+use super::support::evidence::some_of;
 use super::{Findings, Grade, Severity, Subject};
 use crate::api::{Package, Skyhook, Stage, State};
 use crate::cluster::{Cluster, ConfigMap, Node, PackageRuns, config_map};

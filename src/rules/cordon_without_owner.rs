@@ -1,4 +1,4 @@
-use super::evidence::complete_for_long;
+use super::support::evidence::complete_for_long;
 use super::{Findings, Grade, Severity, Subject};
 use crate::api::Skyhook;
 use crate::cluster::{Certainty, Cluster, Node};

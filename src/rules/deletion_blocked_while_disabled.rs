@@ -1,5 +1,5 @@
-use super::evidence::stopped_deletions;
-use super::resume_effects::ResumeEffects;
+use super::remedies::resume_effects::ResumeEffects;
+use super::support::evidence::stopped_deletions;
 use super::{Findings, Subject};
 use crate::api::Skyhook;
 use crate::cluster::Cluster;

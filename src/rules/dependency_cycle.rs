@@ -1,6 +1,6 @@
 use std::collections::BTreeSet;
 
-use super::evidence::some_of;
+use super::support::evidence::some_of;
 use super::{Findings, Grade, Subject};
 use crate::cluster::Cluster;
 use crate::model::dependencies::cycle_from;

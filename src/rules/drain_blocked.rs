@@ -3,7 +3,7 @@ use std::collections::BTreeSet;
 use jiff::SignedDuration;
 
 use self::words::{Description, describe};
-use super::drain_remedies::remedies;
+use super::remedies::drain::remedies;
 use super::{Blocks, Finding, Findings, Grade, Severity, Subject};
 use crate::api::{Condition, Skyhook};
 use crate::cluster::drain::Drain;

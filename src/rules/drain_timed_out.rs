@@ -1,4 +1,4 @@
-use super::evidence::open_entries;
+use super::support::evidence::open_entries;
 use super::{Finding, Findings, Subject};
 use crate::api::{Skyhook, keys};
 use crate::cluster::{Cluster, Node, NodeRecord, Source};

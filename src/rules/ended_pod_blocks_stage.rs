@@ -2,8 +2,8 @@ use std::collections::BTreeMap;
 
 use jiff::Timestamp;
 
-use super::evidence::due_entry;
-use super::retry::grade_of_stage;
+use super::remedies::retry::grade_of_stage;
+use super::support::evidence::due_entry;
 use super::{Finding, Findings, Grade, Subject};
 use crate::api::{Entry, Executor, Stage, State};
 use crate::cluster::provenance::Unproven;

@@ -7,9 +7,9 @@ use jiff::Timestamp;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use super::causes::Awaited;
-use super::mute::Mute;
-use super::remedy::Remedy;
+use super::remedies::remedy::Remedy;
+use super::support::causes::Awaited;
+use super::support::mute::Mute;
 use super::{Blocks, Reason, Rule, Subject};
 use crate::api::object_name::is_word;
 use crate::cluster::priority::Predecessor;
@@ -77,9 +77,9 @@ pub struct Finding {
     pub effect_of: &'static [&'static str],
     /// Other nodes that the finding blocks.
     pub blocked_nodes: Vec<String>,
-    /// The result of the stage's attempt, set by [`reason::add`](super::reason::add).
+    /// The result of the stage's attempt, set by [`reason::add`](super::support::reason::add).
     pub reason: Option<Box<Reason>>,
-    /// Set by [`Mutes::mark`](super::mute::Mutes::mark), for reports only.
+    /// Set by [`Mutes::mark`](super::support::mute::Mutes::mark), for reports only.
     pub muted: Option<Rc<Mute>>,
 }
 

@@ -4,7 +4,7 @@ use std::cell::{OnceCell, RefCell};
 use std::collections::BTreeMap;
 use std::rc::Rc;
 
-use super::node_troubles::NodeTroubles;
+use super::support::node_troubles::NodeTroubles;
 use super::{ALL, Finding, Finds, Rule, Subject};
 use crate::cluster::{Cluster, PackageRuns, Source};
 

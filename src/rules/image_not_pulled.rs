@@ -1,4 +1,4 @@
-use super::still_retried::succeeded;
+use super::support::still_retried::succeeded;
 use super::{Finding, Findings, Grade, Subject};
 use crate::api::Entry;
 use crate::cluster::pod::{ContainerTrouble, TroubleKind};

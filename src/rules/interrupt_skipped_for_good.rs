@@ -1,4 +1,4 @@
-use super::last_activity::last_activity;
+use super::support::last_activity::last_activity;
 use super::{Findings, Grade, Subject};
 use crate::api::{Entry, Skyhook, Stage, State, Status};
 use crate::cluster::{Certainty, Cluster, Node, NodeRecord, Phase};

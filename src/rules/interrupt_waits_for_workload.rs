@@ -1,4 +1,4 @@
-use super::evidence::some_of;
+use super::support::evidence::some_of;
 use super::{Findings, Subject};
 use crate::cluster::{Certainty, Cluster};
 

@@ -1,6 +1,6 @@
 use jiff::Timestamp;
 
-use super::resume_effects::ResumeEffectsByName;
+use super::remedies::resume_effects::ResumeEffectsByName;
 use super::{Findings, Grade, Severity, Subject};
 use crate::api::Status;
 use crate::cluster::Cluster;

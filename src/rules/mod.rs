@@ -4,31 +4,26 @@
 //! in the order of codes; write `tests/rules/NAME.yaml` with bad and good cases, marked `# expect: CODE`. The
 //! tests report anything missing.
 
-pub mod blockers;
-pub mod causes;
 mod finding;
 mod findings;
-pub mod impact;
-pub mod mute;
-mod node_troubles;
-pub mod reason;
-mod remedy;
+mod remedies;
 mod report;
 mod subject;
+pub mod support;
 
 pub use crate::plan::Grade;
-pub use blockers::{Blocks, Goal, blockers};
-pub use evidence::some_of;
 pub use finding::{Evidence, Finding, FindingKey, Severity};
 pub use findings::Findings;
 pub use name_equals_taint_key::names_taken_by;
 pub use name_too_long::LONGEST as LONGEST_NAME;
 pub use package_label_invalid::invalid as invalid_label;
-pub use reason::Reason;
-pub use remedy::{Remedy, Undo, uninstall_argument};
+pub use remedies::remedy::{Remedy, Undo, uninstall_argument};
 pub use report::{Counts, NotChecked, Report, Scope, Verdict, diagnose};
 pub use status_too_large::LIMIT as STATUS_LIMIT;
 pub use subject::Subject;
+pub use support::blockers::{Blocks, Goal, blockers};
+pub use support::evidence::some_of;
+pub use support::reason::Reason;
 
 use crate::cluster::{Cluster, Source};
 
@@ -108,18 +103,6 @@ macro_rules! rule {
     };
 }
 
-mod attempts;
-mod drain_remedies;
-mod evidence;
-mod ignore_nodes;
-mod last_activity;
-mod reset;
-mod resume_effects;
-mod retry;
-mod standstill;
-mod still_retried;
-mod usual_remedies;
-
 mod auto_taint_key_invalid;
 mod batch_counters_frozen;
 mod batch_held_by_node;
@@ -198,7 +181,6 @@ mod stale_nodewrights_after_rollback;
 mod status_too_large;
 mod two_operators_running;
 mod two_owners;
-mod undecoded;
 mod uninstall_failing;
 mod uninstall_finished_request_stands;
 mod uninstall_interrupt_without_interrupt;

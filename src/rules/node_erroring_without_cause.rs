@@ -1,6 +1,6 @@
 use jiff::Timestamp;
 
-use super::evidence::{failing_since, open_entries};
+use super::support::evidence::{failing_since, open_entries};
 use super::{Findings, Severity, Subject};
 use crate::api::{Entry, Skyhook, Stage, State, Status, keys};
 use crate::cluster::node::READY;

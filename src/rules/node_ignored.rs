@@ -1,4 +1,4 @@
-use super::resume_effects::ResumeEffects;
+use super::remedies::resume_effects::ResumeEffects;
 use super::{Finding, Findings, Grade, Subject, drain_blocked};
 use crate::cluster::Cluster;
 

@@ -1,6 +1,6 @@
 use jiff::Timestamp;
 
-use super::evidence::{is_reboot, open_entries, some_of};
+use super::support::evidence::{is_reboot, open_entries, some_of};
 use super::{Findings, Grade, Severity, Subject};
 use crate::api::{Skyhook, State};
 use crate::cluster::{Cluster, Node, PackageRuns};

@@ -2,8 +2,8 @@ use std::collections::{HashMap, HashSet};
 
 use jiff::SignedDuration;
 
-use super::evidence::some_of;
-use super::last_activity::{last_activity, unknown_activity};
+use super::support::evidence::some_of;
+use super::support::last_activity::{last_activity, unknown_activity};
 use super::{Finding, Findings, Severity, Subject};
 use crate::api::{Skyhook, Status};
 use crate::cluster::{Certainty, Cluster, Node, PackageRun, PackageRuns};

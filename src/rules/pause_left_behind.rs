@@ -1,4 +1,4 @@
-use super::resume_effects::ResumeEffects;
+use super::remedies::resume_effects::ResumeEffects;
 use super::{Findings, Subject};
 use crate::cluster::Cluster;
 use crate::cluster::hold::{HOLDER, HolderState};

@@ -1,6 +1,6 @@
 use jiff::SignedDuration;
 
-use super::usual_remedies::CHANGES_REMAIN;
+use super::remedies::usual::CHANGES_REMAIN;
 use super::{Findings, Subject};
 use crate::cluster::deletion::Pending;
 use crate::cluster::node::{NodeCondition, READY};

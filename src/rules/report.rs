@@ -5,11 +5,12 @@ use std::collections::BTreeSet;
 use schemars::JsonSchema;
 use serde::Serialize;
 
-use super::causes::{Cause, Causes};
 use super::finding::FindingKey;
 use super::findings::{RuleResult, RuleRun};
-use super::mute::{LapsedMute, Mute, Mutes};
-use super::{ALL, Finding, Finds, Rule, Severity, blockers, undecoded};
+use super::support::causes::{Cause, Causes};
+use super::support::mute::{LapsedMute, Mute, Mutes};
+use super::support::{blockers, undecoded};
+use super::{ALL, Finding, Finds, Rule, Severity};
 use crate::cluster::{Cluster, NodeFields, Read, Source};
 
 /// The subjects and rules of a report. An empty list means all.

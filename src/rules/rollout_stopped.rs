@@ -1,4 +1,4 @@
-use super::evidence::some_of;
+use super::support::evidence::some_of;
 use super::{Findings, Grade, Severity, Subject};
 use crate::api::deployment_policy::compartment_title;
 use crate::api::{Skyhook, Status};

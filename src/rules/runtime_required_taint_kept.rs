@@ -1,5 +1,5 @@
-use super::evidence::{complete_for_long, some_of};
-use super::resume_effects::{ResumeEffects, ResumeEffectsByName};
+use super::remedies::resume_effects::{ResumeEffects, ResumeEffectsByName};
+use super::support::evidence::{complete_for_long, some_of};
 use super::{Blocks, Findings, Grade, Severity, Subject};
 use crate::api::Skyhook;
 use crate::cluster::node::Taint;

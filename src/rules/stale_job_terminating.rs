@@ -1,6 +1,6 @@
 use jiff::{SignedDuration, Timestamp};
 
-use super::evidence::due_entry;
+use super::support::evidence::due_entry;
 use super::{Blocks, Findings, Grade, Subject};
 use crate::api::Executor;
 use crate::cluster::{Cluster, PackageRun, Pod};

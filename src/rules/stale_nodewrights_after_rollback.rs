@@ -1,6 +1,6 @@
 use std::collections::HashMap;
 
-use super::evidence::some_of;
+use super::support::evidence::some_of;
 use super::{Findings, Severity, Subject};
 use crate::cluster::Cluster;
 

@@ -1,6 +1,6 @@
-use super::attempts::with_attempts;
-use super::evidence::failing_since;
-use super::still_retried::{exceeds_usual_attempts, operator_retries, retry_reason};
+use super::support::attempts::with_attempts;
+use super::support::evidence::failing_since;
+use super::support::still_retried::{exceeds_usual_attempts, operator_retries, retry_reason};
 use super::{Findings, Grade, Subject};
 use crate::api::State;
 use crate::cluster::{Cluster, PackageRun};
@@ -45,7 +45,7 @@ fn detect(cluster: &Cluster, findings: &mut Findings) {
         for (node, on) in cluster.tracked(skyhook.name()) {
             for entry in on.entries() {
                 let failing = entry.stage.is_uninstall() && entry.state == State::Erroring;
-                if !failing || super::evidence::restarted_by_its_own_reboot(skyhook, entry) {
+                if !failing || super::support::evidence::restarted_by_its_own_reboot(skyhook, entry) {
                     continue;
                 }
                 let consequence = if skyhook.deleting() && skyhook.has_finalizer() {

@@ -1,6 +1,6 @@
 use jiff::SignedDuration;
 
-use super::resume_effects::ResumeEffects;
+use super::remedies::resume_effects::ResumeEffects;
 use super::{Findings, Grade, Subject};
 use crate::api::Status;
 use crate::cluster::Cluster;

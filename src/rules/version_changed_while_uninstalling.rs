@@ -1,4 +1,4 @@
-use super::evidence::uninstall_requested;
+use super::support::evidence::uninstall_requested;
 use super::{Findings, Grade, Severity, Subject, uninstall_argument};
 use crate::api::State;
 use crate::cluster::history::History;

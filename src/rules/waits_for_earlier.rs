@@ -1,6 +1,6 @@
-use super::evidence::some_of;
-use super::resume_effects::ResumeEffectsByName;
-use super::standstill::{Standstill, Trouble};
+use super::remedies::resume_effects::ResumeEffectsByName;
+use super::support::evidence::some_of;
+use super::support::standstill::{Standstill, Trouble};
 use super::{Finding, Findings, Grade, Severity, Subject};
 use crate::api::Skyhook;
 use crate::cluster::Cluster;

@@ -7,7 +7,7 @@ use jiff::Timestamp;
 
 use crate::api::Executor;
 use crate::cluster::Cluster;
-use crate::rules::blockers::BlockingFindings;
+use crate::rules::support::blockers::BlockingFindings;
 use crate::rules::{self, Finding, FindingKey, Goal, Report, Scope};
 
 /// Time for which failures of a pod that restarts in place are tolerated: about four attempts.

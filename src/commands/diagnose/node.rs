@@ -15,8 +15,9 @@ use crate::commands::shared::mutes::MuteFlags;
 use crate::commands::shared::nodes;
 use crate::ctx::Ctx;
 use crate::error::{Exit, Result};
-use crate::rules::mute::Mutes;
-use crate::rules::{self, Scope, reason};
+use crate::rules::support::mute::Mutes;
+use crate::rules::support::reason;
+use crate::rules::{self, Scope};
 
 /// Explain why a node is not complete
 ///

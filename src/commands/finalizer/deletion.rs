@@ -6,7 +6,7 @@ use serde::Serialize;
 use crate::api::{Skyhook, State};
 use crate::cluster::deletion::Pending;
 use crate::cluster::{Certainty, Cluster};
-use crate::rules::blockers::{blockers, delays};
+use crate::rules::support::blockers::{blockers, delays};
 use crate::rules::{self, Finding, Goal, Grade, Remedy, Scope, Severity};
 use crate::view::plural;
 

@@ -9,7 +9,7 @@ use crate::commands::shared::command::Run as _;
 use crate::commands::shared::diagnosis::group::FindingGroup;
 use crate::commands::shared::grouped::grouped;
 use crate::plan::{Grade, Plan};
-use crate::rules::causes::{Cause, Causes};
+use crate::rules::support::causes::{Cause, Causes};
 use crate::rules::{Finding, Remedy, Rule, Scope, Severity};
 use crate::view::shell_words;
 use crate::view::{count, list};

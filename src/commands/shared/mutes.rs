@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use crate::cluster::Cluster;
 use crate::ctx::{Ctx, variable};
 use crate::error::{Error, Exit, Result};
-use crate::rules::mute::{LapsedMute, MutedFinding, Mutes};
+use crate::rules::support::mute::{LapsedMute, MutedFinding, Mutes};
 use crate::rules::{Finding, Report};
 use crate::view::plural;
 use crate::view::text::{self, Line, Text};

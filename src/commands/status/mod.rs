@@ -19,7 +19,7 @@ use crate::commands::shared::status::{self, StatusReport};
 use crate::commands::shared::{scope, selection, watched};
 use crate::ctx::{self, Ctx, Ended};
 use crate::error::{Error, Exit, Result};
-use crate::rules::mute::Mutes;
+use crate::rules::support::mute::Mutes;
 use crate::rules::{self, Scope};
 use crate::view::list;
 

@@ -9,7 +9,7 @@ use crate::cluster::Cluster;
 use crate::ctx::{self, AimProgress};
 use crate::error::Exit;
 use crate::plan::{WaitCondition, WaitFor};
-use crate::rules::blockers::BlockingFindings;
+use crate::rules::support::blockers::BlockingFindings;
 use crate::rules::{Finding, Report, Scope};
 use crate::view::text::{Line, Text};
 use crate::view::{View, count, plural};

@@ -7,7 +7,7 @@ use super::order::{DoomedObject, items};
 use crate::cluster::Cluster;
 use crate::commands::shared::diagnosis::group::on_all_nodes;
 use crate::commands::shared::grouped::grouped;
-use crate::rules::blockers::BlockingFindings;
+use crate::rules::support::blockers::BlockingFindings;
 use crate::rules::{self, Blocks, Finding, Goal, Report, Scope};
 use crate::view::shell_words;
 use crate::view::{NodeSet, plural, some_of};

@@ -11,7 +11,7 @@ use super::blocker::{self, Blocker};
 use super::effects::DeletionEffects;
 use super::order::{DoomedObject, items};
 use crate::cluster::{Cluster, Read, Source};
-use crate::rules::blockers::BlockingFindings;
+use crate::rules::support::blockers::BlockingFindings;
 use crate::rules::{self, Scope};
 use crate::wait::Blockers;
 

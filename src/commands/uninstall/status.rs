@@ -21,7 +21,7 @@ use crate::commands::shared::folded::Expand;
 use crate::commands::shared::{scope, selection};
 use crate::ctx::Ctx;
 use crate::error::{Error, Exit, Result};
-use crate::rules::blockers::BlockingFindings;
+use crate::rules::support::blockers::BlockingFindings;
 use crate::rules::{Finding, Report, Scope, uninstall_argument};
 use crate::view::{Items, age, time, to_json};
 

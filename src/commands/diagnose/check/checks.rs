@@ -8,7 +8,7 @@ use super::rules;
 use super::versions::{certificates, image_and_chart, operator_and_api, uninstall};
 use crate::cluster::installation::{Definition, Installation};
 use crate::cluster::{Cluster, Deployment, Read, Source};
-use crate::rules::mute::Mutes;
+use crate::rules::support::mute::Mutes;
 use crate::rules::{Blocks, Finding, Report, Rule, Scope, diagnose};
 use crate::view::{ago, list, plural};
 

@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 
 use crate::cluster::Node;
-use crate::rules::causes::Causes;
+use crate::rules::support::causes::Causes;
 use crate::rules::{Finding, Severity};
 
 /// Selects the findings about the node and its blockers, and the findings that explain them. On a finished

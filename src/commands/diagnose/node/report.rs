@@ -13,7 +13,7 @@ use crate::commands::shared::remedy::remedy_text;
 use crate::commands::shared::rule::label_of;
 use crate::error::Exit;
 use crate::model::ProgressState;
-use crate::rules::causes::Causes;
+use crate::rules::support::causes::Causes;
 use crate::rules::{Finding, Grade, Remedy, Severity};
 use crate::view::shell_words;
 use crate::view::text::{self, Label, Line, Text};

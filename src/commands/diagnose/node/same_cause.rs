@@ -3,7 +3,7 @@
 
 use crate::cluster::{Cluster, Node};
 use crate::commands::shared::diagnosis::group::{on_all_nodes, on_node_set};
-use crate::rules::causes::Causes;
+use crate::rules::support::causes::Causes;
 use crate::rules::{Finding, Grade};
 use crate::view::plural;
 

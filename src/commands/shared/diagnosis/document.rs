@@ -8,8 +8,8 @@ use super::group::FindingGroup;
 use crate::cluster::contrast::Contrast;
 use crate::commands::shared::baseline::Comparison;
 use crate::commands::shared::mutes;
-use crate::rules::causes::Causes;
-use crate::rules::mute::{LapsedMute, MutedFinding};
+use crate::rules::support::causes::Causes;
+use crate::rules::support::mute::{LapsedMute, MutedFinding};
 use crate::rules::{Blocks, Counts, Evidence, Reason, Remedy, Severity, Subject, Verdict};
 use crate::view::time;
 

@@ -9,7 +9,7 @@ use crate::cluster::{Cluster, Node};
 use crate::commands::shared::grouped::grouped;
 use crate::commands::shared::remedy::remedy_text;
 use crate::commands::shared::rule::severity;
-use crate::rules::causes::Cause;
+use crate::rules::support::causes::Cause;
 use crate::rules::{Finding, Grade, Remedy, Severity};
 use crate::view::shell_words;
 use crate::view::text::{self, Line, Text};

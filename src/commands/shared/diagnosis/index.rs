@@ -5,7 +5,7 @@ use super::group::FindingGroup;
 use crate::cluster::Cluster;
 use crate::commands::shared::cause_table;
 use crate::rules::Severity;
-use crate::rules::impact::CauseImpact;
+use crate::rules::support::impact::CauseImpact;
 use crate::view::text::{self, Text};
 use crate::view::{NodeSet, shell_words};
 

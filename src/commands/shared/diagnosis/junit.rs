@@ -2,7 +2,7 @@
 
 use super::Diagnosis;
 use super::group::{Detail, FindingGroup};
-use crate::rules::causes::Causes;
+use crate::rules::support::causes::Causes;
 use crate::rules::{NotChecked, Severity};
 use crate::view::junit::{self, Case, TestResult};
 

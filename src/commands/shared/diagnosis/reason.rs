@@ -1,7 +1,7 @@
 //! The reason for which a package fails: outcome, log and events of its latest attempt.
 
 use crate::cluster::Cluster;
-use crate::rules::reason::Recurring;
+use crate::rules::support::reason::Recurring;
 use crate::rules::{Finding, Reason};
 use crate::view::ago;
 use crate::view::text::{self, Line, Text};

@@ -11,7 +11,7 @@ use crate::api::{Skyhook, Status};
 use crate::cluster::{Certainty, Cluster, NodeRecord};
 use crate::commands::shared::diagnosis::group::FindingGroup;
 use crate::model::{Action, Model, NodeProgress, ProgressState, Timeline, WaitReason};
-use crate::rules::impact::Impact;
+use crate::rules::support::impact::Impact;
 use crate::rules::{Finding, Severity};
 use crate::view::text::Label;
 use crate::view::{ago, count, list, plural, time};

@@ -3,7 +3,7 @@
 use schemars::JsonSchema;
 use serde::Serialize;
 
-use crate::rules::impact::{CauseImpact, Impact};
+use crate::rules::support::impact::{CauseImpact, Impact};
 use crate::rules::{Finding, Severity};
 
 /// Number of causes that `diagnose stuck` reports, by severity; the findings that they explain do not count.

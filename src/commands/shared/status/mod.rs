@@ -13,7 +13,7 @@ use self::item::{ProgressReader, SkyhookProgress};
 use crate::args::listing::Sorting;
 use crate::cluster::Cluster;
 use crate::model::{Model, Timeline};
-use crate::rules::impact::Impact;
+use crate::rules::support::impact::Impact;
 use crate::rules::{Finding, Report, Severity, Verdict};
 use crate::view::text::{self, Line};
 use crate::view::{FormatError, time, to_json};

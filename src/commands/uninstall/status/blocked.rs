@@ -2,7 +2,7 @@
 
 use super::PackageUninstall;
 use crate::cluster::Placement;
-use crate::rules::blockers::BlockingFindings;
+use crate::rules::support::blockers::BlockingFindings;
 use crate::rules::{self, Finding, Goal, Scope};
 
 impl<'a> PackageUninstall<'a> {

@@ -1,9 +1,9 @@
 //! The remedy that makes the operator ignore nodes, so that the others continue.
 
-use super::{Finding, Grade};
 use crate::api::Skyhook;
 use crate::cluster::Cluster;
 use crate::plan::planners::batches;
+use crate::rules::{Finding, Grade};
 use crate::view::NodeSet;
 
 /// Maximum number of nodes that are listed by name; more are folded to one node set.

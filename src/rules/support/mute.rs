@@ -17,10 +17,10 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_saphyr::Spanned;
 
-use super::Finding;
 use super::impact::{CauseImpact, Impact};
 use crate::cluster::Cluster;
 use crate::model::Model;
+use crate::rules::Finding;
 use crate::view::{API_VERSION, expand, plural};
 
 /// The annotation of a custom resource that holds mutes for its findings, as a YAML list.
@@ -269,7 +269,7 @@ impl Entry {
     fn checked(self, source: &str, line: u64, owner: Option<&str>) -> Result<Mute, InvalidMute> {
         let fail = |line, problem: String| Err(invalid(source, line, problem));
         let code = self.code.value;
-        if super::find(&code).is_none() {
+        if crate::rules::find(&code).is_none() {
             let problem = format!("rule {code:?} not found; `kubectl skyhook rules` lists them");
             return fail(self.code.referenced.line(), problem);
         }

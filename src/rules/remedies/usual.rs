@@ -2,10 +2,10 @@
 
 use std::collections::BTreeSet;
 
-use super::{Finding, Grade, uninstall_argument};
 use crate::api::{Entry, Skyhook, Stage};
 use crate::cluster::{Cluster, Deployment, Job, Pod};
 use crate::plan::planners::batch_restart;
+use crate::rules::{Finding, Grade, uninstall_argument};
 
 /// The label of the operator's Deployment and its pods.
 const OPERATOR: &str = "control-plane=controller-manager";

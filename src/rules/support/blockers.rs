@@ -7,9 +7,9 @@ use schemars::JsonSchema;
 use serde::Serialize;
 
 use super::causes::Causes;
-use super::{Finding, Report, Severity};
 use crate::api::{ApiFlavor, Skyhook};
 use crate::cluster::Cluster;
+use crate::rules::{Finding, Report, Severity};
 use crate::view::plural;
 
 /// An operation that is blocked while a finding exists.
@@ -152,7 +152,10 @@ pub fn delays<'r>(cluster: &Cluster, report: &'r Report, skyhook: &Skyhook) -> V
 }
 
 /// Raises permanent blockers of a deletion to errors, and adds the waiting deletions to each finding.
-pub(super) fn mark_deletions<'f>(cluster: &Cluster, findings: impl IntoIterator<Item = &'f mut Finding>) {
+pub(in crate::rules) fn mark_deletions<'f>(
+    cluster: &Cluster,
+    findings: impl IntoIterator<Item = &'f mut Finding>,
+) {
     let deleting = cluster.skyhooks.items().iter().filter(|s| s.deleting());
     let deletions: Vec<Reach<'_>> = deleting.map(|s| Reach::of(cluster, s, Goal::Deletion)).collect();
     if deletions.is_empty() {
@@ -191,7 +194,10 @@ pub(super) fn mark_deletions<'f>(cluster: &Cluster, findings: impl IntoIterator<
 /// Maximum number of deletions in the evidence of one finding.
 const DELETIONS: usize = 20;
 /// Adds a caveat to remedies that change custom resources if the API server rejects such changes for now.
-pub(super) fn mark_rejected<'f>(flavor: ApiFlavor, findings: impl IntoIterator<Item = &'f mut Finding>) {
+pub(in crate::rules) fn mark_rejected<'f>(
+    flavor: ApiFlavor,
+    findings: impl IntoIterator<Item = &'f mut Finding>,
+) {
     let mut findings: Vec<&mut Finding> = findings.into_iter().collect();
     let rejects = |f: &Finding| f.severity == Severity::Error && f.blocks.contains(&Blocks::Changes);
     let Some(code) = findings.iter().find(|f| rejects(f)).map(|f| f.rule.code) else {
@@ -210,7 +216,10 @@ pub(super) fn mark_rejected<'f>(flavor: ApiFlavor, findings: impl IntoIterator<I
 
 /// Adds the runtime-required taint as evidence to blockers on a node: the taint stays until they are
 /// resolved.
-pub(super) fn mark_taints<'f>(cluster: &Cluster, findings: impl IntoIterator<Item = &'f mut Finding>) {
+pub(in crate::rules) fn mark_taints<'f>(
+    cluster: &Cluster,
+    findings: impl IntoIterator<Item = &'f mut Finding>,
+) {
     for finding in findings {
         let blocks = finding.severity >= Severity::Warning && finding.blocks.contains(&Blocks::Install);
         let (Some(skyhook), Some(node)) = (&finding.subject.skyhook, &finding.subject.node) else {

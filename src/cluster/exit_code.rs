@@ -28,7 +28,7 @@ pub fn meaning(code: Option<i64>, reason: &str) -> Option<&'static str> {
 }
 
 /// `exit code 127 (command not found)`.
-pub fn spelled(code: i64, reason: &str) -> String {
+pub fn with_meaning(code: i64, reason: &str) -> String {
     match meaning(Some(code), reason) {
         Some(meaning) => format!("exit code {code} ({meaning})"),
         None => format!("exit code {code}"),
@@ -41,8 +41,8 @@ mod tests {
 
     #[test]
     fn what_kubernetes_says_goes_before_the_number() {
-        assert_eq!(spelled(127, "Error"), "exit code 127 (command not found)");
-        assert_eq!(spelled(3, "Error"), "exit code 3");
-        assert_eq!(spelled(137, "OOMKilled"), "exit code 137 (killed: it exceeded its memory limit)");
+        assert_eq!(with_meaning(127, "Error"), "exit code 127 (command not found)");
+        assert_eq!(with_meaning(3, "Error"), "exit code 3");
+        assert_eq!(with_meaning(137, "OOMKilled"), "exit code 137 (killed: it exceeded its memory limit)");
     }
 }

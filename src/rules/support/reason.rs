@@ -10,12 +10,12 @@ use serde::Serialize;
 
 pub use self::events::Recurring;
 pub use self::log::LogTail;
-use super::{Finding, operator_not_running};
 use crate::api::State;
 use crate::cluster::attempts::{Choice, ContainerLog, choice};
 use crate::cluster::pod::{ContainerStatus, ContainerTrouble, Terminated};
-use crate::cluster::{Cluster, Event, PackageRun, PackageRuns, Pod, exit};
+use crate::cluster::{Cluster, Event, PackageRun, PackageRuns, Pod, exit_code};
 use crate::redact;
+use crate::rules::{Finding, operator_not_running};
 
 /// Why a stage, or the operator itself, makes no progress: how its last attempt ended, or what it waits for.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, JsonSchema)]
@@ -220,7 +220,7 @@ impl Reason {
         self.container = Some(failed.status.name.clone());
         self.state = Some(failed.state().to_owned());
         self.exit_code = Some(failed.end.exit_code);
-        self.meaning = exit::meaning(self.exit_code, &failed.end.reason).map(str::to_owned);
+        self.meaning = exit_code::meaning(self.exit_code, &failed.end.reason).map(str::to_owned);
         self.message = shown(&failed.end.message);
         self.restarts = failed.status.restart_count;
         self.pieces.push(failed.piece());
@@ -235,7 +235,7 @@ impl Reason {
             self.pod = Some(pod.name().to_owned());
             self.state = Some(pod.status.reason.clone());
             self.message = shown(&pod.status.message);
-            self.meaning = exit::meaning(None, &pod.status.reason).map(str::to_owned);
+            self.meaning = exit_code::meaning(None, &pod.status.reason).map(str::to_owned);
         } else if let Some(failed) = package_run.job.and_then(|j| j.failed()) {
             self.state = Some(failed.reason.to_string());
             self.message = shown(&failed.message);
@@ -260,7 +260,7 @@ impl Reason {
         let message = message.or(job.map(|c| c.message.as_str()));
         if let Some(message) = message {
             self.state = Some(OVER.to_owned());
-            self.meaning = exit::meaning(None, OVER).map(str::to_owned);
+            self.meaning = exit_code::meaning(None, OVER).map(str::to_owned);
             self.message = shown(message).or(self.message.take());
         }
     }

@@ -5,10 +5,10 @@ use std::rc::Rc;
 
 use super::evidence::fails_for_real;
 use super::node_troubles::NodeTroubles;
-use super::{Finding, Findings, Finds, Severity};
 use crate::api::{Skyhook, Status};
 use crate::cluster::batch::Batch;
 use crate::cluster::{Cluster, Node, PackageRuns};
+use crate::rules::{Finding, Findings, Finds, Severity};
 
 /// The reason why a node or a custom resource makes no progress.
 #[derive(Debug, Clone)]

@@ -1,11 +1,11 @@
 //! Remedies after which the operator continues: repaired node states, and reruns of stages, packages and pods.
 
-use super::{Finding, Grade};
 use crate::api::{Entry, Skyhook};
 use crate::cluster::package_run::PackageRun;
 use crate::cluster::pod::Pod;
 use crate::cluster::{Cluster, Node, NodeRecord};
 use crate::plan::planners::{effects, node_state};
+use crate::rules::{Finding, Grade};
 
 impl Finding {
     /// Adds remedies for a node state that cannot be read: a restore if the operator's own copy can be read, and a

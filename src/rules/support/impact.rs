@@ -6,9 +6,9 @@
 use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 
 use super::causes::{Cause, Causes};
-use super::{Finding, Severity};
 use crate::cluster::Cluster;
 use crate::model::{Model, ProgressState, WaitReason};
+use crate::rules::{Finding, Severity};
 
 /// Causes with the nodes that they block.
 #[derive(Debug, Default)]

@@ -2,10 +2,10 @@
 
 use std::collections::BTreeSet;
 
-use super::{Finding, Grade};
 use crate::api::Skyhook;
 use crate::cluster::{Cluster, Node};
 use crate::plan::planners::effects::{Reruns, bypassed_uninstalls};
+use crate::rules::{Finding, Grade};
 
 impl Finding {
     /// Adds a remedy that resets all packages of a custom resource on a node, with the grade of the command's

@@ -3,8 +3,8 @@
 use schemars::JsonSchema;
 use serde::Serialize;
 
-use super::Grade;
 use crate::api::ApiFlavor;
+use crate::rules::Grade;
 
 /// A command that remedies a finding.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, JsonSchema)]

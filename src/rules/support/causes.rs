@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 
-use super::{Finding, Severity};
+use crate::rules::{Finding, Severity};
 
 /// A subject that a finding waits for. Findings about this subject are the causes.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]

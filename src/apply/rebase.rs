@@ -21,7 +21,7 @@ const PAGES: RangeInclusive<usize> = 50..=500;
 
 /// A plan rebased onto the current objects.
 #[derive(Debug, Default)]
-pub struct Looked {
+pub struct RebasedPlan {
     /// The whole plan; each step is rebased if it still applies.
     pub plan: Plan,
     /// The steps that still have an effect.
@@ -34,7 +34,7 @@ pub struct Looked {
     pub custom: Vec<(Target, Value)>,
 }
 
-impl Looked {
+impl RebasedPlan {
     /// Whether steps other than pauses have an effect.
     pub fn works(&self) -> bool {
         self.changes.steps().any(|step| !step.change.is_hold())
@@ -42,7 +42,7 @@ impl Looked {
 
     /// Replaces the plan's pauses by `standing`, the steps that end pauses of earlier runs: there are no
     /// changes to protect.
-    pub fn with_no_pause_but(mut self, standing: Looked) -> Looked {
+    pub fn with_no_pause_but(mut self, standing: RebasedPlan) -> RebasedPlan {
         let ends = [standing.plan, standing.changes];
         for (plan, end) in [&mut self.plan, &mut self.changes].into_iter().zip(ends) {
             for stage in &mut plan.stages {
@@ -60,7 +60,7 @@ impl Looked {
 
 /// Reads every object of the plan and rebases the steps. A step whose object cannot be read is kept
 /// unchanged.
-pub async fn look(client: &kube::Client, plan: &Plan, options: &Options) -> Looked {
+pub async fn rebase(client: &kube::Client, plan: &Plan, options: &Options) -> RebasedPlan {
     let api = ApiWriter::new(client.clone(), options);
     let mut kinds: BTreeMap<String, Vec<&Step>> = BTreeMap::new();
     for step in plan.steps().filter(|step| stands_alone(plan, step)) {
@@ -105,7 +105,7 @@ pub async fn look(client: &kube::Client, plan: &Plan, options: &Options) -> Look
             }
         }
     }
-    Looked { custom, ..sorted(plan, &found, unseen) }
+    RebasedPlan { custom, ..sorted(plan, &found, unseen) }
 }
 
 /// Whether the current object shows the effect of the step. False for the plan's own pauses and their ends,
@@ -161,8 +161,9 @@ async fn listed<'a>(
     Ok(wanted)
 }
 
-fn sorted(plan: &Plan, found: &BTreeMap<*const Step, Rebased<Step>>, unseen: Option<String>) -> Looked {
-    let mut looked = Looked { plan: plan.clone(), changes: plan.clone(), unseen, ..Looked::default() };
+fn sorted(plan: &Plan, found: &BTreeMap<*const Step, Rebased<Step>>, unseen: Option<String>) -> RebasedPlan {
+    let mut rebased =
+        RebasedPlan { plan: plan.clone(), changes: plan.clone(), unseen, ..RebasedPlan::default() };
     for (number, stage) in plan.stages.iter().enumerate() {
         let mut changing = Vec::new();
         for (at, step) in stage.steps.iter().enumerate() {
@@ -171,14 +172,14 @@ fn sorted(plan: &Plan, found: &BTreeMap<*const Step, Rebased<Step>>, unseen: Opt
                 Some(Rebased::Same(now)) => now.clone(),
                 Some(Rebased::Done) => continue,
                 Some(Rebased::Moved(reason)) => {
-                    looked.moved.push((step.clone(), reason.clone()));
+                    rebased.moved.push((step.clone(), reason.clone()));
                     continue;
                 }
             };
-            looked.plan.stages[number].steps[at] = now.clone();
+            rebased.plan.stages[number].steps[at] = now.clone();
             changing.push(now);
         }
-        looked.changes.stages[number].steps = changing;
+        rebased.changes.stages[number].steps = changing;
     }
-    looked
+    rebased
 }

@@ -2,11 +2,11 @@
 
 use std::collections::HashMap;
 
-use super::{Finding, Grade};
 use crate::api::Skyhook;
 use crate::cluster::{Cluster, Node, NodeRecord};
 use crate::plan::Consequences;
 use crate::plan::planners::effects;
+use crate::rules::{Finding, Grade};
 
 /// The effects of resuming the operator's work on a custom resource, on some nodes or on all.
 pub struct ResumeEffects<'a> {

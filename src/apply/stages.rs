@@ -8,14 +8,14 @@ use crate::plan::WaitFor;
 
 /// The progress of a stage.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Turn {
-    ToCome,
-    Going,
+enum StageState {
+    Pending,
+    Running,
     /// The steps are done, and the wait strategy waits for their effect.
-    Awaited,
-    /// The stage has ended; `well` if it and every stage before it succeeded.
-    Over {
-        well: bool,
+    Waiting,
+    /// The stage has ended; `succeeded` if it and every stage before it succeeded.
+    Ended {
+        succeeded: bool,
     },
 }
 
@@ -23,31 +23,31 @@ impl PlanRun<'_, '_> {
     /// Runs all stages, in parallel where their dependencies allow, and returns why the plan ended.
     pub(super) async fn stages(&self, mut strategy: Option<&mut dyn WaitStrategy>) -> StopReason {
         let stages = &self.plan.stages;
-        let mut turns = vec![Turn::ToCome; stages.len()];
+        let mut states = vec![StageState::Pending; stages.len()];
         let mut ended = StopReason::Finished;
-        let mut going = FuturesUnordered::new();
+        let mut running = FuturesUnordered::new();
         loop {
             for number in 0..stages.len() {
-                let Some(well) = self.comes_now(&turns, number) else {
+                let Some(succeeded) = self.earlier_succeeded(&states, number) else {
                     continue;
                 };
-                if !(well || stages[number].always) {
-                    turns[number] = Turn::Over { well };
+                if !(succeeded || stages[number].always) {
+                    states[number] = StageState::Ended { succeeded };
                     continue;
                 }
-                turns[number] = Turn::Going;
+                states[number] = StageState::Running;
                 let handles = |until: &WaitFor| strategy.as_ref().is_some_and(|s| s.handles(until));
                 let awaited = stages[number].until.as_ref().is_some_and(handles);
-                going.push(async move { (number, self.stage(number, awaited).await) });
+                running.push(async move { (number, self.stage(number, awaited).await) });
             }
-            let awaited = (0..stages.len()).filter(|number| turns[*number] == Turn::Awaited);
+            let awaited = (0..stages.len()).filter(|number| states[*number] == StageState::Waiting);
             let awaited: Vec<usize> = awaited.collect();
             let (over, how) = tokio::select! {
                 biased;
-                Some((number, how)) = going.next() => match how {
+                Some((number, how)) = running.next() => match how {
                     Some(how) => (vec![number], how),
                     None => {
-                        turns[number] = Turn::Awaited;
+                        states[number] = StageState::Waiting;
                         continue;
                     }
                 },
@@ -56,8 +56,8 @@ impl PlanRun<'_, '_> {
             };
             for number in over {
                 let mut before = self.plan.before(number).into_iter();
-                let well = before.all(|b| turns[b] == Turn::Over { well: true });
-                turns[number] = Turn::Over { well: well && how == StopReason::Finished };
+                let succeeded = before.all(|b| states[b] == StageState::Ended { succeeded: true });
+                states[number] = StageState::Ended { succeeded: succeeded && how == StopReason::Finished };
             }
             if how.weight() > ended.weight() {
                 ended = how;
@@ -67,18 +67,18 @@ impl PlanRun<'_, '_> {
 
     /// Whether all stages before this one succeeded; `None` if this stage has started or a stage before it is
     /// not over.
-    fn comes_now(&self, turns: &[Turn], number: usize) -> Option<bool> {
-        if turns[number] != Turn::ToCome {
+    fn earlier_succeeded(&self, states: &[StageState], number: usize) -> Option<bool> {
+        if states[number] != StageState::Pending {
             return None;
         }
-        let mut all_well = true;
+        let mut all_succeeded = true;
         for before in self.plan.before(number) {
-            match turns[before] {
-                Turn::Over { well } => all_well &= well,
+            match states[before] {
+                StageState::Ended { succeeded } => all_succeeded &= succeeded,
                 _ => return None,
             }
         }
-        Some(all_well)
+        Some(all_succeeded)
     }
 
     /// Waits until some of these stages are over; returns their numbers, and why they ended.

@@ -3,7 +3,7 @@
 use std::collections::HashMap;
 use std::rc::Rc;
 
-use super::{ALL, Finding, Finds, Rule, Severity};
+use crate::rules::{ALL, Finding, Finds, Rule, Severity};
 
 /// Findings that explain missing progress, by node and by custom resource.
 #[derive(Debug, Default)]
@@ -16,7 +16,7 @@ pub struct NodeTroubles {
 
 impl NodeTroubles {
     /// Collects the findings of rules about causes and lasting waits.
-    pub(super) fn of(found: impl Fn(&'static Rule) -> Rc<Vec<Finding>>) -> NodeTroubles {
+    pub(in crate::rules) fn of(found: impl Fn(&'static Rule) -> Rc<Vec<Finding>>) -> NodeTroubles {
         let mut troubles = NodeTroubles::default();
         // Skip rules about effects: they use this collection, so the recursion would not end.
         for rule in ALL {

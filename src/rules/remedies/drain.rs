@@ -1,11 +1,11 @@
 //! Remedies for a blocked drain.
 
-use super::{Finding, Grade};
 use crate::api::Skyhook;
 use crate::cluster::drain::Drain;
 use crate::cluster::drain::obstacles::Obstacles;
 use crate::cluster::drain::refusal::Refusal;
 use crate::cluster::{Cluster, DisruptionBudget, Pod};
+use crate::rules::{Finding, Grade};
 
 /// Adds remedies, sorted by grade. `others`: whether other nodes would continue if the drained node were ignored.
 pub fn remedies(

@@ -1,7 +1,7 @@
 //! Lowers the severity of findings about objects with values that could not be decoded.
 
-use super::{Finding, Finds, Severity};
 use crate::cluster::{Cluster, Source, UnknownValues};
+use crate::rules::{Finding, Finds, Severity};
 
 /// Turns errors into warnings if they concern an object with an unknown value on which they may depend.
 pub fn downgrade_uncertain<'a>(cluster: &Cluster, findings: impl Iterator<Item = &'a mut Finding>) {

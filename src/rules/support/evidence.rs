@@ -5,13 +5,13 @@ use std::fmt::Display;
 use jiff::Timestamp;
 
 use super::reason::shown;
-use super::{Finding, Severity};
 use crate::api::{ApiFlavor, Condition, Entry, Meta, Skyhook, State, Status};
-use crate::cluster::exit;
+use crate::cluster::exit_code;
 use crate::cluster::node::NodeCondition;
 use crate::cluster::package_run::PackageRun;
 use crate::cluster::pod::ContainerTrouble;
 use crate::cluster::{Certainty, Cluster, Node, NodeRecord, Pod};
+use crate::rules::{Finding, Severity};
 use crate::view::{count, plural};
 
 impl Finding {
@@ -144,7 +144,7 @@ impl Finding {
     pub fn container_trouble(&mut self, pod: &Pod, trouble: &ContainerTrouble<'_>) -> &mut Self {
         let mut value = trouble.reason.to_owned();
         if let Some(code) = trouble.exit_code {
-            value += &format!(", {}", exit::spelled(code, trouble.reason));
+            value += &format!(", {}", exit_code::with_meaning(code, trouble.reason));
         }
         value += &restarts(trouble.restarts);
         let field = format!("container {}", trouble.container);

@@ -1,0 +1,38 @@
+//! Comparisons with the operator's version.
+
+use super::Cluster;
+use crate::api::{ApiFlavor, Version};
+
+/// The newest operator version whose behaviour is known.
+pub const NEWEST_OPERATOR: (u64, u64) = (0, 21);
+
+impl Cluster {
+    /// Whether the operator is known to be older than `major.minor`.
+    ///
+    /// The older API ended with v0.17, so it alone proves an operator older than v0.18.
+    pub fn operator_before(&self, major: u64, minor: u64) -> bool {
+        match &self.active_api.operator_version {
+            Some(version) => !version.at_least(major, minor),
+            None => self.flavor() == ApiFlavor::Skyhook && (major, minor) >= (0, 18),
+        }
+    }
+
+    /// Whether ignored nodes, and nodes blocked by a taint, keep their batch slots: before v0.20 the operator forms no
+    /// other batch until all nodes of the current batch are complete (`getStickyBatchNodes`).
+    pub fn blocked_nodes_keep_places(&self) -> bool {
+        self.operator_before(0, 20)
+    }
+
+    /// The operator's version if it is newer than [`NEWEST_OPERATOR`]; the operator then counts as that version.
+    pub fn unknown_operator_version(&self) -> Option<&Version> {
+        let (major, minor) = NEWEST_OPERATOR;
+        let version = self.active_api.operator_version.as_ref();
+        version.filter(|version| version.at_least(major, minor + 1))
+    }
+
+    /// Whether the operator is known to be at least `major.minor`.
+    pub fn operator_since(&self, major: u64, minor: u64) -> bool {
+        let version = self.active_api.operator_version.as_ref();
+        version.is_some_and(|v| v.at_least(major, minor))
+    }
+}

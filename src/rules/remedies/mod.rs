@@ -1,0 +1,9 @@
+//! Remedies, and functions that add the remedies shared by several rules.
+
+pub(super) mod drain;
+mod ignore_nodes;
+pub mod remedy;
+mod reset;
+pub(super) mod resume_effects;
+pub(super) mod retry;
+pub(super) mod usual;
