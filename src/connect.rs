@@ -66,13 +66,13 @@ pub async fn connect(
     let found = kubeconfig::read(connection.kubeconfig.as_deref(), environment)?;
     let target = match (found, &environment.in_cluster) {
         (Some(kubeconfig), _) => {
-            let files = kubeconfig::looked_at(connection.kubeconfig.as_deref(), environment);
+            let files = kubeconfig::tried_paths(connection.kubeconfig.as_deref(), environment);
             Target::of(kubeconfig, &files, connection)?
         }
         (None, _) if connection.server.is_some() => Target::default(),
         (None, Some((host, port))) => Target::in_cluster(host, port),
         (None, None) => {
-            return Err(Error::NoKubeconfig(kubeconfig::looked_at(None, environment)));
+            return Err(Error::NoKubeconfig(kubeconfig::tried_paths(None, environment)));
         }
     };
     let target = target.with_flags(connection)?;

@@ -98,7 +98,7 @@ impl Ctx {
     }
 
     /// The output captured since [`Ctx::of_context`].
-    pub fn captured(self) -> Captured {
+    pub fn into_captured(self) -> Captured {
         self.captured.unwrap_or_default()
     }
 

@@ -74,7 +74,7 @@ mod tests {
 
     #[test]
     fn nothing_that_looks_like_a_secret_is_said() {
-        for (said, shown) in [
+        for (original, shown) in [
             (r#"{"kind":"X","token":"abc","name":"n"}"#, r#"{"kind":"X","token":"<masked>","name":"n"}"#),
             (r#"{"status":{"Token" : "a\"b"}}"#, r#"{"status":{"Token" : "<masked>"}}"#),
             (r#"{"clientKeyData":"abc"#, r#"{"clientKeyData":"<masked>"#),
@@ -91,7 +91,7 @@ mod tests {
                 "registry/image@sha256:0123 of https://host/path",
             ),
         ] {
-            assert_eq!(text(said), shown);
+            assert_eq!(text(original), shown);
         }
     }
 

@@ -104,7 +104,7 @@ impl Screen {
 
 impl Screen<Vec<u8>, Vec<u8>> {
     /// Two pipes into memory, for tests.
-    pub fn captured() -> Self {
+    pub fn in_memory() -> Self {
         Screen { out: OutputStream::pipe(Vec::new()), err: OutputStream::pipe(Vec::new()) }
     }
 
@@ -227,7 +227,7 @@ impl<O: Write, E: Write> Screen<O, E> {
             let hidden = room - end - 1..lines.len() - end;
             lines.splice(hidden, [Line::from(text::dim("…"))]);
         }
-        let lines = lines.into_iter().map(|line| match line.cut(columns) {
+        let lines = lines.into_iter().map(|line| match line.truncated(columns) {
             line if self.out.colour => coloured(&line),
             line => line.plain(),
         });

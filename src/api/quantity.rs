@@ -39,7 +39,7 @@ pub fn parse(value: &Value) -> Option<f64> {
 ///
 /// Never fails: any other value is kept as its JSON text.
 pub fn text<'de, D: Deserializer<'de>>(value: D) -> Result<String, D::Error> {
-    Ok(spelled(&Value::deserialize(value)?))
+    Ok(value_text(&Value::deserialize(value)?))
 }
 
 /// Deserializes a quantity that is a whole number.
@@ -54,7 +54,7 @@ pub fn whole<'de, D: Deserializer<'de>>(value: D) -> Result<u64, D::Error> {
 }
 
 /// Text of a decoded value: a string as written, null as empty, any other value as JSON.
-pub fn spelled(value: &Value) -> String {
+pub fn value_text(value: &Value) -> String {
     match value {
         Value::Null => String::new(),
         Value::String(text) => text.clone(),

@@ -70,7 +70,7 @@ impl StepResult {
     }
 
     /// Whether the step certainly changed nothing.
-    pub fn left_the_object_alone(&self) -> bool {
+    pub fn changed_nothing(&self) -> bool {
         matches!(
             self,
             StepResult::NotReached | StepResult::Unchanged | StepResult::Gone | StepResult::Skipped { .. }
@@ -263,7 +263,7 @@ impl PlanOutcome {
     }
 
     /// Whether the plan changed objects, and stages with `always` restored all of them.
-    pub fn put_back(&self, plan: &Plan) -> bool {
+    pub fn restored_everything(&self, plan: &Plan) -> bool {
         let mut held: Vec<&Target> = Vec::new();
         let mut released: Vec<&Target> = Vec::new();
         for (stage, results) in plan.stages.iter().zip(&self.results) {

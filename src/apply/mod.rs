@@ -243,7 +243,7 @@ impl PlanRun<'_, '_> {
         self.emit(&ApplyEvent::Sending { step });
         // Skip the request in a dry run, because it would fail: the object still exists, or does not exist
         // yet.
-        let beyond = self.plan.makes_again(step) || self.plan.works_on_what_it_makes(step);
+        let beyond = self.plan.recreates(step) || self.plan.targets_created_object(step);
         let result = if self.options.dry_run && beyond {
             StepResult::Applied
         } else {

@@ -49,13 +49,13 @@ impl OutcomeView<'_> {
     }
 
     /// Whether the plan ended early and restored everything that it had changed, such as its own pause.
-    fn put_back(&self) -> bool {
-        self.outcome.verdict() != PlanVerdict::Done && self.outcome.put_back(self.plan)
+    fn restored_everything(&self) -> bool {
+        self.outcome.verdict() != PlanVerdict::Done && self.outcome.restored_everything(self.plan)
     }
 
     /// Whether no object changed: everything is restored, and no result is unknown.
     fn did_nothing(&self) -> bool {
-        self.put_back() && self.outcome.tally().unknown == 0
+        self.restored_everything() && self.outcome.tally().unknown == 0
     }
 
     fn summary(&self) -> text::Line {
@@ -95,9 +95,9 @@ impl OutcomeView<'_> {
             StopReason::Finished => return None,
             StopReason::Interrupted => {
                 let mut results = self.outcome.results.iter().flatten();
-                if results.all(StepResult::left_the_object_alone) {
+                if results.all(StepResult::changed_nothing) {
                     "interrupted before any change was made".to_owned()
-                } else if self.put_back() {
+                } else if self.restored_everything() {
                     "interrupted; the pause was removed".to_owned()
                 } else {
                     "interrupted; requests in flight were completed".to_owned()
@@ -158,7 +158,7 @@ impl OutcomeView<'_> {
         let again =
             "rerun the command to finish the remaining steps; its preview may also list what is already done";
         let undo = format!("to undo: kubectl skyhook undo {id}");
-        match (self.outcome.verdict(), self.plan.comes_back()) {
+        match (self.outcome.verdict(), self.plan.is_undoable()) {
             (PlanVerdict::Done, false) => None,
             (PlanVerdict::Done, true) => Some(undo),
             (_, false) => Some(again.to_owned()),

@@ -42,7 +42,7 @@ impl RebasedPlan {
 
     /// Replaces the plan's pauses by `standing`, the steps that end pauses of earlier runs: there are no
     /// changes to protect.
-    pub fn with_no_pause_but(mut self, standing: RebasedPlan) -> RebasedPlan {
+    pub fn replace_pauses(mut self, standing: RebasedPlan) -> RebasedPlan {
         let ends = [standing.plan, standing.changes];
         for (plan, end) in [&mut self.plan, &mut self.changes].into_iter().zip(ends) {
             for stage in &mut plan.stages {
@@ -63,7 +63,7 @@ impl RebasedPlan {
 pub async fn rebase(client: &kube::Client, plan: &Plan, options: &Options) -> RebasedPlan {
     let api = ApiWriter::new(client.clone(), options);
     let mut kinds: BTreeMap<String, Vec<&Step>> = BTreeMap::new();
-    for step in plan.steps().filter(|step| stands_alone(plan, step)) {
+    for step in plan.steps().filter(|step| is_observable(plan, step)) {
         let of_kind = kinds.entry(step.target.collection()).or_default();
         of_kind.push(step);
     }
@@ -110,8 +110,8 @@ pub async fn rebase(client: &kube::Client, plan: &Plan, options: &Options) -> Re
 
 /// Whether the current object shows the effect of the step. False for the plan's own pauses and their ends,
 /// and if the plan itself creates the object.
-fn stands_alone(plan: &Plan, step: &Step) -> bool {
-    plan.is_work(step) && !plan.makes_again(step) && !plan.works_on_what_it_makes(step)
+fn is_observable(plan: &Plan, step: &Step) -> bool {
+    plan.is_work(step) && !plan.recreates(step) && !plan.targets_created_object(step)
 }
 
 fn onto(step: &Step, object: &Value) -> Rebased<Step> {

@@ -72,7 +72,7 @@ impl ApiWriter {
     pub fn hold(&self, wait: Duration) -> Option<Duration> {
         let wait = wait.min(self.longest_wait);
         let until = Instant::now() + wait;
-        let longer = until - self.held().unwrap_or_else(Instant::now).min(until);
+        let longer = until - self.retry_after_end().unwrap_or_else(Instant::now).min(until);
         self.not_before.set(self.not_before.get().max(Some(until)));
         self.waited.set(self.waited.get() + longer);
         (!longer.is_zero()).then_some(wait)
@@ -84,7 +84,7 @@ impl ApiWriter {
     }
 
     /// The end of the current Retry-After wait.
-    pub fn held(&self) -> Option<Instant> {
+    pub fn retry_after_end(&self) -> Option<Instant> {
         self.not_before.get().filter(|until| *until > Instant::now())
     }
 

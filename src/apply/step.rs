@@ -33,7 +33,7 @@ fn applied(step: &Step) -> StepResult {
         return StepResult::Unchanged;
     }
     match &step.change {
-        Change::Release(hold) => match hold.kept() {
+        Change::Release(hold) => match hold.reason_to_keep() {
             Some(reason) => StepResult::Kept { reason: reason.to_owned() },
             None => StepResult::Applied,
         },
@@ -118,7 +118,7 @@ impl PlanRun<'_, '_> {
         // Read the object before the first request in three cases: the status of a custom resource has
         // usually changed since the plan was made, undo needs the deleted object, and a node may have been
         // quarantined since the preview.
-        let goes = matches!(step.change, Change::Delete { .. }) && step.target.kind.comes_back();
+        let goes = matches!(step.change, Change::Delete { .. }) && step.target.kind.undo_recreates();
         if step.target.kind.is_custom() || goes || step.change.uncordons() {
             match self.look_again(&mut step, &mut tries, (stage, at), None).await {
                 Next::Again => {}
@@ -181,7 +181,7 @@ impl PlanRun<'_, '_> {
 
     /// Waits for Retry-After; `false` if the user stopped the plan and the step may be skipped.
     async fn waited_for_its_turn(&self, must: bool) -> bool {
-        while let Some(until) = self.api.held() {
+        while let Some(until) = self.api.retry_after_end() {
             if must {
                 sleep_until(until).await;
             } else if self.stop.during(sleep_until(until)).await.is_none() {

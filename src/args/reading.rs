@@ -82,7 +82,7 @@ impl FromStr for Verbosity {
     fn from_str(text: &str) -> Result<Verbosity, String> {
         match (text.parse(), boolean(text)) {
             (Ok(level), _) => Ok(Verbosity(level)),
-            (Err(_), Ok(says)) => Ok(Verbosity(u8::from(says))),
+            (Err(_), Ok(detailed)) => Ok(Verbosity(u8::from(detailed))),
             (Err(_), Err(_)) => Err("expected a level from 0 to 10, true or false".to_owned()),
         }
     }

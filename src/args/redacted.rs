@@ -7,20 +7,20 @@ use crate::redact;
 
 /// The part of a flag's value to mask.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Hides {
+pub enum Mask {
     All,
     /// Everything in a URL but its address.
     Url,
 }
 
 /// Flags whose values hold secrets, by id.
-pub const SECRETS: [(&str, Hides); 2] = [("token", Hides::All), ("server", Hides::Url)];
+pub const SECRETS: [(&str, Mask); 2] = [("token", Mask::All), ("server", Mask::Url)];
 
-impl Hides {
+impl Mask {
     fn shown(self, value: &str) -> String {
         match self {
-            Hides::All => redact::MASKED.to_owned(),
-            Hides::Url => redact::url(value),
+            Mask::All => redact::MASKED.to_owned(),
+            Mask::Url => redact::url(value),
         }
     }
 }
@@ -28,25 +28,25 @@ impl Hides {
 /// Masks the secrets in the words of a command line.
 pub fn redacted(words: impl IntoIterator<Item = String>) -> Vec<String> {
     let flags = Connection::augment_args(clap::Command::new("flags"));
-    let secrets: Vec<(&clap::Arg, Hides)> = flags
+    let secrets: Vec<(&clap::Arg, Mask)> = flags
         .get_arguments()
         .filter_map(|arg| {
-            let (_, hides) = SECRETS.iter().find(|(id, _)| *id == arg.get_id())?;
-            Some((arg, *hides))
+            let (_, mask) = SECRETS.iter().find(|(id, _)| *id == arg.get_id())?;
+            Some((arg, *mask))
         })
         .collect();
     let mut awaited = None;
     let mut shown = Vec::new();
     for word in words {
         let word = match awaited.take() {
-            Some(hides) => Hides::shown(hides, &word),
-            None => match secrets.iter().find_map(|(arg, hides)| Some((value(arg, &word)?, *hides))) {
-                Some((Value::Next, hides)) => {
-                    awaited = Some(hides);
+            Some(mask) => Mask::shown(mask, &word),
+            None => match secrets.iter().find_map(|(arg, mask)| Some((value_position(arg, &word)?, *mask))) {
+                Some((ValuePosition::Next, mask)) => {
+                    awaited = Some(mask);
                     word
                 }
-                Some((Value::From(at), hides)) => {
-                    format!("{}{}", &word[..at], hides.shown(&word[at..]))
+                Some((ValuePosition::From(at), mask)) => {
+                    format!("{}{}", &word[..at], mask.shown(&word[at..]))
                 }
                 None => redact::urls(&word),
             },
@@ -57,7 +57,7 @@ pub fn redacted(words: impl IntoIterator<Item = String>) -> Vec<String> {
 }
 
 /// The position of a flag's value.
-enum Value {
+enum ValuePosition {
     /// The next word.
     Next,
     /// The rest of this word, from this byte on.
@@ -69,20 +69,20 @@ enum Value {
 ///
 /// After other letters in the same word, the letter may also be part of their value. Treat it as this flag,
 /// so that no secret is missed.
-fn value(arg: &clap::Arg, word: &str) -> Option<Value> {
+fn value_position(arg: &clap::Arg, word: &str) -> Option<ValuePosition> {
     let longs = arg.get_long_and_visible_aliases().unwrap_or_default();
     if let Some(long) = word.strip_prefix("--") {
         let (name, value) = long.split_once('=').map_or((long, None), |(n, v)| (n, Some(v)));
         return longs.contains(&name).then(|| match value {
-            Some(value) => Value::From(word.len() - value.len()),
-            None => Value::Next,
+            Some(value) => ValuePosition::From(word.len() - value.len()),
+            None => ValuePosition::Next,
         });
     }
     let letters = word.strip_prefix('-')?;
     let at = letters.find(arg.get_short()?)? + 2;
     Some(match &word[at..] {
-        "" => Value::Next,
-        rest => Value::From(at + usize::from(rest.starts_with('='))),
+        "" => ValuePosition::Next,
+        rest => ValuePosition::From(at + usize::from(rest.starts_with('='))),
     })
 }
 

@@ -45,7 +45,7 @@ async fn answer(command: &Command, global: &Global, context: String) -> (Exit, C
     let result = command.run(&mut ctx).await;
     let error = result.as_ref().err().map(|error| error.message.clone());
     let exit = finish(&mut ctx, verb, result);
-    let answer = ContextAnswer { exit_code: exit.code(), error, captured: ctx.captured() };
+    let answer = ContextAnswer { exit_code: exit.code(), error, captured: ctx.into_captured() };
     (exit, answer)
 }
 

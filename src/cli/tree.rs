@@ -50,13 +50,13 @@ impl Program {
 /// Keeps only suggestions that differ from the input by a typing error. clap also suggests more distant
 /// commands, and some of these make changes although the user only wanted to read.
 fn nearest(mut error: clap::Error, tree: &clap::Command) -> clap::Error {
-    let said = |kind| match error.get(kind) {
+    let strings = |kind| match error.get(kind) {
         Some(ContextValue::String(text)) => vec![text.clone()],
         Some(ContextValue::Strings(texts)) => texts.clone(),
         _ => Vec::new(),
     };
-    let typed = said(ContextKind::InvalidSubcommand);
-    let suggested = said(ContextKind::SuggestedSubcommand);
+    let typed = strings(ContextKind::InvalidSubcommand);
+    let suggested = strings(ContextKind::SuggestedSubcommand);
     let Some(typed) = typed.first() else {
         return error;
     };

@@ -11,7 +11,7 @@ impl Cluster {
     /// The cluster as if only these nodes had been read by name.
     pub fn limited_to(&self, nodes: &BTreeSet<&str>) -> Cluster {
         let mut cluster = self.clone();
-        if let Some(all) = cluster.nodes.held_mut() {
+        if let Some(all) = cluster.nodes.available_mut() {
             all.retain(|node| nodes.contains(node.name.as_str()));
         }
         cluster.limited_to_named_nodes = true;
@@ -23,7 +23,7 @@ impl Cluster {
     pub fn with_applied(&self, skyhooks: Vec<Skyhook>, policies: Vec<DeploymentPolicy>) -> Cluster {
         let mut cluster = self.clone();
         for mut skyhook in skyhooks {
-            let list = held(&mut cluster.skyhooks);
+            let list = list_or_empty(&mut cluster.skyhooks);
             match list.iter_mut().find(|live| live.name() == skyhook.name()) {
                 None => {
                     skyhook.metadata.generation = 1;
@@ -40,7 +40,7 @@ impl Cluster {
             }
         }
         for policy in policies {
-            let list = held(&mut cluster.policies);
+            let list = list_or_empty(&mut cluster.policies);
             let same = |live: &&mut DeploymentPolicy| live.metadata.name == policy.metadata.name;
             match list.iter_mut().find(same) {
                 None => list.push(policy),
@@ -51,11 +51,11 @@ impl Cluster {
     }
 }
 
-fn held<T>(read: &mut Read<Vec<T>>) -> &mut Vec<T> {
-    if read.held().is_none() {
+fn list_or_empty<T>(read: &mut Read<Vec<T>>) -> &mut Vec<T> {
+    if read.available().is_none() {
         *read = Read::Ok(Vec::new());
     }
-    read.held_mut().expect("just filled")
+    read.available_mut().expect("just filled")
 }
 
 /// The object after `kubectl apply` or a Helm upgrade: the fields of the manifest replace those of the live object,

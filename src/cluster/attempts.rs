@@ -19,7 +19,7 @@ pub struct Choice {
     /// Log tail that the operator keeps on a failed Job.
     pub last_logs: Option<String>,
     /// Messages from the objects: why nothing runs, or how the run ended.
-    pub says: Vec<String>,
+    pub messages: Vec<String>,
     /// Whether the run may still produce logs.
     pub alive: bool,
 }
@@ -93,7 +93,7 @@ pub fn choice(cluster: &Cluster, package_run: &PackageRun<'_>, previous: bool) -
         reference: package_run.reference(),
         attempts: attempts.collect(),
         last_logs: package_run.job.and_then(|j| j.metadata.annotations.get(&key).cloned()),
-        says: says(package_run),
+        messages: object_messages(package_run),
         alive: package_run.alive(),
     }
 }
@@ -153,24 +153,24 @@ fn pieces(node: &str, pod: &Pod, names: &[String], of_before: bool) -> Vec<Conta
 }
 
 /// Messages from the objects: why nothing runs, or how the run ended.
-fn says(package_run: &PackageRun<'_>) -> Vec<String> {
-    let mut says = Vec::new();
-    let said = |reason: &str, message: &str| match message {
+fn object_messages(package_run: &PackageRun<'_>) -> Vec<String> {
+    let mut messages = Vec::new();
+    let reason_and_message = |reason: &str, message: &str| match message {
         "" => reason.to_owned(),
         message => format!("{reason}: {message}"),
     };
     if let Some(job) = package_run.job {
         if let Some(failed) = job.failed() {
-            says.push(format!("the job has failed: {}", said(&failed.reason, &failed.message)));
+            messages.push(format!("the job has failed: {}", reason_and_message(&failed.reason, &failed.message)));
         } else if job.spec.suspend {
-            says.push("the job is suspended".to_owned());
+            messages.push("the job is suspended".to_owned());
         } else if package_run.pods.is_empty() && job.finished().is_none() {
-            says.push("the job has no pod yet".to_owned());
+            messages.push("the job has no pod yet".to_owned());
         }
     }
     if let Some(pod) = package_run.pods.first() {
         if !pod.status.reason.is_empty() {
-            says.push(said(&pod.status.reason, &pod.status.message));
+            messages.push(reason_and_message(&pod.status.reason, &pod.status.message));
         }
         for status in &pod.status.init_container_statuses {
             let waiting = status.state.waiting.as_ref();
@@ -178,14 +178,14 @@ fn says(package_run: &PackageRun<'_>) -> Vec<String> {
             let waiting =
                 waiting.filter(|w| !matches!(w.reason.as_str(), "" | "PodInitializing" | "CrashLoopBackOff"));
             if let Some(w) = waiting {
-                says.push(format!("{} waits: {}", status.name, said(&w.reason, &w.message)));
+                messages.push(format!("{} waits: {}", status.name, reason_and_message(&w.reason, &w.message)));
             }
         }
-        if says.is_empty() && !pod.ended() && !started(pod) {
-            says.push("no container has started yet".to_owned());
+        if messages.is_empty() && !pod.ended() && !started(pod) {
+            messages.push("no container has started yet".to_owned());
         }
     }
-    says
+    messages
 }
 
 #[cfg(test)]

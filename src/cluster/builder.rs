@@ -77,7 +77,7 @@ impl ClusterBuilder {
     /// Separates the ConfigMaps of nodes from those of packages in files.
     pub fn find_node_metadata(&mut self) {
         self.node_metadata = self.config_maps.filtered(ConfigMap::is_of_a_node);
-        if let Some(all) = self.config_maps.held_mut() {
+        if let Some(all) = self.config_maps.available_mut() {
             all.retain(|map| !map.is_of_a_node());
         }
     }

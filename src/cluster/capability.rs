@@ -17,15 +17,15 @@ impl Cluster {
         let all = self.skyhooks.items();
         // Operators with uninstall support keep the `Ready` condition current. A condition that a newer operator left
         // behind is stale.
-        let mut said = all.iter().filter_map(|s| Some((s, s.condition("Ready")?)));
+        let mut ready_conditions = all.iter().filter_map(|s| Some((s, s.condition("Ready")?)));
         let current = |(s, ready): (&Skyhook, &crate::api::Condition)| {
             let seen = ready.observed_generation;
             seen.is_some_and(|seen| seen >= s.metadata.generation) && !is_of_newer(s)
         };
-        if said.clone().any(current) {
+        if ready_conditions.clone().any(current) {
             return true;
         }
-        said.next().is_none() && all.iter().any(|s| !is_of_newer(s) && self.shows_uninstall(s))
+        ready_conditions.next().is_none() && all.iter().any(|s| !is_of_newer(s) && self.shows_uninstall(s))
     }
 
     /// Whether nodes have traces that only an operator with uninstall support leaves.

@@ -24,7 +24,7 @@ pub struct StageTrace {
     /// `kind/name` of the object with the evidence.
     pub object: String,
     pub field: &'static str,
-    pub says: String,
+    pub message: String,
 }
 
 /// The conclusion from the traces of a package.
@@ -118,7 +118,7 @@ impl Cluster {
                     node: Some(package_run.node.to_owned()),
                     object: package_run.reference(),
                     field: "stage",
-                    says: package_run.stage.to_string(),
+                    message: package_run.stage.to_string(),
                     ..StageTrace::default()
                 });
             }
@@ -131,7 +131,7 @@ impl Cluster {
                     node: Some(node.name.to_string()),
                     object: node.reference(),
                     field: "nodeState",
-                    says: format!("{} {}/{}", entry.key, entry.stage, entry.state),
+                    message: format!("{} {}/{}", entry.key, entry.stage, entry.state),
                     ..StageTrace::default()
                 });
             }
@@ -175,7 +175,7 @@ impl Cluster {
                 at: event.last.filter(|_| event.message.contains("stage [")),
                 object: format!("event/{} of {}/{}", event.reason, event.kind.to_lowercase(), event.name),
                 field: "message",
-                says: event.message.clone(),
+                message: event.message.clone(),
                 ..StageTrace::default()
             });
         }
@@ -236,7 +236,7 @@ fn traces_in_status(skyhook: &Skyhook, package: &str) -> Option<StageTrace> {
         just_before: condition.observed_generation? + 1 >= skyhook.metadata.generation,
         object: skyhook.reference(),
         field: "condition ApplyPackage",
-        says: condition.message.to_string(),
+        message: condition.message.to_string(),
         ..StageTrace::default()
     })
 }
@@ -253,7 +253,7 @@ fn traces_in_last_applied(skyhook: &Skyhook, package: &str) -> Option<StageTrace
         version: version.to_owned(),
         object: skyhook.reference(),
         field: "last-applied-configuration",
-        says: format!("{package} {version} was applied without uninstall.apply: true"),
+        message: format!("{package} {version} was applied without uninstall.apply: true"),
         ..StageTrace::default()
     })
 }

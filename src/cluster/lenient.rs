@@ -111,7 +111,7 @@ impl Search<'_> {
                 Some(group(self.accepted_of(parts.collect()), true))
             }
             value => {
-                self.unknown.push(UnknownField::new(spelled(&self.path), &value));
+                self.unknown.push(UnknownField::new(path_text(&self.path), &value));
                 // The key alone may suffice, as for a node in a batch.
                 self.fits("null").then_some(Value::Null)
             }
@@ -184,7 +184,7 @@ fn group(parts: Vec<(Step, Value)>, is_list: bool) -> Value {
 }
 
 /// Formats a path: `status.conditions[3].lastTransitionTime`, `metadata.labels["example.com/a"]`
-fn spelled(path: &[Step]) -> String {
+fn path_text(path: &[Step]) -> String {
     let mut text = String::new();
     for step in path {
         match step {

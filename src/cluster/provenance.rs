@@ -108,8 +108,8 @@ impl Cluster {
             Some(Unproven::Name)
         } else {
             // Files without Deployments do not show the namespace, but no command deletes objects in files.
-            let told = self.operators.was_asked() || !self.may_leave_out();
-            let unknown = told && self.operator_namespaces().is_empty();
+            let deployments_known = self.operators.was_asked() || !self.may_leave_out();
+            let unknown = deployments_known && self.operator_namespaces().is_empty();
             unknown.then_some(Unproven::OperatorUnknown)
         }
     }

@@ -67,7 +67,7 @@ impl<T> Read<T> {
     }
 
     /// The items, complete or not.
-    pub fn held(&self) -> Option<&T> {
+    pub fn available(&self) -> Option<&T> {
         match self {
             Read::Ok(value) | Read::Incomplete(value, _) => Some(value),
             Read::Unreadable(_) | Read::NotRequested => None,
@@ -75,7 +75,7 @@ impl<T> Read<T> {
     }
 
     /// The items, complete or not.
-    pub fn held_mut(&mut self) -> Option<&mut T> {
+    pub fn available_mut(&mut self) -> Option<&mut T> {
         match self {
             Read::Ok(value) | Read::Incomplete(value, _) => Some(value),
             Read::Unreadable(_) | Read::NotRequested => None,
@@ -164,7 +164,7 @@ impl<T> Read<Vec<T>> {
 
     /// The items for access by position, which does not count as a scan.
     pub(super) fn indexed(&self) -> &[T] {
-        self.held().map_or(&[], Vec::as_slice)
+        self.available().map_or(&[], Vec::as_slice)
     }
 
     /// Records that an item is missing, with the reason.

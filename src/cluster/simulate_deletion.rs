@@ -18,7 +18,7 @@ impl Cluster {
             freed |= !legacy.is_empty();
             cluster.legacy = Read::Ok(Vec::new());
         }
-        let Some(skyhooks) = cluster.skyhooks.held_mut() else {
+        let Some(skyhooks) = cluster.skyhooks.available_mut() else {
             return cluster;
         };
         skyhooks.retain(|s| !gone.contains(s.name()));
@@ -35,7 +35,7 @@ impl Cluster {
             }
         }
         let flavor = self.flavor();
-        let Some(nodes) = cluster.nodes.held_mut() else {
+        let Some(nodes) = cluster.nodes.available_mut() else {
             return cluster;
         };
         for skyhook in skyhooks.iter().filter(|s| s.deleting() && s.is_active()) {

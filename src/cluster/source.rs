@@ -85,7 +85,7 @@ const ADMISSION: &str = "admissionregistration.k8s.io";
 
 impl Source {
     /// The sources that decide most changes: a failed read must not count as an absent custom resource or a clean node.
-    pub const DECIDING: [Source; 3] = [Source::Skyhooks, Source::Legacy, Source::Nodes];
+    pub const REQUIRED_FOR_CHANGES: [Source; 3] = [Source::Skyhooks, Source::Legacy, Source::Nodes];
 
     /// The sources that decide what a change of node states or batches sets off.
     pub const OF_ROLLOUTS: [Source; 7] = [

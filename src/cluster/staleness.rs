@@ -49,7 +49,7 @@ impl Cluster {
     }
 
     /// Whether a package run may progress: it is alive, and its node has not been unready for too long.
-    pub fn at_work(&self, package_run: &PackageRun<'_>) -> bool {
+    pub fn may_progress(&self, package_run: &PackageRun<'_>) -> bool {
         let node = self.node(package_run.node);
         package_run.alive() && node.is_none_or(|n| self.not_ready_since(n).is_none())
     }

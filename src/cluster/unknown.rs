@@ -76,7 +76,7 @@ impl<T: Object> Read<Vec<T>> {
     /// Only matching items; incomplete if an unknown value of another item may decide whether it matches.
     pub fn selected(mut self, matches: impl Fn(&T) -> bool) -> Read<Vec<T>> {
         let mut unknown = None;
-        if let Some(items) = self.held_mut() {
+        if let Some(items) = self.available_mut() {
             items.retain(|item| {
                 let keep = matches(item);
                 if !keep && unknown.is_none() {

@@ -60,7 +60,7 @@ command! {
 async fn run(ctx: &mut Ctx, args: &Args) -> Result<Exit> {
     let cluster = ctx
         .limit_to(nodes::named_nodes(args.on.query(), None, None))
-        .load_to_change(&Source::OF_ROLLOUTS, &Source::DECIDING)
+        .load_to_change(&Source::OF_ROLLOUTS, &Source::REQUIRED_FOR_CHANGES)
         .await?;
     let plan = plan(&cluster, args)?;
     if plan.is_empty() {

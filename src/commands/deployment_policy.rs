@@ -55,7 +55,7 @@ command! {
 }
 
 async fn run(ctx: &mut Ctx, args: &Args) -> Result<Exit> {
-    let cluster = ctx.load_to_change(&Source::OF_ROLLOUTS, &Source::DECIDING).await?;
+    let cluster = ctx.load_to_change(&Source::OF_ROLLOUTS, &Source::REQUIRED_FOR_CHANGES).await?;
     let plan = plan(&cluster, args)?;
     ctx.execute(&cluster, plan, &args.safety).await
 }
@@ -79,8 +79,8 @@ fn plan(cluster: &Cluster, args: &Args) -> Result<Plan> {
     // A stopped rollout continues.
     plan.consequences.cover(&batch_restart::continues(cluster, skyhook, compartments.as_ref()));
     if cluster.operator_before(0, 8) {
-        let says = "the operator is older than v0.8.0 and does not support deployment policies: it may ignore the reset";
-        plan.consequences.warn(says);
+        let advice = "the operator is older than v0.8.0 and does not support deployment policies: it may ignore the reset";
+        plan.consequences.warn(advice);
     }
     migration::refuse_held(cluster, &mut plan, args.force.force)?;
     Ok(plan)

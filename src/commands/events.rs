@@ -64,7 +64,7 @@ async fn run(ctx: &mut Ctx, args: &Args) -> Result<Exit> {
     }
     let cluster = ctx.load(&READS).await?;
     let events = view(&cluster, args)?;
-    scope::say_what_is_missing(ctx, &cluster, &READS);
+    scope::warn_unreadable(ctx, &cluster, &READS);
     if args.watch {
         return watch(ctx, args, cluster).await;
     }

@@ -91,12 +91,12 @@ command! {
         Write::DeleteJobs,
         Write::DeleteConfigMaps,
     ],
-    looks: true,
+    writes_only_with_flag: true,
     prints: { "LeftoverList": report::Document<'static> },
 }
 
 async fn run(ctx: &mut Ctx, args: &Args) -> Result<Exit> {
-    let cluster = ctx.load_or_leftovers(&NEEDS, &Source::DECIDING).await?;
+    let cluster = ctx.load_or_leftovers(&NEEDS, &Source::REQUIRED_FOR_CHANGES).await?;
     let left = of(&cluster, args)?;
     let without_nodes = cluster.missing(Source::Nodes).is_some();
     let whole = !without_nodes && unread(&cluster).next().is_none();
@@ -120,7 +120,7 @@ async fn run(ctx: &mut Ctx, args: &Args) -> Result<Exit> {
             exit => exit,
         });
     }
-    scope::say_what_is_missing(ctx, &cluster, &PLACES);
+    scope::warn_unreadable(ctx, &cluster, &PLACES);
     let installation = ctx.remains(&cluster).await;
     for why in installation.unread_remains() {
         ctx.note(why);

@@ -134,7 +134,7 @@ async fn stop(ctx: &mut Ctx, verb: Verb, args: &Stop) -> Result<Exit> {
 }
 
 async fn go(ctx: &mut Ctx, verb: Verb, args: &Go) -> Result<Exit> {
-    let cluster = ctx.load_to_change(&Source::OF_ROLLOUTS, &Source::DECIDING).await?;
+    let cluster = ctx.load_to_change(&Source::OF_ROLLOUTS, &Source::REQUIRED_FOR_CHANGES).await?;
     let request = Request { verb, of: &args.of, reason: None, force: args.force };
     let mut plan = request.plan(&cluster)?;
     ctx.forecast(&cluster, &mut plan).await;

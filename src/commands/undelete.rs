@@ -89,7 +89,7 @@ command! {
 }
 
 async fn run(ctx: &mut Ctx, args: &Args) -> Result<Exit> {
-    let cluster = ctx.load_to_change(&NEEDS, &Source::DECIDING).await?;
+    let cluster = ctx.load_to_change(&NEEDS, &Source::REQUIRED_FOR_CHANGES).await?;
     let mut plan = match existing(&cluster, args)? {
         Some(skyhook) if !skyhook.deleting() && !cluster.left_paused(skyhook) => {
             let reference = skyhook.reference();
@@ -160,7 +160,7 @@ fn plan_held(cluster: &Cluster, skyhook: &Skyhook, saved: Option<SavedResource>,
     if let (Some(updates), None) = (was, updates(&skyhook.whole)) {
         let target = Target::of_skyhook(cluster.flavor(), skyhook);
         let field = Field::new(["status", "configUpdates"], None, Some(updates));
-        let change = Change::Status(vec![field.whatever_it_is()]);
+        let change = Change::Status(vec![field.with_any_old_value()]);
         let why = "otherwise packages whose configuration has changed would run their interrupts again";
         plan.stage(vec![Step::new(target, change, why)]);
     }

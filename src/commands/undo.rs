@@ -76,7 +76,7 @@ async fn run(ctx: &mut Ctx, args: &Args) -> Result<Exit> {
         if plan.stages.is_empty() {
             plan.stages = record.standing_holds();
         }
-        rebased = rebased.with_no_pause_but(ctx.rebase(&plan).await?);
+        rebased = rebased.replace_pauses(ctx.rebase(&plan).await?);
         record.set_title(&mut rebased.changes);
         rebased.plan.title.clone_from(&rebased.changes.title);
     }

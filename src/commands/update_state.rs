@@ -71,7 +71,7 @@ command! {
 }
 
 async fn run(ctx: &mut Ctx, args: &Args) -> Result<Exit> {
-    let cluster = ctx.load_to_change(&Source::OF_ROLLOUTS, &Source::DECIDING).await?;
+    let cluster = ctx.load_to_change(&Source::OF_ROLLOUTS, &Source::REQUIRED_FOR_CHANGES).await?;
     let plan = plan(&cluster, args)?;
     ctx.execute(&cluster, plan, &args.safety).await
 }

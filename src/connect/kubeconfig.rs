@@ -19,7 +19,7 @@ pub(super) fn read(flag: Option<&Path>, environment: &Environment) -> Result<Opt
         let missing = || Error::KubeconfigMissing(path.to_owned());
         return read_file(path)?.ok_or_else(missing).map(Some);
     }
-    let paths = listed(environment);
+    let paths = environment_paths(environment);
     if paths.is_empty() {
         return match default_path(environment) {
             Some(path) => read_file(&path),
@@ -41,11 +41,11 @@ pub(super) fn read(flag: Option<&Path>, environment: &Environment) -> Result<Opt
 }
 
 /// The paths of the kubeconfig files that were tried, for messages.
-pub(super) fn looked_at(flag: Option<&Path>, environment: &Environment) -> String {
+pub(super) fn tried_paths(flag: Option<&Path>, environment: &Environment) -> String {
     if let Some(path) = flag {
         return path.display().to_string();
     }
-    let paths = listed(environment);
+    let paths = environment_paths(environment);
     match default_path(environment) {
         _ if !paths.is_empty() => spell(&paths),
         Some(path) => path.display().to_string(),
@@ -53,7 +53,7 @@ pub(super) fn looked_at(flag: Option<&Path>, environment: &Environment) -> Strin
     }
 }
 
-fn listed(environment: &Environment) -> Vec<PathBuf> {
+fn environment_paths(environment: &Environment) -> Vec<PathBuf> {
     let list = environment.kubeconfig.clone().unwrap_or_default();
     std::env::split_paths(&list).filter(|path| !path.as_os_str().is_empty()).collect()
 }

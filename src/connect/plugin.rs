@@ -155,10 +155,10 @@ async fn run(exec: &ExecConfig, limit: Option<Duration>) -> Result<Status, Error
             hint: exec.install_hint.clone().unwrap_or_default(),
         })?;
     if !output.status.success() {
-        let said = String::from_utf8_lossy(&output.stderr);
-        return Err(failed(match first_line(&said) {
-            said if said.is_empty() => output.status.to_string(),
-            said => format!("{} ({said})", output.status),
+        let stderr = String::from_utf8_lossy(&output.stderr);
+        return Err(failed(match first_line(&stderr) {
+            stderr if stderr.is_empty() => output.status.to_string(),
+            stderr => format!("{} ({stderr})", output.status),
         }));
     }
     // The output may be a token, so the parser's message, which quotes it, is dropped.

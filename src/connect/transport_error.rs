@@ -46,7 +46,7 @@ impl TransportError {
             return known.clone();
         }
         let texts: Vec<String> = chain().map(|e| redact::text(&e.to_string())).collect();
-        let says = |what: &str| texts.iter().any(|t| t.contains(what));
+        let mentions = |what: &str| texts.iter().any(|t| t.contains(what));
         let after = |what: &str| {
             texts
                 .iter()
@@ -56,18 +56,18 @@ impl TransportError {
         let io = chain().find_map(|e| e.downcast_ref::<std::io::Error>().map(|e| e.kind()));
         let kind = if let Some(why) = after("invalid peer certificate") {
             TransportErrorKind::Certificate(why)
-        } else if says("received corrupt message") {
+        } else if mentions("received corrupt message") {
             TransportErrorKind::NotTls
-        } else if says("invalid HTTP version")
-            || says("NoApplicationProtocol")
-            || says("unexpected message from connection")
+        } else if mentions("invalid HTTP version")
+            || mentions("NoApplicationProtocol")
+            || mentions("unexpected message from connection")
         {
             TransportErrorKind::NotHttp
         } else if let Some(why) = after("tunnel error").or_else(|| after("SOCKS error")) {
             TransportErrorKind::Proxy(why)
-        } else if says("dns error") {
+        } else if mentions("dns error") {
             TransportErrorKind::NoSuchHost
-        } else if io == Some(ErrorKind::TimedOut) || says("deadline has elapsed") {
+        } else if io == Some(ErrorKind::TimedOut) || mentions("deadline has elapsed") {
             TransportErrorKind::TimedOut(None)
         } else if io == Some(ErrorKind::ConnectionRefused) {
             TransportErrorKind::Refused
@@ -79,8 +79,8 @@ impl TransportError {
                     | ErrorKind::ConnectionAborted
                     | ErrorKind::BrokenPipe
             )
-        ) || says("before message completed")
-            || says("end of file before message length reached")
+        ) || mentions("before message completed")
+            || mentions("end of file before message length reached")
         {
             TransportErrorKind::Cut
         } else {

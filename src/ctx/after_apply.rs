@@ -37,34 +37,34 @@ pub fn note_hold(held: &RefCell<Vec<Target>>, event: &ApplyEvent<'_>) {
 
 /// Notices about concurrent changes by others and their effect on the plan.
 pub fn concurrent_changes(plan: &Plan, outcome: &PlanOutcome) -> Vec<String> {
-    let mut said = gone(plan, outcome);
+    let mut notices = deleted_meanwhile(plan, outcome);
     for (step, result) in outcome.of(plan) {
         // Report only kept pauses: kept cordons already appear in the preview and in the closing table.
         if let (StepResult::Kept { reason }, true) = (result, step.change.is_hold()) {
-            said.push(format!("{} stays paused: {reason}", step.target));
+            notices.push(format!("{} stays paused: {reason}", step.target));
         }
     }
-    said
+    notices
 }
 
 /// Lists objects deleted during the run and the changes skipped for them. Holds are not listed: a hold ends
 /// with its object.
-fn gone(plan: &Plan, outcome: &PlanOutcome) -> Vec<String> {
-    let mut gone: Vec<(String, Vec<&str>)> = Vec::new();
+fn deleted_meanwhile(plan: &Plan, outcome: &PlanOutcome) -> Vec<String> {
+    let mut deleted: Vec<(String, Vec<&str>)> = Vec::new();
     for (step, _) in
         outcome.of(plan).filter(|(step, result)| **result == StepResult::Gone && !step.change.is_hold())
     {
         let target = step.target.to_string();
-        match gone.iter_mut().find(|(name, _)| *name == target) {
+        match deleted.iter_mut().find(|(name, _)| *name == target) {
             Some((_, left_out)) => left_out.push(&step.reason),
-            None => gone.push((target, vec![&step.reason])),
+            None => deleted.push((target, vec![&step.reason])),
         }
     }
-    let said = gone.into_iter().map(|(target, left_out)| {
+    let notices = deleted.into_iter().map(|(target, left_out)| {
         format!(
             "{target} was deleted in the meantime, so its changes were skipped; their purpose: {}",
             left_out.join("; ")
         )
     });
-    said.collect()
+    notices.collect()
 }

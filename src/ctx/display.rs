@@ -31,7 +31,7 @@ pub(super) struct Display<'a> {
     screen: &'a mut Screen,
     bar: ProgressBar,
     /// Whether progress is the command's output, on stdout; otherwise it goes to stderr.
-    answers: bool,
+    on_stdout: bool,
     /// Start of the current outage of the API server; `None` while it responds.
     away_since: Arc<Mutex<Option<Instant>>>,
     #[cfg(unix)]
@@ -55,7 +55,7 @@ impl<'a> Display<'a> {
         screen: &'a mut Screen,
         target: ProgressDrawTarget,
         template: &str,
-        answers: bool,
+        on_stdout: bool,
     ) -> Display<'a> {
         let bar = ProgressBar::with_draw_target(None, target);
         let style = ProgressStyle::with_template(template).expect("the template is sound");
@@ -72,14 +72,14 @@ impl<'a> Display<'a> {
         #[cfg(unix)]
         let quiet = {
             let (out, err) = (std::io::stdout(), std::io::stderr());
-            let terminal = if answers { out.as_fd() } else { err.as_fd() };
+            let terminal = if on_stdout { out.as_fd() } else { err.as_fd() };
             let own = (!bar.is_hidden()).then(|| terminal.try_clone_to_owned().ok());
             own.flatten().map(QuietKeys::new)
         };
         Display {
             screen,
             bar,
-            answers,
+            on_stdout,
             away_since,
             #[cfg(unix)]
             quiet,
@@ -97,7 +97,7 @@ impl<'a> Display<'a> {
             quiet.reapply();
         }
         let screen = &mut *self.screen;
-        match (self.answers, screen.out.redraws, screen.err.redraws) {
+        match (self.on_stdout, screen.out.redraws, screen.err.redraws) {
             (true, true, _) => show(&self.bar, screen.drawn_out(&look.whole)),
             (false, _, true) => show(&self.bar, screen.drawn(&look.whole)),
             (false, _, false) => {

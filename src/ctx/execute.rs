@@ -186,12 +186,12 @@ impl Ctx {
         }
         if options.dry_run {
             for step in plan.steps() {
-                if plan.makes_again(step) {
+                if plan.recreates(step) {
                     self.warn(format!(
                         "{} still exists, so the dry run could not check its recreation",
                         step.target
                     ));
-                } else if plan.works_on_what_it_makes(step) {
+                } else if plan.targets_created_object(step) {
                     self.warn(format!(
                         "{} is not created in a dry run, so the dry run could not check this step: {}",
                         step.target, step.reason
@@ -217,12 +217,12 @@ impl Ctx {
         let mut unread = std::mem::take(&mut self.unread);
         let warnings = &plan.consequences.warnings;
         unread.retain(|(_, reason)| {
-            let says = |warning: &String| warning.contains(&reason.message);
-            !(shown && warnings.iter().any(says))
+            let mentions = |warning: &String| warning.contains(&reason.message);
+            !(shown && warnings.iter().any(mentions))
         });
         if !unread.is_empty() {
-            let says = unreadable::told(&unread);
-            self.warn(format!("{says}; the plan was made without this information"));
+            let reasons = unreadable::one_line(&unread);
+            self.warn(format!("{reasons}; the plan was made without this information"));
         }
     }
 
@@ -252,8 +252,8 @@ impl Ctx {
             all_done: aim.map_or(Exit::Done, PlannedAim::exit),
             dry_run: safety.dry_run == DryRun::Server,
         };
-        let says = aim.is_some() || !plan.is_empty() || self.global.output.format.is_data();
-        let shown = if says { self.show(&outcome_view) } else { Ok(()) };
+        let shows = aim.is_some() || !plan.is_empty() || self.global.output.format.is_data();
+        let shown = if shows { self.show(&outcome_view) } else { Ok(()) };
         let exit = outcome_view.exit();
         if safety.dry_run == DryRun::None {
             for target in outcome.left_paused(plan) {

@@ -52,7 +52,7 @@ fn hung_up() -> impl Future<Output = ()> {
     let hangup = (!ignores_hangup()).then(|| signal(SignalKind::hangup()));
     async {
         match hangup {
-            Some(heard) => next(heard).await,
+            Some(signals) => next(signals).await,
             None => std::future::pending().await,
         }
     }
@@ -98,8 +98,8 @@ pub fn check_open_files() -> Result<()> {
 }
 
 #[cfg(unix)]
-async fn next(heard: std::io::Result<Signal>) {
-    match heard {
+async fn next(signals: std::io::Result<Signal>) {
+    match signals {
         Ok(mut signals) => {
             signals.recv().await;
         }
@@ -127,9 +127,9 @@ pub fn interrupt() -> impl Future<Output = ()> {
 
 #[cfg(not(unix))]
 fn asked_to_end() -> impl Future<Output = ()> {
-    let heard = tokio::signal::windows::ctrl_c();
+    let signals = tokio::signal::windows::ctrl_c();
     async {
-        match heard {
+        match signals {
             Ok(mut signals) => {
                 signals.recv().await;
             }

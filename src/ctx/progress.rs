@@ -59,11 +59,11 @@ impl Progress {
     /// Shows the wait in the progress line, and once on its own line: a silent wait looks like a hang.
     fn throttled(&mut self, wait: Duration) {
         let seconds = wait.as_secs_f32().ceil();
-        let says = format!("throttled by the API server, retrying in {seconds} s");
+        let message = format!("throttled by the API server, retrying in {seconds} s");
         if !std::mem::replace(&mut self.throttled, true) {
-            self.bar.suspend(|| screen::trace(&says));
+            self.bar.suspend(|| screen::trace(&message));
         }
-        self.bar.set_message(says);
+        self.bar.set_message(message);
     }
 
     pub fn end(self) {

@@ -27,8 +27,8 @@ pub fn check_required(
     if missed.is_empty() {
         Ok(without)
     } else {
-        let says = told(&missed);
-        Err(Error::failed(format!("{says}; nothing was changed")))
+        let reasons = one_line(&missed);
+        Err(Error::failed(format!("{reasons}; nothing was changed")))
     }
 }
 
@@ -42,14 +42,14 @@ pub fn any(cluster: &Cluster, needs: &[Source]) -> Result<()> {
     let unread: Vec<_> = unread(cluster, needs).collect();
     let forbidden = unread.iter().all(|(_, reason)| reason.is_forbidden());
     if unread.len() > 1 && forbidden && unread.len() == asked.count() {
-        Err(Error::failed(told(&unread)))
+        Err(Error::failed(one_line(&unread)))
     } else {
         Ok(())
     }
 }
 
 /// The unreadable sources with the reasons, in one line; equal reasons are listed once.
-pub fn told(unread: &[(Source, Unread)]) -> String {
+pub fn one_line(unread: &[(Source, Unread)]) -> String {
     let mut parts: Vec<(&Unread, Vec<String>)> = Vec::new();
     for (source, reason) in unread {
         let like = |other: &Unread| other == reason || other.is_forbidden() && reason.is_forbidden();

@@ -124,7 +124,7 @@ impl WaitReason<'_> {
             | WaitReason::Ignored => return None,
             WaitReason::MigrationHold(skyhook) => skyhook.reference(),
             WaitReason::MalformedState { node, .. } => node.reference(),
-            WaitReason::Taint(taint) => taint.spelled(),
+            WaitReason::Taint(taint) => taint.kubectl_notation(),
             WaitReason::Earlier { skyhook, .. } => skyhook.reference(),
             WaitReason::PolicyMissing(name) => format!("deploymentpolicy/{name}"),
             WaitReason::RolloutStopped(compartment) => (*compartment).to_owned(),
@@ -161,7 +161,7 @@ impl fmt::Display for WaitReason<'_> {
             }
             WaitReason::Ignored => f.write_str("the node is ignored"),
             WaitReason::Taint(taint) => {
-                write!(f, "it does not tolerate the taint {}", taint.spelled())
+                write!(f, "it does not tolerate the taint {}", taint.kubectl_notation())
             }
             WaitReason::Earlier { skyhook, node, everywhere: true } => {
                 write!(f, "{skyhook} must first finish on all of its nodes, and has not on {node}")

@@ -15,7 +15,7 @@ use crate::cluster::{Certainty, PackageRun, Source};
 
 impl<'a> NodeProgress<'a> {
     /// Progress without a next action, for this reason.
-    pub(super) fn held(state: ProgressState, reason: WaitReason<'a>) -> NodeProgress<'a> {
+    pub(super) fn without_action(state: ProgressState, reason: WaitReason<'a>) -> NodeProgress<'a> {
         NodeProgress { state, next_action: None, reason, since: None, queue: None }
     }
 
@@ -23,7 +23,7 @@ impl<'a> NodeProgress<'a> {
     pub(super) fn acts(action: Action<'a>) -> NodeProgress<'a> {
         NodeProgress {
             next_action: Some(action),
-            ..NodeProgress::held(ProgressState::Running, WaitReason::Nothing)
+            ..NodeProgress::without_action(ProgressState::Running, WaitReason::Nothing)
         }
     }
 }
@@ -57,7 +57,7 @@ fn complete<'a>(at: &At<'_, 'a>) -> NodeProgress<'a> {
         (false, true) => None,
         (false, false) => Some(Action::MarkComplete),
     };
-    NodeProgress { next_action, ..NodeProgress::held(ProgressState::Complete, WaitReason::Nothing) }
+    NodeProgress { next_action, ..NodeProgress::without_action(ProgressState::Complete, WaitReason::Nothing) }
 }
 
 /// The operator's action on Jobs and Pods of the custom resource, before any gate.
@@ -92,7 +92,7 @@ fn running<'a>(at: &At<'_, 'a>) -> Option<NodeProgress<'a>> {
         Some(pod) => WaitReason::Kubelet(pod),
         None => WaitReason::Stage { package: run.package.clone(), stage: run.stage.clone() },
     };
-    Some(NodeProgress { since: run.created(), ..NodeProgress::held(ProgressState::Running, reason) })
+    Some(NodeProgress { since: run.created(), ..NodeProgress::without_action(ProgressState::Running, reason) })
 }
 
 /// The first action among the due packages of a chosen node (operator `RunSkyhookPackages`).
@@ -106,7 +106,7 @@ fn due<'a>(at: &At<'_, 'a>) -> NodeProgress<'a> {
             Certainty::Unknown if at.model.operator.jobs => Source::Jobs,
             _ => Source::Pods,
         };
-        return NodeProgress::held(ProgressState::Unknown, WaitReason::Unread(unread));
+        return NodeProgress::without_action(ProgressState::Unknown, WaitReason::Unread(unread));
     }
     let mut held = None;
     for (package, step) in &at.profile.due {
@@ -128,7 +128,7 @@ fn take_up<'a>(at: &At<'_, 'a>, index: usize, step: &Step) -> NodeProgress<'a> {
     let exists = at.runs().filter(own).find(|run| run.delays_interrupts());
     if let Some(run) = exists.filter(|run| run.alive()) {
         let reason = WaitReason::Stage { package: run.package.clone(), stage: run.stage.clone() };
-        return NodeProgress::held(ProgressState::Running, reason);
+        return NodeProgress::without_action(ProgressState::Running, reason);
     }
     let mut own = at.runs().filter(own);
     if let Some(run) = own.find(|run| at.resource.gives_up(at.profile, run)) {
@@ -137,7 +137,7 @@ fn take_up<'a>(at: &At<'_, 'a>, index: usize, step: &Step) -> NodeProgress<'a> {
             stage: run.stage.clone(),
             run: run.reference(),
         };
-        return NodeProgress::held(ProgressState::Blocked, reason);
+        return NodeProgress::without_action(ProgressState::Blocked, reason);
     }
     match step {
         Step::Start { stage, drains } => {
@@ -157,7 +157,7 @@ fn take_up<'a>(at: &At<'_, 'a>, index: usize, step: &Step) -> NodeProgress<'a> {
             let due = at.profile.due.iter();
             let other = due.map(|(at, _)| *at).find(|at| *at != index);
             let other = other.map_or(name, |other| at.resource.packages[other].name);
-            NodeProgress::held(ProgressState::Waiting, WaitReason::OtherInterrupt(other))
+            NodeProgress::without_action(ProgressState::Waiting, WaitReason::OtherInterrupt(other))
         }
     }
 }

@@ -106,10 +106,10 @@ fn sides(step: &Step) -> (Side, Side) {
             let line = format!("metadata.finalizers: {entry}\n");
             (vec![(line.clone(), line)], Vec::new())
         }
-        Change::Taints { from, to } => (listed("spec.taints", from), listed("spec.taints", to)),
+        Change::Taints { from, to } => (keyed_items("spec.taints", from), keyed_items("spec.taints", to)),
         Change::Conditions { remove, restore } => {
             let at = "status.conditions";
-            (listed(at, remove), listed(at, restore))
+            (keyed_items(at, remove), keyed_items(at, restore))
         }
         Change::Delete { was } => {
             let was = was.as_deref().map_or("the object\n".into(), pretty);
@@ -152,7 +152,7 @@ fn readable(value: &str) -> String {
 }
 
 /// The items of a list, each under its identifying key.
-fn listed(at: &str, items: &[Value]) -> Side {
+fn keyed_items(at: &str, items: &[Value]) -> Side {
     let lines = items.iter().map(|item| {
         let line = format!("{at}: {item}\n");
         let identity = ["type", "key", "effect"].map(|member| item[member].to_string());

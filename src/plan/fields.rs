@@ -49,7 +49,7 @@ impl Field {
     }
 
     /// Makes the edit valid for any old value.
-    pub fn whatever_it_is(mut self) -> Field {
+    pub fn with_any_old_value(mut self) -> Field {
         self.on_conflict = OnConflict::Overwrite;
         self
     }

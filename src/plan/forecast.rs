@@ -157,7 +157,7 @@ fn carry_out(after: &mut Cluster, step: &Step, waited: bool) {
     let target = &step.target;
     match target.kind {
         Kind::Node => {
-            let (Some(nodes), Some(edit)) = (after.nodes.held_mut(), node_edit(&step.change)) else {
+            let (Some(nodes), Some(edit)) = (after.nodes.available_mut(), node_edit(&step.change)) else {
                 return;
             };
             let at = nodes.binary_search_by(|node| node.name.as_str().cmp(&target.name));
@@ -167,7 +167,7 @@ fn carry_out(after: &mut Cluster, step: &Step, waited: bool) {
         }
         kind if kind == after.flavor().into() => {
             let taken_at = after.taken_at;
-            let Some(skyhooks) = after.skyhooks.held_mut() else {
+            let Some(skyhooks) = after.skyhooks.available_mut() else {
                 return;
             };
             match &step.change {
@@ -189,8 +189,8 @@ fn carry_out(after: &mut Cluster, step: &Step, waited: bool) {
                 }
             }
         }
-        Kind::Pod => remove_deleted(after.pods.held_mut(), step),
-        Kind::Job => remove_deleted(after.jobs.held_mut(), step),
+        Kind::Pod => remove_deleted(after.pods.available_mut(), step),
+        Kind::Job => remove_deleted(after.jobs.available_mut(), step),
         _ => {}
     }
 }

@@ -54,7 +54,7 @@ impl Plan {
             // Drop the wait of a stage without invertible steps.
             let repeats = mirrored.steps.iter().any(|s| s.inverse().is_some());
             let until = mirrored.until.clone().filter(|until| {
-                repeats && until.counts_for_the_way_back() && !waits_for_what_comes_back(until, &steps)
+                repeats && until.applies_to_undo() && !waits_for_undeleted_object(until, &steps)
             });
             let last = self.stages.len() - 1;
             stages.push(PlanStage {
@@ -109,7 +109,7 @@ fn before(stages: &[PlanStage], number: usize) -> Vec<usize> {
 }
 
 /// Whether the stage waits for the deletion of an object that no step deletes.
-fn waits_for_what_comes_back(until: &WaitFor, steps: &[Step]) -> bool {
+fn waits_for_undeleted_object(until: &WaitFor, steps: &[Step]) -> bool {
     let deletes = |step: &Step| {
         matches!(step.change, Change::Delete { .. }) && step.target.same_object_name(&until.target)
     };

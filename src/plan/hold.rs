@@ -95,7 +95,7 @@ impl Hold {
         Some(Hold { holder: Some(self.holder.clone()?), ..self.inverse() })
     }
 
-    pub fn kept(&self) -> Option<&str> {
+    pub fn reason_to_keep(&self) -> Option<&str> {
         self.kept.as_deref()
     }
 

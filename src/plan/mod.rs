@@ -139,7 +139,7 @@ impl Plan {
     }
 
     /// Whether the step recreates an object that another step of the plan removes.
-    pub fn makes_again(&self, step: &Step) -> bool {
+    pub fn recreates(&self, step: &Step) -> bool {
         let removes = |other: &Step| {
             matches!(other.change, Change::Delete { .. } | Change::Finalizer { .. })
                 && other.target.same_object_name(&step.target)
@@ -148,13 +148,13 @@ impl Plan {
     }
 
     /// Whether an earlier step of the plan creates the step's object.
-    pub fn works_on_what_it_makes(&self, step: &Step) -> bool {
+    pub fn targets_created_object(&self, step: &Step) -> bool {
         let before = self.steps().take_while(|other| !std::ptr::eq(*other, step));
         let makes = |other: &Step| {
             matches!(other.change, Change::Create(_)) && other.target.same_object_name(&step.target)
         };
         // Most targets are nodes, which no plan creates.
-        step.target.kind.comes_back() && before.into_iter().any(makes)
+        step.target.kind.undo_recreates() && before.into_iter().any(makes)
     }
 
     /// Whether any stage waits for an effect, with or without steps.
@@ -187,9 +187,9 @@ impl Plan {
     }
 
     /// Whether any step can be undone.
-    pub fn comes_back(&self) -> bool {
+    pub fn is_undoable(&self) -> bool {
         let mut steps = self.steps();
-        steps.any(|step| step.comes_back() && !self.replaces(&step.target))
+        steps.any(|step| step.is_undoable() && !self.replaces(&step.target))
     }
 
     /// Whether the plan both removes and recreates the object: neither step can be undone alone.

@@ -157,7 +157,7 @@ impl Step {
             Rebased::Same(change) => match self.guard.check(object) {
                 Ok(()) => Rebased::Same(Step {
                     target: self.meant(object),
-                    change: self.with_what_goes(change, object),
+                    change: self.with_deleted_object(change, object),
                     ..self.clone()
                 }),
                 Err(reason) => Rebased::Moved(reason),
@@ -224,15 +224,15 @@ impl Step {
     }
 
     /// Whether the step can be undone once applied; a deletion records its object only then.
-    pub(super) fn comes_back(&self) -> bool {
-        let noted = matches!(self.change, Change::Delete { .. }) && self.target.kind.comes_back();
+    pub(super) fn is_undoable(&self) -> bool {
+        let noted = matches!(self.change, Change::Delete { .. }) && self.target.kind.undo_recreates();
         noted || self.inverse().is_some()
     }
 
     /// Stores the object in its deletion, so that undo can recreate it.
-    fn with_what_goes(&self, change: Change, object: &Value) -> Change {
+    fn with_deleted_object(&self, change: Change, object: &Value) -> Change {
         match change {
-            Change::Delete { .. } if self.target.kind.comes_back() => {
+            Change::Delete { .. } if self.target.kind.undo_recreates() => {
                 Change::Delete { was: Some(Box::new(recreate::remade(object))) }
             }
             change => change,

@@ -10,23 +10,23 @@ use super::pointer::{change, lookup, pointer, set, test};
 const PATH: [&str; 2] = ["spec", "taints"];
 
 /// The list as stored on the object, where an empty list is absent.
-fn listed(taints: &[Value]) -> Option<Value> {
+fn stored_list(taints: &[Value]) -> Option<Value> {
     (!taints.is_empty()).then(|| Value::from(taints.to_vec()))
 }
 
 pub(super) fn tests(from: &[Value]) -> BTreeMap<String, Value> {
-    BTreeMap::from([(pointer(&PATH), listed(from).unwrap_or_default())])
+    BTreeMap::from([(pointer(&PATH), stored_list(from).unwrap_or_default())])
 }
 
 pub(super) fn operations(from: &[Value], to: &[Value]) -> Vec<Value> {
     let at = pointer(&PATH);
-    let (from, to) = (listed(from), listed(to));
+    let (from, to) = (stored_list(from), stored_list(to));
     let guard = test(&at, from.clone().unwrap_or_default());
     std::iter::once(guard).chain(change(&at, from.as_ref(), to.as_ref())).collect()
 }
 
 pub(super) fn write(to: &[Value], object: &mut Value) {
-    set(object, &PATH, listed(to));
+    set(object, &PATH, stored_list(to));
 }
 
 /// Whether both are the same taint: key and effect identify a taint of a node.

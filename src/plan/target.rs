@@ -161,7 +161,7 @@ impl Kind {
 
     /// Whether an object of the kind can be recreated. Owners recreate pods and jobs themselves, and the
     /// kubelet registers nodes.
-    pub fn comes_back(self) -> bool {
+    pub fn undo_recreates(self) -> bool {
         !matches!(self, Kind::Node | Kind::Pod | Kind::Job)
     }
 

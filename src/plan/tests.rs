@@ -113,7 +113,7 @@ fn step(change: Change) -> Step {
 
 /// Asserts the invariants of a step whose guard holds: patch and model agree, a second rebase is done, the
 /// inverse restores the object.
-fn keeps_its_promises(step: &Step, object: &Value) {
+fn assert_invariants(step: &Step, object: &Value) {
     let mut after = object.clone();
     step.apply_to(&mut after).expect("the step fits the object");
     let request = step.request();
@@ -156,7 +156,7 @@ fn rebased_onto_itself(step: &Step, before: &Value, after: &Value) -> Rebased<St
 }
 
 /// Asserts that a step whose guard does not hold changes nothing, in the model and on the server.
-fn leaves_alone(step: &Step, object: &Value) {
+fn assert_rejected(step: &Step, object: &Value) {
     let mut after = object.clone();
     step.apply_to(&mut after).expect_err("the guard must not hold");
     assert_eq!(after, *object);
@@ -172,7 +172,7 @@ proptest! {
         node in node(), annotations in wishes(), labels in wishes(), cordon in any::<bool>(),
     ) {
         let step = step(Change::Metadata(metadata(&node, &annotations, &labels, cordon)));
-        keeps_its_promises(&step, &node);
+        assert_invariants(&step, &node);
     }
 
     #[test]
@@ -184,10 +184,10 @@ proptest! {
         let step = step(Change::Metadata(change));
         let mut moved = node.clone();
         set(&mut moved, &["metadata", "annotations", KEYS[pick]], Some(json!(value)));
-        leaves_alone(&step, &moved);
+        assert_rejected(&step, &moved);
         let mut recreated = node.clone();
         recreated["metadata"]["uid"] = json!("u-2");
-        leaves_alone(&step, &recreated);
+        assert_rejected(&step, &recreated);
         prop_assert!(matches!(step.rebase(&recreated), Rebased::Moved(_)));
     }
 
@@ -201,16 +201,16 @@ proptest! {
         set(&mut object, &path, from.map(Value::from));
         let field = vec![Field::new(path, from.map(Value::from), to.map(Value::from))];
         let step = step(if status { Change::Status(field) } else { Change::Spec(field) });
-        keeps_its_promises(&step, &object);
+        assert_invariants(&step, &object);
         set(&mut object, &path, Some(json!(7)));
-        leaves_alone(&step, &object);
+        assert_rejected(&step, &object);
     }
 
     #[test]
     fn a_guard_that_does_not_hold_stops_everything(node in node(), annotations in wishes()) {
         let change = Change::Metadata(metadata(&node, &annotations, &[], false));
         let guarded = step(change).guard(Guard::default().require("/metadata/deletionTimestamp", json!("2026-01-01T00:00:00Z")));
-        leaves_alone(&guarded, &node);
+        assert_rejected(&guarded, &node);
     }
 }
 
@@ -219,7 +219,7 @@ fn a_zero_is_written_and_not_left_out() {
     let path = ["status", "nodeOrderOffset"];
     let step = step(Change::Status(vec![Field::new(path, None, Some(json!(0)))]));
     let mut object = json!({"metadata": {"uid": "u-1"}, "status": {}});
-    keeps_its_promises(&step, &object);
+    assert_invariants(&step, &object);
     step.apply_to(&mut object).expect("the step fits the object");
     assert_eq!(object["status"], json!({"nodeOrderOffset": 0}));
 }
@@ -245,7 +245,7 @@ fn one_finalizer_goes_and_the_others_stay() {
     assert_eq!(step.inverse(), None);
 
     let moved = json!({"metadata": {"uid": "u-1", "finalizers": ["ours/b"], "deletionTimestamp": "t"}});
-    leaves_alone(&step, &moved);
+    assert_rejected(&step, &moved);
     // A forecast writes without checks, although the finalizer may have another index.
     let mut forecast = moved.clone();
     step.change.write(&mut forecast);
@@ -267,7 +267,7 @@ fn conditions_go_and_come_back() {
         remove: vec![json!({"type": "x", "status": "False"})],
         restore: Vec::new(),
     });
-    keeps_its_promises(&step, &node);
+    assert_invariants(&step, &node);
     let request = step.request();
     assert_eq!(
         (step.change.endpoint().1, request.content_type),

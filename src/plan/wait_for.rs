@@ -45,8 +45,8 @@ impl WaitFor {
                 object.is_null() || matches!(status, Some("paused" | "disabled"))
             }
             WaitCondition::Resumed => {
-                let stands = lookup(object, "/status/status").and_then(Value::as_str);
-                !matches!(stands, Some("paused" | "disabled")) || keeps_the_operator_away(object)
+                let status = lookup(object, "/status/status").and_then(Value::as_str);
+                !matches!(status, Some("paused" | "disabled")) || is_paused_or_disabled(object)
             }
             WaitCondition::Seen => lookup(object, "/status/status").is_some(),
             // A recreated object with the same name is another object.
@@ -80,7 +80,7 @@ impl WaitFor {
     /// Whether the undo waits for the same condition.
     ///
     /// The undo of an uninstall does not: it installs the package again, so the package never becomes absent.
-    pub fn counts_for_the_way_back(&self) -> bool {
+    pub fn applies_to_undo(&self) -> bool {
         !matches!(self.condition, WaitCondition::Uninstalled { .. })
     }
 
@@ -104,11 +104,11 @@ impl WaitFor {
 }
 
 /// Whether annotations pause or disable the custom resource.
-fn keeps_the_operator_away(object: &Value) -> bool {
+fn is_paused_or_disabled(object: &Value) -> bool {
     let annotations = lookup(object, "/metadata/annotations").and_then(Value::as_object);
     annotations.is_some_and(|all| {
-        let says = |key: &String| all.get(key).is_some_and(|value| value == "true");
-        ApiFlavor::ALL.iter().any(|flavor| says(&flavor.key("pause")) || says(&flavor.key("disable")))
+        let is_true = |key: &String| all.get(key).is_some_and(|value| value == "true");
+        ApiFlavor::ALL.iter().any(|flavor| is_true(&flavor.key("pause")) || is_true(&flavor.key("disable")))
     })
 }
 

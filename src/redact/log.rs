@@ -78,7 +78,7 @@ mod tests {
 
     #[test]
     fn nothing_that_looks_like_a_secret_is_left() {
-        for (said, shown) in [
+        for (original, shown) in [
             ("DB_PASSWORD=hunter2 ./apply.sh", "DB_PASSWORD=<masked> ./apply.sh"),
             ("password: hunter2", "password: <masked>"),
             ("Zugangstoken_für_x=hunter2", "Zugangstoken_für_x=<masked>"),
@@ -96,7 +96,7 @@ mod tests {
             ("no secrets here, token expired", "no secrets here, token expired"),
             ("bash: nvidia-smi: command not found", "bash: nvidia-smi: command not found"),
         ] {
-            assert_eq!(line(said), shown);
+            assert_eq!(line(original), shown);
         }
     }
 

@@ -211,7 +211,7 @@ mod tests {
     #[test]
     fn a_log_that_was_masked_is_shown_as_it_would_have_been() {
         let masks = Placeholders::default();
-        for said in [
+        for original in [
             "curl -H 'Authorization: Bearer abc.def' https://me:pw@host/",
             r#"db.password: "a b" on"#,
             "export PASSWORD='a b' on",
@@ -219,9 +219,9 @@ mod tests {
             "using AKIA0123456789ABCDEF and ghp_0123456789abcdefghij",
             "password=abc&x=1",
         ] {
-            let kept = masks.log(said, &BTreeSet::new());
+            let kept = masks.log(original, &BTreeSet::new());
             let line = crate::redact::log::line;
-            assert_eq!(line(&kept), line(said), "{kept}");
+            assert_eq!(line(&kept), line(original), "{kept}");
         }
     }
 

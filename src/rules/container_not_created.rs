@@ -58,7 +58,7 @@ fn detect(cluster: &Cluster, findings: &mut Findings) {
                 trouble.container, package_run.package, trouble.reason, package_run.stage
             ),
         );
-        if !names_what_is_missing(&trouble) {
+        if !reports_missing_reference(&trouble) {
             finding.warning_while_young(cluster, pod);
         }
         finding
@@ -70,9 +70,9 @@ fn detect(cluster: &Cluster, findings: &mut Findings) {
 }
 
 /// Whether the kubelet reports that a referenced object or key is missing, which retries do not fix.
-fn names_what_is_missing(trouble: &ContainerTrouble<'_>) -> bool {
-    let says = |words| trouble.message.contains(words);
-    trouble.reason == "CreateContainerConfigError" && (says("not found") || says("couldn't find key"))
+fn reports_missing_reference(trouble: &ContainerTrouble<'_>) -> bool {
+    let mentions = |words| trouble.message.contains(words);
+    trouble.reason == "CreateContainerConfigError" && (mentions("not found") || mentions("couldn't find key"))
 }
 
 /// Seconds during which the image of the first container may still be pulled: the pod looks the same.

@@ -79,13 +79,13 @@ fn detect(cluster: &Cluster, findings: &mut Findings) {
         let at_work = !pending.is_empty()
             && package_runs
                 .of(skyhook.name())
-                .filter(|run| cluster.at_work(run))
+                .filter(|run| cluster.may_progress(run))
                 .any(|run| cluster.overtime(run, &package_runs).is_none());
         if at_work || explained(cluster, skyhook, &pending) || is_blocked(skyhook) {
             continue;
         }
         let finalizers = skyhook.metadata.finalizers.join(", ");
-        let hangs = package_runs.of(skyhook.name()).any(|run| cluster.at_work(run));
+        let hangs = package_runs.of(skyhook.name()).any(|run| cluster.may_progress(run));
         let what = if pending.is_empty() {
             "nothing is left to uninstall, but the finalizer is not removed"
         } else if hangs {

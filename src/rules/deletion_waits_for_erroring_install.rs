@@ -61,7 +61,7 @@ fn detect(cluster: &Cluster, findings: &mut Findings) {
                 .report(Subject::node(node, Some(skyhook.name())).package(pending.name), message.as_str());
             finding
                 // Findings are grouped regardless of their attempts.
-                .alike(message)
+                .group_message(message)
                 .waits_for_node(skyhook.name(), node)
                 .since_deletion(skyhook)
                 .set_failing_since(failing_since(cluster, skyhook, pending.node))

@@ -92,7 +92,7 @@ fn detect(cluster: &Cluster, findings: &mut Findings) {
         let finding =
             findings.report(Subject::node(&drain.node.name, Some(name)).package(drain.package), message);
         if let Some(on_any_node) = on_any_node {
-            finding.alike(on_any_node);
+            finding.group_message(on_any_node);
         }
         if *state != DrainState::Blocked {
             finding.severity(Severity::Warning);

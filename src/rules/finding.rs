@@ -57,8 +57,8 @@ pub struct Finding {
     /// The message. It never names the subject's own node, so that the same problem on many nodes can be
     /// grouped.
     pub message: String,
-    /// See [`Finding::alike`].
-    alike: Option<String>,
+    /// See [`Finding::group_message`].
+    group_message: Option<String>,
     pub since: Option<Timestamp>,
     pub evidence: Vec<Evidence>,
     /// The remedies, from the least to the most destructive.
@@ -97,7 +97,7 @@ impl Finding {
             severity: rule.severity,
             subject,
             message,
-            alike: None,
+            group_message: None,
             since: None,
             evidence: Vec::new(),
             remedies: Vec::new(),
@@ -145,14 +145,14 @@ impl Finding {
     }
 
     /// Sets the message for several nodes, without details of one node such as a pod or a number of attempts.
-    pub fn alike(&mut self, message: impl Into<String>) -> &mut Self {
-        self.alike = Some(message.into());
+    pub fn group_message(&mut self, message: impl Into<String>) -> &mut Self {
+        self.group_message = Some(message.into());
         self
     }
 
     /// The message independent of the node: findings of one rule with the same text are one problem.
     pub fn trouble(&self) -> &str {
-        self.alike.as_deref().unwrap_or(&self.message)
+        self.group_message.as_deref().unwrap_or(&self.message)
     }
 
     /// Marks a problem that lasts until someone intervenes, even if it is not an error.

@@ -184,6 +184,6 @@ fn may_come(cluster: &Cluster, pod: &Pod, trouble: &ContainerTrouble<'_>) -> boo
     let newest = failures.max_by_key(|e| e.last);
     let why = format!("{} {}", trouble.message, newest.map_or("", |e| &e.message));
     let why = why.replace(trouble.image, "").to_lowercase();
-    let says = |words: &[&str]| words.iter().any(|w| why.contains(w));
-    says(&UNREACHABLE) || first && !says(&REFUSED)
+    let mentions = |words: &[&str]| words.iter().any(|w| why.contains(w));
+    mentions(&UNREACHABLE) || first && !mentions(&REFUSED)
 }

@@ -44,9 +44,9 @@ fn detect(cluster: &Cluster, findings: &mut Findings) {
         let applied = applied_images(skyhook);
         for (name, package) in skyhook.packages() {
             // When the operator adds its finalizer, it also writes the truncated image to the spec.
-            let asked = applied.get(name).filter(|asked| cut(asked) == package.image);
+            let asked = applied.get(name).filter(|asked| truncated(asked) == package.image);
             let image = asked.unwrap_or(&package.image);
-            let Some(why) = mangled(image) else {
+            let Some(why) = mishandled_part(image) else {
                 continue;
             };
             let finding = findings.report(
@@ -54,7 +54,7 @@ fn detect(cluster: &Cluster, findings: &mut Findings) {
                 format!("the image reference of package {name} is truncated because it contains {why}"),
             );
             finding.warning_if(!is_awaited(cluster, skyhook, name));
-            let used = cut(image);
+            let used = truncated(image);
             finding.package_field(skyhook, name, "image", &package.image);
             if *image != package.image {
                 finding.evidence(skyhook, format!("last applied spec.packages.{name}.image"), image);
@@ -77,12 +77,12 @@ fn applied_images(skyhook: &Skyhook) -> BTreeMap<String, String> {
 }
 
 /// The image as the operator truncates it.
-fn cut(image: &str) -> &str {
+fn truncated(image: &str) -> &str {
     image.split(':').next().unwrap_or_default()
 }
 
 /// The part of the image that the operator mishandles. A tag is harmless: the version replaces it.
-fn mangled(image: &str) -> Option<&'static str> {
+fn mishandled_part(image: &str) -> Option<&'static str> {
     let registry_has_port = image.rsplit_once('/').is_some_and(|(registry, _)| registry.contains(':'));
     if registry_has_port {
         Some("a registry port")

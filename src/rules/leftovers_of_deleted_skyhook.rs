@@ -81,7 +81,7 @@ fn detect(cluster: &Cluster, findings: &mut Findings) {
             if marker || !odd {
                 finding.severity(Severity::Info);
             }
-            finding.evidence(node, "keys", on.left().join(", "));
+            finding.evidence(node, "keys", on.remaining_keys().join(", "));
             for entry in on.entries() {
                 finding.entry(&node.name, entry);
             }

@@ -157,7 +157,7 @@ fn report_down(cluster: &Cluster, findings: &mut Findings, deployment: &Deployme
         "available",
         format!("{} of {}", deployment.available_replicas(), deployment.replicas()),
     );
-    pods_say(finding, cluster, deployment);
+    add_pod_problems(finding, cluster, deployment);
     finding.effect_of(&["SKY503"]);
     finding.warning_if(cluster.operator_coming_up_since().is_some());
     if zero {
@@ -168,7 +168,7 @@ fn report_down(cluster: &Cluster, findings: &mut Findings, deployment: &Deployme
 }
 
 /// Adds the problems of the operator's pods, or the reason why none could be created.
-fn pods_say(finding: &mut Finding, cluster: &Cluster, operator: &Deployment) {
+fn add_pod_problems(finding: &mut Finding, cluster: &Cluster, operator: &Deployment) {
     if let Some(failure) = operator.replica_failure() {
         finding.evidence(operator, "condition ReplicaFailure", failure);
     }

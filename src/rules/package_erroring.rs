@@ -54,11 +54,11 @@ fn detect(cluster: &Cluster, findings: &mut Findings) {
                 let finding = findings.report(
                     Subject::skyhook_on_node(skyhook, node).package(&entry.name),
                     match tries {
-                        Some(why) if !meanwhile => format!("{}: {why}", alike(entry)),
-                        _ => with_attempts(alike(entry), cluster, entry, package_run, retries),
+                        Some(why) if !meanwhile => format!("{}: {why}", common_message(entry)),
+                        _ => with_attempts(common_message(entry), cluster, entry, package_run, retries),
                     },
                 );
-                finding.alike(alike(entry));
+                finding.group_message(common_message(entry));
                 finding.warning_if(
                     tries.is_some() || retries && !exceeds_usual_attempts(cluster, entry, package_run),
                 );
@@ -184,6 +184,6 @@ fn fails(skyhook: &Skyhook, entry: &Entry) -> bool {
 }
 
 /// The message without attempts and retries, which groups findings.
-fn alike(entry: &Entry) -> String {
+fn common_message(entry: &Entry) -> String {
     format!("package {} fails at stage {}", entry.name, entry.stage)
 }

@@ -59,7 +59,7 @@ fn detect(cluster: &Cluster, findings: &mut Findings) {
                          and each waits for the other"
                     ),
                 )
-                .evidence(node, "taint", taint.spelled())
+                .evidence(node, "taint", taint.kubectl_notation())
                 .evidence(
                     first,
                     "order",

@@ -93,7 +93,7 @@ fn marks(cluster: &Cluster, node: &Node) -> Vec<String> {
     let taints = keys.auto_taints.iter().map(|t| format!("autoTaint_{t}"));
     let left = keys.skyhooks.iter().filter(|(_, on)| on.has_keys());
     let left = left.flat_map(|(name, on)| {
-        let all = on.left().into_iter().filter(|key| !key.contains(' '));
+        let all = on.remaining_keys().into_iter().filter(|key| !key.contains(' '));
         all.map(move |key| format!("{key}_{name}"))
     });
     taints.chain(left).collect()

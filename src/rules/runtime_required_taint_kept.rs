@@ -68,11 +68,11 @@ fn detect(cluster: &Cluster, findings: &mut Findings) {
                     dropped_key(cluster, findings, node, taint, skyhook);
                     continue;
                 }
-                not_recognised(cluster, findings, node, &taint.spelled(), &all);
+                not_recognised(cluster, findings, node, &taint.kubectl_notation(), &all);
             }
             continue;
         };
-        let spelled = taint.spelled();
+        let notation = taint.kubectl_notation();
         if keepers.clone().next().is_none() {
             // A new node may not have all of its labels yet, unless the operator has already processed it.
             if cluster.is_recent(node.created) && !has_met_the_operator(cluster, node) {
@@ -90,7 +90,7 @@ fn detect(cluster: &Cluster, findings: &mut Findings) {
                 finding.severity(Severity::Info);
             }
             finding
-                .evidence(node, "taint", &spelled)
+                .evidence(node, "taint", &notation)
                 .evidence(cluster.flavor().resource(), "with runtimeRequired that select the node", "none")
                 .remedy(
                     Grade::B0,
@@ -101,7 +101,7 @@ fn detect(cluster: &Cluster, findings: &mut Findings) {
                     Grade::B1,
                     "Remove the taint if nothing has to be installed first",
                     &node.name,
-                    &spelled,
+                    &notation,
                 )
                 .caveat("workloads can be scheduled on the node immediately");
             continue;
@@ -110,7 +110,7 @@ fn detect(cluster: &Cluster, findings: &mut Findings) {
         let holding: Vec<&Skyhook> =
             keepers.filter(|s| s.paused() || s.deleting() || !cluster.is_complete_on(s, node)).collect();
         if holding.is_empty() && complete.iter().all(|s| complete_for_long(cluster, s, node)) {
-            not_lifted(cluster, findings, node, &spelled, &complete);
+            not_lifted(cluster, findings, node, &notation, &complete);
             continue;
         }
         // The taint is correct while a custom resource still works or waits.
@@ -123,7 +123,7 @@ fn detect(cluster: &Cluster, findings: &mut Findings) {
             Subject::skyhook_on_node(holder, node),
             format!("the node keeps its runtime-required taint as long as {holder} is {}", state_of(holder)),
         );
-        finding.severity(Severity::Warning).mark_permanent().evidence(node, "taint", &spelled).evidence(
+        finding.severity(Severity::Warning).mark_permanent().evidence(node, "taint", &notation).evidence(
             "custom resources",
             "that keep the taint",
             some_of(&references),
@@ -148,7 +148,7 @@ fn has_met_the_operator(cluster: &Cluster, node: &Node) -> bool {
 }
 
 /// Reports a taint that stays although everything is complete: the operator's pass does not reach the node.
-fn not_lifted(cluster: &Cluster, findings: &mut Findings, node: &Node, spelled: &str, complete: &[&Skyhook]) {
+fn not_lifted(cluster: &Cluster, findings: &mut Findings, node: &Node, notation: &str, complete: &[&Skyhook]) {
     let names: Vec<&str> = complete.iter().map(|s| s.name()).collect();
     let finding = findings.report(
         Subject::node(&node.name, None),
@@ -156,10 +156,10 @@ fn not_lifted(cluster: &Cluster, findings: &mut Findings, node: &Node, spelled: 
          the operator's reconcile does not reach the node",
     );
     finding
-        .evidence(node, "taint", spelled)
+        .evidence(node, "taint", notation)
         .evidence("custom resources", "complete here", some_of(&names))
         .operator_log(cluster, "Check why the operator's reconcile ends early")
-        .remove_taint(Grade::B1, "Remove the taint, as nothing is left to install", &node.name, spelled)
+        .remove_taint(Grade::B1, "Remove the taint, as nothing is left to install", &node.name, notation)
         .caveat("workloads can be scheduled on the node immediately");
 }
 
@@ -168,18 +168,18 @@ fn dropped_key(cluster: &Cluster, findings: &mut Findings, node: &Node, taint: &
     let known = cluster.runtime_required_taints();
     let (key, effect) = &known[0];
     let value = cluster.runtime_required_value();
-    let spelled = taint.spelled();
+    let notation = taint.kubectl_notation();
     let finding = findings.report(
         Subject::skyhook_on_node(skyhook, node),
         format!(
-            "the node has the older taint {spelled}, which the operator neither tolerates nor removes since v0.21, so the \
+            "the node has the older taint {notation}, which the operator neither tolerates nor removes since v0.21, so the \
              packages of {skyhook} do not run here and the taint stays"
         ),
     );
     finding
         .blocks_only(&[Blocks::Install, Blocks::Workloads])
         .since(node.created)
-        .evidence(node, "taint", &spelled)
+        .evidence(node, "taint", &notation)
         .evidence("operator", "runtime-required taint keys", key)
         .operator_version(cluster);
     finding
@@ -192,7 +192,7 @@ fn dropped_key(cluster: &Cluster, findings: &mut Findings, node: &Node, taint: &
             ResumeEffects::on_nodes(cluster, skyhook, &[node]).grade(),
             "Then remove the older taint",
             &node.name,
-            &spelled,
+            &notation,
         )
         .caveat("packages run immediately");
 }
@@ -202,7 +202,7 @@ fn not_recognised(
     cluster: &Cluster,
     findings: &mut Findings,
     node: &Node,
-    spelled: &str,
+    notation: &str,
     selecting: &[&Skyhook],
 ) {
     // Until everything is complete, the taint may be intended.
@@ -216,7 +216,7 @@ fn not_recognised(
     let finding = findings.report(
         Subject::node(&node.name, None),
         format!(
-            "the node keeps the taint {spelled} although every custom resource with runtimeRequired is complete here: the \
+            "the node keeps the taint {notation} although every custom resource with runtimeRequired is complete here: the \
              operator does not remove taints with this key"
         ),
     );
@@ -224,10 +224,10 @@ fn not_recognised(
     finding
         .severity(Severity::Warning)
         .mark_permanent()
-        .evidence(node, "taint", spelled)
+        .evidence(node, "taint", notation)
         .evidence("operator", "runtime-required taint keys", keys.join(", "))
         .evidence("custom resources", "complete here", some_of(&names))
-        .remove_taint(Grade::B1, "Remove the taint if nothing else is to remove it", &node.name, spelled)
+        .remove_taint(Grade::B1, "Remove the taint if nothing else is to remove it", &node.name, notation)
         .caveat("workloads can be scheduled on the node immediately");
 }
 

@@ -44,7 +44,7 @@ fn detect(cluster: &Cluster, findings: &mut Findings) {
             continue;
         };
         // Another rule reports nodes that are not ready.
-        if !cluster.at_work(package_run) {
+        if !cluster.may_progress(package_run) {
             findings.depends_on(Source::Nodes);
             continue;
         }

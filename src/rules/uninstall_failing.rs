@@ -62,7 +62,7 @@ fn detect(cluster: &Cluster, findings: &mut Findings) {
                     format!("{tried}{consequence}"),
                 );
                 // Findings are grouped regardless of their attempts.
-                finding.alike(format!("{what}{consequence}"));
+                finding.group_message(format!("{what}{consequence}"));
                 let passes = retry_reason(cluster, package_run).is_some()
                     || retries && !exceeds_usual_attempts(cluster, entry, package_run);
                 finding.warning_if(passes);

@@ -48,7 +48,7 @@ fn detect(cluster: &Cluster, findings: &mut Findings) {
         );
         finding.package_field(skyhook, name, "uninstall.apply", "true").absent_from_node_states(name);
         if let Some(trace) = traces.iter().find(|t| t.uninstalled).or(traces.first()) {
-            finding.evidence(&trace.object, trace.field, &trace.says);
+            finding.evidence(&trace.object, trace.field, &trace.message);
         }
         finding
             .edit(Grade::B1, "If the package is not needed, remove it from the spec", skyhook)

@@ -72,8 +72,8 @@ fn detect(cluster: &Cluster, findings: &mut Findings) {
             if passing && (at_work || !blocked) {
                 continue;
             }
-            let spelled: Vec<String> = taints.iter().map(|t| t.spelled()).collect();
-            let spelled = spelled.join(", ");
+            let notation: Vec<String> = taints.iter().map(|t| t.kubectl_notation()).collect();
+            let notation = notation.join(", ");
             // A lifecycle taint is removed when a problem of kubelet or network ends; on a ready node there is no
             // such problem.
             let since = taints.iter().filter_map(|t| node.tainted_since(t)).min();
@@ -82,7 +82,7 @@ fn detect(cluster: &Cluster, findings: &mut Findings) {
             let passing = passing && !kept;
             let finding = findings.report(
                 Subject::skyhook_on_node(skyhook, node),
-                format!("{skyhook} does not tolerate {spelled}, so its packages do not run here"),
+                format!("{skyhook} does not tolerate {notation}, so its packages do not run here"),
             );
             finding.warning_if(passing || !blocked);
             if kept {
@@ -96,7 +96,7 @@ fn detect(cluster: &Cluster, findings: &mut Findings) {
             if passing {
                 finding.effect_of(&["SKY409"]);
             }
-            finding.evidence(node, "taints", &spelled);
+            finding.evidence(node, "taints", &notation);
             if let Some(on) = on {
                 finding.evidence(node, "operator's status", on.operator_status().as_str());
             }
@@ -121,7 +121,7 @@ fn detect(cluster: &Cluster, findings: &mut Findings) {
                             ResumeEffects::on_nodes(cluster, skyhook, &[node]).grade(),
                             "Or remove the taint if its owner no longer needs it",
                             &node.name,
-                            &taint.spelled(),
+                            &taint.kubectl_notation(),
                         )
                         .caveat(if skyhook.deleting() {
                             SKIPPED_AFTERWARDS

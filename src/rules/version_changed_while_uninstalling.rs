@@ -57,7 +57,7 @@ fn detect(cluster: &Cluster, findings: &mut Findings) {
             .evidence(skyhook, format!("spec.packages.{name}"), format!("version {version}, apply: true"))
             .absent_from_node_states(name);
         for trace in traces.iter().take(3) {
-            finding.evidence(&trace.object, trace.field, &trace.says);
+            finding.evidence(&trace.object, trace.field, &trace.message);
         }
         take_back(finding, skyhook.name(), name);
     }

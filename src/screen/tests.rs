@@ -22,7 +22,7 @@ impl View for Status {
 }
 
 fn terminal() -> Screen<Vec<u8>, Vec<u8>> {
-    let mut screen = Screen::captured();
+    let mut screen = Screen::in_memory();
     screen.out.terminal = true;
     screen.out.colour = true;
     screen.out.width = Some(80);
@@ -33,7 +33,7 @@ fn terminal() -> Screen<Vec<u8>, Vec<u8>> {
 
 #[test]
 fn shows_a_view_on_stdout() {
-    let mut screen = Screen::captured();
+    let mut screen = Screen::in_memory();
     let shown = screen.show(&Status, &Output::default());
     assert_eq!(shown.expect("it is shown"), Shown::Whole);
     let output = Output { no_headers: true, ..Output::default() };
@@ -74,14 +74,14 @@ fn data_is_harmless_on_a_terminal_and_untouched_in_a_pipe() {
     let mut screen = terminal();
     let _ = screen.print(data).expect("it is shown");
     assert_eq!(screen.texts().0, "a\tb\n^[[31m");
-    let mut screen = Screen::captured();
+    let mut screen = Screen::in_memory();
     let _ = screen.print(data).expect("it is shown");
     assert_eq!(screen.texts().0, data);
 }
 
 #[test]
 fn talk_goes_to_stderr() {
-    let mut screen = Screen::captured();
+    let mut screen = Screen::in_memory();
     screen.err.width = Some(44);
     screen.note("No resources found.");
     screen.error(
@@ -163,7 +163,7 @@ fn the_environment_decides_on_colours_where_the_flag_does_not() {
 fn logs_are_exact_in_pipes_and_harmless_on_terminals() {
     let prefix = text::Label::Tint(1).span("node-1 apply") + " │ ";
     let line = b"\xffred \x1b[31m\x1b[2J\r\n";
-    let mut pipe = Screen::captured();
+    let mut pipe = Screen::in_memory();
     let _ = pipe.log(&prefix, line).expect("it is shown");
     assert_eq!(pipe.out.writer, ["node-1 apply │ ".as_bytes(), line].concat());
     let mut screen = terminal();

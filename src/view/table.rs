@@ -218,7 +218,7 @@ impl Table {
                 }
                 let mut last = match room {
                     Some(room) if wraps(&room) => wrap(&last, Some(room)),
-                    Some(room) if truncates(&room) => vec![last.cut(room)],
+                    Some(room) if truncates(&room) => vec![last.truncated(room)],
                     _ => vec![last],
                 }
                 .into_iter();

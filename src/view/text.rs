@@ -124,7 +124,7 @@ impl Line {
     }
 
     /// Truncates the line to this many columns, ending with `…` if text is missing.
-    pub fn cut(self, columns: usize) -> Line {
+    pub fn truncated(self, columns: usize) -> Line {
         if self.plain().width() <= columns {
             return self;
         }

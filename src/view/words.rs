@@ -61,7 +61,7 @@ mod tests {
 
     #[test]
     fn counts_nouns() {
-        let said = [
+        let texts = [
             plural(0, "node"),
             plural(1, "node"),
             plural(3, "node"),
@@ -72,7 +72,7 @@ mod tests {
             plural(1_234_567, "pod"),
         ];
         assert_eq!(
-            said,
+            texts,
             [
                 "0 nodes",
                 "1 node",

@@ -304,7 +304,7 @@ fn stopped_compartment_does_not_affect_other_compartments() {
 
 /// Two custom resources on two nodes. The first, `base`, must complete on all nodes before the second starts,
 /// and is complete only on gpu-01.
-fn behind_one_that_goes_first(status: &str, state: &str) -> Vec<Value> {
+fn behind_earlier_resource(status: &str, state: &str) -> Vec<Value> {
     let package = json!({"driver": {"version": "1.0.0", "image": "example.com/driver"}});
     let mut base = NODEWRIGHT.skyhook("in_progress", package.clone());
     base["metadata"]["name"] = "base".into();
@@ -334,17 +334,17 @@ fn behind_one_that_goes_first(status: &str, state: &str) -> Vec<Value> {
 /// one is complete.
 #[test]
 fn blocker_of_an_earlier_custom_resource_blocks_its_dependents() {
-    let working = behind_one_that_goes_first("in_progress", "apply complete");
+    let working = behind_earlier_resource("in_progress", "apply complete");
     assert_eq!(standing("gpu-01", &list(working)), stands("Waiting", 0));
 
-    let failing = list(behind_one_that_goes_first("erroring", "apply erroring"));
+    let failing = list(behind_earlier_resource("erroring", "apply erroring"));
     assert_eq!(standing("gpu-01", &failing), stands("Blocked", 2));
 
-    let mut paused = behind_one_that_goes_first("paused", "apply complete");
+    let mut paused = behind_earlier_resource("paused", "apply complete");
     paused[0]["metadata"]["annotations"] = json!({NODEWRIGHT.0.key("pause"): "true"});
     assert_eq!(standing("gpu-01", &list(paused)), stands("Suspended", 0));
 
-    let mut ignored = behind_one_that_goes_first("waiting", "apply complete");
+    let mut ignored = behind_earlier_resource("waiting", "apply complete");
     ignored[4]["metadata"]["labels"] = json!({NODEWRIGHT.0.key("ignore"): "true"});
     let ignored = list(ignored);
     assert_eq!(standing("gpu-01", &ignored), stands("Suspended", 0));

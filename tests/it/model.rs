@@ -91,7 +91,7 @@ fn predictions_agree(directory: &str, mark: &str) {
     assert!(percent.iter().all(|p| *p >= WANTED), "{table}\n{misses}");
     assert!(total.actions.percent() > baseline, "{table}\n{misses}");
     assert_eq!(frames, FRAMES, "not the frames of the documentation:\n{table}\n{misses}");
-    is_documented(mark, &table);
+    assert_documented(mark, &table);
 }
 
 /// At least 90 percent of the estimates of steady rollouts are right; see [`estimate::Estimate::right`].
@@ -116,7 +116,7 @@ fn estimates_agree_with_recordings() {
     let (right, all) = (rate.right, rate.all);
     write!(table, "\nWhere stage times are steady, {right} of {all} are right.\n").expect("a string");
     assert!(rate.percent() >= 90.0, "{table}");
-    is_documented("estimates", &table);
+    assert_documented("estimates", &table);
 }
 
 /// Compares the packages, stages, nodes and the parallelism after an edit.
@@ -133,7 +133,7 @@ fn effects_agree_with_recordings() {
 }
 
 /// Asserts that docs/model.md has this text between two marks; with UPDATE set, writes it there.
-fn is_documented(mark: &str, text: &str) {
+fn assert_documented(mark: &str, text: &str) {
     if std::env::var_os("RECORDINGS").is_some() {
         panic!("not the recordings of the documentation:\n{text}");
     }

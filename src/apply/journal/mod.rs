@@ -172,7 +172,7 @@ mod tests {
 
     /// A write to a full disk leaves a partial line behind.
     #[test]
-    fn what_follows_a_torn_line_begins_a_line_of_its_own() {
+    fn an_entry_after_a_torn_line_starts_a_new_line() {
         let directory = tempfile::tempdir().expect("a directory");
         let store = Store { directory: directory.path().join("journal") };
         let mut journal =

@@ -265,7 +265,7 @@ impl Record {
             });
         }
         for maybe in made {
-            if done.makes_again(&maybe) {
+            if done.recreates(&maybe) {
                 let same = |step: &Step| *step == maybe;
                 done.stages.iter_mut().for_each(|stage| stage.steps.retain(|step| !same(step)));
             }

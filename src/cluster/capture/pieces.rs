@@ -24,7 +24,7 @@ impl<T> SourceContent for Read<Vec<T>> {
             | (Read::Ok(()) | Read::Incomplete(..), Read::Unreadable(_)) => {}
             (Read::Ok(()), Read::NotRequested) => *self = Read::Ok(Vec::new()),
             (Read::Incomplete((), why), found) => {
-                let items = found.held_mut().map(std::mem::take).unwrap_or_default();
+                let items = found.available_mut().map(std::mem::take).unwrap_or_default();
                 *self = Read::Incomplete(items, why);
             }
             (Read::Unreadable(why), _) => *self = Read::Unreadable(why),

@@ -37,7 +37,7 @@ pub fn finish(
     let mut cluster = builder.assemble(active_api);
     cluster.holders.clone_from(&index.holders);
     let waiting: HashSet<String> = cluster.waiting_for_drain().into_iter().map(str::to_owned).collect();
-    if let Some(pods) = cluster.workloads.held_mut() {
+    if let Some(pods) = cluster.workloads.available_mut() {
         // The file also contains the operator's own pods, on any node.
         pods.retain(|pod: &Pod| waiting.contains(&pod.spec.node_name));
     }

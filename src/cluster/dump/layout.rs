@@ -122,7 +122,7 @@ impl Namespaces {
         // Missing objects may exist in other namespaces.
         parts.workloads = Read::NotRequested;
         parts.disruption_budgets = Read::NotRequested;
-        if let Some(services) = parts.admission.services.held_mut() {
+        if let Some(services) = parts.admission.services.available_mut() {
             services.retain(|s| s.metadata.name.as_deref() != Some("kubernetes"));
         }
         let held: Vec<&str> = held.into_iter().collect();

@@ -104,14 +104,14 @@ impl ManifestLoader {
         }
         // A must-gather has one file for each object of a list.
         if path.contains("cluster-scoped-resources") {
-            self.listed(api_version, kind);
+            self.mark_listed(api_version, kind);
         }
         self.object(path, api_version, kind, body);
         Ok(())
     }
 
     /// Records that the files contain all objects of this kind.
-    fn listed(&mut self, api_version: &str, kind: &str) {
+    fn mark_listed(&mut self, api_version: &str, kind: &str) {
         if let Some(flavor) = ApiFlavor::of_group(group(api_version)).filter(|flavor| kind == flavor.kind()) {
             self.builder.listed[flavor as usize] = true;
         }
@@ -181,17 +181,17 @@ impl ManifestLoader {
     pub fn end_list(&mut self) {
         let kinds = std::mem::take(&mut self.kinds_in_list);
         if let [(version, kind)] = &*Vec::from_iter(kinds) {
-            self.listed(version, kind);
+            self.mark_listed(version, kind);
         }
     }
 
     /// Records a file's modification time.
-    pub fn written(&mut self, at: Option<Timestamp>) {
+    pub fn record_modified(&mut self, at: Option<Timestamp>) {
         self.written = self.written.max(at);
     }
 
     /// Records the time of a must-gather.
-    pub fn captured(&mut self, at: Option<Timestamp>) {
+    pub fn record_capture_time(&mut self, at: Option<Timestamp>) {
         self.captured = self.captured.max(at);
     }
 
@@ -255,7 +255,7 @@ impl ManifestLoader {
 
     /// Marks a kind as requested, even without items.
     fn asked(&mut self, api_version: &str, kind: &str) {
-        self.listed(api_version, kind);
+        self.mark_listed(api_version, kind);
         self.sort_in(api_version, kind, Sorted::Asked);
     }
 

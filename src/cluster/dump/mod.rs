@@ -91,11 +91,11 @@ fn read_path(path: &Path, loader: &mut ManifestLoader) -> Result<(), DumpError> 
     if !metadata.is_dir() {
         if is_clock(path) {
             let file = bounded::open(path).map_err(io)?;
-            loader.captured(clock_in(file).map_err(io)?);
+            loader.record_capture_time(clock_in(file).map_err(io)?);
             return Ok(());
         }
         let written = metadata.modified().ok();
-        loader.written(written.and_then(|at| at.try_into().ok()));
+        loader.record_modified(written.and_then(|at| at.try_into().ok()));
         let file = bounded::open(path).map_err(io)?;
         return read_stream(&label, &stem(path), file, loader);
     }
@@ -207,13 +207,13 @@ fn read_unpacked(
             continue;
         }
         if is_clock(&path) {
-            loader.captured(clock_in(entry).map_err(io)?);
+            loader.record_capture_time(clock_in(entry).map_err(io)?);
         } else if let Some(log) = layout::log_of_capture(&path) {
             loader.log(log, &read_log(entry).map_err(io)?);
         } else if holds_objects(&path) && loader.namespaces.admits(&path) {
             any = true;
             let written = entry.header().mtime().ok().and_then(|s| i64::try_from(s).ok());
-            loader.written(written.and_then(|s| Timestamp::from_second(s).ok()));
+            loader.record_modified(written.and_then(|s| Timestamp::from_second(s).ok()));
             let label = format!("{label}:{}", path.display());
             let (head, entry) = peek(&label, entry)?;
             read_objects(&label, &self::stem(&path), &head, entry, loader)?;

@@ -38,7 +38,7 @@ pub(super) fn take<T: Object + DeserializeOwned + 'static>(read: &mut Read<Vec<T
                 Ok(_) if !is_word(&name) => Err("the name is invalid".to_owned()),
                 decoded => decoded.map_err(|why| why.to_string()),
             };
-            match (decoded, read.held_mut()) {
+            match (decoded, read.available_mut()) {
                 (Ok(item), Some(items)) => items.push(item),
                 (Err(why), _) => read.lacks(|| format!("{path}: {kind} {name}: {why}").into()),
                 (Ok(_), None) => {}

@@ -63,7 +63,7 @@ pub async fn collect(
     let versions = recorder.within(get(client, "/version"));
     let (all, crds, version) = futures::join!(all, definitions(client, recorder), versions);
     let (mut cluster, mut sources) = match all {
-        Err(LoadError::NotServed) => left(&reader(), request, now).await,
+        Err(LoadError::NotServed) => read_leftovers(&reader(), request, now).await,
         all => all?,
     };
     (request.see_holders)(&mut cluster);
@@ -93,13 +93,13 @@ pub async fn collect(
     };
     leave_out(&mut index, &tape);
     for source in &mut index.sources {
-        source.message = source.message.as_deref().map(|said| tape.masks.words(said));
+        source.message = source.message.as_deref().map(|message| tape.masks.words(message));
     }
     Ok(Collected { index, tape })
 }
 
 /// Reads the leftovers of an operator if neither API is served: the nodes.
-async fn left(reader: &Reader<'_>, request: &CollectRequest, now: Now<'_>) -> (Cluster, Vec<Noted>) {
+async fn read_leftovers(reader: &Reader<'_>, request: &CollectRequest, now: Now<'_>) -> (Cluster, Vec<Noted>) {
     let nodes = reader.nodes().await;
     let mut builder = ClusterBuilder {
         skyhooks: [Read::Ok(Vec::new()), Read::Ok(Vec::new())],

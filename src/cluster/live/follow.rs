@@ -190,7 +190,7 @@ impl Follow {
             (&mut self.legacy, &mut cluster.legacy, other),
         ] {
             if kept.renew(skyhooks)
-                && let Some(items) = skyhooks.held_mut()
+                && let Some(items) = skyhooks.available_mut()
             {
                 Reader::name_kind(items, flavor);
                 items.sort_by(|a, b| a.order().cmp(&b.order()));

@@ -91,7 +91,7 @@ pub(super) async fn leases(reader: &Reader<'_>, operators: &[&Deployment]) -> Re
         namespaces.iter().map(|namespace| List::inside(api, namespace, "leases", "Lease")).collect();
     let held = |lease: &Lease| lease.is_operators(operators);
     let mut found = sources::read(reader.all_that(&lists, &held).await);
-    if let Some(leases) = found.held_mut() {
+    if let Some(leases) = found.available_mut() {
         leases.retain(held);
     }
     found

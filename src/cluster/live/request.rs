@@ -169,13 +169,13 @@ fn message(body: &[u8], status: http::StatusCode) -> String {
         Some(status) => status.ok(),
         None => serde_json::from_slice(body).ok(),
     };
-    let said = match status_of(body) {
+    let message = match status_of(body) {
         Some(status) => status.message,
         None => String::from_utf8_lossy(body).into_owned(),
     };
-    match first_line(&said) {
-        said if said.is_empty() => status.canonical_reason().unwrap_or("no reason given").to_lowercase(),
-        said => said,
+    match first_line(&message) {
+        message if message.is_empty() => status.canonical_reason().unwrap_or("no reason given").to_lowercase(),
+        message => message,
     }
 }
 
@@ -191,8 +191,8 @@ fn forbidden(message: &str) -> String {
         let dot = if group.is_empty() { "" } else { "." };
         Some(format!("user {user} cannot {verb} {resource}{dot}{group} {place}"))
     };
-    let said = || message.trim_start_matches("forbidden: ").replace('"', "");
-    format!("forbidden: {}", short().unwrap_or_else(said))
+    let unquoted = || message.trim_start_matches("forbidden: ").replace('"', "");
+    format!("forbidden: {}", short().unwrap_or_else(unquoted))
 }
 
 fn failure(error: kube::Error) -> Failure {
@@ -232,7 +232,7 @@ mod tests {
 
     #[test]
     fn the_servers_sentence_is_shortened() {
-        for (said, short) in [
+        for (message, short) in [
             (
                 r#"nodes is forbidden: User "jane" cannot list resource "nodes" in API group "" at the cluster scope"#,
                 "forbidden: user jane cannot list nodes at the cluster scope",
@@ -250,7 +250,7 @@ mod tests {
                 "forbidden: User jane cannot get path /apis",
             ),
         ] {
-            assert_eq!(forbidden(said), short);
+            assert_eq!(forbidden(message), short);
         }
     }
 }

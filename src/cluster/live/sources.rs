@@ -83,7 +83,7 @@ impl Reader<'_> {
     pub async fn skyhooks(&self, flavor: ApiFlavor) -> Read<Vec<Skyhook>> {
         let list = Self::skyhooks_list(flavor);
         let mut read = self.read::<Skyhook>(&list).await;
-        if let Some(items) = read.held_mut() {
+        if let Some(items) = read.available_mut() {
             Self::name_kind(items, flavor);
         }
         read

@@ -78,7 +78,7 @@ impl NodeRecord {
     }
 
     /// Names of the remaining keys, conditions aside.
-    pub fn left(&self) -> Vec<&'static str> {
+    pub fn remaining_keys(&self) -> Vec<&'static str> {
         let all = [
             (self.state.is_some(), "nodeState"),
             (self.status.is_some(), "status"),

@@ -18,7 +18,7 @@ pub struct Taint {
 
 impl Taint {
     /// `key=value:effect`, as kubectl writes taints.
-    pub fn spelled(&self) -> String {
+    pub fn kubectl_notation(&self) -> String {
         match self.value.as_str() {
             "" => format!("{}:{}", self.key, self.effect),
             value => format!("{}={value}:{}", self.key, self.effect),

@@ -14,10 +14,10 @@ pub fn of(index: &Index, size: u64) -> Text {
         small if small < 0.1 => format!("{} KiB", count(size.div_ceil(1024) as usize)),
         mib => format!("{mib:.1} MiB"),
     };
-    text.paragraph(format!("Collected {}: {size}.", held(index)));
+    text.paragraph(format!("Collected {}: {size}.", contents(index)));
     let logs = index.sources.iter().find(|s| s.name == "logs");
-    if let Some(said) = logs.and_then(|logs| logs.message.as_ref()) {
-        text.paragraph(format!("{said}."));
+    if let Some(message) = logs.and_then(|logs| logs.message.as_ref()) {
+        text.paragraph(format!("{message}."));
     }
     for (what, why) in missing(index) {
         text.item("- ", text::warning("missing: ") + format!("{what}: {why}"));
@@ -30,7 +30,7 @@ pub fn of(index: &Index, size: u64) -> Text {
     text
 }
 
-fn held(index: &Index) -> String {
+fn contents(index: &Index) -> String {
     let number = |names: &[&str]| {
         let sources = index.sources.iter();
         let named = sources.filter(|source| names.contains(&source.name.as_str()));

@@ -57,18 +57,18 @@ pub fn install(ctx: &mut Ctx, args: &Install) -> Result<Exit> {
     // Check all files before the first write.
     let mut missing = Vec::new();
     for entry in entries {
-        match entry.there()? {
-            There::Same => ctx.print(&format!("{entry} already\n"))?,
-            There::Other(what) => return Err(entry.not_ours(&what)),
-            there @ (There::Nothing | There::Ours) => missing.push((entry, there)),
+        match entry.existing()? {
+            ExistingFile::Same => ctx.print(&format!("{entry} already\n"))?,
+            ExistingFile::Other(what) => return Err(entry.not_ours(&what)),
+            existing @ (ExistingFile::Nothing | ExistingFile::Ours) => missing.push((entry, existing)),
         }
     }
-    for (entry, there) in &missing {
+    for (entry, existing) in &missing {
         if ctx.global().dry_run != DryRun::None {
             ctx.print(&format!("{entry} (dry run)\n"))?;
             continue;
         }
-        entry.put(there).map_err(|why| {
+        entry.put(existing).map_err(|why| {
             Error::failed(format!("cannot write {}: {why}", entry.path.display()))
                 .hint("use --dir to specify a writable directory on the PATH")
         })?;
@@ -93,10 +93,10 @@ pub fn uninstall(ctx: &mut Ctx, args: &Uninstall) -> Result<Exit> {
     let place = Place::of(args.dir.as_deref())?;
     let (mut ours, mut refused) = (Vec::new(), None);
     for entry in place.entries(true) {
-        match entry.there()? {
-            There::Nothing => {}
-            There::Same | There::Ours => ours.push(entry),
-            There::Other(what) => refused = refused.or(Some(entry.not_ours(&what))),
+        match entry.existing()? {
+            ExistingFile::Nothing => {}
+            ExistingFile::Same | ExistingFile::Ours => ours.push(entry),
+            ExistingFile::Other(what) => refused = refused.or(Some(entry.not_ours(&what))),
         }
     }
     if ours.is_empty() && refused.is_none() {
@@ -147,7 +147,7 @@ impl Place {
             .map(|name| {
                 let path = self.directory.join(format!("{name}{EXTENSION}"));
                 Entry {
-                    stands_for: stands_for(&path, &self.plugin),
+                    content: content(&path, &self.plugin),
                     shim: name.strip_prefix("kubectl_complete-").map(shim),
                     plugin: self.plugin.clone(),
                     path,
@@ -190,13 +190,13 @@ fn on_path(directory: &Path) -> bool {
 struct Entry {
     path: PathBuf,
     plugin: PathBuf,
-    stands_for: StandsFor,
+    content: EntryContent,
     /// A packager's script that may exist in place of this file.
     shim: Option<String>,
 }
 
 /// The content of a completion file: a link to the plugin, or on Windows a script that calls it.
-enum StandsFor {
+enum EntryContent {
     #[cfg_attr(not(unix), expect(dead_code, reason = "Windows has no links to be had"))]
     Link(PathBuf),
     #[cfg_attr(unix, expect(dead_code, reason = "scripts are for Windows"))]
@@ -204,7 +204,7 @@ enum StandsFor {
 }
 
 /// The existing file at the path of an entry.
-enum There {
+enum ExistingFile {
     Nothing,
     /// The entry's own content, or a script with the same effect.
     Same,
@@ -215,20 +215,20 @@ enum There {
 }
 
 impl Entry {
-    fn there(&self) -> Result<There> {
+    fn existing(&self) -> Result<ExistingFile> {
         let found = match std::fs::symlink_metadata(&self.path) {
-            Err(error) if error.kind() == ErrorKind::NotFound => return Ok(There::Nothing),
+            Err(error) if error.kind() == ErrorKind::NotFound => return Ok(ExistingFile::Nothing),
             Ok(found) if found.is_symlink() => std::fs::read_link(&self.path).map(|t| self.link(&t)),
             Ok(found) if found.is_file() => std::fs::read(&self.path).map(|text| self.file(&text)),
-            Ok(_) => Ok(There::Other("not a file".to_owned())),
+            Ok(_) => Ok(ExistingFile::Other("not a file".to_owned())),
             Err(error) => Err(error),
         };
         found.map_err(|why| Error::failed(format!("cannot read {}: {why}", self.path.display())))
     }
 
-    fn link(&self, target: &Path) -> There {
-        if matches!(&self.stands_for, StandsFor::Link(wanted) if wanted == target) {
-            return There::Same;
+    fn link(&self, target: &Path) -> ExistingFile {
+        if matches!(&self.content, EntryContent::Link(wanted) if wanted == target) {
+            return ExistingFile::Same;
         }
         let real = |path: &Path| std::fs::canonicalize(path).ok();
         let names = ["kubectl-skyhook", "kubectl-nodewright", "kubectl-node_rollout"].map(Some);
@@ -238,26 +238,26 @@ impl Entry {
             // The plugin was moved or removed after the installation.
             None => names.contains(&target.file_name().and_then(|name| name.to_str())),
         };
-        if ours { There::Ours } else { There::Other(format!("a link to {}", target.display())) }
+        if ours { ExistingFile::Ours } else { ExistingFile::Other(format!("a link to {}", target.display())) }
     }
 
-    fn file(&self, text: &[u8]) -> There {
+    fn file(&self, text: &[u8]) -> ExistingFile {
         let text = String::from_utf8_lossy(text);
-        match &self.stands_for {
-            StandsFor::Script(script) if *script == text => There::Same,
-            StandsFor::Script(_) if calls_us(&text) => There::Ours,
-            _ if self.shim.as_deref() == Some(&*text) => There::Same,
-            _ => There::Other("a file".to_owned()),
+        match &self.content {
+            EntryContent::Script(script) if *script == text => ExistingFile::Same,
+            EntryContent::Script(_) if calls_us(&text) => ExistingFile::Ours,
+            _ if self.shim.as_deref() == Some(&*text) => ExistingFile::Same,
+            _ => ExistingFile::Other("a file".to_owned()),
         }
     }
 
-    fn put(&self, there: &There) -> io::Result<()> {
-        if let There::Ours = there {
+    fn put(&self, existing: &ExistingFile) -> io::Result<()> {
+        if let ExistingFile::Ours = existing {
             std::fs::remove_file(&self.path)?;
         }
-        match &self.stands_for {
-            StandsFor::Link(target) => symlink(target, &self.path),
-            StandsFor::Script(script) => std::fs::write(&self.path, script),
+        match &self.content {
+            EntryContent::Link(target) => symlink(target, &self.path),
+            EntryContent::Script(script) => std::fs::write(&self.path, script),
         }
     }
 
@@ -273,9 +273,9 @@ impl Entry {
 impl std::fmt::Display for Entry {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         let path = self.path.display();
-        match &self.stands_for {
-            StandsFor::Link(target) => write!(f, "{path}: linked to {}", target.display()),
-            StandsFor::Script(_) => write!(f, "{path}: calls {}", self.plugin.display()),
+        match &self.content {
+            EntryContent::Link(target) => write!(f, "{path}: linked to {}", target.display()),
+            EntryContent::Script(_) => write!(f, "{path}: calls {}", self.plugin.display()),
         }
     }
 }
@@ -289,9 +289,9 @@ fn calls_us(script: &str) -> bool {
 }
 
 #[cfg(unix)]
-fn stands_for(path: &Path, plugin: &Path) -> StandsFor {
+fn content(path: &Path, plugin: &Path) -> EntryContent {
     // A link within a directory stays valid if the directory moves.
-    StandsFor::Link(match plugin.file_name() {
+    EntryContent::Link(match plugin.file_name() {
         Some(name) if path.parent() == plugin.parent() => PathBuf::from(name),
         _ => plugin.to_owned(),
     })
@@ -303,10 +303,10 @@ fn symlink(target: &Path, link: &Path) -> io::Result<()> {
 }
 
 #[cfg(not(unix))]
-fn stands_for(path: &Path, plugin: &Path) -> StandsFor {
+fn content(path: &Path, plugin: &Path) -> EntryContent {
     let completes = Program::of(path.as_os_str()).completes;
     let asks = if completes { " __complete" } else { "" };
-    StandsFor::Script(format!("@\"{}\"{asks} %*\r\n", plugin.display()))
+    EntryContent::Script(format!("@\"{}\"{asks} %*\r\n", plugin.display()))
 }
 
 #[cfg(not(unix))]

@@ -81,7 +81,7 @@ impl<'a> Deletion<'a> {
     fn state(&self, blockers: &[&Finding], delays: &[&Finding]) -> (DeletionState, String) {
         let cluster = self.cluster;
         let package_runs = cluster.package_runs_for(self.skyhook.name());
-        let at_work = || package_runs.all().iter().filter(|run| cluster.at_work(run));
+        let at_work = || package_runs.all().iter().filter(|run| cluster.may_progress(run));
         let alive = at_work().next().is_some();
         let going = at_work().any(|run| run.trouble().is_none());
         let silent = |p: &Pending<'_>| cluster.not_ready_since(p.node).is_some();

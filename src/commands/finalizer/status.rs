@@ -42,7 +42,7 @@ async fn run(ctx: &mut Ctx, args: &Args) -> Result<Exit> {
     let needs = Scope::default().needs();
     let cluster = ctx.load(&needs).await?;
     let items = items(&cluster, args)?;
-    scope::say_what_is_missing(ctx, &cluster, &needs);
+    scope::warn_unreadable(ctx, &cluster, &needs);
     if let ([_], [item]) = (args.names.as_slice(), items.as_slice()) {
         ctx.show(item)?;
         return Ok(Exit::Done);

@@ -74,7 +74,7 @@ command! {
 }
 
 async fn run(ctx: &mut Ctx, args: &Args) -> Result<Exit> {
-    let cluster = ctx.load_to_change(&Scope::default().needs(), &Source::DECIDING).await?;
+    let cluster = ctx.load_to_change(&Scope::default().needs(), &Source::REQUIRED_FOR_CHANGES).await?;
     let before = match cluster.skyhook(&args.name) {
         None => before(ctx, &cluster, &args.name).await?,
         Some(_) => None,

@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeSet, HashMap};
 
-use super::merge::{Part, said};
+use super::merge::{Part, finding_label};
 use crate::cluster::Cluster;
 use crate::commands::parse;
 use crate::commands::shared::command::Run as _;
@@ -170,13 +170,13 @@ impl Choosing<'_> {
             return self.leave(finding, &group.subject, "it does not match --skyhook or --node");
         }
         if let Some(other) = group.cured_by {
-            let says =
+            let reason =
                 format!("the remedy for {other} changes the same objects; run diagnose again afterwards");
-            return self.leave(finding, &group.subject, &says);
+            return self.leave(finding, &group.subject, &reason);
         }
         let Some((remedy, argv)) = &group.remedy else {
-            let says = format!("none of its remedies changes anything: see `{}`", pointer(finding));
-            return self.leave(finding, &group.subject, &says);
+            let reason = format!("none of its remedies changes anything: see `{}`", pointer(finding));
+            return self.leave(finding, &group.subject, &reason);
         };
         // Remedies that evict, delete or drop a record are only shown with their caveats.
         let command = if remedy.grade >= Grade::B3 && (remedy.choice || remedy.own().is_none()) {
@@ -201,8 +201,8 @@ impl Choosing<'_> {
                 self.leave(finding, &group.subject, &format!("its remedy must be applied by hand: {command}"))
             }
             Some(Err(why)) => {
-                let says = format!("{command} would be refused: {why}");
-                self.leave(finding, &group.subject, &says);
+                let reason = format!("{command} would be refused: {why}");
+                self.leave(finding, &group.subject, &reason);
             }
             Some(Ok(plan)) => self.weigh(finding, remedy, group, argv, plan),
         }
@@ -255,11 +255,11 @@ impl Choosing<'_> {
         }
         let grade = plan.grade();
         if grade > self.limits.up_to {
-            let says = format!(
+            let reason = format!(
                 "its remedy is {grade} ({}); --up-to {grade} includes it: {command}",
                 plan.consequences.at_worst(grade)
             );
-            return self.leave(finding, subject, &says);
+            return self.leave(finding, subject, &reason);
         }
         let named = &self.limits.scope.nodes;
         let beyond: Vec<&str> = plan
@@ -269,8 +269,8 @@ impl Choosing<'_> {
             .take(3)
             .collect();
         if !beyond.is_empty() {
-            let says = format!("{command} would change other nodes: {}", list(&beyond));
-            return self.leave(finding, subject, &says);
+            let reason = format!("{command} would change other nodes: {}", list(&beyond));
+            return self.leave(finding, subject, &reason);
         }
         if remedy.follows_a_repair() {
             plan.consequences.warn(format!(
@@ -317,7 +317,7 @@ impl Choosing<'_> {
     }
 
     fn leave(&mut self, finding: &Finding, subject: &str, why: &str) {
-        let line = format!("skips {}, because {why}", said(finding.rule, subject));
+        let line = format!("skips {}, because {why}", finding_label(finding.rule, subject));
         // List an effect of several causes once per cause.
         if !self.chosen.left.contains(&line) {
             self.chosen.left.push(line);

@@ -19,8 +19,8 @@ pub struct Part {
 }
 
 impl Part {
-    pub fn says(&self) -> String {
-        let what = said(self.rule, &self.subject);
+    pub fn describe(&self) -> String {
+        let what = finding_label(self.rule, &self.subject);
         format!("for {what}: {}", self.command)
     }
 
@@ -31,7 +31,7 @@ impl Part {
 }
 
 /// The text for a finding: `SKY201 package-erroring, gpu-tune driver on node-1`.
-pub fn said(rule: &Rule, subject: &str) -> String {
+pub fn finding_label(rule: &Rule, subject: &str) -> String {
     format!("{} {}, {subject}", rule.code, rule.name)
 }
 
@@ -120,11 +120,11 @@ fn refuse_contradictions(parts: &[Part]) -> Result<()> {
 }
 
 fn contradiction(one: &Part, other: &Part, place: &str) -> Error {
-    let says = |part: &Part| format!("{} ({})", part.rule.code, part.subject);
+    let label = |part: &Part| format!("{} ({})", part.rule.code, part.subject);
     let error = Error::unchanged(format!(
         "the remedies for {} and {} conflict: both change {place}",
-        says(one),
-        says(other)
+        label(one),
+        label(other)
     ));
     let codes: BTreeSet<&str> = [one.rule.code, other.rule.code].into();
     match codes.len() {

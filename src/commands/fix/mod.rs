@@ -103,8 +103,8 @@ async fn run(ctx: &mut Ctx, args: &Args) -> Result<Exit> {
     let plan = plan(&cluster, &report, &limits)?;
     if plan.is_empty() {
         // An empty plan has no preview that lists the skipped findings.
-        let said = &plan.consequences;
-        for line in said.notes.iter().chain(&said.warnings) {
+        let consequences = &plan.consequences;
+        for line in consequences.notes.iter().chain(&consequences.warnings) {
             ctx.note(text::prose(line));
         }
     }
@@ -129,7 +129,7 @@ async fn run(ctx: &mut Ctx, args: &Args) -> Result<Exit> {
 fn plan(cluster: &Cluster, report: &Report, limits: &FixLimits) -> Result<Plan> {
     selection::not_left_out(cluster, ", so it is unknown what is still in use")?;
     let Chosen { parts, left } = choose(cluster, &report.findings, limits);
-    let cured: Vec<String> = parts.iter().map(Part::says).collect();
+    let cured: Vec<String> = parts.iter().map(Part::describe).collect();
     let mut plan = merge::merged(cluster, parts)?;
     let notes = std::mem::take(&mut plan.consequences.notes);
     plan.consequences.notes = cured.into_iter().chain(notes).chain(left).collect();

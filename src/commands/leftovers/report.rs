@@ -163,7 +163,7 @@ impl<'a> Leftover<'a> {
             object: self.object(),
             node: node.map(|node| node.name.as_str()),
             unproven: self.unproven.as_ref().map(ToString::to_string),
-            keys: on.map_or_else(Vec::new, NodeRecord::left),
+            keys: on.map_or_else(Vec::new, NodeRecord::remaining_keys),
             conditions: on.map_or(&[], |on| &on.conditions),
             cordoned: cordoned && on.is_some_and(|on| on.cordon),
             packages: on.map_or_else(Vec::new, record),
@@ -186,7 +186,7 @@ impl<'a> Leftover<'a> {
             parts.push(format!("record of {}", packages.join(", ")));
         }
         let keys: Vec<&str> = on
-            .left()
+            .remaining_keys()
             .into_iter()
             .filter(|key| *key != "cordon")
             .filter(|key| !recorded || !matches!(*key, "nodeState" | "version"))
@@ -208,7 +208,7 @@ impl<'a> Leftover<'a> {
 impl Leftovers<'_> {
     /// Nodes with a runtime-required taint or an `autoTaint` annotation that no custom resource needs. No
     /// command removes these taints: someone may keep workloads off the nodes on purpose.
-    fn closed(&self) -> Text {
+    fn tainted_nodes(&self) -> Text {
         let mut text = Text::new();
         if !self.all {
             return text;
@@ -264,11 +264,11 @@ impl Leftovers<'_> {
 impl View for Leftovers<'_> {
     fn blocks(&self, wide: bool) -> Text {
         let mut text = Text::new();
-        let closed = self.closed();
+        let tainted_nodes = self.tainted_nodes();
         if self.left.is_empty() && self.remnants.is_empty() {
             let nodes = plural(self.cluster.nodes.items().len(), "node");
-            if !closed.is_empty() {
-                text.append(closed);
+            if !tainted_nodes.is_empty() {
+                text.append(tainted_nodes);
             } else if self.unread {
                 let reason = "No leftovers found, but some objects could not be read";
                 text.line(text::warning(reason));
@@ -330,9 +330,9 @@ impl View for Leftovers<'_> {
                 "to remove the leftovers: kubectl skyhook leftovers --clean{purge}"
             )));
         }
-        if !closed.is_empty() {
+        if !tainted_nodes.is_empty() {
             text.blank();
-            text.append(closed);
+            text.append(tainted_nodes);
         }
         text
     }

@@ -90,7 +90,7 @@ enum Does {
 async fn run(ctx: &mut Ctx, args: &IgnoreArgs, does: Does) -> Result<Exit> {
     // Ignoring a node must not depend on reading the rollout; unignoring previews the work that starts.
     let required: &[Source] =
-        if does == (Does::Ignore { leave_batch: false }) { &[Source::Nodes] } else { &Source::DECIDING };
+        if does == (Does::Ignore { leave_batch: false }) { &[Source::Nodes] } else { &Source::REQUIRED_FOR_CHANGES };
     let needs: &[Source] = match does {
         Does::Ignore { .. } => &NEEDS,
         Does::Unignore => &released::NEEDS,

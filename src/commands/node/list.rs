@@ -62,7 +62,7 @@ async fn run(ctx: &mut Ctx, args: &Args) -> Result<Exit> {
         [] => ctx.note(format!("{} selects no nodes and has no state on any node.", args.of.skyhook)),
         _ => ctx.note(list.summary()),
     }
-    scope::say_what_is_missing(ctx, &cluster, &NEEDS);
+    scope::warn_unreadable(ctx, &cluster, &NEEDS);
     ctx.show(&list)?;
     Ok(selection::exit_without(&cluster, &[Source::Nodes]))
 }

@@ -47,7 +47,7 @@ command! {
 async fn run(ctx: &mut Ctx, args: &Args) -> Result<Exit> {
     let cluster = ctx
         .limit_to(nodes::named_nodes(args.on.query(), None, None))
-        .load_to_change(&NEEDS, &Source::DECIDING)
+        .load_to_change(&NEEDS, &Source::REQUIRED_FOR_CHANGES)
         .await?;
     let plan = plan(&cluster, args)?;
     ctx.execute(&cluster, plan, &args.safety).await

@@ -73,7 +73,7 @@ async fn run(ctx: &mut Ctx, args: &Args) -> Result<Exit> {
             "No row matches."
         });
     }
-    scope::say_what_is_missing(ctx, &cluster, needs);
+    scope::warn_unreadable(ctx, &cluster, needs);
     ctx.show(&status)?;
     Ok(selection::exit_without(&cluster, &[Source::Nodes]))
 }

@@ -8,7 +8,7 @@ use crate::args::nodes::OnNodes;
 use crate::cluster::{Cluster, NodeFields, Phase, Source};
 use crate::commands::shared::command::command;
 use crate::commands::shared::folded::{self, Expand};
-use crate::commands::shared::package_row::{PackageRow, PackageRows, READS, words};
+use crate::commands::shared::package_row::{PackageRow, PackageRows, READS, phase_label};
 use crate::commands::shared::{nodes, scope, selection};
 use crate::ctx::Ctx;
 use crate::error::{Exit, Result};
@@ -86,7 +86,7 @@ async fn run(ctx: &mut Ctx, args: &Args) -> Result<Exit> {
         _ => ctx.note(status.summary()),
     }
     status.folded = folds && args.sorting.sort_by.is_none();
-    scope::say_what_is_missing(ctx, &cluster, &READS);
+    scope::warn_unreadable(ctx, &cluster, &READS);
     ctx.show(&status)?;
     Ok(selection::exit_without(&cluster, &[Source::Nodes]))
 }
@@ -154,7 +154,7 @@ impl PackageStatus<'_> {
         let placements = self.rows.placements();
         let mut counts: BTreeMap<&str, usize> = BTreeMap::new();
         for placement in placements {
-            *counts.entry(words(placement.phase)).or_default() += 1;
+            *counts.entry(phase_label(placement.phase)).or_default() += 1;
         }
         let counts: Vec<String> = counts.iter().map(|(what, n)| format!("{} {what}", count(*n))).collect();
         let packages = placements.iter().map(|p| p.package);
@@ -234,11 +234,11 @@ impl PackageStatus<'_> {
 /// The recorded state, or why there is none.
 fn state(row: &PackageRow<'_>, times: bool) -> Line {
     match row.phase {
-        Phase::Malformed | Phase::NeverInstalled => text::error(words(row.phase)).into(),
-        Phase::NotStarted | Phase::Absent => text::dim(words(row.phase)).into(),
+        Phase::Malformed | Phase::NeverInstalled => text::error(phase_label(row.phase)).into(),
+        Phase::NotStarted | Phase::Absent => text::dim(phase_label(row.phase)).into(),
         Phase::Complete => text::good(row.state).into(),
         Phase::Failing | Phase::UninstallFailing => text::error(row.state).into(),
-        Phase::NotInSpec => Label::Plain.span(row.state) + text::dim(format!(" ({})", words(row.phase))),
+        Phase::NotInSpec => Label::Plain.span(row.state) + text::dim(format!(" ({})", phase_label(row.phase))),
         Phase::Running | Phase::Uninstalling | Phase::Uninstalled => {
             let since = match row.runs_for.as_str() {
                 time if times && !time.is_empty() => format!(" ({time})"),

@@ -100,7 +100,7 @@ fn role(words: &[&str]) -> Role {
 fn is_meant(command: &CommandInfo, word: &str) -> bool {
     let in_group = |words: &str| words.split_once(' ').is_some_and(|(group, _)| group == word);
     match word {
-        VIEWER => command.only_reads() || command.looks,
+        VIEWER => command.only_reads() || command.writes_only_with_flag,
         OPERATOR => true,
         // `uninstall` is a command; it does not include commands whose words begin with it.
         word if online().any(|c| c.words == word) => command.words == word,

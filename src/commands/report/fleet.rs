@@ -238,7 +238,7 @@ fn add<'a>(
             _ => format!("{name}: {}", progress.reason),
         };
         let reason = Line::from(std::mem::take(&mut cell.reason));
-        cell.reason = reason.cut(REASON).plain();
+        cell.reason = reason.truncated(REASON).plain();
     }
 }
 
@@ -253,7 +253,7 @@ fn explain_failures(status: &StatusReport<'_>, places: &HashMap<&str, usize>, ce
         };
         if cell.status >= NodeStatus::Blocked {
             let reason = format!("{} {}", error.rule.code, error.message);
-            cell.reason = Line::from(reason).cut(REASON).plain();
+            cell.reason = Line::from(reason).truncated(REASON).plain();
         }
     }
 }

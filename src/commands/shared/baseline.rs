@@ -186,14 +186,14 @@ impl Comparison {
         let mut text = Text::new();
         let counts = format!("{} new, {} known, {} gone", self.new.len(), self.known, self.gone.len());
         text.line(text::heading(format!("Compared with {}: {counts}", self.file)));
-        text.append(listed("new", &self.new));
-        text.append(listed("gone", &self.gone));
+        text.append(finding_lines("new", &self.new));
+        text.append(finding_lines("gone", &self.gone));
         text
     }
 }
 
 /// A line for each group of findings: `new: SKY201 gpu-tune driver on node-[1-3]`.
-fn listed(label: &str, keys: &[FindingKey]) -> Text {
+fn finding_lines(label: &str, keys: &[FindingKey]) -> Text {
     let mut text = Text::new();
     let lines = key_lines(keys);
     let rest = lines.len().saturating_sub(LISTED);

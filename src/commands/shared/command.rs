@@ -28,7 +28,7 @@ pub struct CommandInfo {
     /// The kinds of changes in the command's plans.
     pub writes: &'static [Write],
     /// Whether the command writes only with a flag.
-    pub looks: bool,
+    pub writes_only_with_flag: bool,
     /// The documents of the command, except those of plans; see [`CommandInfo::documents`].
     pub prints: &'static [Published],
 }
@@ -91,7 +91,7 @@ impl CommandInfo {
             lists: &[],
             watches: &[],
             writes: &[],
-            looks: false,
+            writes_only_with_flag: false,
             prints: &[],
         }
     }
@@ -142,7 +142,7 @@ macro_rules! command {
      $(, lists: $lists:expr)?
      $(, watches: $watches:expr)?
      $(, writes: $writes:expr)?
-     $(, looks: $looks:expr)?
+     $(, writes_only_with_flag: $writes_only_with_flag:expr)?
      $(, plans: $plans:path)?
      $(, prints: { $($kind:literal: $document:ty),+ })?
      $(,)?) => {
@@ -157,7 +157,7 @@ macro_rules! command {
                         $(lists: $lists,)?
                         $(watches: $watches,)?
                         $(writes: $writes,)?
-                        $(looks: $looks,)?
+                        $(writes_only_with_flag: $writes_only_with_flag,)?
                         $(prints: &[$($crate::view::schema::Published::of::<$document>($kind)),+],)?
                         ..$crate::commands::shared::command::CommandInfo::offline($words)
                     };

@@ -129,7 +129,7 @@ impl<'a> PackageRow<'a> {
 }
 
 /// The text for a package's phase.
-pub fn words(phase: Phase) -> &'static str {
+pub fn phase_label(phase: Phase) -> &'static str {
     match phase {
         Phase::Malformed => "malformed",
         Phase::NotStarted => "not started",

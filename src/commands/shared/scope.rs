@@ -86,7 +86,7 @@ pub fn packages(cluster: &Cluster, package_runs: &PackageRuns<'_>, skyhook: &str
 }
 
 /// Warns about unreadable sources, so that the output does not look complete.
-pub fn say_what_is_missing(ctx: &mut Ctx, cluster: &Cluster, needs: &[Source]) {
+pub fn warn_unreadable(ctx: &mut Ctx, cluster: &Cluster, needs: &[Source]) {
     for source in needs {
         if let Some(why) = cluster.missing(*source) {
             ctx.warn(format!("cannot read {source}: {why}; the output may be incomplete"));

@@ -78,7 +78,7 @@ async fn run(ctx: &mut Ctx, args: &Args) -> Result<Exit> {
     if page.is_empty() {
         ctx.note(format!("There is no {}.", cluster.flavor().kind()));
     }
-    scope::say_what_is_missing(ctx, &cluster, &needs);
+    scope::warn_unreadable(ctx, &cluster, &needs);
     ctx.show(&page)?;
     Ok(muting.exit(selection::exit_without(&cluster, &Source::ESSENTIAL)))
 }
@@ -90,7 +90,7 @@ async fn watch(ctx: &mut Ctx, args: &Args, needs: &[Source]) -> Result<Exit> {
     selection::readable(&cluster, Source::Skyhooks)?;
     selection::readable(&cluster, Source::Nodes)?;
     known(&cluster, &args.names)?;
-    scope::say_what_is_missing(ctx, &cluster, needs);
+    scope::warn_unreadable(ctx, &cluster, needs);
     let mut live = Live::new(&cluster, &args.names);
     let ended = tokio::select! {
         biased;

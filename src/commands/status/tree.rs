@@ -106,12 +106,12 @@ fn add<'a>(
     group.nodes.push(&node.name);
     group.since = group.since.into_iter().chain(progress.since).min();
     let alive = runs.of_skyhook_on(name, &node.name).filter(|run| run.alive());
-    group.runs.extend(alive.map(|run| at_work(cluster, run)));
+    group.runs.extend(alive.map(|run| run_without_trouble(cluster, run)));
 }
 
 /// Whether a run has no trouble, and its text such as `pod/skyhook/driver-apply-x: CrashLoopBackOff, 5
 /// restarts (12m)`.
-fn at_work(cluster: &Cluster, run: &PackageRun<'_>) -> (bool, String) {
+fn run_without_trouble(cluster: &Cluster, run: &PackageRun<'_>) -> (bool, String) {
     let trouble = run.trouble().map(|(_, trouble)| trouble);
     let fails = trouble.as_ref().map_or(String::new(), |trouble| {
         let restarts = match trouble.restarts {

@@ -167,7 +167,7 @@ pub fn kept_taints(cluster: &Cluster) -> Vec<Blocker> {
 
 /// The leftovers after the last deletion: first the leftovers that need the operator or keep workloads off
 /// nodes, then all others on nodes.
-pub fn left(cluster: &Cluster) -> (Vec<Blocker>, Vec<Blocker>) {
+pub fn leftovers(cluster: &Cluster) -> (Vec<Blocker>, Vec<Blocker>) {
     let mut left = Vec::new();
     let made = items(cluster).into_iter().map(|item| item.target);
     let made: Vec<String> = made.map(|target| target.to_string()).collect();

@@ -58,7 +58,7 @@ command! {
 }
 
 async fn run(ctx: &mut Ctx, args: &Args) -> Result<Exit> {
-    let cluster = ctx.load_or_leftovers(&Scope::default().needs(), &Source::DECIDING).await?;
+    let cluster = ctx.load_or_leftovers(&Scope::default().needs(), &Source::REQUIRED_FOR_CHANGES).await?;
     if ctx.global().reading.api.is_some() && !cluster.legacy.items().is_empty() {
         let both = "teardown deletes the custom resources of both APIs; --api does not limit it";
         return Err(Error::usage(both).hint("kubectl skyhook teardown --dry-run"));

@@ -87,7 +87,7 @@ impl Teardown {
         text
     }
 
-    fn left(&self) -> Text {
+    fn leftover_lines(&self) -> Text {
         let mut text = Text::new();
         for (label, all) in [(Label::Error, &self.remaining), (Label::Dim, &self.leftovers)] {
             for left in all {
@@ -128,7 +128,7 @@ impl View for TeardownReport<'_> {
             return self.teardown.planned();
         }
         let mut text = self.teardown.under_way(usize::MAX);
-        text.append(self.teardown.left());
+        text.append(self.teardown.leftover_lines());
         if self.before {
             text.blank().line(self.teardown.verdict());
         }

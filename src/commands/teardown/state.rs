@@ -120,7 +120,7 @@ impl Teardown {
 
     /// Records the leftovers after the last deletion.
     pub fn close(&mut self, cluster: &Cluster) {
-        (self.remaining, self.leftovers) = blocker::left(cluster);
+        (self.remaining, self.leftovers) = blocker::leftovers(cluster);
         self.unreadable = unread(cluster);
         self.safe = self.unreadable.is_empty() && self.remaining.is_empty();
     }

@@ -76,7 +76,7 @@ async fn of_this_cluster(
 }
 
 /// The object that a step deleted, or may have deleted.
-fn taken<'a>(step: &'a Step, result: &Option<StepResult>) -> Option<&'a Value> {
+fn deleted_object<'a>(step: &'a Step, result: &Option<StepResult>) -> Option<&'a Value> {
     let may = result.as_ref().is_none_or(StepResult::may_have_changed);
     match &step.change {
         Change::Finalizer { was, .. } | Change::Delete { was } if may => was.as_deref(),
@@ -90,7 +90,7 @@ fn steps(record: &Record) -> impl Iterator<Item = (&Step, &Option<StepResult>)> 
 
 fn names(record: &Record, kind: Kind) -> Vec<String> {
     steps(record)
-        .filter(|(step, result)| step.target.kind == kind && taken(step, result).is_some())
+        .filter(|(step, result)| step.target.kind == kind && deleted_object(step, result).is_some())
         .map(|(step, _)| step.target.name.clone())
         .collect()
 }
@@ -98,7 +98,7 @@ fn names(record: &Record, kind: Kind) -> Vec<String> {
 fn saved(record: &Record, kind: Kind, name: &str) -> Option<SavedResource> {
     let (step, object) = steps(record).find_map(|(step, result)| {
         let meant = step.target.kind == kind && step.target.name == name;
-        Some((step, taken(step, result).filter(|_| meant)?))
+        Some((step, deleted_object(step, result).filter(|_| meant)?))
     })?;
     let begun = &record.begun;
     // A strip of the finalizer also cleaned the nodes. After a deletion, the operator cleans them.

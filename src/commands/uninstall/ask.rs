@@ -112,7 +112,7 @@ pub async fn run(ctx: &mut Ctx, request: &Request) -> Result<Exit> {
     if request.timeout.or(request.tolerate).is_some() && !request.waits() {
         return Err(Error::usage("--timeout and --tolerate require --wait"));
     }
-    let cluster = ctx.load_to_change(&needs(request), &Source::DECIDING).await?;
+    let cluster = ctx.load_to_change(&needs(request), &Source::REQUIRED_FOR_CHANGES).await?;
     let skyhook = selection::existing(&cluster, name)?;
     if let Some(package) = request.package.as_deref().filter(|_| request.cancel) {
         let spec = selection::package(skyhook, package)?;
@@ -182,9 +182,9 @@ fn plan(cluster: &Cluster, skyhook: &Skyhook, packages: &[&str], request: &Reque
         refuse::refuse_traps(cluster, skyhook, name, package, &survey, request)?;
         let fields = spec::request(name, package);
         let enables = !package.uninstall().enabled;
-        let told = ImpactNotes { cluster, skyhook, name, package, survey: &survey };
+        let impact = ImpactNotes { cluster, skyhook, name, package, survey: &survey };
         if !fields.is_empty() || request.waits() {
-            told.uninstall(enables, &gone, &mut plan.consequences);
+            impact.uninstall(enables, &gone, &mut plan.consequences);
         }
         let mut stage = PlanStage::default();
         if !fields.is_empty() {
@@ -244,8 +244,8 @@ fn cancel(cluster: &Cluster, skyhook: &Skyhook, name: &str, package: &Package, f
     let step = step(cluster, skyhook, Change::Spec(vec![field]));
     plan.stage(vec![step.guard(same(name, package))]);
     let survey = PlacementSummary::of(cluster, skyhook, name, package);
-    let told = ImpactNotes { cluster, skyhook, name, package, survey: &survey };
-    told.cancel(&mut plan.consequences);
+    let impact = ImpactNotes { cluster, skyhook, name, package, survey: &survey };
+    impact.cancel(&mut plan.consequences);
     if skyhook.deleting() {
         plan.consequences
             .warn(format!("{} is being deleted, which uninstalls {name} anyway", skyhook.reference()));

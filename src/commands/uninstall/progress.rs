@@ -125,7 +125,7 @@ impl ctx::Aim for Progress {
         };
         let news = news.into_iter().map(line).collect();
         let whole = package.drawn(cluster.taken_at);
-        package.gone = package.left().is_empty();
+        package.gone = package.unfinished_nodes().is_empty();
         let gone = package.gone;
         self.in_mirror = gone && self.mirrored(skyhook);
         let state = match self.never(skyhook).filter(|_| !gone) {
@@ -193,7 +193,7 @@ impl ctx::PlannedAim for Progress {
             left.into_iter().partition(|p| p.name == self.packages[self.current].name);
         for package in current {
             let left = package
-                .left()
+                .unfinished_nodes()
                 .into_iter()
                 .map(|(point, nodes)| format!("{} on {}", point.words(), NodeSet::of(nodes).limited(4)));
             let left: Vec<String> = left.collect();

@@ -88,7 +88,7 @@ async fn run(ctx: &mut Ctx, args: &Args) -> Result<Exit> {
             }
         });
     }
-    scope::say_what_is_missing(ctx, &cluster, &needs);
+    scope::warn_unreadable(ctx, &cluster, &needs);
     ctx.show(&status)?;
     Ok(exit)
 }

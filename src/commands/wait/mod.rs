@@ -68,7 +68,7 @@ async fn run(ctx: &mut Ctx, args: &Args) -> Result<Exit> {
     let timeout = (!args.timeout.is_zero()).then_some(args.timeout);
     let cluster = watched::load_within(ctx, &needs, timeout).await?;
     let names = args.subjects(&cluster)?;
-    scope::say_what_is_missing(ctx, &cluster, &needs);
+    scope::warn_unreadable(ctx, &cluster, &needs);
     let mut waited = Waited::new(&cluster, &args.condition, &names);
     if !args.keep_going {
         waited.blockers = Some(Blockers::new(&cluster, args.tolerate));

@@ -41,7 +41,7 @@ fn check(input: &Input<'_>, findings: &mut LintFindings) {
                 }
                 let message = format!(
                     "{field} {} exceeds the allocatable {what} of {} of {}",
-                    value.map(quantity::spelled).unwrap_or_default(),
+                    value.map(quantity::value_text).unwrap_or_default(),
                     small.len(),
                     plural(selected.len(), "selected node")
                 );

@@ -28,7 +28,7 @@ fn check(input: &Input<'_>, findings: &mut LintFindings) {
         for node in &selected {
             for taint in cluster.untolerated_by(skyhook, node) {
                 if !taint.of_lifecycle() {
-                    nodes_of.entry(taint.spelled()).or_default().push(&node.name);
+                    nodes_of.entry(taint.kubectl_notation()).or_default().push(&node.name);
                 }
             }
         }

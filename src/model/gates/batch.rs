@@ -10,7 +10,7 @@ use crate::model::selection::Selection;
 
 /// Operator `GetNodesForNextBatch`.
 pub fn check<'a>(at: &At<'_, 'a>) -> Option<NodeProgress<'a>> {
-    let unread = |source| NodeProgress::held(ProgressState::Unknown, WaitReason::Unread(source));
+    let unread = |source| NodeProgress::without_action(ProgressState::Unknown, WaitReason::Unread(source));
     if at.model.cluster.limited_to_named_nodes {
         return Some(unread(Source::Nodes));
     }
@@ -25,7 +25,7 @@ pub fn check<'a>(at: &At<'_, 'a>) -> Option<NodeProgress<'a>> {
     let batch = match &at.resource.selections[index] {
         Selection::Stopped => {
             let reason = WaitReason::RolloutStopped(compartment.name);
-            return Some(NodeProgress::held(ProgressState::Blocked, reason));
+            return Some(NodeProgress::without_action(ProgressState::Blocked, reason));
         }
         Selection::Current(batch) => batch.as_slice(),
         Selection::New { joining, .. } => joining,
@@ -35,7 +35,7 @@ pub fn check<'a>(at: &At<'_, 'a>) -> Option<NodeProgress<'a>> {
         && let Some(node) = node
     {
         let reason = WaitReason::BatchSibling(node);
-        return Some(NodeProgress::held(ProgressState::Waiting, reason));
+        return Some(NodeProgress::without_action(ProgressState::Waiting, reason));
     }
     let (waiting, next) = *at.resource.queues[index].get_or_init(|| {
         let members = compartment.members.iter().map(|m| &places[*m as usize]);
@@ -50,5 +50,5 @@ pub fn check<'a>(at: &At<'_, 'a>) -> Option<NodeProgress<'a>> {
         working: batch.len(),
     };
     let reason = WaitReason::Batch { compartment: compartment.name, node };
-    Some(NodeProgress { queue: Some(queue), ..NodeProgress::held(ProgressState::Waiting, reason) })
+    Some(NodeProgress { queue: Some(queue), ..NodeProgress::without_action(ProgressState::Waiting, reason) })
 }

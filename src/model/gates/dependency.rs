@@ -20,5 +20,5 @@ pub fn check<'a>(at: &At<'_, 'a>) -> NodeProgress<'a> {
             overlooked.map_or(WaitReason::Nothing, |index| WaitReason::NeverScheduled(name(index)))
         }
     };
-    NodeProgress::held(ProgressState::Blocked, reason)
+    NodeProgress::without_action(ProgressState::Blocked, reason)
 }

@@ -7,5 +7,5 @@ use crate::model::reason::WaitReason;
 /// Operator `processSkyhooksPerNode`.
 pub fn check<'a>(at: &At<'_, 'a>) -> Option<NodeProgress<'a>> {
     let disabled = at.resource.disabled;
-    disabled.then(|| NodeProgress::held(ProgressState::Suspended, WaitReason::Disabled))
+    disabled.then(|| NodeProgress::without_action(ProgressState::Suspended, WaitReason::Disabled))
 }

@@ -26,7 +26,7 @@ pub fn check<'a>(at: &At<'_, 'a>) -> Option<NodeProgress<'a>> {
         let pod = pods.find(|pod| protected.matches(&pod.metadata.labels));
         if let Some(pod) = pod {
             let reason = WaitReason::ProtectedPod(pod);
-            return Some(NodeProgress::held(ProgressState::Waiting, reason));
+            return Some(NodeProgress::without_action(ProgressState::Waiting, reason));
         }
     }
     let remaining: Vec<&'a Pod> = pods.into_iter().filter(|pod| is_evicted(pod)).collect();
@@ -39,7 +39,7 @@ pub fn check<'a>(at: &At<'_, 'a>) -> Option<NodeProgress<'a>> {
     Some(NodeProgress {
         next_action: evicts.then_some(Action::Drain),
         since: since.and_then(|at| at.parse::<Timestamp>().ok()),
-        ..NodeProgress::held(ProgressState::Waiting, WaitReason::Drain(remaining))
+        ..NodeProgress::without_action(ProgressState::Waiting, WaitReason::Drain(remaining))
     })
 }
 

@@ -7,5 +7,5 @@ use crate::model::reason::WaitReason;
 /// Operator `selectNodesWithCompartments`.
 pub fn check<'a>(at: &At<'_, 'a>) -> Option<NodeProgress<'a>> {
     let ignored = at.place.ignored;
-    ignored.then(|| NodeProgress::held(ProgressState::Blocked, WaitReason::Ignored))
+    ignored.then(|| NodeProgress::without_action(ProgressState::Blocked, WaitReason::Ignored))
 }

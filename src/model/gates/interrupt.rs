@@ -14,5 +14,5 @@ pub fn check<'a>(at: &At<'_, 'a>) -> Option<NodeProgress<'a>> {
         stage: other.stage.clone(),
         run: other.reference(),
     };
-    Some(NodeProgress::held(ProgressState::Waiting, reason))
+    Some(NodeProgress::without_action(ProgressState::Waiting, reason))
 }

@@ -21,6 +21,6 @@ pub fn check<'a>(at: &At<'_, 'a>) -> Option<NodeProgress<'a>> {
     let malformed = at.profile.record.is_some_and(NodeRecord::is_malformed);
     malformed.then(|| {
         let reason = WaitReason::MalformedState { skyhook: at.resource.skyhook, node: at.node };
-        NodeProgress::held(ProgressState::Blocked, reason)
+        NodeProgress::without_action(ProgressState::Blocked, reason)
     })
 }

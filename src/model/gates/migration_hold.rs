@@ -13,5 +13,5 @@ pub fn halt<'a>(model: &Model<'a>) -> Option<WaitReason<'a>> {
 /// Conditions that halt the operator as a whole: a missing replica, the hold, a malformed state.
 pub fn check<'a>(at: &At<'_, 'a>) -> Option<NodeProgress<'a>> {
     let halt = at.model.halt.clone()?;
-    Some(NodeProgress::held(ProgressState::Blocked, halt))
+    Some(NodeProgress::without_action(ProgressState::Blocked, halt))
 }

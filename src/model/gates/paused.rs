@@ -11,7 +11,7 @@ pub fn check<'a>(at: &At<'_, 'a>) -> Option<NodeProgress<'a>> {
     if !at.resource.paused {
         return None;
     }
-    let held = NodeProgress::held(ProgressState::Suspended, WaitReason::Paused);
+    let held = NodeProgress::without_action(ProgressState::Suspended, WaitReason::Paused);
     let mut runs = at.runs().filter(|run| run.alive());
     let running = runs.find(|run| run.job.is_some_and(|job| !job.spec.suspend));
     let suspend =

@@ -8,5 +8,5 @@ use crate::model::reason::WaitReason;
 pub fn check<'a>(at: &At<'_, 'a>) -> Option<NodeProgress<'a>> {
     let name = &at.resource.skyhook.spec.deployment_policy;
     let missing = at.resource.policy_missing;
-    missing.then(|| NodeProgress::held(ProgressState::Blocked, WaitReason::PolicyMissing(name)))
+    missing.then(|| NodeProgress::without_action(ProgressState::Blocked, WaitReason::PolicyMissing(name)))
 }

@@ -14,5 +14,5 @@ pub fn check<'a>(at: &At<'_, 'a>) -> Option<NodeProgress<'a>> {
             everywhere: false,
         },
     };
-    Some(NodeProgress::held(ProgressState::Waiting, reason))
+    Some(NodeProgress::without_action(ProgressState::Waiting, reason))
 }

@@ -9,7 +9,7 @@ use crate::model::reason::WaitReason;
 pub fn check<'a>(at: &At<'_, 'a>) -> Option<NodeProgress<'a>> {
     if at.node.body().is_none() {
         let reason = WaitReason::Unread(Source::Nodes);
-        return Some(NodeProgress::held(ProgressState::Unknown, reason));
+        return Some(NodeProgress::without_action(ProgressState::Unknown, reason));
     }
     if at.place.tolerated {
         return None;
@@ -22,5 +22,5 @@ pub fn check<'a>(at: &At<'_, 'a>) -> Option<NodeProgress<'a>> {
         None => ProgressState::Waiting,
     };
     let taint = lasting.or(taints.first())?;
-    Some(NodeProgress::held(state, WaitReason::Taint(taint)))
+    Some(NodeProgress::without_action(state, WaitReason::Taint(taint)))
 }

@@ -115,7 +115,7 @@ fn a_whole_state_may_only_change_where_it_does_not_matter() {
 
 /// Rollouts continue between the plan and the pause of the operator.
 #[test]
-fn a_whole_state_may_go_on_and_no_more() {
+fn a_whole_state_may_only_progress() {
     let edit = Edit::new(Some(STATE), None).on_conflict(OnConflict::IfStillFailing);
     let is_same = |now: &str| matches!(edit.rebase(&key(), Some(now)), Rebased::Same(_));
     let running = STATE.replace("complete", "in_progress");

@@ -85,7 +85,7 @@ pub fn add(
         Some(compartments) => of_compartments(skyhook, compartments, &nodes),
         None => batches::reset(skyhook),
     };
-    if let Some(fields) = fields.filter(|_| batches::begun(skyhook) || !plan.is_empty()) {
+    if let Some(fields) = fields.filter(|_| batches::rollout_started(skyhook) || !plan.is_empty()) {
         let target = Target::of_skyhook(cluster.flavor(), skyhook);
         let why = "the rollout starts again from the first batch";
         plan.stage(vec![Step::new(target, Change::Status(fields), why)]);

@@ -20,7 +20,7 @@ pub fn reset(skyhook: &Skyhook) -> Option<Vec<Field>> {
     }
     let offset = Some(skyhook.status.node_order_offset).filter(|n| *n != 0);
     fields.push(
-        Field::new(["status", "nodeOrderOffset"], offset.map(Value::from), Some(json!(0))).whatever_it_is(),
+        Field::new(["status", "nodeOrderOffset"], offset.map(Value::from), Some(json!(0))).with_any_old_value(),
     );
     let priority = &skyhook.status.node_priority;
     if !priority.is_empty() {
@@ -29,7 +29,7 @@ pub fn reset(skyhook: &Skyhook) -> Option<Vec<Field>> {
             .map(|(node, since)| (node.to_string(), json!(since.map(|s| s.to_string()))))
             .collect();
         let field = Field::new(["status", "nodePriority"], Some(now.into()), None);
-        fields.push(field.whatever_it_is());
+        fields.push(field.with_any_old_value());
     }
     Some(fields)
 }
@@ -40,7 +40,7 @@ pub fn leave<'a>(skyhook: &Skyhook, nodes: impl Iterator<Item = &'a str>) -> Vec
         let since = skyhook.status.node_priority.get(node)?;
         let path = ["status", "nodePriority", node];
         let now = json!(since.map(|s| s.to_string()));
-        Some(Field::new(path, Some(now), None).whatever_it_is())
+        Some(Field::new(path, Some(now), None).with_any_old_value())
     };
     nodes.filter_map(place).collect()
 }
@@ -78,7 +78,7 @@ fn counters(fields: &mut Vec<Field>, name: &str, compartment: &CompartmentStatus
         let fresh: serde_json::Map<String, Value> =
             FRESH.iter().map(|(field, value)| ((*field).to_owned(), value())).collect();
         let path = path("").take(4);
-        fields.push(Field::new(path, None, Some(fresh.into())).whatever_it_is());
+        fields.push(Field::new(path, None, Some(fresh.into())).with_any_old_value());
         return;
     };
     let now = [
@@ -93,12 +93,12 @@ fn counters(fields: &mut Vec<Field>, name: &str, compartment: &CompartmentStatus
     for ((field, fresh), now) in FRESH.iter().zip(now) {
         let zero = now == json!(0) || now == json!(false);
         let field = Field::new(path(field), (!zero).then_some(now), Some(fresh()));
-        fields.push(field.whatever_it_is());
+        fields.push(field.with_any_old_value());
     }
 }
 
 /// Whether a rollout is past its initial state.
-pub fn begun(skyhook: &Skyhook) -> bool {
+pub fn rollout_started(skyhook: &Skyhook) -> bool {
     let status = &skyhook.status;
     let moved = |b: &crate::api::skyhook::BatchState| {
         b.current_batch > 1

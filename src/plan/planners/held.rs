@@ -36,7 +36,7 @@ pub fn around(cluster: &Cluster, mut plan: Plan, skyhook: &Skyhook) -> Result<Pl
         set.limited(SHOWN),
         if others.len() == 1 { "the node" } else { "the nodes" },
     );
-    if pause_guard::at_work(cluster, skyhook, &plan.stages) {
+    if pause_guard::stage_is_running(cluster, skyhook, &plan.stages) {
         let words = shell_words(&["--node", &set.to_string()]);
         return Err(Error::unchanged(given_up)
             .hint(format!("use {words} to include the nodes whose job has failed permanently"))

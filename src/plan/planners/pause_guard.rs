@@ -185,7 +185,7 @@ pub fn failed_elsewhere<'a>(
 }
 
 /// Whether a package stage is running on a node of the plan.
-pub fn at_work(cluster: &Cluster, skyhook: &Skyhook, stages: &[PlanStage]) -> bool {
+pub fn stage_is_running(cluster: &Cluster, skyhook: &Skyhook, stages: &[PlanStage]) -> bool {
     let package_runs = cluster.package_runs_for(skyhook.name());
     let mut nodes = stages.iter().flat_map(|s| &s.steps);
     nodes.any(|step| {

@@ -202,7 +202,7 @@ impl<'a> Recreation<'a> {
         let seen = WaitFor { target: target.clone(), condition: WaitCondition::Seen, at_most: SEEN_WITHIN };
         let field = Field::new(["status", "configUpdates"], None, Some(updates));
         self.stages.push(create(held, Some(seen)));
-        self.stages.push(status(field.whatever_it_is()));
+        self.stages.push(status(field.with_any_old_value()));
     }
 
     /// The plan, with the side effects of the packages that run again.

@@ -191,7 +191,7 @@ impl<'a> ResetPlanner<'a> {
         }
         let mut awaited = Vec::new();
         if let Some(skyhook) = self.skyhook.filter(|s| s.deleting()) {
-            stranding::remove_whatever_is_recorded(&mut change);
+            stranding::remove_even_if_updated(&mut change);
             let pending = self.cluster.pending_uninstalls_on(skyhook, node);
             let removed = pending.filter(|p| keys.is_none_or(|keys| keys.contains(&p.entry.key.to_string())));
             awaited.extend(removed.filter_map(|p| {
@@ -269,7 +269,7 @@ impl<'a> ResetPlanner<'a> {
     /// The stage that restarts the batches; `None` if this is not requested or has no effect.
     fn batches(&self) -> Option<PlanStage> {
         let skyhook = self.skyhook?;
-        let idle = self.steps.is_empty() && !batches::begun(skyhook);
+        let idle = self.steps.is_empty() && !batches::rollout_started(skyhook);
         if !self.request.batches || idle {
             return None;
         }

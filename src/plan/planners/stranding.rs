@@ -53,7 +53,7 @@ pub fn refuse(
 
 /// Makes the edits remove entries even if the operator has updated them: during a deletion, the operator uninstalls the
 /// node's other packages and retries failing packages.
-pub fn remove_whatever_is_recorded(change: &mut Metadata) {
+pub fn remove_even_if_updated(change: &mut Metadata) {
     for edit in change.annotations.values_mut() {
         match &mut edit.on_conflict {
             OnConflict::MoveEntries(moves) => moves.iter_mut().for_each(|m| m.retried = true),

@@ -36,7 +36,7 @@ fn tainted(taints: &[Value]) -> Value {
     node
 }
 
-fn spelled(node: &Value) -> Vec<String> {
+fn sorted_taints(node: &Value) -> Vec<String> {
     let all = node["spec"]["taints"].as_array().cloned();
     let mut all: Vec<String> = all.unwrap_or_default().iter().map(ToString::to_string).collect();
     all.sort();
@@ -50,7 +50,7 @@ proptest! {
         let to: Vec<Value> = keep.map(|(taint, _)| taint.clone()).collect();
         prop_assume!(from != to);
         let step = step(Change::Taints { from: from.clone(), to });
-        keeps_its_promises(&step, &tainted(&from));
+        assert_invariants(&step, &tainted(&from));
     }
 
     #[test]
@@ -63,13 +63,13 @@ proptest! {
         let mut moved = vec![new.clone()];
         moved.extend(from);
         let mut node = tainted(&moved);
-        leaves_alone(&step, &node);
+        assert_rejected(&step, &node);
         let Rebased::Same(again) = step.rebase(&node) else {
             panic!("the step still applies");
         };
         again.apply_to(&mut node).expect("the step fits the object");
         to.push(new);
-        prop_assert_eq!(spelled(&node), spelled(&tainted(&to)));
+        prop_assert_eq!(sorted_taints(&node), sorted_taints(&tainted(&to)));
         prop_assert_eq!(again.rebase(&node), Rebased::Done);
     }
 }

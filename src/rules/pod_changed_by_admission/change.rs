@@ -208,7 +208,7 @@ fn asked_resources(fields: &Value) -> Resources {
 fn same_quantities(one: &BTreeMap<String, Value>, other: &BTreeMap<String, Value>) -> bool {
     let spelled = |all: &BTreeMap<String, Value>| -> Vec<(String, String)> {
         let all = all.iter();
-        all.map(|(name, q)| (name.clone(), quantity::spelled(q))).collect()
+        all.map(|(name, q)| (name.clone(), quantity::value_text(q))).collect()
     };
     spelled(one) == spelled(other)
 }
@@ -216,7 +216,7 @@ fn same_quantities(one: &BTreeMap<String, Value>, other: &BTreeMap<String, Value
 /// Formats quantities: `cpu 500m, memory 1Gi`.
 fn quantities(all: &BTreeMap<String, Value>) -> String {
     let all = all.iter();
-    let all = all.map(|(name, q)| format!("{name} {}", quantity::spelled(q)));
+    let all = all.map(|(name, q)| format!("{name} {}", quantity::value_text(q)));
     let all: Vec<String> = all.collect();
     if all.is_empty() {
         return "none".to_owned();

@@ -234,7 +234,7 @@ pub(in crate::rules) fn mark_taints<'f>(
         };
         finding.evidence(
             node,
-            format!("taint {}", taint.spelled()),
+            format!("taint {}", taint.kubectl_notation()),
             "keeps workloads away until this is resolved",
         );
     }
@@ -282,14 +282,14 @@ impl<'a> Reach<'a> {
                 blocks(Blocks::Reconcile) || (own && (going || deleting))
             }
             Goal::Uninstall(_) => {
-                blocks(Blocks::Reconcile) || (own && blocks(Blocks::Uninstall) && self.left(finding))
+                blocks(Blocks::Reconcile) || (own && blocks(Blocks::Uninstall) && self.has_pending_uninstall(finding))
             }
             Goal::Deletion => {
                 let about = own || finding.subject.skyhook.is_none();
                 let ours = self.skyhook.has_finalizer();
                 (about && blocks(Blocks::Deletion))
                     || (ours && blocks(Blocks::Reconcile))
-                    || (ours && own && blocks(Blocks::Uninstall) && self.left(finding))
+                    || (ours && own && blocks(Blocks::Uninstall) && self.has_pending_uninstall(finding))
             }
         }
     }
@@ -297,7 +297,7 @@ impl<'a> Reach<'a> {
     /// Whether the finding concerns a package with a pending uninstall on one of its nodes: the node of its
     /// subject and the nodes that it blocks, or all nodes if it has neither. A finding without a package
     /// concerns all packages.
-    fn left(&self, finding: &Finding) -> bool {
+    fn has_pending_uninstall(&self, finding: &Finding) -> bool {
         let subject = &finding.subject;
         let of_it = |packages: &BTreeSet<&str>| match subject.package.as_deref() {
             Some(package) => packages.contains(package),

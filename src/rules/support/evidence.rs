@@ -44,9 +44,9 @@ impl Finding {
 
     /// Adds a condition of the custom resource with its reason or message, and sets `since` to the
     /// condition's last transition.
-    pub fn condition(&mut self, skyhook: &Skyhook, condition: &Condition, says: &str) -> &mut Self {
+    pub fn condition(&mut self, skyhook: &Skyhook, condition: &Condition, text: &str) -> &mut Self {
         let field = format!("condition {}", condition.kind);
-        self.since(condition.last_transition_time).evidence(skyhook, field, says)
+        self.since(condition.last_transition_time).evidence(skyhook, field, text)
     }
 
     /// Adds the deletion of the custom resource, and sets `since` to its time.
@@ -281,7 +281,7 @@ pub fn is_reboot(skyhook: &Skyhook, entry: &Entry) -> bool {
 }
 
 /// Whether a node fails for a custom resource, and is not just in the middle of a reboot.
-pub fn fails_for_real(skyhook: &Skyhook, on: &NodeRecord) -> bool {
+pub fn fails_outside_reboot(skyhook: &Skyhook, on: &NodeRecord) -> bool {
     let mut entries = on.entries().iter();
     on.drain_start.is_some() && on.operator_status() == Status::Erroring
         || entries.any(|e| {

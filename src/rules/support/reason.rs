@@ -277,7 +277,7 @@ impl Reason {
     }
 
     /// Sets the lines of a log that has been read.
-    pub fn heard(&mut self, piece: &ContainerLog, lines: &[String]) {
+    pub fn set_log(&mut self, piece: &ContainerLog, lines: &[String]) {
         let run = if piece.previous { ", previous run" } else { "" };
         let from = format!("{}{run}", piece.place());
         self.log = LogTail::of(from, lines.iter().map(String::as_str)).or(self.log.take());

@@ -3,7 +3,7 @@
 use std::collections::HashMap;
 use std::rc::Rc;
 
-use super::evidence::fails_for_real;
+use super::evidence::fails_outside_reboot;
 use super::node_troubles::NodeTroubles;
 use crate::api::{Skyhook, Status};
 use crate::cluster::batch::Batch;
@@ -43,7 +43,7 @@ pub fn stuck_in_batch(
     let status = cluster.status_on(skyhook, node);
     let holds_while_blocked = cluster.blocked_nodes_keep_places();
     // Exclude nodes that are only in the middle of a reboot: their status is erroring as well.
-    if status == Status::Erroring && on.is_some_and(|on| fails_for_real(skyhook, on)) {
+    if status == Status::Erroring && on.is_some_and(|on| fails_outside_reboot(skyhook, on)) {
         // Only a warning for newer operators: it is uncertain which nodes they choose while a node fails, and
         // a Job may retry.
         let cause = troubles.gravest_on(skyhook.name(), &node.name);
@@ -148,7 +148,7 @@ impl Standstill {
     pub fn trouble(&self, cluster: &Cluster, root: &Skyhook, node: &Node) -> Option<Trouble> {
         let on = cluster.on_node(node, root.name());
         let status = cluster.status_on(root, node);
-        let fails = on.is_some_and(|on| fails_for_real(root, on));
+        let fails = on.is_some_and(|on| fails_outside_reboot(root, on));
         let cause = self.troubles.gravest_on(root.name(), &node.name);
         let severity = cause.map_or(Severity::Warning, |f| f.severity);
         // Without a known cause, the failure may be retried or is about to be cleared.

@@ -74,7 +74,7 @@ impl JsonPath {
     ///
     /// The data does not have the shape that the template requires.
     pub fn text(&self, document: &Value) -> Result<Printed, EvalError> {
-        self.render(&spelled(go::sorted(document)), |found| {
+        self.render(&sanitized(go::sorted(document)), |found| {
             found.iter().map(|value| printed(value)).collect::<Vec<_>>().join(" ")
         })
     }
@@ -102,14 +102,14 @@ impl JsonPath {
 }
 
 /// Escapes harmful characters in strings of the data, but not in the template's own text.
-fn spelled(value: Value) -> Value {
+fn sanitized(value: Value) -> Value {
     let letters = |text: &str| super::harmless_lines(text).into_owned();
     match value {
         Value::String(text) => Value::String(letters(&text)),
-        Value::Array(items) => items.into_iter().map(spelled).collect(),
+        Value::Array(items) => items.into_iter().map(sanitized).collect(),
         Value::Object(members) => {
             let members = members.into_iter();
-            members.map(|(key, value)| (letters(&key), spelled(value))).collect()
+            members.map(|(key, value)| (letters(&key), sanitized(value))).collect()
         }
         other => other,
     }

@@ -244,6 +244,6 @@ fn a_template_whose_paths_find_nothing_is_told_from_an_empty_text() {
 #[test]
 fn what_data_says_is_harmless_and_what_the_template_says_is_as_it_is() {
     let path = JsonPath::parse(r#"{.a}{"\x1b[0m"}"#).expect("a path");
-    let said = path.text(&json!({"a": "\u{1b}[31m\u{202e}x\n"})).expect("it fits");
-    assert_eq!(said.text, "^[[31m<U+202E>x\n\u{1b}[0m");
+    let printed = path.text(&json!({"a": "\u{1b}[31m\u{202e}x\n"})).expect("it fits");
+    assert_eq!(printed.text, "^[[31m<U+202E>x\n\u{1b}[0m");
 }

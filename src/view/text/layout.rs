@@ -45,7 +45,7 @@ pub(super) fn each_line(text: &Text, layout: Layout, emit: impl FnMut(Line)) {
             Content::Blank => lines.blank(),
             Content::Line(own) => line(safe(own)),
             Content::Summary(own) => line(match room {
-                Some(room) => safe(own).cut(room),
+                Some(room) => safe(own).truncated(room),
                 None => safe(own),
             }),
             Content::Paragraph(mark, own) => {

@@ -135,10 +135,10 @@ async fn operator_writes_survive_1000_races() {
     let names = names(1000);
     let server = server_of(&names).on_request(|store, call| {
         let number: usize = call.path[call.path.len() - 4..].parse().expect("a number");
-        // Before the first patch, before a read (only after a failed patch), or before the first two patches.
+        // Before the first patch; before the first patch and the read after it; before the first two patches.
         let now = match number % 4 {
             0 => call.method == Method::PATCH && call.nth == 0,
-            1 => call.method == Method::GET && call.nth == 0,
+            1 => call.nth == 0,
             2 => call.method == Method::PATCH && call.nth <= 1,
             _ => false,
         };
@@ -146,7 +146,8 @@ async fn operator_writes_survive_1000_races() {
             let annotations =
                 &mut store.objects.get_mut(&call.path).expect("the node exists")["metadata"]["annotations"];
             let text = annotations[state_key()].as_str().expect("a state").to_owned();
-            let stage = if call.nth == 0 { "interrupt" } else { "post-interrupt" };
+            let first = call.method == Method::PATCH && call.nth == 0;
+            let stage = if first { "interrupt" } else { "post-interrupt" };
             let moved = text.replace(r#""stage":"config""#, &format!(r#""stage":"{stage}""#));
             let moved = moved.replace(r#""stage":"interrupt""#, &format!(r#""stage":"{stage}""#));
             annotations[state_key()] = json!(moved);
@@ -158,7 +159,7 @@ async fn operator_writes_survive_1000_races() {
     for (number, name) in names.iter().enumerate() {
         let stage = match number % 4 {
             0 => "interrupt",
-            2 => "post-interrupt",
+            1 | 2 => "post-interrupt",
             _ => "config",
         };
         let left = format!("{{{}}}", entry("b", stage, "complete"));

@@ -21,7 +21,7 @@ const INVALID_BODIES: [&str; 6] = [
 #[tokio::test(start_paused = true)]
 async fn only_a_response_with_the_object_counts_as_done() {
     for text in INVALID_BODIES {
-        for fault in [Fault::Says(text), Fault::DoneButSays(text)] {
+        for fault in [Fault::Says(text), Fault::DoneButBody(text)] {
             let names = names(1);
             let server = server_of(&names).on_request(move |_, call| {
                 let first = call.method == Method::PATCH && call.nth == 0;
@@ -57,7 +57,7 @@ async fn object_is_read_again_after_an_invalid_response() {
         let plan = plan_of(&names(1));
         let (not_done, _) = execute(&always(Fault::Says(text)), &plan, &options()).await;
         assert_eq!(not_done.verdict(), PlanVerdict::Failed, "{text}");
-        let (done, _) = execute(&always(Fault::DoneButSays(text)), &plan, &options()).await;
+        let (done, _) = execute(&always(Fault::DoneButBody(text)), &plan, &options()).await;
         assert_eq!(done.results, [[StepResult::Applied]], "{text}");
     }
 }
@@ -68,7 +68,7 @@ async fn result_is_unknown_when_the_object_cannot_be_read_again() {
         Fault::DoneAndHang,
         Fault::Hang,
         Fault::DoneBut(502),
-        Fault::DoneButSays("null"),
+        Fault::DoneButBody("null"),
         Fault::Says("<html>"),
     ] {
         let names = names(2);
@@ -125,7 +125,7 @@ async fn delete_is_done_only_when_the_server_confirms_it() {
         let pod = json!({"kind": "Pod", "metadata": {"name": "gpu-0000", "uid": "uid-pod"}});
         let server = Server::new([(object.clone(), pod)]).on_request(move |_, call| {
             let first = call.method == Method::DELETE && call.nth == 0;
-            fault.filter(|_| first).map(Fault::DoneButSays)
+            fault.filter(|_| first).map(Fault::DoneButBody)
         });
         let target = Target::inside(Kind::Pod, "x", "gpu-0000", Some("uid-pod"));
         let step = Step::new(target, Change::Delete { was: None }, "a test");
@@ -152,7 +152,7 @@ async fn retry_after_is_limited_in_total() {
 
 /// Each successful change resets the limit on `Retry-After` waits, which 40 waits of 20 s exceed in total.
 #[tokio::test(start_paused = true)]
-async fn slow_responses_are_awaited() {
+async fn successful_changes_reset_the_retry_after_limit() {
     let names = names(40);
     let server = server_of(&names).on_request(|_, call| {
         let first = call.method == Method::PATCH && call.nth == 0;

@@ -22,7 +22,7 @@ pub enum Fault {
     /// 200 with this body, without applying the request.
     Says(&'static str),
     /// 200 with this body, after applying the request.
-    DoneButSays(&'static str),
+    DoneButBody(&'static str),
     /// No response, without applying the request.
     Hang,
     /// No response, after applying the request.
@@ -137,7 +137,7 @@ impl Server {
         };
         // Without this delay, each request would finish at its first poll, and none would ever be in flight.
         tokio::time::sleep(Duration::from_micros(100)).await;
-        if let Some(Fault::Says(text) | Fault::DoneButSays(text)) = fault {
+        if let Some(Fault::Says(text) | Fault::DoneButBody(text)) = fault {
             return Ok(Response::new(Body::from(text.as_bytes().to_vec())));
         }
         let mut response = Response::builder().status(code);

@@ -76,6 +76,7 @@ impl Score {
         self.baseline = self.baseline.plus(other.baseline);
         self.drains = self.drains.plus(other.drains);
         self.running = self.running.plus(other.running);
+        self.forbidden.extend(other.forbidden);
         self.misses.extend(other.misses);
         self
     }

@@ -47,7 +47,7 @@ fn stuck_deleted_job_is_one_cause() {
 /// An operator whose image is tagged v0.15 supports uninstall if nodes have uninstall data, even without
 /// status conditions.
 #[test]
-fn uninstall_conditions_prove_uninstall_support() {
+fn uninstall_data_on_nodes_proves_uninstall_support() {
     for capture in [
         "apply-true-never-installed",
         "uninstall-complete",

@@ -63,7 +63,7 @@ impl Scheme {
 }
 
 /// The number of nodes of each custom resource.
-const OF_EACH: usize = 40;
+const NODES_PER_RESOURCE: usize = 40;
 /// Custom resources on all nodes that run after all others.
 pub const LATE: [&str; 2] = ["late", "later"];
 
@@ -83,7 +83,7 @@ pub fn fleet(of: ApiFlavor, scheme: Scheme, plants: &[PlantedCause], seed: u64) 
     let (mut failing, mut held, mut skyhooks) = (Vec::new(), Vec::new(), Vec::new());
     let (mut waiting, mut all) = (Vec::new(), 0);
     for (at, plant) in plants.iter().enumerate() {
-        let names = (0..OF_EACH).map(|n| scheme.name(at * OF_EACH + n, &mut dice));
+        let names = (0..NODES_PER_RESOURCE).map(|n| scheme.name(at * NODES_PER_RESOURCE + n, &mut dice));
         let mut names: Vec<String> = names.collect();
         // Shuffle, so that failing nodes are not adjacent.
         for n in (1..names.len()).rev() {
@@ -98,7 +98,7 @@ pub fn fleet(of: ApiFlavor, scheme: Scheme, plants: &[PlantedCause], seed: u64) 
         let nodes = [names.as_slice(), &well, &waits];
         made.plant(plant, at, &skyhook, nodes, &mut dice);
         waiting.extend(names.iter().chain(&waits).cloned());
-        all += OF_EACH;
+        all += NODES_PER_RESOURCE;
         names.sort();
         failing.push(names);
         held.push(waits);
@@ -172,7 +172,7 @@ impl FleetBuilder {
             self.dress(&mut object, skyhook, plant.attribute, k < plant.also, dice);
             self.add(object);
         }
-        custom["spec"]["nodeSelectors"] = json!({"matchLabels": {"crew": skyhook}});
+        custom["spec"]["nodeSelectors"] = json!({"matchLabels": {"custom_resource": skyhook}});
         custom["spec"]["priority"] = json!(10 * (at + 1));
         spread(&mut custom["status"], plant.node, failing);
         for other in nodes.iter().filter(|n| *n != plant.node) {
@@ -248,7 +248,7 @@ impl FleetBuilder {
         let hostname = name(node);
         let labels = &mut node["metadata"]["labels"];
         labels["kubernetes.io/hostname"] = hostname.into();
-        labels["crew"] = skyhook.into();
+        labels["custom_resource"] = skyhook.into();
         labels["everything"] = "yes".into();
         labels["topology.kubernetes.io/zone"] = format!("eu-{zone}").into();
         labels["node.kubernetes.io/instance-type"] = format!("p{instance}.48xlarge").into();

@@ -76,8 +76,8 @@ fn paused_custom_resource_comes_before_what_waits_for_it() {
         fails.status = "erroring";
         let waits = [&begun[10..], &failing[..6]].concat();
         let done = [&begun[..10], off, &failing[6..]].concat();
-        let crews = [paused, disabled, fails, last(&waits, &done)];
-        let document = diagnosed(&cluster(of, &crews, &BTreeMap::new(), &mut dice));
+        let custom_resources = [paused, disabled, fails, last(&waits, &done)];
+        let document = diagnosed(&cluster(of, &custom_resources, &BTreeMap::new(), &mut dice));
         assert_eq!(
             told(&document),
             wanted(&[("SKY201", "gpu", 6, 6), ("SKY308", "base", 1, 30), ("SKY309", "extra", 1, 0)]),
@@ -104,8 +104,8 @@ fn taint_deadlock_comes_before_what_waits_for_it() {
         (gate.status, gate.spec) = ("waiting", json!({"runtimeRequired": true}));
         let taint = json!({"key": of.group(), "value": "runtime-required", "effect": "NoSchedule"});
         let taints = new.iter().map(|node| (node.clone(), taint.clone())).collect();
-        let crews = [first, gate, last(new, old)];
-        let document = diagnosed(&cluster(of, &crews, &taints, &mut dice));
+        let custom_resources = [first, gate, last(new, old)];
+        let document = diagnosed(&cluster(of, &custom_resources, &taints, &mut dice));
         let told = told(&document);
         assert_eq!(told[0].0, "SKY407", "{told:?}");
         assert_eq!(told.len(), 1, "{told:?}");
@@ -129,14 +129,14 @@ fn head_of_a_chain_comes_before_its_dependents() {
             &[("base", ""), ("driver", "base"), ("fabric", "driver"), ("tune", "fabric"), ("test", "tune")];
         chain.status = "erroring";
         let behind = ["one", "two", "three"].into_iter().zip(20..).map(|(name, priority)| {
-            let mut crew = CustomResource::new(name, priority)
+            let mut custom_resource = CustomResource::new(name, priority)
                 .stands(failing, &NodeProgress::new("waiting", &[]))
                 .stands(well, &NodeProgress::new("complete", &[DONE]));
-            crew.status = "waiting";
-            crew
+            custom_resource.status = "waiting";
+            custom_resource
         });
-        let crews: Vec<CustomResource> = [chain].into_iter().chain(behind).collect();
-        let document = diagnosed(&cluster(of, &crews, &BTreeMap::new(), &mut dice));
+        let custom_resources: Vec<CustomResource> = [chain].into_iter().chain(behind).collect();
+        let document = diagnosed(&cluster(of, &custom_resources, &BTreeMap::new(), &mut dice));
         assert_eq!(told(&document), wanted(&[("SKY201", "chain", 9, 27)]), "{seed}");
         assert_eq!(at(&document, &document["causes"][0]["findings"])[0]["subject"]["package"], "driver");
     }
@@ -149,36 +149,36 @@ fn report_of_15000_nodes_stays_short() {
     let mut dice = Random::new(600);
     let names = names(Scheme::Random, NODES, &mut dice);
     let complete = NodeProgress::new("complete", &[DONE]);
-    let mut crews = Vec::new();
+    let mut custom_resources = Vec::new();
     let mut waits = Vec::new();
     let mut done = Vec::new();
     for (part, name) in names.chunks(NODES / 5).zip(["a", "b", "c", "paused", "well"]) {
-        let mut crew = CustomResource::new(name, 10);
+        let mut custom_resource = CustomResource::new(name, 10);
         let stuck = match name {
             "paused" => {
-                (crew.held, crew.status) = (Some("pause"), "paused");
+                (custom_resource.held, custom_resource.status) = (Some("pause"), "paused");
                 Some(NodeProgress::new("paused", &[]))
             }
             "well" => {
-                crew.status = "complete";
+                custom_resource.status = "complete";
                 None
             }
             _ => {
-                crew.status = "erroring";
+                custom_resource.status = "erroring";
                 Some(NodeProgress::new("erroring", &[("apply", "erroring")]))
             }
         };
         let stuck_on = if stuck.is_some() { 700 } else { 0 };
         let (stuck_nodes, others) = part.split_at(stuck_on);
         if let Some(stand) = stuck {
-            crew = crew.stands(stuck_nodes, &stand);
+            custom_resource = custom_resource.stands(stuck_nodes, &stand);
         }
-        crews.push(crew.stands(others, &complete));
+        custom_resources.push(custom_resource.stands(others, &complete));
         waits.extend_from_slice(stuck_nodes);
         done.extend_from_slice(others);
     }
-    crews.push(last(&waits, &done));
-    let document = diagnosed(&cluster(ApiFlavor::NodeWright, &crews, &BTreeMap::new(), &mut dice));
+    custom_resources.push(last(&waits, &done));
+    let document = diagnosed(&cluster(ApiFlavor::NodeWright, &custom_resources, &BTreeMap::new(), &mut dice));
     let each = |code, name| (code, name, if code == "SKY308" { 1 } else { 700 }, 700);
     // All causes have the same number of effects, so their order is arbitrary.
     let mut told = told(&document);
@@ -196,11 +196,11 @@ fn healthy_large_clusters_have_no_findings() {
         let mut dice = Random::new(700 + seed as u64);
         let names = names(SCHEMES[seed], 1_000, &mut dice);
         let complete = NodeProgress::new("complete", &[DONE]);
-        let mut crews = ["one", "two"].map(|name| CustomResource::new(name, 10).stands(&names, &complete));
-        for crew in &mut crews {
-            crew.status = "complete";
+        let mut custom_resources = ["one", "two"].map(|name| CustomResource::new(name, 10).stands(&names, &complete));
+        for custom_resource in &mut custom_resources {
+            custom_resource.status = "complete";
         }
-        let list = cluster(of, &crews, &BTreeMap::new(), &mut dice);
+        let list = cluster(of, &custom_resources, &BTreeMap::new(), &mut dice);
         assert_eq!(diagnosed(&list)["findings"], json!([]), "every custom resource is complete");
 
         let (busy, rest) = names.split_at(100);

@@ -68,14 +68,14 @@ pub fn names(scheme: Scheme, count: usize, dice: &mut Random) -> Vec<String> {
 /// A cluster with these custom resources and their nodes; `taints` by node name.
 pub fn cluster(
     of: ApiFlavor,
-    crews: &[CustomResource],
+    custom_resources: &[CustomResource],
     taints: &BTreeMap<String, Value>,
     dice: &mut Random,
 ) -> Value {
-    let mut items: Vec<Value> = crews.iter().map(|crew| custom(of, crew)).collect();
-    let all: std::collections::BTreeSet<&String> = crews.iter().flat_map(|c| c.on.keys()).collect();
+    let mut items: Vec<Value> = custom_resources.iter().map(|custom_resource| custom(of, custom_resource)).collect();
+    let all: std::collections::BTreeSet<&String> = custom_resources.iter().flat_map(|c| c.on.keys()).collect();
     for name in all {
-        items.push(node(of, crews, name, taints.get(name), dice));
+        items.push(node(of, custom_resources, name, taints.get(name), dice));
     }
     for (kind, version) in [("Pod", "v1"), ("PodDisruptionBudget", "policy/v1")] {
         items.push(json!({"apiVersion": version, "kind": format!("{kind}List"), "items": []}));
@@ -83,9 +83,9 @@ pub fn cluster(
     json!({"apiVersion": "v1", "kind": "List", "items": items})
 }
 
-fn custom(of: ApiFlavor, crew: &CustomResource) -> Value {
+fn custom(of: ApiFlavor, custom_resource: &CustomResource) -> Value {
     let mut packages = Map::new();
-    for (package, before) in crew.packages {
+    for (package, before) in custom_resource.packages {
         let mut spec = json!({"version": "1.0.0", "image": format!("example.com/{package}")});
         if !before.is_empty() {
             spec["dependsOn"] = json!({*before: "1.0.0"});
@@ -93,28 +93,28 @@ fn custom(of: ApiFlavor, crew: &CustomResource) -> Value {
         packages.insert((*package).to_owned(), spec);
     }
     let mut spec = json!({
-        "priority": crew.priority, "packages": packages,
-        "nodeSelectors": {"matchLabels": {format!("crew-{}", crew.name): "yes"}},
+        "priority": custom_resource.priority, "packages": packages,
+        "nodeSelectors": {"matchLabels": {format!("custom_resource-{}", custom_resource.name): "yes"}},
     });
-    for (key, value) in crew.spec.as_object().into_iter().flatten() {
+    for (key, value) in custom_resource.spec.as_object().into_iter().flatten() {
         spec[key] = value.clone();
     }
-    let count = |status: &str| crew.on.values().filter(|stand| stand.status == status).count();
-    let (matched, done) = (crew.on.len(), count("complete"));
+    let count = |status: &str| custom_resource.on.values().filter(|stand| stand.status == status).count();
+    let (matched, done) = (custom_resource.on.len(), count("complete"));
     let statuses: Map<String, Value> =
-        crew.on.iter().map(|(node, stand)| (node.clone(), stand.status.into())).collect();
-    let begun = crew.on.iter().filter(|(_, stand)| ["in_progress", "erroring"].contains(&stand.status));
+        custom_resource.on.iter().map(|(node, stand)| (node.clone(), stand.status.into())).collect();
+    let begun = custom_resource.on.iter().filter(|(_, stand)| ["in_progress", "erroring"].contains(&stand.status));
     let begun: Map<String, Value> =
         begun.map(|(node, _)| (node.clone(), "2026-11-20T10:05:00Z".into())).collect();
     let annotations: Map<String, Value> =
-        crew.held.iter().map(|what| (of.key(what), "true".into())).collect();
+        custom_resource.held.iter().map(|what| (of.key(what), "true".into())).collect();
     json!({
         "apiVersion": of.api_version(), "kind": of.kind(),
-        "metadata": {"name": crew.name, "uid": format!("uid-{}", crew.name), "generation": 1,
+        "metadata": {"name": custom_resource.name, "uid": format!("uid-{}", custom_resource.name), "generation": 1,
             "creationTimestamp": "2026-11-20T10:00:00Z", "finalizers": [of.finalizer()], "annotations": annotations},
         "spec": spec,
         "status": {
-            "status": crew.status, "observedGeneration": 1, "nodeStatus": statuses, "nodePriority": begun,
+            "status": custom_resource.status, "observedGeneration": 1, "nodeStatus": statuses, "nodePriority": begun,
             "completeNodes": format!("{done}/{matched}"), "nodesInProgress": count("in_progress"),
             "compartmentStatuses": {"__default__": {
                 "matched": matched, "ceiling": matched, "completed": done, "inProgress": count("in_progress"),
@@ -127,7 +127,7 @@ fn custom(of: ApiFlavor, crew: &CustomResource) -> Value {
 
 fn node(
     of: ApiFlavor,
-    crews: &[CustomResource],
+    custom_resources: &[CustomResource],
     name: &str,
     taint: Option<&Value>,
     dice: &mut Random,
@@ -139,19 +139,19 @@ fn node(
         "node.kubernetes.io/instance-type": format!("p{instance}.48xlarge"),
     });
     let mut annotations = json!({});
-    for crew in crews {
-        let Some(stand) = crew.on.get(name) else {
+    for custom_resource in custom_resources {
+        let Some(stand) = custom_resource.on.get(name) else {
             continue;
         };
-        labels[format!("crew-{}", crew.name)] = "yes".into();
-        let entries = crew.packages.iter().zip(&stand.entries);
+        labels[format!("custom_resource-{}", custom_resource.name)] = "yes".into();
+        let entries = custom_resource.packages.iter().zip(&stand.entries);
         let state: Map<String, Value> = entries.map(|((package, _), (stage, state))| {
             let entry = json!({"name": package, "version": "1.0.0", "image": format!("example.com/{package}"),
                 "stage": stage, "state": state, "restarts": if *state == "erroring" { 4 } else { 0 }});
             (format!("{package}|1.0.0"), entry)
         }).collect();
-        annotations[of.key(&format!("status_{}", crew.name))] = stand.status.into();
-        annotations[of.key(&format!("nodeState_{}", crew.name))] = Value::Object(state).to_string().into();
+        annotations[of.key(&format!("status_{}", custom_resource.name))] = stand.status.into();
+        annotations[of.key(&format!("nodeState_{}", custom_resource.name))] = Value::Object(state).to_string().into();
     }
     let taints: Vec<&Value> = taint.into_iter().collect();
     json!({

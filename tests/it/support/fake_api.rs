@@ -55,7 +55,7 @@ pub struct FakeApi(Arc<Mutex<State>>);
 pub struct State {
     pub store: Store,
     pub logs: container_log::Logs,
-    rules: Vec<fault::Ruled>,
+    rules: Vec<fault::ActiveRule>,
     log: Vec<Logged>,
     /// Number of complete responses and total bytes of their bodies, by path.
     answered: BTreeMap<String, [usize; 2]>,

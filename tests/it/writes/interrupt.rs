@@ -90,7 +90,7 @@ const MOMENTS: [(&str, usize); 6] = [
 
 /// Whether the interrupt came before the end of the command. During the last response it may come too late;
 /// then the reset must be complete.
-fn heard_in_time(ran: &RunOutput, reset: usize) -> bool {
+fn interrupted_in_time(ran: &RunOutput, reset: usize) -> bool {
     let in_time = !(ran.code == Some(0) && reset == NODES);
     assert_eq!(ran.code == Some(130), in_time, "{}", ran.transcript());
     in_time
@@ -120,7 +120,7 @@ fn undo_works_after_an_interrupt_at_any_moment() {
         let ran = wide.interrupted(RESET, pattern, nth);
         let moment = format!("{pattern} {nth}: {}", ran.transcript());
         let reset = wide.reset(&before);
-        let in_time = heard_in_time(&ran, reset);
+        let in_time = interrupted_in_time(&ran, reset);
         // The pause was removed before any node was written.
         let put_back = in_time && reset == 0;
         let says = if put_back {
@@ -150,7 +150,7 @@ fn same_command_finishes_after_an_interrupt_at_any_moment() {
         let before = wide.nodes();
         let ran = wide.interrupted(&format!("{RESET} -o json"), pattern, nth);
         let json = ran.json();
-        let ended = if heard_in_time(&ran, wide.reset(&before)) { "interrupted" } else { "finished" };
+        let ended = if interrupted_in_time(&ran, wide.reset(&before)) { "interrupted" } else { "finished" };
         assert_eq!(json["ended"], json!(ended));
         let results = json["steps"].as_array().expect("steps").iter();
         let applied = results.filter(|s| {

@@ -28,7 +28,7 @@ fn max_nodes_counts_nodes_on_which_work_starts() {
 }
 
 #[test]
-fn max_parallel_without_nodes_is_refused() {
+fn canary_and_max_failures_without_nodes_are_refused() {
     let cluster = TestCluster::captured("complete");
     for words in ["pause gpu-tune --canary 1 -y", "pause gpu-tune --max-failures 1 -y"] {
         let ran = cluster.run(words);

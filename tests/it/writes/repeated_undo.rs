@@ -137,7 +137,7 @@ fn undo_ids_do_not_repeat_the_prefix() {
 
 /// `undo` reads all nodes in a list, and sends one request for each node.
 #[test]
-fn undo_sends_one_read_per_changed_node() {
+fn undo_sends_one_request_per_changed_node() {
     const NODES: usize = 500;
     let world = ObjectBuilder(ApiFlavor::Skyhook);
     let driver = json!({"driver": {"version": "1.0.0", "image": "example.com/driver"}});

@@ -34,10 +34,10 @@ struct Case {
     required: &'static [&'static str],
 }
 
-const DECIDING: &[&str] = &["skyhooks", "nodes"];
+const REQUIRED_FOR_CHANGES: &[&str] = &["skyhooks", "nodes"];
 
 const fn case(words: &'static str, cluster: &'static str) -> Case {
-    Case { words, cluster, first: "", required: DECIDING }
+    Case { words, cluster, first: "", required: REQUIRED_FOR_CHANGES }
 }
 
 /// Every command whose plan depends on lists. `pause` and `disable` are for emergencies and require no list;

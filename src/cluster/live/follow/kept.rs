@@ -121,7 +121,7 @@ impl<T: WatchedObject> SourceState<T> {
     /// Renews a source if it has changed since the last renewal, and returns whether it has. A source that was not
     /// loaded is renewed once all of its lists are read.
     pub fn renew(&mut self, source: &mut Read<Vec<T>>) -> bool {
-        let loaded = source.held().is_some();
+        let loaded = source.available().is_some();
         if !self.changed || !(loaded || self.ready()) {
             return false;
         }

@@ -32,7 +32,7 @@ fn nodes(body: &[u8]) -> Result<String, String> {
     decoded::<Node>(body, "v1", "Node")
 }
 
-fn alike<T: Object + DeserializeOwned + Debug>(
+fn assert_same_objects<T: Object + DeserializeOwned + Debug>(
     (json, protobuf): (&[u8], &[u8]),
     api_version: &str,
     kind: &'static str,
@@ -45,11 +45,11 @@ fn alike<T: Object + DeserializeOwned + Debug>(
 /// The same objects as written by a real API server, with every decoded field.
 #[test]
 fn it_says_what_json_says() {
-    alike::<Node>(recorded!("nodes"), "v1", "Node");
-    alike::<Pod>(recorded!("pods"), "v1", "Pod");
-    alike::<Job>(recorded!("jobs"), "batch/v1", "Job");
-    alike::<Event>(recorded!("events"), "v1", "Event");
-    alike::<Node>(recorded!("nodes-metadata"), "v1", "Node");
+    assert_same_objects::<Node>(recorded!("nodes"), "v1", "Node");
+    assert_same_objects::<Pod>(recorded!("pods"), "v1", "Pod");
+    assert_same_objects::<Job>(recorded!("jobs"), "batch/v1", "Job");
+    assert_same_objects::<Event>(recorded!("events"), "v1", "Event");
+    assert_same_objects::<Node>(recorded!("nodes-metadata"), "v1", "Node");
 }
 
 #[test]

@@ -66,7 +66,7 @@ impl<'a> Chain<'a> {
         let known = |name: &str| cluster.skyhook(name).is_some();
         let left = node.keys(cluster.flavor()).skyhooks.iter();
         let left = left.filter(|(name, on)| on.has_keys() && !known(name));
-        links.extend(left.map(|(name, _)| look.gone(name)));
+        links.extend(left.map(|(name, _)| look.missing_resource(name)));
         let open = links.iter().filter(|l| l.state > ProgressState::Complete);
         let open: BTreeSet<&str> = open.map(|l| l.name).collect();
         let waits = cluster.skyhooks.items().iter();
@@ -140,7 +140,7 @@ impl<'a> Inspection<'_, 'a> {
     }
 
     /// The link for a custom resource that no longer exists, or could not be read.
-    fn gone(&self, name: &'a str) -> Link<'a> {
+    fn missing_resource(&self, name: &'a str) -> Link<'a> {
         // Its leftovers may need an intervention; none of them is expected to proceed on its own.
         let worst = match self.worst(name) {
             ProgressState::Running | ProgressState::Waiting => ProgressState::Unknown,
@@ -184,7 +184,7 @@ impl<'a> Inspection<'_, 'a> {
             // resource.
             WaitReason::Taint(taint) if !taint.of_lifecycle() => (progress.state, sentence),
             _ => match self.found(skyhook) {
-                Some(finding) => (self.state(finding), self.told(finding)),
+                Some(finding) => (self.state(finding), self.prefixed_message(finding)),
                 None if progress.state == ProgressState::Waiting && skyhook.deleting() => {
                     (self.worst(skyhook.name()).max(progress.state), sentence)
                 }
@@ -249,7 +249,7 @@ impl<'a> Inspection<'_, 'a> {
     }
 
     /// The finding's message, prefixed with the name of its node if that is another node.
-    fn told(&self, finding: &Finding) -> String {
+    fn prefixed_message(&self, finding: &Finding) -> String {
         match finding.subject.node.as_deref() {
             Some(node) if node != self.node.name => format!("{node}: {}", finding.message),
             _ => finding.message.clone(),

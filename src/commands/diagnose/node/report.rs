@@ -59,12 +59,12 @@ impl NodeReport<'_> {
 
     /// The findings above info and the findings that explain them. Info findings come first: here they are
     /// causes, such as a pause.
-    fn told(&self) -> Vec<&Finding> {
+    fn shown_findings(&self) -> Vec<&Finding> {
         let findings = &self.chain.findings;
-        let told = grave_or_explaining(findings);
-        let mut told: Vec<&Finding> = told.into_iter().map(|at| &findings[at]).collect();
-        told.sort_by_key(|f| f.severity > Severity::Info);
-        told
+        let shown = grave_or_explaining(findings);
+        let mut shown: Vec<&Finding> = shown.into_iter().map(|at| &findings[at]).collect();
+        shown.sort_by_key(|f| f.severity > Severity::Info);
+        shown
     }
 
     /// The next remedies, if an intervention is needed. First, remedies of the finding that blocks the first
@@ -174,12 +174,12 @@ impl NodeReport<'_> {
 
     fn findings(&self) -> Text {
         let mut text = Text::new();
-        let told = self.told();
-        if told.is_empty() {
+        let shown = self.shown_findings();
+        if shown.is_empty() {
             return text;
         }
         text.line(text::dim("findings, causes first"));
-        let groups = grouped(told.into_iter().map(|f| {
+        let groups = grouped(shown.into_iter().map(|f| {
             let subject = &f.subject;
             let here = subject.node.as_deref() == Some(&self.node.name);
             ((f.rule.code, &subject.skyhook, &subject.package, here), f)

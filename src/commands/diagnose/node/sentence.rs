@@ -102,15 +102,15 @@ impl<'a> Inspection<'_, 'a> {
 
     /// Adds `nothing is wrong`, but only if every source was read, no finding blocks the node, and the
     /// operator does not report the node as failing.
-    fn unless_something_is_wrong(&self, skyhook: &Skyhook, says: String) -> String {
+    fn unless_something_is_wrong(&self, skyhook: &Skyhook, sentence: String) -> String {
         if self.cluster.status_on(skyhook, self.node) == Status::Erroring {
-            return format!("{says}; the operator still reports the node as erroring");
+            return format!("{sentence}; the operator still reports the node as erroring");
         }
         let mut found = self.findings.iter();
         if !self.whole || found.any(|f| f.severity > Severity::Info) {
-            says
+            sentence
         } else {
-            format!("nothing is wrong: {says}")
+            format!("nothing is wrong: {sentence}")
         }
     }
 }

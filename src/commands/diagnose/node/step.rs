@@ -7,7 +7,7 @@ use serde::Serialize;
 
 use crate::api::{Skyhook, Stage, State};
 use crate::cluster::{Cluster, Node, PackageRuns, Phase, Placement};
-use crate::commands::shared::package_row::words;
+use crate::commands::shared::package_row::phase_label;
 use crate::model::{Model, Timeline};
 use crate::rules::Finding;
 use crate::view::{ago, for_how_long, list};
@@ -45,7 +45,7 @@ impl<'a> Inspection<'_, 'a> {
         NextStep {
             package: placement.package.to_owned(),
             version: placement.version.to_owned(),
-            phase: words(placement.phase).to_owned(),
+            phase: phase_label(placement.phase).to_owned(),
             done: placement.is_done(),
             message: self.message(skyhook, placement),
         }

@@ -55,8 +55,8 @@ pub fn consequences(cluster: &Cluster, args: &Args, nodes: &[&Node], effects: &m
         }
     }
     hosts(cluster, args, effects);
-    at_work(cluster, name, effects);
-    held(cluster, name, nodes, effects);
+    warn_of_running_pods(cluster, name, effects);
+    warn_of_unschedulable_nodes(cluster, name, nodes, effects);
     if cluster.nodes.absence() == Certainty::Presumed {
         effects.warn(format!("the input has no {}", Source::Nodes));
     }
@@ -108,7 +108,7 @@ fn hosts(cluster: &Cluster, args: &Args, effects: &mut Consequences) {
 }
 
 /// Warns about running package pods.
-fn at_work(cluster: &Cluster, name: &str, effects: &mut Consequences) {
+fn warn_of_running_pods(cluster: &Cluster, name: &str, effects: &mut Consequences) {
     let package_runs = cluster.package_runs();
     let alive = package_runs.all().iter().filter(|run| run.skyhook == name && run.alive());
     let on: BTreeSet<&str> = alive.map(|run| run.node).collect();
@@ -134,7 +134,7 @@ fn at_work(cluster: &Cluster, name: &str, effects: &mut Consequences) {
 }
 
 /// Warns about everything else that keeps pods off the nodes afterwards.
-fn held(cluster: &Cluster, name: &str, nodes: &[&Node], effects: &mut Consequences) {
+fn warn_of_unschedulable_nodes(cluster: &Cluster, name: &str, nodes: &[&Node], effects: &mut Consequences) {
     let flavor = cluster.flavor();
     let ours = |n: &&Node| cluster.on_node(n, name).is_some_and(|on| on.cordon);
     for one in nodes.iter().copied().filter(ours) {

@@ -35,7 +35,7 @@ pub async fn run(ctx: &mut Ctx, client: &kube::Client, args: &Args, cluster: Clu
         sender,
         slots: Arc::new(Semaphore::new(AT_ONCE)),
         runs: HashMap::new(),
-        said: HashSet::new(),
+        shown_notices: HashSet::new(),
         printer: Printer::new(args.prefix || nodes != 1, std::iter::empty()),
         printed: false,
         unread: false,
@@ -100,7 +100,7 @@ struct Following<'a> {
     slots: Arc<Semaphore>,
     runs: HashMap<Key, FollowedLog>,
     /// Messages that were printed on stderr, to print each once.
-    said: HashSet<String>,
+    shown_notices: HashSet<String>,
     printer: Printer,
     printed: bool,
     /// Whether a log could not be read.
@@ -124,15 +124,15 @@ impl Following<'_> {
                 self.follow(piece);
             }
             let silent = best.is_none_or(|a| a.pieces.is_empty());
-            if silent && choice.alive && !choice.says.is_empty() {
-                let key = format!("{} {:?}", choice.reference, choice.says);
-                if self.said.insert(key) {
+            if silent && choice.alive && !choice.messages.is_empty() {
+                let key = format!("{} {:?}", choice.reference, choice.messages);
+                if self.shown_notices.insert(key) {
                     no_log::about(ctx, choice, None, false);
                 }
             }
         }
         let waiting = self.active().saturating_sub(AT_ONCE);
-        if waiting > 0 && self.said.insert("slots".to_owned()) {
+        if waiting > 0 && self.shown_notices.insert("slots".to_owned()) {
             ctx.warn(format!(
                 "following {AT_ONCE} logs at a time; waiting: {waiting}; use --node or -l to select fewer"
             ));
@@ -180,7 +180,7 @@ impl Following<'_> {
             LogEvent::End { key, reached, error } => {
                 if let Some(error) = error.filter(|e| !e.nothing_there()) {
                     let what = format!("{} in pod/{}/{}", key.container, key.namespace, key.pod);
-                    if self.said.insert(format!("{what}: {error}")) {
+                    if self.shown_notices.insert(format!("{what}: {error}")) {
                         warn_unreadable(ctx, &what, &error);
                     }
                     self.unread = true;

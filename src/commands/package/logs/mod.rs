@@ -105,7 +105,7 @@ async fn run(ctx: &mut Ctx, args: &Args) -> Result<Exit> {
     };
     let cluster = ctx.limit_to(named).load(&NEEDS).await?;
     let choices = view(&cluster, args)?;
-    scope::say_what_is_missing(ctx, &cluster, &NEEDS);
+    scope::warn_unreadable(ctx, &cluster, &NEEDS);
     let client = ctx.client();
     let origin = match (&client, &cluster.kept_logs) {
         (Some(client), _) => LogSource::Server(client),

@@ -67,31 +67,31 @@ fn directory(cluster: &Cluster, skyhook: &str) -> String {
 pub fn about(ctx: &mut Ctx, choice: &Choice, attempt: Option<usize>, unread: bool) {
     let shown = attempt.map(|at| &choice.attempts[at]);
     let others = choice.attempts.iter().filter(|a| !a.pieces.is_empty()).count();
-    let mut says = choice.says.clone();
+    let mut messages = choice.messages.clone();
     match shown {
         Some(attempt) => {
             let failure = attempt.failure.iter().cloned();
-            says.splice(0..0, failure);
+            messages.splice(0..0, failure);
         }
         None if choice.last_logs.is_some() => {
-            says.insert(
+            messages.insert(
                 0,
                 "its pods are gone; these are the last lines of the log, kept by the operator".to_owned(),
             );
         }
-        None if says.is_empty() && !unread => says.push("it has written no readable output".to_owned()),
+        None if messages.is_empty() && !unread => messages.push("it has written no readable output".to_owned()),
         None => {}
     }
     if let (Some(0), true) = (attempt, others > 1) {
         let earlier = plural(others - 1, "earlier attempt");
-        says.push(format!("{earlier} kept: --previous"));
+        messages.push(format!("{earlier} kept: --previous"));
     }
-    if says.is_empty() {
+    if messages.is_empty() {
         return;
     }
     let mut note = Text::new();
     let place = format!("{} {} ({}): ", choice.node, choice.stage, choice.reference);
-    note.paragraph(text::dim(place) + says.join("; "));
+    note.paragraph(text::dim(place) + messages.join("; "));
     ctx.note(note);
 }
 

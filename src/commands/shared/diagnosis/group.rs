@@ -144,7 +144,7 @@ impl<'a> FindingGroup<'a> {
         let skyhook = self.findings[0].subject.skyhook.as_deref();
         let words = OWN.into_iter().chain(["diagnose", "stuck"]).chain(skyhook);
         let argv: Vec<&str> = words.chain(["--rule", rule]).collect();
-        let more = match self.held() {
+        let more = match self.blocked_resources() {
             Some(held) => format!("holds up {held}; see "),
             None => "see ".to_owned(),
         };
@@ -184,7 +184,7 @@ impl<'a> FindingGroup<'a> {
         if effects.is_empty() {
             return text;
         }
-        let held = self.held().unwrap_or_default();
+        let held = self.blocked_resources().unwrap_or_default();
         text.line(text::dim(format!("holds up {held}").trim_end()));
         let mut rules: BTreeMap<&str, Vec<&FindingGroup<'_>>> = BTreeMap::new();
         for effect in &effects {

@@ -28,7 +28,7 @@ impl Diagnosis<'_> {
                     continue;
                 };
                 match tail {
-                    Tail::Lines(piece, lines) => reason.heard(&pieces[*piece], lines),
+                    Tail::Lines(piece, lines) => reason.set_log(&pieces[*piece], lines),
                     Tail::Nothing => {}
                     Tail::Unread(why) => reason.log_error = Some(why.clone()),
                     Tail::Late => reason.log_error = Some("not received in time".to_owned()),

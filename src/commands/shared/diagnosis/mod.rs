@@ -1,9 +1,9 @@
 //! The report of `diagnose stuck`, as text and as a document.
 
+mod blocked_resources;
 mod contrast;
 mod document;
 pub mod group;
-mod held;
 mod index;
 mod junit;
 mod logs;

@@ -41,11 +41,11 @@ pub fn text(findings: &[&Finding], cluster: &Cluster, full: bool, lines: usize) 
             text.line(text::dim("| ") + line);
         }
     }
-    let told = |event: &&Recurring| {
+    let not_in_evidence = |event: &&Recurring| {
         let mut evidence = finding.evidence.iter();
         !evidence.any(|e| !event.message.is_empty() && e.value.contains(&event.message))
     };
-    let events: Vec<&Recurring> = reason.events.iter().filter(told).collect();
+    let events: Vec<&Recurring> = reason.events.iter().filter(not_in_evidence).collect();
     if full && !events.is_empty() {
         text.line(text::dim(format!("events{on}")));
         for event in events {

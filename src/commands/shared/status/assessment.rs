@@ -156,7 +156,7 @@ impl<'a> Assessor<'_, 'a> {
             message: match (skyhook, error) {
                 (Some(_), Some(error)) => error.message,
                 (Some(skyhook), None) => self.message(skyhook, assessment, &tally),
-                (None, _) => self.gone(name),
+                (None, _) => self.missing_resource(name),
             },
             since: tally.since,
         }
@@ -220,11 +220,11 @@ impl<'a> Assessor<'_, 'a> {
             _ if self.cluster.nodes.ok().is_none() => "the nodes could not be read".to_owned(),
             _ if tally.states.all() == 0 => "selects no node".to_owned(),
             Assessment::Progressing | Assessment::Degraded => tally.running(),
-            _ => tally.held().unwrap_or_default(),
+            _ => tally.first_reason().unwrap_or_default(),
         }
     }
 
-    fn gone(&self, name: &str) -> String {
+    fn missing_resource(&self, name: &str) -> String {
         let nodes = plural(self.cluster.tracked(name).count(), "node");
         match self.cluster.skyhooks.ok() {
             Some(_) => format!("gone, but its annotations or labels are still on {nodes}"),
@@ -304,7 +304,7 @@ impl Tally {
         running.into_iter().map(on).collect::<Vec<_>>().join(", ")
     }
 
-    fn held(&self) -> Option<String> {
+    fn first_reason(&self) -> Option<String> {
         let (reason, nodes) = self.held.iter().next()?;
         if !self.earlier.is_empty() && reason.0.0 == ProgressState::Waiting {
             return Some(format!("waits for {}", list(&self.earlier)));

@@ -12,7 +12,7 @@ use crate::api::deployment_policy::compartment_title;
 use crate::api::skyhook::CompartmentStatus;
 use crate::api::{Skyhook, Status};
 use crate::cluster::{Cluster, Node, NodeRecord, PackageRuns, Phase, Placement};
-use crate::commands::shared::package_row::words;
+use crate::commands::shared::package_row::phase_label;
 use crate::commands::shared::progress::{Next, ResourceProgress};
 use crate::model::{AtOnce, Model};
 use crate::view::{age, time};
@@ -309,7 +309,7 @@ impl Package {
         self.absent += usize::from(placement.phase == Phase::Absent);
         let (stage, state) = match placement.entry {
             Some(entry) => (entry.stage.as_str(), entry.state.as_str()),
-            None => ("", words(placement.phase)),
+            None => ("", phase_label(placement.phase)),
         };
         let same = |s: &&mut StageCount| s.stage == stage && s.state == state;
         match self.stages.iter_mut().find(same) {

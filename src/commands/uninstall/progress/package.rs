@@ -127,7 +127,7 @@ impl Package {
     }
 
     /// The unfinished nodes by state.
-    pub(super) fn left(&self) -> BTreeMap<&Point, Vec<&str>> {
+    pub(super) fn unfinished_nodes(&self) -> BTreeMap<&Point, Vec<&str>> {
         let mut left: BTreeMap<&Point, Vec<&str>> = BTreeMap::new();
         for (node, (point, _)) in &self.at {
             if *point != Point::Gone {
@@ -140,7 +140,7 @@ impl Package {
     /// The whole progress, for a screen.
     pub(super) fn drawn(&self, now: Timestamp) -> Text {
         let mut table = Table::new(["stage", "count", "nodes"]).wrap_last();
-        for (point, nodes) in self.left() {
+        for (point, nodes) in self.unfinished_nodes() {
             let set = NodeSet::of(&nodes);
             table.row(cells![point.words(), count(nodes.len()), set.limited(4)]);
         }

@@ -48,7 +48,7 @@ impl Past {
     pub(super) fn result_on(&self, node: &str) -> (Uninstall, String) {
         match self.by_node.get(node) {
             Some(trace) if trace.uninstalled => {
-                (Uninstall::Uninstalled, format!("{}: {}", trace.object, trace.says))
+                (Uninstall::Uninstalled, format!("{}: {}", trace.object, trace.message))
             }
             Some(trace) => (
                 Uninstall::Absent,

@@ -17,8 +17,8 @@ pub struct ImpactNotes<'a> {
 }
 
 impl ImpactNotes<'_> {
-    /// Adds the effects of the uninstall on each node; `gone` are the packages that are uninstalled before.
-    pub fn uninstall(self, enables: bool, gone: &[&str], effects: &mut Consequences) {
+    /// Adds the effects of the uninstall on each node; `removed_before` are the packages that are uninstalled before.
+    pub fn uninstall(self, enables: bool, removed_before: &[&str], effects: &mut Consequences) {
         let ImpactNotes { name, survey, .. } = self;
         let version = &self.package.version;
         let concerned: Vec<&Node> = survey.concerned().collect();
@@ -79,7 +79,7 @@ impl ImpactNotes<'_> {
         let mut staying = self.skyhook.dependants(name);
         staying.retain(|dependant| {
             let uninstall = self.skyhook.package(dependant).map(Package::uninstall);
-            !gone.contains(dependant) && !uninstall.is_some_and(|u| u.enabled && u.apply)
+            !removed_before.contains(dependant) && !uninstall.is_some_and(|u| u.enabled && u.apply)
         });
         if !staying.is_empty() {
             let (verb, them) = match staying.len() {

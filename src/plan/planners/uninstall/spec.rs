@@ -41,7 +41,7 @@ pub fn request(name: &str, package: &Package) -> Vec<Field> {
         .collect()
 }
 
-/// Removes an uninstalled package from the spec. The guard requires that only packages in `gone` depend on it.
+/// Removes an uninstalled package from the spec. The guard requires that only packages in `removed_before` depend on it.
 ///
 /// An unchanged request at the same version proves that the package has not been reinstalled: the operator does not
 /// install a package with a requested uninstall.
@@ -50,7 +50,7 @@ pub fn out_of_the_spec(
     skyhook: &Skyhook,
     name: &str,
     package: &Package,
-    gone: &[&str],
+    removed_before: &[&str],
 ) -> Step {
     let mut whole = package.whole.clone();
     whole["uninstall"] = json!({"enabled": true, "apply": true});
@@ -60,11 +60,11 @@ pub fn out_of_the_spec(
         whole["uninstall"]["apply"] = json!(true);
     }
     // Accept any old value: the operator fills in the package's name.
-    let field = Field::new(path(name, &[]), Some(whole), None).whatever_it_is();
+    let field = Field::new(path(name, &[]), Some(whole), None).with_any_old_value();
     let apply = format!("/spec/packages/{name}/uninstall/apply");
     let mut guard = same(name, package).require(apply, json!(true)).not_deleting();
     let others = skyhook.packages();
-    for (other, package) in others.filter(|(other, _)| *other != name && !gone.contains(other)) {
+    for (other, package) in others.filter(|(other, _)| *other != name && !removed_before.contains(other)) {
         // A JSON Patch test fails inside a missing map.
         let within = if package.whole["dependsOn"].is_object() { format!("/{name}") } else { String::new() };
         let needs = format!("/spec/packages/{other}/dependsOn{within}");

@@ -79,12 +79,12 @@ impl From<Problem> for Reply {
 #[must_use = "a rule does nothing before it is told what to reply"]
 pub struct Rule {
     fake: FakeApi,
-    ruled: Ruled,
+    ruled: ActiveRule,
 }
 
 /// A complete rule.
 #[derive(Debug, Clone)]
-pub struct Ruled {
+pub struct ActiveRule {
     verb: String,
     resource: String,
     subresource: String,
@@ -111,7 +111,7 @@ impl Rule {
         };
         Rule {
             fake,
-            ruled: Ruled {
+            ruled: ActiveRule {
                 verb,
                 resource,
                 subresource,
@@ -174,7 +174,7 @@ impl Rule {
     }
 }
 
-impl Ruled {
+impl ActiveRule {
     fn fits(&self, route: &Route) -> bool {
         let fits = |pattern: &str, value: &str| pattern == "*" || pattern == value;
         fits(&self.verb, route.verb)
@@ -206,7 +206,7 @@ pub struct Verdict {
 
 /// Applies the rules, counting the request for each rule that it matches.
 pub fn judge(
-    rules: &mut [Ruled],
+    rules: &mut [ActiveRule],
     method: &str,
     path: &str,
     query: &BTreeMap<String, String>,

@@ -29,7 +29,7 @@ pub fn apply(kind: &Kind, content_type: &str, object: &mut Value, patch: &Value)
 
 /// Whether a `test` of the patch fails on every real server: servers compare the text of the value with the
 /// object's JSON as Go writes it, where these characters are escaped. An unescaped one never matches.
-pub fn never_holds(content_type: &str, asked: &Logged) -> bool {
+pub fn test_never_matches(content_type: &str, asked: &Logged) -> bool {
     const ESCAPED: [char; 5] = ['<', '>', '&', '\u{2028}', '\u{2029}'];
     let tests = asked.body.as_array().into_iter().flatten();
     let mut tests = tests.filter(|operation| operation["op"] == "test");

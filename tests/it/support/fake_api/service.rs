@@ -183,7 +183,7 @@ impl State {
             "update" => store.update(route, asked.body.clone(), dry),
             "patch" => {
                 let content_type = asked.header("content-type");
-                if super::patch::never_holds(&content_type, asked) {
+                if super::patch::test_never_matches(&content_type, asked) {
                     return Err(Problem::rejected_patch());
                 }
                 store.patch(route, &content_type, &asked.body, dry)

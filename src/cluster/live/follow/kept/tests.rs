@@ -31,7 +31,7 @@ fn two_lists(lists: [&[&str]; 2]) -> SourceState<Pod> {
     state
 }
 
-fn listed(items: Vec<Pod>) -> Listed<Pod> {
+fn list_of(items: Vec<Pod>) -> Listed<Pod> {
     Listed { items, ..Listed::default() }
 }
 
@@ -41,7 +41,7 @@ fn a_list_lacks_items_until_it_is_read_again() {
     let mut state = two_lists([&["a"], &[]]);
     let lacking = Listed {
         unidentified: vec!["a Pod: it has no name".to_owned()],
-        ..listed(vec![pod("b", "Running")])
+        ..list_of(vec![pod("b", "Running")])
     };
     state.on_event(1, WatchEvent::All(lacking), &mut source);
     assert!(state.renew(&mut source));
@@ -51,7 +51,7 @@ fn a_list_lacks_items_until_it_is_read_again() {
     assert!(state.renew(&mut source));
     assert_eq!(phases(&source), ["a Failed", "b Running"]);
     assert!(matches!(&source, Read::Incomplete(..)));
-    state.on_event(1, WatchEvent::All(listed(Vec::new())), &mut source);
+    state.on_event(1, WatchEvent::All(list_of(Vec::new())), &mut source);
     assert!(state.renew(&mut source));
     assert!(matches!(&source, Read::Ok(_)));
     assert_eq!(phases(&source), ["a Failed"]);
@@ -74,7 +74,7 @@ fn what_is_in_two_lists_is_there_once_and_until_it_is_in_neither() {
     state.on_event(0, WatchEvent::Gone(id("b")), &mut source);
     assert!(state.renew(&mut source));
     assert_eq!(phases(&source), ["a Running", "c Pending"]);
-    state.on_event(1, WatchEvent::All(listed(Vec::new())), &mut source);
+    state.on_event(1, WatchEvent::All(list_of(Vec::new())), &mut source);
     assert!(state.renew(&mut source));
     assert_eq!(phases(&source), ["c Pending"]);
     assert!(!state.renew(&mut source));
@@ -89,7 +89,7 @@ fn a_list_that_cannot_be_read_for_a_while_loses_nothing_of_the_others() {
     assert!(state.renew(&mut source));
     assert!(matches!(&source, Read::Unreadable(why) if *why == malformed().into()));
     state.on_event(1, WatchEvent::Is(pod("b", "Failed")), &mut source);
-    state.on_event(0, WatchEvent::All(listed(vec![pod("c", "Running")])), &mut source);
+    state.on_event(0, WatchEvent::All(list_of(vec![pod("c", "Running")])), &mut source);
     assert!(state.renew(&mut source));
     assert_eq!(phases(&source), ["b Failed", "c Running"]);
 }
@@ -98,10 +98,10 @@ fn a_list_that_cannot_be_read_for_a_while_loses_nothing_of_the_others() {
 fn what_was_not_loaded_is_there_once_all_lists_were_read() {
     let mut source = Read::Unreadable("timed out".to_owned().into());
     let mut state = SourceState::of([None, None].into_iter());
-    state.on_event(0, WatchEvent::All(listed(vec![pod("a", "Running")])), &mut source);
+    state.on_event(0, WatchEvent::All(list_of(vec![pod("a", "Running")])), &mut source);
     assert!(!state.renew(&mut source) && !state.ready());
     assert_eq!(phases(&source), [""; 0]);
-    state.on_event(1, WatchEvent::All(listed(vec![pod("b", "Running")])), &mut source);
+    state.on_event(1, WatchEvent::All(list_of(vec![pod("b", "Running")])), &mut source);
     assert!(state.renew(&mut source) && state.ready());
     assert_eq!(phases(&source), ["a Running", "b Running"]);
 }
@@ -190,7 +190,7 @@ fn a_list_that_is_read_again_counts_as_it_is() {
     let mut state = two_lists([&["a"], &[]]);
     // After a restore of etcd, versions are lower.
     let all = vec![version("u1", 3, "Pending")];
-    state.on_event(0, WatchEvent::All(listed(all)), &mut source);
+    state.on_event(0, WatchEvent::All(list_of(all)), &mut source);
     assert!(state.renew(&mut source));
     assert_eq!(phases(&source), ["a Pending"]);
 }

@@ -10,7 +10,7 @@ use crate::view::{list, plural};
 impl FindingGroup<'_> {
     /// The custom resources that the cause blocks, with node counts. Counts the nodes with an effect, and the
     /// nodes that the cause or an effect keeps from starting, but not the nodes of the cause itself.
-    pub(super) fn held(&self) -> Option<String> {
+    pub(super) fn blocked_resources(&self) -> Option<String> {
         let own: BTreeSet<_> = self.findings.iter().filter_map(|f| place(f)).collect();
         let subjects = self.effects.iter().filter_map(|effect| place(effect));
         let all = self.findings.iter().chain(&self.effects);
