@@ -161,7 +161,8 @@ fn object_messages(package_run: &PackageRun<'_>) -> Vec<String> {
     };
     if let Some(job) = package_run.job {
         if let Some(failed) = job.failed() {
-            messages.push(format!("the job has failed: {}", reason_and_message(&failed.reason, &failed.message)));
+            messages
+                .push(format!("the job has failed: {}", reason_and_message(&failed.reason, &failed.message)));
         } else if job.spec.suspend {
             messages.push("the job is suspended".to_owned());
         } else if package_run.pods.is_empty() && job.finished().is_none() {
@@ -178,7 +179,11 @@ fn object_messages(package_run: &PackageRun<'_>) -> Vec<String> {
             let waiting =
                 waiting.filter(|w| !matches!(w.reason.as_str(), "" | "PodInitializing" | "CrashLoopBackOff"));
             if let Some(w) = waiting {
-                messages.push(format!("{} waits: {}", status.name, reason_and_message(&w.reason, &w.message)));
+                messages.push(format!(
+                    "{} waits: {}",
+                    status.name,
+                    reason_and_message(&w.reason, &w.message)
+                ));
             }
         }
         if messages.is_empty() && !pod.ended() && !started(pod) {

@@ -88,7 +88,8 @@ async fn run(ctx: &mut Ctx, args: &Args) -> Result<Exit> {
         ));
     }
     let named = nodes::named_nodes(query, args.name.as_deref(), package);
-    let cluster = ctx.limit_to(named).load_or_leftovers(&Source::OF_ROLLOUTS, &Source::REQUIRED_FOR_CHANGES).await?;
+    let cluster =
+        ctx.limit_to(named).load_or_leftovers(&Source::OF_ROLLOUTS, &Source::REQUIRED_FOR_CHANGES).await?;
     let plan = plan(&cluster, args)?;
     if !query.is_empty() && nodes::selected(&cluster, query)?.is_empty() {
         ctx.warn("no selected node matches -l, so no node is reset");

@@ -92,7 +92,10 @@ fn running<'a>(at: &At<'_, 'a>) -> Option<NodeProgress<'a>> {
         Some(pod) => WaitReason::Kubelet(pod),
         None => WaitReason::Stage { package: run.package.clone(), stage: run.stage.clone() },
     };
-    Some(NodeProgress { since: run.created(), ..NodeProgress::without_action(ProgressState::Running, reason) })
+    Some(NodeProgress {
+        since: run.created(),
+        ..NodeProgress::without_action(ProgressState::Running, reason)
+    })
 }
 
 /// The first action among the due packages of a chosen node (operator `RunSkyhookPackages`).

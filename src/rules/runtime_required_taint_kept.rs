@@ -148,7 +148,13 @@ fn has_met_the_operator(cluster: &Cluster, node: &Node) -> bool {
 }
 
 /// Reports a taint that stays although everything is complete: the operator's pass does not reach the node.
-fn not_lifted(cluster: &Cluster, findings: &mut Findings, node: &Node, notation: &str, complete: &[&Skyhook]) {
+fn not_lifted(
+    cluster: &Cluster,
+    findings: &mut Findings,
+    node: &Node,
+    notation: &str,
+    complete: &[&Skyhook],
+) {
     let names: Vec<&str> = complete.iter().map(|s| s.name()).collect();
     let finding = findings.report(
         Subject::node(&node.name, None),

@@ -258,7 +258,7 @@ impl Cluster {
     }
 
     /// Pods, Jobs and the last words of the controllers, for the message of a failed test.
-    fn told(&self) -> String {
+    fn diagnostics(&self) -> String {
         let brief = |path: &str| {
             let items = self.api.items(path).unwrap_or_default();
             let line = |item: Value| format!("{} {}", item["metadata"]["name"], item["status"]);
@@ -290,7 +290,7 @@ impl Cluster {
 
     /// Captures the cluster, if requested, and expects stable findings of our binary, live and from `collect`.
     #[track_caller]
-    pub fn captured(&self, name: &str) {
+    pub fn capture(&self, name: &str) {
         capture::write(&self.api, name).expect("a capture can be written");
         ours::collects(&self.kubeconfig("admin"));
         ours::stays_so(&self.kubeconfig("admin"));
@@ -337,9 +337,9 @@ impl Cluster {
     /// Our binary's other commands, run by the administrator; their output must be JSON.
     #[track_caller]
     pub fn ours(&self, args: &[&str]) -> Value {
-        let said = ours::run(&self.kubeconfig("admin"), &[args, &["-o", "json"]].concat());
-        assert_eq!(said.exit, Some(0), "{args:?}: {said:?}");
-        serde_json::from_str(&said.stdout).unwrap_or_else(|error| panic!("{args:?}: {error}: {said:?}"))
+        let ran = ours::run(&self.kubeconfig("admin"), &[args, &["-o", "json"]].concat());
+        assert_eq!(ran.exit, Some(0), "{args:?}: {ran:?}");
+        serde_json::from_str(&ran.stdout).unwrap_or_else(|error| panic!("{args:?}: {error}: {ran:?}"))
     }
 
     /// Upstream's own CLI.
@@ -356,7 +356,7 @@ impl Cluster {
     pub fn await_that(&self, what: &str, mut holds: impl FnMut() -> bool) {
         let begun = Instant::now();
         while !holds() {
-            assert!(begun.elapsed() < PATIENCE, "stopped waiting: {what}\n{}", self.told());
+            assert!(begun.elapsed() < PATIENCE, "stopped waiting: {what}\n{}", self.diagnostics());
             std::thread::sleep(Duration::from_millis(50));
         }
     }

@@ -107,7 +107,7 @@ impl Kubelet {
     }
 
     /// How many pods of a package's stage have been begun on a node, also those that are long gone.
-    pub fn begun(&self, package: &str, stage: &str, node: &str) -> usize {
+    pub fn pods_started(&self, package: &str, stage: &str, node: &str) -> usize {
         let begun = self.begun.lock().expect("no holder panics");
         let asked = |place: &&[String; 3]| *place == &[package, stage, node];
         begun.iter().filter(asked).count()

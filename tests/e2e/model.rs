@@ -97,7 +97,7 @@ impl<'a> Played<'a> {
 
     /// The first reconcile: every node waits.
     #[must_use]
-    pub fn begun(mut self) -> Self {
+    pub fn first_reconcile(mut self) -> Self {
         for node in self.cluster.api.items("/api/v1/nodes").expect("the API server responds") {
             let node = node["metadata"]["name"].as_str().expect("nodes have names");
             self.entries.entry(node.to_owned()).or_default();

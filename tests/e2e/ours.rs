@@ -20,7 +20,7 @@ use crate::report_stats;
 
 /// The result of one run.
 #[derive(Clone, Debug)]
-pub struct Said {
+pub struct RunResult {
     pub exit: Option<i32>,
     pub stdout: String,
     pub stderr: String,
@@ -28,7 +28,7 @@ pub struct Said {
 
 #[derive(Clone, Debug)]
 pub struct Report {
-    pub said: Said,
+    pub ran: RunResult,
     pub json: Value,
 }
 
@@ -43,25 +43,25 @@ pub fn command(kubeconfig: &Path, args: &[&str]) -> Command {
     command
 }
 
-pub fn run(kubeconfig: &Path, args: &[&str]) -> Said {
+pub fn run(kubeconfig: &Path, args: &[&str]) -> RunResult {
     let out = command(kubeconfig, args).output().expect("cargo has built it");
     if !args.starts_with(&["package", "logs"]) {
         report_stats::no_secret(&out.stdout);
         report_stats::no_secret(&out.stderr);
     }
     let text = |bytes: Vec<u8>| String::from_utf8(bytes).expect("it writes UTF-8");
-    Said { exit: out.status.code(), stdout: text(out.stdout), stderr: text(out.stderr) }
+    RunResult { exit: out.status.code(), stdout: text(out.stdout), stderr: text(out.stderr) }
 }
 
 pub fn diagnose(kubeconfig: &Path, more: &[&str]) -> Report {
     let args = [&["diagnose", "stuck", "-o", "json"], more].concat();
-    let said = run(kubeconfig, &args);
-    let json = serde_json::from_str(&said.stdout)
-        .unwrap_or_else(|error| panic!("diagnose prints JSON: {error}: {said:?}"));
+    let ran = run(kubeconfig, &args);
+    let json = serde_json::from_str(&ran.stdout)
+        .unwrap_or_else(|error| panic!("diagnose prints JSON: {error}: {ran:?}"));
     if !more.iter().any(|word| ["--no-logs", "--from"].contains(word)) {
         report_stats::count(&json);
     }
-    Report { said, json }
+    Report { ran, json }
 }
 
 impl Report {
@@ -94,7 +94,7 @@ impl Report {
             Some("stuck") => 2,
             _ => 1,
         };
-        assert_eq!(self.said.exit, Some(expected), "exit code of {:#?}", self.said);
+        assert_eq!(self.ran.exit, Some(expected), "exit code of {:#?}", self.ran);
     }
 }
 
@@ -135,13 +135,13 @@ pub fn collects(kubeconfig: &Path) {
     const TRIES: usize = 10;
     let file = kubeconfig.with_file_name("collected.tar.gz");
     let file = file.to_str().expect("a path of letters");
-    let mut said = Vec::new();
+    let mut ran = Vec::new();
     for _ in 0..TRIES {
         let before = timeless(diagnose(kubeconfig, &["--all"]).json);
         let collected = run(kubeconfig, &["collect", "--force", "-o", file]);
         // A pod may be gone by the time its log is read.
         if collected.exit == Some(4) && collected.stderr.contains("404 pods") {
-            said = vec![serde_json::json!(collected.stderr)];
+            ran = vec![serde_json::json!(collected.stderr)];
             continue;
         }
         assert_eq!(collected.exit, Some(0), "{collected:?}");
@@ -151,9 +151,9 @@ pub fn collects(kubeconfig: &Path) {
         if read == before || read == after {
             return;
         }
-        said = vec![before, read, after];
+        ran = vec![before, read, after];
     }
-    panic!("what was collected says something else: {said:#?}");
+    panic!("what was collected says something else: {ran:#?}");
 }
 
 #[track_caller]
@@ -214,13 +214,13 @@ impl Watcher {
             while !stopped.load(Ordering::Relaxed) {
                 watched.looks += 1;
                 counted.store(watched.looks, Ordering::Relaxed);
-                let said = run(&kubeconfig, &["diagnose", "stuck", "-o", "json"]);
-                let Ok(json) = serde_json::from_str::<Value>(&said.stdout) else {
-                    assert!(said.exit == Some(1) && said.stdout.is_empty(), "{said:?}");
+                let ran = run(&kubeconfig, &["diagnose", "stuck", "-o", "json"]);
+                let Ok(json) = serde_json::from_str::<Value>(&ran.stdout) else {
+                    assert!(ran.exit == Some(1) && ran.stdout.is_empty(), "{ran:?}");
                     watched.unanswered += 1;
                     continue;
                 };
-                let report = Report { said, json };
+                let report = Report { ran, json };
                 watched.unanswered += usize::from(report.json["verdict"] == "incomplete");
                 watched.errors.extend(report.errors().into_iter().cloned());
                 for finding in report.findings() {

@@ -55,8 +55,8 @@ pub fn count(report: &Value) {
 
 /// Asserts that output of our binary, other than requested logs, contains no secret.
 #[track_caller]
-pub fn no_secret(said: &[u8]) {
-    let found = String::from_utf8_lossy(said);
+pub fn no_secret(ran: &[u8]) {
+    let found = String::from_utf8_lossy(ran);
     assert!(!found.contains(SECRET), "a secret is shown: {found}");
 }
 

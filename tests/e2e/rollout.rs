@@ -45,7 +45,7 @@ impl Rollout<'_> {
                 begun.elapsed() < PATIENCE,
                 "timed out waiting for {}: {}\noperator:\n{}",
                 condition.what,
-                view.told(),
+                view.summary(),
                 self.cluster.operator_log(15)
             );
             std::thread::sleep(Duration::from_millis(50));
@@ -58,7 +58,7 @@ impl Rollout<'_> {
         let begun = Instant::now();
         while begun.elapsed() < time {
             let view = self.view();
-            assert!((condition.holds)(&view), "no longer {}: {}", condition.what, view.told());
+            assert!((condition.holds)(&view), "no longer {}: {}", condition.what, view.summary());
             std::thread::sleep(Duration::from_millis(100));
         }
         self
@@ -122,8 +122,8 @@ impl Rollout<'_> {
         self.cluster.report(&[&self.name])
     }
 
-    pub fn captured(&self, name: &str) -> &Self {
-        self.cluster.captured(name);
+    pub fn capture(&self, name: &str) -> &Self {
+        self.cluster.capture(name);
         self
     }
 

@@ -33,18 +33,18 @@ impl<'a> Transcript<'a> {
     /// Runs one of our commands, and takes down what it says on either stream.
     #[track_caller]
     pub fn run(&mut self, words: &str, exit: i32) -> &mut Self {
-        let (mut told, stdout) = std::io::pipe().expect("a pipe");
+        let (mut reader, stdout) = std::io::pipe().expect("a pipe");
         let stderr = stdout.try_clone().expect("a pipe");
         let args: Vec<&str> = words.split(' ').collect();
         let mut command = ours::command(&self.cluster.kubeconfig("admin"), &args);
         let mut child = command.stdout(stdout).stderr(stderr).spawn().expect("cargo has built it");
         // It holds the ends that are written to, and the reading would never end.
         drop(command);
-        let mut said = String::new();
-        told.read_to_string(&mut said).expect("it writes UTF-8");
+        let mut output = String::new();
+        reader.read_to_string(&mut output).expect("it writes UTF-8");
         let code = child.wait().expect("it ends").code();
-        assert_eq!(code, Some(exit), "{words}: {said}");
-        self.text += &format!("$ kubectl skyhook {words}\n{said}");
+        assert_eq!(code, Some(exit), "{words}: {output}");
+        self.text += &format!("$ kubectl skyhook {words}\n{output}");
         self
     }
 

@@ -62,7 +62,7 @@ impl View {
     }
 
     /// All of it in a few lines, for the message of a wait that was in vain.
-    pub fn told(&self) -> String {
+    pub fn summary(&self) -> String {
         let mut text = format!("{}: status {:?}", self.name, self.status());
         match &self.object {
             None => text.push_str(", gone"),
@@ -134,7 +134,7 @@ pub fn status(wanted: &str) -> Condition {
     that(&format!("status {wanted}"), move |view| view.status() == wanted)
 }
 
-pub fn gone() -> Condition {
+pub fn deleted() -> Condition {
     that("gone", |view| view.object.is_none())
 }
 

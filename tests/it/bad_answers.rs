@@ -22,9 +22,9 @@ use crate::support::test_cluster::captured_api;
 /// Approximate number of cases in the default sample.
 const SAMPLE: usize = 50;
 /// Concurrent cases: the commands wait most of the time.
-const AT_ONCE: usize = 25;
+const CONCURRENT: usize = 25;
 /// Concurrent cases of a larger run, during which no other tests run.
-const AT_ONCE_OF_ALL: usize = 40;
+const CONCURRENT_OF_ALL: usize = 40;
 
 /// The fake API server behind the proxy.
 struct InMemory {
@@ -67,6 +67,6 @@ impl FaultTarget for InMemory {
 fn commands_report_and_recover_from_faulty_requests() {
     let target = || InMemory::of(COMMANDS[0].cluster);
     let sample = sample(SAMPLE);
-    let at_once = if sample == Sample::About(SAMPLE) { AT_ONCE } else { AT_ONCE_OF_ALL };
+    let at_once = if sample == Sample::About(SAMPLE) { CONCURRENT } else { CONCURRENT_OF_ALL };
     check_all(COMMANDS, sample, at_once, target).assert_none_failed();
 }

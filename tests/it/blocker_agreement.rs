@@ -105,7 +105,7 @@ fn deletions(path: &Path) -> Vec<String> {
             _ => BTreeSet::new(),
         };
         let because = status["reason"].as_str().expect("a reason");
-        let said = waited.json()["findings"].as_array().is_some_and(|all| {
+        let reported = waited.json()["findings"].as_array().is_some_and(|all| {
             let mut messages = all.iter().filter_map(|f| f["message"].as_str());
             messages.any(|m| because.contains(m))
         });
@@ -127,7 +127,7 @@ fn deletions(path: &Path) -> Vec<String> {
             codes(&errors.cloned().collect())
         };
         let agree = blocked == (waited.code == Some(2))
-            && (!blocked || said)
+            && (!blocked || reported)
             && by.is_subset(&errors)
             && if first { hangs == by } else { hangs.is_subset(&by) };
         if !agree {
@@ -219,7 +219,7 @@ fn both_uninstall_waits_agree() {
 }
 
 /// Sets a label of the operator on a node.
-fn label(cluster: &TestCluster, name: &str, key: &str) {
+fn set_label(cluster: &TestCluster, name: &str, key: &str) {
     let mut node = cluster.node(name);
     node["metadata"]["labels"][ApiFlavor::Skyhook.key(key)] = json!("true");
     cluster.fake.load(node);
@@ -236,7 +236,7 @@ fn headline_reports_work_that_needs_intervention() {
     cluster.fake.started_now();
     assert!(!headline(&cluster).starts_with(blocked), "{}", headline(&cluster));
     for node in ["node-1", "node-2", "node-3"] {
-        label(&cluster, node, "ignore");
+        set_label(&cluster, node, "ignore");
     }
     assert!(headline(&cluster).starts_with(blocked), "{}", headline(&cluster));
 }
@@ -250,7 +250,7 @@ fn unignore_is_not_suggested_for_a_node_with_a_refused_drain() {
     cluster.fake.load_file(&directory.join("extra.json"));
     let drain = cluster.run("diagnose stuck --rule SKY401 -o json").json();
     let node = drain["findings"][0]["subject"]["node"].as_str().expect("a node");
-    label(&cluster, node, "ignore");
+    set_label(&cluster, node, "ignore");
     let report = cluster.run("diagnose stuck --rule SKY304 -o json").json();
     let remedies = report["findings"][0]["remedies"].as_array().expect("remedies");
     let argvs: Vec<String> = remedies

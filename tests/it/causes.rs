@@ -108,7 +108,7 @@ fn causes_come_first_with_their_effects() {
     let ran = run("diagnose stuck -o json --from -").stdin(cluster().to_string()).output();
     let document = ran.json();
     let causes = document["causes"].as_array().expect("causes");
-    let told: Vec<Value> = causes
+    let summaries: Vec<Value> = causes
         .iter()
         .map(|cause| {
             json!([
@@ -121,7 +121,7 @@ fn causes_come_first_with_their_effects() {
         })
         .collect();
     assert_eq!(
-        told,
+        summaries,
         [
             json!(["SKY201", 143, 143, "osImage", "Ubuntu 24.04.4"]),
             json!(["SKY201", 91, 91, "topology.kubernetes.io/zone", "eu-c"]),
@@ -313,14 +313,14 @@ fn webhook_findings_are_effects_of_a_stopped_operator() {
     let document = ran.json();
     let causes = document["causes"].as_array().expect("causes");
     let findings = document["findings"].as_array().expect("findings");
-    let told: Vec<Value> = causes
+    let summaries: Vec<Value> = causes
         .iter()
         .map(|cause| {
             let count = |key: &str| cause[key].as_array().expect("findings").len();
             json!([cause["code"], count("findings"), count("explains")])
         })
         .collect();
-    assert_eq!(told, [json!(["SKY501", 1, 2])]);
+    assert_eq!(summaries, [json!(["SKY501", 1, 2])]);
     for finding in findings.iter().filter(|f| f["code"] == "SKY505") {
         let grades = finding["remedies"].as_array().expect("remedies").iter();
         let grades: Vec<&str> = grades.filter_map(|r| r["grade"].as_str()).collect();

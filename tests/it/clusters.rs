@@ -111,7 +111,7 @@ fn missing_permission_is_never_reported_healthy() {
     let served = healthy.serve();
     let ran = run("diagnose stuck -o json").kubeconfig(&served.kubeconfig()).output();
     assert_eq!((ran.json()["verdict"].as_str(), ran.code), (Some("healthy"), Some(0)));
-    let mut sources: Vec<String> = healthy.requests().iter().filter_map(listed).collect();
+    let mut sources: Vec<String> = healthy.requests().iter().filter_map(listed_plural).collect();
     sources.sort();
     sources.dedup();
     // Namespaces are only read as evidence about a missing operator; no rule needs them.
@@ -131,7 +131,7 @@ fn missing_permission_is_never_reported_healthy() {
 }
 
 /// The plural that a request lists; `None` for discovery.
-fn listed(request: &Logged) -> Option<String> {
+fn listed_plural(request: &Logged) -> Option<String> {
     let path = request.path.as_str();
     let resource = path
         .strip_prefix("/api/v1/")

@@ -45,7 +45,7 @@ fn is_cordoned(cluster: &TestCluster) -> bool {
 }
 
 /// A cluster with cordons of a deleted custom resource.
-fn gone() -> TestCluster {
+fn deleted_with_cordons() -> TestCluster {
     let cluster = TestCluster::captured("finalizer-stripped");
     assert!(is_cordoned(&cluster));
     cluster
@@ -62,8 +62,8 @@ fn deleting() -> TestCluster {
 }
 
 /// A cluster whose cordon was released and restored with `undo`; undoing that `undo` would release it again.
-fn put_back() -> TestCluster {
-    let cluster = gone();
+fn undone_release() -> TestCluster {
+    let cluster = deleted_with_cordons();
     assert_eq!(cluster.run("cordon release node-1 --confirm").code, Some(0));
     assert_eq!(cluster.run("undo --confirm").code, Some(0));
     assert!(is_cordoned(&cluster));
@@ -74,11 +74,11 @@ type Scene = (fn() -> TestCluster, &'static str);
 
 /// Every command that may uncordon a node.
 const COMMANDS: [Scene; 5] = [
-    (gone, "cordon release"),
-    (gone, "leftovers --clean"),
-    (gone, "reset gpu-tune"),
+    (deleted_with_cordons, "cordon release"),
+    (deleted_with_cordons, "leftovers --clean"),
+    (deleted_with_cordons, "reset gpu-tune"),
     (deleting, "finalizer strip gpu-tune --force"),
-    (put_back, "undo"),
+    (undone_release, "undo"),
 ];
 
 /// The command line; an undo is undone by its id.
@@ -93,7 +93,7 @@ fn command(cluster: &TestCluster, words: &str) -> String {
     format!("undo {}", id.as_str().expect("an id"))
 }
 
-fn said(ran: &RunOutput) -> String {
+fn stderr_words(ran: &RunOutput) -> String {
     ran.stderr.split_whitespace().collect::<Vec<_>>().join(" ")
 }
 
@@ -107,7 +107,7 @@ fn node_held_by_others_stays_cordoned() {
             let transcript = ran.transcript();
             assert!(is_cordoned(&cluster), "{words}, {by}\n{transcript}");
             let held = format!("cordoned by {by}");
-            assert!(said(&ran).contains(&held), "{words}, {by}\n{transcript}");
+            assert!(stderr_words(&ran).contains(&held), "{words}, {by}\n{transcript}");
         }
     }
 }
@@ -150,7 +150,7 @@ fn quarantined_at(cluster: &TestCluster, request: &str) {
 fn quarantine_set_after_the_preview_is_respected() {
     // The mark appears before the read that precedes the write, or between that read and the write.
     for request in ["GET nodes node-1", "PATCH nodes node-1"] {
-        let cluster = gone();
+        let cluster = deleted_with_cordons();
         quarantined_at(&cluster, request);
         let ran = cluster.run("cordon release node-1 --confirm");
         let transcript = ran.transcript();
@@ -161,7 +161,7 @@ fn quarantine_set_after_the_preview_is_respected() {
 
 #[test]
 fn preview_names_cordon_holders() {
-    let cluster = gone();
+    let cluster = deleted_with_cordons();
     mark(&cluster, &holders()[0].1);
     let ran = cluster.run("cordon release --dry-run");
     insta::assert_snapshot!(ran.transcript());
@@ -188,7 +188,7 @@ fn node_status_names_all_cordon_holders() {
 /// `cordon release` removes the mark of the deleted custom resource; the person's cordon stays.
 #[test]
 fn release_beside_a_cordon_of_someone_else_is_reported_and_undone() {
-    let cluster = gone();
+    let cluster = deleted_with_cordons();
     mark(&cluster, &holders().pop().expect("the last mark, a cordon by hand").1);
     let before = cluster.node(NODE)["metadata"]["annotations"].clone();
     let ran = cluster.run("cordon release node-1 --confirm");

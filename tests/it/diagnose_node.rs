@@ -35,7 +35,7 @@ fn unknown_node_suggests_similar_names() {
 }
 
 /// The Job of the package on a node.
-fn at_work(node: &str) -> PackageRun<'_> {
+fn running_job(node: &str) -> PackageRun<'_> {
     PackageRun {
         node,
         package: "driver",
@@ -68,7 +68,7 @@ fn queue() -> Value {
         let node = format!("gpu-{n:02}");
         items.push(NODEWRIGHT.node(&node, status, entries));
         if n <= 2 {
-            items.push(NODEWRIGHT.job(&at_work(&node), json!({"active": 1})));
+            items.push(NODEWRIGHT.job(&running_job(&node), json!({"active": 1})));
         }
     }
     items.push(no_pods());
@@ -235,7 +235,7 @@ fn list(items: Vec<Value>) -> String {
 }
 
 /// The state of a node, the state of its first incomplete custom resource, and the exit code.
-fn standing(node: &str, cluster: &str) -> (String, String, Option<i32>) {
+fn node_outcome(node: &str, cluster: &str) -> (String, String, Option<i32>) {
     let ran = run(&format!("diagnose node {node} -o json --now 2026-11-20T12:00:00Z --from -"))
         .stdin(cluster.to_owned())
         .output();
@@ -247,7 +247,7 @@ fn standing(node: &str, cluster: &str) -> (String, String, Option<i32>) {
     (text(&json["state"]), link, ran.code)
 }
 
-fn stands(word: &str, code: i32) -> (String, String, Option<i32>) {
+fn expected_outcome(word: &str, code: i32) -> (String, String, Option<i32>) {
     (word.to_owned(), word.to_owned(), Some(code))
 }
 
@@ -258,7 +258,7 @@ fn rebooting_or_joining_node_is_not_stuck() {
     let rebooting = json!({"driver": {
         "version": "1.0.0", "image": "example.com/driver", "interrupt": {"type": "reboot"},
     }});
-    let interrupt = PackageRun { stage: "interrupt", interrupt: true, ..at_work("gpu-01") };
+    let interrupt = PackageRun { stage: "interrupt", interrupt: true, ..running_job("gpu-01") };
     let mut tainted = NODEWRIGHT.node("gpu-04", "blocked", &[]);
     tainted["spec"]["taints"] = json!([{"key": "example.com/reserved", "effect": "NoSchedule"}]);
     let entry = ["driver|1.0.0 interrupt in_progress"];
@@ -271,10 +271,10 @@ fn rebooting_or_joining_node_is_not_stuck() {
         not_ready(NODEWRIGHT.node("gpu-03", "blocked", &[]), "2026-11-20T10:00:00Z"),
         tainted,
     ]);
-    assert_eq!(standing("gpu-01", &cluster), stands("Running", 0));
-    assert_eq!(standing("gpu-02", &cluster), stands("Waiting", 0));
-    assert_eq!(standing("gpu-03", &cluster), stands("Suspended", 0));
-    assert_eq!(standing("gpu-04", &cluster), stands("Blocked", 2));
+    assert_eq!(node_outcome("gpu-01", &cluster), expected_outcome("Running", 0));
+    assert_eq!(node_outcome("gpu-02", &cluster), expected_outcome("Waiting", 0));
+    assert_eq!(node_outcome("gpu-03", &cluster), expected_outcome("Suspended", 0));
+    assert_eq!(node_outcome("gpu-04", &cluster), expected_outcome("Blocked", 2));
 }
 
 /// A stopped compartment does not affect nodes of another one.
@@ -295,9 +295,9 @@ fn stopped_compartment_does_not_affect_other_compartments() {
         items.push(node);
     }
     let cluster = cluster.to_string();
-    assert_eq!(standing("gpu-01", &cluster), stands("Running", 0));
-    assert_eq!(standing("gpu-09", &cluster), stands("Waiting", 0));
-    assert_eq!(standing("gpu-08", &cluster), stands("Blocked", 2));
+    assert_eq!(node_outcome("gpu-01", &cluster), expected_outcome("Running", 0));
+    assert_eq!(node_outcome("gpu-09", &cluster), expected_outcome("Waiting", 0));
+    assert_eq!(node_outcome("gpu-08", &cluster), expected_outcome("Blocked", 2));
     let ran = run("diagnose node gpu-09 --from -").stdin(cluster).output();
     ran.expect_no_stdout("SKY301");
 }
@@ -335,19 +335,19 @@ fn behind_earlier_resource(status: &str, state: &str) -> Vec<Value> {
 #[test]
 fn blocker_of_an_earlier_custom_resource_blocks_its_dependents() {
     let working = behind_earlier_resource("in_progress", "apply complete");
-    assert_eq!(standing("gpu-01", &list(working)), stands("Waiting", 0));
+    assert_eq!(node_outcome("gpu-01", &list(working)), expected_outcome("Waiting", 0));
 
     let failing = list(behind_earlier_resource("erroring", "apply erroring"));
-    assert_eq!(standing("gpu-01", &failing), stands("Blocked", 2));
+    assert_eq!(node_outcome("gpu-01", &failing), expected_outcome("Blocked", 2));
 
     let mut paused = behind_earlier_resource("paused", "apply complete");
     paused[0]["metadata"]["annotations"] = json!({NODEWRIGHT.0.key("pause"): "true"});
-    assert_eq!(standing("gpu-01", &list(paused)), stands("Suspended", 0));
+    assert_eq!(node_outcome("gpu-01", &list(paused)), expected_outcome("Suspended", 0));
 
     let mut ignored = behind_earlier_resource("waiting", "apply complete");
     ignored[4]["metadata"]["labels"] = json!({NODEWRIGHT.0.key("ignore"): "true"});
     let ignored = list(ignored);
-    assert_eq!(standing("gpu-01", &ignored), stands("Suspended", 0));
+    assert_eq!(node_outcome("gpu-01", &ignored), expected_outcome("Suspended", 0));
     let ran = run("diagnose node gpu-01 --from -").stdin(ignored).output();
     ran.expect_stdout("kubectl skyhook node unignore gpu-02");
 }
@@ -355,7 +355,7 @@ fn blocker_of_an_earlier_custom_resource_blocks_its_dependents() {
 /// The deadline deletes the interrupt's pod with its restart count; the node state keeps the count.
 #[test]
 fn interrupt_attempts_are_counted_without_a_pod() {
-    let interrupt = PackageRun { stage: "interrupt", interrupt: true, ..at_work("gpu-01") };
+    let interrupt = PackageRun { stage: "interrupt", interrupt: true, ..running_job("gpu-01") };
     let failed = json!({"failed": 1, "conditions": [
         {"type": "Failed", "status": "True", "reason": "DeadlineExceeded"},
     ]});
@@ -447,9 +447,9 @@ fn unreadable_pods_are_not_reported_fine() {
 #[test]
 fn pod_that_the_kubelet_has_not_acknowledged_does_not_run() {
     let package = json!({"driver": {"version": "1.0.0", "image": "example.com/driver"}});
-    let mut pod = NODEWRIGHT.pod("driver-1", &at_work("gpu-01"), "Pending", &[]);
+    let mut pod = NODEWRIGHT.pod("driver-1", &running_job("gpu-01"), "Pending", &[]);
     pod["status"] = json!({"phase": "Pending"});
-    let job = NODEWRIGHT.job(&at_work("gpu-01"), json!({"active": 1}));
+    let job = NODEWRIGHT.job(&running_job("gpu-01"), json!({"active": 1}));
     let cluster = |status: &str, entries: &[&str]| {
         list(vec![
             NODEWRIGHT.skyhook("in_progress", package.clone()),

@@ -142,11 +142,11 @@ fn one_liners_of_the_page_print_what_they_say() {
     assert_eq!(lines.len(), ONE_LINERS.len());
     for ((of_jq, of_jsonpath), (capture, expected)) in lines.iter().zip(ONE_LINERS) {
         let ran = call(of_jsonpath, capture);
-        let said: Vec<&str> = ran.stdout.split_whitespace().collect();
+        let printed: Vec<&str> = ran.stdout.split_whitespace().collect();
         let expected: Vec<&str> = expected.split_whitespace().collect();
-        assert_eq!(said, expected, "{}", ran.transcript());
-        if let Some(said) = jq(of_jq, capture) {
-            assert_eq!(said.split_whitespace().collect::<Vec<_>>(), expected, "{of_jq}");
+        assert_eq!(printed, expected, "{}", ran.transcript());
+        if let Some(output) = jq(of_jq, capture) {
+            assert_eq!(output.split_whitespace().collect::<Vec<_>>(), expected, "{of_jq}");
         }
     }
 }

@@ -111,7 +111,7 @@ fn complete_cluster(packages: Value) -> FakeApi {
 }
 
 /// A node with every key that the operator writes for a custom resource.
-fn marked(name: &str, status: &str, entries: &[&str]) -> Value {
+fn with_operator_keys(name: &str, status: &str, entries: &[&str]) -> Value {
     let mut node = SKYHOOK.node(name, status, entries);
     node["metadata"]["annotations"][SKYHOOK.0.key("version_gpu")] = json!("v0.17.1");
     node["metadata"]["labels"] = json!({SKYHOOK.0.key("status_gpu"): status});

@@ -182,8 +182,8 @@ fn unreadable_pods_may_be_running() {
     test_cluster.fake.on("LIST pods").reply(403);
     let status = test_cluster.run("finalizer status gpu-tune -o json");
     status.expect_code(0);
-    let said: Value = serde_json::from_str(&status.stdout).expect("JSON");
-    assert_eq!(said["state"], json!("unknown"), "{}", status.transcript());
+    let document: Value = serde_json::from_str(&status.stdout).expect("JSON");
+    assert_eq!(document["state"], json!("unknown"), "{}", status.transcript());
     let strip = test_cluster.run("finalizer strip gpu-tune --confirm");
     strip.expect_code(3);
     strip.expect_stderr("kubectl skyhook wait gpu-tune --for=deleted");
@@ -195,13 +195,13 @@ fn unreadable_pods_may_be_running() {
 fn blocked_deletion_is_reported_without_pods() {
     for cluster in ["deleted-while-paused", "deleted-while-erroring"] {
         let test_cluster = TestCluster::captured_with_operator(cluster);
-        let said = || test_cluster.run("finalizer status gpu-tune -o json").json();
-        let (standing, unread) = (said()["state"].clone(), "may still be running");
-        assert_eq!(standing, json!("blocked"), "{cluster}");
+        let document = || test_cluster.run("finalizer status gpu-tune -o json").json();
+        let (state, unread) = (document()["state"].clone(), "may still be running");
+        assert_eq!(state, json!("blocked"), "{cluster}");
         test_cluster.fake.on("LIST pods").reply(403);
-        let said = said();
-        assert_eq!(said["state"], json!("blocked"), "{cluster}");
-        let because = said["reason"].as_str().expect("a reason");
+        let document = document();
+        assert_eq!(document["state"], json!("blocked"), "{cluster}");
+        let because = document["reason"].as_str().expect("a reason");
         assert!(because.contains(unread), "{because}");
     }
 }
@@ -310,7 +310,7 @@ fn deletion_held_by_other_finalizers_waits_for_no_uninstall() {
     }
     let ran = test_cluster.run("finalizer status gpu-tune");
     ran.expect_code(0);
-    for said in [
+    for message in [
         "only third-party finalizers are left: example.com/keep",
         "SKY112",
         "1. Show the remaining finalizers (B0, reads only)",
@@ -320,7 +320,7 @@ fn deletion_held_by_other_finalizers_waits_for_no_uninstall() {
         "4. Reset the package on the node",
         "now: kubectl get skyhooks.skyhook.nvidia.com gpu-tune -o yaml",
     ] {
-        assert!(ran.stdout.contains(said), "{said}: {}", ran.transcript());
+        assert!(ran.stdout.contains(message), "{message}: {}", ran.transcript());
     }
     for not in ["PENDING", "the deletion waits for it"] {
         assert!(!ran.stdout.contains(not), "{not}: {}", ran.transcript());

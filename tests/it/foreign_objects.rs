@@ -117,9 +117,12 @@ fn namespace_is_known_after_the_operator_is_gone() {
         let map = fake.get("configmaps", "operators", "gone-driver-1.0.0");
         (map.is_some(), ran.stderr)
     };
-    let (kept, said) = left(false, "");
-    assert!(kept, "{said}");
-    assert!(unwrapped(&said).contains("the operator's namespace is not known; use --namespace"), "{said}");
+    let (kept, output) = left(false, "");
+    assert!(kept, "{output}");
+    assert!(
+        unwrapped(&output).contains("the operator's namespace is not known; use --namespace"),
+        "{output}"
+    );
     assert!(!left(true, "").0);
     assert!(!left(false, "--namespace operators").0);
     assert!(left(true, "--namespace elsewhere").0);

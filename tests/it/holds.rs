@@ -73,12 +73,12 @@ fn pause_set_by_others_survives_the_reset() {
     let ran = cluster.during_a_reset(|| {
         let pause = cluster.run("pause gpu-tune --confirm --reason mine");
         pause.expect_code(0);
-        let said = "it stays paused after that command has ended";
-        pause.expect_stderr(said);
+        let message = "it stays paused after that command has ended";
+        pause.expect_stderr(message);
     });
     ran.expect_code(0);
-    let said = "skyhook/gpu-tune stays paused: paused by someone else";
-    ran.expect_stderr(said);
+    let message = "skyhook/gpu-tune stays paused: paused by someone else";
+    ran.expect_stderr(message);
     assert_eq!(cluster.reset_and_paused(), (true, json!("true"), Value::Null));
     assert_eq!(cluster.annotation(REASON), json!("mine"));
 }
@@ -119,8 +119,8 @@ fn pause_written_by_another_field_manager_is_kept() {
         });
     });
     ran.expect_code(0);
-    let said = "skyhook/gpu-tune stays paused: kubectl-annotate also paused the custom resource";
-    ran.expect_stderr(said);
+    let message = "skyhook/gpu-tune stays paused: kubectl-annotate also paused the custom resource";
+    ran.expect_stderr(message);
     assert_eq!(cluster.reset_and_paused(), (true, json!("true"), Value::Null));
     assert_eq!(cluster.annotation(REASON), Value::Null);
 }
@@ -181,8 +181,8 @@ fn unreadable_object_while_waiting_is_not_a_timeout() {
     let ran = cluster.run(RESET);
     ran.expect_code(1);
     let says = "stopped waiting: cannot tell whether the operator has seen that skyhook/gpu-tune is no longer paused: ";
-    let told = ran.stdout.lines().any(|line| line.starts_with(says));
-    assert!(told, "{}", ran.transcript());
+    let reported = ran.stdout.lines().any(|line| line.starts_with(says));
+    assert!(reported, "{}", ran.transcript());
     assert!(!ran.stdout.contains("diagnose check"), "{}", ran.transcript());
     assert!(cluster.writes().is_empty(), "{:?}", cluster.writes());
 }
@@ -194,13 +194,13 @@ fn second_reset_does_not_claim_the_first_resets_pause() {
         for words in [RESET, "resume gpu-tune --confirm"] {
             let ran = cluster.run(words);
             ran.expect_code(3);
-            for said in [
+            for message in [
                 "skyhook/gpu-tune is paused by ",
                 " (reset gpu-tune on 3 nodes)",
                 "nothing was changed",
                 "kubectl skyhook resume gpu-tune",
             ] {
-                assert!(ran.stderr.contains(said), "{said}: {}", ran.transcript());
+                assert!(ran.stderr.contains(message), "{message}: {}", ran.transcript());
             }
         }
         assert_eq!(cluster.cr_annotation("pause"), json!("true"));

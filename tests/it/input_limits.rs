@@ -10,12 +10,12 @@ use flate2::write::GzEncoder;
 use crate::support::run::{Run, RunOutput};
 
 /// The memory limit of a run in KiB, far less than its input.
-const MOST: u64 = 400 << 10;
+const MEMORY_KIB: u64 = 400 << 10;
 
 /// Runs a command with a limited address space.
 fn run(words: &str, path: &Path, kubeconfig: Option<&Path>) -> RunOutput {
     let command = words.replace("PATH", &path.display().to_string());
-    let limited = format!("ulimit -v {MOST}; exec \"$0\" {command}");
+    let limited = format!("ulimit -v {MEMORY_KIB}; exec \"$0\" {command}");
     let run = Run::program("sh", ["-c", &limited, env!("CARGO_BIN_EXE_kubectl-skyhook")]);
     match kubeconfig {
         Some(path) => run.kubeconfig(path),
@@ -68,7 +68,7 @@ fn endless_blanks_are_refused() {
 #[test]
 fn endless_words_are_refused() {
     let mut yes = Command::new("yes").stdout(Stdio::piped()).spawn().expect("`yes` starts");
-    let limited = format!("ulimit -v {MOST}; exec \"$0\" status --from -");
+    let limited = format!("ulimit -v {MEMORY_KIB}; exec \"$0\" status --from -");
     let output = Command::new("sh")
         .args(["-c", &limited, env!("CARGO_BIN_EXE_kubectl-skyhook")])
         .stdin(yes.stdout.take().expect("a pipe"))
@@ -76,8 +76,8 @@ fn endless_words_are_refused() {
         .expect("the shell starts");
     // The writer ends once nothing reads its pipe.
     let _ = yes.wait();
-    let said = String::from_utf8_lossy(&output.stderr);
-    assert!(said.contains("it is plain text, not Kubernetes objects"), "{said}");
+    let stderr = String::from_utf8_lossy(&output.stderr);
+    assert!(stderr.contains("it is plain text, not Kubernetes objects"), "{stderr}");
     assert_eq!(output.status.code(), Some(1));
 }
 

@@ -149,8 +149,8 @@ fn deviations_from_kubectl_only_add_output() {
     let node = Node(read("node.json"));
     let cases: Vec<Case> = read("golden.json");
     for case in cases.iter().filter(|case| case.ours.is_some()) {
-        let said = (case.stdout.clone(), case.exit);
-        assert_ne!(case.our_output(&node), said, "{}", case.format());
+        let expected = (case.stdout.clone(), case.exit);
+        assert_ne!(case.our_output(&node), expected, "{}", case.format());
         assert_eq!(case.our_output(&node).1, 0, "{}", case.format());
     }
 }

@@ -55,7 +55,7 @@ fn with_remains(owner: &str) -> TestCluster {
 }
 
 /// Keys and conditions of a custom resource on a node.
-fn left(test_cluster: &TestCluster, owner: &str) -> Vec<String> {
+fn keys_and_conditions(test_cluster: &TestCluster, owner: &str) -> Vec<String> {
     let node = test_cluster.node("node-1");
     let maps = ["annotations", "labels"].map(|m| node["metadata"][m].clone());
     let mut left: Vec<String> = maps
@@ -95,8 +95,8 @@ fn leftovers_are_listed_with_their_former_owner() {
 #[test]
 fn clean_removes_all_but_node_state_and_undo_restores_it() {
     let test_cluster = with_remains("gone");
-    let living = left(&test_cluster, CR);
-    let all = left(&test_cluster, "gone");
+    let living = keys_and_conditions(&test_cluster, CR);
+    let all = keys_and_conditions(&test_cluster, "gone");
     let unasked = test_cluster.run("leftovers --clean");
     unasked.expect_code(3);
     assert_eq!(test_cluster.writes(), [""; 0]);
@@ -104,19 +104,19 @@ fn clean_removes_all_but_node_state_and_undo_restores_it() {
     let ran = test_cluster.run("leftovers --clean --confirm");
     ran.expect_code(0);
     ran.expect_stderr("the record of what is installed stays on node-1");
-    assert_eq!(left(&test_cluster, "gone"), [key("nodeState_gone"), key("version_gone")]);
+    assert_eq!(keys_and_conditions(&test_cluster, "gone"), [key("nodeState_gone"), key("version_gone")]);
     assert_eq!(test_cluster.node("node-1")["spec"]["unschedulable"], Value::Null);
     assert_eq!(test_cluster.fake.get("pods", "skyhook", "gone-driver-apply"), None);
     assert_eq!(test_cluster.fake.get("configmaps", "skyhook", "gone-driver-1.0.0"), None);
-    assert_eq!(left(&test_cluster, CR), living);
+    assert_eq!(keys_and_conditions(&test_cluster, CR), living);
 
     test_cluster.run("undo --confirm").expect_code(0);
-    assert_eq!(left(&test_cluster, "gone"), all);
+    assert_eq!(keys_and_conditions(&test_cluster, "gone"), all);
     let map = test_cluster.fake.get("configmaps", "skyhook", "gone-driver-1.0.0");
     assert_eq!(map.expect("undo recreates the ConfigMap")["data"], json!({"a.conf": "x"}));
 
     test_cluster.run("leftovers gone --clean --purge-state --confirm").expect_code(0);
-    assert_eq!(left(&test_cluster, "gone"), [""; 0]);
+    assert_eq!(keys_and_conditions(&test_cluster, "gone"), [""; 0]);
     let none = test_cluster.run("leftovers -o name");
     assert_eq!(none.stdout, "");
     none.expect_code(0);
@@ -155,20 +155,20 @@ fn unreadable_custom_resources_do_not_count_as_deleted() {
     for words in ["leftovers", "leftovers --clean --confirm"] {
         let ran = test_cluster.run(words);
         ran.expect_code(1);
-        let said = "cannot read custom resources";
-        ran.expect_stderr(said);
+        let message = "cannot read custom resources";
+        ran.expect_stderr(message);
     }
     test_cluster.fake.heal();
     test_cluster.fake.on("LIST configmaps").reply(403);
     let ran = test_cluster.run("leftovers");
-    let said = "cannot read config maps of packages";
-    ran.expect_stderr(said);
+    let message = "cannot read config maps of packages";
+    ran.expect_stderr(message);
     ran.expect_code(1);
     assert_eq!(test_cluster.writes(), [""; 0]);
     let ran = test_cluster.run("leftovers --clean --confirm");
     ran.expect_code(4);
-    let said = "config maps of packages could not be read and will not be removed";
-    ran.expect_stderr(said);
+    let message = "config maps of packages could not be read and will not be removed";
+    ran.expect_stderr(message);
     assert_ne!(test_cluster.writes(), [""; 0]);
 }
 

@@ -85,9 +85,9 @@ fn mandoc_lints_man_pages_without_warnings() {
         .args(pages())
         .output()
         .expect("mandoc runs");
-    let said = String::from_utf8_lossy(&output.stdout);
-    let said: Vec<&str> = said.lines().filter(|l| !l.contains("missing date")).collect();
-    assert!(said.is_empty(), "{}", said.join("\n"));
+    let warnings = String::from_utf8_lossy(&output.stdout);
+    let warnings: Vec<&str> = warnings.lines().filter(|l| !l.contains("missing date")).collect();
+    assert!(warnings.is_empty(), "{}", warnings.join("\n"));
 }
 
 #[test]

@@ -196,12 +196,12 @@ fn complete_node_is_explained_without_reading_others() {
             cluster.fake.on("LIST nodes").times(1).reply(403);
             let of_all = cluster.run(&words);
             assert!(lists(&cluster).ends_with(&[ALL.to_owned()]));
-            let said = |ran: &RunOutput| {
+            let result = |ran: &RunOutput| {
                 let mut document = ran.json();
                 document["takenAt"].take();
                 (document, ran.stderr.clone(), ran.code)
             };
-            assert_eq!(said(&one), said(&of_all), "{}: {words}", captured.name);
+            assert_eq!(result(&one), result(&of_all), "{}: {words}", captured.name);
         }
     }
     assert!(alone > 20, "{alone} nodes were read alone");

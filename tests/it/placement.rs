@@ -24,7 +24,7 @@ fn with(fake: FakeApi, nodes: &[(&str, &str)]) -> FakeApi {
     })
 }
 
-fn said(fake: &FakeApi, words: &str) -> RunOutput {
+fn run_on(fake: &FakeApi, words: &str) -> RunOutput {
     let served = fake.serve();
     run(words).kubeconfig(&served.kubeconfig()).output()
 }
@@ -33,14 +33,14 @@ fn said(fake: &FakeApi, words: &str) -> RunOutput {
 fn uninstalled_package_is_absent_not_complete() {
     let nodes = [("node-1", ""), ("node-2", "driver|1.0.0 config complete")];
     let fake = with(SKYHOOK.serve(driver(true)), &nodes);
-    let package = &said(&fake, "status -o json").json()["items"][0]["packages"][0];
+    let package = &run_on(&fake, "status -o json").json()["items"][0]["packages"][0];
     assert_eq!(
         [&package["complete"], &package["absent"], &package["nodes"]],
         [&json!(1), &json!(1), &json!(2)]
     );
-    let page = said(&fake, "status gpu").stdout;
+    let page = run_on(&fake, "status gpu").stdout;
     assert!(page.contains("driver   1.0.0    1/2 absent  "), "{page}");
-    let rows = said(&fake, "node status -o json").json()["items"].take();
+    let rows = run_on(&fake, "node status -o json").json()["items"].take();
     assert_eq!(rows[0]["packagesComplete"], 1);
     assert_eq!(rows[1]["packagesComplete"], 0, "its uninstall is to come");
 }
@@ -49,7 +49,7 @@ fn uninstalled_package_is_absent_not_complete() {
 fn version_not_in_the_spec_is_not_in_progress() {
     let nodes = [("node-1", "driver|0.9.0 config complete")];
     let fake = with(SKYHOOK.serve(driver(true)), &nodes);
-    let ran = said(&fake, "package status --skyhook gpu");
+    let ran = run_on(&fake, "package status --skyhook gpu");
     assert_eq!(ran.stderr, "1 package on 1 node: 1 absent, 1 not in the spec\n");
 }
 
@@ -63,7 +63,7 @@ fn every_cancelled_but_running_uninstall_is_reported() {
         let name = format!("pod-{node}");
         fake = fake.with(SKYHOOK.pod(&name, &place, "Pending", &["driver-uninstall running"]));
     }
-    let rows = said(&fake, "uninstall status -o json").json();
+    let rows = run_on(&fake, "uninstall status -o json").json();
     for (row, node) in rows["items"].as_array().expect("rows").iter().zip(nodes) {
         let because = format!("canceled, but pod/skyhook/pod-{node} is still running");
         assert_eq!((&row["reason"], &row["node"]), (&json!(because), &json!(node)));
@@ -80,7 +80,7 @@ fn uninstall_starts_after_the_running_stage() {
         ("node-3", "driver|1.0.0 uninstall in_progress"),
     ];
     let fake = with(SKYHOOK.serve(driver(true)).with(gpu), &nodes);
-    let preview = said(&fake, "resume gpu --dry-run").stdout;
+    let preview = run_on(&fake, "resume gpu --dry-run").stdout;
     let effects = "\n\ngpu     ONCE APPLIED\ndriver  uninstall on 3 nodes, at most 2 at once\n";
     assert!(preview.ends_with(effects), "{preview}");
 }
@@ -90,7 +90,7 @@ fn pending_uninstall_is_not_complete() {
     let nodes = [("node-1", "driver|1.0.0 config complete")];
     let fake = with(SKYHOOK.serve(driver(true)), &nodes);
     fake.load(SKYHOOK.skyhook("complete", driver(true)));
-    let ran = said(&fake, "wait gpu --timeout 1s");
+    let ran = run_on(&fake, "wait gpu --timeout 1s");
     ran.expect_code(5);
 }
 
@@ -103,9 +103,9 @@ fn unselected_nodes_do_not_block_an_uninstall() {
     let mut selected = SKYHOOK.node("node-2", "complete", &[]);
     selected["metadata"]["labels"] = json!({"pool": "gpu"});
     fake.load(selected);
-    let ran = said(&fake, "wait gpu --for=uninstalled=driver --timeout 2s");
+    let ran = run_on(&fake, "wait gpu --for=uninstalled=driver --timeout 2s");
     ran.expect_code(0);
-    let status = said(&fake, "uninstall status gpu driver -o json").json();
+    let status = run_on(&fake, "uninstall status gpu driver -o json").json();
     let left = &status["items"][0];
     assert_eq!(left["node"], "node-1", "{status}");
     assert_eq!(left["reason"], "the node is no longer selected", "{status}");

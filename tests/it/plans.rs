@@ -32,7 +32,7 @@ fn yaml(after: &Objects, before: &Objects) -> String {
 }
 
 /// The objects without our pauses.
-fn free(mut objects: Objects) -> Objects {
+fn without_pauses(mut objects: Objects) -> Objects {
     for object in objects.values_mut() {
         // A recreated ConfigMap has no owner reference: its owner is gone.
         if object["kind"] == "ConfigMap"
@@ -72,8 +72,8 @@ fn plans_match_preview_effect_and_undo() {
         let file = directory.path().join("plan.json");
         let words: Vec<String> = words.chain(from).collect();
         let shown = Run::new(words.clone()).output();
-        let said = format!("{}{}[exit status: {}]\n", shown.stdout, shown.stderr, shown.code.unwrap_or(-1));
-        compare(&case.join("preview"), &said, &mut wrong);
+        let output = format!("{}{}[exit status: {}]\n", shown.stdout, shown.stderr, shown.code.unwrap_or(-1));
+        compare(&case.join("preview"), &output, &mut wrong);
 
         let out = ["--plan-out".to_owned(), file.display().to_string()];
         let saved = Run::new(words.into_iter().chain(out)).output();
@@ -91,7 +91,7 @@ fn plans_match_preview_effect_and_undo() {
                 wrong.push_str(&format!("--- {}: undo: {why}\n", case.display()));
             }
             // A stale pause of an earlier attempt is ended and not restored.
-            if lost.is_empty() && free(tidy(back)) != free(before.clone()) {
+            if lost.is_empty() && without_pauses(tidy(back)) != without_pauses(before.clone()) {
                 wrong.push_str(&format!("--- {}: undo does not lead back\n", case.display()));
             }
         }

@@ -123,12 +123,12 @@ fn wrong(plants: &[PlantedCause; 3], fleet: &Fleet) -> Vec<String> {
     let document = diagnosed(fleet);
     let causes = document["causes"].as_array().expect("causes");
     let mut wrong = Vec::new();
-    let told = |cause: &Value| {
+    let describe = |cause: &Value| {
         let first = at(&document, &cause["findings"])[0];
         format!("{} {} {}", cause["code"], first["subject"]["skyhook"], first["message"])
     };
     for (at_all, cause) in causes.iter().enumerate().skip(3) {
-        wrong.push(format!("cause {at_all} is {}", told(cause)));
+        wrong.push(format!("cause {at_all} is {}", describe(cause)));
     }
     let planted = plants.iter().zip(&fleet.failing).zip(&fleet.held);
     for (((plant, failing), held), skyhook) in planted.zip(&fleet.skyhooks) {

@@ -12,8 +12,8 @@ const REBOOTS: &str = "reset gpu-tune --node node-2 --no-pause";
 const NAME_AND_NODES: &str = "To confirm, type the name and the number of nodes (1): gpu-tune 1: ";
 
 /// Asserts that the output has no escape sequences, which would have to be reverted when the prompt ends.
-fn is_plain(said: &str) {
-    assert!(!said.contains('\u{1b}'), "{said:?}");
+fn is_plain(output: &str) {
+    assert!(!output.contains('\u{1b}'), "{output:?}");
 }
 
 #[test]
@@ -38,17 +38,17 @@ fn answer_decides_exit_code_and_writes() {
         (REBOOTS, NAME_AND_NODES, "\x03", 130),
     ] {
         let cluster = TestCluster::captured("apply-erroring");
-        let (said, ended) = Terminal::of(&cluster, words, question).answer(keys.as_bytes());
-        assert_eq!(ended, code, "{words} {keys:?}: {said}");
+        let (output, ended) = Terminal::of(&cluster, words, question).answer(keys.as_bytes());
+        assert_eq!(ended, code, "{words} {keys:?}: {output}");
         let written = usize::from(code == 0);
-        assert_eq!(cluster.writes().len(), written, "{words} {keys:?}: {said}");
+        assert_eq!(cluster.writes().len(), written, "{words} {keys:?}: {output}");
         let says = match code {
             0 => "1 changed",
             3 => "error: not confirmed; nothing was changed",
             _ => "error: interrupted; nothing was changed",
         };
-        assert!(said.contains(says), "{words} {keys:?}: {said}");
-        is_plain(&said);
+        assert!(output.contains(says), "{words} {keys:?}: {output}");
+        is_plain(&output);
     }
 }
 
@@ -66,7 +66,7 @@ fn prompt_consumes_exactly_one_line() {
         .env("HOME", cluster.state.path())
         .env("XDG_STATE_HOME", cluster.state.path())
         .env("KUBECONFIG", cluster.served.kubeconfig());
-    let (said, _) = Terminal::running(shell, YES_NO).answer(b"yes\nnext\n");
-    assert!(said.contains("1 changed"), "{said}");
-    assert!(said.contains("left: <next>"), "{said}");
+    let (output, _) = Terminal::running(shell, YES_NO).answer(b"yes\nnext\n");
+    assert!(output.contains("1 changed"), "{output}");
+    assert!(output.contains("left: <next>"), "{output}");
 }

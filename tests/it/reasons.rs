@@ -186,9 +186,9 @@ fn equal_events_are_counted_together() {
     let json = stuck(&fake, "--rule SKY220 -o json").json();
     let events = json["findings"][0]["reason"]["events"].as_array();
     let events = events.unwrap_or_else(|| panic!("{json:#}"));
-    let told: Vec<String> =
+    let events: Vec<String> =
         events.iter().map(|e| format!("{} {} {}", e["reason"], e["count"], e["message"])).collect();
-    assert_eq!(told, [r#""FailedCreate" 12 "exceeded quota: pods""#, r#""BackOff" 7 "back-off 10s""#]);
+    assert_eq!(events, [r#""FailedCreate" 12 "exceeded quota: pods""#, r#""BackOff" 7 "back-off 10s""#]);
 }
 
 /// The log of the failed attempt is shown even if the next attempt runs; if that log is gone, the log of the

@@ -31,7 +31,7 @@ fn captures() -> Vec<PathBuf> {
 }
 
 /// The command for two nodes, as it is printed if both have the same finding.
-fn twice<'a>(words: &[&'a str], node: Option<&str>) -> Vec<&'a str> {
+fn for_two_nodes<'a>(words: &[&'a str], node: Option<&str>) -> Vec<&'a str> {
     let mut words = words.to_vec();
     let at = words.iter().position(|word| Some(*word) == node);
     if let Some(at) = at {
@@ -72,12 +72,12 @@ fn findings_with_remedies(fixture: &str, code: &str) -> Vec<(String, Vec<String>
         .json();
     let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
     let findings = document["findings"].as_array().expect("findings").iter();
-    let said = findings.map(|finding| {
+    let found = findings.map(|finding| {
         let remedies = finding["remedies"].as_array().expect("remedies").iter();
         let remedies = remedies.map(|r| format!("{}: {}", text(&r["title"]), text(&r["caveat"])));
         (text(&finding["message"]), remedies.collect())
     });
-    said.collect()
+    found.collect()
 }
 
 /// The operator chooses the image of the agent, unless the package does.
@@ -205,7 +205,7 @@ fn remedies_parse() {
                 let node = finding.subject.node.as_deref();
                 let for_all = remedy.for_all_nodes.iter();
                 let for_all = for_all.map(|argv| argv[2..].iter().map(String::as_str).collect());
-                let lines: Vec<Vec<&str>> = [own.to_vec(), twice(own, node)].to_vec();
+                let lines: Vec<Vec<&str>> = [own.to_vec(), for_two_nodes(own, node)].to_vec();
                 for line in lines.into_iter().chain(for_all) {
                     if !parsed.insert(line.join(" ")) {
                         continue;
@@ -306,7 +306,7 @@ fn uninstall_of_a_version_that_left_the_spec_offers_a_reset() {
 /// For each finding: the end of its message, the caveat of its first remedy, and the number of its remedies.
 #[test]
 fn failing_stage_states_whether_it_is_retried() {
-    let told = |fixture: &str, code: &str| {
+    let summaries_of = |fixture: &str, code: &str| {
         let all = findings_with_remedies(fixture, code).into_iter();
         let all = all.map(|(message, remedies)| {
             let end = message.split_once(": ").map_or("", |(_, end)| end);
@@ -320,7 +320,7 @@ fn failing_stage_states_whether_it_is_retried() {
     let memory = "the package does not set the memory limit of an interrupt: operators before v0.19.1 set 64Mi, and \
                   later ones 256Mi; upgrade the operator";
     assert_eq!(
-        told("package_erroring.interrupts", "SKY201"),
+        summaries_of("package_erroring.interrupts", "SKY201"),
         [
             (
                 "its container is restarted until its timeout of 1h expires; 9 failed attempts so far"
@@ -333,7 +333,7 @@ fn failing_stage_states_whether_it_is_retried() {
         ]
     );
     assert_eq!(
-        told("uninstall_failing.jobs", "SKY112"),
+        summaries_of("uninstall_failing.jobs", "SKY112"),
         [
             plain("its job has failed permanently (4 failed attempts)", 3),
             plain("its job is retrying, 1 failed attempt so far", 1),
@@ -352,12 +352,12 @@ fn resume_does_not_promise_permanently_failed_packages() {
     };
     assert_eq!(remedies, &[format!("Resume it: {stays}")]);
     let preview = run("resume gpu --dry-run --from tests/rules/paused.parked.yaml").output();
-    let said = format!(
+    let expected = format!(
         "resume gpu  (B1: changes objects, runs nothing)\n\n\
          nodewright/gpu\n  remove annotation nodewright.nvidia.com/pause=true\n\n\
          - warning: {stays}\n"
     );
-    assert_eq!(preview.stdout, said, "{}", preview.transcript());
+    assert_eq!(preview.stdout, expected, "{}", preview.transcript());
 }
 
 /// Package pods tolerate the taint only with the configured value, and another effect may evict.
@@ -378,7 +378,7 @@ fn taint_remedy_uses_the_configured_taint() {
 /// A pause unblocks others only with operators that read node states per custom resource.
 #[test]
 fn pause_is_suggested_only_if_it_unblocks_others() {
-    let told = |fixture: &str| -> Vec<_> {
+    let summaries_of = |fixture: &str| -> Vec<_> {
         let all = findings_with_remedies(fixture, "SKY206").into_iter();
         all.map(|(message, remedies)| {
             let pauses = remedies.iter().any(|r| r.starts_with("Pause"));
@@ -389,6 +389,6 @@ fn pause_is_suggested_only_if_it_unblocks_others() {
     };
     let stops = ", which stops the operator".to_owned();
     let passed_over = "; the custom resource is paused, so the operator continues with the others".to_owned();
-    assert_eq!(told("node_state_malformed.paused"), [(stops.clone(), true), (passed_over, false)]);
-    assert_eq!(told("node_state_malformed.older"), [(stops.clone(), false), (stops, false)]);
+    assert_eq!(summaries_of("node_state_malformed.paused"), [(stops.clone(), true), (passed_over, false)]);
+    assert_eq!(summaries_of("node_state_malformed.older"), [(stops.clone(), false), (stops, false)]);
 }

@@ -86,7 +86,7 @@ fn counts_in_a_child_process() {
 }
 
 /// Writes a cluster of that shape and size.
-fn captured(directory: &TempDir, shape: Shape, count: usize) -> PathBuf {
+fn capture_of(directory: &TempDir, shape: Shape, count: usize) -> PathBuf {
     let capture = directory.path().join(format!("{count}.json"));
     let list = json!({"apiVersion": "v1", "kind": "List", "items": shape(count).0});
     std::fs::write(&capture, list.to_string()).expect("a write");
@@ -98,7 +98,7 @@ fn scans_do_not_multiply_with_the_objects() {
     let directory = tempfile::tempdir().expect("a directory");
     let mut wrong = Vec::new();
     for (name, shape) in SHAPES {
-        let [small, large] = [SMALL, 2 * SMALL].map(|count| captured(&directory, shape, count));
+        let [small, large] = [SMALL, 2 * SMALL].map(|count| capture_of(&directory, shape, count));
         for words in COMMANDS {
             let [few, many] = [&small, &large].map(|capture| cost(capture, words).scanned);
             // Twice as many items, plus a tenth for rounding.
@@ -116,7 +116,7 @@ fn scans_do_not_multiply_with_the_objects() {
 #[cfg(unix)]
 fn processor_time_does_not_multiply(shape: Shape, counts: [usize; 2]) {
     let directory = tempfile::tempdir().expect("a directory");
-    let [small, large] = counts.map(|count| captured(&directory, shape, count));
+    let [small, large] = counts.map(|count| capture_of(&directory, shape, count));
     let mut wrong = Vec::new();
     for words in COMMANDS {
         let measured: Vec<[u64; 2]> =

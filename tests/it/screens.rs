@@ -32,11 +32,11 @@ const NAMES: [&str; 15] = [
     "cleanup",
 ];
 /// Indices of custom resources that fail on every ninth incomplete node.
-const FAILING: [usize; 2] = [1, 4];
+const FAILING_INDICES: [usize; 2] = [1, 4];
 /// Index of the custom resource whose image is missing.
-const NO_IMAGE: usize = 2;
+const NO_IMAGE_INDEX: usize = 2;
 /// Index of the paused custom resource.
-const PAUSED: usize = 3;
+const PAUSED_INDEX: usize = 3;
 
 /// A fleet in the middle of a rollout.
 pub struct Fleet {
@@ -102,7 +102,7 @@ fn skyhook(at: usize, nodes: usize) -> Value {
     skyhook["spec"]["priority"] = json!(10 * (at + 1));
     skyhook["spec"]["nodeSelectors"] = json!({"matchLabels": {"pool": format!("p{}", at % POOLS)}});
     skyhook["spec"]["interruptionBudget"] = json!({"percent": 20});
-    if at == PAUSED {
+    if at == PAUSED_INDEX {
         skyhook["metadata"]["annotations"] = json!({API.key("pause"): "true"});
     }
     let all = nodes / POOLS;
@@ -130,8 +130,10 @@ fn node(n: usize, nodes: usize) -> Vec<Value> {
         let open = place.checked_sub(complete(at, nodes));
         let (status, entry) = match open {
             None => ("complete", Some(("config", "complete"))),
-            Some(open) if FAILING.contains(&at) && open % 9 == 0 => ("erroring", Some(("apply", "erroring"))),
-            Some(open) if at < POOLS && at != PAUSED && open % 7 == 0 => {
+            Some(open) if FAILING_INDICES.contains(&at) && open % 9 == 0 => {
+                ("erroring", Some(("apply", "erroring")))
+            }
+            Some(open) if at < POOLS && at != PAUSED_INDEX && open % 7 == 0 => {
                 ("in_progress", Some(("apply", "in_progress")))
             }
             Some(_) => ("waiting", None),
@@ -147,7 +149,7 @@ fn node(n: usize, nodes: usize) -> Vec<Value> {
         if status == "erroring" || status == "in_progress" {
             let state = match at {
                 _ if status == "erroring" => "failed",
-                NO_IMAGE => "waiting:ImagePullBackOff",
+                NO_IMAGE_INDEX => "waiting:ImagePullBackOff",
                 _ => "running",
             };
             let run = format!("{skyhook}-{n:05}");

@@ -82,10 +82,10 @@ fn files(directory: &Path) -> Vec<(String, String)> {
 }
 
 fn says_nothing(ran: &RunOutput, test_cluster: &TestCluster) {
-    let said = ran.transcript();
+    let transcript = ran.transcript();
     // The first line is the command line.
-    let said = said.split_once('\n').map_or("", |(_, said)| said);
-    assert!(!said.contains(SECRET), "{}", ran.transcript());
+    let transcript = transcript.split_once('\n').map_or("", |(_, transcript)| transcript);
+    assert!(!transcript.contains(SECRET), "{}", ran.transcript());
     for (path, text) in files(test_cluster.state.path()) {
         assert!(!text.contains(SECRET), "{path}: {text}\n{}", ran.transcript());
     }

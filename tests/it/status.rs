@@ -316,15 +316,15 @@ fn package_history_is_shown_per_node() {
     skyhook["metadata"]["uid"] = "uid-1".into();
     let from = format!("from [{}:gpu]", NODEWRIGHT.0.name());
     let kind = skyhook["kind"].as_str().expect("a kind").to_owned();
-    let said = |stage: &str| format!("Applying package [driver:2.0.1] {from} stage [{stage}]");
+    let apply_message = |stage: &str| format!("Applying package [driver:2.0.1] {from} stage [{stage}]");
     let uninstalled_on_own = "Applying package [driver:2.0.1] to node [gpu-2] stage [uninstall]";
     let items = [
-        event(1, "Node", "gpu-1", "09:00:00", &said("apply")),
-        event(2, "Node", "gpu-1", "09:10:00", &said("uninstall")),
+        event(1, "Node", "gpu-1", "09:00:00", &apply_message("apply")),
+        event(2, "Node", "gpu-1", "09:10:00", &apply_message("uninstall")),
         event(3, "Node", "gpu-1", "09:10:09", &format!("Package [driver:2.0.1] state complete on {from}")),
         event(4, &kind, "gpu", "09:10:00", uninstalled_on_own),
-        event(5, "Node", "gpu-3", "09:00:00", &said("uninstall")),
-        event(6, "Node", "gpu-3", "09:10:00", &said("apply")),
+        event(5, "Node", "gpu-3", "09:00:00", &apply_message("uninstall")),
+        event(6, "Node", "gpu-3", "09:10:00", &apply_message("apply")),
     ];
     let nodes = ["gpu-1", "gpu-2", "gpu-3", "gpu-4"].map(|name| NODEWRIGHT.node(name, "complete", &[]));
     let all = [skyhook, NODEWRIGHT.operator()].into_iter().chain(nodes).chain(items);
@@ -336,7 +336,7 @@ fn package_history_is_shown_per_node() {
     let shown: Vec<(&Value, &Value)> = rows.map(|r| (&r["uninstall"], &r["reason"])).collect();
     let node_3 = "it was once installed on this node (event/Apply of node/gpu-3); nothing shows that it was uninstalled";
     let expected = [
-        ("uninstalled", format!("event/Apply of node/gpu-1: {}", said("uninstall"))),
+        ("uninstalled", format!("event/Apply of node/gpu-1: {}", apply_message("uninstall"))),
         ("uninstalled", format!("event/Apply of nodewright/gpu: {uninstalled_on_own}")),
         ("absent", node_3.to_owned()),
         ("absent", "no record of it on this node, only on another (event/Apply of node/gpu-1)".to_owned()),

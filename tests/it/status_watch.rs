@@ -133,7 +133,7 @@ fn a_server_that_is_away_is_reported_at_once_and_when_it_is_back() {
             fake.on("LIST deployments").nth(2).after(move |it| {
                 it.refuse_connections(true);
                 if watches_end {
-                    it.store.history.cut();
+                    it.store.history.disconnect();
                 }
             });
             let mut running = run(&format!("{words} --timeout 60s")).kubeconfig(&served.kubeconfig()).start();

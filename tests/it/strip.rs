@@ -61,7 +61,7 @@ fn webhook_without_a_backend_is_reported_before_any_write() {
         for words in [STRIP, "finalizer strip gpu-tune --confirm"] {
             let ran = cluster.run(words);
             ran.expect_code(3);
-            for said in [
+            for message in [
                 why,
                 "nothing was changed",
                 // The operator is gone, so its webhooks may be removed, but not those of others.
@@ -69,7 +69,7 @@ fn webhook_without_a_backend_is_reported_before_any_write() {
                 "kubectl patch mutatingwebhookconfigurations operator-mutating --type=json -p \
                  '[{\"op\":\"add\",\"path\":\"/webhooks/0/failurePolicy\",\"value\":\"Ignore\"}]'",
             ] {
-                assert!(ran.stderr.contains(said), "{said}: {}", ran.transcript());
+                assert!(ran.stderr.contains(message), "{message}: {}", ran.transcript());
             }
         }
         let report = cluster.run("diagnose stuck -o json");
@@ -101,8 +101,8 @@ fn unreadable_webhooks_are_reported() {
     cluster.fake.on("LIST validatingwebhookconfigurations").reply(403);
     let ran = cluster.run(STRIP);
     ran.expect_code(0);
-    let said = "cannot read admission webhooks";
-    ran.expect_stderr(said);
+    let message = "cannot read admission webhooks";
+    ran.expect_stderr(message);
 }
 
 fn taint() -> Value {
@@ -148,8 +148,8 @@ fn runtime_required_taint_is_removed_if_unneeded() {
         let taints = cluster.node("node-1")["spec"]["taints"].clone();
         let expected = if stays { json!([taint(), foreign]) } else { json!([foreign]) };
         assert_eq!(taints, expected, "{needed_by:?}: {}", ran.transcript());
-        let said = ran.stderr.contains("taint stays on node-1");
-        assert_eq!(said, stays, "{}", ran.transcript());
+        let warned = ran.stderr.contains("taint stays on node-1");
+        assert_eq!(warned, stays, "{}", ran.transcript());
         cluster.run("undo --confirm").expect_code(0);
         assert_eq!(cluster.node("node-1")["spec"], before);
     }
@@ -183,8 +183,8 @@ fn interrupted_strip_is_finished_by_the_same_command() {
     rest.expect_stdout("3 changed");
     let done = cluster.run(STRIP);
     done.expect_code(0);
-    let said = "gpu-tune is gone: its finalizer was removed earlier (journal ";
-    done.expect_stderr(said);
+    let message = "gpu-tune is gone: its finalizer was removed earlier (journal ";
+    done.expect_stderr(message);
     let other = cluster.run("finalizer strip gpu-tone --force --confirm");
     other.expect_code(1);
 }

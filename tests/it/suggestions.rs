@@ -3,12 +3,12 @@
 use crate::support::run::{Run, run};
 
 /// Asserts that each command line exits with this code and prints these lines on stderr.
-fn assert_suggests(lines: &[&str], code: i32, said: &[&str]) {
+fn assert_suggests(lines: &[&str], code: i32, messages: &[&str]) {
     for line in lines {
         let ran = run(&line.replace("FROM", "--from tests/clusters/two-priorities")).output();
         assert_eq!((ran.code, ran.stdout.as_str()), (Some(code), ""), "{line}: {}", ran.stderr);
-        for said in said {
-            assert!(ran.stderr.lines().any(|l| l.trim() == *said), "{line}: {}", ran.stderr);
+        for message in messages {
+            assert!(ran.stderr.lines().any(|l| l.trim() == *message), "{line}: {}", ran.stderr);
         }
     }
 }
@@ -130,8 +130,8 @@ fn unknown_custom_resources_get_suggestions() {
 /// Scripts reset before they start, so a name without anything to reset is no error.
 #[test]
 fn unknown_custom_resource_to_reset_gets_suggestions() {
-    let said = ["warning: Skyhook \"secnd\" not found", "did you mean second?"];
-    assert_suggests(&["reset secnd --dry-run FROM"], 0, &said);
+    let messages = ["warning: Skyhook \"secnd\" not found", "did you mean second?"];
+    assert_suggests(&["reset secnd --dry-run FROM"], 0, &messages);
 }
 
 #[test]

@@ -55,7 +55,7 @@ fn parts(metadata: &Value) -> Vec<&Value> {
 }
 
 /// The words of a list in `deny.toml`.
-fn listed(key: &str) -> BTreeSet<String> {
+fn words_of_list(key: &str) -> BTreeSet<String> {
     let text = read("deny.toml");
     let (_, rest) = text.split_once(&format!("\n{key} = [")).expect("the list");
     let (list, _) = rest.split_once(']').expect("its end");
@@ -130,7 +130,7 @@ fn license_expressions_are_evaluated() {
 
 #[test]
 fn dependencies_have_allowed_licenses_and_come_from_crates_io() {
-    let (metadata, allowed) = (metadata(), listed("allow"));
+    let (metadata, allowed) = (metadata(), words_of_list("allow"));
     let parts = parts(&metadata);
     assert!(parts.len() > 100, "{}", parts.len());
     let registry = "registry+https://github.com/rust-lang/crates.io-index";

@@ -144,8 +144,8 @@ fn preview_writes_nothing() {
     assert_eq!(json.code, Some(0));
     let json = json.json();
     assert_eq!(json["kind"], "Plan");
-    let told = json!({"steps": json["steps"], "report": json["report"]});
-    assert_snapshot!("teardown_preview_json", format!("{told:#}"));
+    let document = json!({"steps": json["steps"], "report": json["report"]});
+    assert_snapshot!("teardown_preview_json", format!("{document:#}"));
     assert_eq!(test_cluster.writes(), [""; 0]);
 }
 
@@ -318,15 +318,15 @@ fn blocked_deletion_keeps_its_dependencies() {
     let test_cluster = TestCluster::serving(fake);
     let ran = teardown(&test_cluster, "--confirm -o json");
     ran.expect_code(2);
-    let said = ran.json();
+    let document = ran.json();
     assert_eq!(
-        (&said["kind"], &said["ended"], &said["report"]["safe"]),
+        (&document["kind"], &document["ended"], &document["report"]["safe"]),
         (&json!("Outcome"), &json!("blocked"), &json!(false))
     );
-    let items: Vec<_> = said["report"]["items"].as_array().into_iter().flatten().collect();
-    let stands: Vec<_> = items.iter().map(|i| (i["object"].as_str(), i["state"].as_str())).collect();
+    let items: Vec<_> = document["report"]["items"].as_array().into_iter().flatten().collect();
+    let states: Vec<_> = items.iter().map(|i| (i["object"].as_str(), i["state"].as_str())).collect();
     assert_eq!(
-        stands,
+        states,
         [
             (Some("skyhook/late"), Some("blocked")),
             (Some("skyhook/base"), Some("not-started")),
@@ -362,12 +362,12 @@ fn side_by_side() -> FakeApi {
 }
 
 /// At this read, deletions without progress are reported stuck; tests remove objects right before it.
-const LATER: (&str, usize) = ("LIST poddisruptionbudgets", 4);
+const STUCK_READ: (&str, usize) = ("LIST poddisruptionbudgets", 4);
 
 #[test]
 fn blocked_deletion_stops_only_its_dependents() {
     let fake = side_by_side();
-    let (look, nth) = LATER;
+    let (look, nth) = STUCK_READ;
     fake.on(look).nth(nth).after(|it| {
         it.store.forget("pods", SKYHOOK.namespace(), "slow-driver");
         remove(it, SKYHOOK, "slow");
@@ -382,7 +382,7 @@ fn blocked_deletion_stops_only_its_dependents() {
 #[test]
 fn blocked_deletion_may_recover_while_others_progress() {
     let fake = side_by_side();
-    let (look, nth) = LATER;
+    let (look, nth) = STUCK_READ;
     fake.on(look).nth(nth).after(|it| remove(it, SKYHOOK, "held"));
     fake.on(look).nth(nth + 1).after(|it| {
         it.store.forget("pods", SKYHOOK.namespace(), "slow-driver");

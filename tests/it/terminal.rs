@@ -56,11 +56,11 @@ fn closed_pipe_ends_silently() {
             .spawn()
             .expect("the binary starts");
         drop(child.stdout.take());
-        let mut said = String::new();
+        let mut text = String::new();
         let mut stderr = child.stderr.take().expect("a pipe");
-        stderr.read_to_string(&mut said).expect("text");
+        stderr.read_to_string(&mut text).expect("text");
         let code = child.wait().expect("the binary ends").code();
-        assert_eq!((code, said), (whole.code, whole.stderr), "{words}");
+        assert_eq!((code, text), (whole.code, whole.stderr), "{words}");
     }
 }
 
@@ -126,11 +126,11 @@ pub fn on_terminal(columns: usize, words: &str) -> String {
     // The script waits for this line before it sets the width.
     session.send_line("").expect("the shell reads input");
     // A terminal discards unread output when its last writer exits, so the shell waits until it was read.
-    let said = session.expect("-- end").expect("the command ends");
-    let said = String::from_utf8_lossy(said.before()).replace("\r\n", "\n");
+    let output = session.expect("-- end").expect("the command ends");
+    let output = String::from_utf8_lossy(output.before()).replace("\r\n", "\n");
     session.send_line("").expect("the shell reads input");
     session.expect(Eof).expect("the shell ends");
-    said
+    output
 }
 
 #[test]
@@ -284,9 +284,9 @@ fn verbosity_6_logs_each_request() {
         let ran = traced(level);
         assert!(requests(&ran).is_empty(), "{level}: {}", ran.stderr);
     }
-    let said = |level| traced(level).stderr.contains("acting on");
-    assert!(said("-v") && said("-v=true") && said("-v=1") && said("-v=6"));
-    assert!(!said("-v=false") && !said("-v=0") && !said(""));
+    let is_traced = |level| traced(level).stderr.contains("acting on");
+    assert!(is_traced("-v") && is_traced("-v=true") && is_traced("-v=1") && is_traced("-v=6"));
+    assert!(!is_traced("-v=false") && !is_traced("-v=0") && !is_traced(""));
 }
 
 #[test]
@@ -353,12 +353,12 @@ fn interrupt_reports_what_was_done() {
     ran.expect_code(130);
     let done = test_cluster.writes().iter().filter(|w| w.contains("/nodes/")).count();
     assert!((1..3).contains(&done), "{:?}", test_cluster.writes());
-    for said in [
+    for line in [
         format!("{done} changed"),
         "not reached".to_owned(),
         "interrupted; requests in flight were completed".to_owned(),
         "to undo: kubectl skyhook undo ".to_owned(),
     ] {
-        assert!(ran.stdout.contains(&said), "{said}: {}", ran.transcript());
+        assert!(ran.stdout.contains(&line), "{line}: {}", ran.transcript());
     }
 }

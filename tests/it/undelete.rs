@@ -122,8 +122,8 @@ fn terminating_custom_resource_is_saved_released_and_recreated() {
     let nodes = keys(&cluster);
     let ran = cluster.run(UNDELETE);
     ran.expect_code(0);
-    let said = "Kubernetes cannot cancel a deletion";
-    ran.expect_stderr(said);
+    let message = "Kubernetes cannot cancel a deletion";
+    ran.expect_stderr(message);
     let cr = cluster.cr().expect("a recreated custom resource");
     assert_eq!(user_part(&cr), user_part(&before));
     assert_eq!(cr["metadata"]["deletionTimestamp"], Value::Null);
@@ -238,8 +238,8 @@ fn file_replaces_a_missing_journal() {
     cluster.fake.change(|state| state.store.forget("skyhooks", "", CR));
     let ran = cluster.run(UNDELETE);
     ran.expect_code(1);
-    for said in ["\"gpu-tune\" not found", "kubectl skyhook undelete gpu-tune -f FILE"] {
-        ran.expect_stderr(said);
+    for message in ["\"gpu-tune\" not found", "kubectl skyhook undelete gpu-tune -f FILE"] {
+        ran.expect_stderr(message);
     }
     let file = cluster.state.path().join("saved.json");
     std::fs::write(&file, before.to_string()).expect("a file");
@@ -276,7 +276,7 @@ fn running_operator_stays_paused_until_nodes_are_restored() {
     cluster.fake.load(cr);
     let plan = cluster.run("undelete gpu-tune --no-pause --dry-run");
     plan.expect_code(0);
-    let at = |said: &str| plan.stdout.find(said).unwrap_or_else(|| panic!("{said}"));
+    let at = |text: &str| plan.stdout.find(text).unwrap_or_else(|| panic!("{text}"));
     let pause = ApiFlavor::Skyhook.key("pause");
     assert!(at("create") < at("the operator has set the status of"), "{}", plan.stdout);
     assert!(at("the operator has set the status of") < at("configUpdates"), "{}", plan.stdout);

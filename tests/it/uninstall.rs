@@ -43,7 +43,7 @@ fn nodes(world: ObjectBuilder, states: [&'static [&'static str]; 2]) -> impl Fn(
     }
 }
 
-fn gone(world: ObjectBuilder) -> impl Fn(&mut State) + Send + Sync {
+fn uninstalled(world: ObjectBuilder) -> impl Fn(&mut State) + Send + Sync {
     nodes(world, [&[], &[]])
 }
 
@@ -68,7 +68,7 @@ fn wait_ends_when_removed_from_all_nodes() {
         let fake = installed(world);
         fake.on("WATCH nodes").nth(1).after(nodes(world, [&[UNDER_WAY], &[]]));
         // Blockers are checked during the wait.
-        fake.on("LIST events").nth(3).after(gone(world));
+        fake.on("LIST events").nth(3).after(uninstalled(world));
         let ran = uninstall(&fake, "--wait");
         ran.expect_code(0);
         assert_eq!(
@@ -91,7 +91,7 @@ fn wait_ends_when_removed_from_all_nodes() {
 #[test]
 fn watched_resources_are_listed_once() {
     let fake = installed(SKYHOOK);
-    fake.on("LIST events").nth(3).after(gone(SKYHOOK));
+    fake.on("LIST events").nth(3).after(uninstalled(SKYHOOK));
     assert_eq!(uninstall(&fake, "--wait").code, Some(0));
     let lines = fake.lines();
     let lists = |of: &str| {
@@ -117,14 +117,14 @@ fn jobs_and_pods_are_read_in_the_operator_namespace() {
         it.store.load(NODEWRIGHT.job(&place, json!({"active": 1})));
     });
     fake.on("LIST events").nth(3).after(move |it| {
-        gone(NODEWRIGHT)(it);
+        uninstalled(NODEWRIGHT)(it);
         let complete = json!([{"type": "Complete", "status": "True"}]);
         it.store.load(NODEWRIGHT.job(&place, json!({"succeeded": 1, "conditions": complete})));
     });
     let ran = uninstall(&fake, "--wait");
     ran.expect_code(0);
-    let told = progress(&ran);
-    assert!(told.contains(&"driver on node-1: uninstall; 1 of 2 nodes done"), "{told:#?}");
+    let lines = progress(&ran);
+    assert!(lines.contains(&"driver on node-1: uninstall; 1 of 2 nodes done"), "{lines:#?}");
 }
 
 #[test]

@@ -99,7 +99,11 @@ pub async fn collect(
 }
 
 /// Reads the leftovers of an operator if neither API is served: the nodes.
-async fn read_leftovers(reader: &Reader<'_>, request: &CollectRequest, now: Now<'_>) -> (Cluster, Vec<Noted>) {
+async fn read_leftovers(
+    reader: &Reader<'_>,
+    request: &CollectRequest,
+    now: Now<'_>,
+) -> (Cluster, Vec<Noted>) {
     let nodes = reader.nodes().await;
     let mut builder = ClusterBuilder {
         skyhooks: [Read::Ok(Vec::new()), Read::Ok(Vec::new())],

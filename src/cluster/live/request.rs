@@ -174,7 +174,9 @@ fn message(body: &[u8], status: http::StatusCode) -> String {
         None => String::from_utf8_lossy(body).into_owned(),
     };
     match first_line(&message) {
-        message if message.is_empty() => status.canonical_reason().unwrap_or("no reason given").to_lowercase(),
+        message if message.is_empty() => {
+            status.canonical_reason().unwrap_or("no reason given").to_lowercase()
+        }
         message => message,
     }
 }

@@ -72,42 +72,45 @@ command! {
 }
 
 async fn ignore(ctx: &mut Ctx, args: &Ignore) -> Result<Exit> {
-    let does = Does::Ignore { leave_batch: args.leave_batch };
-    run(ctx, &args.with, does).await
+    let action = IgnoreAction::Ignore { leave_batch: args.leave_batch };
+    run(ctx, &args.with, action).await
 }
 
 async fn unignore(ctx: &mut Ctx, args: &Unignore) -> Result<Exit> {
-    run(ctx, &args.with, Does::Unignore).await
+    run(ctx, &args.with, IgnoreAction::Unignore).await
 }
 
 /// The change of the ignore label.
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum Does {
+enum IgnoreAction {
     Ignore { leave_batch: bool },
     Unignore,
 }
 
-async fn run(ctx: &mut Ctx, args: &IgnoreArgs, does: Does) -> Result<Exit> {
+async fn run(ctx: &mut Ctx, args: &IgnoreArgs, action: IgnoreAction) -> Result<Exit> {
     // Ignoring a node must not depend on reading the rollout; unignoring previews the work that starts.
-    let required: &[Source] =
-        if does == (Does::Ignore { leave_batch: false }) { &[Source::Nodes] } else { &Source::REQUIRED_FOR_CHANGES };
-    let needs: &[Source] = match does {
-        Does::Ignore { .. } => &NEEDS,
-        Does::Unignore => &released::NEEDS,
+    let required: &[Source] = if action == (IgnoreAction::Ignore { leave_batch: false }) {
+        &[Source::Nodes]
+    } else {
+        &Source::REQUIRED_FOR_CHANGES
+    };
+    let needs: &[Source] = match action {
+        IgnoreAction::Ignore { .. } => &NEEDS,
+        IgnoreAction::Unignore => &released::NEEDS,
     };
     let cluster =
         ctx.limit_to(nodes::named_nodes(args.on.query(), None, None)).load_to_change(needs, required).await?;
     let nodes = nodes::selected(&cluster, args.on.query())?;
-    let mut plan = plan(&cluster, &nodes, does);
-    if does == Does::Unignore {
+    let mut plan = plan(&cluster, &nodes, action);
+    if action == IgnoreAction::Unignore {
         ctx.forecast(&cluster, &mut plan).await;
     }
     let options = CommandOptions { unasked: true, ..CommandOptions::default() };
     ctx.execute_with(&plan, &args.safety, options, None).await
 }
 
-fn plan(cluster: &Cluster, nodes: &[&Node], does: Does) -> Plan {
-    let ignore = does != Does::Unignore;
+fn plan(cluster: &Cluster, nodes: &[&Node], action: IgnoreAction) -> Plan {
+    let ignore = action != IgnoreAction::Unignore;
     let mut steps = Vec::new();
     for node in nodes {
         let mut change = change(cluster.flavor(), node, ignore);
@@ -132,9 +135,9 @@ fn plan(cluster: &Cluster, nodes: &[&Node], does: Does) -> Plan {
     }
     plan.stage(steps);
     released::add(cluster, &mut plan);
-    match does {
-        Does::Ignore { leave_batch: true } => leave_batches(cluster, nodes, &mut plan),
-        Does::Ignore { leave_batch: false } if !plan.stages.is_empty() => {
+    match action {
+        IgnoreAction::Ignore { leave_batch: true } => leave_batches(cluster, nodes, &mut plan),
+        IgnoreAction::Ignore { leave_batch: false } if !plan.stages.is_empty() => {
             warn_of_batches(cluster, nodes, &mut plan);
         }
         _ => {}

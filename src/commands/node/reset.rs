@@ -46,7 +46,8 @@ command! {
 
 async fn run(ctx: &mut Ctx, args: &Args) -> Result<Exit> {
     let named = nodes::named_nodes(args.on.query(), Some(&args.of.skyhook), None);
-    let cluster = ctx.limit_to(named).load_to_change(&Source::OF_ROLLOUTS, &Source::REQUIRED_FOR_CHANGES).await?;
+    let cluster =
+        ctx.limit_to(named).load_to_change(&Source::OF_ROLLOUTS, &Source::REQUIRED_FOR_CHANGES).await?;
     let plan = plan(&cluster, args)?;
     ctx.execute(&cluster, plan, &args.safety).await
 }

@@ -64,8 +64,10 @@ command! {
 }
 
 async fn run(ctx: &mut Ctx, args: &Args) -> Result<Exit> {
-    let cluster =
-        ctx.limit_to(args.on.named_nodes()).load_to_change(&Source::OF_ROLLOUTS, &Source::REQUIRED_FOR_CHANGES).await?;
+    let cluster = ctx
+        .limit_to(args.on.named_nodes())
+        .load_to_change(&Source::OF_ROLLOUTS, &Source::REQUIRED_FOR_CHANGES)
+        .await?;
     let plan = plan(&cluster, args)?;
     ctx.execute(&cluster, plan, &args.safety).await
 }

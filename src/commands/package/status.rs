@@ -238,7 +238,9 @@ fn state(row: &PackageRow<'_>, times: bool) -> Line {
         Phase::NotStarted | Phase::Absent => text::dim(phase_label(row.phase)).into(),
         Phase::Complete => text::good(row.state).into(),
         Phase::Failing | Phase::UninstallFailing => text::error(row.state).into(),
-        Phase::NotInSpec => Label::Plain.span(row.state) + text::dim(format!(" ({})", phase_label(row.phase))),
+        Phase::NotInSpec => {
+            Label::Plain.span(row.state) + text::dim(format!(" ({})", phase_label(row.phase)))
+        }
         Phase::Running | Phase::Uninstalling | Phase::Uninstalled => {
             let since = match row.runs_for.as_str() {
                 time if times && !time.is_empty() => format!(" ({time})"),

@@ -110,7 +110,9 @@ fn common(event: &Event) -> (String, Option<&str>) {
     let message = event.message.as_str();
     let pod = format!(" in pod {}_", event.name);
     let of_pod = message.split_once(&pod);
-    let ends = |(_, rest): &(&str, &str)| event.kind == "Pod" && rest.find(')') == Some(rest.len() - 1);
+    let ends = |(_, rest): &(&str, &str)| {
+        event.kind == "Pod" && rest.split_once(')').is_some_and(|(_, after)| after.is_empty())
+    };
     if let Some((message, _)) = of_pod.filter(ends) {
         return (message.to_owned(), None);
     }
@@ -175,6 +177,27 @@ impl EventRow {
         match names.collect::<Option<Vec<_>>>() {
             Some(names) => format!("{first}/{}: ", NodeSet::of(names).limited(1)),
             None => format!("{first}/{name} and {} more: ", count(self.objects.len() - 1)),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn pod_reference_at_the_end_of_a_message_is_removed() {
+        for (message, common_message) in [
+            ("Back-off restarting apply in pod driver-1_skyhook(0a1b)", "Back-off restarting apply"),
+            ("Back-off in pod driver-1_skyhook(0a1b) again", "Back-off in pod driver-1_skyhook(0a1b) again"),
+            ("Back-off in pod driver-1_", "Back-off in pod driver-1_"),
+        ] {
+            let pod = json!({"kind": "Pod", "name": "driver-1"});
+            let event = json!({"metadata": {}, "involvedObject": pod, "message": message});
+            let event: Event = serde_json::from_value(event).expect("an event");
+            assert_eq!(common(&event), (common_message.to_owned(), None));
         }
     }
 }

@@ -79,7 +79,8 @@ fn title(item: &SkyhookProgress) -> Line {
 fn facts(cluster: &Cluster, item: &SkyhookProgress) -> Text {
     let mut text = Text::new();
     let summary = &item.summary;
-    let shown_elsewhere = item.stop_reason.as_ref() == Some(&summary.message) || item.deleting_since.is_some();
+    let shown_elsewhere =
+        item.stop_reason.as_ref() == Some(&summary.message) || item.deleting_since.is_some();
     let repeated = shown_elsewhere && summary.assessment.label() == Label::Plain;
     if !summary.message.is_empty() && !repeated {
         text.paragraph(summary.message.as_str());

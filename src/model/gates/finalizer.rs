@@ -15,7 +15,9 @@ pub fn check<'a>(at: &At<'_, 'a>) -> Option<NodeProgress<'a>> {
     let done = at.place.complete || at.profile.due.is_empty() && !at.profile.pending;
     match at.resource.pending {
         None => Some(NodeProgress::acts(Action::Finalize)),
-        Some(node) if done => Some(NodeProgress::without_action(ProgressState::Waiting, WaitReason::Deletion(node))),
+        Some(node) if done => {
+            Some(NodeProgress::without_action(ProgressState::Waiting, WaitReason::Deletion(node)))
+        }
         Some(_) => None,
     }
 }

@@ -20,7 +20,8 @@ pub fn reset(skyhook: &Skyhook) -> Option<Vec<Field>> {
     }
     let offset = Some(skyhook.status.node_order_offset).filter(|n| *n != 0);
     fields.push(
-        Field::new(["status", "nodeOrderOffset"], offset.map(Value::from), Some(json!(0))).with_any_old_value(),
+        Field::new(["status", "nodeOrderOffset"], offset.map(Value::from), Some(json!(0)))
+            .with_any_old_value(),
     );
     let priority = &skyhook.status.node_priority;
     if !priority.is_empty() {

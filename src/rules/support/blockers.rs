@@ -282,7 +282,8 @@ impl<'a> Reach<'a> {
                 blocks(Blocks::Reconcile) || (own && (going || deleting))
             }
             Goal::Uninstall(_) => {
-                blocks(Blocks::Reconcile) || (own && blocks(Blocks::Uninstall) && self.has_pending_uninstall(finding))
+                blocks(Blocks::Reconcile)
+                    || (own && blocks(Blocks::Uninstall) && self.has_pending_uninstall(finding))
             }
             Goal::Deletion => {
                 let about = own || finding.subject.skyhook.is_none();

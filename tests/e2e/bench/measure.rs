@@ -48,8 +48,8 @@ impl Invocation {
             .args(&self.args)
             .envs(self.env.iter().map(|(key, value)| (key, value)))
             .output()?;
-        let said = String::from_utf8_lossy(&out.stderr);
-        let called = || format!("{} {}: {said}", self.program.display(), self.args.join(" "));
+        let stderr = String::from_utf8_lossy(&out.stderr);
+        let called = || format!("{} {}: {stderr}", self.program.display(), self.args.join(" "));
         let cost: Cost = serde_json::from_slice(&out.stdout).with_context(called)?;
         if !self.exits.contains(&cost.exit) {
             bail!("{}: exit code {}", called(), cost.exit);

@@ -37,7 +37,7 @@ pub fn container_not_created(cluster: &Cluster) {
             })
         })
     }))
-    .captured("old-container-not-created");
+    .capture("old-container-not-created");
     cured_by_edit(
         &gpu,
         "SKY203",
@@ -56,7 +56,7 @@ pub fn image_reference_truncated(cluster: &Cluster) {
             first["waiting"]["reason"] == "ImagePullBackOff"
         })
     }))
-    .captured("old-image-reference-truncated");
+    .capture("old-image-reference-truncated");
     cured_by_edit(
         &gpu,
         "SKY213",
@@ -87,7 +87,7 @@ fn kubectl_applies<'a>(cluster: &'a Cluster, skyhook: &Skyhook) -> Rollout<'a> {
 pub fn package_label_invalid(cluster: &Cluster) {
     let gpu = cluster.apply(&skyhook("gpu").with(package("driver", "2.0.1+cuda12")));
     let nothing = that("no pod is made", |view| view.pods.is_empty());
-    gpu.stays(&nothing, LONG_ENOUGH).captured("old-package-label-invalid");
+    gpu.stays(&nothing, LONG_ENOUGH).capture("old-package-label-invalid");
     cured_by_edit(&gpu, "SKY223", &json!({"package": "driver"}), "s/2[.]0[.]1+cuda12/2.0.1/");
 }
 
@@ -109,7 +109,7 @@ pub fn auto_taint_key_invalid(cluster: &Cluster) {
             .set("autoTaintNewNodes", json!(true)),
     );
     let nothing = that("nothing is begun", |view| view.pods.is_empty());
-    gpu.stays(&nothing, LONG_ENOUGH).captured("old-auto-taint-key-invalid");
+    gpu.stays(&nothing, LONG_ENOUGH).capture("old-auto-taint-key-invalid");
     cured_by_edit(
         &gpu,
         "SKY503",

@@ -12,7 +12,7 @@ use crate::{
     manifest::{Skyhook, package, skyhook},
     operator, ours,
     rollout::pods,
-    view::{Condition, absent, complete, entry, everywhere, gone, status, that},
+    view::{Condition, absent, complete, deleted, entry, everywhere, status, that},
 };
 
 const LONG_ENOUGH: Duration = Duration::from_secs(6);
@@ -39,7 +39,7 @@ pub fn waits_for_an_earlier_custom_resource(cluster: &Cluster) {
             LONG_ENOUGH,
         )
         .diagnosed("SKY302", json!({"node": "node-1", "skyhook": "gpu"}))
-        .captured("old-waits-for-earlier");
+        .capture("old-waits-for-earlier");
     cluster.heal();
     second.until(complete()).well();
 }
@@ -52,7 +52,7 @@ pub fn policy_missing(cluster: &Cluster) {
     gpu.until(status("blocked"))
         .stays(&not_begun(), LONG_ENOUGH)
         .diagnosed("SKY303", json!({"name": "gpu"}))
-        .captured("old-policy-missing");
+        .capture("old-policy-missing");
     careful_policy(cluster);
     // Policies are not watched: only another event makes the operator look.
     gpu.annotate("seen", json!("now")).until(complete()).well();
@@ -64,7 +64,7 @@ pub fn node_ignored(cluster: &Cluster) {
     gpu.until(entry("node-1", DRIVER, "config", "complete"))
         .until(entry("node-3", DRIVER, "config", "complete"))
         .stays(&that("node-2 is left alone", |view| view.entries(DRIVER).len() == 2), LONG_ENOUGH)
-        .captured("old-node-ignored");
+        .capture("old-node-ignored");
     cure(&gpu, "SKY304", json!({"node": "node-2"}), &["unignore"]);
     gpu.until(complete()).well();
 }
@@ -75,7 +75,7 @@ pub fn batch_held_by_a_node(cluster: &Cluster) {
     let gpu = cluster.apply(&driver().set("interruptionBudget", json!({"count": 1})));
     gpu.until(that("one is erroring", |view| view.entries(DRIVER).iter().any(|e| e.state == "erroring")))
         .stays(&that("and no other begun", |view| view.entries(DRIVER).len() == 1), Duration::from_secs(15))
-        .captured("old-batch-held-by-a-node");
+        .capture("old-batch-held-by-a-node");
     // It is taken out of the batch while it goes on failing, and the others get on.
     let failing = gpu.view().entries(DRIVER)[0].node.clone();
     let nodes = ["node-1", "node-2", "node-3"];
@@ -104,7 +104,7 @@ pub fn stale_erroring_after_reboot(cluster: &Cluster) {
         view.entries("kernel|1.0.0").iter().any(|e| e.stage == "interrupt" && e.state == "complete")
     }));
     let node = gpu.view().entries("kernel|1.0.0")[0].node.clone();
-    gpu.stays(&that("stopped", stopped), LONG_ENOUGH).captured("old-stale-erroring-after-reboot");
+    gpu.stays(&that("stopped", stopped), LONG_ENOUGH).capture("old-stale-erroring-after-reboot");
     cluster.heal();
     let words = ["deployment-policy", "reset"];
     cure(&gpu, "SKY306", json!({"node": node}), &words);
@@ -113,7 +113,7 @@ pub fn stale_erroring_after_reboot(cluster: &Cluster) {
 
 pub fn no_node_selected(cluster: &Cluster) {
     let gpu = cluster.apply(&driver().set("nodeSelectors", json!({"matchLabels": {"gpu": "none"}})));
-    gpu.until(status("complete")).stays(&not_begun(), LONG_ENOUGH).captured("old-no-node-selected");
+    gpu.until(status("complete")).stays(&not_begun(), LONG_ENOUGH).capture("old-no-node-selected");
     let edit = "/^  nodeSelectors:$/,/^      gpu: none$/d";
     first_change_made(&gpu, "SKY307", &json!({"name": "gpu"}), edit);
     gpu.until(everywhere(DRIVER, "config", "complete")).well();
@@ -127,7 +127,7 @@ pub fn cordon_without_owner(cluster: &Cluster) {
     gpu.until(that("cordoned", |view| view.nodes.iter().all(|node| node["spec"]["unschedulable"] == true)))
         .until(that("interrupting", |view| view.pods_of("driver", "interrupt").len() == 3));
     cluster.stop_operator();
-    gpu.delete().strip_finalizer().until(gone());
+    gpu.delete().strip_finalizer().until(deleted());
     cluster.start_operator();
     gpu.until(that("no pod is left", |view| view.pods.is_empty())).stays(
         &that("still cordoned", |view| view.nodes.iter().all(|node| node["spec"]["unschedulable"] == true)),
@@ -136,7 +136,7 @@ pub fn cordon_without_owner(cluster: &Cluster) {
     let report = cluster.report(&[]);
     report.has("SKY402", &json!({"node": "node-1"}));
     report.has("SKY701", &json!({"node": "node-1"}));
-    cluster.captured("old-cordon-without-owner");
+    cluster.capture("old-cordon-without-owner");
 }
 
 pub fn untolerated_taint(cluster: &Cluster) {
@@ -149,7 +149,7 @@ pub fn untolerated_taint(cluster: &Cluster) {
             LONG_ENOUGH,
         )
         .diagnosed("SKY403", json!({"node": "node-2"}))
-        .captured("old-untolerated-taint");
+        .capture("old-untolerated-taint");
     cluster.patch_node("node-2", json!({"spec": {"taints": null}}));
     gpu.until(complete()).well();
 }
@@ -167,7 +167,7 @@ pub fn interrupt_waits_for_workload(cluster: &Cluster) {
             LONG_ENOUGH,
         )
         .diagnosed("SKY404", json!({"node": "node-2"}))
-        .captured("old-interrupt-waits-for-workload");
+        .capture("old-interrupt-waits-for-workload");
     cluster.api.delete("/api/v1/namespaces/default/pods/training", &json!({})).expect("the workload ends");
     gpu.until(complete()).well();
 }
@@ -184,7 +184,7 @@ pub fn runtime_required_deadlock(cluster: &Cluster) {
     );
     let report = cluster.report(&[]);
     report.has("SKY407", &json!({"node": "node-1", "skyhook": "base"}));
-    cluster.captured("old-runtime-required-deadlock");
+    cluster.capture("old-runtime-required-deadlock");
     first.edit(json!({"runtimeRequired": true}));
     gate.until(complete()).until(that("free", |view| view.nodes[0]["spec"]["taints"].is_null()));
     assert!(cluster.report(&[]).errors().is_empty(), "all is well again");
@@ -196,9 +196,9 @@ pub fn name_too_long(cluster: &Cluster) {
     let long = cluster.apply(&skyhook(&name).with(package("driver", "2.0.1")));
     long.until(that("the operator tries", |view| !view.status().is_empty()))
         .stays(&absent(DRIVER), LONG_ENOUGH)
-        .captured("old-name-too-long");
+        .capture("old-name-too-long");
     first_change_made(&long, "SKY502", &json!({"name": name}), "");
-    long.until(gone());
+    long.until(deleted());
 }
 
 /// A pod that only looks like a package's crashes every pass of the operator.
@@ -218,7 +218,7 @@ pub fn pod_missing_package_annotation(cluster: &Cluster) {
         }),
         LONG_ENOUGH,
     )
-    .captured("old-pod-missing-package-annotation");
+    .capture("old-pod-missing-package-annotation");
     first_change_made(&gpu, "SKY504", &json!({"node": "node-2"}), "");
     gpu.annotate("seen", json!("now"))
         .until(everywhere(DRIVER, "config", "complete"))
@@ -241,7 +241,7 @@ pub fn operator_not_running(cluster: &Cluster) {
     gpu.stays(&everywhere(DRIVER, "config", "complete"), LONG_ENOUGH);
     let report = cluster.report(&[]);
     assert!(!report.with_code("SKY501").is_empty(), "{:#}", report.json);
-    cluster.captured("old-operator-not-running");
+    cluster.capture("old-operator-not-running");
 }
 
 /// A malformed node state without a deletion.
@@ -252,7 +252,7 @@ pub fn malformed_state(cluster: &Cluster) {
     cluster.annotate_node("node-2", "nodeState_gpu", json!("{\"driver|2.0.1\": broken"));
     gpu.until(crate::view::condition("NodeStateMalformed", "ParseError"))
         .diagnosed("SKY206", json!({"node": "node-2"}))
-        .captured("old-malformed-state");
+        .capture("old-malformed-state");
     cluster.annotate_node("node-2", "nodeState_gpu", Value::String(kept));
     gpu.until(complete()).well();
 }
@@ -265,7 +265,7 @@ pub fn operator_makes_no_progress(cluster: &Cluster) {
         view.object.as_ref().is_some_and(|o| o["status"]["status"].is_string())
     }))
     .stays(&not_begun(), LONG_ENOUGH)
-    .captured("old-nothing-at-work");
+    .capture("old-nothing-at-work");
     let kubeconfig = cluster.kubeconfig("admin");
     let file = kubeconfig.with_file_name("quiet.tar.gz");
     let file = file.to_str().expect("a path of letters");

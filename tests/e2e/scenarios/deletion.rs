@@ -9,7 +9,7 @@ use crate::{
     kubelet::StepResult,
     manifest::{package, skyhook},
     rollout::pods,
-    view::{absent, complete, condition, entry, everywhere, gone, pod, status, that},
+    view::{absent, complete, condition, deleted, entry, everywhere, pod, status, that},
 };
 
 /// The operator comes round every two seconds while there is work; this is several of its passes.
@@ -22,14 +22,14 @@ pub fn deletion_waits_for_erroring_install(cluster: &Cluster) {
         .until(entry("node-2", "driver|2.0.1", "apply", "erroring"))
         .until(status("erroring"))
         .diagnosed("SKY201", json!({"node": "node-2", "package": "driver"}))
-        .captured("old-apply-erroring");
+        .capture("old-apply-erroring");
 
     gpu.delete()
         .until(entry("node-2", "driver|2.0.1", "apply", "erroring"))
         .until(that("the other node is clean", |view| view.entries("driver|2.0.1").len() == 1));
     gpu.stays(&entry("node-2", "driver|2.0.1", "apply", "erroring"), LONG_ENOUGH)
         .diagnosed("SKY101", json!({"node": "node-2", "package": "driver"}))
-        .captured("old-deleted-while-erroring");
+        .capture("old-deleted-while-erroring");
 
     // The documentation's first way out is to repair the install. In v0.17.0 that alone does not help once another
     // node has been uninstalled: such nodes stay in_progress until the CR is gone, only nodes in progress are worked
@@ -37,7 +37,7 @@ pub fn deletion_waits_for_erroring_install(cluster: &Cluster) {
     cluster.heal();
     gpu.stays(&that("no pod for node-2", |view| view.pods.is_empty()), LONG_ENOUGH);
     cluster.annotate_node("node-2", "status_gpu", json!("in_progress"));
-    gpu.until(pod("driver", "apply")).until(pod("driver", "uninstall")).until(gone());
+    gpu.until(pod("driver", "apply")).until(pod("driver", "uninstall")).until(deleted());
 }
 
 /// With no node in progress beside it, repairing the install is enough.
@@ -55,7 +55,7 @@ pub fn deletion_freed_by_repair(cluster: &Cluster) {
         .stays(&everywhere("driver|2.0.1", "apply", "erroring"), LONG_ENOUGH)
         .diagnosed("SKY101", json!({"node": "node-1", "package": "driver"}));
     cluster.heal();
-    gpu.until(pod("driver", "uninstall")).until(gone());
+    gpu.until(pod("driver", "uninstall")).until(deleted());
 }
 
 fn uid(object: &Value) -> String {
@@ -69,7 +69,7 @@ pub fn deletion_freed_by_reset(cluster: &Cluster) {
     gpu.until(entry("node-1", "driver|2.0.1", "config", "complete")).until(status("erroring"));
     gpu.delete().until(that("the other node is clean", |view| view.entries("driver|2.0.1").len() == 1));
     cluster.upstream(&["node", "reset", "node-2", "--skyhook", "gpu", "--confirm"]);
-    gpu.until(gone());
+    gpu.until(deleted());
 }
 
 pub fn name_equals_taint_key(cluster: &Cluster) {
@@ -84,8 +84,8 @@ pub fn name_equals_taint_key(cluster: &Cluster) {
     let is_kept = record.clone();
     gate.until(that("the record is kept", move |view| view.annotation("node-1", &is_kept).is_some()))
         .until(complete());
-    gate.diagnosed("SKY106", json!({"kind": "Skyhook", "name": name})).captured("old-name-equals-taint-key");
-    gate.delete().until(gone());
+    gate.diagnosed("SKY106", json!({"kind": "Skyhook", "name": name})).capture("old-name-equals-taint-key");
+    gate.delete().until(deleted());
     assert_eq!(gate.view().annotation("node-1", &record), None, "deleting the CR took the record along");
 }
 
@@ -103,12 +103,12 @@ pub fn orphaned_uninstall_complete(cluster: &Cluster) {
     }));
     // The pods must end before the garbage collector has them; here it is slow because it is not running.
     cluster.stop("kube-controller-manager");
-    rollout.delete().strip_finalizer().until(gone());
+    rollout.delete().strip_finalizer().until(deleted());
     cluster.heal();
     rollout.until(everywhere("driver|2.0.1", "uninstall", "complete"));
     let report = cluster.report(&[]);
     report.has("SKY107", &json!({"node": "node-2"}));
-    rollout.captured("old-orphaned-uninstall-complete");
+    rollout.capture("old-orphaned-uninstall-complete");
 
     // Recreated, it gets the stray apply that the documentation tells of.
     cluster.result(pods("driver", "apply"), StepResult::Hang);
@@ -128,9 +128,9 @@ pub fn deletion_blocked_by_malformed_state(cluster: &Cluster) {
     gpu.delete()
         .until(condition("DeletionBlocked", "MalformedNodeState"))
         .diagnosed("SKY108", json!({"node": "node-2"}))
-        .captured("old-deletion-blocked-by-malformed-state");
+        .capture("old-deletion-blocked-by-malformed-state");
     cluster.annotate_node("node-2", "nodeState_gpu", json!(kept));
-    gpu.until(gone());
+    gpu.until(deleted());
 }
 
 pub fn deletion_blocked_while_paused(cluster: &Cluster) {
@@ -148,6 +148,6 @@ fn blocked_deletion(cluster: &Cluster, annotation: &str, reason: &str, code: &st
         .until(condition("DeletionBlocked", reason))
         .stays(&everywhere("driver|2.0.1", "config", "complete"), LONG_ENOUGH)
         .diagnosed(code, json!({"kind": "Skyhook", "name": "gpu"}))
-        .captured(&format!("old-deletion-blocked-{annotation}"));
-    gpu.annotate(annotation, Value::Null).until(gone());
+        .capture(&format!("old-deletion-blocked-{annotation}"));
+    gpu.annotate(annotation, Value::Null).until(deleted());
 }

@@ -15,7 +15,7 @@ use crate::{
     manifest::{package, skyhook},
     ours,
     rollout::{Rollout, pods},
-    view::{Condition, View, complete, condition, entry, gone, pod, status, that},
+    view::{Condition, View, complete, condition, deleted, entry, pod, status, that},
 };
 
 /// The operator comes round every two seconds while there is work; this is several of its passes.
@@ -34,7 +34,7 @@ fn deleted_and_cured(gpu: &Rollout<'_>, code: &str, subject: Value, words: &[&st
     let still = that("still there", |view: &View| view.object.is_some());
     gpu.stays(&still, LONG_ENOUGH);
     cure(gpu, code, subject, words);
-    gpu.until(gone());
+    gpu.until(deleted());
 }
 
 /// Deletes, and waits until node-2 alone is left to uninstall.
@@ -52,7 +52,7 @@ fn passed_over_and_cured(gpu: &Rollout<'_>) {
     gpu.stays(&still_there(), LONG_ENOUGH)
         .diagnosed("SKY114", json!({"node": "node-2", "package": "driver"}));
     cure(gpu, "SKY114", json!({"node": "node-2"}), &["retry"]);
-    gpu.until(pod("driver", "uninstall")).until(gone());
+    gpu.until(pod("driver", "uninstall")).until(deleted());
 }
 
 /// Deletes, frees node-2 as printed, and finds that the operator passes it over: the others are in progress for ever.
@@ -111,7 +111,7 @@ pub fn ignored_node_is_unignored(cluster: &Cluster) {
     deleted_but_for_one(&gpu);
     gpu.diagnosed("SKY304", json!({"node": "node-2"}));
     cure(&gpu, "SKY304", json!({"node": "node-2"}), &["unignore"]);
-    gpu.until(pod("driver", "uninstall")).until(gone());
+    gpu.until(pod("driver", "uninstall")).until(deleted());
 }
 
 /// SKY114 where all nodes are waiting: after a pause and a resume, the operator keeps to the batch that it chose before.
@@ -144,9 +144,9 @@ pub fn node_is_reset_while_another_package_is_uninstalled(cluster: &Cluster) {
         gpu.delete().until(pod("tuning", "uninstall"));
         let admin = cluster.kubeconfig("admin");
         let words = ["reset", "gpu", "--node", "node-2", "--confirm"];
-        let said = ours::run(&admin, &words);
-        assert_eq!(said.exit, Some(0), "{}{}", said.stdout, said.stderr);
-        gpu.until(gone());
+        let ran = ours::run(&admin, &words);
+        assert_eq!(ran.exit, Some(0), "{}{}", ran.stdout, ran.stderr);
+        gpu.until(deleted());
     }
 }
 
@@ -197,7 +197,7 @@ pub fn drain_blocked_by_a_budget_is_freed(cluster: &Cluster) {
             execute(&gpu, &finding, &["retry"]);
         }
     }
-    gpu.until(gone());
+    gpu.until(deleted());
 }
 
 /// SKY501: nobody is left to remove the finalizer; what the teardown prints does.
@@ -205,16 +205,16 @@ pub fn missing_operator_requires_strip(cluster: &Cluster) {
     let gpu = cluster.apply(&uninstallable("gpu"));
     gpu.until(complete());
     cluster.remove_operator();
-    let said = teardown(cluster, &["--confirm"]);
-    assert_eq!(said.exit, Some(2), "{said:#?}");
+    let ran = teardown(cluster, &["--confirm"]);
+    assert_eq!(ran.exit, Some(2), "{ran:#?}");
     assert_eq!(
-        rows(&said),
+        rows(&ran),
         ["skyhook/gpu blocked SKY501 operator-not-running kubectl skyhook finalizer strip gpu"]
     );
     let strip = ["finalizer", "strip", "gpu", "--confirm"];
     let stripped = ours::run(&cluster.kubeconfig("admin"), &strip);
     assert_eq!(stripped.exit, Some(0), "{stripped:#?}");
-    gpu.until(gone());
+    gpu.until(deleted());
     let again = teardown(cluster, &["--confirm"]);
     assert_eq!(again.exit, Some(0), "{again:#?}");
 }
@@ -247,5 +247,5 @@ pub fn stopped_rollout_is_reset(cluster: &Cluster) {
     gpu.stays(&still, LONG_ENOUGH);
     let words = ["deployment-policy", "reset"];
     cure(&gpu, "SKY301", json!({"skyhook": "gpu"}), &words);
-    gpu.until(gone());
+    gpu.until(deleted());
 }

@@ -44,7 +44,7 @@ pub fn auto_taint_not_set(cluster: &Cluster) {
         cluster.apply(&driver().set("runtimeRequired", json!(true)).set("autoTaintNewNodes", json!(true)));
     gpu.until(entry("node-1", DRIVER, "apply", "in_progress"))
         .until(everywhere(DRIVER, "config", "complete").but_for("node-1"))
-        .captured("old-taint-that-was-not-set");
+        .capture("old-taint-that-was-not-set");
     assert!(!is_tainted(&cluster.node("node-1")));
     cure(&gpu, "SKY411", json!({"node": "node-1"}));
     assert!(is_tainted(&cluster.node("node-1")));
@@ -65,7 +65,7 @@ pub fn taint_never_removed(cluster: &Cluster) {
             .set("nodeSelectors", json!({"matchLabels": {"pool": "gpu"}})),
     );
     let stays = that("it keeps the taint", |view| is_tainted(&view.nodes[0]));
-    gpu.until(complete()).stays(&stays, LONG_ENOUGH).captured("old-taint-that-nothing-lifts");
+    gpu.until(complete()).stays(&stays, LONG_ENOUGH).capture("old-taint-that-nothing-lifts");
     cure(&gpu, "SKY405", json!({"name": "node-1"}));
     assert!(!is_tainted(&cluster.node("node-1")));
     all_well(cluster);
@@ -80,7 +80,7 @@ pub fn manual_cordon(cluster: &Cluster) {
     let gpu = cluster.apply(&gpu);
     let (first, [by_hand, _]) = chosen(&gpu);
     cluster.patch_node(by_hand, json!({"spec": {"unschedulable": true}}));
-    gpu.until(entry(first, DRIVER, "apply", "in_progress")).captured("old-cordon-by-hand");
+    gpu.until(entry(first, DRIVER, "apply", "in_progress")).capture("old-cordon-by-hand");
     cure(&gpu, "SKY406", json!({"node": by_hand}));
     cluster.heal();
     gpu.until(everywhere(DRIVER, "post-interrupt", "complete").but_for(by_hand)).stays(
@@ -119,7 +119,7 @@ pub fn node_not_ready_during_work(cluster: &Cluster) {
         cluster.result(pods("driver", "apply").on(node), StepResult::Succeed);
     }
     gpu.stays(&that("no other is begun", |view| view.entries(DRIVER).len() == 1), LONG_ENOUGH)
-        .captured("old-node-that-went-away");
+        .capture("old-node-that-went-away");
     cure(&gpu, "SKY409", json!({"node": away}));
     gpu.until(everywhere(DRIVER, "config", "complete").but_for(away));
     ready("True");
@@ -155,7 +155,7 @@ pub fn batch_of_ignored_nodes(cluster: &Cluster) {
     }));
     ignore(free, Value::Null);
     let nothing = that("nothing is begun", |view| view.entries(DRIVER).is_empty());
-    gpu.stays(&nothing, LONG_ENOUGH).captured("old-batch-of-ignored-nodes");
+    gpu.stays(&nothing, LONG_ENOUGH).capture("old-batch-of-ignored-nodes");
     let report = cluster.report(&[]);
     let finding = report.has("SKY314", &json!({"name": "gpu"}));
     execute(&gpu, finding, &first_change(finding));

@@ -19,7 +19,7 @@ const DRIVER: &str = "driver|2.0.1";
 /// One node at a time.
 fn played(cluster: &Cluster) -> Played<'_> {
     let gpu = skyhook("gpu").with(package("driver", "2.0.1")).set("interruptionBudget", json!({"count": 1}));
-    Played::new(cluster, "gpu", &gpu.spec, &json!({})).begun()
+    Played::new(cluster, "gpu", &gpu.spec, &json!({})).first_reconcile()
 }
 
 /// The Job of node-1 has failed permanently after such results, and the operator has noted it.
@@ -80,7 +80,7 @@ fn retried(cluster: &Cluster, gpu: Played<'_>, job: &str, finding: &Value) {
 pub fn job_failed(cluster: &Cluster) {
     let mut gpu = played(cluster);
     let job = given_up(cluster, &mut gpu, StepResult::Exit(1));
-    cluster.captured("new-batch-held-by-a-failed-node");
+    cluster.capture("new-batch-held-by-a-failed-node");
     let report = cluster.report(&[]);
     assert_eq!(only_cause(&report), ("SKY201".to_owned(), vec!["SKY305".to_owned()]));
     let finding = report.has("SKY201", &json!({"node": "node-1", "package": "driver"}));
@@ -91,7 +91,7 @@ pub fn job_failed(cluster: &Cluster) {
 pub fn stage_timed_out(cluster: &Cluster) {
     let mut gpu = played(cluster);
     let job = given_up(cluster, &mut gpu, StepResult::TimesOut);
-    cluster.captured("new-stage-timed-out");
+    cluster.capture("new-stage-timed-out");
     let report = cluster.report(&[]);
     let (code, _) = only_cause(&report);
     assert_eq!(code, "SKY201");
@@ -106,7 +106,7 @@ pub fn failure_not_recorded(cluster: &Cluster) {
     let mut gpu = played(cluster);
     let job = given_up(cluster, &mut gpu, StepResult::Exit(1));
     gpu.on("node-1", DRIVER, Some(("apply", "in_progress")), "erroring");
-    cluster.captured("new-failure-not-recorded");
+    cluster.capture("new-failure-not-recorded");
     let report = cluster.report(&[]);
     let (code, _) = only_cause(&report);
     assert_eq!(code, "SKY216");
@@ -126,7 +126,7 @@ pub fn batch_held_by_a_failed_node(cluster: &Cluster) {
     gpu.on("node-1", DRIVER, Some(("apply", "erroring")), "waiting");
     gpu.status("waiting", &[]);
     gpu.batch(&json!({"currentBatch": 2, "lastBatchSize": 1}), &["node-1"]);
-    cluster.captured("new-batch-held-by-a-parked-node");
+    cluster.capture("new-batch-held-by-a-parked-node");
     let report = cluster.report(&[]);
     let effects = ["SKY218", "SKY305"].map(str::to_owned);
     assert_eq!(only_cause(&report), ("SKY201".to_owned(), effects.to_vec()));
@@ -148,7 +148,7 @@ pub fn job_without_pod(cluster: &Cluster) {
     let report = cluster.report(&[]);
     report.has("SKY220", &json!({"node": "node-1", "package": "driver"}));
     assert!(gpu.pods(&job).is_empty());
-    cluster.captured("new-job-without-pod");
+    cluster.capture("new-job-without-pod");
     cluster.api.delete(&path, &json!({})).expect("a quota can be deleted");
     gpu.await_job(&job, "succeeds", |status| status["succeeded"] == 1);
     gpu.record(&job, 3600);
@@ -164,7 +164,7 @@ pub fn job_without_pod(cluster: &Cluster) {
 /// SKY201: the interrupt fails until its Job is ended, and the node stays cordoned.
 pub fn interrupt_over_its_restart_limit(cluster: &Cluster) {
     let spec = skyhook("gpu").with(package("driver", "2.0.1").interrupts("service"));
-    let mut gpu = Played::new(cluster, "gpu", &spec.spec, &json!({})).begun();
+    let mut gpu = Played::new(cluster, "gpu", &spec.spec, &json!({})).first_reconcile();
     gpu.cordoned("node-1");
     for stage in ["apply", "config"] {
         gpu.runs("node-1", DRIVER, stage, "in_progress");
@@ -188,7 +188,7 @@ pub fn interrupt_over_its_restart_limit(cluster: &Cluster) {
     gpu.record(&job, 86400);
     gpu.on("node-1", DRIVER, erroring, "erroring");
     gpu.status("erroring", &[]);
-    cluster.captured("new-interrupt-over-its-restart-limit");
+    cluster.capture("new-interrupt-over-its-restart-limit");
     let report = cluster.report(&[]);
     let (code, _) = only_cause(&report);
     assert_eq!(code, "SKY201");

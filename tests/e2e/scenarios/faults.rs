@@ -272,7 +272,7 @@ impl<'a> RealOperator<'a> {
     }
 
     fn started(&self) -> [usize; 3] {
-        NODE_NAMES.map(|node| self.cluster.kubelet.begun("driver", "apply", node))
+        NODE_NAMES.map(|node| self.cluster.kubelet.pods_started("driver", "apply", node))
     }
 
     fn await_restart(&self, before: [usize; 3]) {

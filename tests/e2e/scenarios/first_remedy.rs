@@ -48,8 +48,8 @@ pub fn stage_never_ends(cluster: &Cluster) {
     });
     gpu.until(everywhere(DRIVER, "config", "complete").but_for("node-2"))
         .until(runs)
-        .captured("old-stage-that-never-ends");
-    let begun = || cluster.kubelet.begun("driver", "apply", "node-2");
+        .capture("old-stage-that-never-ends");
+    let begun = || cluster.kubelet.pods_started("driver", "apply", "node-2");
     assert_eq!(begun(), 1);
     cure(&gpu, "SKY219", json!({"node": "node-2", "package": "driver"}));
     cluster.await_that("the stage starts again", || begun() == 2);
@@ -73,7 +73,7 @@ pub fn operator_scaled_to_zero(cluster: &Cluster) {
         "conditions": null});
     change(&status, json!({"status": none}));
     cluster.heal();
-    cluster.captured("old-operator-scaled-to-zero");
+    cluster.capture("old-operator-scaled-to-zero");
     cure(&gpu, "SKY501", json!({}));
     let deployment = cluster.api.get(&path).expect("it is there");
     assert_eq!(deployment["spec"]["replicas"], 1);
@@ -91,7 +91,7 @@ pub fn package_removed_from_the_spec(cluster: &Cluster) {
     let gpu =
         cluster.apply(&skyhook("gpu").with(package("driver", "2.0.1")).with(package("tuning", "1.2.0")));
     gpu.until(complete());
-    gpu.edit(json!({"packages": {"tuning": null}})).until(complete()).captured("old-package-left-the-spec");
+    gpu.edit(json!({"packages": {"tuning": null}})).until(complete()).capture("old-package-left-the-spec");
     cluster.edits(
         "s#^  packages:$#&\\n    tuning:\\n      version: 1.2.0\\n      image: ghcr.io/nvidia/skyhook-packages/tuning#",
     );
@@ -108,7 +108,7 @@ pub fn finished_uninstall_still_requested(cluster: &Cluster) {
         &skyhook("gpu").with(package("driver", "2.0.1").uninstallable()).with(package("tuning", "1.2.0")),
     );
     gpu.until(complete());
-    gpu.uninstall("driver", true).until(absent(DRIVER)).until(complete()).captured("old-uninstall-finished");
+    gpu.uninstall("driver", true).until(absent(DRIVER)).until(complete()).capture("old-uninstall-finished");
     cluster.edits("/^    driver:$/,/^    tuning:$/{/^    tuning:$/!d}");
     cure(&gpu, "SKY115", json!({"package": "driver"}));
     gpu.until(complete()).until(absent(DRIVER));
@@ -128,7 +128,7 @@ pub fn dependency_of_a_complete_package_uninstalled(cluster: &Cluster) {
     gpu.uninstall("tuning", true)
         .until(absent(TUNING))
         .until(complete())
-        .captured("old-dependency-uninstalled-under-a-complete-one");
+        .capture("old-dependency-uninstalled-under-a-complete-one");
     cure(&gpu, "SKY111", json!({"package": "driver"}));
     gpu.until(everywhere(TUNING, "config", "complete")).until(complete());
     silent(cluster);
@@ -157,7 +157,7 @@ pub fn spec_rejected_by_the_operator(cluster: &Cluster) {
     let broken = cluster.apply(&broken);
     let gpu = cluster.apply(&skyhook("gpu").with(package("driver", "2.0.1")));
     let nothing = that("nothing is begun", |view| view.pods.is_empty());
-    gpu.stays(&nothing, LONG_ENOUGH).captured("old-spec-that-the-operator-rejects");
+    gpu.stays(&nothing, LONG_ENOUGH).capture("old-spec-that-the-operator-rejects");
     cluster.edits("/dependsOn:/d; /driver: 2.0.1/d");
     cure(&broken, "SKY212", json!({"name": "broken"}));
     broken.until(complete());
@@ -183,7 +183,7 @@ pub fn stale_pause(cluster: &Cluster) {
     });
     assert_eq!(ran.code, None, "{}", ran.transcript());
     cluster.start_operator();
-    gpu.until(status("paused")).captured("old-pause-left-behind");
+    gpu.until(status("paused")).capture("old-pause-left-behind");
     cure(&gpu, "SKY311", json!({"name": "gpu"}));
     assert_eq!(noted(&gpu, HOLD), Value::Null);
     cluster.heal();
@@ -202,7 +202,7 @@ pub fn reboots_not_counted_together(cluster: &Cluster) {
     let first = cluster.apply(&rebooting("first", 100, "driver"));
     let second = cluster.apply(&rebooting("second", 200, "tuning"));
     first.until(that("it is at work", |view| !view.entries("driver|1.0.0").is_empty()));
-    cluster.captured("old-reboots-not-counted-together");
+    cluster.capture("old-reboots-not-counted-together");
     cluster.edits("s#sequencing: node#sequencing: all#");
     let found = cluster.report(&[]);
     let finding = found.has("SKY313", &json!({"name": "second"}));
@@ -242,7 +242,7 @@ pub fn batch_slots_held(cluster: &Cluster) {
         ended.expect("the workload ends");
     }
     let nothing = that("nothing is begun", |view| view.entries(DRIVER).is_empty());
-    gpu.stays(&nothing, LONG_ENOUGH).captured("old-batch-slots-held");
+    gpu.stays(&nothing, LONG_ENOUGH).capture("old-batch-slots-held");
     // More places alone do not help: no other batch is formed.
     gpu.edit(json!({"interruptionBudget": {"count": 3}}))
         .stays(&nothing, LONG_ENOUGH)
@@ -285,7 +285,7 @@ pub fn batch_counters_frozen(cluster: &Cluster) {
     // They are open once it comes after; the operator is away, so that nothing begins before the look.
     cluster.stop_operator();
     base.edit(json!({"priority": 300}));
-    gpu.captured("old-batch-counters-frozen");
+    gpu.capture("old-batch-counters-frozen");
     let report = cluster.report(&[]);
     let finding = report.has("SKY310", &json!({"name": "gpu"}));
     execute(&gpu, finding, &first_change(finding));
@@ -338,7 +338,7 @@ pub fn uninstall_unknown_to_operator(cluster: &Cluster) {
     gpu.until(complete());
     cluster.stop_operator();
     cluster.announces("v0.15.1");
-    gpu.uninstall("driver", true).captured("old-uninstall-unknown-to-operator");
+    gpu.uninstall("driver", true).capture("old-uninstall-unknown-to-operator");
     cluster.edits("s/^        apply: true$/        apply: false/");
     cure(&gpu, "SKY607", json!({"name": "gpu", "package": "driver"}));
     silent(cluster);

@@ -29,9 +29,9 @@ fn rules(cluster: &Cluster, api: &str, because: &str) {
 
 /// Without either CRD there is one sentence, and it is an error.
 pub fn no_api_served(cluster: &Cluster) {
-    let said = ours::run(&cluster.kubeconfig("admin"), &["diagnose", "stuck"]);
-    assert_eq!((said.exit, said.stdout.as_str()), (Some(1), ""), "{said:?}");
-    assert_eq!(said.stderr.trim_end().lines().count(), 1, "{said:?}");
+    let ran = ours::run(&cluster.kubeconfig("admin"), &["diagnose", "stuck"]);
+    assert_eq!((ran.exit, ran.stdout.as_str()), (Some(1), ""), "{ran:?}");
+    assert_eq!(ran.stderr.trim_end().lines().count(), 1, "{ran:?}");
 }
 
 pub fn only_skyhook_served(cluster: &Cluster) {
@@ -40,7 +40,7 @@ pub fn only_skyhook_served(cluster: &Cluster) {
 }
 
 pub fn only_nodewright_served(cluster: &Cluster) {
-    let mut gpu = Played::new(cluster, "gpu", &gpu().spec, &json!({})).begun();
+    let mut gpu = Played::new(cluster, "gpu", &gpu().spec, &json!({})).first_reconcile();
     for node in ["node-1", "node-2", "node-3"] {
         gpu.installs(node, "driver|2.0.1");
     }
@@ -88,7 +88,7 @@ pub fn operator_rolled_back(cluster: &Cluster) {
         !cluster.report(&[]).with_code("SKY605").is_empty(),
         "what is left of the newer operator is named"
     );
-    rollout.diagnosed("SKY201", json!({"node": "node-2", "package": "driver"})).captured("old-rolled-back");
+    rollout.diagnosed("SKY201", json!({"node": "node-2", "package": "driver"})).capture("old-rolled-back");
     cluster.heal();
     rollout.until(complete());
     let report = cluster.report(&[]);
@@ -148,8 +148,8 @@ pub fn with_one_right_missing(cluster: &Cluster) {
         cluster.await_that("the right is gone", || {
             restricted.get(&path).is_err_and(|refused| refused.code == 403)
         });
-        let said = ours::run(&cluster.kubeconfig("restricted"), &["diagnose", "stuck", "-o", "json"]);
-        assert!(!said.stdout.contains("\"healthy\""), "without {resource}: {said:?}");
+        let ran = ours::run(&cluster.kubeconfig("restricted"), &["diagnose", "stuck", "-o", "json"]);
+        assert!(!ran.stdout.contains("\"healthy\""), "without {resource}: {ran:?}");
         cluster
             .api
             .merge(&format!("{roles}/reader"), &json!({"rules": grant(None)}))
@@ -167,8 +167,8 @@ pub fn commands_right_after_creation(cluster: &Cluster) {
         &["node", "status", "node-1"],
         &["node", "status", "node-1", "--skyhook", "gpu"],
     ] {
-        let said = ours::run(&cluster.kubeconfig("admin"), args);
-        assert_eq!((said.exit, said.stdout.contains("node-1")), (Some(0), true), "{args:?}: {said:?}");
+        let ran = ours::run(&cluster.kubeconfig("admin"), args);
+        assert_eq!((ran.exit, ran.stdout.contains("node-1")), (Some(0), true), "{args:?}: {ran:?}");
         cluster.ours(args);
     }
     let unknown = ours::run(&cluster.kubeconfig("admin"), &["node", "list", "--skyhook", "gpus"]);

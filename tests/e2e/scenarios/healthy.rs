@@ -9,7 +9,7 @@ use crate::{
     kubelet::StepResult,
     manifest::{Skyhook, package, skyhook},
     rollout::{Rollout, pods},
-    view::{absent, complete, entry, everywhere, gone, pod, status, that},
+    view::{absent, complete, deleted, entry, everywhere, pod, status, that},
 };
 
 /// Slow enough that several diagnoses per second see each step.
@@ -31,11 +31,11 @@ pub fn rollout(cluster: &Cluster) {
     cluster.kubelet.pace(UNHURRIED);
     cluster.without_an_error(|| {
         let gpu = cluster.apply(&gpu());
-        gpu.until(entry("node-1", "tuning|1.2.0", "apply", "in_progress")).captured("old-in-progress");
+        gpu.until(entry("node-1", "tuning|1.2.0", "apply", "in_progress")).capture("old-in-progress");
         gpu.until(complete())
             .until(everywhere("driver|2.0.1", "post-interrupt", "complete"))
             .until(everywhere("tuning|1.2.0", "config", "complete"))
-            .captured("old-complete");
+            .capture("old-complete");
     });
     let list = cluster.ours(&["node", "list", "--skyhook", "gpu"]);
     let seen: Vec<_> = list["items"]
@@ -73,7 +73,7 @@ pub fn rollout_with_a_budget(cluster: &Cluster) {
             };
             has("complete") && has("waiting")
         }))
-        .captured("old-budget-one-at-a-time");
+        .capture("old-budget-one-at-a-time");
         gpu.until(complete());
     });
 }
@@ -83,7 +83,7 @@ pub fn upgrade(cluster: &Cluster) {
     cluster.kubelet.pace(UNHURRIED);
     cluster.without_an_error(|| {
         gpu.edit(json!({"packages": {"driver": {"version": "2.1.0"}}}));
-        gpu.until(pod("driver", "upgrade")).captured("old-upgrade-in-progress");
+        gpu.until(pod("driver", "upgrade")).capture("old-upgrade-in-progress");
         gpu.until(everywhere("driver|2.1.0", "post-interrupt", "complete"))
             .until(absent("driver|2.0.1"))
             .until(complete());
@@ -104,8 +104,8 @@ pub fn uninstall_and_reinstall(cluster: &Cluster) {
     cluster.kubelet.pace(UNHURRIED);
     cluster.without_an_error(|| {
         gpu.uninstall("driver", true);
-        gpu.until(pod("driver", "uninstall")).captured("old-uninstall-in-progress");
-        gpu.until(absent("driver|2.0.1")).until(complete()).captured("old-uninstall-complete");
+        gpu.until(pod("driver", "uninstall")).capture("old-uninstall-in-progress");
+        gpu.until(absent("driver|2.0.1")).until(complete()).capture("old-uninstall-complete");
         gpu.uninstall("driver", false)
             .until(everywhere("driver|2.0.1", "post-interrupt", "complete"))
             .until(complete());
@@ -131,7 +131,7 @@ pub fn pause_and_resume(cluster: &Cluster) {
     cluster.without_an_error(|| {
         let gpu = cluster.apply(&gpu());
         gpu.until(everywhere("tuning|1.2.0", "config", "complete").but_for("node-3"));
-        gpu.annotate("pause", json!("true")).until(status("paused")).captured("old-paused");
+        gpu.annotate("pause", json!("true")).until(status("paused")).capture("old-paused");
         cluster.heal();
         gpu.annotate("pause", Value::Null).until(complete());
     });
@@ -143,7 +143,7 @@ pub fn disable_and_enable(cluster: &Cluster) {
     cluster.without_an_error(|| {
         let gpu = cluster.apply(&gpu());
         gpu.until(pod("tuning", "apply"));
-        gpu.annotate("disable", json!("true")).until(status("disabled")).captured("old-disabled");
+        gpu.annotate("disable", json!("true")).until(status("disabled")).capture("old-disabled");
         cluster.heal();
         gpu.annotate("disable", Value::Null).until(complete());
     });
@@ -153,8 +153,8 @@ pub fn deletion(cluster: &Cluster) {
     let gpu = installed(cluster);
     cluster.kubelet.pace(UNHURRIED);
     cluster.without_an_error(|| {
-        gpu.delete().until(pod("driver", "uninstall")).captured("old-deletion-in-progress");
-        gpu.until(gone()).captured("old-deleted");
+        gpu.delete().until(pod("driver", "uninstall")).capture("old-deletion-in-progress");
+        gpu.until(deleted()).capture("old-deleted");
     });
 }
 

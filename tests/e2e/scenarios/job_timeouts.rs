@@ -19,7 +19,7 @@ const PODS: &str = "/api/v1/namespaces/nodewright/pods";
 /// SKY217: the stage was canceled while it ran, and its container cannot be killed.
 pub fn stale_job_terminating(cluster: &Cluster) {
     let spec = skyhook("gpu").with(package("driver", "2.0.1")).spec;
-    let mut gpu = Played::new(cluster, "gpu", &spec, &json!({})).begun();
+    let mut gpu = Played::new(cluster, "gpu", &spec, &json!({})).first_reconcile();
     cluster.result(pods("driver", "apply").on("node-1"), StepResult::Undying);
     let job = gpu.begins("node-1", DRIVER, "apply");
     gpu.await_job(&job, "is active", |status| status["active"] == 1);
@@ -49,7 +49,7 @@ pub fn stale_job_terminating(cluster: &Cluster) {
         let report = cluster.report(&["--fail-on", "never"]);
         report.has("SKY217", &node)["severity"] == "error"
     });
-    cluster.captured("new-stale-job-terminating");
+    cluster.capture("new-stale-job-terminating");
     let report = cluster.report(&[]);
     let finding = report.has("SKY217", &node);
     let argv = first_change(finding);
@@ -71,7 +71,7 @@ pub fn drain_timed_out(cluster: &Cluster) {
         .with(package("driver", "2.0.1").interrupts("service"))
         .set("drainConfig", json!({"timeout": "1s"}))
         .spec;
-    let mut gpu = Played::new(cluster, "gpu", &spec, &json!({})).begun();
+    let mut gpu = Played::new(cluster, "gpu", &spec, &json!({})).first_reconcile();
     for node in ["node-1", "node-3"] {
         gpu.installs_and_interrupts(node, DRIVER);
     }
@@ -86,7 +86,7 @@ pub fn drain_timed_out(cluster: &Cluster) {
     gpu.status("erroring", &[]);
     let node = json!({"node": "node-2"});
     cluster.report(&[]).has("SKY410", &node);
-    cluster.captured("new-drain-timed-out");
+    cluster.capture("new-drain-timed-out");
     let freed = cluster.api.delete(&budget, &json!({}));
     freed.expect("a budget can be deleted");
     let report = cluster.report(&[]);
@@ -112,7 +112,7 @@ pub fn drain_blocked_by_an_unmanaged_pod(cluster: &Cluster) {
         .with(package("driver", "2.0.1").interrupts("service"))
         .set("drainConfig", json!({"force": false}))
         .spec;
-    let mut gpu = Played::new(cluster, "gpu", &spec, &json!({})).begun();
+    let mut gpu = Played::new(cluster, "gpu", &spec, &json!({})).first_reconcile();
     for node in ["node-1", "node-3"] {
         gpu.installs_and_interrupts(node, DRIVER);
     }
@@ -125,7 +125,7 @@ pub fn drain_blocked_by_an_unmanaged_pod(cluster: &Cluster) {
         "pod default/training has no controller that would recreate it: the drain for the interrupt of package driver \
          was blocked and will be retried"
     );
-    cluster.captured("new-drain-blocked-by-an-unmanaged-pod");
+    cluster.capture("new-drain-blocked-by-an-unmanaged-pod");
     // No other node waits, so that none goes on if this one is left alone.
     let argv = first_change(finding);
     assert!(argv.starts_with(&["kubectl", "delete", "pod"]), "{argv:?}");

@@ -42,7 +42,7 @@ pub fn pods_of_the_older_operator(cluster: &Cluster) {
     let report = cluster.report(&[]);
     report.has("SKY604", &json!({"name": "gpu"}));
     assert!(report.with_code("SKY703").is_empty(), "{:#}", report.json);
-    cluster.captured("new-old-pods-under-a-pause");
+    cluster.capture("new-old-pods-under-a-pause");
 
     new.edit(&pause(json!(null)));
     let job = new.begins("node-3", DRIVER, "apply");
@@ -52,7 +52,7 @@ pub fn pods_of_the_older_operator(cluster: &Cluster) {
     assert!(report.with_code("SKY604").is_empty(), "{:#}", report.json);
     let finding = report.has("SKY703", &json!({"node": "node-3", "package": "driver"}));
     assert_eq!(finding["severity"], "error");
-    cluster.captured("new-old-pods-beside-a-job");
+    cluster.capture("new-old-pods-beside-a-job");
     let argv = first_change(finding);
     assert_eq!(argv[..3], ["kubectl", "delete", "pod"]);
     execute(&cluster.rollout("gpu"), finding, &argv);
@@ -82,7 +82,7 @@ pub fn two_owning_resources(cluster: &Cluster) {
     finished(&mut new);
     let report = cluster.report(&[]);
     let finding = report.has("SKY603", &json!({"name": "gpu"}));
-    cluster.captured("new-two-owners");
+    cluster.capture("new-two-owners");
     let argv = first_change(finding);
     assert_eq!(argv[..2], ["kubectl", "delete"]);
     // The finalizer of an operator that is gone holds it, which the newer one takes off.
@@ -118,7 +118,7 @@ pub fn legacy_keys_left(cluster: &Cluster) {
     }
     let report = cluster.report(&[]);
     let finding = report.has("SKY606", &json!({"node": "node-3"}));
-    cluster.captured("new-legacy-keys-left");
+    cluster.capture("new-legacy-keys-left");
     let argv = first_change(finding);
     assert_eq!(argv[2..4], ["leftovers", "--clean"]);
     execute(&cluster.rollout("gpu"), finding, &argv);

@@ -24,7 +24,7 @@ fn spec() -> Value {
 }
 
 fn played(cluster: &Cluster) -> Played<'_> {
-    Played::new(cluster, "gpu", &spec(), &json!({})).begun()
+    Played::new(cluster, "gpu", &spec(), &json!({})).first_reconcile()
 }
 
 fn installed(cluster: &Cluster) -> Played<'_> {
@@ -53,7 +53,7 @@ pub fn rollout(cluster: &Cluster) {
     gpu.await_job(&job, "is active", |status| status["active"] == 1);
     gpu.status("in_progress", &[]);
     well(cluster);
-    cluster.captured("new-in-progress");
+    cluster.capture("new-in-progress");
     cluster.heal();
     gpu.await_job(&job, "succeeds", |status| status["succeeded"] == 1);
     gpu.record(&job, 3600);
@@ -61,7 +61,7 @@ pub fn rollout(cluster: &Cluster) {
     gpu.installs("node-3", DRIVER);
     gpu.status("complete", &[]);
     well(cluster);
-    cluster.captured("new-complete");
+    cluster.capture("new-complete");
 }
 
 /// The first attempt has failed, the second is to come: the entry says erroring, the node does not.
@@ -73,7 +73,7 @@ pub fn attempt_and_job_failed(cluster: &Cluster) {
     gpu.await_job(&job, "has failed once", |status| status["failed"] == 1);
     gpu.on("node-2", DRIVER, Some(("apply", "erroring")), "in_progress");
     gpu.status("in_progress", &[]);
-    cluster.captured("new-first-attempt-failed");
+    cluster.capture("new-first-attempt-failed");
 
     let failed = |status: &Value| {
         let conditions = status["conditions"].as_array().cloned().unwrap_or_default();
@@ -85,13 +85,13 @@ pub fn attempt_and_job_failed(cluster: &Cluster) {
     gpu.status("erroring", &[]);
     assert_eq!(gpu.pods(&job).len(), 2, "both attempts are kept");
     diagnosed(cluster, "SKY201", &json!({"node": "node-2", "package": "driver"}));
-    cluster.captured("new-job-given-up");
+    cluster.capture("new-job-given-up");
 
     gpu.delete();
     gpu.on("node-1", DRIVER, None, "in_progress");
     gpu.status("in_progress", &[]);
     diagnosed(cluster, "SKY101", &json!({"node": "node-2", "package": "driver"}));
-    cluster.captured("new-deleted-while-erroring");
+    cluster.capture("new-deleted-while-erroring");
 }
 
 pub fn image_pull_failing(cluster: &Cluster) {
@@ -106,7 +106,7 @@ pub fn image_pull_failing(cluster: &Cluster) {
     });
     gpu.status("in_progress", &[]);
     diagnosed(cluster, "SKY202", &json!({"node": "node-2", "package": "driver"}));
-    cluster.captured("new-image-pull-failing");
+    cluster.capture("new-image-pull-failing");
 }
 
 pub fn uninstall(cluster: &Cluster) {
@@ -123,7 +123,7 @@ pub fn uninstall(cluster: &Cluster) {
     gpu.await_job(&jobs[0], "is active", |status| status["active"] == 1);
     gpu.status("in_progress", &[("UninstallInProgress", "UninstallInProgress")]);
     well(cluster);
-    cluster.captured("new-uninstall-in-progress");
+    cluster.capture("new-uninstall-in-progress");
 
     gpu.await_job(&jobs[1], "is given up", |status| status["failed"] == 2);
     gpu.record(&jobs[1], 86400);
@@ -131,7 +131,7 @@ pub fn uninstall(cluster: &Cluster) {
     let both = [("UninstallInProgress", "UninstallInProgress"), ("UninstallFailed", "UninstallPodFailing")];
     gpu.status("in_progress", &both);
     diagnosed(cluster, "SKY112", &json!({"node": "node-3", "package": "driver"}));
-    cluster.captured("new-uninstall-failing");
+    cluster.capture("new-uninstall-failing");
 }
 
 pub fn uninstall_complete(cluster: &Cluster) {
@@ -143,7 +143,7 @@ pub fn uninstall_complete(cluster: &Cluster) {
     }
     gpu.status("complete", &[]);
     well(cluster);
-    cluster.captured("new-uninstall-complete");
+    cluster.capture("new-uninstall-complete");
 }
 
 /// Pausing suspends the Jobs, whose running pods end. SKY208: it is disabled meanwhile, so that the end of the pause alone
@@ -163,13 +163,13 @@ pub fn paused_with_suspended_jobs(cluster: &Cluster) {
     gpu.on("node-2", DRIVER, Some(("apply", "in_progress")), "paused");
     gpu.status("paused", &[]);
     well(cluster);
-    cluster.captured("new-paused-suspended-job");
+    cluster.capture("new-paused-suspended-job");
 
     flag(&gpu, "disable", json!("true"));
     flag(&gpu, "pause", Value::Null);
     gpu.on("node-2", DRIVER, Some(("apply", "in_progress")), "disabled");
     gpu.status("disabled", &[]);
-    cluster.captured("new-disabled-suspended-job");
+    cluster.capture("new-disabled-suspended-job");
     let report = cluster.report(&[]);
     let finding = report.has("SKY208", &json!({"node": "node-2", "package": "driver"}));
     let argv = first_change(finding);
@@ -196,7 +196,7 @@ pub fn cordon_kept_after_taint_removal(cluster: &Cluster) {
     );
     let report = cluster.report(&[]);
     let finding = report.has("SKY408", &json!({"name": "node-1"}));
-    cluster.captured("new-cordon-left-to-others");
+    cluster.capture("new-cordon-left-to-others");
     execute(&cluster.rollout("gpu"), finding, &first_change(finding));
     let node = cluster.node("node-1");
     assert_eq!(node["spec"]["unschedulable"], Value::Null);
@@ -208,12 +208,12 @@ pub fn cordon_kept_after_taint_removal(cluster: &Cluster) {
 pub fn drain_blocked_by_a_budget(cluster: &Cluster) {
     let _path = guarded_workload(cluster);
     let spec = skyhook("gpu").with(package("driver", "2.0.1").interrupts("service")).spec;
-    let mut gpu = Played::new(cluster, "gpu", &spec, &json!({})).begun();
+    let mut gpu = Played::new(cluster, "gpu", &spec, &json!({})).first_reconcile();
     gpu.on("node-1", DRIVER, Some(("post-interrupt", "complete")), "complete");
     gpu.drain_refused("node-2", "training", RefusedBy::Budget("training"));
     gpu.status("in_progress", &[("DrainBlocked", "PodDisruptionBudget")]);
     diagnosed(cluster, "SKY401", &json!({"node": "node-2"}));
-    cluster.captured("new-drain-blocked");
+    cluster.capture("new-drain-blocked");
 }
 
 /// The old operator left off in the middle: nothing of the new one moves until that is finished.
@@ -225,7 +225,7 @@ pub fn migration_hold(cluster: &Cluster) {
     upgraded(cluster);
     mirrored(cluster, &gpu, 1);
     diagnosed(cluster, "SKY601", &json!({"name": "gpu"}));
-    cluster.captured("new-migration-hold");
+    cluster.capture("new-migration-hold");
 }
 
 /// The old operator had finished; the new one has taken the nodes over.
@@ -241,7 +241,7 @@ pub fn mirrored_and_complete(cluster: &Cluster) {
     let now = jiff::Timestamp::now().strftime("%Y-%m-%dT%H:%M:%SZ").to_string();
     new.edit(&json!({"metadata": {"annotations": {format!("{PREFIX}/legacy-migrated-at"): now}}}));
     well(cluster);
-    cluster.captured("new-mirrored-and-complete");
+    cluster.capture("new-mirrored-and-complete");
 }
 
 /// The chart has been upgraded: the old operator is gone, the Deployment says the new version, both groups are served.

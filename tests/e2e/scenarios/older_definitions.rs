@@ -34,12 +34,12 @@ pub fn uninstall_is_pruned(cluster: &Cluster) {
     });
     for flags in [&["--enable"][..], &["--enable", "--wait"], &["--enable", "--dry-run=server"]] {
         let words = [&["uninstall", "gpu", "driver", "--confirm"], flags].concat();
-        let said = ours::run(&cluster.kubeconfig("admin"), &words);
-        assert_eq!(said.exit, Some(1), "{said:#?}");
-        let text = said.stdout.split_whitespace().collect::<Vec<_>>().join(" ");
+        let ran = ours::run(&cluster.kubeconfig("admin"), &words);
+        assert_eq!(ran.exit, Some(1), "{ran:#?}");
+        let text = ran.stdout.split_whitespace().collect::<Vec<_>>().join(" ");
         let reason = "the server did not store spec.packages.driver.uninstall: the CustomResourceDefinition \
              skyhooks.skyhook.nvidia.com is older than this field (operator v0.16)";
-        assert!(text.contains(reason), "{said:#?}");
+        assert!(text.contains(reason), "{ran:#?}");
         let stored = cluster.api.get(&path).expect("it exists");
         assert!(stored["spec"]["packages"]["driver"]["uninstall"].is_null(), "{stored:#}");
     }

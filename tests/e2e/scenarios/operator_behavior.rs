@@ -13,7 +13,7 @@ use crate::{
     kubelet::StepResult,
     manifest::{Skyhook, package, skyhook},
     rollout::pods,
-    view::{View, complete, entry, everywhere, gone, pod, status, that},
+    view::{View, complete, deleted, entry, everywhere, pod, status, that},
 };
 
 const LONG_ENOUGH: Duration = Duration::from_secs(7);
@@ -25,7 +25,7 @@ fn driver() -> Skyhook {
 /// The finalizer cleans annotations and labels, and leaves its conditions on the nodes.
 pub fn deletion_leaves_conditions(cluster: &Cluster) {
     let gpu = cluster.apply(&driver());
-    gpu.until(complete()).delete().until(gone());
+    gpu.until(complete()).delete().until(deleted());
     let node = cluster.node("node-1");
     let of_gpu: Vec<_> = node["status"]["conditions"]
         .as_array()
@@ -44,7 +44,7 @@ pub fn deletion_leaves_conditions(cluster: &Cluster) {
 /// Only what cannot be uninstalled stays written down.
 pub fn deletion_leaves_no_state_of_uninstalled(cluster: &Cluster) {
     let gpu = cluster.apply(&skyhook("gpu").with(package("driver", "2.0.1").uninstallable()));
-    gpu.until(complete()).delete().until(gone());
+    gpu.until(complete()).delete().until(deleted());
     let node = cluster.node("node-1");
     let keys: Vec<_> =
         node["metadata"]["annotations"].as_object().into_iter().flatten().map(|(key, _)| key).collect();
@@ -59,7 +59,7 @@ pub fn batch_stop_returns_after_a_reset(cluster: &Cluster) {
     gpu.until(entry("node-1", "driver|2.0.1", "apply", "erroring")).until(that("stopped", stopped));
     gpu.stays(&that("the others wait", |view| view.entries("driver|2.0.1").len() == 1), LONG_ENOUGH)
         .until(status("unknown"))
-        .captured("old-rollout-stopped");
+        .capture("old-rollout-stopped");
     // A merge patch leaves out what is zero or false, and so leaves it as it was: upstream's CLI of this version
     // says that it has reset the batch, and the stop is still there.
     cluster.upstream(&["deployment-policy", "reset", "gpu", "--confirm"]);
@@ -110,7 +110,7 @@ pub fn rejected_pod_is_not_replaced(cluster: &Cluster) {
             }),
             LONG_ENOUGH,
         )
-        .captured("old-pod-rejected");
+        .capture("old-pod-rejected");
     let subject = json!({"node": "node-2", "package": "driver"});
     cure(&gpu, "SKY204", subject, &["package", "retry"]);
     gpu.until(complete()).well();
@@ -132,7 +132,7 @@ pub fn package_added_to_a_finished_chain_never_starts(cluster: &Cluster) {
         that("late is not started", |view| view.entries("late|1.0.0").is_empty() && view.pods.is_empty());
     gpu.until(that("it is no longer complete", |view| view.status() != "complete"))
         .stays(&never, Duration::from_secs(15))
-        .captured("old-late-package-never-begun");
+        .capture("old-late-package-never-begun");
     // It is given a dependency that is complete.
     first_change_made(
         &gpu,
@@ -154,7 +154,7 @@ pub fn dependency_cycle(cluster: &Cluster) {
         that("nothing is begun", |view| view.pods.is_empty() && view.entries("hen|1.0.0").is_empty());
     gpu.until(that("it is seen", |view| !view.status().is_empty()))
         .stays(&nothing, LONG_ENOUGH)
-        .captured("old-dependency-cycle");
+        .capture("old-dependency-cycle");
     let edit = "/^      dependsOn:$/{N;/egg/d}";
     first_change_made(&gpu, "SKY207", &json!({"name": "gpu"}), edit);
     gpu.until(complete()).well();
@@ -181,7 +181,7 @@ pub fn violent_reboot_recovers(cluster: &Cluster) {
             .iter()
             .any(|e| e.node == "node-1" && e.state == "complete" && e.stage.contains("interrupt"))
     }));
-    cluster.captured("old-rough-reboot");
+    cluster.capture("old-rough-reboot");
     gpu.until(complete()).well();
 }
 
@@ -204,7 +204,7 @@ pub fn runtime_required_taint_stays_until_complete(cluster: &Cluster) {
     gpu.until(entry("node-2", "driver|2.0.1", "config", "complete"))
         .stays(&that("tainted", tainted), LONG_ENOUGH)
         .well();
-    gpu.captured("old-runtime-required");
+    gpu.capture("old-runtime-required");
     cluster.heal();
     gpu.until(complete()).until(that("free", move |view| !tainted(view)));
 }
@@ -217,7 +217,7 @@ pub fn serial_makes_no_progress(cluster: &Cluster) {
     gpu.until(that("a pod is made", |view| !view.pods.is_empty()))
         .stays(&that("nothing is written down", |view| view.entries("driver|2.0.1").is_empty()), LONG_ENOUGH)
         .until(status("waiting"))
-        .captured("old-serial");
+        .capture("old-serial");
     let subject = json!({"kind": "Skyhook", "name": "gpu"});
     first_change_made(&gpu, "SKY214", &subject, "");
     cluster.heal();
@@ -247,7 +247,7 @@ pub fn config_change_waits_for_every_node(cluster: &Cluster) {
     gpu.edit(json!({"packages": {"tuning": {"configMap": {"sysctl.conf": "b"}}}}));
     let path = "/api/v1/namespaces/skyhook/configmaps/gpu-tuning-1.2.0";
     gpu.stays(&that("no script is run again", |view| view.pods.is_empty()), LONG_ENOUGH)
-        .captured("old-config-change-held-up");
+        .capture("old-config-change-held-up");
     let kept = cluster.api.get(path).expect("the ConfigMap is there");
     assert_eq!(kept["data"]["sysctl.conf"], "a", "the old content is still there");
     cluster.patch_node("node-2", ignore(Value::Null));
@@ -263,7 +263,7 @@ pub fn foreign_cordon_is_released(cluster: &Cluster) {
     cluster.patch_node("node-2", json!({"spec": {"unschedulable": true}}));
     cluster.result(pods("driver", "apply"), StepResult::Hang);
     let gpu = cluster.apply(&skyhook("gpu").with(package("driver", "2.0.1").interrupts("service")));
-    gpu.until(pod("driver", "apply")).captured("old-foreign-cordon-adopted");
+    gpu.until(pod("driver", "apply")).capture("old-foreign-cordon-adopted");
     cluster.heal();
     gpu.until(complete());
     assert_eq!(cluster.node("node-2")["spec"]["unschedulable"], Value::Null);
@@ -272,7 +272,7 @@ pub fn foreign_cordon_is_released(cluster: &Cluster) {
 /// What a deleted CR left written down counts for its successor: nothing is run.
 pub fn recreated_resource_runs_nothing(cluster: &Cluster) {
     let gpu = cluster.apply(&driver());
-    gpu.until(complete()).delete().until(gone());
+    gpu.until(complete()).delete().until(deleted());
     cluster.result(pods("driver", "apply"), StepResult::Hang);
     cluster.apply(&driver()).until(complete());
 }

@@ -15,7 +15,7 @@ use crate::{
     operator::NAMESPACE,
     ours::{self, Report},
     rollout::{Rollout, pods},
-    view::{View, complete, gone, that},
+    view::{View, complete, deleted, that},
 };
 
 /// What is said of the cluster as it is now, read some minutes later.
@@ -84,7 +84,7 @@ pub fn deletion_not_progressing(cluster: &Cluster) {
     cluster.stop_operator();
     gpu.delete();
     cured_when_overdue(&gpu, "SKY113", &json!({"name": "gpu"}), 45);
-    gpu.until(gone());
+    gpu.until(deleted());
 }
 
 /// SKY222: the same without a deletion; what to do about it only the operator's log tells.

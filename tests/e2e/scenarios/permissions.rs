@@ -9,9 +9,9 @@ use crate::{
     cluster::Cluster,
     kubelet::StepResult,
     manifest::{package, skyhook},
-    ours::{self, Said},
+    ours::{self, RunResult},
     rollout::pods,
-    view::{complete, everywhere, gone},
+    view::{complete, deleted, everywhere},
 };
 
 use super::writes::run;
@@ -68,7 +68,7 @@ impl<'a> User<'a> {
         answer["status"]["allowed"] == true
     }
 
-    fn runs(&self, args: &[&str]) -> Said {
+    fn runs(&self, args: &[&str]) -> RunResult {
         ours::run(&self.cluster.kubeconfig("restricted"), args)
     }
 }
@@ -173,16 +173,16 @@ fn proves(user: &User<'_>, command: &str, args: &[&str], changes: bool) {
         if changes { (&["--dry-run=server"], &["--confirm"]) } else { (&[], &[]) };
     let rights = without_each(user, command, args, rehearsal);
     user.has(&rights, &[]);
-    let said = user.runs(&[args, real].concat());
-    assert!(matches!(said.exit, Some(0 | 2)), "{command}: {said:#?}");
-    untroubled(command, &said);
+    let ran = user.runs(&[args, real].concat());
+    assert!(matches!(ran.exit, Some(0 | 2)), "{command}: {ran:#?}");
+    untroubled(command, &ran);
 }
 
 /// Asserts that the output names no missing right.
-fn untroubled(command: &str, said: &Said) {
-    let text = format!("{}{}", said.stdout, said.stderr);
+fn untroubled(command: &str, ran: &RunResult) {
+    let text = format!("{}{}", ran.stdout, ran.stderr);
     for word in ["forbidden", "cannot read", "could not be", "rbac"] {
-        assert!(!text.contains(word), "{command}: {said:#?}");
+        assert!(!text.contains(word), "{command}: {ran:#?}");
     }
 }
 
@@ -196,22 +196,22 @@ fn without_each(user: &User<'_>, command: &str, args: &[&str], rehearsal: &[&str
         let mut left = rights.clone();
         left.remove(at);
         user.has(&left, std::slice::from_ref(missing));
-        let said = user.runs(&[args, rehearsal].concat());
+        let ran = user.runs(&[args, rehearsal].concat());
         let (verb, group, resource) = missing;
         let dot = if group.is_empty() { "" } else { "." };
-        let text = format!("{}{}", said.stdout, said.stderr);
+        let text = format!("{}{}", ran.stdout, ran.stderr);
         // As the server says it, and as `kubectl auth can-i` takes it.
         let named = format!("{verb} {resource}{dot}{group}");
         let plain = named.replace("/log", "");
-        if needed_at_times(command, missing) && said.exit == Some(0) && !text.contains(&plain) {
-            untroubled(command, &said);
+        if needed_at_times(command, missing) && ran.exit == Some(0) && !text.contains(&plain) {
+            untroubled(command, &ran);
             continue;
         }
-        assert!(text.contains(&named) || text.contains(&plain), "{command} without {named}: {said:#?}");
+        assert!(text.contains(&named) || text.contains(&plain), "{command} without {named}: {ran:#?}");
         assert!(
-            said.stderr.contains(&format!("kubectl skyhook rbac --for '{command}'"))
-                || said.stderr.contains(&format!("kubectl skyhook rbac --for {command}")),
-            "{command} without {named}: {said:#?}"
+            ran.stderr.contains(&format!("kubectl skyhook rbac --for '{command}'"))
+                || ran.stderr.contains(&format!("kubectl skyhook rbac --for {command}")),
+            "{command} without {named}: {ran:#?}"
         );
     }
     rights
@@ -286,11 +286,11 @@ pub fn cleanup_commands(cluster: &Cluster) {
     gpu.until(everywhere("driver|2.0.1", "interrupt", "in_progress"));
     let logs = ["package", "logs", "driver", "--skyhook", "gpu"];
     user.has(&without_each(&user, "package logs", &logs, &[]), &[]);
-    let said = user.runs(&logs);
+    let ran = user.runs(&logs);
     let begins = "node-1 interrupt │ stage \"interrupt\" of \"driver\" begins\n";
-    assert_eq!(said.exit, Some(0), "{}", said.stderr);
-    assert!(said.stdout.starts_with(begins), "{}", said.stderr);
-    assert_eq!(said.stderr, "");
+    assert_eq!(ran.exit, Some(0), "{}", ran.stderr);
+    assert!(ran.stdout.starts_with(begins), "{}", ran.stderr);
+    assert_eq!(ran.stderr, "");
     let entry = "update-state gpu driver 2.0.1 config complete --node node-1";
     proves(&user, "update-state", &words(entry), true);
     cluster.stop_operator();
@@ -302,9 +302,9 @@ pub fn cleanup_commands(cluster: &Cluster) {
 
     gpu.delete();
     proves(&user, "finalizer strip", &words("finalizer strip gpu --force"), true);
-    gpu.until(gone());
+    gpu.until(deleted());
     proves(&user, "undelete", &words("undelete gpu"), true);
-    gpu.delete().until(gone());
+    gpu.delete().until(deleted());
     proves(&user, "cordon release", &words("cordon release node-1"), true);
     proves(&user, "leftovers", &words("leftovers --clean --purge-state"), true);
 
@@ -313,7 +313,7 @@ pub fn cleanup_commands(cluster: &Cluster) {
     let gpu = cluster.apply(&interrupting());
     gpu.until(complete());
     proves(&user, "teardown", &["teardown"], true);
-    gpu.until(gone());
+    gpu.until(deleted());
 }
 
 fn words(line: &str) -> Vec<&str> {
@@ -330,15 +330,15 @@ pub fn role_manifests(cluster: &Cluster) {
     }
     let user = User::new(cluster);
     user.has(&printed(cluster, "viewer"), &[]);
-    let said = user.runs(&["status"]);
-    assert_eq!((said.exit, said.stderr.as_str()), (Some(0), ""), "{said:#?}");
-    let said = user.runs(&["pause", "gpu", "--confirm"]);
-    assert_eq!(said.exit, Some(1), "{said:#?}");
-    assert!(said.stderr.contains("kubectl skyhook rbac --for pause"), "{said:#?}");
+    let ran = user.runs(&["status"]);
+    assert_eq!((ran.exit, ran.stderr.as_str()), (Some(0), ""), "{ran:#?}");
+    let ran = user.runs(&["pause", "gpu", "--confirm"]);
+    assert_eq!(ran.exit, Some(1), "{ran:#?}");
+    assert!(ran.stderr.contains("kubectl skyhook rbac --for pause"), "{ran:#?}");
     user.has(&printed(cluster, "operator"), &[]);
     for args in [["pause", "gpu", "--confirm"], ["resume", "gpu", "--confirm"]] {
-        let said = user.runs(&args);
-        assert_eq!(said.exit, Some(0), "{said:#?}");
+        let ran = user.runs(&args);
+        assert_eq!(ran.exit, Some(0), "{ran:#?}");
     }
     gpu.until(complete());
 }

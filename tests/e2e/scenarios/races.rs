@@ -14,7 +14,7 @@ use crate::{
     manifest::{package, skyhook},
     ours,
     rollout::{Rollout, pods},
-    view::{complete, everywhere, gone, that},
+    view::{complete, deleted, everywhere, that},
 };
 
 /// Each round resets two nodes at another package.
@@ -40,12 +40,12 @@ pub fn resets_race_the_operator(cluster: &Cluster) {
         gpu.until(that(&format!("{busy} has reached {reached}"), move |view| {
             view.entries(reached).iter().any(|e| e.node == busy)
         }));
-        let begun = |node| cluster.kubelet.begun("first", "apply", node);
+        let begun = |node| cluster.kubelet.pods_started("first", "apply", node);
         let before = (begun(busy), begun(other));
         let args = ["reset", "gpu", "--node", busy, "--node", other, "--confirm"];
         run(cluster, &args);
-        let told = format!("round {round}: {busy} and {other} begin anew");
-        cluster.await_that(&told, || begun(busy) > before.0 && begun(other) > before.1);
+        let context = format!("round {round}: {busy} and {other} begin anew");
+        cluster.await_that(&context, || begun(busy) > before.0 && begun(other) > before.1);
         annotated(&gpu, "pause", Value::Null);
     }
     for each in packages {
@@ -74,7 +74,7 @@ pub fn pause_during_a_reset_is_kept(cluster: &Cluster) {
         cluster.await_that("the operator says that the pause is over", || {
             gpu.view().object.expect("it is there")["status"]["status"] != "paused"
         });
-        let begun = || NODES.map(|node| cluster.kubelet.begun("driver", "apply", node));
+        let begun = || NODES.map(|node| cluster.kubelet.pods_started("driver", "apply", node));
         let before = begun();
         // It does not answer before it is back, so that the reset waits.
         cluster.stop_operator();
@@ -82,13 +82,13 @@ pub fn pause_during_a_reset_is_kept(cluster: &Cluster) {
         cluster.await_that("the reset holds the operator", || noted(&gpu, HOLD) != Value::Null);
         way();
         cluster.start_operator();
-        let said = first.join().expect("it ends");
+        let ran = first.join().expect("it ends");
         // On a machine with much else to do, it may have waited in vain.
-        assert!(matches!(said.exit, Some(0 | 5)), "{said:#?}");
+        assert!(matches!(ran.exit, Some(0 | 5)), "{ran:#?}");
         annotated(&gpu, "pause", json!("true"));
-        assert_eq!(noted(&gpu, HOLD), Value::Null, "{said:#?}");
+        assert_eq!(noted(&gpu, HOLD), Value::Null, "{ran:#?}");
         run(cluster, &["resume", "gpu", "--confirm"]);
-        if said.exit == Some(0) {
+        if ran.exit == Some(0) {
             // The pods of before are there until the operator has seen what is recorded now.
             cluster.await_that("all nodes begin anew", || {
                 let now = begun();
@@ -106,14 +106,14 @@ pub fn race_of_two_resets(cluster: &Cluster) {
     let gpu = held_up(cluster);
     for round in rounds("reset beside reset", 6) {
         let both = [reset(cluster), reset(cluster)];
-        let said = both.map(|one| one.join().expect("it ends"));
-        let exits = [said[0].exit, said[1].exit];
+        let ran = both.map(|one| one.join().expect("it ends"));
+        let exits = [ran[0].exit, ran[1].exit];
         assert!(
             exits.contains(&Some(0)) && exits.iter().all(|e| matches!(e, Some(0 | 3))),
-            "round {round}: {said:#?}"
+            "round {round}: {ran:#?}"
         );
         annotated(&gpu, "pause", Value::Null);
-        assert_eq!(noted(&gpu, HOLD), Value::Null, "round {round}: {said:#?}");
+        assert_eq!(noted(&gpu, HOLD), Value::Null, "round {round}: {ran:#?}");
         gpu.until(applies_on("driver", &["node-1", "node-2", "node-3"]));
     }
     cluster.heal();
@@ -143,25 +143,25 @@ pub fn race_of_pause_and_reset(cluster: &Cluster) {
         cluster.await_that("the operator says that the pause is over", || {
             gpu.view().object.expect("it is there")["status"]["status"] != "paused"
         });
-        let begun = || NODES.map(|node| cluster.kubelet.begun("driver", "apply", node));
+        let begun = || NODES.map(|node| cluster.kubelet.pods_started("driver", "apply", node));
         let before = begun();
         let first = reset(cluster);
         a_little_later(round);
         // The pause of the reset may come between the look of this one and its write: it is refused then, and said again.
         cluster.await_that("it is paused", || {
             let pause = ["pause", "gpu", "--confirm", "--reason", "mine"];
-            let said = ours::run(&cluster.kubeconfig("admin"), &pause);
-            assert!(matches!(said.exit, Some(0 | 3)), "round {round}: {said:#?}");
-            said.exit == Some(0)
+            let ran = ours::run(&cluster.kubeconfig("admin"), &pause);
+            assert!(matches!(ran.exit, Some(0 | 3)), "round {round}: {ran:#?}");
+            ran.exit == Some(0)
         });
-        let said = first.join().expect("it ends");
+        let ran = first.join().expect("it ends");
         // Where the pause came between two looks, the reset does without one of its own or is refused.
-        let told = format!("round {round}: {said:#?}");
-        assert!(matches!(said.exit, Some(0 | 3 | 4 | 5)), "{told}");
+        let context = format!("round {round}: {ran:#?}");
+        assert!(matches!(ran.exit, Some(0 | 3 | 4 | 5)), "{context}");
         annotated(&gpu, "pause", json!("true"));
-        assert_eq!(noted(&gpu, HOLD), Value::Null, "{told}");
+        assert_eq!(noted(&gpu, HOLD), Value::Null, "{context}");
         run(cluster, &["resume", "gpu", "--confirm"]);
-        if said.exit == Some(0) {
+        if ran.exit == Some(0) {
             cluster.await_that("all nodes begin anew", || {
                 let now = begun();
                 (0..NODES.len()).all(|at| now[at] > before[at])
@@ -190,12 +190,12 @@ pub fn race_of_undo_and_reset(cluster: &Cluster) {
         a_little_later(round % 6);
         let reset = ours::run(&cluster.kubeconfig("admin"), &args);
         let undone = undo.join().expect("it ends");
-        let told = format!("round {round}: {undone:#?} {reset:#?}");
-        assert!(matches!(undone.exit, Some(0 | 3 | 4)), "{told}");
-        assert!(matches!(reset.exit, Some(0 | 3 | 4)), "{told}");
+        let context = format!("round {round}: {undone:#?} {reset:#?}");
+        assert!(matches!(undone.exit, Some(0 | 3 | 4)), "{context}");
+        assert!(matches!(reset.exit, Some(0 | 3 | 4)), "{context}");
         for (node, was) in NODES.iter().zip(&was) {
             let now = keys(cluster, node);
-            assert!(now.is_empty() || now == *was, "{node} has {now:#?}: {told}");
+            assert!(now.is_empty() || now == *was, "{node} has {now:#?}: {context}");
         }
         annotated(&gpu, "pause", Value::Null);
         // All of it back, for the next round.
@@ -236,22 +236,22 @@ pub fn race_of_strip_and_operator(cluster: &Cluster) {
         gpu.delete();
         a_little_later(round);
         let strip = ["finalizer", "strip", "gpu", "--force", "--purge-state", "--confirm"];
-        let said = ours::run(&cluster.kubeconfig("admin"), &strip);
-        let told = format!("round {round}: {said:#?}");
+        let ran = ours::run(&cluster.kubeconfig("admin"), &strip);
+        let context = format!("round {round}: {ran:#?}");
         // The deletion may have come to its end before.
-        let ended = said.stderr.contains("not found");
-        assert!(matches!(said.exit, Some(0 | 4)) || ended, "{told}");
-        gpu.until(gone());
+        let ended = ran.stderr.contains("not found");
+        assert!(matches!(ran.exit, Some(0 | 4)) || ended, "{context}");
+        gpu.until(deleted());
         cluster.heal();
         cluster.await_that("its pods are gone", || gpu.view().pods.is_empty());
-        gpu.stays(&gone(), Duration::from_secs(2));
+        gpu.stays(&deleted(), Duration::from_secs(2));
         // The operator writes down how far its last pods have got, also of a custom resource that is gone. What comes
         // of that is found, and once it is taken off it stays away.
         let left = NODES.iter().any(|node| !keys(cluster, node).is_empty());
-        written_again += usize::from(left && said.exit == Some(0));
+        written_again += usize::from(left && ran.exit == Some(0));
         let found = ours::run(&cluster.kubeconfig("admin"), &["leftovers", "-o", "json"]);
         let says = found.stdout.contains(r#""skyhook": "gpu""#);
-        assert!(says || !left, "{told}{found:#?}");
+        assert!(says || !left, "{context}{found:#?}");
         run(cluster, &["leftovers", "--clean", "--purge-state", "--confirm"]);
         gpu.stays(
             &that("no key of it is on a node", |view| {
@@ -274,7 +274,7 @@ pub(super) fn held_up(cluster: &Cluster) -> Rollout<'_> {
     gpu
 }
 
-fn reset(cluster: &Cluster) -> JoinHandle<ours::Said> {
+fn reset(cluster: &Cluster) -> JoinHandle<ours::RunResult> {
     let kubeconfig = cluster.kubeconfig("admin");
     std::thread::spawn(move || ours::run(&kubeconfig, &["reset", "gpu", "--confirm"]))
 }

@@ -9,7 +9,7 @@ use crate::{
     operator::NAMESPACE,
     rollout::pods,
     transcript::Transcript,
-    view::{absent, complete, entry, gone, status, that},
+    view::{absent, complete, deleted, entry, status, that},
 };
 
 /// Stuck because of a failing install under a deletion; reset on that node, it goes on.
@@ -26,7 +26,7 @@ pub fn find_and_fix_a_stuck_deletion(cluster: &Cluster) {
         .run("reset gpu-tune --node node-2 --confirm", 0)
         .run("wait gpu-tune --for=deleted --timeout=2m", 0)
         .is_shown();
-    gpu.until(gone());
+    gpu.until(deleted());
 }
 
 /// One node installs everything again.
@@ -60,7 +60,7 @@ pub fn force_a_deletion(cluster: &Cluster) {
     gpu.delete();
     let mut transcript = Transcript::of(cluster, "force");
     transcript.run("finalizer status gpu-tune", 0).run("finalizer strip gpu-tune --confirm", 0);
-    gpu.until(gone());
+    gpu.until(deleted());
     let path = format!("/api/v1/namespaces/{NAMESPACE}/configmaps");
     cluster.await_that("its config maps are garbage collected", || {
         let maps = cluster.api.items(&path).expect("a list");

@@ -13,7 +13,7 @@ use crate::{
     kubelet::StepResult,
     manifest::{package, skyhook},
     rollout::{Rollout, pods},
-    view::{absent, complete, condition, entry, everywhere, gone, pod, status, that},
+    view::{absent, complete, condition, deleted, entry, everywhere, pod, status, that},
 };
 
 /// Runs the remedy with these words of a finding, as printed.
@@ -99,7 +99,7 @@ pub fn deletion_freed_by_reset(cluster: &Cluster) {
     let gpu = hanging_deletion(cluster);
     gpu.stays(&entry("node-2", DRIVER, "apply", "erroring"), LONG_ENOUGH);
     cure(&gpu, "SKY101", json!({"node": "node-2"}), &["reset"]);
-    gpu.until(gone());
+    gpu.until(deleted());
     all_well(cluster);
 }
 
@@ -110,7 +110,7 @@ pub fn deletion_freed_by_package_retry(cluster: &Cluster) {
     let none = that("no pod for node-2", |view| view.pods.is_empty());
     gpu.until(that("the others' pods are gone", |view| view.pods.is_empty())).stays(&none, LONG_ENOUGH);
     cure(&gpu, "SKY101", json!({"node": "node-2"}), &["retry"]);
-    gpu.until(pod("driver", "uninstall")).until(gone());
+    gpu.until(pod("driver", "uninstall")).until(deleted());
     all_well(cluster);
 }
 
@@ -132,7 +132,7 @@ fn blocked_deletion(cluster: &Cluster, stop: &str, reason: &str, (code, go): (&s
         .until(condition("DeletionBlocked", reason))
         .stays(&everywhere(DRIVER, "config", "complete"), LONG_ENOUGH);
     cure(&gpu, code, json!({"name": "gpu"}), &[go]);
-    gpu.until(gone());
+    gpu.until(deleted());
     all_well(cluster);
 }
 
@@ -148,7 +148,7 @@ pub fn deletion_freed_by_clearing_malformed_state(cluster: &Cluster) {
     gpu.until(condition("NodeStateMalformed", "ParseError"));
     gpu.delete().until(condition("DeletionBlocked", "MalformedNodeState"));
     cure(&gpu, "SKY108", json!({"node": "node-2"}), &["reset"]);
-    gpu.until(gone());
+    gpu.until(deleted());
     all_well(cluster);
 }
 
@@ -163,7 +163,7 @@ pub fn deletion_freed_by_node_repair(cluster: &Cluster) {
     cure(&gpu, "SKY108", json!({"node": "node-2"}), &["repair"]);
     gpu.until(entry("node-2", DRIVER, "uninstall", "in_progress"));
     cluster.heal();
-    gpu.until(gone());
+    gpu.until(deleted());
     all_well(cluster);
 }
 
@@ -171,7 +171,7 @@ pub fn deletion_freed_by_node_repair(cluster: &Cluster) {
 pub fn malformed_state_is_repaired(cluster: &Cluster) {
     let gpu = cluster.apply(&driver());
     gpu.until(complete());
-    let begun = || cluster.kubelet.begun("driver", "apply", "node-2");
+    let begun = || cluster.kubelet.pods_started("driver", "apply", "node-2");
     let before = begun();
     break_state(cluster);
     gpu.until(condition("NodeStateMalformed", "ParseError"));
@@ -273,7 +273,7 @@ pub fn orphaned_entry_is_removed(cluster: &Cluster) {
     }));
     // The pods must end before they are garbage collected; the collector does not run here.
     cluster.stop("kube-controller-manager");
-    gpu.delete().strip_finalizer().until(gone());
+    gpu.delete().strip_finalizer().until(deleted());
     cluster.heal();
     gpu.until(everywhere(DRIVER, "uninstall", "complete"));
     for node in ["node-1", "node-2", "node-3"] {
@@ -290,7 +290,7 @@ pub fn orphaned_pod_is_deleted(cluster: &Cluster) {
     gpu.until(everywhere(DRIVER, "config", "complete").but_for("node-2")).until(pod("driver", "apply"));
     // Otherwise the garbage collector would delete the pod first.
     cluster.stop("kube-controller-manager");
-    gpu.strip_finalizer().delete().until(gone());
+    gpu.strip_finalizer().delete().until(deleted());
     cure(&gpu, "SKY702", json!({"node": "node-2", "package": "driver"}), &["delete", "pod"]);
     gpu.until(that("nothing runs", |view| view.pods.is_empty()));
     let report = cluster.report(&[]);

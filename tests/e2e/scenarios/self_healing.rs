@@ -183,7 +183,7 @@ pub fn job_attempt_fails(cluster: &Cluster) {
     sampled(cluster, &["SKY201", "SKY202"], |round| {
         let name = format!("gpu-{round}");
         let spec = skyhook(&name).with(package("driver", "2.0.1")).spec;
-        let mut gpu = Played::new(cluster, &name, &spec, &json!({})).begun();
+        let mut gpu = Played::new(cluster, &name, &spec, &json!({})).first_reconcile();
         gpu.installs("node-1", "driver|2.0.1");
         let late = round % 2 == 0;
         let result = if late { StepResult::PullsLate } else { StepResult::Exit(1) };

@@ -37,7 +37,7 @@ pub fn status_too_large(cluster: &Cluster) {
     };
     let limit = 1536 * 1024;
     holding(limit * 9 / 10).expect("it is stored");
-    cluster.captured("old-status-too-large");
+    cluster.capture("old-status-too-large");
     let report = cluster.report(&[]);
     let finding = report.has("SKY506", &json!({"name": "gpu"}));
     assert_eq!(finding["severity"], "warning");
@@ -62,7 +62,7 @@ pub fn cluster_too_large_for_the_operator(cluster: &Cluster) {
         patched.expect("a Deployment can be changed");
     };
     limited("512Mi");
-    cluster.captured("old-operator-undersized");
+    cluster.capture("old-operator-undersized");
     let report = cluster.report(&[]);
     let finding = report.has("SKY507", &json!({}));
     assert!(finding["message"].to_string().contains("643 MiB"), "{finding:#}");

@@ -147,7 +147,7 @@ impl Waits {
         }
     }
 
-    fn said(&self, dir: &Path) -> [String; 2] {
+    fn output(&self, dir: &Path) -> [String; 2] {
         let name = self.words.split(' ').next().unwrap_or_default();
         ["out", "err"]
             .map(|what| std::fs::read_to_string(dir.join(format!("{name}.{what}"))).unwrap_or_default())
@@ -232,7 +232,7 @@ pub fn soak(cluster: &Cluster) {
         }
         for each in &mut all {
             each.look(quarter(begun.elapsed(), plan.lasts));
-            assert!(each.runs(), "{} ended: {:#?}", each.words, each.said(&dir));
+            assert!(each.runs(), "{} ended: {:#?}", each.words, each.output(&dir));
         }
         std::thread::sleep(Duration::from_millis(500));
     }
@@ -256,14 +256,14 @@ pub fn soak(cluster: &Cluster) {
     let healed = Instant::now();
     for each in &mut all {
         while each.runs() {
-            let [out, err] = each.said(&dir);
+            let [out, err] = each.output(&dir);
             assert!(healed.elapsed() < PATIENCE, "{} does not end: {out}{err}", each.words);
             std::thread::sleep(Duration::from_millis(50));
         }
         let code = each.child.wait().expect("it ended").code();
-        assert_eq!(code, Some(0), "{}: {:#?}", each.words, each.said(&dir));
+        assert_eq!(code, Some(0), "{}: {:#?}", each.words, each.output(&dir));
     }
-    every_line_once(&all[2].said(&dir)[0], last);
+    every_line_once(&all[2].output(&dir)[0], last);
 }
 
 /// Which quarter of the whole it is, from 0 to 3.

@@ -13,7 +13,7 @@ use crate::{
     operator::{self, NAMESPACE},
     ours,
     rollout::pods,
-    view::{PREFIX, complete, entry, gone, that},
+    view::{PREFIX, complete, deleted, entry, that},
 };
 
 const LONG_ENOUGH: Duration = Duration::from_secs(7);
@@ -97,7 +97,7 @@ pub fn owned(cluster: &Cluster) -> usize {
 fn both_ways(cluster: &Cluster, made: impl Fn(&Cluster), more: &[&str]) -> (Value, Value) {
     made(cluster);
     let gpu = cluster.rollout("gpu");
-    gpu.delete().until(gone());
+    gpu.delete().until(deleted());
     cluster.await_that("nothing of it is left", || owned(cluster) == 0);
     // Not earlier: a pod that ends in time has its step recorded as complete before the finalizer goes.
     cluster.heal();
@@ -108,7 +108,7 @@ fn both_ways(cluster: &Cluster, made: impl Fn(&Cluster), more: &[&str]) -> (Valu
 
     for other in cluster.api.items(SKYHOOKS).expect("a list") {
         let name = other["metadata"]["name"].as_str().expect("a name").to_owned();
-        cluster.rollout(&name).delete().until(gone());
+        cluster.rollout(&name).delete().until(deleted());
     }
     cluster.stop_operator();
     scrub(cluster);
@@ -117,7 +117,7 @@ fn both_ways(cluster: &Cluster, made: impl Fn(&Cluster), more: &[&str]) -> (Valu
     cluster.stop_operator();
     gpu.delete();
     run(cluster, &[&STRIP, more].concat());
-    gpu.until(gone());
+    gpu.until(deleted());
     cluster.await_that("nothing of it is left", || owned(cluster) == 0);
     let (_, conditions) = nodes(&cluster.api);
     let left: Vec<&String> = conditions.iter().filter(|c| c.contains("/gpu/")).collect();
@@ -268,5 +268,5 @@ pub fn webhooks_without_an_operator(cluster: &Cluster) {
         assert!(out.status.success(), "{command}: {out:?}");
     }
     run(cluster, &STRIP);
-    gpu.until(gone());
+    gpu.until(deleted());
 }

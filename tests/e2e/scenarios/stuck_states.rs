@@ -30,7 +30,7 @@ pub fn uninstall_stuck_without_its_interrupt(cluster: &Cluster) {
         .until(everywhere("driver|2.0.1", "uninstall-interrupt", "in_progress"))
         .until(pod("driver", "uninstall-interrupt"))
         .well()
-        .captured("old-uninstall-interrupt-in-progress");
+        .capture("old-uninstall-interrupt-in-progress");
 
     // The interrupt goes from the spec while its pods have not run, and the pods are lost, as in an eviction.
     cluster.stop_operator();
@@ -46,7 +46,7 @@ pub fn uninstall_stuck_without_its_interrupt(cluster: &Cluster) {
     cluster.start_operator();
     gpu.stays(&everywhere("driver|2.0.1", "uninstall-interrupt", "in_progress"), LONG_ENOUGH)
         .diagnosed("SKY102", json!({"node": "node-2", "package": "driver"}))
-        .captured("old-uninstall-interrupt-stranded");
+        .capture("old-uninstall-interrupt-stranded");
 
     gpu.edit(json!({"packages": {"driver": {"interrupt": {"type": "service", "services": ["containerd"]}}}}));
     gpu.until(absent("driver|2.0.1")).until(complete());
@@ -59,7 +59,7 @@ pub fn uninstall_requested_but_never_installed(cluster: &Cluster) {
     gpu.until(complete())
         .stays(&absent("driver|2.0.1"), LONG_ENOUGH)
         .diagnosed("SKY103", json!({"package": "driver"}))
-        .captured("old-apply-true-never-installed");
+        .capture("old-apply-true-never-installed");
     gpu.uninstall("driver", false)
         .until(everywhere("driver|2.0.1", "config", "complete"))
         .until(complete())
@@ -88,7 +88,7 @@ pub fn version_changed_while_uninstalling(cluster: &Cluster) {
         .until(complete())
         .stays(&absent("driver|2.1.0"), LONG_ENOUGH)
         .diagnosed("SKY104", json!({"package": "driver"}))
-        .captured("old-version-changed-while-uninstalling");
+        .capture("old-version-changed-while-uninstalling");
     gpu.uninstall("driver", false)
         .until(everywhere("driver|2.1.0", "config", "complete"))
         .until(complete())
@@ -124,7 +124,7 @@ pub fn cancelled_uninstall_still_running(cluster: &Cluster) {
         .stays(&pod("driver", "uninstall"), LONG_ENOUGH)
         .until(everywhere("driver|2.0.1", "uninstall", "in_progress"))
         .diagnosed("SKY105", json!({"node": "node-2", "package": "driver"}))
-        .captured("old-cancelled-uninstall-still-running");
+        .capture("old-cancelled-uninstall-still-running");
     cluster.heal();
     gpu.until(everywhere("driver|2.0.1", "config", "complete")).until(complete()).well();
 }
@@ -142,7 +142,7 @@ pub fn dependency_uninstalled(cluster: &Cluster) {
         .until(everywhere("driver|2.1.0", "upgrade", "in_progress"))
         .stays(&everywhere("driver|2.1.0", "upgrade", "in_progress"), LONG_ENOUGH)
         .diagnosed("SKY111", json!({"package": "driver"}))
-        .captured("old-dependency-uninstalled");
+        .capture("old-dependency-uninstalled");
     gpu.uninstall("tuning", false)
         .until(everywhere("driver|2.1.0", "config", "complete"))
         .until(complete())
@@ -157,7 +157,7 @@ pub fn uninstall_failing(cluster: &Cluster) {
         .until(entry("node-2", "driver|2.0.1", "uninstall", "erroring"))
         .until(condition("UninstallFailed", "UninstallPodFailing"))
         .diagnosed("SKY112", json!({"node": "node-2", "package": "driver"}))
-        .captured("old-uninstall-failing");
+        .capture("old-uninstall-failing");
     cluster.heal();
     gpu.until(absent("driver|2.0.1")).until(complete());
 }
@@ -167,7 +167,7 @@ pub fn package_out_of_memory(cluster: &Cluster) {
     let gpu = cluster.apply(&skyhook("gpu").with(package("driver", "2.0.1")));
     gpu.until(entry("node-1", "driver|2.0.1", "apply", "erroring"))
         .diagnosed("SKY201", json!({"node": "node-1", "package": "driver"}))
-        .captured("old-package-out-of-memory");
+        .capture("old-package-out-of-memory");
     cluster.heal();
     gpu.until(complete()).well();
 }
@@ -185,7 +185,7 @@ pub fn image_pull_failing(cluster: &Cluster) {
         .stays(&entry("node-2", "driver|2.0.1", "apply", "in_progress"), LONG_ENOUGH)
         .until(status("in_progress"))
         .diagnosed("SKY202", json!({"node": "node-2", "package": "driver"}))
-        .captured("old-image-pull-failing");
+        .capture("old-image-pull-failing");
     cluster.heal();
     gpu.until(complete());
 }
@@ -197,7 +197,7 @@ pub fn pod_never_started(cluster: &Cluster) {
     gpu.until(entry("node-1", "driver|2.0.1", "config", "complete"))
         .until(entry("node-3", "driver|2.0.1", "apply", "in_progress"))
         .stays(&status("in_progress"), LONG_ENOUGH)
-        .captured("old-pod-never-acknowledged");
+        .capture("old-pod-never-acknowledged");
     cluster.heal();
     gpu.until(complete());
 }
@@ -214,7 +214,7 @@ pub fn drain_blocked_by_a_budget(cluster: &Cluster) {
         &that("nothing on node-2", |view| !view.entries("driver|2.0.1").iter().any(|e| e.node == "node-2")),
         LONG_ENOUGH,
     )
-    .captured("old-drain-blocked");
+    .capture("old-drain-blocked");
     // It is left out, and the others go on.
     let report = cluster.report(&[]);
     let finding = report.has("SKY401", &json!({"node": "node-2"}));

@@ -14,30 +14,30 @@ use crate::{
     cluster::{Cluster, SKYHOOKS},
     kubelet::{StepResult, Target},
     manifest::{Skyhook, package, skyhook},
-    ours::{self, Said},
+    ours::{self, RunResult},
     rollout::Rollout,
     run::{Child, run},
-    view::{complete, condition, entry, gone, pod, that},
+    view::{complete, condition, deleted, entry, pod, that},
 };
 
 const DRIVER: &str = "driver|2.0.1";
 
-pub fn teardown(cluster: &Cluster, more: &[&str]) -> Said {
+pub fn teardown(cluster: &Cluster, more: &[&str]) -> RunResult {
     let args = [&["teardown", "--timeout", "4m"], more].concat();
     ours::run(&cluster.kubeconfig("admin"), &args)
 }
 
 /// The rows of the table on stdout, without its heading and its blanks.
-pub fn rows(said: &Said) -> Vec<String> {
-    let table = said.stdout.lines().skip(1).take_while(|l| !l.is_empty());
+pub fn rows(ran: &RunResult) -> Vec<String> {
+    let table = ran.stdout.lines().skip(1).take_while(|l| !l.is_empty());
     table.map(|line| line.split_whitespace().collect::<Vec<_>>().join(" ")).collect()
 }
 
 #[track_caller]
-fn safe(said: &Said) {
-    assert_eq!(said.exit, Some(0), "{said:#?}");
+fn safe(ran: &RunResult) {
+    assert_eq!(ran.exit, Some(0), "{ran:#?}");
     let expected = "Everything is gone: it is safe to uninstall the operator";
-    assert!(said.stdout.lines().any(|l| l == expected), "{said:#?}");
+    assert!(ran.stdout.lines().any(|l| l == expected), "{ran:#?}");
 }
 
 /// No CR, no policy, no package pod.
@@ -92,12 +92,12 @@ pub fn waves_in_order(cluster: &Cluster) {
     );
     assert!(late.view().object.is_some(), "nothing was done");
 
-    let said = teardown(cluster, &["--confirm"]);
-    safe(&said);
-    let told: Vec<&str> =
-        said.stderr.lines().filter(|l| l.starts_with("requested") || l.starts_with("gone:")).collect();
+    let ran = teardown(cluster, &["--confirm"]);
+    safe(&ran);
+    let lines: Vec<&str> =
+        ran.stderr.lines().filter(|l| l.starts_with("requested") || l.starts_with("gone:")).collect();
     assert_eq!(
-        told,
+        lines,
         [
             "requested the deletion of skyhook/late",
             "gone: skyhook/late",
@@ -108,14 +108,14 @@ pub fn waves_in_order(cluster: &Cluster) {
             "requested the deletion of deploymentpolicy/careful",
             "gone: deploymentpolicy/careful",
         ],
-        "{said:#?}"
+        "{ran:#?}"
     );
     nothing_left(cluster);
     assert!(
-        said.stdout.contains(
+        ran.stdout.contains(
             "left: SKY701 leftovers-of-deleted-skyhook: node-[1-3]: the node has package records of base, which no longer exists"
         ),
-        "{said:#?}"
+        "{ran:#?}"
     );
     for node in ["node-1", "node-2", "node-3"] {
         assert_eq!(cluster.node(node)["spec"]["unschedulable"], Value::Null);
@@ -179,16 +179,16 @@ pub fn two_teardowns_at_once(cluster: &Cluster) {
 pub fn refused_by_a_webhook(cluster: &Cluster) {
     careful_policy(cluster);
     remove_operator_alone(cluster);
-    let said = teardown(cluster, &["--confirm"]);
-    assert_eq!(said.exit, Some(1), "{said:#?}");
-    assert!(said.stdout.contains("failed calling webhook"), "{said:#?}");
-    assert!(said.stdout.contains("1 failed"), "{said:#?}");
+    let ran = teardown(cluster, &["--confirm"]);
+    assert_eq!(ran.exit, Some(1), "{ran:#?}");
+    assert!(ran.stdout.contains("failed calling webhook"), "{ran:#?}");
+    assert!(ran.stdout.contains("1 failed"), "{ran:#?}");
     let there = cluster.api.find(&format!("{POLICIES}/careful"));
     assert!(there.expect("it answers").is_some());
 }
 
-fn rows_of_preview(said: &Said) -> Vec<String> {
-    let mut lines = said.stdout.lines();
+fn rows_of_preview(ran: &RunResult) -> Vec<String> {
+    let mut lines = ran.stdout.lines();
     let _ = lines.find(|l| l.starts_with("WAVE"));
     lines
         .take_while(|l| !l.is_empty())
@@ -282,9 +282,9 @@ pub fn ten_deadlocks(cluster: &Cluster) {
     let before = teardown(cluster, &["--dry-run"]);
     assert_eq!(before.exit, Some(2), "{before:#?}");
 
-    let said = teardown(cluster, &["--confirm"]);
-    assert_eq!(said.exit, Some(2), "{said:#?}");
-    let mut found = rows(&said);
+    let ran = teardown(cluster, &["--confirm"]);
+    assert_eq!(ran.exit, Some(2), "{ran:#?}");
+    let mut found = rows(&ran);
     found.sort();
     let expected = [
         "skyhook/disabled blocked SKY110 deletion-blocked-while-disabled",
@@ -299,9 +299,9 @@ pub fn ten_deadlocks(cluster: &Cluster) {
         // Nothing is wrong with it: the state that cannot be read stops the operator for all.
         "skyhook/well blocked SKY108 deletion-blocked-by-malformed-state: on of-malformed",
     ];
-    assert_eq!(found.len(), expected.len(), "{said:#?}");
+    assert_eq!(found.len(), expected.len(), "{ran:#?}");
     for (found, expected) in found.iter().zip(expected) {
-        assert!(found.starts_with(expected), "{expected}: {said:#?}");
+        assert!(found.starts_with(expected), "{expected}: {ran:#?}");
     }
 
     let tolerate = "s/^spec:$/spec:\\n  additionalTolerations: [{key: maintenance, operator: Exists}]/";
@@ -318,7 +318,7 @@ pub fn ten_deadlocks(cluster: &Cluster) {
     ] {
         cluster.edits(edit);
         cure(gpu, code, subject, words);
-        gpu.until(gone());
+        gpu.until(deleted());
     }
     let again = teardown(cluster, &["--confirm"]);
     assert_eq!(again.exit, Some(0), "{again:#?}");

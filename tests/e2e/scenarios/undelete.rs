@@ -16,7 +16,7 @@ use crate::{
     manifest::{Skyhook, package, skyhook},
     ours,
     rollout::{Rollout, pods},
-    view::{PREFIX, View, absent, complete, condition, entry, everywhere, gone, pod, status, that},
+    view::{PREFIX, View, absent, complete, condition, deleted, entry, everywhere, pod, status, that},
 };
 
 const LONG_ENOUGH: Duration = Duration::from_secs(7);
@@ -39,7 +39,7 @@ pub fn foreign_finalizer_is_kept(cluster: &Cluster) {
     assert_eq!(refused.exit, Some(3), "{refused:#?}");
     let none = json!({"metadata": {"finalizers": null}});
     cluster.api.merge(&path, &none).expect("its owner lets go");
-    gpu.until(gone());
+    gpu.until(deleted());
     // The journal holds it still.
     cluster.result(Target::default(), StepResult::Hang);
     run(cluster, &["undelete", "gpu", "--confirm"]);
@@ -69,7 +69,7 @@ pub fn undelete_after_a_strip(cluster: &Cluster) {
     gpu.delete().until(condition("DeletionBlocked", "PausedWithPendingUninstall"));
     let before = request(&cluster.api, "gpu");
     run(cluster, &[&STRIP[..], &["--purge-state"]].concat());
-    gpu.until(gone()).until(absent(DRIVER));
+    gpu.until(deleted()).until(absent(DRIVER));
     cluster.await_that("nothing of it is left", || owned(cluster) == 0);
 
     cluster.result(Target::default(), StepResult::Hang);
@@ -110,13 +110,13 @@ pub fn undelete_restores_config_updates(cluster: &Cluster) {
     cluster.stop_operator();
     gpu.delete();
     run(cluster, &STRIP);
-    gpu.until(gone());
+    gpu.until(deleted());
     cluster.start_operator();
     cluster.result(Target::default(), StepResult::Hang);
     let rehearsed = run(cluster, &["undelete", "gpu", "--dry-run=server"]);
     let beyond = "skyhook/gpu is not created in a dry run, so the dry run could not check this step";
     assert!(rehearsed.stderr.contains(beyond), "{rehearsed:#?}");
-    gpu.until(gone());
+    gpu.until(deleted());
     run(cluster, &["undelete", "gpu", "--confirm"]);
     nothing_runs(&gpu);
     gpu.stays(&everywhere(TUNING, "config", "complete"), Duration::ZERO);
@@ -151,7 +151,7 @@ pub fn leftovers_of_an_orphan(cluster: &Cluster) {
     cluster.apply(&skyhook("net").with(package("tuning", "1.2.0")));
     cluster.stop_operator();
     let net = nodes_of(cluster, "net");
-    gpu.delete().strip_finalizer().until(gone());
+    gpu.delete().strip_finalizer().until(deleted());
     cluster.report(&[]).has("SKY701", &json!({"node": "node-2"}));
 
     let listed = cluster.ours(&["leftovers"]);

@@ -14,7 +14,7 @@ use crate::{
     manifest::{package, skyhook},
     ours,
     rollout::{Rollout, pods},
-    view::{Condition, absent, complete, entry, everywhere, gone, pod, status, that},
+    view::{Condition, absent, complete, deleted, entry, everywhere, pod, status, that},
 };
 
 /// The operator counts the nodes of compartments one pass after the last of them is complete.
@@ -28,7 +28,7 @@ fn counted() -> Condition {
 }
 
 /// What commands write to: annotations, labels and cordons of nodes; annotations, spec and rollout of the CR.
-fn written(gpu: &Rollout<'_>) -> Value {
+fn writable_state(gpu: &Rollout<'_>) -> Value {
     let view = gpu.view();
     let pick = |object: &Value, pointers: &[&str]| -> Value {
         let parts = pointers.iter().map(|at| {
@@ -73,12 +73,12 @@ fn sorted(value: &Value) -> Value {
 /// Runs a command and takes it back, with nobody else writing; the objects are then as they were.
 #[track_caller]
 fn there_and_back(gpu: &Rollout<'_>, words: &str) {
-    let before = written(gpu);
+    let before = writable_state(gpu);
     let args: Vec<&str> = words.split(' ').chain(["--confirm"]).collect();
     run(gpu.cluster, &args);
-    assert_ne!(written(gpu), before, "{words} changes something");
+    assert_ne!(writable_state(gpu), before, "{words} changes something");
     run(gpu.cluster, &["undo", "--confirm"]);
-    assert_eq!(written(gpu), before, "{words}, taken back");
+    assert_eq!(writable_state(gpu), before, "{words}, taken back");
 }
 
 /// With the operator stopped, nothing else writes; when it starts again, it finds nothing to do.
@@ -231,15 +231,15 @@ pub fn reverts_a_cordon_release(cluster: &Cluster) {
     let kept = run(cluster, &["cordon", "release", "--confirm"]);
     assert!(kept.stderr.contains("stay cordoned by skyhook/gpu"), "{kept:#?}");
     cluster.stop_operator();
-    gpu.delete().strip_finalizer().until(gone());
+    gpu.delete().strip_finalizer().until(deleted());
     cluster.heal();
     cluster.patch_node("node-3", json!({"spec": {"unschedulable": true}}));
 
-    let before = written(&gpu);
+    let before = writable_state(&gpu);
     run(cluster, &["cordon", "release", "node-1", "--confirm"]);
     assert!(!cordoned("node-1") && cordoned("node-2") && cordoned("node-3"));
     run(cluster, &["undo", "--confirm"]);
-    assert_eq!(written(&gpu), before);
+    assert_eq!(writable_state(&gpu), before);
     run(cluster, &["cordon", "release", "--confirm"]);
     for node in ["node-1", "node-2", "node-3"] {
         assert!(!cordoned(node), "{node}");
@@ -256,12 +256,12 @@ pub fn canary_stops_on_failure(cluster: &Cluster) {
     let gpu = cluster.apply(&driver());
     gpu.until(complete());
     cluster.result(pods("driver", "apply"), StepResult::Exit(1));
-    let said = ours::run(
+    let ran = ours::run(
         &cluster.kubeconfig("admin"),
         &["reset", "gpu", "--canary", "1", "--pause-between", "30s", "--confirm"],
     );
-    assert_eq!(said.exit, Some(4), "{said:#?}");
-    assert!(said.stdout.contains("stopped: nodes entered status erroring: node-1"), "{said:#?}");
+    assert_eq!(ran.exit, Some(4), "{ran:#?}");
+    assert!(ran.stdout.contains("stopped: nodes entered status erroring: node-1"), "{ran:#?}");
     gpu.until(entry("node-1", DRIVER, "apply", "erroring"))
         .stays(&everywhere(DRIVER, "config", "complete").but_for("node-1"), LONG_ENOUGH);
     // Repaired, the same command does the rest.
@@ -283,10 +283,10 @@ pub fn outdated_plan_is_refused(cluster: &Cluster) {
     };
     let carried_out = |exit: i32, says: &str| {
         let args = ["apply-plan", file, "--confirm"];
-        let said = ours::run(&cluster.kubeconfig("admin"), &args);
-        assert_eq!(said.exit, Some(exit), "{said:#?}");
-        let said = [said.stdout, said.stderr].concat();
-        assert!(said.contains(says), "{said}");
+        let ran = ours::run(&cluster.kubeconfig("admin"), &args);
+        assert_eq!(ran.exit, Some(exit), "{ran:#?}");
+        let ran = [ran.stdout, ran.stderr].concat();
+        assert!(ran.contains(says), "{ran}");
     };
     // A package that failed when the plan was made, and is complete by now.
     cluster.result(pods("driver", "apply").on("node-1"), StepResult::Exit(1));
@@ -295,9 +295,9 @@ pub fn outdated_plan_is_refused(cluster: &Cluster) {
     planned("package rerun driver --skyhook gpu --node node-1 --failed-only --no-pause");
     cluster.heal();
     gpu.until(complete()).until(counted());
-    let moved = written(&gpu);
+    let moved = writable_state(&gpu);
     carried_out(3, "driver|2.0.1 changed from apply/erroring to config/complete");
-    assert_eq!(written(&gpu), moved, "nothing is written");
+    assert_eq!(writable_state(&gpu), moved, "nothing is written");
 
     // Another version by now.
     planned("reset gpu --node node-1");
@@ -305,9 +305,9 @@ pub fn outdated_plan_is_refused(cluster: &Cluster) {
         .until(everywhere("driver|2.1.0", "config", "complete"))
         .until(complete())
         .until(counted());
-    let moved = written(&gpu);
+    let moved = writable_state(&gpu);
     carried_out(3, "the spec of skyhook/gpu was changed (generation ");
-    assert_eq!(written(&gpu), moved, "nothing is written");
+    assert_eq!(writable_state(&gpu), moved, "nothing is written");
 
     // One that is in time is carried out.
     cluster.result(Target::default(), StepResult::Hang);

@@ -10,7 +10,7 @@ use crate::{
     kubelet::StepResult,
     manifest::{Skyhook, package, skyhook},
     model::Played,
-    ours::{self, Said},
+    ours::{self, RunResult},
     rollout::{Rollout, pods},
     view::{absent, complete, entry, everywhere, pod, that},
 };
@@ -25,21 +25,21 @@ fn rebooting() -> Skyhook {
     skyhook("gpu").with(package("driver", "2.0.1").uninstallable().interrupts("reboot"))
 }
 
-fn said(cluster: &Cluster, words: &str) -> Said {
+fn run_words(cluster: &Cluster, words: &str) -> RunResult {
     let words: Vec<&str> = words.split(' ').collect();
     ours::run(&cluster.kubeconfig("admin"), &words)
 }
 
 /// Runs our binary, which has to end so.
 #[track_caller]
-fn ends(cluster: &Cluster, words: &str, code: i32) -> Said {
-    let said = said(cluster, words);
-    assert_eq!(said.exit, Some(code), "{words}: {said:#?}");
-    said
+fn ends(cluster: &Cluster, words: &str, code: i32) -> RunResult {
+    let ran = run_words(cluster, words);
+    assert_eq!(ran.exit, Some(code), "{words}: {ran:#?}");
+    ran
 }
 
 /// Starts our binary, which goes on beside the scenario.
-fn begun(cluster: &Cluster, words: &str) -> Child {
+fn spawn(cluster: &Cluster, words: &str) -> Child {
     let kubeconfig = cluster.kubeconfig("admin");
     Command::new(crate::run::binary())
         .args(words.split(' '))
@@ -51,10 +51,10 @@ fn begun(cluster: &Cluster, words: &str) -> Child {
         .expect("cargo has built it")
 }
 
-fn ended(child: Child) -> Said {
+fn ended(child: Child) -> RunResult {
     let out = child.wait_with_output().expect("it ends");
     let text = |bytes: Vec<u8>| String::from_utf8(bytes).expect("it writes UTF-8");
-    Said { exit: out.status.code(), stdout: text(out.stdout), stderr: text(out.stderr) }
+    RunResult { exit: out.status.code(), stdout: text(out.stdout), stderr: text(out.stderr) }
 }
 
 #[track_caller]
@@ -93,7 +93,7 @@ pub fn wait_through_reboots(cluster: &Cluster) {
     };
     let before = boots(cluster);
     cluster.result(pods("driver", "uninstall"), StepResult::Hang);
-    let child = begun(cluster, "uninstall gpu driver --remove --confirm");
+    let child = spawn(cluster, "uninstall gpu driver --remove --confirm");
     gpu.until(that("it is begun everywhere, whatever the budget", |view| {
         view.pods_of("driver", "uninstall").len() == 3
     }));
@@ -210,7 +210,7 @@ pub fn all_packages(cluster: &Cluster) {
 pub fn api_server_restarts(cluster: &Cluster) {
     let gpu = installed(cluster, &driver());
     cluster.result(pods("driver", "uninstall").on("node-2"), StepResult::Hang);
-    let child = begun(cluster, "uninstall gpu driver --wait --confirm");
+    let child = spawn(cluster, "uninstall gpu driver --wait --confirm");
     gpu.until(pod("driver", "uninstall"))
         .until(that("gone elsewhere", |view| view.entries(DRIVER).len() == 1));
     cluster.restart_api_server(Duration::from_secs(3));
@@ -298,13 +298,13 @@ pub fn server_dry_run(cluster: &Cluster) {
 
 /// The played new generation: the wait reads Jobs, and ends with what is wrong with one.
 pub fn wait_reads_jobs(cluster: &Cluster) {
-    let mut gpu = Played::new(cluster, "gpu", &driver().spec, &json!({})).begun();
+    let mut gpu = Played::new(cluster, "gpu", &driver().spec, &json!({})).first_reconcile();
     for node in ["node-1", "node-2", "node-3"] {
         gpu.installs(node, DRIVER);
     }
     gpu.status("complete", &[]);
     cluster.result(pods("driver", "uninstall").on("node-2"), StepResult::Exit(3));
-    let child = begun(cluster, "uninstall gpu driver --wait --confirm");
+    let child = spawn(cluster, "uninstall gpu driver --wait --confirm");
     cluster.await_that("it is asked for", || {
         gpu.object()["spec"]["packages"]["driver"]["uninstall"]["apply"] == true
     });
@@ -323,7 +323,7 @@ pub fn wait_reads_jobs(cluster: &Cluster) {
     tells(&stuck.stdout, "SKY112");
     tells(&stuck.stdout, &job);
 
-    let child = begun(cluster, "uninstall gpu driver --wait --confirm");
+    let child = spawn(cluster, "uninstall gpu driver --wait --confirm");
     gpu.on("node-2", DRIVER, None, "complete");
     gpu.status("complete", &[]);
     let done = ended(child);

@@ -9,7 +9,7 @@ use crate::{
     kubelet::StepResult,
     manifest::{Skyhook, package, skyhook},
     rollout::{Rollout, pods},
-    view::{absent, complete, everywhere, gone, pod},
+    view::{absent, complete, deleted, everywhere, pod},
 };
 
 #[track_caller]
@@ -36,7 +36,7 @@ pub fn create_validation(cluster: &Cluster) {
     // It cannot tell a package that was never installed from one that has been uninstalled.
     let never = cluster.apply(&skyhook("gpu").with(driver().uninstalling()));
     never.until(complete());
-    never.delete().until(gone());
+    never.delete().until(deleted());
 }
 
 pub fn uninstall_validation(cluster: &Cluster) {

@@ -32,10 +32,10 @@ pub(super) fn two() -> Skyhook {
 
 /// Runs one of our commands to its end.
 #[track_caller]
-pub(super) fn run(cluster: &Cluster, args: &[&str]) -> ours::Said {
-    let said = ours::run(&cluster.kubeconfig("admin"), args);
-    assert_eq!(said.exit, Some(0), "{args:?}: {said:#?}");
-    said
+pub(super) fn run(cluster: &Cluster, args: &[&str]) -> ours::RunResult {
+    let ran = ours::run(&cluster.kubeconfig("admin"), args);
+    assert_eq!(ran.exit, Some(0), "{args:?}: {ran:#?}");
+    ran
 }
 
 /// Nodes on which a pod of the package is at apply.
@@ -188,8 +188,8 @@ pub fn rerun_that_would_strand_is_refused(cluster: &Cluster) {
     for words in
         [&["package", "rerun", "first", "--skyhook", "gpu"][..], &["reset", "gpu", "--package", "first"]]
     {
-        let said = ours::run(&cluster.kubeconfig("admin"), &[words, &on].concat());
-        assert_eq!(said.exit, Some(3), "{words:?}: {said:#?}");
+        let ran = ours::run(&cluster.kubeconfig("admin"), &[words, &on].concat());
+        assert_eq!(ran.exit, Some(3), "{words:?}: {ran:#?}");
     }
     gpu.stays(&complete(), Duration::from_secs(1));
     run(cluster, &["reset", "gpu", "--package", "third", "--node", "node-1", "--confirm"]);

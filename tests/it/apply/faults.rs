@@ -12,10 +12,10 @@ use super::*;
 async fn each_node_gets_one_patch() {
     let names = names(3);
     let server = server_of(&names);
-    let (outcome, heard) = execute(&server, &plan_of(&names), &Options { parallel: 1, ..options() }).await;
+    let (outcome, events) = execute(&server, &plan_of(&names), &Options { parallel: 1, ..options() }).await;
     assert_eq!(outcome.results, [[StepResult::Applied, StepResult::Applied, StepResult::Applied]]);
     assert_eq!(
-        heard,
+        events,
         [
             "started 3",
             "sending gpu-0000",
@@ -58,9 +58,9 @@ async fn concurrent_writes_are_kept() {
         }
         None
     });
-    let (outcome, heard) = execute(&server, &plan_of(&names), &options()).await;
+    let (outcome, events) = execute(&server, &plan_of(&names), &options()).await;
     assert_eq!(outcome.results, [[StepResult::Applied]]);
-    assert!(heard.contains(&"replanned gpu-0000".to_owned()), "{heard:?}");
+    assert!(events.contains(&"replanned gpu-0000".to_owned()), "{events:?}");
     let node = server.object(&path(&names[0]));
     let left = format!("{{{}}}", entry("b", "interrupt", "in_progress"));
     assert_eq!(node["metadata"]["annotations"], json!({state_key(): left}));
@@ -188,7 +188,7 @@ async fn interrupt_during_retry_after_sends_nothing_more() {
     let names = names(20);
     let server = server_of(&names).on_request(|_, call| {
         let first = call.path == path("gpu-0000") && call.nth == 0;
-        first.then_some(Fault::Patience(30))
+        first.then_some(Fault::RetryAfter(30))
     });
     let (stopper, stop) = Stopper::new();
     let options = Options { parallel: 8, ..options() };
@@ -293,20 +293,20 @@ async fn canary_stops_when_nodes_turn_erroring() {
     });
     let canary = Some(Canary { first: "3".parse().expect("a share"), pause: Duration::from_millis(1) });
     let strict = Options { canary: canary.clone(), max_failures: Some(1), ..options() };
-    let (outcome, heard) = execute(&server, &plan_of(&names), &strict).await;
+    let (outcome, events) = execute(&server, &plan_of(&names), &strict).await;
     assert_eq!(
         outcome.ended,
         StopReason::NodesErroring { nodes: vec!["gpu-0000".into(), "gpu-0001".into()] }
     );
     assert_eq!((outcome.tally().applied, outcome.tally().not_reached), (3, 17));
-    assert!(heard.contains(&"pausing 3 17".to_owned()), "{heard:?}");
+    assert!(events.contains(&"pausing 3 17".to_owned()), "{events:?}");
     assert_eq!(server.writes().len(), 3);
 
     let lax = Options { canary, max_failures: Some(2), ..options() };
     let server = server_of(&names);
-    let (outcome, heard) = execute(&server, &plan_of(&names), &lax).await;
+    let (outcome, events) = execute(&server, &plan_of(&names), &lax).await;
     assert_eq!((outcome.ended.clone(), outcome.tally().applied), (StopReason::Finished, 20));
-    let pauses: Vec<&String> = heard.iter().filter(|h| h.starts_with("pausing")).collect();
+    let pauses: Vec<&String> = events.iter().filter(|h| h.starts_with("pausing")).collect();
     assert_eq!(pauses, ["pausing 3 17", "pausing 9 11"]);
 }
 

@@ -144,7 +144,7 @@ struct History {
     paused_by_another: bool,
 }
 
-fn held(api: &Api) -> Vec<Value> {
+fn nodes_and_resources(api: &Api) -> Vec<Value> {
     let kinds = ["Node", FLAVOR.kind()];
     let of_interest = |o: &Value| kinds.iter().any(|kind| o["kind"] == *kind);
     let all = api.store.objects();
@@ -153,13 +153,13 @@ fn held(api: &Api) -> Vec<Value> {
 
 impl History {
     fn record_our_changes(&mut self, api: &Api) {
-        let now = leaves(&held(api));
+        let now = leaves(&nodes_and_resources(api));
         self.ours.extend(changes(&self.now, &now));
         self.now = now;
     }
 
     fn record_other_changes(&mut self, api: &Api) {
-        let now = leaves(&held(api));
+        let now = leaves(&nodes_and_resources(api));
         let before = self.ours.len();
         let changes = changes(&self.now, &now).into_iter();
         self.theirs.extend(changes.map(|change| (before, change)));
@@ -273,7 +273,7 @@ fn served(schedule: Vec<(usize, Write)>) -> (FakeApi, Arc<Mutex<History>>) {
         "spec": {"priority": 200}, "status": {"status": "in_progress"},
     }));
     let history = Arc::new(Mutex::new(History::default()));
-    fake.change(|api| history.lock().expect("no panic").now = leaves(&held(api)));
+    fake.change(|api| history.lock().expect("no panic").now = leaves(&nodes_and_resources(api)));
     let noted = history.clone();
     fake.on("* *").after(move |api: &mut Api| {
         let mut history = noted.lock().expect("no panic");
@@ -391,8 +391,8 @@ fn case(schedule: Vec<(usize, Write)>) -> Result<(), TestCaseError> {
     free(&forward)?;
     for (at, result) in outcome.results.get(1).into_iter().flatten().enumerate() {
         let changed = ours.iter().any(|change| change.object == NODES[at]);
-        let told = *result == StepResult::Applied;
-        prop_assert_eq!(told, changed, "{}: {:?}", NODES[at], result);
+        let applied = *result == StepResult::Applied;
+        prop_assert_eq!(applied, changed, "{}: {:?}", NODES[at], result);
     }
 
     let (undo, lost) = store.read(&journal.id).expect("a journal").undo();

@@ -125,9 +125,9 @@ async fn execute_until(
     journal: Option<&mut Journal>,
     stop: &Stop,
 ) -> (PlanOutcome, Vec<String>) {
-    let mut heard = Vec::new();
+    let mut events = Vec::new();
     let mut on_event = |event: &ApplyEvent<'_>| {
-        heard.push(match event {
+        events.push(match event {
             ApplyEvent::Started { steps } => format!("started {steps}"),
             ApplyEvent::Sending { step } => format!("sending {}", step.target.name),
             ApplyEvent::Replanned { step, .. } => format!("replanned {}", step.target.name),
@@ -139,5 +139,5 @@ async fn execute_until(
         });
     };
     let outcome = apply(&server.client(), plan, options, journal, stop, &mut on_event, None).await;
-    (outcome, heard)
+    (outcome, events)
 }

@@ -70,9 +70,12 @@ async fn nodes_are_written_only_after_the_operator_paused() {
         }
         None
     });
-    let (outcome, heard) = execute(&server, &pause_write_resume(&names, 60), &options()).await;
+    let (outcome, events) = execute(&server, &pause_write_resume(&names, 60), &options()).await;
     assert_eq!((outcome.ended.clone(), outcome.tally().applied), (StopReason::Finished, 4));
-    assert!(heard.contains(&"waiting until the operator has paused nodewright/gpu".to_owned()), "{heard:?}");
+    assert!(
+        events.contains(&"waiting until the operator has paused nodewright/gpu".to_owned()),
+        "{events:?}"
+    );
     assert!(!paused(&server.object(&cr_path())));
 }
 

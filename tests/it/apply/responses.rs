@@ -21,7 +21,7 @@ const INVALID_BODIES: [&str; 6] = [
 #[tokio::test(start_paused = true)]
 async fn only_a_response_with_the_object_counts_as_done() {
     for text in INVALID_BODIES {
-        for fault in [Fault::Says(text), Fault::DoneButBody(text)] {
+        for fault in [Fault::Body(text), Fault::DoneButBody(text)] {
             let names = names(1);
             let server = server_of(&names).on_request(move |_, call| {
                 let first = call.method == Method::PATCH && call.nth == 0;
@@ -41,7 +41,7 @@ async fn response_with_another_uid_does_not_count() {
     const OTHER: &str = r#"{"kind": "Node", "metadata": {"name": "gpu-0000", "uid": "other"}}"#;
     let names = names(1);
     let server =
-        server_of(&names).on_request(|_, call| (call.method == Method::PATCH).then_some(Fault::Says(OTHER)));
+        server_of(&names).on_request(|_, call| (call.method == Method::PATCH).then_some(Fault::Body(OTHER)));
     let (outcome, _) = execute(&server, &plan_of(&names), &options()).await;
     let reason = "the server returned 200, but the response is not node/gpu-0000".to_owned();
     assert_eq!(outcome.results, [[StepResult::Failed { reason }]]);
@@ -55,7 +55,7 @@ async fn object_is_read_again_after_an_invalid_response() {
             server_of(&names).on_request(move |_, call| (call.method == Method::PATCH).then_some(fault))
         };
         let plan = plan_of(&names(1));
-        let (not_done, _) = execute(&always(Fault::Says(text)), &plan, &options()).await;
+        let (not_done, _) = execute(&always(Fault::Body(text)), &plan, &options()).await;
         assert_eq!(not_done.verdict(), PlanVerdict::Failed, "{text}");
         let (done, _) = execute(&always(Fault::DoneButBody(text)), &plan, &options()).await;
         assert_eq!(done.results, [[StepResult::Applied]], "{text}");
@@ -69,7 +69,7 @@ async fn result_is_unknown_when_the_object_cannot_be_read_again() {
         Fault::Hang,
         Fault::DoneBut(502),
         Fault::DoneButBody("null"),
-        Fault::Says("<html>"),
+        Fault::Body("<html>"),
     ] {
         let names = names(2);
         let server = server_of(&names).on_request(move |_, call| {
@@ -96,7 +96,7 @@ async fn web_page_does_not_count_as_not_found() {
         let names = names(1);
         let server = server_of(&names).on_request(move |_, call| match call.method {
             Method::PATCH => Some(Fault::Answer(422)),
-            _ => Some(Fault::Says(text)),
+            _ => Some(Fault::Body(text)),
         });
         let mut plan = plan_of(&names);
         plan.stages[0].steps[0].may_be_gone = true;
@@ -140,12 +140,12 @@ async fn delete_is_done_only_when_the_server_confirms_it() {
 async fn retry_after_is_limited_in_total() {
     let names = names(40);
     let server = server_of(&names)
-        .on_request(|_, call| (call.method == Method::PATCH).then_some(Fault::Patience(3600)));
+        .on_request(|_, call| (call.method == Method::PATCH).then_some(Fault::RetryAfter(3600)));
     let options = Options { parallel: 8, ..options() };
     let begun = Instant::now();
-    let (outcome, heard) = execute(&server, &plan_of(&names), &options).await;
+    let (outcome, events) = execute(&server, &plan_of(&names), &options).await;
     assert_eq!(outcome.tally().failed, 40);
-    assert!(heard.iter().any(|h| h == "throttled"), "{heard:?}");
+    assert!(events.iter().any(|h| h == "throttled"), "{events:?}");
     let took = begun.elapsed();
     assert!((120..180).contains(&took.as_secs()), "{took:?}");
 }
@@ -156,7 +156,7 @@ async fn successful_changes_reset_the_retry_after_limit() {
     let names = names(40);
     let server = server_of(&names).on_request(|_, call| {
         let first = call.method == Method::PATCH && call.nth == 0;
-        first.then_some(Fault::Patience(20))
+        first.then_some(Fault::RetryAfter(20))
     });
     let options = Options { parallel: 1, ..options() };
     let (outcome, _) = execute(&server, &plan_of(&names), &options).await;

@@ -16,11 +16,11 @@ pub enum Fault {
     /// This status code, without applying the request.
     Answer(u16),
     /// 429 with this `Retry-After`.
-    Patience(u32),
+    RetryAfter(u32),
     /// This status code, after applying the request.
     DoneBut(u16),
     /// 200 with this body, without applying the request.
-    Says(&'static str),
+    Body(&'static str),
     /// 200 with this body, after applying the request.
     DoneButBody(&'static str),
     /// No response, without applying the request.
@@ -118,8 +118,8 @@ impl Server {
             store.calls.push(call);
             let reply = match fault {
                 Some(Fault::Answer(code)) => (code, status(code, "as the test has it")),
-                Some(Fault::Patience(_)) => (429, status(429, "as the test has it")),
-                Some(Fault::Hang | Fault::Says(_) | Fault::NoCredentials) => (0, Value::Null),
+                Some(Fault::RetryAfter(_)) => (429, status(429, "as the test has it")),
+                Some(Fault::Hang | Fault::Body(_) | Fault::NoCredentials) => (0, Value::Null),
                 _ => store.execute(&head.method, &head.uri, &path, &body),
             };
             (fault, reply)
@@ -137,12 +137,12 @@ impl Server {
         };
         // Without this delay, each request would finish at its first poll, and none would ever be in flight.
         tokio::time::sleep(Duration::from_micros(100)).await;
-        if let Some(Fault::Says(text) | Fault::DoneButBody(text)) = fault {
+        if let Some(Fault::Body(text) | Fault::DoneButBody(text)) = fault {
             return Ok(Response::new(Body::from(text.as_bytes().to_vec())));
         }
         let mut response = Response::builder().status(code);
         match fault {
-            Some(Fault::Patience(seconds)) => response = response.header("Retry-After", seconds),
+            Some(Fault::RetryAfter(seconds)) => response = response.header("Retry-After", seconds),
             _ if code == 429 => response = response.header("Retry-After", "0"),
             _ => {}
         }
@@ -156,12 +156,12 @@ impl Store {
         if path.ends_with("selfsubjectaccessreviews") {
             let wanted = &body["spec"]["resourceAttributes"];
             let text = |key: &str| wanted[key].as_str().unwrap_or_default().to_owned();
-            let mut spelled = format!("{} {}", text("verb"), text("resource"));
+            let mut resource = format!("{} {}", text("verb"), text("resource"));
             if !text("subresource").is_empty() {
-                spelled = format!("{spelled}/{}", text("subresource"));
+                resource = format!("{resource}/{}", text("subresource"));
             }
-            let named = format!("{spelled} {}", text("name"));
-            let allowed = !self.denied.contains(&spelled) || self.granted.contains(&named);
+            let named = format!("{resource} {}", text("name"));
+            let allowed = !self.denied.contains(&resource) || self.granted.contains(&named);
             return (201, json!({"status": {"allowed": allowed}}));
         }
         if let Some(selector) = uri.query().and_then(|q| q.strip_prefix("labelSelector=")) {

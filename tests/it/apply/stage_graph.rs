@@ -42,18 +42,18 @@ fn serve(plan: &Plan) -> Server {
     server
 }
 
-fn written(store: &Store, name: &str) -> bool {
+fn is_written(store: &Store, name: &str) -> bool {
     store.writes.contains_key(&path(name))
 }
 
-fn seen(store: &Store, name: &str) -> bool {
+fn has_status(store: &Store, name: &str) -> bool {
     store.objects[&cr_path(name)].get("status").is_some()
 }
 
 /// Simulates the operator: sets the status of a custom resource once the node of its pair is written.
 fn operator(store: &mut Store, pairs: &[(&str, &str)]) {
     for (name, node) in pairs {
-        if written(store, node) {
+        if is_written(store, node) {
             store.set(&cr_path(name), &["status"], json!({"status": "complete"}));
         }
     }
@@ -77,10 +77,10 @@ async fn branches_wait_in_parallel_and_their_join_waits_for_both() {
     let plan = graph(&DIAMOND);
     let server = serve(&plan).on_request(|store, call| {
         if sends(call, "b") || sends(call, "c") {
-            assert!(seen(store, "a"));
+            assert!(has_status(store, "a"));
         }
         if sends(call, "d") {
-            assert!(seen(store, "b") && seen(store, "c"));
+            assert!(has_status(store, "b") && has_status(store, "c"));
         }
         // Stages b and c each wait for the write of the other: run one after the other, neither would end.
         operator(store, &[("a", "a"), ("b", "c"), ("c", "b"), ("d", "d")]);
@@ -133,7 +133,7 @@ async fn cleanup_stage_runs_after_all_others_end() {
     let plan = with_cleanup(graph(&BRANCHES));
     let server = serve(&plan).on_request(|store, call| {
         if sends(call, "z") {
-            assert!(seen(store, "e") && !written(store, "d"));
+            assert!(has_status(store, "e") && !is_written(store, "d"));
         }
         operator(store, &[("a", "a"), ("c", "c"), ("e", "e")]);
         sends(call, "b").then_some(Fault::Answer(403))
@@ -149,14 +149,14 @@ async fn interrupt_ends_waits_and_runs_cleanup_stages() {
     let (stopper, stop) = Stopper::new();
     let server = serve(&plan).on_request(move |store, call| {
         operator(store, &[("a", "a")]);
-        if call.path == cr_path("c") && written(store, "b") && written(store, "c") {
+        if call.path == cr_path("c") && is_written(store, "b") && is_written(store, "c") {
             stopper.stop();
         }
         None
     });
-    let (outcome, heard) = execute_until(&server, &plan, &options(), None, &stop).await;
+    let (outcome, events) = execute_until(&server, &plan, &options(), None, &stop).await;
     assert_eq!(outcome.ended, StopReason::Interrupted);
-    assert_eq!(applied(&outcome), [true, true, true, false, false, true], "{heard:?}");
+    assert_eq!(applied(&outcome), [true, true, true, false, false, true], "{events:?}");
 }
 
 /// Blocks until one call waits for both branches; then ends the last wait of each call.

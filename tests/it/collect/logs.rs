@@ -63,7 +63,7 @@ fn silent_check() -> FakeApi {
 }
 
 /// The text without ages and without the sentence that is printed only for files.
-fn words(text: &str) -> String {
+fn comparable_text(text: &str) -> String {
     let ages = regex::Regex::new(r"\b\d+[smhd](\d+[smh])?\b").expect("a pattern");
     let kept = text.replace('\n', " ");
     let kept = kept.split(" Ages are relative to ").next().expect("a part");
@@ -72,13 +72,13 @@ fn words(text: &str) -> String {
 }
 
 /// Collects, asserts that the cluster and the capture give the same report, and returns the capture's report.
-fn same(scene: &Scene, place: &str) -> Value {
+fn report_of_both(scene: &Scene, place: &str) -> Value {
     let collected = scene.collect("");
     assert!(matches!(collected.code, Some(0 | 4)), "{place}: {}", collected.transcript());
     for arguments in ["", "--all", "--no-logs"] {
         let asked = format!("diagnose stuck {arguments}");
         let (live, from) = (scene.live(&asked), scene.from(&asked));
-        assert_eq!(words(&live.stdout), words(&from.stdout), "{place}");
+        assert_eq!(comparable_text(&live.stdout), comparable_text(&from.stdout), "{place}");
         assert_eq!((&live.stderr, live.code), (&from.stderr, from.code), "{place}");
     }
     let asked = "diagnose stuck -o json";
@@ -104,7 +104,7 @@ fn failing_line_is_the_same_from_a_capture() {
             it.logs.write_previous(&pod(n, 2), "driver-apply", log);
         }
     });
-    let report = same(&Scene::of(&fake), "a container that is started again");
+    let report = report_of_both(&Scene::of(&fake), "a container that is started again");
     assert_eq!(lines(&report), json!(["step 1", "apply.sh: nvidia-smi: command not found"]));
 }
 
@@ -112,17 +112,17 @@ fn failing_line_is_the_same_from_a_capture() {
 fn job_attempt_shown_is_the_same_from_a_capture() {
     let fake = job();
     fake.change(|it| {
-        for (pod, said) in [("a", "first"), ("b", "second"), ("c", "third")] {
-            let log = format!("2026-11-20T11:50:02Z {said}\n");
+        for (pod, line) in [("a", "first"), ("b", "second"), ("c", "third")] {
+            let log = format!("2026-11-20T11:50:02Z {line}\n");
             it.logs.write(pod, "driver-apply", &log);
         }
     });
-    let report = same(&Scene::of(&fake), "the last attempt that failed");
+    let report = report_of_both(&Scene::of(&fake), "the last attempt that failed");
     assert_eq!(lines(&report), json!(["second"]));
     fake.on("GET pods/log b").reply(404);
-    let report = same(&Scene::of(&fake), "its log is gone");
+    let report = report_of_both(&Scene::of(&fake), "its log is gone");
     assert_eq!(lines(&report), json!(["third"]));
-    let report = same(&Scene::of(&silent_check()), "the container before the one that failed");
+    let report = report_of_both(&Scene::of(&silent_check()), "the container before the one that failed");
     assert_eq!(lines(&report), json!(["installed"]));
 }
 
@@ -137,7 +137,7 @@ fn log_of_the_reported_pod_is_always_captured() {
         }
     });
     let scene = Scene::of(&fake);
-    let report = same(&scene, "many pods");
+    let report = report_of_both(&scene, "many pods");
     assert_eq!(lines(&report), json!(["no such device on 1"]));
     let other = scene.from("diagnose stuck --node node-002").stdout;
     assert!(other.contains("Not read: 1 log (the capture does not include this log)"), "{other}");
@@ -150,9 +150,9 @@ fn missing_log_is_reported() {
     let fake = looping(1);
     fake.on("GET pods/log").reply(403);
     let scene = Scene::of(&fake);
-    same(&scene, "refused");
-    let said = scene.from("diagnose stuck").stdout;
-    assert!(said.contains("Not read: 1 log (forbidden: user "), "{said}");
+    report_of_both(&scene, "refused");
+    let report = scene.from("diagnose stuck").stdout;
+    assert!(report.contains("Not read: 1 log (forbidden: user "), "{report}");
     let fake = looping(1);
     fake.change(|it| {
         it.logs.write_previous(&pod(1, 1), "driver-apply", "2026-11-20T11:55:00Z broken\n");
@@ -189,7 +189,7 @@ fn masked_lines_are_the_same_live_and_captured() {
     log += &line("");
     log += &line("no space left on device");
     fake.change(|it| it.logs.write_previous(&pod(1, 1), "driver-apply", &log));
-    let report = same(&Scene::of(&fake), "a key");
+    let report = report_of_both(&Scene::of(&fake), "a key");
     let mut wanted: Vec<String> = (42..60).map(|n| format!("unpacking {n}")).collect();
     wanted.extend(["<masked>", "no space left on device"].map(str::to_owned));
     assert_eq!(lines(&report), json!(wanted));
@@ -234,7 +234,7 @@ fn long_log_is_truncated_at_its_start_and_masked() {
             no space left\n";
     fake.change(|it| it.logs.write_previous(&pod(1, 1), "driver-apply", &log));
     let scene = Scene::of(&fake);
-    let report = same(&scene, "a long log");
+    let report = report_of_both(&scene, "a long log");
     let kept: String = scene.files().into_values().collect();
     assert!(!kept.contains("ghp_") && !kept.contains("hunter2"));
     let lines = lines(&report);
@@ -262,14 +262,14 @@ fn package_logs_are_the_same_from_a_capture() {
         let words = format!("{words} {flags}");
         let (live, kept) = (scene.live(&words), scene.from(&words));
         live.expect_code(0);
-        let said = |ran: &RunOutput| (ran.code, ran.stdout.clone(), ran.stderr.clone());
-        assert_eq!(said(&kept), said(&live), "{flags}");
+        let result = |ran: &RunOutput| (ran.code, ran.stdout.clone(), ran.stderr.clone());
+        assert_eq!(result(&kept), result(&live), "{flags}");
         kept.expect_stdout("  indented on");
     }
     fake.on("GET pods/log").reply(403);
     assert_eq!(scene.collect("--force").code, Some(4));
     let ran = scene.from(&format!("{words} --node node-001"));
-    let said = "cannot read the log of driver-apply in pod/skyhook/apply-001: forbidden: ";
+    let message = "cannot read the log of driver-apply in pod/skyhook/apply-001: forbidden: ";
     ran.expect_code(1);
-    ran.expect_stderr(said);
+    ran.expect_stderr(message);
 }

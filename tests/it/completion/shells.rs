@@ -79,8 +79,11 @@ fn kubectl_calls_the_completion_plugin() {
         assert_eq!((&*stdout, output.status.code()), (expected, Some(0)), "{words:?}");
         // kubectl's own stderr, in some versions with debug lines; the plugin adds nothing.
         let stderr = String::from_utf8_lossy(&output.stderr);
-        let said: Vec<&str> = stderr.lines().filter(|l| !l.starts_with("[Debug]")).collect();
-        assert_eq!(said.join("\n") + "\n", "Completion ended with directive: ShellCompDirectiveNoFileComp\n");
+        let lines: Vec<&str> = stderr.lines().filter(|l| !l.starts_with("[Debug]")).collect();
+        assert_eq!(
+            lines.join("\n") + "\n",
+            "Completion ended with directive: ShellCompDirectiveNoFileComp\n"
+        );
     }
 }
 

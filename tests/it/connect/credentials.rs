@@ -106,13 +106,13 @@ async fn plugin_gets_the_cluster_info_it_asks_for() {
     let mut user = plugin(dir.path(), "echo \"$KUBERNETES_EXEC_INFO\" >&2; exit 1");
     user["exec"]["provideClusterInfo"] = true.into();
     let path = file(dir.path(), "config", &with_user("https://host:6443", &user));
-    let told = json!({
+    let info = json!({
         "apiVersion": "client.authentication.k8s.io/v1",
         "kind": "ExecCredential",
         "spec": {"interactive": false, "cluster": {"server": "https://host:6443"}},
     });
     let message =
-        format!(r#"credential plugin "sh" failed: exit status: 1 ({told}); run it manually to see why"#);
+        format!(r#"credential plugin "sh" failed: exit status: 1 ({info}); run it manually to see why"#);
     assert_eq!(refused(&environment(dir.path(), &path), &[]).await, message);
 }
 
@@ -245,16 +245,16 @@ fn ctrl_c_ends_a_hanging_plugin() {
         .env("HOME", dir.path())
         .env("KUBECONFIG", &path);
     let begun = Instant::now();
-    let (said, _) = Terminal::running(shell, "hangs").answer(b"\x03");
-    assert!(begun.elapsed() < Duration::from_secs(30), "{said}");
-    assert!(said.contains("ended 130"), "{said}");
-    assert!(!said.contains('\u{1b}'), "{said:?}");
+    let (output, _) = Terminal::running(shell, "hangs").answer(b"\x03");
+    assert!(begun.elapsed() < Duration::from_secs(30), "{output}");
+    assert!(output.contains("ended 130"), "{output}");
+    assert!(!output.contains('\u{1b}'), "{output:?}");
     let pid = std::fs::read_to_string(&pid).expect("a number");
     let there = format!("/proc/{}/cmdline", pid.trim());
     let runs = || std::fs::read_to_string(&there).is_ok_and(|line| line.contains("sleep"));
     // On a busy machine the signal may reach the plugin after the program.
     while runs() {
-        assert!(begun.elapsed() < Duration::from_secs(30), "{pid}: {said}");
+        assert!(begun.elapsed() < Duration::from_secs(30), "{pid}: {output}");
         std::thread::yield_now();
     }
 }

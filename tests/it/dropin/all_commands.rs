@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 
 use serde_json::{Value, json};
 
-use super::{TestCluster, complete_cluster, driver, marked};
+use super::{TestCluster, complete_cluster, driver, with_operator_keys};
 use crate::dropin::SKYHOOK;
 use crate::support::fake_api::FakeApi;
 use crate::support::run::{Child, run};
@@ -262,7 +262,7 @@ fn g17_reason_text_is_sent_as_valid_json() {
 
 #[test]
 fn g18_patches_test_old_values_and_name_a_field_manager() {
-    let cluster = TestCluster::serving(complete_cluster(driver()).with(marked(
+    let cluster = TestCluster::serving(complete_cluster(driver()).with(with_operator_keys(
         "worker-1",
         "complete",
         &["driver|1.0.0 config complete"],

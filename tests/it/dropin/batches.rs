@@ -2,7 +2,7 @@
 
 use serde_json::{Value, json};
 
-use super::{TestCluster, driver, marked};
+use super::{TestCluster, driver, with_operator_keys};
 use crate::dropin::SKYHOOK;
 use crate::support::fake_api::FakeApi;
 
@@ -98,7 +98,7 @@ fn b5_batches_are_reset_in_one_patch_that_can_fail() {
 
     let entries = ["driver|1.0.0 config complete"];
     let fake = FakeApi::new().serving(SKYHOOK.0).with(stopped());
-    let node = marked("node-1", "complete", &entries);
+    let node = with_operator_keys("node-1", "complete", &entries);
     let cluster = TestCluster::serving(fake.with(SKYHOOK.operator()).with(node));
     cluster.fake.on("PATCH skyhooks/status").reply(422);
     let ran = cluster.run("reset gpu -y");

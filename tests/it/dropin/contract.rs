@@ -3,7 +3,7 @@
 use kubectl_skyhook::api::ApiFlavor;
 use serde_json::{Value, json};
 
-use super::{TestCluster, complete_cluster, driver, marked};
+use super::{TestCluster, complete_cluster, driver, with_operator_keys};
 use crate::dropin::SKYHOOK;
 use crate::support::fake_api::FakeApi;
 use crate::support::object_builder::ObjectBuilder;
@@ -15,7 +15,7 @@ fn reset_succeeds_without_object_or_state() {
     assert_eq!(nothing.patched_paths(), [""; 0]);
 
     let entries = ["driver|1.0.0 config complete"];
-    let node = marked("node-1", "complete", &entries);
+    let node = with_operator_keys("node-1", "complete", &entries);
     let orphaned =
         TestCluster::serving(FakeApi::new().serving(SKYHOOK.0).with(SKYHOOK.operator()).with(node));
     orphaned.run_ok("reset gpu --confirm");

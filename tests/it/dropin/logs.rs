@@ -85,10 +85,10 @@ fn l4_nodes_are_interleaved_with_name_prefixes() {
         fake = pod(fake, &pod_name, &place, &["driver-apply running"], &[("driver-apply", text)]);
     }
     let ran = TestCluster::serving(fake).ok("package logs driver --skyhook gpu");
-    let said: Vec<&str> = ran.stdout.lines().collect();
-    assert_eq!(said.len(), 3, "{}", ran.transcript());
+    let lines: Vec<&str> = ran.stdout.lines().collect();
+    assert_eq!(lines.len(), 3, "{}", ran.transcript());
     for (line, (node, word)) in
-        said.iter().zip([("node-1", "first"), ("node-2", "second"), ("node-1", "third")])
+        lines.iter().zip([("node-1", "first"), ("node-2", "second"), ("node-1", "third")])
     {
         assert!(line.starts_with(node) && line.ends_with(word), "{line}");
     }

@@ -2,7 +2,7 @@
 
 use serde_json::{Value, json};
 
-use super::{TestCluster, complete_cluster, driver, marked};
+use super::{TestCluster, complete_cluster, driver, with_operator_keys};
 use crate::dropin::SKYHOOK;
 use crate::support::fake_api::FakeApi;
 
@@ -10,7 +10,7 @@ const DONE: [&str; 1] = ["driver|1.0.0 config complete"];
 
 /// A node cordoned by the custom resource.
 fn cordoned(name: &str) -> Value {
-    let mut node = marked(name, "complete", &DONE);
+    let mut node = with_operator_keys(name, "complete", &DONE);
     node["metadata"]["annotations"][SKYHOOK.0.key("cordon_gpu")] = json!("true");
     node["spec"] = json!({"unschedulable": true});
     node
@@ -42,8 +42,9 @@ fn r1_reset_leaves_no_orphaned_cordon() {
 #[test]
 fn r2_node_reset_and_reset_clear_the_same() {
     for command in ["reset gpu -y", "node reset node-1 --skyhook gpu -y"] {
-        let cluster =
-            TestCluster::serving(complete_cluster(driver()).with(marked("node-1", "complete", &DONE)));
+        let cluster = TestCluster::serving(
+            complete_cluster(driver()).with(with_operator_keys("node-1", "complete", &DONE)),
+        );
         cluster.run_ok(command);
         for key in ["nodeState_gpu", "status_gpu", "version_gpu"] {
             assert_eq!(cluster.node_annotation("node-1", key), Value::Null, "{command}: {key}");
@@ -54,7 +55,7 @@ fn r2_node_reset_and_reset_clear_the_same() {
 
 #[test]
 fn r3_taint_annotation_is_kept() {
-    let mut node = marked("node-1", "complete", &DONE);
+    let mut node = with_operator_keys("node-1", "complete", &DONE);
     node["metadata"]["annotations"][SKYHOOK.0.key("autoTaint_gpu")] = json!("true");
     let cluster = TestCluster::serving(complete_cluster(driver()).with(node));
     cluster.run_ok("reset gpu -y");
@@ -63,16 +64,18 @@ fn r3_taint_annotation_is_kept() {
 
 #[test]
 fn r4_all_keys_of_a_node_go_in_one_patch() {
-    let cluster = TestCluster::serving(complete_cluster(driver()).with(marked("node-1", "complete", &DONE)));
+    let cluster = TestCluster::serving(
+        complete_cluster(driver()).with(with_operator_keys("node-1", "complete", &DONE)),
+    );
     cluster.run_ok("node reset node-1 --skyhook gpu -y");
     assert_eq!(cluster.patched_paths(), ["/api/v1/nodes/node-1"]);
 }
 
 #[test]
 fn r5_malformed_and_orphaned_state_is_removed() {
-    let mut broken = marked("node-1", "complete", &[]);
+    let mut broken = with_operator_keys("node-1", "complete", &[]);
     broken["metadata"]["annotations"][SKYHOOK.0.key("nodeState_gpu")] = json!("{oops");
-    let mut strip_cleanup = marked("node-2", "complete", &[]);
+    let mut strip_cleanup = with_operator_keys("node-2", "complete", &[]);
     let annotations = strip_cleanup["metadata"]["annotations"].as_object_mut();
     annotations.expect("a map").remove(&SKYHOOK.0.key("nodeState_gpu"));
     let both = || complete_cluster(driver()).with(broken.clone()).with(strip_cleanup.clone());
@@ -111,8 +114,9 @@ fn r7_missing_state_is_explained() {
         "configInterrupts": {}, "configMap": {},
     }});
     let entries = ["driver|1.0.0 post-interrupt complete"];
-    let cluster =
-        TestCluster::serving(complete_cluster(packages).with(marked("node-1", "complete", &entries)));
+    let cluster = TestCluster::serving(
+        complete_cluster(packages).with(with_operator_keys("node-1", "complete", &entries)),
+    );
     cluster.run_ok("pause gpu -y");
     let ran = cluster.ok("reset gpu --dry-run");
     for says in [
@@ -127,7 +131,7 @@ fn r7_missing_state_is_explained() {
 
 #[test]
 fn r8_conditions_are_removed_with_the_state() {
-    let mut node = marked("node-1", "complete", &DONE);
+    let mut node = with_operator_keys("node-1", "complete", &DONE);
     let conditions = node["status"]["conditions"].as_array_mut().expect("a list");
     conditions.push(json!({"type": SKYHOOK.0.key("gpu/NotReady"), "status": "True"}));
     let fake = FakeApi::new().serving(SKYHOOK.0).with(SKYHOOK.operator());
@@ -138,13 +142,13 @@ fn r8_conditions_are_removed_with_the_state() {
 
 #[test]
 fn r9_reset_accepts_nodes_and_labels() {
-    let mut labelled = marked("node-2", "complete", &DONE);
+    let mut labelled = with_operator_keys("node-2", "complete", &DONE);
     labelled["metadata"]["labels"]["pool"] = json!("a");
     let cluster = TestCluster::serving(
         complete_cluster(driver())
-            .with(marked("node-1", "complete", &DONE))
+            .with(with_operator_keys("node-1", "complete", &DONE))
             .with(labelled)
-            .with(marked("node-3", "complete", &DONE)),
+            .with(with_operator_keys("node-3", "complete", &DONE)),
     );
     cluster.run_ok("reset gpu --node node-1 --confirm");
     assert_eq!(cluster.patched_paths(), ["/api/v1/nodes/node-1"]);

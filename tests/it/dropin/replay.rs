@@ -2,14 +2,14 @@
 
 use serde_json::{Value, json};
 
-use super::{TestCluster, complete_cluster, driver, marked};
+use super::{TestCluster, complete_cluster, driver, with_operator_keys};
 use crate::dropin::SKYHOOK;
 use crate::support::fake_api::FakeApi;
 use crate::support::object_builder::PackageRun;
 
 /// A cluster with a package in progress.
 fn in_progress(status: &str) -> TestCluster {
-    let node = marked("node-1", status, &["driver|1.0.0 apply in_progress"]);
+    let node = with_operator_keys("node-1", status, &["driver|1.0.0 apply in_progress"]);
     let fake = SKYHOOK.serve(driver()).with(node);
     TestCluster::serving(fake).simulating_operator()
 }
@@ -95,7 +95,7 @@ fn upstream_cli_package_suite() {
         "Pending",
         &["driver-init waiting:PodInitializing"],
     );
-    let node = marked("node-1", "complete", &["driver|1.0.0 config complete"]);
+    let node = with_operator_keys("node-1", "complete", &["driver|1.0.0 config complete"]);
     let cluster = TestCluster::serving(complete_cluster(driver()).with(node).with(pod)).simulating_operator();
     cluster.run_ok("package logs driver --skyhook gpu --node node-1");
     cluster.run_ok("package rerun driver --skyhook gpu --node node-1 --dry-run");
@@ -108,7 +108,7 @@ fn upstream_cli_package_suite() {
 
 #[test]
 fn upstream_cli_reset_suite() {
-    let mut node = marked("node-1", "complete", &["driver|1.0.0 config complete"]);
+    let mut node = with_operator_keys("node-1", "complete", &["driver|1.0.0 config complete"]);
     node["metadata"]["annotations"][SKYHOOK.0.key("cordon_other")] = json!("true");
     let cluster = TestCluster::serving(complete_cluster(driver()).with(node));
     assert_eq!(cluster.gpu()["status"]["nodeOrderOffset"], Value::Null);
@@ -128,7 +128,7 @@ fn upstream_cli_deployment_policy_reset_suite() {
     let mut cr = SKYHOOK.skyhook("complete", driver());
     cr["status"]["compartmentStatuses"] =
         json!({"__default__": {"progressPercent": 100, "batchState": {"currentBatch": 3}}});
-    let fake = FakeApi::new().serving(SKYHOOK.0).with(cr).with(SKYHOOK.operator()).with(marked(
+    let fake = FakeApi::new().serving(SKYHOOK.0).with(cr).with(SKYHOOK.operator()).with(with_operator_keys(
         "node-1",
         "complete",
         &["driver|1.0.0 config complete"],
@@ -146,12 +146,13 @@ fn reset_before_and_after_upstream_suites() {
     let cluster = TestCluster::serving(FakeApi::new().serving(SKYHOOK.0).with(SKYHOOK.operator()));
     cluster.run_ok("reset gpu --confirm");
     // Reset after the object was deleted.
-    let cluster =
-        TestCluster::serving(FakeApi::new().serving(SKYHOOK.0).with(SKYHOOK.operator()).with(marked(
+    let cluster = TestCluster::serving(
+        FakeApi::new().serving(SKYHOOK.0).with(SKYHOOK.operator()).with(with_operator_keys(
             "node-1",
             "complete",
             &["driver|1.0.0 config complete"],
-        )));
+        )),
+    );
     cluster.run_ok("reset gpu --confirm");
     assert_eq!(cluster.node_state("node-1"), Value::Null);
     // Reset during a rollout.

@@ -40,7 +40,7 @@ fn found(capture: &Path) -> BTreeSet<String> {
 }
 
 /// Applies and undoes the fix of a capture; returns whether it changes anything, or an error.
-fn tried(capture: &Path) -> Result<bool, String> {
+fn apply_and_undo(capture: &Path) -> Result<bool, String> {
     let directory = tempfile::tempdir().expect("a directory");
     let (file, after) = (directory.path().join("plan.json"), directory.path().join("after.yaml"));
     let words = [
@@ -62,7 +62,7 @@ fn tried(capture: &Path) -> Result<bool, String> {
     if plan.is_empty() {
         return Ok(false);
     }
-    let before = tidy(model::captured(capture));
+    let before = tidy(model::capture_objects(capture));
     let mut cluster = before.clone();
     execute(&plan.stages, &mut cluster).map_err(|why| format!("cannot be carried out: {why}"))?;
     model::write(&cluster, &after);
@@ -86,8 +86,8 @@ fn fixes_resolve_findings_on_the_model_and_undo() {
     let mut done = 0;
     let mut wrong = String::new();
     for capture in clusters() {
-        match tried(&capture) {
-            Ok(does) => done += usize::from(does),
+        match apply_and_undo(&capture) {
+            Ok(changes) => done += usize::from(changes),
             Err(why) => wrong.push_str(&format!("{}: {why}\n", capture.display())),
         }
     }

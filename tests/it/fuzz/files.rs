@@ -262,9 +262,9 @@ fn corrupt_journals_do_not_panic_and_are_never_misread() {
                 let record = looked(&String::from_utf8_lossy(&text.as_bytes()[..cut]));
                 let record = record.map_err(|e| TestCaseError::fail(e.to_string()))?;
                 let whole = text[..cut].matches('\n').count() - 1;
-                let told =
+                let results =
                     record.results.iter().flatten().flatten().count() + usize::from(record.ended.is_some());
-                prop_assert!(told == whole || told == whole + 1, "{} of {}", told, whole);
+                prop_assert!(results == whole || results == whole + 1, "{} of {}", results, whole);
             }
             1 => {
                 let mut lines = lines.clone();

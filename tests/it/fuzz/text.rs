@@ -59,7 +59,7 @@ fn node_states_round_trip_and_keep_other_entries() {
 }
 
 /// The selector in kubectl's syntax.
-fn spelled(selector: &LabelSelector) -> String {
+fn kubectl_selector(selector: &LabelSelector) -> String {
     let terms = selector.match_expressions.iter().map(|r| {
         let (key, values) = (&r.key, r.values.join(","));
         match r.operator.as_str() {
@@ -83,7 +83,7 @@ fn label_selectors_round_trip() {
     ];
     fuzz_texts("label selectors", 20_000, &text, |text| {
         if let Ok(read) = selector(&text) {
-            let again = spelled(&read);
+            let again = kubectl_selector(&read);
             prop_assert_eq!(selector(&again), Ok(read), "{} as {}", text, again);
         }
         Ok(())

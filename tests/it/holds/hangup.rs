@@ -28,8 +28,8 @@ impl TestCluster {
 fn a_reset_whose_terminal_is_closed_ends_its_pause() {
     let cluster = erroring();
     let ran = cluster.hung_up("--default-signal=HUP");
-    let said = "interrupted; requests in flight were completed";
-    assert!(ran.stdout.contains(said), "{}", ran.transcript());
+    let message = "interrupted; requests in flight were completed";
+    assert!(ran.stdout.contains(message), "{}", ran.transcript());
     assert_eq!(ran.code, Some(130), "{}", ran.transcript());
     assert_eq!(cluster.reset_and_paused(), (false, Value::Null, Value::Null), "{}", ran.transcript());
     let journals = cluster.run("journal list -o json").json();

@@ -101,8 +101,8 @@ async fn throttled_list_is_retried_and_reported_once() {
     let cluster = load(&client, &needs, NodeFields::All, None, None, None, &now).await.expect("a cluster");
     assert_eq!(cluster.source(Source::Nodes), Read::Ok(1));
     assert_eq!(cluster.source(Source::Pods), Read::Ok(1));
-    let said = "the API server throttled some requests (429); they were retried";
-    assert_eq!(warnings.take(), [said]);
+    let message = "the API server throttled some requests (429); they were retried";
+    assert_eq!(warnings.take(), [message]);
 }
 
 #[tokio::test]

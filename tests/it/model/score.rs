@@ -105,7 +105,7 @@ impl Score {
                 let Some((truth, before)) = truth else {
                     continue;
                 };
-                let predicted = action.map_or_else(|| "none".to_owned(), spelled);
+                let predicted = action.map_or_else(|| "none".to_owned(), label);
                 let waited = predicted == "none" && before.is_end_of(&progress.reason);
                 let right = predicted == truth || waited;
                 let runs = progress.state == ProgressState::Running && action.is_none();
@@ -174,7 +174,7 @@ impl Score {
     }
 }
 
-fn spelled(action: &Action<'_>) -> String {
+fn label(action: &Action<'_>) -> String {
     let words = [
         Some(action.kind()),
         action.package().filter(|_| action.kind() != "Record"),
@@ -185,14 +185,14 @@ fn spelled(action: &Action<'_>) -> String {
 
 /// The stages that ended on other nodes, and removed pods, before an action.
 #[derive(Default)]
-struct Before<'r> {
+struct EventsBefore<'r> {
     /// The nodes on which a stage ended.
     ended: BTreeSet<&'r str>,
     /// The raw pod of a stage was removed from the node itself.
     pod_removed: bool,
 }
 
-impl Before<'_> {
+impl EventsBefore<'_> {
     /// Whether these events end the wait for a predicted reason.
     fn is_end_of(&self, reason: &WaitReason<'_>) -> bool {
         match reason {
@@ -212,14 +212,14 @@ fn actual<'r>(
     node: &str,
     at: f64,
     runs: bool,
-) -> Option<(String, Before<'r>)> {
+) -> Option<(String, EventsBefore<'r>)> {
     let resource = cluster.skyhook(skyhook)?;
     let on = cluster.node(node)?;
     let status = cluster.status_on(resource, on);
     let begun =
         status.as_str() == "in_progress" || resource.status.node_priority.contains_key(&on.name) || runs;
     let none = || "none".to_owned();
-    let mut before = Before::default();
+    let mut before = EventsBefore::default();
     for (_, event) in recording.after(at) {
         match event {
             Event::Edit => return None,

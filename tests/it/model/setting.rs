@@ -12,7 +12,9 @@ pub struct Setting {
 
 impl Setting {
     pub fn new(version: &str) -> Setting {
-        let newer = version >= "v0.18";
+        let mut numbers =
+            version.trim_start_matches('v').split('.').map(|n| n.parse::<u64>().expect("a number"));
+        let newer = (numbers.next(), numbers.next()) >= (Some(0), Some(18));
         let flavor = if newer { ApiFlavor::NodeWright } else { ApiFlavor::Skyhook };
         let operator = json!({
             "apiVersion": "apps/v1", "kind": "Deployment",

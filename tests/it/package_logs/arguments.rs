@@ -35,7 +35,7 @@ fn failing_stage_without_a_pod_is_not_complete() {
     let fake =
         SKYHOOK.serve(driver()).with(SKYHOOK.node("node-1", "erroring", &["driver|1.0.0 apply erroring"]));
     let ran = logs(&fake, "driver");
-    let said = "though stage apply is erroring";
-    ran.expect_stderr(said);
+    let message = "though stage apply is erroring";
+    ran.expect_stderr(message);
     ran.expect_no_stderr("complete");
 }

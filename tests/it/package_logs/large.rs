@@ -19,7 +19,7 @@ fn logs(fake: &FakeApi, words: &str) -> RunOutput {
 }
 
 /// A cluster whose pods have each written this many lines, the numbers from 0.
-fn written(nodes: &[&str], lines: usize) -> FakeApi {
+fn pods_with_lines(nodes: &[&str], lines: usize) -> FakeApi {
     let mut fake = SKYHOOK.serve(driver());
     for node in nodes {
         let place = PackageRun { node, ..PackageRun::default() };
@@ -39,7 +39,7 @@ fn written(nodes: &[&str], lines: usize) -> FakeApi {
 
 #[test]
 fn one_large_log_is_streamed() {
-    let ran = logs(&written(&["node-1"], LINES), "");
+    let ran = logs(&pods_with_lines(&["node-1"], LINES), "");
     assert_eq!((ran.stderr.as_str(), ran.code), ("node-1 driver-apply:\n", Some(0)));
     let mut lines = ran.stdout.lines();
     assert!((0..LINES).all(|n| lines.next() == Some(n.to_string().as_str())));
@@ -49,7 +49,7 @@ fn one_large_log_is_streamed() {
 #[test]
 fn large_logs_of_several_nodes_are_merged_on_disk() {
     let half = LINES / 2;
-    let ran = logs(&written(&["node-1", "node-2"], half), "--timestamps");
+    let ran = logs(&pods_with_lines(&["node-1", "node-2"], half), "--timestamps");
     assert_eq!((ran.stderr.as_str(), ran.code), ("", Some(0)));
     let lines: Vec<&str> = ran.stdout.lines().collect();
     assert_eq!(lines.len(), LINES);
@@ -69,7 +69,7 @@ fn kubelet_that_cannot_be_reached_is_an_error() {
         (404, "NotFound", "nodes \"node-1\" not found"),
         (400, "BadRequest", "Client sent an HTTP request to an HTTPS server."),
     ] {
-        let fake = written(&["node-1"], 1);
+        let fake = pods_with_lines(&["node-1"], 1);
         let answer = Problem::new(code, reason, message);
         fake.on("GET pods/log pod-node-1").reply(answer);
         let ran = logs(&fake, "");

@@ -38,9 +38,9 @@ fn masked_failure_is_one_cause() {
 
 #[test]
 fn stuck_deleted_job_is_one_cause() {
-    for (minutes, told) in [(0, "error SKY217"), (5, "error SKY217"), (12, "error SKY217 SKY208")] {
+    for (minutes, summary) in [(0, "error SKY217"), (5, "error SKY217"), (12, "error SKY217 SKY208")] {
         let mut wedged = causes("nodewright-undying-pod-after-reset-wedged", minutes);
-        assert_eq!(wedged.remove(0), told, "{wedged:?}");
+        assert_eq!(wedged.remove(0), summary, "{wedged:?}");
     }
 }
 

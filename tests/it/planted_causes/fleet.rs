@@ -344,11 +344,11 @@ fn entry(package: &str, spec: &Value) -> Map<String, Value> {
 fn spread(status: &mut Value, node: &str, nodes: &[String]) {
     match status {
         Value::Object(map) => {
-            if let Some(said) = map.remove(node) {
-                let text = said.to_string();
+            if let Some(value) = map.remove(node) {
+                let text = value.to_string();
                 for other in nodes {
-                    let said = word(node).replace_all(&text, other.as_str());
-                    map.insert(other.clone(), serde_json::from_str(&said).expect("valid JSON"));
+                    let renamed = word(node).replace_all(&text, other.as_str());
+                    map.insert(other.clone(), serde_json::from_str(&renamed).expect("valid JSON"));
                 }
             }
             map.values_mut().for_each(|value| spread(value, node, nodes));

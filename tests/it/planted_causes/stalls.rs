@@ -15,24 +15,24 @@ const BOTH: [ApiFlavor; 2] = [ApiFlavor::Skyhook, ApiFlavor::NodeWright];
 const SCHEMES: [Scheme; 3] = [Scheme::Counted, Scheme::Addresses, Scheme::Random];
 
 /// For each cause: code, custom resource, number of findings, and number of explained findings.
-type Told = Vec<(String, String, usize, usize)>;
+type CauseSummary = (String, String, usize, usize);
 
-fn told(document: &Value) -> Told {
+fn summaries(document: &Value) -> Vec<CauseSummary> {
     let causes = document["causes"].as_array().expect("causes").iter();
-    let told = causes.map(|cause| {
+    let summaries = causes.map(|cause| {
         let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
         let first = at(document, &cause["findings"])[0];
         let count = |field: &str| cause[field].as_array().expect("places").len();
         (text(&cause["code"]), text(&first["subject"]["skyhook"]), count("findings"), count("explains"))
     });
-    told.collect()
+    summaries.collect()
 }
 
-fn wanted(told: &[(&str, &str, usize, usize)]) -> Told {
+fn wanted(causes: &[(&str, &str, usize, usize)]) -> Vec<CauseSummary> {
     let owned = |(code, skyhook, findings, effects): &(&str, &str, usize, usize)| {
         ((*code).to_owned(), (*skyhook).to_owned(), *findings, *effects)
     };
-    told.iter().map(owned).collect()
+    causes.iter().map(owned).collect()
 }
 
 /// The report as JSON; asserts that the text report is short.
@@ -49,8 +49,8 @@ fn diagnosed(list: &Value) -> Value {
 /// A custom resource with the last priority, which waits on nodes where others are incomplete.
 fn last(waiting: &[String], done: &[String]) -> CustomResource {
     let mut last = CustomResource::new("last", 90)
-        .stands(waiting, &NodeProgress::new("waiting", &[]))
-        .stands(done, &NodeProgress::new("complete", &[DONE]));
+        .with_progress(waiting, &NodeProgress::new("waiting", &[]))
+        .with_progress(done, &NodeProgress::new("complete", &[DONE]));
     last.status = "waiting";
     last
 }
@@ -65,21 +65,22 @@ fn paused_custom_resource_comes_before_what_waits_for_it() {
         let (off, failing) = rest.split_at(40);
         let complete = NodeProgress::new("complete", &[DONE]);
         let mut paused = CustomResource::new("base", 10)
-            .stands(&begun[..10], &complete)
-            .stands(&begun[10..], &NodeProgress::new("paused", &[]));
+            .with_progress(&begun[..10], &complete)
+            .with_progress(&begun[10..], &NodeProgress::new("paused", &[]));
         (paused.held, paused.status) = (Some("pause"), "paused");
-        let mut disabled = CustomResource::new("extra", 20).stands(off, &NodeProgress::new("disabled", &[]));
+        let mut disabled =
+            CustomResource::new("extra", 20).with_progress(off, &NodeProgress::new("disabled", &[]));
         (disabled.held, disabled.status) = (Some("disable"), "disabled");
         let mut fails = CustomResource::new("gpu", 30)
-            .stands(&failing[..6], &NodeProgress::new("erroring", &[("apply", "erroring")]))
-            .stands(&failing[6..], &complete);
+            .with_progress(&failing[..6], &NodeProgress::new("erroring", &[("apply", "erroring")]))
+            .with_progress(&failing[6..], &complete);
         fails.status = "erroring";
         let waits = [&begun[10..], &failing[..6]].concat();
         let done = [&begun[..10], off, &failing[6..]].concat();
         let custom_resources = [paused, disabled, fails, last(&waits, &done)];
         let document = diagnosed(&cluster(of, &custom_resources, &BTreeMap::new(), &mut dice));
         assert_eq!(
-            told(&document),
+            summaries(&document),
             wanted(&[("SKY201", "gpu", 6, 6), ("SKY308", "base", 1, 30), ("SKY309", "extra", 1, 0)]),
             "{seed}"
         );
@@ -95,23 +96,23 @@ fn taint_deadlock_comes_before_what_waits_for_it() {
         let (new, old) = names.split_at(25);
         let complete = NodeProgress::new("complete", &[DONE]);
         let mut first = CustomResource::new("first", 10)
-            .stands(new, &NodeProgress::new("blocked", &[]))
-            .stands(old, &complete);
+            .with_progress(new, &NodeProgress::new("blocked", &[]))
+            .with_progress(old, &complete);
         first.status = "blocked";
         let mut gate = CustomResource::new("gate", 20)
-            .stands(new, &NodeProgress::new("waiting", &[]))
-            .stands(old, &complete);
+            .with_progress(new, &NodeProgress::new("waiting", &[]))
+            .with_progress(old, &complete);
         (gate.status, gate.spec) = ("waiting", json!({"runtimeRequired": true}));
         let taint = json!({"key": of.group(), "value": "runtime-required", "effect": "NoSchedule"});
         let taints = new.iter().map(|node| (node.clone(), taint.clone())).collect();
         let custom_resources = [first, gate, last(new, old)];
         let document = diagnosed(&cluster(of, &custom_resources, &taints, &mut dice));
-        let told = told(&document);
-        assert_eq!(told[0].0, "SKY407", "{told:?}");
-        assert_eq!(told.len(), 1, "{told:?}");
+        let summaries = summaries(&document);
+        assert_eq!(summaries[0].0, "SKY407", "{summaries:?}");
+        assert_eq!(summaries.len(), 1, "{summaries:?}");
         let of_last = at(&document, &document["causes"][0]["explains"]);
         let of_last = of_last.iter().filter(|f| f["subject"]["skyhook"] == "last");
-        assert_eq!(of_last.count(), 25, "{told:?}");
+        assert_eq!(of_last.count(), 25, "{summaries:?}");
     }
 }
 
@@ -123,21 +124,21 @@ fn head_of_a_chain_comes_before_its_dependents() {
         let names = names(SCHEMES[seed], 200, &mut dice);
         let (failing, well) = names.split_at(9);
         let mut chain = CustomResource::new("chain", 10)
-            .stands(failing, &NodeProgress::new("erroring", &[DONE, ("apply", "erroring")]))
-            .stands(well, &NodeProgress::new("complete", &[DONE; 5]));
+            .with_progress(failing, &NodeProgress::new("erroring", &[DONE, ("apply", "erroring")]))
+            .with_progress(well, &NodeProgress::new("complete", &[DONE; 5]));
         chain.packages =
             &[("base", ""), ("driver", "base"), ("fabric", "driver"), ("tune", "fabric"), ("test", "tune")];
         chain.status = "erroring";
         let behind = ["one", "two", "three"].into_iter().zip(20..).map(|(name, priority)| {
             let mut custom_resource = CustomResource::new(name, priority)
-                .stands(failing, &NodeProgress::new("waiting", &[]))
-                .stands(well, &NodeProgress::new("complete", &[DONE]));
+                .with_progress(failing, &NodeProgress::new("waiting", &[]))
+                .with_progress(well, &NodeProgress::new("complete", &[DONE]));
             custom_resource.status = "waiting";
             custom_resource
         });
         let custom_resources: Vec<CustomResource> = [chain].into_iter().chain(behind).collect();
         let document = diagnosed(&cluster(of, &custom_resources, &BTreeMap::new(), &mut dice));
-        assert_eq!(told(&document), wanted(&[("SKY201", "chain", 9, 27)]), "{seed}");
+        assert_eq!(summaries(&document), wanted(&[("SKY201", "chain", 9, 27)]), "{seed}");
         assert_eq!(at(&document, &document["causes"][0]["findings"])[0]["subject"]["package"], "driver");
     }
 }
@@ -170,10 +171,10 @@ fn report_of_15000_nodes_stays_short() {
         };
         let stuck_on = if stuck.is_some() { 700 } else { 0 };
         let (stuck_nodes, others) = part.split_at(stuck_on);
-        if let Some(stand) = stuck {
-            custom_resource = custom_resource.stands(stuck_nodes, &stand);
+        if let Some(progress) = stuck {
+            custom_resource = custom_resource.with_progress(stuck_nodes, &progress);
         }
-        custom_resources.push(custom_resource.stands(others, &complete));
+        custom_resources.push(custom_resource.with_progress(others, &complete));
         waits.extend_from_slice(stuck_nodes);
         done.extend_from_slice(others);
     }
@@ -181,10 +182,10 @@ fn report_of_15000_nodes_stays_short() {
     let document = diagnosed(&cluster(ApiFlavor::NodeWright, &custom_resources, &BTreeMap::new(), &mut dice));
     let each = |code, name| (code, name, if code == "SKY308" { 1 } else { 700 }, 700);
     // All causes have the same number of effects, so their order is arbitrary.
-    let mut told = told(&document);
-    told.sort();
+    let mut summaries = summaries(&document);
+    summaries.sort();
     assert_eq!(
-        told,
+        summaries,
         wanted(&[each("SKY201", "a"), each("SKY201", "b"), each("SKY201", "c"), each("SKY308", "paused")]),
     );
 }
@@ -196,7 +197,8 @@ fn healthy_large_clusters_have_no_findings() {
         let mut dice = Random::new(700 + seed as u64);
         let names = names(SCHEMES[seed], 1_000, &mut dice);
         let complete = NodeProgress::new("complete", &[DONE]);
-        let mut custom_resources = ["one", "two"].map(|name| CustomResource::new(name, 10).stands(&names, &complete));
+        let mut custom_resources =
+            ["one", "two"].map(|name| CustomResource::new(name, 10).with_progress(&names, &complete));
         for custom_resource in &mut custom_resources {
             custom_resource.status = "complete";
         }
@@ -206,9 +208,9 @@ fn healthy_large_clusters_have_no_findings() {
         let (busy, rest) = names.split_at(100);
         let (next, done) = rest.split_at(300);
         let one = CustomResource::new("one", 10)
-            .stands(busy, &NodeProgress::new("in_progress", &[("apply", "in_progress")]))
-            .stands(next, &NodeProgress::new("waiting", &[]))
-            .stands(done, &complete);
+            .with_progress(busy, &NodeProgress::new("in_progress", &[("apply", "in_progress")]))
+            .with_progress(next, &NodeProgress::new("waiting", &[]))
+            .with_progress(done, &complete);
         let waits = [busy, next].concat();
         let document = diagnosed(&cluster(of, &[one, last(&waits, done)], &BTreeMap::new(), &mut dice));
         let findings = document["findings"].as_array().expect("findings");

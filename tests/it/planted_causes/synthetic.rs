@@ -50,8 +50,8 @@ impl CustomResource {
         }
     }
 
-    pub fn stands(mut self, nodes: &[String], stand: &NodeProgress) -> CustomResource {
-        self.on.extend(nodes.iter().map(|node| (node.clone(), stand.clone())));
+    pub fn with_progress(mut self, nodes: &[String], progress: &NodeProgress) -> CustomResource {
+        self.on.extend(nodes.iter().map(|node| (node.clone(), progress.clone())));
         self
     }
 }
@@ -72,8 +72,10 @@ pub fn cluster(
     taints: &BTreeMap<String, Value>,
     dice: &mut Random,
 ) -> Value {
-    let mut items: Vec<Value> = custom_resources.iter().map(|custom_resource| custom(of, custom_resource)).collect();
-    let all: std::collections::BTreeSet<&String> = custom_resources.iter().flat_map(|c| c.on.keys()).collect();
+    let mut items: Vec<Value> =
+        custom_resources.iter().map(|custom_resource| custom(of, custom_resource)).collect();
+    let all: std::collections::BTreeSet<&String> =
+        custom_resources.iter().flat_map(|c| c.on.keys()).collect();
     for name in all {
         items.push(node(of, custom_resources, name, taints.get(name), dice));
     }
@@ -99,11 +101,15 @@ fn custom(of: ApiFlavor, custom_resource: &CustomResource) -> Value {
     for (key, value) in custom_resource.spec.as_object().into_iter().flatten() {
         spec[key] = value.clone();
     }
-    let count = |status: &str| custom_resource.on.values().filter(|stand| stand.status == status).count();
+    let count =
+        |status: &str| custom_resource.on.values().filter(|progress| progress.status == status).count();
     let (matched, done) = (custom_resource.on.len(), count("complete"));
     let statuses: Map<String, Value> =
-        custom_resource.on.iter().map(|(node, stand)| (node.clone(), stand.status.into())).collect();
-    let begun = custom_resource.on.iter().filter(|(_, stand)| ["in_progress", "erroring"].contains(&stand.status));
+        custom_resource.on.iter().map(|(node, progress)| (node.clone(), progress.status.into())).collect();
+    let begun = custom_resource
+        .on
+        .iter()
+        .filter(|(_, progress)| ["in_progress", "erroring"].contains(&progress.status));
     let begun: Map<String, Value> =
         begun.map(|(node, _)| (node.clone(), "2026-11-20T10:05:00Z".into())).collect();
     let annotations: Map<String, Value> =
@@ -140,18 +146,19 @@ fn node(
     });
     let mut annotations = json!({});
     for custom_resource in custom_resources {
-        let Some(stand) = custom_resource.on.get(name) else {
+        let Some(progress) = custom_resource.on.get(name) else {
             continue;
         };
         labels[format!("custom_resource-{}", custom_resource.name)] = "yes".into();
-        let entries = custom_resource.packages.iter().zip(&stand.entries);
+        let entries = custom_resource.packages.iter().zip(&progress.entries);
         let state: Map<String, Value> = entries.map(|((package, _), (stage, state))| {
             let entry = json!({"name": package, "version": "1.0.0", "image": format!("example.com/{package}"),
                 "stage": stage, "state": state, "restarts": if *state == "erroring" { 4 } else { 0 }});
             (format!("{package}|1.0.0"), entry)
         }).collect();
-        annotations[of.key(&format!("status_{}", custom_resource.name))] = stand.status.into();
-        annotations[of.key(&format!("nodeState_{}", custom_resource.name))] = Value::Object(state).to_string().into();
+        annotations[of.key(&format!("status_{}", custom_resource.name))] = progress.status.into();
+        annotations[of.key(&format!("nodeState_{}", custom_resource.name))] =
+            Value::Object(state).to_string().into();
     }
     let taints: Vec<&Value> = taint.into_iter().collect();
     json!({

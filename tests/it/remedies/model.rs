@@ -88,7 +88,7 @@ fn found(capture: &Path, code: &str) -> BTreeSet<String> {
 }
 
 /// Applies and undoes a remedy; fails if it has no effect, too much impact, or does not resolve its finding.
-fn tried(case: &Case) -> Result<(), String> {
+fn apply_and_undo(case: &Case) -> Result<(), String> {
     let directory = tempfile::tempdir().expect("a directory");
     let (file, after) = (directory.path().join("plan.json"), directory.path().join("after.yaml"));
     let own = || case.remedy.argv[2..].iter().cloned();
@@ -113,7 +113,7 @@ fn tried(case: &Case) -> Result<(), String> {
     if plan.grade() > case.remedy.grade {
         return Err(format!("is {}, and is announced as {}", plan.grade(), case.remedy.grade));
     }
-    let before = tidy(model::captured(&case.capture));
+    let before = tidy(model::capture_objects(&case.capture));
     let mut cluster = before.clone();
     execute(&plan.stages, &mut cluster).map_err(|why| format!("cannot be carried out: {why}"))?;
     model::write(&cluster, &after);
@@ -175,7 +175,7 @@ fn remedies_resolve_findings_on_the_model_and_undo() {
     assert!(!cases.is_empty());
     let mut wrong = String::new();
     for case in &cases {
-        if let Err(why) = tried(case) {
+        if let Err(why) = apply_and_undo(case) {
             let name = case.capture.file_name().unwrap_or_default().to_string_lossy();
             wrong.push_str(&format!("{} {} ({name}, {}): {why}\n", case.code, verb(&case.remedy), case.mark));
         }

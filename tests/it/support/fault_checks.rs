@@ -351,8 +351,8 @@ impl FaultCase {
             let half = !as_before(name) && !as_planned(name);
             if name.starts_with("Skyhook/") {
                 // A pause that could not be ended is reported, and ended by the same command or `undo`.
-                let said = [&ran.stdout, &ran.stderr].map(|text| text.contains("paused"));
-                if half && !killed && !said.contains(&true) {
+                let mentions_pause = [&ran.stdout, &ran.stderr].map(|text| text.contains("paused"));
+                if half && !killed && !mentions_pause.contains(&true) {
                     report(format!("{name} is left half changed, and this is not reported"));
                 }
             } else {

@@ -36,13 +36,13 @@ pub fn objects(text: &str) -> Objects {
 }
 
 /// The objects of a capture: a file, or a directory of files.
-pub fn captured(path: &Path) -> Objects {
+pub fn capture_objects(path: &Path) -> Objects {
     if path.is_file() {
         return objects(&std::fs::read_to_string(path).expect("a file"));
     }
     let files = std::fs::read_dir(path).expect("a directory").map(|e| e.expect("an entry").path());
     let files = files.filter(|f| f.extension().is_some_and(|e| e != "txt"));
-    files.flat_map(|file| captured(&file)).collect()
+    files.flat_map(|file| capture_objects(&file)).collect()
 }
 
 /// Writes the objects to a file, as one list.

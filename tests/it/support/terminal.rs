@@ -63,10 +63,10 @@ impl Terminal {
     pub fn answer(mut self, keys: &[u8]) -> (String, i32) {
         self.session.send(keys).expect("the program reads input");
         let rest = self.session.expect(Eof).expect("the program ends");
-        let said = String::from_utf8_lossy(rest.as_bytes()).into_owned();
+        let output = String::from_utf8_lossy(rest.as_bytes()).into_owned();
         match self.session.get_process().wait().expect("the exit status of the program") {
-            WaitStatus::Exited(_, code) => (said, code),
-            other => panic!("{other:?}: {said}"),
+            WaitStatus::Exited(_, code) => (output, code),
+            other => panic!("{other:?}: {output}"),
         }
     }
 }

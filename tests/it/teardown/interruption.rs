@@ -12,7 +12,7 @@ use crate::support::run::Child;
 use crate::support::test_cluster::TestCluster;
 
 /// A deletion in progress with a running pod.
-fn at_work() -> FakeApi {
+fn uninstall_in_progress() -> FakeApi {
     let fake = two();
     uninstalling(&fake, "late", "node-1");
     fake
@@ -20,7 +20,7 @@ fn at_work() -> FakeApi {
 
 #[test]
 fn interrupt_leaves_later_waves_unstarted() {
-    let fake = at_work();
+    let fake = uninstall_in_progress();
     let child = Child::default();
     fake.on("DELETE skyhooks late").after(child.interrupt());
     let cluster = TestCluster::serving(fake);
@@ -40,7 +40,7 @@ fn interrupt_leaves_later_waves_unstarted() {
 
 #[test]
 fn timeout_is_reported() {
-    let cluster = TestCluster::serving(at_work());
+    let cluster = TestCluster::serving(uninstall_in_progress());
     let ran = cluster.command("teardown --timeout 300ms --confirm").output();
     ran.expect_code(5);
     for words in [
@@ -53,7 +53,7 @@ fn timeout_is_reported() {
 
 #[test]
 fn terminal_shows_deletions_in_progress() {
-    let fake = at_work();
+    let fake = uninstall_in_progress();
     fake.on("LIST poddisruptionbudgets").nth(3).after(|it| {
         it.store.forget("pods", SKYHOOK.namespace(), "late-driver");
         remove(it, SKYHOOK, "late");
@@ -71,14 +71,14 @@ fn terminal_shows_deletions_in_progress() {
         .env("KUBECONFIG", cluster.served.kubeconfig());
     let mut session = Session::spawn(command).expect("the binary starts on a terminal");
     session.set_expect_timeout(Some(Duration::from_secs(60)));
-    for said in ["0 of 3 gone", "skyhook/late  in progress  1 uninstall left on 1 node", "1 of 3 gone"] {
-        if let Err(error) = session.expect(said) {
-            panic!("no {said:?}: {error}");
+    for text in ["0 of 3 gone", "skyhook/late  in progress  1 uninstall left on 1 node", "1 of 3 gone"] {
+        if let Err(error) = session.expect(text) {
+            panic!("no {text:?}: {error}");
         }
     }
     let rest = session.expect(Eof).expect("the command ends");
-    let said = String::from_utf8_lossy(rest.as_bytes()).into_owned();
-    assert!(said.contains("Everything is gone: it is safe to uninstall the operator"), "{said}");
+    let output = String::from_utf8_lossy(rest.as_bytes()).into_owned();
+    assert!(output.contains("Everything is gone: it is safe to uninstall the operator"), "{output}");
     let ended = session.get_process().wait().expect("an exit code");
-    assert!(matches!(ended, WaitStatus::Exited(_, 0)), "{ended:?} {said}");
+    assert!(matches!(ended, WaitStatus::Exited(_, 0)), "{ended:?} {output}");
 }

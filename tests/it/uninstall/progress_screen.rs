@@ -6,13 +6,13 @@ use std::time::Duration;
 use expectrl::process::unix::WaitStatus;
 use expectrl::{Eof, Expect, Session};
 
-use super::{SKYHOOK, UNDER_WAY, gone, installed, nodes};
+use super::{SKYHOOK, UNDER_WAY, installed, nodes, uninstalled};
 
 #[test]
 fn progress_screen_shows_stages_and_slowest_nodes() {
     let fake = installed(SKYHOOK);
     fake.on("WATCH nodes").nth(1).after(nodes(SKYHOOK, [&[UNDER_WAY], &[]]));
-    fake.on("LIST events").nth(4).after(gone(SKYHOOK));
+    fake.on("LIST events").nth(4).after(uninstalled(SKYHOOK));
     let served = fake.serve();
     let mut command = Command::new(env!("CARGO_BIN_EXE_kubectl-skyhook"));
     command
@@ -35,8 +35,8 @@ fn progress_screen_shows_stages_and_slowest_nodes() {
         session.expect(drawn).expect("the screen contains the text");
     }
     let rest = session.expect(Eof).expect("the command ends");
-    let said = String::from_utf8_lossy(rest.as_bytes()).into_owned();
-    assert!(said.contains("driver 1.0.0 is gone from all nodes"), "{said}");
+    let output = String::from_utf8_lossy(rest.as_bytes()).into_owned();
+    assert!(output.contains("driver 1.0.0 is gone from all nodes"), "{output}");
     let ended = session.get_process().wait().expect("an exit code");
-    assert!(matches!(ended, WaitStatus::Exited(_, 0)), "{ended:?} {said}");
+    assert!(matches!(ended, WaitStatus::Exited(_, 0)), "{ended:?} {output}");
 }

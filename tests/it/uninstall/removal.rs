@@ -3,7 +3,7 @@
 use serde_json::{Value, json};
 use tempfile::TempDir;
 
-use super::{SKYHOOK, driver, gone, installed, nodes, uninstall};
+use super::{SKYHOOK, driver, installed, nodes, uninstall, uninstalled};
 use crate::support::fake_api::{FakeApi, State};
 use crate::support::run::{RunOutput, run};
 
@@ -14,7 +14,7 @@ fn packages(fake: &FakeApi) -> Value {
 #[test]
 fn package_leaves_the_spec_once_uninstalled_and_undo_restores_it() {
     let fake = installed(SKYHOOK);
-    fake.on("WATCH nodes").nth(1).after(gone(SKYHOOK));
+    fake.on("WATCH nodes").nth(1).after(uninstalled(SKYHOOK));
     let served = fake.serve();
     let state = TempDir::new().expect("a directory");
     let go = |words: &str| -> RunOutput {
@@ -49,7 +49,7 @@ fn package_leaves_the_spec_once_uninstalled_and_undo_restores_it() {
 #[test]
 fn repeated_removal_has_nothing_to_do() {
     let fake = installed(SKYHOOK);
-    fake.on("WATCH nodes").nth(1).after(gone(SKYHOOK));
+    fake.on("WATCH nodes").nth(1).after(uninstalled(SKYHOOK));
     uninstall(&fake, "--remove").expect_code(0);
     let writes = fake.writes().len();
     let again = uninstall(&fake, "--remove");
@@ -75,7 +75,7 @@ fn status_copy_of_node_states_is_awaited() {
         it.store.load(cr);
     };
     fake.on("WATCH nodes").nth(1).after(move |it| {
-        gone(SKYHOOK)(it);
+        uninstalled(SKYHOOK)(it);
         mirrored(it, json!({"driver|1.0.0": {}}));
     });
     fake.on("LIST events").nth(3).after(move |it| mirrored(it, json!({})));
@@ -95,7 +95,7 @@ fn package_with_new_dependents_stays_in_the_spec() {
     let after = two.clone();
     fake.on("WATCH nodes").nth(1).after(move |it| {
         it.store.load(SKYHOOK.skyhook("complete", two.clone()));
-        gone(SKYHOOK)(it);
+        uninstalled(SKYHOOK)(it);
     });
     let ran = uninstall(&fake, "--remove");
     ran.expect_code(4);
@@ -151,7 +151,7 @@ fn packages_are_removed_after_their_dependents() {
     fake.on("LIST events")
         .nth(3)
         .after(nodes(SKYHOOK, [&["base|1.0.0 config complete"], &["base|1.0.0 config complete"]]));
-    fake.on("PATCH skyhooks").nth(3).after(gone(SKYHOOK));
+    fake.on("PATCH skyhooks").nth(3).after(uninstalled(SKYHOOK));
     let ran = all(&fake, "--remove");
     ran.expect_code(0);
     assert_eq!(

@@ -1,6 +1,6 @@
 //! Server errors that the wait survives: restarts, cut connections, expired versions, missing rights.
 
-use super::{SKYHOOK, UNDER_WAY, gone, installed, nodes, uninstall};
+use super::{SKYHOOK, UNDER_WAY, installed, nodes, uninstall, uninstalled};
 use crate::support::fake_api::{FakeApi, Reply};
 
 /// Runs the wait, which must succeed; returns its warnings after the preview.
@@ -26,14 +26,14 @@ fn wait_survives_a_server_restart() {
     let fake = installed(SKYHOOK);
     fake.on("LIST events").nth(3).after(|it| {
         nodes(SKYHOOK, [&[UNDER_WAY], &[]])(it);
-        it.store.history.cut();
+        it.store.history.disconnect();
     });
     // The server is down: neither watches nor lists work, for longer than reads are retried.
     fake.on("WATCH *").nth(4).times(16).reply(Reply::Cut);
     fake.on("LIST nodes").nth(3).times(4).reply(Reply::Cut);
     fake.on("LIST nodes").nth(3).times(4).reply(500);
-    fake.on("LIST nodes").nth(6).after(gone(SKYHOOK));
-    fake.on("LIST events").nth(5).after(gone(SKYHOOK));
+    fake.on("LIST nodes").nth(6).after(uninstalled(SKYHOOK));
+    fake.on("LIST events").nth(5).after(uninstalled(SKYHOOK));
     let warnings = warnings_of_success(&fake);
     assert_eq!(warnings.len(), 1, "{warnings:#?}");
     assert!(warnings[0].contains("; trying again"), "{warnings:#?}");
@@ -42,8 +42,8 @@ fn wait_survives_a_server_restart() {
 #[test]
 fn cut_watch_is_resumed_silently() {
     let fake = installed(SKYHOOK);
-    fake.on("LIST events").nth(3).after(|it| it.store.history.cut());
-    fake.on("LIST events").nth(5).after(gone(SKYHOOK));
+    fake.on("LIST events").nth(3).after(|it| it.store.history.disconnect());
+    fake.on("LIST events").nth(5).after(uninstalled(SKYHOOK));
     let warnings = warnings_of_success(&fake);
     assert!(warnings.is_empty(), "{warnings:?}");
     // The watch was resumed without a list.
@@ -64,7 +64,7 @@ fn wait_survives_an_expired_resource_version() {
             _ => Reply::Body(format!("{expired}\n")),
         };
         fake.on("WATCH nodes").nth(1).reply(reply);
-        fake.on("WATCH nodes").nth(1).after(gone(SKYHOOK));
+        fake.on("WATCH nodes").nth(1).after(uninstalled(SKYHOOK));
         let warnings = warnings_of_success(&fake);
         assert!(warnings.is_empty(), "{how}: {warnings:?}");
     }
@@ -74,10 +74,10 @@ fn wait_survives_an_expired_resource_version() {
 fn lost_watch_event_is_found_by_a_new_list() {
     let fake = installed(SKYHOOK);
     fake.on("LIST events").nth(3).after(|it| {
-        gone(SKYHOOK)(it);
+        uninstalled(SKYHOOK)(it);
         // No watch event announced the change.
         it.store.history.forget();
-        it.store.history.cut();
+        it.store.history.disconnect();
     });
     let _ = warnings_of_success(&fake);
 }
@@ -87,7 +87,7 @@ fn truncated_watch_line_is_ignored() {
     let fake = installed(SKYHOOK);
     let half = r#"{"type":"MODIFIED","object":{"metadata":{"name":"node-1""#;
     fake.on("WATCH nodes").nth(1).reply(Reply::Body(half.to_owned()));
-    fake.on("WATCH nodes").nth(1).after(gone(SKYHOOK));
+    fake.on("WATCH nodes").nth(1).after(uninstalled(SKYHOOK));
     let _ = warnings_of_success(&fake);
 }
 
@@ -95,7 +95,7 @@ fn truncated_watch_line_is_ignored() {
 fn missing_watch_permission_falls_back_to_lists() {
     let fake = installed(SKYHOOK);
     fake.on("WATCH *").reply(403);
-    fake.on("LIST nodes").nth(4).after(gone(SKYHOOK));
+    fake.on("LIST nodes").nth(4).after(uninstalled(SKYHOOK));
     let _ = warnings_of_success(&fake);
 }
 

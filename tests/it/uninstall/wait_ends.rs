@@ -31,12 +31,12 @@ fn json_output_is_one_document() {
     fake.on("WATCH nodes").nth(1).after(nodes(SKYHOOK, [&[FAILING], &[]]));
     let ran = uninstall(&fake, "--tolerate 0s --wait -o json");
     ran.expect_code(2);
-    let told = ran.json();
-    assert_eq!(told["kind"], "Outcome");
-    assert_eq!(told["ended"], "blocked");
-    assert_eq!(told["findings"], json!(["SKY112 gpu driver node-1"]));
-    assert_eq!(told["report"]["findings"][0]["code"], "SKY112");
-    assert_eq!(told["steps"][0]["result"], "applied");
+    let outcome = ran.json();
+    assert_eq!(outcome["kind"], "Outcome");
+    assert_eq!(outcome["ended"], "blocked");
+    assert_eq!(outcome["findings"], json!(["SKY112 gpu driver node-1"]));
+    assert_eq!(outcome["report"]["findings"][0]["code"], "SKY112");
+    assert_eq!(outcome["steps"][0]["result"], "applied");
 }
 
 #[test]
@@ -57,7 +57,7 @@ fn brief_failure_does_not_end_the_wait() {
     fake.on("WATCH nodes").nth(1).after(nodes(SKYHOOK, [&[FAILING], &[]]));
     // The read that would confirm the failure finds the next attempt instead.
     fake.on("LIST events").nth(3).after(nodes(SKYHOOK, [&[UNDER_WAY], &[]]));
-    fake.on("LIST events").nth(5).after(super::gone(SKYHOOK));
+    fake.on("LIST events").nth(5).after(super::uninstalled(SKYHOOK));
     let ran = uninstall(&fake, "--wait");
     ran.expect_code(0);
 }
@@ -81,7 +81,7 @@ fn timeout_is_reported() {
 fn timeout_names_the_part_that_is_missing() {
     let fake = installed(SKYHOOK);
     fake.on("PATCH skyhooks").nth(1).after(|it| {
-        super::gone(SKYHOOK)(it);
+        super::uninstalled(SKYHOOK)(it);
         let mut skyhook = it.store.find("skyhooks", "", "gpu").cloned().expect("the custom resource exists");
         skyhook["status"]["nodeState"] = json!({"node-1": {"driver|1.0.0": {}}});
         it.store.load(skyhook);

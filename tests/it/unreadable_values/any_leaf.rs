@@ -135,8 +135,8 @@ fn check(capture: &str) {
                 }
                 let unknown: usize =
                     Source::ALL.iter().map(|source| after.unknown_values(*source).len()).sum();
-                let said = after_report.findings.iter().any(|f| f.rule.code == "SKY511");
-                if (unknown > 0) != said {
+                let reported = after_report.findings.iter().any(|f| f.rule.code == "SKY511");
+                if (unknown > 0) != reported {
                     problems.push("SKY511 is missing".to_owned());
                 }
                 if !problems.is_empty() {

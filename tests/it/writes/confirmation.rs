@@ -13,7 +13,7 @@ use crate::support::terminal::Terminal;
 
 /// The behavior of a command without a confirmation.
 #[derive(Debug, Clone, Copy, PartialEq)]
-enum Does {
+enum Unconfirmed {
     /// Exits with 3 and an error.
     Refuses,
     /// Prints "Aborted." and exits with 0, as scripts of upstream's CLI expect.
@@ -21,8 +21,8 @@ enum Does {
     /// Proceeds without a terminal and does not read standard input, like upstream's CLI.
     Proceeds,
 }
-use Does::{Aborts, Proceeds, Refuses};
 use Grade::{B1, B2, B3, B4};
+use Unconfirmed::{Aborts, Proceeds, Refuses};
 
 /// A command that writes.
 pub struct Writes {
@@ -35,7 +35,7 @@ pub struct Writes {
     pub words: &'static str,
     /// The impact on this capture.
     grade: Grade,
-    does: Does,
+    unconfirmed: Unconfirmed,
 }
 
 const fn writes(
@@ -44,9 +44,9 @@ const fn writes(
     first: &'static str,
     words: &'static str,
     grade: Grade,
-    does: Does,
+    unconfirmed: Unconfirmed,
 ) -> Writes {
-    Writes { name, cluster, first, words, grade, does }
+    Writes { name, cluster, first, words, grade, unconfirmed }
 }
 
 /// Every command that writes. A command whose grade depends on the cluster is listed once for each grade.
@@ -108,15 +108,15 @@ pub struct Prepared<'a> {
 }
 
 impl Prepared<'_> {
-    fn assert_nothing_written(&self, said: &str) {
+    fn assert_nothing_written(&self, output: &str) {
         let now = (self.test_cluster.writes().len(), journals(&self.test_cluster));
-        assert_eq!(now, self.before, "{} {}: {said}", self.of.name, self.of.cluster);
+        assert_eq!(now, self.before, "{} {}: {output}", self.of.name, self.of.cluster);
     }
 
-    fn assert_something_written(&self, said: &str) {
+    fn assert_something_written(&self, output: &str) {
         assert!(
             self.test_cluster.writes().len() > self.before.0,
-            "{} {}: {said}",
+            "{} {}: {output}",
             self.of.name,
             self.of.cluster
         );
@@ -169,14 +169,14 @@ fn unconfirmed_commands_write_nothing() {
                 None => run,
             }
             .output();
-            if command.does == Proceeds {
+            if command.unconfirmed == Proceeds {
                 prepared.assert_something_written(&ran.transcript());
                 ran.expect_code(0);
                 continue;
             }
             prepared.assert_nothing_written(&ran.transcript());
             assert_eq!(ran.stdout, "", "{}", ran.transcript());
-            let (code, says) = match command.does {
+            let (code, says) = match command.unconfirmed {
                 Proceeds => continue,
                 Refuses => (3, NOBODY),
                 Aborts => (0, "\nAborted.\n"),
@@ -227,10 +227,10 @@ fn other_answers_on_a_terminal_write_nothing() {
             _ => "Proceed? [y/N] ",
         };
         let asked = Terminal::of(&prepared.test_cluster, &prepared.words, question);
-        let (said, code) = asked.answer(b"no\n");
-        prepared.assert_nothing_written(&said);
-        assert_eq!(code, 3, "{said}");
-        assert!(said.contains("not confirmed; nothing was changed"), "{said}");
+        let (output, code) = asked.answer(b"no\n");
+        prepared.assert_nothing_written(&output);
+        assert_eq!(code, 3, "{output}");
+        assert!(output.contains("not confirmed; nothing was changed"), "{output}");
     }
 }
 
@@ -277,11 +277,11 @@ fn dry_run_of_every_command_writes_nothing() {
 /// Whether a dry run may send this request: reads; with `server`, also access reviews and dry-run writes.
 fn is_allowed_in_dry_run(request: &Logged, dry: &str) -> bool {
     let all = |value: &Value| *value == json!("All") || *value == json!(["All"]);
-    let said = request.query.get("dryRun").is_some_and(|v| v == "All") || all(&request.body["dryRun"]);
+    let is_dry_run = request.query.get("dryRun").is_some_and(|v| v == "All") || all(&request.body["dryRun"]);
     match request.method.as_str() {
         "GET" => true,
         "POST" if request.path.ends_with("/selfsubjectaccessreviews") => dry == "--dry-run=server",
-        _ => dry == "--dry-run=server" && said,
+        _ => dry == "--dry-run=server" && is_dry_run,
     }
 }
 

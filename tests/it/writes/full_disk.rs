@@ -62,8 +62,8 @@ fn full_disk_stops_writes_outside_the_journal() {
     let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
     let (out, err) = (text(&output.stdout), text(&output.stderr));
     assert_eq!(output.status.code(), Some(4), "{out}{err}");
-    let said = "stopped: the journal cannot be written (File too large";
-    assert!(out.contains(said), "{out}{err}");
+    let message = "stopped: the journal cannot be written (File too large";
+    assert!(out.contains(message), "{out}{err}");
     let writes = cluster.writes().len();
     assert!(writes > 0 && writes < NODES, "{writes}: {out}{err}");
     // `undo` reverts the changes. The journal is not torn if the disk was full exactly at the end of a line.

@@ -26,8 +26,8 @@ fn newest(cluster: &TestCluster) -> String {
 #[track_caller]
 fn warns(ran: &RunOutput, warning: &str) {
     let lines = ran.stdout.lines().chain(ran.stderr.lines());
-    let said: Vec<&str> = lines.filter(|line| line.contains(" is applied by ")).collect();
-    assert_eq!(said, [format!("- warning: {warning}")], "{}", ran.transcript());
+    let warnings: Vec<&str> = lines.filter(|line| line.contains(" is applied by ")).collect();
+    assert_eq!(warnings, [format!("- warning: {warning}")], "{}", ran.transcript());
 }
 
 const EDIT: &str = "skyhook/gpu is applied by the Argo CD application gpu-platform, so the edit may not last: the next sync reverts the edit; make the change in the source (Git or chart values)";

@@ -21,7 +21,7 @@ impl Held {
         self.0.run(words)
     }
 
-    fn written(&self) -> usize {
+    fn patches(&self) -> usize {
         let writes = self.0.fake.writes();
         writes.iter().filter(|w| w.method == "PATCH").count()
     }
@@ -59,12 +59,12 @@ fn change_without_effect_during_a_migration_hold_needs_force() {
         for hint in ["kubectl delete skyhooks.", "kubectl skyhook explain SKY601", "--force"] {
             ran.expect_stderr(hint);
         }
-        assert_eq!(held.written(), 0, "{words}");
+        assert_eq!(held.patches(), 0, "{words}");
 
         let forced = held.run(&format!("{words} --confirm --force"));
         forced.expect_code(0);
         forced.expect_stderr("the operator does nothing while");
-        assert!(held.written() > 0, "{words}");
+        assert!(held.patches() > 0, "{words}");
         // Without a pause, which the operator would not acknowledge.
         assert_eq!(held.cr_annotation("pause"), Value::Null);
     }
@@ -145,5 +145,5 @@ fn leftovers_can_be_cleaned_during_a_migration_hold() {
         state.store.load(node);
     });
     held.run("reset gone --confirm").expect_code(0);
-    assert_eq!(held.written(), 1);
+    assert_eq!(held.patches(), 1);
 }

@@ -33,14 +33,14 @@ fn undo_without_effect_does_not_advance_to_an_older_command() {
     for _ in 0..2 {
         let ran = cluster.run("undo --confirm");
         ran.expect_code(3);
-        for said in [
+        for message in [
             "Most recent command not yet undone: reset gpu-tune on 1 node",
             "\"reset gpu-tune on 1 node\" cannot be undone",
             "node/node-2 (",
             "nothing was changed",
             "to undo an older command, pass its id",
         ] {
-            assert!(ran.stderr.contains(said), "{said}: {}", ran.transcript());
+            assert!(ran.stderr.contains(message), "{message}: {}", ran.transcript());
         }
         assert_eq!(cluster.cr_annotation("pause"), json!("true"));
         assert_eq!(cluster.writes(), so_far);
@@ -67,10 +67,10 @@ fn undo_skipped_by_a_conflict_leaves_the_command_in_force() {
     late.expect_stdout("1 skipped");
     let again = cluster.run("undo --confirm");
     again.expect_code(3);
-    for said in
+    for message in
         ["reset gpu-tune on 1 node", "an undo of this command was attempted ", "could be undone (journal 2"]
     {
-        assert!(again.stderr.contains(said), "{said}: {}", again.transcript());
+        assert!(again.stderr.contains(message), "{message}: {}", again.transcript());
     }
     assert_eq!(cluster.cr_annotation("pause"), json!("true"));
 }

@@ -35,8 +35,8 @@ fn invalid_journal_files_are_ignored() {
     assert_eq!(cluster.cr_annotation("pause"), Value::Null);
     for ran in [&list, &show, &undone] {
         for name in ["9996-foreign", "9995-bytes", "9994-empty"] {
-            let said = format!("{name}.jsonl is not a journal");
-            assert!(ran.stderr.contains(&said), "{said}: {}", ran.transcript());
+            let message = format!("{name}.jsonl is not a journal");
+            assert!(ran.stderr.contains(&message), "{message}: {}", ran.transcript());
             ran.expect_stderr("delete the file if you do not need it");
         }
         for name in ["9999-pipe", "9998-endless", "9997-directory"] {
@@ -58,8 +58,8 @@ fn journal_directory_writable_by_others_is_refused() {
     for words in ["undo --confirm", "disable gpu-tune --confirm", "undelete gone --confirm"] {
         let ran = cluster.run(words);
         ran.expect_code(1);
-        let said = "other users can write to ";
-        assert!(ran.stderr.contains(said) && ran.stderr.contains("chmod go-w "), "{}", ran.transcript());
+        let message = "other users can write to ";
+        assert!(ran.stderr.contains(message) && ran.stderr.contains("chmod go-w "), "{}", ran.transcript());
     }
     let list = cluster.run("journal list");
     list.expect_code(0);

@@ -79,7 +79,9 @@ pub fn about(ctx: &mut Ctx, choice: &Choice, attempt: Option<usize>, unread: boo
                 "its pods are gone; these are the last lines of the log, kept by the operator".to_owned(),
             );
         }
-        None if messages.is_empty() && !unread => messages.push("it has written no readable output".to_owned()),
+        None if messages.is_empty() && !unread => {
+            messages.push("it has written no readable output".to_owned())
+        }
         None => {}
     }
     if let (Some(0), true) = (attempt, others > 1) {

@@ -79,7 +79,7 @@ impl From<Problem> for Reply {
 #[must_use = "a rule does nothing before it is told what to reply"]
 pub struct Rule {
     fake: FakeApi,
-    ruled: ActiveRule,
+    rule: ActiveRule,
 }
 
 /// A complete rule.
@@ -111,7 +111,7 @@ impl Rule {
         };
         Rule {
             fake,
-            ruled: ActiveRule {
+            rule: ActiveRule {
                 verb,
                 resource,
                 subresource,
@@ -128,7 +128,7 @@ impl Rule {
 
     /// Matches only requests in this namespace.
     pub fn inside(mut self, namespace: &str) -> Rule {
-        self.ruled.namespace = Some(namespace.to_owned());
+        self.rule.namespace = Some(namespace.to_owned());
         self
     }
 
@@ -139,26 +139,26 @@ impl Rule {
 
     /// Matches only pages of a list after the first page.
     pub fn continued(mut self) -> Rule {
-        self.ruled.continued = true;
+        self.rule.continued = true;
         self
     }
 
     /// Applies only to the n-th matching request, counted from 1.
     pub fn nth(mut self, n: usize) -> Rule {
-        self.ruled.first = n;
-        self.ruled.count = 1;
+        self.rule.first = n;
+        self.rule.count = 1;
         self
     }
 
     /// Applies only from the n-th matching request on, counted from 1.
     pub fn since(mut self, n: usize) -> Rule {
-        self.ruled.first = n;
+        self.rule.first = n;
         self
     }
 
     /// Applies only to the first n matching requests.
     pub fn times(mut self, n: usize) -> Rule {
-        self.ruled.count = n;
+        self.rule.count = n;
         self
     }
 
@@ -169,8 +169,8 @@ impl Rule {
 
     /// Activates the rule.
     pub fn reply(mut self, reply: impl Into<Reply>) {
-        self.ruled.reply = reply.into();
-        self.fake.state().rules.push(self.ruled);
+        self.rule.reply = reply.into();
+        self.fake.state().rules.push(self.rule);
     }
 }
 

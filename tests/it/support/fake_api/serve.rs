@@ -46,21 +46,21 @@ impl FakeApi {
         let scheme = if tls.is_some() { "https" } else { "http" };
         let fake = self.clone();
         let (stop, stopped) = oneshot::channel();
-        let (tell, told) = std::sync::mpsc::channel();
+        let (sender, receiver) = std::sync::mpsc::channel();
         let thread = std::thread::spawn(move || {
             let runtime =
                 tokio::runtime::Builder::new_current_thread().enable_all().build().expect("a runtime");
             runtime.block_on(async move {
                 let listener = TcpListener::bind("127.0.0.1:0").await.expect("a free port");
                 let address = listener.local_addr().expect("a bound socket");
-                tell.send(address).expect("someone waits for the address");
+                sender.send(address).expect("someone waits for the address");
                 tokio::select! {
                     () = listen(fake, listener, tls) => {}
                     _ = stopped => {}
                 }
             });
         });
-        let url = format!("{scheme}://{}", told.recv().expect("an address"));
+        let url = format!("{scheme}://{}", receiver.recv().expect("an address"));
         let dir = tempfile::tempdir().expect("a temporary directory");
         let served = Served { url, dir, stop: Some(stop), thread: Some(thread) };
         let config = kubeconfig(&served.url, "fake").to_string();

@@ -56,8 +56,8 @@ impl Store {
     }
 
     fn put(&mut self, key: Key, object: Value) {
-        let told = if self.objects.contains_key(&key) { "MODIFIED" } else { "ADDED" };
-        self.history.note(self.version, told, &key.0, &object);
+        let event_type = if self.objects.contains_key(&key) { "MODIFIED" } else { "ADDED" };
+        self.history.note(self.version, event_type, &key.0, &object);
         self.objects.insert(key, object);
     }
 
@@ -125,7 +125,7 @@ impl Store {
             })
             .filter(|(_, o)| labels.matches_labels(o) && fields.matches_fields(o));
         let items: Vec<Value> =
-            matching.by_ref().take(limit).map(|(_, object)| listed(object, route.kind.custom)).collect();
+            matching.by_ref().take(limit).map(|(_, object)| list_item(object, route.kind.custom)).collect();
         let mut metadata = json!({"resourceVersion": self.version.to_string()});
         if let Some(((_, namespace, name), _)) = matching.next() {
             metadata["continue"] = json!([namespace, name]).to_string().into();
@@ -311,7 +311,7 @@ fn restore(new: &mut Value, old: &Value, field: &str) {
 }
 
 /// An object as a list item: items of built-in kinds have no `kind` and no `apiVersion`.
-fn listed(object: &Value, custom: bool) -> Value {
+fn list_item(object: &Value, custom: bool) -> Value {
     let mut item = object.clone();
     if !custom && let Some(item) = item.as_object_mut() {
         item.remove("kind");

@@ -16,11 +16,11 @@ use super::select::Selector;
 /// All changes since the server started, or since [`History::forget`].
 #[derive(Default)]
 pub struct History {
-    told: Vec<Change>,
+    changes: Vec<Change>,
     /// A watch from a version before this one gets 410 Expired.
     oldest: u64,
-    /// The number of cuts so far; a watch that began before the last cut ends.
-    cut: u64,
+    /// The number of disconnections so far; a watch that began before the last one ends.
+    disconnections: u64,
     news: watch::Sender<()>,
 }
 
@@ -38,7 +38,7 @@ pub struct Watching {
     labels: Selector,
     fields: Selector,
     from: u64,
-    cut: u64,
+    disconnections: u64,
     news: watch::Receiver<()>,
 }
 
@@ -47,20 +47,20 @@ impl History {
         let mut object = object.clone();
         object["metadata"]["resourceVersion"] = version.to_string().into();
         let resource = resource.to_owned();
-        self.told.push(Change { version, kind, resource, object });
+        self.changes.push(Change { version, kind, resource, object });
         self.news.send_replace(());
     }
 
     /// Ends all watches, like a server that restarts.
-    pub fn cut(&mut self) {
-        self.cut += 1;
+    pub fn disconnect(&mut self) {
+        self.disconnections += 1;
         self.news.send_replace(());
     }
 
     /// Forgets all changes: a watch from an earlier version gets 410 Expired.
     pub fn forget(&mut self) {
-        self.oldest = self.told.last().map_or(0, |c| c.version + 1);
-        self.told.clear();
+        self.oldest = self.changes.last().map_or(0, |c| c.version + 1);
+        self.changes.clear();
     }
 
     pub fn begin(&self, route: &Route, query: &BTreeMap<String, String>) -> Result<Watching, Problem> {
@@ -76,14 +76,14 @@ impl History {
             labels: Selector::labels(text("labelSelector"))?,
             fields: Selector::fields(text("fieldSelector"), &route.kind)?,
             from,
-            cut: self.cut,
+            disconnections: self.disconnections,
             news: self.news.subscribe(),
         })
     }
 }
 
 impl Watching {
-    fn is_told(&self, change: &Change) -> bool {
+    fn includes(&self, change: &Change) -> bool {
         let namespace = change.object["metadata"]["namespace"].as_str();
         change.version > self.from
             && change.resource == self.resource
@@ -102,14 +102,14 @@ pub fn changes(fake: FakeApi, watching: Watching) -> impl Stream<Item = std::io:
             {
                 let state = fake.state();
                 let history = &state.store.history;
-                if history.cut > watching.cut {
+                if history.disconnections > watching.disconnections {
                     return None;
                 }
-                for change in history.told.iter().filter(|c| watching.is_told(c)) {
+                for change in history.changes.iter().filter(|c| watching.includes(c)) {
                     lines += &json!({"type": change.kind, "object": change.object}).to_string();
                     lines += "\n";
                 }
-                let newest = history.told.last().map_or(0, |c| c.version);
+                let newest = history.changes.last().map_or(0, |c| c.version);
                 watching.from = watching.from.max(newest);
             }
             if !lines.is_empty() {
