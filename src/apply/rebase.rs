@@ -84,7 +84,7 @@ pub async fn rebase(client: &kube::Client, plan: &Plan, options: &Options) -> Re
         };
         let read = match by_name.len() {
             0..=FEW => Ok(by_name),
-            _ => listed(&api, &collection, by_name, &mut put).await,
+            _ => read_list(&api, &collection, by_name, &mut put).await,
         };
         let left = match read {
             Ok(left) => left,
@@ -120,7 +120,7 @@ fn onto(step: &Step, object: &Value) -> Rebased<Step> {
 
 /// Reads a collection page by page while that is cheaper than single GETs; returns the steps left for single
 /// GETs.
-async fn listed<'a>(
+async fn read_list<'a>(
     api: &ApiWriter,
     collection: &str,
     mut wanted: BTreeMap<&'a str, Vec<&'a Step>>,

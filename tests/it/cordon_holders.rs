@@ -46,14 +46,14 @@ fn is_cordoned(cluster: &TestCluster) -> bool {
 
 /// A cluster with cordons of a deleted custom resource.
 fn deleted_with_cordons() -> TestCluster {
-    let cluster = TestCluster::captured("finalizer-stripped");
+    let cluster = TestCluster::from_capture("finalizer-stripped");
     assert!(is_cordoned(&cluster));
     cluster
 }
 
 /// A cluster with a stuck deletion and a cordon of its custom resource.
 fn deleting() -> TestCluster {
-    let cluster = TestCluster::captured("deleted-while-erroring");
+    let cluster = TestCluster::from_capture("deleted-while-erroring");
     let mut node = cluster.node(NODE);
     node["spec"]["unschedulable"] = json!(true);
     node["metadata"]["annotations"]["skyhook.nvidia.com/cordon_gpu-tune"] = json!("true");

@@ -87,7 +87,7 @@ fn strip_is_refused_when_a_less_disruptive_remedy_exists() {
 
 #[test]
 fn unconfirmed_strip_writes_nothing() {
-    let test_cluster = TestCluster::captured("deleted-while-paused");
+    let test_cluster = TestCluster::from_capture("deleted-while-paused");
     let ran = test_cluster.run("finalizer strip gpu-tune --force");
     ran.expect_code(3);
     ran.expect_stderr("there is no terminal for the prompt; nothing was changed");
@@ -96,7 +96,7 @@ fn unconfirmed_strip_writes_nothing() {
 
 #[test]
 fn strip_of_an_object_not_being_deleted_is_refused() {
-    let test_cluster = TestCluster::captured("complete");
+    let test_cluster = TestCluster::from_capture("complete");
     let ran = test_cluster.run("finalizer strip gpu-tune --force --confirm");
     ran.expect_code(3);
     ran.expect_stderr("is not being deleted");
@@ -105,7 +105,7 @@ fn strip_of_an_object_not_being_deleted_is_refused() {
 
 #[test]
 fn strip_removes_our_finalizer_and_cleans_nodes_as_the_operator_does() {
-    let test_cluster = TestCluster::captured("deleted-while-paused");
+    let test_cluster = TestCluster::from_capture("deleted-while-paused");
     let cordon = ApiFlavor::Skyhook.key(&format!("cordon_{CR}"));
     test_cluster.change_node("node-1", |node| {
         node["metadata"]["annotations"][&cordon] = json!("true");
@@ -147,7 +147,7 @@ fn strip_removes_our_finalizer_and_cleans_nodes_as_the_operator_does() {
 
 #[test]
 fn foreign_finalizer_is_kept() {
-    let test_cluster = TestCluster::captured("deleted-while-paused");
+    let test_cluster = TestCluster::from_capture("deleted-while-paused");
     test_cluster.add_finalizer(FOREIGN);
     let ran = test_cluster.run("finalizer strip gpu-tune --force --purge-state --confirm");
     ran.expect_code(0);
@@ -160,7 +160,7 @@ fn foreign_finalizer_is_kept() {
 
 #[test]
 fn nodes_are_unchanged_if_the_finalizer_stays() {
-    let test_cluster = TestCluster::captured("deleted-while-paused");
+    let test_cluster = TestCluster::from_capture("deleted-while-paused");
     let before = test_cluster.nodes();
     test_cluster.fake.on("PATCH skyhooks").reply(422);
     let ran = test_cluster.run("finalizer strip gpu-tune --force --confirm");
@@ -208,7 +208,7 @@ fn blocked_deletion_is_reported_without_pods() {
 
 #[test]
 fn strip_is_allowed_when_the_operator_is_down() {
-    let test_cluster = TestCluster::captured("deleted-while-paused");
+    let test_cluster = TestCluster::from_capture("deleted-while-paused");
     test_cluster.fake.load(operator(0));
     let status = test_cluster.run("finalizer status gpu-tune");
     status.expect_code(0);
@@ -223,7 +223,7 @@ fn strip_is_allowed_when_the_operator_is_down() {
 /// Without an operator the deletion does not end, and every command gives the same reason.
 #[test]
 fn all_commands_agree_when_the_operator_is_missing() {
-    let test_cluster = TestCluster::captured("deleted-while-erroring");
+    let test_cluster = TestCluster::from_capture("deleted-while-erroring");
     let report = test_cluster.run("diagnose stuck gpu-tune -o json");
     report.expect_code(2);
     assert_eq!(report.json()["verdict"], "stuck");
@@ -341,7 +341,7 @@ fn finalizer_status_matches_snapshots() {
 
 #[test]
 fn orphaned_cordon_is_released_and_undone() {
-    let test_cluster = TestCluster::captured("complete");
+    let test_cluster = TestCluster::from_capture("complete");
     let cordon = ApiFlavor::Skyhook.key("cordon_gone");
     test_cluster.change_node("node-1", |node| {
         node["metadata"]["annotations"][&cordon] = json!("true");

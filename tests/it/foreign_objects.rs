@@ -106,7 +106,7 @@ fn unwrapped(text: &str) -> String {
 #[test]
 fn namespace_is_known_after_the_operator_is_gone() {
     let left = |webhook: bool, flags: &str| {
-        let test_cluster = TestCluster::captured("complete");
+        let test_cluster = TestCluster::from_capture("complete");
         let fake = &test_cluster.fake;
         fake.load(config_map("operators", "gone-driver-1.0.0"));
         if webhook {
@@ -171,7 +171,7 @@ fn of(namespace: &str, version: &str, replicas: u8) -> Value {
 }
 
 fn version_with(deployments: impl IntoIterator<Item = Value>) -> (String, TestCluster) {
-    let test_cluster = TestCluster::captured("complete");
+    let test_cluster = TestCluster::from_capture("complete");
     for deployment in deployments {
         test_cluster.fake.load(deployment);
     }
@@ -229,7 +229,7 @@ fn lease_decides_between_operators() {
 /// resource.
 #[test]
 fn webhooks_left_behind_are_found_without_any_custom_resource() {
-    let test_cluster = TestCluster::captured("complete");
+    let test_cluster = TestCluster::from_capture("complete");
     let fake = &test_cluster.fake;
     fake.change(|state| state.store.forget("skyhooks", "", CR));
     fake.load(webhook_left("skyhook"));

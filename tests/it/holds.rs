@@ -20,7 +20,7 @@ const HOLD: &str = "kubectl-skyhook/hold";
 const REASON: &str = "kubectl-skyhook/pause-reason";
 
 fn erroring() -> TestCluster {
-    TestCluster::captured("apply-erroring")
+    TestCluster::from_capture("apply-erroring")
 }
 
 impl TestCluster {

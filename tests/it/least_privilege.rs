@@ -72,7 +72,7 @@ fn exceeded_rights(verb: &str, requests: &[Logged]) -> Vec<Right> {
 #[test]
 fn read_commands_send_only_get_within_their_role() {
     for (name, cluster, words) in READS {
-        let test_cluster = TestCluster::captured(cluster);
+        let test_cluster = TestCluster::from_capture(cluster);
         let ran = test_cluster.run(words);
         assert_ne!(ran.code, Some(64), "{}", ran.transcript());
         let requests = test_cluster.fake.requests();

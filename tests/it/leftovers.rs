@@ -175,7 +175,7 @@ fn unreadable_custom_resources_do_not_count_as_deleted() {
 /// Only the node state is left, which needs `--purge-state`, so there is nothing else to remove.
 #[test]
 fn node_state_is_kept_without_purge_state() {
-    let test_cluster = TestCluster::captured("complete");
+    let test_cluster = TestCluster::from_capture("complete");
     test_cluster.fake.change(|state| state.store.forget("skyhooks", "", CR));
     for node in NODES {
         let mut object = test_cluster.node(node);

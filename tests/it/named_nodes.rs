@@ -111,7 +111,7 @@ fn all_nodes_are_read_when_one_is_not_enough() {
 #[test]
 fn all_nodes_are_read_to_detect_the_active_api() {
     let fake = FakeApi::new().serving(ApiFlavor::Skyhook).serving(ApiFlavor::NodeWright);
-    for object in TestCluster::captured("apply-erroring").fake.objects() {
+    for object in TestCluster::from_capture("apply-erroring").fake.objects() {
         fake.load(object);
     }
     fake.change(|state| state.store.forget("deployments", "skyhook", "skyhook-operator-controller-manager"));

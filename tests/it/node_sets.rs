@@ -294,7 +294,7 @@ fn empty_name_is_refused() {
 
 #[test]
 fn journal_accepts_its_listed_name() {
-    let cluster = TestCluster::captured("complete");
+    let cluster = TestCluster::from_capture("complete");
     assert_eq!(cluster.run("pause gpu-tune -y").code, Some(0));
     let listed = cluster.run("journal list -o name").stdout;
     let name = listed.trim();

@@ -37,7 +37,7 @@ fn answer_decides_exit_code_and_writes() {
         (REBOOTS, NAME_AND_NODES, "\x04", 3),
         (REBOOTS, NAME_AND_NODES, "\x03", 130),
     ] {
-        let cluster = TestCluster::captured("apply-erroring");
+        let cluster = TestCluster::from_capture("apply-erroring");
         let (output, ended) = Terminal::of(&cluster, words, question).answer(keys.as_bytes());
         assert_eq!(ended, code, "{words} {keys:?}: {output}");
         let written = usize::from(code == 0);
@@ -55,7 +55,7 @@ fn answer_decides_exit_code_and_writes() {
 /// The prompt consumes one line; the shell gets the next one.
 #[test]
 fn prompt_consumes_exactly_one_line() {
-    let cluster = TestCluster::captured("complete");
+    let cluster = TestCluster::from_capture("complete");
     let mut shell = Command::new("sh");
     let script = format!(
         "'{}' pause gpu-tune; read -r rest; echo \"left: <$rest>\"",

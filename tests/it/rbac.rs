@@ -175,7 +175,7 @@ fn commands_request_no_more_than_their_role() {
         format!("deployment-policy reset {CR} --confirm"),
         format!("fix --up-to B4 {by}"),
     ] {
-        let cluster = TestCluster::captured("apply-erroring");
+        let cluster = TestCluster::from_capture("apply-erroring");
         let ran = cluster.run(&words);
         assert_ne!(ran.code, Some(64), "{}", ran.transcript());
         let list: Vec<String> = words.split_whitespace().map(str::to_owned).collect();
@@ -237,13 +237,13 @@ fn commands_without_a_cluster_need_no_rights() {
 /// A forbidden request is named, with the command that prints the rights.
 #[test]
 fn forbidden_request_names_the_missing_right_and_rbac_command() {
-    let cluster = TestCluster::captured("apply-erroring");
+    let cluster = TestCluster::from_capture("apply-erroring");
     cluster.fake.on("LIST nodes").reply(403);
     assert_snapshot!(cluster.run("node status").transcript());
-    let cluster = TestCluster::captured("apply-erroring");
+    let cluster = TestCluster::from_capture("apply-erroring");
     cluster.fake.on("LIST deployments").reply(403);
     assert_snapshot!(cluster.run("node status").stderr);
-    let cluster = TestCluster::captured("apply-erroring");
+    let cluster = TestCluster::from_capture("apply-erroring");
     cluster.fake.on("PATCH nodes").reply(403);
     let ran = cluster.run(&format!("reset {CR} --node node-2 --no-pause --confirm"));
     ran.expect_code(1);

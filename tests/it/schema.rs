@@ -103,7 +103,7 @@ fn offline_output_matches_schemas() {
 
 #[test]
 fn change_output_matches_schemas() {
-    let cluster = TestCluster::captured("apply-erroring");
+    let cluster = TestCluster::from_capture("apply-erroring");
     let plan = cluster.state.path().join("plan.json");
     let reset = format!("reset {CR} --node node-2 --no-pause");
     fits("Plan", &cluster.run(&format!("{reset} --dry-run -o json")));
@@ -120,7 +120,7 @@ fn change_output_matches_schemas() {
     fits("Outcome", &failed);
     fits("JournalList", &cluster.run("journal list -o json"));
     fits("Journal", &cluster.run("journal show -o json"));
-    let waited = TestCluster::captured("complete").run(&format!("wait {CR} -o json"));
+    let waited = TestCluster::from_capture("complete").run(&format!("wait {CR} -o json"));
     fits("Waited", &waited);
 }
 

@@ -94,7 +94,7 @@ fn says_nothing(ran: &RunOutput, test_cluster: &TestCluster) {
 #[test]
 fn secrets_on_the_command_line_are_hidden() {
     for (before, after) in SECRET_ARGUMENTS {
-        let test_cluster = TestCluster::captured("complete");
+        let test_cluster = TestCluster::from_capture("complete");
         for done in COMMANDS {
             let words = words(&format!("{before} {done} {after}"), &test_cluster);
             let ran = run(&test_cluster, &words);
@@ -108,7 +108,7 @@ fn secrets_on_the_command_line_are_hidden() {
 
 #[test]
 fn secrets_are_hidden_in_connection_errors() {
-    let test_cluster = TestCluster::captured("complete");
+    let test_cluster = TestCluster::from_capture("complete");
     for server in [
         "http://me:SECRET@127.0.0.1:1",
         "http://127.0.0.1:1?token=SECRET",
@@ -130,7 +130,7 @@ fn secrets_are_hidden_in_connection_errors() {
 
 #[test]
 fn secrets_in_kubeconfig_and_environment_are_hidden() {
-    let test_cluster = TestCluster::captured("complete");
+    let test_cluster = TestCluster::from_capture("complete");
     let url = &test_cluster.served.url;
     let host = url.trim_start_matches("http://");
     let proxy = format!("http://me:{SECRET}@127.0.0.1:1");
@@ -173,7 +173,7 @@ fn secrets_in_kubeconfig_and_environment_are_hidden() {
 /// A secret in the journal of an older version stays there, and is not shown.
 #[test]
 fn secrets_in_an_old_journal_are_hidden() {
-    let test_cluster = TestCluster::captured("complete");
+    let test_cluster = TestCluster::from_capture("complete");
     assert_eq!(test_cluster.run("pause gpu-tune -y").code, Some(0));
     let (path, text) = files(test_cluster.state.path()).remove(0);
     let (begun, rest) = text.split_once('\n').expect("lines");

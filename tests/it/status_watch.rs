@@ -197,7 +197,7 @@ fn ctrl_c_on_a_terminal_is_not_echoed() {
 
 #[test]
 fn what_is_disabled_is_not_complete() {
-    let cluster = TestCluster::captured("disabled-midway");
+    let cluster = TestCluster::from_capture("disabled-midway");
     let ran = cluster.run("status -w gpu-tune --timeout 30s");
     ran.expect_code(2);
     let why = "SKY205 the node does not start the pod for stage apply of package tuning";

@@ -44,7 +44,7 @@ fn ours() -> [&'static str; 1] {
 
 #[test]
 fn webhook_without_a_backend_is_reported_before_any_write() {
-    let cluster = TestCluster::captured("deleted-while-paused");
+    let cluster = TestCluster::from_capture("deleted-while-paused");
     cluster.fake.load(webhooks("Validating", &ours()));
     cluster.fake.load(webhooks("Mutating", &["*"]));
     // First without the Service, then with a Service without endpoints.
@@ -84,7 +84,7 @@ fn webhook_without_a_backend_is_reported_before_any_write() {
 
 #[test]
 fn webhooks_that_do_not_match_are_ignored() {
-    let cluster = TestCluster::captured("deleted-while-paused");
+    let cluster = TestCluster::from_capture("deleted-while-paused");
     let mut ignored = webhooks("Validating", &ours());
     ignored["webhooks"][0]["failurePolicy"] = json!("Ignore");
     cluster.fake.load(ignored);
@@ -97,7 +97,7 @@ fn webhooks_that_do_not_match_are_ignored() {
 
 #[test]
 fn unreadable_webhooks_are_reported() {
-    let cluster = TestCluster::captured("deleted-while-paused");
+    let cluster = TestCluster::from_capture("deleted-while-paused");
     cluster.fake.on("LIST validatingwebhookconfigurations").reply(403);
     let ran = cluster.run(STRIP);
     ran.expect_code(0);
@@ -132,7 +132,7 @@ fn runtime_required_taint_is_removed_if_unneeded() {
     let foreign = json!({"key": "example.com/keep", "effect": "NoExecute",
         "timeAdded": "2026-11-20T10:00:00Z"});
     for (needed_by, stays) in [(None, false), (Some("complete"), false), (Some("in_progress"), true)] {
-        let cluster = TestCluster::captured("deleted-while-paused");
+        let cluster = TestCluster::from_capture("deleted-while-paused");
         let mut cr = cluster.cr().expect("the custom resource exists");
         cr["spec"]["runtimeRequired"] = json!(true);
         cluster.fake.load(cr);
@@ -157,7 +157,7 @@ fn runtime_required_taint_is_removed_if_unneeded() {
 
 #[test]
 fn journal_holds_the_custom_resource_before_removal() {
-    let cluster = TestCluster::captured("deleted-while-paused");
+    let cluster = TestCluster::from_capture("deleted-while-paused");
     let before = cluster.cr().expect("the custom resource exists");
     cluster.run(STRIP).expect_code(0);
     let shown = cluster.run("journal show -o json");
@@ -172,7 +172,7 @@ fn journal_holds_the_custom_resource_before_removal() {
 /// The process was killed after the finalizer was removed; the same command cleans the nodes.
 #[test]
 fn interrupted_strip_is_finished_by_the_same_command() {
-    let cluster = TestCluster::captured("deleted-while-paused");
+    let cluster = TestCluster::from_capture("deleted-while-paused");
     cluster.fake.on("PATCH nodes").reply(500);
     let ran = cluster.run(STRIP);
     ran.expect_code(4);
@@ -200,7 +200,7 @@ fn preview_warns_of_later_operator_writes() {
         (0, "deleted-while-erroring", false),
         (1, "deleted-while-paused", false),
     ] {
-        let cluster = TestCluster::captured(cluster);
+        let cluster = TestCluster::from_capture(cluster);
         cluster.fake.load(operator(replicas));
         let ran = cluster.run("finalizer strip gpu-tune --force --dry-run");
         ran.expect_code(0);

@@ -334,7 +334,7 @@ fn plugin_tokens_are_not_logged() {
 /// Output to a pipe has no progress line and no escape sequences.
 #[test]
 fn progress_is_shown_only_on_terminals() {
-    let test_cluster = TestCluster::captured("apply-erroring");
+    let test_cluster = TestCluster::from_capture("apply-erroring");
     let ran = test_cluster.run(&format!("reset {CR} --confirm --no-pause"));
     ran.expect_code(0);
     let odd = |text: &str| text.contains(['\r', '\x1b']) || text.contains("per_sec");
@@ -345,7 +345,7 @@ fn progress_is_shown_only_on_terminals() {
 /// Ctrl-C ends a change cleanly: the report says what was done and how to undo it.
 #[test]
 fn interrupt_reports_what_was_done() {
-    let test_cluster = TestCluster::captured("complete");
+    let test_cluster = TestCluster::from_capture("complete");
     let child = Child::default();
     test_cluster.fake.on("PATCH nodes").nth(1).after(child.interrupt());
     let words = format!("reset {CR} --confirm --no-pause --max-parallel 1");

@@ -43,7 +43,7 @@ fn write_order(cluster: &TestCluster, from: usize) -> Vec<String> {
 
 #[test]
 fn nodes_are_restored_before_the_custom_resource_is_recreated() {
-    let cluster = TestCluster::captured("deleted-while-paused");
+    let cluster = TestCluster::from_capture("deleted-while-paused");
     let before = cluster.cr().expect("the custom resource exists");
     let nodes = keys(&cluster);
     cluster.run("finalizer strip gpu-tune --force --purge-state --confirm").expect_code(0);
@@ -74,7 +74,7 @@ fn nodes_are_restored_before_the_custom_resource_is_recreated() {
 /// The old object is gone, so no step waits for its deletion.
 #[test]
 fn nothing_is_awaited_for_a_resource_that_is_gone() {
-    let cluster = TestCluster::captured("deleted-while-paused");
+    let cluster = TestCluster::from_capture("deleted-while-paused");
     let saved = cluster.state.path().join("saved.json");
     std::fs::write(&saved, cluster.cr().expect("the custom resource exists").to_string()).expect("a file");
     cluster.run(STRIP).expect_code(0);
@@ -95,7 +95,7 @@ fn nothing_is_awaited_for_a_resource_that_is_gone() {
 
 #[test]
 fn custom_resource_is_not_recreated_if_a_node_cannot_be_restored() {
-    let cluster = TestCluster::captured("deleted-while-paused");
+    let cluster = TestCluster::from_capture("deleted-while-paused");
     cluster.run("finalizer strip gpu-tune --force --purge-state --confirm").expect_code(0);
     // Something has written to the node since.
     let mut node = cluster.node("node-2");
@@ -117,7 +117,7 @@ fn custom_resource_is_not_recreated_if_a_node_cannot_be_restored() {
 
 #[test]
 fn terminating_custom_resource_is_saved_released_and_recreated() {
-    let cluster = TestCluster::captured("deleted-while-paused");
+    let cluster = TestCluster::from_capture("deleted-while-paused");
     let before = cluster.cr().expect("the custom resource exists");
     let nodes = keys(&cluster);
     let ran = cluster.run(UNDELETE);
@@ -140,7 +140,7 @@ fn terminating_custom_resource_is_saved_released_and_recreated() {
 /// The operator works on this custom resource, so it is paused first; no operator is simulated here.
 #[test]
 fn running_operator_is_paused_before_release() {
-    let cluster = TestCluster::captured("deleted-while-erroring");
+    let cluster = TestCluster::from_capture("deleted-while-erroring");
     let plan = cluster.run("undelete gpu-tune --dry-run -o json");
     plan.expect_code(0);
     let plan: Value = serde_json::from_str(&plan.stdout).expect("JSON");
@@ -161,7 +161,7 @@ fn running_operator_is_paused_before_release() {
 /// The pause was ended again, so nothing has changed.
 #[test]
 fn forbidden_release_leaves_the_object_unchanged() {
-    let cluster = TestCluster::captured("deleted-while-erroring");
+    let cluster = TestCluster::from_capture("deleted-while-erroring");
     let as_it_was = || {
         let cr = cluster.cr().expect("the custom resource exists");
         ["annotations", "finalizers", "deletionTimestamp"].map(|part| cr["metadata"][part].clone())
@@ -177,7 +177,7 @@ fn forbidden_release_leaves_the_object_unchanged() {
 
 #[test]
 fn interrupted_undelete_is_finished_by_the_same_command() {
-    let cluster = TestCluster::captured("deleted-while-paused");
+    let cluster = TestCluster::from_capture("deleted-while-paused");
     let before = cluster.cr().expect("the custom resource exists");
     cluster.fake.on("CREATE skyhooks").reply(422);
     let ran = cluster.run(UNDELETE);
@@ -190,7 +190,7 @@ fn interrupted_undelete_is_finished_by_the_same_command() {
 
 #[test]
 fn undo_of_strip_recreates_the_custom_resource() {
-    let cluster = TestCluster::captured("deleted-while-paused");
+    let cluster = TestCluster::from_capture("deleted-while-paused");
     let before = cluster.cr().expect("the custom resource exists");
     let nodes = keys(&cluster);
     cluster.run(STRIP).expect_code(0);
@@ -218,7 +218,7 @@ fn pause_set_by_strip_is_not_restored() {
 
 #[test]
 fn object_with_a_foreign_finalizer_is_refused() {
-    let cluster = TestCluster::captured("deleted-while-paused");
+    let cluster = TestCluster::from_capture("deleted-while-paused");
     let mut cr = cluster.cr().expect("the custom resource exists");
     let finalizers = cr["metadata"]["finalizers"].as_array_mut();
     finalizers.expect("a list").push(json!("example.com/keep"));
@@ -233,7 +233,7 @@ fn object_with_a_foreign_finalizer_is_refused() {
 
 #[test]
 fn file_replaces_a_missing_journal() {
-    let cluster = TestCluster::captured("complete");
+    let cluster = TestCluster::from_capture("complete");
     let before = cluster.cr().expect("the custom resource exists");
     cluster.fake.change(|state| state.store.forget("skyhooks", "", CR));
     let ran = cluster.run(UNDELETE);
@@ -254,7 +254,7 @@ fn file_replaces_a_missing_journal() {
 /// A reconfigured package is complete without its interrupt, which only the status shows.
 #[test]
 fn config_updates_are_restored_before_the_operator_resumes() {
-    let cluster = TestCluster::captured("deleted-while-paused");
+    let cluster = TestCluster::from_capture("deleted-while-paused");
     let mut cr = cluster.cr().expect("the custom resource exists");
     cr["status"]["configUpdates"] = json!({"driver": ["a.conf"]});
     cluster.fake.load(cr);
@@ -270,7 +270,7 @@ fn config_updates_are_restored_before_the_operator_resumes() {
 /// are restored.
 #[test]
 fn running_operator_stays_paused_until_nodes_are_restored() {
-    let cluster = TestCluster::captured("deleted-while-erroring");
+    let cluster = TestCluster::from_capture("deleted-while-erroring");
     let mut cr = cluster.cr().expect("the custom resource exists");
     cr["status"]["configUpdates"] = json!({"driver": ["a.conf"]});
     cluster.fake.load(cr);
@@ -286,7 +286,7 @@ fn running_operator_stays_paused_until_nodes_are_restored() {
 /// If the new object cannot be created, the journal has the old one, and `undo` recreates it.
 #[test]
 fn failed_recreation_is_undone() {
-    let cluster = TestCluster::captured("deleted-while-paused");
+    let cluster = TestCluster::from_capture("deleted-while-paused");
     let before = cluster.cr().expect("the custom resource exists");
     cluster.fake.on("CREATE skyhooks").reply(422);
     cluster.run(UNDELETE).expect_code(4);

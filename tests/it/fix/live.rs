@@ -75,7 +75,7 @@ fn choices_are_never_applied() {
 
 #[test]
 fn journal_records_the_fixed_codes() {
-    let test_cluster = TestCluster::captured("malformed-node-state");
+    let test_cluster = TestCluster::from_capture("malformed-node-state");
     test_cluster.run("fix --no-pause --confirm").expect_code(0);
     let list = test_cluster.run("journal list -o json").json();
     assert_eq!(list["items"][0]["title"], "fix SKY206");
@@ -84,7 +84,7 @@ fn journal_records_the_fixed_codes() {
 /// Without pods, causes and effects cannot be told apart.
 #[test]
 fn unreadable_pods_prevent_any_fix() {
-    let test_cluster = TestCluster::captured("apply-erroring");
+    let test_cluster = TestCluster::from_capture("apply-erroring");
     test_cluster.fake.on("LIST pods").reply(403);
     let ran = test_cluster.run("fix --up-to B4 --confirm");
     ran.expect_code(1);

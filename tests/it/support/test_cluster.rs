@@ -45,13 +45,13 @@ pub fn captured_api(cluster: &str) -> FakeApi {
 
 impl TestCluster {
     /// The captured cluster of this name, without an operator.
-    pub fn captured(cluster: &str) -> TestCluster {
+    pub fn from_capture(cluster: &str) -> TestCluster {
         TestCluster::serving(captured_api(cluster))
     }
 
     /// The captured cluster of this name, with a running operator.
     pub fn captured_with_operator(cluster: &str) -> TestCluster {
-        let test_cluster = TestCluster::captured(cluster);
+        let test_cluster = TestCluster::from_capture(cluster);
         test_cluster.fake.load(operator(1));
         test_cluster
     }

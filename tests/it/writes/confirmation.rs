@@ -85,7 +85,7 @@ pub const COMMANDS: &[Writes] = &[
 impl Writes {
     /// The prepared cluster, with the writes and journals so far.
     pub fn test_cluster(&self) -> Prepared<'_> {
-        let test_cluster = TestCluster::captured(self.cluster);
+        let test_cluster = TestCluster::from_capture(self.cluster);
         let plan = test_cluster.state.path().join("plan.json").display().to_string();
         let words = self.words.replace("PLAN", &plan);
         if !self.first.is_empty() {

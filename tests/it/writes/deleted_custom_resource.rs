@@ -11,7 +11,7 @@ fn delete_custom_resource(state: &mut State) {
 
 #[test]
 fn reset_succeeds_if_the_custom_resource_is_deleted_meanwhile() {
-    let cluster = TestCluster::captured("apply-erroring");
+    let cluster = TestCluster::from_capture("apply-erroring");
     // Deleted with the patch of the last node, before the batch state is reset.
     cluster.fake.on("PATCH nodes").nth(3).after(delete_custom_resource);
     let ran = cluster.run("reset gpu-tune --confirm --no-pause --max-parallel 1");
@@ -32,7 +32,7 @@ fn reset_succeeds_if_the_custom_resource_is_deleted_meanwhile() {
 
 #[test]
 fn missing_resume_target_is_no_failure() {
-    let cluster = TestCluster::captured("apply-erroring");
+    let cluster = TestCluster::from_capture("apply-erroring");
     cluster.fake.on("PATCH nodes").nth(3).after(delete_custom_resource);
     let ran = cluster.with_operator(|| cluster.run("reset gpu-tune --confirm --max-parallel 1 -o json"));
     ran.expect_code(0);
@@ -46,7 +46,7 @@ fn missing_resume_target_is_no_failure() {
 /// A recreated object with the same name is not the object of the plan.
 #[test]
 fn recreated_custom_resource_is_not_written() {
-    let cluster = TestCluster::captured("apply-erroring");
+    let cluster = TestCluster::from_capture("apply-erroring");
     cluster.fake.on("PATCH nodes").nth(3).after(|state| {
         let mut cr = state.store.find("skyhooks", "", CR).cloned().expect("the custom resource exists");
         cr["metadata"]["uid"] = json!("another");
@@ -61,7 +61,7 @@ fn recreated_custom_resource_is_not_written() {
 /// A reset of batches alone has nothing to do without the custom resource.
 #[test]
 fn dp_reset_fails_if_the_custom_resource_is_deleted() {
-    let cluster = TestCluster::captured("rollout-stopped");
+    let cluster = TestCluster::from_capture("rollout-stopped");
     cluster.fake.on("GET skyhooks").nth(1).after(delete_custom_resource);
     let ran = cluster.run("dp reset gpu-tune --confirm");
     assert_ne!(ran.code, Some(0), "{}", ran.transcript());

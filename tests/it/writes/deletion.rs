@@ -30,7 +30,7 @@ fn finalizers(cluster: &TestCluster, entries: Value) {
 
 #[test]
 fn deletion_is_journalled_and_undo_recreates_the_object() {
-    let cluster = TestCluster::captured("complete");
+    let cluster = TestCluster::from_capture("complete");
     finalizers(&cluster, json!([]));
     let file = saved(&cluster);
     // The object changes after the plan was made: `undo` restores the deleted state, not the planned one.
@@ -61,7 +61,7 @@ fn deletion_is_journalled_and_undo_recreates_the_object() {
 
 #[test]
 fn undo_does_not_recreate_a_terminating_object() {
-    let cluster = TestCluster::captured("complete");
+    let cluster = TestCluster::from_capture("complete");
     finalizers(&cluster, json!(["somebody/else"]));
     let file = saved(&cluster);
     cluster.run(&format!("apply-plan {file} --confirm")).expect_code(0);

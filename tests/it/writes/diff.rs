@@ -34,7 +34,7 @@ exit {ends}
 
 #[test]
 fn external_diff_gets_before_and_after_directories() {
-    let cluster = TestCluster::captured("complete");
+    let cluster = TestCluster::from_capture("complete");
     let differ = cluster.differ(1);
     let program = format!("{} -U5 --color=always $(rm) a;b", differ.display());
     let ran = cluster.diff(&program, "pause gpu-tune --reason look --dry-run --diff");
@@ -53,7 +53,7 @@ files:  skyhook.nvidia.com.v1alpha1.Skyhook..gpu-tune 1 1
 
 #[test]
 fn temporary_pause_is_not_in_the_diff() {
-    let cluster = TestCluster::captured("apply-erroring");
+    let cluster = TestCluster::from_capture("apply-erroring");
     let differ = cluster.differ(0);
     let ran = cluster.diff(&differ.display().to_string(), "reset gpu-tune --node node-2 --dry-run --diff");
     ran.expect_code(0);
@@ -64,7 +64,7 @@ fn temporary_pause_is_not_in_the_diff() {
 
 #[test]
 fn diff_does_not_break_json_output() {
-    let cluster = TestCluster::captured("complete");
+    let cluster = TestCluster::from_capture("complete");
     let program = cluster.differ(1).display().to_string();
     let ran = cluster.diff(&program, "pause gpu-tune --dry-run --diff -o json");
     ran.expect_code(0);
@@ -78,7 +78,7 @@ fn diff_does_not_break_json_output() {
 
 #[test]
 fn failing_external_diff_prevents_writes() {
-    let cluster = TestCluster::captured("complete");
+    let cluster = TestCluster::from_capture("complete");
     let program = cluster.differ(2).display().to_string();
     let ran = cluster.diff(&program, "pause gpu-tune --diff --confirm");
     ran.expect_code(1);
@@ -94,7 +94,7 @@ fn failing_external_diff_prevents_writes() {
 /// The result of a server dry run is on stdout, and the diff on stderr.
 #[test]
 fn server_dry_run_shows_the_diff() {
-    let cluster = TestCluster::captured("complete");
+    let cluster = TestCluster::from_capture("complete");
     let words = "pause gpu-tune --dry-run=server --diff";
     let ours = cluster.run(words);
     ours.expect_code(0);

@@ -36,7 +36,7 @@ fn killed_canary_is_finished_by_repeating_the_command() {
 /// The only remaining step is the restart of the batches.
 #[test]
 fn canary_is_accepted_where_only_batches_are_left() {
-    let cluster = TestCluster::captured("apply-erroring");
+    let cluster = TestCluster::from_capture("apply-erroring");
     let mut cr = cluster.cr().expect("the custom resource exists");
     cr["status"]["nodeOrderOffset"] = json!(2);
     cluster.fake.load(cr);
@@ -55,7 +55,7 @@ fn canary_is_accepted_where_only_batches_are_left() {
 /// Explicit zeros have the same meaning for the operator as absent fields.
 #[test]
 fn defaults_made_explicit_do_not_count_as_a_change() {
-    let cluster = TestCluster::captured("apply-erroring");
+    let cluster = TestCluster::from_capture("apply-erroring");
     let mut cr = cluster.cr().expect("the custom resource exists");
     cr["status"] = json!({"status": "in_progress"});
     cluster.fake.load(cr);

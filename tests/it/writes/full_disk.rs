@@ -77,7 +77,7 @@ fn full_disk_stops_writes_outside_the_journal() {
 
 #[test]
 fn torn_journal_line_is_skipped_and_reported() {
-    let cluster = TestCluster::captured("apply-erroring");
+    let cluster = TestCluster::from_capture("apply-erroring");
     let before = cluster.objects();
     cluster.run("reset gpu-tune --confirm --no-pause").expect_code(0);
     let (path, text) = journal(&cluster);
@@ -115,7 +115,7 @@ fn unwritable_journal_is_removed() {
 /// A change is reported on stderr if stdout is full, and not as a read error.
 #[test]
 fn change_is_reported_when_stdout_is_full() {
-    let cluster = TestCluster::captured("apply-erroring");
+    let cluster = TestCluster::from_capture("apply-erroring");
     let words = ["-c", "exec \"$0\" node ignore node-1 --confirm >/dev/full"].map(OsString::from);
     let ran = Run::program("sh", words.into_iter().chain([binary()]))
         .kubeconfig(&cluster.served.kubeconfig())

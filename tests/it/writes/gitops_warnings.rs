@@ -61,7 +61,7 @@ fn apply_plan_names_what_reverts_the_edit() {
 
 /// A capture whose custom resource is being deleted, and is applied by Argo CD.
 fn deleted() -> TestCluster {
-    let cluster = TestCluster::captured("deleted-while-paused");
+    let cluster = TestCluster::from_capture("deleted-while-paused");
     let mut cr = cluster.cr().expect("the custom resource exists");
     cr["metadata"]["labels"] = json!({"argocd.argoproj.io/instance": "gpu-platform"});
     cluster.fake.load(cr);

@@ -8,7 +8,7 @@ use crate::support::run::Run;
 
 #[test]
 fn pause_resume_disable_and_enable_set_annotations() {
-    let cluster = TestCluster::captured("complete");
+    let cluster = TestCluster::from_capture("complete");
     let value = |key: &str| {
         cluster.cr().expect("the CR exists")["metadata"]["annotations"][ApiFlavor::Skyhook.key(key)].clone()
     };
@@ -38,7 +38,7 @@ fn pause_resume_disable_and_enable_set_annotations() {
 /// A server compares the JSON text of values, in which Go escapes these characters.
 #[test]
 fn undo_works_for_text_that_go_escapes() {
-    let cluster = TestCluster::captured("complete");
+    let cluster = TestCluster::from_capture("complete");
     let pause = |reason| {
         let words = ["pause", "gpu-tune", "--confirm", "--reason", reason];
         let run = Run::new(words)

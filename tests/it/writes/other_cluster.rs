@@ -8,7 +8,7 @@ use crate::support::run::{RunOutput, run};
 
 /// Another cluster with the same objects.
 fn other_cluster(cluster: &str) -> TestCluster {
-    let test_cluster = TestCluster::captured(cluster);
+    let test_cluster = TestCluster::from_capture(cluster);
     test_cluster.fake.load(json!({
         "apiVersion": "v1", "kind": "Namespace",
         "metadata": {"name": "kube-system", "uid": "00000000-0000-4000-8000-00000000b0b0"},
@@ -36,7 +36,7 @@ fn rewrite(test_cluster: &TestCluster, change: impl Fn(&mut Value)) {
 
 #[test]
 fn previews_name_cluster_context_and_server() {
-    let test_cluster = TestCluster::captured("complete");
+    let test_cluster = TestCluster::from_capture("complete");
     assert_snapshot!(test_cluster.run("pause gpu-tune --dry-run").transcript());
     let ran = test_cluster.run("pause gpu-tune --dry-run -o json");
     let server = test_cluster.served.url.as_str();
@@ -55,7 +55,7 @@ fn previews_name_cluster_context_and_server() {
 
 #[test]
 fn undo_on_another_cluster_is_refused() {
-    let (here, there) = (TestCluster::captured("complete"), other_cluster("complete"));
+    let (here, there) = (TestCluster::from_capture("complete"), other_cluster("complete"));
     here.run("pause gpu-tune --confirm").expect_code(0);
     let ran = run_with(&here, &there, "undo --confirm");
     ran.expect_code(3);
@@ -72,7 +72,7 @@ fn undo_on_another_cluster_is_refused() {
 
 #[test]
 fn unreadable_cluster_uid_falls_back_to_the_server_address() {
-    let test_cluster = TestCluster::captured("complete");
+    let test_cluster = TestCluster::from_capture("complete");
     test_cluster.fake.on("GET namespaces").reply(403);
     let ran = test_cluster.run("pause gpu-tune --confirm");
     ran.expect_code(0);
@@ -97,7 +97,7 @@ fn unreadable_cluster_uid_falls_back_to_the_server_address() {
 
 #[test]
 fn older_journal_is_matched_by_server_address() {
-    let test_cluster = TestCluster::captured("complete");
+    let test_cluster = TestCluster::from_capture("complete");
     test_cluster.run("pause gpu-tune --confirm").expect_code(0);
     rewrite(&test_cluster, |begun| {
         let uid = begun.as_object_mut().expect("an object").remove("clusterUid");
@@ -115,7 +115,7 @@ fn older_journal_is_matched_by_server_address() {
 
 #[test]
 fn plan_for_another_cluster_is_refused() {
-    let (here, there) = (TestCluster::captured("complete"), other_cluster("complete"));
+    let (here, there) = (TestCluster::from_capture("complete"), other_cluster("complete"));
     let file = here.state.path().join("plan.json").display().to_string();
     here.run(&format!("pause gpu-tune --plan-out {file}")).expect_code(0);
     for dry in ["", " --dry-run", " --dry-run=server"] {
@@ -138,7 +138,8 @@ fn plan_for_another_cluster_is_refused() {
 
 #[test]
 fn undelete_ignores_journals_of_another_cluster() {
-    let (here, there) = (TestCluster::captured("deleted-while-paused"), other_cluster("finalizer-stripped"));
+    let (here, there) =
+        (TestCluster::from_capture("deleted-while-paused"), other_cluster("finalizer-stripped"));
     here.run("finalizer strip gpu-tune --force --confirm").expect_code(0);
     let id = here.run("journal list -o json").json()["items"][0]["id"].clone();
     let id = id.as_str().expect("an id");

@@ -59,7 +59,7 @@ fn undo_passes_over_a_retry() {
 /// around them does not count as a change.
 #[test]
 fn undo_passes_over_an_undelete() {
-    let cluster = TestCluster::captured("deleted-while-paused");
+    let cluster = TestCluster::from_capture("deleted-while-paused");
     cluster.run("node ignore node-1 --confirm").expect_code(0);
     cluster.run("undelete gpu-tune --confirm").expect_code(0);
     let undone = cluster.run("undo --confirm");
@@ -73,7 +73,7 @@ fn undo_passes_over_an_undelete() {
 /// The operator has finished the stage, so the node-state entry is the same as before the command.
 #[test]
 fn undo_says_that_nothing_is_left_to_revert() {
-    let cluster = TestCluster::captured("complete");
+    let cluster = TestCluster::from_capture("complete");
     let before = cluster.node("node-1");
     cluster
         .run("update-state gpu-tune driver 2.0.1 config in_progress --node node-1 --no-pause --confirm")

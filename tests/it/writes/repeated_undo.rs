@@ -18,7 +18,7 @@ fn restart(cluster: &TestCluster) {
 
 /// A cluster after two commands, where the operator has acted on the newer one; with the journal list.
 fn paused_and_reset() -> (TestCluster, Value) {
-    let cluster = TestCluster::captured("apply-erroring");
+    let cluster = TestCluster::from_capture("apply-erroring");
     cluster.run("pause gpu-tune --confirm").expect_code(0);
     cluster.run("reset gpu-tune --node node-2 --confirm").expect_code(0);
     restart(&cluster);
@@ -53,7 +53,7 @@ fn undo_without_effect_does_not_advance_to_an_older_command() {
 /// The object changes between the read and the write.
 #[test]
 fn undo_skipped_by_a_conflict_leaves_the_command_in_force() {
-    let cluster = TestCluster::captured("apply-erroring");
+    let cluster = TestCluster::from_capture("apply-erroring");
     cluster.run("pause gpu-tune --confirm").expect_code(0);
     cluster.run("reset gpu-tune --node node-2 --confirm").expect_code(0);
     let key = keys::node_state(ApiFlavor::Skyhook, CR);
@@ -77,7 +77,7 @@ fn undo_skipped_by_a_conflict_leaves_the_command_in_force() {
 
 #[test]
 fn undo_dry_run_reads_the_cluster() {
-    let cluster = TestCluster::captured("apply-erroring");
+    let cluster = TestCluster::from_capture("apply-erroring");
     cluster.run("reset gpu-tune --confirm --no-pause").expect_code(0);
     restart(&cluster);
     let so_far = cluster.writes();
@@ -102,7 +102,7 @@ fn undo_dry_run_reads_the_cluster() {
 /// command before it.
 #[test]
 fn command_reverted_by_hand_is_no_longer_in_force() {
-    let cluster = TestCluster::captured("complete");
+    let cluster = TestCluster::from_capture("complete");
     cluster.run("disable gpu-tune --confirm").expect_code(0);
     cluster.run("pause gpu-tune --confirm").expect_code(0);
     let mut cr = cluster.cr().expect("the custom resource exists");
@@ -119,7 +119,7 @@ fn command_reverted_by_hand_is_no_longer_in_force() {
 
 #[test]
 fn undo_ids_do_not_repeat_the_prefix() {
-    let cluster = TestCluster::captured("complete");
+    let cluster = TestCluster::from_capture("complete");
     cluster.run("node ignore node-1 --confirm").expect_code(0);
     for _ in 0..2 {
         let list = cluster.run("journal list -o json").json();

@@ -7,7 +7,7 @@ use super::{CR, TestCluster};
 
 #[test]
 fn reset_clears_all_state_and_undo_restores_it() {
-    let cluster = TestCluster::captured("apply-erroring");
+    let cluster = TestCluster::from_capture("apply-erroring");
     let before = cluster.objects();
     let ran = cluster.with_operator(|| cluster.run("reset gpu-tune --confirm"));
     ran.expect_code(0);
@@ -49,7 +49,7 @@ fn reset_clears_all_state_and_undo_restores_it() {
 
 #[test]
 fn reset_of_one_node_keeps_other_nodes_and_batches() {
-    let cluster = TestCluster::captured("apply-erroring");
+    let cluster = TestCluster::from_capture("apply-erroring");
     let before = cluster.objects();
     let ran = cluster.run("reset gpu-tune --node node-2 --confirm --no-pause");
     ran.expect_code(0);
@@ -61,7 +61,7 @@ fn reset_of_one_node_keeps_other_nodes_and_batches() {
 
 #[test]
 fn reset_of_one_package_keeps_other_packages() {
-    let cluster = TestCluster::captured("apply-erroring");
+    let cluster = TestCluster::from_capture("apply-erroring");
     let ran = cluster.run("reset gpu-tune --package driver --failed-only --confirm --no-pause");
     ran.expect_code(0);
     assert_eq!(cluster.writes(), ["PATCH /api/v1/nodes/node-2"]);
@@ -75,7 +75,7 @@ fn reset_of_one_package_keeps_other_packages() {
 
 #[test]
 fn malformed_state_is_reset() {
-    let cluster = TestCluster::captured("malformed-node-state");
+    let cluster = TestCluster::from_capture("malformed-node-state");
     let ran = cluster.run("reset gpu-tune --node node-1 --confirm --no-pause");
     ran.expect_code(0);
     assert_eq!(cluster.keys("node-1"), [""; 0]);
@@ -84,7 +84,7 @@ fn malformed_state_is_reset() {
 
 #[test]
 fn reset_of_a_deleted_custom_resource_cleans_and_uncordons_nodes() {
-    let cluster = TestCluster::captured("finalizer-stripped");
+    let cluster = TestCluster::from_capture("finalizer-stripped");
     assert_eq!(cluster.fake.get("skyhooks", "", CR), None, "the custom resource is gone");
     let before = cluster.node("node-1");
     assert_eq!(before["spec"]["unschedulable"], json!(true));
@@ -104,7 +104,7 @@ fn reset_of_a_deleted_custom_resource_cleans_and_uncordons_nodes() {
 
 #[test]
 fn reset_of_an_unknown_name_is_no_error() {
-    let cluster = TestCluster::captured("apply-erroring");
+    let cluster = TestCluster::from_capture("apply-erroring");
     let ran = cluster.run("reset gpu-tun --confirm");
     ran.expect_code(0);
     assert_eq!(ran.stdout, "");
@@ -120,7 +120,7 @@ fn reset_of_an_unknown_name_is_no_error() {
 
 #[test]
 fn selector_that_matches_no_node_is_reported() {
-    let cluster = TestCluster::captured("apply-erroring");
+    let cluster = TestCluster::from_capture("apply-erroring");
     for selection in ["-l no=such", "--node node-1 -l no=such"] {
         let ran = cluster.run(&format!("reset gpu-tune {selection} --confirm"));
         ran.expect_code(0);

@@ -9,7 +9,7 @@ const WARNING: &str = "the batch counters of skyhook/gpu-tune still include";
 
 /// A captured rollout with this operator version; its counters have two complete nodes and a failed one.
 fn counted(version: &str) -> TestCluster {
-    let cluster = TestCluster::captured("apply-erroring");
+    let cluster = TestCluster::from_capture("apply-erroring");
     let mut operator = operator(1);
     let image = format!("ghcr.io/nvidia/skyhook/operator:{version}");
     operator["spec"]["template"]["spec"]["containers"][0]["image"] = json!(image);

@@ -19,7 +19,7 @@ fn behind_a_page(cluster: &TestCluster) {
 
 #[test]
 fn login_page_is_not_reported_as_changed() {
-    let cluster = TestCluster::captured("apply-erroring");
+    let cluster = TestCluster::from_capture("apply-erroring");
     let before = cluster.node("node-2");
     cluster.fake.on("PATCH nodes node-2").times(1_000_000).reply(Reply::Body(PAGE.to_owned()));
     let ran = cluster.run(&format!("{RERUN} -o json"));
@@ -33,7 +33,7 @@ fn login_page_is_not_reported_as_changed() {
 
 #[test]
 fn unknown_result_suggests_undo() {
-    let cluster = TestCluster::captured("apply-erroring");
+    let cluster = TestCluster::from_capture("apply-erroring");
     behind_a_page(&cluster);
     let ran = cluster.run(RERUN);
     ran.expect_code(4);
@@ -44,7 +44,7 @@ fn unknown_result_suggests_undo() {
     let show = cluster.run("journal show");
     show.expect_stdout("unknown");
 
-    let cluster = TestCluster::captured("apply-erroring");
+    let cluster = TestCluster::from_capture("apply-erroring");
     behind_a_page(&cluster);
     let ran = cluster.run(&format!("{RERUN} -o json"));
     ran.expect_code(4);
@@ -111,7 +111,7 @@ fn journal_distinguishes_not_reached_from_unknown() {
 #[test]
 fn undo_detects_which_unknown_writes_were_applied() {
     for made in [true, false] {
-        let cluster = TestCluster::captured("apply-erroring");
+        let cluster = TestCluster::from_capture("apply-erroring");
         let before = cluster.keys("node-2");
         behind_a_page(&cluster);
         cluster.run(RERUN).expect_code(4);
@@ -131,7 +131,7 @@ fn undo_detects_which_unknown_writes_were_applied() {
 
 #[test]
 fn throttling_is_reported() {
-    let cluster = TestCluster::captured("apply-erroring");
+    let cluster = TestCluster::from_capture("apply-erroring");
     let busy = Problem::too_many(1);
     cluster.fake.on("PATCH nodes").times(2).reply(busy);
     let ran = cluster.run(RERUN);
@@ -142,7 +142,7 @@ fn throttling_is_reported() {
 
 #[test]
 fn retry_after_is_limited_by_the_request_timeout() {
-    let cluster = TestCluster::captured("apply-erroring");
+    let cluster = TestCluster::from_capture("apply-erroring");
     cluster.fake.on("PATCH nodes").times(1).reply(Problem::too_many(3600));
     let ran = cluster.run(&format!("{RERUN} --request-timeout 1s"));
     ran.expect_code(0);
@@ -154,7 +154,7 @@ fn retry_after_is_limited_by_the_request_timeout() {
 #[test]
 fn journal_or_plan_with_an_invalid_name_is_refused() {
     for name in ["a/b", "..", "a b", "a%2Fb", "a#b", "a\\nb", "A", ""] {
-        let cluster = TestCluster::captured("apply-erroring");
+        let cluster = TestCluster::from_capture("apply-erroring");
         let plan = cluster.state.path().join("plan.json");
         let wanted = format!("{RERUN} --plan-out {}", plan.display());
         cluster.run(&wanted).expect_code(0);

@@ -6,7 +6,7 @@ use super::TestCluster;
 
 #[test]
 fn dry_runs_write_nothing() {
-    let cluster = TestCluster::captured("apply-erroring");
+    let cluster = TestCluster::from_capture("apply-erroring");
     let before = cluster.objects();
     for (flag, code) in
         [("--dry-run", 0), ("--dry-run=client", 0), ("--dry-run=true", 0), ("--dry-run=server", 0)]
@@ -27,7 +27,7 @@ fn dry_runs_write_nothing() {
 /// The changed spec may have other interrupts than those in the preview of the plan.
 #[test]
 fn saved_plan_is_refused_once_the_spec_was_changed() {
-    let cluster = TestCluster::captured("apply-erroring");
+    let cluster = TestCluster::from_capture("apply-erroring");
     let file = cluster.state.path().join("plan.json");
     let path = file.display();
     for words in ["reset gpu-tune --node node-2 --no-pause", "node ignore node-2"] {
@@ -57,7 +57,7 @@ fn saved_plan_is_refused_once_the_spec_was_changed() {
 /// A plan that changes the spec itself may be applied again: its steps test the version of the package.
 #[test]
 fn saved_plan_that_changes_the_spec_is_applied_again() {
-    let cluster = TestCluster::captured("apply-erroring");
+    let cluster = TestCluster::from_capture("apply-erroring");
     let file = cluster.state.path().join("plan.json");
     let path = file.display();
     cluster.run(&format!("uninstall gpu-tune driver --plan-out {path}")).expect_code(0);
@@ -74,7 +74,7 @@ fn saved_plan_that_changes_the_spec_is_applied_again() {
 
 #[test]
 fn partial_failure_exits_4() {
-    let cluster = TestCluster::captured("apply-erroring");
+    let cluster = TestCluster::from_capture("apply-erroring");
     cluster.fake.on("PATCH nodes node-2").times(1).reply(403);
     let ran = cluster.run("reset gpu-tune --confirm --no-pause -o json");
     ran.expect_code(4);
@@ -95,7 +95,7 @@ fn partial_failure_exits_4() {
 
 #[test]
 fn missing_permission_is_reported_before_any_write() {
-    let cluster = TestCluster::captured("apply-erroring");
+    let cluster = TestCluster::from_capture("apply-erroring");
     cluster.fake.on("PATCH nodes").reply(403);
     let ran = cluster.run("reset gpu-tune --confirm --no-pause");
     ran.expect_code(1);
@@ -105,7 +105,7 @@ fn missing_permission_is_reported_before_any_write() {
 
 #[test]
 fn max_nodes_is_enforced() {
-    let cluster = TestCluster::captured("apply-erroring");
+    let cluster = TestCluster::from_capture("apply-erroring");
     let ran = cluster.run("reset gpu-tune --confirm --max-nodes 2");
     ran.expect_code(3);
     let says = "the plan would touch 3 nodes, but --max-nodes allows 2; nothing was changed";
@@ -115,7 +115,7 @@ fn max_nodes_is_enforced() {
 
 #[test]
 fn saved_plan_is_applied_later() {
-    let cluster = TestCluster::captured("apply-erroring");
+    let cluster = TestCluster::from_capture("apply-erroring");
     let file = cluster.state.path().join("plan.json");
     let path = file.display();
     let ran = cluster.run(&format!("reset gpu-tune --node node-2 --no-pause --plan-out {path} -o json"));

@@ -58,7 +58,7 @@ fn others(value: &Value) -> Vec<Value> {
 
 #[test]
 fn every_edit_of_a_saved_plan_is_refused() {
-    let cluster = TestCluster::captured("apply-erroring");
+    let cluster = TestCluster::from_capture("apply-erroring");
     let (_, plan, _) = saved(&cluster);
     assert!(SavedPlan::parse(&plan.to_string()).is_ok());
     let all = pointers(&plan);
@@ -106,7 +106,7 @@ fn every_edit_of_a_saved_plan_is_refused() {
 /// The digest does not depend on the layout of the file, which an editor may reformat.
 #[test]
 fn a_reformatted_plan_is_the_same_plan() {
-    let cluster = TestCluster::captured("apply-erroring");
+    let cluster = TestCluster::from_capture("apply-erroring");
     let (file, mut plan, digest) = saved(&cluster);
     plan.sort_all_objects();
     std::fs::write(&file, plan.to_string()).expect("a file");
@@ -126,7 +126,7 @@ fn an_edited_plan_is_not_applied() {
         |plan| plan["specs"] = json!([]),
     ];
     for edit in edits {
-        let cluster = TestCluster::captured("apply-erroring");
+        let cluster = TestCluster::from_capture("apply-erroring");
         let (file, mut plan, digest) = saved(&cluster);
         edit(&mut plan);
         std::fs::write(&file, plan.to_string()).expect("a file");
@@ -149,7 +149,7 @@ fn an_edited_plan_is_not_applied() {
 
 #[test]
 fn a_plan_of_another_format_is_refused_with_what_to_do() {
-    let cluster = TestCluster::captured("apply-erroring");
+    let cluster = TestCluster::from_capture("apply-erroring");
     let (file, mut plan, _) = saved(&cluster);
     for format in ["kubectl-skyhook/plan/v1", "kubectl-skyhook/plan/v9"] {
         plan["format"] = json!(format);

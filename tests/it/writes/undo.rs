@@ -7,7 +7,7 @@ use super::TestCluster;
 
 #[test]
 fn journal_shows_what_was_done() {
-    let cluster = TestCluster::captured("complete");
+    let cluster = TestCluster::from_capture("complete");
     cluster.run("pause gpu-tune --confirm").expect_code(0);
     let list = cluster.run("journal list -o json");
     list.expect_code(0);
@@ -36,7 +36,7 @@ fn newest(cluster: &TestCluster) -> String {
 
 #[test]
 fn undo_reverts_the_newest_command_in_force_and_names_it() {
-    let cluster = TestCluster::captured("complete");
+    let cluster = TestCluster::from_capture("complete");
     cluster.run("pause gpu-tune --confirm").expect_code(0);
     let a = newest(&cluster);
     cluster.run("disable gpu-tune --confirm").expect_code(0);
@@ -62,7 +62,7 @@ fn undo_reverts_the_newest_command_in_force_and_names_it() {
 
 #[test]
 fn missing_journal_is_reported() {
-    let cluster = TestCluster::captured("complete");
+    let cluster = TestCluster::from_capture("complete");
     for words in ["undo --confirm", "journal show"] {
         let ran = cluster.run(words);
         ran.expect_code(1);
@@ -79,7 +79,7 @@ fn missing_journal_is_reported() {
 
 #[test]
 fn undone_undo_leaves_the_command_in_force() {
-    let cluster = TestCluster::captured("complete");
+    let cluster = TestCluster::from_capture("complete");
     cluster.run("pause gpu-tune --confirm").expect_code(0);
     let a = newest(&cluster);
     cluster.run("undo --confirm").expect_code(0);
@@ -100,7 +100,7 @@ fn undone_undo_leaves_the_command_in_force() {
 
 #[test]
 fn undo_of_an_undo_has_a_short_title() {
-    let cluster = TestCluster::captured("complete");
+    let cluster = TestCluster::from_capture("complete");
     cluster.run("pause gpu-tune --confirm").expect_code(0);
     for title in [
         r#"undo "pause gpu-tune" (1 change)"#,
@@ -116,7 +116,7 @@ fn undo_of_an_undo_has_a_short_title() {
 
 #[test]
 fn partial_undo_is_repeated() {
-    let cluster = TestCluster::captured("apply-erroring");
+    let cluster = TestCluster::from_capture("apply-erroring");
     let before = cluster.objects();
     cluster.run("reset gpu-tune --confirm --no-pause").expect_code(0);
     let reset = newest(&cluster);

@@ -62,7 +62,7 @@ fn commands() -> Vec<Case> {
 }
 
 fn prepared(case: &Case) -> TestCluster {
-    let test_cluster = TestCluster::captured(case.cluster);
+    let test_cluster = TestCluster::from_capture(case.cluster);
     if !case.first.is_empty() {
         test_cluster.run(case.first).expect_code(0);
     }
@@ -116,12 +116,12 @@ fn check_without(case: &Case, source: &str, as_ever: &[String]) {
 /// Only a 404 of the API server proves that a custom resource is gone.
 #[test]
 fn reset_without_the_custom_resource_needs_proof_of_absence() {
-    let test_cluster = TestCluster::captured("finalizer-stripped");
+    let test_cluster = TestCluster::from_capture("finalizer-stripped");
     test_cluster.run(&format!("reset {CR} -y")).expect_code(0);
     assert_ne!(test_cluster.writes(), [""; 0]);
     // A web page is no proof, and neither is an invalid discovery response.
     for body in ["<html>not here</html>", "{}", "null"] {
-        let test_cluster = TestCluster::captured("finalizer-stripped");
+        let test_cluster = TestCluster::from_capture("finalizer-stripped");
         test_cluster
             .fake
             .on(&format!("GET /apis/{}", ApiFlavor::Skyhook.api_version()))
@@ -135,7 +135,7 @@ fn reset_without_the_custom_resource_needs_proof_of_absence() {
 /// `pause` does not need to read the cluster; one warning names all unread sources.
 #[test]
 fn pause_works_without_reading_the_cluster() {
-    let test_cluster = TestCluster::captured("complete");
+    let test_cluster = TestCluster::from_capture("complete");
     for source in ["skyhooks", "deployments", "pods"] {
         test_cluster.fake.on(&format!("LIST {source}")).reply(403);
     }
@@ -153,7 +153,7 @@ fn user_without_rights_gets_one_error() {
     for words in
         ["status", "diagnose", "node status", "package status --skyhook gpu-tune", "reset gpu-tune -y"]
     {
-        let test_cluster = TestCluster::captured("complete");
+        let test_cluster = TestCluster::from_capture("complete");
         test_cluster.fake.on("LIST *").reply(403);
         let ran = test_cluster.run(words);
         ran.expect_code(1);

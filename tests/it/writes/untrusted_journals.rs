@@ -14,7 +14,7 @@ fn directory(cluster: &TestCluster) -> PathBuf {
 
 #[test]
 fn invalid_journal_files_are_ignored() {
-    let cluster = TestCluster::captured("complete");
+    let cluster = TestCluster::from_capture("complete");
     cluster.run("pause gpu-tune --confirm").expect_code(0);
     let directory = directory(&cluster);
     let pipe = directory.join("9999-pipe.jsonl");
@@ -47,7 +47,7 @@ fn invalid_journal_files_are_ignored() {
 
 #[test]
 fn journal_directory_writable_by_others_is_refused() {
-    let cluster = TestCluster::captured("complete");
+    let cluster = TestCluster::from_capture("complete");
     cluster.run("pause gpu-tune --confirm").expect_code(0);
     let directory = directory(&cluster);
     let mode = |mode| {
@@ -84,7 +84,7 @@ fn journal(cluster: &TestCluster) -> PathBuf {
 /// A user who can write to a parent directory can replace the journal directory.
 #[test]
 fn journal_below_a_directory_writable_by_others_is_refused() {
-    let cluster = TestCluster::captured("complete");
+    let cluster = TestCluster::from_capture("complete");
     cluster.run("pause gpu-tune --confirm").expect_code(0);
     let parent = cluster.state.path().join("kubectl-skyhook");
     mode(&parent, 0o777);
@@ -106,7 +106,7 @@ fn journal_below_a_directory_writable_by_others_is_refused() {
 /// Only root can change the owner of a file; other users rely on the unit tests of `apply::trust`.
 #[test]
 fn journal_of_another_user_is_refused() {
-    let cluster = TestCluster::captured("complete");
+    let cluster = TestCluster::from_capture("complete");
     cluster.run("pause gpu-tune --confirm").expect_code(0);
     let journal = journal(&cluster);
     if std::os::unix::fs::chown(&journal, Some(1000), None).is_err() {
@@ -130,7 +130,7 @@ fn journal_of_another_user_is_refused() {
 /// With the printed digest the plan is applied, since the digest proves the content of the file.
 #[test]
 fn plan_writable_by_others_is_refused_without_its_digest() {
-    let cluster = TestCluster::captured("complete");
+    let cluster = TestCluster::from_capture("complete");
     let file = cluster.state.path().join("plan.json");
     let name = file.display();
     let saved = cluster.run(&format!("pause gpu-tune --plan-out {name} -o json"));

@@ -5,7 +5,7 @@ use super::TestCluster;
 /// Only explicitly selected nodes get a new entry: the set of failed nodes is not known in advance.
 #[test]
 fn entry_is_added_only_on_named_nodes() {
-    let cluster = TestCluster::captured("apply-erroring");
+    let cluster = TestCluster::from_capture("apply-erroring");
     let words = "update-state gpu-tune driver 9.9.9 config complete --force --add --no-pause --confirm";
     for selection in ["", "--failed-only"] {
         let ran = cluster.run(&format!("{words} {selection}"));
