@@ -1,14 +1,14 @@
-# What is done by hand, for https://just.systems; each recipe is one command, to be read as documentation as well.
+# Manual tasks for https://just.systems. Each recipe is one command, so that the file also serves as documentation.
 
 # List the recipes
 default:
     @just --list
 
-# Hermetic tests whose name contains FILTER; all without it
+# Run the hermetic tests whose name contains FILTER, or all
 test FILTER="":
     cargo test --locked --test it -- {{FILTER}}
 
-# Format, lints and all tests, as before a change lands
+# Check format and lints, and run all tests, as every change must pass them
 check:
     .ci/run
 
@@ -16,19 +16,19 @@ check:
 generate:
     UPDATE=1 cargo test --locked --test it -- generated
 
-# Rewrite the figures of docs/model.md
+# Rewrite the measurements in docs/model.md
 score:
     UPDATE=1 cargo test --locked --test it -- model::pred
 
-# A capture of the current cluster as a fixture
+# Capture the current cluster as a fixture
 capture NAME:
     mkdir -p tests/clusters/{{NAME}}
     cargo run --quiet -- collect -o - | tar -xz -C tests/clusters/{{NAME}}
 
-# Time everything against an API server of this machine
+# Run the benchmarks, with a local API server
 bench *ARGS:
     tests/bench/run {{ARGS}}
 
-# The archives of a release
+# Build the archives of a release
 release DIR:
     .github/release {{DIR}}

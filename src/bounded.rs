@@ -28,7 +28,7 @@ const MOST_BLANKS: u64 = MIB;
 /// Maximum ratio of unpacked to packed size, checked after [`UNFOLDED_UNWATCHED`] unpacked bytes.
 const MOST_UNFOLDED: u64 = 500;
 const UNFOLDED_UNWATCHED: u64 = 64 * MIB;
-/// Number of bytes per read.
+/// Number of bytes that one read requests.
 pub const PIECE: usize = 1 << 16;
 
 /// An exceeded limit.
@@ -66,7 +66,8 @@ pub fn size(bytes: u64) -> String {
 ///
 /// # Errors
 ///
-/// The file cannot be opened, is a device other than `/dev/null`, which may be endless, or is a pipe without a writer.
+/// Fails if the file cannot be opened, is a device other than `/dev/null` (a device may be endless), or is a
+/// pipe without a writer.
 pub fn open(path: &Path) -> Result<Input> {
     #[cfg(unix)]
     {
@@ -93,7 +94,7 @@ mod unix {
 
     use super::{Excess, Input};
 
-    /// Maximum wait for a writer of a named pipe: both ends are usually started at about the same time.
+    /// Maximum wait for a writer of a named pipe: usually reader and writer start at about the same time.
     const NO_WRITER: Duration = Duration::from_secs(5);
     /// Interval between two checks for a writer.
     const AGAIN: Duration = Duration::from_millis(20);
@@ -104,14 +105,14 @@ mod unix {
         if is_device && path != Path::new("/dev/null") {
             return Err(Excess::Device.into());
         }
-        // Without this flag, opening a named pipe blocks until it has a writer, and reading files such as /proc/kmsg
-        // blocks until there is text.
+        // Without this flag, opening a named pipe blocks until it has a writer, and reading files such as
+        // /proc/kmsg blocks until there is text.
         let flags = OFlags::NONBLOCK.bits().cast_signed();
         let file = OpenOptions::new().read(true).custom_flags(flags).open(path);
         let mut file = file?;
         let mut begin = Vec::new();
         if kind.is_fifo() {
-            // The pipe of `<(…)` has had a writer from the beginning.
+            // The pipe of `<(…)` has a writer from its creation.
             let is_inherited = ["/dev", "/proc"].iter().any(|at| path.starts_with(at));
             let patience = if is_inherited { Duration::ZERO } else { NO_WRITER };
             begin = first_byte(&mut file, patience)?;
@@ -125,14 +126,14 @@ mod unix {
         std::thread::sleep(time);
     }
 
-    /// Returns the first byte of a pipe, or nothing if there is a writer but no byte yet. Waits up to `patience` for a
-    /// writer; without patience, a pipe without a writer is empty.
+    /// Returns the first byte of a pipe, or nothing if there is a writer but no byte yet. Waits up to
+    /// `patience` for a writer. With zero patience, a pipe without a writer counts as empty.
     fn first_byte(pipe: &mut File, patience: Duration) -> Result<Vec<u8>> {
         let since = Instant::now();
         let mut byte = [0];
         loop {
             match pipe.read(&mut byte) {
-                // No process has the other end open.
+                // No process has the pipe open for writing.
                 Ok(0) if patience.is_zero() => return Ok(Vec::new()),
                 Ok(0) if since.elapsed() >= patience => return Err(Excess::NoWriter.into()),
                 Ok(0) => wait(AGAIN),
@@ -149,7 +150,7 @@ mod unix {
 ///
 /// # Errors
 ///
-/// The stream cannot be read, is longer than `most` bytes, or contains too many consecutive blanks.
+/// Fails if the stream cannot be read, is longer than `most` bytes, or contains too many consecutive blanks.
 pub fn read(stream: impl Read, most: u64) -> Result<Vec<u8>> {
     let mut bytes = Vec::new();
     BoundedReader::new(stream, most).read_to_end(&mut bytes)?;
@@ -187,7 +188,7 @@ impl<R: Read> Read for BoundedReader<R> {
     }
 }
 
-/// Decompresses gzip; fails if the content is far larger than its packed form.
+/// Decompresses gzip. Fails if the content is far larger than its packed form.
 pub struct Unpacked<R> {
     packed: MultiGzDecoder<Counted<R>>,
     unpacked: u64,
@@ -251,8 +252,8 @@ mod tests {
     fn what_unfolds_too_far_is_given_up() {
         let mut packed = flate2::write::GzEncoder::new(Vec::new(), flate2::Compression::best());
         let copied = std::io::copy(&mut std::io::repeat(b'a').take(80 * MIB), &mut packed);
-        assert_eq!(copied.expect("memory"), 80 * MIB);
-        let packed = packed.finish().expect("memory");
+        assert_eq!(copied.expect("writing to memory succeeds"), 80 * MIB);
+        let packed = packed.finish().expect("writing to memory succeeds");
         let unpacked = read(Unpacked::new(packed.as_slice()), MOST_CAPTURE);
         assert_eq!(excess(unpacked), Some(Excess::Unfolds));
     }

@@ -1,7 +1,7 @@
 //! (edge) Creates a client from flags, environment and kubeconfig.
 //!
-//! Kube's own inference is not used: it lets environment variables redirect a tool that writes to clusters, and it
-//! retries for minutes.
+//! Kube's own inference is not used: it lets environment variables redirect the connection, and it retries
+//! for minutes. This program writes to clusters.
 
 mod client;
 mod compression;
@@ -36,27 +36,28 @@ pub struct Connected {
     pub client: kube::Client,
     /// The address of the API server, for messages; without credentials.
     pub server: String,
-    /// The names in the kubeconfig.
+    /// The names of the used context and cluster in the kubeconfig.
     pub named: Named,
-    /// The server's warnings while the client is in use, for printing.
+    /// The server's warnings, collected for printing while the client is in use.
     pub warnings: Warnings,
     pub clock: ServerClock,
     /// Whether a difference between the clocks was reported.
     pub reported_clock: bool,
-    /// The operator's namespace from `--namespace`. Never the context's namespace, which is only the client's default.
+    /// The operator's namespace from `--namespace`. Never the context's namespace, which is only the client's
+    /// default.
     pub namespace: Option<String>,
 }
 
-/// Creates a client for the cluster that the flags, `KUBECONFIG` or `~/.kube/config` select; without a kubeconfig, for
-/// the cluster of this pod.
+/// Creates a client for the cluster that the flags, `KUBECONFIG` or `~/.kube/config` select; without a
+/// kubeconfig, for the cluster of this pod.
 ///
-/// `verb` identifies the command in the server's audit log. No request is sent yet, but a credential plugin is run.
-/// `trace` receives every request. Must be called within a tokio runtime.
+/// `verb` identifies the command in the server's audit log. No request is sent yet, but a credential plugin
+/// is run. `trace` receives every request. Must be called within a tokio runtime.
 ///
 /// # Errors
 ///
-/// A kubeconfig that is missing, unreadable, or has dangling names; conflicting flags; credentials that cannot be read;
-/// a failing credential plugin.
+/// Fails for a kubeconfig that is missing, unreadable, or has dangling names; for conflicting flags; for
+/// credentials that cannot be read; and if a credential plugin fails.
 pub async fn connect(
     environment: &Environment,
     connection: &Connection,

@@ -10,13 +10,15 @@ use regex::Regex;
 /// The placeholder of a secret.
 pub const MASKED: &str = "<masked>";
 
-/// A URL for display: the part before an `@` may be a password, and the query may contain one.
+/// A URL for display. Removes the part before an `@`, which may be a password, and masks the query, which may
+/// contain one.
 pub fn url(url: &str) -> String {
     let (scheme, address) = match url.split_once("://") {
         Some((scheme, address)) => (format!("{scheme}://"), address),
         None => (String::new(), url),
     };
-    // A password may contain any character, even an invalid one: treat everything up to the last @ as credentials.
+    // A password may contain any character, even an invalid one: treat everything up to the last @ as
+    // credentials.
     let address = address.rsplit_once('@').map_or(address, |(_, host)| host);
     match address.find(['?', '#']) {
         Some(at) => format!("{scheme}{}{MASKED}", &address[..=at]),
@@ -60,12 +62,12 @@ pub fn text(text: &str) -> String {
     BARE.replace_all(&urls(&text), MASKED).into_owned()
 }
 
-/// A character of a name, including all characters outside ASCII. The Unicode tables of `\w` and `\b` take longer to
-/// compile than a diagnosis takes.
+/// A character of a name, including all characters outside ASCII. `\w` and `\b` are avoided: compiling their
+/// Unicode tables takes longer than a diagnosis.
 const IN_NAME: &str = r"(?-i:[0-9A-Za-z_.\x{80}-\x{10FFFF}-])";
 
 fn pattern(pattern: &str) -> Regex {
-    Regex::new(pattern).expect("it is tested")
+    Regex::new(pattern).expect("the pattern is valid")
 }
 
 #[cfg(test)]

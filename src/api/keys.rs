@@ -1,4 +1,4 @@
-//! Every annotation, label and condition key that the operator puts on a node.
+//! Annotation, label and condition keys under the operator's prefix on a node.
 
 use super::ApiFlavor;
 use super::object_name::{is_object_name, is_word};
@@ -12,7 +12,7 @@ pub enum NodeKey<'a> {
     NodeState { skyhook: &'a str, package: Option<&'a str> },
     /// Status of the custom resource on the node; an annotation and a label with the same key.
     Status(&'a str),
-    /// The custom resource cordoned the node.
+    /// Record that the custom resource cordoned the node.
     Cordon(&'a str),
     /// Operator version that first processed the node, or that last migrated it.
     Version(&'a str),
@@ -20,11 +20,11 @@ pub enum NodeKey<'a> {
     DrainStart(&'a str),
     /// Reason why the drain does not finish.
     DrainBlocked(&'a str),
-    /// The operator put a runtime-required taint with this key on the node.
+    /// Record that the operator put a runtime-required taint with this key on the node.
     AutoTaint(&'a str),
-    /// The node stays cordoned until someone other than the operator uncordons it.
+    /// Record that the node stays cordoned until someone other than the operator uncordons it.
     RuntimeRequiredCordon,
-    /// The user excludes the node from the operator's work.
+    /// A label by which a user excludes the node from the operator's work.
     Ignore,
     /// A condition of the node, `<prefix>/<skyhook>/NotReady` or `/Erroring`.
     Condition { skyhook: &'a str, kind: &'a str },
@@ -33,7 +33,8 @@ pub enum NodeKey<'a> {
 }
 
 impl<'a> NodeKey<'a> {
-    /// Whether a key has the operator's prefix of either API. Such keys record progress, not properties of the node.
+    /// Whether a key has the operator's prefix of either API. Such keys record progress, not properties of
+    /// the node.
     pub fn is_ours(key: &str) -> bool {
         ApiFlavor::ALL.iter().any(|flavor| NodeKey::parse(*flavor, key).is_some())
     }
@@ -45,10 +46,11 @@ impl<'a> NodeKey<'a> {
         parsed.any(|key| matches!(key, NodeKey::NodeState { .. }))
     }
 
-    /// Parses a key; `None` if it lacks this API's prefix. A key with a name that no custom resource can have is
-    /// [`NodeKey::Unknown`].
+    /// Parses a key; `None` if it lacks this API's prefix. A key with a name that no custom resource can have
+    /// is [`NodeKey::Unknown`].
     ///
-    /// Names of custom resources and packages contain neither `_` nor `/`, so the first separator ends a name.
+    /// Names of custom resources and packages contain neither `_` nor `/`, so the first separator ends a
+    /// name.
     pub fn parse(flavor: ApiFlavor, key: &'a str) -> Option<NodeKey<'a>> {
         let suffix = key.strip_prefix(flavor.group())?.strip_prefix('/')?;
         let key = NodeKey::of_suffix(suffix);
@@ -90,7 +92,8 @@ impl<'a> NodeKey<'a> {
         }
     }
 
-    /// Whether the custom resource's name is a valid object name, and the package's name cannot be a flag.
+    /// Whether the key's custom resource has a valid object name, and the name of its package cannot be
+    /// mistaken for a flag.
     fn is_well_named(&self) -> bool {
         match *self {
             NodeKey::NodeState { skyhook, package } => is_object_name(skyhook) && package.is_none_or(is_word),

@@ -13,7 +13,8 @@ use serde::de::{Deserialize, DeserializeSeed, Deserializer, MapAccess, Visitor};
 use super::name::Name;
 use super::visit;
 
-/// Labels sorted by key: a set shared by objects with equal keys, and the values that differ on this object.
+/// Labels sorted by key, stored as a set that objects with equal keys share, and the values that differ from
+/// it.
 #[derive(Clone, Default)]
 pub struct Labels {
     like: Arc<[(Name, Name)]>,
@@ -21,7 +22,7 @@ pub struct Labels {
     own: Box<[(u32, Name)]>,
 }
 
-/// Shared sets of labels, by the hash of their keys.
+/// Shared sets of labels (samples), by the hash of their keys.
 #[derive(Default)]
 struct Samples {
     hasher: RandomState,
@@ -34,7 +35,8 @@ thread_local! {
     static SAMPLES: RefCell<Samples> = RefCell::default();
 }
 
-/// Maximum number of shared samples. If every object has different keys, samples save no memory.
+/// Maximum number of samples; then all are dropped. If every object has different keys, samples save no
+/// memory.
 const MOST_SAMPLES: usize = 1 << 12;
 
 /// Identity of the keys: equal keys read on one thread have the same address.
@@ -156,7 +158,7 @@ impl Index<&str> for Labels {
     type Output = Name;
 
     fn index(&self, key: &str) -> &Name {
-        self.get(key).expect("the label is there")
+        self.get(key).expect("the object has the label")
     }
 }
 

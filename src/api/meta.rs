@@ -46,7 +46,7 @@ pub struct ManagedFields {
     pub operation: String,
     pub time: Option<Timestamp>,
     pub subresource: String,
-    /// The manager's fields without `f:status`, which is most of a custom resource.
+    /// The manager's fields without `f:status`, which makes up most of a custom resource.
     #[serde(rename = "fieldsV1", deserialize_with = "without_status")]
     pub fields: Value,
 }
@@ -69,7 +69,7 @@ pub(super) fn without_status<'de, D: Deserializer<'de>>(from: D) -> Result<Value
     Ok(fields.map_or(Value::Null, |fields| fields.kept.into()))
 }
 
-/// Decodes [`Meta`] without `managedFields`, which are most of a pod and unused for pods and Jobs.
+/// Decodes [`Meta`] without `managedFields`, which make up most of a pod and are unused for pods and Jobs.
 #[derive(Default, Deserialize)]
 #[serde(remote = "Meta", default, rename_all = "camelCase", expecting = "a map")]
 pub struct WithoutManagers {
@@ -159,7 +159,7 @@ mod tests {
 
     #[test]
     fn metadata_that_is_a_text_is_refused() {
-        let refused = WithoutManagers::deserialize(json!("pod")).expect_err("it is a text");
+        let refused = WithoutManagers::deserialize(json!("pod")).expect_err("a string is not metadata");
         assert_eq!(refused.to_string(), "invalid type: string \"pod\", expected a map");
     }
 }

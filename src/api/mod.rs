@@ -1,6 +1,6 @@
 //! The operator's API: kinds, keys, stages and the node-state codec, for both flavors.
 //!
-//! Serde types and pure functions only. This is the one place that spells the API groups.
+//! Serde types and pure functions only. No other module contains the names of the API groups.
 
 pub mod deployment_policy;
 pub mod flavor;

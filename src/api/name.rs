@@ -15,7 +15,7 @@ use super::visit;
 #[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Name(Arc<str>);
 
-/// Maximum length of interned text in bytes: longer texts are hardly ever equal.
+/// Maximum length of interned text in bytes: longer texts are rarely equal.
 const LONGEST: usize = 4096;
 
 thread_local! {
@@ -27,13 +27,14 @@ impl Name {
         &self.0
     }
 
-    /// How many different texts this thread keeps.
+    /// Number of distinct texts interned on this thread.
     #[cfg(test)]
     pub fn interned() -> usize {
         WORDS.with_borrow(Interner::len)
     }
 
-    /// The address of the text. Names with the same address are equal; equal names may have different addresses.
+    /// The address of the text. Names with the same address are equal; equal names may have different
+    /// addresses.
     pub fn place(&self) -> usize {
         Arc::as_ptr(&self.0).addr()
     }

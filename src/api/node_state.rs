@@ -1,9 +1,9 @@
 //! The node-state codec: decodes and edits the package states in a node's annotations, byte for byte.
 //!
 //! The operator keeps one state machine per custom resource and node, as a JSON object in an annotation:
-//! `{"driver|2.0.1":{"name":"driver",…,"stage":"apply","state":"complete"}}`. A newer shape has one annotation per
-//! package. Edits change one entry and keep every other byte, unknown fields included. Malformed text is a value
-//! ([`NodeState::malformed`]), not an error.
+//! `{"driver|2.0.1":{"name":"driver",…,"stage":"apply","state":"complete"}}`. A newer format has one
+//! annotation per package. Edits change one entry and keep every other byte, unknown fields included.
+//! Malformed text is a value ([`NodeState::malformed`]), not an error.
 
 mod by_key;
 mod known;
@@ -73,7 +73,7 @@ impl Entry {
     }
 }
 
-/// An annotation that is not a node state.
+/// An annotation whose text is not a valid node state.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub struct Malformed {
     pub annotation: String,
@@ -81,7 +81,7 @@ pub struct Malformed {
     pub error: String,
 }
 
-/// The members that the operator decodes. A `null` member has its zero value.
+/// The members that the operator decodes. A `null` member counts as the zero value of its type.
 #[derive(Default, Deserialize)]
 #[serde(default)]
 struct Fields {
@@ -96,7 +96,8 @@ struct Fields {
 }
 
 impl NodeState {
-    /// Decodes an annotation and adds its entries. `package` is set for the shape with one annotation per package.
+    /// Decodes an annotation and adds its entries. `package` is set for the format with one annotation per
+    /// package.
     pub fn add(&mut self, key: &str, package: Option<&str>, text: &str) {
         let annotation = self.annotations.len();
         let mut values = Vec::new();
@@ -129,7 +130,7 @@ impl NodeState {
         });
     }
 
-    /// The package in an annotation key, for the shape with one annotation per package.
+    /// The package in an annotation key, for the format with one annotation per package.
     pub fn package_of(key: &str) -> Option<&str> {
         let mut parsed = ApiFlavor::ALL.into_iter();
         match parsed.find_map(|flavor| NodeKey::parse(flavor, key)) {
@@ -143,8 +144,8 @@ impl NodeState {
         &self.entries
     }
 
-    /// Simulates the start of a complete package's uninstall. Changes only the decoded entry, not the annotation's
-    /// text.
+    /// Simulates the start of a complete package's uninstall. Changes only the decoded entry, not the
+    /// annotation's text.
     pub fn simulate_uninstall(&mut self, key: &str) {
         for entry in self.entries.iter_mut().filter(|e| e.key == key) {
             if entry.state == State::Complete && !entry.stage.is_uninstall() {
@@ -203,7 +204,7 @@ impl NodeState {
         Some(edited)
     }
 
-    /// Key and text of the annotation with the entry.
+    /// Key and text of the annotation that contains the entry.
     pub fn annotation_of(&self, key: &str) -> Option<(&str, &str)> {
         let annotation = &self.annotations[self.entry(key)?.annotation];
         Some((&annotation.key, &annotation.text))
@@ -226,10 +227,10 @@ impl NodeState {
             return Some((annotation.key.to_string(), None));
         }
         let text = &annotation.text;
-        let at = values.iter().position(|v| *v == entry.value).expect("the entry is among them");
+        let at = values.iter().position(|v| *v == entry.value).expect("the annotation contains the entry");
         let range = if at == 0 {
-            let open = text.find('{').expect("an object") + 1;
-            let comma = entry.value.end + text[entry.value.end..].find(',').expect("a next entry");
+            let open = text.find('{').expect("the annotation is an object") + 1;
+            let comma = entry.value.end + text[entry.value.end..].find(',').expect("another entry follows");
             open..comma + 1
         } else {
             values[at - 1].end..entry.value.end
@@ -240,7 +241,7 @@ impl NodeState {
         if self.entries.iter().filter(of_annotation).count() == values.len() {
             return Some((annotation.key.to_string(), Some(left)));
         }
-        // An overridden duplicate must not become effective.
+        // Remove again: without this entry, an earlier duplicate of its key would take effect.
         let mut again = NodeState::default();
         again.add(&annotation.key, None, &left);
         again.without_entry(key).or_else(|| Some((annotation.key.to_string(), Some(left))))
@@ -300,7 +301,8 @@ fn read_fields(value: &str) -> Result<Fields, String> {
     if plain {
         return serde_json::from_str(value).map_err(|e| e.to_string());
     }
-    // The operator's decoder ignores the case of member names. The last of equal names wins, unless it is `null`.
+    // The operator's decoder ignores the case of member names. The last of equal names wins, unless it is
+    // `null`.
     let mut last: HashMap<&str, &RawValue> = HashMap::new();
     for (name, raw) in &members {
         let before = last.contains_key(member(name));
@@ -323,11 +325,11 @@ fn member(name: &str) -> &str {
 fn edit_members(object: &str, fields: [(&str, &str); 2]) -> String {
     // The operator reads a `null` entry as an empty entry.
     let object = if object == "null" { "{}" } else { object };
-    let members = members(object).expect("the entry was read before");
+    let members = members(object).expect("the entry was decoded before");
     let mut replaced = Vec::new();
     let mut appended = String::new();
     for (field, new) in fields {
-        let new = serde_json::to_string(new).expect("a string");
+        let new = serde_json::to_string(new).expect("a string is valid JSON");
         match members.iter().rev().find(|(name, _)| member(name) == field) {
             Some((_, raw)) => replaced.push((span(object, raw.get()), new)),
             None => {
@@ -338,7 +340,7 @@ fn edit_members(object: &str, fields: [(&str, &str); 2]) -> String {
         }
     }
     let mut edited = object.to_owned();
-    edited.insert_str(object.rfind('}').expect("an object"), &appended);
+    edited.insert_str(object.rfind('}').expect("the entry is an object"), &appended);
     replaced.sort_by_key(|(range, _)| std::cmp::Reverse(range.start));
     for (range, new) in replaced {
         edited.replace_range(range, &new);

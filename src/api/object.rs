@@ -62,12 +62,12 @@ impl From<Vec<UnknownField>> for UnknownFields {
 /// A field whose value its type rejects.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct UnknownField {
-    /// `status.conditions[3].lastTransitionTime`
+    /// Path of the field: `status.conditions[3].lastTransitionTime`
     pub path: String,
     /// The value if it is a bool, a number or a time; otherwise its type, because the value may be a secret.
     pub value: String,
-    /// Whether the value is a time out of range in a field that decides nothing alone. API servers accept such times
-    /// from kubelets and controllers, and reject all other values that we reject.
+    /// Whether the value is an out-of-range time in a field that only records a time. API servers accept such
+    /// times from kubelets and controllers, and reject all other values that we reject.
     pub is_mere_time: bool,
 }
 
@@ -88,8 +88,8 @@ impl UnknownField {
     }
 }
 
-/// Whether a field only records a time. `deletionTimestamp` and `startTime` do more: their presence means that the
-/// object is being deleted, or that the pod was accepted.
+/// Whether a field only records a time. `deletionTimestamp` and `startTime` mean more: that the object is
+/// being deleted, or that the kubelet has accepted the pod.
 fn is_of_mere_time(path: &str) -> bool {
     const FIELDS: [&str; 12] = [
         "acquireTime",

@@ -4,7 +4,7 @@ use serde::de::Error as _;
 use serde::{Deserialize, Deserializer};
 use serde_json::Value;
 
-/// Suffixes with their factors.
+/// Suffixes of quantities with their factors.
 const SUFFIXES: [(&str, f64); 16] = [
     ("Ki", 1024.0),
     ("Mi", 1_048_576.0),
@@ -33,7 +33,7 @@ pub fn parse(value: &Value) -> Option<f64> {
     }
 }
 
-/// Deserializes a quantity as its text or number is written; null is empty.
+/// Deserializes a quantity as text, exactly as written. Null becomes the empty text.
 ///
 /// # Errors
 ///

@@ -12,7 +12,7 @@ use std::sync::Arc;
 use foldhash::fast::RandomState;
 use serde::{Deserialize, Deserializer};
 
-/// Minimum number of values at which unused values are dropped.
+/// Number of values at which unused values are dropped for the first time.
 const FIRST_SWEEP: usize = 1 << 14;
 
 /// Stores equal values once.
@@ -61,7 +61,7 @@ impl<T: Hash + Eq + 'static> From<T> for Shared<T> {
         INTERNERS.with_borrow_mut(|interners| {
             let interner =
                 interners.entry(TypeId::of::<T>()).or_insert_with(|| Box::new(Interner::<T>::default()));
-            let interner: &mut Interner<T> = interner.downcast_mut().expect("it is that of the type");
+            let interner: &mut Interner<T> = interner.downcast_mut().expect("the map is keyed by type");
             Shared(interner.find(value, Arc::new))
         })
     }

@@ -23,8 +23,8 @@ pub struct Skyhook {
     pub metadata: Meta,
     pub spec: SkyhookSpec,
     pub status: SkyhookStatus,
-    /// The object as JSON with its unknown fields, for recreating it. The status has an entry for every node, so only
-    /// the parts that the operator cannot recompute are kept.
+    /// The object as JSON with its unknown fields, for recreating it. The status has an entry for every node,
+    /// so only the parts that the operator cannot recompute are kept.
     #[serde(skip)]
     pub whole: Value,
     /// Size of the object as compact JSON, in bytes.
@@ -38,7 +38,8 @@ pub struct Skyhook {
 #[serde(default, rename_all = "camelCase")]
 pub struct SkyhookSpec {
     pub serial: bool,
-    /// Selector of pods that prevent an interrupt while they are running or pending on the node. Empty selects no pod.
+    /// Selector of pods that prevent an interrupt while they are running or pending on the node. Empty
+    /// selects no pod.
     pub pod_non_interrupt_labels: LabelSelector,
     /// Selector of the nodes to work on. Empty selects every node.
     pub node_selectors: LabelSelector,
@@ -54,7 +55,7 @@ pub struct SkyhookSpec {
     pub drain_config: DrainConfig,
 }
 
-/// A package of the spec, with the interrupts of the node that it needs.
+/// A package of the spec, with its interrupts of the node.
 #[derive(Debug, Clone, Default, Deserialize)]
 #[serde(default, rename_all = "camelCase")]
 pub struct Package {
@@ -66,7 +67,7 @@ pub struct Package {
     pub depends_on: BTreeMap<String, String>,
     pub config_interrupts: BTreeMap<String, Interrupt>,
     pub config_map: BTreeMap<String, String>,
-    /// Resources of the package's containers; only their presence matters here.
+    /// Resources of the package's containers. Only whether they are set matters here.
     pub resources: Option<serde_json::Value>,
     pub uninstall: Option<Uninstall>,
     /// The package as in the spec, unknown fields included.
@@ -140,7 +141,7 @@ impl Skyhook {
         ApiFlavor::of_group(self.api_version.split('/').next()?)
     }
 
-    /// `skyhook/NAME` or `nodewright/NAME`, as kubectl writes objects.
+    /// kubectl's reference to the object: `skyhook/NAME` or `nodewright/NAME`.
     pub fn reference(&self) -> String {
         self.to_string()
     }
@@ -198,7 +199,7 @@ impl Skyhook {
         (self.spec.priority.unwrap_or(DEFAULT_PRIORITY), self.name())
     }
 
-    /// A condition by its bare type; the prefixed copies are deprecated and ignored.
+    /// A condition by its bare type. The copies whose type has the API's prefix are deprecated and ignored.
     pub fn condition(&self, kind: &str) -> Option<&Condition> {
         self.status.conditions.iter().find(|c| c.kind == kind)
     }
@@ -208,8 +209,8 @@ impl Skyhook {
         self.condition(kind).filter(|c| c.is_true())
     }
 
-    /// Whether the operator has observed the current spec. It sets `status.observedGeneration` only when the custom
-    /// resource is complete; its conditions carry the generation of their write.
+    /// Whether the operator has observed the current spec, from the generations in its conditions and in
+    /// `status.observedGeneration`, which the operator sets only when the custom resource is complete.
     pub fn is_observed(&self) -> bool {
         let conditions = self.status.conditions.iter();
         let seen = conditions.filter_map(|c| c.observed_generation).max();
@@ -242,8 +243,8 @@ impl Package {
 
     /// The type of the interrupt that would run next, if any.
     ///
-    /// After a config change only a matching config interrupt counts (operator `HasInterrupt`);
-    /// `*` in its key is the only glob character.
+    /// After a config change only a config interrupt counts whose key matches a changed key (operator
+    /// `HasInterrupt`). `*` is the only special character in the key of a config interrupt.
     pub fn pending_interrupt(&self, config_updates: &[String]) -> Option<&str> {
         if config_updates.is_empty() {
             return self.interrupt.as_ref().map(|i| i.kind.as_str());

@@ -17,7 +17,7 @@ impl Version {
         Some(Version(version))
     }
 
-    /// Whether this version is at least `major.minor`. Pre-releases of `major.minor` count.
+    /// Whether this version is at least `major.minor`. Pre-releases of `major.minor` count as well.
     ///
     /// A release candidate behaves like its release.
     pub fn at_least(&self, major: u64, minor: u64) -> bool {

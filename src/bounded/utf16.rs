@@ -1,4 +1,5 @@
-//! Streaming conversion of UTF-16 to UTF-8: PowerShell redirects the output of kubectl into files of UTF-16.
+//! Streaming conversion of UTF-16 to UTF-8. PowerShell redirects output, such as kubectl's, to files in
+//! UTF-16.
 
 use std::io::{Error, ErrorKind, Read, Result};
 
@@ -16,7 +17,7 @@ const BIG_ENDIAN: [u8; 2] = [0xfe, 0xff];
 ///
 /// # Errors
 ///
-/// The text has the byte order mark of UTF-16, but is not valid UTF-16.
+/// Fails if the text has the byte order mark of UTF-16, but is not valid UTF-16.
 pub fn to_utf8(text: Vec<u8>) -> Result<Vec<u8>> {
     if !begins(&text) {
         return Ok(text);
@@ -95,13 +96,13 @@ mod tests {
 
     #[test]
     fn both_byte_orders_and_characters_between_pieces() {
-        // The mark takes one unit, so that each pair of surrogates lies across an even boundary.
+        // The byte order mark is one unit long, so that a surrogate pair lies across each even boundary.
         let text = format!("\u{feff}a{}", "😀".repeat(PIECE));
         let little: Vec<u8> = text.encode_utf16().flat_map(u16::to_le_bytes).collect();
         let big: Vec<u8> = text.encode_utf16().flat_map(u16::to_be_bytes).collect();
         assert!(begins(&little) && begins(&big));
-        assert_eq!(decoded(&little).expect("it is valid"), text);
-        assert_eq!(decoded(&big).expect("it is valid"), text);
+        assert_eq!(decoded(&little).expect("the text is valid UTF-16"), text);
+        assert_eq!(decoded(&big).expect("the text is valid UTF-16"), text);
         let odd = format!("\u{feff}{}", "😀".repeat(PIECE));
         let odd: Vec<u8> = odd.encode_utf16().flat_map(u16::to_le_bytes).collect();
         assert!(decoded(&odd).is_ok());

@@ -1,6 +1,6 @@
 //! Packages that are on no node while their uninstall is requested: uninstalled, or never installed.
 //!
-//! The operator reports both as complete. Views, waits and rules use this module to distinguish them.
+//! The operator reports both as complete. Views, waits and rules distinguish them with this module.
 
 use std::collections::HashMap;
 use std::sync::OnceLock;
@@ -13,11 +13,12 @@ use crate::api::Skyhook;
 pub(super) type AbsentPackages = HashMap<String, Vec<(String, History)>>;
 
 impl Cluster {
-    /// The packages with `uninstall.apply: true` that are in no node state, at any version, with their history.
+    /// The packages with `uninstall.apply: true` that are in no node state, at any version, with their
+    /// history.
     ///
-    /// A package is not reported if an unreadable node state might contain it, if no node is selected, or if only named
-    /// nodes were read. Custom resources under deletion are skipped: a deletion uninstalls packages regardless of
-    /// `apply`.
+    /// A package is not reported if an unreadable node state might contain it, if no node is selected, or if
+    /// only named nodes were read. Custom resources under deletion are skipped: a deletion uninstalls
+    /// packages regardless of `apply`.
     pub fn absent_packages(&self) -> impl Iterator<Item = (&Skyhook, &str, &History)> {
         self.skyhooks.items().iter().flat_map(|skyhook| {
             let absent = self.absent_packages_of(skyhook).iter();
@@ -25,8 +26,8 @@ impl Cluster {
         })
     }
 
-    /// Packages whose version in the spec was never installed, and will not be while their uninstall is requested. If
-    /// the history of a package is unknown, a finished uninstall is assumed.
+    /// Packages whose version in the spec was never installed, and will not be while their uninstall is
+    /// requested. If the history of a package is unknown, a finished uninstall is assumed.
     pub fn never_installed(&self, skyhook: &Skyhook) -> Vec<&str> {
         let absent = self.absent_packages_of(skyhook).iter();
         absent.filter(|(_, history)| history.excludes_spec_version()).map(|(name, _)| name.as_str()).collect()

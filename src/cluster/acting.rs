@@ -8,12 +8,12 @@ use super::installation::Lease;
 use super::{Cluster, Deployment, Read};
 use crate::api::Version;
 
-/// The acting Deployments, normally one. Operators in different namespaces all act, because each elects its leader in
-/// its own namespace.
+/// The acting Deployments, normally one. Operators in different namespaces all act, because each elects its
+/// leader in its own namespace.
 ///
-/// Deployments with ready replicas act. If there are several, the holders of a Lease act, and Deployments without
-/// leader election. If no replica is ready, the Deployment that is starting acts next. A Deployment scaled to zero
-/// never acts.
+/// Deployments with ready replicas act. If there are several, only the holders of a Lease and the Deployments
+/// without leader election act. If no replica is ready, the Deployment that is starting acts next. A
+/// Deployment scaled to zero never acts.
 pub fn acting<'a>(
     operators: impl Iterator<Item = &'a Deployment>,
     leases: &[Lease],
@@ -51,7 +51,7 @@ pub fn version(acting: &[&Deployment]) -> Option<Version> {
     agreed.then_some(first)
 }
 
-/// Whether several Deployments could act, so that their Leases decide.
+/// Whether several Deployments could act, so that only their Leases show which ones do.
 pub fn undecided(operators: &[&Deployment]) -> bool {
     let wanted: Vec<&Deployment> = operators.iter().copied().filter(|d| d.replicas() > 0).collect();
     let ready = ready(&wanted);
@@ -84,13 +84,14 @@ impl Cluster {
         ready
     }
 
-    /// An environment variable of the operator's manager.
+    /// The value of an environment variable of the operator's manager.
     pub fn operator_setting(&self, name: &str) -> Option<&str> {
         self.operator()?.env(name)
     }
 
-    /// The namespaces in which the operator creates its objects: from `--namespace`, else the namespaces of the acting
-    /// Deployments, else those of the Services in its webhook configurations. Empty if all are unknown.
+    /// The namespaces in which the operator creates its objects: from `--namespace`, else the namespaces of
+    /// the acting Deployments, else those of the Services in its webhook configurations. Empty if all are
+    /// unknown.
     pub fn operator_namespaces(&self) -> BTreeSet<&str> {
         if let Some(namespace) = &self.namespace_flag {
             return [namespace.as_str()].into();
@@ -133,7 +134,7 @@ impl Cluster {
 }
 
 impl Deployment {
-    /// `v0.17.0 in namespace skyhook`
+    /// Version and namespace: `v0.17.0 in namespace skyhook`
     pub fn installed(&self) -> String {
         let version = self.operator_version();
         let version = version.map_or_else(|| "unknown version".to_owned(), |v| v.to_string());

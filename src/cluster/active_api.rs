@@ -24,7 +24,7 @@ pub struct ApiEvidence {
     pub adopted_nodes: usize,
     /// Value of `--api`.
     pub asked_for: Option<ApiFlavor>,
-    /// Whether the input is files: they may omit a kind. A server that serves one API has no other.
+    /// Whether the input is files, which may omit an API. A server that serves one API has no other.
     pub from_files: bool,
 }
 
@@ -34,8 +34,9 @@ const FIRST_NODEWRIGHT: (u64, u64) = (0, 18);
 impl ActiveApi {
     /// Decides which API is active; `None` if neither API is served.
     ///
-    /// The operator's version decides first, then the traces that an operator left on objects. Two served groups do not
-    /// prove that a newer operator runs: `helm rollback` keeps the newer CRDs.
+    /// In order of precedence: `--api`, the only API that a server serves, the operator's version, and the
+    /// traces that an operator left on objects. Two served groups do not prove that a newer operator runs:
+    /// `helm rollback` keeps the newer CRDs.
     pub fn decide(evidence: ApiEvidence) -> Option<ActiveApi> {
         let (flavor, reasons) = if let Some(flavor) = evidence.asked_for {
             (flavor, vec![format!("--api {flavor}")])

@@ -13,7 +13,7 @@ use crate::api::visit;
 /// Annotations of a node by key. Unused annotations, which are the majority, are dropped.
 #[derive(Default)]
 pub struct Annotations {
-    /// Annotations of the operator, of either API.
+    /// The operator's annotations, of either API.
     pub operator: BTreeMap<String, String>,
     /// Annotations of other tools that may hold the cordon.
     pub cordon_marks: BTreeMap<String, String>,
@@ -74,7 +74,7 @@ impl<'de> Deserialize<'de> for Key {
     }
 }
 
-/// A string that is checked for its type and dropped.
+/// A value that must be a string and is dropped.
 struct Ignored;
 
 impl<'de> Deserialize<'de> for Ignored {

@@ -18,8 +18,8 @@ impl Cluster {
         cluster
     }
 
-    /// The cluster after these objects are applied, before the operator acts on them. An existing object keeps its
-    /// status.
+    /// The cluster after these objects are applied, before the operator acts on them. An existing object
+    /// keeps its status.
     pub fn with_applied(&self, skyhooks: Vec<Skyhook>, policies: Vec<DeploymentPolicy>) -> Cluster {
         let mut cluster = self.clone();
         for mut skyhook in skyhooks {
@@ -55,14 +55,14 @@ fn list_or_empty<T>(read: &mut Read<Vec<T>>) -> &mut Vec<T> {
     if read.available().is_none() {
         *read = Read::Ok(Vec::new());
     }
-    read.available_mut().expect("just filled")
+    read.available_mut().expect("the list was just created")
 }
 
-/// The object after `kubectl apply` or a Helm upgrade: the fields of the manifest replace those of the live object,
-/// fields that an earlier apply set and the manifest lacks are removed, and all others are kept.
+/// The object after `kubectl apply` or a Helm upgrade: the fields of the manifest replace those of the live
+/// object, fields that an earlier apply set and the manifest lacks are removed, and all others are kept.
 ///
-/// Without the annotation of an earlier apply, removes all fields of the spec that the manifest lacks, as Helm and
-/// server-side apply do, except fields that may be defaults of the server.
+/// Without the annotation of an earlier apply, removes all fields of the spec that the manifest lacks, as
+/// Helm and server-side apply do, except fields that may be defaults of the server.
 pub fn applied(live: &Skyhook, manifest: &Value) -> Value {
     let last = live.last_applied();
     let mut object = live.whole.clone();
@@ -79,8 +79,8 @@ pub fn applied(live: &Skyhook, manifest: &Value) -> Value {
     object
 }
 
-/// Overlays a manifest on a live value key by key, and replaces lists. `earlier` is the value in the manifest of an
-/// earlier apply, if known.
+/// Overlays a manifest on a live value key by key, and replaces lists. `earlier` is the value in the manifest
+/// of an earlier apply, if known.
 fn overlay(live: &mut Value, wanted: &Value, earlier: Option<&Value>) {
     let Value::Object(wanted) = wanted else {
         *live = wanted.clone();
@@ -89,7 +89,7 @@ fn overlay(live: &mut Value, wanted: &Value, earlier: Option<&Value>) {
     if !live.is_object() {
         *live = Value::Object(Map::new());
     }
-    let members = live.as_object_mut().expect("it is an object");
+    let members = live.as_object_mut().expect("the live value is an object");
     members.retain(|key, value| {
         wanted.contains_key(key)
             || match earlier {
@@ -107,7 +107,8 @@ fn overlay(live: &mut Value, wanted: &Value, earlier: Option<&Value>) {
     }
 }
 
-/// Whether the server or the operator may have set the value: a schema default, or the name of a package.
+/// Whether the server or the operator may have set the value: it equals a schema default, or is the name of a
+/// package.
 fn may_be_default(key: &str, value: &Value) -> bool {
     key == "name" || *value == false || *value == 200 || *value == "node"
 }
@@ -117,7 +118,7 @@ pub fn changeable(object: &Value) -> Value {
     let mut kept = Map::new();
     for field in ["labels", "annotations"] {
         let mut members = object["metadata"][field].as_object().cloned().unwrap_or_default();
-        // kubectl's copy of the whole object.
+        // This annotation is kubectl's copy of the whole object.
         members.retain(|key, _| key != "kubectl.kubernetes.io/last-applied-configuration");
         if !members.is_empty() {
             kept.insert(field.to_owned(), sorted(&Value::Object(members)));

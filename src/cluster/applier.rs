@@ -17,7 +17,7 @@ pub enum Applier<'a> {
 
 const ARGO_TRACKING: &str = "argocd.argoproj.io/tracking-id";
 const ARGO_LABEL: &str = "argocd.argoproj.io/instance";
-/// Label that Argo CD sets if it does not track by annotation. Charts set the label as well.
+/// Label that Argo CD sets if it does not track objects by annotation. Charts set the label as well.
 const INSTANCE: &str = "app.kubernetes.io/instance";
 const FLUX_KUSTOMIZE: &str = "kustomize.toolkit.fluxcd.io";
 const FLUX_HELM: &str = "helm.toolkit.fluxcd.io";
@@ -29,7 +29,7 @@ impl Applier<'_> {
         argo_cd(meta, kind).or_else(|| flux(meta)).or_else(|| helm(meta))
     }
 
-    /// `the Argo CD application platform`
+    /// The tool with the name of its object: `the Argo CD application platform`
     pub fn name(&self) -> String {
         match self {
             Applier::ArgoCd(name) => format!("the Argo CD application {name}"),
@@ -100,8 +100,8 @@ impl Applier<'_> {
     }
 }
 
-/// The Argo CD application from the tracking annotation, or else from labels. The annotation counts only if it names
-/// this object: copies of an object inherit the annotation, and Argo CD ignores them.
+/// The Argo CD application from the tracking annotation, or else from labels. The annotation counts only if
+/// it names this object: copies of an object inherit the annotation, and Argo CD ignores them.
 fn argo_cd<'a>(meta: &'a Meta, kind: &str) -> Option<Applier<'a>> {
     let text = |map: &'a std::collections::BTreeMap<String, String>, key: &str| {
         map.get(key).map(String::as_str).filter(|v| !v.is_empty())

@@ -4,7 +4,7 @@ use super::pod::{ContainerStatus, TroubleKind};
 use super::{Cluster, PackageRun, Pod};
 use crate::api::Stage;
 
-/// Maximum number of letters of the package's name in the name of a stage container. The operator truncates it.
+/// Length to which the operator truncates the package's name in the name of a stage container, in characters.
 const NAME: usize = 43;
 
 /// One stage of a package on one node, with its logs and messages.
@@ -14,7 +14,7 @@ pub struct Choice {
     pub stage: String,
     /// `pod/NAME` or `job/NAME`.
     pub reference: String,
-    /// Attempts in order of usefulness: running, succeeded, failed, disrupted.
+    /// Attempts in order of usefulness: running, succeeded, failed, disrupted, not started.
     pub attempts: Vec<Attempt>,
     /// Log tail that the operator keeps on a failed Job.
     pub last_logs: Option<String>,
@@ -69,7 +69,7 @@ impl ContainerLog {
     }
 }
 
-/// Attempts and messages of a package run. With `previous`, those of the attempt or container run before.
+/// Attempts and messages of a package run; with `previous`, of the preceding attempt or container run.
 pub fn choice(cluster: &Cluster, package_run: &PackageRun<'_>, previous: bool) -> Choice {
     let names = containers(&package_run.package, &package_run.stage, package_run.interrupt);
     let mut pods = package_run.pods.clone();
@@ -98,8 +98,8 @@ pub fn choice(cluster: &Cluster, package_run: &PackageRun<'_>, previous: bool) -
     }
 }
 
-/// Order of usefulness: running, succeeded, failed, disrupted, not started. Pods of equal rank stay sorted, newest
-/// first.
+/// Rank in the order of usefulness: running, succeeded, failed, disrupted, not started. Sorting by rank keeps
+/// pods of equal rank newest first.
 fn rank(pod: &Pod) -> u8 {
     match pod.status.phase.as_str() {
         _ if pod.disrupted() => 3,
@@ -175,7 +175,8 @@ fn object_messages(package_run: &PackageRun<'_>) -> Vec<String> {
         }
         for status in &pod.status.init_container_statuses {
             let waiting = status.state.waiting.as_ref();
-            // Skip the normal first wait. In a crash loop the failure of the previous run is more useful.
+            // Skip the wait that every container starts with. In a crash loop the failure of the previous run
+            // is more useful.
             let waiting =
                 waiting.filter(|w| !matches!(w.reason.as_str(), "" | "PodInitializing" | "CrashLoopBackOff"));
             if let Some(w) = waiting {

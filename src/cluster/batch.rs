@@ -1,4 +1,5 @@
-//! Batches: the nodes of a compartment that are worked on together, and those that wait for their turn.
+//! Batches: the nodes of a compartment on which the operator works together, and the nodes that wait for a
+//! batch.
 
 use std::collections::BTreeMap;
 
@@ -11,7 +12,7 @@ pub struct Batch<'a> {
     pub compartment: &'a str,
     /// The unfinished nodes of the compartment.
     unfinished: Vec<&'a Node>,
-    /// Unfinished nodes whose work only the batch can prevent.
+    /// Unfinished nodes on which nothing but the batch can keep the operator from working.
     open: Vec<&'a Node>,
     skyhook: &'a Skyhook,
 }
@@ -42,8 +43,8 @@ impl<'a> Batch<'a> {
         self.unfinished().filter(|n| self.skyhook.chose(n))
     }
 
-    /// Nodes in the batch on which the operator does not continue although nothing else prevents it: before v0.20 it
-    /// works only on the nodes in progress while there are any (`GetNodesForNextBatch`, upstream issue 587). Empty from
+    /// Nodes in the batch that the operator skips although nothing blocks them: before v0.20 it works only on
+    /// the nodes in progress while there are any (`GetNodesForNextBatch`, upstream issue 587). Empty from
     /// v0.20 on, whose behavior is unknown.
     pub fn passed_over(&self, cluster: &Cluster) -> Vec<&'a Node> {
         let in_progress = |node: &&'a Node| cluster.status_on(self.skyhook, node) == Status::InProgress;
@@ -54,7 +55,7 @@ impl<'a> Batch<'a> {
         chosen.filter(|n| !in_progress(n)).collect()
     }
 
-    /// Nodes that could be worked on but are not in the batch.
+    /// Nodes that are not in the batch, and that nothing else blocks.
     pub fn waiting(&self) -> Vec<&'a str> {
         let waiting = self.open.iter().filter(|n| !self.skyhook.chose(n));
         waiting.map(|n| n.name.as_str()).collect()

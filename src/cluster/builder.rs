@@ -84,8 +84,8 @@ impl ClusterBuilder {
 
     /// Detects files with the pods of a single namespace instead of all pods.
     ///
-    /// A whole cluster has pods outside the operator's namespace. Package pods exist only in the operator's namespace,
-    /// so if the single namespace is another one, package pods count as not requested.
+    /// A whole cluster has pods outside the operator's namespace. Package pods exist only in the operator's
+    /// namespace: if the single namespace is another one, package pods count as not requested.
     pub fn note_only_namespace(&mut self) {
         let namespace = |p: &Pod| p.metadata.namespace.clone();
         let pods = || self.pods.items().iter().chain(self.workloads.items());
@@ -113,8 +113,8 @@ impl ClusterBuilder {
         all.filter(|d| d.runs_operator())
     }
 
-    /// Namespaces that may contain the operator, if no Deployment of the operator has a ready replica. A Terminating
-    /// namespace would explain that.
+    /// Namespaces that may contain the operator, if no Deployment of the operator has a ready replica: a
+    /// terminating namespace would explain the missing replica.
     pub(super) fn namespaces_to_check(&self, given: Option<&str>) -> BTreeSet<String> {
         let ready = |d: &Deployment| d.ready_replicas() > 0;
         if !self.deployments.was_asked() || self.operators().any(ready) {
@@ -138,7 +138,7 @@ impl ClusterBuilder {
         acting::version(&acting::acting(self.operators(), leases, self.taken_at))
     }
 
-    /// The cluster without either API: it has no custom resources, and keys on nodes determine the API.
+    /// The cluster if neither API is served: it has no custom resources, and keys on nodes determine the API.
     pub fn of_leftovers(self) -> Cluster {
         let newer = |n: &Node| !n.keys(ApiFlavor::NodeWright).skyhooks.is_empty();
         let flavor = self.asked_for.unwrap_or(if self.nodes.items().iter().any(newer) {
@@ -184,7 +184,7 @@ impl ClusterBuilder {
             policies,
             legacy_policies,
             nodes: self.nodes.map(|mut nodes| {
-                // Servers return nodes in order, and sorting takes memory.
+                // Servers return nodes in order: skip the sort, which takes memory.
                 if !nodes.is_sorted_by(|a, b| a.name <= b.name) {
                     nodes.sort_by(|a, b| a.name.cmp(&b.name));
                 }

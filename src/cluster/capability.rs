@@ -6,7 +6,8 @@ use crate::api::{Skyhook, Stage, Status, Version};
 impl Cluster {
     /// Whether the operator supports `uninstall` of packages.
     ///
-    /// Supported since v0.16.0. Some builds that report v0.15 support it as well, so traces decide for v0.15.
+    /// Supported since v0.16.0. Some builds that report v0.15 support it as well: for v0.15, look for traces
+    /// of uninstalls in the cluster.
     pub fn knows_uninstall(&self) -> bool {
         if !self.operator_before(0, 16) {
             return true;
@@ -15,8 +16,8 @@ impl Cluster {
             return false;
         }
         let all = self.skyhooks.items();
-        // Operators with uninstall support keep the `Ready` condition current. A condition that a newer operator left
-        // behind is stale.
+        // Operators with uninstall support keep the `Ready` condition current. A condition that a newer
+        // operator left behind is stale.
         let mut ready_conditions = all.iter().filter_map(|s| Some((s, s.condition("Ready")?)));
         let current = |(s, ready): (&Skyhook, &crate::api::Condition)| {
             let seen = ready.observed_generation;
@@ -38,7 +39,8 @@ impl Cluster {
                 let on = self.on_node(node, skyhook.name());
                 match on.and_then(|on| on.entry(&key)) {
                     Some(entry) => entry.stage.is_uninstall(),
-                    // Other operators would install the package before they report the node complete.
+                    // An operator without uninstall support would install the package before it reports the
+                    // node complete.
                     None => on.is_some_and(|on| on.status == Some(Status::Complete)),
                 }
             };
@@ -50,7 +52,7 @@ impl Cluster {
     }
 }
 
-/// Whether a newer operator wrote the object: its traces then do not describe the running operator.
+/// Whether a newer operator wrote the object, so that its traces do not describe the running operator.
 fn is_of_newer(skyhook: &Skyhook) -> bool {
     let version = skyhook.flavor().map(|flavor| flavor.key("version"));
     let version = version.and_then(|key| skyhook.metadata.annotations.get(&key));

@@ -2,8 +2,8 @@
 
 use jiff::{SignedDuration, Timestamp};
 
-/// Maximum time between the newest timestamp in a file and the writing of the file. An idle operator still reconciles
-/// every ten minutes, so a larger difference means that the file was copied later.
+/// Maximum time between the newest timestamp in a file and its modification time. An idle operator still
+/// reconciles every ten minutes, so a larger difference means that the file was copied later.
 const COPIED: SignedDuration = SignedDuration::from_mins(15);
 
 /// Source of the time at which ages are computed.
@@ -37,8 +37,8 @@ impl Clock {
     }
 }
 
-/// The time of files: recorded in the capture, else the file's modification time, else the newest timestamp in the
-/// files.
+/// The time of files: recorded in the capture, else the file's modification time if it fits the newest
+/// timestamp, else the newest timestamp in the files.
 pub fn of_files(
     newest: Option<Timestamp>,
     captured: Option<Timestamp>,
@@ -59,8 +59,8 @@ pub fn of_files(
     }
 }
 
-/// Parses the time of a must-gather from the last line of its `timestamp` file, such as `2026-11-20 10:02:03.45 +0000
-/// UTC m=+0.1`. The last line is the end of the run.
+/// Parses the time of a must-gather from the last line of its `timestamp` file, such as
+/// `2026-11-20 10:02:03.45 +0000 UTC m=+0.1`. The last line is the end of the run.
 pub fn of_must_gather(text: &str) -> Option<Timestamp> {
     let line = text.lines().rfind(|line| !line.trim().is_empty())?;
     let mut words = line.split_whitespace();

@@ -5,14 +5,14 @@ use crate::api::Skyhook;
 use crate::api::deployment_policy::DEFAULT_COMPARTMENT;
 
 impl Cluster {
-    /// Whether the custom resource names a policy but no policies were read.
+    /// Whether the custom resource names a deployment policy, but no policies were read.
     pub fn policy_not_read(&self, skyhook: &Skyhook) -> bool {
         !skyhook.spec.deployment_policy.is_empty() && self.policies.ok().is_none()
     }
 
     /// The compartment of a node, if certain.
     ///
-    /// If several selectors match, the operator compares strategies; this function returns `None`.
+    /// If several selectors match, the operator chooses by strategy; this function returns `None`.
     pub fn compartment_of<'a>(&'a self, skyhook: &'a Skyhook, node: &Node) -> Option<&'a str> {
         let name = &skyhook.spec.deployment_policy;
         if name.is_empty() {
@@ -32,7 +32,8 @@ impl Cluster {
         }
     }
 
-    /// Whether the rollout has stopped in the node's compartment, or may have stopped if the compartment is uncertain.
+    /// Whether the rollout has stopped in the node's compartment, or may have stopped if the compartment is
+    /// uncertain.
     pub fn compartment_stopped(&self, skyhook: &Skyhook, node: &Node) -> bool {
         if stopped_compartments(skyhook).next().is_none() {
             return false;

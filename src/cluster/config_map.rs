@@ -1,4 +1,5 @@
-//! ConfigMaps that the operator creates: the files of packages, and the metadata of nodes for packages to read.
+//! ConfigMaps that the operator creates: with the files of packages, and with the metadata of nodes for
+//! packages.
 
 use serde::de::Error as _;
 use serde::{Deserialize, Deserializer};
@@ -34,7 +35,8 @@ pub fn of_package(flavor: ApiFlavor, skyhook: &Skyhook, package: &str, spec: &Pa
     }
 }
 
-/// Label by which the operator finds the ConfigMaps of packages. Its value is the name of the custom resource.
+/// Label by which the operator finds the ConfigMaps of packages. Its value is the name of the custom
+/// resource.
 pub fn package_label(flavor: ApiFlavor) -> String {
     flavor.key("name")
 }

@@ -34,11 +34,11 @@ pub struct Contrast {
     pub healthy_total: usize,
 }
 
-/// Attributes that separate failing from healthy nodes, most significant first. Empty if chance may explain every
-/// difference.
+/// Attributes that separate failing from healthy nodes, most significant first. Empty if chance can explain
+/// all differences.
 ///
-/// A value is reported if its share among the failing nodes is larger than chance allows (hypergeometric tail,
-/// corrected for the number of values that were tried).
+/// A value is reported if its share among the failing nodes is larger than chance allows (hypergeometric
+/// tail, corrected for the number of values that were tried).
 pub fn contrasts(failing: &[&Node], healthy: &[&Node]) -> Vec<Contrast> {
     let counts = Counts { failing: failing.len(), healthy: healthy.len() };
     let mut tried = values(failing, healthy);
@@ -112,7 +112,7 @@ fn values(failing: &[&Node], healthy: &[&Node]) -> Vec<(Value, Counts)> {
         }
     }
     let all = failing.len() + healthy.len();
-    // A value that all nodes share separates nothing and does not count as a try.
+    // A value that all nodes share separates nothing: do not count it as tried.
     values.retain(|_, has| has.failing + has.healthy < all);
     let owned =
         |((key, value), has): ((&str, Cow<'_, str>), Counts)| ((key.to_owned(), value.into_owned()), has);

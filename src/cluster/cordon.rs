@@ -8,8 +8,9 @@ use crate::api::{ApiFlavor, keys};
 
 /// Returns everyone outside the operator who holds the cordon of a node, given as JSON from the API server.
 ///
-/// A cordon is the operator's if its field manager, or ours, set it. Without any `managedFields` nothing proves that,
-/// so the holder is unknown. Files usually lack the field, because kubectl omits it.
+/// A cordon is the operator's if the field manager of the operator, or of this program, set it. Without
+/// `managedFields` nothing proves that, so the holder is unknown. Files usually lack `managedFields`, because
+/// kubectl omits it.
 ///
 /// # Errors
 ///
@@ -26,8 +27,8 @@ pub fn holders_on(node: &Value) -> Result<Vec<Holder>, String> {
 }
 
 impl Cluster {
-    /// Whether the operator's cordon of the node has owners other than these: another custom resource of either API, or
-    /// the runtime-required cordon.
+    /// Whether owners other than these need the operator's cordon of the node: another custom resource of
+    /// either API, or the runtime-required cordon.
     pub fn cordoned_for_others(&self, node: &Node, owners: &[(ApiFlavor, &str)]) -> bool {
         !self.other_cordons(node, owners).is_empty()
     }
@@ -40,7 +41,7 @@ impl Cluster {
             let keys = node.keys(flavor);
             let ours = |name: &str| owners.iter().any(|(_, owner)| *owner == name);
             for (name, _) in keys.skyhooks.iter().filter(|(_, on)| on.cordon) {
-                // A key of the other API counts only while its custom resource exists.
+                // A cordon key of the other API counts only while its custom resource exists.
                 let lives = || self.legacy_skyhook(name).is_some();
                 if !ours(name) && (flavor == active_api || lives()) {
                     others.push(keys::cordon(flavor, name));

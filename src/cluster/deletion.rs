@@ -1,4 +1,4 @@
-//! Packages that hold back the deletion of a custom resource.
+//! Packages that delay the deletion of a custom resource.
 
 use super::{Cluster, Node, NodeRecord};
 use crate::api::{Entry, Package, Skyhook, State};
@@ -16,8 +16,8 @@ pub struct Pending<'a> {
 impl Cluster {
     /// Packages that declare an uninstall and are still recorded on selected nodes.
     ///
-    /// The operator's finalizer waits for these (operator `HandleFinalizer`); packages without `uninstall.enabled` do
-    /// not count, nor do nodes that are no longer selected.
+    /// The operator's finalizer waits for these packages (operator `HandleFinalizer`). Packages without
+    /// `uninstall.enabled` do not count, nor do nodes that are no longer selected.
     pub fn pending_uninstalls<'a>(&'a self, skyhook: &'a Skyhook) -> Vec<Pending<'a>> {
         let nodes = self.selected(skyhook);
         nodes.flat_map(|node| self.pending_uninstalls_on(skyhook, node)).collect()
@@ -40,8 +40,8 @@ impl Cluster {
 }
 
 impl Pending<'_> {
-    /// Whether the operator begins the uninstall in its next reconcile, on nodes of its batch. It then sets the node's
-    /// status to in_progress (operator `HandleUninstallRequests`).
+    /// Whether the operator begins the uninstall in its next reconcile, if the node is in the batch. It then
+    /// sets the node's status to in_progress (operator `HandleUninstallRequests`).
     pub fn begins_next(&self) -> bool {
         self.entry.state == State::Complete && !self.entry.stage.is_uninstall()
     }

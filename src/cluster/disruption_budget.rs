@@ -64,8 +64,8 @@ impl DisruptionBudget {
             && self.spec.selector.as_ref().is_some_and(covers)
     }
 
-    /// Whether the budget refuses to evict a pod that it covers. A budget that no controller has processed yet refuses,
-    /// too.
+    /// Whether the budget refuses the eviction of a pod that it covers. A budget that no controller has
+    /// processed yet refuses every eviction.
     pub fn holds(&self, pod: &Pod) -> bool {
         let policy = self.spec.unhealthy_pod_eviction_policy.as_deref();
         let spares_unhealthy = policy == Some("AlwaysAllow") || self.is_healthy();
@@ -82,10 +82,11 @@ impl DisruptionBudget {
         self.status.disruptions_allowed.unwrap_or(0) <= 0
     }
 
-    /// Whether the budget allows no eviction although all its pods are healthy, so that waiting does not help.
+    /// Whether the budget allows no eviction although all its pods are healthy, so that waiting does not
+    /// help.
     ///
-    /// Excludes the time right after an eviction: no eviction is allowed then either, but more pods than required are
-    /// still counted as healthy.
+    /// Excludes the time right after an eviction: the budget allows no other eviction then, but more pods
+    /// than required still count as healthy.
     pub fn refuses_for_good(&self) -> bool {
         let status = &self.status;
         let expected = status.expected_pods.unwrap_or(0);
@@ -97,7 +98,8 @@ impl DisruptionBudget {
             && healthy <= status.desired_healthy.unwrap_or(0)
     }
 
-    /// Whether the budget has refused since before a drain began, so that no eviction of that drain used it up.
+    /// Whether the budget has refused since before a drain began, so that no eviction of that drain used it
+    /// up.
     pub fn refused_before(&self, start: Timestamp) -> bool {
         let mut conditions = self.status.conditions.iter().flatten();
         let allowed = conditions.find(|c| c.type_ == "DisruptionAllowed");

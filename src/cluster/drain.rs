@@ -24,10 +24,11 @@ pub struct Drain<'a> {
 }
 
 impl Cluster {
-    /// Drains that interrupts need now or later, on nodes where nothing else comes first. Includes ignored nodes.
+    /// Drains that interrupts need now or later, on nodes on which nothing else comes first. Includes ignored
+    /// nodes.
     ///
-    /// The operator cordons, waits for protected workloads and drains before it runs a package
-    /// with an interrupt, and again for each stage up to `config`.
+    /// The operator cordons the node, waits for protected workloads and drains the node before it runs a
+    /// package with an interrupt, and again for each stage up to `config`.
     pub fn drains(&self) -> Vec<Drain<'_>> {
         let package_runs = self.package_runs();
         let mut drains = Vec::new();
@@ -62,8 +63,8 @@ impl Cluster {
         drains
     }
 
-    /// Whether the workload pods on these nodes were read. A capture contains them only for nodes that wait for a
-    /// drain.
+    /// Whether the workload pods on these nodes were read. A capture contains them only for nodes that wait
+    /// for a drain.
     pub fn knows_workloads_on(&self, nodes: &[&Node]) -> bool {
         let waiting = || self.waiting_for_drain();
         let all_wait = |waiting: Vec<&str>| {
@@ -83,8 +84,9 @@ impl Cluster {
 
     /// Whether the operator works on no node of the custom resource, so that any node may be next.
     ///
-    /// Pods do not count: an operator before v0.20.0 that reaches another node first creates a pod there, aborts its
-    /// reconcile at the refused eviction without recording it, and deletes the pod in the next reconcile.
+    /// Package pods do not count as work. Before v0.20.0 the operator may create a pod on one node, abort the
+    /// reconcile at a refused eviction on another node without recording the pod, and delete the pod in the
+    /// next reconcile.
     fn is_idle(&self, skyhook: &Skyhook) -> bool {
         skyhook.status.node_priority.is_empty()
             && self.selected(skyhook).all(|n| {

@@ -1,6 +1,6 @@
 //! Explanations of a container's exit code and reason.
 
-/// The meaning of an exit code with its Kubernetes reason; `None` if the program defines it.
+/// The meaning of an exit code with its Kubernetes reason; `None` if each program defines its own.
 pub fn meaning(code: Option<i64>, reason: &str) -> Option<&'static str> {
     match reason {
         "OOMKilled" => return Some("killed: it exceeded its memory limit"),

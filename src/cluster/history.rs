@@ -1,7 +1,7 @@
 //! Traces of a package's history in the cluster.
 //!
-//! A package with a requested uninstall and no node state was either uninstalled or never installed: the operator keeps
-//! no record. These traces distinguish the two.
+//! A package with a requested uninstall and no node state was either uninstalled or never installed: the
+//! operator keeps no record. These traces distinguish the two.
 
 use jiff::Timestamp;
 
@@ -14,8 +14,8 @@ pub struct StageTrace {
     pub version: String,
     /// Whether the stage was part of an uninstall.
     pub uninstalled: bool,
-    /// Whether the trace is from the current generation of the spec or the one before, so that the spec had no other
-    /// version in between.
+    /// Whether the trace is from the current generation of the spec or the one before, so that the spec had
+    /// no other version in between.
     pub just_before: bool,
     /// The node of the run, if known.
     pub node: Option<String>,
@@ -30,7 +30,7 @@ pub struct StageTrace {
 /// The conclusion from the traces of a package.
 #[derive(Debug, Clone, PartialEq)]
 pub enum History {
-    /// The version in the spec was installed once.
+    /// The version in the spec was installed at some time.
     Present(Vec<StageTrace>),
     /// Other versions were installed, but certainly never the version in the spec.
     OnlyOther(Vec<StageTrace>),
@@ -47,8 +47,8 @@ impl History {
     }
 }
 
-/// Maximum number of seconds between the creation of a custom resource and its first event. Up to this difference, the
-/// events cover the whole life of the custom resource.
+/// Maximum number of seconds between the creation of a custom resource and its first event at which the
+/// events count as complete.
 const FIRST_EVENT_WITHIN: i64 = 60;
 
 impl Cluster {
@@ -197,7 +197,8 @@ impl Cluster {
         first.is_some_and(|first| (first.as_second() - born.as_second()) <= FIRST_EVENT_WITHIN)
     }
 
-    /// Proof that the package was never installed: its uninstall was requested from the start.
+    /// Proof that the package was never installed: its uninstall has been requested since the creation of the
+    /// object.
     fn apply_was_there_from_the_start(&self, skyhook: &Skyhook, package: &str) -> Option<String> {
         let meta = &skyhook.metadata;
         let kind = &skyhook.kind;
@@ -241,7 +242,8 @@ fn traces_in_status(skyhook: &Skyhook, package: &str) -> Option<StageTrace> {
     })
 }
 
-/// A manifest applied without `apply: true` shows that the package could be installed at that time.
+/// The trace of a manifest that was applied without `apply: true`: the package could be installed at that
+/// time.
 fn traces_in_last_applied(skyhook: &Skyhook, package: &str) -> Option<StageTrace> {
     let applied = skyhook.last_applied()?;
     let applied = applied["spec"]["packages"].get(package)?;

@@ -13,13 +13,15 @@ use crate::api::Skyhook;
 pub const FIELD_MANAGER: &str = "kubectl-skyhook";
 /// Annotation with the reason of a pause.
 pub const REASON: &str = "kubectl-skyhook/pause-reason";
-/// Reason of a pause that lasts while third-party finalizers keep a custom resource whose own finalizer was stripped.
+/// Reason of the pause of a custom resource whose own finalizer was stripped, and that third-party finalizers
+/// still keep.
 pub const STRIPPED_REASON: &str = "its finalizer is stripped";
 /// Annotation with the holder of a pause.
 pub const HOLDER: &str = "kubectl-skyhook/hold";
 /// Prefix of the reason of a pause that ends with its plan.
 const REASON_PREFIX: &str = "held for: ";
-/// Age after which a hold from another machine counts as abandoned. Also the maximum difference between clocks.
+/// Age after which a hold from another machine counts as abandoned. Also the maximum difference between
+/// clocks.
 const MAX_HOLD_AGE: SignedDuration = SignedDuration::from_hours(1);
 
 /// A run of this program that paused the operator. Its JSON is the identity of the hold.
@@ -35,7 +37,7 @@ pub struct Holder {
 
 impl Holder {
     pub fn identity(&self) -> String {
-        serde_json::to_string(self).expect("a holder is plain data")
+        serde_json::to_string(self).expect("a holder is valid JSON")
     }
 
     pub fn parse(text: &str) -> Option<Holder> {
@@ -51,7 +53,7 @@ pub type HolderLiveness = BTreeMap<String, bool>;
 pub struct Hold<'a> {
     /// The plan that the pause is for: `reset gpu-tune on 3 nodes`.
     pub purpose: &'a str,
-    /// Text of the holder, which identifies the hold.
+    /// JSON of the holder, which identifies the hold.
     pub identity: &'a str,
     pub holder: Option<Holder>,
     /// The server time of the write, from `managedFields`.
@@ -65,11 +67,12 @@ pub enum HolderState {
     AtWork,
     /// The run is on another machine, and the hold is recent.
     Unknown,
-    /// The process has ended.
+    /// The process has ended, or the holder cannot be parsed.
     Ended,
     /// The run is on another machine, and the hold is older than any plan takes.
     Old,
-    /// The run is on another machine, and the hold is further in the future than clocks differ: its age is unknown.
+    /// The run is on another machine, and the hold is further in the future than clocks may differ: its age
+    /// is unknown.
     InFuture,
 }
 
@@ -91,7 +94,8 @@ pub fn ends_with_its_command(key: &str, value: &str) -> bool {
 }
 
 impl<'a> Hold<'a> {
-    /// Finds the hold among annotations. A pause with another reason belongs to someone else by now.
+    /// Finds the hold among annotations; `None` if the pause has another reason, because somebody else has
+    /// taken it over.
     fn from_annotations(get: impl Fn(&str) -> Option<&'a str>, pause: &str) -> Option<Hold<'a>> {
         let purpose = get(REASON)?.strip_prefix(REASON_PREFIX)?;
         let identity = get(HOLDER)?;

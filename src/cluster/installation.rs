@@ -117,7 +117,7 @@ pub struct DefinitionStatus {
 pub type Lease = Standard<coordination::Lease>;
 
 impl Namespace {
-    /// Conditions that prevent the namespace's deletion, as the namespace controller describes them.
+    /// Conditions that prevent the namespace's deletion, with the messages of the namespace controller.
     pub fn remaining(&self) -> impl Iterator<Item = &Condition> {
         let conditions = self.status.conditions.iter();
         conditions.filter(|c| c.is_true() && !c.message.is_empty())
@@ -141,8 +141,8 @@ impl Definition {
         served.map(|v| v.name.as_str()).collect()
     }
 
-    /// Whether the schema of packages has `uninstall`; otherwise the server drops the field. `None` if no served
-    /// version has a schema of packages.
+    /// Whether the schema of packages has `uninstall`; otherwise the server drops the field. `None` if no
+    /// served version has a schema of packages.
     pub fn knows_uninstall(&self) -> Option<bool> {
         let packages = "/openAPIV3Schema/properties/spec/properties/packages/additionalProperties/properties";
         let mut versions = self.spec.versions.iter().filter(|v| v.served);
@@ -178,8 +178,8 @@ impl Lease {
         self.holder().starts_with(&format!("{}-", deployment.name()))
     }
 
-    /// Whether the Lease is the operator's: its name ends with the operator's domain, or a pod of the operator's
-    /// Deployment holds it.
+    /// Whether the Lease is the operator's: its name ends with the operator's domain, or a pod of the
+    /// operator's Deployment holds it.
     pub fn is_operators(&self, deployments: &[&super::Deployment]) -> bool {
         self.name().ends_with(".nvidia.com") || deployments.iter().any(|d| self.holds(d))
     }
@@ -189,7 +189,7 @@ impl Lease {
         Some(now.duration_since(self.renewed()?))
     }
 
-    /// Maximum age of a Lease that is in force. A leader renews its Lease every few seconds.
+    /// Age up to which a Lease is valid. A leader renews its Lease every few seconds.
     pub fn patience(&self) -> SignedDuration {
         let spec = self.spec.as_ref();
         let seconds = spec.and_then(|spec| spec.lease_duration_seconds).unwrap_or(15);

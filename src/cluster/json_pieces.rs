@@ -1,6 +1,6 @@
-//! Splits a stream of JSON into its values, and keeps only one value in memory.
+//! Splits a stream of JSON into its values. Only one value is in memory at a time.
 //!
-//! Finds only where values begin and end. Errors within a value show when the value is decoded.
+//! Finds only where values begin and end. Errors within a value are found when it is decoded.
 
 mod list;
 
@@ -95,7 +95,7 @@ impl<R: Read> Pieces<R> {
         Ok(None)
     }
 
-    /// Length in bytes of the value that begins here; `None` if the text ends within the value.
+    /// Length in bytes of the value at the current position; `None` if the text ends within the value.
     pub fn value(&mut self) -> io::Result<Option<usize>> {
         let mut scan = Scan::default();
         let mut at = 0;
@@ -134,7 +134,7 @@ pub fn syntax(before: &[u8], text: &[u8], start: TextPosition) -> String {
     }
 }
 
-/// An error with its position in the document.
+/// Formats an error with its position in the document.
 fn placed(error: &serde_json::Error, before: &[u8], start: TextPosition) -> String {
     let (line, column) = (error.line(), error.column());
     let message = without_place(error);
@@ -255,12 +255,12 @@ mod tests {
         ] {
             for stream in [Box::new(text.as_bytes()) as Box<dyn Read>, Box::new(Slowly(text.as_bytes()))] {
                 let mut pieces = Pieces::new(stream);
-                let end = pieces.value().expect("memory").expect("a value");
+                let end = pieces.value().expect("reads never fail").expect("a value");
                 assert_eq!(pieces.take(end), value.as_bytes());
             }
         }
         for cut in [r#"{"a": 1"#, r#""a"#, "[1, ", ""] {
-            assert_eq!(Pieces::new(cut.as_bytes()).value().expect("memory"), None, "{cut}");
+            assert_eq!(Pieces::new(cut.as_bytes()).value().expect("reads never fail"), None, "{cut}");
         }
     }
 
@@ -269,8 +269,8 @@ mod tests {
         let text = r#"{"a": "some text"} "#.repeat(400_000);
         let mut pieces = Pieces::new(text.as_bytes());
         let mut values = 0;
-        while pieces.skip(b"").expect("memory").is_some() {
-            let end = pieces.value().expect("memory").expect("a value");
+        while pieces.skip(b"").expect("reads never fail").is_some() {
+            let end = pieces.value().expect("reads never fail").expect("a value");
             pieces.take(end);
             values += 1;
         }
@@ -282,9 +282,9 @@ mod tests {
     #[test]
     fn places_are_counted() {
         let mut pieces = Pieces::new("{\n }\n  x".as_bytes());
-        let end = pieces.value().expect("memory").expect("a value");
+        let end = pieces.value().expect("reads never fail").expect("a value");
         pieces.take(end);
-        assert_eq!(pieces.skip(b"").expect("memory"), Some(b'x'));
+        assert_eq!(pieces.skip(b"").expect("reads never fail"), Some(b'x'));
         assert_eq!(pieces.place(), TextPosition { line: 3, column: 2 });
     }
 }

@@ -8,8 +8,8 @@ use super::attempts::ContainerLog;
 use super::capture::ReadOutcome;
 use super::capture::index::LogEntry;
 
-/// Number of lines kept per log, and requested per log. Live and captured logs thus show the same, although some lines
-/// are dropped.
+/// Number of last lines kept per log of a capture, and requested per live log: a report shows the same lines
+/// for both.
 pub const LINES: usize = 100;
 /// Maximum number of bytes kept per log.
 const BYTES: usize = 1 << 20;
@@ -27,7 +27,7 @@ impl KeptLogs {
         KeptLogs { entries, texts }
     }
 
-    /// The last lines of the first log that has any, and the index of this log.
+    /// The last lines of the first log that is not empty, and the index of this log.
     ///
     /// # Errors
     ///

@@ -15,7 +15,7 @@ pub struct Leftover<'a> {
     /// The reason: `it is gone`.
     pub reason: &'static str,
     pub place: LeftoverObject<'a>,
-    /// Why it is not proven that the operator created the object; such objects are not deleted.
+    /// Why nothing proves that the operator created the object. Such objects are not deleted.
     pub unproven: Option<Unproven>,
 }
 
@@ -32,7 +32,7 @@ const PRESUMED: &str = "it is not in the input";
 const NOT_ADOPTED: &str = "the operator does not adopt them, as the node is not selected";
 
 impl Leftover<'_> {
-    /// Whether the operator in charge has a copy under its own keys.
+    /// Whether the active operator has copied these keys to its own keys.
     pub fn is_copy(&self) -> bool {
         !matches!(self.reason, GONE | PRESUMED | NOT_ADOPTED)
     }
@@ -101,9 +101,9 @@ impl Cluster {
         found
     }
 
-    /// Nodes that no custom resource with `runtimeRequired` selects: first, nodes with the runtime-required taint,
-    /// which no controller removes; second, other nodes with the operator's record of the taint, which do not count as
-    /// new nodes.
+    /// Nodes that no custom resource with `runtimeRequired` selects, as two lists: nodes with the
+    /// runtime-required taint, which no controller removes; and nodes with only the operator's record of the
+    /// taint, which the operator does not treat as new nodes.
     pub fn closed_for_nobody(&self) -> [Vec<&str>; 2] {
         let mut closed = [Vec::new(), Vec::new()];
         if self.skyhooks_absence() == Certainty::Unknown {
@@ -127,7 +127,7 @@ impl Cluster {
         closed
     }
 
-    /// Objects labelled with the name of a deleted custom resource.
+    /// Objects labeled with the name of a deleted custom resource.
     fn unowned<'a, T>(
         &self,
         all: impl IntoIterator<Item = &'a T>,
@@ -170,7 +170,8 @@ impl Cluster {
 
     /// The reason why the operator will certainly not remove the keys of the older API.
     ///
-    /// The operator adopts such keys, and removes them a day later, only on nodes that are selected at that time.
+    /// The operator adopts such keys, and removes them later (after a day by default), but only on nodes that
+    /// are selected at that time.
     pub fn old_keys_left(&self, node: &Node, name: &str, flavor: ApiFlavor) -> Option<&'static str> {
         let Some(skyhook) = self.skyhook(name) else {
             return self.is_gone(name, flavor).then_some(GONE);

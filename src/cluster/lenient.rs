@@ -1,11 +1,12 @@
-//! Lenient decoding: a value that its field's type rejects makes the field unknown, not the object.
+//! Lenient decoding: if the type of a field rejects a value, the field becomes unknown, and the object is
+//! kept.
 
 use serde::de::DeserializeOwned;
 use serde_json::{Map, Value};
 
 use crate::api::{Object, UnknownField};
 
-/// The fields that identify an object.
+/// The fields that identify an object, and must be decoded.
 const IDENTITY: [&str; 6] =
     ["apiVersion", "kind", "metadata", "metadata.name", "metadata.namespace", "metadata.uid"];
 
@@ -16,7 +17,7 @@ const IDENTITY: [&str; 6] =
 ///
 /// Fails if the identity of the object cannot be read.
 pub fn decode<T: Object + DeserializeOwned>(mut value: Value) -> Result<T, String> {
-    // Decode from text, so that every type is compiled for a single JSON reader.
+    // Decode from text: every type is then compiled for a single JSON reader.
     let strict = |value: &Value| serde_json::from_str::<T>(&value.to_string());
     let mut unknown = Vec::new();
     let decoded = strict(&value).or_else(|_| {
@@ -44,7 +45,7 @@ pub fn decode<T: Object + DeserializeOwned>(mut value: Value) -> Result<T, Strin
     Ok(object)
 }
 
-/// Decodes JSON text, fast if it has no errors.
+/// Decodes JSON text; faster than [`decode`] if all values are accepted.
 ///
 /// # Errors
 ///
@@ -81,8 +82,8 @@ fn drop_nulls(value: &mut Value) {
     }
 }
 
-/// Finds the values that a type rejects, by bisection: each probe decodes an object that contains only a part of the
-/// value, so that the cost does not grow with the number of rejected values.
+/// Finds the values that a type rejects, by bisection. Each probe decodes only a part of the value, so that
+/// many rejected values cost little more than one.
 struct Search<'a> {
     /// Whether the type accepts this JSON.
     accepts: &'a dyn Fn(&str) -> bool,
@@ -112,7 +113,7 @@ impl Search<'_> {
             }
             value => {
                 self.unknown.push(UnknownField::new(path_text(&self.path), &value));
-                // The key alone may suffice, as for a node in a batch.
+                // Null keeps the key, which may suffice, as for a node in a batch.
                 self.fits("null").then_some(Value::Null)
             }
         }

@@ -41,18 +41,18 @@ use sources::Reader;
 /// A clock: returns the current time.
 pub type Now<'a> = &'a (dyn Fn() -> Timestamp + Sync);
 
-/// Sources that are always read: the operator's version decides which API is active.
+/// Sources that are always read, because the operator's version determines which API is active.
 pub const ALWAYS: [Source; 1] = [Source::Operator];
 
 /// Reads the requested sources in parallel, and decides which API is active.
 ///
-/// Reads only the nodes in `named` if other nodes do not matter, and at most the fields `node_fields` of each node.
-/// `asked_for` is `--api` and overrides the decision. `namespace` is `--namespace` (never the context's default), for
-/// users who may not list all namespaces. `now` is called after a response, because it may use the server's clock from
-/// the response.
+/// Reads only the nodes in `named` if other nodes do not matter, and at most the fields `node_fields` of each
+/// node. `asked_for` is `--api` and overrides the decision. `namespace` is `--namespace` (never the context's
+/// default), for users who may not list all namespaces. `now` is called after a response, because it may use
+/// the server's clock from the response.
 ///
-/// A source that is forbidden or fails becomes `Read::Unreadable`, and the others are still read. Sources that were not
-/// requested stay `NotRequested`, except those needed for the decision.
+/// A source that is forbidden or fails becomes `Read::Unreadable`, and the others are still read. Sources
+/// that were not requested stay `NotRequested`, except those needed for the decision.
 ///
 /// # Errors
 ///
@@ -67,7 +67,7 @@ pub async fn load(
     now: Now<'_>,
 ) -> Result<Cluster, LoadError> {
     let mut reader = Reader::new(client, namespace);
-    // Workloads need whole nodes: taints decide which nodes are to be drained.
+    // Workloads need whole nodes: which nodes are drained depends on taints.
     if !needs.contains(&Source::Workloads) {
         reader.node_fields = node_fields;
     }
@@ -154,7 +154,8 @@ pub async fn disruption_budgets(client: &kube::Client) -> Read<Vec<DisruptionBud
 ///
 /// No custom resources exist, so the keys on nodes determine the API.
 ///
-/// Namespaced objects remain as well: the garbage collector cannot resolve owners of a kind that is not served.
+/// Namespaced objects remain as well: the garbage collector cannot resolve owners of a kind that is not
+/// served.
 pub async fn leftovers(
     client: &kube::Client,
     asked_for: Option<ApiFlavor>,
@@ -190,7 +191,8 @@ pub async fn leftovers(
 /// The sources to read: the requested ones and those needed to interpret them.
 struct Needs<'a> {
     asked: &'a [Source],
-    /// Whether to read all nodes, even if only some are requested: their keys decide which API is active.
+    /// Whether nothing has shown which API is active: all nodes are read then, even if only some are
+    /// requested, because their keys show it.
     undecided: bool,
     /// Whether to read the custom resources, by API.
     skyhooks: [bool; 2],
@@ -201,7 +203,7 @@ impl<'a> Needs<'a> {
     fn new(asked: &'a [Source], builder: &ClusterBuilder) -> Needs<'a> {
         let served = ApiFlavor::ALL.map(|flavor| builder.served.contains(&flavor));
         let unread = ApiFlavor::ALL.map(|flavor| !builder.skyhooks[flavor as usize].was_asked());
-        // Traces that an operator left on objects decide if nothing better does.
+        // Only traces that an operator left on objects can show which API is active.
         let undecided =
             served == [true, true] && builder.asked_for.is_none() && builder.operator_version().is_none();
         let custom = [Source::Skyhooks, Source::Legacy, Source::Workloads];
@@ -217,7 +219,7 @@ impl<'a> Needs<'a> {
     fn wants(&self, source: Source) -> bool {
         let asked = |source| self.asked.contains(&source);
         match source {
-            // Nodes show whether they wait for a drain.
+            // Workloads need the nodes, which show whether they wait for a drain.
             Source::Nodes => self.undecided || asked(source) || asked(Source::Workloads),
             Source::Jobs => self.served[ApiFlavor::NodeWright as usize] && asked(source),
             _ => asked(source),

@@ -12,8 +12,8 @@ use super::hold::FIELD_MANAGER;
 use crate::api::keys::NodeKey;
 use crate::api::{Name, visit};
 
-/// Managers of labels, annotations, taints and the cordon, with the times of their last writes. Other fields are
-/// skipped.
+/// Managers of labels, annotations, taints and the cordon, with the times of their last writes. Other fields
+/// are skipped.
 #[derive(Default, Deserialize)]
 #[serde(transparent)]
 pub struct ManagedFields(Vec<Manager>);
@@ -108,8 +108,8 @@ impl ManagedFields {
         owners.filter_map(|m| m.time).max()
     }
 
-    /// Time of the last write by a manager that owns labels, taints or the cordon. This write may have changed whether
-    /// custom resources select the node or can work on it.
+    /// Time of the last write by a manager that owns labels, taints or the cordon. The write may have changed
+    /// whether custom resources select the node, or whether the operator can work on it.
     pub fn selectable(&self) -> Option<Timestamp> {
         let owners = self.0.iter().filter(|m| {
             let (metadata, spec) = (&m.fields.metadata, &m.fields.spec);
@@ -132,7 +132,8 @@ impl ManagedFields {
     pub fn cordoned_by(&self) -> Option<&str> {
         let known = |name: &str| {
             let mut named = self.0.iter().filter(|m| m.manager == name);
-            // People edit the operator's annotations with kubectl as well, so these do not identify the operator.
+            // People edit the operator's annotations with kubectl as well: owning such annotations does not
+            // make kubectl the operator.
             let by_hand = name.starts_with("kubectl");
             name == FIELD_MANAGER || !by_hand && named.any(Manager::is_of_operator)
         };

@@ -11,7 +11,7 @@ impl Cluster {
         self.flavor() == ApiFlavor::NodeWright && self.operator_since(0, 18) && self.operator_before(0, 21)
     }
 
-    /// Objects of the older API that hold up the newer API's operator.
+    /// Objects of the older API that block the newer operator.
     ///
     /// Operators v0.18.0 to v0.20.x reconcile no NodeWright while the status of a Skyhook is unfinished.
     pub fn holding(&self) -> impl Iterator<Item = &Skyhook> {
@@ -28,14 +28,15 @@ impl Cluster {
         own.is_some_and(|on| on.version.is_some())
     }
 
-    /// The recorded time at which the operator adopted the older keys of a custom resource. The operator removes the
-    /// record together with the last of these keys.
+    /// The recorded time at which the operator adopted the older keys of a custom resource. The operator
+    /// removes the record together with the last of these keys.
     pub fn migrated_at<'a>(&self, skyhook: &'a Skyhook) -> Option<&'a str> {
         let key = self.flavor().key("legacy-migrated-at");
         skyhook.metadata.annotations.get(&key).map(String::as_str)
     }
 
-    /// Whether the operator has finished adopting nodes for a custom resource, which it does before it writes a status.
+    /// Whether the operator has finished adopting nodes for a custom resource. It does so before it writes a
+    /// status.
     pub fn has_migrated(&self, skyhook: &Skyhook) -> bool {
         let begun = self.migrated_at(skyhook).is_some() || skyhook.status.status.is_some();
         begun && self.holding().next().is_none()
@@ -43,7 +44,7 @@ impl Cluster {
 
     /// Whether the operator should have removed the keys adopted at this time.
     ///
-    /// An operator that is held up removes nothing, and may be rolled back.
+    /// A blocked operator removes nothing, and may be rolled back.
     pub fn cleanup_is_overdue(&self, adopted_at: &str) -> bool {
         let due = || {
             let at: Timestamp = adopted_at.parse().ok()?;
@@ -63,7 +64,7 @@ impl Cluster {
     }
 }
 
-/// Whether a Skyhook with this status does not hold up the migration.
+/// Whether a Skyhook with this status does not block the migration.
 fn at_rest(status: &Status) -> bool {
     matches!(status, Status::Complete | Status::Paused | Status::Disabled) || status.as_str().is_empty()
 }

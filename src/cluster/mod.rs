@@ -1,7 +1,7 @@
 //! A cluster as one immutable value, with queries on it.
 //!
-//! The two edges `live` (an API server) and `dump` (files) read it. Everything else in this directory is pure: no
-//! client, no clock, no files.
+//! The two edges `live` (an API server) and `dump` (files) read a cluster. All other modules in this
+//! directory are pure: no client, no clock, no files.
 
 mod absent_package;
 mod acting;
@@ -133,9 +133,10 @@ pub struct Cluster {
     pub limited_to_named_nodes: bool,
     /// Whether the cluster was read from files rather than from a server.
     pub from_files: bool,
-    /// Whether the files are a capture with an index of its sources: an object missing from a capture did not exist.
+    /// Whether the files are a capture with an index of its sources: an object missing from a capture did not
+    /// exist.
     pub collected: bool,
-    /// Whether the files contain some custom resources but no list of all: others may exist.
+    /// Whether the files contain some custom resources, but no list of all of them: others may exist.
     pub skyhooks_partial: bool,
     /// The logs in the capture.
     pub kept_logs: Option<KeptLogs>,
@@ -196,7 +197,7 @@ impl Cluster {
             Source::Jobs => self.jobs.count(),
             Source::Events => self.events.count(),
             Source::DisruptionBudgets => self.disruption_budgets.count(),
-            // Leases are read only if they decide which Deployment acts.
+            // Leases are read only if they are needed to find the acting Deployment.
             Source::Operator => match self.installation.leases.unread() {
                 Some(why) => self.operators.count().mark_incomplete(why.of("leases")),
                 None => self.operators.count(),
@@ -208,8 +209,8 @@ impl Cluster {
         }
     }
 
-    /// The reason why results from this source are incomplete: the server did not return it, or the files lack a source
-    /// that every rollout needs. Other gaps in files are the user's choice.
+    /// The reason why results from this source are incomplete: the server did not return the source, or the
+    /// files lack a source that every rollout needs. The user chose to omit other sources from files.
     pub fn missing(&self, source: Source) -> Option<String> {
         match self.source(source) {
             Read::Ok(_) => self.undecoded(source),
@@ -228,8 +229,8 @@ impl Cluster {
 
     /// Whether the active API has this source.
     ///
-    /// The older operator runs no Jobs, and a cluster that serves one API has no legacy objects. Files without legacy
-    /// objects may be incomplete; then the operator's version decides.
+    /// The older operator runs no Jobs, and a cluster that serves one API has no legacy objects. Files may
+    /// lack existing legacy objects: they count as having some if the operator's version migrates.
     pub fn has(&self, source: Source) -> bool {
         match source {
             Source::Jobs => self.flavor() == ApiFlavor::NodeWright,

@@ -35,10 +35,10 @@ impl NamedNodes {
 }
 
 impl Cluster {
-    /// Whether the named nodes suffice: all of them exist, and every other name is known. `true` if nodes could not be
-    /// read.
+    /// Whether the named nodes suffice for the command: they exist, all other names are known, and nothing
+    /// requires the state of other nodes. `true` if nodes could not be read.
     ///
-    /// An unknown name may be known on another node, or resemble a name there.
+    /// Other nodes may have an unknown name, or a similar name to suggest.
     pub fn suffices(&self, named: &NamedNodes) -> bool {
         let there = named.nodes.iter().all(|name| self.node(name).is_some());
         let unread = self.nodes.ok().is_none();
@@ -57,11 +57,11 @@ impl Cluster {
                 && !(named.to_change && (self.gave_up_elsewhere() || self.has_stopped_rollout()))
     }
 
-    /// Whether all custom resources are finished on a node, so that nothing on other nodes affects it.
+    /// Whether all custom resources are finished on a node, so that other nodes do not affect it.
     pub fn is_done_with(&self, node: &Node) -> bool {
         let done = |s: &Skyhook| {
             let on = self.on_node(node, s.name());
-            // Only all nodes together show whether a package was uninstalled or never installed.
+            // Only the whole list of nodes shows whether a package was uninstalled or never installed.
             let absent_by_request = s.packages().any(|(_, p)| p.uninstall().apply);
             !s.deleting()
                 && !absent_by_request
@@ -73,16 +73,16 @@ impl Cluster {
         self.legacy.items().is_empty() && skyhooks.is_some_and(|mut all| all.all(done))
     }
 
-    /// Whether a Job failed permanently on a node that was not read. The state of that node decides how a pause affects
-    /// the Job.
+    /// Whether a Job failed permanently on a node that was not read. How a pause affects the Job depends on
+    /// the state of that node.
     fn gave_up_elsewhere(&self) -> bool {
         let package_runs = self.package_runs();
         let mut failed = package_runs.all().iter().filter(|run| run.job.is_some() && run.given_up());
         failed.any(|e| self.node(e.node).is_none())
     }
 
-    /// Whether a package with a requested uninstall is absent on a node. Only all nodes together show whether the
-    /// package was ever installed.
+    /// Whether a package with a requested uninstall is absent on a node. Only the whole list of nodes shows
+    /// whether the package was ever installed.
     fn lacks_requested_uninstall(&self) -> bool {
         self.skyhooks.items().iter().any(|skyhook| {
             let mut requested = skyhook.packages().filter(|(_, p)| p.uninstall().apply);

@@ -85,7 +85,7 @@ impl fmt::Display for Node {
 }
 
 impl Node {
-    /// `node/NAME`
+    /// kubectl's reference to the node: `node/NAME`
     pub fn reference(&self) -> String {
         self.to_string()
     }
@@ -111,7 +111,7 @@ impl Node {
     }
 }
 
-/// A decoded node, with fields that only files need.
+/// A decoded node, with fields that are only used for files.
 #[derive(Default, Deserialize)]
 #[serde(default, rename_all = "camelCase")]
 pub struct NodeObject {
@@ -122,8 +122,8 @@ pub struct NodeObject {
     status: NodeStatus,
 }
 
-/// Metadata of a node. `managedFields` are half of a node, and there are thousands of nodes, so only the used parts are
-/// kept.
+/// Metadata of a node. `managedFields` are half of a node, and there are thousands of nodes, so only the used
+/// parts are kept.
 #[derive(Default, Deserialize)]
 #[serde(default, rename_all = "camelCase")]
 struct NodeMeta {

@@ -19,7 +19,7 @@ const MIB: f64 = 1_048_576.0;
 const MANAGER: &str = "manager";
 /// Minimum number of restarts that count as repeated: one or two may follow a restart of the API server.
 const REPEATEDLY: i64 = 3;
-/// Maximum duration of a short run in seconds. The operator can reconcile everything once within this time.
+/// Maximum duration of a short run in seconds. A longer run is long enough to reconcile everything once.
 const SHORT_RUN: i64 = 600;
 /// Maximum time that the kubelet waits before it restarts a container, in seconds.
 const LONGEST_BACK_OFF: i64 = 300;
@@ -43,7 +43,7 @@ impl Deployment {
         self.metadata.namespace.as_deref().unwrap_or_default()
     }
 
-    /// `deployment/skyhook/skyhook-operator-controller-manager`
+    /// Reference in messages: `deployment/skyhook/skyhook-operator-controller-manager`
     pub fn reference(&self) -> String {
         self.to_string()
     }
@@ -80,7 +80,7 @@ impl Deployment {
         status.conditions.iter().flatten().find(|c| c.type_.as_deref() == Some(kind))
     }
 
-    /// Time since which too few replicas are available; `None` if enough are.
+    /// Time since which too few replicas are available; `None` if enough are available.
     pub fn unavailable_since(&self) -> Option<Timestamp> {
         let available = self.condition("Available")?;
         let since = available.last_transition_time.as_ref().map(|at| at.0);
@@ -119,8 +119,8 @@ impl Deployment {
 
     /// Whether the Deployment runs the operator, and not another operator with the same label.
     ///
-    /// The image decides; labels count only if they name the operator's chart, as a dashboard may be `part-of:
-    /// skyhook`, too.
+    /// The manager label is required. In addition, the image, or one of the labels `name` and `part-of`, must
+    /// contain `skyhook` or `nodewright`.
     pub fn runs_operator(&self) -> bool {
         let named = |text: &str| text.contains("skyhook") || text.contains("nodewright");
         let chart = ["app.kubernetes.io/name", "app.kubernetes.io/part-of"];
@@ -130,7 +130,7 @@ impl Deployment {
 
     /// The operator's version: the tag of the image, else the chart's label.
     ///
-    /// The label keeps its value when a user overrides the image tag, so the image goes first.
+    /// The image takes precedence, because the label keeps its value when a user overrides the image tag.
     pub fn operator_version(&self) -> Option<Version> {
         let words = ["skyhook", "nodewright", "operator"];
         let manager = self.images().find(|image| words.iter().any(|word| image.contains(word)));
@@ -189,7 +189,8 @@ impl Cluster {
     }
 }
 
-/// Whether a container has ended several times, the last time after a short run, and has not run for longer since.
+/// Whether a container has ended several times, the last time after a short run, and has not run for longer
+/// since.
 fn crash_loops(container: &ContainerStatus, now: Timestamp) -> bool {
     let seconds = |from: Option<Timestamp>, to: Option<Timestamp>| Some(to?.as_second() - from?.as_second());
     let ended = container.state.terminated.as_ref();

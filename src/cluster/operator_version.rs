@@ -3,13 +3,14 @@
 use super::Cluster;
 use crate::api::{ApiFlavor, Version};
 
-/// The newest operator version whose behaviour is known.
+/// The newest operator version whose behavior is known.
 pub const NEWEST_OPERATOR: (u64, u64) = (0, 21);
 
 impl Cluster {
     /// Whether the operator is known to be older than `major.minor`.
     ///
-    /// The older API ended with v0.17, so it alone proves an operator older than v0.18.
+    /// v0.17 was the last version with the older API: if the older API is active, the operator is older than
+    /// v0.18.
     pub fn operator_before(&self, major: u64, minor: u64) -> bool {
         match &self.active_api.operator_version {
             Some(version) => !version.at_least(major, minor),
@@ -17,13 +18,14 @@ impl Cluster {
         }
     }
 
-    /// Whether ignored nodes, and nodes blocked by a taint, keep their batch slots: before v0.20 the operator forms no
-    /// other batch until all nodes of the current batch are complete (`getStickyBatchNodes`).
+    /// Whether ignored nodes, and nodes blocked by a taint, keep their batch slots: before v0.20 the operator
+    /// does not form another batch until all nodes of the current batch are complete (`getStickyBatchNodes`).
     pub fn blocked_nodes_keep_places(&self) -> bool {
         self.operator_before(0, 20)
     }
 
-    /// The operator's version if it is newer than [`NEWEST_OPERATOR`]; the operator then counts as that version.
+    /// The operator's version if it is newer than [`NEWEST_OPERATOR`]. The operator is then treated as that
+    /// version.
     pub fn unknown_operator_version(&self) -> Option<&Version> {
         let (major, minor) = NEWEST_OPERATOR;
         let version = self.active_api.operator_version.as_ref();

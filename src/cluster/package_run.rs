@@ -19,7 +19,7 @@ pub struct PackageRun<'a> {
     pub version: String,
     pub stage: Stage,
     pub node: &'a str,
-    /// Whether the run interrupts the node. A merged interrupt names only the package that won.
+    /// Whether the run interrupts the node. A merged interrupt of several packages names only one of them.
     pub interrupt: bool,
     /// Whether the operator is already removing the run.
     pub invalidated: bool,
@@ -27,8 +27,8 @@ pub struct PackageRun<'a> {
     pub image: Option<String>,
     /// The Job, if any and if it was read.
     pub job: Option<&'a Job>,
-    /// Whether the pods belong to a Job that was not read: the Job was created or deleted between the reads of the two
-    /// lists, or the files contain no Jobs.
+    /// Whether the pods belong to a Job that was not read: the Job was created or deleted between the reads
+    /// of the two lists, or the files contain no Jobs.
     pub job_unseen: bool,
     /// Pods of the run, newest first.
     pub pods: Vec<&'a Pod>,
@@ -37,7 +37,7 @@ pub struct PackageRun<'a> {
 /// A custom resource, its package and version, and a stage.
 pub(super) type StageOfPackage = [String; 4];
 
-/// Decodes the labels and annotations of package runs.
+/// Decodes the labels and annotations of package runs, for one API.
 pub(super) struct RunReader<'a> {
     /// Key of the label with the name of the custom resource.
     name: String,
@@ -45,7 +45,7 @@ pub(super) struct RunReader<'a> {
     package: String,
     stage: String,
     interrupt: String,
-    /// Notes by their text, which is equal on all nodes.
+    /// Decoded notes by their text, which is equal on all nodes.
     notes: HashMap<&'a str, Option<PackageNote>, foldhash::fast::RandomState>,
 }
 
@@ -56,7 +56,7 @@ impl<'a> RunReader<'a> {
         RunReader { name, package, stage, interrupt, notes: HashMap::default() }
     }
 
-    /// The decoded note; `None` if a name in it could be read as a flag.
+    /// The decoded note; `None` if a name in it could be mistaken for a flag.
     fn note(&mut self, meta: &'a Meta) -> Option<PackageNote> {
         let text = meta.annotations.get(&self.package)?;
         let note = self.notes.entry(text).or_insert_with(|| {
@@ -82,7 +82,7 @@ struct PackageNote {
 }
 
 impl PackageNote {
-    /// Whether no name could be read as a flag.
+    /// Whether no name can be mistaken for a flag.
     fn is_well_named(&self) -> bool {
         let names = [&self.name, &self.version, &self.skyhook, &self.stage];
         names.into_iter().all(|name| is_word(name))
@@ -111,7 +111,7 @@ impl fmt::Display for PackageRun<'_> {
 }
 
 impl<'a> PackageRun<'a> {
-    /// `pod/NAMESPACE/NAME` or `job/NAMESPACE/NAME`.
+    /// Reference in messages: `pod/NAMESPACE/NAME` or `job/NAMESPACE/NAME`.
     pub fn reference(&self) -> String {
         self.to_string()
     }
@@ -138,7 +138,7 @@ impl<'a> PackageRun<'a> {
         namespace.unwrap_or_default()
     }
 
-    /// Whether the run may still do something: it is neither finished nor being deleted.
+    /// Whether the run may still have an effect: it is neither finished nor being deleted.
     pub fn alive(&self) -> bool {
         match self.job {
             Some(job) => job.finished().is_none() && !job.metadata.deleting(),
@@ -156,8 +156,8 @@ impl<'a> PackageRun<'a> {
 
     /// Whether the run has ended and is not retried: its Job has failed, or its bare pod has ended.
     ///
-    /// A bare pod that succeeded counts, because the operator deletes pods that it has processed. The result of a Job
-    /// that was not read is unknown.
+    /// A bare pod that succeeded counts, because the operator deletes a pod after it has recorded the
+    /// outcome. The result of a Job that was not read is unknown.
     pub fn given_up(&self) -> bool {
         match self.job {
             None if self.job_unseen => false,
@@ -174,13 +174,14 @@ impl<'a> PackageRun<'a> {
         (self.package.as_str(), self.version.as_str()) == entry.identity()
     }
 
-    /// Whether the run carries out the stage of this entry. A merged interrupt serves several packages and names one.
+    /// Whether the run carries out the stage of this entry. A merged interrupt serves several packages and
+    /// names one.
     pub fn carries_out(&self, entry: &Entry) -> bool {
         self.interrupt && entry.stage.is_interrupt() || self.is_of_version(entry) && self.stage == entry.stage
     }
 
-    /// Whether interrupts on the node wait for this run, regardless of the custom resource. The older operator counts
-    /// ended pods as well (operator `HasRunningPackages`).
+    /// Whether interrupts on the node, of any custom resource, wait for this run. The older operator also
+    /// waits for ended pods (operator `HasRunningPackages`).
     pub fn delays_interrupts(&self) -> bool {
         self.alive() || self.bare()
     }
@@ -194,18 +195,20 @@ impl<'a> PackageRun<'a> {
         self.metadata()?.creation_timestamp
     }
 
-    /// Whether a container runs the agent's image, which the operator chooses, instead of the package's image.
+    /// Whether a container runs the agent's image, which the operator chooses, instead of the package's.
     pub fn runs_agent(&self, container: &str) -> bool {
         let names = super::attempts::containers(&self.package, &self.stage, self.interrupt);
         names.iter().any(|name| name == container)
     }
 
-    /// Number of container restarts after which the operator (v0.20 and later) ended the Job of the interrupt.
+    /// Number of container restarts after which the operator (v0.20 and later) ended the Job of the
+    /// interrupt.
     pub fn restart_limit_exceeded(&self, flavor: ApiFlavor) -> Option<i64> {
         self.annotated_number(flavor, "restart-limit-exceeded")
     }
 
-    /// Number of restarts after which the operator ends the Job of an interrupt. Set since v0.20.0, except for reboots.
+    /// Number of restarts after which the operator ends the Job of an interrupt. Set since v0.20.0, except
+    /// for reboots.
     pub fn restart_allowance(&self, flavor: ApiFlavor) -> Option<i64> {
         self.annotated_number(flavor, "restart-allowance")
     }
@@ -217,7 +220,8 @@ impl<'a> PackageRun<'a> {
 
     /// Number of failed attempts: failed pods, and container runs that were restarted in their pod.
     ///
-    /// For an interrupt, the node-state entry counts these runs as well, and remains after the pod is deleted.
+    /// For an interrupt, the node-state entry counts these runs as well, and remains after the pod is
+    /// deleted.
     pub fn failed_attempts(&self, flavor: ApiFlavor, entry: &Entry) -> i64 {
         let Some(job) = self.job else {
             return 0;
@@ -263,7 +267,7 @@ impl<'a> PackageRun<'a> {
     fn from_meta(reader: &mut RunReader<'a>, meta: &'a Meta, node: &'a str) -> Option<PackageRun<'a>> {
         let label = |key: &String| meta.labels.get(key);
         let skyhook = label(&reader.name)?;
-        // The label joins name and version with `-`, which names may contain. The annotation is exact.
+        // Prefer the annotation: the label joins name and version with `-`, which names may contain.
         let note = reader.note(meta);
         let interrupt = label(&reader.interrupt).is_some_and(|v| v == "True");
         let from_labels = || {

@@ -1,4 +1,4 @@
-//! All package runs of a cluster, grouped by Job, custom resource and node.
+//! All package runs of a cluster: Pods grouped by Job, indexed by custom resource and node.
 
 use std::collections::HashMap;
 use std::sync::OnceLock;
@@ -72,7 +72,7 @@ impl<'a> PackageRuns<'a> {
         here.into_iter().map(|at| &self.all[at])
     }
 
-    /// Longest duration of the same stage of the package on any node.
+    /// Longest duration of the same stage of the same package version on any node.
     pub(super) fn longest_of(&self, package_run: &PackageRun<'_>) -> Option<SignedDuration> {
         let longest = self.longest.get_or_init(|| {
             let mut longest: HashMap<StageOfPackage, SignedDuration> = HashMap::new();
@@ -129,7 +129,8 @@ impl Cluster {
         PackageRuns::new(self.package_runs_of(self.flavor()))
     }
 
-    /// Package runs of one custom resource in the active API. The cost does not depend on other custom resources.
+    /// Package runs of one custom resource in the active API. The cost does not depend on the number of other
+    /// custom resources.
     pub fn package_runs_for(&self, skyhook: &str) -> PackageRuns<'_> {
         let objects = self.indexes.run_objects.get_or_init(|| self.run_objects());
         let [jobs, pods] = objects.get(skyhook).cloned().unwrap_or_default();

@@ -1,5 +1,5 @@
-//! Permanently failed stages: a Job failed permanently and the operator recorded that. It starts nothing more until
-//! someone intervenes.
+//! Permanently failed stages: a Job failed permanently and the operator recorded the failure. The operator
+//! then starts nothing more until someone intervenes.
 
 use super::{Cluster, Node, PackageRun, PackageRuns};
 use crate::api::{Entry, Executor, Skyhook, State};
@@ -22,7 +22,8 @@ impl<'a> PackageRuns<'a> {
 impl Cluster {
     /// The packages of the spec that have failed permanently on a node, each with its failed Job.
     ///
-    /// Packages stay failed when the node's status changes, by a pause or by hand: only the end of their Job counts.
+    /// Packages stay failed when the node's status changes, by a pause or by hand: only the state of the
+    /// package and its Job count.
     pub fn permanently_failed<'c, 's, 'a>(
         &'c self,
         package_runs: &'s PackageRuns<'a>,

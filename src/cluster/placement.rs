@@ -35,14 +35,15 @@ pub enum Phase {
     NotStarted,
     /// Not recorded, and not to be installed.
     Absent,
-    /// Not recorded, and to be uninstalled, although this version was never installed: the operator will not install
-    /// it.
+    /// Not recorded, and to be uninstalled, although this version was never installed: the operator will not
+    /// install it.
     NeverInstalled,
     /// At a stage of its installation.
     Running,
     /// A stage of its installation fails.
     Failing,
-    /// At its last stage, as the operator counts. If the spec cannot be read: at a stage that may be the last.
+    /// Complete at the stage that the operator counts as the last one. If the spec cannot be read: complete
+    /// at a stage that may be the last.
     Complete,
     Uninstalling,
     UninstallFailing,
@@ -66,7 +67,7 @@ pub enum Desired {
 /// The cause of an uninstall.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum AskedBy {
-    /// `uninstall.apply`.
+    /// The package's `uninstall.apply`.
     Apply,
     /// The deletion of the custom resource.
     Deletion,
@@ -97,7 +98,7 @@ impl Placement<'_> {
 }
 
 impl Phase {
-    /// Whether the node has no trace of the package, and the operator does nothing about that.
+    /// Whether the node state lacks the package, and the operator will not install it.
     pub fn is_absent(self) -> bool {
         matches!(self, Phase::Absent | Phase::NeverInstalled)
     }
@@ -122,10 +123,10 @@ impl Cluster {
         self.packages_on(skyhook.name(), node).in_spec(skyhook, name)
     }
 
-    /// The packages of a custom resource on a node, by name and version: recorded ones, unreadable ones, and those of
-    /// the spec that are not recorded.
+    /// The packages of a custom resource on a node, sorted by name and version: recorded packages, unreadable
+    /// node states, and packages of the spec that are not recorded.
     ///
-    /// For a deleted custom resource, its leftovers.
+    /// For a deleted custom resource, returns its leftovers.
     pub fn placements_on<'a>(&'a self, skyhook: &'a str, node: &'a Node) -> Vec<Placement<'a>> {
         self.packages_on(skyhook, node).all()
     }
@@ -138,8 +139,8 @@ impl Cluster {
 
     /// Whether a custom resource is finished on a node.
     ///
-    /// A pending uninstall is unfinished work, begun or not: it waits for the same conditions as an installation, and
-    /// the operator records nothing before it starts.
+    /// A pending uninstall is unfinished work, even before it begins: it waits for the same conditions as an
+    /// installation, and the operator records nothing before it starts.
     pub fn is_complete_on(&self, skyhook: &Skyhook, node: &Node) -> bool {
         let on = self.on_node(node, skyhook.name());
         let mut leaving = skyhook.packages().filter(|(_, p)| skyhook.uninstalls(p));
@@ -192,7 +193,7 @@ impl<'a> PackagesOn<'a> {
             malformed: Some(&m.error),
             ..self.placement("", "", Desired::Unknown, Phase::Malformed)
         }));
-        // A malformed state may still contain the package.
+        // Add no unrecorded packages to a malformed state, which may contain them.
         if let Some(skyhook) = self.skyhook.filter(|_| malformed.is_empty() && self.selected) {
             let spec = skyhook.packages();
             let placed = spec.map(|(name, _)| self.in_spec(skyhook, name));

@@ -197,7 +197,7 @@ impl Pod {
         self.metadata.namespace.as_deref().unwrap_or_default()
     }
 
-    /// `pod/NAMESPACE/NAME`
+    /// Reference in messages: `pod/NAMESPACE/NAME`
     pub fn reference(&self) -> String {
         self.to_string()
     }
@@ -230,7 +230,8 @@ impl Pod {
             && !self.metadata.deleting()
     }
 
-    /// Whether a disruption (eviction, preemption, shutdown) ended the pod, rather than the package.
+    /// Whether a disruption (eviction, preemption, shutdown) ended the pod, rather than a failure of the
+    /// package.
     pub fn disrupted(&self) -> bool {
         self.status.conditions.iter().any(|c| c.kind == "DisruptionTarget" && c.is_true())
     }
@@ -295,7 +296,7 @@ impl ContainerStatus {
             .filter(|r| kind == TroubleKind::Failed && !r.is_empty() && *r != "Error")
             .unwrap_or(&waiting.reason);
         let exit_code = last.map(|t| t.exit_code).filter(|_| kind == TroubleKind::Failed);
-        // The message of a back-off only repeats its duration.
+        // Skip the message of a back-off, which only repeats its duration.
         let ended = last.map(|t| t.message.as_str());
         let message = ended.filter(|_| kind == TroubleKind::Failed);
         Some(ContainerTrouble {

@@ -1,15 +1,18 @@
-//! The order of custom resources: which one goes first, which one waits, and where the operator can work now.
+//! The order of custom resources: which one goes first, which ones wait, and on which nodes the operator can
+//! work now.
 
 use std::sync::OnceLock;
 
 use super::{Cluster, Node, Read};
 use crate::api::Skyhook;
 
-/// The first unfinished custom resources, by position. An unfinished root blocks all custom resources after it.
+/// Cache of the first unfinished custom resource on each node, and of the first unfinished one with
+/// `sequencing: all`. Both block all later custom resources.
 #[derive(Debug, Default)]
 pub(super) struct FirstIncomplete {
     on_nodes: OnceLock<Vec<Option<usize>>>,
-    /// The root with `sequencing: all`, and a node on which it is not done.
+    /// Positions of the first unfinished custom resource with `sequencing: all`, and of a node on which it is
+    /// not done.
     everywhere: OnceLock<Option<(usize, usize)>>,
 }
 
@@ -43,7 +46,8 @@ impl Cluster {
         (predecessor.skyhook.order() < skyhook.order()).then_some(predecessor)
     }
 
-    /// The first earlier custom resource that is not done on this node: the root of the chain.
+    /// The first custom resource that is not done on this node, if it is an earlier one: all custom resources
+    /// between the two wait for it as well.
     pub fn predecessor_on<'a>(&'a self, skyhook: &Skyhook, node: &'a Node) -> Option<Predecessor<'a>> {
         let roots = &self.indexes.roots.on_nodes;
         let roots = roots.get_or_init(|| self.first_unfinished());
@@ -52,7 +56,8 @@ impl Cluster {
         (root.order() < skyhook.order()).then_some(Predecessor { skyhook: root, node })
     }
 
-    /// Custom resources that block others, with their positions, in order. A disabled one blocks nothing.
+    /// Custom resources that can block later ones, with their positions, in order. A disabled one blocks
+    /// nothing.
     fn blocking(&self) -> impl Iterator<Item = (usize, &Skyhook)> {
         let all = self.skyhooks.items().iter().enumerate();
         all.filter(|(_, skyhook)| !skyhook.disabled())
@@ -73,7 +78,8 @@ impl Cluster {
         roots
     }
 
-    /// Positions of the first unfinished custom resource with `sequencing: all`, and of a node on which it is not done.
+    /// Positions of the first unfinished custom resource with `sequencing: all`, and of a node on which it is
+    /// not done.
     fn first_that_blocks_all_nodes(&self) -> Option<(usize, usize)> {
         let mut blocking = self.blocking().filter(|(_, s)| s.blocks_all_nodes());
         blocking.find_map(|(at, skyhook)| {
@@ -90,7 +96,7 @@ impl Cluster {
         }
         match &self.policies {
             Read::Ok(_) => self.policy(name).is_none(),
-            // If policies are unknown, the operator's condition decides.
+            // If policies are unknown, use the condition that the operator set.
             Read::Incomplete(..) | Read::Unreadable(_) | Read::NotRequested => {
                 skyhook.true_condition("DeploymentPolicyNotFound").is_some()
             }

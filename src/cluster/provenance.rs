@@ -7,7 +7,8 @@ use serde_json::Value;
 use super::{Cluster, ConfigMap, PackageRun, config_map};
 use crate::api::{ApiFlavor, Meta};
 
-/// Number of characters to which the operator truncates names of pods and Jobs, before a hash of eight digits.
+/// Number of characters to which the operator truncates names of pods and Jobs, before a hash of eight
+/// digits.
 const CUT: usize = 63 - 9;
 
 /// The reason why it is not proven that the operator created an object.
@@ -21,12 +22,13 @@ pub enum Unproven {
     Owner,
     /// The operator's annotations are missing, or name another custom resource.
     Annotations,
-    /// The operator does not give such a name.
+    /// The operator does not create objects with such a name.
     Name,
 }
 
 impl Unproven {
-    /// The verdict on the object. If the operator's namespace is unknown, the operator may have created the object.
+    /// Describes the object. If the operator's namespace is unknown, the operator may have created the
+    /// object.
     pub fn verdict(&self) -> &'static str {
         match self {
             Unproven::OperatorUnknown => "labelled, and perhaps created by the operator",
@@ -48,8 +50,8 @@ impl fmt::Display for Unproven {
 }
 
 impl Cluster {
-    /// The reason why it is not proven that the operator created a pod or Job with the label of a package: namespace,
-    /// owner, annotation and name must match.
+    /// The reason why it is not proven that the operator created a pod or Job with the label of a package:
+    /// namespace, owner, annotation and name must match.
     pub fn run_unproven(&self, meta: &Meta) -> Option<Unproven> {
         let Some((flavor, skyhook)) = labelled(meta, config_map::package_label) else {
             return Some(Unproven::Annotations);
@@ -107,7 +109,8 @@ impl Cluster {
         } else if !named {
             Some(Unproven::Name)
         } else {
-            // Files without Deployments do not show the namespace, but no command deletes objects in files.
+            // Do not report an unknown namespace for files without Deployments: no command deletes objects in
+            // files.
             let deployments_known = self.operators.was_asked() || !self.may_leave_out();
             let unknown = deployments_known && self.operator_namespaces().is_empty();
             unknown.then_some(Unproven::OperatorUnknown)
@@ -130,7 +133,8 @@ fn labelled(meta: &Meta, label: fn(ApiFlavor) -> String) -> Option<(ApiFlavor, &
     })
 }
 
-/// Whether a custom resource with this name controls the object. A migration may have changed the API of the owner.
+/// Whether a custom resource with this name controls the object. A migration may have changed the API of the
+/// owner.
 fn owned(meta: &Meta, flavor: ApiFlavor, skyhook: &str) -> bool {
     meta.controller().is_some_and(|owner| {
         let kinds = [flavor, flavor.other()].map(ApiFlavor::kind);
@@ -138,8 +142,8 @@ fn owned(meta: &Meta, flavor: ApiFlavor, skyhook: &str) -> bool {
     })
 }
 
-/// Whether the operator's `generateSafeName` could make the name from these parts: joined with dashes, dots replaced,
-/// truncated if too long, and followed by more parts or a hash.
+/// Whether the operator's `generateSafeName` may have built the name from these parts: joined with dashes,
+/// with dots replaced, truncated if too long, and followed by more parts or a hash.
 fn is_safe_name(name: &str, parts: &[&str]) -> bool {
     let joined = parts.join("-").replace('.', "-").to_lowercase();
     let cut = || name.len() >= CUT && joined.starts_with(&name[..CUT.min(name.len())]);

@@ -3,11 +3,13 @@
 use std::cell::Cell;
 use std::fmt;
 
-/// The result of reading one source. Unreadable is not empty, and empty is not healthy.
+/// The result of reading one source. An unreadable source does not count as empty, nor an empty one as
+/// healthy.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub enum Read<T> {
     Ok(T),
-    /// Items without a readable identity are missing. The others are used; absence is unknown.
+    /// Some items are missing, because their identity or a part of the source could not be read. The other
+    /// items are used, but do not prove the absence of an object.
     Incomplete(T, Unread),
     /// The source could not be read.
     Unreadable(Unread),
@@ -16,7 +18,7 @@ pub enum Read<T> {
     NotRequested,
 }
 
-/// The reason why a source could not be read. Displays as a short text.
+/// The reason why a source could not be read, displayed as a short text.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Unread {
     /// HTTP status of the error response, if there was a response.
@@ -52,8 +54,9 @@ thread_local! {
     static SCANNED: Cell<usize> = const { Cell::new(0) };
 }
 
-/// Sum of the lengths of all lists that [`Read::items`] has returned on this thread. Tests compare the sums for
-/// clusters of different sizes: a scan of one list for each item of another makes the sum grow quadratically.
+/// Sum of the lengths of all lists that [`Read::items`] has returned on this thread. Tests compare the sums
+/// for clusters of different sizes: a scan of one list for each item of another makes the sum grow
+/// quadratically.
 pub fn scanned_items() -> usize {
     SCANNED.get()
 }
@@ -155,14 +158,15 @@ impl<T> Read<Vec<T>> {
         }
     }
 
-    /// The items that were read; empty if there are none. See [`Read::absence`] for the meaning of an empty result.
+    /// The items that were read; empty if there are none. See [`Read::absence`] for the meaning of an empty
+    /// result.
     pub fn items(&self) -> &[T] {
         let items = self.indexed();
         SCANNED.set(SCANNED.get() + items.len());
         items
     }
 
-    /// The items for access by position, which does not count as a scan.
+    /// The items for access by position. The access does not count as a scan.
     pub(super) fn indexed(&self) -> &[T] {
         self.available().map_or(&[], Vec::as_slice)
     }

@@ -17,9 +17,10 @@ pub struct Remnant<'a> {
 const DEFINITIONS: &str = "customresourcedefinitions";
 
 impl Cluster {
-    /// Objects of an installation without an operator: webhook configurations first, because they reject requests.
+    /// Objects of an installation without an operator: webhook configurations first, because they reject
+    /// requests.
     ///
-    /// CRDs with custom resources are in use, and therefore excluded.
+    /// CRDs with custom resources are in use, and not included.
     pub fn remnants<'a>(&'a self, installation: &'a Installation) -> Vec<Remnant<'a>> {
         if !self.operator_gone() {
             return Vec::new();

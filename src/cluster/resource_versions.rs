@@ -20,7 +20,7 @@ impl ResourceVersions {
         self.0.get(list).map(String::as_str)
     }
 
-    /// Drops the versions of custom resources, which were written to since.
+    /// Drops the versions of lists of custom resources, because custom resources have been written since.
     pub fn without_custom(mut self) -> ResourceVersions {
         let custom = |list: &str| ApiFlavor::ALL.iter().any(|flavor| list.contains(&flavor.api_version()));
         self.0.retain(|list, _| !custom(list));

@@ -5,10 +5,12 @@ use std::collections::BTreeSet;
 use super::{Cluster, Read};
 
 impl Cluster {
-    /// The cluster right after the deletion request of the custom resources in `deleting`, without those in `gone`.
+    /// The cluster right after the deletion request of the custom resources in `deleting`, without those in
+    /// `gone`.
     ///
-    /// Complete packages with an uninstall are then being uninstalled, unless the custom resource is paused or
-    /// disabled. During a migration, custom resources of the other API are removed, because they are deleted first.
+    /// Complete packages with an uninstall are then being uninstalled, unless the custom resource is paused
+    /// or disabled. During a migration, custom resources of the other API are removed, because they are
+    /// deleted first.
     pub fn simulate_deletion(&self, gone: &BTreeSet<&str>, deleting: &BTreeSet<&str>) -> Cluster {
         let mut cluster = self.clone();
         let mut freed = !gone.is_empty();
@@ -28,8 +30,8 @@ impl Cluster {
             if goes {
                 asked.get_or_insert(self.taken_at);
             }
-            // Custom resources that waited for the deleted ones could not proceed before, so their deletion counts from
-            // now.
+            // Custom resources that waited for the deleted ones could not proceed before: count their
+            // deletion from now.
             if freed && asked.is_some() {
                 *asked = Some(self.taken_at);
             }

@@ -7,7 +7,8 @@ use crate::api::ApiFlavor;
 /// API group and plural of a resource.
 type Resource = (&'static str, &'static str);
 
-/// Declares the sources: their meaning, their name in messages, and the resources listed to read them, in both APIs.
+/// Declares the sources: their meaning, their name in messages, and the resources listed to read them, in
+/// both APIs.
 macro_rules! sources {
     ($($(#[doc = $doc:literal])* $name:ident $words:literal from $resources:expr;)+) => {
         /// A source of a cluster: one kind of data to read.
@@ -53,7 +54,8 @@ sources! {
     Jobs "jobs" from [("batch", "jobs")];
     Events "events" from [("", "events")];
     DisruptionBudgets "pod disruption budgets" from [("policy", "poddisruptionbudgets")];
-    /// The operator's Deployment; also the Leases if several Deployments could act, and the namespaces if none acts.
+    /// The operator's Deployment; also the Leases if several Deployments could act, and the namespaces if
+    /// none is ready.
     Operator "operator deployments" from [
         ("coordination.k8s.io", "leases"),
         ("", "namespaces"),
@@ -84,10 +86,11 @@ const CONFIG_MAPS: Resource = ("", "configmaps");
 const ADMISSION: &str = "admissionregistration.k8s.io";
 
 impl Source {
-    /// The sources that decide most changes: a failed read must not count as an absent custom resource or a clean node.
+    /// The sources on which most changes depend: a failed read must not count as an absent custom resource or
+    /// a clean node.
     pub const REQUIRED_FOR_CHANGES: [Source; 3] = [Source::Skyhooks, Source::Legacy, Source::Nodes];
 
-    /// The sources that decide what a change of node states or batches sets off.
+    /// Sources needed to predict the effects of changed node states or batches.
     pub const OF_ROLLOUTS: [Source; 7] = [
         Source::Skyhooks,
         Source::Legacy,
@@ -101,8 +104,8 @@ impl Source {
     /// The sources that every verdict on a rollout needs.
     pub const ESSENTIAL: [Source; 2] = [Source::Skyhooks, Source::Nodes];
 
-    /// The sources that show running work. Without them a cause cannot be distinguished from its effects, and an unseen
-    /// Job may still be running.
+    /// The sources that show running work. Without them a cause cannot be distinguished from its effects, and
+    /// an unseen Job may still be running.
     pub const OF_WORK: [Source; 5] =
         [Source::Skyhooks, Source::Legacy, Source::Nodes, Source::Pods, Source::Jobs];
 }

@@ -11,7 +11,8 @@ const TIMEOUT: &str = "its timeout";
 const AN_HOUR: &str = "an hour";
 /// Minimum limit, however fast the stage was on other nodes.
 const LEAST: SignedDuration = SignedDuration::from_mins(10);
-/// Factor between the duration on other nodes and the limit, and between the limit and a hopeless duration.
+/// Factor between the longest duration on other nodes and the limit, and between the limit and a hopeless
+/// duration.
 const TIMES: i32 = 3;
 
 /// A stage that runs longer than it should.
@@ -55,9 +56,10 @@ impl PackageRun<'_> {
 }
 
 impl Cluster {
-    /// Whether a stage runs longer than it should: than its timeout, than on other nodes, or than an hour.
+    /// How far a stage has exceeded its limit: its timeout, a multiple of the duration on other nodes, or an
+    /// hour. `None` within the limit.
     pub fn overtime(&self, package_run: &PackageRun<'_>, all: &PackageRuns<'_>) -> Option<Overtime> {
-        // A pod without the annotation runs no stage: it only carries the label.
+        // Without the annotation, the pod only has the label of a package and runs no stage.
         if package_run.stage == Stage::from("") {
             return None;
         }
@@ -82,8 +84,8 @@ fn usual(package_run: &PackageRun<'_>, all: &PackageRuns<'_>) -> (SignedDuration
     }
 }
 
-/// Start of the pod's work, which init containers do. Later containers only keep the pod until the operator has
-/// recorded its end.
+/// Start of the pod's work, which init containers do. The main containers only keep the pod until the
+/// operator has recorded its end.
 fn running_since(pod: &Pod) -> Option<Timestamp> {
     let status = &pod.status;
     let works = if status.init_container_statuses.is_empty() {

@@ -5,14 +5,15 @@ use jiff::Timestamp;
 use super::node::READY;
 use super::{Cluster, Deployment, Node, PackageRun};
 
-/// Age in seconds at which a pending action is overdue: the operator reconciles everything at least this often.
+/// Age in seconds at which a pending action is overdue: the operator reconciles everything at least this
+/// often.
 const PATIENCE: i64 = 600;
 /// Maximum number of seconds that a time may be in the future. A later time was written by a wrong clock.
 const WRONG_CLOCK: i64 = 3600;
 
 impl Cluster {
-    /// Number of seconds since a time; 0 for a time in the near future, because clocks differ. `None` if the time is
-    /// unknown, or so far in the future that the clock was wrong.
+    /// Number of seconds since a time; 0 for a time in the near future, because clocks differ. `None` if the
+    /// time is unknown, or so far in the future that the clock was wrong.
     pub fn seconds_since(&self, at: Option<Timestamp>) -> Option<i64> {
         let seconds = self.taken_at.as_second() - at?.as_second();
         (seconds >= -WRONG_CLOCK).then_some(seconds.max(0))
@@ -28,9 +29,9 @@ impl Cluster {
         self.seconds_since(at).is_some_and(|age| age < PATIENCE)
     }
 
-    /// Start of a Deployment's current startup: none of its replicas is available, as during each restart and upgrade.
-    /// `None` after ten minutes, when the Deployment controller by default gives up as well, and for a Deployment whose
-    /// pods are crash looping.
+    /// Start of a Deployment's current startup: none of its replicas is available, as during each restart and
+    /// upgrade. `None` after ten minutes, when the Deployment controller by default gives up as well, and for
+    /// a Deployment whose pods are crash looping.
     pub fn coming_up_since(&self, deployment: &Deployment) -> Option<Timestamp> {
         let since = deployment.unavailable_since();
         since.filter(|at| {

@@ -8,7 +8,7 @@ use serde::Deserialize;
 
 use crate::api::{Object, UnknownFields};
 
-/// An object, and its fields that could not be decoded.
+/// An object, with its fields that could not be decoded.
 #[derive(Debug, Clone, Default, Deserialize)]
 #[serde(transparent)]
 pub struct Standard<T> {

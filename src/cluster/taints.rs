@@ -23,7 +23,8 @@ impl Taint {
     }
 }
 
-/// Keys of taints that the kubelet or the node lifecycle controller sets, with the node condition that causes each.
+/// Keys of taints that the kubelet or the node lifecycle controller sets, with the node condition that causes
+/// each.
 pub const CONDITIONS: [(&str, &str); 4] = [
     ("node.kubernetes.io/memory-pressure", "MemoryPressure"),
     ("node.kubernetes.io/disk-pressure", "DiskPressure"),
@@ -34,7 +35,7 @@ pub const CONDITIONS: [(&str, &str); 4] = [
 const UNINITIALIZED: &str = "node.cloudprovider.kubernetes.io/uninitialized";
 
 impl Node {
-    /// Time since which the node has a taint, if the taint, its condition or the node's age shows it.
+    /// Time since which the node has a taint, if it is known from the taint, its condition or the node's age.
     pub fn tainted_since(&self, taint: &Taint) -> Option<Timestamp> {
         let added = taint.time_added.as_deref();
         let added = added.and_then(|at| at.parse().ok());
@@ -51,7 +52,7 @@ impl Node {
 impl Cluster {
     /// Key and effect of the runtime-required taints that the operator knows.
     ///
-    /// The newer operator also treats the older default key as its own, until v0.21 drops that key.
+    /// Before v0.21, the newer operator also treats the default key of the older API as its own.
     pub fn runtime_required_taints(&self) -> Vec<(String, String)> {
         const EFFECT: &str = "NoSchedule";
         let mut taints = vec![self.configured_taint().unwrap_or_else(|| {
@@ -87,10 +88,10 @@ impl Cluster {
         Some(text.rsplit_once(':').unwrap_or((text, "")))
     }
 
-    /// Custom resources that keep the runtime-required taint on the node: they have `runtimeRequired`, select the node,
-    /// and are not complete there.
+    /// Custom resources that keep the runtime-required taint on the node: they have `runtimeRequired`, select
+    /// the node, and are not complete there.
     ///
-    /// The operator never counts a custom resource as complete that is paused, disabled or being deleted.
+    /// The operator never counts a custom resource that is paused, disabled or being deleted as complete.
     pub fn taint_kept_by<'a>(&'a self, node: &Node) -> Vec<&'a Skyhook> {
         if self.runtime_required_taint(node).is_none() {
             return Vec::new();
@@ -121,8 +122,8 @@ impl Cluster {
         })
     }
 
-    /// Whether a taint has the older default key under an operator that has dropped that key: it neither tolerates nor
-    /// removes such a taint.
+    /// Whether a taint has the older default key under an operator that has dropped that key: it neither
+    /// tolerates nor removes such a taint.
     pub fn is_dropped_taint(&self, taint: &Taint) -> bool {
         let known = self.runtime_required_taints();
         taint.key == ApiFlavor::Skyhook.taint_key()
@@ -130,8 +131,8 @@ impl Cluster {
             && known.iter().all(|(key, _)| taint.key != *key)
     }
 
-    /// A taint that is named `runtime-required` but has a key that the operator does not know and therefore never
-    /// removes. `None` if the operator is unknown.
+    /// A taint that is named `runtime-required` but has a key that the operator does not know and therefore
+    /// never removes. `None` if the operator is unknown.
     pub fn foreign_runtime_required_taint<'a>(&self, node: &'a Node) -> Option<&'a Taint> {
         if node.taints().is_empty() || self.operators.items().is_empty() {
             return None;
@@ -150,7 +151,7 @@ impl Cluster {
 
     /// Taints, of any effect, that keep the operator from selecting a node.
     ///
-    /// The runtime-required taint is tolerated only by custom resources with `runtimeRequired`.
+    /// Only custom resources with `runtimeRequired` tolerate the runtime-required taint.
     pub fn untolerated_by<'a>(&self, skyhook: &Skyhook, node: &'a Node) -> Vec<&'a Taint> {
         if node.taints().is_empty() {
             return Vec::new();

@@ -65,7 +65,7 @@ impl Cluster {
 
     /// Describes an unknown value of a source that decisions may depend on.
     ///
-    /// Excludes fields that only record a time: rules that need such a time report it as undetermined.
+    /// Excludes fields that only record a time: a rule that needs such a time reports it as undetermined.
     pub fn undecoded(&self, source: Source) -> Option<String> {
         let values = self.unknown_values(source);
         values.iter().find_map(|object| Some(format!("{object}: {}", object.undecoded.as_ref()?)))
@@ -73,7 +73,8 @@ impl Cluster {
 }
 
 impl<T: Object> Read<Vec<T>> {
-    /// Only matching items; incomplete if an unknown value of another item may decide whether it matches.
+    /// Keeps the matching items. The result is incomplete if another item has an undecodable value, because
+    /// that item may match.
     pub fn selected(mut self, matches: impl Fn(&T) -> bool) -> Read<Vec<T>> {
         let mut unknown = None;
         if let Some(items) = self.available_mut() {

@@ -21,7 +21,7 @@ use crate::args::connection::Connection;
 use crate::reason::first_line;
 use crate::redact;
 
-/// Maximum number of requests that wait for the connection pool.
+/// Maximum number of queued requests.
 const QUEUE: usize = 1024;
 
 pub(super) async fn client(
@@ -33,7 +33,7 @@ pub(super) async fn client(
 ) -> Result<Connected, Error> {
     let named = target.named.clone();
     let mut config = config(target, environment)?;
-    let agent = HeaderValue::from_str(&user_agent(verb)).expect("it is made of ASCII alone");
+    let agent = HeaderValue::from_str(&user_agent(verb)).expect("the user agent is ASCII");
     config.headers.push((http::header::USER_AGENT, agent));
 
     let server = redact::address(&config.cluster_url.to_string());
@@ -81,8 +81,8 @@ pub(super) async fn client(
     })
 }
 
-/// Kube's configuration, field by field: its own reading of the proxy variables matches `NO_PROXY` against the proxy
-/// instead of the server, and fails on a trailing comma.
+/// Builds kube's configuration field by field: kube's own handling of the proxy variables matches `NO_PROXY`
+/// against the proxy instead of the server, and fails on a trailing comma.
 fn config(target: Target, environment: &Environment) -> Result<kube::Config, Error> {
     let Target { cluster, mut user, namespace, named: _ } = target;
     let has_tls = cluster.certificate_authority.is_some()
@@ -95,7 +95,7 @@ fn config(target: Target, environment: &Environment) -> Result<kube::Config, Err
     let uri = address(&server, has_tls)?;
     let for_plugin = ExecAuthCluster::try_from(&cluster).map_err(authority)?;
     let mut config = kube::Config::new(uri);
-    // Skip system roots when verification is off: a small container has none.
+    // Skip the system's root certificates when verification is off: a small container has none.
     let verifies =
         config.cluster_url.scheme() == Some(&Scheme::HTTPS) && cluster.insecure_skip_tls_verify != Some(true);
     config.root_cert = match &for_plugin.certificate_authority_data {
@@ -120,8 +120,9 @@ fn config(target: Target, environment: &Environment) -> Result<kube::Config, Err
 
 /// Chooses the token. A readable file takes precedence over an inline token.
 ///
-/// Kube sends the content of a token file unchanged, and a header cannot contain a line end. A file that needs no
-/// trimming is left to kube, which reads it again when the token changes.
+/// Kube sends the content of a token file unchanged, and a header cannot contain a line end: a token that
+/// needs trimming is trimmed and set here. Other token files are left to kube, which reads them again when
+/// the token changes.
 fn settle_token(user: &mut AuthInfo) -> Result<(), Error> {
     if let Some(path) = &user.token_file {
         match std::fs::read_to_string(path) {
@@ -139,7 +140,7 @@ fn settle_token(user: &mut AuthInfo) -> Result<(), Error> {
     }
 }
 
-/// Checks the impersonated user and groups: they become headers.
+/// Checks that the impersonated user and groups can be sent in headers.
 fn check_impersonation(user: &AuthInfo) -> Result<(), Error> {
     let extra = user.impersonate_user_extra.iter().flatten();
     let names = user.impersonate.iter().chain(&user.impersonate_uid);
@@ -197,7 +198,8 @@ fn certificates(bundle: &[u8]) -> Result<Vec<Vec<u8>>, Error> {
     if certificates.is_empty() { Err(bad("it contains no certificate")) } else { Ok(certificates) }
 }
 
-/// `kubectl-skyhook/VERSION (os/arch) VERB`, with kubectl's names of systems.
+/// The `User-Agent` value: `kubectl-skyhook/VERSION (os/arch) VERB`, with kubectl's names of operating
+/// systems and architectures.
 fn user_agent(verb: &str) -> String {
     let os = match std::env::consts::OS {
         "macos" => "darwin",

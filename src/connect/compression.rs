@@ -1,4 +1,5 @@
-//! Compression of responses. An API server nearby needs longer to compress a list of nodes than the network to send it.
+//! Compression of responses. A nearby API server takes longer to compress a list of nodes than the network
+//! takes to send it.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -14,8 +15,8 @@ use tower::{BoxError, Service, ServiceExt, service_fn};
 /// Maximum latency of a server that counts as near.
 const NEAR: Duration = Duration::from_millis(20);
 
-/// A service that requests uncompressed responses from a server that has once answered within [`NEAR`]. `compresses`: the
-/// client accepts compressed responses at all.
+/// A service that requests uncompressed responses once the server has responded within [`NEAR`].
+/// `compresses`: whether the client accepts compressed responses at all.
 pub(super) fn uncompressed_if_near<S, B>(
     service: S,
     compresses: bool,
@@ -50,7 +51,7 @@ mod tests {
 
     use super::*;
 
-    /// Latencies are virtual: the clock is paused.
+    /// Latencies are simulated: the clock is paused.
     #[tokio::test(start_paused = true)]
     async fn near_servers_are_asked_for_uncompressed_responses() {
         let asked = Arc::new(Mutex::new(Vec::new()));
@@ -61,10 +62,10 @@ mod tests {
         ]));
         let seen = asked.clone();
         let server = service_fn(move |request: Request<Body>| {
-            let latency = latencies.lock().expect("no panic").pop().unwrap_or_default();
+            let latency = latencies.lock().expect("no thread panics").pop().unwrap_or_default();
             let accepted =
                 request.headers().get(ACCEPT_ENCODING).map(|value| value.to_str().expect("ASCII").to_owned());
-            seen.lock().expect("no panic").push(accepted);
+            seen.lock().expect("no thread panics").push(accepted);
             async move {
                 tokio::time::sleep(latency).await;
                 Ok::<_, Infallible>(Response::new(()))
@@ -75,6 +76,6 @@ mod tests {
             client.ready().await.expect("ready").call(Request::new(Body::empty())).await.expect("a response");
         }
         let identity = Some("identity".to_owned());
-        assert_eq!(*asked.lock().expect("no panic"), [None, None, identity]);
+        assert_eq!(*asked.lock().expect("no thread panics"), [None, None, identity]);
     }
 }

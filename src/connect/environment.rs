@@ -8,7 +8,7 @@ use hyper_util::client::proxy::matcher::Matcher;
 
 /// The environment variables that determine the cluster and the proxy.
 ///
-/// Read once and passed on, so that no other code reads the environment.
+/// Read once and passed on: no other code reads the environment.
 #[derive(Debug, Clone, Default)]
 pub struct Environment {
     /// `KUBECONFIG`, a list of files.
@@ -17,7 +17,7 @@ pub struct Environment {
     pub http_proxy: Option<String>,
     pub https_proxy: Option<String>,
     pub no_proxy: Option<String>,
-    /// Host and port of the API server, in a pod.
+    /// Host and port of the API server, if this process runs in a pod.
     pub in_cluster: Option<(String, String)>,
 }
 
@@ -48,7 +48,8 @@ impl Environment {
         if loopback || host == "localhost" {
             return None;
         }
-        // The matcher only decides whether to use a proxy; it would silently ignore an invalid proxy address.
+        // Use the matcher only to find out whether to use a proxy: it would silently ignore an invalid proxy
+        // address.
         let matcher =
             Matcher::builder().all("http://proxy").no(self.no_proxy.as_deref().unwrap_or_default()).build();
         matcher.intercept(server)?;

@@ -83,7 +83,7 @@ pub enum Error {
     PluginMissing {
         command: String,
         why: String,
-        /// The install hint of the kubeconfig.
+        /// The plugin's install hint in the kubeconfig.
         hint: String,
     },
 

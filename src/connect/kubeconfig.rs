@@ -10,10 +10,10 @@ use super::Environment;
 use super::error::Error;
 use crate::bounded::{self, Excess, MOST_KUBECONFIG};
 
-/// The kubeconfig that the flag or the environment selects; `None` if there is none at all.
+/// The kubeconfig that the flag or the environment selects; `None` if no kubeconfig exists.
 ///
-/// `--kubeconfig` names one file, which must exist. `KUBECONFIG` is a list of files, at least one of which must exist:
-/// falling back to another cluster than the intended one would be worse than an error.
+/// `--kubeconfig` names one file, which must exist. `KUBECONFIG` is a list of files, at least one of which
+/// must exist: connecting to another cluster than the intended one would be worse than an error.
 pub(super) fn read(flag: Option<&Path>, environment: &Environment) -> Result<Option<Kubeconfig>, Error> {
     if let Some(path) = flag {
         let missing = || Error::KubeconfigMissing(path.to_owned());
@@ -68,7 +68,8 @@ fn spell(paths: &[PathBuf]) -> String {
     paths.join(", ")
 }
 
-/// Reads one file up to the size limit. A pipe can be read only once, so paths in it are not resolved.
+/// Reads one file up to the size limit. A pipe can be read only once, so relative paths in it are not
+/// resolved.
 fn read_bounded(path: &Path) -> Result<Kubeconfig, KubeconfigError> {
     let unreadable = |error| KubeconfigError::ReadConfig(error, path.to_owned());
     let metadata = std::fs::metadata(path).map_err(unreadable)?;
@@ -92,7 +93,7 @@ fn read_file(path: &Path) -> Result<Option<Kubeconfig>, Error> {
         Err(KubeconfigError::ReadConfig(error, _)) => {
             Err(Error::ReadKubeconfig { path: path.to_owned(), why: crate::reason::plain_reason(&error) })
         }
-        // The parser's message quotes the file, which may contain a token.
+        // Drop the parser's message: it quotes the file, which may contain a token.
         Err(KubeconfigError::Parse(error)) => {
             Err(Error::ParseKubeconfig { path: path.to_owned(), line: error.location().map(|at| at.line()) })
         }
@@ -105,8 +106,8 @@ fn without_empty(mut config: Kubeconfig, file: &Path) -> Kubeconfig {
     let drop = |value: &mut Option<String>| {
         value.take_if(|text| text.is_empty());
     };
-    // Relative file names are already resolved against the kubeconfig's directory, so that an empty name is that
-    // directory.
+    // Relative file names are already resolved against the kubeconfig's directory: an empty file name has
+    // become that directory.
     let drop_path = |value: &mut Option<String>| {
         value.take_if(|path| path.is_empty() || Some(Path::new(path)) == file.parent());
     };

@@ -1,6 +1,7 @@
 //! Credential plugins: programs in the kubeconfig that print a token or a certificate.
 //!
-//! Kube would run a plugin three times for one client, and a plugin may prompt its user for a password.
+//! This module runs plugins instead of kube: kube would run a plugin three times for one client, and a plugin
+//! may prompt its user for a password.
 
 use std::io::IsTerminal;
 use std::process::Stdio;
@@ -24,14 +25,15 @@ use tower::BoxError;
 use super::error::{Error, unsendable};
 use crate::reason::first_line;
 
-/// Time before its expiry at which a token is renewed.
+/// A token is renewed this long before it expires.
 const AHEAD: SignedDuration = SignedDuration::from_secs(30);
 
 /// The time limit of a non-interactive plugin, unless `--request-timeout` sets another.
 const LIMIT: Duration = Duration::from_secs(60);
 /// The time limit of an interactive plugin, whose user may have to log in elsewhere.
 const LIMIT_OF_A_LOGIN: Duration = Duration::from_secs(600);
-/// Time after a failure in which the plugin does not run again: concurrent requests would all get the same error.
+/// Time after a failure during which the plugin is not run again: concurrent requests would all run into the
+/// same error.
 const REST: Duration = Duration::from_secs(10);
 
 /// The output of a plugin.
@@ -90,7 +92,7 @@ pub(super) struct Renewal {
 struct Current {
     header: HeaderValue,
     expires: Timestamp,
-    /// The time and error of a failed renewal.
+    /// The time and error of the last renewal, if it failed.
     failed: Option<(Instant, Error)>,
 }
 
@@ -120,7 +122,7 @@ impl Current {
         let status = run(exec, limit).await?;
         if let Some(token) = status.token {
             self.header = header(&token)?;
-            // A token without an expiry is used until the end.
+            // A token without an expiry is never renewed.
             self.expires = status.expiration_timestamp.unwrap_or(Timestamp::MAX);
         }
         Ok(())

@@ -1,4 +1,5 @@
-//! The policy of all requests to an API server: a time limit, retries of reads, and the collection of warnings.
+//! The policy of all requests to an API server: a time limit, retries of reads, and the collection of
+//! warnings.
 
 use std::pin::Pin;
 use std::task::{Context, Poll};
@@ -27,7 +28,7 @@ const BUSY: &str = "the API server throttled some requests (429); they were retr
 /// Wait before the first retry without Retry-After; doubles with each retry.
 const FIRST_WAIT: Duration = Duration::from_millis(250);
 
-/// The retry policy of requests, over any transport.
+/// The policy of requests, over any transport.
 #[derive(Debug, Clone, Default)]
 pub struct RequestPolicy {
     /// The address of the server, for messages.
@@ -41,9 +42,9 @@ pub struct RequestPolicy {
 impl RequestPolicy {
     /// Wraps a service with this policy.
     ///
-    /// Reads are retried up to three times after 429, 500, 502, 503, 504 and closed connections, after the server's
-    /// Retry-After of at most ten seconds. Writes are never retried here: only the caller knows whether a retry is
-    /// safe. Requests must be made within a tokio runtime.
+    /// Reads are retried up to three times after 429, 500, 502, 503, 504 and closed connections. The wait is
+    /// the server's Retry-After, at most ten seconds. Writes are never retried here: only the caller knows
+    /// whether a retry is safe. Requests must be made within a tokio runtime.
     pub fn over<S, B>(self, service: S) -> BoxCloneService<Request<Body>, Response<TimedBody>, BoxError>
     where
         S: Service<Request<Body>, Response = Response<B>> + Clone + Send + 'static,
@@ -111,8 +112,8 @@ impl RequestPolicy {
 pub enum TimeLimit {
     /// For the request and its whole response.
     Whole(Duration),
-    /// For the time between two parts of the response to a read. Not applied to watches and followed logs, which may be
-    /// silent for longer.
+    /// For the time between two parts of the response to a read. Does not apply to watches and followed logs,
+    /// which may be silent for longer.
     Silence(Duration),
 }
 
@@ -123,7 +124,8 @@ impl TimeLimit {
     }
 }
 
-/// Whether the request is a read whose response is complete from the start: neither a watch nor a followed log.
+/// Whether the request is a read that the server answers at once and completely: neither a watch nor a
+/// followed log.
 fn is_answered_at_once(request: &Request<Body>) -> bool {
     let query = request.uri().query().unwrap_or_default();
     let mut fields = query.split('&');
@@ -164,7 +166,7 @@ where
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ServedBy(pub String);
 
-/// Whether the status is transient, so that the same read may succeed a moment later.
+/// Whether the status is transient: the same read may succeed a moment later.
 fn passes(status: StatusCode) -> bool {
     matches!(
         status,
@@ -187,8 +189,8 @@ pub fn retry_after(headers: &HeaderMap) -> Option<Duration> {
     asked.to_str().ok()?.parse().ok().map(Duration::from_secs)
 }
 
-/// The wait before the next retry of a read. `asked` is the server's Retry-After, `retries` the number of retries so
-/// far.
+/// The wait before the next retry of a read. `asked` is the server's Retry-After, `retries` the number of
+/// retries so far.
 pub fn wait(asked: Option<Duration>, retries: u32) -> Duration {
     asked.unwrap_or(FIRST_WAIT * 2_u32.pow(retries)).min(LONGEST_WAIT)
 }

@@ -8,7 +8,7 @@ use jiff::fmt::rfc2822;
 use jiff::{SignedDuration, Timestamp};
 use tokio::time::Instant;
 
-/// The time of the newest response, and when it was received. Clones share it.
+/// The time in the newest response, and when the response was received. Clones share both.
 #[derive(Debug, Clone, Default)]
 pub struct ServerClock(Arc<Mutex<Option<(Timestamp, Instant)>>>);
 
@@ -21,7 +21,8 @@ impl ServerClock {
         }
     }
 
-    /// How far the server's clock is ahead of this machine's, whose time is `local`; `None` before the first response.
+    /// Time by which the server's clock is ahead of this machine's clock, which shows `local`; `None` before
+    /// the first response.
     pub fn ahead_of(&self, local: Timestamp) -> Option<SignedDuration> {
         let (date, received) = (*self.lock())?;
         let since = SignedDuration::try_from(received.elapsed()).ok()?;

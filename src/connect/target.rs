@@ -16,7 +16,7 @@ pub(super) struct Target {
     pub named: Named,
 }
 
-/// The names of context and cluster in the kubeconfig; `None` if unused.
+/// The names of the used context and cluster in the kubeconfig; `None` if none is used.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Named {
     pub context: Option<String>,
@@ -29,8 +29,8 @@ const SERVICE_ACCOUNT: &str = "/var/run/secrets/kubernetes.io/serviceaccount";
 impl Target {
     /// The target of the chosen context.
     ///
-    /// A context with a missing user would connect anonymously, and the server would reject every request without a
-    /// reason. This is an error, unless flags set credentials. `files` names the kubeconfig in messages.
+    /// A context with a missing user is an error, unless flags set credentials: it would connect anonymously,
+    /// and the server would reject every request without a reason. `files` names the kubeconfig in messages.
     pub fn of(kubeconfig: Kubeconfig, files: &str, connection: &Connection) -> Result<Target, Error> {
         let contexts = || kubeconfig.contexts.iter();
         let chosen = connection
@@ -121,7 +121,7 @@ impl Target {
     fn lay_over_cluster(&mut self, flags: &Connection) {
         let cluster = &mut self.cluster;
         let insecure = flags.insecure_skip_tls_verify;
-        // Either flag replaces the kubeconfig's settings for the verification of the server.
+        // Either of these flags replaces the kubeconfig's CA and its setting for verifying the server.
         if insecure == Some(true) || flags.certificate_authority.is_some() {
             cluster.insecure_skip_tls_verify = insecure;
             cluster.certificate_authority = flags.certificate_authority.as_deref().map(spell);

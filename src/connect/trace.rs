@@ -1,7 +1,7 @@
 //! `-v=6` and above: requests and responses on stderr, without secrets.
 //!
-//! Requests are traced before credentials are added, so that none can be printed; secrets in responses are masked by
-//! pattern.
+//! Requests are traced before credentials are added, so that no credentials are printed. Secrets in responses
+//! are masked by pattern.
 
 use std::fmt;
 use std::sync::Arc;
@@ -18,8 +18,9 @@ use tower::{BoxError, Service, ServiceExt, service_fn};
 use super::observed::{Observed, observed};
 use crate::redact;
 
-/// The verbosity and the output. The levels are kubectl's: 6 prints method, URL, status and duration of each request, 7
-/// its headers, 8 those of the response and the beginning of bodies, 9 more of the bodies, 10 all of them.
+/// The verbosity and the output. The levels are kubectl's: 6 prints method, URL, status and duration of each
+/// request, 7 also the headers of requests, 8 also the headers of responses and the beginning of bodies, 9
+/// more of the bodies, and 10 whole bodies.
 #[derive(Clone)]
 pub struct HttpTrace {
     pub level: u8,

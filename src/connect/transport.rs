@@ -1,7 +1,7 @@
 //! Kube's connection without Nagle's algorithm.
 //!
-//! Kube leaves the algorithm on, and the first response of every connection then waits 40 ms for an acknowledgement.
-//! Proxied connections use kube's own transport.
+//! Kube leaves the algorithm on: the first response of every connection then waits 40 ms for an
+//! acknowledgement. Proxied connections use kube's own transport.
 
 use bytes::Bytes;
 use http::Response;
@@ -15,14 +15,14 @@ use tower::util::BoxService;
 use tower::{BoxError, ServiceBuilder, ServiceExt};
 use tower_http::decompression::DecompressionLayer;
 
-/// The service type that kube's client builder calls generic.
+/// The service type `GenericService` of kube's client builder.
 type Service = BoxService<http::Request<Body>, Response<Box<DynBody>>, BoxError>;
 
 /// A client for a direct connection, without a proxy and without our own layers.
 ///
 /// # Errors
 ///
-/// Certificates or headers that cannot be used.
+/// Fails if certificates or headers cannot be used.
 pub(super) fn direct(config: &kube::Config) -> kube::Result<ClientBuilder<Service>> {
     let mut tcp = HttpConnector::new();
     tcp.enforce_http(false);

@@ -9,8 +9,8 @@ use crate::redact;
 
 /// A request without a complete response.
 ///
-/// Displays as one line with reason, server and remedy; [`TransportError::short`] is for lines that already name the
-/// server.
+/// Displays as one line with reason, server and remedy; [`TransportError::short`] is for lines that already
+/// name the server.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct TransportError {
     /// The address of the server, without credentials.
@@ -89,7 +89,8 @@ impl TransportError {
         TransportError { server: server.to_owned(), kind }
     }
 
-    /// Whether no server was reached. A proxy may cut off or time out one long response of a healthy server.
+    /// Whether no server was reached. Other errors do not prove that: a proxy may cut off or time out one
+    /// long response of a healthy server.
     pub fn is_unreachable(&self) -> bool {
         matches!(self.kind, TransportErrorKind::Refused | TransportErrorKind::NoSuchHost)
     }
@@ -182,7 +183,7 @@ impl fmt::Display for TransportError {
 mod tests {
     use super::*;
 
-    /// An error with a cause, as the HTTP stack nests them.
+    /// An error with a cause, nested as by the HTTP stack.
     #[derive(Debug, thiserror::Error)]
     #[error("client error (Connect)")]
     struct Nested(#[source] Box<dyn Error + Send + Sync>);

@@ -50,11 +50,12 @@ impl Warnings {
 
 /// The texts of one header: `299 AGENT "TEXT" ["DATE"]`, separated by commas.
 ///
-/// Malformed warnings and other codes, which are not from Kubernetes, are ignored, as in client-go.
+/// Ignores malformed warnings and warnings with other codes, which are not from Kubernetes, as client-go
+/// does.
 fn parse(header: &str) -> Vec<String> {
     static WARNING: LazyLock<Regex> = LazyLock::new(|| {
         let pattern = r#"(?-u:\b)(?<code>[0-9]{3}) +\S+ +"(?<text>(?:[^"\\]|\\.)*)"(?: +"[^"]*")?"#;
-        Regex::new(pattern).expect("it is tested")
+        Regex::new(pattern).expect("the pattern is valid")
     });
     let warnings = WARNING.captures_iter(header);
     let ours = warnings.filter(|warning| &warning["code"] == "299");
@@ -62,9 +63,9 @@ fn parse(header: &str) -> Vec<String> {
     texts.filter(|text| !text.is_empty()).collect()
 }
 
-/// The text without escaping backslashes, and without control characters.
+/// The text with escape sequences resolved, and without control characters.
 fn unescaped(text: &str) -> String {
-    static ESCAPE: LazyLock<Regex> = LazyLock::new(|| Regex::new(r"\\(.)").expect("it is tested"));
+    static ESCAPE: LazyLock<Regex> = LazyLock::new(|| Regex::new(r"\\(.)").expect("the pattern is valid"));
     let text = ESCAPE.replace_all(text, "$1");
     text.chars().filter(|c| !c.is_control()).collect()
 }

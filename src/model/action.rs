@@ -17,7 +17,7 @@ pub enum Action<'a> {
         package: &'a str,
         kind: &'a str,
     },
-    /// Records that the interrupt of another package serves this one.
+    /// Records that the interrupt of another package also serves this one.
     SkipInterrupt {
         package: &'a str,
     },
@@ -26,7 +26,7 @@ pub enum Action<'a> {
         package: String,
         stage: Stage,
     },
-    /// Deletes the Job of a stage, which was created for an older spec; the stage starts again.
+    /// Deletes the Job of a stage because it was created for an older spec. The stage then starts again.
     Restart {
         package: String,
         stage: Stage,
@@ -57,7 +57,7 @@ pub enum Action<'a> {
 }
 
 impl Action<'_> {
-    /// The name of the action in documents.
+    /// The name of the action in printed documents.
     pub fn kind(&self) -> &'static str {
         match self {
             Action::StartStage { .. } => "StartStage",
@@ -102,7 +102,7 @@ impl Action<'_> {
     }
 }
 
-/// As the second half of "the operator next …": `starts stage apply of driver`.
+/// Formats the action as a predicate of "the operator": `starts stage apply of driver`.
 impl fmt::Display for Action<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {

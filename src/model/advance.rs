@@ -1,4 +1,4 @@
-//! Simulates the operator's actions until none is left, with their times and order.
+//! Simulates the operator's actions, with their times and order, until no action remains.
 
 mod actions;
 mod release;
@@ -19,18 +19,19 @@ use crate::cluster::Node;
 
 /// A simulated rollout of all custom resources. Times are milliseconds from the time of the cluster.
 ///
-/// Every stage succeeds. Permanently failed stages, and everything that waits for human intervention, stay as they are.
+/// Every stage is assumed to succeed. Permanently failed stages, and everything that waits for human
+/// intervention, stay unchanged.
 pub(super) struct Advance<'a> {
     model: Model<'a>,
     pace: Pace,
     now: u64,
-    /// Running stages, by their end time.
+    /// Ends of running stages, by time.
     ends: BTreeMap<u64, Vec<End>>,
     /// By index of the custom resource and of its node.
     works: Vec<Vec<Work>>,
     /// By the index of the node in the cluster.
     nodes: Vec<Here>,
-    /// Cache: the profile that results from a change of a profile.
+    /// Cache of profiles by the change that leads to them.
     changes: HashMap<Change, u32, foldhash::fast::RandomState>,
     /// Custom resources and nodes on which an action may be due.
     due: Vec<(usize, u32)>,
@@ -40,19 +41,21 @@ pub(super) struct Advance<'a> {
     batches: Vec<Vec<Batch>>,
     /// Number of incomplete nodes, by custom resource.
     open: Vec<usize>,
-    /// `None` if only estimates are needed.
+    /// The moments of the timeline; `None` if only estimates are needed.
     moments: Option<Vec<Moment<'a>>>,
     completions: Vec<(&'a str, f64)>,
-    /// The time of the last moment, by custom resource.
+    /// The time of the last action, by custom resource.
     last: Vec<Option<u64>>,
     /// Whether durations are unknown: no stage has finished anywhere, or there are too many nodes.
     untimed: bool,
 }
 
-/// Maximum number of incomplete nodes of all custom resources for which estimates are computed, in a second or two.
+/// Maximum number of incomplete nodes, summed over all custom resources, for which estimates are computed.
+/// The computation then takes a second or two.
 const MOST: usize = 500_000;
 
-/// The indexes of a custom resource, of its profile and of a package, and the package's new slot.
+/// Indexes of a custom resource, of the profile before the change, and of a package, and the package's new
+/// slot.
 type Change = (usize, u32, usize, Option<Slot>);
 
 /// The batch of a compartment.
@@ -75,7 +78,7 @@ struct Work {
     drain: Drain,
     /// The fraction of nodes that are faster than this node, from 0 to 1.
     slower_than: f32,
-    /// Whether the node starts a batch, after the pause between two batches.
+    /// Whether the node is new in its batch: its first stage starts after the pause between two batches.
     fresh: bool,
 }
 
@@ -83,14 +86,14 @@ struct Work {
 enum Drain {
     #[default]
     Open,
-    /// A pod that forbids the interrupt may run indefinitely.
+    /// A pod on the node forbids the interrupt, and may run indefinitely.
     Forbidden,
-    /// The first stage starts once the pods are gone.
+    /// Pods are being evicted. The first stage starts once they are gone.
     Evicts,
     Done,
 }
 
-/// The custom resources and running stages of a node.
+/// A node, with its custom resources and running stages.
 #[derive(Debug, Clone, Default)]
 struct Here {
     /// Custom resources in the operator's order, and the index of the node in each.
@@ -110,7 +113,7 @@ struct End {
 }
 
 impl<'a> Model<'a> {
-    /// The rollouts of all custom resources from now to their end, as long as nobody intervenes.
+    /// The rollouts of all custom resources from now to their end, if nobody intervenes.
     pub fn timeline(self) -> Timeline<'a> {
         Advance::new(self, Some(Vec::new())).run()
     }
@@ -198,7 +201,8 @@ impl<'a> Advance<'a> {
         for number in 0..self.model.resources.len() {
             self.spread(number);
             for compartment in 0..self.model.resources[number].compartments.len() {
-                // In an arbitrary order, the reconcile has chosen no nodes: choose some for the simulation.
+                // If the order of nodes is arbitrary, the reconcile has not chosen any: choose some for the
+                // simulation.
                 let resource = &self.model.resources[number];
                 if let Selection::New { size, .. } = &resource.selections[compartment]
                     && !resource.ordered

@@ -1,8 +1,8 @@
-//! The number of nodes of a compartment that the operator works on at once.
+//! The maximum number of nodes of a compartment on which the operator works at the same time.
 
 use super::resource::Resource;
 
-/// The limit of nodes of a compartment that the operator works on at once.
+/// The maximum number of nodes of a compartment on which the operator works at the same time.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum AtOnce {
     /// At most this many nodes.
@@ -21,10 +21,11 @@ impl AtOnce {
         }
     }
 
-    /// The strategy determines the batch size, not the budget (operator `createNewBatch`). The reported `ceiling` is
-    /// the budget, and limits a batch only without a strategy. The size of a running linear or exponential batch is
-    /// unknown: if no node is in progress during a reconcile, the operator counts a part of the batch as a whole batch,
-    /// and records the size of that part.
+    /// The limit for a compartment. The batch size follows from the strategy, not from the budget (operator
+    /// `createNewBatch`). The reported `ceiling` is the budget, and limits a batch only without a strategy.
+    /// The size of a running linear or exponential batch is unknown: if no node is in progress during a
+    /// reconcile, the operator counts a part of the batch as a whole batch, and records the size of that
+    /// part.
     pub(super) fn of(resource: &Resource<'_>, name: &str) -> AtOnce {
         let mut compartments = resource.compartments.iter();
         let compartment = compartments.find(|compartment| compartment.name == name);
@@ -33,14 +34,16 @@ impl AtOnce {
             return AtOnce::Unknown;
         };
         let limit = match &compartment.strategy {
-            // Without a deployment policy the model derives a strategy from the budget.
+            // Use only the strategy of a deployment policy. Without one, the model derives a strategy from
+            // the budget.
             Some(strategy) if resource.ordered => match strategy.fixed_size() {
                 Some(size) => size,
                 None => return AtOnce::Varies,
             },
             _ => status.ceiling,
         };
-        // A new version, a new configuration and an uninstall start on all nodes, outside of batches.
+        // More nodes than the limit may be in progress: a new version, a new configuration and an uninstall
+        // start on all nodes, outside of batches.
         if limit < 1 || status.in_progress > limit {
             return AtOnce::Unknown;
         }

@@ -5,7 +5,7 @@ use super::operator::Operator;
 use super::place::{Place, Status};
 use crate::api::skyhook::BatchState;
 
-/// Number of nodes of a compartment by the status that the operator gives them in this reconcile.
+/// Number of nodes of a compartment, by the status that the operator gives them in this reconcile.
 #[derive(Debug, Clone, Copy, Default)]
 pub(super) struct Counts {
     total: i64,
@@ -57,7 +57,7 @@ impl Compartment<'_> {
         usize::try_from(size).unwrap_or(0)
     }
 
-    /// The counters after the operator has evaluated the last batch, if that batch is over (operator
+    /// The counters after the operator has evaluated the current batch, if the batch is over (operator
     /// `EvaluateCurrentBatch` and `evaluateCompletedBatches`).
     pub fn evaluated(&self, operator: &Operator<'_>, counts: Counts) -> BatchState {
         let mut state = self.state.clone();
@@ -71,7 +71,8 @@ impl Compartment<'_> {
         let mut completed = counts.complete - state.completed_nodes;
         let mut failed = counts.failed - state.failed_nodes;
         if completed < 0 || failed < 0 {
-            // v0.20 keeps the progress of the counter that did not move backwards (upstream 588).
+            // Since v0.20 the operator keeps the progress of the counter that did not decrease (upstream
+            // 588).
             if operator.before(0, 20) {
                 state.completed_nodes = counts.complete;
                 state.failed_nodes = counts.failed;
@@ -90,7 +91,7 @@ impl Compartment<'_> {
         (state.completed_nodes, state.failed_nodes) = (counts.complete, counts.failed);
         let mut size = completed + failed;
         if size == 0 {
-            // Blocked nodes alone neither fail a batch nor advance it, unless it has other nodes.
+            // Blocked nodes alone neither fail a batch nor advance it.
             if counts.blocked == counts.total {
                 return state;
             }

@@ -9,11 +9,11 @@ use crate::cluster::Node;
 /// A compartment of a custom resource.
 pub(super) struct Compartment<'a> {
     pub name: &'a str,
-    /// `None` for the default compartment, which has the nodes that no other selects.
+    /// `None` for the default compartment, which contains the nodes that no other compartment selects.
     selector: Option<&'a LabelSelector>,
     budget: Budget,
     pub strategy: Option<Strategy>,
-    /// The counters as the operator has recorded them.
+    /// The counters that the operator has recorded.
     pub state: BatchState,
     /// Indexes of its nodes, in the operator's order of nodes.
     pub members: Vec<u32>,
@@ -30,13 +30,14 @@ fn ceiling(budget: &Budget, matched: i64) -> i64 {
     match (budget.count, budget.percent) {
         (Some(count), _) => count,
         (None, Some(_)) if matched == 0 => 0,
-        // Truncates a float, as the operator does.
+        // Truncate the product, as the operator does.
         (None, Some(percent)) => ((matched as f64 * (percent as f64 / 100.0)) as i64).max(1),
         (None, None) => 0,
     }
 }
 
-/// The compartments of a custom resource, still without nodes (operator `BuildState`); empty if its policy is missing.
+/// The compartments of a custom resource, still without nodes (operator `BuildState`); empty if its policy is
+/// missing.
 pub(super) fn compartments<'a>(
     skyhook: &'a Skyhook,
     policy: Option<&'a DeploymentPolicy>,
@@ -81,8 +82,8 @@ pub(super) fn compartments<'a>(
     own.chain([default]).collect()
 }
 
-/// Assigns each node to a compartment. If several compartments select a node, the safest strategy decides, then the
-/// smallest ceiling, then the name (operator `AssignNodeToCompartment`).
+/// Assigns each node to a compartment. If several compartments select a node, it belongs to the one with the
+/// safest strategy, then the smallest ceiling, then the first name (operator `AssignNodeToCompartment`).
 pub(super) fn assign(compartments: &mut [Compartment<'_>], nodes: &[&Node]) -> Vec<u16> {
     let Some(default) = compartments.iter().position(|c| c.selector.is_none()) else {
         return vec![u16::MAX; nodes.len()];

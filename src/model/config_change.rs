@@ -6,8 +6,9 @@ use super::runs::Runs;
 use crate::api::{Skyhook, Stage, State};
 use crate::cluster::{Cluster, ConfigMap, Node, config_map};
 
-/// Moves all nodes back to stage config for each package whose configMap has changed and may be updated: the package is
-/// complete on all nodes, or fails on a node at config or later (operator `HandleConfigUpdates`).
+/// Moves all nodes back to stage config for each package whose configMap has changed and can be updated now:
+/// the package is complete on all nodes, or fails on a node at stage config or later (operator
+/// `HandleConfigUpdates`).
 pub(super) fn apply<'a>(
     cluster: &'a Cluster,
     operator: &Operator<'_>,

@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 
 use crate::api::Skyhook;
 
-/// The shortest path along `dependsOn` from a package back to itself.
+/// The shortest cycle of `dependsOn` through a package, as a path from the package to itself.
 pub fn cycle_from<'a>(skyhook: &'a Skyhook, start: &'a str) -> Option<Vec<&'a str>> {
     let mut seen = BTreeSet::new();
     let mut paths = std::collections::VecDeque::from([vec![start]]);

@@ -1,4 +1,5 @@
-//! Effects of an edit: which packages change on which nodes, how many at once, and which custom resources wait.
+//! Effects of an edit: which packages change on which nodes, how many at once, and which custom resources
+//! wait.
 
 mod document;
 mod moments;
@@ -24,7 +25,7 @@ use moments::Moments;
 #[derive(Debug)]
 pub struct Effects<'a> {
     pub skyhook: &'a str,
-    /// Sorted by name; includes packages that left the spec.
+    /// The effects by package, sorted by name; includes packages that were removed from the spec.
     pub packages: Vec<PackageEffect<'a>>,
     /// The nodes that are cordoned.
     pub cordoned: Vec<&'a Node>,
@@ -32,7 +33,7 @@ pub struct Effects<'a> {
     pub evicted: Option<usize>,
     /// PodDisruptionBudgets that refuse evictions now, by path, with the affected nodes.
     pub refusing: BTreeMap<String, BTreeSet<&'a str>>,
-    /// Number of nodes in one batch of each compartment, in sum; `None` if only some nodes were read.
+    /// Number of nodes in one batch, summed over all compartments; `None` if only some nodes were read.
     pub allowed: Option<usize>,
     /// Custom resources that wait for this one on nodes that they share.
     pub waiting: Vec<&'a str>,
@@ -84,8 +85,9 @@ pub enum PackageChange {
     LeftSpec,
 }
 
-/// The effects of an edit on these custom resources. `live` is the cluster before the edit, `edited` after it. Custom
-/// resources that `edited` lacks are omitted. Empty if the nodes were not read.
+/// The effects of an edit on these custom resources. `live` is the cluster before the edit, `edited` the
+/// cluster after it. Custom resources that are missing in `edited` are omitted. Empty if the nodes were not
+/// read.
 pub fn effects<'a>(live: &'a Cluster, edited: &'a Cluster, skyhooks: &[impl AsRef<str>]) -> Vec<Effects<'a>> {
     if edited.nodes.ok().is_none() {
         return Vec::new();
@@ -143,11 +145,11 @@ pub fn effects<'a>(live: &'a Cluster, edited: &'a Cluster, skyhooks: &[impl AsRe
     all
 }
 
-/// The part of the effects that needs no timeline.
+/// The effects that can be computed without a timeline.
 fn at_first<'a>(model: &Model<'a>, resource: &Resource<'a>) -> Effects<'a> {
     let sizes = resource.compartments.iter();
     let sizes = sizes.map(|c| {
-        // The recorded counters belong to a rollout that is over.
+        // Reset the counters: the recorded ones belong to a rollout that is over.
         let fresh = BatchState { completed_nodes: 0, failed_nodes: 0, ..c.state.clone() };
         c.batch_size(c.members.len() as i64, &fresh)
     });
@@ -167,8 +169,8 @@ fn at_first<'a>(model: &Model<'a>, resource: &Resource<'a>) -> Effects<'a> {
     }
 }
 
-/// A source that was not read, so that the progress on some node is unknown. Nodes that were not named are no such
-/// source: they only affect the order.
+/// A source that was not read, so that the progress on some node is unknown. Ignores nodes that were not
+/// named: they only affect the order.
 fn unread(model: &Model<'_>, skyhook: &str) -> Option<Source> {
     let mut reasons = model.all_progress(skyhook).map(|(_, p)| p.reason);
     reasons.find_map(|reason| match reason {
@@ -178,7 +180,7 @@ fn unread(model: &Model<'_>, skyhook: &str) -> Option<Source> {
     })
 }
 
-/// Whether a configMap was edited, and the ConfigMaps with which the operator compares it were not read.
+/// Whether a configMap was edited, but the ConfigMaps with which the operator compares it were not read.
 fn is_config_map_unread(live: &Cluster, edited: &Cluster, skyhook: &str) -> bool {
     let (Some(was), Some(is)) = (live.skyhook(skyhook), edited.skyhook(skyhook)) else {
         return false;

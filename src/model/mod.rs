@@ -1,25 +1,26 @@
-//! An executable model of the operator: one reconcile of a cluster that was read, without side effects.
+//! An executable model of the operator. Runs one reconcile over the data of a cluster, without side effects.
 //!
 //! [`Model::new`] runs the reconcile of the operator's version over all custom resources, in its order.
-//! [`Model::progress`] returns the state of a custom resource on a node, with the operator's next action or the object
-//! that it waits for. [`Model::next_nodes`] returns the nodes that a compartment takes next. [`Model::timeline`]
-//! repeats the operator's actions to the end of all rollouts, and [`effects()`] compares a cluster with an edited one.
+//! [`Model::progress`] returns the state of a custom resource on a node, with the operator's next action or
+//! the object that the node waits for. [`Model::next_nodes`] returns the nodes that a compartment takes next.
+//! [`Model::timeline`] simulates the operator's actions to the end of all rollouts, and [`effects()`]
+//! compares a cluster with an edited one.
 //!
 //! | Question | File |
 //! | --- | --- |
-//! | in which order the operator takes nodes | `resource.rs` (creation time, name), `place.rs` (ranks), `selection.rs` (a new batch) |
+//! | in which order the operator takes nodes | `resource.rs` (by age, name), `place.rs`, `selection.rs` |
 //! | how large a batch is | `batch_size.rs`, `strategy.rs`, `at_once.rs` |
 //! | to which compartment a node belongs | `compartment.rs` |
 //! | which packages of a node run next | `package_order.rs` |
 //! | which stage follows | `stage.rs` |
-//! | what a new version, an uninstall or a changed configMap sets off | `profile.rs`, `config_change.rs` |
-//! | what keeps a node from its next stage | one file per gate in `gates/`, in the operator's order |
-//! | what happens until nothing is left to do | `advance.rs`, its result in `timeline.rs` |
+//! | how edits of packages change node states | `profile.rs`, `config_change.rs` |
+//! | which conditions block a node | one file per gate in `gates/`, in the operator's order |
+//! | how all rollouts proceed to their end | `advance.rs`, its result in `timeline.rs` |
 //! | how long a stage takes | `pace.rs` |
-//! | what an edit sets off | `effects.rs` |
+//! | which effects an edit has | `effects.rs` |
 //!
-//! Differences between versions are written `if operator.before(0, 20)`, beside the statement that they change, with
-//! the function of the operator. An unknown version counts as the newest known one.
+//! Differences between operator versions are checks such as `if operator.before(0, 20)` at the affected
+//! statement, with the name of the operator's function. An unknown version counts as the newest known one.
 
 mod action;
 mod advance;
@@ -73,7 +74,7 @@ pub struct Model<'a> {
     runs: Runs<'a>,
     /// The custom resources, in the operator's order.
     resources: Vec<Resource<'a>>,
-    /// Why the operator works on no custom resource at all.
+    /// The reason why the operator works on no custom resource at all.
     halt: Option<WaitReason<'a>>,
     /// Pods that are not package stages, by node.
     workloads: OnceCell<HashMap<&'a str, Vec<&'a Pod>>>,
@@ -132,8 +133,9 @@ impl<'a> Model<'a> {
             .collect()
     }
 
-    /// The nodes of this node's compartment that the operator works on before it chooses others: chosen nodes that are
-    /// in progress or recorded in the batch. Includes nodes on which a deletion has already uninstalled all packages.
+    /// The nodes of this node's compartment on which the operator works before it chooses others: chosen
+    /// nodes that are in progress or recorded in the batch. Includes nodes on which a deletion has already
+    /// uninstalled all packages.
     pub fn chosen_beside(&self, skyhook: &str, node: &Node) -> Vec<&'a Node> {
         let Some(resource) = self.resource(skyhook) else {
             return Vec::new();
@@ -149,13 +151,13 @@ impl<'a> Model<'a> {
         chosen.map(|(node, _)| node).collect()
     }
 
-    /// How many nodes of a compartment the operator works on at once.
+    /// The maximum number of nodes of a compartment on which the operator works at the same time.
     pub fn nodes_at_once(&self, skyhook: &str, compartment: &str) -> AtOnce {
         let resource = self.resource(skyhook);
         resource.map_or(AtOnce::Unknown, |resource| AtOnce::of(resource, compartment))
     }
 
-    /// When a custom resource became complete on a node that it selects; `None` without such a time.
+    /// Time at which a custom resource became complete on a node that it selects; `None` if unknown.
     pub fn completed_at(&self, skyhook: &str, node: &Node) -> Option<Timestamp> {
         let condition = self.cluster.flavor().key(&format!("{skyhook}/NotReady"));
         pace::completed(node, &condition)

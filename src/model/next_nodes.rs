@@ -9,16 +9,16 @@ use super::resource::Resource;
 use super::selection::{Selection, candidates};
 use crate::cluster::Node;
 
-/// The nodes that the operator takes next: the nodes of the current batch that have not started, or the nodes of the
-/// next batch.
+/// The nodes that the operator takes next: the nodes of the current batch that have not started, or the nodes
+/// of the next batch.
 #[derive(Debug, Clone, Default)]
 pub struct NextNodes<'a> {
-    /// In the operator's order if that is defined; otherwise all candidates.
+    /// The nodes in the operator's order if the order is defined; otherwise all candidates.
     pub nodes: Vec<&'a Node>,
-    /// Whether the order is defined. A deployment policy defines it: by age, then by name. An `interruptionBudget`
-    /// alone does not.
+    /// Whether the order is defined. A deployment policy defines it: by age, then by name. An
+    /// `interruptionBudget` alone does not.
     pub ordered: bool,
-    /// Number of these nodes that are taken.
+    /// Number of these nodes that the operator takes.
     pub count: usize,
 }
 
@@ -68,7 +68,7 @@ pub(super) fn of<'a>(model: &Model<'a>, resource: &Resource<'a>, index: usize) -
         let count = rest.len();
         return names(rest, count);
     }
-    // Before v0.20, waiting nodes of the batch start once the nodes in progress are complete.
+    // Before v0.20, the other nodes of the batch start once the nodes in progress are complete.
     let siblings = compartment.members.iter().copied();
     let waits =
         |at: &u32| place(at).in_recorded_batch && place(at).eligible() && !place(at).complete && !begun(at);

@@ -1,4 +1,4 @@
-//! The version of the operator that is modelled.
+//! The version of the modeled operator.
 
 use crate::api::Executor;
 use crate::cluster::Cluster;

@@ -9,25 +9,27 @@ use super::runs::Runs;
 use crate::api::Stage;
 use crate::cluster::{Cluster, Node, PackageRun};
 
-/// Assumed seconds until evicted pods have ended, without a measurement.
+/// Assumed time until evicted pods have ended, in seconds, if nothing was measured.
 const GRACE: f64 = 5.0;
 /// Minimum duration of a stage, in seconds.
 const LEAST: f64 = 0.5;
-/// Minimum number of durations that show how much they vary.
+/// Minimum number of durations from which a variation is computed.
 const FEW: usize = 3;
-/// Maximum variation, as standard deviation over mean, at which an estimate is one figure instead of a range.
+/// Maximum variation (standard deviation divided by mean) at which an estimate is a single figure instead of
+/// a range.
 const STEADY: f64 = 0.2;
 
 /// Durations in seconds. A stage lasts from the creation of its Job until the operator starts the next stage.
 pub(super) struct Pace {
-    /// Durations by key: of one package's stage, of that stage in a custom resource, and so on, up to all stages.
+    /// Durations by key: of a stage of one package, of the stage in a custom resource, and so on, up to all
+    /// stages.
     stages: HashMap<Key, Vec<f64>>,
-    /// The duration of each finished node relative to the mean, ascending.
+    /// The duration of each finished node divided by the usual duration, ascending.
     ratios: Vec<f64>,
     /// The median duration of a package's stage, at least [`LEAST`].
     usual: HashMap<(usize, usize, Stage), f64, foldhash::fast::RandomState>,
-    /// Seconds between the end of a batch and the first stage on a node of the next batch, including drains, by custom
-    /// resource.
+    /// Seconds between the end of a batch and the first stage on a node of the next batch, including drains,
+    /// by custom resource.
     pauses: HashMap<usize, Vec<f64>>,
 }
 
@@ -45,7 +47,7 @@ struct Sample {
 /// The measured times of a node.
 struct Times {
     samples: Vec<Sample>,
-    /// When the custom resource became complete on the node.
+    /// Time at which the custom resource became complete on the node.
     end: Option<Timestamp>,
 }
 
@@ -111,13 +113,13 @@ impl Pace {
         usual.map(|seconds| seconds.max(LEAST))
     }
 
-    /// The slowness factor at quantile `slower_than`; 1 without measurements.
+    /// The factor by which a node at quantile `slower_than` is slower than usual; 1 without measurements.
     pub fn factor(&self, slower_than: f64) -> f64 {
         quantile(&self.ratios, slower_than).unwrap_or(1.0)
     }
 
-    /// Seconds before the first stage on a node that starts a batch, at quantile `slower_than`. Without measurements
-    /// [`GRACE`] if the node is drained, otherwise 0.
+    /// Seconds before the first stage on a node that starts a batch, at quantile `slower_than`. Without
+    /// measurements [`GRACE`] if the node is drained, otherwise 0.
     pub fn pause(&self, resource: usize, slower_than: f64, drains: bool) -> f64 {
         let measured = self.pauses.get(&resource);
         let measured = measured.and_then(|pauses| quantile(pauses, slower_than));
@@ -139,7 +141,7 @@ impl Pace {
         }
     }
 
-    /// The variation of the pauses between batches, relative to the duration of a node's stages.
+    /// The variation of the pauses between batches, divided by the duration of a node's stages.
     fn variation(&self, resource: usize, pauses: &[f64]) -> Option<f64> {
         let own = self.stages.iter();
         let own = own.filter(|((at, package, _), _)| *at == Some(resource) && package.is_some());
@@ -147,7 +149,7 @@ impl Pace {
         Some((quantile(pauses, 0.9)? - quantile(pauses, 0.1)?) / 2.0 / stages.max(LEAST))
     }
 
-    /// Adds the duration of each finished node relative to the usual duration of its stages.
+    /// Adds the duration of each finished node divided by the usual duration of its stages.
     fn compare_nodes(&mut self, resource: usize, nodes: &[Times]) {
         let finished = |node: &&Times| node.end.is_some() && !node.samples.is_empty();
         for node in nodes.iter().filter(finished) {
@@ -158,8 +160,8 @@ impl Pace {
         }
     }
 
-    /// Derives durations from the last finished batch, which shows the total duration of a node's stages. Bare pods are
-    /// deleted once they have ended, so that single stages cannot be measured.
+    /// Derives durations from the last finished batch, if no Jobs exist: bare pods are deleted once they have
+    /// ended, so that only the total duration of a node's stages can be measured.
     fn learn_from_batches(&mut self, at: usize, resource: &Resource<'_>, nodes: &[Times]) {
         for compartment in &resource.compartments {
             let members = compartment.members.iter();
@@ -202,8 +204,8 @@ fn keys(resource: usize, package: usize, stage: &Stage) -> [Key; 5] {
     ]
 }
 
-/// The measured times of a custom resource on a node. `condition`: the type of the node condition that becomes false
-/// once the custom resource is complete.
+/// The measured times of a custom resource on a node. `condition`: the type of the node condition that
+/// becomes false once the custom resource is complete.
 fn times<'a>(runs: &Runs<'a>, resource: &Resource<'a>, node: &Node, condition: &str) -> Times {
     let end = completed(node, condition);
     let mut jobs: Vec<(Timestamp, &PackageRun<'a>)> = runs
@@ -236,13 +238,14 @@ fn follows(stage: &Stage, next: &Stage) -> bool {
     }
 }
 
-/// When the custom resource became complete on a node.
+/// Time at which the custom resource became complete on a node.
 pub(super) fn completed(node: &Node, condition: &str) -> Option<Timestamp> {
     let condition = node.condition(condition)?;
     condition.last_transition_time.filter(|_| condition.status == "False")
 }
 
-/// Seconds between the first stage of each node and the latest completion of a node before that.
+/// For each node, the seconds from the latest completion in its compartment before the node's first stage to
+/// that stage.
 fn pauses_between_batches<'n>(
     resource: &'n Resource<'_>,
     nodes: &'n [Times],
@@ -276,7 +279,7 @@ fn longest_chain(resource: &Resource<'_>) -> usize {
     chains.into_iter().max().unwrap_or(0).max(1)
 }
 
-/// The standard deviation relative to the mean.
+/// The standard deviation divided by the mean.
 fn deviation(durations: &[f64]) -> f64 {
     let count = durations.len() as f64;
     let mean = durations.iter().sum::<f64>() / count;
@@ -284,7 +287,7 @@ fn deviation(durations: &[f64]) -> f64 {
     (squares.sum::<f64>() / count).sqrt() / mean.max(LEAST)
 }
 
-/// The quantile `part` of ascending durations; `None` if there are none.
+/// The quantile `part` of durations in ascending order; `None` if there are none.
 fn quantile(sorted: &[f64], part: f64) -> Option<f64> {
     let last = sorted.len().checked_sub(1)?;
     Some(sorted[(part * last as f64).round() as usize])

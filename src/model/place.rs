@@ -2,17 +2,18 @@
 
 use crate::api;
 
-/// Marks a missing index.
+/// Value of a missing index.
 pub(super) const NONE: u32 = u32::MAX;
 
-/// One custom resource on one node. There are hundreds of thousands, so a place is small and contains only indexes.
+/// One custom resource on one node. There are hundreds of thousands, so a place is small and contains only
+/// indexes.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Place {
     /// The index of the node's state in `Resource::profiles`.
     pub profile: u32,
     pub compartment: u16,
-    /// The index in `Model::resources` of the first earlier custom resource that is incomplete on the node; `u16::MAX`
-    /// if there is none.
+    /// The index in `Model::resources` of the first earlier custom resource that is incomplete on the node;
+    /// `u16::MAX` if there is none.
     pub earlier: u16,
     /// The status that the operator gives the node in this reconcile.
     pub status: Status,
@@ -54,7 +55,7 @@ pub(super) enum Status {
 }
 
 impl Status {
-    /// Converts a recorded status. `paused` and `disabled` count as `waiting`, which follows once their cause ends.
+    /// Converts a recorded status. `paused` and `disabled` count as `waiting`, the status after their end.
     pub fn read(status: &api::Status) -> Status {
         match status {
             api::Status::Complete => Status::Complete,
@@ -66,7 +67,8 @@ impl Status {
         }
     }
 
-    /// The order in which a new batch takes nodes (operator `createNewBatch`); `None` for nodes that it does not take.
+    /// The status's rank in the order in which a new batch takes nodes (operator `createNewBatch`); `None` if
+    /// a new batch does not take them.
     pub fn rank(self) -> Option<u8> {
         match self {
             Status::Waiting => Some(0),

@@ -1,4 +1,4 @@
-//! Node states as the operator's handlers leave them in a reconcile, before any work on nodes.
+//! Node states after the operator's handlers have run in a reconcile, before any work on nodes.
 
 use super::operator::Operator;
 use super::package_order::Order;
@@ -46,20 +46,20 @@ impl<'a> SpecPackage<'a> {
 /// A distinct node state of a custom resource; thousands of nodes share a few.
 pub(super) struct Profile<'a> {
     pub record: Option<&'a NodeRecord>,
-    /// By index of the package, as the operator's handlers leave the slot.
+    /// The slots after the operator's handlers have run, by index of the package.
     pub slots: Vec<Option<Slot>>,
-    /// Whether the handlers set the node to in progress, regardless of the batch.
+    /// Whether the handlers set the node's status to in progress, regardless of the batch.
     pub begins: bool,
     /// The package whose entry the operator removes because its uninstall is complete.
     pub removes: Option<usize>,
-    /// Whether a package that the finalizer waits for is recorded.
+    /// Whether the node state has a package that the finalizer waits for.
     pub pending: bool,
     pub complete: bool,
     /// The packages that the operator works on if the node is chosen, in the operator's order.
     pub due: Vec<(usize, Step)>,
-    /// A waiting package, and the dependency that it waits for.
+    /// A package that waits for a dependency, and the dependency.
     pub waits: Option<(usize, usize)>,
-    /// Whether older packages are being uninstalled (before v0.16).
+    /// Whether a package that the spec lacks at this version is being uninstalled (before v0.16).
     removing: bool,
 }
 
@@ -135,7 +135,7 @@ impl<'a> Profile<'a> {
         recorded: &str,
     ) {
         let Some(at) = known else {
-            // Since v0.16 the entry of a package that left the spec stays.
+            // Since v0.16 the operator keeps the entry of a package that left the spec.
             self.begins |= operator.before(0, 16);
             return;
         };
@@ -152,7 +152,7 @@ impl<'a> Profile<'a> {
             *slot = Some(Slot::new(Stage::Upgrade, State::InProgress));
             self.begins = true;
         } else if spec < recorded && operator.before(0, 16) {
-            // The newer version is uninstalled first.
+            // A downgrade first uninstalls the newer version.
             *slot = Some(Slot::new(Stage::Uninstall, State::Skipped));
             self.begins = true;
         }
@@ -204,7 +204,7 @@ impl<'a> Profile<'a> {
             (0..packages.len()).map(|at| self.package_complete(operator, packages, at)).collect();
         let in_cycle = |slot: &Option<Slot>| slot.as_ref().is_some_and(|s| s.stage.is_uninstall());
         let malformed = self.record.is_some_and(NodeRecord::is_malformed);
-        // Operator `IsComplete`: a package that `uninstall.apply` has uninstalled does not count.
+        // Operator `IsComplete`: an absent package counts as complete if `uninstall.apply` is set.
         let done = (0..packages.len())
             .all(|at| complete[at] || self.slots[at].is_none() && packages[at].applies_uninstall);
         self.complete = done && !malformed && !self.removing && !self.slots.iter().any(in_cycle);
@@ -240,8 +240,8 @@ impl<'a> Profile<'a> {
     }
 }
 
-/// The package whose interrupt serves all due packages: the strongest interrupt, then the first name (operator
-/// `fudgeInterruptWithPriority`).
+/// The package whose interrupt serves all due packages: the one with the strongest interrupt, then the first
+/// name (operator `fudgeInterruptWithPriority`).
 fn winner(packages: &[SpecPackage<'_>], due: &[usize]) -> Option<usize> {
     let strength = |kind: &str| match kind {
         "reboot" => 0,

@@ -18,7 +18,7 @@ pub enum WaitReason<'a> {
     OperatorDown,
     /// The newer operator waits for the rollout of an object of the older API.
     MigrationHold(&'a Skyhook),
-    /// A node state that cannot be read ends every reconcile.
+    /// A node state that cannot be read aborts every reconcile.
     MalformedState {
         skyhook: &'a Skyhook,
         node: &'a Node,
@@ -48,8 +48,8 @@ pub enum WaitReason<'a> {
         package: &'a str,
         dependency: &'a str,
     },
-    /// Before v0.18 the operator does not consider a package without dependencies again once more packages are complete
-    /// than there are packages without dependencies.
+    /// Before v0.18 the operator no longer considers a package without dependencies once the number of
+    /// complete packages exceeds the number of packages without dependencies.
     NeverScheduled(&'a str),
     /// A stage is running.
     Stage {
@@ -84,7 +84,7 @@ pub enum WaitReason<'a> {
 }
 
 impl WaitReason<'_> {
-    /// The name of the reason in documents.
+    /// The name of the reason in printed documents.
     pub fn code(&self) -> &'static str {
         match self {
             WaitReason::Nothing => "Nothing",
@@ -114,7 +114,7 @@ impl WaitReason<'_> {
         }
     }
 
-    /// The responsible object as `kind/name`, or the plain name if it is no Kubernetes object.
+    /// The responsible object as `kind/name`, or its plain name if it is not a Kubernetes object.
     pub fn object(&self) -> Option<String> {
         Some(match self {
             WaitReason::Nothing
@@ -145,7 +145,7 @@ impl WaitReason<'_> {
     }
 }
 
-/// A clause that follows "because" or is used alone.
+/// Formats the reason as a clause that follows "because" or is used alone.
 impl fmt::Display for WaitReason<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {

@@ -26,17 +26,18 @@ pub(super) struct Resource<'a> {
     pub compartments: Vec<Compartment<'a>>,
     /// By index of the compartment.
     pub selections: Vec<Selection>,
-    /// By index of the compartment: the number of nodes that wait for a batch, and the size of the next batch.
+    /// By index of the compartment: the number of nodes that wait for a batch, and the size of the next
+    /// batch.
     pub queues: Vec<OnceCell<(usize, usize)>>,
-    /// Whether batches take nodes in the order of `nodes`: only with a deployment policy (operator `BuildState` sorts
-    /// the nodes after it has filled the compartment of an `interruptionBudget`).
+    /// Whether batches take nodes in the order of `nodes`. This requires a deployment policy: operator
+    /// `BuildState` sorts the nodes after it has filled the compartment of an `interruptionBudget`.
     pub ordered: bool,
     /// An earlier custom resource with `sequencing: all` and a node on which it is not complete.
     pub gate: Option<(&'a Skyhook, &'a Node)>,
     /// Whether the deployment policy is missing.
     pub policy_missing: bool,
     pub paused: bool,
-    /// Later custom resources do not wait for a disabled one (operator `IsNodeReadyForSkyhook`).
+    /// A disabled custom resource blocks no later one (operator `IsNodeReadyForSkyhook`).
     pub disabled: bool,
     pub deleting: bool,
     /// A node with a package that the finalizer waits for.
@@ -50,7 +51,7 @@ impl<'a> Resource<'a> {
         &self.profiles[place.profile as usize]
     }
 
-    /// Whether the operator starts anything for this custom resource.
+    /// Whether the operator starts new work for this custom resource.
     pub fn acts(&self) -> bool {
         !self.paused && !self.disabled && !self.policy_missing
     }
@@ -167,8 +168,8 @@ impl<'a> Builder<'_, 'a> {
         nodes
     }
 
-    /// The index of each node's profile, and the distinct profiles. Nodes with equal records share one record in
-    /// memory. `handled` as in [`Profile::new`].
+    /// The index of each node's profile, and the distinct profiles. Records are compared by address, because
+    /// nodes with equal keys share their records in memory. `handled` as in [`Profile::new`].
     fn profiles(
         &self,
         nodes: &[&'a Node],
@@ -226,12 +227,13 @@ impl<'a> Builder<'_, 'a> {
         place
     }
 
-    /// The status that the operator gives the node in this reconcile (operator `IntrospectNode`, and the handlers).
+    /// The status that the operator gives the node in this reconcile (operator `IntrospectNode`, and the
+    /// handlers).
     fn status(&self, place: &Place, state: &Profile<'a>) -> Status {
         if place.complete {
             Status::Complete
         } else if !place.eligible() && !self.operator.before(0, 20) {
-            // Since v0.20, blocked takes precedence over waiting, and ends with its cause.
+            // Since v0.20, blocked takes precedence over waiting, and ends as soon as its cause is removed.
             Status::Blocked
         } else if state.begins {
             Status::InProgress
@@ -263,7 +265,8 @@ impl<'a> Builder<'_, 'a> {
                 }
                 Selection::New { candidates, size, joining } => {
                     let size = (*size).min(candidates.len());
-                    // In an arbitrary order, only a batch of all candidates is certain.
+                    // If the order is arbitrary, the nodes of a batch are known only if it contains all
+                    // candidates.
                     let certain = resource.ordered || size == candidates.len();
                     let (taken, rest) = candidates.split_at(if certain { size } else { 0 });
                     ([taken, joining].concat(), rest.to_vec())

@@ -6,9 +6,9 @@ use crate::cluster::{Cluster, PackageRun, PackageRuns};
 pub(super) struct Runs<'a> {
     flavor: ApiFlavor,
     all: PackageRuns<'a>,
-    /// The annotation of a Job whose outcome is recorded.
+    /// Key of the annotation on a Job whose outcome is recorded.
     recorded: String,
-    /// The label with the generation that a Job was created for.
+    /// Key of the label with the generation for which a Job was created.
     generation: String,
 }
 
@@ -37,8 +37,8 @@ impl<'a> Runs<'a> {
         self.all.of_skyhook_on(skyhook, node)
     }
 
-    /// Whether a stage has ended, and its outcome does not seem to be recorded: the operator would have marked the Job,
-    /// or deleted the Pod.
+    /// Whether a Job has finished or the containers of a bare Pod have succeeded, and the outcome is probably
+    /// not recorded: the operator would have marked the Job, or deleted the Pod.
     pub fn ended(&self, run: &PackageRun<'_>) -> bool {
         match run.job {
             Some(job) => {
@@ -62,8 +62,8 @@ impl<'a> Runs<'a> {
         }
     }
 
-    /// Whether the Job of a package stage was created for an older spec, so that the operator deletes it (operator
-    /// `ValidateRunningPackages`). Jobs of interrupts are kept.
+    /// Whether the Job of a package stage was created for an older spec, so that the operator deletes it
+    /// (operator `ValidateRunningPackages`). Jobs of interrupts are kept.
     pub fn outdated(&self, run: &PackageRun<'_>, skyhook: &Skyhook) -> bool {
         let created_for = run.job.and_then(|job| job.metadata.labels.get(&self.generation));
         self.flavor.executor() == Executor::Job

@@ -19,13 +19,13 @@ pub(super) enum Selection {
     New {
         candidates: Vec<u32>,
         size: usize,
-        /// Nodes that the operator is currently adding to this batch: their stages exist, but the batch is not recorded
-        /// yet.
+        /// Nodes that the operator is currently adding to this batch: their stages exist, but the batch is
+        /// not recorded yet.
         joining: Vec<u32>,
     },
 }
 
-/// Operator `GetNodesForNextBatch`.
+/// Models operator `GetNodesForNextBatch`.
 pub(super) fn select(operator: &Operator<'_>, compartment: &Compartment<'_>, places: &[Place]) -> Selection {
     let members = || compartment.members.iter().copied();
     let place = |at: &u32| &places[*at as usize];
@@ -34,7 +34,8 @@ pub(super) fn select(operator: &Operator<'_>, compartment: &Compartment<'_>, pla
     if state.should_stop && compartment.strategy.is_some() {
         return Selection::Stopped;
     }
-    // Before v0.20 nodes that are ignored or not tolerated are chosen as well, keep their slots and get no work.
+    // Before v0.20 nodes that are ignored or not tolerated are chosen as well: they occupy slots, but no work
+    // starts on them.
     let selectable = |at: &u32| operator.before(0, 20) || place(at).eligible();
     let in_progress = members().filter(|at| place(at).status == Status::InProgress);
     let in_progress: Vec<u32> = in_progress.filter(selectable).collect();
@@ -48,7 +49,7 @@ pub(super) fn select(operator: &Operator<'_>, compartment: &Compartment<'_>, pla
         return new_batch(operator, compartment, places, &state, joining);
     }
     if !in_progress.is_empty() {
-        // Since v0.20 the other nodes of the batch proceed beside those in progress, within the limit.
+        // Since v0.20 the other nodes of the batch proceed at the same time, up to the batch size.
         if operator.before(0, 20) {
             return Selection::Current(in_progress);
         }
@@ -64,8 +65,8 @@ pub(super) fn select(operator: &Operator<'_>, compartment: &Compartment<'_>, pla
     new_batch(operator, compartment, places, &state, Vec::new())
 }
 
-/// The nodes of a batch that the operator is creating: their stages exist, or they are in progress, but no node of the
-/// compartment is recorded in the batch yet. `None` if there is no such batch.
+/// The nodes of a batch that the operator is creating: their stages exist, or they are in progress, but no
+/// node of the compartment is recorded in the batch yet. `None` if there is no such batch.
 fn joining(
     compartment: &Compartment<'_>,
     places: &[Place],
@@ -78,7 +79,7 @@ fn joining(
         if place.complete {
             continue;
         }
-        // The handlers set a node in progress beside every batch.
+        // The handlers have started work on this node outside of any batch.
         let begun = place.status == Status::InProgress && place.recorded != Status::InProgress;
         if place.in_recorded_batch || begun {
             return None;
@@ -91,7 +92,7 @@ fn joining(
     fits.then_some(joining)
 }
 
-/// Operator `createNewBatch`.
+/// Models operator `createNewBatch`.
 fn new_batch(
     operator: &Operator<'_>,
     compartment: &Compartment<'_>,
@@ -121,7 +122,7 @@ pub(super) fn candidates(
         Some((place.status.rank()?, at)).filter(|_| open && selectable)
     });
     let mut ranked: Vec<(u8, u32)> = ranked.collect();
-    // Members are in the operator's order of nodes.
+    // Indexes are in the operator's order of nodes.
     ranked.sort_unstable();
     ranked.into_iter().map(|(_, at)| at).collect()
 }

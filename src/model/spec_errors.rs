@@ -1,4 +1,5 @@
-//! The operator's own validation of a custom resource: webhook and every reconcile (`Skyhook.Validate`).
+//! The operator's validation of a custom resource, in its webhook and in every reconcile
+//! (`Skyhook.Validate`).
 
 use serde_json::Value;
 
@@ -9,9 +10,9 @@ use crate::api::{LabelSelector, Package, Skyhook, quantity};
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct SpecError {
     pub kind: SpecErrorKind,
-    /// Keys from the root of the object.
+    /// The path of the invalid field, as keys from the root of the object.
     pub path: Vec<String>,
-    /// The key of the invalid entry in the field.
+    /// The key of the invalid entry within the field, if any.
     pub key: Option<String>,
     /// The defect, as a predicate of the field: `is not a semantic version`.
     pub why: String,
@@ -31,7 +32,7 @@ pub enum SpecErrorKind {
 }
 
 impl SpecError {
-    /// `spec.packages.driver.version`
+    /// The path of the field: `spec.packages.driver.version`
     pub fn field(&self) -> String {
         self.path.join(".")
     }
@@ -121,7 +122,7 @@ fn is_valid_selector(selector: &LabelSelector) -> bool {
     })
 }
 
-/// `^[a-z][-a-z0-9]{0,41}[a-z]$`
+/// Whether the name matches `^[a-z][-a-z0-9]{0,41}[a-z]$`.
 pub fn is_package_name(name: &str) -> bool {
     let bytes = name.as_bytes();
     let ends = |b: Option<&u8>| b.is_some_and(u8::is_ascii_lowercase);
@@ -131,8 +132,8 @@ pub fn is_package_name(name: &str) -> bool {
         && bytes.iter().all(|b| b.is_ascii_lowercase() || b.is_ascii_digit() || *b == b'-')
 }
 
-/// A semantic version as Go reads it: one to three numbers with an optional leading `v`. Only three numbers may have a
-/// pre-release or build metadata.
+/// A semantic version as Go reads it: one to three numbers with an optional leading `v`. Only three numbers
+/// may have a pre-release or build metadata.
 pub fn is_version(text: &str) -> bool {
     let text = text.strip_prefix('v').unwrap_or(text);
     let number =
@@ -148,7 +149,8 @@ fn has_config_key(package: &Package, key: &str) -> bool {
     package.config_map.keys().any(|k| glob_matches(key, k))
 }
 
-/// The first violated rule of a package's resources: all four values or none, all positive, no limit below its request.
+/// The first violated rule of a package's resources: all four values or none, all positive, no limit below
+/// its request.
 fn broken_resources(resources: &Value) -> Option<&'static str> {
     let of = |name: &str| Some(&resources[name]).filter(|v| !v.is_null());
     let pairs = [("cpuRequest", "cpuLimit"), ("memoryRequest", "memoryLimit")]

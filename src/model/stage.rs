@@ -43,8 +43,8 @@ impl Slot {
     pub fn complete(&self, operator: &Operator<'_>, interrupts: bool) -> bool {
         self.state == State::Complete
             && match self.stage {
-                // Since v0.17 always complete: the interrupt may have been due to a configuration that is no longer
-                // current.
+                // Since v0.17 always complete: a configuration that is no longer current may have caused the
+                // interrupt.
                 Stage::PostInterrupt => interrupts || !operator.before(0, 17),
                 Stage::Config => !interrupts,
                 _ => false,
@@ -60,21 +60,22 @@ impl Slot {
             Stage::Apply | Stage::Upgrade => Some(Stage::Config),
             Stage::Config if interrupts => Some(Stage::Interrupt),
             Stage::Interrupt if interrupts || !operator.before(0, 17) => Some(Stage::PostInterrupt),
-            // Since v0.16 the uninstall of a package that interrupts has an interrupt of its own.
+            // Since v0.16 a package with an interrupt also interrupts the node after its uninstall.
             Stage::Uninstall if !interrupts || operator.before(0, 16) => Some(Stage::Apply),
             _ => None,
         }
     }
 }
 
-/// The step for a package (operator `ProcessInterrupt`, then `ApplyPackage`). `wins`: the interrupt of this package
-/// serves all due packages of the node.
+/// The step for a package (operator `ProcessInterrupt`, then `ApplyPackage`). `wins`: whether the interrupt
+/// of this package serves all due packages of the node.
 pub(super) fn step(operator: &Operator<'_>, slot: Option<&Slot>, interrupts: bool, wins: bool) -> Step {
     let next = slot.and_then(|slot| slot.next(operator, interrupts));
     if interrupts {
         if let Some(slot) = slot {
             if slot.state == State::Skipped {
-                // Since v0.17 a skipped package whose interrupt wins by now counts as interrupted (upstream 270).
+                // Since v0.17 a skipped interrupt counts as done if the package would now interrupt the node
+                // itself (upstream 270).
                 let promotes = wins && !operator.before(0, 17);
                 return if promotes { Step::Promote } else { Step::Wait };
             }
@@ -91,7 +92,7 @@ pub(super) fn step(operator: &Operator<'_>, slot: Option<&Slot>, interrupts: boo
     let resumed = slot.map(|slot| &slot.stage).filter(|stage| {
         matches!(stage, Stage::Config | Stage::Upgrade | Stage::Uninstall | Stage::UninstallInterrupt)
     });
-    // A stage that does not follow another stage starts with a drain if the package interrupts the node.
+    // If the package interrupts the node, stage apply and resumed stages start with a drain.
     let drains = interrupts && next.as_ref().is_none_or(|stage| *stage == Stage::Apply);
     let stage = next.or_else(|| resumed.cloned()).unwrap_or(Stage::Apply);
     Step::Start { stage, drains }

@@ -1,4 +1,4 @@
-//! Rollout strategies: how large the next batch is, and when failures stop the rollout.
+//! Rollout strategies: the size of the next batch, and the failures that stop the rollout.
 
 use serde_json::Value;
 
@@ -46,13 +46,13 @@ impl Strategy {
         })
     }
 
-    /// The size of all batches, if it does not grow.
+    /// The size of every batch, if the strategy is fixed.
     pub fn fixed_size(&self) -> Option<i64> {
         matches!(self.growth, Growth::Fixed).then_some(self.initial)
     }
 
-    /// The rank of the strategy's safety; lower is safer. A node that several compartments select belongs to the safest
-    /// one (operator `strategySafetyOrder`).
+    /// The rank of the strategy's safety; lower is safer. A node that several compartments select belongs to
+    /// the safest one (operator `strategySafetyOrder`).
     pub fn safety(&self) -> u8 {
         match self.growth {
             Growth::Fixed => 0,
@@ -77,8 +77,8 @@ impl Strategy {
         size.min(total - processed).max(1)
     }
 
-    /// Updates the state after a batch (operator `EvaluateBatchResult`). The counters of complete and failed nodes are
-    /// already current.
+    /// Updates the state after a batch (operator `EvaluateBatchResult`). The counters of complete and failed
+    /// nodes are already current.
     pub fn evaluate(&self, state: &mut BatchState, size: i64, succeeded: i64, total: i64) {
         if size == 0 {
             return;

@@ -11,15 +11,16 @@ use crate::cluster::{Cluster, Node};
 /// All rollouts, if nobody intervenes and every stage succeeds.
 #[derive(Debug)]
 pub struct Timeline<'a> {
-    /// Sorted by time; empty if only estimates were requested.
+    /// All actions, sorted by time; empty if only estimates were requested.
     pub moments: Vec<Moment<'a>>,
-    /// Sorted by time: for each node that becomes complete, the custom resource and the seconds until then.
+    /// For each node that becomes complete, the custom resource and the seconds until then. Sorted by time.
     pub completions: Vec<(&'a str, f64)>,
     /// The custom resources with remaining work, each with the time of its last moment in seconds.
     pub(super) ends: Vec<(&'a str, f64)>,
     /// The custom resources that never finish.
     pub stuck: Vec<&'a str>,
-    /// Whether durations are unknown: no stage has finished anywhere, or there are too many nodes for an estimate.
+    /// Whether durations are unknown: no stage has finished anywhere, or there are too many nodes for an
+    /// estimate.
     pub untimed: bool,
     /// The relative uncertainty of the times.
     pub uncertainty: f64,
@@ -60,7 +61,7 @@ pub struct Remaining {
 }
 
 impl Timeline<'_> {
-    /// The time until a custom resource is complete; `None` if it never will be, or durations are unknown.
+    /// The time until a custom resource is complete; `None` if it never completes, or durations are unknown.
     pub fn remaining(&self, skyhook: &str) -> Option<Remaining> {
         if self.untimed || self.stuck.contains(&skyhook) {
             return None;
@@ -69,8 +70,8 @@ impl Timeline<'_> {
         Some(self.until(*seconds))
     }
 
-    /// The time until the first action for a custom resource on a node; `None` if there is none, or durations are
-    /// unknown.
+    /// The time until the first action for a custom resource on a node; `None` if there is none, or durations
+    /// are unknown.
     pub fn start(&self, skyhook: &str, node: &str) -> Option<Remaining> {
         let mut moments = self.moments.iter().filter(|_| !self.untimed);
         let first = moments.find(|m| m.skyhook == skyhook && m.node.name == *node)?;
@@ -82,13 +83,13 @@ impl Timeline<'_> {
     }
 }
 
-/// The time until a custom resource is complete on all of its nodes, if nobody intervenes. `None` if it is already
-/// complete, never will be, or no stage has finished yet that could be measured.
+/// The time until a custom resource is complete on all of its nodes, if nobody intervenes. `None` if it is
+/// already complete or never completes, or if no finished stage exists to measure.
 pub fn remaining(cluster: &Cluster, skyhook: &str) -> Option<Remaining> {
     Model::new(cluster).estimates().remaining(skyhook)
 }
 
-/// `~6m`, or a range if the times of nodes vary: `5m to 20m`.
+/// Formats the time: `~6m`, or a range if the times of nodes vary: `5m to 20m`.
 impl fmt::Display for Remaining {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let [low, high] = [1.0 - self.uncertainty, 1.0 + self.uncertainty].map(|x| rounded(self.seconds * x));
@@ -99,8 +100,8 @@ impl fmt::Display for Remaining {
     }
 }
 
-/// Rounds to the precision of an estimate: seconds up to a minute, minutes up to two hours, hours up to two days, then
-/// days.
+/// Rounds to the precision of an estimate: seconds up to a minute, minutes up to two hours, hours up to two
+/// days, then days.
 fn rounded(seconds: f64) -> SignedDuration {
     let unit = match seconds {
         ..60.0 => 1.0,

@@ -1,4 +1,4 @@
-//! Progress of a custom resource on a node: gates first, then the due packages.
+//! The progress of a custom resource on a node, from the gates and then from the due packages.
 
 use super::Model;
 use super::action::Action;
@@ -37,7 +37,8 @@ pub(super) fn progress<'a>(model: &Model<'a>, resource: &Resource<'a>, index: us
         return progress;
     }
     let progress = gates::first(&at).unwrap_or_else(|| due(&at));
-    // Report this reason even if a stage is running: the stage ends, and nothing follows until someone intervenes.
+    // Report this reason even if a stage is running: the stage ends, and nothing follows until someone
+    // intervenes.
     if matches!(progress.reason, WaitReason::Paused | WaitReason::Disabled | WaitReason::Ignored) {
         return progress;
     }
@@ -60,7 +61,7 @@ fn complete<'a>(at: &At<'_, 'a>) -> NodeProgress<'a> {
     NodeProgress { next_action, ..NodeProgress::without_action(ProgressState::Complete, WaitReason::Nothing) }
 }
 
-/// The operator's action on Jobs and Pods of the custom resource, before any gate.
+/// The operator's action on Jobs and Pods of the custom resource, evaluated before the gates.
 fn runs<'a>(at: &At<'_, 'a>) -> Option<NodeProgress<'a>> {
     let skyhook = at.resource.skyhook;
     let mut restarts = None;
@@ -127,7 +128,7 @@ fn take_up<'a>(at: &At<'_, 'a>, index: usize, step: &Step) -> NodeProgress<'a> {
     let package = &at.resource.packages[index];
     let name = package.name;
     let own = |run: &&PackageRun<'a>| run.package == name && run.version == package.package.version;
-    // Operator `PodExists`, which includes Pods that have ended.
+    // As in operator `PodExists`, include Pods that have ended.
     let exists = at.runs().filter(own).find(|run| run.delays_interrupts());
     if let Some(run) = exists.filter(|run| run.alive()) {
         let reason = WaitReason::Stage { package: run.package.clone(), stage: run.stage.clone() };
@@ -166,8 +167,8 @@ fn take_up<'a>(at: &At<'_, 'a>, index: usize, step: &Step) -> NodeProgress<'a> {
 }
 
 impl<'a> Resource<'a> {
-    /// Whether a stage has failed and is not repeated: its Job has failed and the node state records the stage as
-    /// erroring, or its Pod has ended.
+    /// Whether a stage has failed and is not retried: its Job has failed and the node state records the stage
+    /// as erroring, or its Pod has ended.
     pub fn gives_up(&self, state: &Profile<'a>, run: &PackageRun<'a>) -> bool {
         run.given_up() && (run.job.is_none() || self.is_at(state, run, |slot| slot.state == State::Erroring))
     }

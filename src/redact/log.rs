@@ -6,11 +6,12 @@ use regex::Regex;
 
 use super::{IN_NAME, MASKED, pattern};
 
-/// Tokens with a known prefix.
+/// Pattern of tokens with a known prefix.
 pub(super) const TOKENS: &str = r"(?-u:\b)(?:gh[pousr]_[A-Za-z0-9]{16,}|github_pat_[0-9A-Za-z_]{16,}|glpat-[0-9A-Za-z_-]{16,}|xox[abeprs]-[0-9A-Za-z_-]{10,}|(?:AKIA|ASIA)[A-Z0-9]{16}|nvapi-[0-9A-Za-z_-]{16,}|hf_[A-Za-z0-9]{16,}|sk-[A-Za-z0-9_-]{16,}|AIza[0-9A-Za-z_-]{30,})";
 
-/// Masks everything in the lines of a log that looks like a credential: the patterns of [`super::text`], values after
-/// the names of secrets, keys and tokens of known forms, and private keys over several lines.
+/// Masks everything in the lines of a log that looks like a credential: the patterns of [`super::text`],
+/// values that follow the name of a secret, keys and tokens of known formats, and private keys over several
+/// lines.
 pub fn lines<S: AsRef<str>>(lines: impl IntoIterator<Item = S>) -> Vec<String> {
     let mut inside = false;
     let mut shown = Vec::new();
@@ -22,18 +23,18 @@ pub fn lines<S: AsRef<str>>(lines: impl IntoIterator<Item = S>) -> Vec<String> {
         } else if inside {
             inside = !line.contains("-----END");
         } else if line.contains("PRIVATE KEY-----") {
-            // The beginning of the key was cut off: treat all text before the END marker as key material.
+            // The key's beginning is missing: treat all text before the END marker as key material.
             shown = vec![MASKED.to_owned()];
         } else {
             shown.push(self::line(line));
         }
     }
-    // The END marker may be cut off as well: drop leading lines that look like key material.
+    // The END marker may be missing as well: drop leading lines that look like key material.
     shown.drain(..lines_of_a_key(&shown));
     shown
 }
 
-/// One line, as part of [`lines`].
+/// Masks one line, for [`lines`].
 pub fn line(line: &str) -> String {
     static NAMED: LazyLock<Regex> = LazyLock::new(|| {
         pattern(&format!(
@@ -60,7 +61,8 @@ pub fn line(line: &str) -> String {
     PLACEHOLDER.replace_all(&text, MASKED).into_owned()
 }
 
-/// Number of leading lines that look like a private key: only base64, in a usual line length of keys.
+/// Number of leading lines that look like a private key: only base64, with a line length that is usual for
+/// keys.
 fn lines_of_a_key(lines: &[String]) -> usize {
     const WIDTHS: [usize; 2] = [64, 76];
     let of_key = |line: &&String| {

@@ -14,7 +14,7 @@ use super::{IN_NAME, pattern};
 pub const BEGIN: &str = "<masked:";
 /// Number of bytes of the digest in a placeholder.
 const SHOWN: usize = 6;
-/// Minimum length of a secret that is searched for in logs; shorter values match too much.
+/// Minimum length of a secret to search for in logs. Shorter values match too much.
 const TELLING: usize = 8;
 
 /// Creates placeholders with a random key that is never stored.
@@ -23,7 +23,7 @@ pub struct Placeholders(hmac::Key);
 impl Default for Placeholders {
     fn default() -> Placeholders {
         let key = hmac::Key::generate(hmac::HMAC_SHA256, &SystemRandom::new());
-        Placeholders(key.expect("the system gives random numbers"))
+        Placeholders(key.expect("the system provides random numbers"))
     }
 }
 
@@ -44,8 +44,8 @@ impl Placeholders {
         self.with(text, &PATTERNS)
     }
 
-    /// Replaces credentials in the log of a program: with more patterns than [`Placeholders::text`], and including all
-    /// occurrences of these secrets.
+    /// Replaces credentials in the log of a program. Uses more patterns than [`Placeholders::text`], and
+    /// replaces all occurrences of `secrets`.
     pub fn log(&self, text: &str, secrets: &BTreeSet<String>) -> String {
         let mut text = self.with(text, &PATTERNS).into_owned();
         text = self.with(&text, &IN_LOGS).into_owned();
@@ -67,7 +67,7 @@ impl Placeholders {
         let mut text = Cow::Borrowed(text);
         for pattern in patterns {
             let masked = pattern.replace_all(&text, |found: &Captures<'_>| {
-                let whole = found.get(0).expect("it was found");
+                let whole = found.get(0).expect("a match has a whole");
                 let named = ["s", "double", "single"].iter();
                 let mut named = named.filter_map(|name| found.name(name));
                 let secret = named.next().unwrap_or(whole);
@@ -94,14 +94,14 @@ pub fn names_a_secret(name: &str) -> bool {
     NAME.is_match(name) && !name.to_ascii_lowercase().ends_with("pullsecret")
 }
 
-/// Text that contains none of these matches no pattern.
+/// Fast path: text without any of these words matches no pattern.
 static HINT: LazyLock<Regex> = LazyLock::new(|| {
     pattern(
         r"(?i:token|passw|pwd|secret|key|credential|bearer|basic|authorization|://)|eyJ|PRIVATE KEY|gh[pousr]_|github_pat_|glpat-|xox|AKIA|ASIA|nvapi-|hf_|sk-|AIza",
     )
 });
 
-/// A value as shells and programs write it; quoted text is one value.
+/// A value as shells and programs write it. Quoted text is one value.
 const VALUE: &str = r#"(?:"(?P<double>[^"\\\n]+)|'(?P<single>[^'\\\n]+)|(?P<s>[^\s"'\\,;&]+))"#;
 
 /// Patterns of credentials. The secret is the group `s`, `double` or `single`, or else the whole match.
@@ -130,7 +130,7 @@ static IN_LOGS: LazyLock<Vec<Regex>> = LazyLock::new(|| {
         &format!(
             r#"(?i){IN_NAME}*(?:token|passwd|password|pwd|secret|api[_-]?key|access[_-]?key|private[_-]?key|credential|authorization){IN_NAME}*["']?\s*:\s*{VALUE}"#
         ),
-        // The beginning of the key was cut off: treat all text before the END marker as key material.
+        // The key's beginning is missing: treat all text before the END marker as key material.
         r"(?s)\A.*-----END [A-Z ]*PRIVATE KEY-----",
         super::log::TOKENS,
     ]
@@ -207,7 +207,7 @@ mod tests {
         }
     }
 
-    /// Collected logs are shown in the same way as logs of the cluster.
+    /// Logs from a capture are displayed like logs from a cluster.
     #[test]
     fn a_log_that_was_masked_is_shown_as_it_would_have_been() {
         let masks = Placeholders::default();
@@ -247,7 +247,7 @@ mod tests {
             ),
             "*\nnext"
         );
-        // In objects, text of this form may be a name.
+        // Objects may contain names of this form.
         assert_eq!(masks.text("node sk-rack-0001-of-the-cluster"), "node sk-rack-0001-of-the-cluster");
     }
 }

@@ -1,4 +1,5 @@
-//! The time of the model of the operator: one pass, and a whole rollout, with 15,000 nodes and 20 custom resources.
+//! Measures the model of the operator with 15,000 nodes and 20 custom resources: one pass, and a whole
+//! rollout.
 //!
 //! `cargo bench --bench model [NODES]`
 
@@ -11,7 +12,7 @@ use kubectl_skyhook::model::Model;
 use serde_json::{Value, json};
 
 const RESOURCES: usize = 20;
-/// The newest API group, which is that of the operator in this cluster.
+/// The API group of this cluster's operator (the newer generation).
 const GROUP: &str = "nodewright.nvidia.com";
 
 #[allow(clippy::print_stdout)]
@@ -33,7 +34,7 @@ fn main() {
     });
 }
 
-/// Prints the median of three.
+/// Prints the median duration of three runs.
 #[allow(clippy::print_stdout)]
 fn measure(name: &str, run: impl Fn()) {
     let mut times = [(); 3].map(|()| {
@@ -45,7 +46,8 @@ fn measure(name: &str, run: impl Fn()) {
     println!("{name}: {:.2} s", times[1].as_secs_f64());
 }
 
-/// Every custom resource selects all nodes. The first one is complete on half of them.
+/// Builds a cluster in which every custom resource selects all nodes; the first one is complete on half of
+/// them.
 fn cluster(nodes: usize) -> Cluster {
     let key = |key: &str| format!("{GROUP}/{key}");
     let mut objects = vec![json!({
@@ -103,7 +105,7 @@ fn cluster(nodes: usize) -> Cluster {
     dump::load(&[file.path().to_owned()], Some(ApiFlavor::NodeWright)).expect("a cluster")
 }
 
-/// The finished Jobs of the first custom resource on a node.
+/// Finished Jobs of the first custom resource on one node.
 fn jobs(node: &str, number: usize) -> impl Iterator<Item = Value> {
     let stages = [
         ("base", "apply"),

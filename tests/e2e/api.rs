@@ -1,4 +1,5 @@
-//! A client of the API server with paths and JSON: tests show what they send instead of typed objects.
+//! API client with raw paths and JSON instead of typed objects, so that tests show the requests that they
+//! send.
 
 use std::time::{Duration, Instant};
 
@@ -9,7 +10,7 @@ use kube::{Client, Config, config::AuthInfo};
 use serde_json::Value;
 use tokio::runtime::{Builder, Runtime};
 
-/// One user's way in. Each has its own runtime, so that it works from any thread without colouring the callers.
+/// One user's API client. It owns its runtime, so that synchronous code can use it from any thread.
 pub struct Api {
     runtime: Runtime,
     client: Client,
@@ -29,7 +30,7 @@ pub struct Refused {
 }
 
 impl Access {
-    /// The client that it is, in the runtime that it is made in.
+    /// Builds a client; call it inside the runtime that will use the client.
     pub fn client(&self, read_timeout: Option<Duration>) -> Result<Client> {
         let mut config = Config::new(self.url.parse()?);
         config.root_cert = Some(vec![self.ca.clone()]);
@@ -50,7 +51,8 @@ impl Api {
         Ok(Self { runtime, client })
     }
 
-    /// Retries without a response: on a busy machine a connection may close under a request.
+    /// Sends a GET request, with up to three retries if there is no response: on a busy machine connections
+    /// may close.
     pub fn get(&self, path: &str) -> Result<Value, Refused> {
         let ask = || self.send(Method::GET, path, "application/json", None);
         let mut answer = ask();
@@ -64,7 +66,7 @@ impl Api {
         answer
     }
 
-    /// A list in an encoding of choice.
+    /// Reads a list in the encoding that `accept` names.
     pub fn bytes(&self, path: &str, accept: &str) -> Vec<u8> {
         let request = Request::get(path).header("accept", accept);
         let request = request.body(Vec::new().into()).expect("a request");
@@ -75,7 +77,7 @@ impl Api {
         answer.expect("an answer").to_bytes().to_vec()
     }
 
-    /// `None` when it is not there; anything else that goes wrong is an error of the test.
+    /// Returns `None` for 404, and an error for any other failure.
     pub fn find(&self, path: &str) -> Result<Option<Value>> {
         match self.get(path) {
             Ok(value) => Ok(Some(value)),
@@ -94,7 +96,6 @@ impl Api {
         self.send(Method::POST, path, "application/json", Some(body))
     }
 
-    /// Replaces the whole object.
     pub fn put(&self, path: &str, body: &Value) -> Result<Value, Refused> {
         self.send(Method::PUT, path, "application/json", Some(body))
     }

@@ -1,4 +1,5 @@
-//! Writes a moment of a cluster down as `kubectl get -o json` would, for the hermetic tests to keep.
+//! Saves the current state of a cluster in the format of `kubectl get -o json`, as a fixture for hermetic
+//! tests.
 
 use std::path::Path;
 
@@ -43,7 +44,7 @@ const EXTRA: [(&str, &str, &str); 5] = [
     ),
 ];
 
-/// Where captures go; without it none is taken.
+/// Environment variable with the directory for captures; without it, none are written.
 pub const ASKED_FOR: &str = "KUBECTL_SKYHOOK_E2E_CAPTURE";
 
 pub fn write(api: &Api, name: &str) -> Result<()> {
@@ -57,7 +58,8 @@ pub fn write(api: &Api, name: &str) -> Result<()> {
         let text = serde_json::to_string_pretty(&list(api, kinds)?)? + "\n";
         std::fs::write(&path, text).with_context(|| format!("writing {}", path.display()))?;
     }
-    // A mixed list cannot show that it has none of a kind.
+    // An empty list of webhook configurations needs a file of its own: a mixed list cannot express "read,
+    // none found".
     let webhooks = EXTRA.map(|(path, ..)| path).into_iter().filter(|p| p.ends_with("webhookconfigurations"));
     let mut found = 0;
     for path in webhooks {
@@ -75,7 +77,7 @@ pub fn write(api: &Api, name: &str) -> Result<()> {
 fn list(api: &Api, kinds: &[(&str, &str, &str)]) -> Result<Value> {
     let mut items = Vec::new();
     for (path, version, kind) in kinds {
-        // A group that is not served has nothing to write down.
+        // Skip APIs that are not served.
         let Some(list) = api.find(path)? else {
             continue;
         };
@@ -84,7 +86,7 @@ fn list(api: &Api, kinds: &[(&str, &str, &str)]) -> Result<Value> {
             for (key, value) in item.as_object().into_iter().flatten() {
                 whole[key] = value.clone();
             }
-            // As kubectl: without `managedFields`.
+            // Like kubectl, omit `managedFields`.
             whole["metadata"].as_object_mut().map(|metadata| metadata.remove("managedFields"));
             items.push(whole);
         }

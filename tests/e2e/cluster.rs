@@ -1,4 +1,4 @@
-//! A cluster for one scenario, and the vocabulary of scenarios.
+//! A cluster for one scenario, with the actions and checks that scenarios use.
 
 use std::{
     cell::RefCell,
@@ -25,21 +25,22 @@ use crate::{
 };
 
 pub const SKYHOOKS: &str = "/apis/skyhook.nvidia.com/v1alpha1/skyhooks";
-/// The operator polls changes that it missed after a minute, such as a taint removed between two of its reads.
+/// Timeout of all waits. The operator sees some changes, such as a taint removed between two of its reads,
+/// only when it polls after a minute.
 pub const PATIENCE: Duration = Duration::from_secs(150);
 
 pub struct Cluster {
     pub api: Api,
     pub kubelet: Kubelet,
     recorder: Option<Recorder>,
-    // Last, so that whoever talks to the servers has stopped when they are ended.
+    // Dropped last: the clients must stop before the servers do.
     plane: RefCell<ControlPlane>,
     tools: Tools,
     webhooks: bool,
 }
 
 impl Cluster {
-    /// The old generation: operator v0.17.0, without its webhooks.
+    /// The older API: operator v0.17.0 without its webhooks.
     pub fn old(tools: &Tools) -> Result<Self> {
         let cluster = Self::kubernetes(tools, false)?;
         cluster.install_operator()?;
@@ -47,14 +48,15 @@ impl Cluster {
         Ok(cluster)
     }
 
-    /// The same with the operator away from the beginning.
+    /// Like `old`, but the operator has never run.
     pub fn unoperated(tools: &Tools) -> Result<Self> {
         let cluster = Self::kubernetes(tools, false)?;
         cluster.install_operator()?;
         Ok(cluster)
     }
 
-    /// The same with its webhooks, which all clusters of a machine or network namespace share one port for.
+    /// Like `old`, with webhooks. Their port is fixed: in one network namespace only one such cluster can run
+    /// at a time.
     pub fn old_with_webhooks(tools: &Tools) -> Result<Self> {
         let cluster = Self::kubernetes(tools, true)?;
         cluster.install_operator()?;
@@ -63,7 +65,7 @@ impl Cluster {
         Ok(cluster)
     }
 
-    /// The new generation, played.
+    /// The newer API. No operator runs: the scenario simulates it with `model`.
     pub fn new(tools: &Tools) -> Result<Self> {
         let cluster = Self::kubernetes(tools, false)?;
         model::install_crds(tools, &cluster.api)?;
@@ -71,7 +73,7 @@ impl Cluster {
         Ok(cluster)
     }
 
-    /// Kubernetes, and nothing of ours or theirs.
+    /// Kubernetes without the CRDs and the operator.
     pub fn bare(tools: &Tools) -> Result<Self> {
         Self::kubernetes(tools, false)
     }
@@ -83,7 +85,7 @@ impl Cluster {
         Ok(Self { api, kubelet, recorder: None, plane: RefCell::new(plane), tools: tools.clone(), webhooks })
     }
 
-    /// Records every change of the cluster, if requested.
+    /// Records every change of the cluster, if an environment variable asks for recordings.
     #[must_use]
     pub fn recorded(mut self, scenario: &str) -> Self {
         let access = self.plane.borrow().access("admin");
@@ -91,7 +93,7 @@ impl Cluster {
         self
     }
 
-    /// node-1, node-2 and so on, Ready and free of the taint that admission puts on new ones.
+    /// Creates node-1, node-2 and so on: Ready, and without the not-ready taint of new nodes.
     #[must_use]
     pub fn with_nodes(self, count: usize) -> Self {
         for number in 1..=count {
@@ -100,7 +102,8 @@ impl Cluster {
         self
     }
 
-    /// Made as a kubelet makes it. Without a label or annotation the API server would keep no `managedFields` of it, ever.
+    /// Creates a node as a kubelet does. Without a label or annotation the API server would never track
+    /// `managedFields`.
     pub fn add_node(&self, name: &str, labels: Value) {
         let mut node = json!({
             "metadata": {"name": name, "labels": {
@@ -133,12 +136,12 @@ impl Cluster {
         self.api.merge(&format!("/api/v1/nodes/{name}"), &patch).expect("a node can be changed");
     }
 
-    /// Sets or, with null, removes one of the operator's annotations.
+    /// Sets one of the operator's annotations on a node; null removes it.
     pub fn annotate_node(&self, name: &str, key: &str, value: Value) {
         self.patch_node(name, json!({"metadata": {"annotations": {format!("{PREFIX}/{key}"): value}}}));
     }
 
-    /// Lets the operator write events. The role that this version is released with does not; later ones do.
+    /// Grants the operator the right to write events, which the role in its v0.17.0 release lacks.
     pub fn allow_events(&self) {
         let rbac = "/apis/rbac.authorization.k8s.io/v1";
         let role = json!({
@@ -169,7 +172,7 @@ impl Cluster {
         Rollout { cluster: self, name: name.to_owned() }
     }
 
-    /// An ordinary workload's pod, which a drain evicts.
+    /// Runs a pod of an ordinary workload, which a drain evicts, and waits until it is running.
     pub fn run_pod(&self, name: &str, node: &str, labels: Value) {
         let _ = self
             .api
@@ -188,7 +191,7 @@ impl Cluster {
         });
     }
 
-    /// From now on, pods like this meet this fate.
+    /// Makes the kubelet give matching pods this result from now on.
     pub fn result(&self, target: Target, result: StepResult) {
         self.kubelet.rule(target, result);
     }
@@ -208,23 +211,23 @@ impl Cluster {
         self.start_operator_with(&[]);
     }
 
-    /// With these settings besides.
+    /// Starts the operator with additional environment variables.
     pub fn start_operator_with(&self, settings: &[(&'static str, &str)]) {
         let mut plane = self.plane.borrow_mut();
         operator::start(&mut plane, &self.tools, self.webhooks, settings).expect("the operator starts");
     }
 
-    /// As `helm uninstall` does: with its Deployment.
+    /// Stops the operator and deletes its Deployment, as `helm uninstall` does.
     pub fn remove_operator(&self) {
         self.stop_operator();
         let deployments = format!("/apis/apps/v1/namespaces/{}/deployments", operator::NAMESPACE);
-        for deployment in self.api.items(&deployments).expect("they can be read") {
+        for deployment in self.api.items(&deployments).expect("Deployments can be listed") {
             let name = deployment["metadata"]["name"].as_str().unwrap_or_default();
-            self.api.delete(&format!("{deployments}/{name}"), &json!({})).expect("it can be deleted");
+            self.api.delete(&format!("{deployments}/{name}"), &json!({})).expect("deletion succeeds");
         }
     }
 
-    /// Its Deployment names another version than the one that was started.
+    /// Sets the version in the operator's Deployment, which may differ from the operator that runs.
     pub fn announces(&self, version: &str) {
         operator::announce_instead(&self.api, version, operator::IMAGE).expect("a Deployment can be changed");
     }
@@ -236,28 +239,28 @@ impl Cluster {
     pub fn stop(&self, server: &str) {
         self.recorder.iter().for_each(Recorder::stop);
         let stopped = self.plane.borrow_mut().servers.stop(server);
-        stopped.expect("it is ended by its pid");
+        stopped.expect("the supervisor stops the server");
     }
 
-    /// Ends the API server, and starts it again after a while; returns when it is ready.
+    /// Stops the API server, starts it again after `away`, and returns when it is ready.
     pub fn restart_api_server(&self, away: Duration) {
         self.stop("kube-apiserver");
         std::thread::sleep(away);
         let started = self.plane.borrow_mut().servers.start_again("kube-apiserver");
-        started.expect("it starts as it did before");
-        // However long it takes: whoever waits for it bears that, too.
+        started.expect("the API server starts again");
+        // Generous timeout: callers tolerate a slow restart.
         let ready = self.api.await_ready(Duration::from_secs(600));
-        ready.expect("it is ready again");
+        ready.expect("the API server becomes ready");
     }
 
-    /// Reads all that a server has written so far, each time it is called.
+    /// Returns a function that reads the whole log of a server at each call.
     pub fn log_reader(&self, server: &str) -> impl Fn() -> String + 'static {
         let name = format!("{server}.log");
         let path = self.plane.borrow().servers.dir().join(name);
         move || std::fs::read_to_string(&path).unwrap_or_default()
     }
 
-    /// Pods, Jobs and the last words of the controllers, for the message of a failed test.
+    /// Pods, Jobs and last log lines of the controllers, for the message of a failed test.
     fn diagnostics(&self) -> String {
         let brief = |path: &str| {
             let items = self.api.items(path).unwrap_or_default();
@@ -273,12 +276,12 @@ impl Cluster {
         self.plane.borrow().servers.log_tail("operator", lines)
     }
 
-    /// The API server as this user finds it.
+    /// An API client of this user.
     pub fn user(&self, name: &str) -> Api {
         self.plane.borrow().user(name).expect("a client can be made")
     }
 
-    /// A proxy before the API server, which speaks to it as the administrator.
+    /// A proxy in front of the API server, with the administrator's credentials.
     pub fn proxy(&self) -> Proxy {
         let access = self.plane.borrow().access("admin");
         Proxy::to(move || access.client(None).expect("a client can be made"))
@@ -288,7 +291,8 @@ impl Cluster {
         self.plane.borrow().kubeconfig(user)
     }
 
-    /// Captures the cluster, if requested, and expects stable findings of our binary, live and from `collect`.
+    /// Captures the cluster, if an environment variable asks for captures. Expects a second diagnosis to find
+    /// the same errors, and `diagnose` on a collected file to match the live report.
     #[track_caller]
     pub fn capture(&self, name: &str) {
         capture::write(&self.api, name).expect("a capture can be written");
@@ -300,7 +304,7 @@ impl Cluster {
         &self.tools
     }
 
-    /// Does something while our binary looks again and again, and expects it to find no error all the while.
+    /// Runs `act` while our binary diagnoses again and again, and expects no finding at error level.
     #[track_caller]
     pub fn without_an_error(&self, act: impl FnOnce()) {
         let watcher = ours::Watcher::start(self.kubeconfig("admin"));
@@ -310,21 +314,21 @@ impl Cluster {
         assert!(watched.errors.is_empty(), "in {} looks: {:#?}", watched.looks, watched.errors);
     }
 
-    /// A stand-in for an editor: a script beside the kubeconfig, written by [`Cluster::edits`].
+    /// Path of the script that stands in for an editor, beside the kubeconfig. [`Cluster::edits`] writes it.
     pub fn editor(&self) -> PathBuf {
         self.kubeconfig("admin").with_file_name("editor")
     }
 
-    /// From now on whoever opens an editor makes this of the text, by a script of sed.
+    /// Makes the editor apply this sed script to whatever it opens.
     pub fn edits(&self, sed: &str) {
         let path = self.editor();
         let script = format!("#!/bin/sh\nexec sed -i -e '{sed}' \"$1\"\n");
         std::fs::write(&path, script).expect("a script can be written");
         let mode = std::os::unix::fs::PermissionsExt::from_mode(0o700);
-        std::fs::set_permissions(&path, mode).expect("it can be made to run");
+        std::fs::set_permissions(&path, mode).expect("the script can be made executable");
     }
 
-    /// The administrator's `diagnose stuck`.
+    /// Runs `diagnose stuck` as the administrator.
     #[track_caller]
     pub fn report(&self, more: &[&str]) -> ours::Report {
         let report = ours::diagnose(&self.kubeconfig("admin"), more);
@@ -334,7 +338,7 @@ impl Cluster {
         report
     }
 
-    /// Our binary's other commands, run by the administrator; their output must be JSON.
+    /// Runs one of our commands as the administrator with `-o json`; returns the output.
     #[track_caller]
     pub fn ours(&self, args: &[&str]) -> Value {
         let ran = ours::run(&self.kubeconfig("admin"), &[args, &["-o", "json"]].concat());
@@ -342,14 +346,14 @@ impl Cluster {
         serde_json::from_str(&ran.stdout).unwrap_or_else(|error| panic!("{args:?}: {error}: {ran:?}"))
     }
 
-    /// Upstream's own CLI.
+    /// Runs upstream's CLI as the administrator; returns stdout.
     #[track_caller]
     pub fn upstream(&self, args: &[&str]) -> String {
         let program = self.tools.program(&format!("cli-{}", operator::VERSION));
         let out = Command::new(program).args(args).env("KUBECONFIG", self.kubeconfig("admin")).output();
         let out = out.expect("upstream's CLI runs");
         assert!(out.status.success(), "{args:?}: {}", String::from_utf8_lossy(&out.stderr));
-        String::from_utf8(out.stdout).expect("it writes UTF-8")
+        String::from_utf8(out.stdout).expect("the output is UTF-8")
     }
 
     #[track_caller]

@@ -1,4 +1,4 @@
-//! etcd, kube-apiserver and kube-controller-manager on 127.0.0.1, with RBAC and certificates of their own.
+//! etcd, kube-apiserver and kube-controller-manager on 127.0.0.1, with RBAC and their own certificates.
 
 use std::{collections::BTreeMap, path::PathBuf, time::Duration};
 
@@ -11,7 +11,7 @@ use crate::{
     tools::Tools,
 };
 
-/// Every one gets a token of the same name. Only the administrator has rights from the start.
+/// Each user's token equals its name. At first only the administrator has rights.
 const USERS: [&str; 3] = ["admin", "restricted", "operator"];
 
 const CONTROLLERS: &str = "namespace-controller,serviceaccount-controller,serviceaccount-token-controller,\
@@ -57,7 +57,8 @@ impl ControlPlane {
                 ("initial-advertise-peer-urls", &peer),
                 ("initial-cluster", &format!("default={peer}")),
                 ("unsafe-no-fsync", "true"),
-                // Of the bench's large clusters every change is kept for minutes.
+                // etcd keeps every revision for minutes; those of the bench's large clusters exceed the
+                // default quota.
                 ("quota-backend-bytes", "8589934592"),
                 ("log-level", "warn"),
             ]),
@@ -82,10 +83,10 @@ impl ControlPlane {
                 ("service-account-key-file", &shown(&accounts_public)),
                 ("service-account-signing-key-file", &shown(&accounts)),
                 ("service-cluster-ip-range", "10.0.0.0/24"),
-                // Its rate limits shape load, which there is none of; they cost a second at start.
+                // Rate limits are pointless here, and cost a second at start.
                 ("enable-priority-and-fairness", "false"),
-                // It taints nodes as not ready when they are made, and no node lifecycle controller is here to lift that
-                // again, and again: the operator writes back taints that it has read before they went.
+                // This plugin taints new nodes as not ready. No node lifecycle controller runs here to remove
+                // the taint, and the operator would restore a removed one from its stale copy of the node.
                 ("disable-admission-plugins", "TaintNodesByCondition"),
             ]),
             &BTreeMap::new(),
@@ -109,7 +110,7 @@ impl ControlPlane {
                 ("service-account-private-key-file", &shown(accounts)),
                 ("root-ca-file", &shown(&ca)),
                 ("bind-address", "127.0.0.1"),
-                // Its own health and metrics endpoint is not wanted.
+                // Disables the health and metrics endpoint.
                 ("secure-port", "0"),
             ]),
             &BTreeMap::new(),
@@ -125,13 +126,14 @@ impl ControlPlane {
         Api::new(&self.access(name))
     }
 
-    /// The kubeconfig file of one of the users.
+    /// The kubeconfig file of a user.
     pub fn kubeconfig(&self, user: &str) -> PathBuf {
         assert!(USERS.contains(&user), "there is no user {user}");
         self.servers.dir().join(format!("{user}.kubeconfig"))
     }
 
-    /// Written once, before anybody reads: whoever found a file half written would find no authority in it.
+    /// Writes all kubeconfig files once, before anyone reads one: a half-written file would lack the CA
+    /// certificate.
     fn write_kubeconfigs(&self) -> Result<PathBuf> {
         let ca = self.servers.write("ca.crt", &self.ca_pem)?;
         for user in USERS {

@@ -1,7 +1,6 @@
-//! A stand-in for the kubelets of all nodes. It walks every pod through its init containers to success, or to the
-//! failure
-//! chosen by a test, serves their logs, removes terminating pods and reboots nodes; the real operator and the real
-//! controllers decide everything else.
+//! Simulates the kubelets of all nodes: moves every pod through its init containers to success, or to the
+//! failure chosen by a test, serves container logs, removes terminating pods and reboots nodes. The operator
+//! and the controllers are real.
 
 pub mod logs;
 mod steps;
@@ -21,30 +20,31 @@ use serde_json::{Value, json};
 
 use crate::api::{Access, Api};
 
-/// The result of a pod's stage.
+/// Result of a pod's stage.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum StepResult {
     Succeed,
     Exit(i32),
-    /// The first attempt in a pod ends like this, and the next one does not.
+    /// Exits with this code at the first attempt in a pod; the next one succeeds.
     ExitOnce(i32),
     OutOfMemory,
     PullFails,
-    /// The first pull fails, and the next one does not.
+    /// The first image pull fails; the next one succeeds.
     PullsLate,
     /// The script runs and never ends.
     Hang,
-    /// The same, for half a day already.
+    /// Like `Hang`, but has been running for half a day.
     LongHang,
-    /// The kubelet does not take notice of the pod, as on a node that is down.
+    /// The kubelet ignores the pod, as on a node that is down.
     Unseen,
-    /// The kubelet has no room for the pod and fails it.
+    /// The kubelet rejects the pod for lack of resources, and the pod fails.
     Rejected,
-    /// The pod runs longer than its deadline, and the kubelet fails it.
+    /// The pod exceeds its deadline, and the kubelet fails it.
     TimesOut,
-    /// The machine restarts under the interrupt, and the kubelet lives long enough to report its violent end.
+    /// The machine restarts during the interrupt, and the kubelet reports the container as failed (exit code
+    /// 143).
     RoughReboot,
-    /// Runs, and does not go away when it is deleted, as on a node that is down.
+    /// The script hangs, and the pod stays after its deletion, as on a node that is down.
     Undying,
 }
 
@@ -84,7 +84,7 @@ impl Kubelet {
             let mut stepped = HashMap::new();
             while !stop.load(Ordering::Relaxed) {
                 let pace = Duration::from_millis(pace.load(Ordering::Relaxed));
-                // The server may be on its way down; what cannot be done now is done at the next turn or not at all.
+                // The server may be shutting down; the next turn tries again.
                 let _ = turn(&api, &rules, &begun, pace, &mut stepped);
                 std::thread::sleep(Duration::from_millis(20));
             }
@@ -106,19 +106,19 @@ impl Kubelet {
         self.rules.lock().expect("no holder panics").clear();
     }
 
-    /// How many pods of a package's stage have been begun on a node, also those that are long gone.
+    /// Number of pods ever started for this stage of a package on a node, including deleted ones.
     pub fn pods_started(&self, package: &str, stage: &str, node: &str) -> usize {
         let begun = self.begun.lock().expect("no holder panics");
         let asked = |place: &&[String; 3]| *place == &[package, stage, node];
         begun.iter().filter(asked).count()
     }
 
-    /// Package, stage and node of all pods that have been begun, in this order.
+    /// Package, stage and node of all pods that were started, in order of their start.
     pub fn all_begun(&self) -> Vec<[String; 3]> {
         self.begun.lock().expect("no holder panics").clone()
     }
 
-    /// How long each step of a pod takes at least.
+    /// Sets the minimum duration of each step of a pod.
     pub fn pace(&self, step: Duration) {
         self.pace.store(step.as_millis().try_into().expect("a step is short"), Ordering::Relaxed);
     }
@@ -138,7 +138,7 @@ impl Drop for Kubelet {
 }
 
 type Rules = Mutex<Vec<(Target, StepResult)>>;
-/// Package, stage and node of each pod that was begun.
+/// Package, stage and node of each pod that was started.
 type Begun = Mutex<Vec<[String; 3]>>;
 
 fn turn(
@@ -149,7 +149,7 @@ fn turn(
     stepped: &mut HashMap<String, Instant>,
 ) -> Result<()> {
     let pods = api.items("/api/v1/pods")?;
-    // Read after the pods: a rule made before a pod must hold for it.
+    // Read the rules after the pods, so that a rule set before a pod was created applies to it.
     let rules = rules.lock().expect("no holder panics").clone();
     for pod in pods {
         let uid = pod["metadata"]["uid"].as_str().unwrap_or_default();
@@ -178,7 +178,7 @@ fn turn(
         if step.reboots {
             reboot(api, pod["spec"]["nodeName"].as_str().unwrap_or_default())?;
         }
-        // After a conflict, the next turn uses the current pod.
+        // After a conflict, the next turn uses the current version of the pod.
         let guard = json!({"metadata": {"uid": uid}, "status": step.status});
         if api.merge(&format!("{path}/status"), &guard).is_ok() {
             let first = stepped.insert(uid.to_owned(), Instant::now()).is_none();
@@ -193,7 +193,7 @@ fn turn(
     Ok(())
 }
 
-/// The operator's annotation with the purpose of the pod.
+/// The operator's annotation that names the CR, package and stage of a pod.
 fn note(pod: &Value) -> Value {
     let annotations = &pod["metadata"]["annotations"];
     ["skyhook.nvidia.com/package", "nodewright.nvidia.com/package"]
@@ -219,7 +219,7 @@ fn result(rules: &[(Target, StepResult)], pod: &Value) -> StepResult {
         .map_or(StepResult::Succeed, |(_, result)| *result)
 }
 
-/// A node that has restarted has another boot id. It is Ready again at once: nothing here takes long to boot.
+/// Changes the boot ID, as a restart does. The node stays Ready: boot time is not simulated.
 fn reboot(api: &Api, node: &str) -> Result<()> {
     let path = format!("/api/v1/nodes/{node}/status");
     let boots = api.get(&path)?["status"]["nodeInfo"]["bootID"].as_str().unwrap_or_default().len();

@@ -63,9 +63,8 @@ fn main() -> ExitCode {
 
 const INSIDE: &str = "KUBECTL_SKYHOOK_E2E_NAMESPACE";
 
-/// Restarts this program in a network namespace of its own. The operator serves its webhooks on all interfaces at a
-/// fixed
-/// port; in the namespace, all interfaces are one loopback.
+/// Restarts this program in a new network namespace, where loopback is the only interface: the operator
+/// serves its webhooks on all interfaces, at a fixed port.
 fn enter_network_namespace() {
     if std::env::var_os(INSIDE).is_some() {
         return;

@@ -1,4 +1,4 @@
-//! Custom resources as a scenario writes them down.
+//! Builders for the custom resources of scenarios.
 
 use std::collections::BTreeMap;
 
@@ -33,14 +33,14 @@ impl Skyhook {
         self
     }
 
-    /// Any other field of the spec.
+    /// Sets any other field of the spec.
     #[must_use]
     pub fn set(mut self, field: &str, value: Value) -> Self {
         self.spec[field] = value;
         self
     }
 
-    /// An annotation of the operator.
+    /// Adds an annotation with the operator's prefix.
     #[must_use]
     pub fn annotated(mut self, key: &str, value: &str) -> Self {
         let key = format!("skyhook.nvidia.com/{key}");
@@ -58,7 +58,7 @@ impl Skyhook {
 }
 
 impl Package {
-    /// It has uninstall scripts, which deletion and removal then wait for.
+    /// Enables the uninstall, so that deletions and removals wait for the uninstall scripts.
     #[must_use]
     pub fn uninstallable(self) -> Self {
         self.set("uninstall", json!({"enabled": true, "apply": false}))

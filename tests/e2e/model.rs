@@ -1,10 +1,7 @@
-//! Plays the operator of the new generation, which is not available (see README.md). The scenario writes through this
-//! file
-//! what an operator of that generation was observed to write on nodes and NodeWrights; Jobs have the operator's shape.
-//! The
-//! real Job controller and the stand-in kubelet do the rest. So this proves how our binary reads such a cluster, and
-//! nothing
-//! about the operator.
+//! Simulates the operator of the newer generation, which is not available (see README.md): writes what such
+//! an operator was observed to write to nodes, NodeWrights and Jobs. The real Job controller and the
+//! simulated kubelet do the rest. The scenarios therefore test how our binary reads such a cluster, and prove
+//! nothing about the operator.
 
 mod jobs;
 
@@ -23,10 +20,11 @@ use crate::{
 pub const PREFIX: &str = "nodewright.nvidia.com";
 pub const NODEWRIGHTS: &str = "/apis/nodewright.nvidia.com/v1alpha1/nodewrights";
 const NAMESPACE: &str = "nodewright";
-/// The version it plays.
+/// Version of the simulated operator.
 pub const PLAYED: &str = "v0.20.0";
 
-/// The CRDs of the new generation: those of the old one under new names, with the fields that are new left open.
+/// Installs the CRDs of the newer generation: those of the older one, renamed, which accept unknown fields
+/// for the new ones.
 pub fn install_crds(tools: &Tools, api: &Api) -> Result<()> {
     let text = tools.operator_config(VERSION, "crd/bases/skyhook.nvidia.com_skyhooks.yaml")?;
     let mut crd = operator::document(&text)?;
@@ -45,31 +43,31 @@ pub fn install_crds(tools: &Tools, api: &Api) -> Result<()> {
     for mut crd in [crd, policies] {
         crd["spec"]["group"] = json!(PREFIX);
         api.post("/apis/apiextensions.k8s.io/v1/customresourcedefinitions", &crd)?;
-        operator::established(api, crd["metadata"]["name"].as_str().expect("it was just named"))?;
+        operator::established(api, crd["metadata"]["name"].as_str().expect("the CRD has a name"))?;
     }
     Ok(())
 }
 
-/// Creates the namespace and the Deployment with the version.
+/// Creates the namespace, and the Deployment that names the operator's version.
 pub fn announce(api: &Api) -> Result<()> {
     make_namespace(api)?;
     operator::announce(api, NAMESPACE, PLAYED, "ghcr.io/nvidia/nodewright/operator")
 }
 
-/// The namespace in which Jobs are made.
+/// Creates the namespace of the Jobs.
 pub fn make_namespace(api: &Api) -> Result<()> {
     api.post("/api/v1/namespaces", &json!({"metadata": {"name": NAMESPACE}}))?;
     operator::awaited(api, &format!("/api/v1/namespaces/{NAMESPACE}/serviceaccounts/default"))
 }
 
-/// Why a pod is not evicted.
+/// Reason why a pod is not evicted.
 pub enum RefusedBy<'a> {
-    /// A disruption budget by its name.
+    /// The PodDisruptionBudget of this name allows no eviction.
     Budget(&'a str),
     NoController,
 }
 
-/// One NodeWright and the operator's memory of it.
+/// A NodeWright and the package states that the operator has recorded for it.
 pub struct Played<'a> {
     cluster: &'a Cluster,
     pub name: String,
@@ -83,7 +81,7 @@ impl<'a> Played<'a> {
         for (key, value) in extra.as_object().into_iter().flatten() {
             metadata[key] = value.clone();
         }
-        // A mirrored object keeps the version of the older operator.
+        // A NodeWright mirrored from a Skyhook keeps the version of the older operator.
         let version = &mut metadata["annotations"][format!("{PREFIX}/version")];
         if version.is_null() {
             *version = json!(PLAYED);
@@ -95,7 +93,7 @@ impl<'a> Played<'a> {
         Self { cluster, name: name.to_owned(), entries: BTreeMap::new() }
     }
 
-    /// The first reconcile: every node waits.
+    /// Writes the result of the first reconcile: every node is waiting.
     #[must_use]
     pub fn first_reconcile(mut self) -> Self {
         for node in self.cluster.api.items("/api/v1/nodes").expect("the API server responds") {
@@ -123,10 +121,10 @@ impl<'a> Played<'a> {
         self.cluster.api.delete(&self.path(), &json!({})).expect("a NodeWright can be deleted");
     }
 
-    /// The node's entry for a package, or its removal, and the node's status.
+    /// Sets the node's entry for a package (`None` removes it) and the node's status.
     pub fn on(&mut self, node: &str, package: &str, at: Option<(&str, &str)>, status: &str) {
         let entries = self.entries.entry(node.to_owned()).or_default();
-        let (name, version) = package.split_once('|').expect("name|version");
+        let (name, version) = package.split_once('|').expect("package is `name|version`");
         match at {
             None => {
                 entries.remove(package);
@@ -136,7 +134,7 @@ impl<'a> Played<'a> {
                 let mut entry =
                     json!({"name": name, "version": version, "image": image, "stage": stage, "state": state});
                 if state == "erroring" {
-                    // It counts the failed attempts of the stage.
+                    // `restarts` counts the failed attempts of the stage.
                     let before = entries.get(package).filter(|e| e["stage"] == stage);
                     let before = before.and_then(|e| e["restarts"].as_i64()).unwrap_or(0);
                     entry["restarts"] = json!(before + 1);
@@ -149,7 +147,7 @@ impl<'a> Played<'a> {
 
     fn write(&self, node: &str, status: &str) {
         let entries = &self.entries[node];
-        let state = serde_json::to_string(entries).expect("it is JSON");
+        let state = serde_json::to_string(entries).expect("entries serialize to JSON");
         let key = |kind: &str| format!("{PREFIX}/{kind}_{}", self.name);
         self.cluster.patch_node(node, json!({"metadata": {
             "annotations": {
@@ -184,7 +182,7 @@ impl<'a> Played<'a> {
             .expect("a node has conditions");
     }
 
-    /// The CR's status, rolled up from the nodes.
+    /// Writes the custom resource's status, computed from the nodes; `more` lists additional conditions.
     pub fn status(&self, status: &str, more: &[(&str, &str)]) {
         let object = self.object();
         let statuses: BTreeMap<_, _> = self
@@ -228,7 +226,7 @@ impl<'a> Played<'a> {
             let none = "No nodes have ignore label set.";
             condition(&kind("NodesIgnored"), false, "NodesIgnored", none);
             if let Some((node, entries)) = begun {
-                let package = entries.keys().next().expect("it has one").replace('|', ":");
+                let package = entries.keys().next().expect("the node has an entry").replace('|', ":");
                 let message = format!("Applying package [{package}] to node [{node}]");
                 condition(&kind("ApplyPackage"), true, "ApplyPackage", &message);
             }
@@ -247,13 +245,13 @@ impl<'a> Played<'a> {
         self.cluster.api.merge(&format!("{}/status", self.path()), &body).expect("a NodeWright has a status");
     }
 
-    /// A stage that begins; the name of its Job.
+    /// Starts a stage; returns the name of its Job.
     pub fn begins(&mut self, node: &str, package: &str, stage: &str) -> String {
         self.on(node, package, Some((stage, "in_progress")), "in_progress");
         self.job(node, package, stage)
     }
 
-    /// A stage that succeeds, from its Job to the node's entry.
+    /// Runs a stage to success, from its Job to the node's entry.
     pub fn runs(&mut self, node: &str, package: &str, stage: &str, status: &str) {
         let job = self.begins(node, package, stage);
         self.await_job(&job, "succeeds", |status| status["succeeded"] == 1);
@@ -261,19 +259,19 @@ impl<'a> Played<'a> {
         self.on(node, package, Some((stage, "complete")), status);
     }
 
-    /// An install that succeeds.
+    /// Installs a package successfully.
     pub fn installs(&mut self, node: &str, package: &str) {
         self.runs(node, package, "apply", "in_progress");
         self.runs(node, package, "config", "complete");
     }
 
-    /// The same of a package that interrupts the node, up to the end of all that.
+    /// Installs a package that interrupts the node, up to the complete post-interrupt stage.
     pub fn installs_and_interrupts(&mut self, node: &str, package: &str) {
         self.installs(node, package);
         self.on(node, package, Some(("post-interrupt", "complete")), "complete");
     }
 
-    /// The batch of the only compartment, and the nodes that were picked for it.
+    /// Writes the batch of the default compartment, and the nodes that it contains.
     pub fn batch(&self, batch: &Value, picked: &[&str]) {
         let picked: BTreeMap<_, _> = picked.iter().map(|node| (*node, now())).collect();
         let matched = self.entries.len();
@@ -286,7 +284,8 @@ impl<'a> Played<'a> {
         self.cluster.api.merge(&format!("{}/status", self.path()), &body).expect("a NodeWright has a status");
     }
 
-    /// The node's keys while its drain is refused: by a budget without allowance, or for a pod without a controller.
+    /// Writes the node keys of a blocked drain: a PodDisruptionBudget allows no eviction, or the pod has no
+    /// controller.
     pub fn drain_refused(&self, node: &str, pod: &str, by: RefusedBy<'_>) {
         let key = |kind: &str| format!("{PREFIX}/{kind}_{}", self.name);
         let mut refused = json!({"namespace": "default", "name": pod});
@@ -314,7 +313,7 @@ impl<'a> Played<'a> {
         );
     }
 
-    /// A node that is cordoned for an interrupt, and drained.
+    /// Cordons a node for an interrupt.
     pub fn cordoned(&self, node: &str) {
         let cordon = format!("{PREFIX}/cordon_{}", self.name);
         self.cluster.patch_node(
@@ -323,7 +322,7 @@ impl<'a> Played<'a> {
         );
     }
 
-    /// Removes the operator's keys after the drain and the interrupt.
+    /// Uncordons the node, and removes the operator's keys of drain and interrupt.
     pub fn given_back(&self, node: &str) {
         let key = |kind: &str| format!("{PREFIX}/{kind}_{}", self.name);
         let nothing = json!({key("cordon"): null, key("drainStart"): null, key("drainBlocked"): null});
@@ -336,7 +335,7 @@ fn now() -> String {
     jiff::Timestamp::now().strftime("%Y-%m-%dT%H:%M:%SZ").to_string()
 }
 
-/// A condition; its time stays while its status does.
+/// Builds a condition; its transition time changes only with its status.
 fn stamped(before: &Value, kind: &str, holds: bool, reason: &str, message: &str) -> Value {
     let status = if holds { "True" } else { "False" };
     let mut old = before.as_array().into_iter().flatten();

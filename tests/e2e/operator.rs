@@ -1,6 +1,5 @@
-//! Installs a generation of the operator: CRDs, roles, the Deployment with its version, webhooks, and the operator
-//! itself,
-//! which runs on the host.
+//! Installs a generation of the operator: CRDs, roles, webhooks and the Deployment with its version. The
+//! operator itself runs on the host.
 
 use std::{
     collections::BTreeMap,
@@ -16,11 +15,11 @@ pub const NAMESPACE: &str = "skyhook";
 pub const VERSION: &str = "v0.17.0";
 const DEPLOYMENT: &str = "skyhook-operator-controller-manager";
 pub const IMAGE: &str = "ghcr.io/nvidia/skyhook/operator";
-/// The operator serves its webhooks at this port and no other.
+/// The operator's webhook port is fixed.
 const WEBHOOK_PORT: u16 = 9443;
 const WEBHOOK_SERVICE: &str = "skyhook-operator-webhook-service";
 
-/// Everything but the running process.
+/// Installs everything but the running process.
 pub fn install(tools: &Tools, api: &Api) -> Result<()> {
     let crds = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions";
     for file in ["skyhooks", "deploymentpolicies"] {
@@ -40,7 +39,7 @@ pub fn install(tools: &Tools, api: &Api) -> Result<()> {
         }),
     )?;
     announce(api, NAMESPACE, VERSION, IMAGE)?;
-    // Without it no pod can be created, and the operator would begin with an error.
+    // Without the service account no pod can be created, and the operator would start with an error.
     awaited(api, &format!("/api/v1/namespaces/{NAMESPACE}/serviceaccounts/default"))?;
     for plural in ["skyhooks", "deploymentpolicies"] {
         established(api, &format!("{plural}.skyhook.nvidia.com"))?;
@@ -48,7 +47,7 @@ pub fn install(tools: &Tools, api: &Api) -> Result<()> {
     Ok(())
 }
 
-/// Creates an object in a new cluster. It may be there: a server with too much to do may be sent a request twice.
+/// Creates an object in a new cluster. Accepts a conflict: an overloaded server may receive a request twice.
 fn make(api: &Api, path: &str, object: &Value) -> Result<()> {
     match api.post(path, object) {
         Err(refused) if refused.code != 409 => Err(refused.into()),
@@ -56,12 +55,12 @@ fn make(api: &Api, path: &str, object: &Value) -> Result<()> {
     }
 }
 
-/// The path of the Deployment that announces an operator.
+/// Path of the Deployment through which clients find the operator.
 pub fn deployment(namespace: &str) -> String {
     format!("/apis/apps/v1/namespaces/{namespace}/deployments/{DEPLOYMENT}")
 }
 
-/// The Deployment by which clients find the operator and its version. Nothing runs it here.
+/// Creates the Deployment through which clients find the operator and its version. It starts no pods here.
 pub fn announce(api: &Api, namespace: &str, version: &str, image: &str) -> Result<()> {
     let mut body = of_version(version, image);
     body["metadata"]["name"] = json!(DEPLOYMENT);
@@ -75,7 +74,7 @@ pub fn announce(api: &Api, namespace: &str, version: &str, image: &str) -> Resul
     Ok(())
 }
 
-/// Another version in that Deployment.
+/// Sets another version in that Deployment.
 pub fn announce_instead(api: &Api, version: &str, image: &str) -> Result<()> {
     let body = of_version(version, image);
     api.merge(&deployment(NAMESPACE), &body)?;
@@ -101,7 +100,7 @@ fn of_version(version: &str, image: &str) -> Value {
     })
 }
 
-/// Starts the operator; with webhooks, returns when the API server is served by them.
+/// Starts the operator; with webhooks, returns when the API server uses them.
 pub fn start(
     plane: &mut ControlPlane,
     tools: &Tools,
@@ -116,12 +115,12 @@ pub fn start(
         ("PROBE_PORT", format!("127.0.0.1:{probe}")),
         ("LEADER_ELECTION", "false".to_owned()),
         ("ENABLE_WEBHOOKS", webhooks.to_string()),
-        // The shortest accepted interval, so that tests can wait for idle retries.
+        // The shortest accepted interval, so that tests can wait for the retries of an idle operator.
         ("DEFAULT_INTERVAL", "1m".to_owned()),
         ("LOG_LEVEL", "info".to_owned()),
         ("LOG_ENCODER", "console".to_owned()),
         ("AGENT_IMAGE", "ghcr.io/nvidia/skyhook/agent:v6.4.0".to_owned()),
-        // It writes its serving certificate below the directory for temporary files.
+        // The operator writes its serving certificate below TMPDIR.
         ("TMPDIR", plane.servers.dir().display().to_string()),
     ]);
     let settings = settings.iter();
@@ -134,9 +133,8 @@ pub fn start(
     Ok(())
 }
 
-/// The webhook objects of the Helm chart, whose certificate the operator fills in. The Service names this host, so that
-/// the
-/// API server finds the operator beside it.
+/// Creates the webhook objects of the Helm chart; the operator fills in the certificate. The Service points
+/// to localhost, where the operator runs.
 pub fn prepare_webhooks(api: &Api) -> Result<()> {
     api.post(
         &format!("/api/v1/namespaces/{NAMESPACE}/services"),
@@ -179,7 +177,7 @@ pub fn prepare_webhooks(api: &Api) -> Result<()> {
 }
 
 fn serve_webhooks(api: &Api) -> Result<()> {
-    // Only a response through the webhook proves that the certificate has arrived everywhere.
+    // Only a response of the webhook proves that the API server has the certificate.
     let path = "/apis/skyhook.nvidia.com/v1alpha1/skyhooks?dryRun=All";
     let bad = json!({
         "apiVersion": "skyhook.nvidia.com/v1alpha1", "kind": "Skyhook", "metadata": {"name": "probe"},
@@ -213,7 +211,7 @@ pub fn document(yaml: &str) -> Result<Value> {
     serde_saphyr::from_str(yaml).map_err(|error| anyhow!("{error}"))
 }
 
-/// Waits until objects of a CRD can be listed. Established is not enough: its storage follows a moment later.
+/// Waits until objects of a CRD can be listed: condition Established comes slightly earlier.
 pub fn established(api: &Api, name: &str) -> Result<()> {
     let (plural, group) = name.split_once('.').context("a CRD is called PLURAL.GROUP")?;
     let path = format!("/apis/{group}/v1alpha1/{plural}");

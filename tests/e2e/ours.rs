@@ -1,4 +1,4 @@
-//! Our own binary, run as a user would run it.
+//! Runs our binary as a user would.
 
 use std::{
     collections::BTreeMap,
@@ -37,7 +37,7 @@ pub fn command(kubeconfig: &Path, args: &[&str]) -> Command {
     command
         .args(args)
         .env("KUBECONFIG", kubeconfig)
-        // Journals go with the scenario's directory, and no scenario undoes another's work.
+        // Each scenario has its own journal, which is deleted together with its directory.
         .env("XDG_STATE_HOME", kubeconfig.with_file_name("state"))
         .env_remove("NO_COLOR");
     command
@@ -49,7 +49,7 @@ pub fn run(kubeconfig: &Path, args: &[&str]) -> RunResult {
         report_stats::no_secret(&out.stdout);
         report_stats::no_secret(&out.stderr);
     }
-    let text = |bytes: Vec<u8>| String::from_utf8(bytes).expect("it writes UTF-8");
+    let text = |bytes: Vec<u8>| String::from_utf8(bytes).expect("the output is UTF-8");
     RunResult { exit: out.status.code(), stdout: text(out.stdout), stderr: text(out.stderr) }
 }
 
@@ -77,7 +77,7 @@ impl Report {
         self.findings().iter().filter(|finding| finding["code"] == code).collect()
     }
 
-    /// A finding with this code whose subject has at least these fields.
+    /// Returns a finding with this code whose subject has at least these fields; panics without one.
     #[track_caller]
     pub fn has(&self, code: &str, subject: &Value) -> &Value {
         let wanted = subject.as_object().expect("a subject is an object");
@@ -86,7 +86,7 @@ impl Report {
         found.unwrap_or_else(|| panic!("no {code} on {subject}: {:#}", self.json))
     }
 
-    /// The exit code and the findings must agree.
+    /// Asserts that the exit code matches the verdict.
     #[track_caller]
     pub fn exit_fits(&self) {
         let expected = match self.json["verdict"].as_str() {
@@ -98,7 +98,7 @@ impl Report {
     }
 }
 
-/// What needs somebody in the eyes of our binary, by code and subject, and whether it is an error.
+/// Errors and warnings of a diagnosis, by code and subject; the value is whether it is an error.
 fn stuck(kubeconfig: &Path) -> BTreeMap<(String, String), bool> {
     let report = diagnose(kubeconfig, &[]);
     let grave = report.findings().iter();
@@ -110,8 +110,8 @@ fn stuck(kubeconfig: &Path) -> BTreeMap<(String, String), bool> {
     grave.map(of).collect()
 }
 
-/// Diagnoses twice a second: no error disappears, and none appears without an earlier warning. The suite diagnoses once
-/// more; `STEADY=60` repeats it for a minute.
+/// Diagnoses twice a second and asserts that no error disappears, and that none appears without an earlier
+/// warning. Repeats the diagnosis once, or for `STEADY` seconds (`STEADY=60`).
 #[track_caller]
 pub fn stays_so(kubeconfig: &Path) {
     let seconds = std::env::var("STEADY").map(|text| text.parse().expect("seconds"));
@@ -129,7 +129,7 @@ pub fn stays_so(kubeconfig: &Path) {
     }
 }
 
-/// Collects, and expects the same report of the file and the cluster; repeated while the cluster changes.
+/// Asserts that the report of a collected file equals the live report; tries again while the cluster changes.
 #[track_caller]
 pub fn collects(kubeconfig: &Path) {
     const TRIES: usize = 10;
@@ -139,7 +139,7 @@ pub fn collects(kubeconfig: &Path) {
     for _ in 0..TRIES {
         let before = timeless(diagnose(kubeconfig, &["--all"]).json);
         let collected = run(kubeconfig, &["collect", "--force", "-o", file]);
-        // A pod may be gone by the time its log is read.
+        // A pod may disappear before its log is read.
         if collected.exit == Some(4) && collected.stderr.contains("404 pods") {
             ran = vec![serde_json::json!(collected.stderr)];
             continue;
@@ -153,12 +153,12 @@ pub fn collects(kubeconfig: &Path) {
         }
         ran = vec![before, read, after];
     }
-    panic!("what was collected says something else: {ran:#?}");
+    panic!("the report of the collected file differs: {ran:#?}");
 }
 
 #[track_caller]
 fn no_secret_inside(archive: &str) {
-    let packed = std::fs::File::open(archive).expect("it was written");
+    let packed = std::fs::File::open(archive).expect("the archive exists");
     let mut files = tar::Archive::new(flate2::read::MultiGzDecoder::new(packed));
     for file in files.entries().expect("an archive") {
         let mut bytes = Vec::new();
@@ -168,7 +168,8 @@ fn no_secret_inside(archive: &str) {
     }
 }
 
-/// A report without its time, restart counts, and reasons for missing logs: the live one reads none.
+/// Removes what may differ between two reports of the same state: times, restart counts, and reasons for
+/// missing logs.
 fn timeless(mut report: Value) -> Value {
     for field in ["takenAt", "takenAtFrom"] {
         report.as_object_mut().map(|report| report.remove(field));
@@ -183,10 +184,10 @@ fn timeless(mut report: Value) -> Value {
             },
         );
     let log = Regex::new(r#","logError":"([^"\\]|\\.)*""#).expect("a regular expression");
-    serde_json::from_str(&log.replace_all(&text, "")).expect("it is JSON still")
+    serde_json::from_str(&log.replace_all(&text, "")).expect("the report is still JSON")
 }
 
-/// Diagnoses again and again while a scenario goes on, and keeps every finding at error level.
+/// Diagnoses continuously during a scenario, and collects all findings at error level.
 pub struct Watcher {
     looks: Arc<AtomicUsize>,
     stop: Arc<AtomicBool>,
@@ -196,10 +197,10 @@ pub struct Watcher {
 #[derive(Default)]
 pub struct Watched {
     pub looks: usize,
-    /// Those that a server which was away left without a report.
+    /// Number of diagnoses that were incomplete or had no report because the server was down.
     pub unanswered: usize,
     pub errors: Vec<Value>,
-    /// How often each code was warned of.
+    /// Number of warnings per code.
     pub warned: BTreeMap<String, usize>,
 }
 
@@ -235,13 +236,13 @@ impl Watcher {
         Self { looks, stop, thread }
     }
 
-    /// How many looks were taken so far.
+    /// Number of diagnoses so far.
     pub fn looks(&self) -> usize {
         self.looks.load(Ordering::Relaxed)
     }
 
     pub fn stop(self) -> Watched {
         self.stop.store(true, Ordering::Relaxed);
-        self.thread.join().expect("every look could be read")
+        self.thread.join().expect("the watcher did not panic")
     }
 }

@@ -19,7 +19,7 @@ use serde_json::{Value, json};
 
 use crate::api::Access;
 
-/// The directory of recordings; without it none is made.
+/// Environment variable with the directory for recordings; without it, none are written.
 pub const ASKED_FOR: &str = "KUBECTL_SKYHOOK_E2E_RECORD";
 
 const WATCHED: [&str; 7] = [
@@ -32,7 +32,7 @@ const WATCHED: [&str; 7] = [
     "/apis/skyhook.nvidia.com/v1alpha1/skyhooks",
 ];
 
-/// Writes the recording when it is dropped.
+/// Records a cluster; writes the file when it is dropped.
 pub struct Recorder {
     file: PathBuf,
     begun: jiff::Timestamp,
@@ -47,7 +47,7 @@ struct Line {
 }
 
 impl Recorder {
-    /// Records a cluster, if requested.
+    /// Starts a recording, if the environment variable is set.
     pub fn start(access: &Access, name: &str) -> Option<Recorder> {
         let directory = PathBuf::from(std::env::var_os(ASKED_FOR)?);
         std::fs::create_dir_all(&directory).expect("a directory for recordings");
@@ -68,7 +68,7 @@ impl Recorder {
         Some(recorder)
     }
 
-    /// Ends the recording: what follows is not the operator's work.
+    /// Ends the recording: later changes are not the operator's work.
     pub fn stop(&self) {
         self.stop.store(true, Ordering::Relaxed);
     }
@@ -81,7 +81,7 @@ impl Drop for Recorder {
             let _ = thread.join();
         }
         let mut lines = std::mem::take(&mut *self.lines.lock().expect("no holder panics"));
-        // A revision is that of the whole store, so this is the order of the writes.
+        // Revisions are unique in the whole store, so they give the order of the writes.
         lines.sort_by_key(|line| revision(&line.event));
         let file = std::fs::File::create(&self.file).expect("a file for the recording");
         let mut file = GzEncoder::new(file, Compression::default());
@@ -98,7 +98,7 @@ impl Drop for Recorder {
             if is_edit(&kind, before.as_ref(), object) {
                 writeln!(file, "{}", json!({"t": latest, "type": "EDIT"})).expect("written");
             }
-            // As kubectl.
+            // Like kubectl, omit `managedFields`.
             let metadata = object["metadata"].as_object_mut();
             metadata.map(|metadata| metadata.remove("managedFields"));
             let line = json!({"t": latest, "type": kind, "object": object});
@@ -108,7 +108,7 @@ impl Drop for Recorder {
     }
 }
 
-/// Whether somebody else than the operator, a controller or a kubelet wrote this.
+/// Whether the writer was someone other than the operator, a controller or a kubelet.
 fn is_edit(kind: &Value, before: Option<&Value>, object: &Value) -> bool {
     let of_kubelet = match object["kind"].as_str() {
         Some("Pod") if kind != "ADDED" => return false,
@@ -138,7 +138,7 @@ fn is_edit(kind: &Value, before: Option<&Value>, object: &Value) -> bool {
     let Some(before) = before else {
         return !by_others(object).is_empty();
     };
-    // Whoever removes a field changes the entry of its owner, but not the time of that.
+    // Removing another manager's field changes that manager's `managedFields` entry, but not its time.
     let removed = all(object).filter(of_controller).any(|entry| {
         let was = all(before)
             .find(|was| ["manager", "subresource", "time"].iter().all(|key| was[key] == entry[key]));

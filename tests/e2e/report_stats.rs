@@ -1,5 +1,5 @@
-//! Counts over all scenarios in how many findings of failing packages the failing log line is shown, and checks that no
-//! secret is ever shown.
+//! Counts over all scenarios how many findings of failing scripts show the failing log line, and checks that
+//! no secret is ever shown.
 
 use std::sync::Mutex;
 
@@ -7,25 +7,25 @@ use serde_json::Value;
 
 use crate::kubelet::logs::{FAILURE, SECRET};
 
-/// The codes of findings of failing scripts.
+/// Codes of findings about failing scripts.
 const FAILING: [&str; 3] = ["SKY101", "SKY112", "SKY201"];
 /// The required percentage.
 const WANTED: usize = 95;
-/// With fewer findings the percentage is not checked: the operator may have replaced the pod of one while it was read.
+/// With fewer findings the percentage is not checked: one log missed because the operator replaced the pod
+/// weighs too much.
 const ENOUGH: usize = 20;
 
 #[derive(Default)]
 struct Tally {
     with: usize,
-    /// The reasons that were shown without the line.
+    /// Findings without the line: code and reasons.
     without: Vec<String>,
 }
 
 static TALLY: Mutex<Tally> = Mutex::new(Tally { with: 0, without: Vec::new() });
 
-/// Counts the groups of findings of a report, each with one log. During a deletion the older operator deletes pods;
-/// without
-/// a pod there is no log. A script that exceeded its deadline wrote no such line.
+/// Counts the causes about failing scripts in a report, one log each. Skips reports without pods (during a
+/// deletion the older operator deletes them), and scripts that exceeded their deadline, which log no failure.
 pub fn count(report: &Value) {
     if report["counts"]["pods"] == 0 {
         return;
@@ -60,7 +60,7 @@ pub fn no_secret(ran: &[u8]) {
     assert!(!found.contains(SECRET), "a secret is shown: {found}");
 }
 
-/// Prints the count; whether the percentage is reached.
+/// Prints the count; returns whether the percentage is reached.
 pub fn print_and_check() -> bool {
     let tally = TALLY.lock().expect("no holder panics");
     let all = tally.with + tally.without.len();

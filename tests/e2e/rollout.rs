@@ -1,4 +1,4 @@
-//! One CR, with its edits and waits.
+//! A custom resource, with its edits and waits.
 
 use std::time::{Duration, Instant};
 
@@ -13,7 +13,7 @@ use crate::{
     view::{Condition, PREFIX, View},
 };
 
-/// One CR on its way.
+/// A custom resource in a cluster.
 pub struct Rollout<'a> {
     pub cluster: &'a Cluster,
     pub name: String,
@@ -52,7 +52,7 @@ impl Rollout<'_> {
         }
     }
 
-    /// It holds now and goes on holding: the operator is alive and does nothing about it.
+    /// Asserts that the condition holds all the time: the operator runs, but changes nothing about it.
     #[track_caller]
     pub fn stays(&self, condition: &Condition, time: Duration) -> &Self {
         let begun = Instant::now();
@@ -88,28 +88,28 @@ impl Rollout<'_> {
 
     #[track_caller]
     pub fn delete(&self) -> &Self {
-        self.cluster.api.delete(&self.path(), &json!({})).expect("it can be deleted");
+        self.cluster.api.delete(&self.path(), &json!({})).expect("the custom resource can be deleted");
         self
     }
 
-    /// The last resort of a user whose deletion hangs.
+    /// Removes all finalizers, the last resort if a deletion hangs.
     #[track_caller]
     pub fn strip_finalizer(&self) -> &Self {
         self.cluster
             .api
             .merge(&self.path(), &json!({"metadata": {"finalizers": null}}))
-            .expect("it can be stripped");
+            .expect("finalizers can be removed");
         self
     }
 
-    /// Our binary names this state, on this subject.
+    /// Asserts that our binary reports this code on this subject.
     #[track_caller]
     pub fn diagnosed(&self, code: &str, subject: Value) -> &Self {
         self.report().has(code, &subject);
         self
     }
 
-    /// Our binary finds nothing at error level.
+    /// Asserts that our binary reports no error.
     #[track_caller]
     pub fn well(&self) -> &Self {
         let report = self.report();
@@ -132,7 +132,7 @@ impl Rollout<'_> {
     }
 }
 
-/// Pods of this CR's package at this stage.
+/// Selects the pods of a package at this stage.
 pub fn pods(package: &str, stage: &str) -> Target {
     Target { package: Some(package.to_owned()), stage: Some(stage.to_owned()), ..Target::default() }
 }

@@ -1,4 +1,4 @@
-//! Processes that never outlive the test which started them; `supervise` sees to it.
+//! Server processes that never outlive their test: the script `supervise` ends them.
 
 use std::{
     collections::BTreeMap,
@@ -13,12 +13,12 @@ use anyhow::{Context, Result};
 
 use crate::tools::here;
 
-/// A directory of its own and the servers that live in it.
+/// The servers of one test and their directory.
 pub struct Servers {
     dir: PathBuf,
     supervisor: Child,
     answers: BufReader<ChildStdout>,
-    /// How each was started.
+    /// The start command of each server, by name.
     orders: BTreeMap<String, Vec<String>>,
 }
 
@@ -35,7 +35,7 @@ impl Servers {
             .stdout(Stdio::piped())
             .spawn()
             .context("starting the supervisor")?;
-        let answers = BufReader::new(supervisor.stdout.take().expect("its output was asked for"));
+        let answers = BufReader::new(supervisor.stdout.take().expect("stdout is piped"));
         Ok(Self { dir, supervisor, answers, orders: BTreeMap::new() })
     }
 
@@ -64,7 +64,7 @@ impl Servers {
         self.order(order)
     }
 
-    /// Starts a server again as it was started before.
+    /// Starts a stopped server with its original command.
     pub fn start_again(&mut self, name: &str) -> Result<()> {
         let order = self.orders.get(name).cloned();
         self.order(order.context("it was started before")?)
@@ -74,10 +74,10 @@ impl Servers {
         self.order(["stop", name].map(str::to_owned))
     }
 
-    /// The last lines a server wrote, for the message of a failed test.
+    /// Last log lines of a server, for the message of a failed test.
     pub fn log_tail(&self, name: &str, lines: usize) -> String {
         let text = std::fs::read_to_string(self.dir.join(format!("{name}.log"))).unwrap_or_default();
-        // Stack traces say nothing here, and the operator may not write events: its role, as released, lacks them.
+        // Skip stack traces, and rejected events: the released role does not allow the operator to write any.
         let tells = |line: &&str| {
             line.starts_with(|c: char| "IWEF{2".contains(c)) && !line.contains("Server rejected event")
         };
@@ -88,7 +88,7 @@ impl Servers {
     fn order(&mut self, words: impl IntoIterator<Item = String>) -> Result<()> {
         let quoted = words.into_iter().map(|word| format!("'{}'", word.replace('\'', r"'\''")));
         let line = quoted.collect::<Vec<_>>().join(" ");
-        let stdin = self.supervisor.stdin.as_mut().expect("open until the end");
+        let stdin = self.supervisor.stdin.as_mut().expect("stdin is open until drop");
         writeln!(stdin, "{line}").context("the supervisor is gone")?;
         let mut answer = String::new();
         self.answers.read_line(&mut answer).context("the supervisor is gone")?;
@@ -99,13 +99,13 @@ impl Servers {
 impl Drop for Servers {
     fn drop(&mut self) {
         drop(self.supervisor.stdin.take());
-        // Waiting makes the next scenario start on a quiet machine; the supervisor would do its work unwatched too.
+        // Wait only to leave no load for the next scenario; the supervisor would clean up in any case.
         let _ = self.supervisor.wait();
         let _ = std::fs::remove_dir_all(&self.dir);
     }
 }
 
-/// Ports nobody listens on. All are held until all are known, so that no two are the same.
+/// Returns free ports. Holds all of them until the last is chosen, so that they differ.
 pub fn free_ports<const N: usize>() -> Result<[u16; N]> {
     let mut ports = [0; N];
     let mut held = Vec::new();

@@ -1,4 +1,4 @@
-//! Where the servers, the operator and upstream's CLI are; `tools/build` provides them.
+//! Paths of the servers, the operator and upstream's CLI, which `tools/build` provides.
 
 use std::{
     path::{Path, PathBuf},
@@ -13,7 +13,7 @@ pub struct Tools {
 }
 
 impl Tools {
-    /// Builds what is missing, which takes minutes the first time and nothing afterwards.
+    /// Builds missing programs, which takes minutes the first time.
     pub fn provide() -> Result<Self> {
         let script = here().join("tools/build");
         let out = Command::new(&script)
@@ -27,7 +27,7 @@ impl Tools {
         Ok(Self { cache })
     }
 
-    /// KUBEBUILDER_ASSETS goes first, as with every user of envtest.
+    /// Path of a program; KUBEBUILDER_ASSETS takes precedence, as in envtest.
     pub fn program(&self, name: &str) -> PathBuf {
         std::env::var_os("KUBEBUILDER_ASSETS")
             .map(|dir| Path::new(&dir).join(name))
@@ -35,7 +35,7 @@ impl Tools {
             .unwrap_or_else(|| self.cache.join("bin").join(name))
     }
 
-    /// A file of the operator's own `config` directory, as its module has it: CRDs, roles.
+    /// Reads a file (a CRD, a role) from the `config` directory of the operator's Go module.
     pub fn operator_config(&self, version: &str, file: &str) -> Result<String> {
         let path = self.cache.join(format!("config-{version}")).join(file);
         std::fs::read_to_string(&path).with_context(|| format!("reading {}", path.display()))

@@ -1,6 +1,6 @@
-//! The transcripts of the README and of `docs/tasks.md`: run against the real operator, and compared with what they show.
+//! Transcripts in the README and `docs/tasks.md`: run against the real operator, and compared with the pages.
 //!
-//! `UPDATE=1 cargo test --test e2e -- readme` writes them anew.
+//! `UPDATE=1 cargo test --test e2e -- readme` rewrites them.
 
 use std::{fs, io::Read, sync::Mutex};
 
@@ -8,16 +8,16 @@ use regex::Regex;
 
 use crate::{cluster::Cluster, ours};
 
-/// The pages that show transcripts.
+/// Pages with transcripts.
 const PAGES: [&str; 2] = [
     concat!(env!("CARGO_MANIFEST_DIR"), "/README.md"),
     concat!(env!("CARGO_MANIFEST_DIR"), "/docs/tasks.md"),
 ];
 
-/// Several scenarios write to one page.
+/// Serializes access: several scenarios write to one page.
 static WRITING: Mutex<()> = Mutex::new(());
 
-/// What a user types and sees while doing one task.
+/// Commands of one task, with their output.
 pub struct Transcript<'a> {
     cluster: &'a Cluster,
     task: &'static str,
@@ -30,7 +30,7 @@ impl<'a> Transcript<'a> {
         Self { cluster, task, text }
     }
 
-    /// Runs one of our commands, and takes down what it says on either stream.
+    /// Runs one of our commands, and appends it with its output (stdout and stderr) to the transcript.
     #[track_caller]
     pub fn run(&mut self, words: &str, exit: i32) -> &mut Self {
         let (mut reader, stdout) = std::io::pipe().expect("a pipe");
@@ -38,17 +38,17 @@ impl<'a> Transcript<'a> {
         let args: Vec<&str> = words.split(' ').collect();
         let mut command = ours::command(&self.cluster.kubeconfig("admin"), &args);
         let mut child = command.stdout(stdout).stderr(stderr).spawn().expect("cargo has built it");
-        // It holds the ends that are written to, and the reading would never end.
+        // Close the write ends that `command` holds; otherwise the read below would never end.
         drop(command);
         let mut output = String::new();
-        reader.read_to_string(&mut output).expect("it writes UTF-8");
-        let code = child.wait().expect("it ends").code();
+        reader.read_to_string(&mut output).expect("the output is UTF-8");
+        let code = child.wait().expect("the process can be awaited").code();
         assert_eq!(code, Some(exit), "{words}: {output}");
         self.text += &format!("$ kubectl skyhook {words}\n{output}");
         self
     }
 
-    /// A page shows this, but for ages and the names that differ from run to run.
+    /// Asserts that a page shows this transcript, ignoring ages and generated names.
     #[track_caller]
     pub fn is_shown(&self) {
         let _writing = WRITING.lock();
@@ -56,7 +56,7 @@ impl<'a> Transcript<'a> {
         let mut pages = PAGES.iter().map(|page| (page, fs::read_to_string(page).expect("a page")));
         let (page, text) =
             pages.find(|(_, text)| text.contains(&begin)).unwrap_or_else(|| panic!("no page has {begin}"));
-        let (before, rest) = text.split_once(&begin).expect("it was found");
+        let (before, rest) = text.split_once(&begin).expect("the page has the marker");
         let (shown, after) = rest.split_once("<!-- /transcript -->").expect("the transcript ends");
         let block = format!("\n```console\n{}```\n\n", self.text);
         if std::env::var_os("UPDATE").is_some() {
@@ -68,7 +68,7 @@ impl<'a> Transcript<'a> {
     }
 }
 
-/// Ages, random names and the padding that goes with them, made alike.
+/// Replaces ages, generated names and padding by constants.
 fn timeless(text: &str) -> String {
     let alike = [
         (r"\b\d{8}-\d{6}\.\d{3}\b", "ID"),

@@ -1,4 +1,4 @@
-//! What the objects of one CR say at one moment, and the conditions a scenario waits for.
+//! A snapshot of one custom resource's objects, and the conditions that scenarios wait for.
 
 use std::fmt::Write as _;
 
@@ -6,7 +6,7 @@ use serde_json::Value;
 
 pub const PREFIX: &str = "skyhook.nvidia.com";
 
-/// The CR (if it is still there), the nodes and the package pods.
+/// The custom resource (if it still exists), the nodes and the package pods.
 pub struct View {
     pub name: String,
     pub object: Option<Value>,
@@ -40,7 +40,7 @@ impl View {
         node["metadata"]["annotations"][format!("{PREFIX}/{key}")].as_str()
     }
 
-    /// One per node that has an entry under this `name|version`.
+    /// Entries of this `name|version`, at most one per node.
     pub fn entries(&self, package: &str) -> Vec<Entry> {
         let key = format!("{PREFIX}/nodeState_{}", self.name);
         let entry = |node: &Value| {
@@ -61,7 +61,7 @@ impl View {
         self.pods.iter().filter(is).collect()
     }
 
-    /// All of it in a few lines, for the message of a wait that was in vain.
+    /// Summarizes the snapshot, for the message of a wait that timed out.
     pub fn summary(&self) -> String {
         let mut text = format!("{}: status {:?}", self.name, self.status());
         match &self.object {
@@ -95,14 +95,14 @@ impl View {
     }
 }
 
-/// Something to wait for: what to call it, and whether it holds.
+/// Something to wait for: a description and a predicate.
 pub struct Condition {
     pub what: String,
     pub holds: Box<dyn Fn(&View) -> bool>,
 }
 
 impl Condition {
-    /// Judges without this node.
+    /// The same condition, ignoring this node.
     #[must_use]
     pub fn but_for(self, node: &'static str) -> Self {
         let holds = move |view: &View| {
@@ -122,7 +122,8 @@ pub fn that(what: &str, holds: impl Fn(&View) -> bool + 'static) -> Condition {
     Condition { what: what.to_owned(), holds: Box::new(holds) }
 }
 
-/// The operator has seen the last edit, has finished, and no pod is left.
+/// The status is complete, Ready is true, and no pod is left. Right after an edit, this can still be the old
+/// status.
 pub fn complete() -> Condition {
     that("complete", |view| {
         view.status() == "complete" && view.has_condition("Ready", "NodesConverged") && view.pods.is_empty()

@@ -2,7 +2,7 @@
 
 use super::Entry;
 
-/// Maximum number of entries without an index: few entries are compared one by one.
+/// Maximum number of entries without an index: a few entries are compared one by one.
 const FEW: usize = 8;
 
 /// The positions of all entries, sorted by key; empty for few entries.

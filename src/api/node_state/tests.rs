@@ -24,7 +24,7 @@ fn reads_entries() {
 #[test]
 fn moves_one_entry_and_keeps_every_other_byte() {
     let (key, text) =
-        state(TWO).with_stage("dax|1.2.3", &Stage::Config, &State::InProgress).expect("the entry is there");
+        state(TWO).with_stage("dax|1.2.3", &Stage::Config, &State::InProgress).expect("the entry exists");
     assert_eq!(key, "k");
     let expected = TWO
         .replace(r#""stage":"apply""#, r#""stage":"config""#)
@@ -34,7 +34,7 @@ fn moves_one_entry_and_keeps_every_other_byte() {
 
 #[test]
 fn removes_the_first_the_last_and_the_only_entry() {
-    let without = |key| state(TWO).without_entry(key).expect("the entry is there").1;
+    let without = |key| state(TWO).without_entry(key).expect("the entry exists").1;
     let first = without("dax|1.2.3").expect("zeb stays");
     assert_eq!(
         first,
@@ -48,10 +48,10 @@ fn removes_the_first_the_last_and_the_only_entry() {
 #[test]
 fn an_entry_that_was_taken_out_can_be_put_back() {
     for key in ["dax|1.2.3", "zeb|2.0.0"] {
-        let value = state(TWO).entry_text(key).expect("it is there").to_owned();
-        let left = state(TWO).without_entry(key).expect("it is there").1;
-        let back = state(&left.expect("the other one stays")).with_entry("k", key, &value);
-        let back = state(&back.expect("there is room"));
+        let value = state(TWO).entry_text(key).expect("the entry exists").to_owned();
+        let left = state(TWO).without_entry(key).expect("the entry exists").1;
+        let back = state(&left.expect("the other entry stays")).with_entry("k", key, &value);
+        let back = state(&back.expect("the entry is new"));
         assert_eq!(back.malformed(), &[]);
         assert_eq!(back.entries().len(), 2);
         assert_eq!(back.entry_text(key), Some(value.as_str()));
@@ -133,19 +133,19 @@ proptest! {
         let keys: Vec<_> = keys.into_iter().collect();
         let pick = &keys[pick % keys.len()];
         let text = serde_json::to_string(&keys.iter().map(|k| (k.clone(), serde_json::json!({"x": k, "state": "complete"}))).collect::<serde_json::Map<_, _>>()).expect("json");
-        let (_, edited) = state(&text).with_stage(pick, &Stage::Apply, &State::Erroring).expect("there");
+        let (_, edited) = state(&text).with_stage(pick, &Stage::Apply, &State::Erroring).expect("the entry exists");
         let read = state(&edited);
         prop_assert_eq!(read.entries().len(), keys.len());
         for entry in read.entries() {
             let expected = if &entry.key == pick { State::Erroring } else { State::Complete };
             prop_assert_eq!(&entry.state, &expected);
         }
-        let left = state(&text).without_entry(pick).expect("there").1;
+        let left = state(&text).without_entry(pick).expect("the entry exists").1;
         prop_assert_eq!(left.map_or(0, |t| state(&t).entries().len()), keys.len() - 1);
     }
 }
 
-/// Go's decoder, which the operator uses, ignores the case of names; the last of equal names wins.
+/// Go's decoder, which the operator uses, ignores the case of names. The last of equal names wins.
 #[test]
 fn the_case_of_members_means_nothing() {
     for (text, stage, state) in [
@@ -182,7 +182,7 @@ fn the_case_of_members_means_nothing() {
     let mut read = NodeState::default();
     read.add("key", None, r#"{"d|1":{"Stage":"apply","x":1,"STAGE":"config","State":"erroring"}}"#);
     let (_, edited) =
-        read.with_stage("d|1", &Stage::from("apply"), &State::from("complete")).expect("it is there");
+        read.with_stage("d|1", &Stage::from("apply"), &State::from("complete")).expect("the entry exists");
     assert_eq!(edited, r#"{"d|1":{"Stage":"apply","x":1,"STAGE":"apply","State":"complete"}}"#);
     let mut read = NodeState::default();
     read.add("key", None, r#"{"d|1":{"Restarts":"many"}}"#);

@@ -11,8 +11,8 @@ use super::{Skyhook, SkyhookStatus};
 use crate::api::meta::without_status;
 
 impl<'de> Deserialize<'de> for Skyhook {
-    /// Decodes the status straight from its text, without a JSON value in between: it is most of the object, a megabyte
-    /// and more on a thousand nodes.
+    /// Decodes the status directly from its text, without an intermediate JSON value: the status is most of
+    /// the object, over a megabyte on a thousand nodes.
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Skyhook, D::Error> {
         let text = Box::<RawValue>::deserialize(deserializer)?;
         Skyhook::read(text.get()).map_err(D::Error::custom)
@@ -68,7 +68,7 @@ fn read_metadata(text: &str) -> serde_json::Result<Value> {
 /// Decodes the status, and returns the part of it to keep as JSON.
 fn read_status(text: &str) -> serde_json::Result<(SkyhookStatus, Value)> {
     let status: SkyhookStatus = serde_json::from_str(text).or_else(|_| {
-        // Decode from a value to get an error without a text position, which would not help the user.
+        // Decode from a value, so that the error has no text position, which would not help the user.
         let value: Value = serde_json::from_str(text)?;
         SkyhookStatus::deserialize(&value)
     })?;
@@ -153,7 +153,7 @@ mod tests {
     #[test]
     fn a_status_of_another_type_is_said_without_a_place() {
         let object = serde_json::json!({"metadata": {"name": "a"}, "status": {"nodeState": {"n": 7}}});
-        let why = serde_json::from_value::<Skyhook>(object).expect_err("no map");
+        let why = serde_json::from_value::<Skyhook>(object).expect_err("a number is not a map");
         let wanted = "invalid type: integer `7`, expected a map";
         assert_eq!(why.to_string(), wanted);
     }

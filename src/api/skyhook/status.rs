@@ -22,7 +22,7 @@ pub struct SkyhookStatus {
     pub node_state: Mirror,
     #[serde(deserialize_with = "counts")]
     pub node_status: BTreeMap<Status, usize>,
-    /// Nodes of the current batch, with the time they joined it.
+    /// Nodes of the current batch, with the time at which each joined.
     pub node_priority: BTreeMap<Name, Option<Timestamp>>,
     pub node_order_offset: i64,
     pub config_updates: BTreeMap<String, Vec<String>>,
@@ -30,7 +30,7 @@ pub struct SkyhookStatus {
     pub complete_nodes: String,
 }
 
-/// Deserializes statuses by node as the number of nodes with each status.
+/// Deserializes a map from node to status into the number of nodes with each status.
 fn counts<'de, D: Deserializer<'de>>(from: D) -> Result<BTreeMap<Status, usize>, D::Error> {
     let mut counts = BTreeMap::new();
     for status in BTreeMap::<String, Status>::deserialize(from)?.into_values() {
@@ -53,7 +53,7 @@ impl Mirror {
     pub fn of(&self, node: &str) -> Option<BTreeMap<String, Value>> {
         let at = self.0.binary_search_by(|(name, _)| (**name).cmp(node));
         let (_, text) = &self.0[at.ok()?];
-        Some(serde_json::from_str(text).expect("it was read as such a map"))
+        Some(serde_json::from_str(text).expect("the text was decoded as this map"))
     }
 
     /// Whether any node has a record of the package `name|version`.
@@ -61,7 +61,7 @@ impl Mirror {
         let texts: HashSet<&str> = self.0.iter().map(|(_, text)| text.as_str()).collect();
         texts.into_iter().any(|text| {
             let packages: BTreeMap<String, IgnoredAny> =
-                serde_json::from_str(text).expect("it was read as such a map");
+                serde_json::from_str(text).expect("the text was decoded as this map");
             packages.contains_key(key)
         })
     }
@@ -73,7 +73,7 @@ impl<'de> Deserialize<'de> for Mirror {
     }
 }
 
-/// Decodes the map node by node, and each distinct text only once.
+/// Decodes the map node by node. Each distinct text is decoded only once.
 struct EachNode;
 
 impl<'de> Visitor<'de> for EachNode {

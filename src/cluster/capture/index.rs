@@ -26,8 +26,8 @@ pub struct Index {
     pub versions: ToolVersions,
     /// APIs of the operator that the cluster serves, by group.
     pub served: Vec<String>,
-    /// Runs of this program that paused custom resources, by their identity, and whether each was running on the
-    /// machine that collected.
+    /// Runs of this program that paused custom resources, by their identity, and whether each was running on
+    /// the machine that collected the capture.
     #[serde(default, skip_serializing_if = "HolderLiveness::is_empty")]
     pub holders: HolderLiveness,
     pub sources: Vec<Source>,
@@ -67,7 +67,7 @@ pub struct Source {
 pub enum ReadOutcome {
     /// All items were read; there may be none.
     Read,
-    /// Items without a readable identity are missing.
+    /// Items whose identity could not be read are missing.
     Incomplete,
     /// The server refused the request.
     Refused,
@@ -75,7 +75,7 @@ pub enum ReadOutcome {
     Failed,
     /// The items exceeded the size limit of the capture.
     LeftOut,
-    /// Not requested, because such a cluster does not have the source.
+    /// Not requested, because the cluster's API does not have the source.
     NotRequested,
 }
 

@@ -27,23 +27,23 @@ pub struct Masks {
 }
 
 impl Masks {
-    /// Masks an object of a kind.
+    /// Masks an object of this kind, and remembers its secrets for logs.
     pub fn object(&self, kind: &str, object: &mut Value) {
         let mut own = BTreeSet::new();
         self.structure(kind, object, &mut own);
         self.texts("", object, &own);
-        let mut known = self.known.lock().expect("nobody panics with it");
+        let mut known = self.known.lock().expect("no thread panics while it holds the lock");
         let room = REMEMBERED.saturating_sub(known.len());
         known.extend(own.into_iter().take(room));
     }
 
     /// Masks a log, including secrets found in objects.
     pub fn log(&self, text: &str) -> String {
-        let known = self.known.lock().expect("nobody panics with it");
+        let known = self.known.lock().expect("no thread panics while it holds the lock");
         self.placeholders.log(text, &known)
     }
 
-    /// Masks a server message.
+    /// Masks the message of a server.
     pub fn words(&self, text: &str) -> String {
         self.placeholders.text(text).into_owned()
     }

@@ -1,4 +1,4 @@
-//! The pieces of a cluster, as named in a capture: each is read, and may fail, separately.
+//! The pieces of a cluster, as named in a capture. Each is read separately, and may fail separately.
 
 use super::index::Source;
 use crate::api::ApiFlavor;
@@ -8,7 +8,8 @@ use crate::cluster::read::Read;
 /// The items of one piece, independent of their type.
 pub trait SourceContent {
     fn count(&self) -> Read<usize>;
-    /// Replaces the read result by the recorded one. Items in the file are kept if the recorded read succeeded.
+    /// Replaces the read result by the recorded one. Items in the file are kept if the recorded read
+    /// succeeded.
     fn become_as(&mut self, was: Read<()>);
 }
 
@@ -33,7 +34,7 @@ impl<T> SourceContent for Read<Vec<T>> {
     }
 }
 
-/// Name of the source of pods on nodes that are to be drained. Read last.
+/// Name of the source with the pods on nodes that are to be drained. Read last.
 pub const WORKLOADS: &str = "drained-pods";
 
 impl ClusterBuilder {
@@ -111,7 +112,7 @@ mod tests {
         let pieces = builder.pieces().into_iter().map(|(name, ..)| name);
         let empty: Vec<Source> = pieces.map(|name| Source::of(name, &none)).collect();
         builder.take_over(&empty, &[]);
-        let active_api = builder.active_api().expect("both are served");
+        let active_api = builder.active_api().expect("both APIs are served");
         let cluster = builder.assemble(active_api);
         for source in Kind::ALL {
             assert_eq!(cluster.source(source), none, "{source}");

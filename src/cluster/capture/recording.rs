@@ -1,4 +1,5 @@
-//! Records lists while they are read: each object is masked and compressed, and only the compressed bytes are kept.
+//! Records lists while they are read: each object is masked and compressed, and only the compressed bytes are
+//! kept.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::io::Write;
@@ -10,7 +11,7 @@ use serde_json::Value;
 
 use super::mask::Masks;
 
-/// Compressed bytes. Concatenated members decompress to the concatenated input.
+/// Gzip-compressed bytes. Concatenated gzip members decompress to the concatenated input.
 #[derive(Default)]
 pub struct Packed {
     pub bytes: Vec<u8>,
@@ -39,12 +40,12 @@ struct State {
     /// Recorded lists by file name.
     reels: BTreeMap<String, Reel>,
     logs: BTreeMap<String, Packed>,
-    /// Compressed bytes so far of the files being recorded.
+    /// Number of compressed bytes so far, by file that is being recorded.
     open: BTreeMap<String, u64>,
     left_out: BTreeSet<String>,
 }
 
-/// File name prefixes in order of importance: the last file is dropped first.
+/// File name prefixes, most important first. The least important file is dropped first.
 const ORDER: [&str; 9] = [
     "skyhooks.",
     "nodewrights.",
@@ -57,7 +58,7 @@ const ORDER: [&str; 9] = [
     "events",
 ];
 
-/// The order of dropping: higher ranks are dropped first.
+/// Rank of a file: files with higher ranks are dropped first.
 fn rank(file: &str) -> usize {
     let known = ORDER.iter().position(|begin| file.starts_with(begin));
     // Other files rank between pods and ConfigMaps.
@@ -68,7 +69,7 @@ impl Packed {
     pub fn of(bytes: &[u8]) -> Packed {
         let mut packer = GzEncoder::new(Vec::new(), Compression::fast());
         let packed = packer.write_all(bytes).and_then(|()| packer.finish());
-        Packed { bytes: packed.expect("memory takes it"), unpacked: bytes.len() as u64 }
+        Packed { bytes: packed.expect("writing to memory succeeds"), unpacked: bytes.len() as u64 }
     }
 }
 
@@ -79,7 +80,7 @@ impl Tape {
     }
 
     fn state(&self) -> MutexGuard<'_, State> {
-        self.state.lock().expect("nobody panics with it")
+        self.state.lock().expect("no thread panics while it holds the lock")
     }
 
     /// Begins a piece of a list, which is recorded once it is [kept](Segment::keep).
@@ -113,7 +114,7 @@ impl Tape {
 
     /// The recorded lists, most important first, and the logs.
     pub fn into_reels(self) -> (Vec<(String, Reel)>, BTreeMap<String, Packed>) {
-        let state = self.state.into_inner().expect("nobody panics with it");
+        let state = self.state.into_inner().expect("no thread panics while it holds the lock");
         let mut reels: Vec<(String, Reel)> = state.reels.into_iter().collect();
         reels.sort_by_key(|(file, _)| rank(file));
         (reels, state.logs)
@@ -170,7 +171,7 @@ impl Segment<'_> {
             _ => ",\n".to_owned(),
         };
         text += &object.to_string();
-        self.packer.write_all(text.as_bytes()).expect("memory takes it");
+        self.packer.write_all(text.as_bytes()).expect("writing to memory succeeds");
         self.unpacked += text.len() as u64;
         self.count();
     }
@@ -194,7 +195,7 @@ impl Segment<'_> {
     /// Records the piece, after its list was read to the end.
     pub fn keep(mut self) {
         let packer = std::mem::replace(&mut self.packer, GzEncoder::new(Vec::new(), Compression::none()));
-        let bytes = packer.finish().expect("memory takes it");
+        let bytes = packer.finish().expect("writing to memory succeeds");
         let mut state = self.tape.state();
         if state.left_out.contains(&self.file) {
             return;
@@ -211,7 +212,7 @@ impl Segment<'_> {
 }
 
 impl Drop for Segment<'_> {
-    /// Releases the space of the piece. A kept piece counts as part of its list.
+    /// Releases the space counted for the piece while it was read. A kept piece counts as part of its list.
     fn drop(&mut self) {
         let mut state = self.tape.state();
         if let Some(open) = state.open.get_mut(&self.file) {
@@ -252,7 +253,7 @@ mod tests {
         assert_eq!(logs.len(), 1);
         let mut text = String::new();
         let mut unpacked = flate2::read::MultiGzDecoder::new(&*reels[0].1.parts[0].bytes);
-        unpacked.read_to_string(&mut text).expect("what was packed");
+        unpacked.read_to_string(&mut text).expect("the part decompresses");
         assert_eq!(text.len() as u64, reels[0].1.parts[0].unpacked);
         assert_eq!(text.lines().count(), 40);
     }

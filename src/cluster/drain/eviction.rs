@@ -12,7 +12,8 @@ pub type EvictionWebhook<'a> = (&'a WebhookConfiguration, &'a Webhook);
 pub enum EvictionBlock<'a> {
     /// The only budget that selects the pod allows no disruption.
     Budget(&'a DisruptionBudget),
-    /// Several budgets select the pod: the eviction API supports one, and refuses regardless of their allowance.
+    /// Several budgets select the pod: the eviction API supports only one, and refuses even if all of them
+    /// allow a disruption.
     Overlap(Vec<&'a DisruptionBudget>),
 }
 
@@ -24,7 +25,7 @@ impl WebhookConfiguration {
 }
 
 impl Webhook {
-    /// Whether the webhook matches evictions, at least in some namespaces.
+    /// Whether the webhook matches evictions. Its namespace and object selectors are not evaluated.
     fn sees_evictions(&self) -> bool {
         let evictions = |rule: &AdmissionRule| {
             let is = |values: &[String], wanted: &[&str]| {

@@ -9,7 +9,7 @@ use super::eviction::{EvictionBlock, EvictionWebhook};
 use super::refusal::Refusal;
 use crate::cluster::{Certainty, Cluster, DisruptionBudget, Pod};
 
-/// Time after the end of its grace period within which the kubelet removes a pod.
+/// Time within which the kubelet removes a pod after the end of the pod's grace period.
 const REMOVED_WITHIN: SignedDuration = SignedDuration::from_mins(2);
 /// Time within which an eviction shows an effect: the operator retries every 30 seconds.
 const EVICTED_WITHIN: SignedDuration = SignedDuration::from_mins(10);
@@ -17,15 +17,15 @@ const EVICTED_WITHIN: SignedDuration = SignedDuration::from_mins(10);
 /// Obstacles that keep pods on the node of a drain.
 #[derive(Debug, Default)]
 pub struct Obstacles<'a> {
-    /// Refusals that the operator recorded and that may still hold.
+    /// Refusals that the operator recorded and that may still apply.
     pub noted: Vec<Refusal>,
-    /// Budgets that refuse evictions, by path, each with the pods that it holds.
+    /// Budgets that refuse evictions, by path, each with the pods whose eviction it refuses.
     pub budgets: BTreeMap<String, (&'a DisruptionBudget, Vec<&'a Pod>)>,
     /// Pods that several budgets select, each with these budgets.
     pub overlaps: Vec<(&'a Pod, Vec<&'a DisruptionBudget>)>,
     /// Evicted pods that should have ended some time ago.
     pub overdue: Vec<&'a Pod>,
-    /// Pods that are not evicted although the drain began some time ago, without another known obstacle.
+    /// Pods that have not been evicted although the drain began some time ago, without a known obstacle.
     pub unexplained: Vec<&'a Pod>,
     /// Webhooks that may refuse to evict the unexplained pods.
     pub webhooks: Vec<EvictionWebhook<'a>>,
@@ -94,8 +94,8 @@ impl<'a> ObstacleReader<'a> {
         obstacles
     }
 
-    /// Whether a pod from before the drain has not been evicted for a long time, without a refusal recorded by the
-    /// operator.
+    /// Whether a pod from before the drain has not been evicted for a long time, without a refusal recorded
+    /// by the operator.
     fn refused_silently(&self, pod: &Pod, began: Option<Timestamp>, noted: &[Refusal]) -> bool {
         let before = pod.metadata.creation_timestamp.zip(began);
         let noted = noted.iter().any(|refusal| refusal.pod() == pod.path());
@@ -116,8 +116,8 @@ impl Obstacles<'_> {
             && self.unexplained.is_empty()
     }
 
-    /// Whether pods that are not ready, do not end or are not evicted are the obstacle, rather than a budget that will
-    /// allow a disruption again.
+    /// Whether the obstacle is pods (not ready, not terminating in time, or not evicted), rather than a
+    /// budget that will allow a disruption again.
     pub fn are_pods(&self) -> bool {
         let mut held = self.budgets.values().flat_map(|(_, pods)| pods);
         !self.overdue.is_empty() || !self.unexplained.is_empty() || held.any(|pod| !pod.ready())

@@ -11,7 +11,7 @@ use crate::cluster::{Certainty, Cluster, Node, NodeRecord, PackageRuns, Pod, Sou
 pub struct DrainProgress<'a> {
     /// Start of the drain; operators before v0.18 do not record it.
     pub since: Option<Timestamp>,
-    /// Pods that are still to be evicted or to end; `None` if pods were not read.
+    /// Pods that are not evicted or have not ended yet; `None` if pods were not read.
     pub pods: Option<Vec<&'a Pod>>,
     /// Whether the API server refuses evictions, according to the operator's record or the budgets.
     pub refused: bool,

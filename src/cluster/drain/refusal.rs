@@ -8,7 +8,8 @@ use serde::Deserialize;
 use crate::api::{Skyhook, State, Status};
 use crate::cluster::{Cluster, Node, NodeRecord, Pod, Source};
 
-/// Number of seconds after which the newer operator has retried a refused eviction (30) and recorded the result (15).
+/// Number of seconds within which the newer operator retries a refused eviction (30) and records the result
+/// (15).
 const RETRY: i64 = 30 + 15;
 
 /// A refused eviction from the annotation `drainBlocked_NAME`.
@@ -64,14 +65,14 @@ impl NodeRecord {
 }
 
 impl Cluster {
-    /// The recorded refusals that may still hold: the operator updates them only at its next attempt.
+    /// The recorded refusals that may still apply: the operator updates them only at its next attempt.
     pub fn refusals_in_force(&self, skyhook: &Skyhook, node: &Node, on: &NodeRecord) -> Vec<Refusal> {
         let mut refusals = on.refusals();
         refusals.retain(|r| self.still_refused(skyhook, node, r).unwrap_or(true));
         refusals
     }
 
-    /// Whether the pod still exists and its eviction would be refused again; `None` if that is unknown.
+    /// Whether the pod still exists and its eviction would be refused again; `None` if unknown.
     fn still_refused(&self, skyhook: &Skyhook, node: &Node, refusal: &Refusal) -> Option<bool> {
         if refusal.name.is_empty() {
             return None;

@@ -14,7 +14,7 @@ use crate::cluster::{Node, lenient};
 /// An object of unknown type, with its summary.
 pub struct Body<'a> {
     pub summary: Summary,
-    /// Kind and apiVersion from the list, if the object lacks them.
+    /// Kind and apiVersion of the object's list, if the object itself lacks them.
     pub lacks: Option<(String, String)>,
     form: Form<'a>,
 }
@@ -34,7 +34,8 @@ impl<'a> Body<'a> {
         }
     }
 
-    /// Decodes a node from JSON immediately, because there may be many. `None` if the text is not a node with a name.
+    /// Decodes a node from JSON immediately, because there may be many. `None` if the text is not a node with
+    /// a name.
     pub fn read_node(text: &'a [u8], list: Option<(&str, &str)>) -> Option<Body<'a>> {
         let mut object: NodeObject = serde_json::from_slice(text).ok()?;
         let (kind, version) = list.unwrap_or_default();

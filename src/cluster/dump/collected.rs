@@ -24,7 +24,7 @@ pub fn finish(
         .into_iter()
         .filter(|flavor| index.served.iter().any(|group| group == flavor.group()))
         .collect();
-    // The capture contains other webhooks only for human readers.
+    // Drop other webhooks: the capture contains them only for human readers.
     let webhooks = std::mem::take(&mut builder.admission.webhooks);
     builder.admission.webhooks = webhooks.selected(|found| found.concerns_us() || found.sees_evictions());
     let Some(active_api) = builder.active_api() else {
@@ -38,7 +38,7 @@ pub fn finish(
     cluster.holders.clone_from(&index.holders);
     let waiting: HashSet<String> = cluster.waiting_for_drain().into_iter().map(str::to_owned).collect();
     if let Some(pods) = cluster.workloads.available_mut() {
-        // The file also contains the operator's own pods, on any node.
+        // Keep only the workload pods: the file also contains the operator's own pods, on any node.
         pods.retain(|pod: &Pod| waiting.contains(&pod.spec.node_name));
     }
     cluster

@@ -3,12 +3,12 @@
 use serde_json::Value;
 
 const TEXT: &str = "it is plain text, not Kubernetes objects";
-/// Number of YAML nodes that a text may have beyond its length in bytes, so that small texts may use aliases.
+/// Number of YAML nodes allowed beyond one per byte of text, so that small texts may use aliases.
 const SMALL: usize = 1 << 20;
 /// Maximum number of bytes that aliases may repeat.
 const ALIASED: usize = 16 << 20;
 
-/// Rejects text that cannot be objects by its first bytes, before the rest is read.
+/// Rejects text that cannot contain objects, judged by its first bytes, before the rest is read.
 ///
 /// # Errors
 ///
@@ -25,7 +25,7 @@ pub fn look(head: &[u8]) -> Result<(), String> {
         }
         Err(error) => return Err(error.to_string()),
     };
-    // A comment at the start may be longer than the head, so keys may follow.
+    // The head may lie within a comment, so keys may follow.
     let keyed = text.contains([':', '{', '[']) || text.starts_with('#');
     let blank = |c: char| c.is_whitespace() || c == '\0';
     if text.trim_matches(blank).is_empty() || keyed { Ok(()) } else { Err(TEXT.to_owned()) }
@@ -55,7 +55,8 @@ pub fn has_template_name(object: &Value) -> bool {
 ///
 /// # Errors
 ///
-/// Fails with one line that has the position of the syntax error. It never quotes the text, which may contain secrets.
+/// Fails with one line that has the position of the syntax error. It never quotes the text, which may contain
+/// secrets.
 pub fn parse(text: &str) -> Result<Vec<Value>, String> {
     let text = text.trim_start_matches('\u{feff}');
     if text.trim().is_empty() {
@@ -68,8 +69,8 @@ pub fn parse(text: &str) -> Result<Vec<Value>, String> {
             .collect::<Result<_, _>>()
             .map_err(|e| if e.is_eof() { format!("cut off: {e}") } else { e.to_string() });
     }
-    // Limits for YAML: a capture of 15,000 nodes has tens of millions of YAML nodes, of at least one byte each. Nodes
-    // that aliases repeat count again, towards a limit that follows from the size of the text.
+    // Limits for YAML grow with the text, as every YAML node takes at least one byte: a capture of 15,000
+    // nodes has tens of millions of YAML nodes. Nodes that aliases repeat count each time.
     let size = text.len() + SMALL;
     let options = serde_saphyr::options! {
         budget: serde_saphyr::budget! {

@@ -100,7 +100,7 @@ impl<R: Read> JsonReader<'_, R> {
         let start = TextPosition { line: 1, column: 0 };
         let body = Body::read(text).map_err(|_| syntax(label, text, start))?;
         if body.summary.has_items {
-            // An `items` field of another kind, or a list whose `items` is not an array.
+            // An `items` field in an object of another kind, or a list whose `items` is not an array.
             let value: Value = serde_json::from_slice(text).map_err(|_| syntax(label, text, start))?;
             return self.loader.add(label, self.stem, value);
         }
@@ -110,7 +110,7 @@ impl<R: Read> JsonReader<'_, R> {
         }
     }
 
-    /// Registers the list, then adds the items that waited for its kind.
+    /// Registers the list, then adds the items that had no kind before their list's kind was known.
     fn list(&mut self, text: &[u8], count: usize, late: Vec<Vec<u8>>) -> Result<(), DumpError> {
         let label = self.label;
         let start = TextPosition { line: 1, column: 0 };
@@ -154,7 +154,7 @@ impl Items for ListItems<'_> {
     fn begin(&mut self, before: &[u8]) -> bool {
         let head = [before, b"null}"].concat();
         let head: Summary = serde_json::from_slice(&head).unwrap_or_default();
-        // The kind is that of a list, or follows later.
+        // An object of another kind. Otherwise it is a list, whose kind may follow its items.
         if head.kind.as_ref().is_some_and(|kind| !kind.ends_with("List")) {
             return false;
         }
@@ -234,7 +234,7 @@ mod tests {
     const NODE: &str = r#"{"apiVersion": "v1", "kind": "Node",
         "metadata": {"name": "a", "labels": {"x": "}\"]"}, "creationTimestamp": "2026-01-01T00:00:00Z"}}"#;
 
-    /// A custom resource in a list that carries the kind of its items.
+    /// A custom resource without a kind of its own: its list has the kind.
     const OWN: &str = r#"{"metadata": {"name": "a"}, "kind": null, "spec": {"packages": {}}}"#;
     const INDEX: &str = r#"{"apiVersion": "kubectl-skyhook/v1", "kind": "Capture", "takenAt": "2026-01-01T00:00:00Z",
         "versions": {"tool": "1", "server": null, "operator": null}, "served": [], "sources": [], "files": ["nodes"]}"#;

@@ -3,7 +3,7 @@
 use crate::api::ApiFlavor;
 use crate::cluster::admission::CONFIGURATIONS;
 
-/// apiVersion and kind of the objects in a file: `pods.json` contains Pods.
+/// apiVersion and kind of the objects in a file with this name: `pods.json` contains Pods.
 pub fn resource_of(stem: &str) -> Option<(String, &'static str)> {
     let plain = |api_version: &str, kind| Some((api_version.to_owned(), kind));
     match stem {

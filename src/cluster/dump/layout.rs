@@ -1,5 +1,5 @@
-//! Directory trees of other tools, recognized by their paths: `oc adm must-gather` and `kubectl cluster-info dump`.
-//! Both usually contain only some namespaces.
+//! Directory trees of other tools, recognized by their paths: `oc adm must-gather` and
+//! `kubectl cluster-info dump`. Both usually contain only some namespaces.
 
 use std::collections::{BTreeSet, HashSet};
 use std::path::{Path, PathBuf};
@@ -9,7 +9,8 @@ use crate::api::ApiFlavor;
 use crate::cluster::capture::index::{LOG, LOGS};
 use crate::cluster::{ClusterBuilder, Deployment, Read};
 
-/// Namespaces of every cluster that users hardly select individually: a tree with these contains all namespaces.
+/// Namespaces that every cluster has, and that users hardly select individually: a tree with both of them
+/// contains all namespaces.
 const EVERYWHERE: [&str; 2] = ["kube-public", "kube-node-lease"];
 /// Names of the files that `kubectl cluster-info dump` writes for a namespace.
 const DUMPED: [&str; 7] =
@@ -51,7 +52,8 @@ impl Namespaces {
         }
         if let Some(at) = at("cluster-scoped-resources") {
             return match parts.get(at + 2..) {
-                // A list of namespaces contains all of them; single files contain the selected ones.
+                // A list of namespaces contains all of them. Files of single namespaces contain only the
+                // selected ones.
                 Some([file]) if stem(file) == "namespaces" => true,
                 Some([plural, ..]) => is_read(stem(plural)),
                 _ => false,
@@ -89,8 +91,8 @@ impl Namespaces {
         self.all.extend(name.map(str::to_owned));
     }
 
-    /// Marks sources of namespaces missing from the tree as not requested. Returns whether the tree is organized by
-    /// namespace.
+    /// Marks sources as not requested if their namespaces are missing from the tree. Returns whether the tree
+    /// is organized by namespace.
     pub fn restrict(&self, parts: &mut ClusterBuilder) -> bool {
         let dumped = self.perhaps.iter().filter(|(root, _)| self.roots.contains(root));
         let dumped = dumped.map(|(_, namespace)| namespace);

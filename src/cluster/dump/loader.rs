@@ -37,8 +37,8 @@ pub struct ManifestLoader {
 }
 
 impl ManifestLoader {
-    /// Adds a document: an object, a `List`, a list of one kind such as `PodList`, or an array of documents, as written
-    /// by `jq -s`.
+    /// Adds a document: an object, a `List`, a list of one kind such as `PodList`, or an array of documents,
+    /// as written by `jq -s`.
     ///
     /// # Errors
     ///
@@ -130,8 +130,8 @@ impl ManifestLoader {
     /// Registers a list of items of kind `of`, which is empty for a `List`.
     pub fn list(&mut self, stem: &str, api_version: &str, of: &str, empty: bool) {
         self.file(stem);
-        // A list of one kind shows that the kind was requested, even when it is empty. So does an empty List in a file
-        // named after a resource.
+        // A list of one kind shows that the kind was requested, even if the list is empty. An empty `List` in
+        // a file named after a resource shows the same.
         if !of.is_empty() {
             self.asked(api_version, of);
         } else if empty && let Some((api_version, kind)) = resource_of(stem) {
@@ -176,8 +176,8 @@ impl ManifestLoader {
         Ok(())
     }
 
-    /// Ends a list. If a `List` has items of one kind only, the files contain all objects of that kind: with several
-    /// kinds it may be the output of `kubectl get nodes,skyhook/a`.
+    /// Ends a list. If all items of a `List` have one kind, the files count as complete for this kind. A
+    /// `List` of several kinds may be the output of `kubectl get nodes,skyhook/a`.
     pub fn end_list(&mut self) {
         let kinds = std::mem::take(&mut self.kinds_in_list);
         if let [(version, kind)] = &*Vec::from_iter(kinds) {
@@ -247,7 +247,8 @@ impl ManifestLoader {
             return;
         }
         let newest = body.summary.newest();
-        // Count only known kinds: other objects may contain future times, such as the renewal of a certificate.
+        // Use the times of known kinds only: other objects may contain future times, such as the renewal of a
+        // certificate.
         if self.sort_in(api_version, kind, Sorted::Object(LoadedObject { path, kind, body })) {
             self.newest = self.newest.max(newest);
         }

@@ -24,7 +24,7 @@ pub(super) struct LoadedObject<'a> {
     pub body: Body<'a>,
 }
 
-/// Adds an item to its source. An item that cannot be identified makes the source incomplete.
+/// Adds an item to its source. An item whose identity cannot be read makes the source incomplete.
 pub(super) fn take<T: Object + DeserializeOwned + 'static>(read: &mut Read<Vec<T>>, item: Sorted<'_>) {
     if !read.was_asked() {
         *read = Read::Ok(Vec::new());

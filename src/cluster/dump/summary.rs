@@ -1,4 +1,4 @@
-//! Facts about an object that are needed before it is decoded, found in one pass.
+//! Facts about an object that are needed before the object is decoded, found in one pass.
 
 use std::fmt;
 
@@ -37,8 +37,8 @@ impl<'de> Deserialize<'de> for Summary {
 impl Summary {
     /// The newest time of an event in the object.
     ///
-    /// Files have no time of their own, and ages must not depend on when they are read. The deletion timestamp of a pod
-    /// is in the future, by its grace period; that of other objects is the time of the request.
+    /// Files record no time, and ages must not depend on when the files are read. A pod's deletion timestamp
+    /// lies in the future by its grace period; that of other objects is the time of the request.
     pub fn newest(&self) -> Option<Timestamp> {
         let asked = self.deletion.filter(|_| self.kind.as_deref() != Some("Pod"));
         self.newest.max(asked)
@@ -77,9 +77,9 @@ enum At {
     Name,
     Namespace,
     Labels,
-    /// Every text below is a time.
+    /// All strings within this value are times.
     Times,
-    /// The value of a key with a timestamp.
+    /// The value of a field whose name denotes a time.
     Time,
     Deletion,
     Else,
@@ -178,7 +178,7 @@ impl At {
             (At::Metadata, "name") => At::Name,
             (At::Metadata, "namespace") => At::Namespace,
             (At::Metadata, "labels") => At::Labels,
-            // `managedFields` are half of many objects, and their times date fields, not the object.
+            // `managedFields` are half of many objects, and their times apply to fields, not to the object.
             (At::Metadata, "managedFields") => return None,
             // These parts contain no times of events. A node's images are half of its size.
             (_, "annotations" | "labels" | "spec" | "images") => return None,

@@ -10,7 +10,7 @@ use super::{Pieces, TextPosition, syntax};
 pub trait Items {
     type Error;
 
-    /// Whether to receive the items one by one; `before` is the text before the items.
+    /// Returns whether to receive the items one by one. `before` is the text before the items.
     fn begin(&mut self, before: &[u8]) -> bool;
 
     /// Receives the text of one item, and its position.
@@ -37,8 +37,8 @@ impl<E> From<io::Error> for Stop<E> {
 }
 
 impl<R: Read> Pieces<R> {
-    /// Reads the object that begins here. Items that `items` receives are replaced by `0` in the returned text, which
-    /// is still JSON.
+    /// Reads the object at the current position. In the returned text, which is still JSON, `0` replaces each
+    /// item that `items` has received.
     pub fn object<I: Items>(&mut self, items: &mut I) -> Result<Vec<u8>, Stop<I::Error>> {
         let mut text = self.take(1).to_vec();
         loop {

@@ -1,4 +1,4 @@
-//! Decodes the body of a response while it is received, so that only a few pieces are in memory.
+//! Decodes the body of a response while it is received. Only a few pieces are in memory at a time.
 
 use std::io::{self, BufRead, Read};
 
@@ -26,7 +26,7 @@ pub(super) async fn decode<V: Send + 'static>(
     let receiving = async move {
         loop {
             let (next, more) = piece(&mut body).await?;
-            // A decoding error ends the receiver early.
+            // Stop if the decoder has ended early with an error.
             if sender.send(next).await.is_err() || !more {
                 return Ok(());
             }

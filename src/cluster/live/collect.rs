@@ -29,7 +29,7 @@ pub struct CollectRequest {
     pub patience: Duration,
     /// Number of last lines to read per log.
     pub lines: u64,
-    /// Records which runs of this program on this machine have ended.
+    /// Records whether the runs of this program on this machine that hold custom resources are still running.
     pub see_holders: fn(&mut Cluster),
     /// Returns the logs that a diagnosis of the cluster would read.
     pub asked: fn(&Cluster) -> Vec<ContainerLog>,
@@ -46,7 +46,7 @@ pub struct Collected {
     pub tape: Tape,
 }
 
-/// Reads all sources in parallel. Refusals and failures are recorded, and the others continue.
+/// Reads all sources in parallel. Refusals and failures are recorded; the other sources are still read.
 ///
 /// # Errors
 ///
@@ -98,7 +98,7 @@ pub async fn collect(
     Ok(Collected { index, tape })
 }
 
-/// Reads the leftovers of an operator if neither API is served: the nodes.
+/// Reads only the nodes, if neither API is served: they have the leftovers of an operator.
 async fn read_leftovers(
     reader: &Reader<'_>,
     request: &CollectRequest,

@@ -68,7 +68,7 @@ pub(super) struct ListKind {
     pub api_version: String,
     /// Kind of the items.
     pub kind: &'static str,
-    /// Whether a list of object metadata is accepted as well.
+    /// Whether a list of only the metadata of objects is accepted as well.
     pub metadata: bool,
 }
 
@@ -122,8 +122,8 @@ impl ListMeta {
     }
 }
 
-/// Decodes a page. `on_next` receives the token of the next page before the items are decoded, because servers write
-/// the token first.
+/// Decodes a page. `on_next` receives the token of the next page before the items are decoded, because
+/// servers write the token first.
 pub(super) fn page<T: Object + DeserializeOwned>(
     mut stream: impl BufRead,
     of: &ListKind,
@@ -189,7 +189,7 @@ impl<T: Object + DeserializeOwned, F: FnMut(&ListMeta)> Items for JsonItems<'_, 
         self.begun = true;
         let mut found = None;
         let mut reader = serde_json::Deserializer::from_slice(before);
-        // Ignore the error: the text ends where the items begin.
+        // Ignore the error: the text ends at the items.
         let _ = reader.deserialize_map(Beginning(&mut found));
         if let Some(meta) = found {
             (self.on_meta)(&meta);
@@ -345,7 +345,7 @@ mod tests {
         ]}"#;
         let page: Listed<Node> = page(body.as_bytes(), &nodes(), |_| {}).expect("a list");
         let Outcome::Incomplete(items, why) = Outcome::from(page) else {
-            panic!("items are missing");
+            panic!("the result must be incomplete");
         };
         let names: Vec<&str> = items.iter().map(|node| node.name.as_str()).collect();
         assert_eq!(names, ["a"]);

@@ -49,8 +49,8 @@ async fn serves(client: &kube::Client, flavor: ApiFlavor) -> Result<bool, LoadEr
         let why = "the response is not from an API server; check --server and the proxy";
         return Err(malformed(why.to_owned()));
     };
-    // An API server lists the resources of every version that it serves. Any other response would falsely prove
-    // absence.
+    // An API server lists the resources of every version that it serves. Reject other responses: they would
+    // falsely prove that the API is absent.
     let resources = found.resources.unwrap_or_default();
     if found.group_version != flavor.api_version()
         || resources.is_empty()

@@ -10,9 +10,9 @@ use crate::cluster::{Cluster, ClusterBuilder, Job, Pod, Read, Source};
 
 /// Reads one finished node and its pods.
 ///
-/// Returns `None` if the node is not finished, or other nodes are needed. `builder` then has the data read so far, and
-/// an empty `served` if the served APIs are unknown. A successful list of custom resources proves that their API is
-/// served.
+/// Returns `None` if the node is not finished, or other nodes are needed. `builder` then contains the data
+/// read so far; its `served` is empty if the served APIs are unknown. A successful list of custom resources
+/// proves that their API is served.
 pub(super) async fn read<'a>(
     reader: &mut Reader<'a>,
     needs: &[Source],
@@ -34,7 +34,7 @@ pub(super) async fn read<'a>(
                 served.push(flavor);
             }
             Err(failure) if failure.is_absence() => {}
-            // General discovery will find out whether the API is served.
+            // Leave it to discovery to find out whether the API is served.
             Err(_) => {
                 builder.skyhooks = [Read::NotRequested, Read::NotRequested];
                 return None;
@@ -84,7 +84,7 @@ pub(super) async fn read<'a>(
         jobs
     });
     cluster.admission = admission;
-    // Events explain why something does not succeed.
+    // Events are only needed to explain a stage that has not succeeded.
     let over = |pod: &Pod| pod.status.phase == "Succeeded";
     let complete = |job: &Job| job.finished().is_some() && job.failed().is_none();
     let at_work = !cluster.pods.items().iter().all(over) || !cluster.jobs.items().iter().all(complete);

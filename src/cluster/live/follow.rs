@@ -23,9 +23,9 @@ use crate::cluster::indexes::Indexes;
 use crate::cluster::{Cluster, Deployment, Job, Node, Pod, Read, ResourceVersions, Source};
 use crate::connect::TransportError;
 
-/// Maximum time between changes that are reported together.
+/// Changes that follow each other within this time are reported together.
 const SETTLE: Duration = Duration::from_millis(100);
-/// Maximum time for which changes are held back.
+/// Maximum time by which the report of a change is delayed.
 const LONGEST: Duration = Duration::from_secs(1);
 
 /// The sources that can be watched.
@@ -45,16 +45,16 @@ pub struct Follow {
     legacy_policies: SourceState<DeploymentPolicy>,
     nodes: SourceState<Node>,
     pods: SourceState<Pod>,
-    /// Pods outside of the watched namespaces, once they were read.
+    /// Package pods outside of the watched namespaces; empty before they are read for the first time.
     strays: Vec<Pod>,
     jobs: SourceState<Job>,
     news: UnboundedReceiver<News>,
-    /// Events that were received but not reported, because waiting may be cancelled.
+    /// Updates that were received but not yet returned by [`Follow::news`], which may be canceled.
     changed: bool,
     away: Option<LoadError>,
-    /// The watches whose last request failed, by number; [`UNWATCHED`] for the sources without a watch.
+    /// Numbers of the watches whose last request failed, and [`UNWATCHED`] if the last refresh failed.
     failing: BTreeSet<usize>,
-    /// The watches; they are aborted when this is dropped.
+    /// The tasks of the watches, which are aborted when this set is dropped.
     _watches: JoinSet<()>,
 }
 
@@ -66,10 +66,10 @@ pub enum FollowEvent {
     Away(LoadError),
 }
 
-/// The number in `failing` for the sources that are not watched.
+/// The number in `failing` for the sources without a watch.
 const UNWATCHED: usize = usize::MAX;
 
-/// The event of the watch of this number, to be applied.
+/// The number of a watch, and the function that applies its event.
 type News = (usize, Box<dyn FnOnce(&mut Follow) -> Effect + Send>);
 
 /// Accesses the state of a source and its items in the cluster.
@@ -133,7 +133,7 @@ impl Follow {
             && self.jobs.ready()
     }
 
-    /// Whether the last request of every watch succeeded, and the last refresh.
+    /// Whether the last request of every watch and the last refresh succeeded.
     pub fn is_current(&self) -> bool {
         self.failing.is_empty()
     }
@@ -206,11 +206,11 @@ impl Follow {
         &mut self.cluster
     }
 
-    /// Reads the loaded sources again that are not watched.
+    /// Re-reads the loaded sources that are not watched.
     ///
     /// # Errors
     ///
-    /// The server cannot be reached; the sources stay as they were.
+    /// Fails if the server cannot be reached. The sources then stay unchanged.
     pub async fn refresh(&mut self, now: Timestamp) -> Result<(), LoadError> {
         let read = self.read_unwatched(now).await;
         if read.is_err() {
@@ -293,7 +293,7 @@ impl Begin<'_> {
             Read::Unreadable(why) if why.status == Some(404) => Vec::new(),
             _ => lists,
         };
-        // A list of one namespace may be watched from the version of the list of all namespaces.
+        // A list of one namespace can be watched from the version of the list of all namespaces.
         let version = |list: &List| {
             loaded.ok()?;
             let of_all = || self.versions.of(&list.everywhere()?.1.id());

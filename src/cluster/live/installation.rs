@@ -22,7 +22,7 @@ pub async fn read(client: &kube::Client, cluster: &Cluster) -> Installation {
     Installation { server: Read::from(server), definitions, leases, ..cluster.installation.clone() }
 }
 
-/// Reads the remains of an installation without operator, except webhook configurations.
+/// Reads the remaining objects of an installation without operator, except webhook configurations.
 pub async fn remains(client: &kube::Client) -> Installation {
     let (definitions, roles) = futures::join!(definitions(client), roles(client));
     Installation {
@@ -45,7 +45,7 @@ async fn roles(client: &kube::Client) -> Result<Listed<ClusterRole>, Failure> {
                 all.for_each(|role| role.kind = kind.to_owned());
                 found.append(roles);
             }
-            // The server does not use RBAC.
+            // The server does not serve RBAC.
             Err(failure) if failure.is_absence() => {}
             Err(failure) => return Err(failure),
         }
@@ -80,7 +80,8 @@ async fn read_definitions(client: &kube::Client) -> Result<Vec<Definition>, Fail
     Ok(found)
 }
 
-/// Reads the Leases of these Deployments. Not requested without a Deployment, because the namespace is unknown.
+/// Reads the Leases of these Deployments. Without a Deployment they are not requested, because their
+/// namespace is unknown.
 pub(super) async fn leases(reader: &Reader<'_>, operators: &[&Deployment]) -> Read<Vec<Lease>> {
     let namespaces: BTreeSet<&str> = operators.iter().map(|d| d.namespace()).collect();
     if namespaces.is_empty() {

@@ -16,13 +16,13 @@ use crate::api::Object;
 use crate::api::labels::Labelled;
 use crate::cluster::capture::Tape;
 
-/// Maximum number of items in a list: more than etcd can hold of any kind, so such a list would never end.
+/// Maximum number of items in a list. etcd cannot hold more objects of a kind: the list would never end.
 const MOST_ITEMS: usize = 1_000_000;
 /// Maximum number of pages without items in a list. A server may filter out all items of a page.
 const MOST_EMPTY: usize = 100;
 /// Number of items per page, as in kubectl.
 const PAGE: usize = 500;
-/// Number of paged attempts for a list that expires while it is read. The next attempt requests a single page.
+/// Number of paged attempts to read a list that expires meanwhile. The next attempt requests a single page.
 const RESTARTS: usize = 2;
 
 /// A list request: resource, namespace and selectors.
@@ -81,8 +81,8 @@ impl List {
 
     /// Reads the complete list.
     ///
-    /// A list that expires between two pages (410) is read again from its beginning. The last attempt requests a single
-    /// page, which cannot expire.
+    /// A list that expires between two pages (410) is read again from its beginning. The last attempt
+    /// requests a single page, which cannot expire.
     pub async fn read<T: Object + DeserializeOwned + Send + 'static>(
         &self,
         client: &kube::Client,
@@ -155,12 +155,12 @@ impl List {
         Some((namespace.into_owned(), List { path, ..self.clone() }))
     }
 
-    /// Whether these labels include the label of the list; `true` if the list does not select by a label.
+    /// Whether these labels include the label by which the list selects; `true` if it selects by none.
     pub fn is_labelled(&self, labels: &impl Labelled) -> bool {
         self.label.as_ref().is_none_or(|label| labels.value(label).is_some())
     }
 
-    /// The URL path of a watch from this version, with bookmarks, for this many seconds.
+    /// The URL path of a watch with bookmarks that starts at this version and lasts this many seconds.
     pub fn changes(&self, version: &str, seconds: u64) -> String {
         let selector = &self.selector;
         let version = encode(version);
@@ -171,8 +171,8 @@ impl List {
         )
     }
 
-    /// Reads the list page by page, and decodes each page while it is received. The next page is requested as soon as
-    /// its token is known.
+    /// Reads the list page by page, and decodes each page while it is received. The next page is requested as
+    /// soon as its token is known.
     async fn paged<T: Object + DeserializeOwned + Send + 'static>(
         &self,
         client: &kube::Client,
@@ -260,7 +260,7 @@ impl List {
     }
 }
 
-/// The pages of a list so far, for detecting a list without end.
+/// The pages of a list so far, to detect a list without end.
 #[derive(Default)]
 struct Pages {
     /// Hashes of the page tokens, and of the first object of each page.
@@ -272,8 +272,8 @@ struct Pages {
 impl Pages {
     /// Appends a page; returns the token of the next page.
     ///
-    /// Fails if a page is repeated, or if there are too many items or pages without items: a server may return empty
-    /// pages, but not endlessly.
+    /// Fails if a page is repeated, or if there are too many items or pages without items: a server may
+    /// return empty pages, but not endlessly.
     fn append<T: Object>(
         &mut self,
         listed: &mut Listed<T>,
@@ -300,7 +300,7 @@ impl Pages {
     }
 }
 
-/// All characters except the unreserved ones of RFC 3986.
+/// The characters to percent-encode: all except the unreserved ones of RFC 3986.
 const RESERVED: &AsciiSet = &NON_ALPHANUMERIC.remove(b'-').remove(b'.').remove(b'_').remove(b'~');
 
 /// Percent-encodes a part of a URL.

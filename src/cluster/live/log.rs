@@ -33,7 +33,7 @@ pub enum Since {
     #[default]
     Beginning,
     Seconds(u64),
-    /// From this time on. The server counts whole seconds, so lines of this second are repeated.
+    /// From this time on. The server counts whole seconds: lines of the same second are repeated.
     Time(Timestamp),
 }
 
@@ -59,8 +59,9 @@ impl LogError {
         self.code.is_none_or(|code| code >= 500 || code == 429)
     }
 
-    /// Whether no log exists: the pod is deleted, or the container has not run. Other errors with these codes mean that
-    /// the kubelet is unreachable: its node is not registered, or a proxy refuses the request.
+    /// Whether no log exists: the pod is deleted, or the container has not run. Other errors with status 400
+    /// or 404 mean that the kubelet is unreachable: its node is not registered, or a proxy refuses the
+    /// request.
     pub fn nothing_there(&self) -> bool {
         match self.code {
             Some(400) => self.why.contains("container"),

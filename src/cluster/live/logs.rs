@@ -17,8 +17,8 @@ use crate::cluster::{Cluster, Pod};
 const MOST_PODS: usize = 200;
 /// Maximum number of logs that are read concurrently.
 const AT_ONCE: usize = 16;
-/// Divisor of the total time that yields the maximum time per log. Logs on nodes that are down never arrive, and there
-/// may be many.
+/// The maximum time per log is the total time divided by this number: logs on nodes that are down never
+/// arrive, and there may be many.
 const SHARE: u32 = 6;
 /// Maximum number of bytes kept per log.
 const MOST_BYTES: usize = 1 << 20;
@@ -26,7 +26,7 @@ const MOST_BYTES: usize = 1 << 20;
 const MOST_READ: usize = 64 << 20;
 /// Number of lines of the operator's log, as a multiple of the lines of other logs.
 const OPERATORS: u64 = 10;
-/// Maximum number of characters of a name in a path.
+/// Maximum length of a name in the path of a log, in characters.
 const NAME: usize = 60;
 
 /// Reads the logs, beginning with the logs in `asked`. Returns the result for each log and for the source.

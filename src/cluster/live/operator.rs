@@ -12,8 +12,8 @@ use crate::cluster::{Deployment, Pod, Read};
 const APPS: &str = "/apis/apps/v1";
 
 impl Reader<'_> {
-    /// Reads the operator's Deployments. Without permission for all namespaces, reads only the charts' default
-    /// namespaces and `--namespace`; more Deployments may exist elsewhere.
+    /// Reads the operator's Deployments. Without permission for all namespaces, reads only the charts'
+    /// default namespaces and `--namespace`; there may be Deployments elsewhere.
     pub async fn deployments(&self) -> Read<Vec<Deployment>> {
         let (key, value) = MANAGER_LABEL;
         let selector = format!("{key}={value}");

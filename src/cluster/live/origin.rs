@@ -6,7 +6,7 @@ use super::request::{Failure, get};
 use crate::api::Meta;
 use crate::cluster::read::Unread;
 
-/// A namespace that every cluster has, from its creation to its end.
+/// A namespace that every cluster has during its whole life.
 pub const NAMESPACE: &str = "kube-system";
 
 /// Reads the uid of the `kube-system` namespace, which identifies the cluster.

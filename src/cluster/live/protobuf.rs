@@ -1,7 +1,8 @@
 //! Decodes lists in Kubernetes' protobuf encoding, which is smaller and faster to decode than JSON.
 //!
-//! One `Deserialize` implementation serves both encodings, so both give equal results: messages are presented to serde
-//! with the JSON names of their fields. prost would need a second set of types; its reader is for generated code.
+//! One `Deserialize` implementation serves both encodings, so that the results are equal: messages are
+//! presented to serde with the JSON names of their fields. prost would need a second set of types, and its
+//! reader is meant for generated code.
 
 mod list;
 mod schema;
@@ -62,7 +63,7 @@ fn embedded_json(value: Value<'_>) -> Result<&[u8], Error> {
     packed.map_or(Ok(b"null"), Value::bytes)
 }
 
-/// Whether JSON omits a field with this value.
+/// Whether Kubernetes omits a field with this value in JSON.
 fn is_left_out(kind: Kind, value: Value<'_>) -> bool {
     match kind {
         Kind::Text | Kind::Time | Kind::Json => matches!(value, Value::Bytes([])),

@@ -22,7 +22,7 @@ pub(super) enum Failure {
     Refused { code: u16, message: String, server: Option<String> },
     /// The server did not respond, or not completely.
     TransportError(TransportError),
-    /// Credentials could not be obtained, although the client had some at first.
+    /// Credentials could not be renewed. (The client had some when it was created.)
     Credentials(String),
     /// A malformed response, with the reason.
     Malformed(String),
@@ -40,7 +40,8 @@ impl Failure {
         self.code() == Some(403)
     }
 
-    /// Whether the API server itself reports that the resource does not exist. Error pages of proxies do not count.
+    /// Whether the API server itself reports that the resource does not exist. Error pages of proxies do not
+    /// count.
     pub fn is_absence(&self) -> bool {
         matches!(self, Failure::Refused { code: 404, message, .. } if !message.starts_with('<'))
     }
@@ -82,9 +83,9 @@ impl From<Failure> for Unread {
     }
 }
 
-/// Reads a path; returns the body of a successful response.
+/// Requests a path, and returns the body of a successful response.
 ///
-/// Does not decode the body, and avoids kube's own checks, because they copy the body.
+/// Does not decode the body, and avoids kube's own checks, which copy the body.
 pub(super) async fn get(client: &kube::Client, path: &str) -> Result<Bytes, Failure> {
     get_as(client, path, JSON).await
 }
@@ -94,7 +95,7 @@ pub(super) async fn get_as(client: &kube::Client, path: &str, accept: &str) -> R
     read(client, path, accept, None, whole).await
 }
 
-/// Reads the body of a response. `asked` is a response that is already open.
+/// Reads the body of a response. `asked` is the response to a request that was already sent, if any.
 pub(super) async fn read<V, F: Future<Output = Result<V, Failure>>>(
     client: &kube::Client,
     path: &str,
@@ -109,7 +110,7 @@ pub(super) async fn read<V, F: Future<Output = Result<V, Failure>>>(
             None => open(client, path, accept).await?,
         };
         match read(body).await {
-            // The response had begun; clients do not retry such requests on their own.
+            // The client does not retry after a response has begun.
             Err(failure) if failure.was_cut() && retries < RETRIES => {
                 tokio::time::sleep(connect::wait(None, retries)).await;
                 retries += 1;
@@ -143,7 +144,7 @@ pub(super) async fn open(client: &kube::Client, path: &str, accept: &str) -> Res
     let request = http::Request::get(path)
         .header(http::header::ACCEPT, accept)
         .body(Body::empty())
-        .expect("paths are made of names that a URL can hold");
+        .expect("paths are valid");
     let response = client.send(request).await.map_err(failure)?;
     let status = response.status();
     let server = response.extensions().get::<ServedBy>().cloned();
@@ -223,7 +224,7 @@ fn failure(error: kube::Error) -> Failure {
 mod tests {
     use super::*;
 
-    /// As a real API server refuses protobuf requests.
+    /// The response of a real API server that refuses a protobuf request.
     #[test]
     fn a_refusal_in_protobuf_says_why() {
         let body = include_bytes!("../../../tests/protobuf/refused.pb");

@@ -22,7 +22,7 @@ pub(super) const CORE: &str = "/api/v1";
 const BATCH: &str = "/apis/batch/v1";
 const POLICY: &str = "/apis/policy/v1";
 
-/// Maximum number of nodes whose pods are listed per node.
+/// Maximum number of nodes for which the pods are listed node by node.
 const FEW_NODES: usize = 50;
 /// Maximum number of concurrent list requests, such as for the pods of single nodes.
 const AT_ONCE: usize = 8;
@@ -41,7 +41,7 @@ pub(super) struct Reader<'a> {
     pub recorder: Option<Recorder<'a>>,
     /// Versions at which lists were read.
     pub versions: Mutex<ResourceVersions>,
-    /// Why the server could not be reached for a list.
+    /// The reason why the server could not be reached for a list.
     pub unreachable: Mutex<Option<TransportError>>,
 }
 
@@ -89,7 +89,8 @@ impl Reader<'_> {
         read
     }
 
-    /// Sets apiVersion and kind of items without them. Servers write both into every item, but nothing obliges them to.
+    /// Sets apiVersion and kind of items that lack them. Servers write both into every item, but the API does
+    /// not require it.
     pub fn name_kind(items: &mut [Skyhook], flavor: ApiFlavor) {
         for item in items.iter_mut().filter(|i| i.api_version.is_empty()) {
             item.api_version = flavor.api_version();
@@ -138,7 +139,8 @@ impl Reader<'_> {
     /// The lists that correspond to [`Reader::pods`]: in the operator's namespaces if known, otherwise in all
     /// namespaces.
     ///
-    /// The operator's namespaces contain all package pods, and can be watched without permission for all namespaces.
+    /// The operator's namespaces contain all package pods, and can be watched without permission for all
+    /// namespaces.
     pub fn pods_lists(&self, operators: &Read<Vec<Deployment>>) -> Vec<List> {
         let labels = self.package_labels(&self.served);
         self.lists_of_packages(Self::all_pods(), &labels, operators)
@@ -192,7 +194,8 @@ impl Reader<'_> {
         flavors.iter().map(|flavor| flavor.key("name")).collect()
     }
 
-    /// Reads the events of cluster-scoped objects, which are in `default`, and of the operator's pods and Jobs.
+    /// Reads the events of cluster-scoped objects, which are in `default`, and of the operator's pods and
+    /// Jobs.
     pub async fn events(&self, operators: &Read<Vec<Deployment>>) -> Read<Vec<Event>> {
         let mut namespaces = self.operator_namespaces(operators);
         if namespaces.is_empty() {
@@ -215,7 +218,8 @@ impl Reader<'_> {
 
     /// Reads the workload pods on these nodes.
     ///
-    /// Lists the pods of few nodes per node. For many nodes a server returns one long list faster.
+    /// Lists the pods per node if there are few nodes. For many nodes, a server returns one list of all pods
+    /// faster.
     pub async fn workloads_on(&self, nodes: &[&str]) -> Read<Vec<Pod>> {
         let pods = Self::all_pods();
         let lists: Vec<List> = match nodes.len() {
@@ -238,9 +242,9 @@ impl Reader<'_> {
         })
     }
 
-    /// Reads objects of packages in all namespaces. If that is forbidden, reads the operator's namespaces, which
-    /// contain all of these objects, but only if they are known or given: finding nothing in a guessed namespace proves
-    /// nothing.
+    /// Reads objects of packages in all namespaces. If that is forbidden, reads only the operator's
+    /// namespaces, which contain all of these objects. They must be known or given: an empty list in a
+    /// guessed namespace proves nothing.
     async fn of_packages<T: Object + DeserializeOwned + Send + 'static>(
         &self,
         things: List,
@@ -314,13 +318,13 @@ impl Reader<'_> {
     ///
     /// # Errors
     ///
-    /// The reason, of the last such list.
+    /// The reason for the last of these lists.
     pub fn reached(&self) -> Result<(), TransportError> {
         let mut unreachable = self.unreachable.lock().unwrap_or_else(PoisonError::into_inner);
         unreachable.take().map_or(Ok(()), Err)
     }
 
-    /// Reads several lists as one, in order. Fails at the first failure.
+    /// Reads several lists as one, in order. Fails if one of them fails.
     pub async fn all_of<T: Object + DeserializeOwned + Send + 'static>(
         &self,
         lists: &[List],

@@ -5,7 +5,8 @@ use std::collections::VecDeque;
 use super::log::{LogError, LogStream, Request};
 use crate::cluster::attempts::ContainerLog;
 
-/// Maximum number of bytes read from one log. The end of a log with longer lines is not reached.
+/// Maximum number of bytes read from one log. If the requested lines are longer, the last of them are not
+/// read.
 const MOST: usize = 1024 * 1024;
 
 impl ContainerLog {
@@ -21,7 +22,7 @@ impl ContainerLog {
     }
 }
 
-/// Reads the last lines of the first log that has any; also returns the index of this log.
+/// Reads the last lines of the first log that is not empty; also returns the index of this log.
 ///
 /// # Errors
 ///

@@ -1,4 +1,4 @@
-//! Watches a list, through restarts of the server, expired versions and broken connections.
+//! Watches a list, and continues after restarts of the server, expired versions and broken connections.
 
 use std::fmt;
 use std::time::Duration;
@@ -17,16 +17,17 @@ use super::request::{Failure, JSON, chunk, open};
 use crate::api::Object;
 use crate::cluster::lenient;
 
-/// Duration of a watch in seconds. The server then ends the watch, and the next watch continues from its version.
+/// Duration of a watch in seconds. The server then ends the watch, and the next watch continues from its
+/// version.
 const SECONDS: u64 = 60;
 /// Time after which a server that has not ended an expired watch counts as unreachable.
 const GRACE: Duration = Duration::from_secs(10);
 /// Wait before the first retry; doubles with each retry.
 const FIRST_WAIT: Duration = Duration::from_millis(250);
 const LONGEST_WAIT: Duration = Duration::from_secs(5);
-/// Number of bytes at the start of a line that contain the event's type and the key of its object.
+/// Number of bytes at the start of a line that contain the type of the event and the key `object`.
 const TYPE_PREFIX: usize = 30;
-/// Interval between two reads of a list that may not be watched.
+/// Interval between two reads of a list that the user may not watch.
 const INSTEAD: Duration = Duration::from_secs(2);
 
 /// An event of a watch.
@@ -47,8 +48,8 @@ pub(super) enum WatchEvent<T> {
 /// Namespace and name.
 pub(super) type Id = (String, String);
 
-/// Reports the events of a list until `send` returns false, when the receiver is dropped. A list with a loaded version
-/// is watched from this version, without being read again.
+/// Reports the events of a list until `send` returns false, when the receiver is dropped. A list with a
+/// loaded version is watched from this version, without being read again.
 pub(super) async fn watch<T: Object + DeserializeOwned + Send + 'static>(
     client: kube::Client,
     list: List,
@@ -94,7 +95,7 @@ pub(super) async fn watch<T: Object + DeserializeOwned + Send + 'static>(
                         return;
                     }
                     tries = pause(tries).await;
-                    // If the server has forgotten the version, the list is read again.
+                    // Read the list again: the server may have dropped the version.
                     continue 'list;
                 }
             };
@@ -150,11 +151,11 @@ struct Metadata {
 }
 
 impl Metadata {
-    /// Decodes the metadata of an object, and skips the text after them.
+    /// Decodes the metadata of an object, and skips the rest of the text.
     fn of(object: &[u8]) -> Option<Metadata> {
         let mut metadata = None;
         let mut deserializer = serde_json::Deserializer::from_slice(object);
-        // Ignore the error with which the visitor stops.
+        // Ignore the error by which the visitor stops.
         let _ = deserializer.deserialize_map(UpToMetadata(&mut metadata));
         metadata
     }
@@ -183,8 +184,8 @@ impl<'de> Visitor<'de> for UpToMetadata<'_> {
 }
 
 impl<T: Object + DeserializeOwned> WatchLine<T> {
-    /// Parses a line; `None` if the watch ended, by expiry (410) or otherwise, or the line is malformed: the list is
-    /// then read again, and reports any error.
+    /// Parses a line; `None` if the watch ended, by expiry (410) or otherwise, or if the line is malformed:
+    /// the list is read again then, which reports any error.
     fn parse(line: &[u8]) -> Option<WatchLine<T>> {
         let (kind, object) = split(line)?;
         let metadata = Metadata::of(object)?;
@@ -205,7 +206,8 @@ impl<T: Object + DeserializeOwned> WatchLine<T> {
     }
 }
 
-/// Splits a line into type and object. Lines in the API server's spelling need no pass over the object.
+/// Splits a line into type and object. Fast path for lines as API servers write them: the object is not
+/// scanned.
 fn split(line: &[u8]) -> Option<(String, &[u8])> {
     let spelled = || {
         let line = std::str::from_utf8(line.get(..TYPE_PREFIX.min(line.len()))?);
@@ -230,8 +232,8 @@ struct LineStream {
 }
 
 impl LineStream {
-    /// The next whole line; `None` if the server ends the response, the connection breaks, or nothing arrives for too
-    /// long.
+    /// The next whole line; `None` if the server ends the response, the connection breaks, or nothing arrives
+    /// for too long.
     async fn line(&mut self) -> Option<BytesMut> {
         loop {
             if let Some(end) = memchr(b'\n', &self.rest[self.scanned..]) {

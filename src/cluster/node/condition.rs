@@ -42,7 +42,7 @@ impl Deref for NodeCondition {
     }
 }
 
-/// A decoded condition, with the timestamps that are dropped.
+/// A decoded condition, with a timestamp that is dropped afterwards.
 #[derive(Default, Deserialize)]
 #[serde(default, rename_all = "camelCase")]
 pub(super) struct ConditionObject {
@@ -56,7 +56,8 @@ pub(super) struct ConditionObject {
 }
 
 impl ConditionObject {
-    /// Whether the condition is used: kubelets and others write many more.
+    /// Whether this program uses the condition. Kubelets and other controllers write many that it does not
+    /// use.
     pub fn is_used(&self) -> bool {
         let taints = || CONDITIONS.iter().any(|(_, kind)| self.kind == *kind);
         self.kind == READY || NodeKey::is_ours(&self.kind) || self.status == "True" && taints()

@@ -25,8 +25,8 @@ pub struct NodeBody {
     pub gpus: u64,
     pub allocatable: Shared<Allocatable>,
     pub system: Shared<System>,
-    /// Everyone besides the operator who wants the node to stay cordoned, whether or not it is. Some holders show only
-    /// in the taints.
+    /// Everyone besides the operator who wants the node to stay cordoned, whether or not the node is
+    /// cordoned. Some of these holders can be seen only in the taints.
     pub cordon_holders: Shared<Vec<Holder>>,
 }
 
@@ -40,7 +40,7 @@ impl Node {
         }
     }
 
-    /// Whether new pods are not scheduled here; `None` if it was not read.
+    /// Whether the node is cordoned; `None` if this was not read.
     pub fn cordoned(&self) -> Option<bool> {
         self.unschedulable
     }
@@ -50,7 +50,8 @@ impl Node {
         self.body.as_ref()
     }
 
-    /// Whether the Ready condition is true; `None` if it was not read. A node without the condition is not ready.
+    /// Whether the Ready condition is true; `None` if conditions were not read. A node without the condition
+    /// is not ready.
     pub fn ready(&self) -> Option<bool> {
         let conditions = &self.body()?.conditions;
         let mut ready = conditions.iter().filter(|c| c.kind == READY);
@@ -73,18 +74,19 @@ impl Node {
         self.body().map_or(&[], |body| &body.taints)
     }
 
-    /// Everyone besides the operator who wants the node to stay cordoned; an unknown holder if holders were not read.
+    /// Everyone besides the operator who wants the node to stay cordoned; an unknown holder if holders were
+    /// not read.
     pub fn cordon_holders(&self) -> Vec<Holder> {
         self.body().map_or_else(|| vec![Holder::unknown()], |body| body.cordon_holders.to_vec())
     }
 
-    /// Number of GPUs in the capacity; 0 if it was not read.
+    /// Number of GPUs in the capacity; 0 if the capacity was not read.
     pub fn gpus(&self) -> u64 {
         self.body().map_or(0, |body| body.gpus)
     }
 
-    /// Drops everything but the metadata, and sets the cordon, known from another list. Servers without metadata lists
-    /// return whole nodes.
+    /// Drops everything but the metadata, and sets the cordon, which another list has shown. Servers without
+    /// metadata lists return whole nodes.
     pub(in crate::cluster) fn limit_to_metadata(&mut self, cordoned: Option<bool>) {
         self.body = None;
         self.unschedulable = cordoned;

@@ -25,7 +25,7 @@ impl NodeRecord {
         self.state.as_ref().map_or(&[], |s| s.entries())
     }
 
-    /// Whether a package fails, or the record cannot be read.
+    /// Whether a package or the node is erroring, or the record cannot be read.
     pub fn fails(&self) -> bool {
         self.is_malformed()
             || self.status == Some(Status::Erroring)
@@ -36,8 +36,8 @@ impl NodeRecord {
         self.state.as_ref().and_then(|s| s.entry(key))
     }
 
-    /// The entries of a package: first the version in the spec, then incomplete entries. During an upgrade, the former
-    /// version stays recorded until the new version is installed.
+    /// The entries of a package: first the version in the spec, then incomplete entries. During an upgrade,
+    /// the former version stays recorded until the new version is installed.
     pub fn entries_of(&self, skyhook: Option<&Skyhook>, package: &str) -> Vec<&Entry> {
         let spec = skyhook.and_then(|s| s.package(package));
         let mut entries: Vec<&Entry> = self.entries().iter().filter(|e| e.identity().0 == package).collect();
@@ -55,7 +55,7 @@ impl NodeRecord {
 
     /// Whether any annotation or label exists, conditions aside.
     ///
-    /// The operator's finalizer keeps the conditions, so conditions alone prove little.
+    /// The operator's finalizer does not remove the conditions, so conditions alone prove little.
     pub fn has_keys(&self) -> bool {
         self.state.is_some()
             || self.status.is_some()
@@ -66,8 +66,8 @@ impl NodeRecord {
             || self.drain_blocked.is_some()
     }
 
-    /// Whether only the record exists that the finalizer keeps on purpose, for packages whose files are still on the
-    /// host.
+    /// Whether only the node state remains, apart from the version. The finalizer keeps it on purpose for
+    /// packages whose files are still on the host.
     pub fn is_marker(&self) -> bool {
         !self.entries().is_empty()
             && !self.cordon

@@ -53,10 +53,10 @@ impl Skyhook {
         state?.entry(&self.package(name)?.entry_key(name))
     }
 
-    /// Whether the operator counts the package as done with this entry (operator `IsComplete`).
+    /// Whether the operator counts the package as complete with this entry (operator `IsComplete`).
     ///
-    /// State alone is not enough: the stage must be the last one, `post-interrupt` for a package
-    /// with an interrupt and `config` for one without.
+    /// The stage must be complete and the last one: `post-interrupt` for a package with an interrupt,
+    /// `config` for a package without.
     pub fn is_package_complete(&self, name: &str, entry: &Entry) -> bool {
         let Some(package) = self.package(name) else {
             return false;
@@ -73,16 +73,16 @@ impl Skyhook {
         package.pending_interrupt(self.config_updates(name))
     }
 
-    /// The keys of the package's configuration that were changed in the last round of changes.
+    /// The keys of the package's configMap that the latest config change has changed.
     pub fn config_updates(&self, name: &str) -> &[String] {
         let updates = self.status.config_updates.get(name);
         updates.map_or(&[][..], Vec::as_slice)
     }
 
-    /// Whether the operator counts a node as done (operator `IsComplete` of the node).
+    /// Whether the operator counts a node as complete (operator `IsComplete` of the node).
     ///
-    /// An absent package counts as complete only with `uninstall.apply`. An installed package counts as complete until
-    /// its requested uninstall starts.
+    /// An absent package counts as complete only with `uninstall.apply`. An installed package counts as
+    /// complete until its requested uninstall starts.
     pub fn is_node_complete(&self, on: Option<&NodeRecord>) -> bool {
         let state = on.and_then(|on| on.state.as_deref());
         let mut packages = self.packages();
@@ -109,7 +109,7 @@ pub(super) fn recorded(skyhook: Option<&Skyhook>, wanted: Desired, entry: &Entry
         _ => {
             let complete = match skyhook {
                 Some(skyhook) => skyhook.is_package_complete(name, entry),
-                // It is unknown whether an interrupt was still to come.
+                // Without the spec, it is unknown whether an interrupt would follow.
                 None => entry.may_be_installed(),
             };
             if complete { Phase::Complete } else { Phase::Running }

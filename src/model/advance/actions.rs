@@ -9,13 +9,13 @@ use crate::model::stage::{Slot, Step};
 use crate::model::timeline::{Happening, Moment};
 
 impl<'a> Advance<'a> {
-    /// Performs one action of the operator for a custom resource on a node; returns whether another action may follow
-    /// immediately.
+    /// Performs one action of the operator for a custom resource on a node; returns whether another action
+    /// may follow immediately.
     pub(super) fn step(&mut self, number: usize, at: u32) -> bool {
         let resource = &self.model.resources[number];
         let place = &resource.places[at as usize];
         let held = resource.gate.is_some() || place.earlier != u16::MAX || !place.selected_now;
-        // Nothing new starts in these cases; running stages still end.
+        // In these cases nothing new starts. Running stages still end.
         if !resource.acts() || place.given_up || place.complete && !resource.deleting {
             return false;
         }
@@ -136,7 +136,7 @@ impl<'a> Advance<'a> {
     /// Sets the status of a node.
     pub(super) fn mark(&mut self, number: usize, at: u32, status: Status) {
         let place = &mut self.model.resources[number].places[at as usize];
-        // Without its policy, a custom resource has no compartments.
+        // A custom resource without its policy has no compartments.
         if let Some(batch) = self.batches[number].get_mut(usize::from(place.compartment)) {
             batch.counts.change(place.status, status);
         }
@@ -185,6 +185,6 @@ impl<'a> Advance<'a> {
 }
 
 fn bit(package: usize) -> u64 {
-    // Inexact for a node with more than 64 packages, which is acceptable.
+    // Packages with the same number modulo 64 share a bit. This is inexact, but acceptable.
     1 << (package % 64)
 }

@@ -1,11 +1,11 @@
-//! Completion of nodes, and the work that it releases.
+//! Completion of nodes, and the start of work that waits for it.
 
 use super::Advance;
 use crate::model::place::Status;
 use crate::model::timeline::Happening;
 
 impl Advance<'_> {
-    /// Marks a node as complete if no work is left, and lets others proceed.
+    /// Marks a node as complete if no work remains, and lets waiting custom resources proceed.
     pub(super) fn complete(&mut self, number: usize, at: u32) {
         let work = self.works[number][at as usize];
         let resource = &mut self.model.resources[number];
@@ -32,7 +32,7 @@ impl Advance<'_> {
         }
     }
 
-    /// Lets the custom resources proceed that wait for this one on a node.
+    /// Lets the custom resources that wait for this one on a node proceed there.
     pub(super) fn release(&mut self, number: usize, node: usize) {
         let mut earlier = u16::MAX;
         for (later, at) in &self.nodes[node].resources {
@@ -48,7 +48,8 @@ impl Advance<'_> {
         }
     }
 
-    /// A custom resource with `sequencing: all` that is complete everywhere lets the later ones proceed.
+    /// Lets later custom resources proceed after a custom resource with `sequencing: all` is complete on all
+    /// nodes.
     pub(super) fn open_gates(&mut self, number: usize) {
         if !self.model.resources[number].skyhook.blocks_all_nodes() {
             return;
@@ -66,7 +67,7 @@ impl Advance<'_> {
         }
     }
 
-    /// Chooses the nodes of the next batch of a compartment once its batch is over.
+    /// Chooses the nodes of a compartment's next batch if the current batch is over.
     pub(super) fn select(&mut self, number: usize, compartment: usize) {
         let batch = self.batches[number].get(compartment);
         if batch.is_none_or(|batch| batch.open > 0 || batch.queue.is_empty()) {
@@ -106,7 +107,7 @@ impl Advance<'_> {
         }
     }
 
-    /// Spreads the relative speeds over the nodes that are at work in a batch.
+    /// Distributes the relative speeds evenly among the nodes at work in each batch.
     pub(super) fn spread(&mut self, number: usize) {
         let resource = &self.model.resources[number];
         for compartment in &resource.compartments {

@@ -1,4 +1,4 @@
-//! The moments of a timeline that belong to one custom resource, summarized.
+//! Summarizes the moments of a timeline that belong to one custom resource.
 
 use std::collections::BTreeSet;
 
@@ -78,7 +78,7 @@ impl<'a> Moments<'_, 'a> {
             Some(is) if runs(Stage::Config) && self.is_installed(self.edited, name, is, nodes[0]) => {
                 PackageChange::Configure
             }
-            // The first stage is already running.
+            // The installation continues after its first stage.
             Some(_) if runs(Stage::Config) => PackageChange::Install,
             Some(_) => PackageChange::Interrupt,
         };
@@ -94,7 +94,7 @@ impl<'a> Moments<'_, 'a> {
         }
     }
 
-    /// Whether the version of the spec is past its first stage on this node.
+    /// Whether the version in the spec has completed its first stage on this node.
     fn is_installed(&self, cluster: &'a Cluster, name: &str, package: &Package, node: &'a Node) -> bool {
         let mut recorded = self.recorded(cluster, name, std::slice::from_ref(&node));
         recorded.any(|entry| {

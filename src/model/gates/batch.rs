@@ -8,7 +8,7 @@ use crate::model::progress::{NodeProgress, ProgressState, QueuePosition};
 use crate::model::reason::WaitReason;
 use crate::model::selection::Selection;
 
-/// Operator `GetNodesForNextBatch`.
+/// Models operator `GetNodesForNextBatch`.
 pub fn check<'a>(at: &At<'_, 'a>) -> Option<NodeProgress<'a>> {
     let unread = |source| NodeProgress::without_action(ProgressState::Unknown, WaitReason::Unread(source));
     if at.model.cluster.limited_to_named_nodes {

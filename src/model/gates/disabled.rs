@@ -4,7 +4,7 @@ use super::At;
 use crate::model::progress::{NodeProgress, ProgressState};
 use crate::model::reason::WaitReason;
 
-/// Operator `processSkyhooksPerNode`.
+/// Models operator `processSkyhooksPerNode`.
 pub fn check<'a>(at: &At<'_, 'a>) -> Option<NodeProgress<'a>> {
     let disabled = at.resource.disabled;
     disabled.then(|| NodeProgress::without_action(ProgressState::Suspended, WaitReason::Disabled))

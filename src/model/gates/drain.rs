@@ -9,11 +9,11 @@ use crate::model::action::Action;
 use crate::model::progress::{NodeProgress, ProgressState};
 use crate::model::reason::WaitReason;
 
-/// Operator `EnsureNodeIsReadyForInterrupt`: cordon, wait for protected pods, drain.
+/// Models operator `EnsureNodeIsReadyForInterrupt`: cordon, wait for protected pods, drain.
 pub fn check<'a>(at: &At<'_, 'a>) -> Option<NodeProgress<'a>> {
     let record = at.profile.record;
     let own = record.is_some_and(|record| record.cordon);
-    // Since v0.20 a foreign cordon is left alone.
+    // Since v0.20 the operator accepts a foreign cordon instead of adding its own.
     let cordoned = at.node.cordoned() == Some(true) && (own || !at.model.operator.before(0, 20));
     // Before v0.18 the cordon is written last, with the node state (operator `SaveNodesAndSkyhook`).
     if !cordoned && !at.model.operator.before(0, 18) {
@@ -31,7 +31,7 @@ pub fn check<'a>(at: &At<'_, 'a>) -> Option<NodeProgress<'a>> {
     }
     let remaining: Vec<&'a Pod> = pods.into_iter().filter(|pod| is_evicted(pod)).collect();
     let evicts = remaining.iter().any(|pod| !pod.metadata.deleting());
-    // Before v0.19 an accepted eviction is enough; since then the pods have to be gone.
+    // Before v0.19 accepted evictions are enough. Since then the pods must be gone.
     if remaining.is_empty() || !evicts && at.model.operator.before(0, 19) {
         return None;
     }

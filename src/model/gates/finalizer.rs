@@ -1,17 +1,17 @@
-//! The finalizer of a deleted custom resource stays until its packages with an enabled uninstall are uninstalled on all
-//! selected nodes.
+//! The finalizer of a custom resource under deletion stays until the packages with `uninstall.enabled` are
+//! uninstalled on all selected nodes.
 
 use super::At;
 use crate::model::action::Action;
 use crate::model::progress::{NodeProgress, ProgressState};
 use crate::model::reason::WaitReason;
 
-/// Operator `HandleFinalizer`.
+/// Models operator `HandleFinalizer`.
 pub fn check<'a>(at: &At<'_, 'a>) -> Option<NodeProgress<'a>> {
     if !at.resource.deleting || at.model.halt.is_some() {
         return None;
     }
-    // Uninstalls and installations that are still due on the node have to pass the other gates.
+    // Uninstalls and installations that are still due on the node must pass the other gates first.
     let done = at.place.complete || at.profile.due.is_empty() && !at.profile.pending;
     match at.resource.pending {
         None => Some(NodeProgress::acts(Action::Finalize)),

@@ -4,7 +4,7 @@ use super::At;
 use crate::model::progress::{NodeProgress, ProgressState};
 use crate::model::reason::WaitReason;
 
-/// Operator `selectNodesWithCompartments`.
+/// Models operator `selectNodesWithCompartments`.
 pub fn check<'a>(at: &At<'_, 'a>) -> Option<NodeProgress<'a>> {
     let ignored = at.place.ignored;
     ignored.then(|| NodeProgress::without_action(ProgressState::Blocked, WaitReason::Ignored))

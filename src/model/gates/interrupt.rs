@@ -1,10 +1,10 @@
-//! An interrupt waits until no package stage runs on the node, of any custom resource.
+//! An interrupt waits until no package stage of any custom resource runs on the node.
 
 use super::At;
 use crate::model::progress::{NodeProgress, ProgressState};
 use crate::model::reason::WaitReason;
 
-/// Operator `Interrupt` and `HasRunningPackages`.
+/// Models operator `Interrupt` and `HasRunningPackages`.
 pub fn check<'a>(at: &At<'_, 'a>) -> Option<NodeProgress<'a>> {
     let mut runs = at.model.runs.on_node(&at.node.name);
     let other = runs.find(|run| run.delays_interrupts())?;

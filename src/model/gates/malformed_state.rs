@@ -1,4 +1,4 @@
-//! A node state that cannot be read ends the operator's reconcile before any package work.
+//! A node state that cannot be read aborts the operator's reconcile before any work on packages.
 
 use super::At;
 use crate::cluster::NodeRecord;
@@ -6,7 +6,8 @@ use crate::model::Model;
 use crate::model::progress::{NodeProgress, ProgressState};
 use crate::model::reason::WaitReason;
 
-/// Operator `validateAndUpsertSkyhookData`, which a paused custom resource does not reach; and `HandleFinalizer`.
+/// Models operator `validateAndUpsertSkyhookData`, which does not run for a paused custom resource, and
+/// `HandleFinalizer`.
 pub fn halt<'a>(model: &Model<'a>) -> Option<WaitReason<'a>> {
     let mut resources = model.resources.iter();
     resources.find_map(|resource| {

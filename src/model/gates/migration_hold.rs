@@ -5,12 +5,13 @@ use crate::model::Model;
 use crate::model::progress::{NodeProgress, ProgressState};
 use crate::model::reason::WaitReason;
 
-/// The first check of each reconcile in v0.18 to v0.20.
+/// Models the first check of each reconcile in v0.18 to v0.20.
 pub fn halt<'a>(model: &Model<'a>) -> Option<WaitReason<'a>> {
     model.cluster.holding().next().map(WaitReason::MigrationHold)
 }
 
-/// Conditions that halt the operator as a whole: a missing replica, the hold, a malformed state.
+/// Conditions that halt the operator as a whole: no available replica, the migration hold, or a malformed
+/// node state.
 pub fn check<'a>(at: &At<'_, 'a>) -> Option<NodeProgress<'a>> {
     let halt = at.model.halt.clone()?;
     Some(NodeProgress::without_action(ProgressState::Blocked, halt))

@@ -1,4 +1,5 @@
-//! Gates that keep a custom resource from its next action on a node, one per file, in the operator's order.
+//! Gates: conditions that block a custom resource's next action on a node. One file per gate, in the
+//! operator's order.
 
 mod batch;
 pub mod dependency;
@@ -46,7 +47,8 @@ impl<'m, 'a> At<'m, 'a> {
 
 type Gate = for<'m, 'a> fn(&At<'m, 'a>) -> Option<NodeProgress<'a>>;
 
-/// Gates of the node as a whole. The gates of its packages follow in `work.rs`: dependency, drain, interrupt.
+/// Gates of the node as a whole, in the operator's order. The gates of packages (dependency, drain,
+/// interrupt) follow in `work.rs`.
 const GATES: [Gate; 10] = [
     finalizer::check,
     paused::check,
@@ -65,7 +67,7 @@ pub(super) fn first<'a>(at: &At<'_, 'a>) -> Option<NodeProgress<'a>> {
     GATES.iter().find_map(|gate| gate(at))
 }
 
-/// Why the operator works on no custom resource at all.
+/// The reason why the operator works on no custom resource at all.
 pub(super) fn halt<'a>(model: &Model<'a>) -> Option<WaitReason<'a>> {
     let cluster = model.cluster;
     if cluster.operator_down() || cluster.operator_absent() {

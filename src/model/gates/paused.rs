@@ -5,8 +5,8 @@ use crate::model::action::Action;
 use crate::model::progress::{NodeProgress, ProgressState};
 use crate::model::reason::WaitReason;
 
-/// Operator `Reconcile`: a paused custom resource is excluded from the package work. Since v0.18 its Jobs are
-/// suspended; Pods of earlier operators run to their end.
+/// Models operator `Reconcile`: a paused custom resource is excluded from the work on packages. Since v0.18
+/// its Jobs are suspended. Earlier operators let its Pods run to their end.
 pub fn check<'a>(at: &At<'_, 'a>) -> Option<NodeProgress<'a>> {
     if !at.resource.paused {
         return None;

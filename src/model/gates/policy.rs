@@ -1,10 +1,11 @@
-//! Without its deployment policy a custom resource has no compartments, and takes no nodes.
+//! Without its deployment policy, a custom resource has no compartments, and the operator selects no nodes
+//! for it.
 
 use super::At;
 use crate::model::progress::{NodeProgress, ProgressState};
 use crate::model::reason::WaitReason;
 
-/// Operator `initializeCompartmentsFromPolicy`.
+/// Models operator `initializeCompartmentsFromPolicy`.
 pub fn check<'a>(at: &At<'_, 'a>) -> Option<NodeProgress<'a>> {
     let name = &at.resource.skyhook.spec.deployment_policy;
     let missing = at.resource.policy_missing;

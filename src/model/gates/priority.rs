@@ -1,10 +1,11 @@
-//! An earlier custom resource has precedence: on the node, or with `sequencing: all` on all of its nodes.
+//! An earlier custom resource must be complete first: on the node, or with `sequencing: all` on all of its
+//! nodes.
 
 use super::At;
 use crate::model::progress::{NodeProgress, ProgressState};
 use crate::model::reason::WaitReason;
 
-/// Operator `isBlockedByGlobalPredecessor` and `IsNodeReadyForSkyhook`.
+/// Models operator `isBlockedByGlobalPredecessor` and `IsNodeReadyForSkyhook`.
 pub fn check<'a>(at: &At<'_, 'a>) -> Option<NodeProgress<'a>> {
     let reason = match at.resource.gate {
         Some((skyhook, node)) => WaitReason::Earlier { skyhook, node, everywhere: true },

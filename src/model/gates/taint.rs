@@ -1,11 +1,11 @@
-//! Nothing new starts on a node with a taint that the custom resource does not tolerate, of any effect.
+//! Nothing new starts on a node with a taint, of any effect, that the custom resource does not tolerate.
 
 use super::At;
 use crate::cluster::Source;
 use crate::model::progress::{NodeProgress, ProgressState};
 use crate::model::reason::WaitReason;
 
-/// Operator `CheckTaintToleration`.
+/// Models operator `CheckTaintToleration`.
 pub fn check<'a>(at: &At<'_, 'a>) -> Option<NodeProgress<'a>> {
     if at.node.body().is_none() {
         let reason = WaitReason::Unread(Source::Nodes);
@@ -16,7 +16,7 @@ pub fn check<'a>(at: &At<'_, 'a>) -> Option<NodeProgress<'a>> {
     }
     let taints = at.model.cluster.untolerated_by(at.resource.skyhook, at.node);
     let lasting = taints.iter().find(|taint| !taint.of_lifecycle());
-    // A lifecycle taint of the node is expected to be removed.
+    // Taints of a node's lifecycle are expected to be removed.
     let state = match lasting {
         Some(_) => ProgressState::Blocked,
         None => ProgressState::Waiting,

@@ -17,23 +17,23 @@ use kube::{
 };
 use tower::ServiceBuilder;
 
-/// The mode of this program that is such a client.
+/// First argument that starts this program as the bare client.
 pub const MODE: &str = "bench-bare";
 pub const SERVER: &str = "KUBECTL_SKYHOOK_BENCH_SERVER";
-/// The file of the authority that the server is known by.
+/// Environment variable with the path of the server's CA certificate.
 pub const AUTHORITY: &str = "KUBECTL_SKYHOOK_BENCH_AUTHORITY";
 /// Items per page, as in kubectl.
 const PAGE: usize = 500;
 /// The default concurrency of our commands.
 const IN_FLIGHT: usize = 32;
-/// A page's token is JSON in base64, before the items in each encoding. These are its first bytes.
+/// First bytes of every `continue` token: JSON in base64. In both encodings the token precedes the items.
 const TOKEN_BEGINS: &[u8] = b"eyJ2Ijoi";
 const HEAD: usize = 4096;
 
-/// A kubelet sends the status of its node this often if nothing changes.
+/// Interval at which a kubelet sends its node's status if nothing changes.
 const HEARTBEAT: Duration = Duration::from_secs(300);
 
-/// `list PATH ACCEPT`, `get PATH ACCEPT`, `patch NODE...`, `heartbeats SECONDS NODE...` or `read FILE`.
+/// Runs `list PATH ACCEPT`, `get PATH ACCEPT`, `patch NODE...`, `heartbeats SECONDS NODE...` or `read FILE`.
 pub fn client(args: &[String]) -> Result<()> {
     let words: Vec<&str> = args.iter().map(String::as_str).collect();
     if let ["read", file] = words.as_slice() {
@@ -59,13 +59,13 @@ fn connect() -> Result<Client> {
     let authority = std::fs::read(std::env::var(AUTHORITY)?)?;
     config.root_cert = Some(vec![pem::parse(authority)?.into_contents()]);
     config.auth_info = AuthInfo { token: Some("admin".to_owned().into()), ..AuthInfo::default() };
-    // With Nagle's algorithm, which kube leaves on, the first response of a connection waits 40 ms for an
-    // acknowledgement.
+    // Set TCP_NODELAY, which kube does not: Nagle's algorithm delays the first response of a connection by 40
+    // ms.
     let mut connector = HttpConnector::new();
     connector.enforce_http(false);
     connector.set_nodelay(true);
     let connector = config.rustls_https_connector_with_connector(connector)?;
-    // Without gzip: the server is near.
+    // No gzip: the server is local.
     let service = ServiceBuilder::new()
         .layer(config.base_uri_layer())
         .option_layer(config.auth_layer()?)
@@ -86,14 +86,14 @@ async fn list(client: &Client, path: &str, accept: &str) -> Result<()> {
     }
 }
 
-/// The token of the next page, from the first bytes of this one.
+/// Returns the `continue` token, found in the first bytes of a page.
 fn next(head: &[u8]) -> Option<String> {
     let at = head.windows(TOKEN_BEGINS.len()).position(|window| window == TOKEN_BEGINS)?;
     let token = head[at..].iter().take_while(|byte| byte.is_ascii_alphanumeric() || b"-_".contains(byte));
     Some(token.map(|byte| char::from(*byte)).collect())
 }
 
-/// Reads an answer to its end, and keeps how it begins.
+/// Reads a response to its end; returns its first bytes.
 async fn get(client: &Client, path: &str, accept: &str) -> Result<Vec<u8>> {
     let request = Request::get(path).header(header::ACCEPT, accept).body(Body::empty())?;
     let response = client.send(request).await?;
@@ -114,7 +114,7 @@ async fn get(client: &Client, path: &str, accept: &str) -> Result<Vec<u8>> {
     Ok(head)
 }
 
-/// One annotation on each of these nodes, which changes with each run.
+/// Sets an annotation, with a value that is new in each run, on each of these nodes.
 async fn patch(client: &Client, nodes: &[&str]) -> Result<()> {
     let now = jiff::Timestamp::now();
     let body = format!(r#"{{"metadata":{{"annotations":{{"example.com/bench":"{now}"}}}}}}"#);
@@ -128,7 +128,7 @@ async fn patch(client: &Client, nodes: &[&str]) -> Result<()> {
         .await
 }
 
-/// The usual heartbeats of these nodes, evenly spread, for this time.
+/// Sends heartbeats of these nodes for `time`, at the usual rate of a kubelet and evenly spread.
 async fn heartbeats(client: &Client, time: Duration, nodes: &[&str]) -> Result<()> {
     let each = HEARTBEAT / u32::try_from(nodes.len())?;
     let ticks = tokio::time::interval(each);

@@ -1,4 +1,4 @@
-//! Who does what beside whom.
+//! Groups of commands whose costs are compared.
 
 use std::path::{Path, PathBuf};
 
@@ -30,11 +30,11 @@ const METADATA_PROTOBUF: &str =
     "application/vnd.kubernetes.protobuf;as=PartialObjectMetadataList;g=meta.k8s.io;v=v1";
 const TABLE: &str = "application/json;as=Table;v=v1;g=meta.k8s.io";
 const NODES: &str = "/api/v1/nodes";
-/// `diagnose` exits with 2 where it finds something, and here it does.
+/// Exit codes of `diagnose` and `lint`: 2 means findings, and these clusters have some.
 const FOUND: &[i32] = &[0, 2];
 const DONE: &[i32] = &[0];
 const TIMED_OUT: &[i32] = &[5];
-/// Of a hundred nodes, how many changes there are in an hour if 1 % of them change every minute.
+/// Number of changes in an hour per 100 nodes, if 1 % of the nodes change every minute.
 const CHANGES_IN_AN_HOUR: usize = 60;
 
 pub fn of(setting: &Setting<'_>) -> Result<Vec<Group>> {
@@ -60,7 +60,7 @@ impl Setting<'_> {
         let mut contenders = vec![
             self.ours(&["node", "status", "-o", "json"], DONE),
             self.ours(&["status"], DONE),
-            // Logs are not compared.
+            // The other commands read no logs.
             self.ours(&["diagnose", "stuck", "--no-logs"], FOUND),
             self.upstream(&["node", "status", "-o", "json"]),
             bare("bare list, JSON", JSON),
@@ -74,7 +74,7 @@ impl Setting<'_> {
         Group::of("All nodes", contenders)
     }
 
-    /// Commands that need no more of nodes than their metadata and cordons.
+    /// Commands that read only the metadata and cordons of nodes.
     fn metadata_of_all_nodes(&self) -> Group {
         let skyhook = skyhook_name(0);
         let bare = ["list", NODES, METADATA_PROTOBUF];
@@ -115,7 +115,7 @@ impl Setting<'_> {
         group
     }
 
-    /// All that a diagnosis reads, in one file.
+    /// `collect`: writes everything that a diagnosis reads into one file.
     fn collect(&self) -> Group {
         let file = self.plane.servers.dir().join("collected.tar.gz");
         let path = file.display().to_string();
@@ -126,7 +126,7 @@ impl Setting<'_> {
         Group::of("A capture made of the cluster", vec![ours, bare])
     }
 
-    /// A custom resource for all nodes before it is applied: rules, and the model until it has come to its end.
+    /// Lints a custom resource for all nodes: checks the rules, and simulates the whole rollout.
     fn lint(&self) -> Result<Group> {
         let file = self.plane.servers.dir().join("lint.json");
         let manifest = json!({
@@ -152,7 +152,7 @@ impl Setting<'_> {
         Ok(Group::of(
             &format!("A custom resource of {nodes} nodes written"),
             vec![
-                // No operator is here that could pause.
+                // `--no-pause`: no operator runs here that could confirm a pause.
                 self.ours(&["reset", &skyhook, "--no-pause", "--confirm"], DONE),
                 // Undoes the preceding command for the next round.
                 self.ours(&["undo", "--confirm"], DONE),
@@ -162,7 +162,7 @@ impl Setting<'_> {
         ))
     }
 
-    /// Waits that time out. The difference between the longer and the shorter one is the cost of a minute of waiting.
+    /// Waits that time out. The difference between 10 s and 70 s is the cost of one minute.
     fn waiting(&self) -> Group {
         let skyhook = skyhook_name(0);
         let wait = |timeout: &str| {
@@ -185,8 +185,8 @@ impl Setting<'_> {
         )
     }
 
-    /// Screens that time out, beside the usual heartbeats. The difference between the longer and the shorter one is the
-    /// cost of three minutes.
+    /// `status -w` until its timeout, while nodes send heartbeats. The difference between 20 s and 200 s is
+    /// the cost of three minutes.
     fn watching(&self) -> Group {
         let watch = |seconds: usize| {
             let timeout = format!("{seconds}s");
@@ -251,7 +251,7 @@ impl Setting<'_> {
         contender
     }
 
-    /// One patch for each of the first nodes.
+    /// Patches each of the first `nodes` nodes once.
     fn patches(&self, nodes: usize) -> Contender {
         let names: Vec<String> = (0..nodes).map(|number| Node(number).name()).collect();
         let mut words = vec!["patch"];
@@ -259,7 +259,7 @@ impl Setting<'_> {
         self.bare(&format!("bare, {nodes} patches, 32 in flight"), &words, true)
     }
 
-    /// A status patch of each node every five minutes.
+    /// Patches the status of each node every five minutes.
     fn heartbeats(&self, seconds: usize) -> Contender {
         let names: Vec<String> = (0..self.count).map(|number| Node(number).name()).collect();
         let seconds = seconds.to_string();
@@ -282,7 +282,7 @@ impl Setting<'_> {
                 args: args.iter().map(|&arg| arg.to_owned()).collect(),
                 env: vec![
                     ("KUBECONFIG", kubeconfig.display().to_string()),
-                    // Journals, and what clients keep of their discovery, go with the cluster.
+                    // Journals and discovery caches are deleted together with the cluster.
                     ("XDG_STATE_HOME", dir.join("state").display().to_string()),
                     ("HOME", dir.display().to_string()),
                 ],

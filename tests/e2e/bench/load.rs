@@ -1,4 +1,4 @@
-//! Writes the cluster that is measured, and the file that `diagnose stuck --from` is measured with.
+//! Writes the measured cluster, and the file for `diagnose stuck --from`.
 
 use std::{
     fs::File,
@@ -18,18 +18,18 @@ use crate::{
     view::PREFIX,
 };
 
-/// Who write at once.
+/// Number of concurrent writers.
 const WRITERS: usize = 16;
 
 pub struct Loaded {
     pub nodes: usize,
     pub skyhooks: usize,
     pub pods: usize,
-    /// Of one node in the server's JSON.
+    /// Size of one node in JSON.
     pub node_bytes: usize,
 }
 
-/// The nodes serve their logs at this port.
+/// Creates custom resources, nodes and pods; the nodes serve their logs at `port`.
 pub fn load(plane: &ControlPlane, count: usize, port: u16) -> Result<Loaded> {
     let api = plane.user("admin")?;
     let nodes: Vec<Node> = (0..count).map(Node).collect();
@@ -82,7 +82,7 @@ fn side_by_side<T: Sync>(
     })
 }
 
-/// Its uid.
+/// Creates a custom resource; returns its uid.
 fn create_skyhook(api: &Api, number: usize) -> Result<String> {
     let name = skyhook_name(number);
     let mut packages = Map::new();
@@ -141,7 +141,7 @@ fn status(nodes: &[Node]) -> Value {
     })
 }
 
-/// The pod of the package that the node is at.
+/// The package pod of a node that runs or fails the third package.
 fn pod(node: Node, uid: &str) -> Value {
     let (package, version) = PACKAGES[2];
     let skyhook = skyhook_name(node.skyhook());
@@ -203,7 +203,7 @@ fn pod_status(node: Node) -> Value {
             ended(2, "Error"),
             4,
         ),
-        // Had it run for longer than a stage takes, it would be a finding.
+        // Start it now: a stage that runs for too long would be a finding.
         _ => {
             let now = jiff::Timestamp::now().strftime("%Y-%m-%dT%H:%M:%SZ");
             let running = json!({"running": {"startedAt": now.to_string()}});
@@ -221,7 +221,7 @@ fn pod_status(node: Node) -> Value {
     })
 }
 
-/// Writes the cluster as `kubectl get -o json` prints it; returns the number of bytes.
+/// Writes the cluster in the format of `kubectl get -o json`; returns the number of bytes.
 pub fn capture(api: &Api, path: &Path) -> Result<u64> {
     let mut file = BufWriter::new(File::create(path)?);
     file.write_all(b"{\n    \"apiVersion\": \"v1\",\n    \"items\": [")?;
@@ -239,7 +239,7 @@ pub fn capture(api: &Api, path: &Path) -> Result<u64> {
             for mut item in items.unwrap_or_default() {
                 item["apiVersion"] = json!(version);
                 item["kind"] = json!(kind);
-                // As kubectl: without `managedFields`.
+                // Like kubectl, omit `managedFields`.
                 item["metadata"].as_object_mut().map(|metadata| metadata.remove("managedFields"));
                 let text = serde_json::to_string_pretty(&item)?.replace('\n', "\n        ");
                 let comma = if first { "" } else { "," };

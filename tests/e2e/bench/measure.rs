@@ -1,4 +1,4 @@
-//! What one run of a program costs.
+//! Measures the cost of one run of a program.
 
 use std::{
     path::PathBuf,
@@ -13,7 +13,7 @@ use nix::sys::{
 };
 use serde::{Deserialize, Serialize};
 
-/// The mode of this program that runs another one.
+/// First argument that starts this program to measure another one.
 pub const MODE: &str = "bench-measure";
 
 /// A program with its arguments.
@@ -22,7 +22,7 @@ pub struct Invocation {
     pub program: PathBuf,
     pub args: Vec<String>,
     pub env: Vec<(&'static str, String)>,
-    /// The exit codes of success.
+    /// Exit codes that count as success.
     pub exits: &'static [i32],
 }
 
@@ -30,17 +30,16 @@ pub struct Invocation {
 #[serde(rename_all = "camelCase")]
 pub struct Cost {
     pub wall_seconds: f64,
-    /// Of user and system, of all its threads.
+    /// User and system time of all threads.
     pub cpu_seconds: f64,
-    /// The most memory that was resident at once.
+    /// Maximum resident set size.
     pub peak_bytes: u64,
     pub exit: i32,
 }
 
 impl Invocation {
-    /// Runs it once, under a small process without other children: the kernel sums up the usage of children, and a new
-    /// process
-    /// counts the memory of its parent as its own.
+    /// Runs the program once, under a small intermediate process without other children: the kernel sums up
+    /// the usage of all children, and a new process inherits the peak memory of its parent.
     pub fn cost(&self) -> Result<Cost> {
         let out = Command::new(std::env::current_exe()?)
             .arg(MODE)
@@ -58,7 +57,7 @@ impl Invocation {
     }
 }
 
-/// Runs a program without reading its output, and prints its cost.
+/// Runs a program, discards its output, and prints its cost as JSON.
 pub fn this(args: &[String]) -> Result<()> {
     let (program, args) = args.split_first().context("a program to measure")?;
     let mut command = Command::new(program);
@@ -71,7 +70,7 @@ pub fn this(args: &[String]) -> Result<()> {
     let cost = Cost {
         wall_seconds: wall.as_secs_f64(),
         cpu_seconds: micros as f64 / 1e6,
-        // Linux counts in KiB.
+        // Linux reports KiB.
         peak_bytes: u64::try_from(usage.max_rss())? * 1024,
         exit: status.code().unwrap_or(-1),
     };

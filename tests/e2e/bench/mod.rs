@@ -1,5 +1,5 @@
-//! The bench: the cost of our binary beside upstream's CLI and a client that only reads, on one real API server.
-//! `tests/bench/run` starts it and describes the measurements.
+//! Benchmarks: the cost of our binary compared with upstream's CLI and a minimal client, on one real API
+//! server. `tests/bench/run` starts them and describes the measurements.
 
 mod bare;
 mod contenders;
@@ -19,7 +19,7 @@ use anyhow::{Context, Result, bail};
 
 use crate::{control_plane::ControlPlane, kubelet::logs::Logs, operator, tools::Tools};
 
-/// The bench command, if the program was started with one instead of tests.
+/// Runs the bench mode that the first argument names; returns `None` if it names none.
 pub fn asked() -> Option<ExitCode> {
     let mut args = std::env::args().skip(1);
     let mode = args.next()?;
@@ -40,13 +40,13 @@ pub fn asked() -> Option<ExitCode> {
 }
 
 struct Asked {
-    /// Our binary in release form.
+    /// Our binary, built in release mode.
     ours: PathBuf,
     /// A program that does nothing.
     empty: PathBuf,
     out: PathBuf,
     rounds: usize,
-    /// Of the groups, those with this in their title.
+    /// Measure only groups whose title contains this text.
     only: String,
     counts: Vec<usize>,
 }
@@ -93,7 +93,7 @@ impl Asked {
         let mut all = results::Results::begin(&self.ours, self.rounds)?;
         for &count in &self.counts {
             all.clusters.push(self.measure(&tools, count)?);
-            // Written after each group, so that an interrupted run has results.
+            // Write after each cluster, so that an interrupted run has results.
             let json = serde_json::to_string_pretty(&all)? + "\n";
             let table = table::markdown(&all);
             std::fs::write(self.out.join("bench.json"), json)?;
@@ -108,7 +108,7 @@ impl Asked {
         let api = plane.user("admin")?;
         api.await_ready(Duration::from_secs(60))?;
         operator::install(tools, &api)?;
-        // Whoever watches all objects would be measured, too.
+        // The requests of a controller that watches all objects would be counted, too.
         plane.servers.stop("kube-controller-manager")?;
         let logs = Logs::serve(&plane.access("admin"))?;
         let begun = Instant::now();

@@ -1,12 +1,12 @@
-//! Nodes of a large GPU cluster: their content, and the states of their packages.
+//! Nodes of a large GPU cluster: their metadata, status and package states.
 
 use serde_json::{Map, Value, json};
 
 use crate::view::PREFIX;
 
-/// A CR with five packages cannot hold many more before its status outgrows what etcd takes.
+/// Nodes per custom resource. With five packages, the status of many more nodes would exceed etcd's limit.
 pub const IN_A_SKYHOOK: usize = 1_000;
-/// Installed one after the other.
+/// Each package depends on the one before it.
 pub const PACKAGES: [(&str, &str); 5] = [
     ("kernel-tuning", "1.4.2"),
     ("containerd-config", "2.0.1"),
@@ -15,12 +15,12 @@ pub const PACKAGES: [(&str, &str); 5] = [
     ("node-checks", "0.9.5"),
 ];
 pub const WHEN: &str = "2026-11-20T16:09:47Z";
-/// Labels of Node Feature Discovery, with which nodes of GPUs come.
+/// Number of Node Feature Discovery labels on a GPU node.
 const FEATURES: usize = 64;
-/// The kubelet writes down as many.
+/// A kubelet reports at most this many images.
 const IMAGES: usize = 50;
 
-/// One of the nodes, by its number.
+/// One of the nodes, identified by its number.
 #[derive(Clone, Copy, PartialEq)]
 pub struct Node(pub usize);
 
@@ -34,7 +34,7 @@ pub enum Doing {
 }
 
 impl Node {
-    /// Each CR's nodes are of one provider, and named as that does it.
+    /// The name of the node. The nodes of one custom resource follow the naming scheme of one provider.
     pub fn name(self) -> String {
         let (number, place) = (self.0, self.0 % IN_A_SKYHOOK);
         match self.skyhook() % 3 {
@@ -51,7 +51,7 @@ impl Node {
         self.0 / IN_A_SKYHOOK
     }
 
-    /// One of a hundred fails, ten side by side; four more of a hundred are being worked on.
+    /// One node in 100 fails, in blocks of ten; four others in 100 are in progress.
     pub fn doing(self) -> Doing {
         match self.0 % IN_A_SKYHOOK {
             400..410 => Doing::Failing,
@@ -68,7 +68,7 @@ impl Node {
         }
     }
 
-    /// The operator's record of the packages, on the node and in the CR's status.
+    /// The operator's record of the packages, as stored on the node and in the custom resource's status.
     pub fn state(self) -> Value {
         let mut state = Map::new();
         for (place, (name, version)) in PACKAGES.into_iter().enumerate() {
@@ -89,7 +89,7 @@ impl Node {
         Value::Object(state)
     }
 
-    /// Logs are served at this port.
+    /// The node object. The API server requests container logs from `port`.
     pub fn object(self, port: u16) -> Value {
         let name = self.name();
         json!({
@@ -218,7 +218,7 @@ fn flag(feature: usize) -> String {
     format!("FEATURE{feature:02}")
 }
 
-/// Letters and digits that look drawn by lot, and are the same in every run.
+/// Hexadecimal digits that look random but are the same in every run.
 fn scattered(seed: usize, length: usize) -> String {
     let mut state = (seed as u64).wrapping_add(0x9E37_79B9_7F4A_7C15);
     let mut one = || {

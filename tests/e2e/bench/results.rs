@@ -11,7 +11,7 @@ use super::{
 };
 use crate::api::Api;
 
-/// The factor of repetitions for commands of a few milliseconds.
+/// Commands that take only a few milliseconds are repeated this many times more often.
 const QUICK: usize = 4;
 
 #[derive(Serialize)]
@@ -24,7 +24,7 @@ pub struct Results {
     pub clusters: Vec<Measured>,
 }
 
-/// One cluster.
+/// Results of one cluster.
 #[derive(Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Measured {
@@ -38,25 +38,25 @@ pub struct Measured {
     pub groups: Vec<Done>,
 }
 
-/// Commands measured alternately.
+/// Commands that are measured alternately and compared.
 pub struct Group {
     pub title: String,
     pub contenders: Vec<Contender>,
-    /// What all of them read, where that is no server.
+    /// Size of the input file, if all commands of the group read a file instead of a server.
     pub input_bytes: Option<u64>,
     pub quick: bool,
 }
 
 pub struct Contender {
     pub name: String,
-    /// One of the bare ones, the quickest of which the others are compared with.
+    /// Whether this is a baseline, such as a bare client. The others are compared with the fastest baseline.
     pub floor: bool,
-    /// Slow: runs only in the counted round.
+    /// Slow: runs only once, in the round that counts requests.
     pub once: bool,
-    /// The file that it writes, if it writes one.
+    /// The output file of the command.
     pub writes: Option<PathBuf>,
     pub invocation: Invocation,
-    /// What runs at the same time; the server counts its requests, too.
+    /// A program that runs at the same time. The requests of both are counted.
     pub beside: Option<Invocation>,
 }
 
@@ -68,7 +68,7 @@ impl Contender {
         std::thread::scope(|scope| {
             let beside = scope.spawn(|| beside.cost());
             let cost = self.invocation.cost();
-            beside.join().expect("it returns its errors")?;
+            beside.join().expect("the thread does not panic")?;
             cost
         })
     }
@@ -90,12 +90,12 @@ pub struct Row {
     pub wall_seconds: f64,
     pub cpu_seconds: f64,
     pub peak_bytes: f64,
-    /// Requests and bytes by the server's metrics.
+    /// Requests and bytes according to the server's metrics.
     pub requests: u64,
     pub received_bytes: u64,
-    /// Of the file that it wrote.
+    /// Size of the output file.
     pub written_bytes: Option<u64>,
-    /// Over the quickest of the bare ones.
+    /// Ratio to the fastest baseline of the group.
     pub wall_ratio: f64,
     pub cpu_ratio: f64,
     pub samples: Vec<Cost>,
@@ -133,7 +133,8 @@ impl Group {
         Self { title: title.to_owned(), contenders, input_bytes: None, quick: false }
     }
 
-    /// Runs each once for the counts, then all alternately, so that other load on the machine affects all of them.
+    /// Runs each command once to count its requests, then all alternately, so that other load affects all of
+    /// them.
     pub fn measure(&self, api: &Api, rounds: usize) -> Result<Done> {
         let rounds = if self.quick { QUICK * rounds } else { rounds };
         let idle = Served::between(api, || Ok(()))?;
@@ -146,7 +147,7 @@ impl Group {
                 Ok(())
             })?;
             counts.push(served.without(&idle));
-            // Others had nothing read into caches for them yet.
+            // Discard the first sample: it ran with cold caches. Slow commands have no other sample.
             first.retain(|_| contender.once);
             samples.push(first);
         }
@@ -216,7 +217,7 @@ impl Served {
         let text = api.text("/metrics")?;
         let sum = |metric: &str| -> f64 {
             let lines = text.lines().filter_map(|line| line.strip_prefix(metric));
-            // Servers renew their own leases.
+            // Ignore the servers' own lease renewals.
             let lines = lines.filter(|line| !line.contains("resource=\"leases\""));
             lines.filter_map(|line| line.rsplit(' ').next()?.parse::<f64>().ok()).sum()
         };

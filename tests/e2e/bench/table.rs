@@ -1,4 +1,4 @@
-//! `bench.md`: the measurements for people.
+//! Writes `bench.md`: the measurements as tables.
 
 use std::fmt::Write as _;
 

@@ -1,5 +1,5 @@
-//! What containers have written, as a kubelet serves it to the API server: over TLS, and for the containers that a
-//! real one would have logs of.
+//! Serves container logs to the API server as a kubelet does: over TLS, and only for containers that would
+//! have logs.
 
 use std::{
     io::{BufRead, BufReader, Write},
@@ -22,12 +22,12 @@ use tokio_rustls::rustls::{
 use super::note;
 use crate::api::{Access, Api};
 
-/// Part of every secret line; must never appear in output.
+/// Part of every line with a secret; must never appear in our output.
 pub const SECRET: &str = "HUNTERTWO";
-/// Prefix of the line with which a failing script reports its failure.
+/// Start of the line in which a failing script names its error.
 pub const FAILURE: &str = "mkdir: cannot create directory";
 
-/// Number of unimportant lines at the start.
+/// Number of unimportant lines at the start of each log.
 const UNPACKED: usize = 600;
 
 pub struct Logs {
@@ -48,7 +48,7 @@ impl Logs {
                     return;
                 }
                 let (tls, access) = (tls.clone(), access.clone());
-                // Who goes away in the middle is not answered.
+                // Ignore errors of clients that disconnect.
                 let answer = move || stream.map(|stream| answer(tls, stream, &access));
                 std::thread::spawn(answer);
             }
@@ -61,7 +61,7 @@ impl Logs {
 impl Drop for Logs {
     fn drop(&mut self) {
         self.stop.store(true, Ordering::Relaxed);
-        // It looks when the next one comes.
+        // Connect once, so that the accept loop wakes up and sees the flag.
         let _ = TcpStream::connect(("127.0.0.1", self.port));
         if let Some(thread) = self.thread.take() {
             let _ = thread.join();
@@ -69,7 +69,7 @@ impl Drop for Logs {
     }
 }
 
-/// API servers do not verify the kubelet's certificate without a configured authority.
+/// A self-signed certificate: API servers verify it only if an authority is configured.
 fn tls() -> Result<ServerConfig> {
     let key = KeyPair::generate()?;
     let certificate = CertificateParams::new(vec!["127.0.0.1".to_owned()])?.self_signed(&key)?;
@@ -101,7 +101,7 @@ fn answer(tls: Arc<ServerConfig>, stream: TcpStream, access: &Access) -> Result<
     Ok(stream.flush()?)
 }
 
-/// `/containerLogs/NAMESPACE/POD/CONTAINER?previous=true&tailLines=20`.
+/// Answers a request such as `/containerLogs/NAMESPACE/POD/CONTAINER?previous=true&tailLines=20`.
 fn log(path: &str, api: &Api) -> Result<String, String> {
     let (path, query) = path.split_once('?').unwrap_or((path, ""));
     let parts: Vec<&str> = path.split('/').collect();
@@ -120,7 +120,8 @@ fn log(path: &str, api: &Api) -> Result<String, String> {
     Ok(lines.collect())
 }
 
-/// The end of the container run whose log is requested: `None` while it runs. As in a kubelet.
+/// Returns the termination of the container run whose log is requested, or `None` while it is running. Errors
+/// are those of a kubelet.
 fn end(pod: &Value, container: &str, previous: bool) -> Result<Option<Value>, String> {
     let name = pod["metadata"]["name"].as_str().unwrap_or_default();
     let all = ["initContainerStatuses", "containerStatuses"]
@@ -156,7 +157,8 @@ fn end(pod: &Value, container: &str, previous: bool) -> Result<Option<Value>, St
     }
 }
 
-/// Scripts print secrets; a failing one prints its reason, and cleans up.
+/// The log lines of a container: many secrets, and for a failed script its error followed by cleanup
+/// messages.
 fn lines(pod: &Value, ended: Option<&Value>) -> Vec<String> {
     let note = note(pod);
     let (package, stage) = (&note["name"], &note["stage"]);

@@ -1,4 +1,4 @@
-//! The next thing that happens to one pod: from the status it has and the fate chosen for it to its next status.
+//! Computes the next status of a pod from its current status and the result that the test chose.
 
 use std::time::Duration;
 
@@ -13,7 +13,7 @@ pub struct Step {
     pub reboots: bool,
 }
 
-/// A crashed container starts again this long after.
+/// Delay before a crashed container starts again.
 const BACK_OFF: Duration = Duration::from_millis(1500);
 
 pub fn next(pod: &Value, result: StepResult, since: Duration) -> Option<Step> {
@@ -42,10 +42,10 @@ pub fn next(pod: &Value, result: StepResult, since: Duration) -> Option<Step> {
             if never {
                 return Some(Step { status: summed_up(pod, "Failed", containers), reboots });
             }
-            // The kubelet shows the crash first and the waiting afterwards.
+            // Like a kubelet, show the crash first and the waiting state in a later step.
             container["lastState"] = state;
             container["restartCount"] = json!(container["restartCount"].as_i64().unwrap_or(0) + 1);
-            // The first time it is started again at once.
+            // The first restart is immediate; later ones back off.
             container["state"] = match container["restartCount"].as_i64() {
                 Some(1) => json!({"running": {"startedAt": now()}}),
                 _ => waiting("CrashLoopBackOff", "back-off 10s restarting failed container"),
@@ -105,7 +105,8 @@ pub fn next(pod: &Value, result: StepResult, since: Duration) -> Option<Step> {
     main_containers(pod, result, containers).map(|status| Step { status, reboots })
 }
 
-/// Why a container is never made, by its definition: no registry has images without a repository, and there are no Secrets.
+/// Waiting reason and message of a container that can never start: its image has no repository, or its
+/// environment needs a Secret (there are none).
 fn refusal(container: &Value) -> Option<(&'static str, &'static str)> {
     let image = container["image"].as_str().unwrap_or_default();
     let mut env = container["env"].as_array().into_iter().flatten();
@@ -118,7 +119,7 @@ fn refusal(container: &Value) -> Option<(&'static str, &'static str)> {
     }
 }
 
-/// The main containers after the init containers: a Job's pod ends, any other runs on.
+/// Runs the main containers after the init containers: those of a Job end, all others keep running.
 fn main_containers(pod: &Value, result: StepResult, init: Vec<Value>) -> Option<Value> {
     let of_job = pod["metadata"]["ownerReferences"][0]["kind"] == "Job";
     let mut containers = statuses(pod, "containers", "containerStatuses");
@@ -170,7 +171,7 @@ fn summed_up(pod: &Value, phase: &str, init: Vec<Value>) -> Value {
     })
 }
 
-/// The statuses so far; a container that has none waits.
+/// The container statuses so far; a container without one is waiting.
 fn statuses(pod: &Value, containers: &str, kept: &str) -> Vec<Value> {
     let known = pod["status"][kept].as_array().cloned().unwrap_or_default();
     let spec = pod["spec"][containers].as_array().cloned().unwrap_or_default();
@@ -199,7 +200,8 @@ fn ended(code: i32, reason: &str) -> Value {
     json!({"terminated": {"exitCode": code, "reason": reason, "startedAt": now(), "finishedAt": now()}})
 }
 
-/// The interrupt to run is the last argument: base64 of its JSON, which begins with the type.
+/// Whether the pod's interrupt is a reboot: the last argument is its JSON in base64, which starts with the
+/// type.
 fn is_reboot(pod: &Value) -> bool {
     let arguments = pod["spec"]["initContainers"][0]["args"].as_array();
     let last = arguments.and_then(|args| args.last()).and_then(Value::as_str).unwrap_or_default();

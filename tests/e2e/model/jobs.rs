@@ -1,4 +1,4 @@
-//! The Jobs of the newer operator, in the shape it gives them.
+//! Jobs as the newer operator creates them.
 
 use serde_json::{Value, json};
 
@@ -6,11 +6,11 @@ use super::{NAMESPACE, PREFIX, Played};
 
 const AGENT: &str = "ghcr.io/nvidia/nodewright/agent:v7.0.0";
 
-/// How a Job retries.
+/// Retry strategy of a Job.
 enum Attempts {
-    /// A stage: one pod for each attempt.
+    /// For stages: a new pod for each attempt.
     PodEach,
-    /// An interrupt: the container of its only pod starts again, until the operator ends it.
+    /// For interrupts: the container of a single pod restarts until the operator ends the Job.
     RestartedInPlace,
 }
 
@@ -21,7 +21,7 @@ impl Attempts {
             Self::PodEach => {
                 pod["restartPolicy"] = json!("Never");
                 pod["activeDeadlineSeconds"] = json!(3600);
-                // The default is 3, which takes over a minute to use up.
+                // The operator's default of 3 takes over a minute to exhaust.
                 spec["backoffLimit"] = json!(1);
                 spec["podFailurePolicy"] = json!({"rules": [{
                     "action": "Ignore", "onPodConditions": [{"type": "DisruptionTarget", "status": "True"}],
@@ -36,23 +36,23 @@ impl Attempts {
     }
 }
 
-/// The agent's argument for an interrupt: JSON in base64.
+/// The agent's argument for an interrupt: its JSON in base64.
 fn interrupt_argument(kind: &str) -> &'static str {
     match kind {
         "reboot" => "eyJ0eXBlIjoibm9kZV9yZXN0YXJ0In0=",
         "service" => "eyJ0eXBlIjoic2VydmljZV9yZXN0YXJ0Iiwic2VydmljZXMiOlsiY29udGFpbmVyZCJdfQ==",
-        other => panic!("interrupt {other}"),
+        other => panic!("unknown interrupt {other}"),
     }
 }
 
 impl Played<'_> {
-    /// The Job of a package's stage on a node, as upstream builds it; its name is returned.
+    /// Creates the Job of a package's stage on a node; returns its name.
     pub fn job(&self, node: &str, package: &str, stage: &str) -> String {
-        let (name, version) = package.split_once('|').expect("name|version");
+        let (name, version) = package.split_once('|').expect("package is `name|version`");
         let body = self.job_body(node, name, version, stage);
         let path = format!("/apis/batch/v1/namespaces/{NAMESPACE}/jobs");
         self.cluster.api.post(&path, &body).expect("a Job can be created");
-        body["metadata"]["name"].as_str().expect("it was just named").to_owned()
+        body["metadata"]["name"].as_str().expect("the Job has a name").to_owned()
     }
 
     fn job_body(&self, node: &str, name: &str, version: &str, stage: &str) -> Value {
@@ -72,7 +72,7 @@ impl Played<'_> {
         let mut annotations = json!({
             format!("{PREFIX}/resource-id"): resource, format!("{PREFIX}/package"): record.to_string(),
         });
-        // The name ends with an arbitrary hash.
+        // The name ends with a hash, which is arbitrary here.
         let hash = &uid[..8];
         let (name_of_job, attempts, init) = if stage == "interrupt" {
             labels[format!("{PREFIX}/interrupt")] = json!("True");
@@ -146,7 +146,7 @@ impl Played<'_> {
         self.cluster.api.items(&path).expect("the API server responds")
     }
 
-    /// The operator's steps after it has recorded a Job's result.
+    /// Marks the Job as recorded, as the operator does once it has recorded the result, and sets its TTL.
     pub fn record(&self, job: &str, keep_for: u32) {
         let path = format!("/apis/batch/v1/namespaces/{NAMESPACE}/jobs/{job}");
         let patch = json!({
@@ -156,7 +156,7 @@ impl Played<'_> {
         self.cluster.api.merge(&path, &patch).expect("a Job can be stamped");
     }
 
-    /// Whether a Job exists.
+    /// Whether the Job exists and is not being deleted.
     pub fn has_job(&self, job: &str) -> bool {
         let path = format!("/apis/batch/v1/namespaces/{NAMESPACE}/jobs/{job}");
         let found = self.cluster.api.get(&path);
@@ -171,7 +171,7 @@ impl Played<'_> {
             .expect("a Job can be suspended and resumed");
     }
 
-    /// The operator's steps for the Job of an interrupt with too many restarts: it deletes the pod, and keeps the end
+    /// Ends an interrupt's Job as the operator does after too many restarts: fails the Job, and keeps the end
     /// of the log.
     pub fn end_at_restart_limit(&self, job: &str, log: &str) {
         let path = format!("/apis/batch/v1/namespaces/{NAMESPACE}/jobs/{job}");

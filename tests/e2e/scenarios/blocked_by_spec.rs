@@ -1,4 +1,4 @@
-//! Packages that cannot start because of their spec: the first remedy edits the spec.
+//! Packages that cannot start because of their spec; the first remedy edits the spec.
 
 use std::io::Write as _;
 use std::process::{Command, Stdio};
@@ -17,7 +17,8 @@ use crate::{
     view::{complete, everywhere, that},
 };
 
-/// Opens the spec as is printed, edits it so, and waits for the end of the rollout.
+/// Runs the first remedy that writes, applies `sed` in the editor that it opens, and waits until the rollout
+/// is complete.
 #[track_caller]
 fn cured_by_edit(gpu: &Rollout<'_>, code: &str, subject: &serde_json::Value, sed: &str) {
     first_change_made(gpu, code, subject, sed);
@@ -25,7 +26,7 @@ fn cured_by_edit(gpu: &Rollout<'_>, code: &str, subject: &serde_json::Value, sed
     all_well(gpu.cluster);
 }
 
-/// SKY203: the environment names a Secret that there is not.
+/// SKY203: the environment refers to a Secret that does not exist.
 pub fn container_not_created(cluster: &Cluster) {
     let token = json!([{"name": "TOKEN", "valueFrom": {"secretKeyRef": {"name": "token", "key": "value"}}}]);
     let gpu = cluster.apply(&skyhook("gpu").with(package("driver", "2.0.1").set("env", token)));
@@ -46,7 +47,7 @@ pub fn container_not_created(cluster: &Cluster) {
     );
 }
 
-/// SKY213: the operator cuts the reference at the port of the registry, and writes it back so.
+/// SKY213: the operator cuts the image reference at the colon before the registry's port, also in the spec.
 pub fn image_reference_truncated(cluster: &Cluster) {
     let driver = package("driver", "2.0.1").set("image", json!("registry.example:5000/driver"));
     let gpu = kubectl_applies(cluster, &skyhook("gpu").with(driver));
@@ -63,7 +64,7 @@ pub fn image_reference_truncated(cluster: &Cluster) {
         &json!({"package": "driver"}),
         "s#^      image: registry.example$#&/driver#",
     );
-    let asked = gpu.view().object.expect("it is there");
+    let asked = gpu.view().object.expect("the custom resource exists");
     assert_eq!(asked["spec"]["packages"]["driver"]["image"], "registry.example/driver");
 }
 
@@ -75,15 +76,16 @@ fn kubectl_applies<'a>(cluster: &'a Cluster, skyhook: &Skyhook) -> Rollout<'a> {
         .stdout(Stdio::null())
         .spawn()
         .expect("kubectl runs");
-    let mut stdin = kubectl.stdin.take().expect("it is piped");
+    let mut stdin = kubectl.stdin.take().expect("stdin is piped");
     let written = stdin.write_all(skyhook.body().to_string().as_bytes());
-    written.expect("it reads");
+    written.expect("kubectl reads its stdin");
     drop(stdin);
-    assert!(kubectl.wait().expect("it ends").success());
+    assert!(kubectl.wait().expect("kubectl can be awaited").success());
     cluster.rollout(&skyhook.name)
 }
 
-/// SKY223: the webhook takes a version that makes no label, and the API server takes no pod with it.
+/// SKY223: the operator accepts a version that is no valid label value, so the API server rejects all package
+/// pods.
 pub fn package_label_invalid(cluster: &Cluster) {
     let gpu = cluster.apply(&skyhook("gpu").with(package("driver", "2.0.1+cuda12")));
     let nothing = that("no pod is made", |view| view.pods.is_empty());
@@ -91,7 +93,8 @@ pub fn package_label_invalid(cluster: &Cluster) {
     cured_by_edit(&gpu, "SKY223", &json!({"package": "driver"}), "s/2[.]0[.]1+cuda12/2.0.1/");
 }
 
-/// SKY503: the operator cannot note the taint on a new node, and so does nothing at all.
+/// SKY503: the API server rejects the annotation that records the taint on new nodes, because the taint's key
+/// contains a slash; the operator then does nothing.
 pub fn auto_taint_key_invalid(cluster: &Cluster) {
     let taint = "example.com/runtime=missing:NoSchedule";
     cluster.stop_operator();

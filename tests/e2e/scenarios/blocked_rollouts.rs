@@ -26,7 +26,7 @@ fn not_begun() -> Condition {
     that("nothing is begun", |view| view.pods.is_empty() && view.entries(DRIVER).is_empty())
 }
 
-/// The one with the lower number goes first, node by node.
+/// SKY302: the custom resource with the lower `priority` goes first on each node.
 pub fn waits_for_an_earlier_custom_resource(cluster: &Cluster) {
     cluster.result(pods("kernel", "apply").on("node-1"), StepResult::Exit(1));
     let first = cluster.apply(&skyhook("base").with(package("kernel", "1.0.0")).set("priority", json!(10)));
@@ -44,17 +44,17 @@ pub fn waits_for_an_earlier_custom_resource(cluster: &Cluster) {
     second.until(complete()).well();
 }
 
-/// The policy was deleted while nothing guarded it.
+/// SKY303: the deployment policy was deleted before the custom resource was created; no webhook prevented it.
 pub fn policy_missing(cluster: &Cluster) {
     careful_policy(cluster);
-    cluster.api.delete(&format!("{POLICIES}/careful"), &json!({})).expect("and deleted");
+    cluster.api.delete(&format!("{POLICIES}/careful"), &json!({})).expect("the policy can be deleted");
     let gpu = cluster.apply(&driver().set("deploymentPolicy", json!("careful")));
     gpu.until(status("blocked"))
         .stays(&not_begun(), LONG_ENOUGH)
         .diagnosed("SKY303", json!({"name": "gpu"}))
         .capture("old-policy-missing");
     careful_policy(cluster);
-    // Policies are not watched: only another event makes the operator look.
+    // The operator does not watch policies: only another event triggers a reconcile.
     gpu.annotate("seen", json!("now")).until(complete()).well();
 }
 
@@ -76,7 +76,7 @@ pub fn batch_held_by_a_node(cluster: &Cluster) {
     gpu.until(that("one is erroring", |view| view.entries(DRIVER).iter().any(|e| e.state == "erroring")))
         .stays(&that("and no other begun", |view| view.entries(DRIVER).len() == 1), Duration::from_secs(15))
         .capture("old-batch-held-by-a-node");
-    // It is taken out of the batch while it goes on failing, and the others get on.
+    // `leave-batch` removes the failing node from the batch: it keeps failing, and the other nodes complete.
     let failing = gpu.view().entries(DRIVER)[0].node.clone();
     let nodes = ["node-1", "node-2", "node-3"];
     let (own, others): (Vec<_>, Vec<_>) = nodes.into_iter().partition(|n| *n == failing);
@@ -91,7 +91,8 @@ pub fn batch_held_by_a_node(cluster: &Cluster) {
     gpu.until(complete()).well();
 }
 
-/// With a policy that stops at the first failure, a rough reboot stops the rollout though nothing is wrong.
+/// A policy stops at the first failure. A reboot that the kubelet reports as a failure stops the rollout,
+/// although every package is complete.
 pub fn stale_erroring_after_reboot(cluster: &Cluster) {
     careful_policy(cluster);
     cluster.result(pods("kernel", "interrupt"), StepResult::RoughReboot);
@@ -119,7 +120,7 @@ pub fn no_node_selected(cluster: &Cluster) {
     gpu.until(everywhere(DRIVER, "config", "complete")).well();
 }
 
-/// The finalizer would have released the node; stripping it leaves the cordon and its key behind.
+/// A stripped finalizer leaves the cordon and its annotation behind; a normal deletion would remove both.
 pub fn cordon_without_owner(cluster: &Cluster) {
     let gpu =
         cluster.apply(&skyhook("gpu").with(package("driver", "2.0.1").interrupts("service").uninstallable()));
@@ -172,7 +173,7 @@ pub fn interrupt_waits_for_workload(cluster: &Cluster) {
     gpu.until(complete()).well();
 }
 
-/// The earlier CR does not tolerate the taint that only the later one would lift.
+/// SKY407: the earlier custom resource does not tolerate the taint that only the later one would remove.
 pub fn runtime_required_deadlock(cluster: &Cluster) {
     let taint = json!([{"key": "skyhook.nvidia.com", "value": "runtime-required", "effect": "NoSchedule"}]);
     cluster.patch_node("node-1", json!({"spec": {"taints": taint}}));
@@ -190,7 +191,7 @@ pub fn runtime_required_deadlock(cluster: &Cluster) {
     assert!(cluster.report(&[]).errors().is_empty(), "all is well again");
 }
 
-/// 54 characters: one too many for the key of the node state.
+/// 54 characters: one too many for the annotation key of the node state.
 pub fn name_too_long(cluster: &Cluster) {
     let name = "g".repeat(54);
     let long = cluster.apply(&skyhook(&name).with(package("driver", "2.0.1")));
@@ -201,7 +202,7 @@ pub fn name_too_long(cluster: &Cluster) {
     long.until(deleted());
 }
 
-/// A pod that only looks like a package's crashes every pass of the operator.
+/// A pod with the operator's label but without its annotation makes the operator panic in every reconcile.
 pub fn pod_missing_package_annotation(cluster: &Cluster) {
     cluster.result(pods("driver", "apply").on("node-1"), StepResult::Hang);
     let gpu = cluster.apply(&driver());
@@ -226,7 +227,7 @@ pub fn pod_missing_package_annotation(cluster: &Cluster) {
         .well();
 }
 
-/// The Deployment is scaled to zero.
+/// The operator's Deployment has no available replica.
 pub fn operator_not_running(cluster: &Cluster) {
     let gpu = cluster.apply(&driver());
     gpu.until(complete());
@@ -244,11 +245,11 @@ pub fn operator_not_running(cluster: &Cluster) {
     cluster.capture("old-operator-not-running");
 }
 
-/// A malformed node state without a deletion.
+/// SKY206: the node state is malformed; no deletion is involved.
 pub fn malformed_state(cluster: &Cluster) {
     let gpu = cluster.apply(&driver());
     gpu.until(complete());
-    let kept = gpu.view().annotation("node-2", "nodeState_gpu").expect("there is state").to_owned();
+    let kept = gpu.view().annotation("node-2", "nodeState_gpu").expect("the node has a state").to_owned();
     cluster.annotate_node("node-2", "nodeState_gpu", json!("{\"driver|2.0.1\": broken"));
     gpu.until(crate::view::condition("NodeStateMalformed", "ParseError"))
         .diagnosed("SKY206", json!({"node": "node-2"}))
@@ -257,7 +258,8 @@ pub fn malformed_state(cluster: &Cluster) {
     gpu.until(complete()).well();
 }
 
-/// No pod can be made, which only the operator's log says: half an hour later that is a warning, and after hours an error.
+/// SKY222: a quota blocks all package pods, which only the operator's log shows: a warning after half an
+/// hour, and an error after two hours.
 pub fn operator_makes_no_progress(cluster: &Cluster) {
     let quota = no_room_for_pods(cluster, "skyhook");
     let gpu = cluster.apply(&driver());
@@ -279,6 +281,6 @@ pub fn operator_makes_no_progress(cluster: &Cluster) {
         assert_eq!(finding["severity"], severity, "{:#}", report.json);
     }
     cluster.api.delete(&quota, &json!({})).expect("a quota can be deleted");
-    // What the operator's log says is repaired; the next pass goes on.
+    // The quota is deleted; the next reconcile continues.
     gpu.annotate("seen", json!("now")).until(complete()).well();
 }

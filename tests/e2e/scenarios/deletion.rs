@@ -1,4 +1,4 @@
-//! Stuck deletions, and what they leave behind.
+//! Stuck deletions, and the leftovers of deleted custom resources.
 
 use std::time::Duration;
 
@@ -12,7 +12,7 @@ use crate::{
     view::{absent, complete, condition, deleted, entry, everywhere, pod, status, that},
 };
 
-/// The operator comes round every two seconds while there is work; this is several of its passes.
+/// Several reconciles: the operator requeues every two seconds while there is work.
 const LONG_ENOUGH: Duration = Duration::from_secs(7);
 
 pub fn deletion_waits_for_erroring_install(cluster: &Cluster) {
@@ -31,22 +31,23 @@ pub fn deletion_waits_for_erroring_install(cluster: &Cluster) {
         .diagnosed("SKY101", json!({"node": "node-2", "package": "driver"}))
         .capture("old-deleted-while-erroring");
 
-    // The documentation's first way out is to repair the install. In v0.17.0 that alone does not help once another
-    // node has been uninstalled: such nodes stay in_progress until the CR is gone, only nodes in progress are worked
-    // on, and the pod of the erroring one went with the deletion's new generation.
+    // The first documented remedy is to repair the package. In v0.17.0 that does not help once another node
+    // has been uninstalled: uninstalled nodes stay in_progress until the custom resource is deleted, the
+    // operator works only on nodes in progress, and it deleted the pod of the erroring node when the deletion
+    // raised the generation.
     cluster.heal();
     gpu.stays(&that("no pod for node-2", |view| view.pods.is_empty()), LONG_ENOUGH);
     cluster.annotate_node("node-2", "status_gpu", json!("in_progress"));
     gpu.until(pod("driver", "apply")).until(pod("driver", "uninstall")).until(deleted());
 }
 
-/// With no node in progress beside it, repairing the install is enough.
+/// If no node is in progress, repairing the package is enough.
 pub fn deletion_freed_by_repair(cluster: &Cluster) {
     cluster.result(pods("driver", "apply"), StepResult::Exit(1));
     let gpu = cluster.apply(&skyhook("gpu").with(package("driver", "2.0.1").uninstallable()));
     gpu.until(everywhere("driver|2.0.1", "apply", "erroring"));
     let before: Vec<_> = gpu.view().pods.iter().map(uid).collect();
-    // The deletion is a new generation, for which the pods are made anew.
+    // The deletion raises the generation, for which the operator recreates all pods.
     gpu.delete()
         .until(that("new pods", move |view| {
             view.pods.len() == 3 && !view.pods.iter().any(|pod| before.contains(&uid(pod)))
@@ -101,7 +102,7 @@ pub fn orphaned_uninstall_complete(cluster: &Cluster) {
             .count()
             == 3
     }));
-    // The pods must end before the garbage collector has them; here it is slow because it is not running.
+    // Stop the garbage collector, so that the pods end before it deletes them.
     cluster.stop("kube-controller-manager");
     rollout.delete().strip_finalizer().until(deleted());
     cluster.heal();
@@ -110,7 +111,7 @@ pub fn orphaned_uninstall_complete(cluster: &Cluster) {
     report.has("SKY107", &json!({"node": "node-2"}));
     rollout.capture("old-orphaned-uninstall-complete");
 
-    // Recreated, it gets the stray apply that the documentation tells of.
+    // The recreated custom resource runs apply again, as documented.
     cluster.result(pods("driver", "apply"), StepResult::Hang);
     cluster
         .apply(&skyhook("gpu").with(package("driver", "2.0.1").uninstalling()))
@@ -122,7 +123,7 @@ pub fn orphaned_uninstall_complete(cluster: &Cluster) {
 pub fn deletion_blocked_by_malformed_state(cluster: &Cluster) {
     let gpu = cluster.apply(&skyhook("gpu").with(package("driver", "2.0.1").uninstallable()));
     gpu.until(complete());
-    let kept = gpu.view().annotation("node-2", "nodeState_gpu").expect("there is state").to_owned();
+    let kept = gpu.view().annotation("node-2", "nodeState_gpu").expect("the node has a state").to_owned();
     cluster.annotate_node("node-2", "nodeState_gpu", json!("{\"driver|2.0.1\": broken"));
     gpu.until(condition("NodeStateMalformed", "ParseError"));
     gpu.delete()

@@ -1,4 +1,4 @@
-//! Deletions that are held up, and what `diagnose stuck` and `teardown` name against it, carried out as printed.
+//! Blocked deletions, and the remedies that `diagnose stuck` and `teardown` print for them, run as printed.
 
 use std::{cell::RefCell, time::Duration};
 
@@ -18,11 +18,11 @@ use crate::{
     view::{Condition, View, complete, condition, deleted, entry, pod, status, that},
 };
 
-/// The operator comes round every two seconds while there is work; this is several of its passes.
+/// Several reconciles: the operator requeues every two seconds while there is work.
 const LONG_ENOUGH: Duration = Duration::from_secs(7);
 const DRIVER: &str = "driver|2.0.1";
 
-/// Deletes, waits until the rule says so, and takes the way out as it is printed.
+/// Deletes the custom resource, waits for the finding, and runs its printed remedy.
 #[track_caller]
 fn deleted_and_cured(gpu: &Rollout<'_>, code: &str, subject: Value, words: &[&str]) {
     gpu.delete();
@@ -37,7 +37,7 @@ fn deleted_and_cured(gpu: &Rollout<'_>, code: &str, subject: Value, words: &[&st
     gpu.until(deleted());
 }
 
-/// Deletes, and waits until node-2 alone is left to uninstall.
+/// Deletes the custom resource, and waits until only node-2 is not uninstalled yet.
 fn deleted_but_for_one(gpu: &Rollout<'_>) {
     gpu.delete().until(that("the others are clean", |view| view.entries(DRIVER).len() == 1));
     gpu.stays(&still_there(), LONG_ENOUGH);
@@ -47,7 +47,7 @@ fn still_there() -> Condition {
     that("still there", |view: &View| view.object.is_some())
 }
 
-/// The operator passes node-2 over, and works on it once the remedy has been applied.
+/// Expects SKY114 (the operator skips node-2), and that its remedy makes the operator uninstall there.
 fn passed_over_and_cured(gpu: &Rollout<'_>) {
     gpu.stays(&still_there(), LONG_ENOUGH)
         .diagnosed("SKY114", json!({"node": "node-2", "package": "driver"}));
@@ -55,7 +55,8 @@ fn passed_over_and_cured(gpu: &Rollout<'_>) {
     gpu.until(pod("driver", "uninstall")).until(deleted());
 }
 
-/// Deletes, frees node-2 as printed, and finds that the operator passes it over: the others are in progress for ever.
+/// Deletes the custom resource and runs the remedy for node-2; then the operator skips node-2, because the
+/// other nodes stay in progress.
 #[track_caller]
 fn deleted_and_passed_over(gpu: &Rollout<'_>, code: &str, words: &[&str]) {
     deleted_but_for_one(gpu);
@@ -64,7 +65,7 @@ fn deleted_and_passed_over(gpu: &Rollout<'_>, code: &str, words: &[&str]) {
     passed_over_and_cured(gpu);
 }
 
-/// SKY102, the way that runs the interrupt.
+/// SKY102, remedy that runs the interrupt.
 pub fn stranded_uninstall_gets_its_interrupt_back(cluster: &Cluster) {
     let gpu = stranded(
         cluster,
@@ -74,7 +75,7 @@ pub fn stranded_uninstall_gets_its_interrupt_back(cluster: &Cluster) {
     deleted_and_cured(&gpu, "SKY102", json!({"node": "node-2"}), &["edit"]);
 }
 
-/// SKY102, the way that forgets, node by node.
+/// SKY102, remedy that removes the record, node by node.
 pub fn stranded_entry_is_removed(cluster: &Cluster) {
     let gpu = stranded(
         cluster,
@@ -86,7 +87,7 @@ pub fn stranded_entry_is_removed(cluster: &Cluster) {
     deleted_and_cured(&gpu, "SKY102", json!({"node": "node-3"}), &["reset"]);
 }
 
-/// SKY112.
+/// SKY112, remedy that removes the record.
 pub fn failing_entry_is_removed(cluster: &Cluster) {
     let gpu = cluster.apply(&uninstallable("gpu"));
     gpu.until(complete());
@@ -94,7 +95,7 @@ pub fn failing_entry_is_removed(cluster: &Cluster) {
     deleted_and_cured(&gpu, "SKY112", json!({"node": "node-2"}), &["reset"]);
 }
 
-/// SKY205.
+/// SKY205, remedy that removes the record.
 pub fn entry_of_an_unreachable_node_is_removed(cluster: &Cluster) {
     let gpu = cluster.apply(&uninstallable("gpu"));
     gpu.until(complete());
@@ -103,7 +104,7 @@ pub fn entry_of_an_unreachable_node_is_removed(cluster: &Cluster) {
     deleted_and_cured(&gpu, "SKY205", json!({"node": "node-2"}), &["reset"]);
 }
 
-/// SKY304: the remedy also makes the operator choose the node, although the others are done.
+/// SKY304: the remedy also puts the node into the batch, although the other nodes are already uninstalled.
 pub fn ignored_node_is_unignored(cluster: &Cluster) {
     let gpu = cluster.apply(&uninstallable("gpu"));
     gpu.until(complete());
@@ -114,7 +115,7 @@ pub fn ignored_node_is_unignored(cluster: &Cluster) {
     gpu.until(pod("driver", "uninstall")).until(deleted());
 }
 
-/// SKY114 where all nodes are waiting: after a pause and a resume, the operator keeps to the batch that it chose before.
+/// SKY114 while all nodes are waiting: after a pause and a resume, the operator keeps the previous batch.
 pub fn paused_deletion_passes_over_a_node(cluster: &Cluster) {
     let gpu = cluster.apply(&uninstallable("gpu"));
     gpu.until(complete());
@@ -126,8 +127,8 @@ pub fn paused_deletion_passes_over_a_node(cluster: &Cluster) {
     passed_over_and_cured(&gpu);
 }
 
-/// The documented way out of SKY101 while the other package is uninstalled on the same node: a reset that answers 0 has
-/// freed the deletion.
+/// The documented remedy of SKY101, while another package is being uninstalled on the same node: if `reset`
+/// exits with 0, the deletion completes.
 pub fn node_is_reset_while_another_package_is_uninstalled(cluster: &Cluster) {
     cluster.result(pods("driver", "apply").on("node-2"), StepResult::Exit(3));
     for _ in 0..5 {
@@ -150,7 +151,7 @@ pub fn node_is_reset_while_another_package_is_uninstalled(cluster: &Cluster) {
     }
 }
 
-/// SKY403.
+/// SKY403, remedy that adds a toleration.
 pub fn taint_is_tolerated(cluster: &Cluster) {
     let gpu = cluster.apply(&uninstallable("gpu"));
     gpu.until(complete());
@@ -159,7 +160,7 @@ pub fn taint_is_tolerated(cluster: &Cluster) {
     deleted_and_passed_over(&gpu, "SKY403", &["edit"]);
 }
 
-/// SKY303.
+/// SKY303, remedy that removes the missing policy from the spec.
 pub fn missing_policy_is_restored(cluster: &Cluster) {
     careful_policy(cluster);
     let gpu = cluster.apply(&uninstallable("gpu").set("deploymentPolicy", json!("careful")));
@@ -167,13 +168,13 @@ pub fn missing_policy_is_restored(cluster: &Cluster) {
     cluster
         .api
         .delete(&format!("{POLICIES}/careful"), &json!({}))
-        .expect("without webhooks it can be deleted");
+        .expect("without webhooks a policy can be deleted");
     gpu.until(condition("DeploymentPolicyNotFound", "DeploymentPolicyNotFound"));
     cluster.edits("s/^  deploymentPolicy: careful$//");
     deleted_and_cured(&gpu, "SKY303", json!({"name": "gpu"}), &["edit"]);
 }
 
-/// SKY401: the drain for the interrupt of the uninstall.
+/// SKY401: a budget blocks the drain for the interrupt of the uninstall.
 pub fn drain_blocked_by_a_budget_is_freed(cluster: &Cluster) {
     let gpu =
         cluster.apply(&skyhook("gpu").with(package("driver", "2.0.1").uninstallable().interrupts("service")));
@@ -185,7 +186,7 @@ pub fn drain_blocked_by_a_budget_is_freed(cluster: &Cluster) {
     gpu.stays(&still, LONG_ENOUGH);
     let words = ["edit", "poddisruptionbudget"];
     cure(&gpu, "SKY401", json!({"node": "node-2"}), &words);
-    // The others may have been drained in the meantime, and lost their turn.
+    // Meanwhile the other nodes may have been drained and then skipped (SKY114).
     for _ in ["node-1", "node-3"] {
         let passed_over = RefCell::new(None);
         cluster.await_that("it goes, or a node is passed over", || {
@@ -200,7 +201,7 @@ pub fn drain_blocked_by_a_budget_is_freed(cluster: &Cluster) {
     gpu.until(deleted());
 }
 
-/// SKY501: nobody is left to remove the finalizer; what the teardown prints does.
+/// SKY501: no operator runs to remove the finalizer; the command that `teardown` prints removes it.
 pub fn missing_operator_requires_strip(cluster: &Cluster) {
     let gpu = cluster.apply(&uninstallable("gpu"));
     gpu.until(complete());
@@ -219,7 +220,7 @@ pub fn missing_operator_requires_strip(cluster: &Cluster) {
     assert_eq!(again.exit, Some(0), "{again:#?}");
 }
 
-/// SKY302: an earlier one is not done on the node, so the uninstall does not begin there.
+/// SKY302: an earlier custom resource is incomplete on the node, so the uninstall does not start there.
 pub fn earlier_custom_resource_is_disabled(cluster: &Cluster) {
     cluster.result(of("base", "apply").on("node-2"), StepResult::Exit(1));
     let base = cluster.apply(&skyhook("base").with(package("tuning", "1.2.0")));
@@ -232,7 +233,7 @@ pub fn earlier_custom_resource_is_disabled(cluster: &Cluster) {
     deleted_and_passed_over(&gpu, "SKY302", &["disable"]);
 }
 
-/// SKY301: the rollout has stopped, and with it the uninstalls of the deletion.
+/// SKY301: the rollout has stopped, and so have the uninstalls of the deletion.
 pub fn stopped_rollout_is_reset(cluster: &Cluster) {
     careful_policy(cluster);
     cluster.result(pods("driver", "apply").on("node-2"), StepResult::Exit(1));

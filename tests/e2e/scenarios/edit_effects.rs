@@ -1,4 +1,4 @@
-//! The effects that `lint` announces for an edit, beside what the operator then does.
+//! Compares the effects that `lint` and previews announce with the actions of the real operator.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::{Duration, Instant};
@@ -13,16 +13,17 @@ use crate::{
     view::complete,
 };
 
-/// For so long nothing has to happen before an edit counts as over: the operator takes it up within a second.
+/// An edit counts as finished after this time without a new pod: the operator reacts within a second.
 const QUIET: Duration = Duration::from_secs(3);
 
-/// Here the operator exceeded the budget in one of six runs: four nodes were between interrupt and post-interrupt, not two.
+/// Step exempt from the limit of nodes at once: in one of six runs the operator exceeded the budget, with
+/// four instead of two nodes between interrupt and post-interrupt.
 const EXCEEDS_THE_BUDGET: &str = "an interrupt";
 
-/// Per package: the stages and the nodes on which they run.
+/// Per package: the stages that run, and the nodes on which they run.
 type Outcome = BTreeMap<String, (BTreeSet<String>, BTreeSet<String>)>;
 
-/// One custom resource through all kinds of edits.
+/// Runs one custom resource through all kinds of edits.
 pub fn of_all_kinds(cluster: &Cluster) {
     for number in 4..=6 {
         let labels = json!({"kubernetes.io/os": "linux", "half": "second"});
@@ -75,7 +76,7 @@ pub fn of_all_kinds(cluster: &Cluster) {
     step("a newer version with an interrupt", of(vec![tuned("c"), newer]));
 }
 
-/// Older versions, policies, taints and pauses; and previews of commands, which announce effects as `lint` does.
+/// Downgrades, policies, taints and pauses; also previews of commands, which announce effects as `lint` does.
 pub fn of_policies_and_pauses(cluster: &Cluster) {
     for number in 4..=6 {
         let labels = json!({"kubernetes.io/os": "linux"});
@@ -118,7 +119,7 @@ pub fn of_policies_and_pauses(cluster: &Cluster) {
     foretells(cluster, "its cancellation", &cancel);
 }
 
-/// Lints an edit, makes it, and compares.
+/// Lints an edit, applies it, and compares.
 #[track_caller]
 fn follows(cluster: &Cluster, what: &str, edit: &Skyhook) {
     let file = tempfile::Builder::new().suffix(".json").tempfile().expect("a file");
@@ -138,7 +139,7 @@ fn foretells(cluster: &Cluster, what: &str, command: &[&str]) {
     });
 }
 
-/// Compares announced effects with what the operator begins after a change.
+/// Asserts that the effects of a change are those that were announced.
 #[track_caller]
 fn compared<'a>(cluster: &'a Cluster, what: &str, announced: &Value, change: impl FnOnce() -> Rollout<'a>) {
     let predicted = predicted(announced);
@@ -150,12 +151,12 @@ fn compared<'a>(cluster: &'a Cluster, what: &str, announced: &Value, change: imp
     for effect in announced["effects"].as_array().into_iter().flatten() {
         let name = effect["package"].as_str().expect("a name");
         let most = at_once(&begun, name);
-        // Of named nodes the pace is unknown.
+        // Effects on nodes chosen by name have no `atOnce`.
         let Some(allowed) = effect["atOnce"].as_u64() else {
             continue;
         };
         let exceeds = what == EXCEEDS_THE_BUDGET;
-        // A node whose only stage is over is no longer seen to be at work.
+        // Not an equality: a node with a single stage counts as working only at the start of that stage.
         assert!(
             most <= allowed as usize || exceeds,
             "{what}: {name} on {most} nodes at once, {allowed} announced: {begun:?}"
@@ -178,7 +179,7 @@ fn replaced<'a>(cluster: &'a Cluster, edit: &Skyhook) -> Rollout<'a> {
     rollout
 }
 
-/// Waits until the custom resource is complete or paused, and no pod has been begun for a while.
+/// Waits until the custom resource is complete or paused, and no pod has started for a while.
 #[track_caller]
 fn quiet(cluster: &Cluster, gpu: &Rollout<'_>) {
     let mut begun = usize::MAX;
@@ -217,13 +218,13 @@ fn actual(begun: &[[String; 3]]) -> Outcome {
     outcome
 }
 
-/// The most nodes that are between the first and the last stage of a package at the same time.
+/// Maximum number of nodes that are between the first and the last stage of a package at the same time.
 fn at_once(begun: &[[String; 3]], package: &str) -> usize {
     let own = || begun.iter().enumerate().filter(|(_, [name, ..])| name == package);
     let nodes: BTreeSet<&String> = own().map(|(_, [_, _, node])| node).collect();
     let spans = nodes.iter().map(|node| {
         let mut of_node = own().filter(|(_, [_, _, on])| on == *node).map(|(at, _)| at);
-        let first = of_node.next().expect("a stage");
+        let first = of_node.next().expect("each node has a stage");
         (first, of_node.next_back().unwrap_or(first))
     });
     let spans: Vec<(usize, usize)> = spans.collect();

@@ -1,6 +1,7 @@
-//! What the server says in JSON and in protobuf of objects that hold every field that is read.
+//! Records objects with every field that our binary reads, as the API server encodes them in JSON and
+//! protobuf.
 //!
-//! `UPDATE=1 cargo test --test e2e -- encodings` records it anew, for the hermetic test that decodes both.
+//! `UPDATE=1 cargo test --test e2e -- encodings` rewrites the files, which a hermetic test decodes.
 
 use std::path::{Path, PathBuf};
 
@@ -24,26 +25,26 @@ pub fn every_field_in_json_and_protobuf(cluster: &Cluster) {
         let json = cluster.api.get(path).expect("a list can be read");
         let file = recorded(name, "json");
         if std::env::var_os("UPDATE").is_some() {
-            let text = serde_json::to_string_pretty(&json).expect("it is JSON") + "\n";
+            let text = serde_json::to_string_pretty(&json).expect("the list serializes to JSON") + "\n";
             let protobuf = cluster.api.bytes(path, PROTOBUF);
-            std::fs::write(file, text).expect("it can be written");
-            std::fs::write(recorded(name, "pb"), protobuf).expect("it can be written");
+            std::fs::write(file, text).expect("the file can be written");
+            std::fs::write(recorded(name, "pb"), protobuf).expect("the file can be written");
             continue;
         }
-        let text = std::fs::read_to_string(file).expect("it was recorded");
-        let was: Value = serde_json::from_str(&text).expect("it is JSON");
+        let text = std::fs::read_to_string(file).expect("the list was recorded");
+        let was: Value = serde_json::from_str(&text).expect("the recorded list is JSON");
         assert_eq!(lasting(json), lasting(was), "{name} are not as they were recorded");
     }
 }
 
-/// Whoever asks for protobuf is refused in protobuf.
+/// A request for protobuf that is refused gets a protobuf response.
 pub fn refusal_in_protobuf(cluster: &Cluster) {
     let refusal = cluster.user("restricted").bytes("/api/v1/nodes", PROTOBUF);
     let file = recorded("refused", "pb");
     if std::env::var_os("UPDATE").is_some() {
-        std::fs::write(file, refusal).expect("it can be written");
+        std::fs::write(file, refusal).expect("the file can be written");
     } else {
-        assert_eq!(refusal, std::fs::read(file).expect("it was recorded"));
+        assert_eq!(refusal, std::fs::read(file).expect("the refusal was recorded"));
     }
 }
 
@@ -52,7 +53,7 @@ fn recorded(name: &str, suffix: &str) -> PathBuf {
     directory.join(format!("{name}.{suffix}"))
 }
 
-/// Without what differs each time: what the server makes up, and what its controllers add when they come to it.
+/// Keeps only what is the same in each run: no generated values, and nothing that controllers add later.
 fn lasting(list: Value) -> Vec<Value> {
     let items = list["items"].as_array().cloned().unwrap_or_default();
     let lasting = |item: Value| {
@@ -95,11 +96,11 @@ fn create(api: &Api) {
         api.merge(&path, &status).expect("a node's status can be changed");
     }
     let accounts = "/api/v1/namespaces/recorded/serviceaccounts";
-    // The controller may have been sooner.
+    // The controller may have created the account already: ignore the conflict.
     let _ = api.post(accounts, &json!({"metadata": {"name": "default"}}));
     let pods = "/api/v1/namespaces/recorded/pods";
     let pod_spec = json!({
-        // No node has this name, so nobody else writes the status.
+        // No node has this name, so the simulated kubelet does not write the status.
         "nodeName": "nowhere", "automountServiceAccountToken": false,
         "terminationGracePeriodSeconds": 0, "activeDeadlineSeconds": 3600,
         "tolerations": [{"operator": "Exists"},
@@ -137,11 +138,11 @@ fn create(api: &Api) {
     let path = format!("{pods}/driver/status");
     api.merge(&path, &status).expect("a pod's status can be changed");
     let path = format!("{pods}/driver?gracePeriodSeconds=0");
-    api.delete(&path, &json!({})).expect("it is held by its finalizer");
+    api.delete(&path, &json!({})).expect("the pod can be deleted");
     let jobs = "/apis/batch/v1/namespaces/recorded/jobs";
     let mut template = pod_spec;
     template["restartPolicy"] = json!("Never");
-    // Somebody else manages it, so that no controller writes its status.
+    // `managedBy` names another controller, so the Job controller does not write the status.
     post(
         jobs,
         json!({"metadata": {"name": "driver"}, "spec": {"backoffLimit": 0, "activeDeadlineSeconds": 60,

@@ -1,5 +1,5 @@
-//! Nodes that are tainted, cordoned, ignored or not ready for a reason outside the custom resource; the first remedy is
-//! run as printed.
+//! Nodes that are tainted, cordoned, ignored or not ready for a reason outside the custom resource. The first
+//! remedy is run as printed.
 
 use serde_json::{Value, json};
 
@@ -36,7 +36,8 @@ fn is_tainted(node: &Value) -> bool {
     taints.is_some_and(|taints| taints.iter().any(|t| t["key"] == TAINT))
 }
 
-/// SKY411: a note of an earlier life keeps node-1 from counting as new, and the operator does not taint it.
+/// SKY411: node-1 has the auto-taint annotation of an earlier custom resource, so the operator does not
+/// consider it new, and does not taint it.
 pub fn auto_taint_not_set(cluster: &Cluster) {
     cluster.annotate_node("node-1", "autoTaint_earlier", json!("2026-11-01T00:00:00Z"));
     cluster.result(pods("driver", "apply").on("node-1"), StepResult::Hang);
@@ -71,7 +72,7 @@ pub fn taint_never_removed(cluster: &Cluster) {
     all_well(cluster);
 }
 
-/// SKY406: the operator would release a node that an administrator has cordoned.
+/// SKY406: the operator would uncordon a node that an administrator has cordoned.
 pub fn manual_cordon(cluster: &Cluster) {
     cluster.result(pods("driver", "apply"), StepResult::Hang);
     let gpu = skyhook("gpu")
@@ -97,7 +98,7 @@ pub fn manual_cordon(cluster: &Cluster) {
     all_well(cluster);
 }
 
-/// SKY409: the node went away in the middle of its work, and no other is begun.
+/// SKY409: a node becomes not ready while packages run on it; it blocks the batch.
 pub fn node_not_ready_during_work(cluster: &Cluster) {
     cluster.result(pods("driver", "apply"), StepResult::Hang);
     let gpu = cluster.apply(&driver().set("interruptionBudget", json!({"count": 1})));
@@ -129,7 +130,8 @@ pub fn node_not_ready_during_work(cluster: &Cluster) {
     all_well(cluster);
 }
 
-/// SKY314: a node that was ignored once is chosen last, and ignored ones that wait for the earlier one always come before.
+/// SKY314: ignored nodes that wait for an earlier custom resource fill every batch; a formerly ignored node
+/// is chosen last, and so never.
 pub fn batch_of_ignored_nodes(cluster: &Cluster) {
     let nodes = ["node-1", "node-2", "node-3"];
     let [ignored @ .., free] = nodes;

@@ -1,5 +1,5 @@
-//! The newer generation, played by `model`: what a Job that has failed permanently, or cannot begin, leaves standing, and the first
-//! change that is printed for it.
+//! The newer API, simulated by `model`: Jobs that have failed permanently or cannot start. The first remedy
+//! that writes is run as printed.
 
 use serde_json::{Value, json};
 
@@ -16,13 +16,14 @@ use crate::{
 
 const DRIVER: &str = "driver|2.0.1";
 
-/// One node at a time.
+/// A custom resource with a budget of one node.
 fn played(cluster: &Cluster) -> Played<'_> {
     let gpu = skyhook("gpu").with(package("driver", "2.0.1")).set("interruptionBudget", json!({"count": 1}));
     Played::new(cluster, "gpu", &gpu.spec, &json!({})).first_reconcile()
 }
 
-/// The Job of node-1 has failed permanently after such results, and the operator has noted it.
+/// Lets the Job of node-1 fail permanently with this result, and records that as the operator does; returns
+/// the Job's name.
 fn given_up(cluster: &Cluster, gpu: &mut Played<'_>, result: StepResult) -> String {
     cluster.result(pods("driver", "apply").on("node-1"), result);
     let job = gpu.begins("node-1", DRIVER, "apply");
@@ -39,12 +40,12 @@ fn given_up(cluster: &Cluster, gpu: &mut Played<'_>, result: StepResult) -> Stri
     job
 }
 
-/// What stands first, with the codes of all that it explains.
+/// The code of the only cause, and the codes of the findings that it explains.
 #[track_caller]
 fn only_cause(report: &Report) -> (String, Vec<String>) {
     let causes = report.json["causes"].as_array().expect("causes");
     let [cause] = causes.as_slice() else {
-        panic!("one cause: {:#}", report.json);
+        panic!("not exactly one cause: {:#}", report.json);
     };
     let code = |place: &Value| {
         let place = place.as_u64().expect("a place") as usize;
@@ -54,7 +55,7 @@ fn only_cause(report: &Report) -> (String, Vec<String>) {
     (cause["code"].as_str().expect("a code").to_owned(), explains.collect())
 }
 
-/// The stage runs again, and everything after it.
+/// Completes the rollout, from the failed stage on.
 fn goes_on(cluster: &Cluster, mut gpu: Played<'_>) {
     gpu.installs("node-1", DRIVER);
     gpu.batch(&json!({"currentBatch": 2, "lastBatchSize": 1}), &[]);
@@ -65,7 +66,7 @@ fn goes_on(cluster: &Cluster, mut gpu: Played<'_>) {
     all_well(cluster);
 }
 
-/// The first change that is printed retries the Job, and the rollout goes on to its end.
+/// Runs the first remedy that writes: it deletes the Job, and the rollout completes.
 #[track_caller]
 fn retried(cluster: &Cluster, gpu: Played<'_>, job: &str, finding: &Value) {
     let argv = first_change(finding);
@@ -76,7 +77,7 @@ fn retried(cluster: &Cluster, gpu: Played<'_>, job: &str, finding: &Value) {
     goes_on(cluster, gpu);
 }
 
-/// SKY201, which explains that the batch is held (SKY305).
+/// SKY201, which explains the blocked batch (SKY305).
 pub fn job_failed(cluster: &Cluster) {
     let mut gpu = played(cluster);
     let job = given_up(cluster, &mut gpu, StepResult::Exit(1));
@@ -87,7 +88,7 @@ pub fn job_failed(cluster: &Cluster) {
     retried(cluster, gpu, &job, finding);
 }
 
-/// SKY201, where each attempt ran into the timeout of the stage.
+/// SKY201, with a timeout of the stage at each attempt.
 pub fn stage_timed_out(cluster: &Cluster) {
     let mut gpu = played(cluster);
     let job = given_up(cluster, &mut gpu, StepResult::TimesOut);
@@ -101,7 +102,7 @@ pub fn stage_timed_out(cluster: &Cluster) {
     retried(cluster, gpu, &job, finding);
 }
 
-/// SKY216: the Job gave up, and the record of it on the node was lost.
+/// SKY216: the Job failed permanently, but the node state does not record it.
 pub fn failure_not_recorded(cluster: &Cluster) {
     let mut gpu = played(cluster);
     let job = given_up(cluster, &mut gpu, StepResult::Exit(1));
@@ -114,7 +115,7 @@ pub fn failure_not_recorded(cluster: &Cluster) {
     retried(cluster, gpu, &job, finding);
 }
 
-/// SKY218: a pause has turned the failure into "waiting", and the node is chosen again and again.
+/// SKY218: a pause has turned the failed node's status into `waiting`, so it is chosen for every batch.
 pub fn batch_held_by_a_failed_node(cluster: &Cluster) {
     let mut gpu = played(cluster);
     let job = given_up(cluster, &mut gpu, StepResult::Exit(1));
@@ -134,7 +135,7 @@ pub fn batch_held_by_a_failed_node(cluster: &Cluster) {
     retried(cluster, gpu, &job, finding);
 }
 
-/// SKY220: a quota leaves no room for a pod; the Job goes on by itself once it is gone.
+/// SKY220: a quota allows no pod; the Job continues when the quota is deleted.
 pub fn job_without_pod(cluster: &Cluster) {
     let path = no_room_for_pods(cluster, "nodewright");
     let mut gpu = played(cluster);
@@ -161,7 +162,7 @@ pub fn job_without_pod(cluster: &Cluster) {
     all_well(cluster);
 }
 
-/// SKY201: the interrupt fails until its Job is ended, and the node stays cordoned.
+/// SKY201: the interrupt fails until the operator ends its Job, and the node stays cordoned.
 pub fn interrupt_over_its_restart_limit(cluster: &Cluster) {
     let spec = skyhook("gpu").with(package("driver", "2.0.1").interrupts("service"));
     let mut gpu = Played::new(cluster, "gpu", &spec.spec, &json!({})).first_reconcile();

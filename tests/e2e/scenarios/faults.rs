@@ -1,8 +1,9 @@
-//! Injects faults into the requests of commands that write, before a real API server, and kills the commands during them:
-//! nothing is left half done, all reports are true, and both the same command again and `undo` work.
+//! Injects faults into the requests of commands that write, with a real API server, and kills commands
+//! midway. No change stays half done, all reports are true, and both a second run and `undo` work.
 //!
-//! A sample runs with the suite. `FAULTS=2000 cargo test --locked --test e2e -- faults --nocapture` runs about that many
-//! cases, `FAULTS=all` all of them; the faults and checks are in `../../it/support/fault_checks.rs`.
+//! A sample runs with the suite. `FAULTS=2000 cargo test --locked --test e2e -- faults --nocapture` runs
+//! about that many cases, `FAULTS=all` all of them; the faults and checks are in
+//! `../../it/support/fault_checks.rs`.
 
 use std::{collections::BTreeMap, path::Path, time::Duration};
 
@@ -28,19 +29,19 @@ use crate::{
 const NODES: &str = "/api/v1/nodes";
 const PODS: &str = "/api/v1/namespaces/skyhook/pods";
 
-/// A real API server with the objects of a capture, without the operator.
+/// A real API server with the objects of a capture; no operator runs.
 struct RealApiServer {
     cluster: Cluster,
     proxy: Proxy,
     state: TempDir,
-    /// The name of the loaded capture, and each of its objects as the server created it.
+    /// Name of the loaded capture, and its objects as the server returned them after their creation.
     loaded: &'static str,
     created: BTreeMap<String, Value>,
 }
 
 impl RealApiServer {
     fn of(cluster: Cluster) -> RealApiServer {
-        // The only pods here are those that kubelets rejected.
+        // Captures are loaded with failed pods only: let the kubelet fail every pod.
         cluster.result(Target::default(), StepResult::Rejected);
         RealApiServer {
             proxy: cluster.proxy().simulating_operator(),
@@ -55,7 +56,7 @@ impl RealApiServer {
     fn clear(&mut self) {
         self.created.clear();
         for collection in [SKYHOOKS, POLICIES, PODS, NODES] {
-            for item in self.cluster.api.items(collection).expect("it answers") {
+            for item in self.cluster.api.items(collection).expect("the API server responds") {
                 let name = item["metadata"]["name"].as_str().unwrap_or_default();
                 self.remove(&format!("{collection}/{name}"));
             }
@@ -64,19 +65,19 @@ impl RealApiServer {
 
     fn remove(&self, path: &str) {
         let api = &self.cluster.api;
-        // Finalizers are removed, too.
+        // Remove finalizers as well.
         let _ = api.delete(path, &json!({}));
         let _ = api.merge(path, &json!({"metadata": {"finalizers": null}}));
-        assert_eq!(api.find(path).expect("it answers"), None, "{path} goes");
+        assert_eq!(api.find(path).expect("the API server responds"), None, "{path} goes");
     }
 
-    /// Creates the objects of a capture that commands change. Without kubelets there are no pods but failed ones.
+    /// Creates the objects of a capture that commands change. Pods are loaded only if they failed.
     fn load(&mut self, name: &str) {
         let directory = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/clusters");
         let text = std::fs::read(directory.join(name).join("cluster.json")).expect("a capture");
         let all: Value = serde_json::from_slice(&text).expect("a capture is JSON");
         let objects = all["items"].as_array().expect("a list");
-        // Owners before what they own.
+        // Create owners before their dependents.
         let kinds = [("Node", NODES), ("Skyhook", SKYHOOKS), ("DeploymentPolicy", POLICIES), ("Pod", PODS)];
         for (object, collection) in kinds.iter().flat_map(|(kind, collection)| {
             let of_kind = objects.iter().filter(move |object| object["kind"] == *kind);
@@ -94,7 +95,7 @@ impl RealApiServer {
         }
     }
 
-    /// Creates an object with its status, without a deletion.
+    /// Creates an object with its status, but does not delete it.
     fn create(&self, path: &str, object: &Value) -> Value {
         let api = &self.cluster.api;
         let mut new = object.clone();
@@ -106,19 +107,20 @@ impl RealApiServer {
             owners.as_array().into_iter().flatten().filter_map(|owner| self.adopted(owner)).collect();
         new["metadata"]["ownerReferences"] = json!(owned);
         let collection = path.rsplit_once('/').expect("a path").0;
-        let created = api.post(collection, &new).expect("it can be created");
+        let created = api.post(collection, &new).expect("the object can be created");
         if object["status"].is_null() {
             return created;
         }
         let status = format!("{path}/status");
         let status = api.merge(&status, &json!({"status": object["status"]}));
-        status.expect("its status can be written")
+        status.expect("the status can be written")
     }
 
-    /// The owner reference with the uid that its custom resource has here; none where there is no such custom resource.
+    /// The owner reference with the uid of the custom resource on this server; `None` if there is no such
+    /// custom resource.
     fn adopted(&self, owner: &Value) -> Option<Value> {
         let name = owner["name"].as_str()?;
-        let here = self.cluster.api.find(&format!("{SKYHOOKS}/{name}")).expect("it answers")?;
+        let here = self.cluster.api.find(&format!("{SKYHOOKS}/{name}")).expect("the API server responds")?;
         let mut owner = owner.clone();
         owner["uid"] = here["metadata"]["uid"].clone();
         Some(owner)
@@ -127,16 +129,16 @@ impl RealApiServer {
     fn delete_like_capture(&self, path: &str) {
         if !self.created[path]["metadata"]["deletionTimestamp"].is_null() {
             let deleted = self.cluster.api.delete(path, &json!({}));
-            deleted.expect("it can be deleted");
+            deleted.expect("the object can be deleted");
         }
     }
 
-    /// Restores an object to what it was when it was created.
+    /// Restores the state of an object after its creation.
     fn restore(&self, path: &str) {
         let api = &self.cluster.api;
         let created = &self.created[path];
         let deleting = |object: &Value| !object["metadata"]["deletionTimestamp"].is_null();
-        let mut now = api.find(path).expect("it answers");
+        let mut now = api.find(path).expect("the API server responds");
         if now.as_ref().is_some_and(|now| deleting(now) && !deleting(created)) {
             self.remove(path);
             now = None;
@@ -154,12 +156,12 @@ impl RealApiServer {
         let same = |part: &str| now["metadata"][part] == created["metadata"][part];
         let parts = ["labels", "annotations", "finalizers"];
         if now["spec"] != created["spec"] || !parts.iter().all(|part| same(part)) {
-            let put = api.put(path, &back).expect("it can be put back");
+            let put = api.put(path, &back).expect("the object can be restored");
             back["metadata"] = put["metadata"].clone();
         }
         if now["status"] != created["status"] {
             let status = api.put(&format!("{path}/status"), &back);
-            status.expect("its status can be put back");
+            status.expect("the status can be restored");
         }
         if deleting(created) && !deleting(&now) {
             self.delete_like_capture(path);
@@ -179,7 +181,7 @@ impl FaultTarget for RealApiServer {
         for path in self.created.keys() {
             self.restore(path);
         }
-        for object in self.cluster.api.items(SKYHOOKS).expect("it answers") {
+        for object in self.cluster.api.items(SKYHOOKS).expect("the API server responds") {
             let name = object["metadata"]["name"].as_str().unwrap_or_default();
             let path = format!("{SKYHOOKS}/{name}");
             if !self.created.contains_key(&path) {
@@ -199,7 +201,7 @@ impl FaultTarget for RealApiServer {
     fn objects(&self) -> Vec<Value> {
         let kinds = [(SKYHOOKS, "Skyhook"), (POLICIES, "DeploymentPolicy"), (NODES, "Node"), (PODS, "Pod")];
         let all = kinds.into_iter().flat_map(|(collection, kind)| {
-            let items = self.cluster.api.items(collection).expect("it answers");
+            let items = self.cluster.api.items(collection).expect("the API server responds");
             items.into_iter().map(move |mut item| {
                 item["kind"] = json!(kind);
                 item
@@ -209,10 +211,10 @@ impl FaultTarget for RealApiServer {
     }
 }
 
-/// How many cases run with the suite.
+/// Number of cases in the suite.
 const SAMPLE: usize = 30;
 const SAMPLE_UNDER_THE_OPERATOR: usize = 10;
-/// How many run at once, each on its own servers.
+/// Number of cases that run in parallel, each on its own servers.
 const AT_ONCE: usize = 2;
 const AT_ONCE_OF_MANY: usize = 10;
 
@@ -220,7 +222,7 @@ const AT_ONCE_OF_MANY: usize = 10;
 pub fn without_the_operator(tools: &Tools) {
     let sample = sample(SAMPLE);
     let at_once = if sample == Sample::About(SAMPLE) { AT_ONCE } else { AT_ONCE_OF_MANY };
-    let target = || RealApiServer::of(Cluster::unoperated(tools).expect("it starts"));
+    let target = || RealApiServer::of(Cluster::unoperated(tools).expect("the cluster starts"));
     check_all(COMMANDS, sample, at_once, target).assert_none_failed();
 }
 
@@ -246,7 +248,7 @@ impl FaultTarget for RealOperator<'_> {
     }
 
     fn objects(&self) -> Vec<Value> {
-        self.cluster.api.items(NODES).expect("it answers")
+        self.cluster.api.items(NODES).expect("the API server responds")
     }
 }
 
@@ -263,7 +265,7 @@ impl<'a> RealOperator<'a> {
         }
     }
 
-    /// How many requests a reset sends without faults.
+    /// Number of requests of a reset without faults.
     fn count_requests(&self) -> usize {
         let ran = run_command(self, RESET, &Child::default());
         ran.expect_code(0);
@@ -287,7 +289,8 @@ impl<'a> RealOperator<'a> {
         assert_eq!(noted(&self.gpu, HOLD), Value::Null, "{context}");
     }
 
-    /// No pause of ours stays unless it is reported, and what is reported as reset runs again.
+    /// Asserts that our pause is removed unless the output mentions it, and that a successful reset restarts
+    /// all nodes.
     fn check_result(&self, ran: &RunOutput, before: [usize; 3], context: &str) {
         assert!(matches!(ran.code, None | Some(0 | 1 | 3 | 4 | 5)), "{context}");
         let says_paused = ran.stdout.contains("paused") || ran.stderr.contains("paused");
@@ -306,7 +309,7 @@ impl<'a> RealOperator<'a> {
         self.await_restart(before);
     }
 
-    /// After a reset that the operator has acted on, there may be nothing to undo.
+    /// Asserts that `undo` succeeds, or that the operator's progress left nothing to undo.
     fn check_undo(&self, context: &str) {
         let undone = run_command(self, "undo --confirm", &Child::default());
         let may = [Some(0), Some(1), Some(3), Some(4)];
@@ -323,8 +326,8 @@ impl<'a> RealOperator<'a> {
     }
 }
 
-/// With the operator writing the same objects, no pause of ours stays, what is reported as reset runs again, and running
-/// the command again resets everything.
+/// With the operator writing the same objects: our pause is removed or reported, a successful reset restarts
+/// all nodes, and a second run resets everything.
 pub fn with_the_operator(cluster: &Cluster) {
     let mut target = RealOperator::of(cluster);
     let of_one = |request: usize| faults().into_iter().map(move |fault| (request, fault));
@@ -360,7 +363,7 @@ pub fn with_the_operator(cluster: &Cluster) {
     target.finish();
 }
 
-/// How long the API server stays down.
+/// Downtime of the API server.
 const RESTARTS_AFTER: Duration = Duration::from_millis(300);
 const SAMPLE_OF_RESTARTS: usize = 2;
 
@@ -380,7 +383,7 @@ pub fn api_server_restart(cluster: &Cluster) {
                 std::thread::yield_now();
             }
             cluster.restart_api_server(RESTARTS_AFTER);
-            command.join().expect("it ends")
+            command.join().expect("the command does not panic")
         });
         let context = format!("a restart at request {request}: {}", ran.transcript());
         target.check_result(&ran, before, &context);

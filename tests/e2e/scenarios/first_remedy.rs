@@ -1,4 +1,5 @@
-//! States without events or errors: each comes first in the report, and its first remedy fixes it.
+//! States without events or errors: their finding comes first in the report, and its first remedy that writes
+//! fixes them.
 
 use serde_json::{Value, json};
 
@@ -18,7 +19,7 @@ use crate::{
     view::{absent, complete, entry, everywhere, status, that},
 };
 
-/// Carries out the first remedy that is not there for reading, of what stands first in the report.
+/// Asserts that the first finding has this code, and runs its first remedy that writes.
 #[track_caller]
 fn cure(gpu: &Rollout<'_>, code: &str, subject: Value) {
     let report = gpu.cluster.report(&[]);
@@ -34,7 +35,7 @@ fn silent(cluster: &Cluster) {
     assert!(report.findings().is_empty(), "{:#}", report.json);
 }
 
-/// SKY219: the script waits for something that does not come.
+/// SKY219: the script never ends.
 pub fn stage_never_ends(cluster: &Cluster) {
     cluster.result(pods("driver", "apply").on("node-2"), StepResult::LongHang);
     let gpu = cluster.apply(&skyhook("gpu").with(package("driver", "2.0.1")));
@@ -58,7 +59,7 @@ pub fn stage_never_ends(cluster: &Cluster) {
     silent(cluster);
 }
 
-/// SKY501, where nothing but the Deployment's own number says it.
+/// SKY501, shown only by `replicas: 0` in the Deployment's spec.
 pub fn operator_scaled_to_zero(cluster: &Cluster) {
     cluster.result(pods("driver", "apply").on("node-2"), StepResult::Hang);
     let gpu = cluster.apply(&skyhook("gpu").with(package("driver", "2.0.1")));
@@ -75,9 +76,9 @@ pub fn operator_scaled_to_zero(cluster: &Cluster) {
     cluster.heal();
     cluster.capture("old-operator-scaled-to-zero");
     cure(&gpu, "SKY501", json!({}));
-    let deployment = cluster.api.get(&path).expect("it is there");
+    let deployment = cluster.api.get(&path).expect("the Deployment exists");
     assert_eq!(deployment["spec"]["replicas"], 1);
-    // What the controller of Deployments would do, which is not here.
+    // No Deployment controller runs here: start the operator, and set the status that it would write.
     cluster.start_operator();
     let one = json!({"replicas": 1, "updatedReplicas": 1, "readyReplicas": 1, "availableReplicas": 1,
         "observedGeneration": deployment["metadata"]["generation"]});
@@ -86,7 +87,7 @@ pub fn operator_scaled_to_zero(cluster: &Cluster) {
     silent(cluster);
 }
 
-/// SKY221: it goes back into the spec, from where it can be uninstalled.
+/// SKY221: the remedy adds the package to the spec again; it can be uninstalled from there.
 pub fn package_removed_from_the_spec(cluster: &Cluster) {
     let gpu =
         cluster.apply(&skyhook("gpu").with(package("driver", "2.0.1")).with(package("tuning", "1.2.0")));
@@ -100,9 +101,9 @@ pub fn package_removed_from_the_spec(cluster: &Cluster) {
     silent(cluster);
 }
 
-/// SKY115: it stays away, and leaves the spec.
+/// SKY115: the remedy removes the uninstalled package from the spec.
 pub fn finished_uninstall_still_requested(cluster: &Cluster) {
-    // They tell that it was there once; its last pod is gone at some moment.
+    // The events prove that the package was installed; its last pod may already be deleted.
     cluster.allow_events();
     let gpu = cluster.apply(
         &skyhook("gpu").with(package("driver", "2.0.1").uninstallable()).with(package("tuning", "1.2.0")),
@@ -115,9 +116,10 @@ pub fn finished_uninstall_still_requested(cluster: &Cluster) {
     silent(cluster);
 }
 
-/// SKY111 as a note: the dependent is complete, and would not get through its next change.
+/// SKY111 at level info: the dependent package is complete, but its next change would wait for the
+/// dependency.
 pub fn dependency_of_a_complete_package_uninstalled(cluster: &Cluster) {
-    // They tell that it was there once; its last pod is gone at some moment.
+    // The events prove that the package was installed; its last pod may already be deleted.
     cluster.allow_events();
     let gpu = cluster.apply(
         &skyhook("gpu")
@@ -134,7 +136,7 @@ pub fn dependency_of_a_complete_package_uninstalled(cluster: &Cluster) {
     silent(cluster);
 }
 
-/// SKY407: the earlier one is made to tolerate the taint, as is printed.
+/// SKY407: the remedy sets `runtimeRequired`, so that the earlier custom resource tolerates the taint.
 pub fn runtime_required_taint_deadlock(cluster: &Cluster) {
     let taint = json!([{"key": "skyhook.nvidia.com", "value": "runtime-required", "effect": "NoSchedule"}]);
     cluster.patch_node("node-1", json!({"spec": {"taints": taint}}));
@@ -151,7 +153,7 @@ pub fn runtime_required_taint_deadlock(cluster: &Cluster) {
     all_well(cluster);
 }
 
-/// SKY212: no webhook was there when it was created, and the operator does nothing for any other either.
+/// SKY212: no webhook rejected the custom resource, and the operator stops working on all others, too.
 pub fn spec_rejected_by_the_operator(cluster: &Cluster) {
     let broken = skyhook("broken").with(package("tuning", "1.2.0").after("driver", "2.0.1"));
     let broken = cluster.apply(&broken);
@@ -165,7 +167,7 @@ pub fn spec_rejected_by_the_operator(cluster: &Cluster) {
     silent(cluster);
 }
 
-/// SKY311: a reset that was killed while it waited for the operator to pause.
+/// SKY311: a reset was killed while it waited for the operator to confirm the pause.
 pub fn stale_pause(cluster: &Cluster) {
     let gpu = held_up(cluster);
     cluster.stop_operator();
@@ -179,7 +181,7 @@ pub fn stale_pause(cluster: &Cluster) {
         let reset = scope.spawn(|| reset.output());
         cluster.await_that("it asks for a pause", || noted(&gpu, HOLD) != Value::Null);
         child.kill()(&mut ());
-        reset.join().expect("it ends")
+        reset.join().expect("the reset does not panic")
     });
     assert_eq!(ran.code, None, "{}", ran.transcript());
     cluster.start_operator();
@@ -191,7 +193,7 @@ pub fn stale_pause(cluster: &Cluster) {
     silent(cluster);
 }
 
-/// SKY313: each would reboot one node at a time, and so two at once.
+/// SKY313: two custom resources with a budget of one node each would reboot two nodes at once.
 pub fn reboots_not_counted_together(cluster: &Cluster) {
     cluster.result(Target::default(), StepResult::Hang);
     let rebooting = |name: &str, priority: u32, of: &str| {
@@ -207,7 +209,7 @@ pub fn reboots_not_counted_together(cluster: &Cluster) {
     let found = cluster.report(&[]);
     let finding = found.has("SKY313", &json!({"name": "second"}));
     execute(&first, finding, &first_change(finding));
-    let sequencing = first.view().object.expect("it is there")["spec"]["sequencing"].clone();
+    let sequencing = first.view().object.expect("the custom resource exists")["spec"]["sequencing"].clone();
     assert_eq!(sequencing, "all");
     let report = cluster.report(&[]);
     assert!(report.with_code("SKY313").is_empty(), "{:#}", report.json);
@@ -217,8 +219,8 @@ pub fn reboots_not_counted_together(cluster: &Cluster) {
     silent(cluster);
 }
 
-/// SKY312: the only place of the batch is held by a node on which the earlier one is not done. It is left out, and taken up
-/// again once the earlier one is treated.
+/// SKY312: the only node of the batch waits for an earlier custom resource. The remedy excludes the node; it
+/// is included again once the earlier custom resource is complete.
 pub fn batch_slots_held(cluster: &Cluster) {
     let nodes = ["node-1", "node-2", "node-3"];
     for node in nodes {
@@ -231,7 +233,7 @@ pub fn batch_slots_held(cluster: &Cluster) {
             .set("podNonInterruptLabels", json!({"matchLabels": {"app": "training"}})),
     );
     let (held, _) = chosen(&gpu);
-    // It comes first from now on, and fails there.
+    // From now on `base` has priority on the node, and it fails there.
     cluster.result(pods("kernel", "apply").on(held), StepResult::PullFails);
     let base = skyhook("base").with(package("kernel", "1.0.0")).set("priority", json!(10));
     let base = cluster.apply(&base);
@@ -243,7 +245,7 @@ pub fn batch_slots_held(cluster: &Cluster) {
     }
     let nothing = that("nothing is begun", |view| view.entries(DRIVER).is_empty());
     gpu.stays(&nothing, LONG_ENOUGH).capture("old-batch-slots-held");
-    // More places alone do not help: no other batch is formed.
+    // A larger budget alone does not help: the operator forms no new batch.
     gpu.edit(json!({"interruptionBudget": {"count": 3}}))
         .stays(&nothing, LONG_ENOUGH)
         .edit(json!({"interruptionBudget": {"count": 1}}));
@@ -258,14 +260,14 @@ pub fn batch_slots_held(cluster: &Cluster) {
     silent(cluster);
 }
 
-/// SKY310: an upgrade without a deployment policy; the operator still counts the nodes of the rollout before.
+/// SKY310: upgrade without a deployment policy; the operator still counts nodes of the previous rollout.
 pub fn batch_counters_frozen(cluster: &Cluster) {
     let newer = "driver|2.0.2";
     let gpu = cluster.apply(
         &skyhook("gpu").with(package("driver", "2.0.1")).set("interruptionBudget", json!({"count": 1})),
     );
     gpu.until(complete());
-    // Two nodes have to wait for another custom resource, and nothing is at work meanwhile.
+    // Two nodes wait for another custom resource; nothing else is running.
     for node in ["node-2", "node-3"] {
         cluster.result(pods("kernel", "apply").on(node), StepResult::PullFails);
     }
@@ -282,7 +284,8 @@ pub fn batch_counters_frozen(cluster: &Cluster) {
             && view.entries(newer).iter().any(|e| e.node == "node-1")
             && view.pods.is_empty()
     }));
-    // They are open once it comes after; the operator is away, so that nothing begins before the look.
+    // A higher `priority` value puts `base` last, which frees the two nodes. The operator is stopped: nothing
+    // may start before the diagnosis.
     cluster.stop_operator();
     base.edit(json!({"priority": 300}));
     gpu.capture("old-batch-counters-frozen");
@@ -298,7 +301,7 @@ pub fn batch_counters_frozen(cluster: &Cluster) {
     silent(cluster);
 }
 
-/// SKY412: admission keeps only the toleration without a key, as on AKS.
+/// SKY412: an admission policy removes all tolerations with a key, as on AKS.
 pub fn drain_evicts_package_pods(cluster: &Cluster) {
     let keyless = "has(object.spec.tolerations) && object.spec.tolerations.exists(t, !has(t.key))";
     changes_new_pods(
@@ -320,7 +323,7 @@ pub fn drain_evicts_package_pods(cluster: &Cluster) {
     });
     cluster.edits("s/^  - operator: Exists$/  - key: gpu\\n    operator: Exists/");
     let mut report = cluster.report(&[]);
-    // A pod is there only now and then.
+    // A pod exists only from time to time: the operator deletes and recreates it.
     cluster.await_that("it is an error", || {
         report = cluster.report(&[]);
         let found = report.with_code("SKY412");
@@ -332,7 +335,8 @@ pub fn drain_evicts_package_pods(cluster: &Cluster) {
     silent(cluster);
 }
 
-/// SKY607: an operator that knows no uninstall was rolled back to, and is at work nowhere here.
+/// SKY607: the operator was rolled back to a version without uninstall. Simulated: the Deployment names that
+/// version, and no operator runs.
 pub fn uninstall_unknown_to_operator(cluster: &Cluster) {
     let gpu = cluster.apply(&skyhook("gpu").with(package("driver", "2.0.1").uninstallable()));
     gpu.until(complete());

@@ -24,7 +24,7 @@ pub fn careful_policy(cluster: &Cluster) {
     made.expect("the policy is accepted");
 }
 
-/// Whether a rollout by that policy has stopped.
+/// Whether a rollout with the policy `careful` has stopped.
 pub fn stopped(view: &View) -> bool {
     let object = view.object.as_ref();
     object.is_some_and(|object| {
@@ -50,11 +50,10 @@ pub fn guarded_workload(cluster: &Cluster) -> String {
     path
 }
 
-/// The node that a rollout with a budget of one has chosen, and the two others. In which order the operator comes to nodes
-/// is not to be known before.
+/// The node that a rollout with a budget of one has chosen, and the two others: the order is not predictable.
 pub fn chosen(gpu: &Rollout<'_>) -> (&'static str, [&'static str; 2]) {
     gpu.until(that("one node is chosen", |view| one_place(view).is_some()));
-    let name = one_place(&gpu.view()).expect("it was there");
+    let name = one_place(&gpu.view()).expect("the batch keeps its node");
     match name.as_str() {
         "node-1" => ("node-1", ["node-2", "node-3"]),
         "node-2" => ("node-2", ["node-1", "node-3"]),
@@ -62,7 +61,7 @@ pub fn chosen(gpu: &Rollout<'_>) -> (&'static str, [&'static str; 2]) {
     }
 }
 
-/// The name of a node that has a place in a batch.
+/// The name of a node in the batch.
 pub fn one_place(view: &View) -> Option<String> {
     let places = view.object.as_ref()?["status"]["nodePriority"].as_object()?;
     places.keys().next().cloned()
@@ -76,9 +75,9 @@ pub fn no_room_for_pods(cluster: &Cluster, namespace: &str) -> String {
     let quota = json!({"metadata": {"name": "none"}, "spec": {"hard": {"pods": "0"}}});
     api.post(&quotas, &quota).expect("a quota can be created");
     let path = format!("{quotas}/none");
-    // Does the work of the quota controller, which does not run here.
+    // No quota controller runs here: write the status that it would write.
     let counted = json!({"status": {"hard": {"pods": "0"}, "used": {"pods": "0"}}});
-    api.merge(&format!("{path}/status"), &counted).expect("and counted");
+    api.merge(&format!("{path}/status"), &counted).expect("a quota has a status");
     let pod = json!({
         "metadata": {"name": "tried"},
         "spec": {"containers": [{"name": "tried", "image": "tried"}]},
@@ -90,7 +89,8 @@ pub fn no_room_for_pods(cluster: &Cluster, namespace: &str) -> String {
     path
 }
 
-/// Mutates new pods that match this CEL expression, by a JSON patch expression.
+/// Creates an admission policy that applies this JSON patch expression to new pods for which the CEL
+/// expression `holds` is true.
 pub fn changes_new_pods(cluster: &Cluster, holds: &str, change: &str) {
     let admission = "/apis/admissionregistration.k8s.io/v1";
     let policy = json!({

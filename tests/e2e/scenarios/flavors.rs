@@ -1,4 +1,4 @@
-//! Which of the two APIs is active and by what evidence, and what is reported without all rights.
+//! Which of the two APIs is active and why, and what is reported if rights are missing.
 
 use serde_json::{Value, json};
 
@@ -27,7 +27,7 @@ fn rules(cluster: &Cluster, api: &str, because: &str) {
     assert!(active_api["reasons"].to_string().contains(because), "{active_api:#}");
 }
 
-/// Without either CRD there is one sentence, and it is an error.
+/// Without either CRD, the only output is one line on stderr; the exit code is 1.
 pub fn no_api_served(cluster: &Cluster) {
     let ran = ours::run(&cluster.kubeconfig("admin"), &["diagnose", "stuck"]);
     assert_eq!((ran.exit, ran.stdout.as_str()), (Some(1), ""), "{ran:?}");
@@ -48,7 +48,7 @@ pub fn only_nodewright_served(cluster: &Cluster) {
     rules(cluster, NEW, "only");
 }
 
-/// Both are served, and the operator is new: what the old objects say is history.
+/// Both APIs are served, and the operator is the newer one: the Skyhooks are history.
 pub fn both_served_and_nodewright_active(cluster: &Cluster) {
     cluster.apply(&gpu()).until(complete());
     upgraded(cluster);
@@ -58,7 +58,7 @@ pub fn both_served_and_nodewright_active(cluster: &Cluster) {
     }
     new.status("complete", &[]);
     rules(cluster, NEW, model::PLAYED);
-    // What happens to the new object counts, and what is told of the old one does not.
+    // Changes of the new object are reported; the old object is ignored.
     new.on("node-2", "driver|2.0.1", Some(("config", "erroring")), "erroring");
     new.status("erroring", &[]);
     let report = cluster.report(&[]);
@@ -70,7 +70,7 @@ pub fn both_served_and_nodewright_active(cluster: &Cluster) {
     assert_eq!(of("node-2"), 1, "one row a node and CR, not one a generation: {status:#}");
 }
 
-/// A rollback leaves the new CRDs and objects behind; the operator that runs is the old one.
+/// A rollback leaves the new CRDs and objects behind; the running operator is the older one.
 pub fn operator_rolled_back(cluster: &Cluster) {
     model::install_crds(cluster.tools(), &cluster.api).expect("the CRDs are accepted");
     let stale = Played::new(cluster, "gpu", &gpu().spec, &json!({}));
@@ -97,7 +97,7 @@ pub fn operator_rolled_back(cluster: &Cluster) {
     assert_eq!(forced.json["activeApi"]["api"], NEW);
 }
 
-/// A user without any right is not told that all is well.
+/// Without any right, the verdict is `incomplete`, not `healthy`.
 pub fn without_rights(cluster: &Cluster) {
     cluster.apply(&gpu()).until(complete());
     let restricted = ours::diagnose(&cluster.kubeconfig("restricted"), &[]);
@@ -108,7 +108,7 @@ pub fn without_rights(cluster: &Cluster) {
     assert_eq!(unchecked, admin.json["counts"]["rules"], "no rule could be checked");
 }
 
-/// Whatever one right is missing: the verdict is not that the cluster is healthy, and what was not read is named.
+/// If any one right is missing, the verdict is not `healthy`.
 pub fn with_one_right_missing(cluster: &Cluster) {
     cluster.apply(&gpu()).until(complete());
     let all = [
@@ -131,7 +131,7 @@ pub fn with_one_right_missing(cluster: &Cluster) {
         "roleRef": {"apiGroup": "rbac.authorization.k8s.io", "kind": "ClusterRole", "name": "reader"},
         "subjects": [{"kind": "User", "name": "restricted", "apiGroup": "rbac.authorization.k8s.io"}],
     });
-    cluster.api.post("/apis/rbac.authorization.k8s.io/v1/clusterrolebindings", &binding).expect("and bound");
+    cluster.api.post("/apis/rbac.authorization.k8s.io/v1/clusterrolebindings", &binding).expect("a binding");
     let restricted = cluster.user("restricted");
     for (index, (group, resource)) in all.iter().enumerate() {
         let version = if group.is_empty() {
@@ -144,7 +144,7 @@ pub fn with_one_right_missing(cluster: &Cluster) {
             .api
             .merge(&format!("{roles}/reader"), &json!({"rules": grant(Some(index))}))
             .expect("a role can be changed");
-        // The authorizer learns of a changed role a moment later.
+        // The authorizer sees the changed role only after a moment.
         cluster.await_that("the right is gone", || {
             restricted.get(&path).is_err_and(|refused| refused.code == 403)
         });
@@ -158,7 +158,7 @@ pub fn with_one_right_missing(cluster: &Cluster) {
     }
 }
 
-/// What upstream's own tests ask of the commands that there are: an answer at once after the CR is made.
+/// As in upstream's tests: these commands work immediately after the custom resource is created.
 pub fn commands_right_after_creation(cluster: &Cluster) {
     cluster.result(pods("driver", "apply"), StepResult::Unseen);
     cluster.apply(&gpu());

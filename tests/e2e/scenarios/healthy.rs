@@ -1,4 +1,4 @@
-//! Healthy operations must be reported without errors at every moment.
+//! Healthy operations: no diagnosis may report an error at any time.
 
 use std::time::Duration;
 
@@ -60,7 +60,7 @@ pub fn rollout(cluster: &Cluster) {
     }
 }
 
-/// One node after the other, each of them seen in progress.
+/// With a budget of one node, one node is complete while another is waiting.
 pub fn rollout_with_a_budget(cluster: &Cluster) {
     cluster.kubelet.pace(UNHURRIED);
     cluster.without_an_error(|| {
@@ -112,7 +112,7 @@ pub fn uninstall_and_reinstall(cluster: &Cluster) {
     });
 }
 
-/// The nodes restart under their pods; the kubelet's word for that is a restarted container, not a failed one.
+/// The nodes restart during the interrupt; the kubelet reports a restarted container, not a failed one.
 pub fn reboot(cluster: &Cluster) {
     cluster.kubelet.pace(UNHURRIED);
     let before = cluster.node("node-1")["status"]["nodeInfo"]["bootID"].clone();
@@ -181,7 +181,7 @@ pub fn drain(cluster: &Cluster) {
     assert!(left.expect("the API server responds").is_empty(), "all were evicted");
 }
 
-/// Nodes that join are tainted, made ready and released.
+/// New nodes are tainted by the operator, become ready, and lose the taint.
 pub fn joining_nodes(cluster: &Cluster) {
     cluster.kubelet.pace(UNHURRIED);
     let gate = skyhook("gpu")
@@ -200,7 +200,7 @@ pub fn joining_nodes(cluster: &Cluster) {
     });
 }
 
-/// Two CRs on the same nodes, one before the other.
+/// Two custom resources on the same nodes, with different priorities.
 pub fn two_custom_resources_by_priority(cluster: &Cluster) {
     cluster.kubelet.pace(UNHURRIED);
     cluster.without_an_error(|| {
@@ -213,7 +213,7 @@ pub fn two_custom_resources_by_priority(cluster: &Cluster) {
     });
 }
 
-/// By a policy with compartments and growing batches.
+/// A rollout with a deployment policy: compartments, and a budget of one node.
 pub fn rollout_by_policy(cluster: &Cluster) {
     cluster.kubelet.pace(UNHURRIED);
     cluster.patch_node("node-3", json!({"metadata": {"labels": {"zone": "b"}}}));
@@ -233,7 +233,7 @@ pub fn rollout_by_policy(cluster: &Cluster) {
     });
 }
 
-/// The operator stops in the middle and starts again.
+/// The operator restarts during the rollout.
 pub fn operator_restarts(cluster: &Cluster) {
     cluster.kubelet.pace(UNHURRIED);
     cluster.without_an_error(|| {

@@ -1,4 +1,4 @@
-//! The newer generation, played by `model`: a drain and a deletion of a Job that take longer than they may.
+//! The newer API, simulated by `model`: a drain and the deletion of a Job that exceed their time limits.
 
 use serde_json::json;
 
@@ -16,7 +16,7 @@ const DRIVER: &str = "driver|2.0.1";
 const JOBS: &str = "/apis/batch/v1/namespaces/nodewright/jobs";
 const PODS: &str = "/api/v1/namespaces/nodewright/pods";
 
-/// SKY217: the stage was canceled while it ran, and its container cannot be killed.
+/// SKY217: a stage was canceled while it was running, and its container cannot be killed.
 pub fn stale_job_terminating(cluster: &Cluster) {
     let spec = skyhook("gpu").with(package("driver", "2.0.1")).spec;
     let mut gpu = Played::new(cluster, "gpu", &spec, &json!({})).first_reconcile();
@@ -40,7 +40,7 @@ pub fn stale_job_terminating(cluster: &Cluster) {
     let node = json!({"node": "node-1", "package": "driver"});
     let early = cluster.report(&[]);
     assert_eq!(early.has("SKY217", &node)["severity"], "warning");
-    // It gets a second to end instead of thirty.
+    // Shorten the grace period from 30 seconds to one.
     let pod = gpu.pods(&job)[0]["metadata"]["name"].clone();
     let pod = format!("{PODS}/{}", pod.as_str().expect("a name"));
     let sooner = cluster.api.delete(&pod, &json!({"gracePeriodSeconds": 1}));
@@ -64,7 +64,8 @@ pub fn stale_job_terminating(cluster: &Cluster) {
     all_well(cluster);
 }
 
-/// SKY410: a budget refused until the timeout, and the drain is not tried again once the budget is gone.
+/// SKY410: a budget blocked the drain until its timeout; the drain is not retried after the budget is
+/// deleted.
 pub fn drain_timed_out(cluster: &Cluster) {
     let budget = guarded_workload(cluster);
     let spec = skyhook("gpu")
@@ -96,7 +97,7 @@ pub fn drain_timed_out(cluster: &Cluster) {
     execute(&cluster.rollout("gpu"), finding, &argv);
     let left = cluster.node("node-2");
     assert_eq!(left["metadata"]["annotations"][key("drainStart")], json!(null));
-    // The drain that begins anew gets through, and the node is given back at its end.
+    // The new drain succeeds, and the node is uncordoned at the end.
     let evicted = cluster.api.delete("/api/v1/namespaces/default/pods/training", &json!({}));
     evicted.expect("a pod can be deleted");
     gpu.installs_and_interrupts("node-2", DRIVER);
@@ -105,7 +106,7 @@ pub fn drain_timed_out(cluster: &Cluster) {
     all_well(cluster);
 }
 
-/// SKY401: nobody would make the pod again, so the operator does not evict it.
+/// SKY401: no controller would recreate the pod, so the operator does not evict it.
 pub fn drain_blocked_by_an_unmanaged_pod(cluster: &Cluster) {
     cluster.run_pod("training", "node-2", json!({"app": "training"}));
     let spec = skyhook("gpu")
@@ -126,7 +127,7 @@ pub fn drain_blocked_by_an_unmanaged_pod(cluster: &Cluster) {
          was blocked and will be retried"
     );
     cluster.capture("new-drain-blocked-by-an-unmanaged-pod");
-    // No other node waits, so that none goes on if this one is left alone.
+    // No other node waits, so excluding this one would not help: the first remedy deletes the pod.
     let argv = first_change(finding);
     assert!(argv.starts_with(&["kubectl", "delete", "pod"]), "{argv:?}");
     execute(&cluster.rollout("gpu"), finding, &argv);

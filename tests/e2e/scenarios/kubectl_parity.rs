@@ -1,4 +1,5 @@
-//! User input is read as kubectl and the API server read it. `FUZZ_CASES` sets the number of cases.
+//! Compares how our binary reads user input with kubectl and the API server. `FUZZ_CASES` sets the number of
+//! cases.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -27,7 +28,7 @@ const LABELS: [(&str, [(&str, &str); 3]); 3] = [
     ("node-3", [("a", "x_y"), ("notin", "in"), ("b.c/d", "10")]),
 ];
 
-/// Requirements that are mostly well formed, and pieces of them in any order.
+/// Selectors: mostly well-formed requirements, otherwise random pieces of them.
 fn selectors() -> impl Strategy<Value = String> {
     let key = || prop::sample::select(vec!["a", "b.c/d", "zone", "in", "notin", "none"]);
     let value = || prop::sample::select(vec!["1", "5", "x_y", "A-1", "a", "in", "", "10", "-3", "é"]);
@@ -47,7 +48,7 @@ fn selectors() -> impl Strategy<Value = String> {
     ]
 }
 
-/// A selector is taken where the API server takes it, and selects the same nodes.
+/// We accept exactly the selectors that the API server accepts, and they select the same nodes.
 pub fn label_selectors_match_the_api_server(cluster: &Cluster) {
     for (node, labels) in LABELS {
         let labels: BTreeMap<&str, &str> = labels.into();
@@ -64,7 +65,8 @@ pub fn label_selectors_match_the_api_server(cluster: &Cluster) {
             Err(refused) => return Err(TestCaseError::fail(format!("{refused:?}"))),
         };
         if text.trim().is_empty() {
-            // Everything, there; here it is refused, as `-l "$UNSET"` means something else.
+            // The API server selects everything; we refuse an empty selector, because `-l "$UNSET"` is a
+            // mistake.
             prop_assert!(labels::selector(&text).is_err());
             return Ok(());
         }
@@ -87,7 +89,8 @@ struct Cli {
     connection: Connection,
 }
 
-/// One kubeconfig: the clusters and contexts that it names, those without a namespace among them, and the current one.
+/// Content of a kubeconfig: its clusters, its contexts with their optional namespaces, and the optional
+/// current context.
 type Contents = (BTreeSet<u8>, BTreeMap<u8, Option<u8>>, Option<u8>);
 
 fn kubeconfig(n: usize, (clusters, contexts, current): &Contents) -> Value {
@@ -115,7 +118,7 @@ fn kubeconfig(n: usize, (clusters, contexts, current): &Contents) -> Value {
     config
 }
 
-/// Of a list of files, the server and the namespace are those that kubectl finds.
+/// With a list of kubeconfig files, the server and the namespace are those that kubectl chooses.
 pub fn merged_kubeconfigs_match_kubectl(_: &Cluster) {
     let directory = tempfile::tempdir().expect("a directory");
     let connection = Cli::parse_from(["kubectl-skyhook"]).connection;

@@ -1,4 +1,5 @@
-//! What `lint` calls an error is what the API server and the operator's webhooks refuse.
+//! Checks that `lint` reports an error exactly when the API server or the operator's webhooks reject the
+//! manifest.
 
 use std::path::{Path, PathBuf};
 
@@ -14,10 +15,10 @@ use crate::{
 };
 
 const POLICIES: &str = "/apis/skyhook.nvidia.com/v1alpha1/deploymentpolicies";
-/// The last code that stands for a refusal on creation; later ones are not of the API server or its webhooks.
+/// The last code for a manifest that is rejected on creation; later codes have other reasons.
 const LAST_REFUSAL: &str = "SKY829";
 
-/// The manifests of all fixtures that need no capture.
+/// Manifests of all fixtures that need no capture.
 fn fixtures() -> Vec<PathBuf> {
     let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/lint");
     let entries = |path: &Path| -> Vec<PathBuf> {
@@ -33,7 +34,7 @@ fn fixtures() -> Vec<PathBuf> {
     files
 }
 
-/// The path to create an object of this kind.
+/// The API path for creating an object of this kind.
 fn collection(manifest: &Manifest) -> Option<&'static str> {
     match (manifest.flavor()?, manifest.kind.as_str()) {
         (ApiFlavor::Skyhook, "Skyhook") => Some(SKYHOOKS),
@@ -53,7 +54,7 @@ pub fn webhook_agrees(cluster: &Cluster) {
         let input = Input::new(Documents::parse(&[file]), None, Version::parse(VERSION));
         let report = lint::lint(&input);
         let mut created = Vec::new();
-        // Policies first: the webhook rejects custom resources without their policy.
+        // Policies first: the webhook rejects custom resources that refer to a missing policy.
         let mut manifests: Vec<&Manifest> = input.manifests().collect();
         manifests.sort_by_key(|manifest| manifest.kind.clone());
         for manifest in manifests {
@@ -135,7 +136,7 @@ fn structure(schema: &Value) -> Value {
     kept.into()
 }
 
-/// The embedded schemas are those of the operator; `UPDATE=1` writes them.
+/// The embedded schemas equal those of the operator; `UPDATE=1` rewrites them.
 pub fn schemas_are_current(cluster: &Cluster) {
     for (file, name) in [("skyhooks", "skyhook"), ("deploymentpolicies", "deploymentpolicy")] {
         let crd = format!("crd/bases/skyhook.nvidia.com_{file}.yaml");

@@ -1,4 +1,4 @@
-//! The operator was upgraded, and something of the older one is left.
+//! Leftovers of the older operator after an upgrade.
 
 use serde_json::{Value, json};
 
@@ -16,7 +16,7 @@ use crate::{
 const DRIVER: &str = "driver|2.0.1";
 const SKYHOOK: &str = "/apis/skyhook.nvidia.com/v1alpha1/skyhooks/gpu";
 
-/// SKY604 while the custom resource is paused, SKY703 once a Job is started beside such a pod.
+/// SKY604 while the custom resource is paused; SKY703 once a Job runs beside a pod of the older operator.
 pub fn pods_of_the_older_operator(cluster: &Cluster) {
     cluster.result(pods("driver", "apply").on("node-3"), StepResult::Hang);
     let gpu = skyhook("gpu").with(package("driver", "2.0.1"));
@@ -27,7 +27,7 @@ pub fn pods_of_the_older_operator(cluster: &Cluster) {
         .until(entry("node-3", DRIVER, "apply", "in_progress"));
     upgraded(cluster);
     model::make_namespace(&cluster.api).expect("a namespace can be created");
-    // So that the newer operator does not wait for it.
+    // A complete Skyhook: the newer operator does not wait for it.
     let finished = json!({"status": {"status": "complete"}});
     let merged = cluster.api.merge(&format!("{SKYHOOK}/status"), &finished);
     merged.expect("a Skyhook has a status");
@@ -65,7 +65,7 @@ pub fn pods_of_the_older_operator(cluster: &Cluster) {
     all_well(cluster);
 }
 
-/// What the operator writes once it has taken the nodes over.
+/// Writes what the newer operator writes after it has taken over the nodes.
 fn finished(new: &mut Played<'_>) {
     for node in ["node-1", "node-2", "node-3"] {
         new.on(node, DRIVER, Some(("config", "complete")), "complete");
@@ -73,7 +73,7 @@ fn finished(new: &mut Played<'_>) {
     new.status("complete", &[]);
 }
 
-/// SKY603: the newer object was there before the migration, which left it alone.
+/// SKY603: the NodeWright existed before the migration, which did not change it.
 pub fn two_owning_resources(cluster: &Cluster) {
     let gpu = skyhook("gpu").with(package("driver", "2.0.1"));
     cluster.apply(&gpu).until(complete());
@@ -85,7 +85,7 @@ pub fn two_owning_resources(cluster: &Cluster) {
     cluster.capture("new-two-owners");
     let argv = first_change(finding);
     assert_eq!(argv[..2], ["kubectl", "delete"]);
-    // The finalizer of an operator that is gone holds it, which the newer one takes off.
+    // Remove the finalizer, as the newer operator would: the older one is gone.
     let free = json!({"metadata": {"finalizers": null}});
     let freed = cluster.api.merge(SKYHOOK, &free);
     freed.expect("a finalizer can be taken off");
@@ -127,14 +127,14 @@ pub fn legacy_keys_left(cluster: &Cluster) {
     assert!(old_keys(&cluster.node("node-3")).is_empty());
 }
 
-/// As the newer operator does a day after it has taken the node over.
+/// Removes the old keys, as the newer operator does a day after it has taken over the node.
 fn without_old_keys(cluster: &Cluster, node: &str) {
     let keys = old_keys(&cluster.node(node));
     let none: serde_json::Map<_, _> = keys.into_iter().map(|key| (key, json!(null))).collect();
     cluster.patch_node(node, json!({"metadata": {"annotations": none, "labels": none}}));
 }
 
-/// Of annotations and labels alike.
+/// The annotations and labels with the older operator's prefix.
 fn old_keys(node: &Value) -> Vec<String> {
     let kept = ["annotations", "labels"].map(|kind| node["metadata"][kind].as_object().cloned());
     let all = kept.into_iter().flatten().flat_map(|all| all.into_iter());

@@ -1,4 +1,4 @@
-//! All scenarios. Each has its own cluster, so that they do not affect each other.
+//! All scenarios. Each runs in its own cluster.
 
 mod blocked_by_spec;
 mod blocked_rollouts;
@@ -48,7 +48,7 @@ use crate::{cluster::Cluster, tools::Tools};
 type Scenario = fn(&Cluster);
 type Group = &'static [(&'static str, Scenario)];
 
-/// The older API, each with three nodes.
+/// The older API, with three nodes per scenario.
 const OLD: Group = &[
     ("rollout", healthy::rollout),
     ("rollout_with_a_budget", healthy::rollout_with_a_budget),
@@ -98,7 +98,7 @@ const HEALING: Group = &[
     ("operator_restarts", self_healing::operator_restarts),
 ];
 
-/// The same with Jobs, simulated by `model`.
+/// Temporary failures of Jobs, simulated by `model`.
 const HEALING_JOBS: Group = &[("job_attempt_fails", self_healing::job_attempt_fails)];
 
 /// Rollouts blocked by something outside the package.
@@ -120,7 +120,7 @@ const HELD_UP: Group = &[
     ("operator_makes_no_progress", blocked_rollouts::operator_makes_no_progress),
 ];
 
-/// Behavior that was derived from the source of the operator.
+/// Behavior derived from the operator's source.
 const FACTS: Group = &[
     ("deletion_leaves_conditions", operator_behavior::deletion_leaves_conditions),
     ("deletion_leaves_no_state_of_uninstalled", operator_behavior::deletion_leaves_no_state_of_uninstalled),
@@ -150,7 +150,7 @@ const FACTS: Group = &[
     ("recreated_resource_runs_nothing", operator_behavior::recreated_resource_runs_nothing),
 ];
 
-/// Our commands that write, and how the operator reacts.
+/// Our commands that write, and the operator's reaction.
 const WRITES: Group = &[
     ("reset", writes::reset),
     ("package_rerun", writes::package_rerun),
@@ -188,7 +188,7 @@ const WRITES: Group = &[
     ("race_of_strip_and_operator", races::race_of_strip_and_operator),
 ];
 
-/// Undo of our commands, and plans that stop by themselves.
+/// `undo`, and plans that are stopped or refused.
 const UNDO: Group = &[
     ("restores_previous_values", undo::restores_previous_values),
     ("keeps_later_operator_writes", undo::keeps_later_operator_writes),
@@ -200,14 +200,14 @@ const UNDO: Group = &[
     ("outdated_plan_is_refused", undo::outdated_plan_is_refused),
 ];
 
-/// Commands with a fault in a request.
+/// Commands with faults in their requests.
 const FAULTS: Group =
     &[("with_the_operator", faults::with_the_operator), ("api_server_restart", faults::api_server_restart)];
 
 /// Commands that wait for a long time.
 const SOAK: Group = &[("soak", soak::soak)];
 
-/// States without events or errors, fixed by the first remedy.
+/// States without events or errors, which the first remedy that writes fixes.
 const FIRST_CHANGE: Group = &[
     ("stage_never_ends", first_remedy::stage_never_ends),
     ("operator_scaled_to_zero", first_remedy::operator_scaled_to_zero),
@@ -294,7 +294,7 @@ const STRIP: Group = &[
     ("leftovers_of_an_orphan", undelete::leftovers_of_an_orphan),
 ];
 
-/// The older API with its webhooks, one at a time: they share a port.
+/// The older API with its webhooks. These scenarios run one after another, because the webhook port is fixed.
 const WEBHOOKS: Group = &[
     ("create_validation", webhooks::create_validation),
     ("uninstall_validation", webhooks::uninstall_validation),
@@ -338,7 +338,7 @@ const KEPT_OUT: Group = &[
     ("batch_of_ignored_nodes", excluded_nodes::batch_of_ignored_nodes),
 ];
 
-/// Specs for which the operator can start nothing.
+/// Specs that keep packages from starting.
 const NOT_BEGUN: Group = &[
     ("container_not_created", blocked_by_spec::container_not_created),
     ("image_reference_truncated", blocked_by_spec::image_reference_truncated),
@@ -368,10 +368,10 @@ const TOO_LARGE: Group = &[
     ("cluster_too_large_for_the_operator", size_limits::cluster_too_large_for_the_operator),
 ];
 
-/// Schemas of earlier operators.
+/// CRDs of earlier operators.
 const OLDER_DEFINITIONS: Group = &[("uninstall_is_pruned", older_definitions::uninstall_is_pruned)];
 
-/// Which API is active, and what is reported without rights.
+/// Which API is active, and what is reported if rights are missing.
 const GENERATIONS: &[(&str, Start, Scenario)] = &[
     ("no_api_served", Cluster::bare, flavors::no_api_served),
     ("only_skyhook_served", Cluster::old, flavors::only_skyhook_served),
@@ -383,7 +383,7 @@ const GENERATIONS: &[(&str, Start, Scenario)] = &[
     ("commands_right_after_creation", Cluster::old, flavors::commands_right_after_creation),
 ];
 
-/// From the real older operator to the simulated newer one.
+/// Migration from the real older operator to the simulated newer one.
 const MIGRATION: Group = &[
     ("migration_hold", nodewright::migration_hold),
     ("pods_of_the_older_operator", migration::pods_of_the_older_operator),
@@ -392,19 +392,19 @@ const MIGRATION: Group = &[
     ("mirrored_and_complete", nodewright::mirrored_and_complete),
 ];
 
-/// Kubernetes alone.
+/// Encodings of the API server; no operator is installed.
 const ENCODINGS: Group = &[
     ("every_field_in_json_and_protobuf", encodings::every_field_in_json_and_protobuf),
     ("refusal_in_protobuf", encodings::refusal_in_protobuf),
 ];
 
-/// User input, read as kubectl and the API server read it.
+/// User input that kubectl or the API server reads, too; no operator is installed.
 const AS_KUBECTL: Group = &[
     ("label_selectors_match_the_api_server", kubectl_parity::label_selectors_match_the_api_server),
     ("merged_kubeconfigs_match_kubectl", kubectl_parity::merged_kubeconfigs_match_kubectl),
 ];
 
-/// The tasks in the README and docs.
+/// Tasks of the README and `docs/tasks.md`.
 const README: Group = &[
     ("find_and_fix_a_stuck_deletion", readme::find_and_fix_a_stuck_deletion),
     ("reset_one_node", readme::reset_one_node),

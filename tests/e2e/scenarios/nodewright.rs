@@ -64,7 +64,8 @@ pub fn rollout(cluster: &Cluster) {
     cluster.capture("new-complete");
 }
 
-/// The first attempt has failed, the second is to come: the entry says erroring, the node does not.
+/// The first attempt fails, and a second one follows: the entry is erroring, but the node is still in
+/// progress.
 pub fn attempt_and_job_failed(cluster: &Cluster) {
     let mut gpu = played(cluster);
     gpu.installs("node-1", DRIVER);
@@ -146,8 +147,8 @@ pub fn uninstall_complete(cluster: &Cluster) {
     cluster.capture("new-uninstall-complete");
 }
 
-/// Pausing suspends the Jobs, whose running pods end. SKY208: it is disabled meanwhile, so that the end of the pause alone
-/// does not resume them.
+/// A pause suspends the Jobs, and their pods are deleted. SKY208: the custom resource is disabled during the
+/// pause, so ending the pause does not resume them.
 pub fn paused_with_suspended_jobs(cluster: &Cluster) {
     let mut gpu = played(cluster);
     gpu.installs("node-1", DRIVER);
@@ -186,7 +187,7 @@ pub fn paused_with_suspended_jobs(cluster: &Cluster) {
     well(cluster);
 }
 
-/// SKY408: the operator has lifted the runtime-required taint, and leaves the cordon to others.
+/// SKY408: the operator has removed the runtime-required taint, but does not uncordon the node.
 pub fn cordon_kept_after_taint_removal(cluster: &Cluster) {
     installed(cluster);
     let key = format!("{PREFIX}/runtimeRequiredCordon");
@@ -216,7 +217,7 @@ pub fn drain_blocked_by_a_budget(cluster: &Cluster) {
     cluster.capture("new-drain-blocked");
 }
 
-/// The old operator left off in the middle: nothing of the new one moves until that is finished.
+/// SKY601: the older operator did not finish, so the newer one waits.
 pub fn migration_hold(cluster: &Cluster) {
     cluster.result(pods("driver", "apply").on("node-3"), StepResult::Hang);
     let gpu = skyhook("gpu").with(package("driver", "2.0.1").uninstallable());
@@ -228,7 +229,7 @@ pub fn migration_hold(cluster: &Cluster) {
     cluster.capture("new-migration-hold");
 }
 
-/// The old operator had finished; the new one has taken the nodes over.
+/// The older operator had finished, and the newer one has taken over the nodes.
 pub fn mirrored_and_complete(cluster: &Cluster) {
     let gpu = skyhook("gpu").with(package("driver", "2.0.1").uninstallable());
     cluster.apply(&gpu).until(complete());
@@ -244,7 +245,8 @@ pub fn mirrored_and_complete(cluster: &Cluster) {
     cluster.capture("new-mirrored-and-complete");
 }
 
-/// The chart has been upgraded: the old operator is gone, the Deployment says the new version, both groups are served.
+/// Simulates an upgrade of the chart: the older operator is stopped, the Deployment has the new version, and
+/// both APIs are served.
 pub fn upgraded(cluster: &Cluster) {
     cluster.stop_operator();
     model::install_crds(cluster.tools(), &cluster.api).expect("the CRDs are accepted");
@@ -252,7 +254,7 @@ pub fn upgraded(cluster: &Cluster) {
         .expect("a Deployment can be changed");
 }
 
-/// What the mirror controller makes of a Skyhook.
+/// Creates the NodeWright that the mirror controller derives from a Skyhook.
 pub fn mirrored<'a>(cluster: &'a Cluster, gpu: &Skyhook, generation: u32) -> Played<'a> {
     let stamps = json!({"annotations": {
         format!("{PREFIX}/mirrored-from"): gpu.name,

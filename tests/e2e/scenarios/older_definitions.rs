@@ -1,4 +1,4 @@
-//! Commands beside a CustomResourceDefinition that is older than a field that they set.
+//! Commands that set a field which the served CRD does not have yet.
 
 use serde_json::{Value, json};
 
@@ -12,20 +12,20 @@ use crate::{
 const DEFINITION: &str =
     "/apis/apiextensions.k8s.io/v1/customresourcedefinitions/skyhooks.skyhook.nvidia.com";
 
-/// The definition of operators before v0.16: the server drops `uninstall` from what it stores.
+/// The CRD of operators before v0.16: the server drops `uninstall`.
 pub fn uninstall_is_pruned(cluster: &Cluster) {
     let gpu = cluster.apply(&skyhook("gpu").with(package("driver", "2.0.1")));
     gpu.until(complete());
-    let mut definition = cluster.api.get(DEFINITION).expect("it is installed");
+    let mut definition = cluster.api.get(DEFINITION).expect("the CRD exists");
     for version in definition["spec"]["versions"].as_array_mut().expect("a list") {
         let packages = "/schema/openAPIV3Schema/properties/spec/properties/packages";
         let properties = version
             .pointer_mut(&format!("{packages}/additionalProperties/properties"))
             .and_then(Value::as_object_mut)
             .expect("the schema of a package");
-        properties.remove("uninstall").expect("it has the field");
+        properties.remove("uninstall").expect("the schema has the field");
     }
-    cluster.api.put(DEFINITION, &definition).expect("it is accepted");
+    cluster.api.put(DEFINITION, &definition).expect("the CRD is accepted");
     let path = gpu.path();
     let trial = json!({"spec": {"packages": {"driver": {"uninstall": {"enabled": true}}}}});
     cluster.await_that("the server prunes the field", || {
@@ -40,7 +40,7 @@ pub fn uninstall_is_pruned(cluster: &Cluster) {
         let reason = "the server did not store spec.packages.driver.uninstall: the CustomResourceDefinition \
              skyhooks.skyhook.nvidia.com is older than this field (operator v0.16)";
         assert!(text.contains(reason), "{ran:#?}");
-        let stored = cluster.api.get(&path).expect("it exists");
+        let stored = cluster.api.get(&path).expect("the custom resource exists");
         assert!(stored["spec"]["packages"]["driver"]["uninstall"].is_null(), "{stored:#}");
     }
 }

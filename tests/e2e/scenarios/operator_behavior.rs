@@ -1,4 +1,4 @@
-//! Tests of behavior that was derived from the source of the operator.
+//! Behavior derived from the operator's source, confirmed with the real operator.
 
 use std::time::Duration;
 
@@ -22,7 +22,7 @@ fn driver() -> Skyhook {
     skyhook("gpu").with(package("driver", "2.0.1"))
 }
 
-/// The finalizer cleans annotations and labels, and leaves its conditions on the nodes.
+/// A deletion removes annotations and labels, but leaves the operator's conditions on the nodes.
 pub fn deletion_leaves_conditions(cluster: &Cluster) {
     let gpu = cluster.apply(&driver());
     gpu.until(complete()).delete().until(deleted());
@@ -37,11 +37,11 @@ pub fn deletion_leaves_conditions(cluster: &Cluster) {
     assert_eq!(of_gpu, ["skyhook.nvidia.com/gpu/NotReady", "skyhook.nvidia.com/gpu/Erroring"]);
     assert_eq!(node["metadata"]["labels"]["skyhook.nvidia.com/status_gpu"], Value::Null);
     assert_eq!(gpu.view().annotation("node-1", "status_gpu"), None);
-    // The package cannot be uninstalled, so what is on the host stays written down.
+    // The package cannot be uninstalled, so its record stays on the node.
     assert!(gpu.view().annotation("node-1", "nodeState_gpu").is_some());
 }
 
-/// Only what cannot be uninstalled stays written down.
+/// A deletion removes the records of uninstalled packages.
 pub fn deletion_leaves_no_state_of_uninstalled(cluster: &Cluster) {
     let gpu = cluster.apply(&skyhook("gpu").with(package("driver", "2.0.1").uninstallable()));
     gpu.until(complete()).delete().until(deleted());
@@ -51,7 +51,8 @@ pub fn deletion_leaves_no_state_of_uninstalled(cluster: &Cluster) {
     assert!(!keys.iter().any(|key| key.ends_with("_gpu")), "{keys:?}");
 }
 
-/// A batch reset does not help while a node is still erroring: it is counted once more, and the stop is back.
+/// A batch reset does not help while a node is erroring: the operator counts the failure again, and the
+/// rollout stops again.
 pub fn batch_stop_returns_after_a_reset(cluster: &Cluster) {
     careful_policy(cluster);
     cluster.result(pods("driver", "apply").on("node-1"), StepResult::Exit(1));
@@ -60,8 +61,8 @@ pub fn batch_stop_returns_after_a_reset(cluster: &Cluster) {
     gpu.stays(&that("the others wait", |view| view.entries("driver|2.0.1").len() == 1), LONG_ENOUGH)
         .until(status("unknown"))
         .capture("old-rollout-stopped");
-    // A merge patch leaves out what is zero or false, and so leaves it as it was: upstream's CLI of this version
-    // says that it has reset the batch, and the stop is still there.
+    // Upstream's CLI of this version omits zeros and `false` from its merge patch, so these fields keep their
+    // values: it reports a reset, but the rollout stays stopped.
     cluster.upstream(&["deployment-policy", "reset", "gpu", "--confirm"]);
     assert!(stopped(&gpu.view()), "the stop survives upstream's reset");
 
@@ -70,7 +71,7 @@ pub fn batch_stop_returns_after_a_reset(cluster: &Cluster) {
     gpu.until(that("stopped again", stopped)).stays(&that("stopped", stopped), LONG_ENOUGH);
 }
 
-/// Every field, the zeros included; answers with the CR as it then was.
+/// Resets all batch fields, with explicit zeros; returns the updated custom resource.
 fn reset_batch(cluster: &Cluster) -> Value {
     let zero = json!({
         "currentBatch": 1, "consecutiveFailures": 0, "completedNodes": 0, "failedNodes": 0,
@@ -81,7 +82,7 @@ fn reset_batch(cluster: &Cluster) -> Value {
     cluster.api.merge(&path, &patch).expect("a status can be changed")
 }
 
-/// A post-interrupt pod that is lost sends the package back to apply.
+/// If a post-interrupt pod is lost, the package starts again at apply.
 pub fn lost_post_interrupt_restarts_at_apply(cluster: &Cluster) {
     cluster.result(pods("driver", "post-interrupt").on("node-1"), StepResult::Hang);
     let gpu = cluster.apply(&skyhook("gpu").with(package("driver", "2.0.1").interrupts("service")));
@@ -90,13 +91,13 @@ pub fn lost_post_interrupt_restarts_at_apply(cluster: &Cluster) {
     let lost = gpu.view().pods_of("driver", "post-interrupt")[0]["metadata"]["name"].clone();
     let path = format!("/api/v1/namespaces/skyhook/pods/{}", lost.as_str().expect("pods have names"));
     cluster.result(pods("driver", "apply").on("node-1"), StepResult::Hang);
-    cluster.api.delete(&path, &json!({})).expect("it can be deleted");
+    cluster.api.delete(&path, &json!({})).expect("the pod can be deleted");
     gpu.until(pod("driver", "apply"));
     cluster.heal();
     gpu.until(everywhere("driver|2.0.1", "post-interrupt", "complete")).until(complete());
 }
 
-/// A pod the kubelet rejected is in the way of its own replacement, for ever.
+/// A pod that the kubelet rejected prevents its own replacement.
 pub fn rejected_pod_is_not_replaced(cluster: &Cluster) {
     cluster.result(pods("driver", "apply").on("node-2"), StepResult::Rejected);
     let gpu = cluster.apply(&driver());
@@ -116,7 +117,8 @@ pub fn rejected_pod_is_not_replaced(cluster: &Cluster) {
     gpu.until(complete()).well();
 }
 
-/// A package that nothing depends on, added when more packages are complete than are left, is never begun.
+/// SKY209: a package without dependencies never starts if more packages are complete than have no
+/// dependencies.
 pub fn package_added_to_a_finished_chain_never_starts(cluster: &Cluster) {
     let gpu = cluster.apply(
         &skyhook("gpu")
@@ -133,7 +135,7 @@ pub fn package_added_to_a_finished_chain_never_starts(cluster: &Cluster) {
     gpu.until(that("it is no longer complete", |view| view.status() != "complete"))
         .stays(&never, Duration::from_secs(15))
         .capture("old-late-package-never-begun");
-    // It is given a dependency that is complete.
+    // The edit adds a dependency that is already complete.
     first_change_made(
         &gpu,
         "SKY209",
@@ -143,7 +145,7 @@ pub fn package_added_to_a_finished_chain_never_starts(cluster: &Cluster) {
     gpu.until(everywhere("late|1.0.0", "config", "complete")).until(complete()).well();
 }
 
-/// Two packages that wait for each other.
+/// Two packages that depend on each other.
 pub fn dependency_cycle(cluster: &Cluster) {
     let gpu = cluster.apply(
         &skyhook("gpu")
@@ -160,7 +162,8 @@ pub fn dependency_cycle(cluster: &Cluster) {
     gpu.until(complete()).well();
 }
 
-/// A package whose interrupt another was to bring, and none that does is left: v0.17 takes it up, older ones did not.
+/// A package has skipped its interrupt in favor of another package's, which does not exist: v0.17 runs the
+/// interrupt, older versions did not.
 pub fn skipped_interrupt_is_run(cluster: &Cluster) {
     let driver = package("driver", "2.0.1").interrupts("service");
     let gpu = cluster.apply(&skyhook("gpu").with(driver));
@@ -170,8 +173,9 @@ pub fn skipped_interrupt_is_run(cluster: &Cluster) {
     gpu.well().until(entry("node-2", "driver|2.0.1", "post-interrupt", "complete")).until(complete()).well();
 }
 
-/// A reboot whose violent end the kubelet reports makes the node erroring for a moment, though every package is well.
-/// Without a policy that stops at the first failure, the node has its turn again, and no error is found at the end.
+/// If the kubelet reports a reboot as a failed container, the node is erroring for a while, although all
+/// packages are complete. Without a policy that stops at the first failure, the operator chooses the node
+/// again, and in the end no error is reported.
 pub fn violent_reboot_recovers(cluster: &Cluster) {
     cluster.result(pods("kernel", "interrupt").on("node-1"), StepResult::RoughReboot);
     let gpu = cluster.apply(&skyhook("gpu").with(package("kernel", "1.0.0").interrupts("reboot")));
@@ -185,7 +189,8 @@ pub fn violent_reboot_recovers(cluster: &Cluster) {
     gpu.until(complete()).well();
 }
 
-/// A paused CR that is complete says paused, a disabled one goes on saying complete.
+/// A complete custom resource that is paused has status `paused`; one that is disabled keeps status
+/// `complete`.
 pub fn disabled_complete_resource_stays_complete(cluster: &Cluster) {
     let gpu = cluster.apply(&driver());
     gpu.until(complete());
@@ -193,7 +198,7 @@ pub fn disabled_complete_resource_stays_complete(cluster: &Cluster) {
     gpu.annotate("disable", Value::Null).annotate("pause", json!("true")).until(status("paused")).well();
 }
 
-/// While the taint is on a node, nothing else may run there; it goes when the last required CR is complete.
+/// The runtime-required taint stays until the last custom resource that requires it is complete.
 pub fn runtime_required_taint_stays_until_complete(cluster: &Cluster) {
     let taint = json!([{"key": "skyhook.nvidia.com", "value": "runtime-required", "effect": "NoSchedule"}]);
     cluster.patch_node("node-1", json!({"spec": {"taints": taint}}));
@@ -209,9 +214,10 @@ pub fn runtime_required_taint_stays_until_complete(cluster: &Cluster) {
     gpu.until(complete()).until(that("free", move |view| !tainted(view)));
 }
 
-/// With `serial` the pass returns before it has written down what it began, and so it begins for ever.
+/// With `serial`, a reconcile returns before it records the pod that it created, so the same stage starts
+/// forever.
 pub fn serial_makes_no_progress(cluster: &Cluster) {
-    // A script that ends before the next pass is written down by the controller of pods.
+    // The script must hang: if it ends first, the pod controller records it.
     cluster.result(pods("driver", "apply"), StepResult::Hang);
     let gpu = cluster.apply(&driver().set("serial", json!(true)));
     gpu.until(that("a pod is made", |view| !view.pods.is_empty()))
@@ -224,7 +230,7 @@ pub fn serial_makes_no_progress(cluster: &Cluster) {
     gpu.until(complete()).well();
 }
 
-/// A raised version is worked on everywhere at once, whatever the budget says.
+/// A newer version is installed on all nodes at once, regardless of the budget.
 pub fn upgrade_ignores_the_budget(cluster: &Cluster) {
     let gpu = cluster.apply(&driver().set("interruptionBudget", json!({"count": 1})));
     gpu.until(complete());
@@ -235,7 +241,7 @@ pub fn upgrade_ignores_the_budget(cluster: &Cluster) {
     gpu.until(complete());
 }
 
-/// One node that takes no part keeps a changed ConfigMap from all of them.
+/// An ignored node delays a changed ConfigMap on all nodes.
 pub fn config_change_waits_for_every_node(cluster: &Cluster) {
     let tuned = |value: &str| package("tuning", "1.2.0").set("configMap", json!({"sysctl.conf": value}));
     let ignore = |value: Value| json!({"metadata": {"labels": {"skyhook.nvidia.com/ignore": value}}});
@@ -258,7 +264,7 @@ pub fn config_change_waits_for_every_node(cluster: &Cluster) {
     });
 }
 
-/// An administrator's cordon is taken for its own, and lifted when the interrupt is over.
+/// The operator adopts an administrator's cordon, and removes it after the interrupt.
 pub fn foreign_cordon_is_released(cluster: &Cluster) {
     cluster.patch_node("node-2", json!({"spec": {"unschedulable": true}}));
     cluster.result(pods("driver", "apply"), StepResult::Hang);
@@ -269,7 +275,7 @@ pub fn foreign_cordon_is_released(cluster: &Cluster) {
     assert_eq!(cluster.node("node-2")["spec"]["unschedulable"], Value::Null);
 }
 
-/// What a deleted CR left written down counts for its successor: nothing is run.
+/// A recreated custom resource finds the records of the deleted one, and runs nothing.
 pub fn recreated_resource_runs_nothing(cluster: &Cluster) {
     let gpu = cluster.apply(&driver());
     gpu.until(complete()).delete().until(deleted());
@@ -277,7 +283,8 @@ pub fn recreated_resource_runs_nothing(cluster: &Cluster) {
     cluster.apply(&driver()).until(complete());
 }
 
-/// An entry of an older version beside the new one makes the node upgrade once more, which removes it.
+/// If a node has an entry for an older version as well, the operator runs an upgrade, which removes the older
+/// entry.
 pub fn old_entry_is_removed_by_an_upgrade(cluster: &Cluster) {
     let gpu = cluster.apply(&driver());
     gpu.until(complete());

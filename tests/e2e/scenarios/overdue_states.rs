@@ -1,5 +1,5 @@
-//! States that are detected by their age: the cluster is captured, and the file is diagnosed as of later. The first remedy
-//! is then run on the cluster.
+//! States that are detected by their age: the cluster is collected, and the file is diagnosed with a later
+//! `--now`. The first remedy that writes, if there is one, is then run on the cluster.
 
 use jiff::{SignedDuration, Timestamp};
 use serde_json::{Value, json};
@@ -18,12 +18,12 @@ use crate::{
     view::{View, complete, deleted, that},
 };
 
-/// What is said of the cluster as it is now, read some minutes later.
+/// Collects the cluster, and diagnoses the file as of some minutes later.
 #[track_caller]
 fn minutes_later(cluster: &Cluster, minutes: i64) -> Report {
     let kubeconfig = cluster.kubeconfig("admin");
     let file = kubeconfig.with_file_name("collected.tar.gz");
-    let file = file.to_str().expect("its path is UTF-8");
+    let file = file.to_str().expect("the path is UTF-8");
     let collected = ours::run(&kubeconfig, &["collect", "--force", "-o", file]);
     assert!(collected.stdout.contains(file), "{collected:?}");
     let at = Timestamp::now() + SignedDuration::from_mins(minutes);
@@ -33,7 +33,7 @@ fn minutes_later(cluster: &Cluster, minutes: i64) -> Report {
     report
 }
 
-/// Not yet now, and after some minutes; then its first change.
+/// Asserts that the code is reported only after some minutes, and runs its first remedy that writes.
 #[track_caller]
 fn cured_when_overdue(gpu: &Rollout<'_>, code: &str, subject: &Value, minutes: i64) {
     let cluster = gpu.cluster;
@@ -44,7 +44,7 @@ fn cured_when_overdue(gpu: &Rollout<'_>, code: &str, subject: &Value, minutes: i
     execute(gpu, finding, &first_change(finding));
 }
 
-/// SKY211: the kubelet of the node does not end the pod, and its name stays taken.
+/// SKY211: the kubelet does not end the pod, and its replacement would need the same name.
 pub fn pod_stuck_terminating(cluster: &Cluster) {
     cluster.result(pods("driver", "apply").on("node-2"), StepResult::Undying);
     let gpu = cluster.apply(&driver());
@@ -54,8 +54,8 @@ pub fn pod_stuck_terminating(cluster: &Cluster) {
         })
     };
     gpu.until(runs(Value::Null));
-    let first = running_on(&gpu.view(), "node-2").expect("it runs");
-    let name = first["metadata"]["name"].as_str().expect("it has a name");
+    let first = running_on(&gpu.view(), "node-2").expect("a pod runs on node-2");
+    let name = first["metadata"]["name"].as_str().expect("pods have names");
     let path = format!("/api/v1/namespaces/{NAMESPACE}/pods/{name}");
     let deleted = cluster.api.delete(&path, &json!({}));
     deleted.expect("a pod can be deleted");
@@ -66,7 +66,7 @@ pub fn pod_stuck_terminating(cluster: &Cluster) {
     all_well(cluster);
 }
 
-/// The pod whose script runs there.
+/// The pod whose apply script is running on this node.
 fn running_on(view: &View, node: &str) -> Option<Value> {
     let pods = view.pods_of("driver", "apply").into_iter();
     pods.filter(|pod| pod["spec"]["nodeName"] == node)
@@ -77,7 +77,7 @@ fn running_on(view: &View, node: &str) -> Option<Value> {
         .cloned()
 }
 
-/// SKY113: the operator has come to rest, and its Deployment does not say so.
+/// SKY113: the operator is stopped, but its Deployment still looks available.
 pub fn deletion_not_progressing(cluster: &Cluster) {
     let gpu = cluster.apply(&uninstallable());
     gpu.until(complete());
@@ -87,7 +87,8 @@ pub fn deletion_not_progressing(cluster: &Cluster) {
     gpu.until(deleted());
 }
 
-/// SKY222: the same without a deletion; what to do about it only the operator's log tells.
+/// SKY222: the operator is stopped during a rollout. No remedy writes (only the operator's log shows the
+/// cause), so the test restarts it.
 pub fn operator_makes_no_progress(cluster: &Cluster) {
     cluster.stop_operator();
     let gpu = cluster.apply(&driver());
@@ -98,7 +99,7 @@ pub fn operator_makes_no_progress(cluster: &Cluster) {
     all_well(cluster);
 }
 
-/// SKY602: the operator was replaced, and makes no NodeWright of the Skyhook.
+/// SKY602: after an upgrade, the newer operator creates no NodeWright for the Skyhook.
 pub fn not_migrated_yet(cluster: &Cluster) {
     cluster.apply(&driver()).until(complete());
     upgraded(cluster);

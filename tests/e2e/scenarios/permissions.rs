@@ -1,4 +1,4 @@
-//! The rights that `rbac` prints are exactly those that commands need on a real API server.
+//! Checks that the rights printed by `rbac` are exactly those that commands need on a real API server.
 
 use std::collections::BTreeMap;
 
@@ -24,7 +24,7 @@ const ROLE: &str = "ours";
 /// A right: verb, group, resource with its subresource.
 type Right = (String, String, String);
 
-/// A user with the rights of one command only.
+/// A user who has only the rights of one command.
 struct User<'a> {
     cluster: &'a Cluster,
     api: Api,
@@ -39,11 +39,11 @@ impl<'a> User<'a> {
             "roleRef": {"apiGroup": "rbac.authorization.k8s.io", "kind": "ClusterRole", "name": ROLE},
             "subjects": [{"kind": "User", "name": "restricted", "apiGroup": "rbac.authorization.k8s.io"}],
         });
-        cluster.api.post(BINDINGS, &binding).expect("and bound");
+        cluster.api.post(BINDINGS, &binding).expect("the role can be bound");
         User { cluster, api: cluster.user("restricted") }
     }
 
-    /// Grants these rights and no others, and returns when the authorizer has heard of it.
+    /// Grants exactly these rights, and waits until the authorizer applies the change.
     fn has(&self, rights: &[Right], not: &[Right]) {
         let rules: Vec<Value> = rights
             .iter()
@@ -64,7 +64,7 @@ impl<'a> User<'a> {
         let (resource, subresource) = resource.split_once('/').unwrap_or((resource, ""));
         let review = json!({"apiVersion": "authorization.k8s.io/v1", "kind": "SelfSubjectAccessReview",
             "spec": {"resourceAttributes": {"verb": verb, "group": group, "resource": resource, "subresource": subresource}}});
-        let answer = self.api.post(REVIEWS, &review).expect("one may ask");
+        let answer = self.api.post(REVIEWS, &review).expect("access reviews are allowed");
         answer["status"]["allowed"] == true
     }
 
@@ -73,7 +73,7 @@ impl<'a> User<'a> {
     }
 }
 
-/// The rights of the manifest that `rbac --for COMMAND` prints.
+/// The rights in the role that `rbac --for COMMAND` prints.
 fn printed(cluster: &Cluster, command: &str) -> Vec<Right> {
     let role = cluster.ours(&["rbac", "--for", command]);
     assert_eq!(role["kind"], "ClusterRole");
@@ -94,54 +94,56 @@ fn printed(cluster: &Cluster, command: &str) -> Vec<Right> {
     rights
 }
 
-/// What is not asked for where only the old generation is served, and no webhook names a service.
+/// Rights that are not needed here: only the older API is served, and no webhook has a service.
 fn not_here((_, group, resource): &Right) -> bool {
     group.starts_with("nodewright")
         || group == "batch"
         || matches!(resource.as_str(), "services" | "endpointslices")
 }
 
-/// What the plan of a command holds only at times: what runs packages again holds the operator while something is under
-/// way, starts batches anew where there is a policy, and clears conditions where the custom resource is gone; what
-/// others planned, or are gone for, may be of any kind.
+/// Whether a command needs this right only in some cases: reruns pause the operator only while something
+/// runs, reset batches only if there is a policy, and clear conditions only if the custom resource is gone;
+/// `undo`, `undelete` and `apply-plan` need the rights of the steps that they carry out.
 fn needed_at_times(command: &str, (verb, group, resource): &Right) -> bool {
     let changes = verb != "list";
     if resource == "leases" || resource == "namespaces" && verb == "list" {
-        // They tell which of several operators acts, or which namespaces are left of one, and here there is one.
+        // Leases show which of several operators is active, and namespaces are listed to find those of
+        // removed operators; here one operator runs.
         return true;
     }
     if resource == "namespaces" {
-        // Which cluster it is is noted with a change, and compared where something noted is carried out.
+        // The cluster's identity (a namespace's uid) is recorded with changes, and compared only by these
+        // commands.
         return !matches!(command, "undo" | "apply-plan" | "undelete");
     }
     if resource == "poddisruptionbudgets" && previews_drains(command) {
-        // Budgets are read where a plan drains nodes, and here none does.
+        // Budgets are read only if the plan drains nodes.
         return true;
     }
     match command {
-        // Logs are read of what fails, and here nothing does.
+        // Logs are read only of failing containers; nothing fails here.
         "diagnose stuck" => resource == "pods/log",
-        // The plain table does not say since when stages run.
+        // The plain table does not show when stages started.
         "node status" => matches!(resource.as_str(), "pods" | "jobs"),
-        // Who waits and may not watch lists again and again; here there is nothing to wait for.
+        // Without `watch`, waiting commands list again and again; here there is nothing to wait for.
         "wait" | "package logs" => verb == "watch",
         "teardown" if verb == "watch" => true,
-        // To wait for it takes more.
+        // `watch` and all resources not in this list are needed only for `--wait`.
         "uninstall" => {
             let always = ["skyhooks", "nodes", "pods", "deployments", "events"];
             verb == "watch" || !always.contains(&resource.as_str())
         }
-        // Only with --watch.
+        // `watch` is for `--watch`.
         "status" => verb == "watch",
         "reset" | "node reset" | "package rerun" | "update-state" => changes && resource != "nodes",
-        // A node leaves its batches only where that is asked for.
+        // Batches are written only with `--leave-batch`.
         "node ignore" => changes && resource != "nodes",
         "deployment-policy reset" => changes && resource == "nodes",
-        // What remains of an installation is looked for once its operator is gone, and not deleted.
+        // CRDs and roles are read only if the operator is gone, and never deleted.
         "leftovers" if group.starts_with("apiextensions") || group.starts_with("rbac") => true,
         "leftovers" => changes && matches!(resource.as_str(), "pods" | "configmaps"),
         "undelete" => changes && verb != "create",
-        // It lists nodes where it takes back what was done on several.
+        // Nodes are listed only if the command to undo changed several of them.
         "undo" if !changes && resource == "nodes" => true,
         "undo" | "apply-plan" => changes && (verb != "patch" || resource != "skyhooks"),
         "teardown" => changes && resource == "deploymentpolicies",
@@ -149,7 +151,7 @@ fn needed_at_times(command: &str, (verb, group, resource): &Right) -> bool {
     }
 }
 
-/// Whether the preview of a command counts evicted pods.
+/// Whether the preview of a command counts evictions by drains.
 fn previews_drains(command: &str) -> bool {
     matches!(
         command,
@@ -165,9 +167,8 @@ fn previews_drains(command: &str) -> bool {
     )
 }
 
-/// Runs a command without each of its rights, as a rehearsal if it changes something, then with exactly these.
-///
-/// What a command may need and does not need here, it goes without.
+/// Runs a command (as a dry run, if it writes) without each of its rights in turn, then for real with all of
+/// them.
 fn proves(user: &User<'_>, command: &str, args: &[&str], changes: bool) {
     let (rehearsal, real): (&[&str], &[&str]) =
         if changes { (&["--dry-run=server"], &["--confirm"]) } else { (&[], &[]) };
@@ -186,7 +187,8 @@ fn untroubled(command: &str, ran: &RunResult) {
     }
 }
 
-/// Each of the rights that are printed for a command is missed by name; returns them.
+/// Asserts that the command names each right that is missing (unless it is needed only in some cases);
+/// returns its rights.
 fn without_each(user: &User<'_>, command: &str, args: &[&str], rehearsal: &[&str]) -> Vec<Right> {
     let rights = printed(user.cluster, command);
     for (at, missing) in rights.iter().enumerate() {
@@ -200,7 +202,7 @@ fn without_each(user: &User<'_>, command: &str, args: &[&str], rehearsal: &[&str
         let (verb, group, resource) = missing;
         let dot = if group.is_empty() { "" } else { "." };
         let text = format!("{}{}", ran.stdout, ran.stderr);
-        // As the server says it, and as `kubectl auth can-i` takes it.
+        // The right as the server writes it, and as `kubectl auth can-i` reads it.
         let named = format!("{verb} {resource}{dot}{group}");
         let plain = named.replace("/log", "");
         if needed_at_times(command, missing) && ran.exit == Some(0) && !text.contains(&plain) {
@@ -217,7 +219,6 @@ fn without_each(user: &User<'_>, command: &str, args: &[&str], rehearsal: &[&str
     rights
 }
 
-/// The commands that read.
 pub fn read_commands(cluster: &Cluster) {
     let gpu = cluster.apply(&skyhook("gpu").with(package("driver", "2.0.1").uninstallable()));
     gpu.until(complete());
@@ -237,7 +238,6 @@ pub fn read_commands(cluster: &Cluster) {
     }
 }
 
-/// The commands that write.
 pub fn write_commands(cluster: &Cluster) {
     let gpu = cluster.apply(&skyhook("gpu").with(package("driver", "2.0.1").uninstallable()));
     gpu.until(complete());
@@ -254,7 +254,7 @@ pub fn write_commands(cluster: &Cluster) {
         ("package rerun", vec!["package", "rerun", "driver", "--skyhook", "gpu", "--node", "node-2"]),
         ("uninstall", vec!["uninstall", "gpu", "driver"]),
     ]);
-    // Each undoes what the one before did, or waits for it.
+    // Each command undoes the one before, or waits for it.
     for command in [
         "node ignore",
         "node unignore",
@@ -274,7 +274,7 @@ pub fn write_commands(cluster: &Cluster) {
     }
 }
 
-/// The commands that clean up, and those that carry out what was planned before.
+/// The commands that clean up, and those that carry out or undo an earlier plan.
 pub fn cleanup_commands(cluster: &Cluster) {
     let interrupting = || skyhook("gpu").with(package("driver", "2.0.1").interrupts("service"));
     let user = User::new(cluster);
@@ -320,7 +320,7 @@ fn words(line: &str) -> Vec<&str> {
     line.split(' ').collect()
 }
 
-/// The two roles that `rbac` prints without a command, applied with kubectl.
+/// The two roles that `rbac` prints without `--for`, created on the server.
 pub fn role_manifests(cluster: &Cluster) {
     let gpu = cluster.apply(&skyhook("gpu").with(package("driver", "2.0.1")));
     gpu.until(complete());

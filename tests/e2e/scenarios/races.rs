@@ -1,7 +1,7 @@
-//! Our writes while the operator or another of our commands writes the same keys.
+//! Our writes while the operator, or another of our commands, writes the same keys.
 //!
-//! A few rounds run with the suite; `RACES=100 cargo test --locked --test e2e -- race_ --nocapture` runs a hundred rounds
-//! of each race.
+//! The suite runs a few rounds; `RACES=100 cargo test --locked --test e2e -- race_ --nocapture` runs a
+//! hundred of each race.
 
 use std::{thread::JoinHandle, time::Duration};
 
@@ -17,12 +17,12 @@ use crate::{
     view::{complete, deleted, everywhere, that},
 };
 
-/// Each round resets two nodes at another package.
+/// One round per package, which is in progress during the reset.
 const ROUNDS: usize = 3;
 
-/// Resets of nodes at every package while the operator writes the same keys.
+/// Resets nodes during each package's rollout, while the operator writes the same keys.
 pub fn resets_race_the_operator(cluster: &Cluster) {
-    // Slow enough to fall into the middle of something.
+    // Slow steps, so that resets happen midway.
     cluster.kubelet.pace(Duration::from_millis(200));
     cluster.annotate_node("node-1", "note-of-another", json!("kept"));
     let gpu = cluster.apply(
@@ -34,7 +34,7 @@ pub fn resets_race_the_operator(cluster: &Cluster) {
     let nodes = ["node-1", "node-2", "node-3"];
     let packages = ["first|1.0.0", "second|1.0.0", "third|1.0.0"];
     for round in 0..ROUNDS {
-        // One node in the middle of what the last round began, and another one.
+        // One node where the previous round's work is in progress, and another one.
         let (busy, other) = (nodes[round % 3], nodes[(round + 1) % 3]);
         let reached = packages[round % 3];
         gpu.until(that(&format!("{busy} has reached {reached}"), move |view| {
@@ -57,8 +57,8 @@ pub fn resets_race_the_operator(cluster: &Cluster) {
 
 const NODES: [&str; 3] = ["node-1", "node-2", "node-3"];
 
-/// While a reset holds the operator, somebody pauses it for good; then another program takes the pause off and sets it
-/// again, which only the server's book of who wrote what can tell from ours.
+/// A user's pause during a reset stays, also if another program removes our pause and sets its own: only the
+/// server's record of field managers distinguishes the two.
 pub fn pause_during_a_reset_is_kept(cluster: &Cluster) {
     let gpu = held_up(cluster);
     let by_command = || {
@@ -70,26 +70,26 @@ pub fn pause_during_a_reset_is_kept(cluster: &Cluster) {
     };
     let ways: [&dyn Fn(); 2] = [&by_command, &by_another];
     for way in ways {
-        // What it said of an earlier pause must not be taken for its answer to this one.
+        // A status `paused` from the previous round must not confirm the pause of this round.
         cluster.await_that("the operator says that the pause is over", || {
-            gpu.view().object.expect("it is there")["status"]["status"] != "paused"
+            gpu.view().object.expect("the custom resource exists")["status"]["status"] != "paused"
         });
         let begun = || NODES.map(|node| cluster.kubelet.pods_started("driver", "apply", node));
         let before = begun();
-        // It does not answer before it is back, so that the reset waits.
+        // Stop the operator, so that the reset waits for it to confirm the pause.
         cluster.stop_operator();
         let first = reset(cluster);
         cluster.await_that("the reset holds the operator", || noted(&gpu, HOLD) != Value::Null);
         way();
         cluster.start_operator();
-        let ran = first.join().expect("it ends");
-        // On a machine with much else to do, it may have waited in vain.
+        let ran = first.join().expect("the reset does not panic");
+        // Exit code 5: on a busy machine the wait may time out.
         assert!(matches!(ran.exit, Some(0 | 5)), "{ran:#?}");
         annotated(&gpu, "pause", json!("true"));
         assert_eq!(noted(&gpu, HOLD), Value::Null, "{ran:#?}");
         run(cluster, &["resume", "gpu", "--confirm"]);
         if ran.exit == Some(0) {
-            // The pods of before are there until the operator has seen what is recorded now.
+            // The previous pods run until the operator has seen the reset.
             cluster.await_that("all nodes begin anew", || {
                 let now = begun();
                 (0..NODES.len()).all(|at| now[at] > before[at])
@@ -101,12 +101,12 @@ pub fn pause_during_a_reset_is_kept(cluster: &Cluster) {
     gpu.until(complete()).well();
 }
 
-/// Neither claims the pause of the other, and no pause is left.
+/// Neither reset takes over the other's pause, and no pause is left.
 pub fn race_of_two_resets(cluster: &Cluster) {
     let gpu = held_up(cluster);
     for round in rounds("reset beside reset", 6) {
         let both = [reset(cluster), reset(cluster)];
-        let ran = both.map(|one| one.join().expect("it ends"));
+        let ran = both.map(|one| one.join().expect("a reset does not panic"));
         let exits = [ran[0].exit, ran[1].exit];
         assert!(
             exits.contains(&Some(0)) && exits.iter().all(|e| matches!(e, Some(0 | 3))),
@@ -120,7 +120,7 @@ pub fn race_of_two_resets(cluster: &Cluster) {
     gpu.until(complete()).well();
 }
 
-/// As many rounds as `RACES` asks for, or these few.
+/// Number of rounds: `RACES`, or `few` by default.
 fn rounds(what: &str, few: usize) -> std::ops::Range<usize> {
     let asked = std::env::var("RACES").ok();
     let asked = asked.map(|asked| asked.parse().expect("RACES is a number"));
@@ -130,32 +130,33 @@ fn rounds(what: &str, few: usize) -> std::ops::Range<usize> {
     0..asked.unwrap_or(few)
 }
 
-/// A little later in each round, so that it falls into another moment of what was started before.
+/// Sleeps longer in each round, so that the race hits another moment.
 fn a_little_later(round: usize) {
-    let step = u64::try_from(round % 20).expect("it is small");
+    let step = u64::try_from(round % 20).expect("the step is small");
     std::thread::sleep(Duration::from_millis(25 * step));
 }
 
-/// Whichever comes first, a user's pause stays.
+/// A user's pause stays, whether it comes before or after the reset's.
 pub fn race_of_pause_and_reset(cluster: &Cluster) {
     let gpu = held_up(cluster);
     for round in rounds("pause beside reset", 3) {
         cluster.await_that("the operator says that the pause is over", || {
-            gpu.view().object.expect("it is there")["status"]["status"] != "paused"
+            gpu.view().object.expect("the custom resource exists")["status"]["status"] != "paused"
         });
         let begun = || NODES.map(|node| cluster.kubelet.pods_started("driver", "apply", node));
         let before = begun();
         let first = reset(cluster);
         a_little_later(round);
-        // The pause of the reset may come between the look of this one and its write: it is refused then, and said again.
+        // The reset may pause between this command's read and its write; the command is then refused, and
+        // repeated.
         cluster.await_that("it is paused", || {
             let pause = ["pause", "gpu", "--confirm", "--reason", "mine"];
             let ran = ours::run(&cluster.kubeconfig("admin"), &pause);
             assert!(matches!(ran.exit, Some(0 | 3)), "round {round}: {ran:#?}");
             ran.exit == Some(0)
         });
-        let ran = first.join().expect("it ends");
-        // Where the pause came between two looks, the reset does without one of its own or is refused.
+        let ran = first.join().expect("the reset does not panic");
+        // If the user pauses between two reads of the reset, the reset needs no pause or is refused.
         let context = format!("round {round}: {ran:#?}");
         assert!(matches!(ran.exit, Some(0 | 3 | 4 | 5)), "{context}");
         annotated(&gpu, "pause", json!("true"));
@@ -173,11 +174,11 @@ pub fn race_of_pause_and_reset(cluster: &Cluster) {
     gpu.until(complete()).well();
 }
 
-/// A reset removes and an undo restores either all keys of a node or none.
+/// On each node, a reset removes all keys or none, and `undo` restores all or none.
 pub fn race_of_undo_and_reset(cluster: &Cluster) {
     let gpu = cluster.apply(&driver());
     gpu.until(complete());
-    // It would give back by itself what it is missing.
+    // A running operator would restore missing keys itself.
     cluster.stop_operator();
     let was = NODES.map(|node| keys(cluster, node));
     assert!(was.iter().all(|keys| !keys.is_empty()), "{was:?}");
@@ -189,7 +190,7 @@ pub fn race_of_undo_and_reset(cluster: &Cluster) {
         let undo = std::thread::spawn(move || ours::run(&kubeconfig, &["undo", "--confirm"]));
         a_little_later(round % 6);
         let reset = ours::run(&cluster.kubeconfig("admin"), &args);
-        let undone = undo.join().expect("it ends");
+        let undone = undo.join().expect("undo does not panic");
         let context = format!("round {round}: {undone:#?} {reset:#?}");
         assert!(matches!(undone.exit, Some(0 | 3 | 4)), "{context}");
         assert!(matches!(reset.exit, Some(0 | 3 | 4)), "{context}");
@@ -198,7 +199,7 @@ pub fn race_of_undo_and_reset(cluster: &Cluster) {
             assert!(now.is_empty() || now == *was, "{node} has {now:#?}: {context}");
         }
         annotated(&gpu, "pause", Value::Null);
-        // All of it back, for the next round.
+        // Restore all keys for the next round.
         for (node, was) in NODES.iter().zip(&was) {
             for (map, key, value) in was {
                 cluster.patch_node(node, json!({"metadata": {map: {key: value}}}));
@@ -209,7 +210,7 @@ pub fn race_of_undo_and_reset(cluster: &Cluster) {
     gpu.until(complete()).well();
 }
 
-/// Annotations and labels of the custom resource on a node.
+/// Annotations and labels of the custom resource `gpu` on a node.
 fn keys(cluster: &Cluster, node: &str) -> Vec<(String, String, Value)> {
     let node = cluster.node(node);
     let of = |map: &str| {
@@ -223,13 +224,14 @@ fn keys(cluster: &Cluster, node: &str) -> Vec<(String, String, Value)> {
     keys
 }
 
-/// The operator uninstalls while the deletion is ended by force: nothing of it is written again afterwards.
+/// `finalizer strip` while the operator uninstalls: leftovers of late writes by the operator are found and
+/// removed.
 pub fn race_of_strip_and_operator(cluster: &Cluster) {
     let mut written_again = 0;
     for round in rounds("strip beside the operator", 3) {
         let gpu = cluster.apply(&uninstallable());
         gpu.until(complete());
-        // Every other round in the middle of it, and every other at its end.
+        // In every other round the uninstall is in progress; in the others it is about to end.
         if round % 2 == 0 {
             cluster.result(pods("driver", "uninstall"), StepResult::Hang);
         }
@@ -238,15 +240,15 @@ pub fn race_of_strip_and_operator(cluster: &Cluster) {
         let strip = ["finalizer", "strip", "gpu", "--force", "--purge-state", "--confirm"];
         let ran = ours::run(&cluster.kubeconfig("admin"), &strip);
         let context = format!("round {round}: {ran:#?}");
-        // The deletion may have come to its end before.
+        // The deletion may have completed before.
         let ended = ran.stderr.contains("not found");
         assert!(matches!(ran.exit, Some(0 | 4)) || ended, "{context}");
         gpu.until(deleted());
         cluster.heal();
         cluster.await_that("its pods are gone", || gpu.view().pods.is_empty());
         gpu.stays(&deleted(), Duration::from_secs(2));
-        // The operator writes down how far its last pods have got, also of a custom resource that is gone. What comes
-        // of that is found, and once it is taken off it stays away.
+        // The operator records the progress of its last pods even if the custom resource is gone. `leftovers`
+        // must find these records, and after `--clean` they must stay away.
         let left = NODES.iter().any(|node| !keys(cluster, node).is_empty());
         written_again += usize::from(left && ran.exit == Some(0));
         let found = ours::run(&cluster.kubeconfig("admin"), &["leftovers", "-o", "json"]);
@@ -266,7 +268,7 @@ pub fn race_of_strip_and_operator(cluster: &Cluster) {
 
 pub(super) const HOLD: &str = "kubectl-skyhook/hold";
 
-/// Packages that do not end by themselves, so that the operator is at work whenever a reset begins.
+/// A rollout whose packages never finish, so that the operator is busy during each reset.
 pub(super) fn held_up(cluster: &Cluster) -> Rollout<'_> {
     cluster.result(Target::default(), StepResult::Hang);
     let gpu = cluster.apply(&driver());
@@ -280,5 +282,5 @@ fn reset(cluster: &Cluster) -> JoinHandle<ours::RunResult> {
 }
 
 pub(super) fn noted(gpu: &Rollout<'_>, key: &str) -> Value {
-    gpu.view().object.expect("it is there")["metadata"]["annotations"][key].clone()
+    gpu.view().object.expect("the custom resource exists")["metadata"]["annotations"][key].clone()
 }

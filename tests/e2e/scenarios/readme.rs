@@ -1,4 +1,4 @@
-//! The tasks of the README and of docs/tasks.md, run as shown.
+//! Tasks of the README and `docs/tasks.md`, run as shown.
 
 use serde_json::Value;
 
@@ -12,7 +12,7 @@ use crate::{
     view::{absent, complete, deleted, entry, status, that},
 };
 
-/// Stuck because of a failing install under a deletion; reset on that node, it goes on.
+/// A failing install blocks a deletion; resetting the node continues it.
 pub fn find_and_fix_a_stuck_deletion(cluster: &Cluster) {
     cluster.result(pods("driver", "apply").on("node-2"), StepResult::Exit(1));
     let gpu = cluster.apply(&driver());
@@ -29,7 +29,7 @@ pub fn find_and_fix_a_stuck_deletion(cluster: &Cluster) {
     gpu.until(deleted());
 }
 
-/// One node installs everything again.
+/// Resets one node, where all packages are installed again.
 pub fn reset_one_node(cluster: &Cluster) {
     let gpu = cluster.apply(&driver());
     gpu.until(complete());
@@ -52,7 +52,7 @@ pub fn uninstall_a_package(cluster: &Cluster) {
     gpu.until(absent("driver|2.0.1"));
 }
 
-/// The operator was removed first, so nobody is left to remove the finalizer.
+/// The operator was removed first, so nothing removes the finalizer.
 pub fn force_a_deletion(cluster: &Cluster) {
     let gpu = cluster.apply(&driver());
     gpu.until(complete());

@@ -1,4 +1,4 @@
-//! Remedies run as printed, and how the real operator reacts.
+//! Printed remedies, run with the real operator.
 
 use std::process::Command;
 
@@ -16,23 +16,23 @@ use crate::{
     view::{absent, complete, condition, deleted, entry, everywhere, pod, status, that},
 };
 
-/// Runs the remedy with these words of a finding, as printed.
+/// Runs the remedy of a finding that contains these words.
 #[track_caller]
 pub(super) fn cure(gpu: &Rollout<'_>, code: &str, subject: Value, words: &[&str]) {
     let report = gpu.cluster.report(&[]);
     execute(gpu, report.has(code, &subject), words);
 }
 
-/// The words of the first remedy that writes.
+/// The argv of the first remedy that writes.
 pub(super) fn first_change(finding: &Value) -> Vec<&str> {
     let remedies = finding["remedies"].as_array().into_iter().flatten();
     let mut changes = remedies.filter(|remedy| remedy["grade"] != "B0");
-    let change = changes.next().expect("one that changes something");
+    let change = changes.next().expect("a remedy writes");
     let argv = change["argv"].as_array().into_iter().flatten();
     argv.filter_map(Value::as_str).collect()
 }
 
-/// Runs a remedy of this finding.
+/// Runs the remedy of a finding that contains these words.
 #[track_caller]
 pub(super) fn execute(gpu: &Rollout<'_>, finding: &Value, words: &[&str]) {
     let argvs: Vec<Vec<&str>> = finding["remedies"]
@@ -66,7 +66,7 @@ pub(super) fn execute(gpu: &Rollout<'_>, finding: &Value, words: &[&str]) {
     }
 }
 
-/// Runs the first remedy that writes, as printed; an editor that it opens applies `sed` to the text.
+/// Runs the first remedy that writes; an editor that it opens applies `sed` to the text.
 #[track_caller]
 pub(super) fn first_change_made(gpu: &Rollout<'_>, code: &str, subject: &Value, sed: &str) {
     gpu.cluster.edits(sed);
@@ -75,14 +75,14 @@ pub(super) fn first_change_made(gpu: &Rollout<'_>, code: &str, subject: &Value, 
     execute(gpu, finding, &first_change(finding));
 }
 
-/// Nothing at error level in the whole cluster.
+/// Asserts that the whole cluster has no finding at error level.
 #[track_caller]
 pub(super) fn all_well(cluster: &Cluster) {
     let report = cluster.report(&[]);
     assert!(report.errors().is_empty(), "{:#}", report.json);
 }
 
-/// A deletion with one erroring node and the others uninstalled.
+/// Starts a deletion that is blocked by one erroring node; the package is uninstalled on the others.
 fn hanging_deletion(cluster: &Cluster) -> Rollout<'_> {
     cluster.result(pods("driver", "apply").on("node-2"), StepResult::Exit(1));
     let gpu = cluster.apply(&uninstallable());
@@ -94,7 +94,7 @@ fn hanging_deletion(cluster: &Cluster) -> Rollout<'_> {
     gpu
 }
 
-/// SKY101.
+/// SKY101, remedy that removes the record.
 pub fn deletion_freed_by_reset(cluster: &Cluster) {
     let gpu = hanging_deletion(cluster);
     gpu.stays(&entry("node-2", DRIVER, "apply", "erroring"), LONG_ENOUGH);
@@ -103,7 +103,7 @@ pub fn deletion_freed_by_reset(cluster: &Cluster) {
     all_well(cluster);
 }
 
-/// SKY101, with the uninstall script: the package is repaired, then retried on the node.
+/// SKY101, remedy that runs the uninstall script: the package is repaired, then retried on the node.
 pub fn deletion_freed_by_package_retry(cluster: &Cluster) {
     let gpu = hanging_deletion(cluster);
     cluster.heal();
@@ -114,12 +114,12 @@ pub fn deletion_freed_by_package_retry(cluster: &Cluster) {
     all_well(cluster);
 }
 
-/// SKY109.
+/// SKY109, remedy `resume`.
 pub fn deletion_freed_by_resume(cluster: &Cluster) {
     blocked_deletion(cluster, "pause", "PausedWithPendingUninstall", ("SKY109", "resume"));
 }
 
-/// SKY110.
+/// SKY110, remedy `enable`.
 pub fn deletion_freed_by_enable(cluster: &Cluster) {
     blocked_deletion(cluster, "disable", "DisabledWithPendingUninstall", ("SKY110", "enable"));
 }
@@ -140,7 +140,7 @@ fn break_state(cluster: &Cluster) {
     cluster.annotate_node("node-2", "nodeState_gpu", json!("{\"driver|2.0.1\": broken"));
 }
 
-/// SKY108.
+/// SKY108, remedy that removes the malformed state.
 pub fn deletion_freed_by_clearing_malformed_state(cluster: &Cluster) {
     let gpu = cluster.apply(&uninstallable());
     gpu.until(complete());
@@ -152,7 +152,7 @@ pub fn deletion_freed_by_clearing_malformed_state(cluster: &Cluster) {
     all_well(cluster);
 }
 
-/// SKY108, without loss: the operator's copy of the state is restored, and the uninstall runs.
+/// SKY108, remedy that restores the state from the operator's copy; the uninstall then runs.
 pub fn deletion_freed_by_node_repair(cluster: &Cluster) {
     let gpu = cluster.apply(&uninstallable());
     gpu.until(complete());
@@ -167,7 +167,7 @@ pub fn deletion_freed_by_node_repair(cluster: &Cluster) {
     all_well(cluster);
 }
 
-/// SKY206, with the operator's copy of the state: nothing reruns.
+/// SKY206, remedy that restores the state from the operator's copy: nothing runs again.
 pub fn malformed_state_is_repaired(cluster: &Cluster) {
     let gpu = cluster.apply(&driver());
     gpu.until(complete());
@@ -199,7 +199,7 @@ pub fn paused_package_is_rerun_after_resume(cluster: &Cluster) {
     gpu.until(everywhere(DRIVER, "config", "complete")).until(complete()).well();
 }
 
-/// SKY206: the state of the node is unknown, so everything reruns there.
+/// SKY206, remedy that removes the state: all packages run again on the node.
 pub fn malformed_state_is_reset(cluster: &Cluster) {
     let gpu = cluster.apply(&driver());
     gpu.until(complete());
@@ -209,7 +209,7 @@ pub fn malformed_state_is_reset(cluster: &Cluster) {
     gpu.until(everywhere(DRIVER, "config", "complete")).until(complete()).well();
 }
 
-/// SKY103.
+/// SKY103, remedy `uninstall --cancel`.
 pub fn uninstall_of_a_never_installed_package_is_cancelled(cluster: &Cluster) {
     let gpu = cluster.apply(
         &skyhook("gpu").with(package("tuning", "1.2.0")).with(package("driver", "2.0.1").uninstalling()),
@@ -220,9 +220,9 @@ pub fn uninstall_of_a_never_installed_package_is_cancelled(cluster: &Cluster) {
     gpu.until(everywhere(DRIVER, "config", "complete")).until(complete()).well();
 }
 
-/// SKY104: changed while paused, with the uninstall of the old version running to its end.
+/// SKY104: during a pause the version changed, and the uninstall of the old version completed.
 pub fn uninstall_with_a_changed_version_is_cancelled(cluster: &Cluster) {
-    // Later only events tell that it was installed once.
+    // At the end, only events show that the package was once installed.
     cluster.allow_events();
     let gpu = cluster.apply(&uninstallable().with(package("tuning", "1.2.0")));
     gpu.until(complete());
@@ -242,7 +242,7 @@ pub fn uninstall_with_a_changed_version_is_cancelled(cluster: &Cluster) {
     gpu.until(everywhere("driver|2.1.0", "config", "complete")).until(complete()).well();
 }
 
-/// SKY111.
+/// SKY111, remedy `uninstall --cancel`.
 pub fn uninstall_of_a_dependency_is_cancelled(cluster: &Cluster) {
     let gpu = cluster.apply(
         &skyhook("gpu")
@@ -260,7 +260,7 @@ pub fn uninstall_of_a_dependency_is_cancelled(cluster: &Cluster) {
     gpu.until(everywhere("driver|2.1.0", "config", "complete")).until(complete()).well();
 }
 
-/// SKY107, of a CR that is gone: one remedy for each node.
+/// SKY107 after a forced deletion: one remedy per node.
 pub fn orphaned_entry_is_removed(cluster: &Cluster) {
     let gpu = cluster.apply(&uninstallable());
     gpu.until(complete());
@@ -271,7 +271,7 @@ pub fn orphaned_entry_is_removed(cluster: &Cluster) {
         let started = |pod: &&&Value| pod["status"]["startTime"].is_string();
         running.iter().filter(started).count() == 3
     }));
-    // The pods must end before they are garbage collected; the collector does not run here.
+    // Stop the garbage collector, so that the pods end before it deletes them.
     cluster.stop("kube-controller-manager");
     gpu.delete().strip_finalizer().until(deleted());
     cluster.heal();
@@ -283,12 +283,12 @@ pub fn orphaned_entry_is_removed(cluster: &Cluster) {
     all_well(cluster);
 }
 
-/// SKY702: an orphaned pod keeps running.
+/// SKY702: a pod keeps running after a forced deletion.
 pub fn orphaned_pod_is_deleted(cluster: &Cluster) {
     cluster.result(pods("driver", "apply").on("node-2"), StepResult::Hang);
     let gpu = cluster.apply(&driver());
     gpu.until(everywhere(DRIVER, "config", "complete").but_for("node-2")).until(pod("driver", "apply"));
-    // Otherwise the garbage collector would delete the pod first.
+    // Stop the garbage collector, which would delete the pod.
     cluster.stop("kube-controller-manager");
     gpu.strip_finalizer().delete().until(deleted());
     cure(&gpu, "SKY702", json!({"node": "node-2", "package": "driver"}), &["delete", "pod"]);
@@ -298,7 +298,8 @@ pub fn orphaned_pod_is_deleted(cluster: &Cluster) {
     all_well(cluster);
 }
 
-/// SKY301: the stop remains after the package is repaired, and returns while a node counts as erroring.
+/// SKY301: the rollout stays stopped after the package is repaired. The remedy continues it; while a node
+/// still counts as erroring, the operator would stop it again.
 pub fn stopped_rollout_continues(cluster: &Cluster) {
     careful_policy(cluster);
     cluster.result(pods("driver", "apply").on("node-1"), StepResult::Exit(1));

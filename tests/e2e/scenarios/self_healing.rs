@@ -1,7 +1,8 @@
-//! Temporary failures that recover by themselves, diagnosed continuously: none is an error, warnings are correct,
-//! and a `wait` in parallel ends with the rollout.
+//! Temporary failures that recover without help, diagnosed continuously: no diagnosis reports an error or an
+//! unexpected warning, and a parallel `wait` ends together with the rollout.
 //!
-//! `SAMPLES=2000 cargo test --test e2e -- self_healing` goes on until so many looks were taken in each scenario.
+//! `SAMPLES=2000 cargo test --test e2e -- self_healing` repeats each scenario until it has that many
+//! diagnoses.
 
 use std::{
     process::{Child, Stdio},
@@ -20,12 +21,12 @@ use crate::{
     view::{complete, entry, everywhere, status},
 };
 
-/// Slow enough that each step is seen by somebody who looks a few times a second.
+/// Slow enough that several diagnoses per second see each step.
 const UNHURRIED: Duration = Duration::from_millis(150);
-/// A short run of the suite.
+/// Number of diagnoses per scenario in the suite.
 const FEW: usize = 12;
 
-/// The package in the version of a round.
+/// The custom resource with the package version of a round.
 fn gpu(round: usize) -> Skyhook {
     skyhook("gpu").with(package("driver", &version(round)).interrupts("service"))
 }
@@ -38,7 +39,8 @@ fn driver(round: usize) -> String {
     format!("driver|{}", version(round))
 }
 
-/// Diagnoses during the rounds until there are enough samples. Only these codes may be warnings.
+/// Repeats rounds until there are enough diagnoses. Asserts that there are no errors, and no other warnings
+/// than these.
 #[track_caller]
 fn sampled(cluster: &Cluster, warnings: &[&str], mut round: impl FnMut(usize)) {
     let wanted = std::env::var("SAMPLES").map(|text| text.parse().expect("a number of looks"));
@@ -61,7 +63,7 @@ fn sampled(cluster: &Cluster, warnings: &[&str], mut round: impl FnMut(usize)) {
     assert_eq!(unexpected, None, "in {looks} looks: {warned:?}");
 }
 
-/// The first round rolls out, each later one upgrades.
+/// Starts a round: the first one creates the custom resource, later ones upgrade the package.
 fn begin<'a>(cluster: &'a Cluster, round: usize) -> Rollout<'a> {
     if round == 1 {
         return cluster.apply(&gpu(round));
@@ -71,7 +73,7 @@ fn begin<'a>(cluster: &'a Cluster, round: usize) -> Rollout<'a> {
     gpu
 }
 
-/// `wait`, started during the rollout.
+/// A running `wait`.
 struct Waiting(Child);
 
 impl Waiting {
@@ -84,25 +86,25 @@ impl Waiting {
 
     #[track_caller]
     fn goes_on(&mut self) {
-        let ended = self.0.try_wait().expect("its state can be asked for");
+        let ended = self.0.try_wait().expect("the process can be polled");
         assert_eq!(ended, None, "it ends before the run");
     }
 
     #[track_caller]
     fn ends(self) {
-        let out = self.0.wait_with_output().expect("it ends");
+        let out = self.0.wait_with_output().expect("the process can be awaited");
         assert_eq!(out.status.code(), Some(0), "{out:?}");
     }
 }
 
-/// One round of a rollout in which something goes wrong on node-2, until all is complete.
+/// Runs one round with a problem on node-2, until the rollout is complete.
 #[track_caller]
 fn heals(cluster: &Cluster, round: usize, meanwhile: impl FnOnce(&Rollout<'_>)) {
     let gpu = begin(cluster, round);
     gpu.until(status("in_progress"));
     let mut waiting = Waiting::beside(cluster, "gpu");
     meanwhile(&gpu);
-    // The delayed node is not complete, and so neither is the rollout.
+    // While node-2 is incomplete, `wait` must not end.
     let through = entry("node-2", &driver(round), "post-interrupt", "complete");
     if !(through.holds)(&gpu.view()) {
         waiting.goes_on();
@@ -111,10 +113,10 @@ fn heals(cluster: &Cluster, round: usize, meanwhile: impl FnOnce(&Rollout<'_>)) 
     waiting.ends();
 }
 
-/// The script fails once, and the kubelet starts it again.
+/// The script fails once, and the kubelet restarts it.
 pub fn first_attempt_fails(cluster: &Cluster) {
     cluster.kubelet.pace(UNHURRIED);
-    // SKY310: what was complete is upgraded, and this operator does not count anew.
+    // SKY310: the round upgrades complete nodes, and this operator does not reset its counters.
     sampled(cluster, &["SKY201", "SKY216", "SKY310"], |round| {
         cluster.result(pods("driver", "config").on("node-2"), StepResult::ExitOnce(1));
         heals(cluster, round, |_| {});
@@ -122,7 +124,7 @@ pub fn first_attempt_fails(cluster: &Cluster) {
     });
 }
 
-/// Every second round it is the interrupt.
+/// The first image pull fails: at stage interrupt in odd rounds, at stage config in even ones.
 pub fn image_pull_succeeds_later(cluster: &Cluster) {
     cluster.kubelet.pace(UNHURRIED);
     sampled(cluster, &["SKY202"], |round| {
@@ -133,19 +135,19 @@ pub fn image_pull_succeeds_later(cluster: &Cluster) {
     });
 }
 
-/// The server is down in the middle, and a diagnosis during that reports it.
+/// The API server restarts during the rollout; diagnoses meanwhile may be incomplete, but report no error.
 pub fn api_server_restarts(cluster: &Cluster) {
     cluster.kubelet.pace(UNHURRIED);
     sampled(cluster, &[], |round| {
         heals(cluster, round, |gpu| {
-            // By then `wait` has read the cluster.
+            // `wait` needs this time to read the cluster first.
             gpu.until(entry("node-2", &driver(round), "config", "complete"));
             cluster.restart_api_server(Duration::from_millis(500));
         });
     });
 }
 
-/// All nodes restart under the interrupt, in time.
+/// The interrupt reboots each node, which comes back in time.
 pub fn nodes_reboot(cluster: &Cluster) {
     cluster.kubelet.pace(UNHURRIED);
     let kernel = |round| package("kernel", &version(round)).interrupts("reboot");
@@ -165,7 +167,7 @@ pub fn nodes_reboot(cluster: &Cluster) {
     });
 }
 
-/// The operator is stopped while pods end, and starts again.
+/// The operator restarts while pods end.
 pub fn operator_restarts(cluster: &Cluster) {
     cluster.kubelet.pace(UNHURRIED);
     sampled(cluster, &[], |round| {
@@ -177,7 +179,7 @@ pub fn operator_restarts(cluster: &Cluster) {
     });
 }
 
-/// Jobs: the first attempt fails, and the second succeeds; every second round its image comes late instead.
+/// The first attempt of a Job fails, and the second succeeds; in even rounds the image comes late instead.
 pub fn job_attempt_fails(cluster: &Cluster) {
     cluster.kubelet.pace(UNHURRIED);
     sampled(cluster, &["SKY201", "SKY202"], |round| {

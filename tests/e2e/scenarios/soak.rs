@@ -1,7 +1,8 @@
-//! Commands that wait for a long time, while objects change, streams are cut and the API server restarts: their memory does
-//! not grow, they use little CPU, and they miss no event, in particular not the end.
+//! Commands that wait for a long time, while objects change, streams are cut and the API server restarts:
+//! their memory does not grow, they use little CPU, and they miss no event, in particular not the end.
 //!
-//! `SOAK=60 cargo test --locked --test e2e -- soak --nocapture` runs for sixty minutes, and prints the measurements.
+//! `SOAK=60 cargo test --locked --test e2e -- soak --nocapture` runs for 60 minutes, and prints the
+//! measurements.
 
 use std::{
     fs::File,
@@ -28,15 +29,15 @@ use crate::{
     view::{complete, that},
 };
 
-/// The wait between two lines of a log.
+/// Interval between two log lines.
 const BEAT: SignedDuration = SignedDuration::from_millis(200);
-/// A page of memory.
+/// Size of a memory page.
 const PAGE: u64 = 4096;
-/// The share of CPU time that a waiting command may use.
+/// Maximum CPU use of a waiting command, as a fraction of one CPU.
 const BUSY: f64 = 0.2;
 const MEBIBYTE: u64 = 1 << 20;
 
-/// How long, and what happens how often meanwhile.
+/// Duration of the test, and intervals of the disturbances.
 struct Plan {
     lasts: Duration,
     cut_every: Duration,
@@ -65,7 +66,7 @@ impl Plan {
     }
 }
 
-/// A log that has had a line at every beat since it began, whoever reads it and from when on: `7`, then `8`.
+/// A simulated log with one numbered line per beat since its start, the same for all readers.
 #[derive(Clone)]
 struct Beats {
     began: Timestamp,
@@ -81,7 +82,7 @@ impl Beats {
         self.began + BEAT * number
     }
 
-    /// What is asked for of it, as a kubelet does: whole seconds, and the last lines of those.
+    /// Answers a log request as a kubelet does: `sinceTime`, `tailLines` and `follow`.
     fn lines(self, query: &str) -> stream::BoxStream<'static, Bytes> {
         let value = |name: &str| {
             let pairs = query.split('&').filter_map(|pair| pair.split_once('='));
@@ -118,14 +119,14 @@ impl Beats {
     }
 }
 
-/// A running command.
+/// A command that runs during the test.
 struct Waits {
     words: &'static str,
     child: Child,
     begun: Instant,
-    /// Its memory once it had all that it needs.
+    /// Maximum memory in the first quarter.
     settled: u64,
-    /// The most in each quarter of the time.
+    /// Maximum memory in each quarter of the test.
     most: [u64; 4],
     last: u64,
 }
@@ -168,22 +169,22 @@ impl Waits {
         }
     }
 
-    /// The share of one processor's time that it took.
+    /// CPU use since the start, as a fraction of one CPU.
     fn busy(&self) -> f64 {
         let stat = self.proc("stat");
         let (_, fields) = stat.rsplit_once(") ").unwrap_or_default();
-        // utime and stime, in hundredths of a second, without pid, comm and what follows.
+        // utime and stime, in hundredths of a second.
         let ticks = fields.split(' ').skip(11).take(2);
         let ticks: f64 = ticks.filter_map(|t| t.parse::<f64>().ok()).sum();
         ticks / 100.0 / self.begun.elapsed().as_secs_f64()
     }
 
     fn runs(&mut self) -> bool {
-        self.child.try_wait().expect("it is ours").is_none()
+        self.child.try_wait().expect("the process can be polled").is_none()
     }
 }
 
-/// A deletion whose uninstall does not end, and all that may wait for it.
+/// Runs all commands that can wait for a deletion, whose uninstall does not end.
 pub fn soak(cluster: &Cluster) {
     let plan = Plan::of_this_run();
     let gpu = cluster.apply(&uninstallable("gpu"));
@@ -213,11 +214,11 @@ pub fn soak(cluster: &Cluster) {
     let (mut turn, mut cuts, mut restarts) = (0_u32, 0_u32, 0_u32);
     while begun.elapsed() < plan.lasts {
         turn += 1;
-        // Objects that all of them watch or read change all the time.
+        // Change objects that the commands watch or read.
         let node = format!("/api/v1/nodes/node-{}", turn % 3 + 1);
         for path in [node, gpu.path()] {
             let churn = json!({"metadata": {"annotations": {"example.com/churn": turn.to_string()}}});
-            // Right after a restart the server may be too busy; the next turn comes soon.
+            // Ignore errors: after a restart the server may be too busy, and the next turn comes soon.
             let _ = cluster.api.merge(&path, &churn);
         }
         churn_pods(cluster, turn);
@@ -260,28 +261,28 @@ pub fn soak(cluster: &Cluster) {
             assert!(healed.elapsed() < PATIENCE, "{} does not end: {out}{err}", each.words);
             std::thread::sleep(Duration::from_millis(50));
         }
-        let code = each.child.wait().expect("it ended").code();
+        let code = each.child.wait().expect("the process can be awaited").code();
         assert_eq!(code, Some(0), "{}: {:#?}", each.words, each.output(&dir));
     }
     every_line_once(&all[2].output(&dir)[0], last);
 }
 
-/// Which quarter of the whole it is, from 0 to 3.
+/// The quarter of the test, from 0 to 3.
 fn quarter(elapsed: Duration, whole: Duration) -> usize {
     let quarters = 4 * elapsed.as_millis() / whole.as_millis();
     usize::try_from(quarters).map_or(3, |quarter| quarter.min(3))
 }
 
-/// The number of the last line by now.
+/// The number of the latest log line.
 fn last_beat(beats: &Beats) -> usize {
     let since = Timestamp::now().duration_since(beats.began);
-    usize::try_from(since.as_millis() / BEAT.as_millis()).expect("it is not long ago")
+    usize::try_from(since.as_millis() / BEAT.as_millis()).expect("the number fits")
 }
 
-/// Of each of the three pods, every line from the first to the last, in order and once.
+/// Asserts that the output has every log line of each of the three pods once and in order.
 ///
-/// Every container is handed the same log. The one that checks the uninstall begins when all is over, and may be gone
-/// before it is read.
+/// Every container serves the same log. The uninstallcheck container starts only at the end, and may be
+/// deleted before its log is read, so its last lines may be missing.
 #[track_caller]
 fn every_line_once(out: &str, last: usize) {
     for node in ["node-1", "node-2", "node-3"] {
@@ -306,7 +307,7 @@ fn mebibytes(bytes: u64) -> f64 {
     bytes / 1_048_576.0
 }
 
-/// Pods of somebody else come and go beside those of the packages.
+/// Deletes and creates unrelated pods in the operator's namespace.
 fn churn_pods(cluster: &Cluster, turn: u32) {
     let pods = "/api/v1/namespaces/skyhook/pods";
     let name = |turn: u32| format!("churn-{}", turn % 10);
@@ -318,6 +319,6 @@ fn churn_pods(cluster: &Cluster, turn: u32) {
             "containers": [{"name": "work", "image": "example.com/work:1"}],
         },
     });
-    // Right after a restart the server may not know the service account yet.
+    // Ignore errors: after a restart the server may not know the service account yet.
     let _ = cluster.api.post(pods, &pod);
 }

@@ -1,4 +1,4 @@
-//! Forced deletions and what they leave, compared with the real operator's finalizer.
+//! Forced deletions and their leftovers, compared with the operator's own finalizer.
 
 use std::{process::Command, time::Duration};
 
@@ -28,7 +28,8 @@ pub fn uninstallable() -> Skyhook {
     skyhook("gpu").with(package("driver", "2.0.1").uninstallable())
 }
 
-/// All nodes, without what a server counts and without our conditions, and the kinds of those.
+/// All nodes without server-generated fields and the operator's conditions; also the types of these
+/// conditions.
 fn nodes(api: &Api) -> (Value, Vec<String>) {
     let mut conditions = Vec::new();
     let mut nodes = api.items("/api/v1/nodes").expect("nodes");
@@ -37,7 +38,7 @@ fn nodes(api: &Api) -> (Value, Vec<String>) {
         for counted in ["uid", "resourceVersion", "managedFields", "creationTimestamp"] {
             metadata.remove(counted);
         }
-        // A map that has lost its last key is as good as none.
+        // An empty map equals a missing one.
         metadata.retain(|_, value| *value != json!({}));
         let all = node["status"]["conditions"].as_array_mut().expect("a list");
         all.retain_mut(|c| {
@@ -54,7 +55,7 @@ fn nodes(api: &Api) -> (Value, Vec<String>) {
     (json!(nodes), conditions)
 }
 
-/// Everything of the operator off the nodes, as if it had never been here.
+/// Removes all traces of the operator from the nodes.
 fn scrub(cluster: &Cluster) {
     for node in cluster.api.items("/api/v1/nodes").expect("nodes") {
         let name = node["metadata"]["name"].as_str().expect("a name");
@@ -82,7 +83,8 @@ fn scrub(cluster: &Cluster) {
     }
 }
 
-/// Pods and config maps of packages, which go with their owner.
+/// Number of pods and ConfigMaps of `gpu`'s packages; the garbage collector deletes them with the custom
+/// resource.
 pub fn owned(cluster: &Cluster) -> usize {
     let count = |plural: &str| {
         let path = format!("/api/v1/namespaces/{NAMESPACE}/{plural}?labelSelector={PREFIX}/name%3Dgpu");
@@ -91,17 +93,18 @@ pub fn owned(cluster: &Cluster) -> usize {
     count("pods") + count("configmaps")
 }
 
-/// The same state twice: deleted under the operator's eyes, then stripped by us while it is away.
+/// Builds the same state twice: first the operator handles the deletion, then our `finalizer strip` while the
+/// operator is stopped.
 ///
-/// Returns the nodes as the operator leaves them, and as we do.
+/// Returns the nodes after the operator's deletion and after ours.
 fn both_ways(cluster: &Cluster, made: impl Fn(&Cluster), more: &[&str]) -> (Value, Value) {
     made(cluster);
     let gpu = cluster.rollout("gpu");
     gpu.delete().until(deleted());
     cluster.await_that("nothing of it is left", || owned(cluster) == 0);
-    // Not earlier: a pod that ends in time has its step recorded as complete before the finalizer goes.
+    // Not earlier: if a pod ends before the finalizer runs, its stage is recorded as complete.
     cluster.heal();
-    // The operator's other custom resources settle.
+    // Wait until the operator has finished its work on other custom resources.
     std::thread::sleep(LONG_ENOUGH);
     let (theirs, conditions) = nodes(&cluster.api);
     assert!(!conditions.is_empty(), "this operator leaves its conditions");
@@ -122,7 +125,7 @@ fn both_ways(cluster: &Cluster, made: impl Fn(&Cluster), more: &[&str]) -> (Valu
     let (_, conditions) = nodes(&cluster.api);
     let left: Vec<&String> = conditions.iter().filter(|c| c.contains("/gpu/")).collect();
     assert!(left.is_empty(), "{left:?}");
-    // The operator finds nothing to do.
+    // The operator must find nothing to do.
     cluster.heal();
     cluster.start_operator();
     std::thread::sleep(LONG_ENOUGH);
@@ -145,7 +148,7 @@ pub fn cleans_like_the_operator_when_complete(cluster: &Cluster) {
     );
 }
 
-/// In the middle of an interrupt: the node is cordoned, and the pod hangs.
+/// During an interrupt: the node is cordoned, and the pod hangs.
 pub fn cleans_like_the_operator_during_an_interrupt(cluster: &Cluster) {
     as_clean(
         cluster,
@@ -166,7 +169,8 @@ pub fn cleans_like_the_operator_during_an_interrupt(cluster: &Cluster) {
     );
 }
 
-/// The uninstall ran for the operator, and did not for us: only then is nothing recorded.
+/// The operator uninstalls the package, so no record is left; our strip runs no uninstall, and needs
+/// `--purge-state` for the same result.
 pub fn cleans_like_the_operator_with_purge_state(cluster: &Cluster) {
     as_clean(
         cluster,
@@ -177,7 +181,7 @@ pub fn cleans_like_the_operator_with_purge_state(cluster: &Cluster) {
     );
 }
 
-/// Another one lives on the same nodes, and is left alone.
+/// Another custom resource on the same nodes is not affected.
 pub fn cleans_like_the_operator_beside_another_resource(cluster: &Cluster) {
     let other = || skyhook("net").with(package("tuning", "1.2.0"));
     as_clean(
@@ -196,7 +200,8 @@ fn tainted() -> Value {
     json!([{"key": key, "value": "runtime-required", "effect": "NoSchedule"}])
 }
 
-/// The operator lifts the taint once all that are left are done; where none is left, we do.
+/// The taint is no longer needed: the operator never removes it after the deletion of the only custom
+/// resource that requires it; our strip does.
 pub fn unneeded_runtime_required_taint_is_removed(cluster: &Cluster) {
     let required =
         |name: &str| skyhook(name).with(package("driver", "2.0.1")).set("runtimeRequired", json!(true));
@@ -217,22 +222,22 @@ pub fn unneeded_runtime_required_taint_is_removed(cluster: &Cluster) {
 }
 
 pub fn request(api: &Api, name: &str) -> Value {
-    api.get(&format!("{SKYHOOKS}/{name}")).expect("it is there")
+    api.get(&format!("{SKYHOOKS}/{name}")).expect("the custom resource exists")
 }
 
-/// Leaves the operator's webhooks, which nothing answers then.
+/// Removes the operator, its Deployment and Service, but leaves its webhook configurations, which then fail.
 pub fn remove_operator_alone(cluster: &Cluster) {
     cluster.stop_operator();
     for path in [
         operator::deployment(NAMESPACE),
         format!("/api/v1/namespaces/{NAMESPACE}/services/skyhook-operator-webhook-service"),
     ] {
-        cluster.api.delete(&path, &json!({})).expect("it can be deleted");
+        cluster.api.delete(&path, &json!({})).expect("the object can be deleted");
     }
 }
 
-/// The operator was uninstalled and its webhooks were left: nothing goes through, as is said before it is tried, and
-/// the commands that are printed help.
+/// The operator was uninstalled without its webhook configurations, so the server rejects every change:
+/// `finalizer strip` refuses before it writes, and succeeds after the printed commands.
 pub fn webhooks_without_an_operator(cluster: &Cluster) {
     let gpu = cluster.apply(&uninstallable());
     gpu.until(complete());
@@ -253,7 +258,7 @@ pub fn webhooks_without_an_operator(cluster: &Cluster) {
         assert!(printed.contains(&command), "{command}: {refused:#?}");
     }
     cluster.report(&[]).has("SKY505", &json!({"name": "skyhook-operator-validating-webhook"}));
-    // It is no guess: the server does turn it down.
+    // The refusal is right: the server rejects the patch.
     let patch = json!({"metadata": {"finalizers": null}});
     let turned_down = cluster.api.merge(&format!("{SKYHOOKS}/gpu"), &patch);
     let turned_down = turned_down.expect_err("the webhook is asked");

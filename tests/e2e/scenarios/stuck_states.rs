@@ -1,4 +1,4 @@
-//! Each documented stuck state: the sequence that leads to it, the wait that shows it is stuck, our report, and the
+//! Each documented stuck state: how it arises, a wait that shows that it stays, our report, and the
 //! documented remedy.
 
 use std::{collections::BTreeSet, time::Duration};
@@ -18,7 +18,7 @@ use crate::{
     view::{absent, complete, condition, entry, everywhere, pod, status, that},
 };
 
-/// The operator comes round every two seconds while there is work; this is several of its passes.
+/// Several reconciles: the operator requeues every two seconds while there is work.
 const LONG_ENOUGH: Duration = Duration::from_secs(7);
 
 pub fn uninstall_stuck_without_its_interrupt(cluster: &Cluster) {
@@ -32,7 +32,8 @@ pub fn uninstall_stuck_without_its_interrupt(cluster: &Cluster) {
         .well()
         .capture("old-uninstall-interrupt-in-progress");
 
-    // The interrupt goes from the spec while its pods have not run, and the pods are lost, as in an eviction.
+    // The interrupt is removed from the spec before its pods have run, and the pods are lost, as in an
+    // eviction.
     cluster.stop_operator();
     gpu.edit(json!({"packages": {"driver": {"interrupt": null}}}));
     for pod in gpu.view().pods {
@@ -66,9 +67,10 @@ pub fn uninstall_requested_but_never_installed(cluster: &Cluster) {
         .well();
 }
 
-/// Only when the uninstall of the old version ends before the operator looks at the new one: as while it is paused.
+/// SKY104 arises only if the uninstall of the old version ends before the operator sees the new version, here
+/// during a pause.
 pub fn version_changed_while_uninstalling(cluster: &Cluster) {
-    // Without events nothing may be left that tells this from a finished uninstall.
+    // Without events, the state may look like a finished uninstall.
     cluster.allow_events();
     let gpu = cluster.apply(
         &skyhook("gpu").with(package("tuning", "1.2.0")).with(package("driver", "2.0.1").uninstallable()),
@@ -95,7 +97,7 @@ pub fn version_changed_while_uninstalling(cluster: &Cluster) {
         .well();
 }
 
-/// What the same edit does while the operator looks on: it upgrades, and uninstalls the new version too.
+/// Without a pause, the operator upgrades the package, then uninstalls the new version, too.
 pub fn version_changed_while_the_operator_runs(cluster: &Cluster) {
     let gpu = cluster.apply(
         &skyhook("gpu").with(package("tuning", "1.2.0")).with(package("driver", "2.0.1").uninstallable()),
@@ -109,7 +111,7 @@ pub fn version_changed_while_the_operator_runs(cluster: &Cluster) {
     gpu.until(absent("driver|2.0.1")).until(absent("driver|2.1.0")).until(complete());
 }
 
-/// While the script's pod does not go away, the cancelling is not even begun, on no node.
+/// While the uninstall pod does not end on one node, the operator cancels the uninstall on no node.
 pub fn cancelled_uninstall_still_running(cluster: &Cluster) {
     let gpu = cluster.apply(&skyhook("gpu").with(package("driver", "2.0.1").uninstallable()));
     gpu.until(complete());
@@ -172,7 +174,7 @@ pub fn package_out_of_memory(cluster: &Cluster) {
     gpu.until(complete()).well();
 }
 
-/// The operator does not report this as an error; it stays in progress.
+/// The operator does not report a failing image pull: the package stays in progress.
 pub fn image_pull_failing(cluster: &Cluster) {
     cluster.result(pods("driver", "apply").on("node-2"), StepResult::PullFails);
     let gpu = cluster.apply(&skyhook("gpu").with(package("driver", "2.0.1")));
@@ -190,7 +192,7 @@ pub fn image_pull_failing(cluster: &Cluster) {
     gpu.until(complete());
 }
 
-/// A node whose kubelet does not react.
+/// The kubelet of a node does not start the pod.
 pub fn pod_never_started(cluster: &Cluster) {
     cluster.result(Target::default().on("node-3"), StepResult::Unseen);
     let gpu = cluster.apply(&skyhook("gpu").with(package("driver", "2.0.1")));
@@ -202,7 +204,7 @@ pub fn pod_never_started(cluster: &Cluster) {
     gpu.until(complete());
 }
 
-/// A disruption budget that allows no eviction blocks the drain.
+/// SKY401: a PodDisruptionBudget that allows no eviction blocks the drain.
 pub fn drain_blocked_by_a_budget(cluster: &Cluster) {
     let path = guarded_workload(cluster);
     let gpu = cluster.apply(&skyhook("gpu").with(package("driver", "2.0.1").interrupts("service")));
@@ -215,7 +217,7 @@ pub fn drain_blocked_by_a_budget(cluster: &Cluster) {
         LONG_ENOUGH,
     )
     .capture("old-drain-blocked");
-    // It is left out, and the others go on.
+    // The first remedy excludes the node, and the other nodes complete.
     let report = cluster.report(&[]);
     let finding = report.has("SKY401", &json!({"node": "node-2"}));
     execute(&gpu, finding, &first_change(finding));
@@ -226,7 +228,8 @@ pub fn drain_blocked_by_a_budget(cluster: &Cluster) {
     gpu.until(complete());
 }
 
-/// A pod that an admission policy changes is deleted by the operator at once, and so is the next one.
+/// SKY215: an admission policy changes each pod, and the operator deletes and recreates pods that differ from
+/// the spec.
 pub fn mutated_pods_are_replaced_endlessly(cluster: &Cluster) {
     changes_new_pods(
         cluster,
@@ -257,7 +260,7 @@ pub fn mutated_pods_are_replaced_endlessly(cluster: &Cluster) {
     gpu.until(complete()).well();
 }
 
-/// SKY508: the chart was installed once more, into a namespace of its own.
+/// SKY508: the chart is installed a second time, in another namespace.
 pub fn two_operators_running(cluster: &Cluster) {
     let gpu = cluster.apply(&skyhook("gpu").with(package("driver", "2.0.1")));
     gpu.until(complete());

@@ -1,5 +1,5 @@
-//! Everything is deleted before the operator: in order, with each documented deadlock, each fixed by the remedy
-//! that is printed.
+//! Deletes all custom resources and policies before the operator is removed: in order, and with each
+//! documented deadlock, which the printed remedy fixes.
 
 use std::path::Path;
 
@@ -27,7 +27,7 @@ pub fn teardown(cluster: &Cluster, more: &[&str]) -> RunResult {
     ours::run(&cluster.kubeconfig("admin"), &args)
 }
 
-/// The rows of the table on stdout, without its heading and its blanks.
+/// The rows of the table on stdout, without the heading, and with single spaces.
 pub fn rows(ran: &RunResult) -> Vec<String> {
     let table = ran.stdout.lines().skip(1).take_while(|l| !l.is_empty());
     table.map(|line| line.split_whitespace().collect::<Vec<_>>().join(" ")).collect()
@@ -40,7 +40,7 @@ fn safe(ran: &RunResult) {
     assert!(ran.stdout.lines().any(|l| l == expected), "{ran:#?}");
 }
 
-/// No CR, no policy, no package pod.
+/// Asserts that no custom resource, policy or package pod is left.
 #[track_caller]
 fn nothing_left(cluster: &Cluster) {
     for path in [SKYHOOKS, POLICIES, "/api/v1/namespaces/skyhook/pods"] {
@@ -53,19 +53,20 @@ pub fn uninstallable(name: &str) -> Skyhook {
     skyhook(name).with(package("driver", "2.0.1").uninstallable())
 }
 
-/// With a node of its own, so that nothing that happens there is another's business.
+/// Gives the custom resource its own node, so that the others cannot affect it.
 fn alone(cluster: &Cluster, of: Skyhook) -> Skyhook {
     let name = of.name.clone();
     cluster.add_node(&format!("of-{name}"), json!({"pool": name}));
     of.set("nodeSelectors", json!({"matchLabels": {"pool": name}}))
 }
 
-/// Pods of this CR at this stage.
+/// Selects the pods of this custom resource at this stage.
 pub fn of(name: &str, stage: &str) -> Target {
     Target { skyhook: Some(name.to_owned()), stage: Some(stage.to_owned()), ..Target::default() }
 }
 
-/// Later priorities first, each once the one before is gone; the policy last.
+/// Custom resources are deleted in reverse order of priority, each after the previous one is gone; the policy
+/// last.
 pub fn waves_in_order(cluster: &Cluster) {
     careful_policy(cluster);
     let base = cluster.apply(&skyhook("base").with(package("tuning", "1.2.0")).set("priority", json!(100)));
@@ -125,8 +126,8 @@ pub fn waves_in_order(cluster: &Cluster) {
     assert!(again.stdout.contains("Nothing to remove: it is safe to uninstall the operator"), "{again:#?}");
 }
 
-/// Two at once, and the first is interrupted amid it: the second does the rest, and `undo` gives back what each has
-/// deleted.
+/// Two teardowns run at once, and the first is interrupted: the second finishes the work, and `undo` restores
+/// what each has deleted.
 pub fn two_teardowns_at_once(cluster: &Cluster) {
     let base = cluster.apply(&skyhook("base").with(package("tuning", "1.2.0")).set("priority", json!(100)));
     let late = cluster.apply(&uninstallable("late").set("priority", json!(300)));
@@ -149,12 +150,12 @@ pub fn two_teardowns_at_once(cluster: &Cluster) {
         let journal = other.join("kubectl-skyhook/journal");
         cluster.await_that("the second has begun", || journal.exists());
         child.interrupt()(&mut ());
-        let first = first.join().expect("it ends");
-        let base = base.view().object.expect("it is there");
+        let first = first.join().expect("the first command does not panic");
+        let base = base.view().object.expect("the custom resource exists");
         let asked = &base["metadata"]["deletionTimestamp"];
         assert_eq!(asked, &Value::Null, "{}", first.transcript());
         cluster.heal();
-        (first, second.join().expect("it ends"))
+        (first, second.join().expect("the second command does not panic"))
     });
     first.expect_code(130);
     let says = "interrupted; requests in flight were completed\n0 of 2 gone; deletions in progress continue and cannot be canceled";
@@ -175,7 +176,8 @@ pub fn two_teardowns_at_once(cluster: &Cluster) {
     }
 }
 
-/// The operator is gone and its webhooks are left: the deletion of a policy is turned down, as is said.
+/// The operator is gone, but its webhook configurations are left: the server rejects the deletion of a
+/// policy, and the output gives the reason.
 pub fn refused_by_a_webhook(cluster: &Cluster) {
     careful_policy(cluster);
     remove_operator_alone(cluster);
@@ -184,7 +186,7 @@ pub fn refused_by_a_webhook(cluster: &Cluster) {
     assert!(ran.stdout.contains("failed calling webhook"), "{ran:#?}");
     assert!(ran.stdout.contains("1 failed"), "{ran:#?}");
     let there = cluster.api.find(&format!("{POLICIES}/careful"));
-    assert!(there.expect("it answers").is_some());
+    assert!(there.expect("the API server responds").is_some());
 }
 
 fn rows_of_preview(ran: &RunResult) -> Vec<String> {
@@ -196,7 +198,7 @@ fn rows_of_preview(ran: &RunResult) -> Vec<String> {
         .collect()
 }
 
-/// A CR whose uninstall waits for an interrupt that its spec no longer has.
+/// Creates a custom resource whose uninstall waits for an interrupt that is no longer in its spec.
 pub fn stranded<'a>(cluster: &'a Cluster, of_name: Skyhook) -> Rollout<'a> {
     let name = of_name.name.clone();
     let gpu = cluster.apply(&of_name);
@@ -219,7 +221,7 @@ pub fn stranded<'a>(cluster: &'a Cluster, of_name: Skyhook) -> Rollout<'a> {
     gpu
 }
 
-/// The kubelet is silent, and has been for long.
+/// Makes the node not ready since long ago, as if its kubelet were down.
 pub fn silent(cluster: &Cluster, node: &str) {
     let condition = json!({
         "type": "Ready", "status": "Unknown", "reason": "NodeStatusUnknown", "message": "no word from the kubelet",
@@ -244,8 +246,8 @@ pub fn taint(cluster: &Cluster, node: &str) {
     cluster.patch_node(node, json!({"spec": {"taints": [{"key": "maintenance", "effect": "NoSchedule"}]}}));
 }
 
-/// Ten CRs, each on a node of its own: nine documented ways for a deletion to hang, and one that is well, but for
-/// what one of the others does to all.
+/// Ten custom resources, each on its own node: nine are deadlocked, each in another documented way; the tenth
+/// is blocked only because the malformed state stops the operator for all.
 pub fn ten_deadlocks(cluster: &Cluster) {
     let interrupting = package("driver", "2.0.1").uninstallable().interrupts("service");
     let interrupting = alone(cluster, skyhook("stranded").with(interrupting));
@@ -274,7 +276,7 @@ pub fn ten_deadlocks(cluster: &Cluster) {
     cluster
         .api
         .delete(&format!("{POLICIES}/careful"), &json!({}))
-        .expect("without webhooks it can be deleted");
+        .expect("without webhooks a policy can be deleted");
     let missing = "DeploymentPolicyNotFound";
     unruled.until(condition(missing, missing));
     break_state(cluster, "of-malformed", "malformed");
@@ -296,7 +298,8 @@ pub fn ten_deadlocks(cluster: &Cluster) {
         "skyhook/stranded blocked SKY102 uninstall-interrupt-without-interrupt: driver on of-stranded",
         "skyhook/tainted blocked SKY403 untolerated-taint: on of-tainted",
         "skyhook/unruled blocked SKY303 deployment-policy-missing",
-        // Nothing is wrong with it: the state that cannot be read stops the operator for all.
+        // Nothing is wrong with `well` itself: the malformed state stops the operator for all custom
+        // resources.
         "skyhook/well blocked SKY108 deletion-blocked-by-malformed-state: on of-malformed",
     ];
     assert_eq!(found.len(), expected.len(), "{ran:#?}");

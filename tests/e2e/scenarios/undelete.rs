@@ -1,5 +1,5 @@
-//! `undelete` and `leftovers`, against the real operator: what is brought back runs nothing again, and what is left of
-//! others is left alone.
+//! `undelete` and `leftovers` with the real operator: a restored custom resource runs nothing again, and
+//! other custom resources are not affected.
 
 use std::time::Duration;
 
@@ -22,14 +22,14 @@ use crate::{
 const LONG_ENOUGH: Duration = Duration::from_secs(7);
 const DRIVER: &str = "driver|2.0.1";
 
-/// What is of others stays, and holds the object.
+/// Another program's finalizer stays after a strip, so the custom resource stays, too.
 pub fn foreign_finalizer_is_kept(cluster: &Cluster) {
     let gpu = cluster.apply(&driver());
     gpu.until(complete());
     let path = format!("{SKYHOOKS}/gpu");
     let both = |own: &str| json!({"metadata": {"finalizers": ["example.com/keep", own]}});
     let own = format!("{PREFIX}/skyhook");
-    cluster.api.merge(&path, &both(&own)).expect("it is accepted");
+    cluster.api.merge(&path, &both(&own)).expect("the finalizers are accepted");
     cluster.stop_operator();
     gpu.delete();
     run(cluster, &STRIP);
@@ -38,16 +38,16 @@ pub fn foreign_finalizer_is_kept(cluster: &Cluster) {
     let refused = ours::run(&cluster.kubeconfig("admin"), &["undelete", "gpu", "--confirm"]);
     assert_eq!(refused.exit, Some(3), "{refused:#?}");
     let none = json!({"metadata": {"finalizers": null}});
-    cluster.api.merge(&path, &none).expect("its owner lets go");
+    cluster.api.merge(&path, &none).expect("finalizers can be removed");
     gpu.until(deleted());
-    // The journal holds it still.
+    // The journal still has the deleted custom resource.
     cluster.result(Target::default(), StepResult::Hang);
     run(cluster, &["undelete", "gpu", "--confirm"]);
     cluster.start_operator();
     nothing_runs(&gpu);
 }
 
-/// Any pod that the operator made would hang, and be seen.
+/// Asserts that the operator starts no pod. Callers make pods hang, so that any pod would be seen.
 #[track_caller]
 fn nothing_runs(gpu: &Rollout<'_>) {
     gpu.until(complete())
@@ -61,7 +61,7 @@ fn two() -> Skyhook {
         .with(package("tuning", "1.2.0").interrupts("service").set("configMap", json!({"a.conf": "x"})))
 }
 
-/// Stripped while the operator looks on, and back again: no package runs.
+/// The custom resource is stripped while the operator runs, then restored: no package runs.
 pub fn undelete_after_a_strip(cluster: &Cluster) {
     let gpu = cluster.apply(&two());
     gpu.until(complete());
@@ -83,7 +83,8 @@ pub fn undelete_after_a_strip(cluster: &Cluster) {
     gpu.stays(&everywhere(DRIVER, "config", "complete"), Duration::ZERO);
 }
 
-/// From its own terminating self, with nothing begun: no package runs.
+/// The custom resource is terminating, and no uninstall has started: `undelete` restores it, and no package
+/// runs.
 pub fn undelete_while_terminating(cluster: &Cluster) {
     let gpu = cluster.apply(&two());
     gpu.until(complete());
@@ -95,7 +96,8 @@ pub fn undelete_while_terminating(cluster: &Cluster) {
     nothing_runs(&gpu);
 }
 
-/// Configured anew, a package is done without its interrupt, and only the status of the object says so.
+/// After a config change a package is complete without its interrupt. Only `status.configUpdates` shows that,
+/// so `undelete` must restore it.
 pub fn undelete_restores_config_updates(cluster: &Cluster) {
     const TUNING: &str = "tuning|1.2.0";
     let tuned = package("tuning", "1.2.0").interrupts("service").set("configMap", json!({"a.conf": "x"}));
@@ -122,7 +124,7 @@ pub fn undelete_restores_config_updates(cluster: &Cluster) {
     gpu.stays(&everywhere(TUNING, "config", "complete"), Duration::ZERO);
 }
 
-/// Under way: the operator is held, what was begun is installed again, and nothing else runs.
+/// An uninstall is in progress: only this package is installed again, and no pause stays.
 pub fn undelete_during_an_uninstall(cluster: &Cluster) {
     let gpu = cluster.apply(&two());
     gpu.until(complete());
@@ -137,7 +139,7 @@ pub fn undelete_during_an_uninstall(cluster: &Cluster) {
     gpu.until(everywhere(DRIVER, "config", "complete")).until(complete()).well();
 }
 
-/// Stripped by hand in the middle of an interrupt, and cleaned up afterwards.
+/// A finalizer is removed by hand during an interrupt; `leftovers --clean` cleans up.
 pub fn leftovers_of_an_orphan(cluster: &Cluster) {
     cluster.result(pods("driver", "interrupt").on("node-2"), StepResult::Hang);
     let interrupts = package("driver", "2.0.1").interrupts("service");
@@ -157,7 +159,7 @@ pub fn leftovers_of_an_orphan(cluster: &Cluster) {
     let listed = cluster.ours(&["leftovers"]);
     let items = listed["items"].as_array().expect("items");
     assert!(items.iter().all(|i| i["skyhook"] == "gpu"), "{listed:#}");
-    // Others may not be released yet.
+    // Other nodes may not be uncordoned yet.
     let held = |i: &&Value| i["cordoned"] == true && i["node"] == "node-2";
     assert_eq!(items.iter().filter(held).count(), 1, "{listed:#}");
 
@@ -179,7 +181,7 @@ pub fn leftovers_of_an_orphan(cluster: &Cluster) {
     all_well(cluster);
 }
 
-/// Every key and condition of a custom resource on any node.
+/// All keys and conditions of a custom resource, on all nodes.
 fn nodes_of(cluster: &Cluster, name: &str) -> Vec<String> {
     let mut found = Vec::new();
     for node in cluster.api.items("/api/v1/nodes").expect("nodes") {

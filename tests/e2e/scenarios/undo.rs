@@ -1,4 +1,4 @@
-//! Undo of our commands with the real operator, and plans that stop by themselves.
+//! `undo` of our commands with the real operator, and plans that are stopped or refused.
 
 use std::time::Duration;
 
@@ -17,7 +17,7 @@ use crate::{
     view::{Condition, absent, complete, deleted, entry, everywhere, pod, status, that},
 };
 
-/// The operator counts the nodes of compartments one pass after the last of them is complete.
+/// The operator updates `inProgress` of a compartment one reconcile after its last node completes.
 fn counted() -> Condition {
     that("no node of a compartment counts as at work", |view| {
         let object = view.object.as_ref();
@@ -27,7 +27,8 @@ fn counted() -> Condition {
     })
 }
 
-/// What commands write to: annotations, labels and cordons of nodes; annotations, spec and rollout of the CR.
+/// The fields that commands write: annotations, labels and cordons of nodes; annotations, spec and rollout
+/// status of the custom resource.
 fn writable_state(gpu: &Rollout<'_>) -> Value {
     let view = gpu.view();
     let pick = |object: &Value, pointers: &[&str]| -> Value {
@@ -55,7 +56,7 @@ fn writable_state(gpu: &Rollout<'_>) -> Value {
     json!({"nodes": nodes.collect::<Vec<_>>(), "cr": cr})
 }
 
-/// In the order of names, and without what says nothing: an empty map, a cordon that is none.
+/// Sorts keys, and replaces `false`, 0 and empty maps by null.
 fn sorted(value: &Value) -> Value {
     match value {
         Value::Object(map) => {
@@ -70,7 +71,7 @@ fn sorted(value: &Value) -> Value {
     }
 }
 
-/// Runs a command and takes it back, with nobody else writing; the objects are then as they were.
+/// Asserts that a command changes objects and that `undo` restores them. Nothing else may write.
 #[track_caller]
 fn there_and_back(gpu: &Rollout<'_>, words: &str) {
     let before = writable_state(gpu);
@@ -81,7 +82,7 @@ fn there_and_back(gpu: &Rollout<'_>, words: &str) {
     assert_eq!(writable_state(gpu), before, "{words}, taken back");
 }
 
-/// With the operator stopped, nothing else writes; when it starts again, it finds nothing to do.
+/// The operator is stopped, so that nothing else writes; after its start it finds nothing to do.
 pub fn restores_previous_values(cluster: &Cluster) {
     let gpu = cluster.apply(&two().with(package("clock", "1.0.0").uninstallable()));
     gpu.until(complete());
@@ -103,7 +104,7 @@ pub fn restores_previous_values(cluster: &Cluster) {
     ] {
         there_and_back(&gpu, words);
     }
-    // Each way back is a command as well.
+    // The opposite commands can be undone as well.
     for (first, words) in [
         ("pause gpu --reason look", "resume gpu"),
         ("disable gpu", "enable gpu"),
@@ -113,14 +114,14 @@ pub fn restores_previous_values(cluster: &Cluster) {
         let args: Vec<&str> = first.split(' ').chain(["--confirm"]).collect();
         run(cluster, &args);
         there_and_back(&gpu, words);
-        // What is left in force is the first one.
+        // Undo the first command, too.
         run(cluster, &["undo", "--confirm"]);
     }
     cluster.start_operator();
     gpu.stays(&complete(), LONG_ENOUGH).well();
 }
 
-/// What has been rerun since is not undone; everything else is.
+/// `undo` keeps what the operator has rerun since, and restores everything else.
 pub fn keeps_later_operator_writes(cluster: &Cluster) {
     let gpu = cluster.apply(&two());
     gpu.until(complete());
@@ -134,7 +135,8 @@ pub fn keeps_later_operator_writes(cluster: &Cluster) {
         run(cluster, &[words, &["--confirm"]].concat());
         gpu.until(applies_on("driver", &["node-2"]));
         let undone = ours::run(&cluster.kubeconfig("admin"), &["undo", "--confirm"]);
-        // The entry is where the command put it, or the operator has taken it up: the two differ in one case only.
+        // `update-state` wrote the stage and state that the operator writes, too: this undo succeeds. The
+        // others find a changed entry.
         let same = words[0] == "update-state";
         assert_eq!(undone.exit, Some(if same { 0 } else { 3 }), "{words:?}: {undone:#?}");
         if !same {
@@ -146,7 +148,7 @@ pub fn keeps_later_operator_writes(cluster: &Cluster) {
     }
 }
 
-/// Each is felt by the operator, and so is its undo.
+/// The operator obeys each command, and its undo.
 pub fn reverts_pause_resume_disable_and_enable(cluster: &Cluster) {
     let gpu = cluster.apply(&driver());
     gpu.until(complete());
@@ -156,7 +158,7 @@ pub fn reverts_pause_resume_disable_and_enable(cluster: &Cluster) {
             version += 1;
             format!("{version}.0.0")
         };
-        // Stopped, and the stop taken back: the edit is taken up.
+        // Stop, then undo: the operator applies the edit.
         run(cluster, &[stop, "gpu", "--confirm"]);
         let raised = next();
         gpu.edit(json!({"packages": {"driver": {"version": raised}}}))
@@ -164,7 +166,7 @@ pub fn reverts_pause_resume_disable_and_enable(cluster: &Cluster) {
         run(cluster, &["undo", "--confirm"]);
         annotated(&gpu, stop, Value::Null);
         gpu.until(everywhere(&format!("driver|{raised}"), "config", "complete")).until(complete());
-        // Going on, and that taken back: it is stopped again.
+        // Stop, go on, then undo the latter: it is stopped again.
         run(cluster, &[stop, "gpu", "--confirm"]);
         run(cluster, &[go, "gpu", "--confirm"]);
         run(cluster, &["undo", "--confirm"]);
@@ -180,7 +182,7 @@ pub fn reverts_pause_resume_disable_and_enable(cluster: &Cluster) {
 pub fn reverts_uninstall_and_cancel(cluster: &Cluster) {
     let gpu = cluster.apply(&skyhook("gpu").with(package("driver", "2.0.1").uninstallable()));
     gpu.until(complete());
-    let spec = || gpu.view().object.expect("it is there")["spec"].clone();
+    let spec = || gpu.view().object.expect("the custom resource exists")["spec"].clone();
     let before = spec();
     cluster.result(pods("driver", "uninstall"), StepResult::Hang);
     run(cluster, &["uninstall", "gpu", "driver", "--confirm"]);
@@ -191,7 +193,7 @@ pub fn reverts_uninstall_and_cancel(cluster: &Cluster) {
     cluster.heal();
     gpu.until(everywhere(DRIVER, "config", "complete")).until(complete()).well();
 
-    // Uninstalled, cancelled, and the cancelling taken back: uninstalled again.
+    // Uninstall, cancel, then undo the cancellation: the package is uninstalled again.
     run(cluster, &["uninstall", "gpu", "driver", "--confirm"]);
     gpu.until(absent(DRIVER)).until(complete());
     run(cluster, &["uninstall", "gpu", "driver", "--cancel", "--confirm"]);
@@ -220,14 +222,14 @@ pub fn reverts_a_policy_reset(cluster: &Cluster) {
     gpu.until(everywhere(DRIVER, "config", "complete")).until(complete()).well();
 }
 
-/// Nodes cordoned for an interrupt whose CR went, with its finalizer taken off by hand.
+/// Nodes stay cordoned for an interrupt after the finalizer of their custom resource was removed by hand.
 pub fn reverts_a_cordon_release(cluster: &Cluster) {
     let gpu = cluster.apply(&skyhook("gpu").with(package("driver", "2.0.1").interrupts("service")));
     cluster.result(pods("driver", "interrupt"), StepResult::Hang);
     let cordoned = |node: &str| cluster.node(node)["spec"]["unschedulable"] == true;
     gpu.until(that("interrupting", |view| view.pods_of("driver", "interrupt").len() == 3));
     assert!(cordoned("node-1"));
-    // At work, its cordons are its own.
+    // While the custom resource exists and works, its cordons are not released.
     let kept = run(cluster, &["cordon", "release", "--confirm"]);
     assert!(kept.stderr.contains("stay cordoned by skyhook/gpu"), "{kept:#?}");
     cluster.stop_operator();
@@ -251,7 +253,7 @@ pub fn reverts_a_cordon_release(cluster: &Cluster) {
     gpu.stays(&schedulable, LONG_ENOUGH);
 }
 
-/// The package fails on the first node, and the others are left alone.
+/// The package fails on the first node, so the other nodes are not reset.
 pub fn canary_stops_on_failure(cluster: &Cluster) {
     let gpu = cluster.apply(&driver());
     gpu.until(complete());
@@ -264,14 +266,14 @@ pub fn canary_stops_on_failure(cluster: &Cluster) {
     assert!(ran.stdout.contains("stopped: nodes entered status erroring: node-1"), "{ran:#?}");
     gpu.until(entry("node-1", DRIVER, "apply", "erroring"))
         .stays(&everywhere(DRIVER, "config", "complete").but_for("node-1"), LONG_ENOUGH);
-    // Repaired, the same command does the rest.
+    // After a repair, the same command completes.
     cluster.heal();
     gpu.until(everywhere(DRIVER, "config", "complete")).until(complete());
     run(cluster, &["reset", "gpu", "--canary", "2", "--pause-between", "5s", "--confirm"]);
     gpu.until(complete()).well();
 }
 
-/// Between the plan and its being carried out the operator has moved on.
+/// A plan is refused if the operator or an edit has changed its preconditions.
 pub fn outdated_plan_is_refused(cluster: &Cluster) {
     let gpu = cluster.apply(&driver());
     gpu.until(complete());
@@ -288,7 +290,7 @@ pub fn outdated_plan_is_refused(cluster: &Cluster) {
         let ran = [ran.stdout, ran.stderr].concat();
         assert!(ran.contains(says), "{ran}");
     };
-    // A package that failed when the plan was made, and is complete by now.
+    // The package had failed when the plan was made, and is complete now.
     cluster.result(pods("driver", "apply").on("node-1"), StepResult::Exit(1));
     run(cluster, &["reset", "gpu", "--node", "node-1", "--confirm"]);
     gpu.until(entry("node-1", DRIVER, "apply", "erroring"));
@@ -299,7 +301,7 @@ pub fn outdated_plan_is_refused(cluster: &Cluster) {
     carried_out(3, "driver|2.0.1 changed from apply/erroring to config/complete");
     assert_eq!(writable_state(&gpu), moved, "nothing is written");
 
-    // Another version by now.
+    // The version has changed since the plan was made.
     planned("reset gpu --node node-1");
     gpu.edit(json!({"packages": {"driver": {"version": "2.1.0"}}}))
         .until(everywhere("driver|2.1.0", "config", "complete"))
@@ -309,7 +311,7 @@ pub fn outdated_plan_is_refused(cluster: &Cluster) {
     carried_out(3, "the spec of skyhook/gpu was changed (generation ");
     assert_eq!(writable_state(&gpu), moved, "nothing is written");
 
-    // One that is in time is carried out.
+    // A plan without later changes is carried out.
     cluster.result(Target::default(), StepResult::Hang);
     planned("reset gpu --node node-1");
     carried_out(0, "1 changed");

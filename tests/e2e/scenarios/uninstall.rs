@@ -1,4 +1,4 @@
-//! `uninstall` from its preview to the end of the wait, with the real operator.
+//! `uninstall` with the real operator, from its preview to the end of `--wait`.
 
 use std::process::{Child, Command, Stdio};
 use std::time::Duration;
@@ -30,7 +30,7 @@ fn run_words(cluster: &Cluster, words: &str) -> RunResult {
     ours::run(&cluster.kubeconfig("admin"), &words)
 }
 
-/// Runs our binary, which has to end so.
+/// Runs our binary, and asserts its exit code.
 #[track_caller]
 fn ends(cluster: &Cluster, words: &str, code: i32) -> RunResult {
     let ran = run_words(cluster, words);
@@ -38,7 +38,7 @@ fn ends(cluster: &Cluster, words: &str, code: i32) -> RunResult {
     ran
 }
 
-/// Starts our binary, which goes on beside the scenario.
+/// Starts our binary in the background.
 fn spawn(cluster: &Cluster, words: &str) -> Child {
     let kubeconfig = cluster.kubeconfig("admin");
     Command::new(crate::run::binary())
@@ -52,8 +52,8 @@ fn spawn(cluster: &Cluster, words: &str) -> Child {
 }
 
 fn ended(child: Child) -> RunResult {
-    let out = child.wait_with_output().expect("it ends");
-    let text = |bytes: Vec<u8>| String::from_utf8(bytes).expect("it writes UTF-8");
+    let out = child.wait_with_output().expect("the process can be awaited");
+    let text = |bytes: Vec<u8>| String::from_utf8(bytes).expect("the output is UTF-8");
     RunResult { exit: out.status.code(), stdout: text(out.stdout), stderr: text(out.stderr) }
 }
 
@@ -69,7 +69,7 @@ fn installed<'a>(cluster: &'a Cluster, skyhook: &Skyhook) -> Rollout<'a> {
 }
 
 fn packages(gpu: &Rollout<'_>) -> Value {
-    gpu.view().object.expect("it is there")["spec"]["packages"].clone()
+    gpu.view().object.expect("the custom resource exists")["spec"]["packages"].clone()
 }
 
 pub fn wait_for_completion(cluster: &Cluster) {
@@ -80,11 +80,11 @@ pub fn wait_for_completion(cluster: &Cluster) {
     let done = ends(cluster, "uninstall gpu driver --wait --confirm", 0);
     tells(&done.stdout, "driver 2.0.1 is gone from all nodes");
     gpu.stays(&absent(DRIVER), Duration::from_secs(1));
-    // Nothing is left to do, and that is no error.
+    // A second run has nothing to do, and exits with 0.
     ends(cluster, "uninstall gpu driver --wait --confirm", 0);
 }
 
-/// Every node reboots, all of them at once, and the wait bears it.
+/// All nodes reboot at once, and the wait continues.
 pub fn wait_through_reboots(cluster: &Cluster) {
     let budget = json!({"count": 1});
     let gpu = installed(cluster, &rebooting().set("interruptionBudget", budget));
@@ -99,7 +99,7 @@ pub fn wait_through_reboots(cluster: &Cluster) {
     }));
     cluster.heal();
     cluster.result(pods("driver", "uninstall-interrupt"), StepResult::Hang);
-    // Long enough for a look: what is over within a second is told as one piece of news.
+    // Long enough for the wait to see this stage: it reports stages that end within a second only in summary.
     let interrupting = everywhere(DRIVER, "uninstall-interrupt", "in_progress");
     gpu.until(everywhere(DRIVER, "uninstall-interrupt", "in_progress"))
         .stays(&interrupting, Duration::from_secs(3));
@@ -113,7 +113,7 @@ pub fn wait_through_reboots(cluster: &Cluster) {
     gpu.until(complete()).well();
 }
 
-/// Exit code 2 with the finding; repaired, the same command goes on waiting and ends well.
+/// The script fails: exit code 2 with the finding. After a repair, the same command waits until the end.
 pub fn failing_script_ends_the_wait(cluster: &Cluster) {
     let gpu = installed(cluster, &driver());
     cluster.result(pods("driver", "uninstall").on("node-2"), StepResult::Exit(1));
@@ -126,7 +126,7 @@ pub fn failing_script_ends_the_wait(cluster: &Cluster) {
     gpu.stays(&absent(DRIVER), Duration::ZERO);
 }
 
-/// What is installed badly is not uninstalled: the operator waits for it, and we do not.
+/// The operator does not uninstall a package whose install fails, so the wait ends with exit code 2.
 pub fn failing_install_ends_the_wait(cluster: &Cluster) {
     cluster.result(pods("driver", "apply").on("node-2"), StepResult::Exit(1));
     let gpu = cluster.apply(&driver());
@@ -137,7 +137,7 @@ pub fn failing_install_ends_the_wait(cluster: &Cluster) {
     cluster.heal();
 }
 
-/// Reset to the installation where the script runs; the rest stays or comes back.
+/// Cancelling aborts the uninstall where the script runs, and installs the package again where it is gone.
 pub fn cancelled_in_progress(cluster: &Cluster) {
     let gpu = installed(cluster, &driver());
     cluster.result(pods("driver", "uninstall").on("node-2"), StepResult::Hang);
@@ -154,7 +154,7 @@ pub fn cancelled_in_progress(cluster: &Cluster) {
     gpu.until(everywhere(DRIVER, "config", "complete")).until(complete()).well();
 }
 
-/// The interrupt has been fired: it runs to its end, then the package comes back.
+/// The interrupt has already started: it ends first, then the package is installed again.
 pub fn cancelled_during_the_interrupt(cluster: &Cluster) {
     let gpu = installed(cluster, &rebooting());
     cluster.result(pods("driver", "uninstall-interrupt").on("node-2"), StepResult::Hang);
@@ -181,7 +181,7 @@ pub fn removed_and_undone(cluster: &Cluster) {
     gpu.until(everywhere(DRIVER, "config", "complete")).until(complete()).well();
 }
 
-/// Three that depend on each other; the middle one fails at first.
+/// Three packages in a dependency chain; the uninstall of the middle one fails at first.
 pub fn all_packages(cluster: &Cluster) {
     let gpu = installed(
         cluster,
@@ -206,7 +206,7 @@ pub fn all_packages(cluster: &Cluster) {
     gpu.until(complete()).well();
 }
 
-/// The API server is away for a while; it is said once, and the wait goes on.
+/// The API server restarts during the wait: this is reported once, and the wait continues.
 pub fn api_server_restarts(cluster: &Cluster) {
     let gpu = installed(cluster, &driver());
     cluster.result(pods("driver", "uninstall").on("node-2"), StepResult::Hang);
@@ -230,7 +230,7 @@ pub fn timeout(cluster: &Cluster) {
     gpu.until(absent(DRIVER)).until(complete()).well();
 }
 
-/// Exit code 3, and nothing changes.
+/// Refused uninstalls: exit code 3, and nothing changes.
 pub fn refusals(cluster: &Cluster) {
     let refused = |words: &str, why: &str| tells(&ends(cluster, words, 3).stderr, why);
     let gpu = installed(
@@ -260,7 +260,7 @@ pub fn refusals(cluster: &Cluster) {
     refused("uninstall gpu driver --confirm --force", "is being deleted");
 }
 
-/// What the real webhook says, asked without changing anything.
+/// `--dry-run=server` reports the webhook's answer and changes nothing.
 pub fn server_dry_run(cluster: &Cluster) {
     let gpu = installed(cluster, &driver());
     let before = packages(&gpu);
@@ -270,18 +270,18 @@ pub fn server_dry_run(cluster: &Cluster) {
     tells(&asked.stdout, "1 would be changed");
     assert_eq!(packages(&gpu), before);
 
-    // A policy that the spec names and that does not exist: the webhook turns every change down.
+    // Without the webhook, set a policy that does not exist: the webhook then denies every change.
     let group = "/apis/admissionregistration.k8s.io/v1/validatingwebhookconfigurations";
-    let mut hooks = cluster.api.items(group).expect("they can be read");
+    let mut hooks = cluster.api.items(group).expect("configurations can be listed");
     let mut hooks = hooks.remove(0);
     let path = format!("{group}/{}", hooks["metadata"]["name"].as_str().expect("a name"));
     let named = |policy: Value| gpu.try_edit(json!({"deploymentPolicy": policy})).is_ok();
     let deleted = cluster.api.delete(&path, &json!({}));
-    deleted.expect("they can be deleted");
+    deleted.expect("a configuration can be deleted");
     cluster.await_that("the webhook is aside", || named(json!("nowhere")));
     let metadata = json!({"name": hooks["metadata"]["name"]});
     hooks["metadata"] = metadata;
-    cluster.api.post(group, &hooks).expect("they can be made again");
+    cluster.api.post(group, &hooks).expect("a configuration can be created");
     cluster.await_that("the webhook is back", || !named(json!("nowhere-else")));
     let refused = ends(cluster, "uninstall gpu driver --dry-run=server", 1);
     tells(&refused.stdout, "denied the request");
@@ -296,7 +296,7 @@ pub fn server_dry_run(cluster: &Cluster) {
     assert_eq!(packages(&gpu), json!({}));
 }
 
-/// The played new generation: the wait reads Jobs, and ends with what is wrong with one.
+/// The newer API, simulated by `model`: the wait reads Jobs, and ends with the finding about a failed one.
 pub fn wait_reads_jobs(cluster: &Cluster) {
     let mut gpu = Played::new(cluster, "gpu", &driver().spec, &json!({})).first_reconcile();
     for node in ["node-1", "node-2", "node-3"] {

@@ -1,4 +1,4 @@
-//! Specs that the operator accepts and cannot carry out, and a correction that does not arrive.
+//! Specs that the operator accepts but cannot apply, and a correction that does not reach the pods.
 
 use serde_json::{Value, json};
 
@@ -12,8 +12,8 @@ use crate::{
     view::{complete, everywhere},
 };
 
-/// Carries out the edit of the spec that is printed for pods that are replaced again and again: there is one only now and
-/// then.
+/// Waits for SKY215 and runs its remedy that edits the spec. The pods are recreated endlessly, so the finding
+/// is only intermittent.
 fn written_into_the_spec(gpu: &Rollout<'_>, sed: &str) {
     gpu.cluster.edits(sed);
     gpu.cluster.await_that("the spec asks for the same", || {
@@ -27,7 +27,7 @@ fn written_into_the_spec(gpu: &Rollout<'_>, sed: &str) {
     });
 }
 
-/// SKY215: the API server sets the version of a reference that the spec leaves out.
+/// SKY215: the API server adds a default `apiVersion` to a `fieldRef`.
 pub fn variable_defaulted_by_the_server(cluster: &Cluster) {
     let node = json!([{"name": "NODE", "valueFrom": {"fieldRef": {"fieldPath": "spec.nodeName"}}}]);
     let gpu = cluster.apply(&skyhook("gpu").with(package("driver", "2.0.1").set("env", node)));
@@ -36,7 +36,7 @@ pub fn variable_defaulted_by_the_server(cluster: &Cluster) {
     gpu.until(complete()).well();
 }
 
-/// SKY215: a LimitRange adds a resource for which packages have no field.
+/// SKY215: a LimitRange adds a resource limit that packages have no field for.
 pub fn resource_added_by_a_limit_range(cluster: &Cluster) {
     let ranges = format!("/api/v1/namespaces/{}/limitranges", operator::NAMESPACE);
     let range = json!({"metadata": {"name": "disk"}, "spec": {"limits": [
@@ -55,7 +55,7 @@ pub fn resource_added_by_a_limit_range(cluster: &Cluster) {
     gpu.until(complete()).well();
 }
 
-/// SKY225: the package fails before stage config, so a corrected configMap stays where it is.
+/// SKY225: the package fails before stage config, so the operator does not deliver the corrected configMap.
 pub fn config_change_not_applied(cluster: &Cluster) {
     cluster.result(pods("driver", "apply"), StepResult::Exit(1));
     let config = |value: &str| json!({"packages": {"driver": {"configMap": {"module.conf": value}}}});
@@ -69,7 +69,7 @@ pub fn config_change_not_applied(cluster: &Cluster) {
         let found = cluster.api.get(&path);
         found.is_ok_and(|map| map["data"]["module.conf"] == "good")
     };
-    // The edit makes new pods, which fail as well, now and then.
+    // The edit recreates the pods, which fail again, so the warning is only intermittent.
     cluster.await_that("it is a warning", || {
         let report = gpu.report();
         let mut found = report.with_code("SKY225").into_iter();
@@ -86,7 +86,7 @@ pub fn config_change_not_applied(cluster: &Cluster) {
     gpu.until(complete()).well();
 }
 
-/// SKY226: nothing is done for the second custom resource, and nothing more for the first.
+/// SKY226: two custom resources need a ConfigMap of the same name, which blocks the second one.
 pub fn config_map_name_taken(cluster: &Cluster) {
     let configured = |name: &str| package(name, "1.0.0").set("configMap", json!({"a": "b"}));
     let first = cluster.apply(&skyhook("aa").with(configured("bb-cc")));

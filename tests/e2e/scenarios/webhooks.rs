@@ -1,4 +1,4 @@
-//! What the operator's webhooks accept, deny and warn of.
+//! What the operator's webhooks accept, deny and warn about.
 
 use std::time::Duration;
 
@@ -33,7 +33,7 @@ pub fn create_validation(cluster: &Cluster) {
     turned_down(cluster, &skyhook("gpu").with(package("driver", "latest")), "version");
     turned_down(cluster, &skyhook("gpu").with(driver().after("tuning", "1.2.0")), "tuning");
     turned_down(cluster, &skyhook("gpu").with(driver()).set("deploymentPolicy", json!("nowhere")), "nowhere");
-    // It cannot tell a package that was never installed from one that has been uninstalled.
+    // Accepted: the webhook cannot distinguish a package that was never installed from an uninstalled one.
     let never = cluster.apply(&skyhook("gpu").with(driver().uninstalling()));
     never.until(complete());
     never.delete().until(deleted());
@@ -56,7 +56,7 @@ pub fn uninstall_validation(cluster: &Cluster) {
 
     let cancel = json!({"spec": {"packages": {"driver": {"uninstall": {"apply": false}}}}});
     let warnings =
-        cluster.api.merge_warned(&format!("{SKYHOOKS}/gpu?dryRun=All"), &cancel).expect("it is accepted");
+        cluster.api.merge_warned(&format!("{SKYHOOKS}/gpu?dryRun=All"), &cancel).expect("valid dry run");
     assert!(
         warnings.iter().any(|warning| warning.contains("driver")),
         "cancelling is warned of: {warnings:?}"
@@ -64,7 +64,7 @@ pub fn uninstall_validation(cluster: &Cluster) {
 
     cluster.heal();
     gpu.until(absent("driver|2.0.1")).until(complete());
-    // The webhook asks the CR's status, which follows the nodes a little later.
+    // The webhook reads the custom resource's status, which is updated slightly later than the nodes.
     cluster.await_that("the removal is let in", || gpu.try_edit(removal()).is_ok());
     gpu.until(complete());
     gpu.edit(json!({"packages": {"driver": {"version": "1.9.0", "image": "ghcr.io/nvidia/skyhook-packages/driver"}}}));
@@ -88,7 +88,7 @@ pub fn accepted_but_harmful(cluster: &Cluster) {
     gpu.stays(&absent("driver|2.1.0"), Duration::from_secs(5));
 }
 
-/// A certificate that only the API server is told of, and that has expired.
+/// An expired certificate that does not belong to the operator, in base64.
 fn expired() -> String {
     use base64::Engine as _;
     let mut params = rcgen::CertificateParams::new(vec!["localhost".to_owned()]).expect("a name");
@@ -98,7 +98,8 @@ fn expired() -> String {
     base64::engine::general_purpose::STANDARD.encode(pem)
 }
 
-/// SKY505: the operator may not write the webhook configurations, and what they trust has expired.
+/// SKY505: the operator has no right to update its webhook configurations, and their CA certificate has
+/// expired.
 pub fn expired_certificate(cluster: &Cluster) {
     let gpu = cluster.apply(&skyhook("gpu").with(package("driver", "2.0.1")));
     gpu.until(complete());
@@ -107,7 +108,7 @@ pub fn expired_certificate(cluster: &Cluster) {
     let binding = binding.expect("the operator's roles are bound");
     let role = binding["roleRef"]["name"].as_str().expect("a role").to_owned();
     let role = format!("{rbac}/clusterroles/{role}");
-    let whole = cluster.api.get(&role).expect("it is there")["rules"].clone();
+    let whole = cluster.api.get(&role).expect("the role exists")["rules"].clone();
     let mut reads = whole.clone();
     for rule in reads.as_array_mut().expect("rules") {
         if rule["apiGroups"][0] == "admissionregistration.k8s.io" {
@@ -127,11 +128,11 @@ pub fn expired_certificate(cluster: &Cluster) {
     cluster.await_that("the API server trusts the operator no more", || {
         for kind in configurations {
             let path = format!("{group}/{kind}webhookconfigurations/skyhook-operator-{kind}-webhook");
-            let mut configuration = cluster.api.get(&path).expect("it is there");
+            let mut configuration = cluster.api.get(&path).expect("the configuration exists");
             for webhook in configuration["webhooks"].as_array_mut().expect("webhooks") {
                 webhook["clientConfig"]["caBundle"] = json!(bundle);
             }
-            // At first the operator may still write it as well.
+            // At first the operator may still be able to write, which can cause a conflict.
             if cluster.api.put(&path, &configuration).is_err() {
                 return false;
             }
@@ -148,7 +149,7 @@ pub fn expired_certificate(cluster: &Cluster) {
             && configurations.iter().all(named)
     });
     may(&whole);
-    // The command that is printed restarts the pods of the Deployment, which nothing runs here.
+    // The remedy restarts the pods of the Deployment; here no controller does, so restart the process.
     cluster.stop_operator();
     cluster.start_operator();
     cluster.await_that("the API server trusts the operator", || {

@@ -1,4 +1,4 @@
-//! What our own commands write, and what the real operator makes of it.
+//! Our commands that write, and the operator's reaction.
 
 use std::time::Duration;
 
@@ -13,7 +13,7 @@ use crate::{
     view::{Condition, PREFIX, View, absent, complete, everywhere, pod, status, that},
 };
 
-/// The operator comes round every two seconds while there is work; this is several of its passes.
+/// Several reconciles: the operator requeues every two seconds while there is work.
 pub(super) const LONG_ENOUGH: Duration = Duration::from_secs(7);
 pub(super) const DRIVER: &str = "driver|2.0.1";
 pub(super) const TUNING: &str = "tuning|1.2.0";
@@ -30,7 +30,7 @@ pub(super) fn two() -> Skyhook {
     driver().with(package("tuning", "1.2.0"))
 }
 
-/// Runs one of our commands to its end.
+/// Runs one of our commands, and asserts exit code 0.
 #[track_caller]
 pub(super) fn run(cluster: &Cluster, args: &[&str]) -> ours::RunResult {
     let ran = ours::run(&cluster.kubeconfig("admin"), args);
@@ -38,7 +38,7 @@ pub(super) fn run(cluster: &Cluster, args: &[&str]) -> ours::RunResult {
     ran
 }
 
-/// Nodes on which a pod of the package is at apply.
+/// Nodes with an apply pod of the package.
 pub(super) fn applying(view: &View, package: &str) -> Vec<String> {
     let mut nodes: Vec<_> = view
         .pods_of(package, "apply")
@@ -49,14 +49,14 @@ pub(super) fn applying(view: &View, package: &str) -> Vec<String> {
     nodes
 }
 
-/// The package is at apply on these nodes and on no other.
+/// The apply pods of the package are on exactly these nodes.
 pub(super) fn applies_on(package: &'static str, nodes: &'static [&'static str]) -> Condition {
     that(&format!("{package} applies on {nodes:?}"), move |view| applying(view, package) == nodes)
 }
 
-/// What the scenario's own hand or ours writes on the CR; the operator has its own word for its version.
+/// All annotations of the custom resource.
 fn annotations(gpu: &Rollout<'_>) -> Value {
-    gpu.view().object.expect("it is there")["metadata"]["annotations"].clone()
+    gpu.view().object.expect("the custom resource exists")["metadata"]["annotations"].clone()
 }
 
 #[track_caller]
@@ -65,7 +65,7 @@ pub(super) fn annotated(gpu: &Rollout<'_>, key: &str, value: Value) {
     assert_eq!(all[format!("{PREFIX}/{key}")], value, "{key}: {all:#}");
 }
 
-/// A script that hangs shows what is run again: whatever is reset stays at apply.
+/// The scripts hang, so a package that was reset stays at stage apply.
 pub fn reset(cluster: &Cluster) {
     let gpu = cluster.apply(&two());
     gpu.until(complete());
@@ -108,7 +108,7 @@ pub fn package_rerun(cluster: &Cluster) {
     gpu.until(everywhere(DRIVER, "config", "complete")).until(complete()).well();
 }
 
-/// Paused it takes up no change; the change is made as soon as it goes on.
+/// While paused, the operator applies no edit; after the resume it does.
 pub fn pause_and_resume(cluster: &Cluster) {
     obeys(cluster, "pause", "resume");
 }
@@ -137,7 +137,7 @@ fn obeys(cluster: &Cluster, stop: &str, go: &str) {
     annotated(&gpu, stop, Value::Null);
     gpu.until(everywhere("driver|2.1.0", "config", "complete")).until(complete()).well();
 
-    // Undoing the second half stops it again; undoing that, by its id, lets it go.
+    // Undoing the resume pauses again; a second resume restores the initial annotations.
     run(cluster, &["undo", "--confirm"]);
     annotated(&gpu, stop, json!("true"));
     run(cluster, &[go, "gpu", "--confirm"]);
@@ -175,7 +175,8 @@ pub fn uninstall_and_cancel(cluster: &Cluster) {
     gpu.until(everywhere(DRIVER, "config", "complete")).until(complete()).well();
 }
 
-/// This operator would not come back to the head of a finished chain: see `package_added_to_a_finished_chain`.
+/// After a rerun of `first`, this operator would never start it again: see
+/// `package_added_to_a_finished_chain_never_starts`.
 pub fn rerun_that_would_strand_is_refused(cluster: &Cluster) {
     let gpu = cluster.apply(
         &skyhook("gpu")

@@ -8,8 +8,8 @@ use super::super::watch::{Id, WatchEvent};
 use crate::api::{DeploymentPolicy, Object, Skyhook};
 use crate::cluster::{Job, Node, Pod, Read, Unread};
 
-/// Number of consecutive "not served" responses after which an API counts as removed, with all of its objects. A
-/// starting server may not serve an API for a moment.
+/// Number of consecutive "not served" responses after which an API counts as removed, with all of its
+/// objects. A starting server may temporarily not serve an API.
 const ABSENT_AFTER: u32 = 5;
 
 /// The effect of an event on the cluster.
@@ -19,7 +19,8 @@ pub enum Effect {
     Failed(Failure),
 }
 
-/// State of the lists of one source, empty if the source is not watched. The cluster holds the items.
+/// State of the lists of one source; without lists if the source is not watched. The items are in the
+/// cluster.
 pub struct SourceState<T> {
     lists: Vec<Known>,
     /// The items while the source counts as unreadable.
@@ -29,7 +30,7 @@ pub struct SourceState<T> {
 
 /// The state of one list.
 struct Known {
-    /// Ids of the items, or the reason of a failure; `None` before the first read.
+    /// Ids of the items, or the reason why they could not be read; `None` before the first read.
     ids: Option<Result<BTreeSet<Id>, Unread>>,
     /// The reason why items are missing in the list.
     lacks: Option<Unread>,
@@ -46,11 +47,11 @@ pub trait WatchedObject: Object {
         (namespace.to_owned(), name.to_owned())
     }
 
-    /// Whether the object is in `list`, which is a part of the list that the object was read from.
+    /// Whether `list` contains the object. The object was read from `list` or from a list that includes it.
     fn is_in(&self, list: &List) -> bool;
 
-    /// A version that increases with each change of the object and when the object is recreated; `None` for objects of
-    /// a single list.
+    /// A version that increases with each change of the object and when the object is recreated; `None` for
+    /// kinds that only one list contains.
     fn version(&self) -> Option<u64> {
         None
     }
@@ -91,8 +92,8 @@ macro_rules! watched_by_metadata {
 watched_by_metadata!(Skyhook, DeploymentPolicy, Pod, Job);
 
 impl<T: WatchedObject> SourceState<T> {
-    /// Creates the state from the ids in each list when it was loaded; `None` for lists that are not watched from their
-    /// loaded version.
+    /// Creates the state from the ids in each list at the time of the load; `None` for a list that is not
+    /// watched from its loaded version.
     pub fn of(lists: impl Iterator<Item = Option<BTreeSet<Id>>>) -> SourceState<T> {
         let known = |loaded: Option<BTreeSet<Id>>| Known {
             begun: false,
@@ -107,7 +108,8 @@ impl<T: WatchedObject> SourceState<T> {
         self.lists.iter().all(|list| list.begun && list.ids.is_some())
     }
 
-    /// Applies an event of a list. The source is sorted and free of deleted objects after the next renewal.
+    /// Applies an event of a list. Sorting the source and removing deleted objects is left to the next
+    /// renewal.
     pub fn on_event(&mut self, list: usize, event: WatchEvent<T>, source: &mut Read<Vec<T>>) -> Effect {
         let items = match source {
             Read::Ok(items) | Read::Incomplete(items, _) => items,
@@ -118,8 +120,8 @@ impl<T: WatchedObject> SourceState<T> {
         effect
     }
 
-    /// Renews a source if it has changed since the last renewal, and returns whether it has. A source that was not
-    /// loaded is renewed once all of its lists are read.
+    /// Renews a source if it has changed since the last renewal, and returns whether it has. A source that
+    /// was not loaded is renewed once all of its lists are read.
     pub fn renew(&mut self, source: &mut Read<Vec<T>>) -> bool {
         let loaded = source.available().is_some();
         if !self.changed || !(loaded || self.ready()) {
@@ -140,7 +142,8 @@ impl<T: WatchedObject> SourceState<T> {
             }
             Ok(ids) => {
                 if ids.len() == self.lists.len() {
-                    // Objects with the labels of both APIs are in two lists.
+                    // Keep objects that any list contains: two lists contain an object with the labels of
+                    // both APIs.
                     items.retain(|item| ids.iter().any(|ids| ids.contains(&item.id())));
                 }
                 items.sort_by(|a, b| a.key().cmp(&b.key()));
@@ -174,9 +177,9 @@ impl Known {
                 if let Some(Ok(ids)) = &mut self.ids {
                     let new = ids.insert(item.id());
                     let same = match find(items, item.key()) {
-                        // Another list contains the object as well, and reported a later state first.
+                        // Another list that contains the object has already reported a later state.
                         Some(at) if items[at].version() > item.version() => true,
-                        // Keep the old one: a new one for each heartbeat fragments the memory.
+                        // Keep the old object: replacing it at each heartbeat would fragment the memory.
                         Some(at) if items[at].same(&item) => true,
                         Some(at) => {
                             items[at] = item;
@@ -221,8 +224,8 @@ impl Known {
     }
 }
 
-/// Position of the item with this key. Falls back from a binary search to a scan, because added items are not sorted
-/// yet.
+/// Position of the item with this key. Falls back from a binary search to a scan, because added items are not
+/// sorted yet.
 fn find<T: WatchedObject>(items: &[T], key: (&str, &str)) -> Option<usize> {
     let ordered = items.binary_search_by(|item| item.key().cmp(&key));
     ordered.ok().or_else(|| items.iter().position(|item| item.key() == key))

@@ -1,4 +1,5 @@
-//! Pods that have the labels of package pods but are outside of the operator's namespaces, where no watch covers them.
+//! Pods that have the labels of package pods but are outside of the operator's namespaces, where no watch
+//! covers them.
 
 use std::collections::HashSet;
 
@@ -9,8 +10,8 @@ use crate::cluster::live::sources::{Reader, labelled, read};
 use crate::cluster::{Cluster, Deployment, Pod, Read};
 
 impl Reader<'_> {
-    /// Reads the stray pods if the cluster's pods were read and the operator processes stray pods, which newer
-    /// operators do not.
+    /// Reads the stray pods, if the cluster's pods were read and the operator processes stray pods. Only the
+    /// older operator does.
     pub async fn stray_pods(&self, before: &Cluster, operators: &Read<Vec<Deployment>>) -> Read<Vec<Pod>> {
         let namespaces = self.operator_namespaces(operators);
         let looks = before.flavor() == ApiFlavor::Skyhook && before.pods.ok().is_some();

@@ -20,8 +20,8 @@ pub struct Head {
     pub kind: String,
 }
 
-/// Decodes a list after its [magic](super::MAGIC). `begins` receives the list's metadata, which servers write before
-/// the items. `item` receives each item, or the reason why its identity is unknown.
+/// Decodes a list after its [magic](super::MAGIC). `begins` receives the list's metadata, which servers write
+/// before the items. `item` receives each item, or the reason why its identity is unknown.
 pub fn list<T: Object + DeserializeOwned, M: DeserializeOwned>(
     stream: impl BufRead,
     mut begins: impl FnMut(M),
@@ -73,7 +73,7 @@ fn unpacked<T: Object + DeserializeOwned, M: DeserializeOwned>(
     }
 }
 
-/// Decodes an item; if some values are rejected, by conversion to JSON.
+/// Decodes an item. If some values are rejected, converts the item to JSON and decodes it leniently.
 fn item<T: Object + DeserializeOwned>(kind: Kind, bytes: &[u8]) -> Result<T, String> {
     let member = || Member::One(kind, Value::Bytes(bytes));
     match T::deserialize(member()) {
@@ -91,7 +91,7 @@ struct Message<R> {
     buffer: Vec<u8>,
 }
 
-/// Content of a field: a number that was skipped, or the length of the bytes that follow.
+/// Content of a field: a number, which was skipped, or the length of the bytes that follow.
 enum Content {
     Number,
     Bytes(usize),

@@ -1,13 +1,13 @@
 //! The decoded fields of each kind, by their numbers in Kubernetes' `generated.proto`.
 
-/// The type of a field, and when it is omitted from JSON.
+/// The type of a field, and when Kubernetes omits the field in JSON.
 #[derive(Debug, Clone, Copy)]
 pub enum Kind {
     /// Omitted if empty.
     Text,
     /// Omitted if zero.
     Number,
-    /// A number that is a pointer in Go: not omitted if zero.
+    /// A number that is a pointer in Go: present in JSON even if zero.
     Pointer,
     /// Omitted if false.
     Flag,

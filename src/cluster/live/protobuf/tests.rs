@@ -42,7 +42,7 @@ fn assert_same_objects<T: Object + DeserializeOwned + Debug>(
     assert_eq!(protobuf, json);
 }
 
-/// The same objects as written by a real API server, with every decoded field.
+/// Compares both encodings of the same objects, recorded from a real API server, with every decoded field.
 #[test]
 fn it_says_what_json_says() {
     assert_same_objects::<Node>(recorded!("nodes"), "v1", "Node");
@@ -103,18 +103,18 @@ fn a_time_beyond_our_range_is_unknown_as_in_json() {
     }
     let known = page(253_402_127_999);
     assert_eq!(known.items[0].unknown_fields().iter().count(), 0);
-    assert!(known.items[0].condition("Ready").expect("it is there").last_transition_time.is_some());
+    assert!(known.items[0].condition("Ready").expect("a condition").last_transition_time.is_some());
 }
 
 #[test]
 fn what_is_cut_off_is_an_error() {
     let (_, whole) = recorded!("nodes");
-    // The list is followed by its content encoding, which is empty.
+    // The content encoding, which is empty, follows the list.
     for length in 4..whole.len() - 4 {
-        let error = nodes(&whole[..length]).expect_err("it is not all there");
+        let error = nodes(&whole[..length]).expect_err("the list is truncated");
         assert!(error.starts_with("the response is not a list: "), "{error}");
     }
-    let error = nodes(b"k8s\0").expect_err("it is empty");
+    let error = nodes(b"k8s\0").expect_err("the body contains no list");
     assert_eq!(error, r#"the response is not a list: unknown kind """#);
 }
 

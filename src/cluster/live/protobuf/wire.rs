@@ -47,7 +47,7 @@ impl<'de> Value<'de> {
     /// The text as in JSON: servers do not validate UTF-8, so invalid bytes are replaced.
     pub fn lossy_text(self) -> Result<Cow<'de, str>, Error> {
         let bytes = self.bytes()?;
-        // Validating a whole text is several times faster than searching for invalid parts.
+        // Fast path: validating the text is several times faster than searching for invalid parts.
         Ok(std::str::from_utf8(bytes).map_or_else(|_| String::from_utf8_lossy(bytes), Cow::Borrowed))
     }
 
@@ -58,7 +58,7 @@ impl<'de> Value<'de> {
         }
     }
 
-    /// A signed integer: Kubernetes' integers are signed, and negative ones fill all ten bytes.
+    /// A signed integer: all integers of Kubernetes are signed, and negative ones take ten bytes.
     pub fn number(self) -> Result<i64, Error> {
         match self {
             Value::Number(number) => Ok(number as i64),
@@ -88,7 +88,7 @@ impl<'de> Fields<'de> {
     }
 
     fn varint(&mut self) -> Result<u64, Error> {
-        // Nearly all tags and lengths are one byte.
+        // Fast path: nearly all tags and lengths are one byte.
         if let [byte @ ..0x80, rest @ ..] = self.0 {
             self.0 = rest;
             return Ok(u64::from(*byte));
@@ -121,8 +121,8 @@ impl<'de> Fields<'de> {
         self.find(number)?.map_or(Ok(""), Value::text)
     }
 
-    /// A `Time` as in JSON, without fractions of a microsecond. Servers accept times up to a day beyond the range of
-    /// [`Timestamp`].
+    /// A `Time` as in JSON, without fractions of a microsecond. Servers accept times up to a day beyond the
+    /// range of [`Timestamp`].
     pub fn time(self) -> Result<String, Error> {
         let part = |number| self.find(number)?.map_or(Ok(0), Value::number);
         let (seconds, nanoseconds): (i64, i64) = (part(1)?, part(2)?);

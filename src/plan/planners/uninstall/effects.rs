@@ -17,7 +17,8 @@ pub struct ImpactNotes<'a> {
 }
 
 impl ImpactNotes<'_> {
-    /// Adds the effects of the uninstall on each node; `removed_before` are the packages that are uninstalled before.
+    /// Adds the effects of the uninstall on each node; `removed_before` are the packages that are uninstalled
+    /// before.
     pub fn uninstall(self, enables: bool, removed_before: &[&str], effects: &mut Consequences) {
         let ImpactNotes { name, survey, .. } = self;
         let version = &self.package.version;

@@ -41,7 +41,8 @@ pub fn request(name: &str, package: &Package) -> Vec<Field> {
         .collect()
 }
 
-/// Removes an uninstalled package from the spec. The guard requires that only packages in `removed_before` depend on it.
+/// Removes an uninstalled package from the spec. The guard requires that only packages in `removed_before`
+/// depend on it.
 ///
 /// An unchanged request at the same version proves that the package has not been reinstalled: the operator does not
 /// install a package with a requested uninstall.

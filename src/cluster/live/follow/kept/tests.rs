@@ -120,7 +120,7 @@ fn a_heartbeat_is_no_news() {
     assert_eq!(names, ["a", "b"]);
 }
 
-/// An object that is replaced each time, or text that is kept once more, makes the memory grow.
+/// Memory would grow if each heartbeat replaced the object or stored a text again.
 #[test]
 fn heartbeats_leave_nothing_behind() {
     let heartbeat = |minute: usize| {
@@ -138,7 +138,7 @@ fn heartbeats_leave_nothing_behind() {
     let mut source = Read::Ok(vec![heartbeat(0)]);
     let known = BTreeSet::from([(String::new(), "a".to_owned())]);
     let mut state = SourceState::of([Some(known)].into_iter());
-    // A new object is allocated while the old one is there, so that its address differs.
+    // Each new object is allocated while the old one exists, so that their addresses differ.
     let mut kept = Vec::new();
     for minute in 1..60 {
         let effect = state.on_event(0, WatchEvent::Is(heartbeat(minute)), &mut source);
