@@ -61,10 +61,7 @@ fn gone(plan: &Plan, outcome: &PlanOutcome) -> Vec<String> {
         }
     }
     let said = gone.into_iter().map(|(target, left_out)| {
-        format!(
-            "{target} was deleted in the meantime, so its changes were skipped; their purpose: {}",
-            left_out.join("; ")
-        )
+        format!("{target} was deleted in the meantime; skipped: {}", left_out.join("; "))
     });
     said.collect()
 }

@@ -159,7 +159,7 @@ fn not_lifted(cluster: &Cluster, findings: &mut Findings, node: &Node, spelled: 
         .evidence(node, "taint", spelled)
         .evidence("custom resources", "complete here", some_of(&names))
         .operator_log(cluster, "Check why the operator's reconcile ends early")
-        .remove_taint(Grade::B1, "Remove the taint, as nothing is left to install", &node.name, spelled)
+        .remove_taint(Grade::B1, "Remove the taint, because nothing is left to install", &node.name, spelled)
         .caveat("workloads can be scheduled on the node immediately");
 }
 
@@ -227,7 +227,7 @@ fn not_recognised(
         .evidence(node, "taint", spelled)
         .evidence("operator", "runtime-required taint keys", keys.join(", "))
         .evidence("custom resources", "complete here", some_of(&names))
-        .remove_taint(Grade::B1, "Remove the taint if nothing else is to remove it", &node.name, spelled)
+        .remove_taint(Grade::B1, "Remove the taint if no other component will remove it", &node.name, spelled)
         .caveat("workloads can be scheduled on the node immediately");
 }
 
