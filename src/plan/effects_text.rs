@@ -46,7 +46,8 @@ fn outcome(rollout: &RolloutDocument, package: &PackageDocument) -> String {
         PackageChange::LeftSpec => return "removed from the spec, but stays installed".to_owned(),
         PackageChange::Configure => (Some("configure"), "changes of a configMap"),
         PackageChange::Interrupt => (None, "interrupts"),
-        PackageChange::Uninstall => (Some("uninstall"), "uninstalls"),
+        // Of an uninstall that has run, only the interrupt is left.
+        PackageChange::Uninstall => (runs(Stage::Uninstall).then_some("uninstall"), "uninstalls"),
         _ if runs(Stage::Upgrade) => (Some("upgrade"), "upgrades"),
         PackageChange::Reinstall => (Some("reinstall"), "installs"),
         PackageChange::Install | PackageChange::Upgrade => (Some("install"), "installs"),
