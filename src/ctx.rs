@@ -269,7 +269,7 @@ impl Ctx {
         if self.connected.is_none() {
             self.connected = Some(self.connect().await?);
         }
-        Ok(self.connected.as_ref().expect("it was just made"))
+        Ok(self.connected.as_ref().expect("the connection was just made"))
     }
 
     async fn connect(&self) -> std::result::Result<Connected, connect::Error> {

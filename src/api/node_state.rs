@@ -272,7 +272,7 @@ fn read_entry(value: &str, key: Option<String>, text: &str) -> Result<Entry, Str
     let key = key.unwrap_or_else(|| format!("{name}|{version}"));
     let words = [&*key, &*name, &*version, &*stage];
     if let Some(flag) = words.iter().find(|word| !is_word(word)) {
-        return Err(format!("{flag:?} is not a name, version or stage of a package"));
+        return Err(format!("{flag:?} is not a valid package name, version or stage"));
     }
     Ok(Entry {
         key: key.into(),

@@ -156,7 +156,7 @@ impl OutcomeView<'_> {
         }
         let id = self.journal.as_ref()?;
         let again =
-            "rerun the command to finish the remaining steps; its preview may also list what is already done";
+            "rerun the command to finish the remaining steps; its preview may also list completed steps";
         let undo = format!("to undo: kubectl skyhook undo {id}");
         match (self.outcome.verdict(), self.plan.is_undoable()) {
             (PlanVerdict::Done, false) => None,

@@ -16,7 +16,7 @@ impl PlanRun<'_, '_> {
         let creates = stage.steps.iter().any(|s| matches!(s.change, Change::Create(_)));
         required.find_map(|(step, result)| match result {
             StepResult::Skipped { .. } if creates => {
-                Some(format!("not run, because an earlier change of {} was skipped", step.target))
+                Some(format!("not run, because an earlier change to {} was skipped", step.target))
             }
             _ => not_run(step, result),
         })
@@ -40,5 +40,5 @@ fn not_run(required: &Step, result: &StepResult) -> Option<String> {
         StepResult::NotReached => "was not made",
         _ => return None,
     };
-    Some(format!("not run, because an earlier change of {} {what}", required.target))
+    Some(format!("not run, because an earlier change to {} {what}", required.target))
 }

@@ -30,7 +30,7 @@ impl PlanRun<'_, '_> {
         }
         let unverified = |why: &str| {
             Next::End(StepResult::Unknown {
-                reason: format!("it was not verified that the state stays removed: {why}"),
+                reason: format!("cannot verify that the state stays removed: {why}"),
             })
         };
         let settling = tokio::time::sleep(SETTLES_WITHIN);

@@ -130,6 +130,6 @@ mod tests {
         }
         let mut wrong = Vec::new();
         walk(&crate::cli::Cli::command(), &mut wrong);
-        assert_eq!(wrong, [""; 0], "say in SECRETS what is hidden of it");
+        assert_eq!(wrong, [""; 0], "add flags with secret values to SECRETS");
     }
 }

@@ -136,7 +136,7 @@ fn brief(tree: clap::Command, words: &str) -> clap::Command {
     });
     tree.mut_subcommands(own_flags).help_template(format!(
         "{{before-help}}{{about-with-newline}}\n{{usage-heading}} {{usage}}\n\n{listed}\n\
-         All commands and flags: {words} --help; of one command: {words} COMMAND -h\n"
+         All commands and flags: {words} --help; for one command: {words} COMMAND -h\n"
     ))
 }
 

@@ -127,7 +127,7 @@ impl Cluster {
                     several.iter().map(|d| (d.namespace(), d.installed())).collect();
                 named.sort();
                 let named: Vec<String> = named.into_iter().map(|(_, named)| named).collect();
-                format!("{} operators act: {}", several.len(), named.join(", "))
+                format!("{} operators are active: {}", several.len(), named.join(", "))
             }
         })
     }

@@ -62,7 +62,7 @@ mod tests {
     use super::*;
 
     fn holders(node: Value) -> Vec<String> {
-        let holders = holders_on(&node).expect("it is a node");
+        let holders = holders_on(&node).expect("the JSON is a node");
         holders.iter().map(Holder::to_string).collect()
     }
 

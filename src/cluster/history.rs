@@ -3,6 +3,8 @@
 //! A package with a requested uninstall and no node state was either uninstalled or never installed: the
 //! operator keeps no record. These traces distinguish the two.
 
+use std::collections::BTreeSet;
+
 use jiff::Timestamp;
 
 use super::{Certainty, Cluster, PackageRuns};
@@ -25,6 +27,16 @@ pub struct StageTrace {
     pub object: String,
     pub field: &'static str,
     pub message: String,
+}
+
+/// The versions in these traces, with a verb: `version 1.0.0 is`, `versions 1.0.0, 1.1.0 are`.
+pub fn versions(traces: &[StageTrace], [singular, plural]: [&str; 2]) -> String {
+    let versions: BTreeSet<&str> = traces.iter().map(|t| t.version.as_str()).collect();
+    let versions = Vec::from_iter(versions);
+    match versions.as_slice() {
+        [one] => format!("version {one} {singular}"),
+        several => format!("versions {} {plural}", several.join(", ")),
+    }
 }
 
 /// The conclusion from the traces of a package.
@@ -81,11 +93,8 @@ impl Cluster {
             return if sure {
                 History::OnlyOther(other)
             } else {
-                let versions: Vec<&str> = other.iter().map(|t| t.version.as_str()).collect();
-                History::Unknown(format!(
-                    "only version {} is recorded, and older records may have expired",
-                    versions[0]
-                ))
+                let versions = versions(&other, ["is", "are"]);
+                History::Unknown(format!("only {versions} recorded, and older records may have expired"))
             };
         }
         if let Some(older) = skyhook.mirrored_from() {

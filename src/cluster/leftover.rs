@@ -12,7 +12,7 @@ pub struct Leftover<'a> {
     /// Name of the custom resource that the leftover belonged to.
     pub owner: &'a str,
     pub flavor: ApiFlavor,
-    /// The reason: `it is gone`.
+    /// The reason: `the custom resource is gone`.
     pub reason: &'static str,
     pub place: LeftoverObject<'a>,
     /// Why nothing proves that the operator created the object. Such objects are not deleted.
@@ -27,9 +27,9 @@ pub enum LeftoverObject<'a> {
     Pod(&'a Pod),
 }
 
-const GONE: &str = "it is gone";
-const PRESUMED: &str = "it is not in the input";
-const NOT_ADOPTED: &str = "the operator does not adopt them, as the node is not selected";
+const GONE: &str = "the custom resource is gone";
+const PRESUMED: &str = "the custom resource is not in the input";
+const NOT_ADOPTED: &str = "the operator does not adopt these keys, because the node is not selected";
 
 impl Leftover<'_> {
     /// Whether the active operator has copied these keys to its own keys.
@@ -186,10 +186,10 @@ impl Cluster {
             (false, true) => None,
             (false, false) => self.has_migrated(skyhook).then_some(NOT_ADOPTED),
             (true, true) => match self.migrated_at(skyhook) {
-                None => Some("its migration is complete"),
-                Some(at) => {
-                    self.cleanup_is_overdue(at).then_some("the operator should have removed them by now")
-                }
+                None => Some("the migration of the custom resource is complete"),
+                Some(at) => self
+                    .cleanup_is_overdue(at)
+                    .then_some("the operator should have removed these keys by now"),
             },
         }
     }

@@ -31,8 +31,8 @@ impl Unproven {
     /// object.
     pub fn verdict(&self) -> &'static str {
         match self {
-            Unproven::OperatorUnknown => "labelled, and perhaps created by the operator",
-            _ => "labelled, but not created by the operator",
+            Unproven::OperatorUnknown => "labeled as the operator's, and possibly created by it",
+            _ => "labeled as the operator's, but not created by it",
         }
     }
 }
@@ -40,11 +40,11 @@ impl Unproven {
 impl fmt::Display for Unproven {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
-            Unproven::OperatorUnknown => "the operator's namespace is not known; use --namespace",
+            Unproven::OperatorUnknown => "the operator's namespace is unknown; use --namespace",
             Unproven::OtherNamespace => "not in the operator's namespace",
             Unproven::Owner => "no owner reference to its custom resource",
             Unproven::Annotations => "without the operator's annotations",
-            Unproven::Name => "its name is not one that the operator gives",
+            Unproven::Name => "its name does not follow the operator's naming scheme",
         })
     }
 }

@@ -31,7 +31,7 @@ impl Cluster {
 
     /// The nodes that the custom resource selects now.
     pub fn selected<'a>(&'a self, skyhook: &'a Skyhook) -> impl Iterator<Item = &'a Node> {
-        debug_assert!(!self.limited_to_named_nodes, "a question about all nodes, of which some were read");
+        debug_assert!(!self.limited_to_named_nodes, "needs all nodes, but only named nodes were read");
         let nodes = self.nodes.indexed();
         let selected = self.indexes.selections.of(&skyhook.spec.node_selectors, nodes);
         (0..selected.len()).map(move |at| &nodes[selected[at]])

@@ -77,6 +77,6 @@ fn refuse_changed(specs: &[ReadSpec], cluster: &Cluster, file: &Path) -> Result<
         return Ok(());
     };
     let refusal =
-        format!("{change} since the plan in {} was made, so its effects may differ", file.display());
+        format!("{change} since the plan in {} was made; the plan's effects may differ", file.display());
     Err(Error::unchanged(refusal).hint(AGAIN))
 }

@@ -114,7 +114,7 @@ fn newest(ctx: &mut Ctx, store: &Store) -> Result<Record> {
     }
     for begun in found.passed_over {
         ctx.note(format!(
-            "Passed over, because it cannot be undone: {} (journal {})",
+            "Skipped, because it cannot be undone: {} (journal {})",
             begun.plan.title, begun.id
         ));
     }
@@ -138,7 +138,7 @@ fn newest(ctx: &mut Ctx, store: &Store) -> Result<Record> {
 fn shown(ctx: &mut Ctx, record: &Record, rebased: &RebasedPlan) -> Result<Plan> {
     if let Some(why) = &rebased.unseen {
         ctx.warn(format!(
-            "some objects could not be read in advance ({why}); objects that were changed after the command are left as they are"
+            "some objects could not be read in advance ({why}); objects that were changed after the command are left unchanged"
         ));
     }
     let left: Vec<String> = rebased.moved.iter().map(words).collect();

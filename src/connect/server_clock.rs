@@ -30,6 +30,6 @@ impl ServerClock {
     }
 
     fn lock(&self) -> std::sync::MutexGuard<'_, Option<(Timestamp, Instant)>> {
-        self.0.lock().expect("nothing panics while it holds the lock")
+        self.0.lock().expect("no thread panics while holding the lock")
     }
 }

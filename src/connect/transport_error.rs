@@ -105,7 +105,7 @@ impl TransportError {
             TransportErrorKind::Cut => "the server closed the connection".to_owned(),
             TransportErrorKind::Certificate(why) => format!("certificate not trusted: {why}"),
             TransportErrorKind::NotTls => "the server is not using TLS".to_owned(),
-            TransportErrorKind::NotHttp => "the server does not answer in HTTP/1.1".to_owned(),
+            TransportErrorKind::NotHttp => "the server does not speak HTTP/1.1".to_owned(),
             TransportErrorKind::Proxy(why) => format!("the proxy refused to connect: {why}"),
             TransportErrorKind::Other(why) => why.clone(),
         }
@@ -160,11 +160,11 @@ impl fmt::Display for TransportError {
             }
             TransportErrorKind::NotHttp if server.starts_with("https:") => write!(
                 f,
-                "the server at {server} does not answer in HTTP/1.1: it may accept only HTTP/2; check --server"
+                "the server at {server} does not speak HTTP/1.1: it may accept only HTTP/2; check --server"
             ),
             TransportErrorKind::NotHttp => write!(
                 f,
-                "the server at {server} does not answer in HTTP/1.1: it may need TLS or accept only HTTP/2; check \
+                "the server at {server} does not speak HTTP/1.1: it may need TLS or accept only HTTP/2; check \
                  --server, or use an https:// URL"
             ),
             TransportErrorKind::Proxy(why) => write!(

@@ -44,7 +44,7 @@ impl Warnings {
     }
 
     fn lock(&self) -> std::sync::MutexGuard<'_, State> {
-        self.0.lock().expect("nothing panics while it holds the lock")
+        self.0.lock().expect("no thread panics while holding the lock")
     }
 }
 

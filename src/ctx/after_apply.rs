@@ -61,10 +61,7 @@ fn deleted_meanwhile(plan: &Plan, outcome: &PlanOutcome) -> Vec<String> {
         }
     }
     let notices = deleted.into_iter().map(|(target, left_out)| {
-        format!(
-            "{target} was deleted in the meantime, so its changes were skipped; their purpose: {}",
-            left_out.join("; ")
-        )
+        format!("{target} was deleted in the meantime; skipped: {}", left_out.join("; "))
     });
     notices.collect()
 }

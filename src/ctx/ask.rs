@@ -99,7 +99,7 @@ impl Question {
             }
             _ => SimpleTheme.format_confirm_prompt(&mut asked, "Proceed?", Some(false)),
         };
-        written.expect("a string takes all");
+        written.expect("writes to a string never fail");
         asked
     }
 }

@@ -86,7 +86,7 @@ impl Ctx {
             apply_file::write(saved, file)?;
             self.show(&preview)?;
             self.show_diff(plan, external.as_ref())?;
-            self.note(format!("plan {} is in {}", saved.digest(), file.display()));
+            self.note(format!("plan {} was saved to {}", saved.digest(), file.display()));
             return Ok(Exit::Done);
         }
         // An empty plan may still have to wait for a request of an earlier run.

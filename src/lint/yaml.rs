@@ -221,7 +221,7 @@ impl<'t> Reader<'t> {
                 Event::MappingEnd => break,
                 Event::Scalar(text, style, ..) => (text.into_owned(), style == ScalarStyle::Plain),
                 _ => {
-                    let reason = "a key is not a text".to_owned();
+                    let reason = "a key is not a string".to_owned();
                     return Err(SyntaxError { line, reason });
                 }
             };

@@ -133,7 +133,9 @@ impl fmt::Display for Action<'_> {
             }
             Action::Uncordon => f.write_str("removes its cordon from the node"),
             Action::MarkComplete => f.write_str("marks the node as complete"),
-            Action::Finalize => f.write_str("removes its keys from the node, and its finalizer"),
+            Action::Finalize => {
+                f.write_str("removes its annotations and labels from the node, and its finalizer")
+            }
         }
     }
 }

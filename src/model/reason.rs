@@ -149,9 +149,9 @@ impl WaitReason<'_> {
 impl fmt::Display for WaitReason<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            WaitReason::Nothing => f.write_str("nothing keeps it"),
-            WaitReason::Paused => f.write_str("it is paused"),
-            WaitReason::Disabled => f.write_str("it is disabled"),
+            WaitReason::Nothing => f.write_str("nothing to wait for"),
+            WaitReason::Paused => f.write_str("the custom resource is paused"),
+            WaitReason::Disabled => f.write_str("the custom resource is disabled"),
             WaitReason::OperatorDown => f.write_str("the operator is not running"),
             WaitReason::MigrationHold(skyhook) => {
                 write!(f, "the operator waits for the rollout of {skyhook}")
@@ -161,14 +161,14 @@ impl fmt::Display for WaitReason<'_> {
             }
             WaitReason::Ignored => f.write_str("the node is ignored"),
             WaitReason::Taint(taint) => {
-                write!(f, "it does not tolerate the taint {}", taint.kubectl_notation())
+                write!(f, "the custom resource does not tolerate the taint {}", taint.kubectl_notation())
             }
             WaitReason::Earlier { skyhook, node, everywhere: true } => {
                 write!(f, "{skyhook} must first finish on all of its nodes, and has not on {node}")
             }
             WaitReason::Earlier { skyhook, .. } => write!(f, "{skyhook} runs first on the node"),
             WaitReason::PolicyMissing(name) => {
-                write!(f, "its deployment policy {name} does not exist")
+                write!(f, "deployment policy {name} does not exist")
             }
             WaitReason::RolloutStopped(compartment) => {
                 write!(
@@ -180,12 +180,12 @@ impl fmt::Display for WaitReason<'_> {
             WaitReason::Batch { compartment, node } => match node {
                 Some(node) => write!(
                     f,
-                    "the batch of compartment {} is at work, on {node}",
+                    "the batch of compartment {} is in progress on {node}",
                     compartment_title(compartment)
                 ),
                 None => write!(
                     f,
-                    "the next batch of compartment {} is not chosen yet",
+                    "the next batch of compartment {} has not been chosen yet",
                     compartment_title(compartment)
                 ),
             },
@@ -196,23 +196,23 @@ impl fmt::Display for WaitReason<'_> {
                 write!(f, "{package} depends on {dependency}, which is not complete")
             }
             WaitReason::NeverScheduled(package) => {
-                write!(f, "the operator does not look at {package} again")
+                write!(f, "the operator never schedules {package} again")
             }
             WaitReason::Stage { package, stage } => write!(f, "stage {stage} of {package} runs"),
             WaitReason::Kubelet(pod) => write!(f, "the kubelet has not started {pod}"),
             WaitReason::GivenUp { package, stage, run } => {
-                write!(f, "stage {stage} of {package} has failed for good: {run}")
+                write!(f, "stage {stage} of {package} has failed permanently: {run}")
             }
             WaitReason::ProtectedPod(pod) => {
                 write!(f, "{pod} forbids an interrupt while it runs on the node")
             }
             WaitReason::Drain(pods) => match pods.as_slice() {
-                [pod] => write!(f, "{pod} has to leave the node"),
-                pods => write!(f, "{} pods have to leave the node", pods.len()),
+                [pod] => write!(f, "{pod} must leave the node"),
+                pods => write!(f, "{} pods must leave the node", pods.len()),
             },
             WaitReason::OtherRun { run, .. } => write!(f, "the interrupt waits for {run}"),
             WaitReason::OtherInterrupt(package) => {
-                write!(f, "the interrupt of {package} comes first")
+                write!(f, "the interrupt of {package} runs first")
             }
             WaitReason::Deletion(node) => {
                 write!(f, "packages must first be uninstalled from {node}")

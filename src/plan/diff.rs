@@ -20,8 +20,8 @@ pub fn diff(plan: &Plan) -> Text {
         if before == after {
             continue;
         }
-        text.line(text::heading(format!("--- {} as it is", step.target)));
-        text.line(text::heading(format!("+++ {} as planned", step.target)));
+        text.line(text::heading(format!("--- {} (current)", step.target)));
+        text.line(text::heading(format!("+++ {} (planned)", step.target)));
         let diff = TextDiff::from_lines(&before, &after);
         for group in diff.grouped_ops(3) {
             for change in group.iter().flat_map(|op| diff.iter_changes(op)) {

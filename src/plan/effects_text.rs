@@ -41,12 +41,13 @@ fn outcome(rollout: &RolloutDocument, package: &PackageDocument) -> String {
             return "nothing runs in the current state".to_owned();
         }
         PackageChange::WithoutEffect => {
-            return "changed, but nothing runs on nodes where it is complete".to_owned();
+            return "changed, but nothing runs on nodes where the package is complete".to_owned();
         }
-        PackageChange::LeftSpec => return "left the spec; it stays installed".to_owned(),
+        PackageChange::LeftSpec => return "removed from the spec, but stays installed".to_owned(),
         PackageChange::Configure => (Some("configure"), "changes of a configMap"),
         PackageChange::Interrupt => (None, "interrupts"),
-        PackageChange::Uninstall => (Some("uninstall"), "uninstalls"),
+        // Of an uninstall that has run, only the interrupt is left.
+        PackageChange::Uninstall => (runs(Stage::Uninstall).then_some("uninstall"), "uninstalls"),
         _ if runs(Stage::Upgrade) => (Some("upgrade"), "upgrades"),
         PackageChange::Reinstall => (Some("reinstall"), "installs"),
         PackageChange::Install | PackageChange::Upgrade => (Some("install"), "installs"),
@@ -91,15 +92,18 @@ fn node_rows(rollout: &RolloutDocument) -> Vec<(&'static str, String)> {
             None => format!("{nodes} cordoned; their pods were not read"),
         };
         for refusing in &rollout.refusing_budgets {
-            drains +=
-                &format!("; budget {} refuses on {}", refusing.budget, plural(refusing.nodes.len(), "node"));
+            drains += &format!(
+                "; budget {} refuses evictions on {}",
+                refusing.budget,
+                plural(refusing.nodes.len(), "node")
+            );
         }
         lines.push(("drains", drains));
     }
     match rollout.waiting.as_slice() {
         [] => {}
-        [one] => lines.push(("later", format!("{one} waits until it is complete"))),
-        all => lines.push(("later", format!("{} wait until it is complete", list(all)))),
+        [one] => lines.push(("later", format!("{one} waits for {}", rollout.skyhook))),
+        all => lines.push(("later", format!("{} wait for {}", list(all), rollout.skyhook))),
     }
     if let Some(stuck) = &rollout.stuck {
         lines.push(("completes", format!("never in the current state: {stuck}")));

@@ -44,7 +44,7 @@ impl Plan {
         for source in unread {
             if let Some(why) = cluster.source(source).unread() {
                 self.consequences.warn(format!(
-                    "{source} cannot be read ({why}): what the operator does next is not shown"
+                    "{source} cannot be read ({why}): the operator's next actions are not shown"
                 ));
             }
         }

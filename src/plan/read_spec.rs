@@ -48,13 +48,13 @@ impl ReadSpec {
     pub fn changed(&self, now: &[ReadSpec]) -> Option<String> {
         let target = &self.target;
         let Some(read) = now.iter().find(|r| r.target.same_object_name(target)) else {
-            return Some(format!("{target} was deleted"));
+            return Some(format!("{target} has been deleted"));
         };
         if read.target.uid != target.uid {
-            Some(format!("{target} was deleted and created again"))
+            Some(format!("{target} has been deleted and recreated"))
         } else if read.generation != self.generation {
             Some(format!(
-                "the spec of {target} was changed (generation {}, now {})",
+                "the spec of {target} has been changed (generation {}, now {})",
                 self.generation, read.generation
             ))
         } else {

@@ -184,8 +184,8 @@ impl Step {
         Some(match stored {
             Some(stored) => format!("the server stored {name} as {stored}, not as it was sent"),
             None => format!(
-                "the server did not store {name}: the CustomResourceDefinition {} is older than this field{}; install the one \
-                 of the running operator",
+                "the server did not store {name}: the CustomResourceDefinition {} is older than this field{}; install the \
+                 CRD of the running operator's version",
                 self.target.kind.definition(),
                 if path.iter().any(|member| member == "uninstall") { " (operator v0.16)" } else { "" }
             ),

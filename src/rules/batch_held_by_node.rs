@@ -102,13 +102,13 @@ fn report(
     };
     let so = match (blocked.waiting.is_empty(), passed_over.is_empty()) {
         (true, true) => return,
-        (true, false) => "work on its other nodes does not continue",
-        (false, true) => "no other node joins it",
-        (false, false) => "no other node joins it, and work on its other nodes does not continue",
+        (true, false) => "work on the batch's other nodes does not continue",
+        (false, true) => "no other node joins the batch",
+        (false, false) => "no other node joins the batch, and work on its other nodes does not continue",
     };
     let finding = findings.report(
         Subject::skyhook_on_node(skyhook, node),
-        format!("the node {} and keeps its place in the batch of {skyhook}, so {so}", trouble.why),
+        format!("the node {} and keeps its slot in the batch of {skyhook}, so {so}", trouble.why),
     );
     let joined = skyhook.status.node_priority.get(&node.name);
     finding

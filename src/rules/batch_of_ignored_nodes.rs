@@ -82,9 +82,9 @@ fn detect(cluster: &Cluster, findings: &mut Findings) {
                             format!("{} ignored or tainted nodes", count(left_out.len()))
                         },
                         if free.len() == 1 {
-                            "1 free node is".to_owned()
+                            "1 available node is".to_owned()
                         } else {
-                            format!("{} free nodes are", count(free.len()))
+                            format!("{} available nodes are", count(free.len()))
                         }
                     ),
                 )
@@ -94,7 +94,7 @@ fn detect(cluster: &Cluster, findings: &mut Findings) {
                     "ignored or tainted, and waiting for an earlier custom resource",
                     some_of(&left_out),
                 )
-                .evidence("nodes", "free, with the status blocked", some_of(&free))
+                .evidence("nodes", "available, with status blocked", some_of(&free))
                 .remedy(
                     Grade::B1,
                     "Pause the custom resource, and wait until its status is paused",
@@ -102,7 +102,9 @@ fn detect(cluster: &Cluster, findings: &mut Findings) {
                 )
                 .caveat("running stages run to completion")
                 .remedy(Grade::B3, "Then resume the custom resource", ["resume", skyhook.name()])
-                .caveat("the free nodes are then chosen, and packages run there, including their interrupts")
+                .caveat(
+                    "the available nodes are then chosen, and packages run there, including their interrupts",
+                )
                 // The resume has no effect alone: it must follow the pause.
                 .by_choice();
         }

@@ -78,12 +78,12 @@ fn detect(cluster: &Cluster, findings: &mut Findings) {
             let finding = findings.report(
                 Subject::skyhook(skyhook),
                 format!(
-                    "the places in the batch of {skyhook} are taken by nodes that wait for {}, so {} not chosen",
+                    "the slots in the batch of {skyhook} are taken by nodes that wait for {}, so {} not chosen",
                     earlier.join(", "),
                     if waiting.len() == 1 {
-                        "1 free node is".to_owned()
+                        "1 available node is".to_owned()
                     } else {
-                        format!("{} free nodes are", count(waiting.len()))
+                        format!("{} available nodes are", count(waiting.len()))
                     }
                 ),
             );
@@ -95,7 +95,7 @@ fn detect(cluster: &Cluster, findings: &mut Findings) {
                     format!("status.nodePriority of compartment {}", batch.compartment),
                     some_of(&holders),
                 )
-                .evidence("nodes", "free and not chosen", some_of(&waiting))
+                .evidence("nodes", "available, but not chosen", some_of(&waiting))
                 .list_nodes("See the status of the earlier custom resource", first.skyhook);
             if !lasts {
                 finding.mark_transient();
@@ -118,7 +118,7 @@ fn detect(cluster: &Cluster, findings: &mut Findings) {
                     cluster,
                     skyhook,
                     &[holders, next].concat(),
-                    "Or ignore these nodes until the earlier custom resource is repaired, so that free nodes are chosen",
+                    "Or ignore these nodes until the earlier custom resource is repaired, so that available nodes are chosen",
                 );
             }
             for predecessor in &predecessors {

@@ -52,7 +52,7 @@ fn detect(cluster: &Cluster, findings: &mut Findings) {
             }
             let package_runs = findings.package_runs();
             if let Some(pending) = PendingNodes::of(cluster, &package_runs, skyhook, name, package) {
-                let differs = format!("not as in spec.packages.{name}.configMap: {}", some_of(&changed));
+                let differs = format!("differs from spec.packages.{name}.configMap: {}", some_of(&changed));
                 pending.report(cluster, findings, skyhook, name, config_map, &differs);
             }
         }

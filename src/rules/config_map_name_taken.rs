@@ -77,8 +77,8 @@ fn report(
         .report(
             Subject::skyhook(skyhook).package(package),
             format!(
-                "package {package} needs a ConfigMap of the same name as package {their_package} of {other}, and every \
-                 reconcile by the operator fails"
+                "package {package} needs a ConfigMap of the same name as package {their_package} of {other}, and every operator \
+                 reconcile fails"
             ),
         )
         .evidence(skyhook, format!("ConfigMap of package {package}"), place)

@@ -64,13 +64,13 @@ fn detect(cluster: &Cluster, findings: &mut Findings) {
                 match owner {
                     None if absence == Certainty::Presumed => format!(
                         "the node is cordoned for {name}, which is not in the input: if {name} was deleted, \
-                         nothing will release the node"
+                         nothing will uncordon the node"
                     ),
                     None => format!(
-                        "the node stays cordoned for {name}, which is gone: nothing will release the node"
+                        "the node stays cordoned for {name}, which is gone: nothing will uncordon the node"
                     ),
                     Some(skyhook) => format!(
-                        "the node stays cordoned for {skyhook}, which no longer selects it: nothing will release \
+                        "the node stays cordoned for {skyhook}, which no longer selects the node: nothing will release \
                          the node"
                     ),
                 },
@@ -128,7 +128,7 @@ fn not_released(cluster: &Cluster, findings: &mut Findings, skyhook: &Skyhook, n
     let finding = findings.report(
         Subject::skyhook_on_node(skyhook, node),
         format!(
-            "the node stays cordoned for {skyhook}, which completed on this node long ago: the operator did not release the node"
+            "the node stays cordoned for {skyhook}, which completed on this node long ago: the operator did not uncordon the node"
         ),
     );
     let key = crate::api::keys::cordon(cluster.flavor(), skyhook.name());

@@ -71,7 +71,7 @@ fn detect(cluster: &Cluster, findings: &mut Findings) {
                     .cancel_uninstall(format!("Cancel the uninstall of {dependency}"), skyhook, dependency)
                     .caveat("the dependency is then installed on every selected node")
                     .edit(Grade::B2, format!("Or remove {dependency} from dependsOn"), skyhook)
-                    .caveat("the package then runs without it");
+                    .caveat("the package then runs without the dependency");
             }
         }
     }
@@ -101,7 +101,7 @@ fn later(findings: &mut Findings, skyhook: &Skyhook, name: &str, dependency: &st
         .severity(Severity::Info)
         .package_field(skyhook, name, "dependsOn", dependency)
         .package_field(skyhook, dependency, "uninstall.apply", "true")
-        .evidence("nodes", "complete without it", some_of(nodes))
+        .evidence("nodes", "complete without the dependency", some_of(nodes))
         .cancel_uninstall(
             format!("If {name} still needs {dependency}, cancel the uninstall of {dependency}"),
             skyhook,

@@ -155,10 +155,10 @@ fn evidence(cluster: &Cluster, finding: &mut Finding, drain: &Drain<'_>, obstacl
     for (configuration, webhook) in &obstacles.webhooks {
         let kind = configuration.kind.to_lowercase();
         let object = format!("{kind}/{}", configuration.metadata.name);
-        finding.evidence(object, "sees evictions", &webhook.name);
+        finding.evidence(object, "called for evictions", &webhook.name);
     }
     if !obstacles.unexplained.is_empty() && cluster.admission.webhooks.ok().is_none() {
-        finding.evidence("admission webhooks", "that see evictions", "not read");
+        finding.evidence("admission webhooks", "called for evictions", "not read");
     }
     for refusal in obstacles.noted.iter().take(SHOWN) {
         finding.evidence(&object, key("drainBlocked"), refusal);

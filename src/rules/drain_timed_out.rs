@@ -70,7 +70,7 @@ fn message(skyhook: &Skyhook, drained: bool) -> String {
     };
     let what = format!("the drain for {skyhook} exceeded {timeout}");
     if drained {
-        format!("{what}; the pods are gone now, so the operator may continue by itself")
+        format!("{what}; the pods are gone now, so the operator may continue automatically")
     } else {
         format!("{what}: the node stays cordoned, and the drain is not retried")
     }

@@ -231,7 +231,7 @@ fn close_rejected(
 ) {
     // At first only a warning: the node may have room again at any moment.
     finding.warning_if(!cluster.is_stale(since)).since(since).entry(node, entry).describe_node(
-        "See why the node rejects the pods; once the cause is gone, the next job continues by itself",
+        "See why the node rejects the pods; once the cause is gone, the next job continues automatically",
         node,
     );
 }

@@ -28,7 +28,7 @@ rule! {
     ///
     /// # Since
     ///
-    /// Up to v0.16 (upstream issue 270). v0.17 continues such a package by itself, so where the version of the operator
+    /// Up to v0.16 (upstream issue 270). v0.17 continues such a package automatically, so where the version of the operator
     /// is unknown, this is a warning, and an error only after nothing has happened for ten minutes.
     SKY210 "interrupt-skipped-for-good" Error needs Skyhooks Nodes Pods, also Operator,
         blocks Install Uninstall
@@ -72,7 +72,7 @@ fn detect(cluster: &Cluster, findings: &mut Findings) {
                     finding.evidence(
                         "operator",
                         "version",
-                        format!("unknown ({why}); v0.17 continues such a package by itself"),
+                        format!("unknown ({why}); v0.17 continues such a package automatically"),
                     );
                 }
                 let grade = grade_of_others(cluster, skyhook, node, &entry.name).max(Grade::B2);

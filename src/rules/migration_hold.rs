@@ -44,7 +44,7 @@ fn detect(cluster: &Cluster, findings: &mut Findings) {
         match &cluster.active_api.operator_version {
             Some(version) => finding.evidence("operator", "version", version),
             // The operator may have been rolled back; then the Skyhook is not a leftover.
-            None => finding.severity(Severity::Warning).evidence("operator", "version", "not known"),
+            None => finding.severity(Severity::Warning).evidence("operator", "version", "unknown"),
         };
         let resource = cluster.flavor().other().resource();
         finding

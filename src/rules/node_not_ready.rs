@@ -116,7 +116,7 @@ fn detect(cluster: &Cluster, findings: &mut Findings) {
                 cluster,
                 skyhook,
                 &[&node.name],
-                "Or ignore the node until it is back, so that the others continue",
+                "Or ignore the node until it is back, so that the other nodes continue",
             );
         }
     }

@@ -58,7 +58,8 @@ fn detect(cluster: &Cluster, findings: &mut Findings) {
                         if left {
                             "; the custom resource no longer selects the node, so nothing is blocked"
                         } else if passed_over {
-                            "; the custom resource is paused, so the operator continues with the others"
+                            "; the custom resource is paused, so the operator continues with the \
+                             other custom resources"
                         } else {
                             ", which stops the operator"
                         }
@@ -78,7 +79,8 @@ fn detect(cluster: &Cluster, findings: &mut Findings) {
                     finding
                         .remedy(
                             Grade::B1,
-                            "Pause the custom resource in the meantime, so that the others continue",
+                            "Pause the custom resource in the meantime, so that the \
+                             other custom resources continue",
                             ["pause", skyhook.name()],
                         )
                         .caveat("it makes no progress on any node while it is paused");

@@ -147,7 +147,7 @@ fn report_down(cluster: &Cluster, findings: &mut Findings, deployment: &Deployme
         if zero {
             "the operator is scaled to zero, so the custom resources are not reconciled"
         } else if cluster.crash_looping(deployment).is_some() {
-            "the operator restarts again and again, so the custom resources are not reconciled"
+            "the operator is crash-looping, so the custom resources are not reconciled"
         } else {
             "no replica of the operator is available, so the custom resources are not reconciled"
         },
@@ -161,7 +161,7 @@ fn report_down(cluster: &Cluster, findings: &mut Findings, deployment: &Deployme
     finding.effect_of(&["SKY503"]);
     finding.warning_if(cluster.operator_coming_up_since().is_some());
     if zero {
-        finding.scale_up("Scale it up", deployment);
+        finding.scale_up("Scale up the operator", deployment);
     } else {
         finding.describe_operator("See why", deployment);
     }

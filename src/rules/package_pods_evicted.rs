@@ -61,7 +61,7 @@ fn detect(cluster: &Cluster, findings: &mut Findings) {
             }
         }
         finding.describe_node(
-            "See what the node is short of, and free it; the job continues by itself",
+            "See which resource the node is short of, and free some; the job continues automatically",
             package_run.node,
         );
     }

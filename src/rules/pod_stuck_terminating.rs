@@ -67,9 +67,9 @@ fn detect(cluster: &Cluster, findings: &mut Findings) {
             format!("cannot terminate because its node {why}")
         });
         let until = if ends_reconciles {
-            "every operator reconcile ends there until it is gone"
+            "every operator reconcile stops there until the pod is gone"
         } else if package_run.job.is_some() {
-            "its job starts no other attempt until it has ended"
+            "its job starts no other attempt until the pod has ended"
         } else {
             "the stage cannot restart until the pod's name is free"
         };
@@ -111,7 +111,7 @@ fn detect(cluster: &Cluster, findings: &mut Findings) {
         }
         finding
             .describe_pod("See why the pod is stuck terminating", pod)
-            .force_delete(Grade::B2, "Force-delete the pod if the node is gone for good", pod)
+            .force_delete(Grade::B2, "Force-delete the pod if the node is permanently gone", pod)
             .caveat("if the node is still alive, the script may run there alongside its replacement");
     }
 }

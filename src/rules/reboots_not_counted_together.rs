@@ -49,7 +49,7 @@ fn detect(cluster: &Cluster, findings: &mut Findings) {
                 Subject::skyhook(later),
                 format!(
                     "{later} and {earlier} reboot the same nodes but do not count each other's reboots: more nodes may be down at \
-                     once than either allows"
+                     once than either budget allows"
                 ),
             )
             .evidence("nodes", "selected by both", some_of(&common))

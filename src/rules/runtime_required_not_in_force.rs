@@ -112,7 +112,7 @@ fn report(cluster: &Cluster, findings: &mut Findings, skyhook: &Skyhook, node: &
     } else {
         let why = match (auto, known.is_empty()) {
             (true, false) => ", because it does not count as a new node",
-            (true, true) => ", and the operator has not set it",
+            (true, true) => ", which the operator has not added yet",
             (false, _) => "",
         };
         format!("workloads do not wait for {skyhook}: the node does not have the runtime-required taint{why}")

@@ -165,7 +165,7 @@ fn not_lifted(
         .evidence(node, "taint", notation)
         .evidence("custom resources", "complete here", some_of(&names))
         .operator_log(cluster, "Check why the operator's reconcile ends early")
-        .remove_taint(Grade::B1, "Remove the taint, as nothing is left to install", &node.name, notation)
+        .remove_taint(Grade::B1, "Remove the taint, because nothing is left to install", &node.name, notation)
         .caveat("workloads can be scheduled on the node immediately");
 }
 
@@ -233,7 +233,12 @@ fn not_recognised(
         .evidence(node, "taint", notation)
         .evidence("operator", "runtime-required taint keys", keys.join(", "))
         .evidence("custom resources", "complete here", some_of(&names))
-        .remove_taint(Grade::B1, "Remove the taint if nothing else is to remove it", &node.name, notation)
+        .remove_taint(
+            Grade::B1,
+            "Remove the taint if no other component will remove it",
+            &node.name,
+            notation,
+        )
         .caveat("workloads can be scheduled on the node immediately");
 }
 

@@ -73,7 +73,7 @@ fn detect(cluster: &Cluster, findings: &mut Findings) {
         }
         finding.kubectl(
             super::Grade::B0,
-            "See which fields each of them owns",
+            "See which fields each manager owns",
             ["get", &cluster.flavor().resource(), skyhook.name(), "-o", "yaml", "--show-managed-fields"],
         );
     }

@@ -54,7 +54,7 @@ fn detect(cluster: &Cluster, findings: &mut Findings) {
             )
             .evidence(skyhook, &key, mirrored.unwrap_or("absent"))
             .evidence(legacy, "exists", "yes")
-            .show_manifest("Compare the two", skyhook);
+            .show_manifest("Compare the two objects", skyhook);
         if !cluster.operator_since(0, 18) {
             continue;
         }

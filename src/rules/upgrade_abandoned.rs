@@ -56,7 +56,7 @@ fn detect(cluster: &Cluster, findings: &mut Findings) {
                     Subject::skyhook_on_node(skyhook, node).package(name),
                     format!(
                         "package {name} counts as complete at {older}, but its upgrade to {version} stopped midway: \
-                         the host may have parts of both"
+                         the host may have parts of both versions"
                     ),
                 );
                 finding.entry(&node.name, entry).evidence(

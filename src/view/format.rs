@@ -105,7 +105,7 @@ impl OutputFormat {
                 FormatError("this command has no JUnit report; `lint`, `diagnose stuck` and `diagnose check` have one".to_owned())
             })?),
             OutputFormat::OpenMetrics => Rendered::Data(view.openmetrics().map(|metrics| metrics.text()).ok_or_else(|| {
-                FormatError("this command has no metrics; `diagnose stuck` and `diagnose check` have some".to_owned())
+                FormatError("this command has no metrics; `diagnose stuck` and `diagnose check` have metrics".to_owned())
             })?),
             OutputFormat::JsonPath(path) => path.text(&view.document())?.into(),
             OutputFormat::JsonPathAsJson(path) => path.json(&view.document())?.into(),

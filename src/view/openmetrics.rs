@@ -62,7 +62,7 @@ impl Metrics {
             registry.register(gauge.name, gauge.help, family);
         }
         let mut text = String::new();
-        encode(&mut text, &registry).expect("a string takes every text");
+        encode(&mut text, &registry).expect("writes to a string never fail");
         sorted_samples(&text)
     }
 }

@@ -30,7 +30,7 @@ fn escaped(document: &Value) -> String {
     // YAML cannot join surrogate pairs.
     static PAIR: LazyLock<Regex> = LazyLock::new(|| {
         let pattern = r"\\u(d[89ab][0-9a-f]{2})\\u(d[c-f][0-9a-f]{2})";
-        Regex::new(pattern).expect("it is tested")
+        Regex::new(pattern).expect("the pattern is valid")
     });
     let whole = PAIR.replace_all(&json, |halves: &regex::Captures<'_>| {
         let half = |n: usize| u16::from_str_radix(&halves[n], 16).unwrap_or_default();

@@ -78,5 +78,5 @@ fn lint_fails_on_new_findings_only() {
     let capture = path("complete");
     let wrong = run(&format!("lint --offline -f {manifest} --baseline {capture}")).output();
     wrong.expect_code(1);
-    wrong.expect_stderr("is no output of `lint -o json`");
+    wrong.expect_stderr("is not output of `lint -o json`");
 }

@@ -237,7 +237,7 @@ fn node_that_is_down_explains_its_terminating_pod() {
     };
     assert_eq!(
         remedies(&pod),
-        "See why the pod is stuck terminating Force-delete the pod if the node is gone for good"
+        "See why the pod is stuck terminating Force-delete the pod if the node is permanently gone"
     );
     pod["metadata"]["finalizers"] = json!(["example.com/backup"]);
     assert_eq!(remedies(&pod), "See who set the finalizers of the pod, and repair that");

@@ -123,7 +123,10 @@ fn installation_problems_are_reported() {
     has(
         "warning the operator has the same version as its chart: the image version is v0.20.0, but the chart version is v0.19.0",
     );
-    assert_eq!((wrong.len(), ran.code, ran.json()["passed"].as_bool()), (4, Some(2), Some(false)));
+    assert_eq!(
+        (wrong.len(), ran.code, ran.json()["verdict"].as_str().map(str::to_owned)),
+        (4, Some(2), Some("failed".to_owned()))
+    );
 }
 
 #[test]
@@ -152,6 +155,7 @@ fn unreadable_sources_are_not_reported_good() {
         fake.on(pattern).reply(403);
         let ran = check(&fake, "-o json");
         assert!(not_good(&ran).len() >= least, "{pattern}: {}", ran.transcript());
+        assert_eq!(ran.json()["verdict"], "incomplete", "{pattern}");
         assert_eq!(ran.code, Some(1), "{pattern}: {}", ran.transcript());
     }
 }

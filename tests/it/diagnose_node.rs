@@ -484,12 +484,12 @@ fn blocked_reconciles_are_mentioned_once() {
         (
             "pod_stuck_terminating.unwanted",
             "node-2",
-            "\n  node-1: the pod for stage apply of package driver is stuck terminating; every operator reconcile ends there until it is gone\n",
+            "\n  node-1: the pod for stage apply of package driver is stuck terminating; every operator reconcile stops there until the pod is gone\n",
         ),
         (
             "drain_blocked",
             "drained",
-            "\n  held: PodDisruptionBudget apps/single allows no evictions, so the node cannot be drained for the interrupt of package driver; until it can be drained, every operator reconcile ends there\n",
+            "\n  held: PodDisruptionBudget apps/single allows no evictions, so the node cannot be drained for the interrupt of package driver; until the node can be drained, every operator reconcile stops there\n",
         ),
         (
             "node_state_malformed",

@@ -413,6 +413,6 @@ fn unreadable_nodes_are_not_reported_as_progress() {
         .json();
     assert_eq!(
         (&status["state"], &status["reason"]),
-        (&json!("unknown"), &json!("nodes could not be read, so it is not known what is left to uninstall"))
+        (&json!("unknown"), &json!("nodes could not be read, so the remaining uninstalls are unknown"))
     );
 }

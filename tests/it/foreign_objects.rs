@@ -70,10 +70,10 @@ fn clean_deletes_only_what_the_operator_created() {
     listed.expect_stdout("pod skyhook/gone-driver-1-0-0-apply-node-1-0a1b2c3d");
     listed.expect_stdout("config map skyhook/gone-driver-1.0.0");
     for line in [
-        "configmap/team-a/gone-driver-1.0.0,pod/team-a/gone-driver-1-0-0-apply-node-1-0a1b2c3d: labelled, but not created by the operator (not in the operator's namespace); never deleted",
-        "configmap/skyhook/gone-driver-2.0.0: labelled, but not created by the operator (no owner reference to its custom resource); never deleted",
-        "pod/skyhook/copied: labelled, but not created by the operator (without the operator's annotations); never deleted",
-        "pod/skyhook/debug-shell: labelled, but not created by the operator (its name is not one that the operator gives); never deleted",
+        "configmap/team-a/gone-driver-1.0.0,pod/team-a/gone-driver-1-0-0-apply-node-1-0a1b2c3d: labeled as the operator's, but not created by it (not in the operator's namespace); never deleted",
+        "configmap/skyhook/gone-driver-2.0.0: labeled as the operator's, but not created by it (no owner reference to its custom resource); never deleted",
+        "pod/skyhook/copied: labeled as the operator's, but not created by it (without the operator's annotations); never deleted",
+        "pod/skyhook/debug-shell: labeled as the operator's, but not created by it (its name does not follow the operator's naming scheme); never deleted",
     ] {
         assert!(unwrapped(&listed.stdout).contains(line), "{line}\n{}", listed.stdout);
     }
@@ -84,7 +84,7 @@ fn clean_deletes_only_what_the_operator_created() {
     cleaned.expect_code(0);
     cleaned.expect_stderr(format!("pod/skyhook/{OURS}"));
     cleaned.expect_stderr("configmap/skyhook/gone-driver-1.0.0");
-    cleaned.expect_stderr("labelled, but not created by the operator");
+    cleaned.expect_stderr("labeled as the operator's, but not created by it");
     let mut deleted = test_cluster.writes();
     deleted.sort();
     assert_eq!(
@@ -119,10 +119,7 @@ fn namespace_is_known_after_the_operator_is_gone() {
     };
     let (kept, output) = left(false, "");
     assert!(kept, "{output}");
-    assert!(
-        unwrapped(&output).contains("the operator's namespace is not known; use --namespace"),
-        "{output}"
-    );
+    assert!(unwrapped(&output).contains("the operator's namespace is unknown; use --namespace"), "{output}");
     assert!(!left(true, "").0);
     assert!(!left(false, "--namespace operators").0);
     assert!(left(true, "--namespace elsewhere").0);
@@ -151,13 +148,13 @@ fn forged_failed_pod_is_reported_and_never_deleted() {
     let test_cluster = TestCluster::serving(fake);
     let found = test_cluster.run("diagnose stuck --rule SKY204");
     found.expect_code(2);
-    found.expect_stdout("labelled, but not created by the operator: not in the operator's namespace");
+    found.expect_stdout("labeled as the operator's, but not created by it: not in the operator's namespace");
     found.expect_stdout("kubectl label pod -n team-a gpu-driver-1-0-0-apply-node-1-0a1b2c3d");
     found.expect_no_stdout("package retry");
     let retried = test_cluster.run("package retry driver --skyhook gpu --node node-1 --confirm");
     retried.expect_code(3);
     retried.expect_stderr(
-        "pod/team-a/gpu-driver-1-0-0-apply-node-1-0a1b2c3d is labelled, but not created by the operator (not in the operator's namespace); not deleted",
+        "pod/team-a/gpu-driver-1-0-0-apply-node-1-0a1b2c3d is labeled as the operator's, but not created by it (not in the operator's namespace); not deleted",
     );
     assert_eq!(test_cluster.writes(), [""; 0]);
 }
@@ -199,7 +196,7 @@ fn several_operators_leave_the_version_unknown_and_are_all_named() {
     let both = || [of("skyhook", "v0.17.1", 1), of("nodewright", "v0.19.0", 1)];
     let (line, test_cluster) = version_with(both());
     let named = "v0.19.0 in namespace nodewright, v0.17.1 in namespace skyhook";
-    assert_eq!(line, format!("Skyhook operator: unknown (2 operators act: {named})"));
+    assert_eq!(line, format!("Skyhook operator: unknown (2 operators are active: {named})"));
     let check = test_cluster.run("diagnose check");
     check.expect_code(2);
     check.expect_stdout(format!(

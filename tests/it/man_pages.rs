@@ -35,7 +35,7 @@ fn short_help_fits_on_24_lines() {
         assert_eq!(
             lines.last(),
             Some(
-                &"All commands and flags: kubectl skyhook --help; of one command: kubectl skyhook COMMAND -h"
+                &"All commands and flags: kubectl skyhook --help; for one command: kubectl skyhook COMMAND -h"
             )
         );
         for command in EVERYDAY {

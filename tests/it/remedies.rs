@@ -388,7 +388,9 @@ fn pause_is_suggested_only_if_it_unblocks_others() {
         .collect()
     };
     let stops = ", which stops the operator".to_owned();
-    let passed_over = "; the custom resource is paused, so the operator continues with the others".to_owned();
+    let passed_over =
+        "; the custom resource is paused, so the operator continues with the other custom resources"
+            .to_owned();
     assert_eq!(summaries_of("node_state_malformed.paused"), [(stops.clone(), true), (passed_over, false)]);
     assert_eq!(summaries_of("node_state_malformed.older"), [(stops.clone(), false), (stops, false)]);
 }

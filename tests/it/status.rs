@@ -290,7 +290,7 @@ fn uninstall_that_cannot_start_is_blocked() {
             &json!("blocked"),
             &json!(
                 "SKY401: PodDisruptionBudget apps/single allows no evictions, so the node cannot be drained for the \
-                 interrupt of package driver; until it can be drained, every operator reconcile ends there"
+                 interrupt of package driver; until the node can be drained, every operator reconcile stops there"
             )
         )
     );
@@ -339,7 +339,7 @@ fn package_history_is_shown_per_node() {
         ("uninstalled", format!("event/Apply of node/gpu-1: {}", apply_message("uninstall"))),
         ("uninstalled", format!("event/Apply of nodewright/gpu: {uninstalled_on_own}")),
         ("absent", node_3.to_owned()),
-        ("absent", "no record of it on this node, only on another (event/Apply of node/gpu-1)".to_owned()),
+        ("absent", "recorded only on another node (event/Apply of node/gpu-1)".to_owned()),
     ]
     .map(|(uninstall, reason)| (json!(uninstall), json!(reason)));
     assert_eq!(shown, expected.each_ref().map(|(a, b)| (a, b)));
@@ -388,7 +388,7 @@ metadata:
     assert_eq!(uninstalls, ["failing", "blocked"], "{}", status.transcript());
     assert_eq!(
         rows[1]["reason"],
-        "SKY305: the node fails and keeps its place in the batch of skyhook/base, so no other node joins it"
+        "SKY305: the node fails and keeps its slot in the batch of skyhook/base, so no other node joins the batch"
     );
 }
 

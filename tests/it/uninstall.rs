@@ -78,7 +78,7 @@ fn wait_ends_when_removed_from_all_nodes() {
         assert_eq!(
             progress(&ran),
             [
-                "driver on node-1: uninstall, to start; 1 of 2 nodes done",
+                "driver on node-1: uninstall, not started; 1 of 2 nodes done",
                 "driver on node-2: gone; 1 of 2 nodes done",
                 "driver on node-1: gone; 2 of 2 nodes done",
             ]

@@ -162,7 +162,7 @@ fn create(store: &Store, plan: &Plan, at: Timestamp) -> std::io::Result<(String,
             file => return file.map(|file| (id, path, file)),
         }
     }
-    unreachable!("some number is free")
+    unreachable!("some number is unused")
 }
 
 #[cfg(test)]
@@ -188,6 +188,6 @@ mod tests {
         journal.write(&Entry::Ended(StopReason::Finished), true);
         let record = store.read(&journal.id).expect("a journal");
         assert_eq!((record.ended, record.torn), (Some(StopReason::Finished), vec![2]));
-        assert!(journal.trouble().is_some(), "what was lost stays lost");
+        assert!(journal.trouble().is_some(), "lost entries stay lost");
     }
 }

@@ -297,9 +297,9 @@ impl Record {
         let what = match work().count() {
             0 => "nothing left to revert".to_owned(),
             // Steps that end the pauses of an earlier command count as work.
-            1 if work().all(|step| step.change.is_hold()) => "only its pause is left to end".to_owned(),
+            1 if work().all(|step| step.change.is_hold()) => "only its pause remains".to_owned(),
             pauses if work().all(|step| step.change.is_hold()) => {
-                format!("only its {pauses} pauses are left to end")
+                format!("only its {pauses} pauses remain")
             }
             changes => plural(changes, "change"),
         };

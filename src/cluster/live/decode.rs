@@ -82,15 +82,10 @@ impl ListKind {
         }
         let found = match (kind, api_version) {
             ("", _) => "no kind".to_owned(),
-            (kind, "") => format!("kind {kind}"),
-            (kind, version) => format!("kind {kind} of {version}"),
+            (kind, "") => format!("{kind} without apiVersion"),
+            (kind, version) => format!("{version} {kind}"),
         };
-        Err(format!(
-            "the response is not a {}List of {}: it has {}",
-            self.kind,
-            self.api_version,
-            first_line(&found)
-        ))
+        Err(format!("expected {} {}List, got {}", self.api_version, self.kind, first_line(&found)))
     }
 }
 
@@ -323,13 +318,13 @@ mod tests {
         for (body, found) in [
             ("{}", "no kind"),
             (r#"{"items": []}"#, "no kind"),
-            (r#"{"kind": "Status", "apiVersion": "v1"}"#, "kind Status of v1"),
-            (r#"{"kind": "NodeList", "items": []}"#, "kind NodeList"),
-            (r#"{"kind": "Node", "apiVersion": "v1", "items": []}"#, "kind Node of v1"),
-            (r#"{"kind": "PodList", "apiVersion": "v1", "items": []}"#, "kind PodList of v1"),
-            (r#"{"kind": "NodeList", "apiVersion": "v2", "items": []}"#, "kind NodeList of v2"),
+            (r#"{"kind": "Status", "apiVersion": "v1"}"#, "v1 Status"),
+            (r#"{"kind": "NodeList", "items": []}"#, "NodeList without apiVersion"),
+            (r#"{"kind": "Node", "apiVersion": "v1", "items": []}"#, "v1 Node"),
+            (r#"{"kind": "PodList", "apiVersion": "v1", "items": []}"#, "v1 PodList"),
+            (r#"{"kind": "NodeList", "apiVersion": "v2", "items": []}"#, "v2 NodeList"),
         ] {
-            let why = format!("the response is not a NodeList of v1: it has {found}");
+            let why = format!("expected v1 NodeList, got {found}");
             assert_eq!(names(body), Err(why), "{body}");
         }
         let why = "the response is not a list: expected value at line 1 column 1";

@@ -109,7 +109,7 @@ async fn one(client: &kube::Client, recorder: Recorder<'_>, number: usize, reque
     let share = recorder.patience / SHARE;
     let log = tokio::time::timeout(share, text(client, &request));
     let log = tokio::time::timeout_at(recorder.deadline, log).await;
-    let late = |_| LogError { code: None, why: format!("nothing came within {} s", share.as_secs_f32()) };
+    let late = |_| LogError { code: None, why: format!("no response within {} s", share.as_secs_f32()) };
     let log = log.map(|log| log.map_err(late).flatten());
     let mut noted = LogEntry {
         outcome: ReadOutcome::Read,

@@ -56,7 +56,7 @@ struct ObjectHead {
 fn decode(body: &[u8]) -> Result<Vec<Named>, String> {
     let answer: Answer = serde_json::from_slice(body).map_err(|e| e.to_string())?;
     if answer.kind != "Table" && !answer.kind.ends_with("List") {
-        return Err(format!("the response is not a list, but of kind {:?}", answer.kind));
+        return Err(format!("expected a list, got kind {:?}", answer.kind));
     }
     let column = |name| answer.column_definitions.iter().position(|c| c.name == name);
     let (name, status) = (column("Name"), column("Status"));

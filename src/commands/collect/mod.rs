@@ -134,7 +134,7 @@ fn capture_file(text: &str) -> std::result::Result<OutputFormat, String> {
     }
     if text.parse::<OutputFormat>().is_ok() {
         return Err(format!(
-            "{text} is an output format, but for collect -o names the file to write; to write a file of this name: collect -o ./{text}"
+            "{text} is an output format, but collect -o expects a file; to write to a file of this name: collect -o ./{text}"
         ));
     }
     Ok(OutputFormat::File(PathBuf::from(text)))

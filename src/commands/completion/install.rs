@@ -197,7 +197,7 @@ struct Entry {
 
 /// The content of a completion file: a link to the plugin, or on Windows a script that calls it.
 enum EntryContent {
-    #[cfg_attr(not(unix), expect(dead_code, reason = "Windows has no links to be had"))]
+    #[cfg_attr(not(unix), expect(dead_code, reason = "links are for Unix"))]
     Link(PathBuf),
     #[cfg_attr(unix, expect(dead_code, reason = "scripts are for Windows"))]
     Script(String),
@@ -247,7 +247,7 @@ impl Entry {
             EntryContent::Script(script) if *script == text => ExistingFile::Same,
             EntryContent::Script(_) if calls_us(&text) => ExistingFile::Ours,
             _ if self.shim.as_deref() == Some(&*text) => ExistingFile::Same,
-            _ => ExistingFile::Other("a file".to_owned()),
+            _ => ExistingFile::Other("a regular file".to_owned()),
         }
     }
 
@@ -264,8 +264,8 @@ impl Entry {
     /// The error for a file that may be another plugin, or the user's own script.
     fn not_ours(&self, what: &str) -> Error {
         let path = self.path.display();
-        Error::refused(format!("{path} was not written by this plugin (it is {what}); it was left unchanged"))
-            .hint("remove it yourself, or use --dir to specify another directory on the PATH")
+        Error::refused(format!("{path} was not written by this plugin ({what}); left unchanged"))
+            .hint("remove the file yourself, or use --dir to specify another directory on the PATH")
     }
 }
 

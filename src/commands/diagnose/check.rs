@@ -93,7 +93,7 @@ async fn run(ctx: &mut Ctx, args: &Args) -> Result<Exit> {
     let ended = {
         let rounds = async {
             let (mut page, _) = run_checks(ctx, args).await?;
-            while !last.insert(page).passed {
+            while last.insert(page).exit() == Exit::Findings {
                 tokio::time::sleep(PAUSE).await;
                 // Retry while the server does not respond.
                 page = loop {

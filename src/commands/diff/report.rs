@@ -105,7 +105,7 @@ impl DiffReport {
             let verdict = if document.not_compared.is_empty() {
                 text::good("No changes")
             } else {
-                text::warning("No changes in what could be compared")
+                text::warning("No changes in the compared data")
             };
             return verdict + sides;
         }

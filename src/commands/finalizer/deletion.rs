@@ -109,7 +109,7 @@ impl<'a> Deletion<'a> {
         } else if let Some(delay) = delays.first() {
             (DeletionState::Slow, with_node(delay))
         } else if cluster.nodes.ok().is_none() {
-            let reason = "nodes could not be read, so it is not known what is left to uninstall";
+            let reason = "nodes could not be read, so the remaining uninstalls are unknown";
             (DeletionState::Unknown, reason.to_owned())
         } else if self.pending.is_empty() {
             let reason = "nothing is left to uninstall; the operator removes its finalizer next";
@@ -153,7 +153,7 @@ impl<'a> Deletion<'a> {
             argv.push("--force".to_owned());
         }
         let caveat = if self.cluster.operator_absent() {
-            "uninstall.sh does not run on any node; if you plan to install the operator again, install it instead: \
+            "uninstall.sh does not run on any node; if you plan to reinstall the operator, do so instead: \
                  the operator then finishes the deletion"
         } else {
             "uninstall.sh does not run on any node"
@@ -243,7 +243,7 @@ impl<'a> Deletion<'a> {
     /// The command that waits for the deletion.
     fn wait(&self) -> Remedy {
         let argv = own(&["wait", self.skyhook.name(), "--for=deleted"]);
-        Remedy::new(Grade::B0, "Wait for it", argv)
+        Remedy::new(Grade::B0, "Wait for the deletion", argv)
     }
 }
 

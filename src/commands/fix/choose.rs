@@ -76,7 +76,7 @@ impl RemedyGroup<'_> {
         if joined || self.findings.iter().all(is_it) {
             format!("`{}`", shell_words(argv))
         } else {
-            format!("`{}` and {} more like it", shell_words(&remedy.argv), count(number - 1))
+            format!("`{}` and {} more such commands", shell_words(&remedy.argv), count(number - 1))
         }
     }
 }
@@ -269,7 +269,7 @@ impl Choosing<'_> {
             .take(3)
             .collect();
         if !beyond.is_empty() {
-            let reason = format!("{command} would change other nodes: {}", list(&beyond));
+            let reason = format!("{command} would also change other nodes: {}", list(&beyond));
             return self.leave(finding, subject, &reason);
         }
         if remedy.follows_a_repair() {

@@ -73,7 +73,8 @@ pub struct Args {
 /// The grades above B0.
 fn grades() -> impl TypedValueParser<Value = Grade> {
     let names = Grade::ALL[1..].iter().map(Grade::to_string);
-    PossibleValuesParser::new(names).map(|name| Grade::named(&name).expect("it is one of them"))
+    PossibleValuesParser::new(names)
+        .map(|name| Grade::named(&name).expect("the parser accepts only grade names"))
 }
 
 command! {
@@ -134,7 +135,7 @@ fn plan(cluster: &Cluster, report: &Report, limits: &FixLimits) -> Result<Plan> 
     let notes = std::mem::take(&mut plan.consequences.notes);
     plan.consequences.notes = cured.into_iter().chain(notes).chain(left).collect();
     if !report.not_checked.is_empty() {
-        plan.consequences.warn("not every rule could be checked: see `kubectl skyhook diagnose stuck`");
+        plan.consequences.warn("some rules could not be checked: see `kubectl skyhook diagnose stuck`");
     }
     Ok(plan)
 }

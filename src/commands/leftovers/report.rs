@@ -251,8 +251,8 @@ impl Leftovers<'_> {
         for (number, (resource, names)) in grouped(alike).into_iter().enumerate() {
             if number == 0 {
                 text.blank();
-                let line = "The operator is gone, and objects of its installation remain. To delete them, if it will not be \
-                            installed again:";
+                let line = "The operator is gone, but objects of its installation remain. If the operator will not be \
+                            installed again, delete these objects:";
                 text.paragraph(text::warning(line));
             }
             text.line(format!("  kubectl delete {resource} {}", names.join(" ")));

@@ -131,10 +131,10 @@ impl Request<'_> {
             let word = self.verb.word();
             match names.as_slice() {
                 [name] => format!(
-                    "{name} stays {participle}: it was not {participle} by this plugin, or a command still holds it. To {word} it, name it or add --force"
+                    "{name} stays {participle}: it was not {participle} by this plugin, or a running command needs it {participle}. To {word} {name}, specify its name or add --force"
                 ),
                 names => format!(
-                    "{} stay {participle}: they were not {participle} by this plugin, or a command still holds them. To {word} them, name them or add --force",
+                    "{} stay {participle}: they were not {participle} by this plugin, or a running command needs them {participle}. To {word} them, specify their names or add --force",
                     list(names)
                 ),
             }

@@ -162,7 +162,7 @@ async fn run(ctx: &mut Ctx, args: &Args) -> Result<Exit> {
     let effects = effects.unwrap_or_default().into_iter();
     let (unknown, effects): (Vec<_>, Vec<_>) = effects.partition(|e| e.unread.is_some());
     for (skyhook, source) in unknown.iter().filter_map(|e| Some((e.skyhook, e.unread?))) {
-        ctx.warn(format!("{skyhook}: its effects are unknown without {source}"));
+        ctx.warn(format!("the effects of {skyhook} are unknown without {source}"));
     }
     ctx.show(&LintView::new(&report, cluster.as_ref(), changes, effects, comparison))?;
     Ok(match (failed, unread) {

@@ -17,7 +17,7 @@ pub(super) async fn read(
     let namespace = namespaces.first().copied().unwrap_or_default();
     for (kind, name) in wanted {
         let why = if cluster.from_files {
-            "captures do not hold it".to_owned()
+            format!("captures do not include {kind}s")
         } else if namespaces.len() != 1 {
             "the namespace of the operator is unknown".to_owned()
         } else {
@@ -27,7 +27,7 @@ pub(super) async fn read(
                     continue;
                 }
                 Read::Incomplete(_, why) | Read::Unreadable(why) => why.to_string(),
-                Read::NotRequested => "it was not read".to_owned(),
+                Read::NotRequested => "not read".to_owned(),
             }
         };
         ctx.warn(format!("{kind} {name} was not checked: {why}"));

@@ -159,8 +159,8 @@ impl<'a> LintView<'a> {
             None => "Checked without a cluster.".to_owned(),
         }];
         let skipped = [
-            (self.report.others, "object of other kinds", "objects of other kinds"),
-            (self.report.templates_skipped, "template of other kinds", "templates of other kinds"),
+            (self.report.others, "object of another kind", "objects of other kinds"),
+            (self.report.templates_skipped, "template of another kind", "templates of other kinds"),
         ];
         for (number, one, many) in skipped {
             match number {

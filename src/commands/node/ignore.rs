@@ -165,7 +165,7 @@ fn leave_batches(cluster: &Cluster, nodes: &[&Node], plan: &mut Plan) {
     migration::warn_of_hold(cluster, &mut plan.consequences);
     if plan.stages.is_empty() {
         plan.title =
-            format!("take {} out of {}", plural(nodes.len(), "ignored node"), plural(steps.len(), "batch"));
+            format!("remove {} from {}", plural(nodes.len(), "ignored node"), plural(steps.len(), "batch"));
     }
     plan.stage(steps);
 }
@@ -216,9 +216,9 @@ fn warn_of_batches(cluster: &Cluster, nodes: &[&Node], plan: &mut Plan) {
         }
         let set = NodeSet::of(&held).limited(6);
         let (are, keep, out) = if held.len() == 1 {
-            ("is", "keeps its place", "it")
+            ("is", "keeps its slot", "it")
         } else {
-            ("are", "keep their places", "them")
+            ("are", "keep their slots", "them")
         };
         let of = skyhook.reference();
         plan.consequences.warn(format!(

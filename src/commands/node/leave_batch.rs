@@ -1,5 +1,8 @@
 //! `node leave-batch`: removes nodes from the current batch of a rollout.
 
+use std::collections::BTreeMap;
+
+use crate::api::Status;
 use crate::args::nodes::SomeNodes;
 use crate::args::safety::{Force, Safety};
 use crate::args::selection::OfSkyhook;
@@ -65,15 +68,18 @@ fn plan(cluster: &Cluster, args: &Args) -> Result<Plan> {
         return Ok(plan);
     }
     plan.consequences.at_least(batches::grade_of_next(skyhook));
-    let leaving = |node: &&&Node| skyhook.status.node_priority.contains_key(&node.name);
+    let leaving = |node: &&&Node| skyhook.status.node_priority.contains_key(node.name.as_str());
     let (kept, free): (Vec<&Node>, Vec<&Node>) =
         nodes.iter().filter(leaving).partition(|node| batches::keeps_place(cluster, skyhook, node));
-    if !kept.is_empty() {
-        let names = NodeSet::of(kept.iter().map(|n| n.name.as_str())).limited(SHOWN);
-        let status = cluster.status_on(skyhook, kept[0]);
+    let mut by_status: BTreeMap<Status, Vec<&str>> = BTreeMap::new();
+    for node in kept {
+        by_status.entry(cluster.status_on(skyhook, node)).or_default().push(&node.name);
+    }
+    for (status, names) in by_status {
+        let again = if names.len() == 1 { "it" } else { "them" };
         plan.consequences.warn(format!(
-            "the operator counts {names} as {status} and chooses such nodes first: the next batch does not start without {}",
-            if kept.len() == 1 { "it" } else { "them" }
+            "{}: status {status}; the operator chooses such nodes first, so the next batch includes {again} again",
+            NodeSet::of(names).limited(SHOWN)
         ));
     }
     if !free.is_empty() {

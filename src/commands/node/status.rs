@@ -190,7 +190,7 @@ fn cordon(row: &NodeRow) -> String {
         (_, "") | (None, _) => row::cordoned(row).to_owned(),
         (Some(true), holders) => format!("for {holders}"),
         // Cordon annotations may remain on a node that is not cordoned.
-        (Some(false), holders) => format!("no, but still marked for {holders}"),
+        (Some(false), holders) => format!("no, but still has cordon marks of {holders}"),
     }
 }
 

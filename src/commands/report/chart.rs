@@ -122,7 +122,7 @@ impl Chart {
                     }
                 }
                 @if self.undated > 0 {
-                    p.dim { (plural(self.undated, "complete node")) " without a time of completion" }
+                    p.dim { (plural(self.undated, "complete node")) " without a completion time" }
                 }
             }
         }

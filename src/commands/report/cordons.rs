@@ -34,7 +34,7 @@ fn holders(cluster: &Cluster, node: &Node) -> Vec<String> {
         })
         .collect();
     if keys.runtime_required_cordon {
-        holders.push("runtime required, until someone releases it".to_owned());
+        holders.push("runtime required, until someone releases the cordon".to_owned());
     }
     holders.extend(node.cordon_holders().iter().map(ToString::to_string));
     if node.cordoned() == Some(true) && holders.is_empty() {

@@ -101,7 +101,7 @@ impl BaselineFlags {
         };
         let baseline = saved(ctx, path, "Lint")?.ok_or_else(|| {
             let path = path.display();
-            Error::failed(format!("{path} is no output of `lint -o json`"))
+            Error::failed(format!("{path} is not output of `lint -o json`"))
         })?;
         Ok(Some(baseline))
     }

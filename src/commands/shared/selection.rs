@@ -62,7 +62,7 @@ pub fn not_left_out(cluster: &Cluster, so: &str) -> Result<()> {
             if cluster.leftovers().is_empty() {
                 return Ok(());
             }
-            Err(Error::failed(format!("the input has some {kind} objects, but no {kind}List of all{so}")))
+            Err(Error::failed(format!("the input has some {kind} objects, but no complete {kind}List{so}")))
         }
         Certainty::Presumed => Err(Error::failed(format!("the input has no {kind} objects{so}"))),
         _ => Ok(()),

@@ -137,8 +137,7 @@ impl Teardown {
             effects.notes.push(note.to_owned());
         }
         for why in &self.unreadable {
-            let may_hang =
-                if self.items.is_empty() { "" } else { "; more deletions may hang than are listed" };
+            let may_hang = if self.items.is_empty() { "" } else { "; other deletions may hang, too" };
             effects.warn(format!("{why}{may_hang}"));
         }
         effects

@@ -259,8 +259,10 @@ fn cancel(cluster: &Cluster, skyhook: &Skyhook, name: &str, package: &Package, f
 /// Warns if the custom resource is stopped, and notes that the webhook may reject the change.
 fn at_rest(skyhook: &Skyhook, plan: &mut Plan) {
     if let Some(what) = skyhook.stopped() {
+        let end = if what == "paused" { "resumed" } else { "enabled" };
+        let reference = skyhook.reference();
         plan.consequences
-            .warn(format!("{} is {what}: nothing happens until it is no longer {what}", skyhook.reference()));
+            .warn(format!("{reference} is {what}: nothing happens until the custom resource is {end}"));
     }
     if !plan.is_empty() {
         let note = "the operator's webhook may still reject this; check with --dry-run=server";

@@ -85,7 +85,7 @@ async fn run(ctx: &mut Ctx, args: &Args) -> Result<Exit> {
         }
         Some(Ended::Blocked(_)) => {
             let found = waited.blockers.as_ref().and_then(Diagnosis::of_blockers);
-            ctx.show(&found.expect("it is blocked by what was found"))?;
+            ctx.show(&found.expect("a blocked wait has blockers"))?;
             Ok(Exit::Findings)
         }
         Some(Ended::TimedOut(missing)) => {

@@ -30,7 +30,7 @@ fn check(input: &Input<'_>, findings: &mut LintFindings) {
                 continue;
             }
             let message = format!(
-                "the key belongs to the old API group {}, which v0.21 is announced to drop",
+                "the key belongs to the old API group {}, whose removal is announced for v0.21",
                 newer.other().group()
             );
             findings

@@ -20,7 +20,7 @@ fn check(input: &Input<'_>, findings: &mut LintFindings) {
     for finding in findings.iter_mut() {
         if finding.subject.compartment.is_some() && finding.path.ends_with(".selector") {
             finding.severity(Severity::Warning);
-            finding.message += "; the webhook adds an empty one, which matches every node";
+            finding.message += "; the webhook adds an empty selector, which matches every node";
         }
     }
 }

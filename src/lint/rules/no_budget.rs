@@ -51,7 +51,7 @@ fn strongest(skyhook: &Skyhook) -> &'static str {
     if kinds.contains(&"reboot") {
         REBOOTED
     } else if kinds.is_empty() {
-        "worked on"
+        "processed"
     } else {
         "drained and interrupted"
     }

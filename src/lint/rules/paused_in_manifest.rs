@@ -34,12 +34,12 @@ fn check(input: &Input<'_>, findings: &mut LintFindings) {
                 format!("the annotation {key} has no effect on a {}", own.kind())
             } else if value == "true" {
                 match word {
-                    "pause" => "the manifest pauses the custom resource: nothing starts, and later ones wait on its nodes",
+                    "pause" => "the manifest pauses the custom resource: nothing starts, and later custom resources wait on its nodes",
                     _ => "the manifest disables the custom resource: nothing starts",
                 }
                 .to_owned()
             } else if value.trim().eq_ignore_ascii_case("true") || matches!(value.as_str(), "yes" | "1") {
-                format!("the annotation {word} only counts with the value \"true\", not {value:?}")
+                format!("the annotation {word} takes effect only with the value \"true\", not {value:?}")
             } else {
                 continue;
             };

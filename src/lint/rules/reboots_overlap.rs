@@ -31,9 +31,10 @@ fn check(input: &Input<'_>, findings: &mut LintFindings) {
             let message = format!(
                 "{other} reboots the same nodes: neither budget counts the other's nodes, and each node reboots twice"
             );
-            findings
-                .report(manifest, &["spec", "packages"], message)
-                .fix("Put the packages into one custom resource, or set sequencing: all on the earlier one");
+            findings.report(manifest, &["spec", "packages"], message).fix(
+                "Put the packages into one custom resource, or set sequencing: all on the \
+                 earlier custom resource",
+            );
         }
     }
 }

@@ -41,7 +41,10 @@ fn check(input: &Input<'_>, findings: &mut LintFindings) {
             let at = ["spec", "runtimeRequired"];
             findings
                 .report(manifest, &at, message)
-                .fix("Set runtimeRequired on the earlier one, or give the later one a lower priority")
+                .fix(
+                    "Set runtimeRequired on the earlier custom resource, or give the \
+                     later one a lower priority",
+                )
                 .evidence(earlier, "spec.priority", earlier.order().0)
                 .evidence(later, "spec.priority", later.order().0);
         }

@@ -30,7 +30,7 @@ fn check(input: &Input<'_>, findings: &mut LintFindings) {
     }
     for mut finding in later.into_vec() {
         finding.severity(Severity::Warning);
-        finding.message += "; the webhook accepts it, and the operator fails with it";
+        finding.message += "; the webhook accepts the selector, but the operator fails on it";
         findings.add(finding);
     }
     for (manifest, policy) in input.policies() {

@@ -10,7 +10,7 @@ lint_rule! {
     ///
     /// # How to fix
     ///
-    /// Give them different priorities; the lower one runs first.
+    /// Give the custom resources different priorities; the lower priority runs first.
     SKY856 "sequencing-without-effect" Warning
 }
 
@@ -27,7 +27,7 @@ fn check(input: &Input<'_>, findings: &mut LintFindings) {
             );
             findings
                 .report(manifest, &["spec", "sequencing"], message)
-                .fix("Give them different priorities; the lower one runs first");
+                .fix("Give the custom resources different priorities; the lower priority runs first");
         }
     }
 }

@@ -27,8 +27,8 @@ fn check(input: &Input<'_>, findings: &mut LintFindings) {
             continue;
         };
         let path = ["spec", "additionalTolerations", &index.to_string()];
-        let message = "a toleration without a key: if admission drops the others, as on AKS, drains evict the package's own \
+        let message = "a toleration without a key: if admission drops the other tolerations, as on AKS, drains evict the package's own \
                        pods (operators up to v0.17)";
-        findings.report(manifest, &path, message).fix("Replace it by one toleration per taint key");
+        findings.report(manifest, &path, message).fix("Replace it with one toleration per taint key");
     }
 }

@@ -75,7 +75,10 @@ impl<'a> Moments<'_, 'a> {
                 PackageChange::Reinstall
             }
             Some(_) if runs(Stage::Apply) || runs(Stage::Upgrade) => PackageChange::Install,
-            Some(is) if runs(Stage::Config) && self.is_installed(self.edited, name, is, nodes[0]) => {
+            Some(is)
+                if runs(Stage::Config)
+                    && nodes.iter().any(|node| self.is_installed(self.edited, name, is, node)) =>
+            {
                 PackageChange::Configure
             }
             // The installation continues after its first stage.

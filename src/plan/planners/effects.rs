@@ -315,13 +315,13 @@ pub fn bypassed_uninstalls(skyhook: &Skyhook, packages: &BTreeSet<&str>, effects
     effects.warn(if skyhook.deleting() {
         format!(
             "{} is being deleted: {names} {count} as uninstalled once removed from the node state, so the deletion \
-             proceeds, and what {they} installed stays on the hosts",
+             proceeds, and {their} changes to the hosts remain",
             skyhook.reference()
         )
     } else if asked_for {
         format!(
-            "{names} {count} as uninstalled once removed from the node state: the rest of the uninstall does not run, \
-             and what {they} installed may stay on the hosts"
+            "{names} {count} as uninstalled once removed from the node state: stages of the uninstall that have not \
+             started do not run, and {their} changes to the hosts may remain"
         )
     } else {
         format!(

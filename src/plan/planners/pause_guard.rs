@@ -80,7 +80,7 @@ pub fn end_failing(
             n => format!(" and {} more", n - 1),
         };
         plan.consequences.warn(format!(
-            "still running: {first}{more}; wait until nothing is running, or results recorded afterwards undo this change and nothing reruns"
+            "still running: {first}{more}; wait until nothing is running: otherwise late results overwrite this change, and nothing reruns"
         ));
     }
     if failing.is_empty() {
@@ -151,9 +151,9 @@ pub fn around(cluster: &Cluster, plan: Plan, skyhook: &Skyhook) -> Plan {
     let reference = skyhook.reference();
     consequences.warn(match skyhook.flavor().map(ApiFlavor::executor) {
         Some(Executor::Job) => format!(
-            "{reference} is paused while changes are applied: stages running on any node are stopped and restarted, and a pause set with kubectl annotate in the meantime ends with it; --no-pause skips this"
+            "{reference} is paused while changes are applied: stages running on any node are stopped and restarted, and resuming also ends a pause set with kubectl annotate in the meantime; --no-pause skips the pause"
         ),
-        _ => format!("{reference} is paused while changes are applied, and a pause set with kubectl annotate in the meantime ends with it; --no-pause skips this"),
+        _ => format!("{reference} is paused while changes are applied, and resuming also ends a pause set with kubectl annotate in the meantime; --no-pause skips the pause"),
     });
     Plan { stages, consequences, ..plan }
 }
@@ -199,7 +199,7 @@ pub fn ends(cluster: &Cluster, skyhook: &Skyhook, title: &str) -> Option<[PlanSt
     let target = target(skyhook)?;
     let [hold, release] = pair(cluster, skyhook, title)?;
     let first = PlanStage {
-        steps: vec![Step::new(target.clone(), Change::Hold(hold), "hold the operator")],
+        steps: vec![Step::new(target.clone(), Change::Hold(hold), "pauses the operator")],
         until: Some(WaitFor { target: target.clone(), condition: WaitCondition::Paused, at_most: AT_MOST }),
         ..PlanStage::default()
     };
@@ -223,7 +223,7 @@ pub fn left_behind(cluster: &Cluster, skyhook: &Skyhook) -> Option<PlanStage> {
 
 /// The stage that ends a pause; it runs regardless of earlier results.
 pub fn end(target: Target, release: Hold) -> PlanStage {
-    let step = Step::new(target, Change::Release(release), "resume the operator");
+    let step = Step::new(target, Change::Release(release), "resumes the operator");
     PlanStage { steps: vec![step.may_be_gone()], always: true, ..PlanStage::default() }
 }
 

@@ -168,7 +168,11 @@ impl<'a> Recreation<'a> {
         let requires: Vec<usize> = (0..self.stages.len()).collect();
         let create = |object: Value, until: Option<WaitFor>| PlanStage {
             requires: requires.clone(),
-            steps: vec![Step::new(target.clone(), Change::Create(Box::new(object)), "as it was")],
+            steps: vec![Step::new(
+                target.clone(),
+                Change::Create(Box::new(object)),
+                "restores the saved object",
+            )],
             until,
             ..PlanStage::default()
         };

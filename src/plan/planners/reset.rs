@@ -1,6 +1,6 @@
 //! The plan of a reset, for `reset` and `node reset`. Pure.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
 use crate::api::{Entry, Skyhook, Stage, State, keys};
 use crate::cluster::{Cluster, Node, NodeRecord};
@@ -45,6 +45,7 @@ pub fn plan<'a>(cluster: &'a Cluster, request: &'a ResetRequest<'a>) -> Result<P
         packages: BTreeSet::new(),
         unreadable: 0,
         recorded: 0,
+        left_spec: BTreeMap::new(),
     };
     for node in request.nodes.iter().copied() {
         if request.failed_only && !making.record_on(node).is_some_and(NodeRecord::fails) {
@@ -100,6 +101,8 @@ struct ResetPlanner<'a> {
     unreadable: usize,
     /// Number of nodes that lose an installation record and on which nothing runs again.
     recorded: usize,
+    /// Installed packages that the spec lacks and that lose their record, with the number of nodes.
+    left_spec: BTreeMap<&'a str, usize>,
 }
 
 impl<'a> ResetPlanner<'a> {
@@ -133,6 +136,7 @@ impl<'a> ResetPlanner<'a> {
                 for (name, _) in skyhook.packages().filter(|(_, p)| !skyhook.uninstalls(p)) {
                     self.reruns.add(node, name);
                 }
+                self.count_left_spec(skyhook, node, |_| true);
             }
             None => {
                 self.recorded += usize::from(self.record_on(node).is_some_and(|on| !on.entries().is_empty()))
@@ -178,9 +182,22 @@ impl<'a> ResetPlanner<'a> {
                 why = "the package runs again from the start";
             }
             (None, _) => self.recorded += usize::from(installed),
-            _ => {}
+            (Some(skyhook), _) => {
+                self.count_left_spec(skyhook, node, |entry| keys.contains(&entry.key.to_string()))
+            }
         }
         self.step(node, node::remove_entries(state, &keys), why, Some(&keys));
+    }
+
+    /// Counts the installed packages that the spec lacks, of the entries that the plan removes.
+    fn count_left_spec(&mut self, skyhook: &Skyhook, node: &'a Node, removes: impl Fn(&Entry) -> bool) {
+        let entries = self.record_on(node).into_iter().flat_map(NodeRecord::entries);
+        let lost = entries.filter(|e| removes(e) && skyhook.package(&e.name).is_none());
+        let lost: BTreeSet<&str> =
+            lost.filter(|e| !is_uninstalled(Some(skyhook), e)).map(|e| e.name.as_ref()).collect();
+        for package in lost {
+            *self.left_spec.entry(package).or_default() += 1;
+        }
     }
 
     /// Adds the step for a node's change, which removes these entries of the node state, or all entries.
@@ -331,6 +348,13 @@ impl<'a> ResetPlanner<'a> {
                     "{name} no longer selects {nodes}: the only record of what it installed there is removed"
                 ),
             });
+        }
+        for (package, nodes) in &self.left_spec {
+            effects.lose_record();
+            effects.warn(format!(
+                "{package} is not in the spec: the only record of what it installed on {} is removed",
+                plural(*nodes, "node")
+            ));
         }
         if self.unreadable > 0 {
             effects.lose_record();

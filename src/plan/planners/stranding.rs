@@ -44,11 +44,15 @@ pub fn refuse(
     }
     let nodes = NodeSet::of(&stranded);
     Err(Error::unchanged(format!(
-        "rerunning {package} alone would strand it on {}: this operator version skips it while more packages are \
-         complete than have no dependencies (SKY209)",
+        "rerunning {package} alone would strand it on {}: this operator version skips packages without \
+         dependencies once complete packages outnumber them (SKY209)",
         nodes.limited(6)
     ))
-    .hint(format!("reset all packages there: kubectl skyhook reset {} --node {}", skyhook.name(), stranded[0])))
+    .hint(format!(
+        "reset all packages there: kubectl skyhook reset {} --node {}",
+        skyhook.name(),
+        stranded[0]
+    )))
 }
 
 /// Makes the edits remove entries even if the operator has updated them: during a deletion, the operator uninstalls the

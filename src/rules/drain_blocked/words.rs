@@ -23,7 +23,7 @@ pub(super) fn describe(
     let sentence = |cause: &str| {
         let sentence = with_consequence(cause, drain, obstacles, state);
         if ends_reconciles {
-            format!("{sentence}; until it can be drained, every operator reconcile ends there")
+            format!("{sentence}; until the node can be drained, every operator reconcile stops there")
         } else {
             sentence
         }

@@ -27,7 +27,7 @@ pub fn remedies(
             let words = ["get", configuration.resource(), name, "-o", "yaml"];
             finding.kubectl(Grade::B0, "See which webhook decides on evictions", words);
         }
-        let title = "Check the operator's log for the refused eviction, then move the workload as its owner supports it";
+        let title = "Check the operator's log for the refused eviction, then move the workload in a way that its owner supports";
         finding.operator_log(cluster, title);
     }
     // A deletion waits for the node even if the node is ignored.
@@ -119,7 +119,7 @@ fn not_evicted(finding: &mut Finding, skyhook: &Skyhook, noted: &[Refusal]) {
         finding
             .kubectl(
                 Grade::B3,
-                "Delete the pod; the drain then continues by itself",
+                "Delete the pod; the drain then continues automatically",
                 ["delete", "pod", "-n", &refusal.namespace, &refusal.name],
             )
             .caveat(lost)

@@ -111,7 +111,7 @@ pub(in crate::view) fn wrap(line: &Line, room: Option<usize>) -> Vec<Line> {
     let mut used = 0;
     for word in words(line) {
         let width: usize = word.iter().map(|span| span.text.width()).sum();
-        let last = lines.last_mut().expect("it starts with one");
+        let last = lines.last_mut().expect("`lines` is never empty");
         if used == 0 {
             used = width;
         } else if used + 1 + width > room {
@@ -126,7 +126,7 @@ pub(in crate::view) fn wrap(line: &Line, room: Option<usize>) -> Vec<Line> {
             last.push(label.span(" "));
             used += 1 + width;
         }
-        let last = lines.last_mut().expect("it starts with one");
+        let last = lines.last_mut().expect("`lines` is never empty");
         word.into_iter().for_each(|span| last.push(span));
     }
     lines

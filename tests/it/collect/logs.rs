@@ -218,7 +218,7 @@ fn hanging_log_requests_do_not_cost_other_logs() {
     let why: BTreeSet<&str> = missing.iter().filter_map(|log| log["message"].as_str()).collect();
     assert_eq!(
         (read.len(), missing.len(), why),
-        (ALL - DOWN, DOWN, BTreeSet::from(["nothing came within 2 s"]))
+        (ALL - DOWN, DOWN, BTreeSet::from(["no response within 2 s"]))
     );
 }
 

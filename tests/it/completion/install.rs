@@ -117,13 +117,13 @@ fn files_of_other_programs_are_not_replaced() {
         (
             stdout.to_owned(),
             format!(
-                "error: {name} was not written by this plugin (it is {what}); it was left unchanged\n\
-                 hint: remove it yourself, or use --dir to specify another directory on the PATH\n"
+                "error: {name} was not written by this plugin ({what}); left unchanged\n\
+                 hint: remove the file yourself, or use --dir to specify another directory on the PATH\n"
             ),
             Some(3),
         )
     };
-    let expected = refused("", "kubectl_complete-skyhook", "a file");
+    let expected = refused("", "kubectl_complete-skyhook", "a regular file");
     for words in ["completion install --nodewright", "completion uninstall"] {
         assert_eq!(here.call("kubectl-skyhook", words), expected, "{words}");
     }

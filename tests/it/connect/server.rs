@@ -124,7 +124,7 @@ async fn plain_http_to_a_tls_server_is_reported() {
     let served = fake().serve_tls();
     let url = served.url.replace("https://", "http://");
     let expected = format!(
-        "the server at {url} does not answer in HTTP/1.1: it may need TLS or accept only HTTP/2; check \
+        "the server at {url} does not speak HTTP/1.1: it may need TLS or accept only HTTP/2; check \
          --server, or use an https:// URL"
     );
     assert_eq!(failure(&["--server", &url]).await, expected);
@@ -145,7 +145,7 @@ async fn server_that_accepts_only_http2_is_reported() {
         }
     });
     let message = format!(
-        "the server at {url} does not answer in HTTP/1.1: it may need TLS or accept only HTTP/2; check \
+        "the server at {url} does not speak HTTP/1.1: it may need TLS or accept only HTTP/2; check \
          --server, or use an https:// URL"
     );
     assert_eq!(failure(&["--server", &url]).await, message);

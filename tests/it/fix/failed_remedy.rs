@@ -37,7 +37,7 @@ fn failed_remedy_stops_the_others_of_its_custom_resource_only() {
         test_cluster.fake.on("GET nodes gpu-2").reply(reply);
         let ran = test_cluster.run("fix --up-to B4 --no-pause --max-parallel 1 --confirm");
         ran.expect_code(code);
-        let reason = format!("not run, because an earlier change of node/gpu-2 {why}");
+        let reason = format!("not run, because an earlier change to node/gpu-2 {why}");
         ran.expect_stdout(&reason);
         let writes = test_cluster.writes();
         let to = |name: &str| writes.iter().filter(|w| w.ends_with(name)).count();
@@ -83,7 +83,7 @@ fn undo_ends_all_pauses_of_a_killed_fix() {
     assert_eq!(["gpu", "net"].map(paused), both, "{}", ran.transcript());
     let undone = test_cluster.run("undo --confirm");
     undone.expect_code(0);
-    undone.expect_stdout("undo \"fix SKY201\" (only its 2 pauses are left to end): 2 changed");
+    undone.expect_stdout("undo \"fix SKY201\" (only its 2 pauses remain): 2 changed");
     assert_eq!(["gpu", "net"].map(paused), [Value::Null, Value::Null]);
     let again = test_cluster.run("undo --confirm");
     again.expect_code(1);

@@ -69,7 +69,7 @@ fn the_end_of_a_pause_that_an_earlier_command_has_left_is_counted() {
     cluster.fake.heal();
     let again = cluster.with_operator(|| cluster.run("undo --confirm"));
     again.expect_code(0);
-    again.expect_stdout("undo \"reset gpu-tune on 3 nodes\" (only its pause is left to end): ");
+    again.expect_stdout("undo \"reset gpu-tune on 3 nodes\" (only its pause remains): ");
     let says = ": 1 changed, 4 unchanged\n";
     assert!(again.stdout.contains(says), "{}", again.transcript());
 }

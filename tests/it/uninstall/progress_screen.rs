@@ -28,8 +28,8 @@ fn progress_screen_shows_stages_and_slowest_nodes() {
     for drawn in [
         "driver 1.0.0: 1 of 2 nodes done",
         "STAGE",
-        "uninstall, to start",
-        "slowest: node-1 (uninstall, to start, ",
+        "uninstall, not started",
+        "slowest: node-1 (uninstall, not started, ",
         "so far; Ctrl-C stops waiting",
     ] {
         session.expect(drawn).expect("the screen contains the text");

@@ -33,9 +33,7 @@ fn another_list_is_not_an_empty_one() {
     let version = ApiFlavor::Skyhook.api_version();
     refused(
         &json!({"apiVersion": "v1", "kind": "NodeList", "items": []}),
-        &format!(
-            "cannot read custom resources: the response is not a SkyhookList of {version}: it has kind NodeList of v1"
-        ),
+        &format!("cannot read custom resources: expected {version} SkyhookList, got v1 NodeList"),
     );
     let mut without_items = list(json!(null));
     refused(&without_items, "the response is a SkyhookList without items");
@@ -43,7 +41,7 @@ fn another_list_is_not_an_empty_one() {
     refused(&without_items, "the response is a SkyhookList without items");
     let mut newer = list(json!([]));
     newer["apiVersion"] = json!("v1");
-    refused(&newer, "it has kind SkyhookList of v1");
+    refused(&newer, "got v1 SkyhookList");
 }
 
 #[test]

@@ -17,7 +17,7 @@ fn reset_succeeds_if_the_custom_resource_is_deleted_meanwhile() {
     let ran = cluster.run("reset gpu-tune --confirm --no-pause --max-parallel 1");
     ran.expect_code(0);
     assert!(ran.stdout.starts_with("reset gpu-tune on 3 nodes: 3 changed, 1 gone\n"), "{}", ran.transcript());
-    let warning = "warning: skyhook/gpu-tune was deleted in the meantime, so its changes were skipped; their purpose: the rollout starts again from the first batch\n";
+    let warning = "warning: skyhook/gpu-tune was deleted in the meantime; skipped: the rollout starts again from the first batch\n";
     ran.expect_stderr(warning);
     for node in ["node-1", "node-2", "node-3"] {
         assert_eq!(cluster.keys(node), [""; 0]);
@@ -40,7 +40,7 @@ fn missing_resume_target_is_no_failure() {
         "applied": 3, "unchanged": 0, "gone": 1, "kept": 0, "skipped": 0, "failed": 0, "unknown": 0, "notReached": 0
     });
     assert_eq!(ran.json()["counts"], counts);
-    ran.expect_stderr("their purpose: the rollout starts again from the first batch\n");
+    ran.expect_stderr("skipped: the rollout starts again from the first batch\n");
 }
 
 /// A recreated object with the same name is not the object of the plan.

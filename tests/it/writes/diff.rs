@@ -98,7 +98,7 @@ fn server_dry_run_shows_the_diff() {
     let words = "pause gpu-tune --dry-run=server --diff";
     let ours = cluster.run(words);
     ours.expect_code(0);
-    ours.expect_stderr("+++ skyhook/gpu-tune as planned\n");
+    ours.expect_stderr("+++ skyhook/gpu-tune (planned)\n");
     let program = cluster.differ(1).display().to_string();
     let theirs = cluster.diff(&program, words);
     theirs.expect_code(0);

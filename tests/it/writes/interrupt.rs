@@ -131,7 +131,7 @@ fn undo_works_after_an_interrupt_at_any_moment() {
         assert_eq!(ran.stdout.contains(says), in_time, "{moment}");
         assert!(reset < NODES || nth == NODES || pattern.contains("status"), "{moment}");
         assert!(!wide.paused(), "{moment}");
-        let next = "rerun the command to finish the remaining steps; its preview may also list what is already done; to undo: kubectl skyhook undo ";
+        let next = "rerun the command to finish the remaining steps; its preview may also list completed steps; to undo: kubectl skyhook undo ";
         assert_eq!(ran.stdout.contains(next), in_time && !put_back, "{moment}");
         let undone = wide.run("undo --confirm --max-parallel 4", &Child::default());
         // `undo` skips a command that changed nothing, and there is no older one.

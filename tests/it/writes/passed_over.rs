@@ -35,7 +35,7 @@ fn undo_passes_over_a_retry() {
     let undone = cluster.run("undo --confirm");
     undone.expect_code(0);
     let says = format!(
-        "Passed over, because it cannot be undone: retry driver of gpu on 1 node (journal {})\n\
+        "Skipped, because it cannot be undone: retry driver of gpu on 1 node (journal {})\n\
          Most recent command not yet undone: ignore 1 node (journal {})\n",
         ids[0], ids[1]
     );
@@ -64,8 +64,7 @@ fn undo_passes_over_an_undelete() {
     cluster.run("undelete gpu-tune --confirm").expect_code(0);
     let undone = cluster.run("undo --confirm");
     undone.expect_code(0);
-    undone
-        .expect_stderr("Passed over, because it cannot be undone: restore gpu-tune, which is being deleted ");
+    undone.expect_stderr("Skipped, because it cannot be undone: restore gpu-tune, which is being deleted ");
     undone.expect_stderr("Most recent command not yet undone: ignore 1 node ");
     assert_eq!(ignored(&cluster, ApiFlavor::Skyhook, "node-1"), Value::Null);
 }

@@ -87,8 +87,8 @@ fn undo_dry_run_reads_the_cluster() {
         let left = "left unchanged because of later changes: node/node-2 (";
         ran.expect_stdout(left);
         ran.expect_stdout("node-[1,3]");
-        ran.expect_no_stdout("node-2 as planned");
-        assert_eq!(ran.stdout.contains("node-1 as planned"), words.contains("diff"));
+        ran.expect_no_stdout("node-2 (planned)");
+        assert_eq!(ran.stdout.contains("node-1 (planned)"), words.contains("diff"));
     }
     assert_eq!(cluster.writes(), so_far);
     // `undo` reverts the other nodes, and reports node-2 as skipped.

@@ -38,8 +38,8 @@ fn saved_plan_is_refused_once_the_spec_was_changed() {
         cluster.fake.load(cr);
         let ran = cluster.run(&format!("apply-plan {path} --confirm"));
         let error = format!(
-            "error: the spec of skyhook/gpu-tune was changed (generation {generation}, now {}) since the plan in {path} was \
-             made, so its effects may differ; nothing was changed\nhint: run the planned command again, with --plan-out\n",
+            "error: the spec of skyhook/gpu-tune has been changed (generation {generation}, now {}) since the plan in {path} was \
+             made; the plan's effects may differ; nothing was changed\nhint: run the planned command again, with --plan-out\n",
             generation + 1
         );
         assert_eq!(ran.parts(), ("", error.as_str(), Some(3)));
@@ -50,7 +50,7 @@ fn saved_plan_is_refused_once_the_spec_was_changed() {
     cluster.fake.load(cr);
     let ran = cluster.run(&format!("apply-plan {path} --confirm"));
     ran.expect_code(3);
-    ran.expect_stderr("skyhook/gpu-tune was deleted and created again since the plan in ");
+    ran.expect_stderr("skyhook/gpu-tune has been deleted and recreated since the plan in ");
     assert_eq!(cluster.writes(), [""; 0]);
 }
 

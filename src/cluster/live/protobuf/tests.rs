@@ -55,7 +55,7 @@ fn it_says_what_json_says() {
 #[test]
 fn a_list_of_another_kind_is_refused() {
     let (_, pods) = recorded!("pods");
-    let why = "the response is not a NodeList of v1: it has kind PodList of v1";
+    let why = "expected v1 NodeList, got v1 PodList";
     assert_eq!(nodes(pods), Err(why.to_owned()));
 }
 

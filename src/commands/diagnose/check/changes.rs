@@ -49,7 +49,7 @@ pub fn changes(
 ) -> Check {
     let expected = Expectation("rights", "permission to run the commands that change the cluster");
     let Some(answers) = answers else {
-        return expected.not_checked("files are read");
+        return expected.not_checked("the input is files, not a cluster");
     };
     let denied: BTreeSet<&Permission> = answers.denied.iter().collect();
     if denied.is_empty() {

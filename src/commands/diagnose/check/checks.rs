@@ -36,7 +36,7 @@ fn server(installation: &Installation) -> Check {
     match &installation.server {
         Read::Ok(version) => expected.good(format!("Kubernetes {version}")),
         Read::Incomplete(_, why) | Read::Unreadable(why) => expected.unread(why),
-        Read::NotRequested => expected.not_checked("files are read"),
+        Read::NotRequested => expected.not_checked("the input is files, not a cluster"),
     }
 }
 
@@ -89,7 +89,7 @@ fn operator(cluster: &Cluster, findings: &[Finding]) -> Vec<Check> {
         if acts(deployment) || acting.is_empty() {
             replicas(deployment, expected)
         } else {
-            expected.good(format!("{deployment} does not act"))
+            expected.good(format!("{deployment} is not active"))
         }
     });
     several.into_iter().chain(each).collect()
@@ -174,9 +174,9 @@ fn rights(cluster: &Cluster) -> Check {
     } else if !failed.is_empty() {
         expected.not_checked(list(&failed))
     } else if cluster.from_files {
-        return expected.not_checked("files are read");
+        return expected.not_checked("the input is files, not a cluster");
     } else {
-        expected.good("all of them were read")
+        expected.good("all needed objects were read")
     };
     Check { withheld, ..check }
 }

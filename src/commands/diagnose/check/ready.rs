@@ -33,7 +33,7 @@ fn old() -> ApiFlavor {
 fn operator(cluster: &Cluster) -> Check {
     let expected = expected("the operator uses the newer API");
     let Some(version) = &cluster.active_api.operator_version else {
-        return expected.not_checked("the version of the operator is not known");
+        return expected.not_checked("the version of the operator is unknown");
     };
     if version.at_least(0, 18) {
         return expected.good(format!("operator {version}"));
@@ -53,7 +53,7 @@ fn unread(cluster: &Cluster, expected: Expectation, source: Source) -> Option<Ch
 }
 
 fn objects(cluster: &Cluster) -> Check {
-    let expected = expected("no objects of the older API are left");
+    let expected = expected("no objects of the older API remain");
     let (skyhooks, source) = if cluster.flavor() == old() {
         (cluster.skyhooks.items(), Source::Skyhooks)
     } else {
@@ -62,12 +62,12 @@ fn objects(cluster: &Cluster) -> Check {
     let names: Vec<String> = skyhooks.iter().map(|s| s.name().to_owned()).collect();
     if names.is_empty() {
         let missing = unread(cluster, expected, source);
-        return missing.unwrap_or_else(|| expected.good("there are none"));
+        return missing.unwrap_or_else(|| expected.good("none found"));
     }
     let objects = plural(names.len(), &format!("{} object", old().kind()));
     let message = format!("{objects}: {}", some_of(&names, LISTED));
     let hint = if cluster.flavor() == old() {
-        "they are migrated by operators from v0.18 to v0.20, not by v0.21"
+        "operators from v0.18 to v0.20 migrate these objects; v0.21 does not"
     } else {
         "once `kubectl skyhook status` shows their NodeWright objects as complete, remove them from Git and Helm values, then \
          delete them"
@@ -90,14 +90,14 @@ fn taints(cluster: &Cluster) -> Check {
         let missing =
             unread(cluster, expected, Source::Nodes).or_else(|| unread(cluster, expected, Source::Operator));
         return missing.unwrap_or_else(|| {
-            expected.good(format!("0 of {} have it", plural(cluster.nodes.items().len(), "node")))
+            expected.good(format!("0 of {} have the key", plural(cluster.nodes.items().len(), "node")))
         });
     }
     let set = NodeSet::of(&tainted).limited(LISTED);
     let message = format!("{key} on {} ({set})", plural(tainted.len(), "node"));
     let newer = old().other().taint_key();
     expected.error(message).hint(format!(
-        "v0.21 neither tolerates nor removes it: let node provisioners set {newer} instead, and replace it on nodes whose packages \
+        "v0.21 neither tolerates nor removes this taint: let node provisioners set {newer} instead, and replace the older taint on nodes whose packages \
          are not complete"
     ))
 }
@@ -139,12 +139,13 @@ fn workloads() -> Check {
 fn metrics() -> Check {
     expected("no dashboard or alert uses the older metrics")
         .not_checked("ServiceMonitors, PrometheusRules and dashboards are not read")
-        .hint("search them for skyhook_ and skyhook_name; the newer metrics are nodewright_* with nodewright_name")
+        .hint("search dashboards and rules for skyhook_ and skyhook_name; the newer metrics are nodewright_* with nodewright_name")
 }
 
 fn manifests() -> Check {
     let rules = list(&["SKY861", "SKY870"]);
     expected("manifests in Git use the newer API").not_checked("manifests are not read").hint(format!(
-        "kubectl skyhook lint --offline -f FILE finds them ({rules}); add --operator-version v0.20.0"
+        "to find manifests of the older API ({rules}): kubectl skyhook lint --offline \
+         --operator-version v0.20.0 -f FILE"
     ))
 }

@@ -17,8 +17,8 @@ use crate::view::{View, document, list, plural, time, to_json};
 #[derive(Serialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct CheckReport {
-    /// Whether no check found an error. Warnings and checks that could not run do not count.
-    pub passed: bool,
+    /// The conclusion from all checks.
+    verdict: CheckVerdict,
     /// The checks in order of dependency: the API server first.
     #[serde(rename = "items")]
     checks: Vec<Check>,
@@ -26,17 +26,33 @@ pub struct CheckReport {
     taken_at: String,
 }
 
+/// The conclusion from the checks of the installation.
+#[derive(Clone, Copy, PartialEq, Eq, Serialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+enum CheckVerdict {
+    /// A check found an error.
+    Failed,
+    /// All checks ran, and none found an error; warnings are possible.
+    Healthy,
+    /// No check found an error, but some could not run.
+    Incomplete,
+}
+
 impl CheckReport {
     pub fn new(cluster: &Cluster, checks: Vec<Check>) -> CheckReport {
-        CheckReport {
-            passed: checks.iter().all(|c| c.outcome != CheckResult::Error),
-            checks,
-            taken_at: time(cluster.taken_at),
-        }
+        let any = |outcome| checks.iter().any(|c| c.outcome == outcome);
+        let verdict = if any(CheckResult::Error) {
+            CheckVerdict::Failed
+        } else if any(CheckResult::NotChecked) {
+            CheckVerdict::Incomplete
+        } else {
+            CheckVerdict::Healthy
+        };
+        CheckReport { verdict, checks, taken_at: time(cluster.taken_at) }
     }
 
     pub fn exit(&self) -> Exit {
-        if !self.passed {
+        if self.verdict == CheckVerdict::Failed {
             Exit::Findings
         } else if self.checks.iter().any(|c| c.withheld) {
             Exit::Failed
@@ -49,8 +65,7 @@ impl CheckReport {
         let of = |outcome| self.checks.iter().filter(|c| c.outcome == outcome).count();
         let (warnings, not_checked) = (of(CheckResult::Warning), of(CheckResult::NotChecked));
         let mut parts = counted(of(CheckResult::Error), warnings);
-        let incomplete_only = self.passed && not_checked > 0;
-        if not_checked > 0 && !incomplete_only {
+        if not_checked > 0 && self.verdict == CheckVerdict::Failed {
             parts.push(format!("{not_checked} not checked"));
         }
         match of(CheckResult::Muted) {
@@ -58,10 +73,10 @@ impl CheckReport {
             muted => parts.push(format!("{muted} muted")),
         }
         let found = if parts.is_empty() { String::new() } else { format!(": {}", list(&parts)) };
-        let verdict = match (self.passed, not_checked) {
-            (false, _) => text::error("The installation has problems"),
-            (true, 0) => text::good("The installation is healthy"),
-            (true, _) => {
+        let verdict = match self.verdict {
+            CheckVerdict::Failed => text::error("The installation has problems"),
+            CheckVerdict::Healthy => text::good("The installation is healthy"),
+            CheckVerdict::Incomplete => {
                 let what = format!("{} could not run", plural(not_checked, "check"));
                 let whole = not_checked == self.checks.len();
                 text::warning(incomplete(&what, whole, warnings))

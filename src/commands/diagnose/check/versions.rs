@@ -91,7 +91,7 @@ pub fn image_and_chart(cluster: &Cluster) -> Check {
 pub fn operator_and_api(cluster: &Cluster) -> Check {
     let expected = Expectation("versions", "the API of the operator is served");
     let Some(version) = &cluster.active_api.operator_version else {
-        return expected.not_checked("the version of the operator is not known");
+        return expected.not_checked("the version of the operator is unknown");
     };
     let newer = version.at_least(0, 18);
     let own = if newer { ApiFlavor::NodeWright } else { ApiFlavor::Skyhook };
@@ -114,7 +114,7 @@ pub fn uninstall(cluster: &Cluster, installation: &Installation) -> Check {
         Read::NotRequested => return expected.not_asked(cluster),
     };
     let Some(version) = &cluster.active_api.operator_version else {
-        return expected.not_checked("the version of the operator is not known");
+        return expected.not_checked("the version of the operator is unknown");
     };
     let [main, _] = Definition::names(cluster.flavor());
     let definition = found.iter().find(|d| d.metadata.name == main);

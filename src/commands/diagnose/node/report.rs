@@ -228,7 +228,7 @@ impl NodeReport<'_> {
                     } else if let Some(pod) = drain::first_pod(self.cluster, self.node) {
                         let words = ["kubectl", "describe", "pod", "-n", pod.namespace(), pod.name()];
                         Line::from(
-                            "Nothing to do yet: the drain ends with these pods. If one does not end, see why: ",
+                            "Nothing to do yet: the drain ends with these pods. If a pod does not end, see why: ",
                         ) + text::command(shell_words(&words))
                     } else if let Some(name) = &self.chain.failing_elsewhere {
                         let command = shell_words(&["kubectl", "skyhook", "diagnose", "stuck", name]);

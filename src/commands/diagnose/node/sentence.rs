@@ -97,7 +97,7 @@ impl<'a> Inspection<'_, 'a> {
         let simulated = || Model::new(self.cluster).timeline();
         let timeline = ordered.then(|| self.timeline.get_or_init(simulated));
         let start = timeline.and_then(|t| t.start(skyhook.name(), &self.node.name));
-        start.map_or_else(String::new, |start| format!("; it starts here in {start}"))
+        start.map_or_else(String::new, |start| format!("; work starts here in {start}"))
     }
 
     /// Adds `nothing is wrong`, but only if every source was read, no finding blocks the node, and the

@@ -145,7 +145,7 @@ impl<'a> FindingGroup<'a> {
         let words = OWN.into_iter().chain(["diagnose", "stuck"]).chain(skyhook);
         let argv: Vec<&str> = words.chain(["--rule", rule]).collect();
         let more = match self.blocked_resources() {
-            Some(held) => format!("holds up {held}; see "),
+            Some(held) => format!("blocks {held}; see "),
             None => "see ".to_owned(),
         };
         text::dim(more) + text::command(shell_words(&argv))
@@ -184,8 +184,10 @@ impl<'a> FindingGroup<'a> {
         if effects.is_empty() {
             return text;
         }
-        let held = self.blocked_resources().unwrap_or_default();
-        text.line(text::dim(format!("holds up {held}").trim_end()));
+        text.line(text::dim(match self.blocked_resources() {
+            Some(held) => format!("blocks {held}"),
+            None => "effects".to_owned(),
+        }));
         let mut rules: BTreeMap<&str, Vec<&FindingGroup<'_>>> = BTreeMap::new();
         for effect in &effects {
             let code = effect.findings[0].rule.code;

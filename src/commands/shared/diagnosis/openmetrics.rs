@@ -14,7 +14,7 @@ impl Diagnosis<'_> {
         let verdicts = [Verdict::Stuck, Verdict::Blocked, Verdict::Healthy, Verdict::Incomplete];
         metrics.gauge(
             "verdict",
-            "Whether this is the verdict",
+            "1 for the current verdict, 0 for all others",
             verdicts.map(|verdict| {
                 let name = to_json(&verdict).as_str().unwrap_or_default().to_owned();
                 (vec![("verdict", name)], u64::from(verdict == report.verdict))

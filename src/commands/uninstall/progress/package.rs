@@ -105,7 +105,7 @@ impl Package {
         let (stage, state) = (&entry.stage, &entry.state);
         let at = format!("{stage} {state}");
         match (placement.phase.is_uninstall(), state) {
-            (true, State::InProgress) if running.is_none() => Point::At(format!("{stage}, to start")),
+            (true, State::InProgress) if running.is_none() => Point::At(format!("{stage}, not started")),
             (true, State::InProgress) => Point::At(format!("{stage}{failed}")),
             (true, _) => Point::At(format!("{at}{failed}")),
             _ if placement.version != self.version => {

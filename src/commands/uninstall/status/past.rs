@@ -5,7 +5,7 @@ use std::collections::HashMap;
 use super::Uninstall;
 use crate::api::Skyhook;
 use crate::cluster::Cluster;
-use crate::cluster::history::{History, StageTrace};
+use crate::cluster::history::{History, StageTrace, versions};
 
 /// The history of an absent package, computed once for all nodes.
 pub(super) struct Past {
@@ -21,13 +21,14 @@ impl Past {
         let mut by_node = HashMap::new();
         let elsewhere = match history {
             Some(History::Never(why)) => (Uninstall::NeverInstalled, why),
-            Some(History::OnlyOther(traces)) => {
-                (Uninstall::NeverInstalled, format!("only version {} was ever installed", traces[0].version))
-            }
+            Some(History::OnlyOther(traces)) => (
+                Uninstall::NeverInstalled,
+                format!("only {} ever installed", versions(&traces, ["was", "were"])),
+            ),
             Some(History::Present(mut traces)) => {
                 let once = match &traces[0] {
                     StageTrace { node: Some(_), object, .. } => {
-                        format!("no record of it on this node, only on another ({object})")
+                        format!("recorded only on another node ({object})")
                     }
                     StageTrace { object, .. } => {
                         format!("it was once installed on a node ({object})")

@@ -183,7 +183,7 @@ impl ImpactNotes<'_> {
                      ends blocks the cancellation on all nodes (SKY105)"
                 )),
                 Executor::Job => effects.notes.push(format!(
-                    "the operator deletes {shown}{more}; what has been uninstalled by then is installed again"
+                    "the operator deletes {shown}{more}; anything uninstalled by then is installed again"
                 )),
             }
         }
