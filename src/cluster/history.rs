@@ -3,6 +3,7 @@
 //! A package with a requested uninstall and no node state was either uninstalled or never installed: the
 //! operator keeps no record. These traces distinguish the two.
 
+use std::cmp::Reverse;
 use std::collections::BTreeSet;
 
 use jiff::Timestamp;
@@ -44,7 +45,7 @@ pub fn versions(traces: &[StageTrace], [singular, plural]: [&str; 2]) -> String 
 pub enum History {
     /// The version in the spec was installed at some time.
     Present(Vec<StageTrace>),
-    /// Other versions were installed, but certainly never the version in the spec.
+    /// Other versions were installed, but certainly never the version in the spec; the latest comes first.
     OnlyOther(Vec<StageTrace>),
     /// No version was ever installed; the text is the proof.
     Never(String),
@@ -84,11 +85,12 @@ impl Cluster {
             return History::Unknown("the package is not in the spec".to_owned());
         };
         let traces = self.traces(package_runs, skyhook, package);
-        let (same, other): (Vec<_>, Vec<_>) = traces.into_iter().partition(|t| t.version == spec.version);
+        let (same, mut other): (Vec<_>, Vec<_>) = traces.into_iter().partition(|t| t.version == spec.version);
         if !same.is_empty() {
             return History::Present(same);
         }
         if !other.is_empty() {
+            other.sort_by_key(|t| Reverse((t.just_before, t.at)));
             let sure = self.events_cover_life(skyhook) || other.iter().any(|t| t.just_before);
             return if sure {
                 History::OnlyOther(other)

@@ -62,7 +62,7 @@ fn detect(cluster: &Cluster, findings: &mut Findings) {
                 finding.entry(&node.name, entry).evidence(skyhook, format!("spec.packages.{name}"), "absent");
                 finding
                     .edit(Grade::B2, "Add the package back to the spec, then uninstall it", skyhook)
-                    .reset_record(Grade::B1, skyhook.name(), &node.name, entry)
+                    .reset_record(Grade::B4, skyhook.name(), &node.name, entry)
                     .caveat(
                         "this only removes the record; do this only if the host was cleaned or re-imaged",
                     );

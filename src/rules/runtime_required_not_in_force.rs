@@ -7,8 +7,7 @@ use crate::cluster::leftover::{Leftover, LeftoverObject};
 use crate::cluster::{Cluster, Node, NodeRecord};
 
 rule! {
-    /// A node is open to workloads although a custom resource with `runtimeRequired` was never complete on
-    /// it.
+    /// A node is open to workloads although a `runtimeRequired` custom resource was never complete there.
     ///
     /// # What it means
     ///

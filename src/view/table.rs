@@ -15,9 +15,8 @@ use rows::Rows;
 
 /// Rows of labeled cells.
 ///
-/// In a pipe, each row is one line. On a terminal, the last column is wrapped if it is
-/// [prose](Table::wrap_last), and truncated if it is [cut](Table::truncate_last). A table without rows prints
-/// nothing.
+/// In a pipe, each row is one line. On a terminal, the last column is [wrapped](Table::wrap_last) or
+/// [truncated](Table::truncate_last). A table without rows prints nothing.
 ///
 /// ```
 /// use kubectl_skyhook::view::{Table, cells, text};
@@ -91,16 +90,14 @@ impl Table {
         self
     }
 
-    /// Truncates the last column at the right edge of a terminal, so that each row is one line: it holds
-    /// summaries.
+    /// Truncates the last column, which holds summaries, at the right edge of a terminal: each row is one line.
     pub fn truncate_last(mut self) -> Table {
         self.last = LastColumn::Truncated;
         self
     }
 
-    /// Declares that the last column holds sets of names, shown with at most this many runs, and on a
-    /// terminal with as many runs as fit. If any are left out, the line `all` below the table explains how to
-    /// see them.
+    /// Declares that the last column holds sets of names. Shows at most this many runs, and on a terminal as
+    /// many as fit; if any are left out, the line `all` below the table explains how to see them.
     pub fn names(mut self, runs: usize, all: &'static str) -> Table {
         self.last = LastColumn::Names { runs, all };
         self
@@ -127,9 +124,8 @@ impl Table {
 
     /// The table with the context as its first column.
     pub(super) fn in_context(&self, context: &str) -> Table {
-        let columns = self.columns.iter().cloned();
         let mut table = Table {
-            columns: ["CONTEXT".to_owned()].into_iter().chain(columns).collect(),
+            columns: ["CONTEXT".to_owned()].into_iter().chain(self.columns.iter().cloned()).collect(),
             rows: Rows::default(),
             last: self.last,
             sets: self.sets.clone(),
