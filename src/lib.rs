@@ -6,21 +6,23 @@
 //!                                     └─────pure─► Plan   ─► preview ─► confirm ─► apply ─► journal
 //! ```
 //!
-//! Modules are declared in the order in which data flows: each uses only modules above it.
+//! Modules are declared in the order in which data flows: each uses only modules declared before it (`USES` in
+//! `tests/it/conventions.rs` is the exact table).
 //!
 //! | To change | Look in |
 //! | --- | --- |
 //! | a rule, or add one | `rules/NAME.rs` with its fixture `tests/rules/NAME.yaml`; see `rules/mod.rs` |
 //! | a rule of `lint`, or add one | `lint/rules/NAME.rs` with its fixtures in `tests/lint/NAME`; see `lint/mod.rs` |
-//! | a column of a table | `Columns::new()` in the command's `View`; the data of a row of `node status` and `node list`: `commands/node/row.rs` |
-//! | drains: who refuses an eviction, what is left on the node | `cluster/drain/` (refusals: `refusal.rs`, `eviction.rs`), `rules/drain_*.rs`, `model/gates/drain.rs` |
-//! | a difference between versions of the operator | `grep -rE "before\\(0, \|operator_(before\|since)\\(" src`: in `model/`, and in rules and queries that name it |
+//! | a column of a table | `Columns::new()` in the `blocks` of the command's `View`; of `node list`: `commands/node/list.rs`, of `node status`: `commands/node/status.rs`. Their rows are `commands/node/row.rs`: a field of `NodeRow` is also a field of `node status -o json` |
+//! | drains | the operator's recorded refusals: `refusals` in `cluster/drain/refusal.rs`; what the API server would refuse now: `eviction_block` in `cluster/drain/eviction.rs`; both together: `cluster/drain/obstacles.rs`; `rules/drain_*.rs`, `model/gates/drain.rs` |
+//! | the order of nodes in a batch | `candidates` in `model/selection.rs`, by `Status::rank` in `model/place.rs`, then by age and name (`nodes` in `model/resource.rs`); only a deployment policy makes it binding (`Resource::ordered`) |
+//! | a difference between versions of the operator | `git grep -n -e 'before(0, ' -e 'since(0, ' -e operator_at_least src`, then the callers of functions that hide one: `blocked_nodes_keep_places`, `knows_uninstall`, `operator_migrates` |
 //! | the progress of a package on a node | `cluster/placement.rs`; `cluster/placement/spec.rs` |
 //! | the blockers of an install, an uninstall or a deletion | `blocks` of each rule, and `rules/support/blockers.rs` |
 //! | goals and ends of `wait` and of other waiting commands | `wait/`; the watches behind it: `ctx/wait.rs` |
 //! | predictions of the operator's next actions: order, batches, gates, stages | `model/`; `model/mod.rs` has a map |
 //! | a source, or add one | `cluster/source.rs` lists all sources; the compiler and the tests require the rest, in `cluster/live/sources.rs`, `cluster/dump/loader.rs` and `cluster/capture/pieces.rs` |
-//! | when a rule is "not checked", as after a 403 | `rules/report.rs`; the text: `commands/shared/diagnosis/mod.rs` |
+//! | a 403 in `diagnose stuck` ("could not be checked") | `cluster/live/request.rs` (`From<Failure>`), then `unread` in `rules/report.rs`; the text: `not_checked` in `commands/shared/diagnosis/mod.rs`; the exit code: `exit` in `commands/diagnose/stuck.rs` |
 //! | the result of reading a source (403, not in the input) | `cluster/read.rs`; from a response of the server: `cluster/live/request.rs` |
 //! | a command's sources, writes and output | its `command!` in `commands/` |
 //! | a flag of all commands, or of all that change something | `args/global.rs`, `args/safety.rs` |
