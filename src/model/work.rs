@@ -128,9 +128,7 @@ fn take_up<'a>(at: &At<'_, 'a>, index: usize, step: &Step) -> NodeProgress<'a> {
     let package = &at.resource.packages[index];
     let name = package.name;
     let own = |run: &&PackageRun<'a>| run.package == name && run.version == package.package.version;
-    // As in operator `PodExists`, include Pods that have ended.
-    let exists = at.runs().filter(own).find(|run| run.delays_interrupts());
-    if let Some(run) = exists.filter(|run| run.alive()) {
+    if let Some(run) = at.runs().filter(own).find(|run| run.alive()) {
         let reason = WaitReason::Stage { package: run.package.clone(), stage: run.stage.clone() };
         return NodeProgress::without_action(ProgressState::Running, reason);
     }
