@@ -66,6 +66,10 @@ pub fn text(text: &str) -> String {
 /// Unicode tables takes longer than a diagnosis.
 const IN_NAME: &str = r"(?-i:[0-9A-Za-z_.\x{80}-\x{10FFFF}-])";
 
+/// Words in the names of secret values, as a pattern.
+const SECRET_WORDS: &str = "token|passw(?:or)?d|passphrase|pwd|secret|api[_-]?key|access[_-]?key|private[_-]?key\
+                            |key-?data|credentials?";
+
 fn pattern(pattern: &str) -> Regex {
     Regex::new(pattern).expect("the pattern is valid")
 }

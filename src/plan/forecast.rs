@@ -94,7 +94,9 @@ impl Plan {
                     }
                 }
                 Change::Taints { .. } => nodes.extend([target]),
-                _ if matches!(step.target.kind, Kind::Pod | Kind::Job) => names.extend([self.subject.as_str()]),
+                _ if matches!(step.target.kind, Kind::Pod | Kind::Job) => {
+                    names.extend([self.subject.as_str()])
+                }
                 _ if step.target.kind == flavor.into() => names.extend([target]),
                 _ => {}
             }

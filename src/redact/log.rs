@@ -4,7 +4,8 @@ use std::sync::LazyLock;
 
 use regex::Regex;
 
-use super::{IN_NAME, MASKED, pattern};
+use super::placeholder::COOKIE;
+use super::{IN_NAME, MASKED, SECRET_WORDS, pattern};
 
 /// Pattern of tokens with a known prefix.
 pub(super) const TOKENS: &str = r"(?-u:\b)(?:gh[pousr]_[A-Za-z0-9]{16,}|github_pat_[0-9A-Za-z_]{16,}|glpat-[0-9A-Za-z_-]{16,}|xox[abeprs]-[0-9A-Za-z_-]{10,}|(?:AKIA|ASIA)[A-Z0-9]{16}|nvapi-[0-9A-Za-z_-]{16,}|hf_[A-Za-z0-9]{16,}|sk-[A-Za-z0-9_-]{16,}|AIza[0-9A-Za-z_-]{30,})";
@@ -39,17 +40,17 @@ pub fn line(line: &str) -> String {
     static NAMED: LazyLock<Regex> = LazyLock::new(|| {
         pattern(&format!(
             r#"(?ix)
-            ( (?-u:\b) {IN_NAME}* (?: token | passw(?:or)?d | passphrase | pwd | secret | api[_-]?key | access[_-]?key
-                | private[_-]?key | credentials? | authorization | cookie ) {IN_NAME}*
+            ( (?-u:\b) {IN_NAME}* (?: {SECRET_WORDS} | authorization ) {IN_NAME}*
               ["']? \s* (?: [:=] | => ) \s* )
             (?: "[^"]*"? | '[^']*'? | (?:bearer|basic|negotiate)\s+[^\s"']+ | [^\s"',;&]+ )"#,
         ))
     });
     static FLAG: LazyLock<Regex> = LazyLock::new(|| {
         pattern(&format!(
-            r#"(?i)(--?{IN_NAME}*(?:token|passw(?:or)?d|secret|api-?key|access-?key|credential){IN_NAME}*\s+)(?:"[^"]*"?|'[^']*'?|[^\s"'-]\S*)"#,
+            r#"(?i)(--?{IN_NAME}*(?:{SECRET_WORDS}){IN_NAME}*\s+)(?:"[^"]*"?|'[^']*'?|[^\s"'-]\S*)"#,
         ))
     });
+    static COOKIES: LazyLock<Regex> = LazyLock::new(|| pattern(COOKIE));
     static KNOWN: LazyLock<Regex> = LazyLock::new(|| pattern(TOKENS));
     // A capture contains placeholders instead of secrets. Mask both in the same way.
     static PLACEHOLDER: LazyLock<Regex> = LazyLock::new(|| pattern("<masked:[0-9a-f]{12}>"));
@@ -57,6 +58,7 @@ pub fn line(line: &str) -> String {
     let text = super::text(line);
     let text = NAMED.replace_all(&text, masked.as_str());
     let text = FLAG.replace_all(&text, masked.as_str());
+    let text = COOKIES.replace_all(&text, masked.as_str());
     let text = KNOWN.replace_all(&text, MASKED);
     PLACEHOLDER.replace_all(&text, MASKED).into_owned()
 }
@@ -95,6 +97,8 @@ mod tests {
             ("using ghp_0123456789abcdefghij", "using <masked>"),
             ("id AKIA0123456789ABCDEF", "id <masked>"),
             ("cannot reach https://me:pw@host/x", "cannot reach https://host/x"),
+            ("Set-Cookie: session=abc; path=/", "Set-Cookie: <masked>"),
+            ("passphrase => hunter2 x", "passphrase => <masked> x"),
             ("no secrets here, token expired", "no secrets here, token expired"),
             ("bash: nvidia-smi: command not found", "bash: nvidia-smi: command not found"),
         ] {

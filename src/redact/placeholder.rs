@@ -8,7 +8,7 @@ use regex::{Captures, Regex};
 use ring::hmac;
 use ring::rand::SystemRandom;
 
-use super::{IN_NAME, pattern};
+use super::{IN_NAME, SECRET_WORDS, pattern};
 
 /// Prefix of a placeholder.
 pub const BEGIN: &str = "<masked:";
@@ -87,7 +87,7 @@ impl Placeholders {
 pub fn names_a_secret(name: &str) -> bool {
     static NAME: LazyLock<Regex> = LazyLock::new(|| {
         pattern(
-            r"(?i)(?:token|password|passwd|secret|api[_-]?key|access[_-]?key|private[_-]?key|key-?data|credentials?)$",
+            r"(?i)(?:token|passw(?:or)?d|passphrase|secret|api[_-]?key|access[_-]?key|private[_-]?key|key-?data|credentials?)$",
         )
     });
     // Pull secrets are names, not values.
@@ -97,7 +97,7 @@ pub fn names_a_secret(name: &str) -> bool {
 /// Fast path: text without any of these words matches no pattern.
 static HINT: LazyLock<Regex> = LazyLock::new(|| {
     pattern(
-        r"(?i:token|passw|pwd|secret|key|credential|bearer|basic|authorization|://)|eyJ|PRIVATE KEY|gh[pousr]_|github_pat_|glpat-|xox|AKIA|ASIA|nvapi-|hf_|sk-|AIza",
+        r"(?i:token|passw|passphrase|pwd|secret|key|credential|cookie|bearer|basic|authorization|://)|eyJ|PRIVATE KEY|gh[pousr]_|github_pat_|glpat-|xox|AKIA|ASIA|nvapi-|hf_|sk-|AIza",
     )
 });
 
@@ -108,28 +108,28 @@ const VALUE: &str = r#"(?:"(?P<double>[^"\\\n]+)|'(?P<single>[^'\\\n]+)|(?P<s>[^
 static PATTERNS: LazyLock<Vec<Regex>> = LazyLock::new(|| {
     [
         r"(?s)-----BEGIN [A-Z ]*PRIVATE KEY-----.*?(?:-----END [A-Z ]*PRIVATE KEY-----|\z)",
-        r#"(?i)"[^"]*(?:token|password|passwd|secret|api[_-]?key|access[_-]?key|key-?data|credential)"\s*:\s*"(?P<s>(?:[^"\\]|\\.)*)"#,
-        r#"(?i)\\"[^"\\]*(?:token|password|passwd|secret|api[_-]?key|access[_-]?key|key-?data|credential)\\"\s*:\s*\\"(?P<s>[^"\\]*)"#,
+        &format!(r#"(?i)"[^"]*(?:{SECRET_WORDS})"\s*:\s*"(?P<s>(?:[^"\\]|\\.)*)"#),
+        &format!(r#"(?i)\\"[^"\\]*(?:{SECRET_WORDS})\\"\s*:\s*\\"(?P<s>[^"\\]*)"#),
         r#"(?i)(?-u:\b)(?:bearer|basic)\s+(?P<s>[^\s"'\\]{6,})"#,
         r"(?-u:\b)eyJ[A-Za-z0-9_-]{6,}(?:\.[A-Za-z0-9_-]*)*",
         r#"(?i)(?-u:\b)[a-z][a-z0-9+.-]*://(?P<s>[^\s"'<>]*)@"#,
+        &format!(r"(?i){IN_NAME}*(?:{SECRET_WORDS}){IN_NAME}*\s?=\s?{VALUE}"),
         &format!(
-            r"(?i){IN_NAME}*(?:token|passwd|password|pwd|secret|api[_-]?key|access[_-]?key|private[_-]?key|credential){IN_NAME}*\s?=\s?{VALUE}"
-        ),
-        &format!(
-            r#"(?i)--{IN_NAME}*(?:token|passwd|password|secret|api-?key|access-?key)\s+(?:"(?P<double>[^"\\\n]+)|'(?P<single>[^'\\\n]+)|(?P<s>[^\s"'-][^\s"']*))"#
+            r#"(?i)--{IN_NAME}*(?:{SECRET_WORDS})\s+(?:"(?P<double>[^"\\\n]+)|'(?P<single>[^'\\\n]+)|(?P<s>[^\s"'-][^\s"']*))"#
         ),
     ]
     .map(pattern)
     .into()
 });
 
+/// The header with all its cookies.
+pub(super) const COOKIE: &str = r#"(?i)(cookie["']?\s*(?:[:=]|=>)\s*)(?P<s>[^\n]+)"#;
+
 static IN_LOGS: LazyLock<Vec<Regex>> = LazyLock::new(|| {
     [
         r#"(?i)(?-u:\b)authorization["']?\s*:\s*["']?(?P<s>(?:bearer|basic|negotiate)\s+[^\s"'\\]+)"#,
-        &format!(
-            r#"(?i){IN_NAME}*(?:token|passwd|password|pwd|secret|api[_-]?key|access[_-]?key|private[_-]?key|credential|authorization){IN_NAME}*["']?\s*:\s*{VALUE}"#
-        ),
+        COOKIE,
+        &format!(r#"(?i){IN_NAME}*(?:{SECRET_WORDS}|authorization){IN_NAME}*["']?\s*(?::|=>)\s*{VALUE}"#),
         // The key's beginning is missing: treat all text before the END marker as key material.
         r"(?s)\A.*-----END [A-Z ]*PRIVATE KEY-----",
         super::log::TOKENS,
@@ -149,7 +149,7 @@ mod tests {
     }
 
     #[test]
-    fn like_secrets_have_like_placeholders_under_one_key_only() {
+    fn equal_secrets_have_equal_placeholders_under_one_key() {
         let (one, other) = (Placeholders::default(), Placeholders::default());
         assert_eq!(one.of("hunter2"), one.of("hunter2"));
         assert_ne!(one.of("hunter2"), one.of("hunter3"));
@@ -159,7 +159,7 @@ mod tests {
     }
 
     #[test]
-    fn what_looks_like_a_credential_goes() {
+    fn credentials_are_masked() {
         let masks = Placeholders::default();
         for (given, shown) in [
             (r#"{"token":"abc","name":"n"}"#, r#"{"token":"*","name":"n"}"#),
@@ -181,7 +181,7 @@ mod tests {
     }
 
     #[test]
-    fn logs_lose_more() {
+    fn logs_are_masked_more() {
         let masks = Placeholders::default();
         let secrets = BTreeSet::from(["correct horse".to_owned(), "short".to_owned()]);
         let log = "password: abc\n+ export X='correct horse' a short one\n";
@@ -190,7 +190,7 @@ mod tests {
     }
 
     #[test]
-    fn a_secret_of_several_words_goes_whole() {
+    fn secrets_of_several_words_are_masked_whole() {
         let masks = Placeholders::default();
         let log = |text: &str| starred(&masks.log(text, &BTreeSet::new()));
         for (given, shown) in [
@@ -202,6 +202,10 @@ mod tests {
             (r#"login --token "a b" on"#, r#"login --token "*" on"#),
             ("curl -H 'Authorization: Bearer abc.def' on", "curl -H 'Authorization: *' on"),
             ("authorization: negotiate abc", "authorization: *"),
+            ("Set-Cookie: session=abc; path=/", "Set-Cookie: *"),
+            ("passphrase: abc on", "passphrase: * on"),
+            (r#""password" => "a b" on"#, r#""password" => "*" on"#),
+            (r#"{"privateKey":"abc"}"#, r#"{"privateKey":"*"}"#),
         ] {
             assert_eq!(log(given), shown, "{given}");
         }
@@ -209,7 +213,7 @@ mod tests {
 
     /// Logs from a capture are displayed like logs from a cluster.
     #[test]
-    fn a_log_that_was_masked_is_shown_as_it_would_have_been() {
+    fn masked_log_is_shown_like_the_original() {
         let masks = Placeholders::default();
         for original in [
             "curl -H 'Authorization: Bearer abc.def' https://me:pw@host/",
@@ -218,6 +222,9 @@ mod tests {
             "login --token 'a b' on",
             "using AKIA0123456789ABCDEF and ghp_0123456789abcdefghij",
             "password=abc&x=1",
+            "> cookie: session=abc; other=def",
+            "passphrase=abc x",
+            "token => abc x",
         ] {
             let kept = masks.log(original, &BTreeSet::new());
             let line = crate::redact::log::line;
@@ -236,7 +243,7 @@ mod tests {
     }
 
     #[test]
-    fn tokens_and_ends_of_keys_go_from_logs() {
+    fn tokens_and_ends_of_keys_are_masked_in_logs() {
         let masks = Placeholders::default();
         let log = |text: &str| starred(&masks.log(text, &BTreeSet::new()));
         assert_eq!(log("with ghp_0123456789abcdefABCD now"), "with * now");

@@ -84,9 +84,12 @@ impl View for Contexts {
         self.0.iter().flat_map(names).collect()
     }
 
-    /// `None` if no context has a report: the command supports none.
+    /// `None` if the command supports no report: a context without an error has none.
     fn junit(&self) -> Option<Report> {
-        self.0.iter().find_map(|answer| answer.captured.junit.as_ref())?;
+        let without = |answer: &ContextAnswer| answer.captured.junit.is_none() && answer.error.is_none();
+        if self.0.iter().any(without) {
+            return None;
+        }
         let answers = self.0.iter().map(|answer| {
             let report = answer.captured.junit.as_ref();
             (answer.captured.context.as_str(), report, answer.error.as_deref())
@@ -94,9 +97,12 @@ impl View for Contexts {
         Some(junit::of_contexts(answers))
     }
 
-    /// Contexts without a result have no samples.
+    /// Contexts without a result have no samples. `None` as for [`Contexts::junit`].
     fn openmetrics(&self) -> Option<Metrics> {
-        self.0.iter().find_map(|answer| answer.captured.metrics.as_ref())?;
+        let without = |answer: &ContextAnswer| answer.captured.metrics.is_none() && answer.error.is_none();
+        if self.0.iter().any(without) {
+            return None;
+        }
         let mut all = Metrics::default();
         for answer in &self.0 {
             if let Some(metrics) = &answer.captured.metrics {

@@ -9,7 +9,7 @@ use super::versions::{certificates, image_and_chart, operator_and_api, uninstall
 use crate::cluster::installation::{Definition, Installation};
 use crate::cluster::{Cluster, Deployment, Read, Source};
 use crate::rules::support::mute::Mutes;
-use crate::rules::{Blocks, Finding, Report, Rule, Scope, diagnose};
+use crate::rules::{Blocks, Finding, NotChecked, Report, Rule, Scope, diagnose};
 use crate::view::{ago, list, plural};
 
 pub fn checks(cluster: &Cluster, installation: &Installation, changes: Check, mutes: &Mutes) -> Vec<Check> {
@@ -210,28 +210,24 @@ fn settings(cluster: &Cluster, report: &Report) -> Check {
     if let Some(check) = expected.check_findings(&report.findings, &codes) {
         return check;
     }
-    let unchecked = report.not_checked.iter().map(|n| n.rule);
-    let unchecked: Vec<&Rule> = unchecked.filter(|rule| stops(rule, rule.blocks)).collect();
+    let unchecked = report.not_checked.iter();
+    let unchecked: Vec<&NotChecked> = unchecked.filter(|n| stops(n.rule, n.rule.blocks)).collect();
     unread(cluster, expected, &unchecked)
         .unwrap_or_else(|| expected.good("no findings of this kind on custom resources or their nodes"))
 }
 
 /// The result of a check whose rules could not be evaluated; `None` if all could.
-fn unread(cluster: &Cluster, expected: Expectation, unchecked: &[&Rule]) -> Option<Check> {
+fn unread(cluster: &Cluster, expected: Expectation, unchecked: &[&NotChecked]) -> Option<Check> {
     if unchecked.is_empty() {
         return None;
     }
-    let sources = unchecked.iter().flat_map(|rule| rule.needs);
-    let sources: BTreeSet<Source> = sources.copied().collect();
-    let read = |source: &Source| matches!(cluster.source(*source), Read::Ok(_));
-    let unread = sources.into_iter().filter(|s| cluster.has(*s) && !read(s));
-    let unread: Vec<Source> = unread.collect();
-    let names: Vec<String> = unread.iter().map(ToString::to_string).collect();
-    let check = expected.not_checked(format!("not read: {}", list(&names)));
-    Some(Check {
-        withheld: unread.iter().any(|s| cluster.missing(*s).is_some()),
-        ..check.hint("kubectl skyhook diagnose stuck")
-    })
+    let rules = unchecked.iter().map(|n| n.rule);
+    let mut sources = rules.flat_map(|rule| rule.needs.iter().chain(rule.optional_sources));
+    let failed = sources.any(|source| cluster.has(*source) && cluster.missing(*source).is_some());
+    let reasons: BTreeSet<&str> = unchecked.iter().flat_map(|n| n.reason.split("; ")).collect();
+    let reasons: Vec<&str> = reasons.into_iter().collect();
+    let check = expected.not_checked(format!("not read: {}", reasons.join("; ")));
+    Some(Check { withheld: failed || !cluster.from_files, ..check.hint("kubectl skyhook diagnose stuck") })
 }
 
 fn sizes(cluster: &Cluster, findings: &[Finding]) -> Check {
