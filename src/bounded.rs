@@ -19,7 +19,7 @@ const GIB: u64 = 1 << 30;
 pub const MOST_CAPTURE: u64 = 8 * GIB;
 /// Maximum number of bytes that are read of one log in a capture.
 pub const MOST_LOG: u64 = 16 * MIB;
-/// Maximum size of a plan in bytes: it contains every object of a large cluster twice.
+/// Maximum size of a plan in bytes: in a large cluster, it may contain every object twice.
 pub const MOST_PLAN: u64 = GIB;
 /// Maximum size of a kubeconfig in bytes.
 pub const MOST_KUBECONFIG: u64 = 64 * MIB;
@@ -66,8 +66,8 @@ pub fn size(bytes: u64) -> String {
 ///
 /// # Errors
 ///
-/// Fails if the file cannot be opened, is a device other than `/dev/null` (a device may be endless), or is a
-/// pipe without a writer.
+/// Fails if the file cannot be opened. On Unix, also fails for a device other than `/dev/null` (a device may
+/// be endless), and for a named pipe that gets no writer within five seconds.
 pub fn open(path: &Path) -> Result<Input> {
     #[cfg(unix)]
     {

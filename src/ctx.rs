@@ -163,12 +163,12 @@ impl Ctx {
         self.load_inner(needs, false).await.map(Some)
     }
 
-    /// [`Ctx::load`] for a command that changes something. Fails without the required sources. Applying the
-    /// plan warns about other unreadable sources.
+    /// [`Ctx::load`] for a command that changes something. Fails without the required sources.
+    /// [`Ctx::execute_with`] warns about other unreadable sources.
     ///
     /// # Errors
     ///
-    /// A required source could not be read, for any reason.
+    /// A required source could not be read completely, for any reason.
     pub async fn load_to_change(&mut self, needs: &[Source], required: &[Source]) -> Result<Cluster> {
         let cluster = self.with_whole_nodes().load_inner(needs, false).await?;
         self.unread = unreadable::check_required(&cluster, needs, required)?;

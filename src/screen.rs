@@ -1,4 +1,5 @@
-//! The terminal: the only place that writes to stdout and stderr, and that knows colors.
+//! The terminal: writes to stdout and stderr, with colors. Other code does so only for live progress
+//! (`ctx/display.rs`, `ctx/progress.rs`) and for help and usage errors, which clap prints.
 //!
 //! The output of a command goes to stdout, everything else to stderr.
 #![allow(clippy::print_stdout, clippy::print_stderr)]

@@ -122,7 +122,7 @@ pub fn whole(text: &str) -> Result<Regex, regex::Error> {
     Regex::new(&format!("^(?:{text})$"))
 }
 
-/// The node arguments of a command; all nodes if it has none.
+/// The nodes that the arguments and flags of a command select; all nodes if none are given.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct NodeQuery<'a> {
     pub named: &'a [NodeArg],

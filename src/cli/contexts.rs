@@ -13,7 +13,8 @@ use crate::ctx::Ctx;
 use crate::error::{Error, Exit, Result};
 use crate::view::contexts::{ContextAnswer, Contexts};
 
-/// Runs the command for every context that `--contexts` matches, all at the same time, and shows the results as one.
+/// Runs the command for every context that `--contexts` matches, all at the same time, and shows the results
+/// as one.
 pub async fn run(command: &Command, global: &Global, ctx: &mut Ctx) -> Result<Exit> {
     let info = command.info();
     if !info.only_reads() {
@@ -65,6 +66,7 @@ fn refuse_other_selection(global: &Global) -> Result<()> {
 }
 
 /// The contexts of the kubeconfig that match the names and globs: each once, in the order of the flag.
+/// Matches of one glob are sorted.
 fn chosen(connection: &Connection) -> Result<Vec<String>> {
     let known = connect::names(connection)?.contexts;
     let mut chosen: Vec<String> = Vec::new();

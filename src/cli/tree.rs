@@ -165,7 +165,8 @@ fn contexts(args: &[OsString]) -> Vec<String> {
     found
 }
 
-/// Rewrites `-v 6` and `-v6` as `-v=6`: kubectl accepts all three, and a level is never a name.
+/// Rewrites `-v 6` and `-v6` as `-v=6`: kubectl accepts all three. After `-v`, one or two digits are a level,
+/// not a name.
 fn levels_joined(args: impl IntoIterator<Item = OsString>) -> Vec<OsString> {
     let mut joined: Vec<OsString> = Vec::new();
     fn level(word: &OsStr) -> bool {

@@ -104,7 +104,8 @@ struct Journals {
     now: jiff::Timestamp,
 }
 
-/// The numbers of applied steps and of all steps of a journal, without its own pause.
+/// The numbers of applied steps and of all steps of a journal. The plan's own pause and resume count only if
+/// they did not succeed.
 fn steps(record: &Record) -> (usize, usize) {
     let applied = |result: &Option<&StepResult>| result.is_some_and(StepResult::changed);
     (record.counted().filter(applied).count(), record.counted().count())
@@ -158,8 +159,8 @@ struct JournalEntry {
     server: String,
     /// Number of changes that were made.
     changed: usize,
-    /// Number of planned changes. A pause that the command sets and ends itself counts only if setting or ending it
-    /// failed.
+    /// Number of planned changes. A pause that the command sets and ends itself counts only if setting or
+    /// ending it failed.
     steps: usize,
     /// Whether the command was interrupted before it recorded its end.
     incomplete: bool,

@@ -143,7 +143,7 @@ fn of<'a>(cluster: &'a Cluster, args: &Args) -> Result<Vec<Leftover<'a>>> {
     }
     let mut left = cluster.leftovers();
     for name in &args.names {
-        // Finding nothing is no error: the cleanup may be a repetition.
+        // With `--clean`, finding nothing is no error: the cleanup may be a repetition.
         let is_done = args.clean && cluster.skyhooks.absence() == Certainty::Proven;
         if !is_done && left.iter().all(|l| l.owner != name) {
             selection::known_skyhook(cluster, name)?;
@@ -237,7 +237,8 @@ fn deleted(kind: Kind, meta: &crate::api::Meta, was: Option<Box<Value>>) -> Step
     Step::new(target, Change::Delete { was }, "its custom resource is gone")
 }
 
-/// The steps that remove the keys of all these owners from a node.
+/// The steps that remove the keys and conditions of these owners from a node. Without `purge`, package
+/// records stay.
 fn on_node(cluster: &Cluster, node: &Node, owners: &[Owner<'_>], purge: bool) -> Vec<Step> {
     let target = Target::of_node(node);
     let keys = node::clean(cluster, node, owners, purge);

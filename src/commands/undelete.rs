@@ -23,13 +23,13 @@ use saved::SavedResource;
 
 /// Restore a deleted custom resource without rerunning its packages
 ///
-/// Kubernetes cannot cancel a deletion. A custom resource that is gone is recreated from the journal, as it was when
-/// this plugin removed it, or from a file; the plugin's node changes are reverted before the operator sees the object.
-/// A custom resource that is still being deleted is paused, saved, released and recreated: only the operator's
-/// finalizer is removed.
+/// Kubernetes cannot cancel a deletion. A custom resource that is gone is recreated from the journal, as it
+/// was when this plugin removed it, or from a file; the plugin's node changes are reverted before the
+/// operator sees the object. A custom resource that is still being deleted is paused, saved, released and
+/// recreated: only the operator's finalizer is removed.
 ///
-/// A package whose uninstall has started or finished is installed again; the preview shows where. Running pods and Jobs
-/// are deleted with the old object, and its status is lost.
+/// A package whose uninstall has started or finished is installed again; the preview shows where. Running
+/// pods and Jobs are deleted with the old object, and its status is lost.
 ///
 /// If the command was interrupted, run it again.
 #[derive(Debug, clap::Args)]
@@ -49,7 +49,8 @@ pub struct Args {
     #[arg(short = 'f', long = "filename", value_name = "FILE", conflicts_with = "journal")]
     file: Option<PathBuf>,
 
-    /// Recreate the custom resource from this journal instead of the newest that contains it; see `journal list`
+    /// Recreate the custom resource from this journal instead of the newest that contains it; see `journal
+    /// list`
     #[arg(long, value_name = "ID", value_parser = named::journal)]
     journal: Option<String>,
 
@@ -148,8 +149,8 @@ fn plan_gone(cluster: &Cluster, saved: &SavedResource, args: &Args) -> Result<Pl
     Ok(again.plan(format!("restore {} from {}", args.name, saved.origin)))
 }
 
-/// The plan for a custom resource that was recreated and is still held: restores the rest of its status, then releases
-/// it.
+/// The plan for a custom resource that was recreated and is still held: restores `status.configUpdates` if it
+/// is missing, then releases the custom resource.
 fn plan_held(cluster: &Cluster, skyhook: &Skyhook, saved: Option<SavedResource>, args: &Args) -> Plan {
     let mut plan = Plan::new(format!("finish restoring {}", args.name), &args.name);
     let updates = |object: &Value| {
@@ -167,8 +168,8 @@ fn plan_held(cluster: &Cluster, skyhook: &Skyhook, saved: Option<SavedResource>,
     held::end_what_is_left(cluster, plan, skyhook)
 }
 
-/// The plan that holds, releases and recreates the custom resource. It contains the whole object, so the journal has
-/// the object before the deletion.
+/// The plan that holds, releases and recreates the custom resource. It contains the whole object, so the
+/// journal has the object before the deletion.
 fn plan_terminating(cluster: &Cluster, skyhook: &Skyhook, args: &Args) -> Result<Plan> {
     let others = skyhook.third_party_finalizers();
     if !others.is_empty() {

@@ -8,7 +8,7 @@ use hyper_util::client::proxy::matcher::Matcher;
 
 /// The environment variables that determine the cluster and the proxy.
 ///
-/// Read once and passed on: no other code reads the environment.
+/// `connect` reads the environment only here; the values are passed on.
 #[derive(Debug, Clone, Default)]
 pub struct Environment {
     /// `KUBECONFIG`, a list of files.

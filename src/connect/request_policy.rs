@@ -43,8 +43,9 @@ impl RequestPolicy {
     /// Wraps a service with this policy.
     ///
     /// Reads are retried up to three times after 429, 500, 502, 503, 504 and closed connections. The wait is
-    /// the server's Retry-After, at most ten seconds. Writes are never retried here: only the caller knows
-    /// whether a retry is safe. Requests must be made within a tokio runtime.
+    /// the server's Retry-After, at most ten seconds; without it, 250 ms, doubled with each retry. Writes are
+    /// never retried here: only the caller knows whether a retry is safe. Requests must be made within a
+    /// tokio runtime.
     pub fn over<S, B>(self, service: S) -> BoxCloneService<Request<Body>, Response<TimedBody>, BoxError>
     where
         S: Service<Request<Body>, Response = Response<B>> + Clone + Send + 'static,

@@ -147,7 +147,7 @@ impl Target {
     fn lay_over_user(&mut self, flags: &Connection) {
         let user = &mut self.user;
         if let Some(token) = &flags.token {
-            // A token flag takes precedence over any other authentication.
+            // A token flag replaces all other credentials except client certificates.
             user.token = Some(token.clone());
             user.token_file = None;
             user.username = None;

@@ -50,7 +50,7 @@ impl Question {
     /// Prompts on stderr and reads a whole line from standard input, with the terminal's line editing.
     /// dialoguer reads single keys and leaves the rest of the line to the shell.
     ///
-    /// Without a terminal, a piped line answers y or N only.
+    /// Without a terminal, a piped line can only answer y or N: a question that asks for a name fails.
     ///
     /// # Errors
     ///

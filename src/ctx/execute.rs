@@ -212,7 +212,7 @@ impl Ctx {
 
     /// Warns about sources that could not be read, unless the plan itself warns about them.
     fn say_what_was_not_read(&mut self, plan: &Plan, dry_run: DryRun) {
-        // A server dry run shows no preview, and so none of the plan's warnings.
+        // Without `--diff`, a server dry run shows no preview, and so none of the plan's warnings.
         let shown = dry_run != DryRun::Server;
         let mut unread = std::mem::take(&mut self.unread);
         let warnings = &plan.consequences.warnings;
@@ -264,8 +264,8 @@ impl Ctx {
         Ok(exit)
     }
 
-    /// Adds the result of the plan to the error if the output cannot be written, so that the changes do not
-    /// go unnoticed.
+    /// Prints the result of a plan on stderr, and changes the exit code of the error, if the output cannot be
+    /// written: changes must not go unnoticed.
     fn unshown(&mut self, error: Error, outcome_view: &OutcomeView<'_>) -> Error {
         if !outcome_view.changed() {
             return error;

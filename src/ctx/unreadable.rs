@@ -12,11 +12,12 @@ pub fn unread(cluster: &Cluster, needs: &[Source]) -> impl Iterator<Item = (Sour
     })
 }
 
-/// Warns about unreadable sources that a writing command can do without.
+/// Returns the unreadable sources that a writing command can do without, for a warning.
 ///
 /// # Errors
 ///
-/// A required source is unreadable, forbidden or failed: an object that was not read must not count as absent.
+/// A required source was not read completely: an object that was not read must not count as absent. Or a
+/// value in a required source cannot be read.
 pub fn check_required(
     cluster: &Cluster,
     needs: &[Source],
@@ -36,7 +37,7 @@ pub fn check_required(
 ///
 /// # Errors
 ///
-/// All requested sources are forbidden.
+/// Several sources were requested, and all are forbidden.
 pub fn any(cluster: &Cluster, needs: &[Source]) -> Result<()> {
     let asked = needs.iter().filter(|need| cluster.source(**need).was_asked());
     let unread: Vec<_> = unread(cluster, needs).collect();

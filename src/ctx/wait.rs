@@ -87,7 +87,8 @@ pub trait PlannedAim: Aim {
         until.describe()
     }
 
-    /// Whether a watch may lag behind the latest write. Otherwise, all sources are read again.
+    /// Whether a watch may lag behind the latest write. Otherwise, the first wait lists custom resources
+    /// again, and each wait for a new goal lists all sources again.
     fn accepts_lag(&self) -> bool {
         false
     }

@@ -4,7 +4,7 @@ use serde_json::Value;
 
 use crate::api::ApiFlavor;
 
-/// Paths of all keys and strings in spec, labels and annotations that contain the older API group.
+/// Paths of all keys and strings in spec, labels and annotations that are the older API group or a key in it.
 pub fn legacy_keys(object: &Value) -> Vec<Vec<String>> {
     let mut found = Vec::new();
     let parts = [vec!["metadata", "labels"], vec!["metadata", "annotations"], vec!["spec"]];

@@ -34,8 +34,10 @@ pub use schema::Schemas;
 /// One rule about manifests.
 #[derive(Debug)]
 pub struct LintRule {
-    /// A permanent code, never renumbered or reused. `SKY801` to `SKY839`: the API server, the webhook or the
-    /// operator rejects the manifest. From `SKY840` on: the manifest is accepted and causes a problem.
+    /// A permanent code, never renumbered or reused. Up to `SKY804`: problems of the file, such as its syntax
+    /// or its comments. `SKY805` to `SKY839`: kubectl, the API server, the webhook or the operator rejects
+    /// the manifest; exceptions are warnings. From `SKY840` on: the manifest is accepted and causes a
+    /// problem.
     pub code: &'static str,
     /// The problem in a few words: `apply-without-enabled`.
     pub name: &'static str,

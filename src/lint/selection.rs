@@ -16,8 +16,8 @@ impl<'a> Input<'a> {
         self.matching(&skyhook.spec.node_selectors)
     }
 
-    /// Whether two custom resources certainly select a common node of the cluster. If the nodes are unknown: whether
-    /// one selector implies the other.
+    /// Whether two custom resources certainly select a common node of the cluster. If the nodes are unknown:
+    /// whether one selector implies the other.
     pub fn share_nodes(&self, one: &Skyhook, other: &Skyhook) -> bool {
         match self.selected(one) {
             Some(nodes) => nodes.into_iter().any(|node| other.selects(node)),
@@ -35,7 +35,8 @@ impl<'a> Input<'a> {
     }
 }
 
-/// Whether `narrow` implies all requirements of `wide`, so that `wide` selects every node of `narrow`.
+/// Whether `narrow` certainly implies all requirements of `wide`, so that `wide` selects every node of
+/// `narrow`.
 pub(super) fn contains(wide: &LabelSelector, narrow: &LabelSelector) -> bool {
     let labels = wide.match_labels.iter();
     let mut expressions = wide.match_expressions.iter();

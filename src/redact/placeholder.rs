@@ -45,7 +45,7 @@ impl Placeholders {
     }
 
     /// Replaces credentials in the log of a program. Uses more patterns than [`Placeholders::text`], and
-    /// replaces all occurrences of `secrets`.
+    /// replaces all occurrences of those `secrets` that have at least `TELLING` bytes.
     pub fn log(&self, text: &str, secrets: &BTreeSet<String>) -> String {
         let mut text = self.with(text, &PATTERNS).into_owned();
         text = self.with(&text, &IN_LOGS).into_owned();

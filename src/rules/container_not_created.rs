@@ -102,8 +102,8 @@ fn has_nothing_started(cluster: &Cluster, pod: &Pod, node: &str) -> bool {
         && !pod.metadata.deleting()
 }
 
-/// Reports volumes that cannot be mounted, or a sandbox that cannot be created: only events distinguish the
-/// two.
+/// Reports a pod that waits for its volumes, its sandbox or its first image: only events distinguish the
+/// three.
 fn not_set_up(cluster: &Cluster, findings: &mut Findings, package_run: &PackageRun<'_>, pod: &Pod) {
     let finding = findings.report(
         Subject::package_run(package_run),

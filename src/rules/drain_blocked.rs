@@ -179,8 +179,9 @@ enum DrainState {
 /// Duration of an unexplained refusal after which someone has to intervene.
 const HOPELESS: SignedDuration = SignedDuration::from_mins(30);
 
-/// The state of a drain; `None` if nothing blocks it. Operators since v0.20.0 record refusals on the node;
-/// with older operators only the budgets show them.
+/// The state of a drain; `None` if nothing blocks it, or if it has not begun and only a temporary refusal is
+/// expected. Operators since v0.20.0 record refusals on the node; with older operators, refusals are inferred
+/// from budgets and pods.
 fn drain_state(
     cluster: &Cluster,
     drain: &Drain<'_>,

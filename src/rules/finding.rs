@@ -61,7 +61,8 @@ pub struct Finding {
     group_message: Option<String>,
     pub since: Option<Timestamp>,
     pub evidence: Vec<Evidence>,
-    /// The remedies, from the least to the most destructive.
+    /// The remedies in order of preference: from the least to the most destructive, but a remedy that applies
+    /// only under a condition may come last.
     pub remedies: Vec<Remedy>,
     /// The operations blocked while this finding exists.
     pub blocks: &'static [Blocks],

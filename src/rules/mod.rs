@@ -58,7 +58,8 @@ pub enum Finds {
     Causes,
     /// Intended waits that last until someone intervenes. A warning also keeps its node from making progress.
     LastingWaits,
-    /// Effects of other problems. They explain nothing on a node.
+    /// Effects of other problems. Rules about effects ignore them; only rules about missing progress count
+    /// them as explanations.
     Effects,
     /// Blocked batches: the operator does not choose their waiting nodes, so custom resources that wait for
     /// these nodes keep waiting.

@@ -21,9 +21,9 @@ rule! {
     ///
     /// # How to fix
     ///
-    /// `node repair` restores the node state from the copy in the status of the custom resource. Where there is
-    /// no copy, reset the node, after which its packages are installed again. Until then,
-    /// pause the custom resource: the operator skips it and continues with the others.
+    /// `node repair` restores the node state from the copy in the status of the custom resource. Where there
+    /// is no copy, reset the node, after which its packages are installed again. Until then, pause the custom
+    /// resource: from v0.16.0 on, the operator skips it and continues with the others.
     ///
     /// # Since
     ///
@@ -36,7 +36,8 @@ rule! {
 fn detect(cluster: &Cluster, findings: &mut Findings) {
     // Older operators read the node state of every node.
     let reads_selected_only = cluster.operator_since(0, 16) || cluster.flavor() == ApiFlavor::NodeWright;
-    // The operator skips paused custom resources. Before v0.16.0 it reads all node states at the start of each pass.
+    // The operator skips paused custom resources. Before v0.16.0 it reads all node states at the start of
+    // each pass.
     let pause_helps = cluster.knows_uninstall();
     let all = cluster.skyhooks.items();
     let running = all.iter().filter(|s| s.is_active()).count();

@@ -47,7 +47,7 @@ rule! {
 const QUIET: SignedDuration = SignedDuration::from_mins(30);
 /// Time during which the operator may not have seen a new object: it reconciles every ten minutes.
 const UNSEEN: SignedDuration = SignedDuration::from_mins(10);
-/// Time after which the operator will not act any more: it reconciles every ten minutes.
+/// Time after which the operator is not expected to act any more: it reconciles every ten minutes.
 const HOPELESS: SignedDuration = SignedDuration::from_hours(2);
 
 fn detect(cluster: &Cluster, findings: &mut Findings) {
@@ -137,7 +137,7 @@ fn detect(cluster: &Cluster, findings: &mut Findings) {
     }
 }
 
-/// The findings of all other rules.
+/// The findings of all rules except those about missing progress without a cause and about unreadable values.
 struct OtherFindings {
     by_skyhook: HashMap<String, Vec<Finding>>,
     /// Nodes with findings that are not about a custom resource.
@@ -170,7 +170,8 @@ impl OtherFindings {
         let names: HashSet<&str> = open.iter().map(|node| node.name.as_str()).collect();
         let is_open = |name: &String| names.contains(name.as_str());
         let explains = |f: &Finding| {
-            // An error on one node may use up the budget of others; a warning concerns only its own node.
+            // An error on one node may use up the budget of others; a warning concerns only its own node and
+            // the nodes that it blocks.
             let reaches_open = f.subject.node.as_ref().is_none_or(is_open)
                 || f.severity == Severity::Error
                 || f.blocked_nodes.iter().any(is_open);

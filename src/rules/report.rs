@@ -64,9 +64,10 @@ pub enum Verdict {
     Stuck,
     /// No finding is an error, but some work is blocked until someone intervenes.
     Blocked,
-    /// No finding is an error, and every rule could be checked.
+    /// No finding is an error, no work is blocked until someone intervenes, and every rule could be checked.
     Healthy,
-    /// No finding is an error, but some rules could not be checked.
+    /// No finding is an error, no work is known to be blocked until someone intervenes, but some rules could
+    /// not be checked.
     Incomplete,
 }
 
@@ -178,7 +179,7 @@ pub fn diagnose(cluster: &Cluster, scope: &Scope) -> Report {
     let mut partly_checked = Vec::new();
     for (rule, mut found, result) in found {
         found.retain(|f| scope.covers(cluster, f));
-        // If the rule found an error, its unread sources cannot improve the verdict.
+        // If the rule found an error, its unread sources cannot change the verdict.
         if let Some(reason) = unread(cluster, rule, &result) {
             let no_error = found.iter().all(|f| f.severity < Severity::Error);
             let list = if no_error { &mut not_checked } else { &mut partly_checked };

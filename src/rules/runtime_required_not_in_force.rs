@@ -38,7 +38,8 @@ rule! {
     SKY411 "runtime-required-not-in-force" Warning needs Skyhooks Nodes, also Operator Events
 }
 
-/// Time after which the operator will not set a missing taint any more: it reconciles every ten minutes.
+/// Time after which the operator is not expected to set a missing taint any more: it reconciles every ten
+/// minutes.
 const OVERDUE: SignedDuration = SignedDuration::from_mins(30);
 
 fn detect(cluster: &Cluster, findings: &mut Findings) {

@@ -12,9 +12,8 @@ rule! {
     ///
     /// The node carries the taint that keeps workloads away until its packages are installed. The operator
     /// lifts it once every custom resource with `runtimeRequired` that selects the node is complete there.
-    /// Here, no such custom resource selects the node, or those that are not complete there are paused,
-    /// disabled or being deleted, or the operator's pass ends before it reaches the taint, so the node stays
-    /// unusable.
+    /// Here, no such custom resource selects the node, or those that keep the taint are paused, disabled or
+    /// being deleted, or the operator's pass ends before it reaches the taint, so the node stays unusable.
     ///
     /// A taint that is named `runtime-required` under a key that the operator does not know is only a
     /// warning: the operator never removes it, but something else may.
@@ -113,7 +112,7 @@ fn detect(cluster: &Cluster, findings: &mut Findings) {
             not_lifted(cluster, findings, node, &notation, &complete);
             continue;
         }
-        // The taint is correct while a custom resource still works or waits.
+        // The taint is correct while a custom resource still works or waits, or has just become complete.
         if holding.is_empty() || holding.iter().any(|s| s.is_active() && !s.deleting()) {
             continue;
         }

@@ -41,7 +41,7 @@ pub(super) fn coloured(line: &Line) -> String {
     spans.map(|span| style(span.label).style(&span.text).to_string()).collect()
 }
 
-/// The style of a label: the only mapping from meanings to colors.
+/// The style of a label: the only mapping from meanings to terminal colors.
 fn style(label: Label) -> Style {
     let style = Style::new();
     match label {

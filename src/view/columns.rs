@@ -75,7 +75,7 @@ fn headed(heading: String, path: &str) -> Result<(String, Path), FormatError> {
     Ok((heading, path))
 }
 
-/// The items of a list, which `node list` calls `nodes`; any other document is a single item.
+/// The items of a list, which `node list --compat` calls `nodes`; any other document is a single item.
 fn items(document: &Value) -> &[Value] {
     let member = |name| document.get(name)?.as_array();
     let list = document.as_array().or(member("items")).or(member("nodes"));

@@ -6,7 +6,7 @@
 use std::borrow::Cow;
 use std::fmt::Write;
 
-/// Text for one line: all control and invisible characters are spelled out.
+/// Text for one line: control characters, invisible characters and unusual blanks are spelled out.
 ///
 /// ESC becomes `^[` as in kubectl, a newline `\n`, a tab `\t`, other controls `^A`, the rest `<U+202E>`.
 pub fn sanitize(text: &str) -> Cow<'_, str> {

@@ -15,7 +15,7 @@ use rows::Rows;
 
 /// Rows of labeled cells.
 ///
-/// In a pipe, each row is one line. On a terminal, the last column is [wrapped](Table::wrap_last) or
+/// In a pipe, each row is one line. On a terminal, the last column may be [wrapped](Table::wrap_last) or
 /// [truncated](Table::truncate_last). A table without rows prints nothing.
 ///
 /// ```
@@ -90,7 +90,8 @@ impl Table {
         self
     }
 
-    /// Truncates the last column, which holds summaries, at the right edge of a terminal: each row is one line.
+    /// Truncates the last column, which holds summaries, at the right edge of a terminal: each row is one
+    /// line.
     pub fn truncate_last(mut self) -> Table {
         self.last = LastColumn::Truncated;
         self
@@ -113,7 +114,7 @@ impl Table {
         self.row(cells.into_iter().chain::<[Line; 1]>([text]))
     }
 
-    /// Adds a row; see [`cells`]. Missing cells are `<none>`.
+    /// Adds a row; see [`cells`]. Missing and empty cells are `<none>`.
     pub fn row(&mut self, cells: impl IntoIterator<Item = Line>) -> &mut Self {
         let cells = cells.into_iter().chain(std::iter::repeat_with(Line::default));
         for cell in cells.take(self.columns.len()) {

@@ -19,7 +19,7 @@ use unicode_width::{UnicodeWidthChar, UnicodeWidthStr};
 use super::Table;
 pub use layout::Layout;
 
-/// The meaning of a piece of text, from which only `screen` derives a style.
+/// The meaning of a piece of text, from which `screen` derives a color, and `html` a class.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Label {
     #[default]

@@ -103,8 +103,8 @@ impl Lookup {
         }
     }
 
-    /// The namespaces of the cluster, or of the kubeconfig's contexts if the cluster's namespaces cannot be
-    /// read.
+    /// The namespaces of the cluster. With `--from`, or if they cannot be read, the namespaces of the
+    /// kubeconfig's contexts.
     fn namespaces(&self) -> Vec<Candidate> {
         match self.ask(async |ctx| ctx.names("namespaces").await) {
             Some(Some(names)) => candidates::names(&names, "Active"),

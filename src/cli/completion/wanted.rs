@@ -37,7 +37,7 @@ impl CandidateKind {
     /// The kind of an argument's values, by the argument's id; `None` for free text, and for values that clap
     /// itself lists.
     ///
-    /// An id has the same meaning in every command.
+    /// An id has the same meaning in every command; only for `format`, the value name decides.
     pub fn of(arg: &Arg) -> Option<CandidateKind> {
         if !arg.get_action().takes_values() || !arg.get_possible_values().is_empty() {
             return None;

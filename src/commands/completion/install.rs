@@ -157,8 +157,8 @@ impl Place {
     }
 }
 
-/// The path of the plugin, from the command line or the PATH. Links are not resolved, because a package
-/// manager changes their targets with each version.
+/// The path of the plugin, from the command line or the PATH; links are not resolved, because a package
+/// manager changes their targets with each version. If neither has the plugin, the path of this process.
 fn plugin() -> Result<PathBuf> {
     let called = std::env::args_os().next().unwrap_or_default();
     let called = PathBuf::from(called);

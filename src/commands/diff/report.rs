@@ -25,9 +25,9 @@ pub struct Document {
     new: Side,
     /// The changed fields.
     items: Vec<Change>,
-    /// Findings that only the new side has.
+    /// Findings above info that only the new side has, of rules that could be checked on the old side.
     new_findings: Vec<FindingKey>,
-    /// Findings that only the old side has, of rules that could be checked on the new side.
+    /// Findings above info that only the old side has, of rules that could be checked on the new side.
     gone_findings: Vec<FindingKey>,
     /// Parts that were not compared, each with the reason.
     not_compared: Vec<String>,

@@ -27,7 +27,7 @@ pub struct FixLimits {
 #[derive(Default)]
 pub struct Chosen {
     pub parts: Vec<Part>,
-    /// One line for each skipped finding.
+    /// One line for each group of skipped findings.
     pub left: Vec<String>,
 }
 
@@ -96,7 +96,7 @@ struct Choosing<'a> {
     /// The packages that chosen remedies already change, with the codes of their rules. `None` means all
     /// packages.
     changed_packages: HashMap<SkyhookOnNode, Vec<(Option<String>, &'static str)>>,
-    /// The codes of skipped findings that may resolve themselves or block nothing.
+    /// The codes of skipped findings that may resolve themselves or are only info.
     skippable: BTreeSet<&'static str>,
 }
 
@@ -178,7 +178,8 @@ impl Choosing<'_> {
             let reason = format!("none of its remedies changes anything: see `{}`", pointer(finding));
             return self.leave(finding, &group.subject, &reason);
         };
-        // Remedies that evict, delete or drop a record are only shown with their caveats.
+        // Do not show a command that may evict, delete or drop a record if it needs a decision or is not one
+        // of this plugin: `diagnose stuck` shows it with its caveat.
         let command = if remedy.grade >= Grade::B3 && (remedy.choice || remedy.own().is_none()) {
             format!("see `{}`", pointer(finding))
         } else {
@@ -216,7 +217,7 @@ impl Choosing<'_> {
         here.find(|(known, _)| meets(known)).map(|(_, code)| *code)
     }
 
-    /// Whether a finding may resolve itself or blocks nothing, and is skipped because no rules are named.
+    /// Whether a finding is skipped because no rules are named, and it may resolve itself or is only info.
     fn is_skippable(&self, finding: &Finding) -> bool {
         let stays = finding.severity > Severity::Info && finding.permanent;
         !stays && self.limits.rules.is_empty()

@@ -35,7 +35,7 @@ pub fn finding_label(rule: &Rule, subject: &str) -> String {
     format!("{} {}, {subject}", rule.code, rule.name)
 }
 
-/// Merges the plans into one, which pauses each custom resource once.
+/// Merges the plans into one, which pauses each custom resource at most once.
 ///
 /// # Errors
 ///

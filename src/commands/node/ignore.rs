@@ -88,7 +88,8 @@ enum IgnoreAction {
 }
 
 async fn run(ctx: &mut Ctx, args: &IgnoreArgs, action: IgnoreAction) -> Result<Exit> {
-    // Ignoring a node must not depend on reading the rollout; unignoring previews the work that starts.
+    // Ignoring a node must not depend on reading the rollout. `--leave-batch` changes the rollout, and
+    // unignoring previews the work that starts.
     let required: &[Source] = if action == (IgnoreAction::Ignore { leave_batch: false }) {
         &[Source::Nodes]
     } else {

@@ -291,8 +291,8 @@ impl<'a> Rows<'a> {
     }
 }
 
-/// The numbers of complete and of all packages of a custom resource on a node. For a deleted custom resource,
-/// both count entries of the node state.
+/// The numbers of complete and of all packages of a custom resource on a node. If the custom resource is
+/// deleted or not read, the number of recorded packages that may be installed, and of all recorded packages.
 fn progress(cluster: &Cluster, node: &Node, name: &str) -> (usize, usize) {
     if let Some(skyhook) = cluster.skyhook(name) {
         return cluster.progress(skyhook, node);

@@ -16,11 +16,11 @@ use crate::view::{NodeSet, plural};
 
 /// Rerun a package
 ///
-/// Without --stage, the package's entry is removed and the package runs again, starting with apply. Packages that
-/// depend on it stay complete.
+/// Without --stage, the package's entry is removed and the package runs again, starting with apply. Packages
+/// that depend on it stay complete.
 ///
-/// Stages other than apply, upgrade and config are refused, because the operator does not restart correctly from
-/// them: it would interrupt the node before draining it, or run apply instead.
+/// Stages other than apply, upgrade and config are refused, because the operator does not restart correctly
+/// from them: it would interrupt the node before draining it, or run apply instead.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "Examples:
   kubectl skyhook package rerun driver --skyhook gpu-tune --node gpu-0001
@@ -146,8 +146,8 @@ fn stage(args: &Args) -> Result<Option<Stage>> {
 
 /// Refuses if a package would count as uninstalled instead of running again.
 ///
-/// With an uninstall requested by the spec or by a deletion, the operator considers a package without an entry
-/// uninstalled.
+/// With an uninstall requested by the spec or by a deletion, the operator considers a package without an
+/// entry uninstalled.
 fn refuse_uninstalls(
     skyhook: &Skyhook,
     package: &str,
@@ -186,7 +186,8 @@ fn refuse_uninstalls(
         .hint(format!("kubectl skyhook reset {name} --node {node} --package {package}")))
 }
 
-/// Warns about pods that already run the stage: the operator keeps them, so the rerun would change nothing.
+/// Warns about pods that already run the requested stage: the operator keeps them, so the rerun would change
+/// nothing.
 fn warn_of_running(
     cluster: &Cluster,
     skyhook: &Skyhook,

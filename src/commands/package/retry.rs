@@ -157,8 +157,9 @@ impl<'a> Stalled<'a> {
     }
 }
 
-/// Restarts the batches of stopped compartments: otherwise nothing runs on their nodes. The failed Jobs must
-/// be deleted first, because the operator would count their nodes as failed again and stop the rollout.
+/// Restarts the batches of the nodes' stopped compartments: otherwise nothing runs on these nodes. The failed
+/// Jobs must be deleted first, because the operator would count their nodes as failed again and stop the
+/// rollout.
 fn continue_rollout(cluster: &Cluster, skyhook: &Skyhook, stalled: &[Stalled<'_>], plan: &mut Plan) {
     let nodes: Vec<&Node> = stalled.iter().map(|s| s.node).collect();
     let is_in = |name: &&str| {
@@ -186,8 +187,8 @@ fn continue_rollout(cluster: &Cluster, skyhook: &Skyhook, stalled: &[Stalled<'_>
     ));
 }
 
-/// Whether a deletion waits for the uninstall of the package with this entry. During a deletion, the package
-/// runs no other stage.
+/// Whether a deletion waits for the uninstall of the package with this entry. An unfinished installation has
+/// to complete before the uninstall starts.
 fn holds_deletion(skyhook: &Skyhook, package: &str, entry: &Entry) -> bool {
     let spec = skyhook.package(package);
     skyhook.deleting() && spec.is_some_and(|p| p.uninstall().enabled && p.version == entry.version)

@@ -16,19 +16,21 @@ use crate::error::{Exit, Result};
 
 /// Print the minimal RBAC that commands require, as ClusterRoles
 ///
-/// A manifest for `kubectl apply -f -` with exactly the rights that the commands need, in both API groups. Without
-/// --for there are two roles: kubectl-skyhook-viewer for all read-only commands, and kubectl-skyhook-operator for
-/// all commands. A role has no effect until it is bound: the comment in each shows how to bind it.
+/// A manifest for `kubectl apply -f -` with exactly the rights that the commands need, in both API groups.
+/// Without --for there are two roles: kubectl-skyhook-viewer for all read-only commands, and
+/// kubectl-skyhook-operator for all commands. A role has no effect until it is bound: the comment in each
+/// shows how to bind it.
 ///
-/// Every command also relies on permissions that Kubernetes grants to all authenticated users: to list the served APIs,
-/// and to query their own permissions.
+/// Commands also rely on permissions that Kubernetes grants to all authenticated users: to list the served
+/// APIs, and to query their own permissions.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "Examples:
   kubectl skyhook rbac | kubectl apply -f -
   kubectl skyhook rbac --for \"diagnose stuck\" --for reset
   kubectl skyhook rbac --for viewer -o json")]
 pub struct Args {
-    /// Only for this command, such as reset or "node status", or only the role viewer or operator; may be repeated
+    /// Only for this command, such as reset or "node status", or only the role viewer or operator; may be
+    /// repeated
     #[arg(long = "for", value_name = "COMMAND", value_parser = PossibleValuesParser::new(CHOICES.iter()),
         hide_possible_values = true)]
     commands: Vec<String>,

@@ -167,8 +167,8 @@ impl<'a> Fleet<'a> {
         }
     }
 
-    /// The nodes grouped by the prefix of their names, or all under an empty heading if there are too many
-    /// groups.
+    /// The nodes grouped by the prefix of their names; all under an empty heading if there is one group or
+    /// too many.
     fn groups(&self) -> Vec<(&'a str, &[Cell<'a>])> {
         let prefix = |cell: &Cell<'a>| cell.name.trim_end_matches(|c: char| c.is_ascii_digit());
         let groups = self.0.chunk_by(|a, b| prefix(a) == prefix(b));

@@ -56,7 +56,7 @@ pub struct Comparison {
     new: Vec<FindingKey>,
     /// Number of findings that the baseline has, too.
     known: usize,
-    /// Findings that only the baseline has.
+    /// Findings that only the baseline has, except muted ones and those of rules that could not be checked.
     gone: Vec<FindingKey>,
 }
 

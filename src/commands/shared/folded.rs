@@ -22,7 +22,7 @@ pub struct Expand {
 }
 
 impl Expand {
-    /// Whether to fold this many rows; in a pipe, each row is one node.
+    /// Whether to fold this many rows. In a pipe, or with `--expand`, each node has its own row.
     pub fn folds(self, rows: usize, terminal: bool) -> bool {
         terminal && !self.expand && rows > ROWS
     }

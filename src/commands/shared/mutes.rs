@@ -32,8 +32,8 @@ pub struct LoadedMutes {
 }
 
 impl MuteFlags {
-    /// Reads the file and the annotations. Invalid annotations only print errors, so that they do not prevent
-    /// a diagnosis.
+    /// Reads the file and the annotations. Invalid annotations do not prevent a diagnosis: they are ignored
+    /// with an error message, and the exit code is 1 instead of 0.
     ///
     /// # Errors
     ///

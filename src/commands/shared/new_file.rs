@@ -22,11 +22,13 @@ pub struct File {
 
 impl Target {
     /// Checks that the file can be written, before the cluster is read. The hint of a refusal names the flag.
-    /// With `--contexts`, each context has its own file, whose name ends with the context.
+    /// With `--contexts`, each context has its own file, whose name ends with the context, unless the path is
+    /// a device or a pipe.
     ///
     /// # Errors
     ///
-    /// The file exists, or its directory does not; several contexts would write to standard output.
+    /// The file exists and `force` is not set; the path is a directory, or its directory does not exist;
+    /// several contexts would write to standard output.
     pub fn of(ctx: &Ctx, path: PathBuf, force: bool, flag: &str) -> Result<Target> {
         let path = match ctx.context() {
             Some(_) if path == Path::new("-") => {
@@ -63,7 +65,7 @@ impl File {
     ///
     /// # Errors
     ///
-    /// Writing fails. No partial file remains.
+    /// Writing fails. No partial file remains; a device or a pipe may have received a part.
     pub fn fill(&self, fill: impl FnOnce(&mut dyn Write) -> std::io::Result<u64>) -> Result<u64> {
         let failed =
             |error: std::io::Error| Error::failed(format!("cannot write {}: {error}", self.path.display()));

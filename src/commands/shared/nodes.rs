@@ -14,7 +14,7 @@ use crate::view::{NodeSet, count, plural};
 /// # Errors
 ///
 /// A name does not exist or a pattern matches nothing: a typo must not look like "no nodes". Labels may match
-/// nothing. Or the nodes could not be read.
+/// nothing. Or the nodes could not be read, unless the query is empty.
 pub fn selected<'a>(cluster: &'a Cluster, query: NodeQuery<'_>) -> Result<Vec<&'a Node>> {
     let all = cluster.nodes.items();
     if query.is_empty() {
@@ -90,7 +90,7 @@ fn hint_of_regex(cluster: &Cluster, arg: &NodeArg, error: Error) -> Error {
 
 /// The names in the query, if they are few: then only these nodes are read.
 ///
-/// `None` without names or with a glob.
+/// `None` without names, with a glob, or with many names.
 pub fn named_nodes(query: NodeQuery<'_>, skyhook: Option<&str>, package: Option<&str>) -> Option<NamedNodes> {
     let names = query.named.iter().map(NodeArg::names);
     let names: Option<Vec<&[String]>> = names.collect();

@@ -152,7 +152,8 @@ pub struct PackageRows<'a> {
 }
 
 impl<'a> PackageRows<'a> {
-    /// The packages, or only `package`, of these custom resources on these nodes.
+    /// The packages, or only `package`, of these custom resources on these nodes. Node states that cannot be
+    /// read are always included.
     pub fn of(
         cluster: &'a Cluster,
         nodes: &[&Node],

@@ -14,7 +14,7 @@ pub struct Progress {
     pub state: ProgressState,
     /// Why the custom resource is in this state.
     reason: Reason,
-    /// The operator's next action on the node if nothing else changes in the cluster; null if it waits.
+    /// The operator's next action on the node if nothing else changes in the cluster; null if there is none.
     next_action: Option<NextAction>,
     /// The start of the running stage or of the drain; null if neither is in progress or the time is unknown.
     since: Option<String>,

@@ -33,7 +33,7 @@ pub fn of(
     })
 }
 
-/// Refuses a package that is neither in the spec, nor recorded on a node, nor running.
+/// Refuses a package that is neither in the spec nor recorded on a node, and has no pod or Job.
 ///
 /// # Errors
 ///
@@ -71,7 +71,7 @@ pub fn known_anywhere(cluster: &Cluster, package: &str) -> Result<()> {
     Err(Error::unknown("package", package, known))
 }
 
-/// The names of all packages of a custom resource: in its spec, recorded on nodes, or running.
+/// The names of all packages of a custom resource: in its spec, recorded on nodes, or with a pod or Job.
 pub fn packages(cluster: &Cluster, package_runs: &PackageRuns<'_>, skyhook: &str) -> BTreeSet<String> {
     let mut names = BTreeSet::new();
     if let Some(skyhook) = cluster.skyhook(skyhook) {

@@ -5,7 +5,8 @@ use crate::cluster::{Certainty, Cluster, Read, Source};
 use crate::error::{Error, Exit, Result};
 use crate::plan::planners::migration;
 
-/// Refuses a custom resource that does not exist and left nothing on any node.
+/// Refuses a name that no custom resource of either API has, and of which no node has annotations or labels.
+/// Accepts every name if the input may lack custom resources.
 ///
 /// # Errors
 ///
@@ -69,7 +70,7 @@ pub fn not_left_out(cluster: &Cluster, so: &str) -> Result<()> {
     }
 }
 
-/// Fails if nothing could be read of a source.
+/// Fails if a source was requested and nothing of it could be read.
 ///
 /// # Errors
 ///

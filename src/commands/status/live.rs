@@ -163,7 +163,7 @@ fn summary(item: &SkyhookProgress) -> Line {
     }
 }
 
-/// Whether nothing more can happen to the custom resource.
+/// Whether the custom resource needs no further work.
 fn ended(assessment: Assessment) -> bool {
     matches!(assessment, Assessment::Complete | Assessment::Gone)
 }

@@ -115,6 +115,7 @@ impl ctx::Aim for Teardown {
     }
 
     /// The blockers, once every awaited deletion is blocked: until then, other deletions may make progress.
+    /// After the last deletion, the remaining pods and Jobs of packages.
     fn blocked(&mut self, cluster: &Cluster) -> Vec<String> {
         if let Some(since) = self.all_gone_at {
             let waited = Duration::try_from(cluster.taken_at.duration_since(since));

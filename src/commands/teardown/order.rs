@@ -82,10 +82,10 @@ impl DoomedObject {
 
 /// The objects to delete, in the order of their deletion.
 ///
-/// Custom resources are deleted in reverse order of priority, because later ones build on earlier ones; those
-/// that share no node do not wait for each other. Objects of the older API are deleted before the newer
-/// objects, from which the operator would recreate them. Deployment policies are deleted last: nothing may
-/// refer to them.
+/// Custom resources are deleted in reverse order of priority, because later ones build on earlier ones. Two
+/// that share no node do not wait for each other, unless the earlier one has `sequencing: all`. While the
+/// operator migrates, objects of the older API are deleted before the newer objects, which the operator would
+/// otherwise recreate from them. Deployment policies are deleted last: nothing may refer to them.
 pub fn items(cluster: &Cluster) -> Vec<DoomedObject> {
     let mut items: Vec<DoomedObject> = Vec::new();
     let (ours, other) = (cluster.flavor(), cluster.flavor().other());
@@ -126,7 +126,7 @@ pub fn items(cluster: &Cluster) -> Vec<DoomedObject> {
     items
 }
 
-/// Whether `later` follows `earlier` by priority on some node.
+/// Whether `later` follows `earlier` by priority on some node, or everywhere because of `sequencing: all`.
 fn builds_on(cluster: &Cluster, later: &Skyhook, earlier: &Skyhook) -> bool {
     let shares = || match cluster.nodes.ok() {
         // Without nodes, it is unknown whether they share any.

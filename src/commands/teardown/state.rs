@@ -19,12 +19,13 @@ use crate::wait::Blockers;
 #[derive(Serialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct Teardown {
-    /// Whether the operator can be uninstalled: no object needs it any more, and every source was read.
+    /// Whether the operator can be uninstalled: all objects are deleted, `remaining` is empty, and every
+    /// required source was read.
     pub safe: bool,
     /// The objects to delete.
     pub items: Vec<Planned>,
-    /// Objects and problems that remain after all deletions and need the operator, or keep nodes unavailable to
-    /// workloads.
+    /// Objects and problems that remain after all deletions and need the operator, or keep nodes unavailable
+    /// to workloads.
     pub remaining: Vec<Blocker>,
     /// Runtime-required taints that no deletion will remove; determined before the deletions.
     pub foreseen: Vec<Blocker>,

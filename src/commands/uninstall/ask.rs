@@ -150,8 +150,8 @@ pub async fn run(ctx: &mut Ctx, request: &Request) -> Result<Exit> {
     ctx.execute_with(&plan, &request.safety, CommandOptions::default(), Some(waiting)).await
 }
 
-/// Whether a package is neither in the spec nor on any node: it was uninstalled and removed, or never
-/// existed.
+/// Whether a package is certainly neither in the spec nor on any node: it was uninstalled and removed, or
+/// never existed.
 fn is_removed(cluster: &Cluster, skyhook: &Skyhook, package: &str) -> bool {
     let is_recorded = |node: &Node| {
         let on = cluster.on_node(node, skyhook.name());

@@ -176,7 +176,7 @@ fn names<'a>(cluster: &'a Cluster, only: Option<&'a str>) -> Vec<&'a str> {
 pub(super) enum Uninstall {
     /// Installed, and no uninstall is requested.
     Installed,
-    /// The uninstall has not started, and the package is installed.
+    /// The uninstall has not started, and the package is recorded on the node.
     NotStarted,
     /// The uninstall is running.
     InProgress,
@@ -247,7 +247,7 @@ struct PackageUninstall<'a> {
 }
 
 impl<'a> PackageUninstall<'a> {
-    /// Whether an uninstall of the package is requested or running on any node.
+    /// Whether an uninstall of the package is requested, or recorded or running on any node.
     fn is_concerned(&self) -> bool {
         let uninstalled = |p: &Placement<'_>| p.entry.is_some_and(|e| e.stage.is_uninstall());
         let runs = |run: &PackageRun<'_>| {
@@ -371,7 +371,8 @@ impl<'a> PackageUninstall<'a> {
     /// The conditions about uninstalls: `DeletionBlocked=PausedWithPendingUninstall`, or only the type if the
     /// reason repeats it.
     ///
-    /// For a finished node, conditions about other nodes are omitted.
+    /// On a node without the package, only `DeletionBlocked` is listed: the other conditions are about other
+    /// nodes. `UninstallFailed` is listed only where the uninstall fails.
     fn conditions(&self, uninstall: Uninstall) -> Vec<String> {
         let kinds = ["DeletionBlocked", "UninstallFailed", "UninstallInProgress", "Blocked"];
         let conditions = kinds

@@ -78,7 +78,8 @@ impl<'p> Strategy<'p> {
     }
 
     /// The compartment's nodes, among the nodes that users of the policy select, or among all nodes if the
-    /// policy has no users. `None` if the nodes are unknown.
+    /// policy has no users. A node that matches the selectors of several compartments counts in each. `None`
+    /// if the nodes are unknown.
     pub fn nodes<'a>(&self, input: &Input<'a>, policy: &DeploymentPolicy) -> Option<Vec<&'a Node>> {
         let users = input.users(&policy.metadata.name);
         let nodes = input.nodes()?.iter();

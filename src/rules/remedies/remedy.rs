@@ -76,8 +76,8 @@ impl Remedy {
         self.preconditions.iter().any(|p| p == REPAIRED)
     }
 
-    /// The command for several nodes instead of `node`; `None` for other programs, or if the command does not name
-    /// `node`.
+    /// The command for several nodes instead of `node`; `None` for other programs, or if the command does not
+    /// name `node`.
     pub fn on_nodes(&self, node: &str, nodes: &[&str]) -> Option<Vec<String>> {
         self.own()?;
         // Prefer the value of `--node`: a custom resource may have the node's name.
@@ -116,8 +116,8 @@ struct Own {
     /// Preconditions in addition to `UNCHANGED`.
     needs: &'static [&'static str],
     undo: Undo,
-    /// Whether the command is a decision of the user: it stops work, ends another user's stop, changes the spec, or
-    /// drops a record. No object shows whether that is right.
+    /// Whether the command is a decision of the user: it stops work, ends another user's stop, changes the
+    /// spec, or drops a record. No object shows whether that is right.
     choice: bool,
 }
 
@@ -142,7 +142,7 @@ const OWN: [Own; 18] = [
     repair("node leave-batch", &["the node is in the batch"], Undo::Partly),
     choice("reset", &[], Undo::Partly),
     repair("package rerun", &[REPAIRED], Undo::Partly),
-    // The command deletes a Job, which cannot be undone.
+    // The command deletes a Job or a pod, which cannot be undone.
     repair("package retry", &["the stage's job has failed permanently", REPAIRED], Undo::No),
     repair("deployment-policy reset", &[], Undo::Partly),
     choice("cordon release", &["nobody else needs the cordon"], Undo::Partly),

@@ -151,7 +151,8 @@ pub fn delays<'r>(cluster: &Cluster, report: &'r Report, skyhook: &Skyhook) -> V
     all.filter(|f| !f.permanent && f.severity == Severity::Warning && reach.covers(f)).collect()
 }
 
-/// Raises permanent blockers of a deletion to errors, and adds the waiting deletions to each finding.
+/// Raises permanent blockers of a deletion from warnings to errors, and adds the waiting deletions as
+/// evidence.
 pub(in crate::rules) fn mark_deletions<'f>(
     cluster: &Cluster,
     findings: impl IntoIterator<Item = &'f mut Finding>,

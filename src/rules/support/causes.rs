@@ -185,7 +185,8 @@ impl<'f> Places<'f> {
     }
 
     /// The causes of a finding: findings of the rules in `effect_of`, and the findings closest to the awaited
-    /// subjects.
+    /// subjects. If there are none, the findings that end the operator's pass, unless the finding is about a
+    /// package.
     fn explain(&self, findings: &[Finding], at: usize, finding: &Finding) -> Vec<usize> {
         let mut explained_by = BTreeSet::new();
         if !finding.effect_of.is_empty() {

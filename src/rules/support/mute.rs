@@ -1,4 +1,5 @@
-//! Mutes hide known findings in reports, which only count them.
+//! Mutes set known findings apart in reports: they are counted and listed in short, but do not affect the
+//! verdict.
 //!
 //! A mute names a code and a subject. It lapses at its expiry, or when its findings concern or block more
 //! nodes than it allows: a known problem of one node must not hide a problem of the fleet. Only reports apply

@@ -1,4 +1,5 @@
-//! Reasons why a stage fails or hangs on a node, and why the operator does not run: states, events and logs. Pure.
+//! Reasons why a stage fails or hangs on a node, and why the operator does not run: states, events and logs.
+//! Pure.
 
 mod events;
 mod log;
@@ -32,8 +33,8 @@ pub struct Reason {
     /// The container; absent if the state is that of the whole pod or Job.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub container: Option<String>,
-    /// The reason that Kubernetes gives for the end or the wait: `OOMKilled`, `CrashLoopBackOff`, `DeadlineExceeded`;
-    /// `Running` for a running container; absent if unknown.
+    /// The reason that Kubernetes gives for the end or the wait: `OOMKilled`, `CrashLoopBackOff`,
+    /// `DeadlineExceeded`; `Running` for a running container; absent if unknown.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub state: Option<String>,
     /// The exit code of the container; absent if the container has not ended.
@@ -47,8 +48,8 @@ pub struct Reason {
     pub message: Option<String>,
     /// Number of restarts of the container.
     pub restarts: i64,
-    /// The last lines of the container's log; absent if they were not read. Of several findings with the same problem,
-    /// only one has them.
+    /// The last lines of the container's log; absent if they were not read or are blank. Of several findings
+    /// with the same problem, only one has them, unless the operator saved the log.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub log: Option<LogTail>,
     /// Why the log could not be read; absent if it was read or not requested.
@@ -62,7 +63,8 @@ pub struct Reason {
     pub pieces: Vec<ContainerLog>,
 }
 
-/// Sets the reason of each finding about a package on a node, and of findings about an operator that does not run.
+/// Sets the reason of each finding about a package on a node, and of findings about an operator that does not
+/// run.
 pub fn add(cluster: &Cluster, findings: &mut [Finding]) {
     let reasons =
         Reasons { cluster, package_runs: cluster.package_runs(), events: events::by_object(cluster) };
@@ -202,8 +204,8 @@ impl<'a> Failed<'a> {
     fn piece(&self) -> ContainerLog {
         ContainerLog {
             run: self.status.restart_count - i64::from(self.before),
-            // A waiting container has only the log of its previous run, which the server returns with and without
-            // `previous`.
+            // A waiting container has only the log of its previous run, which the server returns with and
+            // without `previous`.
             previous: self.before,
             ..ContainerLog::of(self.pod, self.status)
         }
@@ -276,15 +278,15 @@ impl Reason {
         }
     }
 
-    /// Sets the lines of a log that has been read.
+    /// Sets the log tail from these lines of `piece`; keeps the previous tail if all lines are blank.
     pub fn set_log(&mut self, piece: &ContainerLog, lines: &[String]) {
         let run = if piece.previous { ", previous run" } else { "" };
         let from = format!("{}{run}", piece.place());
         self.log = LogTail::of(from, lines.iter().map(String::as_str)).or(self.log.take());
     }
 
-    /// The end of the attempt: `apply: OOMKilled, exit code 137 (…)`; `None` if neither exit code nor meaning is
-    /// known.
+    /// The end of the attempt: `apply: OOMKilled, exit code 137 (…)`; `None` if neither exit code nor meaning
+    /// is known.
     pub fn outcome(&self) -> Option<String> {
         let state = self.state.as_deref()?;
         if self.exit_code.is_none() && self.meaning.is_none() {

@@ -32,7 +32,7 @@ impl Trouble {
     }
 }
 
-/// The reason why a node of a batch never finishes; `None` if it may finish.
+/// The reason why a node of a batch does not finish without help; `None` if it may. A warning is uncertain.
 pub fn stuck_in_batch(
     cluster: &Cluster,
     troubles: &NodeTroubles,
@@ -64,9 +64,9 @@ pub fn stuck_in_batch(
     })
 }
 
-/// Whether no node of a compartment can make progress: none has running work, and none of the batch is
-/// between two stages. Nodes that wait for an earlier custom resource, and nodes of [`Batch::passed_over`],
-/// which wait for nodes in progress, do not count as between two stages.
+/// Whether no node of a compartment can make progress: apart from stuck nodes, none has running work, and
+/// none of the batch is between two stages. Nodes that wait for an earlier custom resource, and nodes of
+/// [`Batch::passed_over`], which wait for nodes in progress, do not count as between two stages.
 pub fn stands_still<'a>(
     cluster: &'a Cluster,
     troubles: &NodeTroubles,

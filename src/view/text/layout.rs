@@ -81,7 +81,7 @@ impl<F: FnMut(Line)> Lines<F> {
     }
 }
 
-/// Sanitizes a line. All output passes through here, so that no view has to escape anything.
+/// Sanitizes a line. All text for people passes through here, so that no view has to escape anything.
 pub(in crate::view) fn safe(line: &Line) -> Line {
     let spans = line
         .spans

@@ -46,7 +46,7 @@ pub struct Chain<'a> {
 }
 
 impl<'a> Chain<'a> {
-    /// `whole`: whether all sources were read; if not, nothing counts as fine.
+    /// `whole`: whether all sources were read; only then may a reason say that nothing is wrong.
     pub fn of(cluster: &'a Cluster, node: &'a Node, report: Report, whole: bool) -> Chain<'a> {
         let package_runs = cluster.package_runs();
         let model = Model::new(cluster);
@@ -194,14 +194,15 @@ impl<'a> Inspection<'_, 'a> {
     }
 
     /// The state of `skyhook`, which waits for `root`: the worst of the state of `root` here and the states
-    /// implied by findings about `skyhook`.
+    /// implied by findings that block `skyhook` here.
     fn gated(&self, skyhook: &Skyhook, root: &str, before: &[Link<'_>]) -> ProgressState {
         let root = before.iter().find(|link| link.name == root);
         let own = self.holding(skyhook).map(|(f, _)| self.state(f));
         own.chain(root.map(|link| link.state)).fold(ProgressState::Waiting, ProgressState::max)
     }
 
-    /// The worst state implied by findings about a custom resource, on any node.
+    /// The worst state implied by findings about a custom resource, on any node. Info findings and findings
+    /// that block nothing do not count.
     fn worst(&self, name: &str) -> ProgressState {
         let about = self.findings.iter();
         let about = about.filter(|f| f.subject.skyhook.as_deref() == Some(name));

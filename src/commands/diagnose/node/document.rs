@@ -14,13 +14,14 @@ use crate::rules::{Remedy, Severity};
 pub struct Document<'a> {
     /// The node.
     pub(super) node: &'a str,
-    /// The worst state of any custom resource on the node.
+    /// The worst state of any custom resource on the node; `Blocked` if an error keeps the node from
+    /// completing.
     pub(super) state: ProgressState,
     /// The custom resources in the order in which they run.
     pub(super) skyhooks: Vec<LinkDocument<'a>>,
     /// Findings about the node, causes first.
     pub(super) findings: Vec<FindingDocument<'a>>,
-    /// Remedies, least disruptive first.
+    /// The next remedies, in the order to try them.
     pub(super) remedies: Vec<&'a Remedy>,
     /// Sources that could not be read, with the reason; the result may be incomplete.
     pub(super) unreadable: &'a [String],

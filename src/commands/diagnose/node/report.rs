@@ -67,11 +67,14 @@ impl NodeReport<'_> {
         shown
     }
 
-    /// The next remedies, if an intervention is needed. First, remedies of the finding that blocks the first
-    /// blocked custom resource, or of the cause of that finding: the first remedy, and the mildest remedy
-    /// that makes a change (grades B1 to B3; B4 is left to `diagnose stuck`). Then the remedy of an error
-    /// that this finding explains, because such an error may outlast its cause. Info findings that explain
-    /// nothing worse count only if there are no others.
+    /// The next remedies, if an intervention is needed.
+    ///
+    /// First, two remedies of one finding: its first remedy, and its next remedy that makes a change (grades
+    /// B1 to B3; B4 is left to `diagnose stuck`). That finding is an error that stops the operator or rejects
+    /// changes, if there is one; otherwise it blocks the first blocked custom resource, or is the cause. Info
+    /// findings that explain nothing worse count only if there are no others.
+    ///
+    /// Then the remedy of an error that this finding explains, because such an error may outlast its cause.
     fn next(&self) -> Vec<&Remedy> {
         if !needs_someone(self.chain.state(self.node)) {
             return Vec::new();

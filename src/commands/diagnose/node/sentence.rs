@@ -100,8 +100,8 @@ impl<'a> Inspection<'_, 'a> {
         start.map_or_else(String::new, |start| format!("; work starts here in {start}"))
     }
 
-    /// Adds `nothing is wrong`, but only if every source was read, no finding blocks the node, and the
-    /// operator does not report the node as failing.
+    /// Adds `nothing is wrong` if every source was read, no finding is above info, and the operator does not
+    /// report the node as erroring.
     fn unless_something_is_wrong(&self, skyhook: &Skyhook, sentence: String) -> String {
         if self.cluster.status_on(skyhook, self.node) == Status::Erroring {
             return format!("{sentence}; the operator still reports the node as erroring");

@@ -9,8 +9,8 @@ use tempfile::SpooledTempFile;
 
 use crate::error::{Error, Result};
 
-/// Maximum size of the buffer in memory, in bytes. Above it, the lines go to an unnamed temporary file, which no other
-/// process can open.
+/// Maximum size of the buffer in memory, in bytes. Above it, the lines go to an unnamed temporary file, which
+/// no other process can open.
 const IN_MEMORY: usize = 16 << 20;
 /// Number of bytes of one log that are written and read at once.
 const CHUNK: usize = 16 << 10;
@@ -68,8 +68,8 @@ impl Spool {
         Ok(())
     }
 
-    /// Passes all lines to `take`, sorted by time; a line without a time comes first. Stops when `take` returns
-    /// `false`.
+    /// Passes the lines of all logs to `take`, merged by time, until `take` returns `false`. The lines of one
+    /// log keep their order; a line without a time directly follows the line before it.
     pub fn merge(mut self, mut take: impl FnMut(SpooledLine<'_>) -> Result<bool>) -> Result<()> {
         self.logs.sort_by_key(|log| log.order);
         let mut cursors: Vec<Cursor> = Vec::new();
@@ -160,8 +160,8 @@ impl Cursor {
     }
 }
 
-/// Number of bytes in front of each line: a flag for its time, the time's seconds and nanoseconds, and the length of
-/// the line.
+/// Number of bytes in front of each line: a flag for its time, the time's seconds and nanoseconds, and the
+/// length of the line.
 const HEADER: usize = 1 + 8 + 4 + 4;
 
 fn encode(out: &mut Vec<u8>, at: Option<Timestamp>, line: &[u8]) {

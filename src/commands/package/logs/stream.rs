@@ -13,7 +13,7 @@ use crate::cluster::live::log::{LogError, LogStream, Request, Since};
 
 /// Maximum number of consecutive reconnects without a new line.
 const RETRIES: u32 = 6;
-/// Delay before the first reconnect; doubles each time.
+/// Delay before the first reconnect; doubles with each further reconnect without a new line.
 const FIRST_WAIT: Duration = Duration::from_millis(200);
 
 /// One run of one container.

@@ -237,7 +237,8 @@ impl<'a> FindingGroup<'a> {
         self.findings.iter().filter_map(|f| f.subject.node.as_deref())
     }
 
-    /// The common subject with all nodes: `gpu-tune driver on node-[1-3] (3 nodes)`.
+    /// The common subject with its nodes: `gpu-tune driver on node-[1-3] (3 nodes)`. Unless `wide`, many
+    /// ranges of nodes are shortened.
     pub fn subject(&self, cluster: &Cluster, wide: bool) -> String {
         let subject = &self.findings[0].subject;
         let mut words: Vec<&str> = subject.skyhook.as_deref().into_iter().collect();
@@ -286,8 +287,8 @@ fn is_for_one_of_many(findings: &[&Finding], remedy: &Remedy) -> bool {
         && (remedy.argv.contains(node) || changes(&remedy) && same.any(|other| other.argv != remedy.argv))
 }
 
-/// The command that applies a remedy of the first of these equal findings to all of their nodes. Only
-/// commands of this plugin accept several nodes.
+/// The command that applies a remedy of the first of these equal findings to all of their nodes; `None` for
+/// other programs, or if the nodes do not have the same remedy.
 pub fn on_all_nodes(findings: &[&Finding], remedy: &Remedy) -> Option<Vec<String>> {
     on_node_set(findings, remedy, FOLDED)
 }

@@ -7,8 +7,8 @@ use crate::rules::{NotChecked, Severity};
 use crate::view::junit::{self, Case, TestResult};
 
 impl Diagnosis<'_> {
-    /// One test case for each cause, each muted cause and each rule that could not be checked. Notes pass; causes that
-    /// are muted or in the baseline are skipped.
+    /// One test case for each shown cause, each muted cause and each rule that could not be checked; with
+    /// `--all`, also for the effects. Notes pass; causes that are muted or in the baseline are skipped.
     pub(super) fn junit_report(&self) -> quick_junit::Report {
         let groups = self.groups();
         let causes = groups.iter().map(|group| self.cause_case(group));
@@ -51,8 +51,8 @@ impl Diagnosis<'_> {
         }
     }
 
-    /// The test case of an unchecked rule: an error if the cluster did not return a source. If no rule was checked, no
-    /// test case may be skipped.
+    /// The test case of an unchecked rule: an error if the cluster did not return a source. If no rule was
+    /// checked, no test case may be skipped.
     fn unchecked_case(&self, not_checked: &NotChecked) -> Case {
         let rule = not_checked.rule;
         let mut sources = rule.needs.iter().chain(rule.optional_sources);

@@ -15,7 +15,8 @@ use crate::view::{list, plural};
 const MOST: usize = 50;
 
 impl Diagnosis<'_> {
-    /// The logs to request: for one finding of each group, causes first. Each item lists candidates, best first.
+    /// The logs to request, at most `MOST`: for one finding of each group that has logs, causes first. Each
+    /// item lists candidates, best first.
     pub fn logs(&self) -> Vec<Vec<ContainerLog>> {
         self.log_requests().into_iter().map(|(_, pieces)| pieces).collect()
     }

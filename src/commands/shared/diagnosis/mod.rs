@@ -45,7 +45,7 @@ pub struct Diagnosis<'a> {
     comparison: Option<Comparison>,
 }
 
-/// Maximum number of lines of the report without `--all`.
+/// Maximum number of lines of the report, unless `--all` or one cause is requested.
 const LINES: usize = 40;
 /// Number of columns for which lines are counted.
 const COLUMNS: usize = 100;
@@ -131,7 +131,8 @@ impl<'a> Diagnosis<'a> {
         groups
     }
 
-    /// The groups in as much detail as fits into the lines, the first ones most; with `--all`, everything.
+    /// The groups in as much detail as fits into the lines, the first ones most; with `--all`, or for one
+    /// cause, everything.
     fn findings(&self, wide: bool, lines: usize) -> Text {
         let groups = self.groups();
         let render = |group: &FindingGroup<'_>, detail| {
@@ -209,8 +210,8 @@ impl<'a> Diagnosis<'a> {
         }
     }
 
-    /// The scope of the diagnosis. The number of rules appears only if rules were selected: it grows with every
-    /// release.
+    /// The scope of the diagnosis. The number of rules appears only if rules were selected: it grows with
+    /// every release.
     pub fn checked(&self) -> String {
         let counts = &self.report.counts;
         let mut things = vec![
@@ -316,8 +317,8 @@ fn height(text: &Text) -> usize {
     rows(text) + 1
 }
 
-/// Number of lines on a terminal with [`COLUMNS`] columns, where unwrapped text such as commands continues on the next
-/// line.
+/// Number of lines on a terminal with [`COLUMNS`] columns, where unwrapped text such as commands continues on
+/// the next line.
 fn rows(text: &Text) -> usize {
     let lines = text.lines(Layout::columns(COLUMNS)).into_iter();
     let rows = lines.map(|line| line.plain().chars().count().div_ceil(COLUMNS).max(1));

@@ -35,7 +35,7 @@ pub enum Assessment {
     Deleting,
     /// No progress until someone intervenes, although there is no error.
     Blocked,
-    /// No progress, because of an error.
+    /// No progress because of an error. A deletion with an error is always stuck.
     Stuck,
     /// A source that determines the assessment was not read.
     Unknown,

@@ -16,7 +16,7 @@ const SLOWEST: usize = 3;
 pub(super) struct Package {
     pub name: String,
     pub version: String,
-    /// The state on each node that has or had the package, and the start of that state.
+    /// The state on each selected node that has or had the package, and the start of that state.
     pub at: BTreeMap<String, (Point, Option<Timestamp>)>,
     pub gone: bool,
 }
