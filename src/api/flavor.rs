@@ -4,9 +4,9 @@ use std::fmt;
 
 /// The API that an operator works with.
 ///
-/// Operators up to v0.17 have `Skyhook` objects and run bare Pods. From v0.18 on the custom resource is called
-/// `NodeWright`, is in another API group, and packages run in Jobs. Group, kind, finalizer and key prefix derive from
-/// the API, so no other file spells them.
+/// Operators up to v0.17 have `Skyhook` objects and run bare Pods. From v0.18 on the custom resource is
+/// called `NodeWright`, is in another API group, and packages run in Jobs. Group, kind, finalizer and key
+/// prefix derive from the API, so no other file spells them.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, clap::ValueEnum)]
 pub enum ApiFlavor {
     /// Operators up to v0.17: `Skyhook`, raw Pods
@@ -21,7 +21,7 @@ pub enum ApiFlavor {
 pub enum Executor {
     /// A bare Pod that restarts in place until it succeeds.
     Pod,
-    /// A `batch/v1` Job with a limited number of attempts.
+    /// A `batch/v1` Job with a limited number of attempts, or a deadline.
     Job,
 }
 

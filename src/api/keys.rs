@@ -28,13 +28,12 @@ pub enum NodeKey<'a> {
     Ignore,
     /// A condition of the node, `<prefix>/<skyhook>/NotReady` or `/Erroring`.
     Condition { skyhook: &'a str, kind: &'a str },
-    /// Any other key under the prefix, or a key with a name that no object can have.
+    /// Any other key under the prefix, or a key that contains an invalid name.
     Unknown,
 }
 
 impl<'a> NodeKey<'a> {
-    /// Whether a key has the operator's prefix of either API. Such keys record progress, not properties of
-    /// the node.
+    /// Whether a key has the operator's prefix of either API. Such keys are no properties of the node.
     pub fn is_ours(key: &str) -> bool {
         ApiFlavor::ALL.iter().any(|flavor| NodeKey::parse(*flavor, key).is_some())
     }
@@ -46,8 +45,8 @@ impl<'a> NodeKey<'a> {
         parsed.any(|key| matches!(key, NodeKey::NodeState { .. }))
     }
 
-    /// Parses a key; `None` if it lacks this API's prefix. A key with a name that no custom resource can have
-    /// is [`NodeKey::Unknown`].
+    /// Parses a key; `None` if it lacks this API's prefix. A key with an invalid name of a custom resource or
+    /// package is [`NodeKey::Unknown`].
     ///
     /// Names of custom resources and packages contain neither `_` nor `/`, so the first separator ends a
     /// name.

@@ -168,7 +168,8 @@ impl<'de> Deserialize<'de> for Labels {
     }
 }
 
-/// Decodes labels by comparing them with the previous object's, so that only different text is interned.
+/// Decodes labels by comparing them with the previous object's: equal text is not interned again. After the
+/// first different key, all text is interned.
 struct Entries;
 
 impl<'de> Visitor<'de> for Entries {

@@ -182,7 +182,8 @@ impl NodeState {
         Some((annotation.key.to_string(), text))
     }
 
-    /// Adds an entry, with `value` as its JSON; every other byte stays.
+    /// Adds an entry, with `value` as its JSON. Every other byte stays, except that an object replaces
+    /// `null`.
     ///
     /// Returns the annotation's new text, or `None` if the entry exists or an annotation cannot be read.
     pub fn with_entry(&self, annotation: &str, key: &str, value: &str) -> Option<String> {
@@ -216,7 +217,7 @@ impl NodeState {
         Some(&self.annotations[entry.annotation].text[entry.value.clone()])
     }
 
-    /// Removes an entry; every other byte stays.
+    /// Removes an entry and its duplicates with their separators; every other byte stays.
     ///
     /// Returns the annotation's key and its new text; the text is `None` if no entry remains.
     pub fn without_entry(&self, key: &str) -> Option<(String, Option<String>)> {

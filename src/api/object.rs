@@ -67,7 +67,7 @@ pub struct UnknownField {
     /// The value if it is a bool, a number or a time; otherwise its type, because the value may be a secret.
     pub value: String,
     /// Whether the value is an out-of-range time in a field that only records a time. API servers accept such
-    /// times from kubelets and controllers, and reject all other values that we reject.
+    /// times from kubelets and controllers. They reject most other values that we reject.
     pub is_mere_time: bool,
 }
 

@@ -33,11 +33,11 @@ pub fn parse(value: &Value) -> Option<f64> {
     }
 }
 
-/// Deserializes a quantity as text, exactly as written. Null becomes the empty text.
+/// Deserializes a quantity as text: a string as written, null as the empty text, any other value as JSON.
 ///
 /// # Errors
 ///
-/// Never fails: any other value is kept as its JSON text.
+/// Fails only if the input is not JSON.
 pub fn text<'de, D: Deserializer<'de>>(value: D) -> Result<String, D::Error> {
     Ok(value_text(&Value::deserialize(value)?))
 }
@@ -46,7 +46,7 @@ pub fn text<'de, D: Deserializer<'de>>(value: D) -> Result<String, D::Error> {
 ///
 /// # Errors
 ///
-/// Fails if the value is not a quantity, is negative or is not a whole number.
+/// Fails if the value is not a quantity, is negative, is not a whole number, or is 1e15 or more.
 pub fn whole<'de, D: Deserializer<'de>>(value: D) -> Result<u64, D::Error> {
     let amount = parse(&Value::deserialize(value)?);
     let whole = amount.filter(|n| n.fract() == 0.0 && (0.0..1e15).contains(n));

@@ -14,7 +14,7 @@ pub use status::{BatchState, CompartmentStatus, Mirror, SkyhookStatus};
 
 use super::{ApiFlavor, Condition, LabelSelector, Meta, UnknownFields};
 
-/// A `Skyhook` or `NodeWright`. Unknown fields are ignored, unknown enum values are kept.
+/// A `Skyhook` or `NodeWright`. Unknown fields are only in `whole`; unknown enum values are kept.
 #[derive(Debug, Clone, Default, Deserialize)]
 #[serde(remote = "Self", default, rename_all = "camelCase")]
 pub struct Skyhook {
@@ -23,8 +23,8 @@ pub struct Skyhook {
     pub metadata: Meta,
     pub spec: SkyhookSpec,
     pub status: SkyhookStatus,
-    /// The object as JSON with its unknown fields, for recreating it. The status has an entry for every node,
-    /// so only the parts that the operator cannot recompute are kept.
+    /// The object as JSON with its unknown fields, for recreating it. Of the status, which has an entry for
+    /// every node, only the parts that the operator cannot recompute are kept.
     #[serde(skip)]
     pub whole: Value,
     /// Size of the object as compact JSON, in bytes.
@@ -67,7 +67,7 @@ pub struct Package {
     pub depends_on: BTreeMap<String, String>,
     pub config_interrupts: BTreeMap<String, Interrupt>,
     pub config_map: BTreeMap<String, String>,
-    /// Resources of the package's containers. Only whether they are set matters here.
+    /// Resources of the package's containers, as in the spec.
     pub resources: Option<serde_json::Value>,
     pub uninstall: Option<Uninstall>,
     /// The package as in the spec, unknown fields included.
@@ -209,8 +209,9 @@ impl Skyhook {
         self.condition(kind).filter(|c| c.is_true())
     }
 
-    /// Whether the operator has observed the current spec, from the generations in its conditions and in
-    /// `status.observedGeneration`, which the operator sets only when the custom resource is complete.
+    /// Whether the operator has observed the current spec, according to the newest generation in the
+    /// conditions and in `status.observedGeneration`. The operator sets the latter only when the custom
+    /// resource is complete.
     pub fn is_observed(&self) -> bool {
         let conditions = self.status.conditions.iter();
         let seen = conditions.filter_map(|c| c.observed_generation).max();

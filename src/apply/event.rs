@@ -57,7 +57,8 @@ pub enum StepResult {
 }
 
 impl StepResult {
-    /// Whether the object is as planned, or the step is unnecessary.
+    /// Whether no work remains: the object is as planned, except for values that belong to another owner, or
+    /// the step is unnecessary.
     pub fn is_settled(&self) -> bool {
         matches!(
             self,
@@ -82,15 +83,15 @@ impl StepResult {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", tag = "ended")]
 pub enum StopReason {
-    /// Every step was tried.
+    /// The plan ran to its end: every step was tried, or skipped.
     Finished,
     /// The user interrupted the command.
     Interrupted,
-    /// A step failed that later stages require.
+    /// A step that later stages require failed or was skipped.
     DependencyFailed,
     /// The journal cannot be written, so further changes could not be undone.
     JournalFailed { reason: String },
-    /// More steps failed than allowed; `failed` is their number.
+    /// More steps failed, or have an unknown result, than allowed; `failed` is their number.
     TooManyFailures { failed: usize },
     /// The named nodes became erroring after their change.
     NodesErroring { nodes: Vec<String> },
@@ -161,7 +162,7 @@ impl<'a> FromIterator<&'a StepResult> for Tally {
 /// The verdict on a plan that was carried out.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum PlanVerdict {
-    /// All changes are in effect.
+    /// All changes are in effect or unnecessary, except for values that belong to another owner.
     Done,
     /// Some changes are in effect, or may be.
     Partly,

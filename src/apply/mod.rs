@@ -1,7 +1,6 @@
-//! (edge) The only writer: applies a plan, with one guarded request per step.
+//! (edge) The only writer: applies a plan. Each step is one guarded request, which may be retried.
 //!
-//! Every event is an [`ApplyEvent`]. Progress, the result table, JSON and the journal are built from these
-//! events.
+//! Reports each [`ApplyEvent`]. Progress, the result table, JSON and the journal are built from these events.
 
 mod event;
 pub mod file;
@@ -103,8 +102,9 @@ impl Default for Options {
 
 /// Applies a plan. The journal, if any, is on disk before the first request.
 ///
-/// After a stop by the user or a journal failure, requests in flight are finished, and only steps that
-/// restore the plan's own changes are sent. Without a `wait_strategy`, the effects of stages are polled.
+/// After a stop by the user, a journal failure or too many failed steps, requests in flight are finished, and
+/// only steps that restore the plan's own changes are sent. Without a `wait_strategy`, the effects of stages
+/// are polled.
 pub async fn apply<'h>(
     client: &kube::Client,
     plan: &Plan,
@@ -197,7 +197,7 @@ impl PlanRun<'_, '_> {
             }
         }
         let last = waves.len().saturating_sub(1);
-        // Steps that wait for the operator send no requests and must not occupy a slot.
+        // A step that waits for the operator sends no requests during the wait, and must not occupy a slot.
         let waits = stage.steps.iter().any(|s| !s.stays_removed.is_empty());
         let at_once = if waits { stage.steps.len() } else { self.options.parallel };
         for (nth, wave) in waves.into_iter().enumerate() {
@@ -241,8 +241,8 @@ impl PlanRun<'_, '_> {
             return;
         }
         self.emit(&ApplyEvent::Sending { step });
-        // Skip the request in a dry run, because it would fail: the object still exists, or does not exist
-        // yet.
+        // In a dry run, skip requests that would fail: a recreated object still exists, and a created object
+        // does not exist yet.
         let beyond = self.plan.recreates(step) || self.plan.targets_created_object(step);
         let result = if self.options.dry_run && beyond {
             StepResult::Applied
@@ -259,7 +259,8 @@ impl PlanRun<'_, '_> {
         all.filter(|f| matches!(f, StepResult::Failed { .. } | StepResult::Unknown { .. })).count()
     }
 
-    /// Pauses between two waves; returns a stop reason if too many steps failed or nodes became erroring.
+    /// Pauses between two waves. Returns a stop reason if the user stops the plan, too many steps failed or
+    /// nodes are erroring, or the nodes cannot be read.
     async fn between(&self, done: &[Step], left: usize) -> Option<StopReason> {
         let pause = self.options.canary.as_ref().map_or(Duration::ZERO, |c| c.pause);
         let most = self.options.max_failures.unwrap_or(0);
@@ -282,7 +283,7 @@ impl PlanRun<'_, '_> {
         })
     }
 
-    /// The names of the changed nodes that match the plan's `erroring` selector.
+    /// The names of the nodes of these steps that match the plan's `erroring` selector.
     async fn erroring(&self, done: &[Step]) -> Result<Vec<String>, String> {
         let Some(selector) = &self.plan.erroring else {
             return Ok(Vec::new());

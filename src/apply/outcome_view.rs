@@ -143,7 +143,7 @@ impl OutcomeView<'_> {
         })
     }
 
-    /// Whether any object has changed, or may have changed.
+    /// Whether any object remains changed, or may have changed.
     pub fn changed(&self) -> bool {
         let tally = self.outcome.tally();
         !self.dry_run && tally.applied + tally.unknown > 0 && !self.did_nothing()
@@ -260,8 +260,8 @@ pub struct Document {
     dry_run: bool,
     /// The id of the journal with which `undo` reverts the changes; null without a journal.
     journal: Option<String>,
-    /// Number of `steps` by result. A pause that the command sets and ends itself counts only if setting or ending it
-    /// failed.
+    /// Number of `steps` by result. A pause that the command sets and ends itself counts only if setting or
+    /// ending it failed.
     counts: Tally,
     /// The steps, in the order of the plan.
     steps: Vec<StepView>,

@@ -50,7 +50,7 @@ impl RawPage {
         })
     }
 
-    /// Calls `visit` for each item, with the item's name and a function that parses the whole item.
+    /// Calls `visit` for each item that has a name, with this name and a function that parses the whole item.
     pub fn each(
         &self,
         mut visit: impl FnMut(&str, &dyn Fn() -> Result<Value, String>) -> Result<(), String>,

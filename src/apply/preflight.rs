@@ -43,6 +43,7 @@ async fn allowed(api: &ApiWriter, permission: &Permission, name: Option<&str>) -
 }
 
 /// Whether the permission is granted for each object of the plan by name, as with `resourceNames` of a role.
+/// `false` for creations, and for more than [`MOST_NAMES`] objects, which are not checked by name.
 async fn allowed_by_name(api: &ApiWriter, plan: &Plan, permission: &Permission) -> bool {
     let names = plan.needed_for(permission);
     if permission.verb == "create" || names.len() > MOST_NAMES {

@@ -24,7 +24,7 @@ const PAGES: RangeInclusive<usize> = 50..=500;
 pub struct RebasedPlan {
     /// The whole plan; each step is rebased if it still applies.
     pub plan: Plan,
-    /// The steps that still have an effect.
+    /// The steps that still have an effect, and those whose object was not read.
     pub changes: Plan,
     /// The steps that no longer apply because their objects have changed, with the reason.
     pub moved: Vec<(Step, String)>,
@@ -58,8 +58,8 @@ impl RebasedPlan {
     }
 }
 
-/// Reads every object of the plan and rebases the steps. A step whose object cannot be read is kept
-/// unchanged.
+/// Reads the objects of the plan and rebases the steps. A step is kept unchanged if its object cannot be
+/// read, or if it is not observable: the plan's own pauses, and steps on objects that the plan creates.
 pub async fn rebase(client: &kube::Client, plan: &Plan, options: &Options) -> RebasedPlan {
     let api = ApiWriter::new(client.clone(), options);
     let mut kinds: BTreeMap<String, Vec<&Step>> = BTreeMap::new();

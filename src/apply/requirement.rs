@@ -32,7 +32,7 @@ impl PlanRun<'_, '_> {
 }
 
 /// Why a dependent step is skipped, given the result of the required step. A skipped required step is no
-/// reason: someone else changed its object, whose state is known.
+/// reason: it changed nothing, so the state of its object is known.
 fn not_run(required: &Step, result: &StepResult) -> Option<String> {
     let what = match result {
         StepResult::Unknown { .. } => "may not have been made",

@@ -34,7 +34,7 @@ pub(super) struct ApiWriter {
     client: kube::Client,
     timeout: Duration,
     dry_run: bool,
-    /// No request before this time (Retry-After).
+    /// No write before this time (Retry-After).
     not_before: Cell<Option<Instant>>,
     longest_wait: Duration,
     /// Total wait since the last successful change.
@@ -68,7 +68,8 @@ impl ApiWriter {
         }
     }
 
-    /// Delays the requests of all steps; returns the delay, or `None` if they already wait that long.
+    /// Delays the writes of all steps; returns the delay, or `None` if the writes already wait that long.
+    /// Reads are not delayed.
     pub fn hold(&self, wait: Duration) -> Option<Duration> {
         let wait = wait.min(self.longest_wait);
         let until = Instant::now() + wait;

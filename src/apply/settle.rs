@@ -7,17 +7,18 @@ use super::{ApplyEvent, PlanRun, StepResult};
 use crate::plan::{Rebased, Step};
 use crate::view::list;
 
-/// Delay before the removal is checked: longer than a reconcile, in which the operator may write back its older copy.
+/// Delay before the removal is checked: longer than a reconcile, in which the operator may write back its
+/// older copy.
 const SETTLES_WITHIN: Duration = Duration::from_secs(3);
 /// Maximum number of times that state is removed again after the operator wrote it back.
 const MOST_REMOVALS: u32 = 3;
-/// [`MOST_REMOVALS`] for a deleted custom resource: if its kind is new to the garbage collector, its pods are collected
-/// only after up to half a minute.
+/// [`MOST_REMOVALS`] for a deleted custom resource: if its kind is new to the garbage collector, its pods are
+/// collected only after up to half a minute.
 const MOST_REMOVALS_OF_ORPHANS: u32 = 12;
 
 impl PlanRun<'_, '_> {
-    /// Completes a successful step whose removed state must not return: reads the object again, and repeats the step if
-    /// the operator has written the state back.
+    /// Completes a successful step whose removed state must not return: reads the object again, and repeats
+    /// the step if the operator has written the state back.
     pub(super) async fn settled(
         &self,
         result: StepResult,
@@ -78,8 +79,8 @@ impl PlanRun<'_, '_> {
         Next::Again
     }
 
-    /// Whether the custom resource that waited for the removed entries is deleted. Until its pods are garbage
-    /// collected, the operator still records their results.
+    /// Whether the custom resource that waited for the removed entries is deleted, even if a new one has its
+    /// name. Until its pods are garbage collected, the operator still records their results.
     async fn deletion_ended(&self, step: &Step) -> bool {
         let Some(owner) = step.owner_of_removed() else {
             return false;

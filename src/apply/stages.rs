@@ -1,4 +1,4 @@
-//! Runs the stages of a plan: each starts once all stages before it are over.
+//! Runs the stages of a plan: each starts once all stages that it depends on are over.
 
 use futures::StreamExt;
 use futures::stream::FuturesUnordered;
@@ -87,7 +87,7 @@ impl PlanRun<'_, '_> {
         strategy: &mut Option<&mut dyn WaitStrategy>,
         stages: &[usize],
     ) -> (Vec<usize>, StopReason) {
-        // Without a journal, no later stage could run.
+        // After a journal failure, only later stages with `always` could run.
         if let Some(reason) = self.unjournalled() {
             return (stages.to_vec(), StopReason::JournalFailed { reason });
         }

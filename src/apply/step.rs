@@ -104,7 +104,8 @@ fn skipped(reason: String) -> StepResult {
 }
 
 impl PlanRun<'_, '_> {
-    /// Executes a step. Every try tests the old values, so that no change is made twice.
+    /// Executes a step. JSON patches test the old values in every try, so that a retry makes no change twice.
+    /// Other requests have no further effect when repeated.
     pub(super) async fn execute<'s>(
         &'s self,
         permit: &mut Option<SemaphorePermit<'s>>,

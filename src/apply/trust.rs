@@ -27,8 +27,8 @@ pub enum Untrusted {
 /// # Errors
 ///
 /// A user other than root and this user owns, or can write to, the file or one of the directories.
-/// Directories with the sticky bit, such as `/tmp`, may be world-writable: only the owner can replace files
-/// in them.
+/// Directories with the sticky bit, such as `/tmp`, may be world-writable: only the owner of a file can
+/// replace it there.
 #[cfg(unix)]
 pub fn check(path: &Path, metadata: &Metadata) -> anyhow::Result<()> {
     let you = rustix::process::geteuid().as_raw();
@@ -51,7 +51,7 @@ pub fn check(_path: &Path, _metadata: &Metadata) -> anyhow::Result<()> {
 struct Attributes {
     owner: u32,
     mode: u32,
-    /// Whether the group has no member other than the owner.
+    /// Whether the group may write, and has no member other than the owner.
     private_group: bool,
 }
 
@@ -72,8 +72,8 @@ impl Attributes {
         }
     }
 
-    /// Ignores the write permission of others in a directory with the sticky bit, where they cannot replace
-    /// files.
+    /// Ignores the write permission of others in a directory with the sticky bit: there, nobody can replace
+    /// the files of another user.
     fn allowing_sticky(self) -> Attributes {
         let mode = match self.mode & 0o1000 {
             0 => self.mode,

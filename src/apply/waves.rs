@@ -13,7 +13,8 @@ pub struct Canary {
 }
 
 impl Canary {
-    /// The index ranges of the waves for this number of steps; each wave is twice as large as the one before.
+    /// The index ranges of the waves for this number of steps. Each wave is twice as large as the one before;
+    /// the last one contains the rest.
     pub fn waves(&self, steps: usize) -> Vec<Range<usize>> {
         let mut size = match self.first {
             Share::Count(count) => count.max(1),

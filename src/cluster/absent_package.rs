@@ -1,4 +1,4 @@
-//! Packages that are on no node while their uninstall is requested: uninstalled, or never installed.
+//! Packages that are on no selected node while their uninstall is requested: uninstalled, or never installed.
 //!
 //! The operator reports both as complete. Views, waits and rules distinguish them with this module.
 
@@ -13,7 +13,7 @@ use crate::api::Skyhook;
 pub(super) type AbsentPackages = HashMap<String, Vec<(String, History)>>;
 
 impl Cluster {
-    /// The packages with `uninstall.apply: true` that are in no node state, at any version, with their
+    /// The packages with `uninstall.apply: true` that no selected node records, at any version, with their
     /// history.
     ///
     /// A package is not reported if an unreadable node state might contain it, if no node is selected, or if

@@ -12,8 +12,8 @@ use crate::api::Version;
 /// leader in its own namespace.
 ///
 /// Deployments with ready replicas act. If there are several, only the holders of a Lease and the Deployments
-/// without leader election act. If no replica is ready, the Deployment that is starting acts next. A
-/// Deployment scaled to zero never acts.
+/// without leader election act; if there are none of these, all of them count. If no replica is ready, the
+/// Deployment that is starting acts next. A Deployment scaled to zero never acts.
 pub fn acting<'a>(
     operators: impl Iterator<Item = &'a Deployment>,
     leases: &[Lease],
@@ -65,7 +65,8 @@ impl Cluster {
         acting(self.operators.items().iter(), self.installation.leases.items(), self.taken_at)
     }
 
-    /// The operator's Deployment: the acting one, or else the only one. `None` if several act.
+    /// The operator's Deployment: the acting one, or else the only one. `None` if several act, or if none
+    /// acts and several exist.
     pub fn operator(&self) -> Option<&Deployment> {
         match (self.acting_operators().as_slice(), self.operators.items()) {
             ([one], _) => Some(one),

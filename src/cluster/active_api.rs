@@ -32,11 +32,11 @@ pub struct ApiEvidence {
 const FIRST_NODEWRIGHT: (u64, u64) = (0, 18);
 
 impl ActiveApi {
-    /// Decides which API is active; `None` if neither API is served.
+    /// Decides which API is active; `None` without `--api` if neither API is served.
     ///
     /// In order of precedence: `--api`, the only API that a server serves, the operator's version, and the
-    /// traces that an operator left on objects. Two served groups do not prove that a newer operator runs:
-    /// `helm rollback` keeps the newer CRDs.
+    /// traces that an operator left on objects. Without traces, the newer API counts as active. Two served
+    /// groups do not prove that a newer operator runs: `helm rollback` keeps the newer CRDs.
     pub fn decide(evidence: ApiEvidence) -> Option<ActiveApi> {
         let (flavor, reasons) = if let Some(flavor) = evidence.asked_for {
             (flavor, vec![format!("--api {flavor}")])

@@ -10,7 +10,8 @@ use super::standard::Standard;
 use super::{Certainty, Cluster, Read, certificate};
 use crate::api::{ApiFlavor, LabelSelector, Meta, Skyhook, UnknownFields, objects_with_metadata};
 
-/// A `ValidatingWebhookConfiguration` or a `MutatingWebhookConfiguration`, whose CA bundle may be masked in files.
+/// A `ValidatingWebhookConfiguration` or a `MutatingWebhookConfiguration`, whose CA bundle may be masked in
+/// files.
 #[derive(Debug, Clone, Default, Deserialize)]
 #[serde(default)]
 pub struct WebhookConfiguration {
@@ -114,8 +115,8 @@ pub struct Unreachable<'a> {
     pub webhook: &'a Webhook,
     pub lacks: Lack,
     pub why: String,
-    /// Whether the part is missing permanently. `false` for an empty CA bundle in a configuration without timestamps:
-    /// it may be filled soon.
+    /// Whether the part is missing permanently. `false` for an empty CA bundle in a configuration without
+    /// timestamps: it may be filled soon.
     pub certain: bool,
 }
 
@@ -206,11 +207,13 @@ impl Webhook {
 }
 
 impl Cluster {
-    /// Webhooks that reject requests with this operation on `skyhook`, or on any custom resource if `None`, because
-    /// their backend is unreachable.
+    /// Webhooks that reject requests with this operation on `skyhook`, or on any custom resource if `None`,
+    /// because their backend is unreachable.
     ///
-    /// Requires proof: a Service that is missing or has no ready endpoint, or a CA bundle that stays empty or has
-    /// expired. Skips webhooks with match conditions, which are not evaluated, and webhooks whose object selector does
+    /// Requires proof: a Service that is missing or has no ready endpoint, or a CA bundle that stays empty or
+    /// has expired. If endpoints are unknown, an unavailable operator proves that its webhook has none.
+    ///
+    /// Skips webhooks with match conditions, which are not evaluated, and webhooks whose object selector does
     /// not match `skyhook`.
     pub fn unreachable_webhooks(
         &self,
@@ -289,8 +292,8 @@ impl Cluster {
         down.then_some((Lack::Endpoint, why))
     }
 
-    /// The reason why the API server trusts no certificate of an operator's webhook: its CA bundle is empty. Other
-    /// webhooks may have publicly trusted certificates; the operator's are self-signed.
+    /// The reason why the API server trusts no certificate of an operator's webhook: its CA bundle is empty.
+    /// Other webhooks may have publicly trusted certificates; the operator's are self-signed.
     fn no_ca_bundle(
         &self,
         configuration: &WebhookConfiguration,
@@ -307,8 +310,8 @@ impl Cluster {
         })
     }
 
-    /// The reason why the API server rejects any certificate of a webhook: all certificates in its CA bundle have
-    /// expired.
+    /// The reason why the API server rejects any certificate of a webhook: all certificates in its CA bundle
+    /// have expired.
     fn expired_certificate(&self, webhook: &Webhook) -> Option<(Lack, String)> {
         let bundle = webhook.client_config.bundle()?.ok()?;
         let last = certificate::ends(&bundle).ok()?.into_iter().max()?;
@@ -316,16 +319,16 @@ impl Cluster {
         (last < self.taken_at).then_some((Lack::ValidCertificate, why))
     }
 
-    /// Whether all Deployments of the operator are unavailable. `false` without any Deployment, because something else
-    /// may run the operator.
+    /// Whether all Deployments of the operator are unavailable. `false` without any Deployment, because
+    /// something else may run the operator.
     fn operator_unavailable(&self) -> bool {
         let operators = self.operators.items();
         let down = |d: &super::Deployment| d.observed() && d.available_replicas() == 0;
         !operators.is_empty() && operators.iter().all(down)
     }
 
-    /// Start of the operator's current startup, as after a restart. `None` if the operator is available, or unavailable
-    /// for another reason.
+    /// Start of the operator's current startup, as after a restart. `None` if the operator is available, or
+    /// unavailable for another reason.
     pub fn operator_coming_up_since(&self) -> Option<Timestamp> {
         let all = self.operators.items().iter();
         let since = all.filter_map(|d| self.coming_up_since(d)).max();
@@ -344,8 +347,8 @@ impl Cluster {
 }
 
 impl Admission {
-    /// Whether the Services of all namespaces are known: they then include `default/kubernetes`, which every cluster
-    /// has.
+    /// Whether the Services of all namespaces are known: they then include `default/kubernetes`, which every
+    /// cluster has.
     fn holds_all_services(&self) -> bool {
         let is_the_servers = |service: &Standard<Service>| {
             let meta = &service.metadata;

@@ -62,7 +62,7 @@ fn list_or_empty<T>(read: &mut Read<Vec<T>>) -> &mut Vec<T> {
 /// object, fields that an earlier apply set and the manifest lacks are removed, and all others are kept.
 ///
 /// Without the annotation of an earlier apply, removes all fields of the spec that the manifest lacks, as
-/// Helm and server-side apply do, except fields that may be defaults of the server.
+/// Helm and server-side apply do, except fields that the server or the operator may have set.
 pub fn applied(live: &Skyhook, manifest: &Value) -> Value {
     let last = live.last_applied();
     let mut object = live.whole.clone();

@@ -45,7 +45,7 @@ impl<'a> Batch<'a> {
 
     /// Nodes in the batch that the operator skips although nothing blocks them: before v0.20 it works only on
     /// the nodes in progress while there are any (`GetNodesForNextBatch`, upstream issue 587). Empty from
-    /// v0.20 on, whose behavior is unknown.
+    /// v0.20 on: these nodes then proceed at the same time, up to the batch size.
     pub fn passed_over(&self, cluster: &Cluster) -> Vec<&'a Node> {
         let in_progress = |node: &&'a Node| cluster.status_on(self.skyhook, node) == Status::InProgress;
         if !cluster.operator_before(0, 20) || !self.unfinished().any(|n| in_progress(&n)) {

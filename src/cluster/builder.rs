@@ -43,7 +43,7 @@ pub struct ClusterBuilder {
     pub node_metadata: Read<Vec<ConfigMap>>,
     pub events: Read<Vec<Event>>,
     pub disruption_budgets: Read<Vec<DisruptionBudget>>,
-    /// Deployments with the manager label, of any operator.
+    /// Deployments with the manager label, of any operator; from files, all Deployments.
     pub deployments: Read<Vec<Deployment>>,
     /// Pods with the manager label, of any operator.
     pub operator_pods: Read<Vec<Pod>>,
@@ -52,7 +52,7 @@ pub struct ClusterBuilder {
 }
 
 impl ClusterBuilder {
-    /// Decides which API is active; `None` if there is no trace of either.
+    /// Decides which API is active; `None` without `--api` if there is no trace of either.
     pub fn active_api(&self) -> Option<ActiveApi> {
         let nodewrights = self.skyhooks[ApiFlavor::NodeWright as usize].items();
         let adopted = |n: &&Node| {

@@ -3,7 +3,7 @@
 use jiff::Timestamp;
 use x509_parser::pem::Pem;
 
-/// The expiry times of the PEM certificates of a CA bundle, at least one, in order.
+/// The expiry times of the PEM certificates of a CA bundle, in its order; at least one.
 ///
 /// # Errors
 ///

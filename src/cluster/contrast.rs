@@ -16,7 +16,7 @@ const CHANCE: f64 = 0.01;
 /// Labels that identify a single node, or repeat another attribute.
 const NOT_ATTRIBUTES: [&str; 3] = ["kubernetes.io/hostname", "kubernetes.io/os", "beta.kubernetes.io/os"];
 
-/// An attribute that the failing nodes have and the healthy nodes lack.
+/// A value of an attribute that failing nodes have more often than healthy nodes.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct Contrast {
@@ -77,7 +77,8 @@ struct Counts {
 
 type Value = (String, String);
 
-/// Every value of every attribute, with its node counts. A missing label has the value `<none>`.
+/// Every value of every attribute, with its node counts, except values that all nodes share. A missing label
+/// has the value `<none>`.
 ///
 /// Nodes share label strings, so labels (up to a million) are counted by address instead of content.
 fn values(failing: &[&Node], healthy: &[&Node]) -> Vec<(Value, Counts)> {

@@ -1,6 +1,7 @@
 //! Owners of a cordon outside the operator, found by marks on the node.
 //!
-//! Some owners react to an uncordon: NVSentinel cancels its repair. A node about to shut down would get new pods.
+//! Some owners react to an uncordon: NVSentinel cancels its repair. A node about to shut down would get new
+//! pods.
 
 use std::collections::BTreeMap;
 use std::fmt::{self, Display, Formatter};
@@ -77,8 +78,8 @@ impl Holder {
 /// A person or program other than the operator that keeps a node cordoned.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, Serialize, JsonSchema)]
 pub struct Holder {
-    /// The name of the program, such as `NVSentinel`; without a mark, the field manager that cordoned the node, such as
-    /// `kubectl-cordon`.
+    /// The name of the program, such as `NVSentinel`; without a mark, the field manager that cordoned the
+    /// node, such as `kubectl-cordon`.
     pub name: String,
     /// The annotation, label or taint that identifies the program; absent for a field manager.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -96,7 +97,7 @@ impl Display for Holder {
 }
 
 impl Marks<'_> {
-    /// Everyone outside the operator who holds the cordon, each with one mark as evidence.
+    /// Everyone outside the operator who holds the cordon, each with a mark or as a field manager.
     pub fn holders(&self) -> Vec<Holder> {
         let mut holders = Vec::new();
         let mut add = |name: &str, mark: Option<String>| {

@@ -14,7 +14,8 @@ pub struct Pending<'a> {
 }
 
 impl Cluster {
-    /// Packages that declare an uninstall and are still recorded on selected nodes.
+    /// Packages that declare an uninstall and are still recorded on selected nodes, at the version of the
+    /// spec.
     ///
     /// The operator's finalizer waits for these packages (operator `HandleFinalizer`). Packages without
     /// `uninstall.enabled` do not count, nor do nodes that are no longer selected.

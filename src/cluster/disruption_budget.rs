@@ -65,7 +65,7 @@ impl DisruptionBudget {
     }
 
     /// Whether the budget refuses the eviction of a pod that it covers. A budget that no controller has
-    /// processed yet refuses every eviction.
+    /// processed yet refuses every eviction, except those that `AlwaysAllow` permits.
     pub fn holds(&self, pod: &Pod) -> bool {
         let policy = self.spec.unhealthy_pod_eviction_policy.as_deref();
         let spares_unhealthy = policy == Some("AlwaysAllow") || self.is_healthy();

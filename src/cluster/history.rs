@@ -11,7 +11,7 @@ use jiff::Timestamp;
 use super::{Certainty, Cluster, PackageRuns};
 use crate::api::{ApiFlavor, Skyhook};
 
-/// Evidence that a stage of some version of a package once ran.
+/// Evidence that a stage of some version of a package once ran, or could have run.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct StageTrace {
     pub version: String,
@@ -43,13 +43,14 @@ pub fn versions(traces: &[StageTrace], [singular, plural]: [&str; 2]) -> String 
 /// The conclusion from the traces of a package.
 #[derive(Debug, Clone, PartialEq)]
 pub enum History {
-    /// The version in the spec was installed at some time.
+    /// There are traces of the version in the spec: it was installed at some time, or could have been.
     Present(Vec<StageTrace>),
-    /// Other versions were installed, but certainly never the version in the spec; the latest comes first.
+    /// There are traces of other versions only, latest first: the version in the spec was certainly never
+    /// installed.
     OnlyOther(Vec<StageTrace>),
     /// No version was ever installed; the text is the proof.
     Never(String),
-    /// The traces have expired or cannot be read; the text is the reason.
+    /// The history is unknown, for example because traces have expired; the text is the reason.
     Unknown(String),
 }
 

@@ -69,7 +69,7 @@ pub enum HolderState {
     Unknown,
     /// The process has ended, or the holder cannot be parsed.
     Ended,
-    /// The run is on another machine, and the hold is older than any plan takes.
+    /// The run is on another machine, and the hold is so old ([`MAX_HOLD_AGE`]) that it counts as abandoned.
     Old,
     /// The run is on another machine, and the hold is further in the future than clocks may differ: its age
     /// is unknown.

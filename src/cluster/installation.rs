@@ -17,7 +17,7 @@ pub struct Installation {
     pub definitions: Read<Vec<Definition>>,
     /// Leases in the operator's namespaces.
     pub leases: Read<Vec<Lease>>,
-    /// Namespaces that may contain the operator. Read from a server only if no operator runs.
+    /// Namespaces that may contain the operator. Read from a server only if no operator is ready.
     pub namespaces: Read<Vec<Namespace>>,
     pub roles: Read<Vec<ClusterRole>>,
 }

@@ -1,6 +1,7 @@
 //! Splits a stream of JSON into its values. Only one value is in memory at a time.
 //!
-//! Finds only where values begin and end. Errors within a value are found when it is decoded.
+//! For items of a list, finds only where they begin and end. Errors within an item are found when it is
+//! decoded.
 
 mod list;
 

@@ -6,7 +6,7 @@ use super::provenance::Unproven;
 use super::{Certainty, Cluster, ConfigMap, Job, Node, NodeRecord, Pod, Source};
 use crate::api::{ApiFlavor, Meta};
 
-/// A leftover of a deleted custom resource, which no controller removes.
+/// A leftover of a deleted custom resource or of a migration, which no controller removes.
 #[derive(Debug, Clone)]
 pub struct Leftover<'a> {
     /// Name of the custom resource that the leftover belonged to.
@@ -168,10 +168,11 @@ impl Cluster {
         flavor == self.flavor() || (!in_other && other_known)
     }
 
-    /// The reason why the operator will certainly not remove the keys of the older API.
+    /// The reason why the operator will not remove these keys of the other API, or should have removed them
+    /// by now.
     ///
-    /// The operator adopts such keys, and removes them later (after a day by default), but only on nodes that
-    /// are selected at that time.
+    /// The operator adopts keys of the older API, and removes them later (after a day by default), but only
+    /// on nodes that are selected at that time.
     pub fn old_keys_left(&self, node: &Node, name: &str, flavor: ApiFlavor) -> Option<&'static str> {
         let Some(skyhook) = self.skyhook(name) else {
             return self.is_gone(name, flavor).then_some(GONE);

@@ -46,17 +46,19 @@ pub const ALWAYS: [Source; 1] = [Source::Operator];
 
 /// Reads the requested sources in parallel, and decides which API is active.
 ///
-/// Reads only the nodes in `named` if other nodes do not matter, and at most the fields `node_fields` of each
-/// node. `asked_for` is `--api` and overrides the decision. `namespace` is `--namespace` (never the context's
-/// default), for users who may not list all namespaces. `now` is called after a response, because it may use
-/// the server's clock from the response.
+/// Reads only the nodes in `named` if other nodes do not matter. If all nodes are read, reads only
+/// `node_fields` of each, unless `needs` contains the workloads. `asked_for` is `--api` and overrides the
+/// decision. `namespace` is `--namespace` (never the context's default), for users who may not list all
+/// namespaces. `now` is called again after a response, because it may use the server's clock from the
+/// response.
 ///
 /// A source that is forbidden or fails becomes `Read::Unreadable`, and the others are still read. Sources
 /// that were not requested stay `NotRequested`, except those needed for the decision.
 ///
 /// # Errors
 ///
-/// Fails if the server does not respond, rejects the credentials, or serves neither API.
+/// Fails if the server does not respond, rejects the credentials, serves neither API, or does not serve the
+/// one of `--api`.
 pub async fn load(
     client: &kube::Client,
     needs: &[Source],
@@ -74,7 +76,7 @@ pub async fn load(
     Ok(read(reader, needs, named, asked_for, now).await?.0)
 }
 
-/// Like [`load`], and returns the result for each piece as well.
+/// Like [`load`], and returns the result for each piece as well, except for a finished node.
 async fn read<'a>(
     mut reader: Reader<'a>,
     needs: &[Source],
@@ -152,7 +154,7 @@ pub async fn disruption_budgets(client: &kube::Client) -> Read<Vec<DisruptionBud
 
 /// Reads the leftovers of an operator in a cluster that serves neither API.
 ///
-/// No custom resources exist, so the keys on nodes determine the API.
+/// No custom resources exist, so `--api` or the keys on nodes determine the API.
 ///
 /// Namespaced objects remain as well: the garbage collector cannot resolve owners of a kind that is not
 /// served.

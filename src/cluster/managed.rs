@@ -38,7 +38,8 @@ thread_local! {
     static KNOWN: RefCell<Known> = RefCell::default();
 }
 
-/// Maximum number of bytes of JSON to remember. If there are more, hardly any are equal.
+/// Maximum number of bytes of JSON to remember; then all are dropped. With so many different texts, the cache
+/// saves little.
 const MOST_KNOWN: usize = 1 << 19;
 
 fn known_fields<'de, D: Deserializer<'de>>(from: D) -> Result<Fields, D::Error> {
@@ -144,7 +145,7 @@ impl ManagedFields {
 }
 
 impl Manager {
-    /// Whether the manager owns annotations that only the operator writes.
+    /// Whether the manager owns annotations with the operator's prefix.
     fn is_of_operator(&self) -> bool {
         self.fields.metadata.annotations_of_operator
     }

@@ -129,7 +129,8 @@ pub struct Cluster {
     pub namespace_flag: Option<String>,
     /// Runs of this program on this machine that hold a custom resource.
     pub holders: hold::HolderLiveness,
-    /// Whether only the nodes that a command names were read, with the pods and Jobs on them.
+    /// Whether only the nodes that a command names were read. Of a single named node, also only its pods were
+    /// read; Jobs, and pods for several nodes, are complete.
     pub limited_to_named_nodes: bool,
     /// Whether the cluster was read from files rather than from a server.
     pub from_files: bool,

@@ -38,7 +38,8 @@ impl Cluster {
     /// Whether the named nodes suffice for the command: they exist, all other names are known, and nothing
     /// requires the state of other nodes. `true` if nodes could not be read.
     ///
-    /// Other nodes may have an unknown name, or a similar name to suggest.
+    /// If the named nodes do not suffice, all nodes are read: they may have a name that the named nodes lack,
+    /// or a similar name to suggest.
     pub fn suffices(&self, named: &NamedNodes) -> bool {
         let there = named.nodes.iter().all(|name| self.node(name).is_some());
         let unread = self.nodes.ok().is_none();

@@ -87,7 +87,7 @@ impl Deployment {
         since.filter(|_| available.status.as_deref() == Some("False"))
     }
 
-    /// Whether the Deployment controller still expects progress.
+    /// Whether the `Progressing` condition is True: a rollout advances, or the last one has completed.
     pub fn progresses(&self) -> bool {
         self.condition("Progressing").is_some_and(|c| c.status.as_deref() == Some("True"))
     }
@@ -142,7 +142,7 @@ impl Deployment {
         Version::parse(self.label("app.kubernetes.io/version")?)
     }
 
-    /// Memory limit in MiB, if any.
+    /// Memory limit in MiB of the first container that has one.
     pub fn memory_limit(&self) -> Option<f64> {
         let mut limits = self.containers().iter().filter_map(|c| {
             let limits = c.resources.as_ref()?.limits.as_ref()?;

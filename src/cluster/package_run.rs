@@ -138,7 +138,7 @@ impl<'a> PackageRun<'a> {
         namespace.unwrap_or_default()
     }
 
-    /// Whether the run may still have an effect: it is neither finished nor being deleted.
+    /// Whether the run is neither finished nor being deleted.
     pub fn alive(&self) -> bool {
         match self.job {
             Some(job) => job.finished().is_none() && !job.metadata.deleting(),

@@ -72,7 +72,7 @@ impl<'a> PackageRuns<'a> {
         here.into_iter().map(|at| &self.all[at])
     }
 
-    /// Longest duration of the same stage of the same package version on any node.
+    /// Longest duration of a successful Job for the same stage of the same package version, on any node.
     pub(super) fn longest_of(&self, package_run: &PackageRun<'_>) -> Option<SignedDuration> {
         let longest = self.longest.get_or_init(|| {
             let mut longest: HashMap<StageOfPackage, SignedDuration> = HashMap::new();

@@ -1,5 +1,5 @@
 //! Permanently failed stages: a Job failed permanently and the operator recorded the failure. The operator
-//! then starts nothing more until someone intervenes.
+//! then starts nothing more for the custom resource on the node until someone intervenes.
 
 use super::{Cluster, Node, PackageRun, PackageRuns};
 use crate::api::{Entry, Executor, Skyhook, State};

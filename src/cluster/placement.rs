@@ -11,7 +11,7 @@ use crate::api::{Entry, NodeState, Skyhook};
 pub struct Placement<'a> {
     pub skyhook: &'a str,
     pub node: &'a Node,
-    /// Empty if the node state cannot be read, because its packages are unknown.
+    /// Empty for the entry that stands for an unreadable node state, whose packages are unknown.
     pub package: &'a str,
     pub version: &'a str,
     /// The package's node-state entry at this version.
@@ -47,7 +47,8 @@ pub enum Phase {
     Complete,
     Uninstalling,
     UninstallFailing,
-    /// Uninstalled but still recorded: the custom resource is deleted, and no controller removes the entry.
+    /// Uninstalled but still recorded: the custom resource is deleted, so that no controller removes the
+    /// entry, or was not read.
     Uninstalled,
     /// Recorded at a version that the spec does not contain.
     NotInSpec,

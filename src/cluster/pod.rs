@@ -157,7 +157,8 @@ pub enum TroubleKind {
     Failed,
     /// The image cannot be pulled.
     Image,
-    /// The container cannot be created: a Secret, ConfigMap or volume is missing, or the runtime refuses.
+    /// The container cannot be created or started: a Secret, ConfigMap or volume is missing, the runtime
+    /// refuses, or a hook fails.
     Config,
 }
 
@@ -171,7 +172,7 @@ const IMAGE_REASONS: [&str; 6] = [
     "SignatureValidationFailed",
 ];
 
-/// Waiting reasons that mean that the container cannot be created.
+/// Waiting reasons that mean that the container cannot be created or started.
 const CONFIG_REASONS: [&str; 5] = [
     "CreateContainerConfigError",
     "CreateContainerError",

@@ -7,7 +7,7 @@ use super::{Cluster, Node, Read};
 use crate::api::Skyhook;
 
 /// Cache of the first unfinished custom resource on each node, and of the first unfinished one with
-/// `sequencing: all`. Both block all later custom resources.
+/// `sequencing: all`. The former blocks later custom resources on its node, the latter on all nodes.
 #[derive(Debug, Default)]
 pub(super) struct FirstIncomplete {
     on_nodes: OnceLock<Vec<Option<usize>>>,

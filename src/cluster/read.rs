@@ -186,7 +186,8 @@ impl<T> Read<Vec<T>> {
 pub enum Certainty {
     /// The source could not be read: the object may exist.
     Unknown,
-    /// The files contain no objects of this kind, perhaps because none were captured.
+    /// The source was not requested, or the files contain no objects of this kind, perhaps because none were
+    /// captured.
     Presumed,
     /// The source was read completely.
     Proven,

@@ -59,7 +59,7 @@ impl Cluster {
         places.into_iter().map(|at| &nodes[at])
     }
 
-    /// Sorted names of all custom resources that left keys on nodes.
+    /// Sorted names of all custom resources of the active API that left keys on nodes, conditions aside.
     pub fn names_on_nodes(&self) -> Vec<&str> {
         let nodes = self.nodes.items().iter();
         let mut names: Vec<&str> = nodes

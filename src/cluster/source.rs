@@ -63,7 +63,7 @@ sources! {
     ];
     /// The pods that run the operator.
     OperatorPods "operator pods" from [PODS];
-    /// Admission webhooks that the operator serves, and their backends.
+    /// Admission webhooks that match custom resources or evictions, and the backends of the former.
     Webhooks "admission webhooks" from [
         (ADMISSION, "validatingwebhookconfigurations"),
         (ADMISSION, "mutatingwebhookconfigurations"),

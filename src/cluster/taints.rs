@@ -131,8 +131,8 @@ impl Cluster {
             && known.iter().all(|(key, _)| taint.key != *key)
     }
 
-    /// A taint that is named `runtime-required` but has a key that the operator does not know and therefore
-    /// never removes. `None` if the operator is unknown.
+    /// A taint with the name or value `runtime-required`, but with a key that the operator does not know and
+    /// therefore never removes. `None` if the operator is unknown.
     pub fn foreign_runtime_required_taint<'a>(&self, node: &'a Node) -> Option<&'a Taint> {
         if node.taints().is_empty() || self.operators.items().is_empty() {
             return None;
@@ -151,7 +151,7 @@ impl Cluster {
 
     /// Taints, of any effect, that keep the operator from selecting a node.
     ///
-    /// Only custom resources with `runtimeRequired` tolerate the runtime-required taint.
+    /// The runtime-required taint is tolerated only with `runtimeRequired`, or with an additional toleration.
     pub fn untolerated_by<'a>(&self, skyhook: &Skyhook, node: &'a Node) -> Vec<&'a Taint> {
         if node.taints().is_empty() {
             return Vec::new();

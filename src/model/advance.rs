@@ -201,8 +201,8 @@ impl<'a> Advance<'a> {
         for number in 0..self.model.resources.len() {
             self.spread(number);
             for compartment in 0..self.model.resources[number].compartments.len() {
-                // If the order of nodes is arbitrary, the reconcile has not chosen any: choose some for the
-                // simulation.
+                // If the order of nodes is arbitrary, the reconcile chooses only a batch of all candidates.
+                // Otherwise choose some for the simulation.
                 let resource = &self.model.resources[number];
                 if let Selection::New { size, .. } = &resource.selections[compartment]
                     && !resource.ordered

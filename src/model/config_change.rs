@@ -6,9 +6,11 @@ use super::runs::Runs;
 use crate::api::{Skyhook, Stage, State};
 use crate::cluster::{Cluster, ConfigMap, Node, config_map};
 
-/// Moves all nodes back to stage config for each package whose configMap has changed and can be updated now:
-/// the package is complete on all nodes, or fails on a node at stage config or later (operator
-/// `HandleConfigUpdates`).
+/// Moves all nodes back to stage config for each package whose configMap has changed and can be updated now
+/// (operator `HandleConfigUpdates`).
+///
+/// It can be updated if the package is complete and idle on all nodes, or fails on a node at stage config or
+/// later. While a node uninstalls the package, it cannot.
 pub(super) fn apply<'a>(
     cluster: &'a Cluster,
     operator: &Operator<'_>,

@@ -35,9 +35,10 @@ pub struct Effects<'a> {
     pub refusing: BTreeMap<String, BTreeSet<&'a str>>,
     /// Number of nodes in one batch, summed over all compartments; `None` if only some nodes were read.
     pub allowed: Option<usize>,
-    /// Custom resources that wait for this one on nodes that they share.
+    /// Custom resources that wait for this one, on shared nodes or everywhere.
     pub waiting: Vec<&'a str>,
-    /// Why the rollout never finishes; `None` if it does.
+    /// Why the rollout never finishes; `None` if it does. If only some nodes were read, only a pause, a
+    /// disable or a halt of the operator is known.
     pub stuck: Option<WaitReason<'a>>,
     /// A required source that was not read; the other fields are unknown then.
     pub unread: Option<Source>,

@@ -20,7 +20,8 @@
 //! | which effects an edit has | `effects.rs` |
 //!
 //! Differences between operator versions are checks such as `if operator.before(0, 20)` at the affected
-//! statement, with the name of the operator's function. An unknown version counts as the newest known one.
+//! statement, with the name of the operator's function. An unknown version counts as the newest known one of
+//! the active API.
 
 mod action;
 mod advance;

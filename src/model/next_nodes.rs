@@ -15,7 +15,7 @@ use crate::cluster::Node;
 pub struct NextNodes<'a> {
     /// The nodes in the operator's order if the order is defined; otherwise all candidates.
     pub nodes: Vec<&'a Node>,
-    /// Whether the order is defined. A deployment policy defines it: by age, then by name. An
+    /// Whether the order is defined. A deployment policy defines it: by status, then by age, then by name. An
     /// `interruptionBudget` alone does not.
     pub ordered: bool,
     /// Number of these nodes that the operator takes.

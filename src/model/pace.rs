@@ -19,7 +19,8 @@ const FEW: usize = 3;
 /// a range.
 const STEADY: f64 = 0.2;
 
-/// Durations in seconds. A stage lasts from the creation of its Job until the operator starts the next stage.
+/// Durations in seconds. A stage lasts from the creation of its Job until the operator starts the next stage,
+/// or until the Job ends.
 pub(super) struct Pace {
     /// Durations by key: of a stage of one package, of the stage in a custom resource, and so on, up to all
     /// stages.
@@ -160,8 +161,8 @@ impl Pace {
         }
     }
 
-    /// Derives durations from the last finished batch, if no Jobs exist: bare pods are deleted once they have
-    /// ended, so that only the total duration of a node's stages can be measured.
+    /// Derives durations from the last finished batch, for a custom resource without finished Jobs. Bare pods
+    /// are deleted once they have ended, so that only the total duration of a node's stages can be measured.
     fn learn_from_batches(&mut self, at: usize, resource: &Resource<'_>, nodes: &[Times]) {
         for compartment in &resource.compartments {
             let members = compartment.members.iter();
@@ -244,8 +245,8 @@ pub(super) fn completed(node: &Node, condition: &str) -> Option<Timestamp> {
     condition.last_transition_time.filter(|_| condition.status == "False")
 }
 
-/// For each node, the seconds from the latest completion in its compartment before the node's first stage to
-/// that stage.
+/// Seconds between a node's first stage and the last completion before it in the same compartment. Skips
+/// nodes that lack either.
 fn pauses_between_batches<'n>(
     resource: &'n Resource<'_>,
     nodes: &'n [Times],

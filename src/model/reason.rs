@@ -18,7 +18,8 @@ pub enum WaitReason<'a> {
     OperatorDown,
     /// The newer operator waits for the rollout of an object of the older API.
     MigrationHold(&'a Skyhook),
-    /// A node state that cannot be read aborts every reconcile.
+    /// A node state that cannot be read aborts every reconcile; see `gates/malformed_state.rs` for the
+    /// exception.
     MalformedState {
         skyhook: &'a Skyhook,
         node: &'a Node,
@@ -26,7 +27,7 @@ pub enum WaitReason<'a> {
     /// The node has the ignore label.
     Ignored,
     Taint(&'a Taint),
-    /// An earlier custom resource has to finish first, here or on all of its nodes.
+    /// An earlier custom resource has to finish first: on this node, or `everywhere` on all of its nodes.
     Earlier {
         skyhook: &'a Skyhook,
         node: &'a Node,
@@ -41,7 +42,8 @@ pub enum WaitReason<'a> {
         /// A node that the batch waits for.
         node: Option<&'a Node>,
     },
-    /// Before v0.20: nodes of the batch that are not in progress wait for the nodes in progress.
+    /// Before v0.20, the other nodes of the batch wait for its nodes in progress. Since v0.20, only those
+    /// beyond the batch size wait.
     BatchSibling(&'a Node),
     /// A package depends on a package that is neither complete nor running.
     Dependency {

@@ -46,7 +46,7 @@ impl Strategy {
         })
     }
 
-    /// The size of every batch, if the strategy is fixed.
+    /// The size of every batch but the last, which may be smaller, if the strategy is fixed.
     pub fn fixed_size(&self) -> Option<i64> {
         matches!(self.growth, Growth::Fixed).then_some(self.initial)
     }

@@ -17,7 +17,7 @@ pub struct Timeline<'a> {
     pub completions: Vec<(&'a str, f64)>,
     /// The custom resources with remaining work, each with the time of its last moment in seconds.
     pub(super) ends: Vec<(&'a str, f64)>,
-    /// The custom resources that never finish.
+    /// The custom resources that do not finish in the simulation.
     pub stuck: Vec<&'a str>,
     /// Whether durations are unknown: no stage has finished anywhere, or there are too many nodes for an
     /// estimate.
@@ -61,7 +61,8 @@ pub struct Remaining {
 }
 
 impl Timeline<'_> {
-    /// The time until a custom resource is complete; `None` if it never completes, or durations are unknown.
+    /// The time until a custom resource is complete; `None` if it is already complete or never completes, or
+    /// durations are unknown.
     pub fn remaining(&self, skyhook: &str) -> Option<Remaining> {
         if self.untimed || self.stuck.contains(&skyhook) {
             return None;
@@ -84,7 +85,8 @@ impl Timeline<'_> {
 }
 
 /// The time until a custom resource is complete on all of its nodes, if nobody intervenes. `None` if it is
-/// already complete or never completes, or if no finished stage exists to measure.
+/// already complete or never completes, or if durations are unknown: no stage has finished, or there are too
+/// many nodes.
 pub fn remaining(cluster: &Cluster, skyhook: &str) -> Option<Remaining> {
     Model::new(cluster).estimates().remaining(skyhook)
 }

@@ -37,8 +37,8 @@ pub(super) fn progress<'a>(model: &Model<'a>, resource: &Resource<'a>, index: us
         return progress;
     }
     let progress = gates::first(&at).unwrap_or_else(|| due(&at));
-    // Report this reason even if a stage is running: the stage ends, and nothing follows until someone
-    // intervenes.
+    // Report this reason even if a stage is running: the stage ends or is suspended, and nothing follows
+    // until someone intervenes.
     if matches!(progress.reason, WaitReason::Paused | WaitReason::Disabled | WaitReason::Ignored) {
         return progress;
     }

@@ -105,7 +105,8 @@ impl Change {
         }
     }
 
-    /// The request for the change, including tests of all preconditions.
+    /// The request for the change. JSON patches test all preconditions. Patches of conditions and deletions
+    /// test only the uid, creations nothing.
     pub fn request(&self, target: &Target, guard: &Guard) -> Request {
         let patch = |operations| (JSON_PATCH, guarded(target, guard, operations));
         let (content_type, body) = match self {

@@ -11,7 +11,7 @@ use crate::view::text::{self, Label, Text};
 /// Field paths of an object with their values as text.
 type Side = Vec<(String, String)>;
 
-/// A unified diff of every changed object.
+/// A unified diff of every step that changes its object.
 pub fn diff(plan: &Plan) -> Text {
     let mut text = Text::new();
     for step in plan.steps() {

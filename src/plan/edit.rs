@@ -37,11 +37,12 @@ pub enum OnConflict {
     /// A pause that ends with its command is overwritten; for any other value the step is skipped.
     ReplaceCommandPause,
     /// A node state is overwritten if all failed entries are still failing, no entry was removed, and no
-    /// uninstall has started since.
+    /// uninstall has started or advanced since.
     ///
     /// Entries that were in progress may have advanced: packages continue until the operator is paused.
     IfStillFailing,
-    /// Edit these entries of a node state if they are unchanged; keep all others.
+    /// Edit these entries of a node state if they are unchanged, or have advanced as [`Move::onward`] allows;
+    /// keep all others.
     MoveEntries(Vec<Move>),
 }
 
@@ -54,8 +55,8 @@ pub struct Move {
     pub from: Option<At>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub to: Option<At>,
-    /// Whether the move also applies to an entry that has advanced since the plan: packages continue until
-    /// the operator is paused.
+    /// Whether the move also applies to an entry that has advanced since the plan, but not to an uninstall
+    /// that has started since: packages continue until the operator is paused.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub onward: bool,
     /// Whether `onward` includes entries that had failed: they may be retried in the meantime.
@@ -77,7 +78,7 @@ pub struct At {
 pub enum Rebased<T> {
     /// The edit still applies, in this form.
     Same(T),
-    /// The value is already the wanted one.
+    /// Nothing is left to do: the value is already the wanted one, or a changed value is kept.
     Done,
     /// The edit no longer applies, for this reason.
     Moved(String),

@@ -48,7 +48,7 @@ impl Field {
         Field { path: path.into_iter().map(Into::into).collect(), from, to, on_conflict: OnConflict::Fail }
     }
 
-    /// Makes the edit valid for any old value.
+    /// Makes the edit valid for any old value, if the parent of the field exists.
     pub fn with_any_old_value(mut self) -> Field {
         self.on_conflict = OnConflict::Overwrite;
         self
@@ -98,7 +98,8 @@ pub(super) fn inverse(fields: &[Field]) -> Vec<Field> {
     fields.iter().rev().map(back).collect()
 }
 
-/// Rebases the change onto the current object, without fields that already have their value.
+/// Rebases the change onto the current object, without fields that already have their value or keep a changed
+/// one.
 pub(super) fn rebase(fields: &[Field], object: &Value) -> Rebased<Vec<Field>> {
     let mut now = Vec::new();
     for field in fields {

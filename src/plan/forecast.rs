@@ -50,8 +50,8 @@ impl Plan {
         }
     }
 
-    /// The nodes of the plan, if it works on nothing else and they are few enough to be read by name. The
-    /// forecast is then limited to these nodes, whether or not others were read.
+    /// The nodes of the plan, if it works only on nodes, pods and Jobs, and the nodes are few enough to be
+    /// read by name. The forecast is then limited to these nodes, whether or not others were read.
     fn few_nodes(&self) -> Option<BTreeSet<&str>> {
         let work = self.steps().filter(|step| self.is_work(step));
         let on_runs = |kind: Kind| matches!(kind, Kind::Node | Kind::Pod | Kind::Job);

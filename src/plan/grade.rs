@@ -10,7 +10,7 @@ use serde::{Deserialize, Serialize};
 pub enum Grade {
     /// Only reads.
     B0,
-    /// Changes metadata or specs of objects; nothing runs.
+    /// Changes objects; nothing runs.
     B1,
     /// Packages run again.
     B2,

@@ -27,7 +27,7 @@ impl Plan {
         from_here.iter().any(|n| self.stages[*n].until.is_some())
     }
 
-    /// Whether each stage depends only on stages with lower numbers, so that all of them run.
+    /// Whether each stage depends only on stages with lower numbers, as [`Plan::before`] requires.
     pub fn is_in_order(&self) -> bool {
         let mut stages = self.stages.iter().enumerate();
         stages.all(|(number, stage)| {
@@ -36,7 +36,7 @@ impl Plan {
         })
     }
 
-    /// The plan that undoes this one, last step first, and the steps that cannot be undone.
+    /// The plan that undoes this one, last stage first, and the steps that cannot be undone.
     pub fn inverse(&self) -> (Vec<PlanStage>, Vec<&Step>) {
         let mut lost = Vec::new();
         let mut stages = Vec::new();

@@ -1,4 +1,5 @@
-//! The pause around a plan, and its end. The object shows the holder, and a holder ends only its own pause.
+//! The pause around a plan, and its end. The object shows the holder. A holder ends only its own pause, or
+//! one whose holder no longer runs.
 
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
@@ -14,7 +15,8 @@ const WHOEVER: &str = "whoever does this";
 
 /// The pause around a plan, or its end.
 ///
-/// The resourceVersion is tested: the pause is set and removed again, so a delayed request would find the old values.
+/// The resourceVersion is tested: the pause is set and removed again, so a delayed request would find the old
+/// values.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Hold {
@@ -37,7 +39,8 @@ pub struct Hold {
 }
 
 impl Hold {
-    /// A hold and its end, for an object with these annotations. The hold replaces the abandoned hold of `instead_of`.
+    /// A hold and its end, for an object with these annotations. The hold replaces the abandoned hold of
+    /// `instead_of`.
     pub fn around<'a>(
         key: &str,
         purpose: &str,
@@ -126,8 +129,8 @@ impl Hold {
         version.chain(self.edits.operations()).collect()
     }
 
-    /// Rebases the hold onto the current object. A pause that no command holds suffices: the operator is paused either
-    /// way.
+    /// Rebases the hold onto the current object. A pause that no command holds suffices: the operator is
+    /// paused either way.
     pub(super) fn rebase(&self, object: &Value) -> Rebased<Hold> {
         let paused = annotation(object, &self.key) == Some("true");
         let by = self.holder.as_deref().unwrap_or(WHOEVER);
@@ -174,7 +177,7 @@ impl Hold {
         Rebased::Same(end)
     }
 
-    /// Why the object stays paused although this hold is no longer on it.
+    /// Why the object stays paused although it no longer has this hold.
     pub(super) fn left_to_another(&self, object: &Value) -> Option<String> {
         let paused = annotation(object, &self.key) == Some("true");
         paused.then(|| "paused by someone else".to_owned())

@@ -1,7 +1,7 @@
 //! Plans: writes as data, with guards, order and reasons.
 //!
-//! Everything here is pure: no client, no clock, no files. A plan is previewed before it is applied, and each of its
-//! changes has an inverse.
+//! Everything here is pure: no client, no clock, no files. A plan is previewed before it is applied. Its
+//! changes have inverses, except for example deletions of pods and Jobs.
 
 mod change;
 mod cluster_identity;
@@ -72,15 +72,16 @@ pub struct Plan {
     /// The side effects.
     #[serde(default)]
     pub consequences: Consequences,
-    /// The label selector that matches nodes that became erroring; absent if the plan does not check for them.
+    /// The label selector that matches nodes that became erroring; absent if the plan does not check for
+    /// them.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub erroring: Option<String>,
 }
 
 /// Steps that may run at the same time.
 ///
-/// A stage starts after the stages in `after` have ended. If a stage fails, the stages after it do not run; all others
-/// do.
+/// A stage starts after the stages in `after` have ended. If a stage fails, the stages after it do not run,
+/// except stages with `always`.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct PlanStage {
     /// The steps.
@@ -89,15 +90,16 @@ pub struct PlanStage {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(with = "Option<Value>")]
     pub until: Option<WaitFor>,
-    /// Whether the stage runs even if an earlier stage failed: it restores the plan's temporary changes. Absent if
-    /// false.
+    /// Whether the stage runs even if an earlier stage failed: it restores the plan's temporary changes.
+    /// Absent if false.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub always: bool,
-    /// The stages that must end first, as indexes into `stages`, starting at 0; absent for the preceding stage.
+    /// The stages that must end first, as indexes into `stages`, starting at 0; absent for the preceding
+    /// stage.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub after: Option<Vec<usize>>,
-    /// Earlier stages, as indexes into `stages`, starting at 0: if a step of these fails, the steps of this stage are
-    /// skipped.
+    /// Earlier stages, as indexes into `stages`, starting at 0: if a step of these fails, the steps of this
+    /// stage are skipped.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub requires: Vec<usize>,
 }
@@ -124,8 +126,8 @@ impl Plan {
         self.stages.iter().flat_map(|s| &s.steps)
     }
 
-    /// Whether the step serves the plan's purpose: it neither pauses the operator for other steps nor ends such a pause
-    /// of the plan itself. Ending an earlier pause is work.
+    /// Whether the step serves the plan's purpose: it neither pauses the operator for other steps nor ends
+    /// such a pause of the plan itself. Ending an earlier pause is work.
     pub fn is_work(&self, step: &Step) -> bool {
         let pauses = |other: &Step| {
             matches!(other.change, Change::Hold(_) | Change::Create(_))

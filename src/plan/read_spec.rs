@@ -12,7 +12,8 @@ use crate::cluster::Cluster;
 pub struct ReadSpec {
     /// The custom resource.
     pub target: Target,
-    /// The `metadata.generation` that the plan was made for; the server increments it with each change of the spec.
+    /// The `metadata.generation` that the plan was made for; the server increments it with each change of the
+    /// spec.
     pub generation: i64,
 }
 
@@ -26,10 +27,10 @@ impl ReadSpec {
         cluster.skyhooks.items().iter().map(read).collect()
     }
 
-    /// The specs that the plan depends on: its subject's, or all.
+    /// The specs that the plan depends on: that of its subject, or all if the subject is no custom resource.
     ///
-    /// Specs that the plan itself changes are excluded: the plan may be applied a second time to finish, and its steps
-    /// are guarded.
+    /// Specs that the plan itself changes are excluded: the plan may be applied a second time to finish, and
+    /// its steps are guarded.
     pub fn of_plan(mut all: Vec<ReadSpec>, plan: &Plan) -> Vec<ReadSpec> {
         if all.iter().any(|read| read.target.name == plan.subject) {
             all.retain(|read| read.target.name == plan.subject);

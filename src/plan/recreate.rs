@@ -29,8 +29,8 @@ pub fn remade(object: &Value) -> Value {
     object
 }
 
-/// The object to recreate after its deletion: also without finalizers, which their owners add, and without our own
-/// pause, which concerned the old object.
+/// The object to recreate after its deletion: also without finalizers, which their owners add, and without
+/// our own pause, which concerned the old object.
 pub fn as_new(object: &Value) -> Value {
     let mut object = remade(object);
     if let Some(metadata) = object.get_mut("metadata").and_then(Value::as_object_mut) {
@@ -47,7 +47,8 @@ pub fn held_by_one(object: &Value) -> bool {
     finalizers.is_none_or(|all| all.len() <= 1)
 }
 
-/// Whether the object still has every created value; additions are allowed.
+/// Whether the object still has every created value. Additional members are allowed, additional list items
+/// are not.
 pub fn is_as_made(object: &Value, made: &Value) -> bool {
     match (object, made) {
         (Value::Object(object), Value::Object(made)) => made.iter().all(|(member, made)| {

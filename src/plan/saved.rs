@@ -73,7 +73,7 @@ impl SavedPlan {
     ///
     /// # Errors
     ///
-    /// The text is not a plan, has another format, or was edited.
+    /// The text is not a plan, has another format, was edited, or has a stage that depends on a later one.
     pub fn parse(text: &str) -> Result<SavedPlan, SavedError> {
         let mut document: Value = serde_json::from_str(text)?;
         let Header { format, digest: written } = Header::deserialize(&document)?;

@@ -107,7 +107,8 @@ impl Step {
         }
     }
 
-    /// The permissions that the step needs. `get` is included: a re-read distinguishes a conflict from a rejection.
+    /// The permissions that the step needs. `get` is included: a re-read distinguishes a conflict from a
+    /// rejection.
     pub(super) fn permissions(&self) -> [Permission; 2] {
         let (group, _, resource) = self.target.kind.resource();
         let (verb, subresource) = self.change.endpoint();
@@ -174,7 +175,8 @@ impl Step {
             && matches!(&self.change, Change::Metadata(change) if change.keeps_cordon())
     }
 
-    /// The first difference between the stored and the sent object; only specs are compared.
+    /// The first difference between the stored object and the request. Compares only the fields of a spec
+    /// that the request sets, not those that it removes.
     pub fn not_stored(&self, object: &Value) -> Option<String> {
         let Change::Spec(fields) = &self.change else {
             return None;
@@ -192,8 +194,8 @@ impl Step {
         })
     }
 
-    /// Whether the current object makes the step unnecessary: it was deleted, or recreated under the same name. Null is
-    /// no object.
+    /// Whether the current object makes the step unnecessary: it was deleted, or recreated under the same
+    /// name. Null is no object.
     pub fn is_needless(&self, object: &Value) -> bool {
         let uid = self.target.uid.as_deref();
         let is_another = uid.is_some() && uid != object["metadata"]["uid"].as_str();

@@ -28,7 +28,8 @@ pub struct Uncordon {
     /// holders are determined again before the request.
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     pub unproven: bool,
-    /// The resourceVersion of the node when it was read: a later mark makes the request fail.
+    /// The resourceVersion of the node when it was read: any later change, such as a new mark, makes the
+    /// request fail.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub version: Option<String>,
 }
@@ -38,15 +39,15 @@ impl Uncordon {
         *self == Uncordon::default()
     }
 
-    /// The holders on a loaded node, and the new `spec.unschedulable` if there are none.
+    /// The holders on a loaded node. Without holders, also the new `spec.unschedulable`.
     pub(super) fn of(node: &Node) -> (Uncordon, Option<bool>) {
         let left_for = words(&node.cordon_holders());
         let free = left_for.is_empty().then_some(false);
         (Uncordon { left_for, unproven: !node.has_managers, ..Uncordon::default() }, free)
     }
 
-    /// The holders on the current node, and the new `spec.unschedulable` if there are none or the user
-    /// overrules them.
+    /// The holders on the current node; none if the user overrules them. Without holders, also the new
+    /// `spec.unschedulable`.
     pub(super) fn rebase(&self, node: &Value) -> (Uncordon, Option<bool>) {
         let left_for = match holders_on(node) {
             _ if self.forced => Vec::new(),

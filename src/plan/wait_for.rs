@@ -21,15 +21,17 @@ pub struct WaitFor {
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub enum WaitCondition {
-    /// The operator has seen that the custom resource is paused.
+    /// The operator has seen that the custom resource is paused or disabled, or the custom resource is
+    /// deleted.
     Paused,
-    /// The operator has seen that the custom resource is not paused any more, or it is paused again.
+    /// The operator has seen that the custom resource is neither paused nor disabled any more, or the custom
+    /// resource is paused or disabled again.
     Resumed,
     /// The operator has observed the custom resource and reported its status.
     Seen,
     /// The object is deleted.
     Gone,
-    /// The operator has uninstalled a version of a package everywhere; the object is the custom resource.
+    /// The operator records a version of a package on no node any more; the object is the custom resource.
     Uninstalled { package: String, version: String },
     /// The object is deleted, or has lost this finalizer.
     Released(String),

@@ -42,7 +42,7 @@ impl Blockers {
     }
 
     /// Checks the goals of custom resources. Returns the findings that block them in this check and the
-    /// previous one, in a few words each.
+    /// previous one, and for the tolerated time, in a few words each.
     pub fn judge(&mut self, cluster: &Cluster, goals: &[(&str, Goal<'_>)]) -> Vec<String> {
         let scope = Scope {
             skyhooks: goals.iter().map(|(name, _)| (*name).to_owned()).collect(),
@@ -62,8 +62,8 @@ impl Blockers {
     }
 
     /// Runs the rules. Returns the whole report, and a report of the findings selected by `of` that the
-    /// previous check also found: sources are read in parallel, so a single check may combine data of
-    /// different times.
+    /// previous check also found and that have lasted. Sources are read in parallel, so a single check may
+    /// combine data of different times.
     pub fn confirm(
         &mut self,
         cluster: &Cluster,

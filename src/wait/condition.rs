@@ -13,9 +13,10 @@ use crate::view::{list, plural};
 /// The goal of a wait.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Condition {
-    /// Every node is done with every package.
+    /// Every selected node is done with every package, and the operator reports complete.
     Complete,
-    /// The package is absent from all nodes; `None` means all packages with a requested uninstall.
+    /// The package is absent from all selected nodes, or from all nodes once the custom resource is deleted.
+    /// `None` means all packages with a requested uninstall.
     Uninstalled(Option<String>),
     /// The object is deleted.
     Deleted,
@@ -134,8 +135,8 @@ impl Condition {
     }
 }
 
-/// Met if the operator reports complete for the current spec and every node is complete: the status alone may
-/// be about the previous spec.
+/// Met if the operator reports complete for the current spec and every selected node is complete: the status
+/// alone may be about the previous spec. Not met while a package that was never installed counts as complete.
 fn complete(cluster: &Cluster, skyhook: &Skyhook) -> Wait {
     let status = &skyhook.status;
     let observed = status.observed_generation;

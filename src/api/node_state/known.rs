@@ -13,7 +13,8 @@ thread_local! {
     static KNOWN: RefCell<Known> = RefCell::default();
 }
 
-/// Maximum number of cached states. If there are more, hardly any are equal.
+/// Maximum number of cached states; then all are dropped. With so many different states, the cache saves no
+/// memory.
 const MOST_KNOWN: usize = 1 << 12;
 
 impl NodeState {

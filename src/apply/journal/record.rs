@@ -74,7 +74,7 @@ fn in_seconds<S: Serializer>(at: &Timestamp, serializer: S) -> Result<S::Ok, S::
 #[derive(Debug, Clone, PartialEq)]
 pub struct Record {
     pub begun: Begun,
-    /// The result of each step, by stage; `None` if it is unknown.
+    /// The result of each step, by stage; `None` if the journal does not contain it.
     pub results: Vec<Vec<Option<StepResult>>>,
     /// Why the plan ended; `None` if the journal was cut short.
     pub ended: Option<StopReason>,
@@ -243,9 +243,10 @@ impl Record {
 
     /// The plan that restores the objects, and the targets that cannot be restored.
     ///
-    /// Steps of unknown result are included: the object shows whether they ran, and an unchanged object is
-    /// left alone. Steps that were not reached are excluded: if an object has their values, someone else
-    /// changed it.
+    /// Failed steps and steps of unknown result are included: the object shows whether they ran, and an
+    /// unchanged object is left alone. The exception is the recreation of an object: without a confirmed
+    /// result, the new object may be someone else's. Steps that were not reached are excluded: if an object
+    /// has their values, someone else changed it.
     pub fn undo(&self) -> (Plan, Vec<String>) {
         let mut done = self.begun.plan.clone();
         let taken = |result: Option<&StepResult>| result.is_none_or(StepResult::may_have_changed);

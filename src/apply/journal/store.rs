@@ -190,7 +190,7 @@ pub struct InForce {
     pub record: Record,
     /// The newest undo of the journal, which did not revert it completely.
     pub tried: Option<Begun>,
-    /// Newer commands without any revertible change, such as deletions of pods and Jobs.
+    /// Newer commands that changed objects, but not revertibly, such as deletions of pods and Jobs.
     pub passed_over: Vec<Begun>,
     pub complaints: Vec<String>,
 }

@@ -73,7 +73,7 @@ pub enum ReadOutcome {
     Refused,
     /// The source could not be read for another reason.
     Failed,
-    /// The items exceeded the size limit of the capture.
+    /// The items were dropped to stay within the size limit of the capture.
     LeftOut,
     /// Not requested, because the cluster's API does not have the source.
     NotRequested,
@@ -147,7 +147,7 @@ impl ReadOutcome {
 }
 
 impl Index {
-    /// Whether every requested source is complete.
+    /// Whether every requested source and every requested log is complete.
     pub fn is_whole(&self) -> bool {
         let sources = self.sources.iter().map(|source| source.outcome);
         let mut all = sources.chain(self.logs.iter().map(|log| log.outcome));

@@ -76,7 +76,8 @@ impl Masks {
         self.environments(object, own);
     }
 
-    /// Masks every string value of a map, and adds its lines to the known secrets.
+    /// Masks every string value of a map, and adds its lines of at least [`SHORTEST_LINE`] to the known
+    /// secrets.
     fn values(&self, map: Option<&mut Value>, own: &mut BTreeSet<String>) {
         let map = map.and_then(Value::as_object_mut);
         for (_, value) in map.into_iter().flatten() {
@@ -88,7 +89,7 @@ impl Masks {
         }
     }
 
-    /// Masks values of environment variables at any depth.
+    /// Masks values of environment variables at any depth, except those of [`SETTINGS`].
     fn environments(&self, value: &mut Value, own: &mut BTreeSet<String>) {
         match value {
             Value::Array(items) => items.iter_mut().for_each(|v| self.environments(v, own)),

@@ -9,7 +9,7 @@ use crate::cluster::read::Read;
 pub trait SourceContent {
     fn count(&self) -> Read<usize>;
     /// Replaces the read result by the recorded one. Items in the file are kept if the recorded read
-    /// succeeded.
+    /// succeeded, completely or in part.
     fn become_as(&mut self, was: Read<()>);
 }
 

@@ -107,7 +107,7 @@ impl Tape {
         true
     }
 
-    /// Files that did not fit.
+    /// Lists that were dropped to stay within the limit (logs: see `keep_log`).
     pub fn left_out(&self) -> BTreeSet<String> {
         self.state().left_out.clone()
     }
@@ -128,7 +128,8 @@ impl State {
         packed.map(|p| p.bytes.len() as u64).sum::<u64>() + self.open.values().sum::<u64>()
     }
 
-    /// Drops the least important files until at most `most` bytes remain.
+    /// Drops the least important lists until at most `most` bytes remain. Logs are never dropped, so more may
+    /// remain.
     fn make_room(&mut self, most: u64) {
         while self.size() > most {
             let files = self.reels.keys().chain(self.open.keys());

@@ -38,7 +38,8 @@ pub fn finish(
     cluster.holders.clone_from(&index.holders);
     let waiting: HashSet<String> = cluster.waiting_for_drain().into_iter().map(str::to_owned).collect();
     if let Some(pods) = cluster.workloads.available_mut() {
-        // Keep only the workload pods: the file also contains the operator's own pods, on any node.
+        // Keep only the pods on nodes that wait for a drain: the file also contains the operator's own pods,
+        // on any node.
         pods.retain(|pod: &Pod| waiting.contains(&pod.spec.node_name));
     }
     cluster

@@ -12,7 +12,7 @@ const ALIASED: usize = 16 << 20;
 ///
 /// # Errors
 ///
-/// Fails if the text is a zip archive, is not UTF-8, or contains no key.
+/// Fails if the text is a zip archive, is not UTF-8, or contains neither a key nor a comment, but other text.
 pub fn look(head: &[u8]) -> Result<(), String> {
     if head.starts_with(b"PK\x03\x04") {
         return Err("a zip archive; unpack it, and pass the directory to --from".to_owned());

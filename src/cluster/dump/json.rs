@@ -1,4 +1,5 @@
-//! Reads objects from a stream of JSON. Only one item of a list is in memory at a time.
+//! Reads objects from a stream of JSON. Only one item of a list is in memory at a time, except items of
+//! unknown kind that precede the kind of their list.
 
 use std::io::Read;
 
@@ -137,7 +138,7 @@ impl<R: Read> JsonReader<'_, R> {
     }
 }
 
-/// Receives the items of a list, and decodes each immediately.
+/// Receives the items of a list, and decodes each immediately, if its kind is known.
 struct ListItems<'a> {
     label: &'a str,
     loader: &'a mut ManifestLoader,

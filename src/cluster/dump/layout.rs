@@ -10,7 +10,7 @@ use crate::cluster::capture::index::{LOG, LOGS};
 use crate::cluster::{ClusterBuilder, Deployment, Read};
 
 /// Namespaces that every cluster has, and that users hardly select individually: a tree with both of them
-/// contains all namespaces.
+/// counts as complete.
 const EVERYWHERE: [&str; 2] = ["kube-public", "kube-node-lease"];
 /// Names of the files that `kubectl cluster-info dump` writes for a namespace.
 const DUMPED: [&str; 7] =

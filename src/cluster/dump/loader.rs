@@ -110,7 +110,7 @@ impl ManifestLoader {
         Ok(())
     }
 
-    /// Records that the files contain all objects of this kind.
+    /// Records that the files contain all objects of this kind, if it is a custom resource.
     fn mark_listed(&mut self, api_version: &str, kind: &str) {
         if let Some(flavor) = ApiFlavor::of_group(group(api_version)).filter(|flavor| kind == flavor.kind()) {
             self.builder.listed[flavor as usize] = true;

@@ -37,8 +37,8 @@ impl<'de> Deserialize<'de> for Summary {
 impl Summary {
     /// The newest time of an event in the object.
     ///
-    /// Files record no time, and ages must not depend on when the files are read. A pod's deletion timestamp
-    /// lies in the future by its grace period; that of other objects is the time of the request.
+    /// Most files record no time, and ages must not depend on when the files are read. A pod's deletion
+    /// timestamp lies in the future by its grace period; that of other objects is the time of the request.
     pub fn newest(&self) -> Option<Timestamp> {
         let asked = self.deletion.filter(|_| self.kind.as_deref() != Some("Pod"));
         self.newest.max(asked)

@@ -50,7 +50,8 @@ pub struct Collected {
 ///
 /// # Errors
 ///
-/// Fails if the server does not respond at all, or rejects the credentials.
+/// Fails if the server does not respond at all, rejects the credentials, or serves only one API and `--api`
+/// is the other.
 pub async fn collect(
     client: &kube::Client,
     request: &CollectRequest,
@@ -148,7 +149,7 @@ async fn definitions(client: &kube::Client, recorder: Recorder<'_>) -> Noted {
     Noted::of("definitions", &Read::Ok(found))
 }
 
-/// Marks the sources that did not fit as omitted.
+/// Marks the sources that were dropped to stay within the limit as omitted.
 fn leave_out(index: &mut Index, tape: &Tape) {
     let left_out = tape.left_out();
     let why = format!("omitted: the capture is limited to {}", bounded::size(tape.limit));

@@ -122,7 +122,7 @@ impl Follow {
         }
     }
 
-    /// Whether every source was read since the start, or is watched from its loaded version.
+    /// Whether every watched source was read since the start, or is watched from its loaded version.
     pub fn ready(&self) -> bool {
         self.skyhooks.ready()
             && self.legacy.ready()

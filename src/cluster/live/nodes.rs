@@ -14,7 +14,8 @@ impl Reader<'_> {
         List::all(CORE, "nodes", "Node")
     }
 
-    /// Reads all nodes, or the named nodes one by one: a server finds a node by name without reading the others.
+    /// Reads all nodes, or the named nodes one by one: a server finds a node by name without reading the
+    /// others.
     pub async fn nodes(&self) -> Read<Vec<Node>> {
         let list = Self::nodes_list();
         if !self.named_nodes.is_empty() {
@@ -29,7 +30,8 @@ impl Reader<'_> {
         })
     }
 
-    /// Reads the metadata of all nodes, and their cordons, if requested, from a list of the cordoned nodes.
+    /// Reads the metadata of all nodes. Their cordons, if requested, are read from a list of the cordoned
+    /// nodes.
     async fn metadata_of(&self, list: List, fields: NodeFields) -> Result<Listed<Node>, Failure> {
         let list = list.of_metadata();
         let cordoned = list.clone().with_fields("spec.unschedulable=true");

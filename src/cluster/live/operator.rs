@@ -12,8 +12,9 @@ use crate::cluster::{Deployment, Pod, Read};
 const APPS: &str = "/apis/apps/v1";
 
 impl Reader<'_> {
-    /// Reads the operator's Deployments. Without permission for all namespaces, reads only the charts'
-    /// default namespaces and `--namespace`; there may be Deployments elsewhere.
+    /// Reads the Deployments with the manager label, of any operator. Without permission for all namespaces,
+    /// reads only the charts' default namespaces and `--namespace`; there may be Deployments elsewhere. If
+    /// none of these runs the operator, returns the refusal.
     pub async fn deployments(&self) -> Read<Vec<Deployment>> {
         let (key, value) = MANAGER_LABEL;
         let selector = format!("{key}={value}");

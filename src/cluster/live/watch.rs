@@ -35,7 +35,8 @@ const INSTEAD: Duration = Duration::from_secs(2);
 pub(super) enum WatchEvent<T> {
     /// The watch continues from the loaded version, without reading the list.
     Begun,
-    /// All items: at the start, and whenever changes may have been missed.
+    /// All items: at the start, whenever changes may have been missed, and regularly if the user may not
+    /// watch.
     All(Listed<T>),
     /// A new or changed object.
     Is(T),

@@ -20,7 +20,8 @@ pub struct NodeRecord {
 }
 
 impl NodeRecord {
-    /// The entries of the node state; empty if it is absent or malformed.
+    /// The readable entries of the node state; empty if it is absent. A node state may be malformed only in
+    /// part.
     pub fn entries(&self) -> &[Entry] {
         self.state.as_ref().map_or(&[], |s| s.entries())
     }

@@ -11,7 +11,7 @@ pub struct Taint {
     pub key: String,
     pub value: String,
     pub effect: String,
-    /// Time at which the taint began to evict pods; set only on taints that evict.
+    /// Time at which the taint was added; usually set only on taints that evict pods.
     #[serde(rename = "timeAdded")]
     pub time_added: Option<String>,
 }

@@ -5,7 +5,7 @@ use crate::api::{Entry, NodeState, Package, Skyhook, Stage, State};
 use crate::cluster::NodeRecord;
 
 impl Skyhook {
-    /// Whether any uninstall is requested, by a package or by the deletion.
+    /// Whether the custom resource is being deleted, or a package requests its uninstall.
     pub fn requests_uninstall(&self) -> bool {
         let mut packages = self.packages();
         self.deleting() || packages.any(|(_, package)| self.uninstall_asked_by(package).is_some())

@@ -29,8 +29,8 @@ pub struct PackageDocument {
     pub interrupt: Option<String>,
     /// Maximum number of these nodes at work at the same time; null if only some nodes were read.
     pub at_once: Option<usize>,
-    /// Estimated time in seconds until the whole custom resource is complete; null if no stage runs or the time is
-    /// unknown.
+    /// Estimated time in seconds until the whole custom resource is complete; null if no stage runs or the
+    /// time is unknown.
     pub estimate: Option<f64>,
 }
 
@@ -44,11 +44,12 @@ pub struct RolloutDocument {
     pub batch: Option<usize>,
     /// Nodes that are cordoned.
     pub cordoned: Vec<String>,
-    /// Number of pods evicted from these nodes; null if their pods were not read, as in a capture of `collect`.
+    /// Number of pods evicted from these nodes; null if their pods were not read, as in a capture of
+    /// `collect`.
     pub evicted_pods: Option<usize>,
     /// PodDisruptionBudgets that refuse evictions now.
     pub refusing_budgets: Vec<RefusingBudget>,
-    /// Custom resources that wait for this one on nodes that they share.
+    /// Custom resources that wait for this one, on shared nodes or everywhere.
     pub waiting: Vec<String>,
     /// Why the rollout never completes; null if it does.
     pub stuck: Option<String>,

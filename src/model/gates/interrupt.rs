@@ -1,4 +1,5 @@
-//! An interrupt waits until no package stage of any custom resource runs on the node.
+//! An interrupt waits until no package stage of any custom resource runs on the node. Bare pods count until
+//! they are deleted.
 
 use super::At;
 use crate::model::progress::{NodeProgress, ProgressState};

@@ -1,4 +1,5 @@
-//! A node state that cannot be read aborts the operator's reconcile before any work on packages.
+//! A node state that cannot be read aborts the operator's reconcile before any work on packages, unless its
+//! custom resource is paused and not being deleted.
 
 use super::At;
 use crate::cluster::NodeRecord;

@@ -1,5 +1,5 @@
-//! An earlier custom resource must be complete first: on the node, or with `sequencing: all` on all of its
-//! nodes.
+//! An earlier custom resource that is not disabled must be complete first: on the node, or with `sequencing:
+//! all` on all of its nodes.
 
 use super::At;
 use crate::model::progress::{NodeProgress, ProgressState};

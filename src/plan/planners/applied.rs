@@ -7,8 +7,8 @@ use crate::cluster::Cluster;
 use crate::cluster::applier::Applier;
 use crate::plan::{Change, Plan, Step, Target};
 
-/// Warns about every custom resource that the plan edits, deletes, releases or recreates and that a GitOps tool would
-/// revert, and names the source to edit instead.
+/// Warns about custom resources whose change a GitOps tool would revert, and names the source to edit
+/// instead. Such a change edits the spec, or deletes, releases or recreates the custom resource.
 pub fn warn(cluster: &Cluster, plan: &mut Plan) {
     let flavor = cluster.flavor();
     warn_by(plan, |target| {

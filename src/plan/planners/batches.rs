@@ -62,7 +62,7 @@ pub fn grade_of_next(skyhook: &Skyhook) -> Grade {
     grades.max().unwrap_or(Grade::B2)
 }
 
-/// [`reset`] for the counters of one compartment only.
+/// [`reset`] for the counters of one compartment only. `None` also if the status lacks the compartment.
 pub fn reset_compartment(skyhook: &Skyhook, name: &str) -> Option<Vec<Field>> {
     skyhook.status.status.as_ref()?;
     let mut fields = Vec::new();

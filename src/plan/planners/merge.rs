@@ -11,7 +11,8 @@ use crate::plan::{Consequences, Plan, PlanStage, Step};
 /// Merges the plans in this order, with one pause of each custom resource around all of them. `subject` is
 /// the name that a user types to confirm a plan with several subjects.
 ///
-/// Equal steps are kept only once. After a failure, later plans on the same object are skipped.
+/// Steps with the same object and change are kept only once. If a step fails or its result is unknown, later
+/// plans with the same subject or on the same object are skipped.
 pub fn merged(cluster: &Cluster, title: String, subject: &str, plans: Vec<Plan>) -> Plan {
     let mut plan = Plan {
         title,
@@ -56,8 +57,8 @@ pub fn merged(cluster: &Cluster, title: String, subject: &str, plans: Vec<Plan>)
     plan
 }
 
-/// The targets of a plan. After a failed or unknown result, later plans skip these targets: the precondition
-/// is unknown.
+/// The targets of a plan. After a failed or unknown result, later plans that share a target or the subject
+/// are skipped: their precondition is unknown.
 struct Worked {
     /// The plan's subject, usually a custom resource.
     subject: String,

@@ -9,7 +9,7 @@ use crate::cluster::node::Taint;
 use crate::cluster::{Cluster, Node, NodeRecord};
 use crate::plan::{At, Change, Edit, Metadata, Move, OnConflict};
 
-/// Removes everything that one custom resource wrote on a node, in one patch.
+/// Removes the annotations, the label and the cordon of one custom resource from a node, in one patch.
 ///
 /// The cordon stays while the custom resource selects the node: the rerun releases it. If the custom resource
 /// was deleted, the node is uncordoned, unless another owner holds it too. Keys of the older API are removed
@@ -21,9 +21,9 @@ pub fn clear_state(cluster: &Cluster, node: &Node, name: &str) -> Metadata {
 
 /// Cleans a node as the operator does once a custom resource is deleted, in one patch.
 ///
-/// No owner remains to release the cordon, so it is removed, unless another owner holds the node too. A node
-/// state with packages stays, together with its version: it records that files may still be on the host.
-/// `purge` removes it as well.
+/// No owner remains to release the cordon, so it is removed, unless another owner holds the node too. A
+/// readable node state with packages stays, together with its version: it records that files may still be on
+/// the host. `purge` removes it as well. Keys that the operator has adopted are only a copy, and are removed.
 pub fn clean(cluster: &Cluster, node: &Node, owners: &[Owner<'_>], purge: bool) -> Metadata {
     let taken = Removal { cordon: true, records: purge };
     take_off(cluster, node, owners, taken)
@@ -32,8 +32,8 @@ pub fn clean(cluster: &Cluster, node: &Node, owners: &[Owner<'_>], purge: bool) 
 /// A custom resource, and the API whose key prefix its data has.
 pub type Owner<'a> = (ApiFlavor, &'a str);
 
-/// The custom resource with every key prefix that the operator reads: that of the active API, and the older
-/// prefix, whose data the operator adopts.
+/// The custom resource with every key prefix that the operator reads: that of the active API, and for the
+/// newer API also the older prefix, whose data the operator adopts.
 pub fn owned<'a>(cluster: &Cluster, name: &'a str) -> Vec<Owner<'a>> {
     let active_api = cluster.flavor();
     let older = (active_api == ApiFlavor::NodeWright).then_some(ApiFlavor::Skyhook);
@@ -46,7 +46,7 @@ pub fn owned<'a>(cluster: &Cluster, name: &'a str) -> Vec<Owner<'a>> {
 struct Removal {
     /// Whether to remove the cordon and its annotation.
     cordon: bool,
-    /// Whether to remove the records of packages; empty records are always removed.
+    /// Whether to remove the records of packages; empty and malformed records are always removed.
     records: bool,
 }
 

@@ -41,7 +41,7 @@ impl Repaired {
 ///
 /// # Errors
 ///
-/// Nothing is malformed, or there is no copy: only a reset helps.
+/// Nothing is malformed; or there is no copy, so that only a reset helps.
 pub fn repaired(skyhook: &Skyhook, node: &Node, on: &NodeRecord) -> Result<Repaired, CannotRepair> {
     let state = on.state.as_ref().ok_or(CannotRepair::NothingMalformed)?;
     if state.malformed().is_empty() {

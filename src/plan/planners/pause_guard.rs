@@ -35,9 +35,9 @@ pub fn is_needed(cluster: &Cluster, skyhook: &Skyhook, nodes: &[&Node]) -> bool 
 }
 
 /// Deletes crash-looping pods on these nodes: each restart would record the removed entry again. Applies to
-/// deletions, which would wait for the entry again, and to paused or disabled custom resources, whose pods
-/// the operator does not replace. Other pods are kept, although they record their entries as well; a warning
-/// mentions them if the custom resource is paused or disabled.
+/// deletions, which would wait for the entry again, and to custom resources that a user has paused or
+/// disabled: the operator does not replace their pods. Other pods are kept, although they record their
+/// entries as well; a warning mentions them if the custom resource is paused or disabled.
 ///
 /// Jobs are kept: a pause stops them. Nodes that are not ready are skipped: they report no results, and
 /// terminate no pods.
@@ -124,7 +124,8 @@ pub fn warn_of_halt(
     ));
 }
 
-/// Whether the operator may act on a custom resource at all.
+/// Whether the operator may act on a custom resource at all. A pause by this program does not count: it may
+/// end.
 pub fn acts(cluster: &Cluster, skyhook: &Skyhook) -> bool {
     // A migration hold stops the operator as well.
     let held = cluster.holding().next().is_some();

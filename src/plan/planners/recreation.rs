@@ -124,7 +124,8 @@ impl<'a> Recreation<'a> {
         }
     }
 
-    /// Pauses the old object, removes the operator's finalizer, and waits until the object is deleted.
+    /// Pauses the old object if the operator may act on it, removes the operator's finalizer, and waits until
+    /// the object is deleted.
     pub fn let_go(&mut self, old: &Skyhook, no_pause: bool) {
         if !no_pause
             && pause_guard::acts(self.cluster, old)

@@ -31,7 +31,7 @@ pub struct ResetRequest<'a> {
 ///
 /// # Errors
 ///
-/// A pending migration, or a package that would never run again.
+/// A pending migration, a package that would never run again, or a pause by another command.
 pub fn plan<'a>(cluster: &'a Cluster, request: &'a ResetRequest<'a>) -> Result<Plan> {
     migration::refuse_unmigrated(cluster, request.name)?;
     refuse_stranding(cluster, request)?;
@@ -110,7 +110,8 @@ impl<'a> ResetPlanner<'a> {
         self.cluster.on_node(node, self.request.name)
     }
 
-    /// Adds the removal of everything that the custom resource left on a node.
+    /// Adds the removal of the keys that the custom resource left on a node. Conditions are removed only if
+    /// the custom resource is deleted.
     fn forget_all(&mut self, node: &'a Node) {
         let mut change = node::clear_state(self.cluster, node, self.request.name);
         let conditions = self.without_orphaned_conditions(node);

@@ -363,7 +363,8 @@ fn case(schedule: Vec<(usize, Write)>) -> Result<(), TestCaseError> {
 
     let (ours, theirs, forward, paused_by_another) = {
         let mut history = history.lock().expect("no panic");
-        // During the undo nobody else writes, and its changes are recorded separately.
+        // Skip the rest of the schedule: nobody else writes during the undo. Take the recorded changes out of
+        // the history, which then records only those of the undo.
         history.requests = LAST + 1;
         let ours = std::mem::take(&mut history.ours);
         let theirs = std::mem::take(&mut history.theirs);

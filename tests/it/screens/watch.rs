@@ -19,8 +19,8 @@ const COLUMNS: usize = 80;
 /// The last words of each complete screen.
 const END: &str = "Ctrl-C stops watching";
 
-/// A server with a fleet that has just begun, whose clock shows the time of the fleet. For half a minute all
-/// ages have two digits and one unit.
+/// A server with nodes whose rollouts began 62 seconds ago by the server's clock. During the next half
+/// minute, every age is shown with two digits and one unit, such as `62s`.
 fn serving(nodes: usize) -> TestCluster {
     let fake = FakeApi::new().serving(API);
     let now: Timestamp = "2026-11-20T10:00:00Z".parse().expect("a time");

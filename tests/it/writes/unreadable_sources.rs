@@ -113,7 +113,8 @@ fn check_without(case: &Case, source: &str, as_ever: &[String]) {
     }
 }
 
-/// Only a 404 of the API server proves that a custom resource is gone.
+/// Absence is proven only by a valid response from the API server: a complete list without the object, or a
+/// 404.
 #[test]
 fn reset_without_the_custom_resource_needs_proof_of_absence() {
     let test_cluster = TestCluster::from_capture("finalizer-stripped");

@@ -51,12 +51,12 @@ pub trait WatchedObject: Object {
     fn is_in(&self, list: &List) -> bool;
 
     /// A version that increases with each change of the object and when the object is recreated; `None` for
-    /// kinds that only one list contains.
+    /// nodes, which only one list contains.
     fn version(&self) -> Option<u64> {
         None
     }
 
-    /// Whether no stored field differs.
+    /// Whether no stored field differs; `false` for kinds that are not compared.
     fn same(&self, _other: &Self) -> bool {
         false
     }
