@@ -269,10 +269,10 @@ impl PlanOutcome {
         let mut released: Vec<&Target> = Vec::new();
         for (stage, results) in plan.stages.iter().zip(&self.results) {
             for (step, result) in stage.steps.iter().zip(results) {
-                match (result, stage.always) {
-                    (StepResult::Applied, true) => released.push(&step.target),
-                    (StepResult::Applied, false) => held.push(&step.target),
-                    _ => {}
+                match stage.always {
+                    _ if !result.changed() => {}
+                    true => released.push(&step.target),
+                    false => held.push(&step.target),
                 }
             }
         }
@@ -325,6 +325,24 @@ mod tests {
             };
             let named: Vec<&str> = outcome.left_paused(&plan).iter().map(|t| &*t.name).collect();
             assert_eq!(named, left, "{:?}", outcome.results);
+        }
+    }
+
+    #[test]
+    fn a_partly_changed_object_is_not_restored() {
+        let mut plan = pauses();
+        plan.stages[3].always = true;
+        let partly = || StepResult::Partly { reason: String::new() };
+        let applied = || StepResult::Applied;
+        let not_reached = || StepResult::NotReached;
+        for (results, restored) in [
+            ([not_reached(), applied(), not_reached(), applied()], true),
+            ([partly(), applied(), not_reached(), applied()], false),
+            ([not_reached(), not_reached(), not_reached(), not_reached()], false),
+        ] {
+            let results = results.map(|result| vec![result]).into();
+            let outcome = PlanOutcome { ended: StopReason::Finished, results };
+            assert_eq!(outcome.restored_everything(&plan), restored, "{:?}", outcome.results);
         }
     }
 }

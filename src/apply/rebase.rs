@@ -147,8 +147,11 @@ async fn read_list<'a>(
             Ok(())
         })?;
         let (more, remaining) = (page.next, page.remaining);
-        if more.is_none() || more == next || wanted.is_empty() {
+        if more.is_none() || wanted.is_empty() {
             break;
+        }
+        if more == next {
+            return Err("the server keeps returning the same page".to_owned());
         }
         if remaining.is_some_and(|remaining| remaining > one_by_name * wanted.len()) {
             return Ok(wanted);

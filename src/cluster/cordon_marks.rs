@@ -3,7 +3,7 @@
 //! Some owners react to an uncordon: NVSentinel cancels its repair. A node about to shut down would get new
 //! pods.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::{self, Display, Formatter};
 
 use schemars::JsonSchema;
@@ -126,7 +126,8 @@ impl Marks<'_> {
         } else if self.unschedulable && !self.managed.is_empty() && !self.managed.has_cordon() {
             holders.push(Holder::unknown());
         }
-        holders.dedup_by(|later, first| later.name == first.name);
+        let mut named = BTreeSet::new();
+        holders.retain(|holder| named.insert(holder.name.clone()));
         holders
     }
 }

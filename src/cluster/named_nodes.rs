@@ -26,8 +26,7 @@ impl NamedNodes {
 
     /// A limit to these nodes; `None` if there are no nodes, or too many to read each by name.
     pub fn few(names: impl IntoIterator<Item = String>) -> Option<NamedNodes> {
-        let names = names.into_iter().take(NamedNodes::MAX + 1);
-        let nodes: BTreeSet<String> = names.collect();
+        let nodes: BTreeSet<String> = names.into_iter().collect();
         (1..=NamedNodes::MAX)
             .contains(&nodes.len())
             .then(|| NamedNodes { nodes: nodes.into_iter().collect(), ..NamedNodes::default() })
@@ -108,5 +107,22 @@ impl Cluster {
         let spec = self.skyhook(skyhook).and_then(|s| s.package(package));
         let mut entries = self.tracked(skyhook).flat_map(|(_, on)| on.entries());
         spec.is_some() || entries.any(|e| e.identity().0 == package)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn repeated_names_count_once_and_none_is_lost() {
+        let named = |count: usize, repeated: usize| {
+            let first = std::iter::repeat_n(0, repeated).chain(0..count);
+            NamedNodes::few(first.map(|number| format!("node-{number:03}"))).map(|named| named.nodes.len())
+        };
+        assert_eq!(named(50, 0), Some(50));
+        assert_eq!(named(50, 40), Some(50));
+        assert_eq!(named(51, 1), None);
+        assert_eq!(named(0, 0), None);
     }
 }

@@ -141,15 +141,18 @@ impl Follow {
     /// Waits for an update. Cancel-safe.
     pub async fn news(&mut self) -> FollowEvent {
         while !self.changed && self.away.is_none() {
-            let next = self.news.recv().await;
-            self.take(next);
+            match self.news.recv().await {
+                Some(news) => self.take(news),
+                // Without watches, nothing changes.
+                None => std::future::pending().await,
+            }
         }
         // Changes come in bursts: all nodes at the start, all pods of a stage.
         let more = async {
             loop {
                 match timeout(SETTLE, self.news.recv()).await {
-                    Ok(news) => self.take(news),
-                    Err(_) => return,
+                    Ok(Some(news)) => self.take(news),
+                    Ok(None) | Err(_) => return,
                 }
             }
         };
@@ -161,11 +164,7 @@ impl Follow {
         FollowEvent::Changed
     }
 
-    fn take(&mut self, news: Option<News>) {
-        // Watches never end on their own.
-        let Some((watch, news)) = news else {
-            return;
-        };
+    fn take(&mut self, (watch, news): News) {
         let effect = news(self);
         if matches!(effect, Effect::Failed(_)) {
             self.failing.insert(watch);

@@ -225,8 +225,12 @@ fn unread(cluster: &Cluster, expected: Expectation, unchecked: &[&NotChecked]) -
     let mut sources = rules.flat_map(|rule| rule.needs.iter().chain(rule.optional_sources));
     let failed = sources.any(|source| cluster.has(*source) && cluster.missing(*source).is_some());
     let reasons: BTreeSet<&str> = unchecked.iter().flat_map(|n| n.reason.split("; ")).collect();
-    let reasons: Vec<&str> = reasons.into_iter().collect();
-    let check = expected.not_checked(format!("not read: {}", reasons.join("; ")));
+    let absent = reasons.iter().map(|reason| reason.strip_prefix("the input has no "));
+    let message = match absent.collect::<Option<Vec<&str>>>() {
+        Some(absent) => format!("the input has no {}", list(&absent)),
+        None => format!("not read: {}", Vec::from_iter(reasons).join("; ")),
+    };
+    let check = expected.not_checked(message);
     Some(Check { withheld: failed || !cluster.from_files, ..check.hint("kubectl skyhook diagnose stuck") })
 }
 
