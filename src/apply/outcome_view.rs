@@ -115,7 +115,7 @@ impl OutcomeView<'_> {
                 NodeSet::of(nodes.iter().map(String::as_str)).limited(6)
             ),
             StopReason::NodesUnreadable { reason } => {
-                format!("stopped: cannot tell whether nodes entered status erroring: {reason}")
+                format!("stopped: cannot tell whether nodes entered status erroring ({reason})")
             }
             StopReason::TimedOut { waiting } => {
                 let mut untils = self.plan.stages.iter().filter_map(|s| s.until.as_ref());

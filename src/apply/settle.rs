@@ -65,9 +65,9 @@ impl PlanRun<'_, '_> {
         if tries.removals == most {
             let times = tries.removals + 1;
             let why = if tries.orphaned {
-                "the custom resource is deleted, but one of its pods is still running; rerun the command once the pod has ended"
+                "the custom resource is deleted, but one of its pods is still running; rerun this command after the pod has ended"
             } else {
-                "the deletion still waits for it"
+                "the deletion of the custom resource is still in progress"
             };
             let reason = format!("the operator recorded {back} again after each of {times} removals; {why}");
             return Next::End(StepResult::Failed { reason });

@@ -6,7 +6,9 @@ pub fn meaning(code: Option<i64>, reason: &str) -> Option<&'static str> {
         "OOMKilled" => return Some("killed: it exceeded its memory limit"),
         "DeadlineExceeded" => return Some("terminated: it exceeded its deadline"),
         "ContainerCannotRun" | "StartError" => return Some("the container could not be started"),
-        "Evicted" => return Some("evicted: the node was low on resources"),
+        "Evicted" => {
+            return Some("evicted: the node was low on resources, or the pod exceeded a storage limit");
+        }
         _ => {}
     }
     Some(match code? {
@@ -18,11 +20,15 @@ pub fn meaning(code: Option<i64>, reason: &str) -> Option<&'static str> {
         135 => "crashed: bus error (SIGBUS)",
         136 => "crashed: arithmetic error (SIGFPE)",
         137 => {
-            "killed (SIGKILL): the node ran out of memory, a deadline passed, or someone killed the process"
+            "killed (SIGKILL): it did not stop within the grace period (pod deleted, evicted or past its deadline), \
+             the node ran out of memory, or someone killed the process"
         }
         139 => "crashed: segmentation fault (SIGSEGV)",
         141 => "broken pipe (SIGPIPE)",
-        143 => "terminated (SIGTERM): its pod was deleted, was evicted, or exceeded its deadline",
+        143 => {
+            "terminated (SIGTERM): its pod was deleted, evicted or past its deadline, the node was shut down, or \
+             someone terminated the process"
+        }
         _ => return None,
     })
 }

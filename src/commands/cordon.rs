@@ -92,12 +92,7 @@ fn plan(cluster: &Cluster, args: &Args) -> Result<Plan> {
         if change.uncordons() {
             released.push(one);
         } else if one.cordoned() == Some(true) && change.uncordon.left_for.is_empty() {
-            let by = if holders.is_empty() {
-                "someone outside the operator; see `kubectl uncordon`".to_owned()
-            } else {
-                holders.join(", ")
-            };
-            held.entry(by).or_default().push(&one.name);
+            held.entry(holders.join(", ")).or_default().push(&one.name);
         }
         if !change.is_empty() {
             let why = "its custom resource is gone or no longer selects the node";
@@ -116,7 +111,19 @@ fn plan(cluster: &Cluster, args: &Args) -> Result<Plan> {
     for (by, nodes) in held {
         let names = NodeSet::of(&nodes).limited(SHOWN);
         let verb = if nodes.len() == 1 { "stays" } else { "stay" };
-        let held = format!("{names} {verb} cordoned by {by}");
+        let held = if by.is_empty() {
+            let node = match nodes.as_slice() {
+                [node] => *node,
+                _ => "NODE",
+            };
+            format!(
+                "{names} {verb} cordoned: the operator did not cordon {}; to release {}, run `kubectl uncordon {node}`",
+                if nodes.len() == 1 { "it" } else { "them" },
+                if nodes.len() == 1 { "it" } else { "a node" },
+            )
+        } else {
+            format!("{names} {verb} cordoned by {by}")
+        };
         plan.consequences.warn(held);
     }
     warn(cluster, &released, &mut plan);
@@ -161,7 +168,7 @@ fn warn(cluster: &Cluster, released: &[&Node], plan: &mut Plan) {
         return;
     }
     plan.consequences.warn(
-        "pods will be scheduled on the nodes again; first check that no unfinished interrupt has left the nodes unusable",
+        "pods may be scheduled on the nodes again; first check that no unfinished interrupt has left the nodes unusable",
     );
     let package_runs = cluster.package_runs();
     let busy = released.iter().filter(|n| {

@@ -244,7 +244,7 @@ fn on_node(cluster: &Cluster, node: &Node, owners: &[Owner<'_>], purge: bool) ->
     let keys = node::clean(cluster, node, owners, purge);
     let keys = (!keys.is_empty()).then_some(Change::Metadata(keys));
     let changes = keys.into_iter().chain(node::without_conditions(node, owners));
-    let why = "it is no longer managed by an operator";
+    let why = "no custom resource uses these keys anymore";
     changes.map(|change| Step::new(target.clone(), change, why)).collect()
 }
 

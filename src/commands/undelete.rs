@@ -176,9 +176,9 @@ fn plan_terminating(cluster: &Cluster, skyhook: &Skyhook, args: &Args) -> Result
         let name = &args.name;
         let resource = cluster.flavor().resource();
         return Err(Error::unchanged(format!(
-            "third-party finalizers block the deletion of {}, which cannot be recreated until it is gone: {}",
-            skyhook.reference(),
-            others.join(", ")
+            "third-party finalizers ({}) block the deletion of {}, which cannot be recreated until it is gone",
+            others.join(", "),
+            skyhook.reference()
         ))
         .hint(format!("kubectl get {resource} {name} -o yaml > {name}.yaml"))
         .hint(format!("once the object is gone: kubectl skyhook undelete {name} -f {name}.yaml")));

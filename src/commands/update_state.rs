@@ -85,7 +85,8 @@ fn plan(cluster: &Cluster, args: &Args) -> Result<Plan> {
     }
     if args.add && args.selection.query().is_empty() {
         return Err(Error::usage(
-            "--add requires --node, --match or -l: without them, it would add the entry to every node or to every node where something fails",
+            "--add requires --node, --match or -l; otherwise it would add the entry to all nodes (or, with --failed-only, to \
+             all failed nodes)",
         ));
     }
     let key = format!("{}|{}", args.package, args.version);

@@ -166,7 +166,7 @@ impl fmt::Display for WaitReason<'_> {
                 write!(f, "the custom resource does not tolerate the taint {}", taint.kubectl_notation())
             }
             WaitReason::Earlier { skyhook, node, everywhere: true } => {
-                write!(f, "{skyhook} must first finish on all of its nodes, and has not on {node}")
+                write!(f, "{skyhook} must first complete on all of its nodes, and is not complete on {node}")
             }
             WaitReason::Earlier { skyhook, .. } => write!(f, "{skyhook} runs first on the node"),
             WaitReason::PolicyMissing(name) => {
@@ -198,7 +198,7 @@ impl fmt::Display for WaitReason<'_> {
                 write!(f, "{package} depends on {dependency}, which is not complete")
             }
             WaitReason::NeverScheduled(package) => {
-                write!(f, "the operator never schedules {package} again")
+                write!(f, "the operator does not schedule {package} anymore")
             }
             WaitReason::Stage { package, stage } => write!(f, "stage {stage} of {package} runs"),
             WaitReason::Kubelet(pod) => write!(f, "the kubelet has not started {pod}"),

@@ -93,7 +93,7 @@ fn node_rows(rollout: &RolloutDocument) -> Vec<(&'static str, String)> {
         };
         for refusing in &rollout.refusing_budgets {
             drains += &format!(
-                "; budget {} refuses evictions on {}",
+                "; PodDisruptionBudget {} refuses evictions on {}",
                 refusing.budget,
                 plural(refusing.nodes.len(), "node")
             );

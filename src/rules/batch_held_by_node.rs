@@ -140,7 +140,7 @@ fn report(
                 "Remove the node from the batch, so that the next batch forms without it",
                 ["node", "leave-batch", name, "--skyhook", skyhook.name()],
             )
-            .caveat("the next batch starts immediately; the node itself may be chosen again later");
+            .caveat("the next batch may start immediately; the node itself may be chosen again later");
     }
     if node.ignored(cluster.flavor()) {
         finding
@@ -149,6 +149,6 @@ fn report(
                 "Or stop ignoring the node",
                 ["node", "unignore", name],
             )
-            .caveat("packages run there immediately, including their interrupts");
+            .caveat("packages may run on the node immediately, including their interrupts");
     }
 }

@@ -96,7 +96,7 @@ fn detect(cluster: &Cluster, findings: &mut Findings) {
                     some_of(&holders),
                 )
                 .evidence("nodes", "available, but not chosen", some_of(&waiting))
-                .list_nodes("See the status of the earlier custom resource", first.skyhook);
+                .list_nodes("See the nodes of the earlier custom resource", first.skyhook);
             if !lasts {
                 finding.mark_transient();
             }

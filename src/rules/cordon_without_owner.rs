@@ -113,10 +113,13 @@ fn detect(cluster: &Cluster, findings: &mut Findings) {
                     "Release the cordon",
                     ["cordon", "release", &node.name],
                 )
-                .caveat(if kept.is_empty() {
-                    "pods are scheduled on the node again; first check that no unfinished interrupt has left the node unusable"
-                } else {
+                .caveat(if !kept.is_empty() {
                     "the node stays cordoned for the other owners"
+                } else if keys.runtime_required_cordon {
+                    "the node stays cordoned as runtime-required"
+                } else {
+                    "pods may be scheduled on the node again; first check that no unfinished interrupt has left the node \
+                     unusable"
                 });
         }
     }

@@ -44,7 +44,7 @@ fn detect(cluster: &Cluster, findings: &mut Findings) {
         );
         finding.pending_deletion(cluster, skyhook);
         ResumeEffects::everywhere(cluster, skyhook)
-            .offer_deleting(finding, "Enable it", "enable")
+            .offer_deleting(finding, "Enable the custom resource", "enable")
             .strip_finalizer("Strip the finalizer", skyhook);
     }
 }

@@ -44,7 +44,7 @@ fn detect(cluster: &Cluster, findings: &mut Findings) {
         );
         finding.pending_deletion(cluster, skyhook);
         ResumeEffects::everywhere(cluster, skyhook)
-            .offer_deleting(finding, "Resume it", "resume")
+            .offer_deleting(finding, "Resume the custom resource", "resume")
             .strip_finalizer("Strip the finalizer", skyhook);
     }
 }

@@ -38,9 +38,9 @@ fn detect(cluster: &Cluster, findings: &mut Findings) {
         };
         let finding = findings.report(
             Subject::skyhook(skyhook),
-            format!("{skyhook} is disabled: nothing new is started for it"),
+            format!("{skyhook} is disabled: the operator starts no new work for it"),
         );
         finding.annotated(skyhook, flavor, "disable");
-        ResumeEffects::everywhere(cluster, skyhook).offer(finding, "Enable it", "enable");
+        ResumeEffects::everywhere(cluster, skyhook).offer(finding, "Enable the custom resource", "enable");
     }
 }

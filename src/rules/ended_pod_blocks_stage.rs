@@ -72,7 +72,7 @@ fn detect(cluster: &Cluster, findings: &mut Findings) {
         let finding = findings.report(
             Subject::package_run(package_run),
             format!(
-                "the pod for stage {} of package {} has ended ({reason}) and blocks a new one",
+                "the pod for stage {} of package {} has ended ({reason}) and blocks a new pod",
                 package_run.stage, package_run.package
             ),
         );

@@ -48,8 +48,8 @@ fn detect(cluster: &Cluster, findings: &mut Findings) {
             let finding = findings.report(
                 Subject::skyhook_on_node(skyhook, node).package(&entry.name),
                 format!(
-                    "the job for stage {} of package {} has failed permanently, but the operator counts the node as waiting, so it \
-                     starts nothing here and does not count the failure",
+                    "the job for stage {} of package {} has failed permanently, but the operator counts the node as waiting: the \
+                     operator starts nothing here and does not count the failure",
                     entry.stage, entry.name
                 ),
             );

@@ -89,7 +89,7 @@ fn detect(cluster: &Cluster, findings: &mut Findings) {
             finding
                 .effect_of(&["SKY206", "SKY217", "SKY501", "SKY601"])
                 .remedy(Grade::B2, "Pause the custom resource again", ["pause", skyhook.name()])
-                .caveat("its running jobs are stopped until it is resumed, and then rerun")
+                .caveat("running jobs of the custom resource are stopped, and start again after the resume")
                 .remedy(
                     resume_effects.with(cluster, skyhook).grade(),
                     "Then resume the custom resource",

@@ -71,7 +71,7 @@ fn detect(cluster: &Cluster, findings: &mut Findings) {
                         format!("the node has annotations or labels of {name}, which is not in the input")
                     }
                     (_, true) => format!(
-                        "the node has package records of {name}, which no longer exists: the package files are still on the host"
+                        "the node has package records of {name}, which no longer exists: package files may still be on the host"
                     ),
                     (_, false) => {
                         format!("the node has annotations or labels of {name}, which no longer exists; nothing will remove them")
@@ -103,7 +103,7 @@ fn detect(cluster: &Cluster, findings: &mut Findings) {
             } else {
                 finding
                     .remedy(grade, "Remove the leftovers", ["leftovers", "--clean"])
-                    .caveat("package records are kept, because the package files are still on the host");
+                    .caveat("package records are kept, because package files may still be on the host");
             }
         }
     }

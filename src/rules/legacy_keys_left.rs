@@ -74,7 +74,7 @@ fn detect(cluster: &Cluster, findings: &mut Findings) {
             finding.remedy(Grade::B1, "Remove the leftovers", ["leftovers", "--clean"]).caveat(if copied {
                 "after a rollback the old operator would not know what is installed"
             } else {
-                "package records are kept, because the package files are still on the host"
+                "package records are kept, because package files may still be on the host"
             });
         }
     }

@@ -44,7 +44,7 @@ fn detect(cluster: &Cluster, findings: &mut Findings) {
                 Subject::skyhook(skyhook),
                 format!(
                     "the name is {length} characters long, but the limit is {LONGEST} because the name is part of the \
-                     annotation keys on nodes: progress cannot be recorded, and every operator reconcile stops there"
+                     annotation keys on nodes: the operator cannot record progress, and every reconcile ends with this error"
                 ),
             )
             .since(skyhook.metadata.creation_timestamp)

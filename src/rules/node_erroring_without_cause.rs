@@ -124,7 +124,9 @@ fn report<'a>(
 ) {
     let name = skyhook.name();
     let reference = skyhook.reference();
-    let message = format!("the node counts as failed for {reference}, but no package on it shows the cause");
+    let message = format!(
+        "the node counts as failed for {reference}, but no package is recorded as erroring on the node"
+    );
     let finding = findings.report(Subject::node(&node.name, Some(name)), message);
     let object = node.reference();
     let key = keys::status(cluster.flavor(), name);

@@ -64,9 +64,9 @@ fn detect(cluster: &Cluster, findings: &mut Findings) {
                     ["node", "unignore", &node.name],
                 )
                 .caveat(if skyhook.deleting() {
-                    "the uninstall runs immediately, including its interrupts"
+                    "the uninstall may run immediately, including its interrupts"
                 } else {
-                    "packages run immediately, including their interrupts"
+                    "packages may run immediately, including their interrupts"
                 });
         }
     }

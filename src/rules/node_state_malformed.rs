@@ -84,7 +84,7 @@ fn detect(cluster: &Cluster, findings: &mut Findings) {
                              other custom resources continue",
                             ["pause", skyhook.name()],
                         )
-                        .caveat("it makes no progress on any node while it is paused");
+                        .caveat("while the custom resource is paused, it makes no progress on any node");
                 }
                 // A stable sort: among equal grades, the repair stays first.
                 finding.remedies.sort_by_key(|r| r.grade);

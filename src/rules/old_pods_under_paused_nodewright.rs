@@ -80,7 +80,11 @@ fn detect(cluster: &Cluster, findings: &mut Findings) {
             )
             .kubectl(
                 Grade::B0,
-                "Wait until the pods end before you resume or enable the custom resource",
+                if skyhook.paused() {
+                    "Wait until the pods end before you resume the custom resource"
+                } else {
+                    "Wait until the pods end before you enable the custom resource"
+                },
                 ["get", "pods", "-A", "-l", &selector],
             );
     }

@@ -47,17 +47,18 @@ fn detect(cluster: &Cluster, findings: &mut Findings) {
                     subject,
                     match skyhook {
                         None if presumed => format!(
-                            "the uninstall of package {} is recorded as finished for {name}, which is not in the input: if {name} no longer exists and is created again, the operator installs the package once before it uninstalls it",
+                            "the uninstall of package {} is recorded as finished for {name}, which is not in the input: if {name} was \
+                             deleted and is created again, the operator installs the package once, even if its uninstall is requested",
                             entry.name
                         ),
                         None => format!(
                             "the uninstall of package {} is recorded as finished, but {name} is gone: \
-                             if {name} is created again, the operator installs the package once before it uninstalls it",
+                             if {name} is created again, the operator installs the package once, even if its uninstall is requested",
                             entry.name
                         ),
                         Some(_) => format!(
                             "the uninstall of package {} is still recorded as finished from a previous {name}: the \
-                             package is installed once before it is uninstalled",
+                             operator installs the package once, even if its uninstall is requested",
                             entry.name
                         ),
                     },
@@ -66,9 +67,9 @@ fn detect(cluster: &Cluster, findings: &mut Findings) {
                 if presumed {
                     finding.not_in_input(cluster, name);
                 }
-                finding
-                    .reset_record(Grade::B1, name, &node.name, entry)
-                    .caveat("this only removes the record of the package, which is already uninstalled");
+                finding.reset_record(Grade::B1, name, &node.name, entry).caveat(
+                    "this command removes only the record of the package, which is already uninstalled",
+                );
             }
         }
     }

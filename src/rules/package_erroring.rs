@@ -167,7 +167,7 @@ fn select_again(finding: &mut Finding, skyhook: &Skyhook, package_run: Option<&P
         finding
             .kubectl(
                 Grade::B1,
-                "If not, delete the pod or job that is still running here",
+                "If the package should not be installed here, delete the pod or job that is still running",
                 ["delete", kind, "-n", namespace, name],
             )
             .caveat("changes that the script made to the host remain");

@@ -64,7 +64,7 @@ fn detect(cluster: &Cluster, findings: &mut Findings) {
                     .edit(Grade::B2, "Add the package back to the spec, then uninstall it", skyhook)
                     .reset_record(Grade::B4, skyhook.name(), &node.name, entry)
                     .caveat(
-                        "this only removes the record; do this only if the host was cleaned or re-imaged",
+                        "this command removes only the record; run it only if the host was cleaned or re-imaged",
                     );
             }
         }

@@ -43,7 +43,7 @@ fn detect(cluster: &Cluster, findings: &mut Findings) {
         let how = match state {
             HolderState::Ended => "the command that set the pause has ended".to_owned(),
             HolderState::Old => "the pause is more than an hour old".to_owned(),
-            HolderState::InFuture => format!("it was set {}", ago(hold.since(), cluster.taken_at)),
+            HolderState::InFuture => format!("the pause was set {}", ago(hold.since(), cluster.taken_at)),
             HolderState::AtWork | HolderState::Unknown => continue,
         };
         let finding = findings.report(
@@ -55,6 +55,6 @@ fn detect(cluster: &Cluster, findings: &mut Findings) {
             HOLDER,
             hold.identity,
         );
-        ResumeEffects::everywhere(cluster, skyhook).offer(finding, "Resume it", "resume");
+        ResumeEffects::everywhere(cluster, skyhook).offer(finding, "Resume the custom resource", "resume");
     }
 }

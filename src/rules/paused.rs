@@ -39,7 +39,7 @@ fn detect(cluster: &Cluster, findings: &mut Findings) {
         let finding = findings.report(
             Subject::skyhook(skyhook),
             match skyhook.hold() {
-                None => format!("{skyhook} is paused: nothing new is started for it"),
+                None => format!("{skyhook} is paused: the operator starts no new work for it"),
                 Some(hold) => format!(
                     "{skyhook} is temporarily paused by a kubectl skyhook command run by {}",
                     hold.describe()
@@ -47,6 +47,6 @@ fn detect(cluster: &Cluster, findings: &mut Findings) {
             },
         );
         finding.annotated(skyhook, flavor, "pause");
-        ResumeEffects::everywhere(cluster, skyhook).offer(finding, "Resume it", "resume");
+        ResumeEffects::everywhere(cluster, skyhook).offer(finding, "Resume the custom resource", "resume");
     }
 }

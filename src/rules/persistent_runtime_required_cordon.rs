@@ -47,6 +47,6 @@ fn detect(cluster: &Cluster, findings: &mut Findings) {
                 "Release the cordon if nobody else will",
                 ["cordon", "release", &node.name, "--runtime-required"],
             )
-            .caveat("pods are scheduled on the node immediately");
+            .caveat("pods may be scheduled on the node immediately");
     }
 }

@@ -67,7 +67,7 @@ fn detect(cluster: &Cluster, findings: &mut Findings) {
             format!("cannot terminate because its node {why}")
         });
         let until = if ends_reconciles {
-            "every operator reconcile stops there until the pod is gone"
+            "until the pod is gone, every operator reconcile ends at this node"
         } else if package_run.job.is_some() {
             "its job starts no other attempt until the pod has ended"
         } else {

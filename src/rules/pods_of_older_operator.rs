@@ -74,7 +74,7 @@ fn detect(cluster: &Cluster, findings: &mut Findings) {
             let namespace = package_run.namespace();
             finding
                 .describe_pod("See what the pod is doing, and wait until it ends", pod)
-                .kubectl(Grade::B2, "Or delete it", ["delete", "pod", "-n", namespace, pod.name()])
+                .kubectl(Grade::B2, "Or delete the pod", ["delete", "pod", "-n", namespace, pod.name()])
                 .caveat("the script is killed, which may leave its work on the host unfinished");
         }
     }

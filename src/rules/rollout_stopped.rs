@@ -71,7 +71,7 @@ fn report(cluster: &Cluster, findings: &mut Findings, skyhook: &Skyhook, compart
         format!(
             "the rollout of {skyhook} has stopped{place}: too many nodes failed, and the unfinished nodes \
              are no longer chosen for a batch{}",
-            if skyhook.disabled() { "; it is also disabled" } else { "" }
+            if skyhook.disabled() { "; the custom resource is also disabled" } else { "" }
         ),
     );
     if skyhook.disabled() {

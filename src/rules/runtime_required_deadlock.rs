@@ -72,7 +72,7 @@ fn detect(cluster: &Cluster, findings: &mut Findings) {
                 )
                 .edit(
                     Grade::B2,
-                    format!("Set runtimeRequired on {first}, or raise its priority above that of {later}"),
+                    format!("Set runtimeRequired on {first}, or set its spec.priority to a number above that of {later}"),
                     first,
                 )
                 .caveat("with runtimeRequired, the packages of the earlier custom resource run on tainted nodes, and so do their interrupts");

@@ -106,8 +106,8 @@ fn report(cluster: &Cluster, findings: &mut Findings, skyhook: &Skyhook, node: &
     let left_out = auto && known.is_empty() && skyhook.is_active() && due.is_some_and(late);
     let message = if left_out {
         format!(
-            "the operator could not set the runtime-required taint on the node, so it installs nothing of {skyhook} there, and \
-             workloads do not wait"
+            "the operator could not set the runtime-required taint on the node, so it installs nothing of {skyhook} on the \
+             node, and workloads do not wait for {skyhook}"
         )
     } else {
         let why = match (auto, known.is_empty()) {
@@ -151,10 +151,10 @@ fn report(cluster: &Cluster, findings: &mut Findings, skyhook: &Skyhook, node: &
     let (grade, caveat) = if effect == "NoExecute" {
         (
             Grade::B3,
-            "pods that do not tolerate the taint are evicted; new ones wait until the packages are complete",
+            "pods that do not tolerate the taint are evicted; new pods wait until the packages are complete",
         )
     } else {
-        (Grade::B1, "pods already running there stay; new ones wait until the packages are complete")
+        (Grade::B1, "pods already running on the node stay; new pods wait until the packages are complete")
     };
     let left_here =
         |left: &Leftover<'_>| matches!(left.place, LeftoverObject::Node(n, _) if n.name == node.name);
@@ -162,5 +162,5 @@ fn report(cluster: &Cluster, findings: &mut Findings, skyhook: &Skyhook, node: &
         finding.remedy(Grade::B0, "List the leftovers", ["leftovers"]);
     }
     let taint = format!("{key}{value}:{effect}");
-    finding.kubectl(grade, "Taint it", ["taint", "node", &node.name, &taint]).caveat(caveat);
+    finding.kubectl(grade, "Taint the node", ["taint", "node", &node.name, &taint]).caveat(caveat);
 }

@@ -82,7 +82,7 @@ fn detect(cluster: &Cluster, findings: &mut Findings) {
                 if presumed {
                     "the node has the runtime-required taint, and the input has no custom resource that would remove it"
                 } else {
-                    "the node keeps its runtime-required taint indefinitely: no custom resource with runtimeRequired selects the node"
+                    "no custom resource with runtimeRequired selects the node, so the operator does not remove its runtime-required taint"
                 },
             );
             if presumed {
@@ -128,9 +128,9 @@ fn detect(cluster: &Cluster, findings: &mut Findings) {
             some_of(&references),
         );
         if holder.paused() {
-            resume_effects.with(cluster, holder).offer(finding, "Resume it", "resume");
+            resume_effects.with(cluster, holder).offer(finding, "Resume the custom resource", "resume");
         } else if holder.disabled() {
-            resume_effects.with(cluster, holder).offer(finding, "Enable it", "enable");
+            resume_effects.with(cluster, holder).offer(finding, "Enable the custom resource", "enable");
         } else {
             finding.remedy(
                 Grade::B0,
@@ -177,8 +177,8 @@ fn dropped_key(cluster: &Cluster, findings: &mut Findings, node: &Node, taint: &
     let finding = findings.report(
         Subject::skyhook_on_node(skyhook, node),
         format!(
-            "the node has the older taint {notation}, which the operator neither tolerates nor removes since v0.21, so the \
-             packages of {skyhook} do not run here and the taint stays"
+            "the node has the older taint {notation}, which operators since v0.21 neither tolerate nor remove: the packages \
+             of {skyhook} do not run here, and the taint stays"
         ),
     );
     finding
@@ -199,7 +199,7 @@ fn dropped_key(cluster: &Cluster, findings: &mut Findings, node: &Node, taint: &
             &node.name,
             &notation,
         )
-        .caveat("packages run immediately");
+        .caveat("packages may run on the node immediately");
 }
 
 /// Reports a taint that stays although everything is complete: the operator does not know the taint's key.

@@ -70,7 +70,7 @@ fn detect(cluster: &Cluster, findings: &mut Findings) {
             let node = cluster.node(package_run.node);
             let left = skyhook.zip(node).is_some_and(|(s, n)| !s.selects(n));
             let title = if left {
-                "Delete the pod: nothing starts again where the custom resource no longer selects the node"
+                "Delete the pod; the stage does not start again, because the node is no longer selected"
             } else {
                 "Once the cause is gone, delete the pod, so that the stage starts again"
             };

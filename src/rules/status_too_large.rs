@@ -42,7 +42,8 @@ fn detect(cluster: &Cluster, findings: &mut Findings) {
         let finding = findings.report(
             Subject::skyhook(skyhook),
             format!(
-                "{skyhook} is at {}% of etcd's default size limit; above the limit, the operator cannot write the status",
+                "{skyhook} is at {}% of etcd's default object size limit (1.5 MiB); above the limit, the operator cannot write \
+                 the status",
                 size * 100 / LIMIT
             ),
         );

@@ -64,6 +64,6 @@ fn detect(cluster: &Cluster, findings: &mut Findings) {
                 "Delete the Skyhook",
                 ["delete", &cluster.flavor().other().resource(), legacy.name()],
             )
-            .caveat("settings that exist only in its spec are lost");
+            .caveat("settings that exist only in the Skyhook are lost");
     }
 }

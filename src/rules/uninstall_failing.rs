@@ -79,9 +79,9 @@ fn detect(cluster: &Cluster, findings: &mut Findings) {
                 if passes {
                     continue;
                 }
-                finding
-                    .reset_record(Grade::B4, skyhook.name(), &node.name, entry)
-                    .caveat("the package then counts as uninstalled, though its files stay on the host");
+                finding.reset_record(Grade::B4, skyhook.name(), &node.name, entry).caveat(
+                    "the package then counts as uninstalled, though its files may still be on the host",
+                );
             }
         }
     }

@@ -51,7 +51,7 @@ fn detect(cluster: &Cluster, findings: &mut Findings) {
         } else {
             format!(
                 "package {name} is to be uninstalled but is not on any node: either the uninstall has \
-                 finished, or this version was never installed and never will be"
+                 finished, or this version was never installed, and will not be while the request exists"
             )
         };
         let finding = findings.report(Subject::skyhook(skyhook).package(name), message);

@@ -38,8 +38,8 @@ rule! {
 }
 
 /// Caveat during a deletion, see the rule `deletion-passes-over-node`.
-const SKIPPED_AFTERWARDS: &str =
-    "if other nodes are already uninstalled, the operator skips this node: then apply the remedy of SKY114";
+const SKIPPED_AFTERWARDS: &str = "if other nodes have already finished the uninstall, the operator skips this node; \
+    then apply the remedy of SKY114";
 
 /// Maximum time for which a lifecycle taint may stay on a ready node.
 const LIFTED_WITHIN: SignedDuration = SignedDuration::from_mins(30);
@@ -126,7 +126,7 @@ fn detect(cluster: &Cluster, findings: &mut Findings) {
                         .caveat(if skyhook.deleting() {
                             SKIPPED_AFTERWARDS
                         } else {
-                            "workloads may be scheduled on the node, and packages run immediately"
+                            "workloads and packages may then run on the node immediately"
                         });
                 }
             }

@@ -71,7 +71,7 @@ fn detect(cluster: &Cluster, findings: &mut Findings) {
                     ["reset", skyhook.name(), "--node", &node.name, "--package", name],
                 );
                 finding.reset_record(Grade::B1, skyhook.name(), &node.name, entry).by_choice().caveat(
-                    "this only removes the record; do this only if the upgrade changed nothing on the host",
+                    "this command removes only the record; run it only if the upgrade changed nothing on the host",
                 );
             }
         }

@@ -59,7 +59,7 @@ fn detect(cluster: &Cluster, findings: &mut Findings) {
             let finding = findings.report(
                 Subject::skyhook(skyhook),
                 format!(
-                    "{skyhook} waits for {root}, which must complete on all of its nodes first{}",
+                    "{skyhook} waits for {root}, which must first complete on all of its nodes{}",
                     suffix(trouble.as_ref())
                 ),
             );
@@ -122,7 +122,7 @@ fn close<'a>(
     if !trouble.permanent {
         finding.mark_transient();
     }
-    finding.list_nodes("See the status of the earlier custom resource", root);
+    finding.list_nodes("See the nodes of the earlier custom resource", root);
     if root.deleting() {
         // Do not offer to disable it, which would block its deletion.
         finding.remedy(Grade::B0, "See what the deletion waits for", ["finalizer", "status", root.name()]);
@@ -134,9 +134,11 @@ fn close<'a>(
             "Disable the earlier custom resource, so that later ones continue without it",
             ["disable", root.name()],
         )
-        .caveat("it then stays unfinished, and later ones may depend on what it installs");
+        .caveat(
+            "the earlier custom resource then stays unfinished, and later ones may depend on its packages",
+        );
     if root.paused() {
         let resume_effects = resume_effects.with(cluster, root);
-        resume_effects.offer(finding, "Or resume it", "resume").by_choice();
+        resume_effects.offer(finding, "Or resume the earlier custom resource", "resume").by_choice();
     }
 }

@@ -125,7 +125,9 @@ fn detect(cluster: &Cluster, findings: &mut Findings) {
                 "Set failurePolicy to Ignore",
                 ["patch", resource, name, "--type=json", "-p", &patch],
             )
-            .caveat("until it is set back to Fail, changes are not validated");
+            .caveat(
+                "changes are not validated while the webhook is unreachable; set it back to Fail afterwards",
+            );
         if let Some(deployment) = zero.filter(|_| configuration.is_operators()) {
             finding.scale_up("Start the operator", deployment);
         }

@@ -156,8 +156,8 @@ mod tests {
         }
         assert_eq!(
             error("A:.a,B:.b[x]"),
-            "column B: expected an index, a slice, a key in quotes, * or ?(filter), found x at character 4, after .b["
+            "column B: expected an index, a slice, a key in quotes, `*` or `?(filter)`, found `x` at character 4, after `.b[`"
         );
-        assert_eq!(error("A:{.a}{.b}"), "column A: expected the end, found { at character 5, after {.a}");
+        assert_eq!(error("A:{.a}{.b}"), "column A: expected the end, found `{` at character 5, after `{.a}`");
     }
 }

@@ -278,6 +278,6 @@ mod tests {
         );
         assert_eq!(error("jsonpath"), "a template is required, as in jsonpath='{.kind}'");
         assert_eq!(error("custom-columns-file="), "a file path is required, as in custom-columns-file=FILE");
-        assert_eq!(error("jsonpath={.items[0"), "unclosed [ at character 8, after {.items");
+        assert_eq!(error("jsonpath={.items[0"), "unclosed `[` at character 8, after `{.items`");
     }
 }

@@ -413,7 +413,7 @@ fn node_behind_a_paused_custom_resource_suggests_resume() {
     let ran = run("diagnose node gpu-1 --from -").stdin(list.to_string()).output();
     let (findings, next) = ran.stdout.split_once("what to do next").expect("the next steps");
     assert!(findings.contains("- SKY308 paused"), "{}", ran.transcript());
-    assert!(next.contains("\n1. Resume it"), "{}", ran.transcript());
+    assert!(next.contains("\n1. Resume the custom resource"), "{}", ran.transcript());
 }
 
 /// Without the package pods the state of the stage is unknown, and is not reported as fine.
@@ -484,12 +484,12 @@ fn blocked_reconciles_are_mentioned_once() {
         (
             "pod_stuck_terminating.unwanted",
             "node-2",
-            "\n  node-1: the pod for stage apply of package driver is stuck terminating; every operator reconcile stops there until the pod is gone\n",
+            "\n  node-1: the pod for stage apply of package driver is stuck terminating; until the pod is gone, every operator reconcile ends at this node\n",
         ),
         (
             "drain_blocked",
             "drained",
-            "\n  held: PodDisruptionBudget apps/single allows no evictions, so the node cannot be drained for the interrupt of package driver; until the node can be drained, every operator reconcile stops there\n",
+            "\n  held: PodDisruptionBudget apps/single allows no evictions, so the node cannot be drained for the interrupt of package driver; until the node can be drained, every operator reconcile ends at this node\n",
         ),
         (
             "node_state_malformed",

@@ -350,7 +350,7 @@ fn resume_does_not_promise_permanently_failed_packages() {
     let [(_, remedies)] = all.as_slice() else {
         panic!("{all:#?}");
     };
-    assert_eq!(remedies, &[format!("Resume it: {stays}")]);
+    assert_eq!(remedies, &[format!("Resume the custom resource: {stays}")]);
     let preview = run("resume gpu --dry-run --from tests/rules/paused.parked.yaml").output();
     let expected = format!(
         "resume gpu  (B1: changes objects, runs nothing)\n\n\

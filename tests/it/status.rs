@@ -290,7 +290,7 @@ fn uninstall_that_cannot_start_is_blocked() {
             &json!("blocked"),
             &json!(
                 "SKY401: PodDisruptionBudget apps/single allows no evictions, so the node cannot be drained for the \
-                 interrupt of package driver; until the node can be drained, every operator reconcile stops there"
+                 interrupt of package driver; until the node can be drained, every operator reconcile ends at this node"
             )
         )
     );

@@ -97,7 +97,7 @@ impl ManifestLoader {
             return Ok(());
         }
         if let Some(of) = kind.strip_suffix("List") {
-            let why = format!("{path}: the {kind} has no items");
+            let why = format!("{path}: the {kind} lacks the items field");
             if self.sort_in(api_version, of, Sorted::Lack(why)) {
                 return Ok(());
             }

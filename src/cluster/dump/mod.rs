@@ -34,7 +34,7 @@ pub enum DumpError {
     #[error("{path}: neither JSON nor YAML: {why}")]
     Syntax { path: String, why: String },
     #[error(
-        "{path}: a template, not Kubernetes objects: it contains {{{{ … }}}}; render it first, for example with `helm template`"
+        "{path}: a template with {{{{ … }}}}, not Kubernetes objects; render the template first, for example with `helm template`"
     )]
     Template { path: String },
     #[error("{path}: {what} is not a Kubernetes object; expected the output of `kubectl get … -o json`")]

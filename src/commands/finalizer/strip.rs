@@ -188,8 +188,8 @@ fn pause(cluster: &Cluster, skyhook: &Skyhook, effects: &mut Consequences) -> Op
     }
     let target = Target::of_skyhook(flavor, skyhook);
     effects.warn(format!(
-        "this command pauses {} and leaves it paused, so that the operator does not run its packages again; until the custom \
-         resource is gone, the operator may still write its status to nodes",
+        "this command pauses {} and leaves it paused, so that its packages do not run again; the operator may still write \
+         the status of the custom resource to nodes until the custom resource is gone",
         skyhook.reference()
     ));
     let why = "so that the operator does not run its packages again";
@@ -229,7 +229,7 @@ fn steps(cluster: &Cluster, nodes: &[&Node], args: &Args) -> Vec<Step> {
             steps.push(Step::new(target.clone(), Change::Metadata(keys), why));
         }
         if let Some(conditions) = node::without_conditions(one, &owners) {
-            let why = "the custom resource that the conditions belong to is gone";
+            let why = "cleanup that the operator would have done";
             steps.push(Step::new(target.clone(), conditions, why));
         }
         if strip_cleanup::needs_no_taint(cluster, one, &args.name)

@@ -98,8 +98,8 @@ impl Request<'_> {
         Ok(plan)
     }
 
-    /// The selected custom resources, and a note about those that `--all` skips.
-    fn skyhooks<'a>(&self, cluster: &'a Cluster) -> Result<(Vec<&'a Skyhook>, Option<String>)> {
+    /// The selected custom resources, and notes about those that `--all` skips.
+    fn skyhooks<'a>(&self, cluster: &'a Cluster) -> Result<(Vec<&'a Skyhook>, Vec<String>)> {
         if !self.of.all {
             let mut skyhooks = Vec::new();
             for name in &self.of.names {
@@ -108,53 +108,59 @@ impl Request<'_> {
                     skyhooks.push(skyhook);
                 }
             }
-            return Ok((skyhooks, None));
+            return Ok((skyhooks, Vec::new()));
         }
         selection::complete(cluster, Source::Skyhooks)?;
         selection::not_left_out(cluster, "")?;
         let all = cluster.skyhooks.items().iter();
         if self.verb.sets() || self.force {
-            return Ok((all.collect(), None));
+            return Ok((all.collect(), Vec::new()));
         }
-        let (ours, others): (Vec<&Skyhook>, Vec<&Skyhook>) = all
-            .filter(|s| {
-                s.metadata.annotations.get(&cluster.flavor().key(self.verb.annotation())).map(String::as_str)
-                    == Some("true")
-            })
-            .partition(|skyhook| self.is_ours(cluster, skyhook));
-        let names: Vec<String> = others.iter().map(|s| s.reference()).collect();
-        let left = (!names.is_empty()).then(|| {
-            let participle = match self.verb {
-                Verb::Resume => "paused",
-                _ => "disabled",
-            };
-            let word = self.verb.word();
-            match names.as_slice() {
-                [name] => format!(
-                    "{name} stays {participle}: it was not {participle} by this plugin, or a running command needs it {participle}. To {word} {name}, specify its name or add --force"
-                ),
-                names => format!(
-                    "{} stay {participle}: they were not {participle} by this plugin, or a running command needs them {participle}. To {word} them, specify their names or add --force",
-                    list(names)
-                ),
-            }
-        });
-        Ok((ours, left))
+        let key = cluster.flavor().key(self.verb.annotation());
+        let stopped = all.filter(|s| s.metadata.annotations.get(&key).map(String::as_str) == Some("true"));
+        let (in_use, free): (Vec<&Skyhook>, Vec<&Skyhook>) =
+            stopped.partition(|s| cluster.hold(s).is_some_and(|(_, state)| !state.is_left_behind()));
+        let (ours, others): (Vec<&Skyhook>, Vec<&Skyhook>) =
+            free.into_iter().partition(|skyhook| self.is_ours(cluster, skyhook));
+        let did_not = match self.verb {
+            Verb::Resume => "kubectl skyhook did not pause",
+            _ => "kubectl skyhook did not disable",
+        };
+        let left = [
+            self.left_note(&others, did_not),
+            self.left_note(&in_use, "a command that may still be running has paused"),
+        ];
+        Ok((ours, left.into_iter().flatten().collect()))
     }
 
-    /// Whether this plugin stopped the custom resource, and no running command of this plugin holds it.
+    /// A note about custom resources that `--all` skips; `why` is a clause without its object.
+    fn left_note(&self, skyhooks: &[&Skyhook], why: &str) -> Option<String> {
+        let names: Vec<String> = skyhooks.iter().map(|s| s.reference()).collect();
+        let (stay, them, their_names) = match names.len() {
+            0 => return None,
+            1 => ("stays", "it", "its name"),
+            _ => ("stay", "them", "their names"),
+        };
+        let (stopped, word) = match self.verb {
+            Verb::Resume => ("paused", "resume"),
+            _ => ("disabled", "enable"),
+        };
+        Some(format!(
+            "{} {stay} {stopped}, because {why} {them}; to {word} {them}, specify {their_names} or add --force",
+            list(&names)
+        ))
+    }
+
+    /// Whether this plugin stopped the custom resource.
     fn is_ours(&self, cluster: &Cluster, skyhook: &Skyhook) -> bool {
         let key = cluster.flavor().key(self.verb.annotation());
-        let written = skyhook.annotation_written(&key);
-        let by_us = match written {
+        match skyhook.annotation_written(&key) {
             Some((manager, _)) => manager == FIELD_MANAGER,
             None => {
                 let reason = REASON.replace("pause", self.verb.annotation());
                 skyhook.metadata.annotations.contains_key(&reason)
             }
-        };
-        let held = cluster.hold(skyhook).is_some_and(|(_, state)| !state.is_left_behind());
-        by_us && !held
+        }
     }
 
     /// The title of the plan: `pause gpu-tune`, `pause 3 custom resources`.
@@ -274,7 +280,8 @@ fn warn(cluster: &Cluster, skyhook: &Skyhook, verb: Verb, plan: &mut Plan) {
             skyhook.name()
         )),
         Verb::Pause | Verb::Disable if skyhook.deleting() => effects.warn(format!(
-            "{reference} is being deleted: a pending uninstall waits until the custom resource is resumed or enabled"
+            "{reference} is being deleted: a pending uninstall waits until the custom resource is {}",
+            if verb == Verb::Pause { "resumed" } else { "enabled" }
         )),
         _ => {}
     }

@@ -155,7 +155,7 @@ fn leave_batches(cluster: &Cluster, nodes: &[&Node], plan: &mut Plan) {
             continue;
         }
         plan.consequences.at_least(batches::grade_of_next(skyhook));
-        plan.consequences.warn(format!("the next batch of {} starts immediately", skyhook.reference()));
+        plan.consequences.warn(format!("the next batch of {} may start immediately", skyhook.reference()));
         let target = Target::of_skyhook(cluster.flavor(), skyhook);
         let why = "the next batch is formed without these nodes";
         steps.push(Step::new(target, Change::Status(fields), why));

@@ -83,7 +83,7 @@ fn plan(cluster: &Cluster, args: &Args) -> Result<Plan> {
         ));
     }
     if !free.is_empty() {
-        plan.consequences.warn("the next batch starts immediately; the nodes may be chosen again later");
+        plan.consequences.warn("the next batch may start immediately; the nodes may be chosen again later");
     }
     let why = "the next batch is formed without these nodes";
     let target = Target::of_skyhook(cluster.flavor(), skyhook);

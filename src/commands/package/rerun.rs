@@ -168,7 +168,7 @@ fn refuse_uninstalls(
         return Ok(());
     } else if leaves {
         format!(
-            "{package} is to be uninstalled: a rerun would remove its entry from the node state, so the operator would treat it as uninstalled and not run it again"
+            "{package} is to be uninstalled: after a rerun, the operator would consider {package} uninstalled and not run it"
         )
     } else if skyhook.deleting() {
         let why =

@@ -182,7 +182,7 @@ fn continue_rollout(cluster: &Cluster, skyhook: &Skyhook, stalled: &[Stalled<'_>
     batch_restart::add(cluster, skyhook, Some(&stopped), &nodes, plan);
     plan.consequences.at_least(batches::grade_of_next(skyhook));
     plan.consequences.warn(format!(
-        "the rollout of {} has stopped: its batches start again, on other nodes as well",
+        "the rollout of {} is stopped; this command restarts its batches, which also affects other nodes",
         skyhook.reference()
     ));
 }

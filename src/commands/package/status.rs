@@ -76,7 +76,7 @@ async fn run(ctx: &mut Ctx, args: &Args) -> Result<Exit> {
     let folds = args.expand.folds(placements.len(), ctx.on_terminal());
     match (placements, &args.skyhook) {
         ([], _) if args.drift => {
-            ctx.note("Every recorded version matches the spec.");
+            ctx.note("No selected record differs from the spec.");
         }
         ([], _) if !args.filter.is_empty() => ctx.note("No row matches."),
         ([], Some(skyhook)) => {

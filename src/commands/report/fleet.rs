@@ -146,7 +146,7 @@ impl<'a> Fleet<'a> {
             }
             div #found role="status" aria-live="polite" {}
             @if nodes_per_cell > 1 {
-                p.dim { "A cell represents up to " (count(nodes_per_cell)) " nodes of the same status." }
+                p.dim { "A cell represents up to " (count(nodes_per_cell)) " nodes with the same status." }
             }
             div #map class=(size) role="img" aria-label=(format!("Map of {}; the table below lists them", self.summary())) {
                 @for (prefix, cells) in self.groups() {

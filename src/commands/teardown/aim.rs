@@ -30,13 +30,18 @@ impl Planned {
             return "its finalizers have not been removed yet".to_owned();
         };
         let mut pending = Vec::new();
-        if self.item.flavor == cluster.flavor() {
+        let of_active_api = self.item.flavor == cluster.flavor();
+        if of_active_api {
             pending = cluster.pending_uninstalls(skyhook);
         }
+        let all_known = of_active_api && cluster.nodes.ok().is_some();
         let uninstalls = pending.len();
         pending.dedup_by_key(|p| &p.node.name);
         match uninstalls {
-            0 => "the operator removes its finalizer next".to_owned(),
+            0 if all_known && skyhook.has_finalizer() => {
+                "nothing is left to uninstall; the operator removes its finalizer next".to_owned()
+            }
+            0 => "its finalizers have not been removed yet".to_owned(),
             n => format!("{} left on {}", plural(n, "uninstall"), plural(pending.len(), "node")),
         }
     }

@@ -129,7 +129,7 @@ impl Teardown {
             effects.at_least(Grade::B4);
         }
         if self.items.iter().any(|p| p.item.wave > 1) {
-            let note = "custom resources that share nodes are deleted in reverse order of priority, each after the earlier ones are gone";
+            let note = "custom resources that share nodes are deleted in reverse order of priority, each once the previous ones are gone";
             effects.notes.push(note.to_owned());
         }
         if !self.items.is_empty() {

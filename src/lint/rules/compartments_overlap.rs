@@ -39,7 +39,7 @@ fn check(input: &Input<'_>, findings: &mut LintFindings) {
                 };
                 let message = format!("{} also matches {which}", earlier.name);
                 let message = match nodes {
-                    None if !contains(one, other) => format!("it also matches {which}"),
+                    None if !contains(one, other) => format!("the compartment also matches {which}"),
                     _ => message,
                 };
                 findings

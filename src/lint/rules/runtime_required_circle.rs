@@ -43,7 +43,7 @@ fn check(input: &Input<'_>, findings: &mut LintFindings) {
                 .report(manifest, &at, message)
                 .fix(
                     "Set runtimeRequired on the earlier custom resource, or give the \
-                     later one a lower priority",
+                     later one a lower spec.priority, so that it runs first",
                 )
                 .evidence(earlier, "spec.priority", earlier.order().0)
                 .evidence(later, "spec.priority", later.order().0);

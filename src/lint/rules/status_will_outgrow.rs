@@ -27,7 +27,7 @@ fn check(input: &Input<'_>, findings: &mut LintFindings) {
             continue;
         }
         let message = format!(
-            "the status of {} on {} will be about {}% of etcd's default size limit",
+            "the status of {} on {} will be about {}% of etcd's default object size limit (1.5 MiB)",
             plural(skyhook.spec.packages.len(), "package"),
             plural(nodes.len(), "node"),
             size * 100 / STATUS_LIMIT

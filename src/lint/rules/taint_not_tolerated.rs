@@ -34,7 +34,7 @@ fn check(input: &Input<'_>, findings: &mut LintFindings) {
         }
         for (taint, nodes) in nodes_of {
             let message = format!(
-                "the taint {taint} on {} of {} is not tolerated: nothing runs there",
+                "the taint {taint} on {} of {} is not tolerated, so no package runs on these nodes",
                 nodes.len(),
                 plural(selected.len(), "selected node")
             );

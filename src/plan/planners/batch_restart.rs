@@ -76,8 +76,8 @@ pub fn add(
     }
     if permanently_failed > 0 {
         plan.consequences.warn(format!(
-            "{permanently_failed} {} in status erroring because a job has failed permanently: first retry the package with `kubectl skyhook package retry`, or the \
-             rollout stops again",
+            "{permanently_failed} {} in status erroring because a job has failed permanently: first retry the package with `kubectl skyhook package \
+             retry`; otherwise the rollout may stop again",
             if permanently_failed == 1 { "node stays" } else { "nodes stay" },
         ));
     }

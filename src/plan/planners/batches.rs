@@ -140,8 +140,8 @@ pub fn warn_of_counters(cluster: &Cluster, skyhook: &Skyhook, nodes: &[&Node], e
     let set = NodeSet::of(nodes.iter().filter(counted).map(|n| n.name.as_str()));
     if !set.is_empty() {
         effects.warn(format!(
-            "the batch counters of {} still include {} as complete or failed: an operator before v0.20 may then run one \
-             node at a time and may not stop after failures; to restart the batches, run \
+            "the batch counters of {} still include {} as complete or failed, so this operator version may run \
+             one node at a time and not stop after failures; to restart the batches, run \
              `kubectl skyhook deployment-policy reset {}`",
             skyhook.reference(),
             set.limited(6),

@@ -320,8 +320,8 @@ pub fn bypassed_uninstalls(skyhook: &Skyhook, packages: &BTreeSet<&str>, effects
         )
     } else if asked_for {
         format!(
-            "{names} {count} as uninstalled once removed from the node state: stages of the uninstall that have not \
-             started do not run, and {their} changes to the hosts may remain"
+            "{names} {count} as uninstalled once removed from the node state: the remaining uninstall stages do not run, and \
+             {their} changes to the hosts may remain"
         )
     } else {
         format!(

@@ -31,7 +31,7 @@ pub fn around(cluster: &Cluster, mut plan: Plan, skyhook: &Skyhook) -> Result<Pl
     }
     let set = NodeSet::of(&others);
     let given_up = format!(
-        "{} failed permanently on {}, and a pause would hide this: the operator would set {} to waiting and never retry",
+        "{} failed permanently on {}; after a pause, the operator would set {} to waiting and never retry",
         if others.len() == 1 { "a job has" } else { "jobs have" },
         set.limited(SHOWN),
         if others.len() == 1 { "the node" } else { "the nodes" },
@@ -43,7 +43,8 @@ pub fn around(cluster: &Cluster, mut plan: Plan, skyhook: &Skyhook) -> Result<Pl
             .hint("use --no-pause to proceed without a pause"));
     }
     plan.consequences.warn(format!(
-        "the custom resource is not paused while changes are applied, because {given_up}; if the operator writes to the nodes at the same time, rerun this command"
+        "changes are applied without a pause: {given_up}; if the operator writes to the nodes at the same time, rerun this \
+         command"
     ));
     Ok(plan)
 }
@@ -122,11 +123,15 @@ pub fn refuse_end(
             " --force",
         )),
         HolderState::Ended => {
-            effects.warn(format!("{words}, but that command has ended"));
+            effects.warn(format!("{words}, which has ended"));
+            Ok(())
+        }
+        HolderState::AtWork => {
+            effects.warn(format!("{words}, which is still running"));
             Ok(())
         }
         _ => {
-            effects.warn(format!("{words}: that command may still be running"));
+            effects.warn(format!("{words}, which may still be running"));
             Ok(())
         }
     }

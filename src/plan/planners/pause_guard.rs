@@ -79,8 +79,12 @@ pub fn end_failing(
             1 => String::new(),
             n => format!(" and {} more", n - 1),
         };
+        let (are, end, its, package) = match at_work.len() {
+            1 => ("is", "it ends", "its result overwrites", "the package does"),
+            _ => ("are", "they end", "their results overwrite", "the packages do"),
+        };
         plan.consequences.warn(format!(
-            "still running: {first}{more}; wait until nothing is running: otherwise late results overwrite this change, and nothing reruns"
+            "{first}{more} {are} still running: wait until {end}; otherwise {its} this change, and {package} not run again"
         ));
     }
     if failing.is_empty() {
@@ -152,9 +156,13 @@ pub fn around(cluster: &Cluster, plan: Plan, skyhook: &Skyhook) -> Plan {
     let reference = skyhook.reference();
     consequences.warn(match skyhook.flavor().map(ApiFlavor::executor) {
         Some(Executor::Job) => format!(
-            "{reference} is paused while changes are applied: stages running on any node are stopped and restarted, and resuming also ends a pause set with kubectl annotate in the meantime; --no-pause skips the pause"
+            "{reference} is paused while changes are applied, so running stages are stopped and then restarted; the resume also \
+             ends a pause that is set with kubectl annotate in the meantime; --no-pause skips the pause"
         ),
-        _ => format!("{reference} is paused while changes are applied, and resuming also ends a pause set with kubectl annotate in the meantime; --no-pause skips the pause"),
+        _ => format!(
+            "{reference} is paused while changes are applied; the resume also ends a pause that is set with kubectl \
+             annotate in the meantime; --no-pause skips the pause"
+        ),
     });
     Plan { stages, consequences, ..plan }
 }

@@ -23,7 +23,7 @@ pub(super) fn describe(
     let sentence = |cause: &str| {
         let sentence = with_consequence(cause, drain, obstacles, state);
         if ends_reconciles {
-            format!("{sentence}; until the node can be drained, every operator reconcile stops there")
+            format!("{sentence}; until the node can be drained, every operator reconcile ends at this node")
         } else {
             sentence
         }
@@ -118,7 +118,7 @@ fn with_consequence(cause: &str, drain: &Drain<'_>, obstacles: &Obstacles<'_>, s
             format!("{cause}, so the node cannot be drained for the interrupt of package {package}")
         }
         DrainState::Ahead => {
-            format!("{cause}: this will block the drain for the interrupt of package {package}")
+            format!("{cause}, which would block the drain for the interrupt of package {package}")
         }
         DrainState::MayPass if obstacles.are_pods() => {
             format!("{cause}, and the interrupt of package {package} waits for the drain")

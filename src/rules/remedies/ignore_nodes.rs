@@ -22,7 +22,7 @@ impl Finding {
         let holds = cluster.blocked_nodes_keep_places() && nodes.iter().any(in_batch);
         let (grade, flag, next) = if holds {
             let grade = batches::grade_of_next(skyhook);
-            let next = "; the next batch starts immediately";
+            let next = "; the next batch may start immediately";
             (grade, Some("--leave-batch"), next)
         } else {
             (Grade::B1, None, "")

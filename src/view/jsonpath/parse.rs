@@ -26,7 +26,7 @@ pub(super) fn lone_path(text: &str) -> Result<Path, PathError> {
     let braced = scanner.eat("{");
     let path = path(&mut scanner, ParseContext::Template)?;
     if braced && !scanner.eat("}") {
-        return Err(scanner.unexpected("}"));
+        return Err(scanner.unexpected("`}`"));
     }
     match scanner.rest() {
         "" => Ok(path),
@@ -50,13 +50,13 @@ fn parts(scanner: &mut Scanner<'_>, depth: usize) -> Result<Vec<Part>, PathError
         let inside = *scanner;
         let word = scanner.take_while(|c| !ends_name(c, ParseContext::Template));
         match word {
-            "end" if depth == 0 => return Err(start.error("{end} without {range}")),
+            "end" if depth == 0 => return Err(start.error("`{end}` without `{range}`")),
             "end" => {
                 close(scanner, &start)?;
                 return Ok(parts);
             }
             "range" if depth == MAX_DEPTH => {
-                return Err(start.error("{range} is nested too deeply"));
+                return Err(start.error("too many nested `{range}`"));
             }
             "range" => {
                 let path = path(scanner, ParseContext::Template)?;
@@ -81,8 +81,8 @@ fn close(scanner: &mut Scanner<'_>, start: &Scanner<'_>) -> Result<(), PathError
             scanner.next();
             Ok(())
         }
-        None => Err(start.error("unclosed {")),
-        Some(_) => Err(scanner.unexpected("}")),
+        None => Err(start.error("unclosed `{`")),
+        Some(_) => Err(scanner.unexpected("`}`")),
     }
 }
 
@@ -243,7 +243,7 @@ fn bracket(scanner: &mut Scanner<'_>, place: ParseContext) -> Result<Bracket, Pa
         return if scanner.eat("]") {
             Ok(Bracket::Segment(Segment::Selector(Selector::Filter(filter))))
         } else {
-            Err(scanner.unexpected("]"))
+            Err(scanner.unexpected("`]`"))
         };
     }
     let mut selectors = Vec::new();
@@ -251,7 +251,7 @@ fn bracket(scanner: &mut Scanner<'_>, place: ParseContext) -> Result<Bracket, Pa
     loop {
         scanner.blanks();
         let selector = match scanner.peek() {
-            None => return Err(start.error("unclosed [")),
+            None => return Err(start.error("unclosed `[`")),
             Some('*') => {
                 scanner.next();
                 Selector::Wildcard
@@ -272,8 +272,8 @@ fn bracket(scanner: &mut Scanner<'_>, place: ParseContext) -> Result<Bracket, Pa
         }
         if !scanner.eat(",") {
             return match scanner.peek() {
-                None => Err(start.error("unclosed [")),
-                Some(_) => Err(scanner.unexpected(", or ]")),
+                None => Err(start.error("unclosed `[`")),
+                Some(_) => Err(scanner.unexpected("`,` or `]`")),
             };
         }
     }
@@ -318,7 +318,8 @@ fn index_or_slice(scanner: &mut Scanner<'_>) -> Result<Selector, PathError> {
     scanner.blanks();
     if !scanner.eat(":") {
         let index = first.map(Selector::Index);
-        return index.ok_or_else(|| start.unexpected("an index, a slice, a key in quotes, * or ?(filter)"));
+        return index
+            .ok_or_else(|| start.unexpected("an index, a slice, a key in quotes, `*` or `?(filter)`"));
     }
     scanner.blanks();
     let second = number(scanner)?;
@@ -330,7 +331,7 @@ fn index_or_slice(scanner: &mut Scanner<'_>) -> Result<Selector, PathError> {
         None
     };
     match third {
-        Some(..=0) => Err(start.error("slice step must be greater than 0")),
+        Some(..=0) => Err(start.error("invalid slice step, expected 1 or more,")),
         step => Ok(Selector::Slice(first, second, step)),
     }
 }

@@ -14,7 +14,7 @@ pub struct PathError {
 fn after(before: &str) -> String {
     match before {
         "" => String::new(),
-        _ => format!(", after {before}"),
+        _ => format!(", after `{before}`"),
     }
 }
 
@@ -77,8 +77,8 @@ impl<'s> Scanner<'s> {
     /// An error with the found and the expected token.
     pub fn unexpected(&self, expected: &str) -> PathError {
         match self.peek() {
-            Some(c) => self.error(format!("expected {expected}, found {c}")),
-            None => self.error(format!("expected {expected}, found end of input")),
+            Some(c) => self.error(format!("expected {expected}, found `{c}`")),
+            None => self.error(format!("expected {expected}, found the end")),
         }
     }
 

@@ -74,40 +74,43 @@ fn goes_beyond_kubectl() {
 #[test]
 fn errors_point_at_the_place() {
     let cases = [
-        ("{.metadata.name", "unclosed { at character 1"),
-        ("{.spec.taints[0}", "expected , or ], found } at character 16, after {.spec.taints[0"),
-        ("{.a[", "unclosed [ at character 4, after {.a"),
-        ("x{end}", "{end} without {range} at character 2, after x"),
-        ("{.a,.b}", "expected }, found , at character 4, after {.a"),
-        ("{{.a}}", "expected }, found { at character 2, after {"),
-        ("{.a.}", "expected a key, found } at character 5, after {.a."),
-        ("{.a..}", "expected a key, found } at character 6, after {.a.."),
-        ("{\"a}", "unclosed quote at character 2, after {"),
-        ("{\"bad\\q\"}", "unknown escape sequence at character 7, after {\"bad\\"),
-        ("{.a['b}", "unclosed quote at character 5, after {.a["),
+        ("{.metadata.name", "unclosed `{` at character 1"),
+        ("{.spec.taints[0}", "expected `,` or `]`, found `}` at character 16, after `{.spec.taints[0`"),
+        ("{.a[", "unclosed `[` at character 4, after `{.a`"),
+        ("x{end}", "`{end}` without `{range}` at character 2, after `x`"),
+        ("{.a,.b}", "expected `}`, found `,` at character 4, after `{.a`"),
+        ("{{.a}}", "expected `}`, found `{` at character 2, after `{`"),
+        ("{.a.}", "expected a key, found `}` at character 5, after `{.a.`"),
+        ("{.a..}", "expected a key, found `}` at character 6, after `{.a..`"),
+        ("{\"a}", "unclosed quote at character 2, after `{`"),
+        ("{\"bad\\q\"}", "unknown escape sequence at character 7, after `{\"bad\\`"),
+        ("{.a['b}", "unclosed quote at character 5, after `{.a[`"),
         (
             "{.metadata[name]}",
-            "expected an index, a slice, a key in quotes, * or ?(filter), found n at character 12, after {.metadata[",
+            "expected an index, a slice, a key in quotes, `*` or `?(filter)`, found `n` at character 12, after `{.metadata[`",
         ),
-        ("{.a[1.5]}", "expected , or ], found . at character 6, after {.a[1"),
-        ("{.a[99999999999]}", "invalid index at character 5, after {.a["),
-        ("{.a[::0]}", "slice step must be greater than 0 at character 5, after {.a["),
-        ("{.a[?(@.b==\"c\"]}", "expected ), found ] at character 15, after {.a[?(@.b==\"c\""),
-        ("{.a[?(@.b==\"c\")}", "expected ], found } at character 16, after {.a[?(@.b==\"c\")"),
-        ("{.a[?(@.b=~\"c\")]}", "=~ is not one of == != < <= > >= at character 7, after {.a[?("),
-        ("{.a[?(@.b==c)]}", "c needs quotes, \"c\", at character 12, after {.a[?(@.b=="),
+        ("{.a[1.5]}", "expected `,` or `]`, found `.` at character 6, after `{.a[1`"),
+        ("{.a[99999999999]}", "invalid index at character 5, after `{.a[`"),
+        ("{.a[::0]}", "invalid slice step, expected 1 or more, at character 5, after `{.a[`"),
+        ("{.a[?(@.b==\"c\"]}", "expected `)`, found `]` at character 15, after `{.a[?(@.b==\"c\"`"),
+        ("{.a[?(@.b==\"c\")}", "expected `]`, found `}` at character 16, after `{.a[?(@.b==\"c\")`"),
+        (
+            "{.a[?(@.b=~\"c\")]}",
+            "unknown operator `=~`, expected ==, !=, <, <=, > or >=, at character 7, after `{.a[?(`",
+        ),
+        ("{.a[?(@.b==c)]}", "missing quotes around `c` at character 12, after `{.a[?(@.b==`"),
         (
             "{.a[?(@.b==\"c\" && @.d)]}",
-            "a filter has one condition, as in kubectl at character 16, after {.a[?(@.b==\"c\" ",
+            "unsupported second condition in a filter, as in kubectl, at character 16, after `{.a[?(@.b==\"c\" `",
         ),
-        ("{.a[?(\"b\")]}", "expected a comparison, found ) at character 10, after {.a[?(\"b\""),
+        ("{.a[?(\"b\")]}", "expected a comparison, found `)` at character 10, after `{.a[?(\"b\"`"),
         (
             "{.a[?(@.b[*]==\"c\")]}",
-            "a path in a comparison must not match more than one value at character 7, after {.a[?(",
+            "comparison with a path that can match several values at character 7, after `{.a[?(`",
         ),
         (
             "{.a}, {.b} and {.c} and {.d} and {.e",
-            "unclosed { at character 34, after …} and {.c} and {.d} and ",
+            "unclosed `{` at character 34, after `…} and {.c} and {.d} and `",
         ),
     ];
     for (template, expected) in cases {
@@ -118,7 +121,7 @@ fn errors_point_at_the_place() {
     let error = JsonPath::parse(&deep).expect_err("too deep");
     assert_eq!(
         error.to_string(),
-        "{range} is nested too deeply at character 321, after … .a}{range .a}{range .a}"
+        "too many nested `{range}` at character 321, after `… .a}{range .a}{range .a}`"
     );
     let deep = format!("{{.a[?({}", "(".repeat(100_000));
     assert!(JsonPath::parse(&deep).is_err());

@@ -86,7 +86,7 @@ fn package_not_started_has_no_logs() {
         logs(&fake, "driver").parts(),
         (
             "",
-            "No pod of driver was found, and no node has a record of the package: it has not run yet, or ran long ago.\n\
+            "No pod of driver was found, and no selected node has a record of the package: the package has not run yet, or ran long ago.\n\
              The agent's own logs stay on the nodes, in /var/log/skyhook/gpu.\n",
             Some(0)
         )

@@ -86,7 +86,7 @@ fn a_template_is_called_one() {
         let ran = run("diagnose stuck --from -").stdin(text).output();
         ran.expect_code(1);
         ran.expect_stderr(
-            "standard input: a template, not Kubernetes objects: it contains {{ … }}; render it first, for example with `helm template`",
+            "standard input: a template with {{ … }}, not Kubernetes objects; render the template first, for example with `helm template`",
         );
     }
 }
@@ -98,7 +98,7 @@ fn a_list_without_items_is_not_an_empty_list() {
     for items in ["", "items: null\n", "items: ~\n"] {
         let report = diagnose("--rule SKY702", &format!("{}---\n{ONE}", empty(items)));
         let reason = report["notChecked"][0]["reason"].as_str().expect("a reason");
-        assert!(reason.contains("the PodList has no items"), "{reason}");
+        assert!(reason.contains("the PodList lacks the items field"), "{reason}");
     }
 }
 

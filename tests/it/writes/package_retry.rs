@@ -116,7 +116,7 @@ fn retry_in_a_stopped_rollout_restarts_the_batches_once_the_job_is_gone() {
         let ran = cluster.run(&format!("{words} --confirm"));
         ran.expect_code(0);
         ran.expect_stderr(
-            "the rollout of nodewright/policy has stopped: its batches start again, on other nodes as well",
+            "the rollout of nodewright/policy is stopped; this command restarts its batches, which also affects other nodes",
         );
         assert_eq!(cluster.writes(), [NODE, job, &batches()], "{}", ran.transcript());
         let policy = cluster.fake.get("nodewrights", "", "policy").expect("the custom resource exists");

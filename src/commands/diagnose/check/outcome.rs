@@ -135,7 +135,7 @@ pub fn operator_log(cluster: &Cluster) -> String {
             operator.name()
         ),
         None if cluster.operators.ok().is_some_and(|all| all.is_empty()) => {
-            "install the operator: it has no deployment here".to_owned()
+            "install the operator: no deployment of it was found".to_owned()
         }
         None => "see the log of the operator".to_owned(),
     }

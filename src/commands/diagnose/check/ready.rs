@@ -69,8 +69,8 @@ fn objects(cluster: &Cluster) -> Check {
     let hint = if cluster.flavor() == old() {
         "operators from v0.18 to v0.20 migrate these objects; v0.21 does not"
     } else {
-        "once `kubectl skyhook status` shows their NodeWright objects as complete, remove them from Git and Helm values, then \
-         delete them"
+        "once `kubectl skyhook status` shows their NodeWright objects as complete, remove the older objects from Git and \
+         Helm values, then delete the older objects"
     };
     expected.error(message).hint(hint)
 }
@@ -97,15 +97,15 @@ fn taints(cluster: &Cluster) -> Check {
     let message = format!("{key} on {} ({set})", plural(tainted.len(), "node"));
     let newer = old().other().taint_key();
     expected.error(message).hint(format!(
-        "v0.21 neither tolerates nor removes this taint: let node provisioners set {newer} instead, and replace the older taint on nodes whose packages \
-         are not complete"
+        "v0.21 neither tolerates nor removes this taint: configure node provisioners to set {newer} instead, and replace \
+         the older taint on nodes with unfinished packages"
     ))
 }
 
 fn keys(cluster: &Cluster) -> Check {
     let expected = expected("custom resources use no keys of the older API group");
     if cluster.flavor() == old() {
-        return expected.not_checked("there are no NodeWright objects yet");
+        return expected.not_checked("the older API is still the active one");
     }
     let mut found = Vec::new();
     for skyhook in cluster.skyhooks.items() {

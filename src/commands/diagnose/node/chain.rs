@@ -126,7 +126,8 @@ impl<'a> Inspection<'_, 'a> {
             Some(progress) => self.judged(skyhook, progress, before),
             None => (
                 ProgressState::Complete,
-                "it no longer selects the node, but its annotations or labels are still there".to_owned(),
+                "it no longer selects the node, but its annotations or labels are still on the node"
+                    .to_owned(),
             ),
         };
         Some(Link {

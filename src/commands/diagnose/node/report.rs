@@ -226,12 +226,12 @@ impl NodeReport<'_> {
                         )
                         .into()
                     } else if self.waits_for_kubelet() {
-                        "Nothing to do yet. If the kubelet does not start the pod within ten minutes, this command reports it."
+                        "Nothing to do yet. If the kubelet does not start the pod within ten minutes, this command reports a problem."
                             .into()
                     } else if let Some(pod) = drain::first_pod(self.cluster, self.node) {
                         let words = ["kubectl", "describe", "pod", "-n", pod.namespace(), pod.name()];
                         Line::from(
-                            "Nothing to do yet: the drain ends with these pods. If a pod does not end, see why: ",
+                            "Nothing to do yet: the drain ends once these pods have ended. If a pod does not end, see why: ",
                         ) + text::command(shell_words(&words))
                     } else if let Some(name) = &self.chain.failing_elsewhere {
                         let command = shell_words(&["kubectl", "skyhook", "diagnose", "stuck", name]);

@@ -81,8 +81,8 @@ fn hosts(cluster: &Cluster, args: &Args, effects: &mut Consequences) {
         let packages = packages.into_iter().collect::<Vec<_>>().join(", ");
         let on = folded(recorded.iter().map(|(n, _)| *n));
         effects.cannot_be_undone.push(format!(
-            "uninstall.sh does not run: changes made by {packages} stay on the hosts of {on}, along with \
-             /var/lib/skyhook/{name} and /var/log/skyhook/{name}; no API can remove them"
+            "uninstall.sh does not run; changes made by {packages} stay on the hosts of {on}, as do /var/lib/skyhook/{name} \
+             and /var/log/skyhook/{name}; no API can remove them"
         ));
         effects.skips_uninstall = true;
         effects.loses_record |= args.purge_state;

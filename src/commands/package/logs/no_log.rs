@@ -31,7 +31,7 @@ pub fn nothing(cluster: &Cluster, nodes: &[&Node], wanted: LogSelection<'_>) -> 
     let mut note = Text::new();
     if begun.is_empty() {
         note.paragraph(format!(
-            "No pod of {what} was found, and no node has a record of the package: it has not run yet, or ran long ago."
+            "No pod of {what} was found, and no selected node has a record of the package: the package has not run yet, or ran long ago."
         ));
     } else if let Some(entry) = erroring {
         note.paragraph(format!(

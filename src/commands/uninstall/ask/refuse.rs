@@ -27,7 +27,7 @@ pub(super) fn refuse_traps(
     undeclared(skyhook, name, package, request)?;
     if let Some((node, entry)) = first(&survey.other).filter(|_| !request.force) {
         let why = format!(
-            "SKY104: on {}, {name} is at version {} ({} {}), but the spec has {}: if the version changes during the \
+            "SKY104: on {}, {name} is at version {} ({} {}), but the spec has {}; if the version changes during the \
              uninstall, the package may be stranded",
             node.name, entry.version, entry.stage, entry.state, package.version
         );
@@ -77,21 +77,22 @@ pub(super) fn refuse_at_rest(cluster: &Cluster, skyhook: &Skyhook, request: &Req
     let Some(state) = skyhook.stopped() else {
         return Ok(());
     };
-    let (code, way_out) = match state {
-        "paused" => ("SKY308", format!("kubectl skyhook resume {cr}")),
-        _ => ("SKY309", format!("kubectl skyhook enable {cr}")),
+    let (code, end, way_out) = match state {
+        "paused" => ("SKY308", "resumed", format!("kubectl skyhook resume {cr}")),
+        _ => ("SKY309", "enabled", format!("kubectl skyhook enable {cr}")),
     };
     if request.force && !request.waits() {
         return Ok(());
     }
-    let error = Error::unchanged(format!(
-        "{code}: {reference} is {state}: no uninstall starts until the custom resource is resumed or enabled"
-    ))
-    .hint(way_out);
+    let error =
+        Error::unchanged(format!("{code}: {reference} is {state}, so no uninstall starts until it is {end}"))
+            .hint(way_out);
     Err(if request.waits() {
         error
     } else {
-        error.hint("to request the uninstall now, add --force: the uninstall starts once the custom resource is resumed or enabled")
+        error.hint(format!(
+            "to request the uninstall now, so that it starts when the custom resource is {end}, add --force"
+        ))
     })
 }
 
@@ -138,7 +139,7 @@ fn never_installed(
             return Ok(());
         }
         return Err(Error::unchanged(format!(
-            "SKY103: {nowhere}: the operator would consider {name} uninstalled and never install it; if {name} is still to \
+            "SKY103: {nowhere}, so the operator would consider {name} uninstalled and never install it; if {name} is still to \
              be installed, wait until the installation is complete"
         ))
         .hint(format!("kubectl skyhook wait {}", skyhook.name()))
@@ -150,12 +151,12 @@ fn never_installed(
     }
     match cluster.history(skyhook, name) {
         History::Never(why) => Err(Error::unchanged(format!(
-            "SKY103: {nowhere}, and {name} was never installed ({why}): there is nothing to uninstall"
+            "SKY103: {nowhere}, and {name} was never installed ({why}), so there is nothing to uninstall"
         ))
         .hint(cancel)
         .hint(format!("kubectl skyhook uninstall {cr} {name} --remove"))),
         History::OnlyOther(traces) => Err(Error::unchanged(format!(
-            "SKY104: {nowhere}: the version of {name} was changed from {} during the uninstall, and {version} will not be \
+            "SKY104: {nowhere}; the version of {name} was changed from {} during the uninstall, and {version} will not be \
              installed",
             traces[0].version
         ))

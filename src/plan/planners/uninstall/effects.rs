@@ -1,6 +1,8 @@
 //! The preview of an uninstall's effects on nodes.
 
-use super::placement_summary::{PlacementSummary, first, nodes};
+use std::collections::BTreeMap;
+
+use super::placement_summary::{PlacementSummary, nodes};
 use crate::api::{Executor, Package, Skyhook, Stage};
 use crate::cluster::{Cluster, Node};
 use crate::plan::{Consequences, Grade};
@@ -62,18 +64,21 @@ impl ImpactNotes<'_> {
                 first.name
             ));
         }
-        if let Some((_, entry)) = first(&survey.other) {
+        let mut others: BTreeMap<&str, Vec<&Node>> = BTreeMap::new();
+        for (node, entry) in &survey.other {
+            others.entry(entry.version.as_ref()).or_default().push(node);
+        }
+        for (other, on) in others {
             effects.warn(format!(
-                "on {}, {name} is at version {}: it is upgraded to {version} before it is uninstalled, or is stranded \
-                 (SKY104)",
-                nodes(survey.other.iter().map(|(n, _)| *n)),
-                entry.version
+                "on {}, {name} is at version {other}: the operator upgrades {name} to {version} before the uninstall, or \
+                 leaves {name} stranded (SKY104)",
+                nodes(on)
             ));
         }
         if survey.is_absent() && survey.other.is_empty() {
             effects.warn(format!(
-                "no selected node has {name}, so there is nothing to uninstall: the operator considers it uninstalled and will not install \
-                 it (SKY103)"
+                "no selected node has {name}, so there is nothing to uninstall: the operator considers {name} uninstalled and \
+                 will not install it (SKY103)"
             ));
         }
         self.left_alone(effects);
@@ -94,8 +99,8 @@ impl ImpactNotes<'_> {
         }
         if enables {
             effects.warn(format!(
-                "--enable requires uninstall.sh and uninstall_check.sh in the package: without them the uninstall \
-                 fails on every node, and until it succeeds neither {name} nor the custom resource can be removed"
+                "--enable requires uninstall.sh and uninstall_check.sh in the package: without these scripts, the uninstall \
+                 fails on every node, and neither {name} nor the custom resource can be removed"
             ));
         }
         if !concerned.is_empty() {
@@ -139,7 +144,7 @@ impl ImpactNotes<'_> {
         let untouched = survey.ready.len() + survey.unfinished.len() + survey.ignored.len();
         if untouched > 0 {
             effects.notes.push(format!(
-                "the uninstall of {name} has not started on {}; nothing happens there",
+                "the uninstall of {name} has not started on {}; nothing changes there",
                 plural(untouched, "node")
             ));
         }
@@ -151,8 +156,8 @@ impl ImpactNotes<'_> {
         }
         if !beyond.is_empty() {
             effects.warn(format!(
-                "the uninstall can no longer be canceled on {}: the interrupt has started and runs to completion, then {name} \
-                 is installed again",
+                "the uninstall can no longer be canceled on {}: the interrupt has started and runs to completion; then the \
+                 operator installs {name} again",
                 nodes(beyond.iter().copied())
             ));
         }

@@ -12,19 +12,21 @@ use crate::view::jsonpath::scan::{PathError, Scanner};
 pub(super) fn filter(scanner: &mut Scanner<'_>, depth: usize) -> Result<Filter, PathError> {
     scanner.blanks();
     if depth > MAX_DEPTH {
-        return Err(scanner.error("the filter is nested too deeply"));
+        return Err(scanner.error("too many nested filters"));
     }
     let start = *scanner;
     if !scanner.eat("(") {
-        return Err(scanner.unexpected("("));
+        return Err(scanner.unexpected("`(`"));
     }
     let filter = condition(scanner, depth)?;
     scanner.blanks();
     match (scanner.eat(")"), scanner.peek()) {
         (true, _) => Ok(filter),
-        (false, None) => Err(start.error("unclosed (")),
-        (false, Some('&' | '|')) => Err(scanner.error("a filter has one condition, as in kubectl")),
-        (false, Some(_)) => Err(scanner.unexpected(")")),
+        (false, None) => Err(start.error("unclosed `(`")),
+        (false, Some('&' | '|')) => {
+            Err(scanner.error("unsupported second condition in a filter, as in kubectl,"))
+        }
+        (false, Some(_)) => Err(scanner.unexpected("`)`")),
     }
 }
 
@@ -42,7 +44,9 @@ fn condition(scanner: &mut Scanner<'_>, depth: usize) -> Result<Filter, PathErro
             let right = operand(scanner, depth)?;
             compare(operator, (left, &start), (right, &second))
         }
-        operator => Err(start.error(format!("{operator} is not one of == != < <= > >="))),
+        operator => {
+            Err(start.error(format!("unknown operator `{operator}`, expected ==, !=, <, <=, > or >=,")))
+        }
     }
 }
 
@@ -70,8 +74,8 @@ fn operand(scanner: &mut Scanner<'_>, depth: usize) -> Result<Operand, PathError
                 ("null", ..) => Literal::Null,
                 (_, Ok(integer), _) => Literal::Int(integer),
                 (_, _, Ok(float)) if word.starts_with(|c: char| !c.is_alphabetic()) => Literal::Float(float),
-                ("", ..) => return Err(start.unexpected("a path that starts with @, or a value")),
-                _ => return Err(start.error(format!("{word} needs quotes, \"{word}\","))),
+                ("", ..) => return Err(start.unexpected("a path that starts with `@`, or a value")),
+                _ => return Err(start.error(format!("missing quotes around `{word}`"))),
             };
             Ok(Operand::Literal(literal))
         }
@@ -95,8 +99,8 @@ fn compare(
         Operand::Literal(literal) => Ok(Comparable::Literal(literal)),
         Operand::Path(segments) => {
             let single = segments.iter().map(single).collect::<Option<Vec<_>>>();
-            let single = single
-                .ok_or_else(|| at.error("a path in a comparison must not match more than one value"))?;
+            let single =
+                single.ok_or_else(|| at.error("comparison with a path that can match several values"))?;
             all.push(exists(segments));
             Ok(Comparable::SingularQuery(SingularQuery::Current(single)))
         }
