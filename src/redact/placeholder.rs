@@ -122,13 +122,10 @@ static PATTERNS: LazyLock<Vec<Regex>> = LazyLock::new(|| {
     .into()
 });
 
-/// The header with all its cookies.
-pub(super) const COOKIE: &str = r#"(?i)(cookie["']?\s*(?:[:=]|=>)\s*)(?P<s>[^\n]+)"#;
-
 static IN_LOGS: LazyLock<Vec<Regex>> = LazyLock::new(|| {
     [
         r#"(?i)(?-u:\b)authorization["']?\s*:\s*["']?(?P<s>(?:bearer|basic|negotiate)\s+[^\s"'\\]+)"#,
-        COOKIE,
+        super::log::COOKIE,
         &format!(r#"(?i){IN_NAME}*(?:{SECRET_WORDS}|authorization){IN_NAME}*["']?\s*(?::|=>)\s*{VALUE}"#),
         // The key's beginning is missing: treat all text before the END marker as key material.
         r"(?s)\A.*-----END [A-Z ]*PRIVATE KEY-----",

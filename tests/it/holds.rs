@@ -215,7 +215,7 @@ fn forced_resume_does_not_fail_the_reset() {
     let ran = cluster.during_a_reset(|| {
         let ran = cluster.run("resume gpu-tune --confirm --force");
         ran.expect_code(0);
-        ran.expect_stderr("may still be running");
+        ran.expect_stderr("which is still running");
     });
     ran.expect_code(0);
     assert_eq!(cluster.reset_and_paused(), DONE);

@@ -123,8 +123,8 @@ impl Request<'_> {
         let (ours, others): (Vec<&Skyhook>, Vec<&Skyhook>) =
             free.into_iter().partition(|skyhook| self.is_ours(cluster, skyhook));
         let did_not = match self.verb {
-            Verb::Resume => "kubectl skyhook did not pause",
-            _ => "kubectl skyhook did not disable",
+            Verb::Resume => "this plugin did not pause",
+            _ => "this plugin did not disable",
         };
         let left = [
             self.left_note(&others, did_not),
