@@ -1,7 +1,7 @@
 //! The rules: each detects one way to get stuck, and offers remedies.
 //!
-//! To add a rule: write `src/rules/NAME.rs` with its documentation, code and `detect`; list it twice below,
-//! in the order of codes; write `tests/rules/NAME.yaml` with bad and good cases, marked `# expect: CODE`. The
+//! To add a rule: write `src/rules/NAME.rs` with its documentation, code and `detect`; list it below by name and by
+//! code; write `tests/rules/NAME.yaml` with bad and good cases and a mark for each finding (CONTRIBUTING.md). The
 //! tests report anything missing.
 
 mod finding;

@@ -136,11 +136,15 @@ impl Condition {
 }
 
 /// Met if the operator reports complete for the current spec and every selected node is complete: the status
-/// alone may be about the previous spec. Not met while a package that was never installed counts as complete.
+/// alone may be about the previous spec. The operator records the generation in the status only when the status
+/// becomes complete, and in the condition `Ready` with each reconcile. Not met while a package that was never
+/// installed counts as complete.
 fn complete(cluster: &Cluster, skyhook: &Skyhook) -> Wait {
     let status = &skyhook.status;
-    let observed = status.observed_generation;
-    let current = observed == 0 || observed >= skyhook.metadata.generation || skyhook.deleting();
+    let ready = skyhook.condition("Ready").and_then(|condition| condition.observed_generation);
+    let observed = status.observed_generation.max(ready.unwrap_or_default());
+    let current =
+        status.observed_generation == 0 || observed >= skyhook.metadata.generation || skyhook.deleting();
     let says_so = status.status == Some(Status::Complete);
     let nodes: Vec<_> = cluster.selected(skyhook).collect();
     // A selector that matches nothing, for example because of a typo, must not pass for an installation.

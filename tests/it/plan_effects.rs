@@ -170,6 +170,22 @@ fn the_grade_covers_the_predicted_work() {
     assert_snapshot!(ran.transcript());
 }
 
+/// Undoing `complete` makes the package run again, so a `y` does not suffice.
+#[test]
+fn undo_is_graded_by_what_runs_again() {
+    let failing = ["driver|2.0.0 apply erroring", "agent|1.0.0 config complete"];
+    let cluster = TestCluster::serving(fleet(SKYHOOK, &json!({}), &failing));
+    cluster
+        .run("update-state gpu driver 2.0.0 post-interrupt complete --node gpu-1 --no-pause --confirm")
+        .expect_code(0);
+    let writes = cluster.fake.writes().len();
+    let ran = cluster.command("undo").stdin("y\n").output();
+    assert_eq!(cluster.fake.writes().len(), writes);
+    let transcript = ran.transcript();
+    let (_, preview) = transcript.split_once("node/gpu-1\n").expect("a preview");
+    assert_snapshot!(preview);
+}
+
 /// After the interrupt only its following stage is left, and the preview names it.
 #[test]
 fn a_stage_after_an_interrupt_is_named() {

@@ -82,6 +82,22 @@ fn stale_observed_generation_is_not_complete() {
     assert!(fake.lines().iter().any(|l| l.contains("watch=true")));
 }
 
+/// After an edit that runs nothing, the status keeps its generation, and only the condition `Ready` has the new one.
+#[test]
+fn edit_that_runs_nothing_is_complete() {
+    let mut skyhook = SKYHOOK.skyhook("complete", driver());
+    skyhook["metadata"]["generation"] = 6.into();
+    skyhook["status"]["observedGeneration"] = 5.into();
+    let ready = |generation: i64| json!([{"type": "Ready", "status": "True", "reason": "NodesConverged", "observedGeneration": generation}]);
+    for (generation, code) in [(5, 5), (6, 0)] {
+        skyhook["status"]["conditions"] = ready(generation);
+        let fake = in_progress(SKYHOOK, driver());
+        fake.change(complete(SKYHOOK, driver()));
+        fake.load(skyhook.clone());
+        assert_eq!(wait(&fake, "gpu --timeout 300ms").code, Some(code), "generation {generation}");
+    }
+}
+
 #[test]
 fn timeout_is_reported() {
     let fake = in_progress(SKYHOOK, driver());

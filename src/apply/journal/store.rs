@@ -133,9 +133,13 @@ impl Store {
     ///
     /// # Errors
     ///
-    /// There is no such journal, or the directory cannot be read.
+    /// There is no such journal, a newer one cannot be read, or the directory cannot be read.
     pub fn newest_in_force(&self) -> anyhow::Result<InForce> {
         let (records, complaints) = self.all()?;
+        // Ids begin with the date; other files are not journals.
+        let dated = |id: &str| id.get(..8).is_some_and(|date| date.bytes().all(|b| b.is_ascii_digit()));
+        let unread = |id: &String| dated(id) && records.iter().all(|record| record.begun.id != *id);
+        let unread = self.ids()?.into_iter().find(unread);
         let mut undone = Undone::default();
         let mut in_force = Vec::new();
         let mut passed_over = Vec::new();
@@ -147,6 +151,12 @@ impl Store {
                 let (plan, lost) = record.undo();
                 if plan.is_empty() {
                     passed_over.extend((!lost.is_empty()).then_some(record.begun));
+                } else if let Some(unread) = unread.filter(|unread| *unread > record.begun.id) {
+                    anyhow::bail!(
+                        "the newer journal {unread} cannot be read, and an older command is not undone in its place: {}; \
+                         to undo an older command, pass its id; to list the ids: kubectl skyhook journal list",
+                        complaints.join("; ")
+                    )
                 } else {
                     let tried = in_force.iter().find(|undo: &&Record| {
                         undo.begun.undoes.as_ref() == Some(&record.begun.id) && !undone.holds(&undo.begun.id)

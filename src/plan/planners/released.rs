@@ -4,7 +4,8 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use super::effects;
 use super::uninstalls::{self, ByPackage, Uninstalls};
-use crate::api::{ApiFlavor, Skyhook};
+use crate::api::keys::NodeKey;
+use crate::api::{ApiFlavor, NodeState, Skyhook, State};
 use crate::cluster::hold::{HOLDER, REASON};
 use crate::cluster::{Cluster, Node, Source};
 use crate::plan::{Change, Edit, Grade, Metadata, Plan, Step};
@@ -89,23 +90,22 @@ pub fn starts_work(plan: &Plan) -> bool {
             || edits.ignores.values().any(ends)
             || !edits.requested.is_empty()
             || !edits.deleted.is_empty()
+            || !edits.reruns.is_empty()
+            || edits.edits_packages
     })
 }
 
-/// The nodes whose ignore label the plan edits, if nothing else in the plan may start work, so that no other
-/// node has to be read; otherwise empty.
+/// The nodes on which the plan may start work, if it starts none elsewhere, so that no other node has to be
+/// read; otherwise empty.
 pub fn nodes(plan: &Plan) -> Vec<String> {
     let mut nodes = BTreeSet::new();
     for flavor in ApiFlavor::ALL {
         let edits = Edits::of(plan, flavor);
         let custom = [&edits.released, &edits.deleted];
-        if !edits.stops.is_empty()
-            || !edits.requested.is_empty()
-            || custom.iter().any(|names| !names.is_empty())
-        {
+        if !edits.stops.is_empty() || edits.edits_packages || custom.iter().any(|names| !names.is_empty()) {
             return Vec::new();
         }
-        nodes.extend(edits.ignores.keys().map(|name| (*name).to_owned()));
+        nodes.extend(edits.ignores.keys().chain(&edits.reruns).map(|name| (*name).to_owned()));
     }
     nodes.into_iter().collect()
 }
@@ -139,6 +139,10 @@ struct Edits<'p> {
     requested: BTreeSet<(&'p str, &'p str)>,
     /// Custom resources that are deleted, so that their packages are uninstalled.
     deleted: BTreeSet<&'p str>,
+    /// Nodes on which a complete package becomes incomplete, so that it runs again.
+    reruns: BTreeSet<&'p str>,
+    /// Whether packages of a custom resource change, or a custom resource is created.
+    edits_packages: bool,
 }
 
 impl<'p> Edits<'p> {
@@ -150,6 +154,8 @@ impl<'p> Edits<'p> {
             ignores: BTreeMap::new(),
             requested: BTreeSet::new(),
             deleted: BTreeSet::new(),
+            reruns: BTreeSet::new(),
+            edits_packages: false,
         };
         let ignore = flavor.key(IGNORE);
         for Step { target, change, .. } in plan.steps() {
@@ -161,8 +167,14 @@ impl<'p> Edits<'p> {
                 Change::Metadata(metadata) => {
                     let edit = metadata.labels.get(&ignore);
                     edits.ignores.extend(edit.map(|edit| (name, edit)));
+                    if reruns(flavor, metadata) {
+                        edits.reruns.insert(name);
+                    }
                 }
+                Change::Create(_) if target.kind == flavor.into() => edits.edits_packages = true,
                 Change::Spec(fields) if target.kind == flavor.into() => {
+                    edits.edits_packages |=
+                        fields.iter().any(|field| field.path.get(1).is_some_and(|f| f == "packages"));
                     let packages = fields.iter().filter_map(|field| {
                         let path: Vec<&str> = field.path.iter().map(String::as_str).collect();
                         match path.as_slice() {
@@ -220,4 +232,19 @@ fn of_stops(flavor: ApiFlavor, metadata: &Metadata) -> Vec<&Edit> {
     let keys = STOPS.map(|word| flavor.key(word));
     let edits = keys.iter().filter_map(|key| metadata.annotations.get(key));
     edits.collect()
+}
+
+/// Whether a package that is recorded as complete becomes incomplete.
+fn reruns(flavor: ApiFlavor, metadata: &Metadata) -> bool {
+    metadata.annotations.iter().any(|(key, edit)| {
+        let is_state = matches!(NodeKey::parse(flavor, key), Some(NodeKey::NodeState { .. }));
+        let state = |text: &Option<String>| text.as_ref().map(|text| NodeState::of(&[(key.as_str(), text)]));
+        let (Some(from), to) = (state(&edit.from).filter(|_| is_state), state(&edit.to)) else {
+            return false;
+        };
+        let stays = |name: &str| {
+            to.iter().flat_map(|state| state.entries()).any(|e| e.key == *name && e.state == State::Complete)
+        };
+        from.entries().iter().any(|e| e.state == State::Complete && !stays(&e.key.to_string()))
+    })
 }

@@ -60,6 +60,29 @@ fn undo_reverts_the_newest_command_in_force_and_names_it() {
     );
 }
 
+/// Otherwise `undo` would end the pause, although the last command was `disable`.
+#[test]
+fn older_command_is_not_undone_in_place_of_an_unreadable_one() {
+    let cluster = TestCluster::from_capture("complete");
+    cluster.run("pause gpu-tune --confirm").expect_code(0);
+    let pause = newest(&cluster);
+    cluster.run("disable gpu-tune --confirm").expect_code(0);
+    let disable = newest(&cluster);
+    let file = cluster.state.path().join(format!("kubectl-skyhook/journal/{disable}.jsonl"));
+    let text = std::fs::read_to_string(&file).expect("the journal");
+    std::fs::write(&file, &text[..100]).expect("the file is writable");
+    let writes = cluster.fake.writes().len();
+    let ran = cluster.run("undo --confirm");
+    ran.expect_code(1);
+    ran.expect_stderr(&format!("the newer journal {disable} cannot be read"));
+    assert_eq!(cluster.fake.writes().len(), writes);
+    cluster.run(&format!("undo {pause} --confirm")).expect_code(0);
+    assert_eq!(
+        (cluster.cr_annotation("pause"), cluster.cr_annotation("disable")),
+        (Value::Null, json!("true"))
+    );
+}
+
 #[test]
 fn missing_journal_is_reported() {
     let cluster = TestCluster::from_capture("complete");
