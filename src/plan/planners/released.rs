@@ -245,6 +245,6 @@ fn reruns(flavor: ApiFlavor, metadata: &Metadata) -> bool {
         let stays = |name: &str| {
             to.iter().flat_map(|state| state.entries()).any(|e| e.key == *name && e.state == State::Complete)
         };
-        from.entries().iter().any(|e| e.state == State::Complete && !stays(&e.key.to_string()))
+        from.entries().iter().any(|e| e.state == State::Complete && !stays(e.key.as_ref()))
     })
 }

@@ -74,7 +74,7 @@ fn older_command_is_not_undone_in_place_of_an_unreadable_one() {
     let writes = cluster.fake.writes().len();
     let ran = cluster.run("undo --confirm");
     ran.expect_code(1);
-    ran.expect_stderr(&format!("the newer journal {disable} cannot be read"));
+    ran.expect_stderr(format!("the newer journal {disable} cannot be read"));
     assert_eq!(cluster.fake.writes().len(), writes);
     cluster.run(&format!("undo {pause} --confirm")).expect_code(0);
     assert_eq!(
