@@ -7,7 +7,7 @@ use regex::Regex;
 use super::{IN_NAME, MASKED, SECRET_WORDS, pattern};
 
 /// The header with all its cookies.
-pub(super) const COOKIE: &str = r#"(?i)(cookie["']?\s*(?:[:=]|=>)\s*)(?P<s>[^\n]+)"#;
+pub(super) const COOKIE: &str = r#"(?i)(cookie["']?\s*(?:=>|[:=])\s*)(?P<s>[^\n]+)"#;
 
 /// Pattern of tokens with a known prefix.
 pub(super) const TOKENS: &str = r"(?-u:\b)(?:gh[pousr]_[A-Za-z0-9]{16,}|github_pat_[0-9A-Za-z_]{16,}|glpat-[0-9A-Za-z_-]{16,}|xox[abeprs]-[0-9A-Za-z_-]{10,}|(?:AKIA|ASIA)[A-Z0-9]{16}|nvapi-[0-9A-Za-z_-]{16,}|hf_[A-Za-z0-9]{16,}|sk-[A-Za-z0-9_-]{16,}|AIza[0-9A-Za-z_-]{30,})";
@@ -43,7 +43,7 @@ pub fn line(line: &str) -> String {
         pattern(&format!(
             r#"(?ix)
             ( (?-u:\b) {IN_NAME}* (?: {SECRET_WORDS} | authorization ) {IN_NAME}*
-              ["']? \s* (?: [:=] | => ) \s* )
+              ["']? \s* (?: => | [:=] ) \s* )
             (?: "[^"]*"? | '[^']*'? | (?:bearer|basic|negotiate)\s+[^\s"']+ | [^\s"',;&]+ )"#,
         ))
     });

@@ -113,7 +113,7 @@ static PATTERNS: LazyLock<Vec<Regex>> = LazyLock::new(|| {
         r#"(?i)(?-u:\b)(?:bearer|basic)\s+(?P<s>[^\s"'\\]{6,})"#,
         r"(?-u:\b)eyJ[A-Za-z0-9_-]{6,}(?:\.[A-Za-z0-9_-]*)*",
         r#"(?i)(?-u:\b)[a-z][a-z0-9+.-]*://(?P<s>[^\s"'<>]*)@"#,
-        &format!(r"(?i){IN_NAME}*(?:{SECRET_WORDS}){IN_NAME}*\s?=\s?{VALUE}"),
+        &format!(r"(?i){IN_NAME}*(?:{SECRET_WORDS}){IN_NAME}*\s?=>?\s?{VALUE}"),
         &format!(
             r#"(?i)--{IN_NAME}*(?:{SECRET_WORDS})\s+(?:"(?P<double>[^"\\\n]+)|'(?P<single>[^'\\\n]+)|(?P<s>[^\s"'-][^\s"']*))"#
         ),
@@ -201,6 +201,7 @@ mod tests {
             ("authorization: negotiate abc", "authorization: *"),
             ("Set-Cookie: session=abc; path=/", "Set-Cookie: *"),
             ("passphrase: abc on", "passphrase: * on"),
+            ("token => abc on", "token => * on"),
             (r#""password" => "a b" on"#, r#""password" => "*" on"#),
             (r#"{"privateKey":"abc"}"#, r#"{"privateKey":"*"}"#),
         ] {
