@@ -354,7 +354,7 @@ fn begin_journal(plan: &Plan, origin: ClusterIdentity, undoes: Option<String>) -
     Ok(Journal::begin(&store, plan, circumstances)?)
 }
 
-/// The plan with the nodes of `--force-uncordon` uncordoned even if others hold their cordons.
+/// Returns the plan with the nodes of `--force-uncordon` uncordoned despite other cordon holders.
 fn forcing_uncordons(plan: &Plan, safety: &Safety) -> Plan {
     let forced = &safety.force_uncordon;
     let mut plan = plan.sparing_cordons(|node| forced.iter().any(|arg| arg.matches(node)));

@@ -4,7 +4,8 @@ use serde_json::Value;
 
 use crate::api::ApiFlavor;
 
-/// Paths of all keys and strings in spec, labels and annotations that are the older API group or a key in it.
+/// Paths of all keys and string values in spec, labels and annotations that equal the older API group or
+/// start with `GROUP/`.
 pub fn legacy_keys(object: &Value) -> Vec<Vec<String>> {
     let mut found = Vec::new();
     let parts = [vec!["metadata", "labels"], vec!["metadata", "annotations"], vec!["spec"]];

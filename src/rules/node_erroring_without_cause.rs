@@ -73,8 +73,8 @@ fn is_without_cause<'a>(
     if has_given_up(package_runs, skyhook, node, on) {
         return true;
     }
-    // The operator may be about to clear the erroring status. In a stopped rollout, it does so only after the
-    // rollout continues.
+    // Report nothing while the operator may still clear the status: right after a write, or while the
+    // compartment is stopped, because it clears the status once the rollout continues.
     let just_written = node.annotated.is_some_and(|at| !settled(cluster, at));
     if just_written || cluster.compartment_stopped(skyhook, node) {
         return false;

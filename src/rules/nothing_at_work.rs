@@ -120,8 +120,8 @@ fn detect(cluster: &Cluster, findings: &mut Findings) {
             "latest activity",
             last,
         );
-        // Missing pods prove nothing if pods may be unread. With status complete, the operator has left the
-        // open nodes out, so no unread pod runs there.
+        // Absent pods are no proof if some pods could not be read. Exception: if the operator reports
+        // complete, it ignores the unfinished nodes and runs no pods there.
         let unseen = cluster.certainty_of_no_package_run() == Certainty::Presumed && !complete;
         let hopeless = quiet >= if untouched { QUIET } else { HOPELESS };
         let unsure = !untouched && (unseen || may_be_unnoticed(skyhook));

@@ -56,7 +56,7 @@ impl Scene {
     }
 }
 
-/// The files of an archive, below its directory.
+/// Contents of the archive's files, by path relative to `skyhook-capture/`.
 fn unpacked(archive: &Path) -> BTreeMap<String, String> {
     let packed = std::fs::File::open(archive).expect("an archive");
     let mut archive = tar::Archive::new(flate2::read::MultiGzDecoder::new(packed));

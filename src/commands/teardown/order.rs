@@ -129,7 +129,7 @@ pub fn items(cluster: &Cluster) -> Vec<DoomedObject> {
 /// Whether `later` follows `earlier` by priority on some node, or everywhere because of `sequencing: all`.
 fn builds_on(cluster: &Cluster, later: &Skyhook, earlier: &Skyhook) -> bool {
     let shares = || match cluster.nodes.ok() {
-        // Without nodes, it is unknown whether they share any.
+        // If the nodes were not read completely, assume that both custom resources select a common node.
         None => true,
         Some(nodes) => nodes.iter().any(|n| {
             let of = |s: &Skyhook| s.selects(n);

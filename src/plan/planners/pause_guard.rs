@@ -223,7 +223,7 @@ pub fn pair(cluster: &Cluster, skyhook: &Skyhook, title: &str) -> Option<[Hold; 
     Some(Hold::around(&key, title, annotations, left.map(|h| h.identity)))
 }
 
-/// The stage that ends the pause of an earlier plan that did not end it itself.
+/// The stage that ends a pause left behind by an earlier plan; `None` if there is none.
 pub fn left_behind(cluster: &Cluster, skyhook: &Skyhook) -> Option<PlanStage> {
     let hold = skyhook.hold().filter(|_| cluster.left_paused(skyhook))?;
     let key = skyhook.flavor()?.key("pause");

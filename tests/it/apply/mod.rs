@@ -71,7 +71,7 @@ fn server_of(names: &[String]) -> Server {
     Server::new(names.iter().map(|n| (path(n), node(n))))
 }
 
-/// A step that removes package a from the node state, and the status annotation and label.
+/// A step that removes package `a` from the node state, and deletes the status annotation and label.
 fn rerun(name: &str) -> Step {
     let text = two(("apply", "erroring"), ("config", "complete"));
     let mut state = NodeState::default();
