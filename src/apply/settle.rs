@@ -50,7 +50,8 @@ impl PlanRun<'_, '_> {
         let again = match step.rebase(&object) {
             Rebased::Same(again) => again,
             Rebased::Moved(reason) => {
-                let reason = format!("the operator recorded {back} again: {reason}");
+                let reason =
+                    format!("the operator recorded {back} again, and it cannot be removed: {reason}");
                 return Next::End(StepResult::Failed { reason });
             }
             Rebased::Done => return Next::End(result),

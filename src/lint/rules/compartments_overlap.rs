@@ -33,7 +33,7 @@ fn check(input: &Input<'_>, findings: &mut LintFindings) {
                 let which = match nodes {
                     Some(0) => continue,
                     Some(nodes) => plural(nodes, "node"),
-                    None if contains(one, other) => "all its nodes".to_owned(),
+                    None if contains(one, other) => "all nodes of this compartment".to_owned(),
                     None if contains(other, one) => format!("all nodes of {}", earlier.name),
                     None => continue,
                 };

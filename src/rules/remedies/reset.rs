@@ -26,7 +26,7 @@ impl Finding {
         self.remedy(grade, title, words)
             .caveat(match (skyhook.deleting(), entries.is_empty()) {
                 (_, true) => {
-                    "nothing is recorded on the node yet: the work on the node starts again, including interrupts"
+                    "no package is recorded on the node yet: all packages run from their first stage, including interrupts"
                 }
                 (true, false) => {
                     "the record of what is installed is lost: packages that the deletion would have uninstalled stay on the host"

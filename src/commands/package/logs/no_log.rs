@@ -35,7 +35,7 @@ pub fn nothing(cluster: &Cluster, nodes: &[&Node], wanted: LogSelection<'_>) -> 
         ));
     } else if let Some(entry) = erroring {
         note.paragraph(format!(
-            "No pod of {what} was found, although stage {} is erroring: its pod was deleted, or its node was reset.",
+            "No pod of {what} was found, although stage {} is erroring: its pod was deleted, or its node was recreated.",
             entry.stage
         ));
     } else {
