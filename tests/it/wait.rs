@@ -89,12 +89,15 @@ fn edit_that_runs_nothing_is_complete() {
     skyhook["metadata"]["generation"] = 6.into();
     skyhook["status"]["observedGeneration"] = 5.into();
     let ready = |generation: i64| json!([{"type": "Ready", "status": "True", "reason": "NodesConverged", "observedGeneration": generation}]);
-    for (generation, code) in [(5, 5), (6, 0)] {
+    let pending = "error: timed out after 300ms: gpu: complete, 1 of 1 node done\n\
+                   hint: kubectl skyhook diagnose stuck gpu\n";
+    for (generation, expected) in [(5, ("", pending, Some(5))), (6, ("skyhook/gpu complete\n", "", Some(0)))]
+    {
         skyhook["status"]["conditions"] = ready(generation);
         let fake = in_progress(SKYHOOK, driver());
         fake.change(complete(SKYHOOK, driver()));
         fake.load(skyhook.clone());
-        assert_eq!(wait(&fake, "gpu --timeout 300ms").code, Some(code), "generation {generation}");
+        assert_eq!(wait(&fake, "gpu --timeout 300ms").parts(), expected, "generation {generation}");
     }
 }
 

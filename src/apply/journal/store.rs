@@ -152,10 +152,10 @@ impl Store {
                 if plan.is_empty() {
                     passed_over.extend((!lost.is_empty()).then_some(record.begun));
                 } else if let Some(unread) = unread.filter(|unread| *unread > record.begun.id) {
+                    let why = self.read(&unread).err().map_or_else(String::new, |error| format!("{error:#}"));
                     anyhow::bail!(
-                        "the newer journal {unread} cannot be read, and an older command is not undone in its place: {}; \
-                         to undo an older command, pass its id; to list the ids: kubectl skyhook journal list",
-                        complaints.join("; ")
+                        "nothing was undone, because the journal of the newest command cannot be read: {why}; to undo an \
+                         older command, pass its id; to list the ids: kubectl skyhook journal list"
                     )
                 } else {
                     let tried = in_force.iter().find(|undo: &&Record| {

@@ -77,8 +77,8 @@ pub fn add(cluster: &Cluster, plan: &mut Plan) {
     plan.consequences = consequences;
 }
 
-/// Whether work may start because the plan resumes, enables or deletes a custom resource, no longer ignores
-/// nodes, or requests an uninstall.
+/// Whether work may start because the plan resumes, enables, creates or deletes a custom resource, edits its
+/// packages, no longer ignores nodes, or makes a complete package on a node incomplete.
 pub fn starts_work(plan: &Plan) -> bool {
     ApiFlavor::ALL.into_iter().any(|flavor| {
         let edits = Edits::of(plan, flavor);
@@ -88,7 +88,6 @@ pub fn starts_work(plan: &Plan) -> bool {
         stops.any(|edit| ends(&edit))
             || !edits.released.is_empty()
             || edits.ignores.values().any(ends)
-            || !edits.requested.is_empty()
             || !edits.deleted.is_empty()
             || !edits.reruns.is_empty()
             || edits.edits_packages
