@@ -59,7 +59,8 @@ pub struct Ctx {
     /// The names in the command's arguments, for the next load.
     named_nodes: Option<NamedNodes>,
     node_fields: NodeFields,
-    /// The specs that a change was planned from.
+    /// The sources and specs that a change was planned from.
+    needs: Vec<Source>,
     specs: Vec<ReadSpec>,
     /// The captured output, with `--contexts`.
     captured: Option<Captured>,
@@ -78,6 +79,7 @@ impl Ctx {
             here: None,
             named_nodes: None,
             node_fields: NodeFields::All,
+            needs: Vec::new(),
             specs: Vec::new(),
             captured: None,
         }
@@ -170,28 +172,31 @@ impl Ctx {
     ///
     /// A required source could not be read completely, for any reason.
     pub async fn load_to_change(&mut self, needs: &[Source], required: &[Source]) -> Result<Cluster> {
-        let cluster = self.with_whole_nodes().load_inner(needs, false).await?;
-        self.unread = unreadable::check_required(&cluster, needs, required)?;
-        self.specs = ReadSpec::all(&cluster);
-        Ok(cluster)
+        self.load_to_plan(needs, required, false).await
     }
 
     /// [`Ctx::load_to_change`] that also accepts a cluster without the operator's API: nodes may still have
     /// the operator's keys.
     pub async fn load_or_leftovers(&mut self, needs: &[Source], required: &[Source]) -> Result<Cluster> {
-        let cluster = self.with_whole_nodes().load_inner(needs, true).await?;
-        self.unread = unreadable::check_required(&cluster, needs, required)?;
-        self.specs = ReadSpec::all(&cluster);
-        Ok(cluster)
+        self.load_to_plan(needs, required, true).await
     }
 
-    /// Prepares a load for a change: previews and guards need whole nodes.
-    fn with_whole_nodes(&mut self) -> &mut Ctx {
+    async fn load_to_plan(
+        &mut self,
+        needs: &[Source],
+        required: &[Source],
+        leftovers: bool,
+    ) -> Result<Cluster> {
+        // Previews and guards need whole nodes.
         self.node_fields = NodeFields::All;
         if let Some(named) = &mut self.named_nodes {
             named.to_change = true;
         }
-        self
+        let cluster = self.load_inner(needs, leftovers).await?;
+        self.unread = unreadable::check_required(&cluster, needs, required)?;
+        self.needs = needs.to_vec();
+        self.specs = ReadSpec::all(&cluster);
+        Ok(cluster)
     }
 
     async fn load_inner(&mut self, needs: &[Source], leftovers: bool) -> Result<Cluster> {

@@ -1,20 +1,21 @@
 //! `apply-plan`: applies a plan from a file.
 
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 
 use crate::apply::file::Untrusted;
 use crate::args::safety::Safety;
-use crate::cluster::{Cluster, Source};
+use crate::cluster::Source;
 use crate::commands::shared::command::{Write, command};
 use crate::ctx::{CommandOptions, Ctx};
 use crate::error::{Error, Exit, Result};
-use crate::plan::{ReadSpec, SavedError};
+use crate::plan::planners::released;
+use crate::plan::{SavedError, outdated};
 
 /// Apply a plan written by --plan-out
 ///
 /// Applies exactly the changes in the file. An object that was modified since then is skipped if the planned change
-/// would have a different effect on it. If the spec of the custom resource was changed since then, the plan is refused:
-/// it could rerun packages or reboot nodes that it does not mention.
+/// would have a different effect on it. The plan is refused if the spec of the custom resource was changed since then,
+/// or if more nodes would run packages or reboot than the plan says.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "Examples:
   kubectl skyhook reset gpu-tune --plan-out plan.json
@@ -32,11 +33,9 @@ pub struct Args {
     safety: Safety,
 }
 
-const NEEDS: [Source; 3] = [Source::Skyhooks, Source::Legacy, Source::Operator];
-
 command! {
     "apply-plan": Args => run,
-    needs: NEEDS,
+    needs: released::NEEDS,
     writes: Write::ALL,
 }
 
@@ -49,9 +48,12 @@ async fn run(ctx: &mut Ctx, args: &Args) -> Result<Exit> {
     }
     if ctx.global().reading.from.is_empty() {
         ctx.same_cluster(&format!("the plan in {file}"), saved.cluster.as_ref()).await?;
-        if !saved.specs.is_empty() {
-            let cluster = ctx.load_or_leftovers(&NEEDS, &[Source::Skyhooks]).await?;
-            refuse_changed(&saved.specs, &cluster, &args.file)?;
+        let cluster = ctx
+            .limit_to(saved.plan.few_nodes())
+            .load_or_leftovers(&released::NEEDS, &[Source::Skyhooks])
+            .await?;
+        if let Some(change) = outdated(&saved.plan, &saved.specs, &cluster) {
+            return Err(Error::unchanged(format!("{change} since the plan in {file} was made")).hint(AGAIN));
         }
     }
     let options = CommandOptions { digest: Some(digest), ..CommandOptions::default() };
@@ -69,14 +71,4 @@ fn unreadable(error: anyhow::Error) -> Error {
         _ => None,
     };
     hint.into_iter().fold(error.into(), Error::hint)
-}
-
-fn refuse_changed(specs: &[ReadSpec], cluster: &Cluster, file: &Path) -> Result<()> {
-    let now = ReadSpec::all(cluster);
-    let Some(change) = specs.iter().find_map(|read| read.changed(&now)) else {
-        return Ok(());
-    };
-    let refusal =
-        format!("{change} since the plan in {} was made; the plan's effects may differ", file.display());
-    Err(Error::unchanged(refusal).hint(AGAIN))
 }

@@ -4,7 +4,6 @@ use crate::apply::journal::{Record, Store};
 use crate::apply::rebase::RebasedPlan;
 use crate::args::named;
 use crate::args::safety::Safety;
-use crate::cluster::NamedNodes;
 use crate::commands::shared::command::{Write, command};
 use crate::ctx::{CommandOptions, Ctx};
 use crate::error::{Error, Exit, Result};
@@ -98,8 +97,7 @@ async fn weigh(ctx: &mut Ctx, shown: &mut Plan) -> Result<()> {
         shown.consequences.grade = None;
     }
     if released::starts_work(shown) {
-        let nodes = released::nodes(shown);
-        let cluster = ctx.limit_to(NamedNodes::few(nodes)).load_or_leftovers(&released::NEEDS, &[]).await?;
+        let cluster = ctx.limit_to(shown.few_nodes()).load_or_leftovers(&released::NEEDS, &[]).await?;
         released::add(&cluster, shown);
         ctx.forecast(&cluster, shown).await;
     }

@@ -20,7 +20,7 @@ use crate::args::safety::{DryRun, Safety};
 use crate::cluster::Cluster;
 use crate::error::{Error, Exit, Result};
 use crate::plan::preview::Preview;
-use crate::plan::{ClusterIdentity, Grade, Plan, SavedPlan};
+use crate::plan::{ClusterIdentity, Grade, Plan, ReadSpec, SavedPlan, outdated};
 use crate::view::View;
 
 /// Options of a single command.
@@ -127,12 +127,34 @@ impl Ctx {
                 }
                 answer => answer?,
             }
+            if self.screen.can_ask() {
+                self.refuse_outdated(changes).await?;
+            }
         }
         drop(own);
         let undoes = command_options.undoes.clone();
         let (outcome, journal) = self.send(plan, &options, safety, undoes, waiting.as_mut()).await?;
         let aim = waiting.as_ref().map(|w| &*w.aim);
         self.close(plan, &outcome, journal, safety, aim, digest)
+    }
+
+    /// Reads the cluster again after the question, which may have been open for long.
+    ///
+    /// # Errors
+    ///
+    /// The cluster cannot be read, or the side effects of the plan may have become worse since the preview.
+    async fn refuse_outdated(&mut self, plan: &Plan) -> Result<()> {
+        if self.needs.is_empty() {
+            return Ok(());
+        }
+        let specs = ReadSpec::of_plan(std::mem::take(&mut self.specs), plan);
+        let needs = std::mem::take(&mut self.needs);
+        let cluster = self.limit_to(plan.few_nodes()).load_or_leftovers(&needs, &[]).await?;
+        match outdated(plan, &specs, &cluster) {
+            None => Ok(()),
+            Some(change) => Err(Error::unchanged(format!("{change} since the preview"))
+                .hint("run the command again for a new preview")),
+        }
     }
 
     /// The plan in the form to save, with the cluster and the specs that it was made for.

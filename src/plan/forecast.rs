@@ -24,7 +24,10 @@ impl Plan {
         if self.is_empty() {
             return;
         }
-        let limited = self.few_nodes().map(|nodes| cluster.limited_to(&nodes));
+        let limited = self.few_nodes().map(|named| {
+            let nodes = named.nodes.iter().map(String::as_str).collect();
+            cluster.limited_to(&nodes)
+        });
         let cluster = limited.as_ref().unwrap_or(cluster);
         let after = self.carried_out(cluster);
         let names = self.concerned(&after);
@@ -52,12 +55,11 @@ impl Plan {
 
     /// The nodes of the plan, if it works only on nodes, pods and Jobs, and the nodes are few enough to be
     /// read by name. The forecast is then limited to these nodes, whether or not others were read.
-    fn few_nodes(&self) -> Option<BTreeSet<&str>> {
+    pub fn few_nodes(&self) -> Option<NamedNodes> {
         let work = self.steps().filter(|step| self.is_work(step));
         let on_runs = |kind: Kind| matches!(kind, Kind::Node | Kind::Pod | Kind::Job);
         let mut kinds = work.map(|step| step.target.kind);
-        let nodes = self.nodes();
-        (kinds.all(on_runs) && (1..=NamedNodes::MAX).contains(&nodes.len())).then_some(nodes)
+        NamedNodes::few(self.nodes().into_iter().map(str::to_owned)).filter(|_| kinds.all(on_runs))
     }
 
     /// The cluster right after the steps, before the operator acts on them.

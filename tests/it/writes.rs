@@ -53,6 +53,14 @@ impl TestCluster {
         [of("annotations"), of("labels")].concat()
     }
 
+    /// Removes the custom resource's node state, as `reset` does.
+    pub fn forget_state(&self, node: &str) {
+        let mut node = self.node(node);
+        let annotations = node["metadata"]["annotations"].as_object_mut().expect("annotations");
+        annotations.remove(&ApiFlavor::Skyhook.key(&format!("nodeState_{CR}")));
+        self.fake.load(node);
+    }
+
     /// The objects without resource versions and managed fields.
     pub fn objects(&self) -> Value {
         let mut objects = json!([

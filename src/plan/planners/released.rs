@@ -94,21 +94,6 @@ pub fn starts_work(plan: &Plan) -> bool {
     })
 }
 
-/// The nodes on which the plan may start work, if it starts none elsewhere, so that no other node has to be
-/// read; otherwise empty.
-pub fn nodes(plan: &Plan) -> Vec<String> {
-    let mut nodes = BTreeSet::new();
-    for flavor in ApiFlavor::ALL {
-        let edits = Edits::of(plan, flavor);
-        let custom = [&edits.released, &edits.deleted];
-        if !edits.stops.is_empty() || edits.edits_packages || custom.iter().any(|names| !names.is_empty()) {
-            return Vec::new();
-        }
-        nodes.extend(edits.ignores.keys().chain(&edits.reruns).map(|name| (*name).to_owned()));
-    }
-    nodes.into_iter().collect()
-}
-
 /// Whether the plan only sets or removes pauses, disables and ignore labels. Its grade then depends only on
 /// the work that starts.
 pub fn edits_only_stops(plan: &Plan) -> bool {

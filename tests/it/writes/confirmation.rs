@@ -235,6 +235,60 @@ fn other_answers_on_a_terminal_write_nothing() {
 }
 
 #[test]
+fn the_right_answer_on_a_terminal_writes() {
+    for command in COMMANDS {
+        let prepared = command.test_cluster();
+        let terminal = |question| Terminal::of(&prepared.test_cluster, &prepared.words, question);
+        let answered = prepared.test_cluster.with_operator(|| match command.grade {
+            B3 | B4 => {
+                let mut asked = terminal("To confirm, type the name");
+                asked.expect(": ");
+                let output = asked.expect(": ").trim_end_matches(": ").to_owned();
+                let (_, name) = output.rsplit_once(": ").expect("the text to type");
+                asked.answer(format!("{name}\n").as_bytes())
+            }
+            _ => terminal("Proceed? [y/N] ").answer(b"y\n"),
+        });
+        prepared.assert_something_written(&answered.0);
+    }
+}
+
+/// While the question is open, someone else resets a node, or adds an interrupt to the spec.
+#[test]
+fn changes_during_the_question_are_seen() {
+    type Edit = fn(&TestCluster);
+    let edits: [(Edit, &str); 2] = [
+        (
+            |cluster| cluster.forget_state("node-2"),
+            "the effects of the plan have grown from B1 on 0 nodes to B3 (services restart, pods are evicted) on 1 node",
+        ),
+        (
+            |cluster| {
+                let mut cr = cluster.cr().expect("the custom resource exists");
+                cr["metadata"]["generation"] = json!(99);
+                cluster.fake.load(cr);
+            },
+            "the spec of skyhook/gpu-tune has been changed (generation 2, now 99)",
+        ),
+    ];
+    for (edit, change) in edits {
+        let cluster = TestCluster::captured_with_operator("complete");
+        cluster.run("pause gpu-tune --confirm").expect_code(0);
+        let before = cluster.writes();
+        let asked = Terminal::of(&cluster, "resume gpu-tune", "Proceed? [y/N] ");
+        edit(&cluster);
+        let (output, code) = asked.answer(b"y\n");
+        // Only line breaks depend on the width of the terminal.
+        let output = output.split_whitespace().collect::<Vec<_>>().join(" ");
+        let error = format!(
+            "error: {change} since the preview; nothing was changed hint: run the command again for a new preview"
+        );
+        assert_eq!((output, code), (error, 3));
+        assert_eq!(cluster.writes(), before);
+    }
+}
+
+#[test]
 fn confirm_flag_is_refused_for_files() {
     // Skip the capture without custom resources, which is refused for another reason.
     let looks = |c: &&Writes| c.first.is_empty() && c.cluster != "finalizer-stripped";

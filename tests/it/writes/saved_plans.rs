@@ -162,3 +162,22 @@ fn a_plan_of_another_format_is_refused_with_what_to_do() {
         assert_eq!(ran.parts(), ("", error.as_str(), Some(1)));
     }
 }
+
+/// The plan was made when nothing was left to run.
+#[test]
+fn a_plan_whose_effects_grew_is_refused() {
+    let cluster = TestCluster::captured_with_operator("complete");
+    let file = cluster.state.path().join("plan.json").display().to_string();
+    cluster.run("pause gpu-tune --confirm").expect_code(0);
+    let ran = cluster.run(&format!("resume gpu-tune --plan-out {file} -o json"));
+    assert_eq!(ran.json()["grade"], json!("B1"), "{}", ran.transcript());
+    cluster.forget_state("node-2");
+    let before = cluster.writes();
+    let ran = cluster.run(&format!("apply-plan {file} --confirm"));
+    let error = format!(
+        "error: the effects of the plan have grown from B1 on 0 nodes to B3 (services restart, pods are evicted) on 1 node since the plan in {file} was made; nothing was changed\n\
+         hint: run the planned command again, with --plan-out\n"
+    );
+    assert_eq!(ran.parts(), ("", error.as_str(), Some(3)));
+    assert_eq!(cluster.writes(), before);
+}
