@@ -3,9 +3,10 @@
 use schemars::JsonSchema;
 use serde::Serialize;
 
-use crate::api::{Skyhook, State};
+use crate::api::Skyhook;
 use crate::cluster::deletion::Pending;
 use crate::cluster::{Certainty, Cluster};
+use crate::model::{Model, ProgressState};
 use crate::rules::support::blockers::{blockers, delays};
 use crate::rules::{self, Finding, Goal, Grade, Remedy, Scope, Severity};
 use crate::view::plural;
@@ -80,13 +81,8 @@ impl<'a> Deletion<'a> {
 
     fn state(&self, blockers: &[&Finding], delays: &[&Finding]) -> (DeletionState, String) {
         let cluster = self.cluster;
-        let package_runs = cluster.package_runs_for(self.skyhook.name());
-        let at_work = || package_runs.all().iter().filter(|run| cluster.may_progress(run));
-        let alive = at_work().next().is_some();
-        let going = at_work().any(|run| run.trouble().is_none());
-        let silent = |p: &Pending<'_>| cluster.not_ready_since(p.node).is_some();
-        let mut pending = self.pending.iter();
-        let moving = pending.any(|p| p.entry.state == State::InProgress && !silent(p));
+        let runs = cluster.package_runs_for(self.skyhook.name());
+        let runs = runs.all().iter().any(|run| cluster.may_progress(run) && run.trouble().is_none());
         let old = cluster.is_stale(self.skyhook.metadata.deletion_timestamp);
         let left = plural(self.pending.len(), "uninstall");
         if !self.skyhook.has_finalizer() {
@@ -96,7 +92,7 @@ impl<'a> Deletion<'a> {
         } else if let Some(blocker) = blockers.first() {
             let at_work = if cluster.certainty_of_no_package_run() == Certainty::Unknown {
                 "; package pods or jobs could not be read and may still be running"
-            } else if going {
+            } else if runs {
                 "; pods are still running"
             } else {
                 ""
@@ -114,11 +110,18 @@ impl<'a> Deletion<'a> {
         } else if self.pending.is_empty() {
             let reason = "nothing is left to uninstall; the operator removes its finalizer next";
             (DeletionState::Progressing, reason.to_owned())
-        } else if old && !alive && !moving {
+        } else if old && !self.advances() {
             (DeletionState::Slow, format!("{left} left, and none is running"))
         } else {
             (DeletionState::Progressing, format!("{left} left"))
         }
+    }
+
+    /// Whether the operator works on any node, or waits for something that is expected to happen.
+    fn advances(&self) -> bool {
+        let model = Model::new(self.cluster);
+        let mut all = model.all_progress(self.skyhook.name());
+        all.any(|(_, progress)| matches!(progress.state, ProgressState::Running | ProgressState::Waiting))
     }
 
     /// All remedies, least disruptive first; stripping the finalizer comes last.
