@@ -80,7 +80,7 @@ impl UnknownField {
             value: match value {
                 Value::Bool(_) | Value::Number(_) => value.to_string(),
                 Value::Null => "null".to_owned(),
-                Value::String(_) => time.map_or_else(|| "a text".to_owned(), str::to_owned),
+                Value::String(_) => time.map_or_else(|| "a string".to_owned(), str::to_owned),
                 Value::Array(_) => "a list".to_owned(),
                 Value::Object(_) => "an object".to_owned(),
             },
@@ -134,7 +134,7 @@ mod tests {
         let quoted = |value: Value| field("eventTime", value).value;
         let time = json!("9999-12-31T23:59:59Z");
         assert_eq!(quoted(time.clone()), "9999-12-31T23:59:59Z");
-        assert_eq!(quoted(json!("hunter2")), "a text");
+        assert_eq!(quoted(json!("hunter2")), "a string");
         assert_eq!(quoted(json!(7)), "7");
         assert_eq!(quoted(json!({"a": "hunter2"})), "an object");
         assert!(field("status.conditions[1].lastTransitionTime", time.clone()).is_mere_time);

@@ -245,7 +245,7 @@ mod tests {
             fields,
             [
                 "metadata.labels[\"a.b/c\"] = 7",
-                "spec.taints = a text",
+                "spec.taints = a string",
                 "status.conditions[0].lastTransitionTime = 9999-12-31T23:59:59Z",
                 "status.conditions[1].lastTransitionTime = 7",
             ]
@@ -266,7 +266,7 @@ mod tests {
             fields,
             [
                 "spec.packages.bad = 7",
-                "spec.priority = a text",
+                "spec.priority = a string",
                 "status.nodePriority.n2 = an object",
                 "status.nodeState.n1 = 7",
             ]

@@ -49,7 +49,7 @@ fn detect(cluster: &Cluster, findings: &mut Findings) {
             format!(
                 "deleting {skyhook} removes the record of which nodes were tainted: {}",
                 if keys.contains(&skyhook.name()) {
-                    "its name is the key of the runtime-required taint"
+                    "the custom resource is named like the key of the runtime-required taint"
                 } else {
                     "the key of that record ends with the custom resource's name"
                 }

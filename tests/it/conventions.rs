@@ -53,7 +53,7 @@ const USES: &[(&str, &[&str])] = &[
 
 /// Files and directories that may use more than their module.
 const FILE_USES: &[(&str, &str)] = &[
-    // The edge that reads from a server reports why a read failed.
+    // Errors of a load wrap those of the connection, and both retry by the same policy.
     ("cluster/live", "connect"),
     // Contexts and similar names are completed from the kubeconfig.
     ("cli/completion", "connect"),

@@ -133,7 +133,7 @@ impl Place {
         Ok(Place { plugin, directory })
     }
 
-    /// The file for kubectl, and with `nodewright` also the files for that name.
+    /// The completion file `kubectl_complete-…`; with `nodewright`, also `kubectl-nodewright` and its completion file.
     fn entries(&self, nodewright: bool) -> Vec<Entry> {
         let own = Program::of(self.plugin.as_os_str()).plugin;
         let own = own.replace('-', "_");

@@ -85,7 +85,7 @@ impl Request<'_> {
             released::add(cluster, &mut plan);
         }
         if verb.sets() {
-            // An emergency cannot wait for a migration.
+            // In an emergency, pause and disable must work during a migration, too: they only warn about it.
             migration::warn_of_hold(cluster, &mut plan.consequences);
             return Ok(plan);
         }

@@ -101,7 +101,7 @@ fn a_custom_resource_that_goes_with_its_last_finalizer_is_made_again() {
     step.apply_to(&mut after).expect("the step fits the object");
     assert_eq!(after, Value::Null);
     let back = step.inverse().expect("the step contains the deleted object");
-    back.apply_to(&mut after).expect("the object does not exist");
+    back.apply_to(&mut after).expect("the step recreates the deleted object");
     assert_eq!(
         after,
         json!({

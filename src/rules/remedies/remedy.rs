@@ -183,7 +183,7 @@ fn terms(argv: &[String], grade: Grade) -> (Vec<String>, Undo) {
     (all.map(ToString::to_string).collect(), undo)
 }
 
-/// Whether a command is a decision of the user.
+/// Whether only the user can decide that a command is right.
 fn is_choice(words: &[String]) -> bool {
     const FLAGS: [&str; 2] = ["--runtime-required", "--purge-state"];
     known(words).is_some_and(|own| own.choice) || words.iter().any(|w| FLAGS.contains(&w.as_str()))

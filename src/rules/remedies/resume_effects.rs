@@ -116,7 +116,8 @@ fn effects(cluster: &Cluster, skyhook: &Skyhook, nodes: &[&Node]) -> Option<Cons
     let mut effects = Consequences::default();
     effects::begins(cluster, skyhook, nodes, &mut effects);
     let changed = skyhook.status.observed_generation < skyhook.metadata.generation;
-    // A warning about a permanent failure explains why the current spec was never complete.
+    // If nothing begins after a change of the spec, the node states do not show the change yet. A warning about
+    // a permanent failure is another reason that nothing begins.
     let unknown = effects.grade.is_none() && changed && effects.warnings.is_empty();
     (!unknown).then_some(effects)
 }

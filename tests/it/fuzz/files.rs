@@ -154,7 +154,7 @@ fn plans() -> Vec<Plan> {
     plans.to_vec()
 }
 
-/// Runs everything on a plan that precedes its first request.
+/// Calls the functions of a plan that run before its first request is sent.
 fn preview_and_rebase(plan: &Plan, objects: &[Value]) {
     let _ = (plan.permissions(), plan.nodes().len(), plan.grade(), plan.inverse().0.len());
     for step in plan.steps() {
