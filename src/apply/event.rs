@@ -174,7 +174,7 @@ pub enum PlanVerdict {
     TimedOut,
     /// The awaited effect cannot occur.
     Blocked,
-    /// The result is unknown.
+    /// It is unknown whether the awaited effect has occurred, or it can no longer occur.
     Unknown,
 }
 

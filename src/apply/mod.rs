@@ -216,7 +216,9 @@ impl PlanRun<'_, '_> {
             }
             let failed = self.failed();
             if nth < last {
-                if let Some(ended) = self.between(&stage.steps[..done], stage.steps.len() - done).await {
+                if let Some(ended) =
+                    self.between(number, &stage.steps[..done], stage.steps.len() - done).await
+                {
                     return ended;
                 }
             } else if self.options.max_failures.is_some_and(|most| failed > most) && !stage.always {
@@ -255,13 +257,12 @@ impl PlanRun<'_, '_> {
 
     fn failed(&self) -> usize {
         let results = self.results.borrow();
-        let all = results.iter().flatten();
-        all.filter(|f| matches!(f, StepResult::Failed { .. } | StepResult::Unknown { .. })).count()
+        results.iter().flatten().filter(|result| is_failure(result)).count()
     }
 
     /// Pauses between two waves. Returns a stop reason if the user stops the plan, too many steps failed or
     /// nodes are erroring, or the nodes cannot be read.
-    async fn between(&self, done: &[Step], left: usize) -> Option<StopReason> {
+    async fn between(&self, stage: usize, done: &[Step], left: usize) -> Option<StopReason> {
         let pause = self.options.canary.as_ref().map_or(Duration::ZERO, |c| c.pause);
         let most = self.options.max_failures.unwrap_or(0);
         if self.failed() > most {
@@ -271,7 +272,7 @@ impl PlanRun<'_, '_> {
         if self.stop.during(tokio::time::sleep(pause)).await.is_none() {
             return Some(StopReason::Interrupted);
         }
-        let erroring = match self.erroring(done).await {
+        let erroring = match self.erroring(stage, done).await {
             Ok(erroring) => erroring,
             Err(reason) => return Some(StopReason::NodesUnreadable { reason }),
         };
@@ -283,12 +284,14 @@ impl PlanRun<'_, '_> {
         })
     }
 
-    /// The names of the nodes of these steps that match the plan's `erroring` selector.
-    async fn erroring(&self, done: &[Step]) -> Result<Vec<String>, String> {
+    /// The names of the nodes of these steps that match the plan's `erroring` selector, without failed steps.
+    async fn erroring(&self, stage: usize, done: &[Step]) -> Result<Vec<String>, String> {
         let Some(selector) = &self.plan.erroring else {
             return Ok(Vec::new());
         };
-        let written: Vec<&str> = done.iter().map(|s| s.target.name.as_str()).collect();
+        let failed = |at: usize| is_failure(&self.results.borrow()[stage][at]);
+        let written = done.iter().enumerate().filter(|(at, _)| !failed(*at));
+        let written: Vec<&str> = written.map(|(_, step)| step.target.name.as_str()).collect();
         let mut tries = 0;
         let mut nodes = loop {
             match self.api.named("/api/v1/nodes", selector).await {
@@ -301,6 +304,11 @@ impl PlanRun<'_, '_> {
         nodes.retain(|n| written.contains(&n.as_str()));
         Ok(nodes)
     }
+}
+
+/// Whether a result counts against `--max-failures`.
+fn is_failure(result: &StepResult) -> bool {
+    matches!(result, StepResult::Failed { .. } | StepResult::Unknown { .. })
 }
 
 #[cfg(test)]

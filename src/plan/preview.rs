@@ -155,9 +155,9 @@ fn changes(plan: &Plan) -> Text {
         }
         text.indented(2, inner);
     }
-    let more = groups.len().saturating_sub(MOST_GROUPS);
+    let more: usize = groups.iter().skip(MOST_GROUPS).map(|group| group.names.len()).sum();
     if more > 0 {
-        let rest = format!("and {}; -o json and --diff show all", plural(more, "more such group"));
+        let rest = format!("and {}; -o json and --diff show all", plural(more, "more object"));
         text.line(text::dim(rest));
     }
     text

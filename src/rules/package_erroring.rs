@@ -6,7 +6,7 @@ use super::support::still_retried::{
 use super::{Finding, Findings, Grade, Subject};
 use crate::api::{Entry, Skyhook, State};
 use crate::cluster::pod::ContainerTrouble;
-use crate::cluster::{Cluster, Job, PackageRun};
+use crate::cluster::{Cluster, Job, PackageRun, Pod};
 
 rule! {
     /// A package fails on a node.
@@ -75,10 +75,10 @@ fn detect(cluster: &Cluster, findings: &mut Findings) {
                 if killed {
                     finding.caveat("the log ends where the container was killed");
                 }
-                if cluster.operator_before(0, 20) && package_run.is_some_and(interrupt_out_of_memory) {
+                if package_run.is_some_and(interrupt_out_of_memory) {
                     finding.caveat(
-                        "the package does not set the memory limit of an interrupt: operators before v0.19.1 \
-                         set 64Mi, and later ones 256Mi; upgrade the operator",
+                        "the package does not set the memory limit of an interrupt: the operator sets 64Mi \
+                         before v0.19.1, and 256Mi since; upgrade the operator",
                     );
                 }
                 if uninstall_requested(skyhook, entry) {
@@ -134,8 +134,11 @@ fn out_of_memory(
     true
 }
 
+/// Whether an interrupt exceeded the memory limit of older operators.
 fn interrupt_out_of_memory(package_run: &PackageRun<'_>) -> bool {
-    let killed = |(_, trouble): (_, ContainerTrouble<'_>)| trouble.reason == "OOMKilled";
+    let killed = |(pod, trouble): (&Pod, ContainerTrouble<'_>)| {
+        trouble.reason == "OOMKilled" && pod.memory_limit(trouble.container) == Some("64Mi")
+    };
     package_run.interrupt && package_run.trouble().is_some_and(killed)
 }
 

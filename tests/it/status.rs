@@ -239,7 +239,7 @@ fn stalled_uninstall_is_blocked() {
             skyhook,
             NODEWRIGHT.operator(),
             NODEWRIGHT.node("gpu-1", "in_progress", &[&entry]),
-            // Without any Job in the input, it is unknown whether there is one.
+            // With a Job of another node, the input contains Jobs, so that the Job of this node is known to be absent.
             NODEWRIGHT.job(
                 &PackageRun { node: "gpu-2", job: Some("job-2"), stage: "apply", ..place },
                 json!({"succeeded": 1, "conditions": [{"type": "Complete", "status": "True"}]}),

@@ -13,7 +13,7 @@ use super::{DumpError, unreadable};
 use crate::cluster::json_pieces::{self, Items, Pieces, Stop, TextPosition};
 
 const WITHOUT_KIND: &str = "a value without a kind";
-const WITHOUT_VERSION: &str = "a value without kind and apiVersion";
+const WITHOUT_VERSION: &str = "a value without kind or apiVersion";
 
 /// Whether a text with this head is JSON. Flow-style YAML also starts like this, but kubectl never writes it.
 pub fn begins(head: &[u8]) -> bool {

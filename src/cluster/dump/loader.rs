@@ -55,7 +55,7 @@ impl ManifestLoader {
         };
         let word = |key: &str| object.get(key).and_then(Value::as_str).map(str::to_owned);
         let (Some(kind), Some(api_version)) = (word("kind"), word("apiVersion")) else {
-            return Err(not_an_object("a value without kind and apiVersion"));
+            return Err(not_an_object("a value without kind or apiVersion"));
         };
         let Some(of) =
             kind.strip_suffix("List").filter(|_| object.get("items").is_some_and(|items| !items.is_null()))

@@ -1,4 +1,4 @@
-//! The model's progress in documents and text.
+//! `model::NodeProgress` as JSON fields and as text.
 
 use schemars::JsonSchema;
 use serde::Serialize;

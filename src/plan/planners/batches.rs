@@ -128,7 +128,7 @@ pub fn warn_of_counters(cluster: &Cluster, skyhook: &Skyhook, nodes: &[&Node], e
         // A stopped rollout has its own warning.
         let mut batches = batches.filter(|batch| !batch.should_stop);
         let status = cluster.status_on(skyhook, node);
-        // Erroring nodes keep their batch slots, and only a policy limits failures.
+        // Without a policy, the failure counter has no effect, and erroring nodes keep their batch slots.
         let limited = !skyhook.spec.deployment_policy.is_empty();
         skyhook.selects(node)
             && batches.any(|batch| match status {

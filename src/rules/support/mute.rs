@@ -29,7 +29,7 @@ pub const ANNOTATION: &str = "kubectl-skyhook/mutes";
 /// Default of the maximum number of nodes that a mute covers.
 const MAX_NODES: usize = 1;
 
-/// A rule for findings that are known and not shown.
+/// Moves known findings to a list of their own, where they do not affect the verdict.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct Mute {

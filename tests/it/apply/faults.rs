@@ -310,6 +310,21 @@ async fn canary_stops_when_nodes_turn_erroring() {
     assert_eq!(pauses, ["pausing 3 17", "pausing 9 11"]);
 }
 
+/// The step failed, and the node was erroring before.
+#[tokio::test(start_paused = true)]
+async fn failed_step_on_an_erroring_node_counts_once() {
+    let names = names(6);
+    let server = server_of(&names).on_request(|store, call| {
+        store.set(&path("gpu-0000"), &["metadata", "labels", &status_key()], json!("erroring"));
+        (call.method == Method::PATCH && call.uri.contains("gpu-0000")).then_some(Fault::Answer(403))
+    });
+    let canary = Some(Canary { first: "3".parse().expect("a share"), pause: Duration::from_millis(1) });
+    let options = Options { canary, max_failures: Some(1), ..options() };
+    let (outcome, _) = execute(&server, &plan_of(&names), &options).await;
+    let tally = outcome.tally();
+    assert_eq!((outcome.ended, tally.applied, tally.failed), (StopReason::Finished, 5, 1));
+}
+
 #[tokio::test(start_paused = true)]
 async fn max_failures_stops_the_plan() {
     let names = names(50);

@@ -45,7 +45,7 @@ pub fn edits(recording: &Recording) -> Vec<Edit> {
     let mut times: Vec<f64> = times.map(|(at, _)| *at).collect();
     times.push(recording.end());
     let spans = times.windows(2);
-    // Objects that are created within 3 s count as one edit.
+    // Of edits that follow one another within 3 s, only the last one is compared.
     let long = spans.filter(|span| span[1] - span[0] > 3.0);
     long.flat_map(|span| of_span(recording, span[0], span[1])).collect()
 }

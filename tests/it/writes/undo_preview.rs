@@ -19,7 +19,7 @@ fn rebooting(version: &str) -> TestCluster {
     TestCluster::serving(fake)
 }
 
-/// The plan in JSON, without the fields that differ between a command and the undo of its opposite.
+/// The plan in JSON, without the fields in which `undo` after `pause` always differs from `resume`.
 fn preview(cluster: &TestCluster, words: &str) -> Value {
     let ran = cluster.run(&format!("{words} --dry-run -o json"));
     ran.expect_code(0);

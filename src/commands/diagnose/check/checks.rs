@@ -89,7 +89,7 @@ fn operator(cluster: &Cluster, findings: &[Finding]) -> Vec<Check> {
         if acts(deployment) || acting.is_empty() {
             replicas(deployment, expected)
         } else {
-            expected.good(format!("{deployment} is not active"))
+            expected.good(format!("{deployment} is on standby, because another operator is active"))
         }
     });
     several.into_iter().chain(each).collect()

@@ -68,7 +68,7 @@ impl<'a> PlacementSummary<'a> {
         with_entry.chain(rest.copied())
     }
 
-    /// Whether no selected node has the package, and no node state is malformed.
+    /// Whether no selected node has the package in the version of the spec, and no node state is malformed.
     pub fn is_absent(&self) -> bool {
         self.concerned().next().is_none() && self.malformed.is_empty()
     }
