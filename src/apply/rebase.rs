@@ -75,8 +75,15 @@ pub async fn rebase(client: &kube::Client, plan: &Plan, options: &Options) -> Re
             by_name.entry(&step.target.name).or_default().push(step);
         }
         let mut put = |steps: &[&Step], object: &Value| {
+            // Later steps apply to the result of earlier ones.
+            let mut after = object.clone();
             for step in steps {
-                found.insert(std::ptr::from_ref(*step), onto(step, object));
+                let rebased = onto(step, &after);
+                if let Rebased::Same(now) = &rebased {
+                    // A rebased step expects the values of the object.
+                    let _ = now.change.apply_to(&mut after);
+                }
+                found.insert(std::ptr::from_ref(*step), rebased);
                 if step.target.kind.is_custom() && !object.is_null() {
                     custom.push((step.target.clone(), object["metadata"].clone()));
                 }

@@ -29,7 +29,8 @@ use saved::SavedResource;
 /// recreated: only the operator's finalizer is removed.
 ///
 /// A package whose uninstall has started or finished is installed again; the preview shows where. Running
-/// pods and Jobs are deleted with the old object, and its status is lost.
+/// pods and Jobs are deleted with the old object, and its status is lost. Nodes do not get the status in_progress
+/// back: the operator would work on all of them at once, beyond the interruption budget.
 ///
 /// If the command was interrupted, run it again.
 #[derive(Debug, clap::Args)]
@@ -133,6 +134,7 @@ fn from_file(cluster: &Cluster, file: &PathBuf, name: &str) -> Result<SavedResou
         Some(skyhook) => Ok(SavedResource {
             object: skyhook.whole.clone(),
             nodes: Vec::new(),
+            left_out: Vec::new(),
             origin: file.display().to_string(),
         }),
         None => Err(Error::unknown(&what, name, known())),
@@ -145,6 +147,8 @@ fn plan_gone(cluster: &Cluster, saved: &SavedResource, args: &Args) -> Result<Pl
     let create = Operation::Create;
     admission::refuse_unreachable(cluster, create, &again.skyhook, &mut again.effects)?;
     again.restore(&saved.nodes);
+    again.effects.warnings.extend(saved.left_out.iter().cloned());
+    again.clear_progress();
     again.make();
     Ok(again.plan(format!("restore {} from {}", args.name, saved.origin)))
 }
@@ -193,6 +197,7 @@ fn plan_terminating(cluster: &Cluster, skyhook: &Skyhook, args: &Args) -> Result
         admission::refuse_unreachable(cluster, operation, skyhook, &mut again.effects)?;
     }
     again.let_go(skyhook, args.no_pause);
+    again.clear_progress();
     again.make();
     Ok(again.plan(format!("restore {}, which is being deleted", args.name)))
 }

@@ -91,15 +91,24 @@ async fn run(ctx: &mut Ctx, args: &Args) -> Result<Exit> {
     ctx.execute_with(&rebased.plan, &args.safety, manner, None).await
 }
 
-/// Adds the work that the operator starts after the undo, with its grade.
+/// Adds the work that the operator starts after the undo, with its grade. The grade of the undone command counts as
+/// well, unless the effects of the undo are known.
 async fn weigh(ctx: &mut Ctx, shown: &mut Plan) -> Result<()> {
-    if released::edits_only_stops(shown) {
+    let recreates = released::only_recreates(shown);
+    let of_command = shown.consequences.grade;
+    if recreates || released::edits_only_stops(shown) {
         shown.consequences.grade = None;
     }
+    let mut predicted = false;
     if released::starts_work(shown) {
         let cluster = ctx.limit_to(shown.few_nodes()).load_or_leftovers(&released::NEEDS, &[]).await?;
         released::add(&cluster, shown);
         ctx.forecast(&cluster, shown).await;
+        let acts = !cluster.operator_down() && !cluster.operator_absent();
+        predicted = acts && !shown.consequences.rollouts.is_empty();
+    }
+    if recreates && !predicted {
+        shown.consequences.grade = shown.consequences.grade.max(of_command);
     }
     Ok(())
 }

@@ -38,7 +38,9 @@ impl Plan {
             let known = |effects: &Effects<'_>| effects.unread.is_none();
             let all = effects(cluster, &after, &names);
             unread.extend(all.iter().filter_map(|effects| effects.unread));
-            self.consequences.cover(&started(cluster, &names, &all));
+            // The next batch starts sooner, so all of its work is an effect of the plan.
+            let anyway = if self.leaves_batches() { Vec::new() } else { effects(cluster, cluster, &names) };
+            self.consequences.cover(&started(cluster, &all, &anyway));
             for effects in all.iter().filter(|effects| known(effects)) {
                 self.consequences.effects.extend(effects.packages());
                 self.consequences.rollouts.push(effects.rollout());
@@ -51,6 +53,12 @@ impl Plan {
                 ));
             }
         }
+    }
+
+    /// Whether the plan removes nodes from the batches of rollouts that continue.
+    fn leaves_batches(&self) -> bool {
+        let leaves = |field: &Field| matches!(&*field.path, [_, priority, _] if priority == "nodePriority");
+        self.steps().any(|step| matches!(&step.change, Change::Status(fields) if fields.iter().any(leaves)))
     }
 
     /// The nodes of the plan, if it works only on nodes, pods and Jobs, and the nodes are few enough to be
@@ -114,8 +122,8 @@ impl Plan {
 }
 
 /// The side effects of the work that starts because of a plan: of `all` effects, without the work that the
-/// operator would do on `cluster` anyway.
-fn started(cluster: &Cluster, names: &[&str], all: &[Effects<'_>]) -> Consequences {
+/// operator would do anyway.
+fn started(cluster: &Cluster, all: &[Effects<'_>], anyway: &[Effects<'_>]) -> Consequences {
     type Work<'a> = BTreeMap<(&'a str, &'a str), BTreeSet<(&'a str, &'a str)>>;
     fn work<'a>(effects: &'a [Effects<'_>]) -> Work<'a> {
         let mut work = Work::new();
@@ -134,8 +142,7 @@ fn started(cluster: &Cluster, names: &[&str], all: &[Effects<'_>]) -> Consequenc
     if after.is_empty() {
         return started;
     }
-    let anyway = effects(cluster, cluster, names);
-    let anyway = work(&anyway);
+    let anyway = work(anyway);
     let mut by_node: BTreeMap<&str, BTreeSet<&str>> = BTreeMap::new();
     for (place, packages) in &after {
         let known = anyway.get(place);

@@ -17,7 +17,7 @@ pub use findings::Findings;
 pub use name_equals_taint_key::names_taken_by;
 pub use name_too_long::LONGEST as LONGEST_NAME;
 pub use package_label_invalid::invalid as invalid_label;
-pub use remedies::remedy::{Remedy, Undo, uninstall_argument};
+pub use remedies::remedy::{Remedy, Undo, uninstall_argument, uninstall_command};
 pub use report::{Counts, NotChecked, Report, Scope, Verdict, diagnose};
 pub use status_too_large::LIMIT as STATUS_LIMIT;
 pub use subject::Subject;

@@ -7,7 +7,7 @@ use std::str::FromStr;
 use super::{Wait, drain};
 use crate::api::{Skyhook, Status};
 use crate::cluster::{Cluster, Node, NodeRecord, Phase, Placement, Read};
-use crate::rules::{Goal, uninstall_argument};
+use crate::rules::{Goal, uninstall_argument, uninstall_command};
 use crate::view::{list, plural};
 
 /// The goal of a wait.
@@ -267,12 +267,12 @@ fn uninstalled(cluster: &Cluster, name: &str, skyhook: Option<&Skyhook>, package
                 format!("{name} is gone, but a record of it remains on {}", plural(left, "node")),
                 Some(format!("kubectl skyhook uninstall status {name}")),
             ),
-            (Some(_), Some(package)) if !asked(package) && !under_way => Wait::Never(
+            (Some(skyhook), Some(package)) if !asked(package) && !under_way => Wait::Never(
                 format!(
                     "no uninstall of {package} was requested, but the package is still on {}",
                     plural(left, "node")
                 ),
-                Some(format!("kubectl skyhook uninstall {} {package}", uninstall_argument(name))),
+                Some(uninstall_command(skyhook, package)),
             ),
             _ => Wait::Pending(format!("still on {}", plural(left, "node"))),
         },

@@ -206,15 +206,19 @@ fn blocked_deletion_is_reported_without_pods() {
     }
 }
 
+/// Once a replica is started, the operator runs uninstall.sh and ends the deletion.
 #[test]
-fn strip_is_allowed_when_the_operator_is_down() {
+fn strip_is_refused_while_the_operator_is_scaled_to_zero() {
     let test_cluster = TestCluster::from_capture("deleted-while-paused");
     test_cluster.fake.load(operator(0));
     let status = test_cluster.run("finalizer status gpu-tune");
     status.expect_code(0);
     status.expect_stdout("the operator is scaled to zero");
     status.expect_stdout("now: kubectl scale deployment -n skyhook skyhook-operator");
-    let ran = test_cluster.run("finalizer strip gpu-tune --confirm");
+    let refused = test_cluster.run("finalizer strip gpu-tune --confirm");
+    assert_snapshot!(refused.transcript());
+    assert_eq!(test_cluster.writes(), [""; 0]);
+    let ran = test_cluster.run("finalizer strip gpu-tune --force --confirm");
     ran.expect_code(0);
     ran.expect_stderr("when a replica is available again, the operator continues the deletion");
     assert_eq!(test_cluster.cr(), None);

@@ -432,3 +432,19 @@ fn hold_of_another_machine_is_respected_until_stale() {
         assert_eq!(cluster.cr_annotation("pause"), Value::Null);
     }
 }
+
+/// Nothing would run again before the other command ends.
+#[test]
+fn package_retry_is_refused_while_another_command_holds_the_pause() {
+    let cluster = erroring();
+    let mut cr = cluster.cr().expect("the custom resource exists");
+    cr["metadata"]["annotations"] = held_by_another(&kubectl_skyhook::ctx::now());
+    cluster.fake.load(cr);
+    let ran = cluster.run("package retry driver --skyhook gpu-tune --all-nodes --confirm");
+    let refusal = ran.stderr.replace(" (started 0s ago)", "").replace(" (started 1s ago)", "");
+    let expected = "\
+        error: skyhook/gpu-tune is paused by ann@laptop (reset gpu-tune on 3 nodes); nothing was changed\n\
+        hint: wait until that command ends; if it has ended without resuming the custom resource: kubectl skyhook resume \
+        gpu-tune\n";
+    assert_eq!((ran.stdout.as_str(), refusal.as_str(), ran.code), ("", expected, Some(3)));
+}

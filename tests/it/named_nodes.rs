@@ -49,7 +49,6 @@ fn named_node_is_read_alone() {
         ("package logs driver --skyhook gpu-tune --node node-1", [6, 7]),
         ("node ignore node-1 --dry-run", [5, 5]),
         ("node unignore node-1 --dry-run", [7, 8]),
-        ("node leave-batch node-1 --skyhook gpu-tune --dry-run", [5, 5]),
         ("node reset node-1 --skyhook gpu-tune --dry-run", [7, 8]),
         ("node repair node-1 --skyhook gpu-tune --dry-run", [5, 5]),
         ("reset gpu-tune --node node-1 --dry-run", [7, 8]),

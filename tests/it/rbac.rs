@@ -166,7 +166,7 @@ fn commands_request_no_more_than_their_role() {
         format!("reset {CR} --node node-2 {by}"),
         format!("node reset node-2 --skyhook {CR} {by}"),
         format!("package rerun driver --skyhook {CR} --node node-2 {by}"),
-        "node ignore node-1 --confirm".to_owned(),
+        "node ignore node-1 --leave-batch --confirm".to_owned(),
         "node unignore node-1 --confirm".to_owned(),
         format!("pause {CR} --confirm"),
         format!("resume {CR} --confirm"),

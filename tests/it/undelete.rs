@@ -4,7 +4,7 @@ use kubectl_skyhook::api::ApiFlavor;
 use serde_json::{Value, json};
 
 use crate::support::fake_api::Reply;
-use crate::support::object_builder::ObjectBuilder;
+use crate::support::object_builder::{ObjectBuilder, SKYHOOK};
 use crate::support::test_cluster::{CR, TestCluster};
 
 const STRIP: &str = "finalizer strip gpu-tune --force --confirm";
@@ -155,7 +155,7 @@ fn running_operator_is_paused_before_release() {
     assert!(all.contains(&"create"), "{all:?}");
     let free = cluster.run("undelete gpu-tune --no-pause --confirm");
     free.expect_code(0);
-    assert_eq!(write_order(&cluster, 0), ["PATCH gpu-tune", "POST skyhooks"]);
+    assert_eq!(write_order(&cluster, 0), ["PATCH gpu-tune", "PATCH nodes", "POST skyhooks"]);
 }
 
 /// The pause was ended again, so nothing has changed.
@@ -295,4 +295,59 @@ fn failed_recreation_is_undone() {
     let undone = cluster.run("undo --confirm");
     undone.expect_code(0);
     assert_eq!(user_part(&cluster.cr().expect("a recreated custom resource")), user_part(&before));
+}
+
+/// A custom resource with an interruption budget of one node. Its uninstall has ended on three nodes, which all have
+/// the status `in_progress`.
+fn uninstalled_everywhere() -> TestCluster {
+    let packages = json!({"driver": {
+        "version": "1.0.0", "image": "example.com/driver", "uninstall": {"enabled": true, "apply": false},
+    }});
+    let fake = SKYHOOK.serve(packages);
+    for node in NODES {
+        let mut node = SKYHOOK.node(node, "in_progress", &[]);
+        let key = ApiFlavor::Skyhook.key("status_gpu");
+        node["metadata"]["labels"] = json!({key: "in_progress"});
+        fake.load(node);
+    }
+    let mut cr = fake.get("skyhooks", "", "gpu").expect("a custom resource");
+    cr["spec"]["interruptionBudget"] = json!({"count": 1});
+    cr["metadata"]["deletionTimestamp"] = json!("2026-11-20T12:00:00Z");
+    fake.load(cr);
+    TestCluster::serving(fake)
+}
+
+fn statuses(cluster: &TestCluster) -> Value {
+    let key = ApiFlavor::Skyhook.key("status_gpu");
+    json!(NODES.map(|name| {
+        let metadata = &cluster.node(name)["metadata"];
+        json!([metadata["annotations"][&key], metadata["labels"][&key]])
+    }))
+}
+
+/// The operator works on all nodes with this status at once, so more nodes than the budget allows.
+#[test]
+fn status_in_progress_is_not_restored() {
+    let none = json!([[null, null], [null, null], [null, null]]);
+    for back in ["undelete gpu", "undo"] {
+        let cluster = uninstalled_everywhere();
+        cluster.run("finalizer strip gpu --force --confirm").expect_code(0);
+        assert_eq!(statuses(&cluster), none);
+        let name = format!("status_in_progress_is_not_restored_{}", &back[..4]);
+        insta::assert_snapshot!(name, cluster.run(&format!("{back} --dry-run")).transcript());
+        cluster.run(&format!("{back} --confirm")).expect_code(0);
+        assert_eq!(statuses(&cluster), none, "{back}");
+    }
+}
+
+/// A pause would have replaced the status; without a pause it is removed before the new object exists.
+#[test]
+fn status_in_progress_is_removed_before_the_recreation() {
+    let cluster = uninstalled_everywhere();
+    insta::assert_snapshot!(cluster.run("undelete gpu --no-pause --dry-run").transcript());
+    cluster.run("undelete gpu --no-pause --confirm").expect_code(0);
+    assert_eq!(statuses(&cluster), json!([[null, null], [null, null], [null, null]]));
+    assert_eq!(write_order(&cluster, 0), ["PATCH gpu", "PATCH nodes", "POST skyhooks"]);
+    cluster.run("undo --confirm").expect_code(1);
+    assert_eq!(statuses(&cluster), json!([[null, null], [null, null], [null, null]]));
 }

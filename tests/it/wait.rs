@@ -410,3 +410,17 @@ fn uninstall_that_nobody_requested_is_not_awaited() {
         )
     );
 }
+
+/// The operator of the newer API does not act on an object of the older API that it has not migrated.
+#[test]
+fn name_that_only_the_older_api_has_is_not_gone() {
+    let older = SKYHOOK.skyhook("complete", driver());
+    let fake = FakeApi::new().serving(ApiFlavor::Skyhook).serving(ApiFlavor::NodeWright);
+    let fake = fake.with(older).with(NODEWRIGHT.operator());
+    for words in ["gpu", "gpu --for=deleted", "gpu --for=uninstalled=driver"] {
+        let ran = wait(&fake, words);
+        let stderr = "error: gpu exists only as a Skyhook object, not as NodeWright\n\
+                      hint: to use the older API, add --api skyhook\n";
+        assert_eq!(ran.parts(), ("", stderr, Some(1)), "{words}");
+    }
+}

@@ -10,7 +10,9 @@ use thiserror::Error;
 
 use crate::apply::{StepResult, StopReason};
 use crate::args::redacted::redacted;
-use crate::plan::{Change, ClusterIdentity, Consequences, Kind, Plan, PlanStage, Step, Target};
+use crate::plan::{
+    Change, ClusterIdentity, Consequences, Kind, Plan, PlanStage, Step, Target, recreate, retain_stages,
+};
 use crate::redact;
 use crate::view::{plural, time};
 
@@ -272,6 +274,8 @@ impl Record {
             }
         }
         let (mut stages, lost) = done.inverse();
+        let left_out = recreate::leave_out_progress(&done, &mut stages);
+        retain_stages(&mut stages, |stage| !stage.steps.is_empty());
         // Without changes to revert, only end pauses that may still be set.
         let works = |stage: &PlanStage| stage.steps.iter().any(|step| !step.change.is_hold());
         if !stages.iter().any(works) {
@@ -284,6 +288,7 @@ impl Record {
             stages,
             consequences: Consequences {
                 grade: self.begun.plan.consequences.grade,
+                warnings: left_out.into_iter().collect(),
                 ..Consequences::default()
             },
             erroring: None,

@@ -169,7 +169,7 @@ impl<'a> Deletion<'a> {
 
     /// Why stripping requires `--force`, with a better remedy.
     pub fn objection(&self) -> Option<Objection> {
-        if self.operator_down {
+        if self.cluster.operator_absent() {
             return None;
         }
         let others = self.skyhook.third_party_finalizers();

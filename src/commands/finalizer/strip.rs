@@ -28,7 +28,8 @@ mod strip_cleanup;
 ///
 /// This is the last resort: uninstall.sh does not run on any node, and changes made by packages stay on the hosts.
 /// Refuses while a less disruptive remedy exists or the deletion is progressing, and names the command to use instead,
-/// unless no operator is installed. Also refuses if an unreachable webhook would reject the change, and names the
+/// unless no operator is installed. An operator without an available replica can be started, and then runs uninstall.sh.
+/// Also refuses if an unreachable webhook would reject the change, and names the
 /// command that unblocks it.
 ///
 /// If other finalizers exist, the custom resource stays and the operator would rerun its packages: this is refused as

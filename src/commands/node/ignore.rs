@@ -16,7 +16,7 @@ use crate::view::{NodeSet, plural};
 /// Make the operator ignore nodes
 ///
 /// Applies to every custom resource. Nothing new is started on the nodes; running stages run to completion.
-/// Without a terminal, no confirmation is needed, unless --leave-batch lets the next batch start.
+/// Without a terminal, no confirmation is needed, unless --leave-batch lets packages run on other nodes.
 ///
 /// With an operator before v0.20, an ignored node that is part of a batch keeps its place in the batch, and
 /// no other node is started until all nodes of the batch are complete.
@@ -60,7 +60,9 @@ struct IgnoreArgs {
 pub const NEEDS: [Source; 3] = [Source::Nodes, Source::Skyhooks, Source::Operator];
 command! {
     "node ignore": Ignore => ignore,
-    needs: NEEDS,
+    // Only `--leave-batch` needs more than `NEEDS`.
+    needs: released::NEEDS,
+    lists: released::LISTS,
     writes: &[Write::Nodes, Write::SkyhookStatus],
 }
 
@@ -95,15 +97,19 @@ async fn run(ctx: &mut Ctx, args: &IgnoreArgs, action: IgnoreAction) -> Result<E
     } else {
         &Source::REQUIRED_FOR_CHANGES
     };
-    let needs: &[Source] = match action {
-        IgnoreAction::Ignore { .. } => &NEEDS,
-        IgnoreAction::Unignore => &released::NEEDS,
+    let (needs, forecasts): (&[Source], bool) = match action {
+        IgnoreAction::Ignore { leave_batch: false } => (&NEEDS, false),
+        _ => (&released::NEEDS, true),
     };
-    let cluster =
-        ctx.limit_to(nodes::named_nodes(args.on.query(), None, None)).load_to_change(needs, required).await?;
+    // The next batch may contain any node.
+    let named = match action {
+        IgnoreAction::Ignore { leave_batch: true } => None,
+        _ => nodes::named_nodes(args.on.query(), None, None),
+    };
+    let cluster = ctx.limit_to(named).load_to_change(needs, required).await?;
     let nodes = nodes::selected(&cluster, args.on.query())?;
     let mut plan = plan(&cluster, &nodes, action);
-    if action == IgnoreAction::Unignore {
+    if forecasts {
         ctx.forecast(&cluster, &mut plan).await;
     }
     let options = CommandOptions { unasked: true, ..CommandOptions::default() };
@@ -154,8 +160,10 @@ fn leave_batches(cluster: &Cluster, nodes: &[&Node], plan: &mut Plan) {
         if fields.is_empty() {
             continue;
         }
-        plan.consequences.at_least(batches::grade_of_next(skyhook));
-        plan.consequences.warn(format!("the next batch of {} may start immediately", skyhook.reference()));
+        if batches::next_batch_starts(cluster, skyhook, &mut plan.consequences) {
+            plan.consequences
+                .warn(format!("the next batch of {} may start immediately", skyhook.reference()));
+        }
         let target = Target::of_skyhook(cluster.flavor(), skyhook);
         let why = "the next batch is formed without these nodes";
         steps.push(Step::new(target, Change::Status(fields), why));

@@ -11,8 +11,7 @@ use crate::commands::shared::command::{Write, command};
 use crate::commands::shared::{nodes, selection};
 use crate::ctx::Ctx;
 use crate::error::{Exit, Result};
-use crate::plan::planners::batches;
-use crate::plan::planners::migration;
+use crate::plan::planners::{batches, migration, released};
 use crate::plan::{Change, Plan, Step, Target};
 use crate::view::{NodeSet, plural};
 
@@ -40,18 +39,17 @@ pub struct Args {
 /// Maximum number of node-name ranges in a warning.
 const SHOWN: usize = 6;
 
-pub const NEEDS: [Source; 4] = [Source::Skyhooks, Source::Legacy, Source::Nodes, Source::Operator];
-
 command! {
     "node leave-batch": Args => run,
-    needs: NEEDS,
+    // The next batch may contain any node.
+    needs: Source::OF_ROLLOUTS,
+    lists: released::LISTS,
     writes: &[Write::SkyhookStatus],
     plans: plan,
 }
 
 async fn run(ctx: &mut Ctx, args: &Args) -> Result<Exit> {
-    let named = nodes::named_nodes(args.on.query(), Some(&args.of.skyhook), None);
-    let cluster = ctx.limit_to(named).load_to_change(&NEEDS, &Source::REQUIRED_FOR_CHANGES).await?;
+    let cluster = ctx.load_to_change(&Source::OF_ROLLOUTS, &Source::REQUIRED_FOR_CHANGES).await?;
     let plan = plan(&cluster, args)?;
     ctx.execute(&cluster, plan, &args.safety).await
 }
@@ -67,7 +65,6 @@ fn plan(cluster: &Cluster, args: &Args) -> Result<Plan> {
     if fields.is_empty() {
         return Ok(plan);
     }
-    plan.consequences.at_least(batches::grade_of_next(skyhook));
     let leaving = |node: &&&Node| skyhook.status.node_priority.contains_key(node.name.as_str());
     let (kept, free): (Vec<&Node>, Vec<&Node>) =
         nodes.iter().filter(leaving).partition(|node| batches::keeps_place(cluster, skyhook, node));
@@ -82,7 +79,7 @@ fn plan(cluster: &Cluster, args: &Args) -> Result<Plan> {
             NodeSet::of(names).limited(SHOWN)
         ));
     }
-    if !free.is_empty() {
+    if batches::next_batch_starts(cluster, skyhook, &mut plan.consequences) && !free.is_empty() {
         plan.consequences.warn("the next batch may start immediately; the nodes may be chosen again later");
     }
     let why = "the next batch is formed without these nodes";

@@ -1,6 +1,6 @@
 //! `node repair`: restores a node state that cannot be read from the operator's copy.
 
-use crate::args::nodes::SomeNodes;
+use crate::args::nodes::AnyNodes;
 use crate::args::safety::{Force, Safety};
 use crate::args::selection::OfSkyhook;
 use crate::cluster::{Cluster, Node, Source};
@@ -17,13 +17,15 @@ use crate::view::plural;
 ///
 /// The operator copies the state of each node into the status of the custom resource. Where the annotation of a node
 /// is not valid, it is replaced by that copy, which dates from the operator's last pass. Annotations that can
-/// be read are not changed. If there is no copy, `reset` is the only option.
+/// be read are not changed. If there is no copy, `reset` is the only option. Without nodes, all nodes of the custom
+/// resource are repaired.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "Examples:
-  kubectl skyhook node repair gpu-0001 --skyhook gpu-tune --dry-run")]
+  kubectl skyhook node repair --skyhook gpu-tune --dry-run
+  kubectl skyhook node repair gpu-0001 --skyhook gpu-tune")]
 pub struct Args {
     #[command(flatten)]
-    on: SomeNodes,
+    on: AnyNodes,
 
     #[command(flatten)]
     of: OfSkyhook,

@@ -111,6 +111,7 @@ fn plan(cluster: &Cluster, args: &Args) -> Result<Plan> {
     }
     plan.stage(steps);
     effects::stopped_rollout(cluster, skyhook, &nodes, &mut plan.consequences);
+    effects::stopped_deletion(cluster, skyhook, &mut plan);
     effects::uninstalled_dependencies(cluster, skyhook, &args.package, &nodes, &mut plan.consequences);
     batches::warn_of_counters(cluster, skyhook, &nodes, &mut plan.consequences);
     effects::dependants_stay(skyhook, &args.package, &targets, &mut plan.consequences);

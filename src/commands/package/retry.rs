@@ -14,7 +14,7 @@ use crate::ctx::Ctx;
 use crate::error::{Error, Exit, Result};
 use crate::plan::planners::migration;
 use crate::plan::planners::uninstalls::{self, ByPackage, Uninstalls};
-use crate::plan::planners::{batch_restart, batches, effects, node};
+use crate::plan::planners::{batch_restart, batches, effects, held, node};
 use crate::plan::{Change, Grade, Kind, Plan, PlanStage, Step, Target, WaitCondition, WaitFor};
 use crate::view::{NodeSet, list, plural};
 
@@ -66,6 +66,7 @@ async fn run(ctx: &mut Ctx, args: &Args) -> Result<Exit> {
 
 fn plan(cluster: &Cluster, args: &Args) -> Result<Plan> {
     let skyhook = selection::existing(cluster, &args.of.skyhook)?;
+    held::refuse(cluster, skyhook)?;
     let nodes = args.on.nodes(cluster)?;
     let package_runs = cluster.package_runs_for(skyhook.name());
     let stalled: Vec<Stalled<'_>> = nodes
@@ -84,6 +85,7 @@ fn plan(cluster: &Cluster, args: &Args) -> Result<Plan> {
     plan.stage(marks.collect());
     plan.stage(stalled.iter().flat_map(Stalled::deletions).collect());
     continue_rollout(cluster, skyhook, &stalled, &mut plan);
+    effects::stopped_deletion(cluster, skyhook, &mut plan);
     migration::refuse_held(cluster, &mut plan, args.force.force)?;
     Ok(plan)
 }
@@ -232,6 +234,9 @@ fn consequences(
     if stalled.iter().any(from_apply) {
         effects
             .warn("a package at stage post-interrupt starts again at apply, and its interrupt is repeated");
+    }
+    if cluster.left_paused(skyhook) {
+        effects::stands_still(skyhook, &mut effects);
     }
     if stalled.iter().any(|s| !s.ended.is_empty()) {
         effects.cannot_be_undone.push("the deletion of finished pods or jobs, with their logs".to_owned());

@@ -24,6 +24,21 @@ pub fn known_skyhook(cluster: &Cluster, name: &str) -> Result<()> {
     Err(Error::unknown_among(cluster.flavor().kind(), name, known))
 }
 
+/// Refuses a name that only an object of the older API has.
+///
+/// # Errors
+///
+/// There is such an object; the hint has the flag that selects its API.
+pub fn not_only_in_other_api(cluster: &Cluster, name: &str) -> Result<()> {
+    if cluster.skyhook(name).is_some() || cluster.legacy_skyhook(name).is_none() {
+        return Ok(());
+    }
+    let flavor = cluster.flavor();
+    let (kind, other) = (flavor.kind(), flavor.other());
+    Err(Error::failed(format!("{name} exists only as a {} object, not as {kind}", other.kind()))
+        .hint(format!("to use the older API, add --api {}", other.name())))
+}
+
 /// The custom resource that the operator acts on.
 ///
 /// # Errors

@@ -42,8 +42,22 @@ impl Planned {
                 "nothing is left to uninstall; the operator removes its finalizer next".to_owned()
             }
             0 => "its finalizers have not been removed yet".to_owned(),
-            n => format!("{} left on {}", plural(n, "uninstall"), plural(pending.len(), "node")),
+            n => {
+                let left = format!("{} left on {}", plural(n, "uninstall"), plural(pending.len(), "node"));
+                match skyhook.stopped() {
+                    Some(stopped) => format!("{left}; none starts while it is {stopped}"),
+                    None => left,
+                }
+            }
         }
+    }
+
+    /// Whether uninstalls are left, and the operator starts none because the custom resource is paused or disabled.
+    /// Needs no second check: only a user ends this.
+    fn is_stopped(&self, cluster: &Cluster) -> bool {
+        let skyhook = self.item.find(cluster).and_then(|found| found.skyhook);
+        self.item.flavor == cluster.flavor()
+            && skyhook.is_some_and(|s| s.stopped().is_some() && !cluster.pending_uninstalls(s).is_empty())
     }
 
     fn is_meant(&self, until: &WaitFor) -> bool {
@@ -87,8 +101,10 @@ impl ctx::Aim for Teardown {
         for planned in self.awaited() {
             let target = &planned.item.target;
             if planned.state == RemovalState::NotStarted {
-                // Replace the expected blockers by the observed ones.
-                planned.blockers.clear();
+                // Replace the expected blockers by the observed ones; a pause or disable needs no observation.
+                if !planned.is_stopped(cluster) {
+                    planned.blockers.clear();
+                }
                 let requested = format!("requested the deletion of {target}");
                 news.extend((!planned.was_deleting).then(|| requested.into()));
             }
@@ -99,7 +115,9 @@ impl ctx::Aim for Teardown {
                 planned.state = RemovalState::Gone;
                 planned.blockers.clear();
             } else {
-                if planned.state != RemovalState::Blocked {
+                if planned.is_stopped(cluster) {
+                    planned.state = RemovalState::Blocked;
+                } else if planned.state != RemovalState::Blocked {
                     planned.state = RemovalState::InProgress;
                 }
                 planned.progress = planned.progress(cluster);
@@ -146,8 +164,11 @@ impl ctx::Aim for Teardown {
             let new = |b: &Blocker| b.code.is_none() && !before.contains(b);
             self.blockers.look_again |= planned.blockers.iter().any(new);
             all_blocked &= !confirmed.is_empty();
-            planned.state =
-                if confirmed.is_empty() { RemovalState::InProgress } else { RemovalState::Blocked };
+            planned.state = if confirmed.is_empty() && !planned.is_stopped(cluster) {
+                RemovalState::InProgress
+            } else {
+                RemovalState::Blocked
+            };
             let first = confirmed.first();
             by.extend(first.map(|b| format!("{}: {}", planned.item.target, b.brief())));
         }

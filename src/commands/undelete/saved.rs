@@ -14,6 +14,8 @@ use crate::view::ago;
 pub struct SavedResource {
     pub object: Value,
     pub nodes: Vec<Step>,
+    /// What these steps do not restore.
+    pub left_out: Vec<String>,
     /// A description of the journal or file that contains it.
     pub origin: String,
 }
@@ -108,6 +110,7 @@ fn saved(record: &Record, kind: Kind, name: &str) -> Option<SavedResource> {
     Some(SavedResource {
         object: object.clone(),
         nodes: nodes.cloned().collect(),
+        left_out: back.consequences.warnings.clone(),
         origin: format!("journal {} ({})", begun.id, ago(Some(begun.at), crate::ctx::now())),
     })
 }

@@ -22,7 +22,7 @@ use crate::commands::shared::{scope, selection};
 use crate::ctx::Ctx;
 use crate::error::{Error, Exit, Result};
 use crate::rules::support::blockers::BlockingFindings;
-use crate::rules::{Finding, Report, Scope, uninstall_argument};
+use crate::rules::{Finding, Report, Scope, uninstall_command};
 use crate::view::{Items, age, time, to_json};
 
 /// Show the progress of an uninstall on each node
@@ -97,9 +97,9 @@ async fn run(ctx: &mut Ctx, args: &Args) -> Result<Exit> {
 fn perhaps_package(cluster: &Cluster, args: &Args, error: Error) -> Error {
     match (cluster.skyhook("status"), &args.skyhook, args.subject()) {
         (Some(status), Some(name), (_, None)) if status.package(name).is_some() => error.hint(format!(
-            "to uninstall {name} of {}: kubectl skyhook uninstall {} {name}",
+            "to uninstall {name} of {}: {}",
             status.reference(),
-            uninstall_argument(status.name())
+            uninstall_command(status, name)
         )),
         _ => error,
     }

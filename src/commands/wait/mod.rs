@@ -110,6 +110,9 @@ impl Args {
         if self.condition != Condition::Erroring && self.condition != Condition::Deleted {
             selection::complete(cluster, Source::Nodes)?;
         }
+        for name in &self.names {
+            selection::not_only_in_other_api(cluster, name)?;
+        }
         // The object may have been deleted before the command started.
         if self.condition != Condition::Deleted {
             for name in &self.names {

@@ -4,7 +4,8 @@ use serde_json::{Value, json};
 
 use crate::api::skyhook::CompartmentStatus;
 use crate::api::{Skyhook, Status};
-use crate::cluster::{Cluster, Node};
+use crate::cluster::{Certainty, Cluster, Node};
+use crate::plan::planners::effects::stands_still;
 use crate::plan::{Consequences, Field, Grade};
 use crate::view::NodeSet;
 
@@ -54,6 +55,29 @@ pub fn keeps_place(cluster: &Cluster, skyhook: &Skyhook, node: &Node) -> bool {
         Status::Waiting => !skyhook.spec.deployment_policy.is_empty(),
         _ => false,
     }
+}
+
+/// Whether the next batch may start once nodes have left the current one; if the custom resource is stopped, a warning
+/// says so. The forecast adds the grade of the next batch; without a forecast, the worst grade is assumed.
+pub fn next_batch_starts(cluster: &Cluster, skyhook: &Skyhook, effects: &mut Consequences) -> bool {
+    if !skyhook.is_active() {
+        stands_still(skyhook, effects);
+        return false;
+    }
+    if !predictable(cluster, skyhook) {
+        effects.at_least(grade_of_next(skyhook));
+    }
+    true
+}
+
+/// Whether the operator acts now, and the model knows every node that the next batch may contain.
+fn predictable(cluster: &Cluster, skyhook: &Skyhook) -> bool {
+    let halted = cluster.operator_down() || cluster.operator_absent() || cluster.holding().next().is_some();
+    !halted
+        && cluster.nodes.ok().is_some()
+        && !cluster.limited_to_named_nodes
+        && cluster.certainty_of_no_package_run() != Certainty::Unknown
+        && (skyhook.spec.deployment_policy.is_empty() || cluster.policies.ok().is_some())
 }
 
 /// The worst possible grade of the next batch, whose nodes are not known yet.

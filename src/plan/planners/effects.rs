@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use crate::api::{Entry, NodeState, Package, Skyhook, State};
 use crate::cluster::{Cluster, Node, NodeRecord, Phase};
-use crate::plan::{Consequences, Grade};
+use crate::plan::{Consequences, Grade, Plan};
 use crate::view::{NodeSet, list};
 
 /// Packages that will run again, by node.
@@ -18,6 +18,11 @@ impl<'a> Reruns<'a> {
     pub fn add(&mut self, node: &'a Node, package: &'a str) {
         let (_, packages) = self.by_node.entry(&node.name).or_insert_with(|| (node, BTreeSet::new()));
         packages.insert(package);
+    }
+
+    /// The nodes on which packages run again.
+    pub fn nodes(&self) -> Vec<&'a Node> {
+        self.by_node.values().map(|(node, _)| *node).collect()
     }
 
     /// The side effects of the reruns, including the interrupts of the packages.
@@ -47,7 +52,7 @@ impl<'a> Reruns<'a> {
             effects.cannot_be_undone.push(done.to_owned());
         }
         ignored_nodes(&ignored, &mut effects);
-        if let Some(skyhook) = skyhook.filter(|s| !s.is_active() && s.hold().is_none()) {
+        if let Some(skyhook) = skyhook.filter(|s| is_stopped(s) && !s.deleting()) {
             stands_still(skyhook, &mut effects);
         }
         effects
@@ -92,8 +97,31 @@ pub(super) fn ignored_nodes(ignored: &[&str], effects: &mut Consequences) {
     ));
 }
 
+/// Whether a user has paused or disabled the custom resource.
+fn is_stopped(skyhook: &Skyhook) -> bool {
+    !skyhook.is_active() && skyhook.hold().is_none()
+}
+
+/// Warns what a pause or disable means for a deletion after the plan: uninstalls do not start, but without packages
+/// left to uninstall, the operator removes its finalizer (`model/gates/finalizer.rs`).
+pub fn stopped_deletion(cluster: &Cluster, skyhook: &Skyhook, plan: &mut Plan) {
+    if !skyhook.deleting() || !is_stopped(skyhook) {
+        return;
+    }
+    let after = plan.carried_out(cluster);
+    let effects = &mut plan.consequences;
+    if !after.pending_uninstalls(skyhook).is_empty() {
+        return stands_still(skyhook, effects);
+    }
+    effects.warn(format!(
+        "{} is {}, but the operator still finishes its deletion: no package is left to uninstall",
+        skyhook.reference(),
+        skyhook.stopped().unwrap_or("stopped")
+    ));
+}
+
 /// Warns that nothing runs for a paused or disabled custom resource.
-pub(super) fn stands_still(skyhook: &Skyhook, effects: &mut Consequences) {
+pub fn stands_still(skyhook: &Skyhook, effects: &mut Consequences) {
     let (what, command) = if skyhook.paused() { ("paused", "resume") } else { ("disabled", "enable") };
     effects.warn(format!(
         "{} is {what}: nothing runs until you run `kubectl skyhook {command} {}`",
@@ -307,15 +335,15 @@ pub fn bypassed_uninstalls(skyhook: &Skyhook, packages: &BTreeSet<&str>, effects
         return false;
     }
     let names = list(&gated);
-    let (count, they, have, their) = match gated.len() {
-        1 => ("counts", "it", "has", "its"),
-        _ => ("count", "they", "have", "their"),
+    let (count, they, them, have, their) = match gated.len() {
+        1 => ("counts", "it", "it", "has", "its"),
+        _ => ("count", "they", "them", "have", "their"),
     };
     let asked_for = gated.iter().all(|name| skyhook.package(name).is_some_and(|p| skyhook.uninstalls(p)));
     effects.warn(if skyhook.deleting() {
         format!(
             "{} is being deleted: {names} {count} as uninstalled once removed from the node state, so the deletion \
-             proceeds, and {their} changes to the hosts remain",
+             does not wait for {them} there, and {their} changes to the hosts remain",
             skyhook.reference()
         )
     } else if asked_for {

@@ -176,6 +176,20 @@ pub fn status(flavor: ApiFlavor, name: &str, on: &NodeRecord, to: &Status) -> Me
     change
 }
 
+/// Adds the removal of the status `in_progress` of a custom resource, and of its label.
+pub fn without_progress(mut change: Metadata, flavor: ApiFlavor, name: &str, on: &NodeRecord) -> Metadata {
+    let key = keys::status(flavor, name);
+    let removal = |status: &Status| Edit::new(Some(status.as_str()), None).on_conflict(OnConflict::KeepLive);
+    let in_progress = |status: &&Status| **status == Status::InProgress;
+    if let Some(status) = on.status.as_ref().filter(in_progress) {
+        change = change.annotation(&key, removal(status));
+    }
+    if let Some(status) = on.status_label.as_ref().filter(in_progress) {
+        change = change.label(&key, removal(status));
+    }
+    change
+}
+
 /// Whether the cordon of a custom resource is an orphan: its owner no longer exists, or no longer selects the
 /// node.
 pub fn releases_cordon(cluster: &Cluster, node: &Node, name: &str) -> bool {

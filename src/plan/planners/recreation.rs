@@ -7,10 +7,10 @@ use crate::api::{ApiFlavor, NodeState, Skyhook};
 use crate::cluster::{Certainty, Cluster, Node, Phase};
 use crate::error::{Error, Result};
 use crate::plan::planners::effects::Reruns;
-use crate::plan::planners::pause_guard;
+use crate::plan::planners::{node, pause_guard};
 use crate::plan::recreate::as_new;
 use crate::plan::{
-    Change, Consequences, Field, Grade, Hold, Plan, PlanStage, Step, Target, WaitCondition, WaitFor,
+    Change, Consequences, Field, Grade, Hold, Metadata, Plan, PlanStage, Step, Target, WaitCondition, WaitFor,
 };
 use crate::view::NodeSet;
 
@@ -160,6 +160,31 @@ impl<'a> Recreation<'a> {
                 "package pods are running on {}: removing the old object kills them while they modify the hosts",
                 on.limited(SHOWN)
             ));
+        }
+    }
+
+    /// Removes the status `in_progress` from nodes: the operator would work on all of them at once. A pause of
+    /// the old object has replaced this status.
+    pub fn clear_progress(&mut self) {
+        if self.release.is_some() {
+            return;
+        }
+        let name = self.skyhook.name();
+        let mut steps = Vec::new();
+        for node in self.cluster.nodes.items().iter().filter(|node| self.skyhook.selects(node)) {
+            let mut change = Metadata::default();
+            for (flavor, name) in node::owned(self.cluster, name) {
+                if let Some(on) = node.keys(flavor).of(name) {
+                    change = node::without_progress(change, flavor, name, on);
+                }
+            }
+            if !change.is_empty() {
+                let why = "otherwise the operator works on all nodes with this status at once";
+                steps.push(Step::new(Target::of_node(node), Change::Metadata(change), why));
+            }
+        }
+        if !steps.is_empty() {
+            self.stages.push(PlanStage::of(steps));
         }
     }
 

@@ -8,7 +8,7 @@ use crate::api::keys::NodeKey;
 use crate::api::{ApiFlavor, NodeState, Skyhook, State};
 use crate::cluster::hold::{HOLDER, REASON};
 use crate::cluster::{Cluster, Node, Source};
-use crate::plan::{Change, Edit, Grade, Metadata, Plan, Step};
+use crate::plan::{Change, Edit, Grade, Kind, Metadata, Plan, Step};
 
 /// The required sources. Pods and Jobs show permanently failed packages, which do not start.
 pub const NEEDS: [Source; 6] =
@@ -94,6 +94,22 @@ pub fn starts_work(plan: &Plan) -> bool {
     })
 }
 
+/// Whether the plan recreates a custom resource, and otherwise restores its keys, conditions and taints on nodes. Its
+/// grade then depends only on the work that starts.
+pub fn only_recreates(plan: &Plan) -> bool {
+    let restores = |metadata: &Metadata| {
+        let removes = |(key, edit): (&String, &Edit)| edit.to.is_none() && NodeKey::holds_node_state(key);
+        !metadata.annotations.iter().any(removes)
+    };
+    let creates = |step: &Step| matches!(step.change, Change::Create(_));
+    let harmless = |step: &Step| match &step.change {
+        Change::Metadata(metadata) => step.target.kind == Kind::Node && restores(metadata),
+        Change::Conditions { .. } | Change::Taints { .. } | Change::Hold(_) | Change::Release(_) => true,
+        _ => creates(step) && step.target.kind.is_custom(),
+    };
+    plan.steps().any(creates) && plan.steps().all(harmless)
+}
+
 /// Whether the plan only sets or removes pauses, disables and ignore labels. Its grade then depends only on
 /// the work that starts.
 pub fn edits_only_stops(plan: &Plan) -> bool {
@@ -108,7 +124,7 @@ pub fn edits_only_stops(plan: &Plan) -> bool {
             let mut keys = metadata.annotations.keys().chain(metadata.labels.keys());
             metadata.unschedulable.is_none() && keys.all(noted)
         }
-        _ => false,
+        change => change.is_hold(),
     })
 }
 

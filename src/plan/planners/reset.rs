@@ -274,6 +274,7 @@ impl<'a> ResetPlanner<'a> {
             let package = self.request.package.map(|(name, _)| name);
             pause_guard::end_failing(self.cluster, skyhook, &self.touched, package, &mut plan);
             pause_guard::warn_of_halt(self.cluster, skyhook, &self.touched, package, &mut plan);
+            effects::stopped_deletion(self.cluster, skyhook, &mut plan);
         }
         match waits {
             Some(skyhook) if !plan.stages.is_empty() => held::around(self.cluster, plan, skyhook),
@@ -308,8 +309,9 @@ impl<'a> ResetPlanner<'a> {
         if let Some(skyhook) = self.skyhook.filter(|s| !s.deleting())
             && !self.request.batches
         {
-            effects::stopped_rollout(self.cluster, skyhook, &self.touched, &mut effects);
-            batches::warn_of_counters(self.cluster, skyhook, &self.touched, &mut effects);
+            let nodes = self.reruns.nodes();
+            effects::stopped_rollout(self.cluster, skyhook, &nodes, &mut effects);
+            batches::warn_of_counters(self.cluster, skyhook, &nodes, &mut effects);
         }
         if let Some(skyhook) = self.skyhook
             && effects::bypassed_uninstalls(skyhook, &self.packages, &mut effects)

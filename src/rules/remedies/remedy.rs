@@ -3,7 +3,7 @@
 use schemars::JsonSchema;
 use serde::Serialize;
 
-use crate::api::ApiFlavor;
+use crate::api::{ApiFlavor, Skyhook};
 use crate::rules::Grade;
 
 /// A command that remedies a finding.
@@ -156,6 +156,13 @@ const OWN: [Own; 18] = [
 pub fn uninstall_argument(skyhook: &str) -> String {
     let prefix = if skyhook == "status" { "skyhook/" } else { "" };
     format!("{prefix}{skyhook}")
+}
+
+/// The command that uninstalls a package: with `--enable`, unless the spec already enables the uninstall.
+pub fn uninstall_command(skyhook: &Skyhook, package: &str) -> String {
+    let declared = skyhook.package(package).is_none_or(|p| p.uninstall().enabled);
+    let enable = if declared { "" } else { " --enable" };
+    format!("kubectl skyhook uninstall {} {package}{enable}", uninstall_argument(skyhook.name()))
 }
 
 /// The entry of `OWN` for the words of a command.

@@ -291,6 +291,7 @@ const STRIP: Group = &[
     ("undelete_while_terminating", undelete::undelete_while_terminating),
     ("undelete_restores_config_updates", undelete::undelete_restores_config_updates),
     ("undelete_during_an_uninstall", undelete::undelete_during_an_uninstall),
+    ("undelete_keeps_the_budget", undelete::undelete_keeps_the_budget),
     ("leftovers_of_an_orphan", undelete::leftovers_of_an_orphan),
 ];
 

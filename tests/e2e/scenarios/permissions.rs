@@ -136,7 +136,7 @@ fn needed_at_times(command: &str, (verb, group, resource): &Right) -> bool {
         // `watch` is for `--watch`.
         "status" => verb == "watch",
         "reset" | "node reset" | "package rerun" | "update-state" => changes && resource != "nodes",
-        // Batches are written only with `--leave-batch`.
+        // Batches are written only for a node of a batch.
         "node ignore" => changes && resource != "nodes",
         "deployment-policy reset" => changes && resource == "nodes",
         // CRDs and roles are read only if the operator is gone, and never deleted.
@@ -156,6 +156,7 @@ fn previews_drains(command: &str) -> bool {
     matches!(
         command,
         "reset"
+            | "node ignore"
             | "node reset"
             | "node unignore"
             | "package rerun"
@@ -243,7 +244,7 @@ pub fn write_commands(cluster: &Cluster) {
     gpu.until(complete());
     let user = User::new(cluster);
     let commands: BTreeMap<&str, Vec<&str>> = BTreeMap::from([
-        ("node ignore", vec!["node", "ignore", "node-3"]),
+        ("node ignore", vec!["node", "ignore", "node-3", "--leave-batch"]),
         ("node unignore", vec!["node", "unignore", "node-3"]),
         ("pause", vec!["pause", "gpu"]),
         ("resume", vec!["resume", "gpu"]),

@@ -139,6 +139,28 @@ pub fn undelete_during_an_uninstall(cluster: &Cluster) {
     gpu.until(everywhere(DRIVER, "config", "complete")).until(complete()).well();
 }
 
+/// The uninstall has set all nodes to in_progress. After `undelete`, the operator installs the package within the
+/// interruption budget again.
+pub fn undelete_keeps_the_budget(cluster: &Cluster) {
+    let gpu = cluster.apply(&uninstallable().set("interruptionBudget", json!({"count": 1})));
+    gpu.until(complete());
+    cluster.result(pods("driver", "uninstall").on("node-3"), StepResult::Hang);
+    gpu.delete().until(that("uninstalled on two nodes", |view: &View| view.entries(DRIVER).len() == 1));
+    for node in ["node-1", "node-2"] {
+        let annotations = cluster.node(node)["metadata"]["annotations"].clone();
+        assert_eq!(annotations[format!("{PREFIX}/status_gpu")], "in_progress", "{node}");
+    }
+    run(cluster, &STRIP);
+    gpu.until(deleted());
+    cluster.heal();
+    cluster.result(pods("driver", "apply"), StepResult::Hang);
+    run(cluster, &["undelete", "gpu", "--confirm"]);
+    let one = that("one node at work", |view: &View| view.pods_of("driver", "apply").len() == 1);
+    gpu.until(pod("driver", "apply")).stays(&one, LONG_ENOUGH);
+    cluster.heal();
+    gpu.until(complete()).well();
+}
+
 /// A finalizer is removed by hand during an interrupt; `leftovers --clean` cleans up.
 pub fn leftovers_of_an_orphan(cluster: &Cluster) {
     cluster.result(pods("driver", "interrupt").on("node-2"), StepResult::Hang);

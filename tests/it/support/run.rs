@@ -273,9 +273,11 @@ pub fn without_rule_counts(text: &str) -> String {
 /// Replaces ports, which test servers choose at random, and journal ids, which contain the time.
 fn without_ports_and_times(text: &str) -> String {
     static PORT: LazyLock<Regex> = LazyLock::new(|| regex(r"(https?://127\.0\.0\.1):\d+"));
-    static JOURNAL: LazyLock<Regex> = LazyLock::new(|| regex(r"(undo )\d{8}-\d{6}\.\d{3}"));
+    static JOURNAL: LazyLock<Regex> = LazyLock::new(|| regex(r"((?:undo|journal) )\d{8}-\d{6}\.\d{3}"));
+    static AGE: LazyLock<Regex> = LazyLock::new(|| regex(r"(journal \[time\]\S*) \(\d+s ago\)"));
     let text = PORT.replace_all(text, "$1:[port]");
-    JOURNAL.replace_all(&text, "$1[time]").into_owned()
+    let text = JOURNAL.replace_all(&text, "$1[time]");
+    AGE.replace_all(&text, "$1 ([age])").into_owned()
 }
 
 fn regex(pattern: &str) -> Regex {

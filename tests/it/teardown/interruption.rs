@@ -5,6 +5,8 @@ use std::time::Duration;
 
 use expectrl::process::unix::WaitStatus;
 use expectrl::{Eof, Expect, Session};
+use kubectl_skyhook::api::ApiFlavor;
+use serde_json::json;
 
 use super::{SKYHOOK, delete_at_once, remove, two, uninstalling};
 use crate::support::fake_api::FakeApi;
@@ -36,6 +38,21 @@ fn interrupt_leaves_later_waves_unstarted() {
         ran.expect_stdout(words);
     }
     assert!(cluster.fake.get("skyhooks", "", "base").is_some());
+}
+
+/// The uninstall of a disabled custom resource does not start.
+#[test]
+fn interrupt_names_a_deletion_that_a_disable_blocks() {
+    let fake = two();
+    let mut late = fake.get("skyhooks", "", "late").expect("the custom resource exists");
+    late["metadata"]["annotations"] = json!({ApiFlavor::Skyhook.key("disable"): "true"});
+    fake.load(late);
+    let child = Child::default();
+    // The first check for blockers after the deletion; only a second one confirms them.
+    fake.on("LIST poddisruptionbudgets").nth(2).after(child.interrupt());
+    let cluster = TestCluster::serving(fake);
+    let ran = cluster.command("teardown --timeout 20s --confirm").child(&child).output();
+    insta::assert_snapshot!(ran.transcript());
 }
 
 #[test]

@@ -41,6 +41,7 @@ fn package_leaves_the_spec_once_uninstalled_and_undo_restores_it() {
     assert!(tests("/spec/packages/driver/uninstall/apply"), "{removal:#}");
     assert!(tests("/spec/packages/driver/version"), "{removal:#}");
 
+    insta::assert_snapshot!(go("undo --dry-run").transcript());
     let ran = go("undo --confirm");
     ran.expect_code(0);
     assert_eq!(packages(&fake), driver(false));

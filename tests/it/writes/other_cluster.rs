@@ -59,9 +59,7 @@ fn undo_on_another_cluster_is_refused() {
     here.run("pause gpu-tune --confirm").expect_code(0);
     let ran = run_with(&here, &there, "undo --confirm");
     ran.expect_code(3);
-    let id = here.run("journal list -o json").json()["items"][0]["id"].clone();
-    let stderr = ran.stderr_text().replace(id.as_str().expect("an id"), "[id]");
-    assert_snapshot!(stderr);
+    assert_snapshot!(ran.stderr_text());
     assert_eq!(there.writes(), [""; 0]);
     // The same cluster at another address is accepted.
     let again = TestCluster::serving(here.fake.clone());

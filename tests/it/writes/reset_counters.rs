@@ -35,6 +35,19 @@ fn preview_says_that_batch_counters_still_include_the_nodes() {
     }
 }
 
+/// The package does not run again, so its nodes stay complete.
+#[test]
+fn counters_are_not_mentioned_for_a_package_that_left_the_spec() {
+    let cluster = counted("v0.15.0");
+    let mut cr = cluster.cr().expect("the custom resource exists");
+    let packages = cr["spec"]["packages"].as_object_mut().expect("packages");
+    packages.remove("driver");
+    packages.values_mut().for_each(|package| package["dependsOn"] = json!({}));
+    cluster.fake.load(cr);
+    let ran = cluster.run("reset gpu-tune --package driver --node node-1 --dry-run");
+    insta::assert_snapshot!(ran.transcript());
+}
+
 #[test]
 fn counters_that_are_reset_or_corrected_are_not_mentioned() {
     for (version, words) in [

@@ -5,6 +5,7 @@ use serde_json::{Value, json};
 use super::TestCluster;
 use crate::support::fake_api::FakeApi;
 use crate::support::object_builder::SKYHOOK;
+use crate::support::run::Child;
 
 /// Two nodes with this version of a package that requires a reboot; the spec has version 2.0.0.
 fn rebooting(version: &str) -> TestCluster {
@@ -128,4 +129,17 @@ fn undo_of_a_recreation_names_what_the_deletion_uninstalls() {
     assert_eq!(counts["notes"], json!(["the uninstall of driver runs on 2 nodes"]));
     cluster.run("undo --confirm --max-nodes 1").expect_code(3);
     cluster.command("undo").stdin("y\n").output().expect_code(3);
+}
+
+/// Only the pause was set, and nothing runs once it ends.
+#[test]
+fn undo_of_a_reset_that_was_killed_before_its_first_change_runs_nothing() {
+    let cluster = rebooting("2.0.0");
+    let child = Child::default();
+    let pause = cluster.fake.on("PATCH skyhooks");
+    pause.nth(1).after(child.kill());
+    let killed = cluster.command("reset gpu --confirm").child(&child).output();
+    assert_eq!(killed.code, None, "{}", killed.transcript());
+    cluster.fake.heal();
+    insta::assert_snapshot!(cluster.run("undo --dry-run").transcript());
 }

@@ -5,8 +5,9 @@ use crate::api::{Package, Skyhook};
 use crate::cluster::Cluster;
 use crate::cluster::history::History;
 use crate::error::{Error, Result};
+use crate::plan::planners::uninstall::order::removal_order;
 use crate::plan::planners::uninstall::placement_summary::{PlacementSummary, first, nodes};
-use crate::rules::uninstall_argument;
+use crate::rules::{uninstall_argument, uninstall_command};
 use crate::view::list;
 
 /// Refuses requests that would hang, strand the package, or do nothing.
@@ -24,6 +25,9 @@ pub(super) fn refuse_traps(
 ) -> Result<()> {
     let cr = uninstall_argument(skyhook.name());
     let force = "to request the uninstall anyway, add --force";
+    if request.remove && !request.all_packages {
+        needed(skyhook, name)?;
+    }
     undeclared(skyhook, name, package, request)?;
     if let Some((node, entry)) = first(&survey.other).filter(|_| !request.force) {
         let why = format!(
@@ -42,20 +46,38 @@ pub(super) fn refuse_traps(
     if survey.is_absent() && !request.all_packages {
         never_installed(cluster, skyhook, name, package, request)?;
     }
-    let held_by = skyhook.dependants(name);
-    if request.remove && !request.all_packages && !held_by.is_empty() {
-        return Err(Error::unchanged(format!(
-            "{} {} on {name}, so {name} cannot be removed from the spec first",
-            list(&held_by),
-            match held_by.len() {
-                1 => "depends",
-                _ => "depend",
-            }
-        ))
-        .hint(format!("kubectl skyhook uninstall {cr} {} --wait --remove", held_by[0]))
-        .hint(format!("kubectl skyhook uninstall {cr} --all-packages --remove")));
-    }
     Ok(())
+}
+
+/// Refuses to remove a package that others need, and names the package to remove first.
+fn needed(skyhook: &Skyhook, name: &str) -> Result<()> {
+    let held_by = skyhook.dependants(name);
+    if held_by.is_empty() {
+        return Ok(());
+    }
+    let order = removal_order(skyhook);
+    let mut removed = vec![name];
+    // In reverse order, dependencies come before their dependants.
+    for other in order.iter().rev() {
+        let package = skyhook.package(other);
+        if package.is_some_and(|p| p.depends_on.keys().any(|on| removed.contains(&on.as_str()))) {
+            removed.push(other);
+        }
+    }
+    let first = order.iter().find(|package| removed.contains(package)).unwrap_or(&held_by[0]);
+    let declared = skyhook.packages().all(|(_, package)| package.uninstall().enabled);
+    let all = if declared { "--all-packages --remove" } else { "--all-packages --enable --remove" };
+    let cr = uninstall_argument(skyhook.name());
+    Err(Error::unchanged(format!(
+        "{} {} on {name}, so {name} cannot be removed from the spec first",
+        list(&held_by),
+        match held_by.len() {
+            1 => "depends",
+            _ => "depend",
+        }
+    ))
+    .hint(format!("{} --wait --remove", uninstall_command(skyhook, first)))
+    .hint(format!("kubectl skyhook uninstall {cr} {all}")))
 }
 
 /// Refuses a request that the operator would not act on.
@@ -106,7 +128,8 @@ fn undeclared(skyhook: &Skyhook, name: &str, package: &Package, request: &Reques
     } else {
         format!("kubectl skyhook uninstall {cr} {name} --enable")
     };
-    for (on, flag) in [(request.wait, " --wait"), (request.remove, " --remove")] {
+    let flags = [(request.wait, " --wait"), (request.remove, " --remove"), (request.force, " --force")];
+    for (on, flag) in flags {
         if on {
             again += flag;
         }
