@@ -9,7 +9,7 @@ mod bench;
 mod capture;
 mod cluster;
 mod control_plane;
-#[path = "../it/support/fault_checks.rs"]
+#[path = "../it/support/fault_checks/mod.rs"]
 mod fault_checks;
 #[path = "../it/support/fuzz.rs"]
 mod fuzz;
@@ -18,7 +18,7 @@ mod manifest;
 mod model;
 mod operator;
 mod ours;
-#[path = "../it/support/proxy.rs"]
+#[path = "../it/support/proxy/mod.rs"]
 mod proxy;
 mod recorder;
 mod report_stats;

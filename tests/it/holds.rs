@@ -6,13 +6,15 @@ mod counts;
 mod ended_pause;
 #[cfg(target_os = "linux")]
 mod hangup;
+mod killed_reset;
+mod operator_lag;
 
 use jiff::{SignedDuration, Timestamp};
 use kubectl_skyhook::api::ApiFlavor;
 use serde_json::{Value, json};
 
 use crate::support::fake_api::{Reply, State};
-use crate::support::run::{Child, RunOutput, run};
+use crate::support::run::{Child, RunOutput};
 use crate::support::test_cluster::{CR, TestCluster};
 
 const RESET: &str = "reset gpu-tune --confirm";
@@ -123,68 +125,6 @@ fn pause_written_by_another_field_manager_is_kept() {
     ran.expect_stderr(message);
     assert_eq!(cluster.reset_and_paused(), (true, json!("true"), Value::Null));
     assert_eq!(cluster.annotation(REASON), Value::Null);
-}
-
-impl TestCluster {
-    /// A cluster whose pause has just ended, which the operator has not seen yet.
-    fn just_resumed() -> TestCluster {
-        let cluster = erroring();
-        let mut cr = cluster.cr().expect("the custom resource exists");
-        cr["status"]["status"] = json!("paused");
-        cluster.fake.load(cr);
-        cluster
-    }
-}
-
-/// Otherwise the operator's acknowledgement of the ended pause would be taken for that of the new one.
-#[test]
-fn new_pause_waits_until_the_operator_saw_the_last_one_end() {
-    let cluster = TestCluster::just_resumed();
-    let looks = || {
-        let requests = cluster.fake.requests();
-        let of_cr = requests.iter().filter(|r| r.path.ends_with("skyhooks/gpu-tune"));
-        of_cr.filter(|r| r.method == "GET").count()
-    };
-    let ran = std::thread::scope(|scope| {
-        let reset = scope.spawn(|| cluster.run(RESET));
-        while looks() < 3 {
-            assert!(!reset.is_finished(), "it does not wait");
-            std::thread::yield_now();
-        }
-        assert!(cluster.writes().is_empty(), "{:?}", cluster.writes());
-        cluster.with_operator(|| reset.join().expect("the reset ends without a panic"))
-    });
-    ran.expect_code(0);
-    assert_eq!(cluster.reset_and_paused(), DONE);
-}
-
-#[test]
-fn operator_that_misses_the_resume_prevents_writes() {
-    let cluster = TestCluster::just_resumed();
-    let before = cluster.objects();
-    let ran = cluster.run(RESET);
-    ran.expect_code(5);
-    let says = "reset gpu-tune on 3 nodes: 4 not reached\n\
-                timed out waiting until the operator has seen that skyhook/gpu-tune is no longer paused; \
-                `kubectl skyhook diagnose check` shows whether the operator is running; if it is not, --no-pause skips the \
-                pause\n";
-    assert_eq!(ran.stdout, says, "{}", ran.transcript());
-    assert!(cluster.writes().is_empty(), "{:?}", cluster.writes());
-    assert!(cluster.objects() == before, "{}", ran.transcript());
-}
-
-#[test]
-fn unreadable_object_while_waiting_is_not_a_timeout() {
-    let cluster = TestCluster::just_resumed();
-    // The first read belongs to the planning.
-    cluster.fake.on("GET skyhooks").since(2).reply(500);
-    let ran = cluster.run(RESET);
-    ran.expect_code(1);
-    let says = "stopped waiting: cannot tell whether the operator has seen that skyhook/gpu-tune is no longer paused: ";
-    let reported = ran.stdout.lines().any(|line| line.starts_with(says));
-    assert!(reported, "{}", ran.transcript());
-    assert!(!ran.stdout.contains("diagnose check"), "{}", ran.transcript());
-    assert!(cluster.writes().is_empty(), "{:?}", cluster.writes());
 }
 
 #[test]
@@ -298,91 +238,6 @@ fn undo_that_failed_to_resume_is_finished_by_the_same_command() {
         now[3]["status"] = before[3]["status"].clone();
         assert!(now == before, "{}", again.transcript());
     }
-}
-
-#[test]
-fn pause_of_a_killed_reset_is_reported_and_can_be_ended() {
-    for (words, reset) in [
-        ("resume gpu-tune --confirm", false),
-        (RESET, true),
-        ("undo --confirm", false),
-        ("package rerun driver --skyhook gpu-tune --all-nodes --confirm", false),
-    ] {
-        let cluster = erroring();
-        let before = cluster.objects();
-        cluster.kill_a_reset();
-        let report = cluster.run("diagnose stuck -o json");
-        let found: Vec<Value> = report.json()["findings"].as_array().expect("a list").clone();
-        let codes: Vec<&Value> = found.iter().map(|f| &f["code"]).collect();
-        assert!(codes.contains(&&json!("SKY311")), "{codes:?}");
-        assert!(!codes.contains(&&json!("SKY308")), "{codes:?}");
-        let ran = cluster.with_operator(|| cluster.run(words));
-        ran.expect_code(0);
-        let after = cluster.reset_and_paused();
-        assert_eq!((&after.1, &after.2), (&Value::Null, &Value::Null), "{}", ran.transcript());
-        assert_eq!(cluster.annotation(REASON), Value::Null);
-        assert!(after.0 || !reset, "{}", ran.transcript());
-        if words.starts_with("undo") {
-            let mut now = cluster.objects();
-            now[3]["status"] = before[3]["status"].clone();
-            assert!(now == before, "{}", ran.transcript());
-        }
-    }
-}
-
-#[test]
-fn capture_reports_the_pause_of_an_ended_command() {
-    let cluster = erroring();
-    cluster.kill_a_reset();
-    let file = cluster.state.path().join("capture.tar.gz");
-    let file = file.display();
-    let collected = cluster.run(&format!("collect -o {file}"));
-    assert!(matches!(collected.code, Some(0 | 4)), "{}", collected.transcript());
-    let report = run(&format!("diagnose stuck --from {file} -o json")).output();
-    let report = report.json();
-    let mut found = report["findings"].as_array().into_iter().flatten();
-    assert!(found.any(|f| f["code"] == "SKY311"), "{report:#}");
-}
-
-/// The command is killed right after its pause, before any other write.
-#[test]
-fn undo_ends_the_pause_of_a_command_killed_after_it() {
-    for theirs in [false, true] {
-        let cluster = erroring();
-        let before = cluster.objects();
-        let child = Child::default();
-        cluster.fake.on("GET skyhooks").nth(3).after(child.kill());
-        let ran = cluster.command(RESET).child(&child).output();
-        assert_eq!(ran.code, None, "{}", ran.transcript());
-        cluster.fake.heal();
-        assert_eq!(cluster.cr_annotation("pause"), json!("true"));
-        let list = cluster.run("journal list -o json").json();
-        let id = list["items"][0]["id"].as_str().expect("an id").to_owned();
-        // A user's own pause replaces ours, so nothing is left to undo.
-        if theirs {
-            cluster.run("pause gpu-tune --confirm --reason mine").expect_code(0);
-        }
-        let undone = cluster.run(&format!("undo {id} --confirm"));
-        undone.expect_code(0);
-        if theirs {
-            assert_eq!(cluster.annotation(REASON), json!("mine"))
-        } else {
-            assert!(cluster.objects() == before, "{}", undone.transcript())
-        }
-        assert_eq!(cluster.cr_annotation("pause"), if theirs { json!("true") } else { Value::Null });
-    }
-}
-
-#[test]
-fn undo_does_not_restore_a_pause_that_was_taken_over() {
-    let cluster = erroring();
-    cluster.kill_a_reset();
-    cluster.with_operator(|| cluster.run(RESET)).expect_code(0);
-    assert_eq!(cluster.reset_and_paused(), DONE);
-    let undone = cluster.with_operator(|| cluster.run("undo --confirm"));
-    undone.expect_code(0);
-    assert_eq!(cluster.cr_annotation("pause"), Value::Null, "{}", undone.transcript());
-    assert_eq!(cluster.annotation(HOLD), Value::Null);
 }
 
 /// The age of a hold follows the server's timestamp, not the clock of the machine that wrote the hold.

@@ -1,4 +1,7 @@
 //! Watches a list, and continues after restarts of the server, expired versions and broken connections.
+//!
+//! `kube_runtime::watcher` (5.0) lists only in JSON, and not from a loaded version. Its first state of 15,000 nodes
+//! takes 3.8 s and 314 MB, in types with few fields; `status` takes 1.7 s and 52 MB (`docs/performance.md`).
 
 use std::fmt;
 use std::time::Duration;

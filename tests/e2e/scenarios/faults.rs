@@ -3,7 +3,7 @@
 //!
 //! A sample runs with the suite. `FAULTS=2000 cargo test --locked --test e2e -- faults --nocapture` runs
 //! about that many cases, `FAULTS=all` all of them; the faults and checks are in
-//! `../../it/support/fault_checks.rs`.
+//! `../../it/support/fault_checks`.
 
 use std::{collections::BTreeMap, path::Path, time::Duration};
 

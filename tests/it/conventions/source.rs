@@ -19,21 +19,27 @@ pub fn read(path: &str) -> String {
 
 /// All source files, sorted by path.
 pub fn sources() -> impl Iterator<Item = Source> {
-    let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("src");
-    let mut paths = Vec::new();
-    walk(&root, &mut paths);
-    paths.sort();
-    let sources: Vec<Source> = paths
-        .iter()
-        .map(|path| {
-            let whole = std::fs::read_to_string(path).expect("a source file");
-            let path = path.strip_prefix(&root).expect("the path is below src");
-            let path = path.to_string_lossy().replace('\\', "/");
-            Source { code: code(&path, &whole), path, whole }
-        })
-        .collect();
+    let sources = files("src").into_iter().map(|(path, whole)| {
+        let path = path["src/".len()..].to_owned();
+        Source { code: code(&path, &whole), path, whole }
+    });
+    let sources: Vec<Source> = sources.collect();
     assert!(sources.len() > 50, "where are the sources?");
     sources.into_iter()
+}
+
+/// The paths and texts of all Rust files below a directory, sorted by path.
+pub fn files(directory: &str) -> Vec<(String, String)> {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR"));
+    let mut paths = Vec::new();
+    walk(&root.join(directory), &mut paths);
+    paths.sort();
+    let file = |path: PathBuf| {
+        let text = std::fs::read_to_string(&path).expect("a source file");
+        let path = path.strip_prefix(root).expect("the path is below the root");
+        (path.to_string_lossy().replace('\\', "/"), text)
+    };
+    paths.into_iter().map(file).collect()
 }
 
 fn walk(directory: &Path, paths: &mut Vec<PathBuf>) {

@@ -4,6 +4,10 @@
 //! of an overloaded server, a load balancer or an unreliable network. The binary needs no TLS and no
 //! credentials for it.
 
+mod fault;
+mod operator;
+mod responses;
+
 use std::io;
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex, MutexGuard, mpsc};
@@ -13,101 +17,28 @@ use std::time::{Duration, Instant};
 use bytes::Bytes;
 use futures::stream::BoxStream;
 use futures::{Stream, StreamExt};
-use http::header::{ACCEPT, ACCEPT_ENCODING, CONTENT_TYPE, HeaderValue, RETRY_AFTER};
+use http::header::{ACCEPT, ACCEPT_ENCODING, CONTENT_TYPE};
 use http::request::Parts;
 use http::{Method, Request, Response};
 use http_body::Frame;
 use http_body_util::combinators::UnsyncBoxBody;
-use http_body_util::{BodyExt, Full, StreamBody};
+use http_body_util::{BodyExt, StreamBody};
 use hyper::body::Incoming;
 use hyper::server::conn::http1;
 use hyper::service::service_fn;
 use hyper_util::rt::TokioIo;
 use kube::Client;
 use kube::client::Body;
-use kubectl_skyhook::api::ApiFlavor;
-use serde_json::{Value, json};
+use serde_json::json;
 use tempfile::TempDir;
 use tokio::net::TcpListener;
 use tokio::runtime::{Builder, Handle};
 use tokio::sync::{oneshot, watch};
 
+pub use self::fault::{Delivery, Fault, FaultInjection, FaultResponse, REQUEST_TIMEOUT};
+use self::operator::{acknowledge_pauses, finish_deletion};
+use self::responses::closed;
 use super::run::Child;
-
-/// The delay of a request with [`Delivery::Late`], which is longer than [`REQUEST_TIMEOUT`].
-pub const LATE_AFTER: Duration = Duration::from_millis(1_600);
-/// How long a restarting server refuses connections.
-pub const RESTART_TIME: Duration = Duration::from_millis(700);
-/// How long a stream lasts before it is cut.
-pub const CUT_AFTER: Duration = Duration::from_millis(30);
-/// The `--request-timeout` of clients whose requests hang.
-pub const REQUEST_TIMEOUT: &str = "1s";
-
-/// How often, and when, a request with a fault is delivered to the server.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Delivery {
-    Never,
-    Once,
-    /// Once, after the client has given up.
-    Late,
-    /// Immediately, and again before the next request.
-    RepeatedBeforeNext,
-    /// Immediately, and again when the command has ended.
-    RepeatedAtEnd,
-}
-
-/// The response of the proxy to a request with a fault.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum FaultResponse {
-    /// The response of the server.
-    Real,
-    /// The connection is closed.
-    Reset,
-    /// All connections are closed for [`RESTART_TIME`], as in a restart of the server.
-    Restart,
-    /// Half of the response, then the connection is closed.
-    Truncated,
-    /// No response, and the connection stays open.
-    Hang,
-    /// An error of the API server, with the seconds of its `Retry-After`.
-    Status(u16, Option<u32>),
-    /// An error of a load balancer in front of the server.
-    GatewayError(u16),
-    /// 200 with an HTML page.
-    LoginPage,
-    /// 200 with `null`.
-    JsonNull,
-    /// The client is killed.
-    Killed,
-}
-
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Fault {
-    pub delivery: Delivery,
-    pub response: FaultResponse,
-}
-
-impl Fault {
-    /// Whether the fault applies only to requests that write.
-    pub fn only_writes(self) -> bool {
-        matches!(self.delivery, Delivery::RepeatedBeforeNext | Delivery::RepeatedAtEnd)
-    }
-
-    /// Whether the client needs a short request timeout, as it would wait too long otherwise.
-    pub fn needs_time_limit(self) -> bool {
-        self.response == FaultResponse::Hang
-    }
-}
-
-/// A fault, and the first and last request that gets it, counted from 1.
-#[derive(Clone)]
-pub struct FaultInjection {
-    pub first: usize,
-    pub last: usize,
-    pub fault: Fault,
-    /// The process to kill, for [`FaultResponse::Killed`].
-    pub child: Child,
-}
 
 /// A request that can be sent more than once.
 #[derive(Clone)]
@@ -323,78 +254,6 @@ impl Shared {
         }
     }
 
-    async fn answer_with_fault(
-        &self,
-        injection: &FaultInjection,
-        kept: SavedRequest,
-    ) -> io::Result<ProxyResponse> {
-        let answer = match injection.fault.delivery {
-            Delivery::Never => None,
-            Delivery::Late => {
-                self.lock().late += 1;
-                let (shared, kept) = (self.clone(), kept.clone());
-                tokio::spawn(async move {
-                    tokio::time::sleep(LATE_AFTER).await;
-                    shared.forward_and_discard(kept).await;
-                    shared.lock().late -= 1;
-                });
-                None
-            }
-            Delivery::Once if kept.is_stream() => {
-                return self.stream_with_fault(injection, &kept).await;
-            }
-            Delivery::Once => Some(self.forward_whole(&kept).await?),
-            Delivery::RepeatedBeforeNext | Delivery::RepeatedAtEnd => {
-                let answer = self.forward_whole(&kept).await?;
-                let mut state = self.lock();
-                match injection.fault.delivery {
-                    Delivery::RepeatedBeforeNext => state.resend_next.push(kept.clone()),
-                    _ => state.resend_at_end.push(kept.clone()),
-                }
-                Some(answer)
-            }
-        };
-        match injection.fault.response {
-            FaultResponse::Reset => Err(closed()),
-            FaultResponse::Restart => {
-                self.lock().down_until = Some(Instant::now() + RESTART_TIME);
-                self.cut.send_replace(());
-                Err(closed())
-            }
-            FaultResponse::Hang => std::future::pending().await,
-            FaultResponse::Killed => {
-                injection.child.kill::<()>()(&mut ());
-                Err(closed())
-            }
-            FaultResponse::Status(code, wait) => Ok(api_error(code, wait)),
-            FaultResponse::GatewayError(code) => Ok(text(code, "text/html", "<html>bad gateway</html>")),
-            FaultResponse::LoginPage => Ok(text(200, "text/html", "<html>log in</html>")),
-            FaultResponse::JsonNull => Ok(text(200, "application/json", "null")),
-            FaultResponse::Real => answer.map(|whole| whole.map(full)).ok_or_else(closed),
-            FaultResponse::Truncated => answer.map(|whole| whole.map(half)).ok_or_else(closed),
-        }
-    }
-
-    /// Forwards a stream, which has no end, and injects the fault after [`CUT_AFTER`].
-    async fn stream_with_fault(
-        &self,
-        injection: &FaultInjection,
-        kept: &SavedRequest,
-    ) -> io::Result<ProxyResponse> {
-        let answer = self.forward(kept).await?;
-        let (shared, injection) = (self.clone(), injection.clone());
-        tokio::spawn(async move {
-            tokio::time::sleep(CUT_AFTER).await;
-            match injection.fault.response {
-                FaultResponse::Killed => injection.child.kill::<()>()(&mut ()),
-                FaultResponse::Restart => shared.lock().down_until = Some(Instant::now() + RESTART_TIME),
-                _ => {}
-            }
-            shared.cut.send_replace(());
-        });
-        Ok(answer)
-    }
-
     /// Forwards a request, and reads the whole response.
     async fn forward_whole(&self, kept: &SavedRequest) -> io::Result<Response<Bytes>> {
         let (head, body) = self.forward(kept).await?.into_parts();
@@ -469,121 +328,4 @@ impl Shared {
         let mut state = self.lock();
         state.simulates_operator && std::mem::take(&mut state.pause_may_have_changed)
     }
-}
-
-/// Writes the operator's acknowledgement into the status of each custom resource that was paused or resumed.
-async fn acknowledge_pauses(client: &Client) {
-    let flavor = ApiFlavor::Skyhook;
-    for item in items(client, &skyhooks()).await {
-        let requested = item["metadata"]["annotations"][flavor.key("pause")] == "true";
-        if requested != (item["status"]["status"] == "paused") {
-            let name = item["metadata"]["name"].as_str().unwrap_or_default();
-            let status = if requested { "paused" } else { "in_progress" };
-            let path = format!("{}/{name}/status", skyhooks());
-            merge(client, &path, &json!({"status": {"status": status}})).await;
-        }
-    }
-}
-
-/// Removes the keys of a custom resource from all nodes, and then its finalizers.
-async fn finish_deletion(client: &Client, name: &str) {
-    let ends = format!("_{name}");
-    for node in items(client, NODES).await {
-        let keys = |part: &str| -> Value {
-            let all = node["metadata"][part].as_object().into_iter().flatten();
-            let own = all.filter(|(key, _)| key.ends_with(&ends));
-            own.map(|(key, _)| (key.clone(), Value::Null)).collect()
-        };
-        let metadata = json!({"annotations": keys("annotations"), "labels": keys("labels")});
-        let node = node["metadata"]["name"].as_str().unwrap_or_default();
-        merge(client, &format!("{NODES}/{node}"), &json!({"metadata": metadata})).await;
-    }
-    let path = format!("{}/{name}", skyhooks());
-    merge(client, &path, &json!({"metadata": {"finalizers": null}})).await;
-}
-
-const NODES: &str = "/api/v1/nodes";
-
-fn skyhooks() -> String {
-    format!("/apis/{}/skyhooks", ApiFlavor::Skyhook.api_version())
-}
-
-/// The items of a collection; none if it cannot be read.
-async fn items(client: &Client, collection: &str) -> Vec<Value> {
-    let list = Request::get(collection).body(Vec::new());
-    let list = list.expect("a request of ASCII parts");
-    let mut list = client.request::<Value>(list).await.unwrap_or_default();
-    match list["items"].take() {
-        Value::Array(items) => items,
-        _ => Vec::new(),
-    }
-}
-
-async fn merge(client: &Client, path: &str, patch: &Value) {
-    let patch = Request::patch(path)
-        .header(CONTENT_TYPE, "application/merge-patch+json")
-        .body(patch.to_string().into_bytes());
-    let patch = patch.expect("a request of ASCII parts");
-    let patched = client.request::<Value>(patch).await;
-    patched.expect("a patch of known parts is accepted");
-}
-
-fn closed() -> io::Error {
-    io::ErrorKind::ConnectionReset.into()
-}
-
-fn full(body: Bytes) -> UnsyncBoxBody<Bytes, io::Error> {
-    Full::new(body).map_err(|never| match never {}).boxed_unsync()
-}
-
-fn half(body: Bytes) -> UnsyncBoxBody<Bytes, io::Error> {
-    let half = body.slice(..body.len() / 2);
-    // An immediate error would discard the first half, too.
-    let later = async {
-        tokio::task::yield_now().await;
-        Err(io::Error::from(io::ErrorKind::UnexpectedEof))
-    };
-    let frames = futures::stream::once(async { Ok(Frame::data(half)) });
-    StreamBody::new(frames.chain(futures::stream::once(later))).boxed_unsync()
-}
-
-fn text(code: u16, kind: &'static str, text: &'static str) -> ProxyResponse {
-    let response = Response::builder()
-        .status(code)
-        .header(CONTENT_TYPE, kind)
-        .body(full(Bytes::from_static(text.as_bytes())));
-    response.expect("a response of known parts")
-}
-
-/// An error as the API server sends it.
-fn api_error(code: u16, wait: Option<u32>) -> ProxyResponse {
-    let (reason, message) = match code {
-        401 => ("Unauthorized", "Unauthorized"),
-        403 => ("Forbidden", "forbidden: User \"jane\" cannot do this"),
-        409 => (
-            "Conflict",
-            "Operation cannot be fulfilled: the object has been modified; please apply your changes to the latest version \
-             and try again",
-        ),
-        410 => ("Expired", "The provided continue parameter is too old"),
-        422 => ("Invalid", "denied by the admission webhook"),
-        429 => ("TooManyRequests", "Too many requests, please try again later"),
-        500 => ("InternalError", "Internal error occurred"),
-        503 => ("ServiceUnavailable", "the server is currently unable to handle the request"),
-        504 => ("Timeout", "request did not complete within the allotted time"),
-        code => panic!("no error message for {code}"),
-    };
-    let status = json!({
-        "kind": "Status", "apiVersion": "v1", "metadata": {}, "status": "Failure",
-        "message": message, "reason": reason, "code": code,
-    });
-    let mut response = Response::builder()
-        .status(code)
-        .header(CONTENT_TYPE, "application/json")
-        .body(full(Bytes::from(status.to_string())))
-        .expect("a response of known parts");
-    if let Some(wait) = wait {
-        response.headers_mut().insert(RETRY_AFTER, HeaderValue::from(wait));
-    }
-    response
 }
