@@ -24,7 +24,9 @@ fn promises_name_existing_tests() {
     let myself = std::env::current_exe().expect("a running program has a path");
     let listed = Command::new(myself).arg("--list").output().expect("the test binary lists its tests");
     let here = String::from_utf8(listed.stdout).expect("names");
-    let scenarios = std::fs::read_to_string("tests/e2e/scenarios/mod.rs").expect("the list");
+    let scenarios = ["mod.rs", "groups.rs"]
+        .map(|file| std::fs::read_to_string(format!("tests/e2e/scenarios/{file}")).expect("the list"));
+    let scenarios = scenarios.concat();
     let is_here = |name: &str| here.lines().any(|line| line.starts_with(name));
     let is_scenario = |name: &str| {
         let mut words = name.split("::").filter(|word| !word.is_empty());

@@ -82,11 +82,11 @@ fn other_rejected_values_are_undetermined_and_refuse_changes() {
     let report = run(&test_cluster, "diagnose stuck -o json").json();
     assert_eq!(report["verdict"], "incomplete");
     let reason = report["notChecked"][0]["reason"].as_str().expect("a reason");
-    assert_eq!(reason, "node/node-2: metadata.annotations cannot be read (a text)");
+    assert_eq!(reason, "node/node-2: metadata.annotations cannot be read (a string)");
     let ran = run(&test_cluster, &format!("reset {CR} -y"));
     ran.expect_code(1);
     ran.expect_stderr(
-        "cannot read nodes: node/node-2: metadata.annotations cannot be read (a text); nothing was changed",
+        "cannot read nodes: node/node-2: metadata.annotations cannot be read (a string); nothing was changed",
     );
     assert!(test_cluster.fake.writes().is_empty());
 }

@@ -54,6 +54,9 @@ pub fn normalized(all: Vec<Value>) -> Objects {
                 },
             });
         }
+        if kind == "Node" {
+            remove_progress(&mut object["metadata"]);
+        }
         if let Some(conditions) = object["status"]["conditions"].as_array_mut() {
             conditions.sort_by_key(|c| c["type"].to_string());
             for condition in conditions {
@@ -63,6 +66,16 @@ pub fn normalized(all: Vec<Value>) -> Objects {
         objects.insert(format!("{kind}/{name}"), canonical(&object));
     }
     objects
+}
+
+/// Removes the node status `in_progress`: `undelete` removes it where no pause of the operator has replaced it, and the
+/// operator sets it again.
+fn remove_progress(metadata: &mut Value) {
+    for map in ["annotations", "labels"] {
+        if let Some(map) = metadata[map].as_object_mut() {
+            map.retain(|key, value| !(key.contains("/status_") && value == "in_progress"));
+        }
+    }
 }
 
 /// The value with sorted keys, without nulls, empty maps, zeros and `false`.
