@@ -54,7 +54,10 @@ impl Cluster {
                     self.has_package(skyhook, package)
                 })
                 && !self.lacks_requested_uninstall()
-                && !(named.to_change && (self.gave_up_elsewhere() || self.has_stopped_rollout()))
+                && !(named.to_change
+                    && (self.gave_up_elsewhere()
+                        || self.has_stopped_rollout()
+                        || self.has_stopped_deletion()))
     }
 
     /// Whether all custom resources are finished on a node, so that other nodes do not affect it.
@@ -101,6 +104,12 @@ impl Cluster {
     fn has_stopped_rollout(&self) -> bool {
         let mut all = self.skyhooks.items().iter();
         all.any(|s| stopped_compartments(s).next().is_some())
+    }
+
+    /// Whether a pause or disable stops a deletion. Only the whole list of nodes shows whether packages are left
+    /// to uninstall; otherwise the operator finishes the deletion.
+    fn has_stopped_deletion(&self) -> bool {
+        self.skyhooks.items().iter().any(|skyhook| skyhook.deleting() && !skyhook.is_active())
     }
 
     fn has_package(&self, skyhook: &str, package: &str) -> bool {

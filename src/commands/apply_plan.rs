@@ -9,7 +9,7 @@ use crate::commands::shared::command::{Write, command};
 use crate::ctx::{CommandOptions, Ctx};
 use crate::error::{Error, Exit, Result};
 use crate::plan::planners::released;
-use crate::plan::{SavedError, outdated};
+use crate::plan::{Grade, ReadSpec, SavedError, growth};
 
 /// Apply a plan written by --plan-out
 ///
@@ -48,11 +48,18 @@ async fn run(ctx: &mut Ctx, args: &Args) -> Result<Exit> {
     }
     if ctx.global().reading.from.is_empty() {
         ctx.same_cluster(&format!("the plan in {file}"), saved.cluster.as_ref()).await?;
-        let cluster = ctx
-            .limit_to(saved.plan.few_nodes())
-            .load_or_leftovers(&released::NEEDS, &[Source::Skyhooks])
-            .await?;
-        if let Some(change) = outdated(&saved.plan, &saved.specs, &cluster) {
+        let runs = saved.plan.grade() > Grade::B1;
+        let required: &[Source] = if runs || released::starts_work(&saved.plan) {
+            &[Source::Skyhooks, Source::Nodes]
+        } else {
+            &[Source::Skyhooks]
+        };
+        let cluster =
+            ctx.limit_to(saved.plan.few_nodes()).load_or_leftovers(&released::NEEDS, required).await?;
+        // If something runs, an edit of the spec may have effects that the model does not know.
+        let specs = ReadSpec::all(&cluster);
+        let changed = saved.specs.iter().find_map(|read| read.changed(&specs, runs));
+        if let Some(change) = growth(&saved.plan, &cluster).or(changed) {
             return Err(Error::unchanged(format!("{change} since the plan in {file} was made")).hint(AGAIN));
         }
     }

@@ -20,7 +20,7 @@ use crate::args::safety::{DryRun, Safety};
 use crate::cluster::Cluster;
 use crate::error::{Error, Exit, Result};
 use crate::plan::preview::Preview;
-use crate::plan::{ClusterIdentity, Grade, Plan, ReadSpec, SavedPlan, outdated};
+use crate::plan::{ClusterIdentity, Grade, Plan, SavedPlan, growth};
 use crate::view::View;
 
 /// Options of a single command.
@@ -65,7 +65,7 @@ impl Ctx {
             let reason = "--dry-run=server cannot be used with --from";
             return Err(Error::usage(reason));
         }
-        self.say_what_was_not_read(plan, safety.dry_run);
+        self.say_what_was_not_read(plan, safety.dry_run, command_options.digest.is_some());
         let external = External::of(process::variable).filter(|_| safety.diff);
         let changes = shown.as_ref().unwrap_or(plan);
         let own = waiting.as_ref().and_then(|w| w.aim.preview());
@@ -128,7 +128,7 @@ impl Ctx {
                 answer => answer?,
             }
             if self.screen.can_ask() {
-                self.refuse_outdated(changes).await?;
+                self.refuse_growth(changes).await?;
             }
         }
         drop(own);
@@ -142,17 +142,16 @@ impl Ctx {
     ///
     /// # Errors
     ///
-    /// The cluster cannot be read, or the side effects of the plan may have become worse since the preview.
-    async fn refuse_outdated(&mut self, plan: &Plan) -> Result<()> {
-        if self.needs.is_empty() {
+    /// The cluster cannot be read, or the side effects of the plan have grown since the preview.
+    async fn refuse_growth(&mut self, plan: &Plan) -> Result<()> {
+        let needs = std::mem::take(&mut self.needs);
+        if needs.is_empty() {
             return Ok(());
         }
-        let specs = ReadSpec::of_plan(std::mem::take(&mut self.specs), plan);
-        let needs = std::mem::take(&mut self.needs);
         let cluster = self.limit_to(plan.few_nodes()).load_or_leftovers(&needs, &[]).await?;
-        match outdated(plan, &specs, &cluster) {
+        match growth(plan, &cluster) {
             None => Ok(()),
-            Some(change) => Err(Error::unchanged(format!("{change} since the preview"))
+            Some(growth) => Err(Error::unchanged(format!("{growth} since the preview"))
                 .hint("run the command again for a new preview")),
         }
     }
@@ -233,7 +232,7 @@ impl Ctx {
     }
 
     /// Warns about sources that could not be read, unless the plan itself warns about them.
-    fn say_what_was_not_read(&mut self, plan: &Plan, dry_run: DryRun) {
+    fn say_what_was_not_read(&mut self, plan: &Plan, dry_run: DryRun, saved: bool) {
         // Without `--diff`, a server dry run shows no preview, and so none of the plan's warnings.
         let shown = dry_run != DryRun::Server;
         let mut unread = std::mem::take(&mut self.unread);
@@ -244,7 +243,8 @@ impl Ctx {
         });
         if !unread.is_empty() {
             let reasons = unreadable::one_line(&unread);
-            self.warn(format!("{reasons}; the plan was made without this information"));
+            let lost = if saved { "the plan was not checked against" } else { "the plan was made without" };
+            self.warn(format!("{reasons}; {lost} this information"));
         }
     }
 

@@ -232,8 +232,10 @@ impl<'a> Builder<'_, 'a> {
     fn status(&self, place: &Place, state: &Profile<'a>) -> Status {
         if place.complete {
             Status::Complete
-        } else if !place.eligible() && !self.operator.before(0, 20) {
-            // Since v0.20, blocked takes precedence over waiting, and ends as soon as its cause is removed.
+        } else if !place.eligible() && (!self.operator.before(0, 20) || place.recorded == Status::InProgress)
+        {
+            // Before v0.20, only nodes that the operator chooses become blocked, nodes in progress first. Since
+            // then, blocked takes precedence over waiting, and ends as soon as its cause is removed.
             Status::Blocked
         } else if state.begins {
             Status::InProgress

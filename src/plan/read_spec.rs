@@ -45,15 +45,16 @@ impl ReadSpec {
         all
     }
 
-    /// Describes the change since this spec was read; `None` if the spec is the same in `now`.
-    pub fn changed(&self, now: &[ReadSpec]) -> Option<String> {
+    /// Describes the change since this spec was read; `None` if the spec is the same in `now`. `edits`: whether edits
+    /// of the spec count, not only a deletion.
+    pub fn changed(&self, now: &[ReadSpec], edits: bool) -> Option<String> {
         let target = &self.target;
         let Some(read) = now.iter().find(|r| r.target.same_object_name(target)) else {
             return Some(format!("{target} has been deleted"));
         };
         if read.target.uid != target.uid {
             Some(format!("{target} has been deleted and recreated"))
-        } else if read.generation != self.generation {
+        } else if edits && read.generation != self.generation {
             Some(format!(
                 "the spec of {target} has been changed (generation {}, now {})",
                 self.generation, read.generation

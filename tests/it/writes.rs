@@ -61,6 +61,15 @@ impl TestCluster {
         self.fake.load(node);
     }
 
+    /// Changes the interrupt of the driver in the spec.
+    pub fn change_interrupt(&self, kind: &str) {
+        let mut cr = self.cr().expect("the custom resource exists");
+        cr["spec"]["packages"]["driver"]["interrupt"]["type"] = json!(kind);
+        let generation = cr["metadata"]["generation"].as_i64().expect("a number");
+        cr["metadata"]["generation"] = json!(generation + 1);
+        self.fake.load(cr);
+    }
+
     /// The objects without resource versions and managed fields.
     pub fn objects(&self) -> Value {
         let mut objects = json!([

@@ -48,10 +48,10 @@ pub fn leave<'a>(skyhook: &Skyhook, nodes: impl Iterator<Item = &'a str>) -> Vec
 }
 
 /// Whether a node keeps its batch slot even if the status field is removed: the operator chooses nodes in
-/// progress first, and with a policy the first waiting node.
+/// progress first, and with a policy the first waiting node. An ignored node in progress becomes blocked.
 pub fn keeps_place(cluster: &Cluster, skyhook: &Skyhook, node: &Node) -> bool {
     match cluster.status_on(skyhook, node) {
-        Status::InProgress => true,
+        Status::InProgress => !node.ignored(cluster.flavor()),
         Status::Waiting => !skyhook.spec.deployment_policy.is_empty(),
         _ => false,
     }

@@ -10,6 +10,7 @@ use super::TestCluster;
 use crate::support::fake_api::Logged;
 use crate::support::run::{Child, run};
 use crate::support::terminal::Terminal;
+use crate::support::test_cluster::operator;
 
 /// The behavior of a command without a confirmation.
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -253,39 +254,60 @@ fn the_right_answer_on_a_terminal_writes() {
     }
 }
 
-/// While the question is open, someone else resets a node, or adds an interrupt to the spec.
+/// While the question is open, someone else resets a node, or changes an interrupt to a reboot.
 #[test]
-fn changes_during_the_question_are_seen() {
+fn growing_effects_are_refused_after_the_question() {
     type Edit = fn(&TestCluster);
-    let edits: [(Edit, &str); 2] = [
+    let reset: Edit = |cluster| cluster.forget_state("node-2");
+    let reboot: Edit = |cluster| cluster.change_interrupt("reboot");
+    for (words, question, answer, edit, growth) in [
         (
-            |cluster| cluster.forget_state("node-2"),
-            "the effects of the plan have grown from B1 on 0 nodes to B3 (services restart, pods are evicted) on 1 node",
+            "resume gpu-tune",
+            "Proceed? [y/N] ",
+            "y\n",
+            reset,
+            "from B1 (changes objects, runs nothing) on 0 nodes to B3 (services restart, pods are evicted) on 1 node with 1 drain and 1 service restart",
         ),
         (
-            |cluster| {
-                let mut cr = cluster.cr().expect("the custom resource exists");
-                cr["metadata"]["generation"] = json!(99);
-                cluster.fake.load(cr);
-            },
-            "the spec of skyhook/gpu-tune has been changed (generation 2, now 99)",
+            "uninstall gpu-tune driver --enable",
+            "type the name: gpu-tune: ",
+            "gpu-tune\n",
+            reboot,
+            "from B3 (services restart, pods are evicted) on 3 nodes with 3 drains and 3 service restarts to B4 (nodes reboot) on 3 nodes with 3 drains and 3 reboots",
         ),
-    ];
-    for (edit, change) in edits {
-        let cluster = TestCluster::captured_with_operator("complete");
-        cluster.run("pause gpu-tune --confirm").expect_code(0);
+    ] {
+        let cluster = TestCluster::from_capture("complete");
+        let mut operator = operator(1);
+        // Older operators do not uninstall.
+        operator["spec"]["template"]["spec"]["containers"][0]["image"] =
+            json!("ghcr.io/nvidia/skyhook/operator:v0.17.0");
+        cluster.fake.load(operator);
+        if words.starts_with("resume") {
+            cluster.run("pause gpu-tune --confirm").expect_code(0);
+        }
         let before = cluster.writes();
-        let asked = Terminal::of(&cluster, "resume gpu-tune", "Proceed? [y/N] ");
+        let asked = Terminal::of(&cluster, words, question);
         edit(&cluster);
-        let (output, code) = asked.answer(b"y\n");
+        let (output, code) = asked.answer(answer.as_bytes());
         // Only line breaks depend on the width of the terminal.
         let output = output.split_whitespace().collect::<Vec<_>>().join(" ");
         let error = format!(
-            "error: {change} since the preview; nothing was changed hint: run the command again for a new preview"
+            "error: the effects of the plan have grown {growth} since the preview; nothing was changed hint: run the command again for a new preview"
         );
         assert_eq!((output, code), (error, 3));
         assert_eq!(cluster.writes(), before);
     }
+}
+
+/// Pausing is urgent when someone applies a wrong spec.
+#[test]
+fn pause_is_applied_although_the_spec_changes_during_the_question() {
+    let cluster = TestCluster::captured_with_operator("complete");
+    let asked = Terminal::of(&cluster, "pause gpu-tune", "Proceed? [y/N] ");
+    cluster.change_interrupt("reboot");
+    let (output, code) = asked.answer(b"y\n");
+    assert_eq!(code, 0, "{output}");
+    assert_eq!(cluster.cr_annotation("pause"), json!("true"));
 }
 
 #[test]

@@ -175,9 +175,35 @@ fn a_plan_whose_effects_grew_is_refused() {
     let before = cluster.writes();
     let ran = cluster.run(&format!("apply-plan {file} --confirm"));
     let error = format!(
-        "error: the effects of the plan have grown from B1 on 0 nodes to B3 (services restart, pods are evicted) on 1 node since the plan in {file} was made; nothing was changed\n\
+        "error: the effects of the plan have grown from B1 (changes objects, runs nothing) on 0 nodes to B3 (services restart, pods are evicted) on 1 node with 1 drain and 1 service restart since the plan in {file} was made; nothing was changed\n\
          hint: run the planned command again, with --plan-out\n"
     );
     assert_eq!(ran.parts(), ("", error.as_str(), Some(3)));
     assert_eq!(cluster.writes(), before);
+}
+
+/// Nothing runs after a pause, whatever the spec says.
+#[test]
+fn a_saved_pause_is_applied_after_the_spec_was_changed() {
+    let cluster = TestCluster::captured_with_operator("complete");
+    let file = cluster.state.path().join("plan.json").display().to_string();
+    cluster.run(&format!("pause gpu-tune --plan-out {file}")).expect_code(0);
+    cluster.change_interrupt("reboot");
+    cluster.run(&format!("apply-plan {file} --confirm")).expect_code(0);
+    assert_eq!(cluster.cr_annotation("pause"), json!("true"));
+}
+
+#[test]
+fn a_plan_that_cannot_be_compared_with_the_nodes_is_refused() {
+    let cluster = TestCluster::captured_with_operator("apply-erroring");
+    let file = cluster.state.path().join("plan.json").display().to_string();
+    cluster
+        .run(&format!("package rerun driver --skyhook gpu-tune --node node-2 --plan-out {file}"))
+        .expect_code(0);
+    cluster.fake.on("GET nodes").reply(403);
+    cluster.fake.on("LIST nodes").reply(403);
+    let ran = cluster.run(&format!("apply-plan {file} --confirm"));
+    ran.expect_code(1);
+    ran.expect_stderr("cannot read nodes");
+    assert_eq!(cluster.writes(), [""; 0]);
 }
