@@ -10,6 +10,7 @@ use crate::support::clusters;
 use crate::support::fake_api::{FakeApi, State};
 use crate::support::object_builder::{NODEWRIGHT, ObjectBuilder, SKYHOOK};
 use crate::support::run::{RunOutput, run};
+use crate::support::test_cluster::operator;
 
 fn driver() -> Value {
     json!({"driver": {"version": "1.0.0", "image": "example.com/driver"}})
@@ -81,6 +82,25 @@ fn stale_observed_generation_is_not_complete() {
     let ran = wait(&fake, "gpu -o json");
     assert_eq!(ran.json()["items"], json!([{"kind": "Skyhook", "skyhook": "gpu", "met": true}]));
     assert!(fake.lines().iter().any(|l| l.contains("watch=true")));
+}
+
+/// Since v0.17, a package without an interrupt is complete at stage post-interrupt, too.
+#[test]
+fn package_whose_interrupt_was_removed_is_complete() {
+    let version = |version: &str| {
+        let mut operator = operator(1);
+        let container = &mut operator["spec"]["template"]["spec"]["containers"][0];
+        container["image"] = json!(format!("ghcr.io/nvidia/skyhook/operator:{version}"));
+        operator
+    };
+    for (operator, code) in [(version("v0.17.0"), 0), (version("v0.16.0"), 2)] {
+        let done = SKYHOOK.node("node-1", "complete", &["driver|1.0.0 post-interrupt complete"]);
+        let fake = FakeApi::new().serving(ApiFlavor::Skyhook);
+        let fake = fake.with(SKYHOOK.skyhook("complete", driver())).with(done).with(operator);
+        let served = fake.serve();
+        let ran = run("wait gpu --timeout 2s").kubeconfig(&served.kubeconfig()).output();
+        ran.expect_code(code);
+    }
 }
 
 /// After an edit that runs nothing, the status keeps its generation, and only the condition `Ready` has the new one.
