@@ -84,7 +84,8 @@ fn joining(
         if place.in_recorded_batch || begun {
             return None;
         }
-        if place.at_work || place.recorded == Status::InProgress {
+        // An ignored node leaves the batch, although its stage still runs.
+        if place.eligible() && (place.at_work || place.recorded == Status::InProgress) {
             joining.push(*at);
         }
     }
