@@ -278,7 +278,7 @@ mod tests {
         let pod = |metadata: Value| decode::<Pod>(json!({"metadata": metadata})).map(|_| ());
         let refused = |why: &str| Err(why.to_owned());
         assert_eq!(pod(json!({"name": "a"})), Ok(()));
-        assert_eq!(pod(json!("a")), refused("metadata cannot be read (a text)"));
+        assert_eq!(pod(json!("a")), refused("metadata cannot be read (a string)"));
         assert_eq!(pod(json!({"name": 7})), refused("metadata.name cannot be read (7)"));
         assert_eq!(pod(json!({"name": "a", "uid": {}})), refused("metadata.uid cannot be read (an object)"));
         for nameless in [json!(null), json!({}), json!({"name": null}), json!({"name": ""})] {
