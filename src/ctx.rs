@@ -45,6 +45,17 @@ use crate::screen::{OutputStream, Screen, Shown};
 use crate::view::contexts::Captured;
 use crate::view::{Upstream, View, text};
 
+/// The load that a change was planned from, to repeat it.
+#[derive(Debug, Clone, Default)]
+struct PlannedFrom {
+    /// Empty without a load.
+    needs: Vec<Source>,
+    required: Vec<Source>,
+    /// Whether a cluster without the operator's API is accepted.
+    leftovers: bool,
+    specs: Vec<ReadSpec>,
+}
+
 /// I/O of one command: connection, screen and flags. Only commands that stream or wait get the client.
 pub struct Ctx {
     global: Global,
@@ -59,9 +70,8 @@ pub struct Ctx {
     /// The names in the command's arguments, for the next load.
     named_nodes: Option<NamedNodes>,
     node_fields: NodeFields,
-    /// The sources and specs that a change was planned from.
-    needs: Vec<Source>,
-    specs: Vec<ReadSpec>,
+    /// What a change was planned from.
+    planned_from: PlannedFrom,
     /// The captured output, with `--contexts`.
     captured: Option<Captured>,
 }
@@ -79,8 +89,7 @@ impl Ctx {
             here: None,
             named_nodes: None,
             node_fields: NodeFields::All,
-            needs: Vec::new(),
-            specs: Vec::new(),
+            planned_from: PlannedFrom::default(),
             captured: None,
         }
     }
@@ -194,8 +203,12 @@ impl Ctx {
         }
         let cluster = self.load_inner(needs, leftovers).await?;
         self.unread = unreadable::check_required(&cluster, needs, required)?;
-        self.needs = needs.to_vec();
-        self.specs = ReadSpec::all(&cluster);
+        self.planned_from = PlannedFrom {
+            needs: needs.to_vec(),
+            required: required.to_vec(),
+            leftovers,
+            specs: ReadSpec::all(&cluster),
+        };
         Ok(cluster)
     }
 

@@ -45,7 +45,7 @@ const MOST_LOOKS: u32 = 3;
 pub struct Options {
     /// Maximum number of concurrent requests.
     pub parallel: usize,
-    /// Server-side dry run: nothing is stored.
+    /// Whether the server only validates the requests (`dryRun=All`).
     pub dry_run: bool,
     /// The size of the first wave of nodes, and the pause between waves.
     pub canary: Option<Canary>,

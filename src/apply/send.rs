@@ -79,7 +79,7 @@ impl ApiWriter {
         (!longer.is_zero()).then_some(wait)
     }
 
-    /// Whether the steps have waited for the maximum time without a successful change.
+    /// Whether the retries since the last successful change have taken the maximum time.
     pub fn has_waited_too_long(&self) -> bool {
         self.waited.get() >= MOST_WAITED
     }

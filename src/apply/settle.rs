@@ -80,8 +80,8 @@ impl PlanRun<'_, '_> {
         Next::Again
     }
 
-    /// Whether the custom resource that waited for the removed entries is deleted, even if a new one has its
-    /// name. Until its pods are garbage collected, the operator still records their results.
+    /// Whether the deletion that waited for the removed entries has ended; a new custom resource of the same name
+    /// does not count. Until the pods are garbage collected, the operator still records their results.
     async fn deletion_ended(&self, step: &Step) -> bool {
         let Some(owner) = step.owner_of_removed() else {
             return false;

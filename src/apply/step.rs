@@ -64,7 +64,7 @@ pub(super) struct Tries {
     pub(super) replans: u32,
     /// Number of times that the operator reverted this step.
     pub(super) removals: u32,
-    /// Whether the custom resource whose deletion waited for the step is deleted.
+    /// Whether the deletion that waited for the step has ended.
     pub(super) orphaned: bool,
     busy: u32,
     unsure: u32,

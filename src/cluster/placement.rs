@@ -2,6 +2,8 @@
 
 mod spec;
 
+pub use spec::is_last;
+
 use self::spec::recorded;
 use super::{Certainty, Cluster, Node};
 use crate::api::{Entry, NodeState, Skyhook};
@@ -146,7 +148,7 @@ impl Cluster {
         let on = self.on_node(node, skyhook.name());
         let mut leaving = skyhook.packages().filter(|(_, p)| skyhook.uninstalls(p));
         let left = leaving.any(|(name, p)| on.is_some_and(|on| on.entry(&p.entry_key(name)).is_some()));
-        skyhook.is_node_complete(on) && !left
+        skyhook.is_node_complete(self, on) && !left
     }
 
     /// Number of packages of the spec that are done on a node, and number of all its packages.
@@ -211,14 +213,14 @@ impl<'a> PackagesOn<'a> {
             None if self.gone => Desired::Not,
             None => Desired::Unknown,
         };
-        let phase = recorded(self.skyhook, wanted, entry);
+        let phase = recorded(self.cluster, self.skyhook, wanted, entry);
         Placement { entry: Some(entry), ..self.placement(name, version, wanted, phase) }
     }
 
     fn in_spec(&self, skyhook: &'a Skyhook, name: &'a str) -> Placement<'a> {
         let version = skyhook.package(name).map_or("", |p| &p.version);
         let wanted = skyhook.wants(name, version);
-        let phase = match skyhook.phase(name, self.state) {
+        let phase = match skyhook.phase(self.cluster, name, self.state) {
             Phase::NotStarted if !self.selected => Phase::Absent,
             Phase::Absent if self.cluster.never_installed(skyhook).contains(&name) => Phase::NeverInstalled,
             phase => phase,

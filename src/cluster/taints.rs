@@ -99,7 +99,7 @@ impl Cluster {
         let all = self.skyhooks.items().iter();
         all.filter(|s| s.spec.runtime_required && s.selects(node))
             .filter(|s| {
-                let complete = s.is_node_complete(self.on_node(node, s.name()));
+                let complete = s.is_node_complete(self, self.on_node(node, s.name()));
                 s.paused() || s.disabled() || s.deleting() || !complete
             })
             .collect()

@@ -14,9 +14,8 @@ use crate::plan::{Grade, ReadSpec, SavedError, growth};
 /// Apply a plan written by --plan-out
 ///
 /// Applies exactly the changes in the file. An object that was modified since then is skipped if the planned change
-/// would have a different effect on it. The plan is refused if its effects have grown since then: if more nodes would
-/// run packages, be drained or reboot than its preview says. A plan that runs packages is also refused if the spec of the
-/// custom resource was changed.
+/// would have a different effect on it. The plan is refused if it would now affect, drain or reboot more nodes than its
+/// preview shows, or if it runs packages and the spec of the custom resource was changed.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "Examples:
   kubectl skyhook reset gpu-tune --plan-out plan.json

@@ -9,7 +9,7 @@ use super::limits::within;
 use super::progress::Progress;
 use super::wait::WatchStrategy;
 use super::watch::WatchOrigin;
-use super::{Ctx, PlanWait, PlannedAim, process, unreadable};
+use super::{Ctx, PlanWait, PlannedAim, PlannedFrom, process, unreadable};
 use crate::apply::file as apply_file;
 use crate::apply::journal::{Circumstances, Store};
 use crate::apply::outcome_view::OutcomeView;
@@ -144,11 +144,11 @@ impl Ctx {
     ///
     /// The cluster cannot be read, or the side effects of the plan have grown since the preview.
     async fn refuse_growth(&mut self, plan: &Plan) -> Result<()> {
-        let needs = std::mem::take(&mut self.needs);
+        let PlannedFrom { needs, required, leftovers, .. } = self.planned_from.clone();
         if needs.is_empty() {
             return Ok(());
         }
-        let cluster = self.limit_to(plan.few_nodes()).load_or_leftovers(&needs, &[]).await?;
+        let cluster = self.limit_to(plan.few_nodes()).load_to_plan(&needs, &required, leftovers).await?;
         match growth(plan, &cluster) {
             None => Ok(()),
             Some(growth) => Err(Error::unchanged(format!("{growth} since the preview"))
@@ -159,7 +159,7 @@ impl Ctx {
     /// The plan in the form to save, with the cluster and the specs that it was made for.
     async fn saved(&mut self, plan: &Plan) -> Result<SavedPlan> {
         let (cluster, specs) = if self.global.reading.from.is_empty() {
-            (Some(self.here().await?.origin), self.specs.clone())
+            (Some(self.here().await?.origin), self.planned_from.specs.clone())
         } else {
             (None, Vec::new())
         };

@@ -2,6 +2,7 @@
 
 use super::operator::Operator;
 use crate::api::{Entry, Stage, State};
+use crate::cluster::placement::is_last;
 
 /// Stage and state of a package on a node.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
@@ -41,14 +42,7 @@ impl Slot {
 
     /// Whether the package is complete (operator `IsPackageComplete`).
     pub fn complete(&self, operator: &Operator<'_>, interrupts: bool) -> bool {
-        self.state == State::Complete
-            && match self.stage {
-                // Since v0.17 always complete: a configuration that is no longer current may have caused the
-                // interrupt.
-                Stage::PostInterrupt => interrupts || !operator.before(0, 17),
-                Stage::Config => !interrupts,
-                _ => false,
-            }
+        self.state == State::Complete && is_last(&self.stage, interrupts, operator.before(0, 17))
     }
 
     /// The stage that follows a complete one (operator `NextStage`).

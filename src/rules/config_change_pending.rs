@@ -97,7 +97,7 @@ impl<'a> PendingNodes<'a> {
             if entry.state == State::Erroring && configured {
                 return None;
             }
-            if !skyhook.is_package_complete(name, entry) || with_pod.contains(&*node.name) {
+            if !skyhook.is_package_complete(cluster, name, entry) || with_pod.contains(&*node.name) {
                 pending.incomplete.push(node);
             }
             if entry.state == State::Erroring {

@@ -90,7 +90,7 @@ fn report(cluster: &Cluster, finding: &mut Finding, skyhook: &Skyhook, node: &No
     for refusal in &in_force {
         finding.evidence(&object, "eviction refused", refusal);
     }
-    for entry in open_entries(skyhook, on) {
+    for entry in open_entries(cluster, skyhook, on) {
         finding.entry(&node.name, entry);
     }
     let title = if in_force.is_empty() {

@@ -138,7 +138,7 @@ fn report<'a>(
     };
     let sure = given_up || settled;
     finding.warning_if(!sure || cluster.certainty_of_no_package_run() == Certainty::Presumed);
-    let open: Vec<&Entry> = open_entries(skyhook, on).collect();
+    let open: Vec<&Entry> = open_entries(cluster, skyhook, on).collect();
     for entry in &open {
         finding.entry(&node.name, entry);
     }

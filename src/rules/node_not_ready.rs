@@ -84,7 +84,7 @@ fn detect(cluster: &Cluster, findings: &mut Findings) {
                 format!("not True since {since}"),
             );
             if let Some(on) = cluster.on_node(node, skyhook.name()) {
-                for entry in open_entries(skyhook, on) {
+                for entry in open_entries(cluster, skyhook, on) {
                     finding.entry(&node.name, entry);
                 }
             }

@@ -75,7 +75,7 @@ fn detect(cluster: &Cluster, findings: &mut Findings) {
                 if let Some(condition) = skyhook.true_condition("NodeStateMalformed") {
                     finding.condition(skyhook, condition, &condition.reason);
                 }
-                finding.repair_node_state(skyhook, node, on);
+                finding.repair_node_state(cluster, skyhook, node, on);
                 if pause_helps && !skyhook.paused() && !left && others {
                     finding
                         .remedy(

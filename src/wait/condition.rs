@@ -7,7 +7,6 @@ use std::str::FromStr;
 use super::{Wait, drain};
 use crate::api::{Skyhook, Status};
 use crate::cluster::{Cluster, Node, NodeRecord, Phase, Placement, Read};
-use crate::model::{Model, ProgressState};
 use crate::rules::{Goal, uninstall_argument, uninstall_command};
 use crate::view::{list, plural};
 
@@ -155,13 +154,7 @@ fn complete(cluster: &Cluster, skyhook: &Skyhook) -> Wait {
     let done = |node: &&&Node| cluster.is_complete_on(skyhook, node);
     let complete = nodes.iter().filter(done).count();
     let never_installed = cluster.never_installed(skyhook);
-    // The model knows what each version of the operator counts as complete.
-    let all_complete = || {
-        let model = Model::new(cluster);
-        let mut all = model.all_progress(skyhook.name());
-        all.all(|(_, progress)| progress.state == ProgressState::Complete)
-    };
-    if says_so && current && (complete == nodes.len() || all_complete()) {
+    if says_so && current && complete == nodes.len() {
         return if never_installed.is_empty() {
             Wait::Met
         } else {

@@ -26,7 +26,7 @@ const USES: &[(&str, &[&str])] = &[
     ("args", &["api", "redact", "view"]),
     ("connect", &["args", "bounded", "error", "reason", "redact", "suggestions"]),
     ("apply", &["args", "bounded", "connect", "error", "plan", "reason", "redact", "view"]),
-    ("wait", &["api", "cluster", "model", "rules", "view"]),
+    ("wait", &["api", "cluster", "rules", "view"]),
     ("screen", &["args", "view"]),
     (
         "ctx",

@@ -109,3 +109,19 @@ fn explain_accepts_impact_grades() {
     let stdout = |words: &str| run(words).output().stdout;
     assert_eq!(stdout("explain grades"), stdout("explain GRADE"));
 }
+
+/// Since v0.19.1 the operator sets a higher limit.
+#[test]
+fn upgrade_is_not_suggested_beyond_the_limit_of_older_operators() {
+    let fixture = std::fs::read_to_string("tests/rules/package_erroring.interrupts.yaml").expect("a fixture");
+    let directory = tempfile::tempdir().expect("a directory");
+    let suggests = |text: &str| {
+        let file = directory.path().join("cluster.yaml");
+        std::fs::write(&file, text).expect("a file");
+        let ran = run(&format!("diagnose stuck --rule SKY201 --from {}", file.display())).output();
+        ran.expect_code(2);
+        ran.stdout.contains("upgrade the operator")
+    };
+    assert!(suggests(&fixture));
+    assert!(!suggests(&fixture.replace("memory: 64Mi", "memory: 256Mi")));
+}

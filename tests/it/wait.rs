@@ -10,7 +10,7 @@ use crate::support::clusters;
 use crate::support::fake_api::{FakeApi, State};
 use crate::support::object_builder::{NODEWRIGHT, ObjectBuilder, SKYHOOK};
 use crate::support::run::{RunOutput, run};
-use crate::support::test_cluster::operator;
+use crate::support::test_cluster::operator_of_version;
 
 fn driver() -> Value {
     json!({"driver": {"version": "1.0.0", "image": "example.com/driver"}})
@@ -87,20 +87,16 @@ fn stale_observed_generation_is_not_complete() {
 /// Since v0.17, a package without an interrupt is complete at stage post-interrupt, too.
 #[test]
 fn package_whose_interrupt_was_removed_is_complete() {
-    let version = |version: &str| {
-        let mut operator = operator(1);
-        let container = &mut operator["spec"]["template"]["spec"]["containers"][0];
-        container["image"] = json!(format!("ghcr.io/nvidia/skyhook/operator:{version}"));
-        operator
-    };
-    for (operator, code) in [(version("v0.17.0"), 0), (version("v0.16.0"), 2)] {
+    let wait_with = |version: &str| {
         let done = SKYHOOK.node("node-1", "complete", &["driver|1.0.0 post-interrupt complete"]);
         let fake = FakeApi::new().serving(ApiFlavor::Skyhook);
-        let fake = fake.with(SKYHOOK.skyhook("complete", driver())).with(done).with(operator);
-        let served = fake.serve();
-        let ran = run("wait gpu --timeout 2s").kubeconfig(&served.kubeconfig()).output();
-        ran.expect_code(code);
-    }
+        let fake = fake.with(SKYHOOK.skyhook("complete", driver())).with(done);
+        wait(&fake.with(operator_of_version(version)), "gpu")
+    };
+    assert_eq!(wait_with("v0.17.0").parts(), ("skyhook/gpu complete\n", "", Some(0)));
+    let ran = wait_with("v0.16.0");
+    ran.expect_code(2);
+    ran.expect_stdout("packages are unfinished on 1 node and no pod or job is running");
 }
 
 /// After an edit that runs nothing, the status keeps its generation, and only the condition `Ready` has the new one.

@@ -13,8 +13,7 @@ thread_local! {
     static KNOWN: RefCell<Known> = RefCell::default();
 }
 
-/// Maximum number of cached states; then all are dropped. With so many different states, the cache saves no
-/// memory.
+/// Maximum number of cached states. A full cache is emptied: it saves memory only while nodes share few states.
 const MOST_KNOWN: usize = 1 << 12;
 
 impl NodeState {

@@ -245,9 +245,8 @@ impl Record {
 
     /// The plan that restores the objects, and the targets that cannot be restored.
     ///
-    /// Failed steps and steps of unknown result are included: the object shows whether they ran, and an
-    /// unchanged object is left alone. The exception is the recreation of an object: without a confirmed
-    /// result, the new object may be someone else's. Steps that were not reached are excluded: if an object
+    /// Failed steps and steps of unknown result are included: the undo tests whether the object has their values.
+    /// An unconfirmed recreation is excluded, because the new object may be someone else's. Steps that were not reached are excluded: if an object
     /// has their values, someone else changed it.
     pub fn undo(&self) -> (Plan, Vec<String>) {
         let mut done = self.begun.plan.clone();

@@ -2,7 +2,7 @@
 
 use super::{AskedBy, Desired, Phase};
 use crate::api::{Entry, NodeState, Package, Skyhook, Stage, State};
-use crate::cluster::NodeRecord;
+use crate::cluster::{Cluster, NodeRecord};
 
 impl Skyhook {
     /// Whether the custom resource is being deleted, or a package requests its uninstall.
@@ -35,13 +35,13 @@ impl Skyhook {
     }
 
     /// The phase of a package of the spec by its node state.
-    pub fn phase(&self, name: &str, state: Option<&NodeState>) -> Phase {
+    pub fn phase(&self, cluster: &Cluster, name: &str, state: Option<&NodeState>) -> Phase {
         let wanted = match self.package(name) {
             Some(package) => self.wants(name, &package.version),
             None => Desired::Not,
         };
         match self.entry_in(name, state) {
-            Some(entry) => recorded(Some(self), wanted, entry),
+            Some(entry) => recorded(cluster, Some(self), wanted, entry),
             None if state.is_some_and(|s| !s.malformed().is_empty()) => Phase::Malformed,
             None if wanted == Desired::Installed => Phase::NotStarted,
             None => Phase::Absent,
@@ -53,19 +53,13 @@ impl Skyhook {
         state?.entry(&self.package(name)?.entry_key(name))
     }
 
-    /// Whether the operator counts the package as complete with this entry (operator `IsComplete`).
-    ///
-    /// The stage must be complete and the last one: `post-interrupt` for a package with an interrupt,
-    /// `config` for a package without.
-    pub fn is_package_complete(&self, name: &str, entry: &Entry) -> bool {
+    /// Whether the operator of the cluster counts the package as complete with this entry.
+    pub fn is_package_complete(&self, cluster: &Cluster, name: &str, entry: &Entry) -> bool {
         let Some(package) = self.package(name) else {
             return false;
         };
-        let last = match self.pending_interrupt(name, package) {
-            Some(_) => Stage::PostInterrupt,
-            None => Stage::Config,
-        };
-        entry.state == State::Complete && entry.stage == last
+        let interrupts = self.pending_interrupt(name, package).is_some();
+        entry.state == State::Complete && is_last(&entry.stage, interrupts, cluster.operator_before(0, 17))
     }
 
     /// The type of interrupt that the operator would now carry out for a package.
@@ -83,10 +77,10 @@ impl Skyhook {
     ///
     /// An absent package counts as complete only with `uninstall.apply`. An installed package counts as
     /// complete until its requested uninstall starts.
-    pub fn is_node_complete(&self, on: Option<&NodeRecord>) -> bool {
+    pub fn is_node_complete(&self, cluster: &Cluster, on: Option<&NodeRecord>) -> bool {
         let state = on.and_then(|on| on.state.as_deref());
         let mut packages = self.packages();
-        let done = packages.all(|(name, package)| match self.phase(name, state) {
+        let done = packages.all(|(name, package)| match self.phase(cluster, name, state) {
             Phase::Complete => true,
             Phase::Absent => self.uninstall_asked_by(package) == Some(AskedBy::Apply),
             _ => false,
@@ -97,8 +91,24 @@ impl Skyhook {
     }
 }
 
+/// Whether a package is complete after this stage (operator `IsPackageComplete`). `interrupts`: whether the package
+/// interrupts the node.
+pub fn is_last(stage: &Stage, interrupts: bool, before_v017: bool) -> bool {
+    match stage {
+        // Since v0.17 always complete: a configuration that is no longer current may have caused the interrupt.
+        Stage::PostInterrupt => interrupts || !before_v017,
+        Stage::Config => !interrupts,
+        _ => false,
+    }
+}
+
 /// The phase of a recorded package.
-pub(super) fn recorded(skyhook: Option<&Skyhook>, wanted: Desired, entry: &Entry) -> Phase {
+pub(super) fn recorded(
+    cluster: &Cluster,
+    skyhook: Option<&Skyhook>,
+    wanted: Desired,
+    entry: &Entry,
+) -> Phase {
     let (name, _) = entry.identity();
     match (&entry.state, entry.stage.is_uninstall()) {
         (State::Erroring, true) => Phase::UninstallFailing,
@@ -108,7 +118,7 @@ pub(super) fn recorded(skyhook: Option<&Skyhook>, wanted: Desired, entry: &Entry
         _ if wanted == Desired::Not => Phase::NotInSpec,
         _ => {
             let complete = match skyhook {
-                Some(skyhook) => skyhook.is_package_complete(name, entry),
+                Some(skyhook) => skyhook.is_package_complete(cluster, name, entry),
                 // Without the spec, it is unknown whether an interrupt would follow.
                 None => entry.may_be_installed(),
             };

@@ -21,9 +21,9 @@ use crate::rules::{self, Scope};
 
 /// Explain why a node is not complete
 ///
-/// Goes through the custom resources that select the node, in the order in which they run, and shows for each
-/// and for its packages whether they are done, running or failing, or what they wait for. If nothing is
-/// wrong, it shows this, with the node's position in the queue. The next steps come last.
+/// Shows the state of each custom resource that selects the node, in the order in which they run, and of its
+/// packages: done, running, failing, or waiting with the cause. For a node without problems, shows its position
+/// in the queue. The next steps come last.
 ///
 /// Exits with 2 if an error keeps the node from completing, otherwise with 1 if something could not be read
 /// from the cluster.

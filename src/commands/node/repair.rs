@@ -68,7 +68,7 @@ fn plan(cluster: &Cluster, args: &Args) -> Result<Plan> {
             Err(CannotRepair::NothingMalformed) => {}
             Err(CannotRepair::NoCopy) => return Err(no_copy(skyhook.name(), node)),
             Ok(repaired) => {
-                repaired.consequences(skyhook, node, &mut plan.consequences);
+                repaired.consequences(cluster, skyhook, node, &mut plan.consequences);
                 plan.consequences.gpus += node.gpus();
                 let target = Target::of_node(node);
                 let why = "restores the state that the operator last read";

@@ -57,8 +57,8 @@ pub fn keeps_place(cluster: &Cluster, skyhook: &Skyhook, node: &Node) -> bool {
     }
 }
 
-/// Whether the next batch may start once nodes have left the current one; if the custom resource is stopped, a warning
-/// says so. The forecast adds the grade of the next batch; without a forecast, the worst grade is assumed.
+/// Whether the next batch may start once nodes have left the current one. Warns if the custom resource is stopped, and
+/// adds the worst grade of the next batch if the forecast cannot predict the batch.
 pub fn next_batch_starts(cluster: &Cluster, skyhook: &Skyhook, effects: &mut Consequences) -> bool {
     if !skyhook.is_active() {
         stands_still(skyhook, effects);

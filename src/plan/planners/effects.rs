@@ -305,14 +305,20 @@ fn repeated(nodes: &[&str]) -> &'static str {
 }
 
 /// Adds the work that starts on a node once the operator can read its node state.
-pub fn begins_from(skyhook: &Skyhook, node: &Node, state: &NodeState, effects: &mut Consequences) {
+pub fn begins_from(
+    cluster: &Cluster,
+    skyhook: &Skyhook,
+    node: &Node,
+    state: &NodeState,
+    effects: &mut Consequences,
+) {
     if !skyhook.is_active() || !skyhook.spec.node_selectors.matches(&node.labels) {
         return;
     }
     let mut kinds = BTreeSet::new();
     for (name, package) in skyhook.packages() {
         let entry = state.entry(&package.entry_key(name));
-        let phase = skyhook.phase(name, Some(state));
+        let phase = skyhook.phase(cluster, name, Some(state));
         if let Some(begins) = Begins::of(skyhook, package, phase, entry) {
             let interrupt = skyhook.pending_interrupt(name, package);
             effects.at_least(Grade::of_rerun(interrupt));

@@ -4,7 +4,7 @@ use serde_json::{Map, Value};
 
 use super::effects;
 use crate::api::{NodeState, Skyhook};
-use crate::cluster::{Node, NodeRecord};
+use crate::cluster::{Cluster, Node, NodeRecord};
 use crate::plan::{Consequences, Edit, Grade, Metadata};
 
 /// A restored node state, as the operator last read it.
@@ -25,14 +25,20 @@ pub enum CannotRepair {
 
 impl Repaired {
     /// Adds the operator's work once the state is readable again.
-    pub fn consequences(&self, skyhook: &Skyhook, node: &Node, effects: &mut Consequences) {
-        effects::begins_from(skyhook, node, &self.state, effects);
+    pub fn consequences(
+        &self,
+        cluster: &Cluster,
+        skyhook: &Skyhook,
+        node: &Node,
+        effects: &mut Consequences,
+    ) {
+        effects::begins_from(cluster, skyhook, node, &self.state, effects);
     }
 
     /// The worst grade of that work.
-    pub fn grade(&self, skyhook: &Skyhook, node: &Node) -> Grade {
+    pub fn grade(&self, cluster: &Cluster, skyhook: &Skyhook, node: &Node) -> Grade {
         let mut effects = Consequences::default();
-        self.consequences(skyhook, node, &mut effects);
+        self.consequences(cluster, skyhook, node, &mut effects);
         effects.worst_grade()
     }
 }

@@ -251,7 +251,7 @@ impl<'a> Recreation<'a> {
             let state = state.or(on.and_then(|on| on.state.as_deref()));
             for (name, _) in skyhook.packages() {
                 // Absent implies a requested uninstall.
-                if !matches!(skyhook.phase(name, state), Phase::Complete | Phase::Absent) {
+                if !matches!(skyhook.phase(cluster, name, state), Phase::Complete | Phase::Absent) {
                     reruns.add(node, name);
                 }
             }

@@ -10,11 +10,17 @@ use crate::rules::{Finding, Grade};
 impl Finding {
     /// Adds remedies for a node state that cannot be read: a restore if the operator's own copy can be read, and a
     /// reset.
-    pub fn repair_node_state(&mut self, skyhook: &Skyhook, node: &Node, on: &NodeRecord) -> &mut Self {
+    pub fn repair_node_state(
+        &mut self,
+        cluster: &Cluster,
+        skyhook: &Skyhook,
+        node: &Node,
+        on: &NodeRecord,
+    ) -> &mut Self {
         if let Ok(repaired) = node_state::repaired(skyhook, node, on) {
             let title = "Restore the node state from the status of the custom resource";
             let words = ["node", "repair", &node.name, "--skyhook", skyhook.name()];
-            self.remedy(repaired.grade(skyhook, node), title, words)
+            self.remedy(repaired.grade(cluster, skyhook, node), title, words)
                 .caveat("the operator then continues for every custom resource");
         }
         let words = ["reset", skyhook.name(), "--node", &node.name];

@@ -293,11 +293,13 @@ pub fn fails_outside_reboot(skyhook: &Skyhook, on: &NodeRecord) -> bool {
 
 /// The entries of packages of the spec that are not complete on a node.
 pub fn open_entries<'a, 's>(
+    cluster: &'s Cluster,
     skyhook: &'s Skyhook,
     on: &'a NodeRecord,
 ) -> impl Iterator<Item = &'a Entry> + use<'a, 's> {
     let entries = on.entries().iter();
-    entries.filter(|e| skyhook.package(&e.name).is_some() && !skyhook.is_package_complete(&e.name, e))
+    entries
+        .filter(|e| skyhook.package(&e.name).is_some() && !skyhook.is_package_complete(cluster, &e.name, e))
 }
 
 /// The node-state entry for the stage of a pod or Job; `None` if the entry is complete or at another stage.

@@ -326,7 +326,7 @@ pub const TOO_LARGE: Group = &[
 /// CRDs of earlier operators.
 pub const OLDER_DEFINITIONS: Group = &[("uninstall_is_pruned", older_definitions::uninstall_is_pruned)];
 
-/// Which API is active, and what is reported if rights are missing.
+/// The choice of the active API, and reports without some of the rights.
 pub const GENERATIONS: &[(&str, Start, Scenario)] = &[
     ("no_api_served", Cluster::bare, flavors::no_api_served),
     ("only_skyhook_served", Cluster::old, flavors::only_skyhook_served),

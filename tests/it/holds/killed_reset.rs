@@ -63,7 +63,7 @@ fn undo_ends_the_pause_of_a_command_killed_after_it() {
         assert_eq!(cluster.cr_annotation("pause"), json!("true"));
         let list = cluster.run("journal list -o json").json();
         let id = list["items"][0]["id"].as_str().expect("an id").to_owned();
-        // A user's own pause replaces ours, so nothing is left to undo.
+        // The user's pause has replaced that of the command, so `undo` has nothing to remove.
         if theirs {
             cluster.run("pause gpu-tune --confirm --reason mine").expect_code(0);
         }

@@ -35,6 +35,14 @@ pub fn operator(replicas: u8) -> Value {
     })
 }
 
+/// [`operator`] with one replica of this version.
+pub fn operator_of_version(version: &str) -> Value {
+    let mut operator = operator(1);
+    operator["spec"]["template"]["spec"]["containers"][0]["image"] =
+        json!(format!("ghcr.io/nvidia/skyhook/operator:{version}"));
+    operator
+}
+
 /// A server with the objects of this capture.
 pub fn captured_api(cluster: &str) -> FakeApi {
     let directory = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/clusters");

@@ -10,7 +10,7 @@ use super::TestCluster;
 use crate::support::fake_api::Logged;
 use crate::support::run::{Child, run};
 use crate::support::terminal::Terminal;
-use crate::support::test_cluster::operator;
+use crate::support::test_cluster::operator_of_version;
 
 /// The behavior of a command without a confirmation.
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -277,11 +277,8 @@ fn growing_effects_are_refused_after_the_question() {
         ),
     ] {
         let cluster = TestCluster::from_capture("complete");
-        let mut operator = operator(1);
         // Older operators do not uninstall.
-        operator["spec"]["template"]["spec"]["containers"][0]["image"] =
-            json!("ghcr.io/nvidia/skyhook/operator:v0.17.0");
-        cluster.fake.load(operator);
+        cluster.fake.load(operator_of_version("v0.17.0"));
         if words.starts_with("resume") {
             cluster.run("pause gpu-tune --confirm").expect_code(0);
         }

@@ -108,8 +108,7 @@ impl<T: WatchedObject> SourceState<T> {
         self.lists.iter().all(|list| list.begun && list.ids.is_some())
     }
 
-    /// Applies an event of a list. Sorting the source and removing deleted objects is left to the next
-    /// renewal.
+    /// Applies an event of a list. The next renewal sorts the source and removes deleted objects.
     pub fn on_event(&mut self, list: usize, event: WatchEvent<T>, source: &mut Read<Vec<T>>) -> Effect {
         let items = match source {
             Read::Ok(items) | Read::Incomplete(items, _) => items,

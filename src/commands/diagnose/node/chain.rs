@@ -46,7 +46,7 @@ pub struct Chain<'a> {
 }
 
 impl<'a> Chain<'a> {
-    /// `whole`: whether all sources were read; only then may a reason say that nothing is wrong.
+    /// `whole`: whether all sources were read. Otherwise no reason claims that the node has no problem.
     pub fn of(cluster: &'a Cluster, node: &'a Node, report: Report, whole: bool) -> Chain<'a> {
         let package_runs = cluster.package_runs();
         let model = Model::new(cluster);

@@ -118,7 +118,8 @@ impl<'a> Inspection<'_, 'a> {
         };
         let on = self.cluster.on_node(self.node, skyhook.name());
         let state = on.and_then(|on| on.state.as_deref());
-        let open = package.depends_on.keys().filter(|name| skyhook.phase(name, state) != Phase::Complete);
+        let phase = |name: &str| skyhook.phase(self.cluster, name, state);
+        let open = package.depends_on.keys().filter(|name| phase(name) != Phase::Complete);
         open.cloned().collect()
     }
 
