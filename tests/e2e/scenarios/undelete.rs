@@ -155,8 +155,10 @@ pub fn undelete_keeps_the_budget(cluster: &Cluster) {
     cluster.heal();
     cluster.result(pods("driver", "apply"), StepResult::Hang);
     run(cluster, &["undelete", "gpu", "--confirm"]);
-    let one = that("one node at work", |view: &View| view.pods_of("driver", "apply").len() == 1);
-    gpu.until(pod("driver", "apply")).stays(&one, LONG_ENOUGH);
+    // The operator may delete the first pod and create another one.
+    let within_budget =
+        that("at most one node at work", |view: &View| view.pods_of("driver", "apply").len() <= 1);
+    gpu.until(pod("driver", "apply")).stays(&within_budget, LONG_ENOUGH).until(pod("driver", "apply"));
     cluster.heal();
     gpu.until(complete()).well();
 }
