@@ -29,7 +29,7 @@ pub use unreadable::unread;
 pub use wait::{Aim, Ended, PlanWait, PlannedAim};
 pub use watch::{ContactNotice, Watch, WatchUpdate, pause_after};
 
-pub use crate::apply::outcome_view::Document as OutcomeDocument;
+pub use crate::view::outcome_view::Document as OutcomeDocument;
 
 use std::sync::Arc;
 

@@ -1,4 +1,4 @@
-//! The map of the crate.
+//! The map of the code.
 //!
 //! ```text
 //! argv ─cli─► commands ─ctx.load─► Cluster ─pure─► View   ─► screen
@@ -6,8 +6,16 @@
 //!                                     └─────pure─► Plan   ─► preview ─► confirm ─► apply ─► journal
 //! ```
 //!
-//! Modules are declared in the order in which data flows: each uses only modules declared before it (`USES` in
-//! `tests/it/conventions.rs` is the exact table).
+//! | Crate | Modules |
+//! | --- | --- |
+//! | `crates/nodewright` | `bounded`, `reason`, `redact`, `suggestions`, `error`, `api`, `text`, `cluster` but `cluster/live`, `model` |
+//! | `crates/nodewright-diagnosis` | `plan`, `rules`, `wait`, `lint` |
+//! | `crates/nodewright-client` | `connect`, `cluster/live`, `apply`, and of `args`: `boolean`, `connection`, `duration`, `redacted` |
+//! | here | `program`, `view`, `args`, `screen`, `ctx`, `commands`, `cli` |
+//!
+//! Each crate uses only crates above it, and in each crate modules are declared in the order in which data flows: each
+//! uses only modules declared before it. This crate re-exports the modules of the others. Paths below are those in the
+//! `src` of the crate that has the module.
 //!
 //! | To change | Look in |
 //! | --- | --- |
@@ -16,7 +24,7 @@
 //! | a column of a table | `Columns::new()` in the `blocks` of the command's `View`; of `node list`: `commands/node/list.rs`, of `node status`: `commands/node/status.rs`. Their rows are `commands/node/row.rs`: a field of `NodeRow` is also a field of `node status -o json` |
 //! | drains | the operator's recorded refusals: `refusals` in `cluster/drain/refusal.rs`; what the API server would refuse now: `eviction_block` in `cluster/drain/eviction.rs`; both together: `cluster/drain/obstacles.rs`; `rules/drain_*.rs`, `model/gates/drain.rs` |
 //! | the order of nodes in a batch | `candidates` in `model/selection.rs`, by `Status::rank` in `model/place.rs`, then by age and name (`nodes` in `model/resource.rs`); only a deployment policy makes it binding (`Resource::ordered`) |
-//! | a difference between versions of the operator | `git grep -n -e 'before(0, ' -e 'since(0, ' -e operator_at_least src`, then the callers of functions that hide one: `blocked_nodes_keep_places`, `knows_uninstall`, `operator_migrates` |
+//! | a difference between versions of the operator | `git grep -n -e 'before(0, ' -e 'since(0, ' -e operator_at_least src crates`, then the callers of functions that hide one: `blocked_nodes_keep_places`, `knows_uninstall`, `operator_migrates` |
 //! | the progress of a package on a node | `cluster/placement.rs`; `cluster/placement/spec.rs` |
 //! | the blockers of an install, an uninstall or a deletion | `blocks` of each rule, and `rules/support/blockers.rs` |
 //! | goals and ends of `wait` and of other waiting commands | `wait/`; the watches behind it: `ctx/wait.rs` |
@@ -28,7 +36,7 @@
 //! | a flag of all commands, or of all that change something | `args/global.rs`, `args/safety.rs` |
 //! | the plan of a command | `plan/planners/`; the preconditions of a step: `plan/guard.rs` |
 //! | the order of a plan's stages | `plan/graph.rs`, `apply/stages.rs` |
-//! | the text of a preview | `plan/preview.rs`; its lines: `plan/change.rs`, `plan/metadata.rs`, `plan/consequences.rs` |
+//! | the text of a preview | `view/preview.rs`; its lines: `plan/change.rs`, `plan/metadata.rs`, `plan/consequences.rs` |
 //! | the effects of a plan or a manifest on rollouts | `model/effects/`; a plan on a copy of the cluster: `plan/forecast.rs` |
 //! | requests for changes, and their results | `apply/`; retries: `apply/step.rs` |
 //! | manuals, completions, schemas, tables of `docs` | nothing: `UPDATE=1 cargo test --test it generated` writes them |
@@ -37,30 +45,16 @@
 //! clock, and `connect` for credentials that expire. Only `api` spells out API groups. Only commands that stream or wait
 //! get a client.
 
-pub mod bounded;
+pub use nodewright::{api, bounded, error, model, reason, redact, suggestions};
+pub use nodewright_client::{apply, cluster, connect};
+pub use nodewright_diagnosis::{lint, plan, rules, wait};
+
 pub mod program;
-pub mod reason;
-pub mod redact;
-pub mod suggestions;
 
-pub mod error;
-
-pub mod api;
 pub mod view;
 
 pub mod args;
-pub mod connect;
 
-pub mod cluster;
-pub mod model;
-pub mod plan;
-pub mod rules;
-
-pub mod wait;
-
-pub mod lint;
-
-pub mod apply;
 pub mod screen;
 
 pub mod ctx;

@@ -1,8 +1,5 @@
 //! Flag groups that commands share.
 
-pub mod boolean;
-pub mod connection;
-pub mod duration;
 pub mod global;
 pub mod labels;
 pub mod listing;
@@ -10,7 +7,8 @@ pub mod named;
 pub mod nodes;
 pub mod output;
 pub mod reading;
-pub mod redacted;
 pub mod safety;
 pub mod selection;
 pub mod size;
+
+pub use nodewright_client::args::{boolean, connection, duration, redacted};

@@ -3,6 +3,7 @@
 use std::path::PathBuf;
 use std::str::FromStr;
 
+use clap::builder::{PossibleValue, PossibleValuesParser, TypedValueParser};
 use jiff::Timestamp;
 
 use super::boolean::boolean;
@@ -42,7 +43,7 @@ pub struct Reading {
         long,
         global = true,
         value_name = "skyhook|nodewright",
-        value_enum,
+        value_parser = api(),
         ignore_case = true,
         hide_possible_values = true
     )]
@@ -56,6 +57,15 @@ pub struct Reading {
         default_missing_value = "1", default_value = "0", hide_default_value = true,
         action = clap::ArgAction::Set)]
     pub verbose: Verbosity,
+}
+
+/// Parses the word for an API.
+fn api() -> impl TypedValueParser<Value = ApiFlavor> {
+    let skyhook = PossibleValue::new("skyhook").help("Operators up to v0.17: `Skyhook`, raw Pods");
+    let nodewright = PossibleValue::new("nodewright").help("Operators from v0.18 on: `NodeWright`, Jobs");
+    PossibleValuesParser::new([skyhook, nodewright]).map(|word| {
+        if word.eq_ignore_ascii_case("skyhook") { ApiFlavor::Skyhook } else { ApiFlavor::NodeWright }
+    })
 }
 
 /// Parses a time in RFC 3339.

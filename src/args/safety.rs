@@ -1,12 +1,12 @@
 //! The flags of commands that change something: dry run, confirmation and limits.
 
 use std::path::PathBuf;
-use std::str::FromStr;
 use std::time::Duration;
 
 use super::boolean::boolean;
 use super::duration::duration;
 use super::nodes::NodeArg;
+use crate::apply::{Canary, Options, Share};
 
 /// Flags for the preview, confirmation and limits of a change.
 #[derive(Debug, Clone, clap::Args)]
@@ -72,6 +72,19 @@ pub struct Safety {
     pub no_journal: bool,
 }
 
+impl Safety {
+    /// The options of a change from these flags, on top of `defaults`.
+    pub fn options(&self, defaults: Options) -> Options {
+        Options {
+            parallel: self.max_parallel,
+            dry_run: self.dry_run == DryRun::Server,
+            canary: self.canary.map(|first| Canary { first, pause: self.pause_between }),
+            max_failures: self.max_failures,
+            ..defaults
+        }
+    }
+}
+
 /// The value of `--dry-run`: whether a change is only shown, or only checked by the server.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum DryRun {
@@ -79,30 +92,6 @@ pub enum DryRun {
     None,
     Client,
     Server,
-}
-
-/// A number of nodes, or a percentage of all nodes.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Share {
-    Count(usize),
-    Percent(usize),
-}
-
-impl FromStr for Share {
-    type Err = String;
-
-    fn from_str(text: &str) -> Result<Share, String> {
-        let wrong =
-            || format!("{text:?} is not valid; expected a number of nodes or a percentage, such as 5 or 2%");
-        let share = match text.strip_suffix('%') {
-            Some(percent) => Share::Percent(percent.parse().map_err(|_| wrong())?),
-            None => Share::Count(text.parse().map_err(|_| wrong())?),
-        };
-        match share {
-            Share::Count(0) | Share::Percent(0 | 101..) => Err(wrong()),
-            share => Ok(share),
-        }
-    }
 }
 
 impl DryRun {

@@ -215,7 +215,7 @@ fn unproven(left: &[Leftover<'_>]) -> BTreeMap<Unproven, Vec<String>> {
     let mut found: BTreeMap<Unproven, Vec<String>> = BTreeMap::new();
     for one in left {
         if let Some(why) = &one.unproven {
-            found.entry(why.clone()).or_default().push(one.reference());
+            found.entry(why.clone()).or_default().push(report::reference(one));
         }
     }
     found

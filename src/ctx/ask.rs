@@ -8,10 +8,10 @@ use super::Ctx;
 use super::process::{self, Line};
 use crate::args::safety::{DryRun, Safety};
 use crate::error::{Error, Exit};
-use crate::plan::preview::Preview;
 use crate::plan::{Grade, Plan};
 use crate::screen::Screen;
 use crate::view::count;
+use crate::view::preview::Preview;
 
 /// The answer that confirms a plan.
 #[derive(Debug, Clone, PartialEq, Eq)]

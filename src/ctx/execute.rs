@@ -12,16 +12,16 @@ use super::watch::WatchOrigin;
 use super::{Ctx, PlanWait, PlannedAim, PlannedFrom, process, unreadable};
 use crate::apply::file as apply_file;
 use crate::apply::journal::{Circumstances, Store};
-use crate::apply::outcome_view::OutcomeView;
 use crate::apply::rebase::{RebasedPlan, rebase};
 use crate::apply::{ApplyEvent, Journal, Options, PlanOutcome, StopReason, Stopper, WaitStrategy};
 use crate::apply::{apply, owner, preflight};
 use crate::args::safety::{DryRun, Safety};
 use crate::cluster::Cluster;
 use crate::error::{Error, Exit, Result};
-use crate::plan::preview::Preview;
 use crate::plan::{ClusterIdentity, Grade, Plan, SavedPlan, growth};
 use crate::view::View;
+use crate::view::outcome_view::OutcomeView;
+use crate::view::preview::Preview;
 
 /// Options of a single command.
 #[derive(Debug, Clone, Default)]
@@ -167,7 +167,10 @@ impl Ctx {
     }
 
     fn options(&self, safety: &Safety) -> Options {
-        Options { holder: owner::of(super::now()).identity(), ..Options::of(safety, &self.global.connection) }
+        Options {
+            holder: owner::of(super::now()).identity(),
+            ..safety.options(Options::of_connection(&self.global.connection))
+        }
     }
 
     /// Checks permissions, begins the journal and applies the plan. Returns the outcome and the id of the

@@ -8,8 +8,8 @@ use anyhow::Context;
 use tempfile::TempDir;
 
 use crate::error::{Error, Result};
-use crate::plan::diff::objects;
 use crate::plan::{Plan, Target};
+use crate::view::diff::objects;
 
 /// The environment variable that names the program, as for kubectl.
 const VARIABLE: &str = "KUBECTL_EXTERNAL_DIFF";

@@ -3,39 +3,36 @@
 //! A command builds a [`View`]; [`OutputFormat`] selects its form; `screen` prints it. Text has labels with
 //! its meaning ([`Label`]), never colors.
 
-mod age;
 mod columns;
 pub mod contexts;
-mod document;
+pub mod diff;
+mod effects_text;
 pub mod format;
-pub mod go_json;
 mod html;
 mod jsonpath;
 pub mod junit;
 mod markdown;
-mod nodeset;
 pub mod openmetrics;
-mod sanitize;
+pub mod outcome_view;
+pub mod preview;
 pub mod schema;
-mod shell_words;
 mod sort;
 mod table;
 pub mod text;
 mod upstream;
-mod words;
 mod yaml;
 
-pub use age::{CLOCK_SKEW, age, ago, duration_text, for_how_long, human};
-pub use document::{API_VERSION, Items, List, document, time, to_json};
+pub use effects_text::effects_text;
 pub use format::{FormatError, OutputFormat};
-pub use nodeset::{NodeSet, expand, natural};
-pub use sanitize::{harmless_json, harmless_lines, is_harmless, sanitize};
-pub use shell_words::shell_words;
+pub use nodewright::text::{
+    API_VERSION, CLOCK_SKEW, Items, List, NodeSet, age, ago, count, document, duration_text, expand,
+    for_how_long, go_json, harmless_json, harmless_lines, human, is_harmless, list, natural, plural,
+    sanitize, shell_words, some_of, time, to_json,
+};
 pub use sort::SortBy;
 pub use table::{Columns, Table, cells};
 pub use text::{Label, Layout, Line, Span, Text};
 pub use upstream::Upstream;
-pub use words::{count, list, plural, some_of};
 
 use std::collections::HashSet;
 

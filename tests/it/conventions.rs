@@ -9,75 +9,6 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use source::{Source, sources};
 
-/// Modules that each module may use; exceptions for single files are in `FILE_USES`.
-const USES: &[(&str, &[&str])] = &[
-    ("redact", &[]),
-    ("bounded", &[]),
-    ("reason", &["redact"]),
-    ("suggestions", &[]),
-    ("error", &["suggestions"]),
-    ("api", &[]),
-    ("cluster", &["api", "bounded", "error", "reason", "redact"]),
-    ("model", &["api", "cluster"]),
-    ("view", &["error"]),
-    ("plan", &["api", "cluster", "error", "model", "view"]),
-    ("rules", &["api", "cluster", "model", "plan", "redact", "view"]),
-    ("lint", &["api", "bounded", "cluster", "error", "model", "reason", "rules", "suggestions", "view"]),
-    ("args", &["api", "redact", "view"]),
-    ("connect", &["args", "bounded", "error", "reason", "redact", "suggestions"]),
-    ("apply", &["args", "bounded", "connect", "error", "plan", "reason", "redact", "view"]),
-    ("wait", &["api", "cluster", "rules", "view"]),
-    ("screen", &["args", "view"]),
-    (
-        "ctx",
-        &[
-            "apply", "args", "bounded", "cluster", "connect", "error", "plan", "reason", "screen", "view",
-            "wait",
-        ],
-    ),
-    ("program", &[]),
-    (
-        "commands",
-        &[
-            "api", "args", "cluster", "ctx", "error", "lint", "model", "plan", "program", "rules", "view",
-            "wait",
-        ],
-    ),
-    ("cli", &["args", "commands", "ctx", "error", "program", "suggestions"]),
-    ("main", &[]),
-    ("lib", &[]),
-];
-
-/// Files and directories that may use more than their module.
-const FILE_USES: &[(&str, &str)] = &[
-    // Errors of a load wrap those of the connection, and both retry by the same policy.
-    ("cluster/live", "connect"),
-    // Contexts and similar names are completed from the kubeconfig.
-    ("cli/completion", "connect"),
-    // Globs of contexts match the names in the kubeconfig.
-    ("cli/contexts.rs", "connect"),
-    // The outputs of several contexts form one view.
-    ("cli/contexts.rs", "view"),
-    // Journals are completed from their directory.
-    ("cli/completion", "apply"),
-    // Object names are completed from the cluster.
-    ("cli/completion", "api"),
-    ("cli/completion", "cluster"),
-    ("cli/completion", "lint"),
-    ("cli/completion", "rules"),
-    ("cli/completion", "view"),
-    // Masked values of captures are not compared.
-    ("commands/diff", "redact"),
-    // Journals and plans are files.
-    ("commands/apply_plan.rs", "apply"),
-    ("commands/journal.rs", "apply"),
-    ("commands/finalizer/strip.rs", "apply"),
-    // The owner of a pause is read from the cluster.
-    ("apply/owner.rs", "cluster"),
-    ("commands/undelete", "apply"),
-    ("commands/undo.rs", "apply"),
-];
-
 /// APIs that only edges may use, each with its edges: files and directories.
 const EDGES: &[(&str, &[&str])] = &[
     (
@@ -144,70 +75,33 @@ fn only_the_api_module_spells_api_groups() {
     }));
 }
 
-/// Files and directories that may use more than their module.
-fn uses_of_file<'a>(
-    source: &'a Source,
-    used: &'a str,
-) -> impl Iterator<Item = &'static (&'static str, &'static str)> {
-    FILE_USES.iter().filter(move |(place, module)| source.is_in(place) && *module == used)
-}
-
-fn allowed(module: &str) -> &'static [&'static str] {
-    let uses = USES.iter().find(|(name, _)| *name == module);
-    uses.unwrap_or_else(|| panic!("say in USES what {module} may use")).1
-}
-
+/// The compiler keeps the order of the crates; within a crate, `lib.rs` declares the modules in the order in which data
+/// flows.
 #[test]
 fn modules_use_only_modules_above_them() {
-    check(sources().flat_map(|s| {
-        let module = s.module().to_owned();
-        let used = s.modules_used();
-        used.into_iter()
-            .filter(|used| {
-                *used != module
-                    && !allowed(&module).contains(&used.as_str())
-                    && uses_of_file(&s, used).next().is_none()
-            })
-            .map(|used| format!("{} uses {used}", s.path))
-            .collect::<Vec<_>>()
+    check(source::roots().iter().flat_map(|root| {
+        let lib = source::read(&format!("{root}/lib.rs"));
+        let order: Vec<&str> =
+            lib.lines().filter_map(|l| l.strip_prefix("pub mod ")?.strip_suffix(';')).collect();
+        assert!(!order.is_empty(), "{root}/lib.rs declares no modules");
+        let place = |module: &str| order.iter().position(|m| *m == module);
+        let below = sources().filter(|s| s.root == *root).flat_map(|s| {
+            let own = place(s.module());
+            let used = s.modules_used().into_iter().filter(|used| own.is_some() && place(used) > own);
+            used.map(|used| format!("{root}/{} uses {used}", s.path)).collect::<Vec<_>>()
+        });
+        below.collect::<Vec<_>>()
     }));
 }
 
 #[test]
 fn exception_lists_have_no_unused_entries() {
-    let all: Vec<(Source, BTreeSet<String>)> = sources()
-        .map(|s| {
-            let used = s.modules_used();
-            (s, used)
-        })
-        .collect();
-    let modules = USES.iter().flat_map(|(module, uses)| {
-        let needed = |used: &str| {
-            let mut files = all.iter();
-            files.any(|(s, uses)| s.module() == *module && uses.contains(used))
-        };
-        uses.iter().filter(move |used| !needed(used)).map(move |used| format!("{module} need not use {used}"))
-    });
-    let besides = FILE_USES.iter().filter(|(place, module)| {
-        let mut files = all.iter();
-        let needed = files.any(|(s, uses)| {
-            s.is_in(place) && uses.contains(*module) && !allowed(s.module()).contains(module)
-        });
-        !needed
-    });
-    let besides = besides.map(|(place, module)| format!("{place} need not use {module}"));
-    let edges = EDGES.iter().flat_map(|(name, edges)| {
-        let all = &all;
-        let needed = move |edge: &str| {
-            let mut files = all.iter();
-            files.any(|(s, _)| s.is_in(edge) && s.code.contains(name))
-        };
-        edges
-            .iter()
-            .filter(move |edge| !needed(edge))
-            .map(move |edge| format!("{edge} need not be an edge to {name}"))
-    });
-    check(modules.chain(besides).chain(edges));
+    let all: Vec<Source> = sources().collect();
+    check(EDGES.iter().flat_map(|(name, edges)| {
+        let needed = |edge: &str| all.iter().any(|s| s.is_in(edge) && s.code.contains(name));
+        let unused = edges.iter().filter(|edge| !needed(edge));
+        unused.map(|edge| format!("{edge} need not be an edge to {name}")).collect::<Vec<_>>()
+    }));
 }
 
 /// For each file, the files it uses, without its parents and children.
@@ -215,7 +109,7 @@ fn graph() -> BTreeMap<String, BTreeSet<String>> {
     let all: Vec<Source> = sources().filter(|s| !s.code.is_empty()).collect();
     let modules: BTreeSet<Vec<String>> = all.iter().map(Source::path_of_module).collect();
     let family = |a: &[String], b: &[String]| a.starts_with(b) || b.starts_with(a);
-    let mut graph = BTreeMap::new();
+    let mut graph: BTreeMap<String, BTreeSet<String>> = BTreeMap::new();
     for source in &all {
         let own = source.path_of_module();
         let paths = source.paths().into_iter();
@@ -224,7 +118,8 @@ fn graph() -> BTreeMap<String, BTreeSet<String>> {
             prefixes.into_iter().find(|prefix| modules.contains(prefix))
         });
         let named = named.filter(|module| !family(module, &own));
-        graph.insert(own.join("::"), named.map(|m| m.join("::")).collect());
+        // Two crates can have a module of one name: one adds to the other.
+        graph.entry(own.join("::")).or_default().extend(named.map(|m| m.join("::")));
     }
     graph
 }
@@ -278,7 +173,7 @@ fn only_edge_modules_do_io() {
 #[test]
 fn files_are_small_and_have_concrete_names() {
     const MOST: usize = 400;
-    let files = ["src", "tests"].into_iter().flat_map(source::files);
+    let files = ["src", "crates", "tests"].into_iter().flat_map(source::files);
     check(files.flat_map(|(path, text)| {
         let lines = text.lines().count();
         let long = (lines > MOST).then(|| format!("{path} has {lines} lines; split it"));
@@ -303,7 +198,8 @@ fn modules_have_doc_comments() {
 #[test]
 fn documents_name_existing_files() {
     let root = std::path::Path::new(env!("CARGO_MANIFEST_DIR"));
-    let path = regex::Regex::new(r"`((?:src|tests|docs|\.github)/[A-Za-z0-9_./-]+)`").expect("a pattern");
+    let path =
+        regex::Regex::new(r"`((?:src|crates|tests|docs|\.github)/[A-Za-z0-9_./-]+)`").expect("a pattern");
     let mut documents = vec![root.join("README.md"), root.join("CONTRIBUTING.md"), root.join("SECURITY.md")];
     documents.push(root.join("tests/e2e/README.md"));
     documents.push(root.join("SKILL.md"));

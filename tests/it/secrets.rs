@@ -2,6 +2,8 @@
 
 use std::path::Path;
 
+use kubectl_skyhook::args::redacted::SECRETS;
+use kubectl_skyhook::program::Program;
 use serde_json::{Value, json};
 
 use crate::support::run::{Run, RunOutput};
@@ -210,4 +212,23 @@ fn secrets_in_an_old_journal_are_hidden() {
         json!(["kubectl-skyhook", "pause", "gpu-tune", "--token", "<masked>", "-shttp://host", "-y"])
     );
     assert_eq!(shown["items"][1]["server"], json!(test_cluster.served.url));
+}
+
+/// Each flag that takes a URL or a credential must be in `SECRETS`.
+#[test]
+fn no_secret_flag_is_forgotten() {
+    fn walk(command: &clap::Command, wrong: &mut Vec<String>) {
+        for arg in command.get_arguments() {
+            let names = arg.get_value_names().unwrap_or_default().join(" ");
+            let secret = ["URL", "TOKEN", "PASSWORD", "SECRET"];
+            let known = SECRETS.iter().any(|(id, _)| *id == arg.get_id());
+            if secret.iter().any(|word| names.contains(word)) && !known {
+                wrong.push(arg.to_string());
+            }
+        }
+        command.get_subcommands().for_each(|sub| walk(sub, wrong));
+    }
+    let mut wrong = Vec::new();
+    walk(&Program::SKYHOOK.tree(), &mut wrong);
+    assert_eq!(wrong, [""; 0], "add flags with secret values to SECRETS");
 }

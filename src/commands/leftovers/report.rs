@@ -122,87 +122,85 @@ impl ObjectRef<'_> {
     }
 }
 
-impl<'a> Leftover<'a> {
-    fn object(&self) -> ObjectRef<'a> {
-        let (kind, meta) = match self.place {
-            LeftoverObject::Node(node, _) => {
-                return ObjectRef { kind: "Node", namespace: None, name: &node.name };
-            }
-            LeftoverObject::Pod(pod) => ("Pod", &pod.metadata),
-            LeftoverObject::Job(job) => ("Job", &job.metadata),
-            LeftoverObject::ConfigMap(map) => ("ConfigMap", &map.metadata),
-        };
-        ObjectRef { kind, namespace: meta.namespace.as_deref(), name: &meta.name }
-    }
+fn object<'a>(left: &Leftover<'a>) -> ObjectRef<'a> {
+    let (kind, meta) = match left.place {
+        LeftoverObject::Node(node, _) => {
+            return ObjectRef { kind: "Node", namespace: None, name: &node.name };
+        }
+        LeftoverObject::Pod(pod) => ("Pod", &pod.metadata),
+        LeftoverObject::Job(job) => ("Job", &job.metadata),
+        LeftoverObject::ConfigMap(map) => ("ConfigMap", &map.metadata),
+    };
+    ObjectRef { kind, namespace: meta.namespace.as_deref(), name: &meta.name }
+}
 
-    /// The object as `configmap/skyhook/gpu-tune-driver-1.0.0`.
-    pub fn reference(&self) -> String {
-        let object = self.object();
-        format!("{}/{}", object.kind.to_lowercase(), object.place())
-    }
+/// The object as `configmap/skyhook/gpu-tune-driver-1.0.0`.
+pub fn reference(left: &Leftover<'_>) -> String {
+    let object = object(left);
+    format!("{}/{}", object.kind.to_lowercase(), object.place())
+}
 
-    fn item(&self) -> LeftoverEntry<'a> {
-        let record = |on: &'a NodeRecord| {
-            let entries = on.entries().iter().map(|entry| Recorded {
-                package: &entry.name,
-                version: &entry.version,
-                stage: entry.stage.as_str(),
-                state: entry.state.as_str(),
-            });
-            entries.collect()
-        };
-        let (node, on) = match self.place {
-            LeftoverObject::Node(node, on) => (Some(node), Some(on)),
-            _ => (None, None),
-        };
-        let cordoned = node.is_some_and(|node| node.cordoned() == Some(true));
-        LeftoverEntry {
-            skyhook: self.owner,
-            api: self.flavor.api_version(),
-            reason: self.reason,
-            object: self.object(),
-            node: node.map(|node| node.name.as_str()),
-            unproven: self.unproven.as_ref().map(ToString::to_string),
-            keys: on.map_or_else(Vec::new, NodeRecord::remaining_keys),
-            conditions: on.map_or(&[], |on| &on.conditions),
-            cordoned: cordoned && on.is_some_and(|on| on.cordon),
-            packages: on.map_or_else(Vec::new, record),
-        }
+fn item<'a>(left: &Leftover<'a>) -> LeftoverEntry<'a> {
+    let record = |on: &'a NodeRecord| {
+        let entries = on.entries().iter().map(|entry| Recorded {
+            package: &entry.name,
+            version: &entry.version,
+            stage: entry.stage.as_str(),
+            state: entry.state.as_str(),
+        });
+        entries.collect()
+    };
+    let (node, on) = match left.place {
+        LeftoverObject::Node(node, on) => (Some(node), Some(on)),
+        _ => (None, None),
+    };
+    let cordoned = node.is_some_and(|node| node.cordoned() == Some(true));
+    LeftoverEntry {
+        skyhook: left.owner,
+        api: left.flavor.api_version(),
+        reason: left.reason,
+        object: object(left),
+        node: node.map(|node| node.name.as_str()),
+        unproven: left.unproven.as_ref().map(ToString::to_string),
+        keys: on.map_or_else(Vec::new, NodeRecord::remaining_keys),
+        conditions: on.map_or(&[], |on| &on.conditions),
+        cordoned: cordoned && on.is_some_and(|on| on.cordon),
+        packages: on.map_or_else(Vec::new, record),
     }
+}
 
-    /// The leftover in one line, the same text for equal leftovers.
-    fn what(&self) -> String {
-        let (node, on) = match self.place {
-            LeftoverObject::Node(node, on) => (node, on),
-            LeftoverObject::Pod(_) => return "pod".to_owned(),
-            LeftoverObject::Job(_) => return "job".to_owned(),
-            LeftoverObject::ConfigMap(_) => return "config map".to_owned(),
-        };
-        let recorded = node::is_recorded(on);
-        let mut parts = Vec::new();
-        if recorded {
-            let entries = on.entries().iter();
-            let packages: Vec<String> = entries.map(|e| format!("{} {}", e.name, e.version)).collect();
-            parts.push(format!("record of {}", packages.join(", ")));
-        }
-        let keys: Vec<&str> = on
-            .remaining_keys()
-            .into_iter()
-            .filter(|key| *key != "cordon")
-            .filter(|key| !recorded || !matches!(*key, "nodeState" | "version"))
-            .collect();
-        if !keys.is_empty() {
-            parts.push(keys.join(", "));
-        }
-        if on.cordon {
-            let holds = if node.cordoned() == Some(true) { "cordon" } else { "cordon mark" };
-            parts.push(holds.to_owned());
-        }
-        if !on.conditions.is_empty() {
-            parts.push(plural(on.conditions.len(), "condition"));
-        }
-        parts.join("; ")
+/// The leftover in one line, the same text for equal leftovers.
+fn what(left: &Leftover<'_>) -> String {
+    let (node, on) = match left.place {
+        LeftoverObject::Node(node, on) => (node, on),
+        LeftoverObject::Pod(_) => return "pod".to_owned(),
+        LeftoverObject::Job(_) => return "job".to_owned(),
+        LeftoverObject::ConfigMap(_) => return "config map".to_owned(),
+    };
+    let recorded = node::is_recorded(on);
+    let mut parts = Vec::new();
+    if recorded {
+        let entries = on.entries().iter();
+        let packages: Vec<String> = entries.map(|e| format!("{} {}", e.name, e.version)).collect();
+        parts.push(format!("record of {}", packages.join(", ")));
     }
+    let keys: Vec<&str> = on
+        .remaining_keys()
+        .into_iter()
+        .filter(|key| *key != "cordon")
+        .filter(|key| !recorded || !matches!(*key, "nodeState" | "version"))
+        .collect();
+    if !keys.is_empty() {
+        parts.push(keys.join(", "));
+    }
+    if on.cordon {
+        let holds = if node.cordoned() == Some(true) { "cordon" } else { "cordon mark" };
+        parts.push(holds.to_owned());
+    }
+    if !on.conditions.is_empty() {
+        parts.push(plural(on.conditions.len(), "condition"));
+    }
+    parts.join("; ")
 }
 
 impl Leftovers<'_> {
@@ -281,7 +279,7 @@ impl View for Leftovers<'_> {
         let proven = self.left.iter().filter(|one| one.unproven.is_none());
         let alike = proven.enumerate().map(|(at, one)| {
             let alone = wide.then_some(at);
-            let key = (one.owner, one.flavor, one.reason, one.what(), alone);
+            let key = (one.owner, one.flavor, one.reason, what(one), alone);
             (key, one)
         });
         let presumed = self.cluster.skyhooks_absence() == Certainty::Presumed;
@@ -291,7 +289,7 @@ impl View for Leftovers<'_> {
         let shown = if wide { 5 } else { 4 };
         let mut table = Table::new(&headings[..shown]).wrap_last();
         for ((owner, flavor, reason, what, _), all) in grouped(alike) {
-            let set = NodeSet::of(all.iter().map(|one| one.object().place()));
+            let set = NodeSet::of(all.iter().map(|one| object(one).place()));
             // Pod names are long, and would leave no room for wrapped columns.
             let (on, left) = match all[0].place {
                 LeftoverObject::Node(..) => (set.limited(SHOWN), what),
@@ -340,7 +338,7 @@ impl View for Leftovers<'_> {
     fn names(&self) -> Vec<String> {
         let mut names: Vec<String> = Vec::new();
         let proven = self.left.iter().filter(|one| one.unproven.is_none());
-        for name in proven.map(Leftover::reference) {
+        for name in proven.map(reference) {
             if !names.contains(&name) {
                 names.push(name);
             }
@@ -354,7 +352,7 @@ impl View for Leftovers<'_> {
         let [tainted, auto_tainted] =
             if self.all { self.cluster.closed_for_nobody() } else { Default::default() };
         let fields = Document {
-            items: self.left.iter().map(Leftover::item).collect(),
+            items: self.left.iter().map(item).collect(),
             installation: self.remnants.iter().map(RemnantEntry::of).collect(),
             tainted,
             auto_tainted,

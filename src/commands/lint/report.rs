@@ -12,8 +12,8 @@ use crate::commands::shared::baseline::Comparison;
 use crate::commands::shared::rule::{counted, label_of};
 use crate::lint::{LintFinding, LintReport};
 use crate::model::{Effects, PackageDocument, RolloutDocument};
-use crate::plan::effects_text;
 use crate::rules::{Evidence, Severity, Subject};
+use crate::view::effects_text;
 use crate::view::text::{self, Line, Text};
 use crate::view::{View, document, list, plural};
 

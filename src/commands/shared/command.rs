@@ -4,7 +4,7 @@ use crate::cluster::{Cluster, NodeFields, Source};
 use crate::ctx::{Ctx, OutcomeDocument};
 use crate::error::{Exit, Result};
 use crate::plan::Plan;
-use crate::plan::preview::Document as PlanDocument;
+use crate::view::preview::Document as PlanDocument;
 use crate::view::schema::Published;
 
 /// One command: its words, sources, writes and documents.

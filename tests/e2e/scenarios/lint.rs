@@ -144,7 +144,8 @@ pub fn schemas_are_current(cluster: &Cluster) {
         let crd = document(&text).expect("YAML");
         let root = &crd["spec"]["versions"][0]["schema"]["openAPIV3Schema"];
         let expected = structure(&root["properties"]["spec"]);
-        let path = Path::new(env!("CARGO_MANIFEST_DIR")).join(format!("src/lint/crd/{name}.json"));
+        let root = Path::new(env!("CARGO_MANIFEST_DIR"));
+        let path = root.join(format!("crates/nodewright-diagnosis/src/lint/crd/{name}.json"));
         if std::env::var_os("UPDATE").is_some() {
             let text = serde_json::to_string_pretty(&expected).expect("JSON") + "\n";
             std::fs::write(&path, text).expect("a writable schema");

@@ -1,11 +1,13 @@
-//! The source files of the crate, as text.
+//! The source files of all crates, as text.
 
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 
-/// A file below `src`.
+/// A file below the `src` of a crate.
 pub struct Source {
-    /// The path below `src`, with slashes: `cluster/live/list.rs`.
+    /// The directory of the crate's sources: `src`, `crates/nodewright/src`.
+    pub root: String,
+    /// The path below it, with slashes: `cluster/live/list.rs`.
     pub path: String,
     pub whole: String,
     /// Without comments and without tests.
@@ -17,11 +19,23 @@ pub fn read(path: &str) -> String {
     std::fs::read_to_string(Path::new(env!("CARGO_MANIFEST_DIR")).join(path)).unwrap_or_default()
 }
 
-/// All source files, sorted by path.
+/// The directories with the sources of each crate.
+pub fn roots() -> Vec<String> {
+    let crates = Path::new(env!("CARGO_MANIFEST_DIR")).join("crates");
+    let names = std::fs::read_dir(crates).expect("crates").map(|entry| entry.expect("an entry").file_name());
+    let mut roots: Vec<String> = names.map(|name| format!("crates/{}/src", name.to_string_lossy())).collect();
+    roots.sort();
+    roots.push("src".to_owned());
+    roots
+}
+
+/// All source files, sorted by crate and path.
 pub fn sources() -> impl Iterator<Item = Source> {
-    let sources = files("src").into_iter().map(|(path, whole)| {
-        let path = path["src/".len()..].to_owned();
-        Source { code: code(&path, &whole), path, whole }
+    let sources = roots().into_iter().flat_map(|root| {
+        files(&root).into_iter().map(move |(path, whole)| {
+            let path = path[root.len() + 1..].to_owned();
+            Source { root: root.clone(), code: code(&path, &whole), path, whole }
+        })
     });
     let sources: Vec<Source> = sources.collect();
     assert!(sources.len() > 50, "where are the sources?");
@@ -172,6 +186,7 @@ fn expand(text: &str, base: &[String], found: &mut BTreeSet<Vec<String>>) {
 #[test]
 fn every_form_of_use_is_parsed() {
     let source = Source {
+        root: "src".to_owned(),
         path: "a/b/c.rs".to_owned(),
         whole: String::new(),
         code: "use crate::x::y;\nuse crate::{k, l::{self, M}, n::O as P};\nuse super::d;\nuse super::super::{e::F, g};\n\

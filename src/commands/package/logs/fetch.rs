@@ -226,7 +226,7 @@ impl<L: Lines> PieceReader<'_, L> {
             timestamps: self.timed,
             tail: self.args.lines(),
             since: self.args.since(),
-            ..self.piece.request()
+            ..Request::from(self.piece)
         };
         let mut log = match LogStream::open(client, &request).await {
             Ok(log) => log,

@@ -14,6 +14,7 @@ use super::stream::{Key, LogEvent, LogPosition, stream};
 use super::{Args, no_log, warn_unreadable};
 use crate::api::Skyhook;
 use crate::cluster::attempts::{Choice, ContainerLog};
+use crate::cluster::live::log::Request;
 use crate::cluster::{Cluster, Node};
 use crate::ctx::{self, ContactNotice, Ctx, WatchUpdate};
 use crate::error::{Error, Exit, Result};
@@ -141,14 +142,14 @@ impl Following<'_> {
     }
 
     fn follow(&mut self, piece: &ContainerLog) {
-        let key = piece.key();
+        let key = Key::from(piece);
         let reached = match self.runs.get(&key) {
             None => LogPosition::default(),
             Some(run) if piece.running && run.ended.is_some_and(|at| at.elapsed() >= AGAIN) => run.reached,
             Some(_) => return,
         };
         let from_start = !self.first || reached != LogPosition::default();
-        let mut request = piece.request();
+        let mut request = Request::from(piece);
         request.follow = piece.running;
         if !from_start {
             request.tail = self.args.lines();

@@ -132,15 +132,15 @@ impl RepeatFilter {
     }
 }
 
-impl ContainerLog {
-    pub fn key(&self) -> Key {
+impl From<&ContainerLog> for Key {
+    fn from(log: &ContainerLog) -> Key {
         Key {
-            node: self.node.clone(),
-            namespace: self.namespace.clone(),
-            pod: self.pod.clone(),
-            uid: self.uid.clone(),
-            container: self.container.clone(),
-            run: self.run,
+            node: log.node.clone(),
+            namespace: log.namespace.clone(),
+            pod: log.pod.clone(),
+            uid: log.uid.clone(),
+            container: log.container.clone(),
+            run: log.run,
         }
     }
 }

@@ -1,0 +1,326 @@
+//! (edge) The only writer: applies a plan. Each step is one guarded request, which may be retried.
+//!
+//! Reports each [`ApplyEvent`]. Progress, the result table, JSON and the journal are built from these events.
+
+mod event;
+pub mod file;
+pub mod journal;
+pub mod owner;
+mod page;
+mod preflight;
+pub mod rebase;
+mod requirement;
+mod send;
+mod settle;
+mod stages;
+mod step;
+mod stop;
+mod trust;
+mod wait;
+mod waves;
+
+use std::cell::RefCell;
+use std::time::Duration;
+
+use futures::StreamExt;
+use tokio::sync::Semaphore;
+
+use crate::args::connection::Connection;
+use crate::plan::{Kind, Plan, Step, WaitFor};
+pub use event::{ApplyEvent, PlanOutcome, PlanVerdict, StepResult, StopReason, Tally};
+pub use journal::Journal;
+pub use preflight::{PermissionCheck, preflight};
+use send::ApiWriter;
+pub use stop::{Stop, Stopper};
+pub use wait::WaitStrategy;
+pub use waves::{Canary, Share};
+
+/// Maximum number of retries to read the erroring nodes.
+const MOST_LOOKS: u32 = 3;
+
+/// Options for applying a plan.
+#[derive(Debug, Clone)]
+pub struct Options {
+    /// Maximum number of concurrent requests.
+    pub parallel: usize,
+    /// Whether the server only validates the requests (`dryRun=All`).
+    pub dry_run: bool,
+    /// The size of the first wave of nodes, and the pause between waves.
+    pub canary: Option<Canary>,
+    /// Maximum number of failed steps. Between two waves, erroring nodes count as failures, and `None` means
+    /// 0.
+    pub max_failures: Option<usize>,
+    /// Timeout of a request.
+    pub timeout: Duration,
+    /// Maximum wait for a `Retry-After` of the server.
+    pub longest_wait: Duration,
+    /// The identity written into our pauses.
+    pub holder: String,
+    /// Interval between polls for a stage's effect, and delay before the first retry.
+    pub retry_wait: Duration,
+}
+
+impl Options {
+    /// The defaults with the timeout of `--request-timeout`.
+    pub fn of_connection(connection: &Connection) -> Options {
+        let mut options = Options::default();
+        if let Some(limit) = connection.timeout() {
+            options.timeout = limit;
+            options.longest_wait = options.longest_wait.min(limit);
+        }
+        options
+    }
+}
+
+impl Default for Options {
+    fn default() -> Options {
+        Options {
+            parallel: 32,
+            dry_run: false,
+            canary: None,
+            max_failures: None,
+            timeout: Duration::from_secs(30),
+            longest_wait: Duration::from_secs(60),
+            holder: owner::of(jiff::Timestamp::UNIX_EPOCH).identity(),
+            retry_wait: Duration::from_millis(250),
+        }
+    }
+}
+
+/// Applies a plan. The journal, if any, is on disk before the first request.
+///
+/// After a stop by the user, a journal failure or too many failed steps, requests in flight are finished, and
+/// only steps that restore the plan's own changes are sent. Without a `wait_strategy`, the effects of stages
+/// are polled.
+pub async fn apply<'h>(
+    client: &kube::Client,
+    plan: &Plan,
+    options: &Options,
+    journal: Option<&'h mut Journal>,
+    stop: &Stop,
+    on_event: &'h mut dyn FnMut(&ApplyEvent<'_>),
+    wait_strategy: Option<&mut dyn WaitStrategy>,
+) -> PlanOutcome {
+    let run = PlanRun {
+        in_flight: Semaphore::new(options.parallel.max(1)),
+        api: ApiWriter::new(client.clone(), options),
+        plan,
+        options,
+        stop,
+        on_event: RefCell::new(on_event),
+        journal: RefCell::new(journal),
+        results: RefCell::new(
+            plan.stages.iter().map(|s| vec![StepResult::NotReached; s.steps.len()]).collect(),
+        ),
+    };
+    run.emit(&ApplyEvent::Started { steps: plan.steps().count() });
+    let ended = run.stages(wait_strategy).await;
+    let outcome = PlanOutcome { ended, results: run.results.take() };
+    run.emit(&ApplyEvent::Done { outcome: &outcome });
+    outcome
+}
+
+struct PlanRun<'a, 'h> {
+    /// Limits the concurrent requests of all stages.
+    in_flight: Semaphore,
+    api: ApiWriter,
+    plan: &'a Plan,
+    options: &'a Options,
+    stop: &'a Stop,
+    on_event: RefCell<&'h mut dyn FnMut(&ApplyEvent<'_>)>,
+    journal: RefCell<Option<&'h mut Journal>>,
+    results: RefCell<Vec<Vec<StepResult>>>,
+}
+
+impl PlanRun<'_, '_> {
+    fn emit(&self, event: &ApplyEvent<'_>) {
+        if let Some(journal) = self.journal.borrow_mut().as_mut() {
+            journal.on_event(event);
+        }
+        (self.on_event.borrow_mut())(event);
+    }
+
+    /// Why the journal is incomplete; `None` if it is complete or not written at all.
+    fn unjournalled(&self) -> Option<String> {
+        let journal = self.journal.borrow();
+        let trouble = journal.as_ref().and_then(|journal| journal.trouble());
+        trouble.map(str::to_owned)
+    }
+
+    /// Runs the steps of a stage and polls for its effect; returns `None` if the wait strategy waits for the
+    /// effect.
+    async fn stage(&self, number: usize, by_strategy: bool) -> Option<StopReason> {
+        let ended = self.take_steps(number).await;
+        match &self.plan.stages[number].until {
+            Some(until) if ended == StopReason::Finished && !self.options.dry_run => {
+                if by_strategy {
+                    self.emit(&ApplyEvent::Waiting { until });
+                    return None;
+                }
+                Some(self.wait_until(until).await)
+            }
+            _ => Some(ended),
+        }
+    }
+
+    async fn take_steps(&self, number: usize) -> StopReason {
+        let stage = &self.plan.stages[number];
+        if let Some(reason) = self.unmet_requirement(number) {
+            self.skip_stage(number, &reason);
+            return StopReason::Finished;
+        }
+        let on_nodes = stage.steps.iter().all(|s| s.target.kind == Kind::Node);
+        let waves = match &self.options.canary {
+            Some(canary) if on_nodes => canary.waves(stage.steps.len()),
+            _ => std::iter::once(0..stage.steps.len()).collect(),
+        };
+        if let Some(first) = stage.until.as_ref().and_then(WaitFor::first)
+            && !self.options.dry_run
+            && self.holds(&first).await != Ok(true)
+        {
+            let ended = self.wait_until(&first).await;
+            if ended != StopReason::Finished {
+                return ended;
+            }
+        }
+        let last = waves.len().saturating_sub(1);
+        // A step that waits for the operator sends no requests during the wait, and must not occupy a slot.
+        let waits = stage.steps.iter().any(|s| !s.stays_removed.is_empty());
+        let at_once = if waits { stage.steps.len() } else { self.options.parallel };
+        for (nth, wave) in waves.into_iter().enumerate() {
+            let done = wave.end;
+            let at = |at| (at, &stage.steps[at]);
+            futures::stream::iter(wave.map(at))
+                .map(|(at, step)| self.step(number, at, step, stage.always))
+                .buffer_unordered(at_once.max(1))
+                .collect::<Vec<()>>()
+                .await;
+            if self.stop.asked() && !stage.always {
+                return StopReason::Interrupted;
+            }
+            if let Some(reason) = self.unjournalled().filter(|_| !stage.always) {
+                return StopReason::JournalFailed { reason };
+            }
+            let failed = self.failed();
+            if nth < last {
+                if let Some(ended) =
+                    self.between(number, &stage.steps[..done], stage.steps.len() - done).await
+                {
+                    return ended;
+                }
+            } else if self.options.max_failures.is_some_and(|most| failed > most) && !stage.always {
+                return StopReason::TooManyFailures { failed };
+            }
+        }
+        // The effect of a stage requires all of its steps.
+        let missed = !self.results.borrow()[number].iter().all(StepResult::is_settled);
+        if missed && self.plan.is_relied_on(number) {
+            return StopReason::DependencyFailed;
+        }
+        StopReason::Finished
+    }
+
+    async fn step(&self, stage: usize, at: usize, step: &Step, always: bool) {
+        let mut permit = self.in_flight.acquire().await.ok();
+        let failures = || {
+            let most = self.options.max_failures;
+            most.is_some_and(|most| self.failed() > most)
+        };
+        if !always && (self.stop.asked() || failures() || self.unjournalled().is_some()) {
+            return;
+        }
+        self.emit(&ApplyEvent::Sending { step });
+        // In a dry run, skip requests that would fail: a recreated object still exists, and a created object
+        // does not exist yet.
+        let beyond = self.plan.recreates(step) || self.plan.targets_created_object(step);
+        let result = if self.options.dry_run && beyond {
+            StepResult::Applied
+        } else {
+            self.execute(&mut permit, (stage, at), step, always).await
+        };
+        self.emit(&ApplyEvent::Step { place: (stage, at), step, result: &result });
+        self.results.borrow_mut()[stage][at] = result;
+    }
+
+    fn failed(&self) -> usize {
+        let results = self.results.borrow();
+        results.iter().flatten().filter(|result| is_failure(result)).count()
+    }
+
+    /// Pauses between two waves. Returns a stop reason if the user stops the plan, too many steps failed or
+    /// nodes are erroring, or the nodes cannot be read.
+    async fn between(&self, stage: usize, done: &[Step], left: usize) -> Option<StopReason> {
+        let pause = self.options.canary.as_ref().map_or(Duration::ZERO, |c| c.pause);
+        let most = self.options.max_failures.unwrap_or(0);
+        if self.failed() > most {
+            return Some(StopReason::TooManyFailures { failed: self.failed() });
+        }
+        self.emit(&ApplyEvent::Pausing { pause, done: done.len(), left });
+        if self.stop.during(tokio::time::sleep(pause)).await.is_none() {
+            return Some(StopReason::Interrupted);
+        }
+        let erroring = match self.erroring(stage, done).await {
+            Ok(erroring) => erroring,
+            Err(reason) => return Some(StopReason::NodesUnreadable { reason }),
+        };
+        let failed = self.failed() + erroring.len();
+        (failed > most).then_some(if erroring.is_empty() {
+            StopReason::TooManyFailures { failed }
+        } else {
+            StopReason::NodesErroring { nodes: erroring }
+        })
+    }
+
+    /// The names of the nodes of these steps that match the plan's `erroring` selector, without failed steps.
+    async fn erroring(&self, stage: usize, done: &[Step]) -> Result<Vec<String>, String> {
+        let Some(selector) = &self.plan.erroring else {
+            return Ok(Vec::new());
+        };
+        let failed = |at: usize| is_failure(&self.results.borrow()[stage][at]);
+        let written = done.iter().enumerate().filter(|(at, _)| !failed(*at));
+        let written: Vec<&str> = written.map(|(_, step)| step.target.name.as_str()).collect();
+        let mut tries = 0;
+        let mut nodes = loop {
+            match self.api.named("/api/v1/nodes", selector).await {
+                Ok(nodes) => break nodes,
+                Err(reason) if tries == MOST_LOOKS => return Err(reason),
+                Err(_) => tries += 1,
+            }
+            tokio::time::sleep(self.options.retry_wait * 2u32.pow(tries)).await;
+        };
+        nodes.retain(|n| written.contains(&n.as_str()));
+        Ok(nodes)
+    }
+}
+
+/// Whether a result counts against `--max-failures`.
+fn is_failure(result: &StepResult) -> bool {
+    matches!(result, StepResult::Failed { .. } | StepResult::Unknown { .. })
+}
+
+#[cfg(test)]
+mod tests {
+    use clap::Parser;
+
+    use super::*;
+
+    #[derive(Parser)]
+    struct Flags {
+        #[command(flatten)]
+        connection: Connection,
+    }
+
+    #[test]
+    fn a_request_may_take_as_long_as_the_flag_says_and_thirty_seconds_otherwise() {
+        for (flag, seconds) in [
+            (None, 30),
+            (Some("--request-timeout=0"), 30),
+            (Some("--request-timeout=1s"), 1),
+            (Some("--request-timeout=2m"), 120),
+        ] {
+            let flags = Flags::parse_from(["x"].into_iter().chain(flag));
+            let options = Options::of_connection(&flags.connection);
+            assert_eq!(options.timeout, Duration::from_secs(seconds), "{flag:?}");
+        }
+    }
+}

@@ -1,0 +1,321 @@
+//! A cluster that watches keep up to date.
+
+mod kept;
+mod strays;
+
+use std::collections::BTreeSet;
+use std::time::Duration;
+
+use jiff::Timestamp;
+use serde::de::DeserializeOwned;
+use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
+use tokio::task::JoinSet;
+use tokio::time::timeout;
+
+use self::kept::{Effect, SourceState, WatchedObject};
+use super::LoadError;
+use super::list::List;
+use super::sources::Reader;
+use super::watch::watch;
+use crate::api::{ApiFlavor, DeploymentPolicy, Skyhook};
+use crate::cluster::admission::Admission;
+use crate::cluster::{Cluster, Deployment, Job, Node, Pod, Read, ResourceVersions, Source};
+use crate::connect::TransportError;
+
+/// Changes that follow each other within this time are reported together.
+const SETTLE: Duration = Duration::from_millis(100);
+/// Maximum time by which the report of a change is delayed.
+const LONGEST: Duration = Duration::from_secs(1);
+
+/// The sources that can be watched.
+pub const WATCHED: [Source; 6] =
+    [Source::Skyhooks, Source::Legacy, Source::Policies, Source::Nodes, Source::Pods, Source::Jobs];
+
+/// A cluster whose loaded sources are watched from their loaded version, where possible.
+///
+/// Other sources stay as loaded until [`Follow::refresh`].
+pub struct Follow {
+    client: kube::Client,
+    namespace: Option<String>,
+    cluster: Cluster,
+    skyhooks: SourceState<Skyhook>,
+    legacy: SourceState<Skyhook>,
+    policies: SourceState<DeploymentPolicy>,
+    legacy_policies: SourceState<DeploymentPolicy>,
+    nodes: SourceState<Node>,
+    pods: SourceState<Pod>,
+    /// Package pods outside of the watched namespaces; empty before they are read for the first time.
+    strays: Vec<Pod>,
+    jobs: SourceState<Job>,
+    news: UnboundedReceiver<News>,
+    /// Updates that were received but not yet returned by [`Follow::news`], which may be canceled.
+    changed: bool,
+    away: Option<LoadError>,
+    /// Numbers of the watches whose last request failed, and [`UNWATCHED`] if the last refresh failed.
+    failing: BTreeSet<usize>,
+    /// The tasks of the watches, which are aborted when this set is dropped.
+    _watches: JoinSet<()>,
+}
+
+/// An update of the cluster.
+#[derive(Debug)]
+pub enum FollowEvent {
+    Changed,
+    /// The server is unavailable for the moment, for this reason.
+    Away(LoadError),
+}
+
+/// The number in `failing` for the sources without a watch.
+const UNWATCHED: usize = usize::MAX;
+
+/// The number of a watch, and the function that applies its event.
+type News = (usize, Box<dyn FnOnce(&mut Follow) -> Effect + Send>);
+
+/// Accesses the state of a source and its items in the cluster.
+type SourceOf<T> = fn(&mut Follow) -> (&mut SourceState<T>, &mut Read<Vec<T>>);
+
+impl Follow {
+    /// Watches every loaded source that can be watched. Must be called within a tokio runtime.
+    ///
+    /// `namespace` is `--namespace`, as for [`super::load`].
+    pub fn begin(client: &kube::Client, cluster: Cluster, namespace: Option<&str>) -> Follow {
+        let reader = reader(client, namespace, &cluster);
+        let (ours, other) = (cluster.flavor(), cluster.flavor().other());
+        let of = |flavor: ApiFlavor, list: fn(ApiFlavor) -> List| {
+            let served = reader.served.contains(&flavor);
+            served.then(|| list(flavor)).into_iter().collect()
+        };
+        let (sender, news) = unbounded_channel();
+        let mut begin = Begin { client, versions: &cluster.versions, sender, watches: JoinSet::new() };
+        let skyhooks = vec![Reader::skyhooks_list(ours)];
+        let legacy = of(other, Reader::skyhooks_list);
+        let policies = vec![Reader::policies_list(ours)];
+        let legacy_policies = of(other, Reader::policies_list);
+        let nodes = vec![Reader::nodes_list()];
+        let pods = reader.pods_lists(&cluster.operators);
+        let jobs = match ours {
+            ApiFlavor::NodeWright => reader.jobs_lists(&cluster.operators),
+            ApiFlavor::Skyhook => Vec::new(),
+        };
+        Follow {
+            client: client.clone(),
+            namespace: namespace.map(str::to_owned),
+            skyhooks: begin
+                .watch(&cluster.skyhooks, skyhooks, |f| (&mut f.skyhooks, &mut f.cluster.skyhooks)),
+            legacy: begin.watch(&cluster.legacy, legacy, |f| (&mut f.legacy, &mut f.cluster.legacy)),
+            policies: begin
+                .watch(&cluster.policies, policies, |f| (&mut f.policies, &mut f.cluster.policies)),
+            legacy_policies: begin.watch(&cluster.legacy_policies, legacy_policies, |f| {
+                (&mut f.legacy_policies, &mut f.cluster.legacy_policies)
+            }),
+            nodes: begin.watch(&cluster.nodes, nodes, |f| (&mut f.nodes, &mut f.cluster.nodes)),
+            pods: begin.watch(&cluster.pods, pods, |f| (&mut f.pods, &mut f.cluster.pods)),
+            jobs: begin.watch(&cluster.jobs, jobs, |f| (&mut f.jobs, &mut f.cluster.jobs)),
+            _watches: begin.watches,
+            cluster,
+            news,
+            strays: Vec::new(),
+            changed: false,
+            away: None,
+            failing: BTreeSet::new(),
+        }
+    }
+
+    /// Whether every watched source was read since the start, or is watched from its loaded version.
+    pub fn ready(&self) -> bool {
+        self.skyhooks.ready()
+            && self.legacy.ready()
+            && self.policies.ready()
+            && self.legacy_policies.ready()
+            && self.nodes.ready()
+            && self.pods.ready()
+            && self.jobs.ready()
+    }
+
+    /// Whether the last request of every watch and the last refresh succeeded.
+    pub fn is_current(&self) -> bool {
+        self.failing.is_empty()
+    }
+
+    /// Waits for an update. Cancel-safe.
+    pub async fn news(&mut self) -> FollowEvent {
+        while !self.changed && self.away.is_none() {
+            match self.news.recv().await {
+                Some(news) => self.take(news),
+                // Without watches, nothing changes.
+                None => std::future::pending().await,
+            }
+        }
+        // Changes come in bursts: all nodes at the start, all pods of a stage.
+        let more = async {
+            loop {
+                match timeout(SETTLE, self.news.recv()).await {
+                    Ok(Some(news)) => self.take(news),
+                    Ok(None) | Err(_) => return,
+                }
+            }
+        };
+        let _ = timeout(LONGEST, more).await;
+        if let Some(error) = self.away.take() {
+            return FollowEvent::Away(error);
+        }
+        self.changed = false;
+        FollowEvent::Changed
+    }
+
+    fn take(&mut self, (watch, news): News) {
+        let effect = news(self);
+        if matches!(effect, Effect::Failed(_)) {
+            self.failing.insert(watch);
+        } else {
+            self.failing.remove(&watch);
+        }
+        match effect {
+            Effect::None => {}
+            Effect::Changed => self.changed = true,
+            Effect::Failed(failure) if failure.is_absence() => self.away = Some(LoadError::NotServed),
+            Effect::Failed(failure) => self.away = Some(LoadError::discovery(failure)),
+        }
+    }
+
+    /// The cluster with the received changes.
+    pub fn cluster(&mut self, now: Timestamp) -> &mut Cluster {
+        let cluster = &mut self.cluster;
+        cluster.taken_at = now;
+        let (ours, other) = (cluster.flavor(), cluster.flavor().other());
+        for (kept, skyhooks, flavor) in [
+            (&mut self.skyhooks, &mut cluster.skyhooks, ours),
+            (&mut self.legacy, &mut cluster.legacy, other),
+        ] {
+            if kept.renew(skyhooks)
+                && let Some(items) = skyhooks.available_mut()
+            {
+                Reader::name_kind(items, flavor);
+                items.sort_by(|a, b| a.order().cmp(&b.order()));
+            }
+        }
+        self.nodes.renew(&mut cluster.nodes);
+        self.policies.renew(&mut cluster.policies);
+        self.legacy_policies.renew(&mut cluster.legacy_policies);
+        self.pods.renew(&mut cluster.pods);
+        self.jobs.renew(&mut cluster.jobs);
+        self.add_strays();
+        self.cluster.reset_indexes();
+        &mut self.cluster
+    }
+
+    /// Re-reads the loaded sources that are not watched.
+    ///
+    /// # Errors
+    ///
+    /// Fails if the server cannot be reached. The sources then stay unchanged.
+    pub async fn refresh(&mut self, now: Timestamp) -> Result<(), LoadError> {
+        let read = self.read_unwatched(now).await;
+        if read.is_err() {
+            self.failing.insert(UNWATCHED);
+        } else {
+            self.failing.remove(&UNWATCHED);
+        }
+        Ok(read?)
+    }
+
+    async fn read_unwatched(&mut self, now: Timestamp) -> Result<(), TransportError> {
+        self.cluster(now);
+        let before = &self.cluster;
+        let reader = reader(&self.client, self.namespace.as_deref(), before);
+        let operators = again(&before.operators, reader.deployments()).await;
+        reader.reached()?;
+        let operators = operators.selected(Deployment::runs_operator);
+        let admission = async {
+            if before.admission.webhooks.was_asked() {
+                reader.admission().await
+            } else {
+                Admission::default()
+            }
+        };
+        let (events, budgets, workloads, config_maps, node_metadata, managers, strays, admission) = futures::join!(
+            again(&before.events, reader.events(&operators)),
+            again(&before.disruption_budgets, reader.disruption_budgets()),
+            again(&before.workloads, reader.workloads(before)),
+            again(&before.config_maps, reader.config_maps(&operators)),
+            again(&before.node_metadata, reader.node_metadata(&operators)),
+            again(&before.operator_pods, reader.operator_pods(&operators)),
+            reader.stray_pods(before, &operators),
+            admission,
+        );
+        reader.reached()?;
+        self.take_strays(strays);
+        let cluster = &mut self.cluster;
+        cluster.config_maps = config_maps;
+        cluster.node_metadata = node_metadata;
+        cluster.admission = admission;
+        cluster.operator_pods = managers;
+        cluster.operators = operators;
+        cluster.events = events;
+        cluster.disruption_budgets = budgets;
+        cluster.workloads = workloads;
+        cluster.reset_indexes();
+        Ok(())
+    }
+}
+
+fn reader<'a>(client: &'a kube::Client, namespace: Option<&'a str>, of: &Cluster) -> Reader<'a> {
+    Reader { served: of.active_api.served.clone(), ..Reader::new(client, namespace) }
+}
+
+/// Reads a source again if it was read before.
+async fn again<T>(before: &Read<T>, read: impl Future<Output = Read<T>>) -> Read<T> {
+    match before {
+        Read::NotRequested => Read::NotRequested,
+        _ => read.await,
+    }
+}
+
+struct Begin<'a> {
+    client: &'a kube::Client,
+    versions: &'a ResourceVersions,
+    sender: UnboundedSender<News>,
+    watches: JoinSet<()>,
+}
+
+impl Begin<'_> {
+    fn watch<T: WatchedObject + DeserializeOwned + Send + 'static>(
+        &mut self,
+        loaded: &Read<Vec<T>>,
+        lists: Vec<List>,
+        source: SourceOf<T>,
+    ) -> SourceState<T> {
+        let lists = match loaded {
+            Read::NotRequested => Vec::new(),
+            // The API was not served during the load: there is nothing to watch.
+            Read::Unreadable(why) if why.status == Some(404) => Vec::new(),
+            _ => lists,
+        };
+        // A list of one namespace can be watched from the version of the list of all namespaces.
+        let version = |list: &List| {
+            loaded.ok()?;
+            let of_all = || self.versions.of(&list.everywhere()?.1.id());
+            self.versions.of(&list.id()).or_else(of_all)
+        };
+        let of = |list: &List| {
+            let items = loaded.items().iter().filter(|item| item.is_in(list));
+            version(list).map(|_| items.map(T::id).collect())
+        };
+        let kept = SourceState::of(lists.iter().map(of));
+        for (number, list) in lists.into_iter().enumerate() {
+            let sender = self.sender.clone();
+            let watch_number = self.watches.len();
+            let send = move |event| {
+                let news = move |follow: &mut Follow| {
+                    let (state, items) = source(follow);
+                    state.on_event(number, event, items)
+                };
+                sender.send((watch_number, Box::new(news))).is_ok()
+            };
+            let from = version(&list).map(str::to_owned);
+            let watch = watch(self.client.clone(), list, from, send);
+            self.watches.spawn(watch);
+        }
+        kept
+    }
+}

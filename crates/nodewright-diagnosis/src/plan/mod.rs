@@ -1,0 +1,208 @@
+//! Plans: writes as data, with guards, order and reasons.
+//!
+//! Everything here is pure: no client, no clock, no files. A plan is previewed before it is applied. Its
+//! changes have inverses, except for example deletions of pods and Jobs.
+
+mod change;
+mod cluster_identity;
+mod conflict;
+mod consequences;
+mod edit;
+mod fields;
+mod forecast;
+mod grade;
+mod graph;
+mod growth;
+mod guard;
+mod hold;
+mod metadata;
+mod permission;
+pub mod planners;
+mod pointer;
+mod read_spec;
+pub mod recreate;
+mod saved;
+mod step;
+mod taints;
+mod target;
+mod uncordon;
+mod wait_for;
+
+#[cfg(test)]
+mod tests;
+
+use std::collections::BTreeSet;
+
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+
+pub use crate::cluster::hold::FIELD_MANAGER;
+pub use change::{Change, Request, Verb};
+pub use cluster_identity::{ClusterIdentity, Destination, Sameness};
+pub use consequences::Consequences;
+pub use edit::{At, Edit, Move, OnConflict, Rebased};
+pub use fields::Field;
+pub use grade::Grade;
+pub use graph::retain_stages;
+pub use growth::growth;
+pub use guard::Guard;
+pub use hold::Hold;
+pub use metadata::Metadata;
+pub use permission::Permission;
+pub use read_spec::ReadSpec;
+pub use saved::{FORMAT, SavedError, SavedPlan};
+pub use step::{RemovedEntry, Step};
+pub use target::{Kind, Target};
+pub use uncordon::Uncordon;
+pub use wait_for::{WaitCondition, WaitFor};
+
+/// The planned changes of a command.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[schemars(rename = "WholePlan")]
+pub struct Plan {
+    /// The purpose, as an imperative: `reset gpu on 3 nodes`.
+    pub title: String,
+    /// The name that the user types to confirm a plan of grade B3 or B4.
+    pub subject: String,
+    /// The steps, in stages.
+    pub stages: Vec<PlanStage>,
+    /// The side effects.
+    #[serde(default)]
+    pub consequences: Consequences,
+    /// The label selector that matches nodes that became erroring; absent if the plan does not check for
+    /// them.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub erroring: Option<String>,
+}
+
+/// Steps that may run at the same time.
+///
+/// A stage starts after the stages in `after` have ended. If a stage fails, the stages after it do not run,
+/// except stages with `always`.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct PlanStage {
+    /// The steps.
+    pub steps: Vec<Step>,
+    /// The condition to wait for before the stage ends; absent if the stage ends with its steps.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(with = "Option<Value>")]
+    pub until: Option<WaitFor>,
+    /// Whether the stage runs even if an earlier stage failed: it restores the plan's temporary changes.
+    /// Absent if false.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub always: bool,
+    /// The stages that must end first, as indexes into `stages`, starting at 0; absent for the preceding
+    /// stage.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub after: Option<Vec<usize>>,
+    /// Earlier stages, as indexes into `stages`, starting at 0: if a step of these fails, the steps of this
+    /// stage are skipped.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub requires: Vec<usize>,
+}
+
+impl Plan {
+    /// A plan without steps yet; the subject is the name that a user types to confirm it.
+    pub fn new(title: impl Into<String>, subject: &str) -> Plan {
+        Plan { title: title.into(), subject: subject.to_owned(), ..Plan::default() }
+    }
+
+    /// Adds a stage of these steps after the others, unless there are none.
+    pub fn stage(&mut self, steps: Vec<Step>) {
+        if !steps.is_empty() {
+            self.stages.push(PlanStage::of(steps));
+        }
+    }
+
+    /// Whether the plan has no steps.
+    pub fn is_empty(&self) -> bool {
+        self.steps().next().is_none()
+    }
+
+    pub fn steps(&self) -> impl Iterator<Item = &Step> {
+        self.stages.iter().flat_map(|s| &s.steps)
+    }
+
+    /// Whether the step serves the plan's purpose: it neither pauses the operator for other steps nor ends
+    /// such a pause of the plan itself. Ending an earlier pause is work.
+    pub fn is_work(&self, step: &Step) -> bool {
+        let pauses = |other: &Step| {
+            matches!(other.change, Change::Hold(_) | Change::Create(_))
+                && other.target.same_object_name(&step.target)
+        };
+        match step.change {
+            Change::Hold(_) => false,
+            Change::Release(_) => !self.steps().any(pauses),
+            _ => true,
+        }
+    }
+
+    /// Whether the step recreates an object that another step of the plan removes.
+    pub fn recreates(&self, step: &Step) -> bool {
+        let removes = |other: &Step| {
+            matches!(other.change, Change::Delete { .. } | Change::Finalizer { .. })
+                && other.target.same_object_name(&step.target)
+        };
+        matches!(step.change, Change::Create(_)) && self.steps().any(removes)
+    }
+
+    /// Whether an earlier step of the plan creates the step's object.
+    pub fn targets_created_object(&self, step: &Step) -> bool {
+        let before = self.steps().take_while(|other| !std::ptr::eq(*other, step));
+        let makes = |other: &Step| {
+            matches!(other.change, Change::Create(_)) && other.target.same_object_name(&step.target)
+        };
+        // Most targets are nodes, which no plan creates.
+        step.target.kind.undo_recreates() && before.into_iter().any(makes)
+    }
+
+    /// Whether any stage waits for an effect, with or without steps.
+    pub fn waits(&self) -> bool {
+        self.stages.iter().any(|s| s.until.is_some())
+    }
+
+    /// The worst effect on the cluster.
+    pub fn grade(&self) -> Grade {
+        if self.is_empty() {
+            return Grade::B0;
+        }
+        self.consequences.worst_grade()
+    }
+
+    /// The names of the nodes that the plan changes, sorted.
+    pub fn nodes(&self) -> BTreeSet<&str> {
+        self.steps().filter(|s| s.target.kind == Kind::Node).map(|s| s.target.name.as_str()).collect()
+    }
+
+    /// The permissions that the plan needs: verb, group, resource, subresource and namespace.
+    pub fn permissions(&self) -> BTreeSet<Permission> {
+        self.steps().flat_map(Step::permissions).collect()
+    }
+
+    /// The names of the objects for which a permission is needed.
+    pub fn needed_for(&self, permission: &Permission) -> BTreeSet<&str> {
+        let needing = self.steps().filter(|s| s.permissions().contains(permission));
+        needing.map(|step| step.target.name.as_str()).collect()
+    }
+
+    /// Whether any step can be undone.
+    pub fn is_undoable(&self) -> bool {
+        let mut steps = self.steps();
+        steps.any(|step| step.is_undoable() && !self.replaces(&step.target))
+    }
+
+    /// Whether the plan both removes and recreates the object: neither step can be undone alone.
+    fn replaces(&self, target: &Target) -> bool {
+        let path = target.path();
+        let of_it = || self.steps().filter(|s| s.target.path() == path);
+        let goes = |s: &Step| matches!(s.change, Change::Finalizer { .. } | Change::Delete { .. });
+        of_it().any(goes) && of_it().any(|s| matches!(s.change, Change::Create(_)))
+    }
+}
+
+impl PlanStage {
+    pub fn of(steps: Vec<Step>) -> PlanStage {
+        PlanStage { steps, ..PlanStage::default() }
+    }
+}

@@ -1,0 +1,117 @@
+//! Indexes over the lists of a cluster, built at first use. Rules look up objects for every custom resource, node and
+//! package, so scans would be quadratic.
+
+use std::collections::{HashMap, HashSet};
+use std::sync::OnceLock;
+
+use super::absent_package::AbsentPackages;
+use super::event_index::EventIndex;
+use super::package_runs::RunObjects;
+use super::priority::FirstIncomplete;
+use super::selections::Selections;
+use super::{Cluster, Event, PackageRun};
+use crate::api::{DeploymentPolicy, Skyhook};
+
+/// The indexes of one cluster. A copy of the cluster starts without any, because its lists may be changed.
+#[derive(Debug, Default)]
+pub struct Indexes {
+    pub(super) selections: Selections,
+    pub(super) roots: FirstIncomplete,
+    pub(super) absent_packages: OnceLock<AbsentPackages>,
+    skyhooks: OnceLock<Positions>,
+    legacy: OnceLock<Positions>,
+    policies: OnceLock<Positions>,
+    events: OnceLock<EventIndex>,
+    of_older_operator: OnceLock<HashSet<String>>,
+    pub(super) run_objects: OnceLock<RunObjects>,
+}
+
+impl Clone for Indexes {
+    fn clone(&self) -> Indexes {
+        Indexes::default()
+    }
+}
+
+/// Positions in a list, by name.
+type Positions = HashMap<String, usize>;
+
+/// The first item with this name.
+fn named<'a, T>(
+    positions: &OnceLock<Positions>,
+    items: &'a [T],
+    name_of: fn(&T) -> &str,
+    name: &str,
+) -> Option<&'a T> {
+    let positions = positions.get_or_init(|| {
+        let mut positions = Positions::with_capacity(items.len());
+        for (at, item) in items.iter().enumerate() {
+            positions.entry(name_of(item).to_owned()).or_insert(at);
+        }
+        positions
+    });
+    items.get(*positions.get(name)?)
+}
+
+impl Cluster {
+    /// Drops the indexes over the lists, which must follow each change of a list.
+    pub fn reset_indexes(&mut self) {
+        self.indexes = Indexes::default();
+    }
+
+    /// The custom resource of that name, in the active API.
+    pub fn skyhook(&self, name: &str) -> Option<&Skyhook> {
+        let positions = &self.indexes.skyhooks;
+        named(positions, self.skyhooks.indexed(), Skyhook::name, name)
+    }
+
+    /// The custom resource of that name, in the other API.
+    pub fn legacy_skyhook(&self, name: &str) -> Option<&Skyhook> {
+        let positions = &self.indexes.legacy;
+        named(positions, self.legacy.indexed(), Skyhook::name, name)
+    }
+
+    /// The deployment policy of that name.
+    pub fn policy(&self, name: &str) -> Option<&DeploymentPolicy> {
+        let positions = &self.indexes.policies;
+        named(positions, self.policies.indexed(), |p| &p.metadata.name, name)
+    }
+
+    fn event_index(&self) -> &EventIndex {
+        self.indexes.events.get_or_init(|| {
+            let skyhooks = self.skyhooks.items().iter().chain(self.legacy.items());
+            EventIndex::of(self.events.items(), skyhooks.map(Skyhook::name))
+        })
+    }
+
+    /// The events about objects of this kind and name.
+    pub fn events_about<'a>(&'a self, kind: &'a str, name: &str) -> impl Iterator<Item = &'a Event> {
+        let found = self.event_index().about(name).iter();
+        let found = found.map(|at| &self.events.indexed()[*at]);
+        found.filter(move |event| event.kind == kind)
+    }
+
+    /// Events about a custom resource, and events whose message contains its name as a word or as part of a longer
+    /// name, such as a pod's.
+    pub fn events_mentioning(&self, skyhook: &str) -> impl Iterator<Item = &Event> {
+        let found = self.event_index().mentioning(skyhook).iter();
+        found.map(|at| &self.events.indexed()[*at])
+    }
+
+    /// Pods that the older operator started for a custom resource and that still run. The newer operator does not count
+    /// them.
+    pub fn runs_of_older_operator(&self, skyhook: &str) -> Vec<PackageRun<'_>> {
+        if !self.active_api.migrating() {
+            return Vec::new();
+        }
+        let older = || {
+            let runs = self.package_runs_of(self.flavor().other()).into_iter();
+            runs.filter(|run| run.bare() && run.alive())
+        };
+        let owners = &self.indexes.of_older_operator;
+        let owners = owners.get_or_init(|| older().map(|run| run.skyhook).collect());
+        if !owners.contains(skyhook) {
+            return Vec::new();
+        }
+        older().filter(|run| run.skyhook == skyhook).collect()
+    }
+}

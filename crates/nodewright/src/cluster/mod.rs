@@ -1,0 +1,244 @@
+//! A cluster as one immutable value, with queries on it.
+//!
+//! The edge `dump` reads a cluster from files, and the client crate from an API server. All other modules in this
+//! directory are pure: no client, no clock, no files.
+
+mod absent_package;
+pub mod acting;
+pub mod active_api;
+pub mod admission;
+mod annotations;
+pub mod applied;
+pub mod applier;
+pub mod attempts;
+pub mod batch;
+pub mod builder;
+mod capability;
+pub mod capture;
+pub mod certificate;
+pub mod clock;
+pub mod compartment;
+pub mod config_map;
+pub mod contrast;
+pub mod cordon;
+mod cordon_marks;
+pub mod deletion;
+mod disruption_budget;
+pub mod drain;
+pub mod dump;
+pub mod event;
+mod event_index;
+pub mod exit_code;
+pub mod field_managers;
+pub mod history;
+pub mod hold;
+mod indexes;
+pub mod installation;
+pub mod job;
+pub mod json_pieces;
+pub mod kept_logs;
+pub mod leftover;
+pub mod lenient;
+mod managed;
+pub mod migration;
+mod named_nodes;
+pub mod node;
+pub mod operator;
+pub mod operator_version;
+pub mod package_run;
+pub mod package_runs;
+pub mod permanently_failed;
+pub mod placement;
+pub mod pod;
+pub mod priority;
+pub mod provenance;
+pub mod read;
+pub mod remnants;
+mod resource_versions;
+pub mod rollout;
+mod selections;
+pub mod simulate_deletion;
+mod source;
+pub mod stage_duration;
+pub mod staleness;
+mod standard;
+pub mod taints;
+mod unknown;
+
+use jiff::Timestamp;
+
+use crate::api::{ApiFlavor, DeploymentPolicy, Skyhook};
+pub use active_api::{ActiveApi, ApiEvidence};
+use admission::Admission;
+pub use builder::ClusterBuilder;
+pub use clock::Clock;
+pub use config_map::ConfigMap;
+pub use disruption_budget::DisruptionBudget;
+pub use event::Event;
+use indexes::Indexes;
+use installation::Installation;
+pub use job::Job;
+pub use kept_logs::KeptLogs;
+pub use lenient::decode as decode_leniently;
+pub use named_nodes::NamedNodes;
+pub use node::{Node, NodeEdit, NodeFields, NodeRecord};
+pub use operator::Deployment;
+pub use package_run::PackageRun;
+pub use package_runs::PackageRuns;
+pub use placement::{AskedBy, Desired, Phase, Placement};
+pub use pod::Pod;
+pub use read::{Certainty, Read, Unread};
+pub use resource_versions::ResourceVersions;
+pub use source::Source;
+pub use unknown::UnknownValues;
+
+/// An immutable snapshot of everything that was read.
+#[derive(Debug, Clone)]
+pub struct Cluster {
+    /// Reference time for ages: the time of the read, or the closest known time for files.
+    pub taken_at: Timestamp,
+    pub clock: Clock,
+    pub active_api: ActiveApi,
+    /// The custom resources of the active API.
+    pub skyhooks: Read<Vec<Skyhook>>,
+    /// Custom resources of the other API, if both APIs are served.
+    pub legacy: Read<Vec<Skyhook>>,
+    pub policies: Read<Vec<DeploymentPolicy>>,
+    /// Deployment policies of the other API, if both APIs are served.
+    pub legacy_policies: Read<Vec<DeploymentPolicy>>,
+    /// Sorted by name.
+    pub nodes: Read<Vec<Node>>,
+    pub pods: Read<Vec<Pod>>,
+    pub workloads: Read<Vec<Pod>>,
+    pub jobs: Read<Vec<Job>>,
+    /// The ConfigMaps of packages.
+    pub config_maps: Read<Vec<ConfigMap>>,
+    /// ConfigMaps with node metadata for packages.
+    pub node_metadata: Read<Vec<ConfigMap>>,
+    pub events: Read<Vec<Event>>,
+    pub disruption_budgets: Read<Vec<DisruptionBudget>>,
+    /// The Deployments that run the operator; normally one.
+    pub operators: Read<Vec<Deployment>>,
+    /// Pods with the manager label in the namespaces of these Deployments; see [`Cluster::pods_of`].
+    pub operator_pods: Read<Vec<Pod>>,
+    pub admission: Admission,
+    /// Other objects of the installation; from a server only the objects that identify the operator.
+    pub installation: Installation,
+    /// The operator's namespace from `--namespace`.
+    pub namespace_flag: Option<String>,
+    /// Runs of this program on this machine that hold a custom resource.
+    pub holders: hold::HolderLiveness,
+    /// Whether only the nodes that a command names were read. Of a single named node, also only its pods were
+    /// read; Jobs, and pods for several nodes, are complete.
+    pub limited_to_named_nodes: bool,
+    /// Whether the cluster was read from files rather than from a server.
+    pub from_files: bool,
+    /// Whether the files are a capture with an index of its sources: an object missing from a capture did not
+    /// exist.
+    pub collected: bool,
+    /// Whether the files contain some custom resources, but no list of all of them: others may exist.
+    pub skyhooks_partial: bool,
+    /// The logs in the capture.
+    pub kept_logs: Option<KeptLogs>,
+    /// The only namespaces with pods in the files: pods of other namespaces were omitted.
+    pub only_namespace: Option<String>,
+    /// Resource versions from which watches continue.
+    pub versions: ResourceVersions,
+    /// Indexes over the lists above; see [`Cluster::reset_indexes`].
+    indexes: Indexes,
+}
+
+impl Cluster {
+    pub fn flavor(&self) -> ApiFlavor {
+        self.active_api.flavor
+    }
+
+    pub fn node(&self, name: &str) -> Option<&Node> {
+        Some(&self.nodes.indexed()[self.node_position(name)?])
+    }
+
+    /// The fields that were read of every node.
+    pub fn node_fields(&self) -> NodeFields {
+        let first = self.nodes.indexed().first();
+        first.map_or(NodeFields::All, Node::fields)
+    }
+
+    /// Index of a node of this cluster in the list.
+    pub fn node_index(&self, node: &Node) -> usize {
+        let first = self.nodes.indexed().as_ptr();
+        (std::ptr::from_ref(node).addr() - first.addr()) / size_of::<Node>()
+    }
+
+    /// Index of a node in the list, by its name.
+    fn node_position(&self, name: &str) -> Option<usize> {
+        let nodes = self.nodes.indexed();
+        nodes.binary_search_by(|n| n.name.as_str().cmp(name)).ok()
+    }
+
+    /// How certain it is that a custom resource that was not read does not exist.
+    pub fn skyhooks_absence(&self) -> Certainty {
+        match self.skyhooks.absence() {
+            Certainty::Proven if self.skyhooks_partial => Certainty::Presumed,
+            certainty => certainty,
+        }
+    }
+
+    /// Number of items of a source, or the reason why it was not read.
+    pub fn source(&self, source: Source) -> Read<usize> {
+        match source {
+            Source::Skyhooks => self.skyhooks.count(),
+            Source::Legacy => self.legacy.count(),
+            Source::Policies => self.policies.count(),
+            Source::Nodes => self.nodes.count(),
+            Source::Pods => self.pods.count(),
+            // Workloads are not in the operator's namespace.
+            Source::Workloads if self.only_namespace.is_some() && self.pods.was_asked() => Read::NotRequested,
+            Source::Workloads => self.workloads.count(),
+            Source::Jobs => self.jobs.count(),
+            Source::Events => self.events.count(),
+            Source::DisruptionBudgets => self.disruption_budgets.count(),
+            // Leases are read only if they are needed to find the acting Deployment.
+            Source::Operator => match self.installation.leases.unread() {
+                Some(why) => self.operators.count().mark_incomplete(why.of("leases")),
+                None => self.operators.count(),
+            },
+            Source::OperatorPods => self.operator_pods.count(),
+            Source::Webhooks => self.admission.read(self.may_leave_out()),
+            Source::ConfigMaps => self.config_maps.count(),
+            Source::NodeMetadata => self.node_metadata.count(),
+        }
+    }
+
+    /// The reason why results from this source are incomplete: the server did not return the source, or the
+    /// files lack a source that every rollout needs. The user chose to omit other sources from files.
+    pub fn missing(&self, source: Source) -> Option<String> {
+        match self.source(source) {
+            Read::Ok(_) => self.undecoded(source),
+            Read::Incomplete(_, why) | Read::Unreadable(why) => Some(why.to_string()),
+            Read::NotRequested if self.from_files && Source::ESSENTIAL.contains(&source) => {
+                Some("none in the input".to_owned())
+            }
+            Read::NotRequested => None,
+        }
+    }
+
+    /// Whether the files may omit an object that exists: most files do not record their sources.
+    pub fn may_leave_out(&self) -> bool {
+        self.from_files && !self.collected
+    }
+
+    /// Whether the active API has this source.
+    ///
+    /// The older operator runs no Jobs, and a cluster that serves one API has no legacy objects. Files may
+    /// lack existing legacy objects: they count as having some if the operator's version migrates.
+    pub fn has(&self, source: Source) -> bool {
+        match source {
+            Source::Jobs => self.flavor() == ApiFlavor::NodeWright,
+            Source::Legacy => {
+                self.active_api.served.contains(&self.flavor().other())
+                    || (self.may_leave_out() && self.operator_migrates())
+            }
+            _ => true,
+        }
+    }
+}

@@ -1,0 +1,287 @@
+//! The result of a plan as table and document.
+
+use schemars::JsonSchema;
+use serde::Serialize;
+use serde_json::Value;
+
+use crate::apply::{PlanOutcome, PlanVerdict, StepResult, StopReason, Tally};
+use crate::error::Exit;
+use crate::plan::{Grade, Plan, WaitCondition};
+use crate::view::text::{self, Label, Text};
+use crate::view::{NodeSet, Table, View, count, document, plural};
+
+/// Maximum number of table rows; further rows are only counted.
+const MOST_ROWS: usize = 30;
+
+/// A plan with its outcome, as shown to the user.
+pub struct OutcomeView<'a> {
+    pub plan: &'a Plan,
+    /// The digest of a saved plan.
+    pub digest: Option<&'a str>,
+    pub outcome: &'a PlanOutcome,
+    /// The id of the journal with which the plan can be undone.
+    pub journal: Option<String>,
+    pub dry_run: bool,
+    /// The command's own findings: blockers of the goal, or leftovers.
+    pub found: Option<&'a dyn View>,
+    /// Goals that were reached and goals that were not.
+    pub reached: Option<String>,
+    /// The exit code of a plan that is completely done.
+    pub all_done: Exit,
+}
+
+impl OutcomeView<'_> {
+    pub fn exit(&self) -> Exit {
+        match self.outcome.verdict() {
+            PlanVerdict::Done => self.all_done,
+            // A pause that was set and removed again does not count as a change.
+            PlanVerdict::Partly if self.did_nothing() => match self.outcome.tally().failed {
+                0 => Exit::Refused,
+                _ => Exit::Failed,
+            },
+            PlanVerdict::Partly => Exit::Partly,
+            PlanVerdict::Refused => Exit::Refused,
+            PlanVerdict::Failed | PlanVerdict::Unknown => Exit::Failed,
+            PlanVerdict::Blocked => Exit::Findings,
+            PlanVerdict::Interrupted => Exit::Interrupted,
+            PlanVerdict::TimedOut => Exit::TimedOut,
+        }
+    }
+
+    /// Whether the plan ended early and restored everything that it had changed, such as its own pause.
+    fn restored_everything(&self) -> bool {
+        self.outcome.verdict() != PlanVerdict::Done && self.outcome.restored_everything(self.plan)
+    }
+
+    /// Whether no object changed: everything is restored, and no result is unknown.
+    fn did_nothing(&self) -> bool {
+        self.restored_everything() && self.outcome.tally().unknown == 0
+    }
+
+    fn summary(&self) -> text::Line {
+        let tally = self.outcome.tally_of_work(self.plan);
+        let mut parts = Vec::new();
+        let would = if self.dry_run { "would be " } else { "" };
+        if self.did_nothing() {
+            parts.push("nothing changed".to_owned());
+        }
+        for (number, what) in [
+            (tally.applied, format!("{would}changed")),
+            (tally.unchanged, "unchanged".to_owned()),
+            (tally.gone, "gone".to_owned()),
+            (tally.kept, "kept for another owner".to_owned()),
+            (tally.skipped, "skipped".to_owned()),
+            (tally.failed, "failed".to_owned()),
+            (tally.unknown, "unknown".to_owned()),
+            (tally.not_reached, "not reached".to_owned()),
+        ] {
+            if number > 0 {
+                parts.push(format!("{} {what}", count(number)));
+            }
+        }
+        let label = match self.outcome.verdict() {
+            PlanVerdict::Done => Label::Good,
+            _ => Label::Error,
+        };
+        if parts.is_empty() {
+            parts.push("nothing to change".to_owned());
+        }
+        label.span(&self.plan.title) + ": " + parts.join(", ")
+    }
+
+    /// Why the plan stopped early; `None` if it finished.
+    fn ended(&self) -> Option<String> {
+        Some(match &self.outcome.ended {
+            StopReason::Finished => return None,
+            StopReason::Interrupted => {
+                let mut results = self.outcome.results.iter().flatten();
+                if results.all(StepResult::changed_nothing) {
+                    "interrupted before any change was made".to_owned()
+                } else if self.restored_everything() {
+                    "interrupted; the pause was removed".to_owned()
+                } else {
+                    "interrupted; requests in flight were completed".to_owned()
+                }
+            }
+            StopReason::DependencyFailed => "stopped: a step failed, and later steps depend on it".to_owned(),
+            StopReason::JournalFailed { reason } => format!(
+                "stopped: the journal cannot be written ({reason}), and unrecorded changes cannot be undone"
+            ),
+            StopReason::TooManyFailures { failed } => {
+                format!("stopped: {}; use --max-failures to allow more", plural(*failed, "failure"))
+            }
+            StopReason::NodesErroring { nodes } => format!(
+                "stopped: nodes entered status erroring: {}",
+                NodeSet::of(nodes.iter().map(String::as_str)).limited(6)
+            ),
+            StopReason::NodesUnreadable { reason } => {
+                format!("stopped: cannot tell whether nodes entered status erroring ({reason})")
+            }
+            StopReason::TimedOut { waiting } => {
+                let mut untils = self.plan.stages.iter().filter_map(|s| s.until.as_ref());
+                let remedy = if untils.any(|until| until.condition == WaitCondition::Paused) {
+                    "; `kubectl skyhook diagnose check` shows whether the operator is running; if it is not, \
+                     --no-pause skips the pause"
+                } else {
+                    ""
+                };
+                format!("timed out waiting until {waiting}{remedy}")
+            }
+            StopReason::Blocked { .. } => "stopped: progress is blocked until someone intervenes".to_owned(),
+            StopReason::Unknown { reason } => format!("stopped waiting: {reason}"),
+        })
+    }
+
+    /// The warning about steps with an unknown result.
+    fn unknown(&self) -> Option<String> {
+        let objects = plural(self.outcome.tally().unknown, "object");
+        (self.outcome.tally().unknown > 0).then(|| {
+            format!(
+                "it is unknown whether {objects} changed; `kubectl skyhook \
+                 undo` checks, and reverts the changes that were made"
+            )
+        })
+    }
+
+    /// Whether any object remains changed, or may have changed.
+    pub fn changed(&self) -> bool {
+        let tally = self.outcome.tally();
+        !self.dry_run && tally.applied + tally.unknown > 0 && !self.did_nothing()
+    }
+
+    /// The hint about the next commands: rerun, undo.
+    fn next(&self) -> Option<String> {
+        if !self.changed() {
+            return None;
+        }
+        let id = self.journal.as_ref()?;
+        let again =
+            "rerun the command to finish the remaining steps; its preview may also list completed steps";
+        let undo = format!("to undo: kubectl skyhook undo {id}");
+        match (self.outcome.verdict(), self.plan.is_undoable()) {
+            (PlanVerdict::Done, false) => None,
+            (PlanVerdict::Done, true) => Some(undo),
+            (_, false) => Some(again.to_owned()),
+            (_, true) => Some(format!("{again}; {undo}")),
+        }
+    }
+}
+
+impl View for OutcomeView<'_> {
+    fn blocks(&self, wide: bool) -> Text {
+        let mut table = Table::new(["object", "result", "reason"]).wrap_last();
+        let mut more = 0;
+        for (step, result) in self.outcome.of(self.plan) {
+            let (label, result, reason) = match result {
+                StepResult::Applied | StepResult::Unchanged | StepResult::Gone if !wide => continue,
+                StepResult::NotReached if !wide => continue,
+                StepResult::Applied => (Label::Good, "changed", ""),
+                StepResult::Partly { reason } => (Label::Warning, "changed", reason.as_str()),
+                StepResult::Unchanged => (Label::Good, "unchanged", ""),
+                StepResult::Gone => (Label::Warning, "gone", ""),
+                StepResult::NotReached => (Label::Warning, "not reached", ""),
+                StepResult::Kept { reason } => (Label::Warning, "kept for another owner", reason.as_str()),
+                StepResult::Skipped { reason } => (Label::Warning, "skipped", reason.as_str()),
+                StepResult::Failed { reason } => (Label::Error, "failed", reason.as_str()),
+                StepResult::Unknown { reason } => (Label::Error, "unknown", reason.as_str()),
+            };
+            if table.len() >= MOST_ROWS && !wide {
+                more += 1;
+                continue;
+            }
+            let object = text::name(&step.target).into();
+            table.row([object, label.span(result).into(), reason.into()]);
+        }
+        let mut text = Text::new();
+        if let Some(found) = self.found {
+            text.append(found.blocks(wide)).blank();
+        }
+        text.append(table);
+        if more > 0 {
+            text.line(text::dim(format!("and {} more; -o wide lists all", count(more))));
+        }
+        text.blank().line(self.summary());
+        if let Some(reason) = self.ended() {
+            text.paragraph(Label::Warning.span(reason));
+        }
+        if let Some(unknown) = self.unknown() {
+            text.paragraph(Label::Warning.span(unknown));
+        }
+        if let Some(reached) = &self.reached {
+            text.paragraph(reached.as_str());
+        }
+        if let Some(next) = self.next() {
+            text.line(text::dim(next));
+        }
+        text
+    }
+
+    fn names(&self) -> Vec<String> {
+        let done = self.outcome.of(self.plan);
+        done.filter(|(_, result)| **result == StepResult::Applied)
+            .map(|(step, _)| step.target.to_string())
+            .collect()
+    }
+
+    fn document(&self) -> Value {
+        let steps = self.outcome.of(self.plan).map(|(step, result)| StepView {
+            target: step.target.to_string(),
+            changes: step.change.describe(),
+            result: result.clone(),
+        });
+        let fields = Document {
+            title: self.plan.title.clone(),
+            grade: self.plan.grade(),
+            digest: self.digest.map(str::to_owned),
+            dry_run: self.dry_run,
+            journal: self.journal.clone(),
+            counts: self.outcome.tally_of_work(self.plan),
+            steps: steps.collect(),
+            ended: self.outcome.ended.clone(),
+            reached: self.reached.clone(),
+            report: self.found.map(View::document),
+        };
+        document("Outcome", &fields)
+    }
+}
+
+/// The result of a command that changes objects.
+#[derive(Serialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct Document {
+    /// The purpose of the plan, such as `reset gpu on 3 nodes`.
+    title: String,
+    /// The grade of the plan's worst effect on the cluster.
+    grade: Grade,
+    /// The digest of the saved plan; absent unless `apply-plan` applied one.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    digest: Option<String>,
+    /// Whether the changes were only validated by the API server, with `--dry-run=server`.
+    dry_run: bool,
+    /// The id of the journal with which `undo` reverts the changes; null without a journal.
+    journal: Option<String>,
+    /// Number of `steps` by result. A pause that the command sets and ends itself counts only if setting or
+    /// ending it failed.
+    counts: Tally,
+    /// The steps, in the order of the plan.
+    steps: Vec<StepView>,
+    #[serde(flatten)]
+    ended: StopReason,
+    /// A sentence about the goals that were reached and those that were not; absent without a goal.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    reached: Option<String>,
+    /// The command's own document, such as a `Diagnosis` of blockers or a `Teardown`; absent if it has none.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    report: Option<Value>,
+}
+
+/// One change of one object, and its result.
+#[derive(Serialize, JsonSchema)]
+struct StepView {
+    /// The object, such as `node/gpu-1` or `pod/skyhook/driver-apply`.
+    target: String,
+    /// The changed fields, one line each.
+    changes: Vec<String>,
+    #[serde(flatten)]
+    result: StepResult,
+}

@@ -1,0 +1,240 @@
+//! The preview of a plan, as text and document.
+
+use std::collections::BTreeSet;
+
+use schemars::JsonSchema;
+use serde::Serialize;
+use serde_json::Value;
+
+use super::diff::diff;
+use crate::model::{PackageChange, PackageDocument};
+use crate::plan::{Consequences, Destination, Grade, Plan};
+use crate::view::text::{self, Label, Text};
+use crate::view::{NodeSet, View, count, document, effects_text, list, plural};
+
+/// Maximum number of groups of equal changes in the preview; further groups are only counted.
+const MOST_GROUPS: usize = 25;
+
+/// A plan before it is carried out.
+pub struct Preview<'a> {
+    pub plan: &'a Plan,
+    pub diff: bool,
+    /// The cluster that the plan changes; `None` if the input was read from files.
+    pub destination: Option<Destination>,
+    /// The command's own preview, instead of the changes.
+    pub own: Option<&'a dyn View>,
+    /// The digest of a saved plan.
+    pub digest: Option<&'a str>,
+}
+
+/// The planned changes of a command, before confirmation.
+#[derive(Serialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct Document {
+    /// The purpose of the plan, such as `reset gpu on 3 nodes`.
+    title: String,
+    /// The cluster to change; absent if the plan was made from files.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    destination: Option<Destination>,
+    /// The grade of the plan's worst effect on the cluster.
+    grade: Grade,
+    /// The digest of the saved plan, for `apply-plan --digest`; absent if the plan was not saved.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    digest: Option<String>,
+    /// The side effects.
+    consequences: Consequences,
+    /// The steps, in the order of the plan.
+    steps: Vec<StepDocument>,
+    /// The command's own document, such as a `Teardown`; absent if it has none.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    report: Option<Value>,
+}
+
+/// One planned change of one object.
+#[derive(Serialize, JsonSchema)]
+struct StepDocument {
+    /// The object, such as `node/gpu-1` or `pod/skyhook/driver-apply`.
+    target: String,
+    /// The changed fields, one line each.
+    changes: Vec<String>,
+    /// Why the change is needed.
+    reason: String,
+    /// Objects whose steps must end first; absent if the stages run one after the other.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    after: Vec<String>,
+}
+
+impl View for Preview<'_> {
+    fn blocks(&self, _wide: bool) -> Text {
+        let plan = self.plan;
+        let mut text = Text::new();
+        let grade = plan.grade();
+        text.line(text::heading(&plan.title) + format!("  ({grade}: {})", plan.consequences.at_worst(grade)));
+        if let Some(destination) = &self.destination {
+            text.line(text::dim(destination.line()));
+        }
+        text.blank().append(match self.own {
+            Some(own) => own.blocks(false),
+            None => changes(plan),
+        });
+        if self.diff {
+            text.blank().append(diff(plan));
+        }
+        text.blank().append(effects(plan));
+        text
+    }
+
+    fn names(&self) -> Vec<String> {
+        self.plan.steps().map(|s| s.target.to_string()).collect()
+    }
+
+    fn document(&self) -> Value {
+        let plan = self.plan;
+        let stages = plan.stages.iter().enumerate();
+        let steps = stages.flat_map(|(number, stage)| stage.steps.iter().map(move |s| (number, s)));
+        let steps = steps.map(|(number, step)| StepDocument {
+            target: step.target.to_string(),
+            changes: step.change.describe(),
+            reason: step.reason.clone(),
+            after: after(plan, number),
+        });
+        let fields = Document {
+            title: plan.title.clone(),
+            destination: self.destination.clone(),
+            grade: plan.grade(),
+            digest: self.digest.map(str::to_owned),
+            consequences: plan.consequences.clone(),
+            steps: steps.collect(),
+            report: self.own.map(View::document),
+        };
+        document("Plan", &fields)
+    }
+}
+
+/// Objects of one kind with equal changes in one stage.
+struct ChangeGroup {
+    stage: usize,
+    kind: &'static str,
+    lines: Vec<String>,
+    names: Vec<String>,
+}
+
+/// The changes, with one entry for all objects of a stage that change equally.
+fn changes(plan: &Plan) -> Text {
+    let mut groups: Vec<ChangeGroup> = Vec::new();
+    for (number, stage) in plan.stages.iter().enumerate() {
+        for step in &stage.steps {
+            let kind = step.target.kind.word();
+            let lines = step.change.describe();
+            let name = step.target.place();
+            let same = groups.iter_mut().find(|g| g.stage == number && g.kind == kind && g.lines == lines);
+            match same {
+                Some(group) => group.names.push(name),
+                None => groups.push(ChangeGroup { stage: number, kind, lines, names: vec![name] }),
+            }
+        }
+    }
+    let mut text = Text::new();
+    for group in groups.iter().take(MOST_GROUPS) {
+        let set = NodeSet::of(&group.names);
+        let who = text::name(format!("{}/{}", group.kind, set.limited(6)));
+        text.line(match set.len() {
+            1 => who.into(),
+            n => who + format!("  ({} objects)", count(n)),
+        });
+        let mut inner = Text::new();
+        for line in &group.lines {
+            inner.line(line.as_str());
+        }
+        let after = after(plan, group.stage);
+        if !after.is_empty() {
+            inner.paragraph(text::dim(format!("after {}", list(&after))));
+        }
+        if let Some(until) = &plan.stages[group.stage].until {
+            inner.line(text::dim(format!("then wait until {}", until.describe())));
+        }
+        text.indented(2, inner);
+    }
+    let more: usize = groups.iter().skip(MOST_GROUPS).map(|group| group.names.len()).sum();
+    if more > 0 {
+        let rest = format!("and {}; -o json and --diff show all", plural(more, "more object"));
+        text.line(text::dim(rest));
+    }
+    text
+}
+
+/// The objects of the stages that must end before this stage; empty if that is just the preceding stage.
+fn after(plan: &Plan, stage: usize) -> Vec<String> {
+    let Some(after) = &plan.stages[stage].after else {
+        return Vec::new();
+    };
+    let before = after.iter().filter_map(|number| plan.stages.get(*number));
+    let objects = before.flat_map(|stage| {
+        let awaited = stage.until.iter().map(|until| &until.target);
+        stage.steps.iter().map(|step| &step.target).chain(awaited)
+    });
+    let names: BTreeSet<String> = objects.map(ToString::to_string).collect();
+    names.into_iter().collect()
+}
+
+/// The side effects of a plan.
+fn effects(plan: &Plan) -> Text {
+    let effects = &plan.consequences;
+    let changed = effects.effects.iter().filter(|p| p.change != PackageChange::Unchanged);
+    let changed: Vec<PackageDocument> = changed.cloned().collect();
+    let mut text = effects_text(&changed, &effects.rollouts);
+    if !text.is_empty() {
+        text.blank();
+    }
+    if effects.effects.iter().all(|package| package.nodes.is_empty()) {
+        // The effects are unknown, or come later, for example because the custom resource is paused.
+        text.append(numbers(effects));
+    } else if effects.gpus > 0 && effects.drains > 0 {
+        text.item("- ", Label::Warning.span(affected_gpus(effects)));
+    }
+    for note in &effects.notes {
+        text.item("- ", text::prose(note));
+    }
+    for warning in &effects.warnings {
+        text.item("- ", text::warning("warning: ") + text::prose(warning));
+    }
+    for lost in &effects.cannot_be_undone {
+        text.item("- ", text::prose(&format!("cannot be undone: {lost}")));
+    }
+    text
+}
+
+/// Numbers of affected nodes, regardless of when the operator works on them.
+fn numbers(effects: &Consequences) -> Text {
+    let mut text = Text::new();
+    if !effects.reruns.is_empty() {
+        let packages: Vec<String> = effects
+            .reruns
+            .iter()
+            .map(|(name, nodes)| format!("{name} on {}", plural(*nodes, "node")))
+            .collect();
+        text.item("- ", format!("reruns {}", packages.join(", ")));
+    }
+    if effects.drains > 0 {
+        let mut line = format!("up to {} cordoned and drained", plural(effects.drains, "node"));
+        if effects.reboots > 0 {
+            line.push_str(&format!(", {} rebooted", count(effects.reboots)));
+        }
+        if effects.restarts > 0 {
+            line.push_str(&format!(", services restarted on {}", count(effects.restarts)));
+        }
+        if effects.gpus > 0 {
+            line.push_str(&format!("; {}", affected_gpus(effects)));
+        }
+        text.item("- ", Label::Warning.span(line));
+    }
+    text
+}
+
+fn affected_gpus(effects: &Consequences) -> String {
+    format!("{} GPUs on the affected nodes", count(gpus(effects.gpus)))
+}
+
+fn gpus(number: u64) -> usize {
+    usize::try_from(number).unwrap_or(usize::MAX)
+}
