@@ -13,6 +13,20 @@ pub fn skyhook(text: &str) -> Result<String, String> {
     of(text, &types.concat())
 }
 
+/// The API that the type of a custom resource belongs to, and the name; no API for a name without a type.
+///
+/// # Errors
+///
+/// The name is missing, or the type does not match.
+pub fn typed_skyhook(text: &str) -> Result<(Option<ApiFlavor>, String), String> {
+    let name = skyhook(text)?;
+    let of = |flavor: &ApiFlavor| {
+        let types = [flavor.kind().to_lowercase(), flavor.plural().to_owned(), flavor.resource()];
+        text != name && untyped(text, &types).is_ok()
+    };
+    Ok((ApiFlavor::ALL.into_iter().find(of), name))
+}
+
 /// The name of a node, or a pattern of names: `node-1`, `node/node-1`, `node/gpu-[1-3]`.
 ///
 /// # Errors
@@ -57,6 +71,17 @@ fn untyped<'a>(text: &'a str, types: &[String]) -> Result<&'a str, String> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_type_names_its_api() {
+        assert_eq!(typed_skyhook("x"), Ok((None, "x".to_owned())));
+        for flavor in ApiFlavor::ALL {
+            for kind in [flavor.kind(), flavor.plural(), &flavor.resource()] {
+                assert_eq!(typed_skyhook(&format!("{kind}/x")), Ok((Some(flavor), "x".to_owned())));
+            }
+        }
+        assert!(typed_skyhook("node/x").is_err());
+    }
 
     #[test]
     fn a_type_may_stand_before_a_name() {

@@ -86,7 +86,7 @@ fn a_thing_has_one_name() {
 const ONE_LINERS: [(&str, &str); 12] = [
     ("apply-erroring", "node-2"),
     ("two-priorities", "first second"),
-    ("complete", "node-1 2.0.1 node-2 2.0.1 node-3 2.0.1"),
+    ("in-progress", "node-1 2.0.1 node-2 2.0.1"),
     ("apply-erroring", "driver"),
     ("complete", "node-1 node-2 node-3"),
     ("apply-erroring", "SKY201 package driver fails at stage apply"),

@@ -10,6 +10,7 @@ struct Answers {
     wait: RunOutput,
     status: RunOutput,
     packages: RunOutput,
+    drift: RunOutput,
 }
 
 fn ask(captured: &Captured) -> Answers {
@@ -20,6 +21,7 @@ fn ask(captured: &Captured) -> Answers {
         node: go("diagnose node node-1"),
         wait: go("wait gpu-tune --timeout 30s"),
         status: go("node status node-1 --no-headers"),
+        drift: go("package status --drift --no-headers --node node-1"),
         packages: go("package status driver --skyhook gpu-tune --node node-1"),
     }
 }
@@ -36,7 +38,9 @@ fn package_that_was_never_installed_is_an_error_in_every_command() {
         }
         answers.node.expect_stdout("node-1: stuck");
         answers.status.expect_stdout("1/2");
+        answers.status.expect_stdout("never installs driver");
         answers.packages.expect_stdout("never installed");
+        answers.drift.expect_stdout("driver");
     }
 }
 
@@ -50,5 +54,7 @@ fn finished_uninstall_is_an_info_in_every_command() {
     answers.wait.expect_stdout("skyhook/gpu-tune complete");
     answers.node.expect_stdout("all of its packages are done");
     answers.status.expect_stdout("2/2");
+    answers.status.expect_no_stdout("never installs");
+    assert_eq!(answers.drift.stdout, "");
     answers.packages.expect_stdout("absent");
 }

@@ -10,9 +10,9 @@ use serde_json::Value;
 use crate::api::Status;
 use crate::args::listing::{RowFilter, Sorting};
 use crate::cluster::cordon::Holder;
-use crate::cluster::{Certainty, Cluster, Node, NodeRecord, PackageRuns, Placement, Source};
+use crate::cluster::{Certainty, Cluster, Node, NodeRecord, PackageRuns, Phase, Placement, Source};
 use crate::view::text::{Label, Line, Span};
-use crate::view::{FormatError, age, time};
+use crate::view::{FormatError, age, list, time};
 use crate::wait::drain::Drain;
 
 /// The required sources of rows.
@@ -35,6 +35,10 @@ pub struct NodeRow {
     pub packages_total: usize,
     /// The packages recorded on the node.
     pub packages: Vec<PackageRow>,
+    /// The packages whose version in the spec was never installed, and will not be while their uninstall is
+    /// requested; absent if there are none.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub never_installed: Vec<String>,
     /// Whether the node is cordoned.
     #[schemars(with = "bool")]
     pub cordoned: Option<bool>,
@@ -151,6 +155,11 @@ impl NodeRow {
             packages_complete,
             packages_total,
             packages: placements.iter().filter_map(|p| package(cluster, package_runs, p)).collect(),
+            never_installed: placements
+                .iter()
+                .filter(|p| p.phase == Phase::NeverInstalled)
+                .map(|p| p.package.to_owned())
+                .collect(),
             cordoned: node.cordoned(),
             runtime_required_cordon: keys.runtime_required_cordon,
             cordoned_by: names.cordoned_by,
@@ -195,6 +204,10 @@ impl NodeRow {
         }
         if self.cordoned == Some(true) && self.cordoned_by.is_empty() && !self.runtime_required_cordon {
             notes.push("cordoned by someone else");
+        }
+        let never_installed = format!("never installs {}", list(&self.never_installed));
+        if !self.never_installed.is_empty() {
+            notes.push(&never_installed);
         }
         notes.extend(self.drain.as_ref().map(|drain| drain.summary.as_str()));
         notes.join(", ")

@@ -39,7 +39,7 @@ pub struct Args {
     #[command(flatten)]
     on: OnNodes,
 
-    /// Show only nodes whose recorded version differs from the spec
+    /// Show only nodes whose recorded version differs from the spec, or that never get the version in the spec
     #[arg(long)]
     drift: bool,
 

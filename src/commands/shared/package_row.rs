@@ -107,9 +107,10 @@ impl<'a> PackageRow<'a> {
         }
     }
 
-    /// Whether the spec does not contain the package at the recorded version.
+    /// Whether the spec does not contain the package at the recorded version, or its version is never
+    /// installed.
     pub fn has_drifted(&self) -> bool {
-        self.recorded && self.in_spec == Some(false)
+        self.recorded && self.in_spec == Some(false) || self.never_installed
     }
 
     /// The recorded state; before the first stage, the status of the node.

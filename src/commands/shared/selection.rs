@@ -1,6 +1,6 @@
 //! Resolution of names of custom resources and packages.
 
-use crate::api::{Package, Skyhook};
+use crate::api::{ApiFlavor, Package, Skyhook};
 use crate::cluster::{Certainty, Cluster, Read, Source};
 use crate::error::{Error, Exit, Result};
 use crate::plan::planners::migration;
@@ -22,6 +22,22 @@ pub fn known_skyhook(cluster: &Cluster, name: &str) -> Result<()> {
     }
     complete(cluster, Source::Skyhooks)?;
     Err(Error::unknown_among(cluster.flavor().kind(), name, known))
+}
+
+/// Refuses the type of an API that the cluster does not serve. The older type of a name is accepted where both are
+/// served: the operator migrates such objects.
+///
+/// # Errors
+///
+/// The API is not served; the hint has the type that is.
+pub fn served(cluster: &Cluster, flavor: ApiFlavor, name: &str) -> Result<()> {
+    let served = &cluster.active_api.served;
+    if served.is_empty() || served.contains(&flavor) {
+        return Ok(());
+    }
+    let other = flavor.other().kind().to_lowercase();
+    Err(Error::failed(format!("the cluster does not serve {}", flavor.resource()))
+        .hint(format!("the name with the served type: {other}/{name}")))
 }
 
 /// Refuses a name that only an object of the older API has.

@@ -28,6 +28,9 @@ pub struct Progress {
     mirror_too: bool,
     /// Whether the current package is absent from all nodes, but still in the mirror.
     in_mirror: bool,
+    /// Whether the uninstall of the current package was requested when the wait last read the custom resource;
+    /// `None` before the first read.
+    requested: Option<bool>,
     blockers: Blockers,
 }
 
@@ -61,6 +64,7 @@ impl Progress {
             current: 0,
             mirror_too,
             in_mirror: false,
+            requested: None,
             blockers: Blockers::new(cluster, tolerate),
         }
     }
@@ -109,11 +113,14 @@ impl ctx::Aim for Progress {
         let skyhook = match self.skyhook.find(cluster) {
             Ok(Some(skyhook)) => skyhook,
             Ok(None) => {
+                self.requested = Some(false);
                 let why = format!("{} was deleted", self.skyhook.name);
                 return look(Wait::Never(why, None), Text::new(), Vec::new());
             }
             Err(why) => return cannot(why),
         };
+        let spec = skyhook.package(&package.name);
+        self.requested = Some(spec.is_some_and(|spec| skyhook.uninstall_asked_by(spec).is_some()));
         if !matches!(cluster.nodes, Read::Ok(_)) {
             return cannot("the nodes cannot be read".to_owned());
         }
@@ -175,7 +182,7 @@ impl ctx::PlannedAim for Progress {
         Some(Box::new(Diagnosis::of_blockers(&self.blockers)?))
     }
 
-    fn summary(&self, finished: bool, _begun: bool) -> Option<String> {
+    fn summary(&self, finished: bool, begun: bool) -> Option<String> {
         let (gone, left): (Vec<&Package>, Vec<&Package>) = self.packages.iter().partition(|p| p.gone);
         let names = |packages: &[&Package]| {
             let names = packages.iter().map(|p| format!("{} {}", p.name, p.version));
@@ -204,7 +211,11 @@ impl ctx::PlannedAim for Progress {
                 package.so_far(),
                 left.join(", ")
             ));
-            parts.push("the uninstall continues in the cluster unless it is blocked".to_owned());
+            parts.push(if self.requested.unwrap_or(begun) {
+                "the uninstall continues in the cluster unless it is blocked".to_owned()
+            } else {
+                "the cluster has no request for this uninstall".to_owned()
+            });
         }
         if !later.is_empty() {
             parts.push(format!("{} not started", names(&later)));

@@ -3,7 +3,7 @@ pub mod waited;
 use std::time::Duration;
 
 use self::waited::Waited;
-use crate::api::Skyhook;
+use crate::api::{ApiFlavor, Skyhook};
 use crate::args::duration::duration;
 use crate::args::named;
 use crate::cluster::live::WATCHED;
@@ -23,21 +23,29 @@ use crate::wait::{Blockers, Condition};
 /// prints the reason, as soon as the rules find, twice in a row, that someone has to intervene, and with 5 on timeout.
 /// A custom resource that selects no node is not complete. Failures that are retried, node reboots and a temporarily
 /// unavailable API server do not end the wait.
+///
+/// A name that no custom resource has is an error, also with --for=deleted, unless nodes still have records of it.
+/// `kubectl wait --for=delete` succeeds for any such name, so that a mistyped name passes a pipeline;
+/// --ignore-not-found does the same here.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "Examples:
   # After changing the spec
   kubectl skyhook wait gpu-tune --timeout 1h
 
   kubectl skyhook wait gpu-tune --for=uninstalled=driver
-  kubectl delete skyhook gpu-tune --wait=false && kubectl skyhook wait gpu-tune --for=deleted")]
+  kubectl delete skyhook gpu-tune --wait=false && kubectl skyhook wait gpu-tune --for=deleted --ignore-not-found")]
 pub struct Args {
     /// Names of custom resources; default: all
-    #[arg(value_name = "NAME", value_parser = named::skyhook)]
-    names: Vec<String>,
+    #[arg(value_name = "NAME", value_parser = named::typed_skyhook)]
+    names: Vec<(Option<ApiFlavor>, String)>,
 
     /// Condition to wait for; uninstalled=PACKAGE waits for this package only
     #[arg(long = "for", value_name = "complete|uninstalled|deleted|erroring", default_value = "complete")]
     condition: Condition,
+
+    /// With --for=deleted, count a custom resource that does not exist as deleted
+    #[arg(long)]
+    ignore_not_found: bool,
 
     /// How long to wait; 0 waits forever
     #[arg(long, value_name = "DURATION", default_value = "30m", value_parser = duration)]
@@ -64,6 +72,9 @@ async fn run(ctx: &mut Ctx, args: &Args) -> Result<Exit> {
     if !ctx.global().reading.from.is_empty() {
         return Err(Error::usage("wait requires a cluster; --from is not supported")
             .hint("kubectl skyhook status --from PATH"));
+    }
+    if args.ignore_not_found && args.condition != Condition::Deleted {
+        return Err(Error::usage("--ignore-not-found requires --for=deleted"));
     }
     let timeout = (!args.timeout.is_zero()).then_some(args.timeout);
     let cluster = watched::load_within(ctx, &needs, timeout).await?;
@@ -110,16 +121,21 @@ impl Args {
         if self.condition != Condition::Erroring && self.condition != Condition::Deleted {
             selection::complete(cluster, Source::Nodes)?;
         }
-        for name in &self.names {
+        for (flavor, name) in &self.names {
+            if let Some(flavor) = flavor {
+                selection::served(cluster, *flavor, name)?;
+            }
             selection::not_only_in_other_api(cluster, name)?;
-        }
-        // The object may have been deleted before the command started.
-        if self.condition != Condition::Deleted {
-            for name in &self.names {
-                selection::known_skyhook(cluster, name)?;
+            if !self.ignore_not_found {
+                let hint = "kubectl skyhook wait --for=deleted --ignore-not-found accepts a name that does not exist";
+                let known = selection::known_skyhook(cluster, name);
+                known.map_err(|error| match self.condition {
+                    Condition::Deleted => error.hint(hint),
+                    _ => error,
+                })?;
             }
         }
-        let mut names = self.names.clone();
+        let mut names: Vec<String> = self.names.iter().map(|(_, name)| name.clone()).collect();
         if names.is_empty() {
             let all = cluster.skyhooks.items();
             let uninstalls =

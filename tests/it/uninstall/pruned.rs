@@ -30,6 +30,7 @@ fn pruned_field_is_an_error_that_names_the_definition() {
         );
         assert!(stdout.contains(&reason), "{}", ran.transcript());
         ran.expect_no_stdout("changed");
+        ran.expect_no_stdout("continues in the cluster");
         let cr = fake.get("skyhooks", "", "gpu").expect("the custom resource exists");
         assert_eq!(cr["spec"]["packages"], packages, "{flags}");
     }

@@ -13,8 +13,36 @@ fn wait_for_deleted_ends_when_gone() {
     let fake = in_progress(SKYHOOK, driver());
     on_watch(&fake, |it| it.store.forget("skyhooks", "", "gpu"));
     assert_eq!(wait(&fake, "gpu --for deleted").parts(), ("skyhook/gpu deleted\n", "", Some(0)));
-    // An object that is already gone is no error: it may have been deleted in the meantime.
+    // The records of its nodes show that the custom resource existed.
     assert_eq!(wait(&fake, "gpu --for deleted").parts(), ("skyhook/gpu deleted\n", "", Some(0)));
+}
+
+/// A mistyped name must not pass for a deleted custom resource.
+#[test]
+fn name_that_never_existed_is_not_deleted() {
+    let fake = in_progress(SKYHOOK, driver());
+    let ran = wait(&fake, "gup --for=deleted");
+    let stderr = "error: Skyhook \"gup\" not found\n\
+                  hint: did you mean gpu?\n\
+                  hint: kubectl skyhook wait --for=deleted --ignore-not-found accepts a name that does not exist\n";
+    assert_eq!(ran.parts(), ("", stderr, Some(1)));
+    let ran = wait(&fake, "gup --for=deleted --ignore-not-found");
+    assert_eq!(ran.parts(), ("skyhook/gup deleted\n", "", Some(0)));
+    let ran = wait(&fake, "gpu --ignore-not-found");
+    assert_eq!(ran.parts(), ("", "error: --ignore-not-found requires --for=deleted\n", Some(64)));
+}
+
+/// A custom resource of an API that is not served cannot be deleted there.
+#[test]
+fn type_of_an_api_that_is_not_served_is_an_error() {
+    let fake = in_progress(SKYHOOK, driver());
+    let stderr = format!(
+        "error: the cluster does not serve {}\nhint: the name with the served type: skyhook/gpu\n",
+        ApiFlavor::NodeWright.resource()
+    );
+    for words in ["nodewright/gpu", "nodewright/gpu --for=deleted --ignore-not-found"] {
+        assert_eq!(wait(&fake, words).parts(), ("", stderr.as_str(), Some(1)), "{words}");
+    }
 }
 
 /// A custom resource of the same name that was created in the meantime is another object.
