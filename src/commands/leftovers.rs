@@ -25,7 +25,8 @@ pub mod report;
 ///
 /// Shows the annotations, labels, conditions and cordons on nodes, and the pods, Jobs and config maps, that
 /// belong to custom resources that no longer exist, and what the older API left after the migration; each
-/// with its former owner.
+/// with its former owner. Deployment policies of the older API that no Skyhook uses are listed, too; no command
+/// deletes them.
 ///
 /// With --clean, they are removed. Data whose owner still exists is not touched. A label of the operator
 /// alone is no reason to delete an object: its namespace, owner, name and annotations must match, too. The
@@ -59,9 +60,10 @@ pub struct Args {
     safety: Safety,
 }
 
-pub const NEEDS: [Source; 9] = [
+pub const NEEDS: [Source; 10] = [
     Source::Skyhooks,
     Source::Legacy,
+    Source::Policies,
     Source::Nodes,
     Source::Operator,
     Source::Pods,
@@ -133,6 +135,9 @@ async fn run(ctx: &mut Ctx, args: &Args) -> Result<Exit> {
         all: args.names.is_empty(),
         unread: !whole,
     })?;
+    if let Some(why) = cluster.legacy_policies.unread() {
+        ctx.warn(format!("deployment policies of the older API could not be read: {why}"));
+    }
     Ok(if whole { Exit::Done } else { Exit::Failed })
 }
 

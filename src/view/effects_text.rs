@@ -66,20 +66,13 @@ fn outcome(rollout: &RolloutDocument, package: &PackageDocument) -> String {
         _ if nodes <= 1 => String::new(),
         (None, _) => String::new(),
         (Some(0 | 1), _) => ", one at a time".to_owned(),
-        (Some(at_once), Some(batch)) if at_once > batch && begins_everywhere(package) => {
+        (_, Some(batch)) if package.exceeds_budget(rollout) => {
             format!(", ALL AT ONCE: the budget ({batch}) does not apply to {changes}")
         }
         (Some(at_once), _) if at_once == nodes => ", all at once".to_owned(),
         (Some(at_once), _) => format!(", at most {at_once} at once"),
     };
     format!("{} on {}{pace}", verbs.join(" and "), plural(nodes, "node"))
-}
-
-/// Whether the change begins on all nodes, regardless of the batch (operator `HandleVersionChange`,
-/// `HandleConfigUpdates`, `HandleUninstallRequests`).
-fn begins_everywhere(package: &PackageDocument) -> bool {
-    let everywhere = matches!(package.change, PackageChange::Configure | PackageChange::Uninstall);
-    everywhere || package.stages.contains(&Stage::Upgrade.to_string())
 }
 
 /// Rows for drains, waiting custom resources, and the completion.

@@ -173,3 +173,64 @@ fn a_config_change_is_seen_without_the_config_maps() {
         "driver  configure on 8 nodes, ALL AT ONCE: the budget (2) does not apply to changes of a configMap\n"
     );
 }
+
+/// The operator fires an interrupt that was added to a complete package first, and drains the node while it
+/// runs.
+#[test]
+fn an_interrupt_added_to_a_complete_package_drains_its_nodes() {
+    let rebooting = |budget: Value| {
+        let mut driver = package("1.0.0");
+        driver["interrupt"] = json!({"type": "reboot"});
+        json!({"packages": {"driver": driver}, "interruptionBudget": budget})
+    };
+    let directory = tempfile::tempdir().expect("a directory");
+    let write = |name: &str, value: &Value| {
+        let path = directory.path().join(name);
+        std::fs::write(&path, value.to_string()).expect("written");
+        path.display().to_string()
+    };
+    let object = |spec: Value| {
+        let mut object = NODEWRIGHT.skyhook("complete", json!({}));
+        object["spec"] = spec;
+        object
+    };
+    let workload = |node: u64, labels: Value| {
+        json!({
+            "apiVersion": "v1", "kind": "Pod",
+            "metadata": {"name": format!("web-{node}"), "namespace": "shop", "labels": labels},
+            "spec": {"nodeName": format!("node-{node}")},
+            "status": {"phase": "Running", "conditions": [{"type": "Ready", "status": "True"}]},
+        })
+    };
+    let mut items = vec![
+        NODEWRIGHT.operator(),
+        object(json!({"packages": {"driver": package("1.0.0")}, "interruptionBudget": {"count": 2}})),
+        json!({
+            "apiVersion": "policy/v1", "kind": "PodDisruptionBudget",
+            "metadata": {"name": "web", "namespace": "shop"},
+            "spec": {"minAvailable": 1, "selector": {"matchLabels": {"app": "web"}}},
+            "status": {"observedGeneration": 1, "expectedPods": 1, "currentHealthy": 1, "desiredHealthy": 1, "disruptionsAllowed": 0},
+        }),
+        workload(1, json!({"app": "web"})),
+        workload(2, json!({})),
+    ];
+    let entries = ["driver|1.0.0 config complete"];
+    items.extend((1..=4).map(|number| NODEWRIGHT.node(&format!("node-{number}"), "complete", &entries)));
+    let capture = write("capture.json", &json!({"apiVersion": "v1", "kind": "List", "items": items}));
+    let lint = |spec: Value| {
+        run(&format!("lint -f {} --from {capture}", write("manifest.json", &object(spec)))).output()
+    };
+    let output = lint(rebooting(json!({"count": 2})));
+    output.expect_code(0);
+    output.expect_stdout("the budget shop/web allows no eviction: drains wait on node-1\n");
+    output.expect_stdout(
+        "driver  reboot on 4 nodes, at most 2 at once\n\
+         drains  4 nodes cordoned, 2 pods to evict; PodDisruptionBudget shop/web refuses evictions on 1 node\n",
+    );
+    // The operator deletes the pods: no budget is asked.
+    let mut deleting = rebooting(json!({"count": 2}));
+    deleting["drainConfig"] = json!({"disableEviction": true});
+    let output = lint(deleting);
+    output.expect_stdout("drains  4 nodes cordoned, 2 pods to evict\n");
+    assert!(!output.stdout.contains("SKY866"), "{}", output.transcript());
+}

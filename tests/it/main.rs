@@ -81,6 +81,7 @@ mod secrets;
 mod several;
 mod status;
 mod status_watch;
+mod stored_specs;
 mod strip;
 mod subcommand_names;
 mod suggestions;

@@ -3,6 +3,7 @@ mod checks;
 mod outcome;
 mod ready;
 mod report;
+mod rollback;
 mod versions;
 
 use std::time::Duration;
@@ -38,6 +39,9 @@ use crate::view::duration_text;
   # Before an upgrade to v0.21: what it breaks
   kubectl skyhook diagnose check --for v0.21
 
+  # Before a rollback to v0.15: what has to be removed
+  kubectl skyhook diagnose check --for v0.15
+
   # After an installation: wait until all checks pass, for at most five minutes
   kubectl skyhook diagnose check --wait --timeout 5m")]
 pub struct Args {
@@ -49,8 +53,10 @@ pub struct Args {
     #[arg(long, value_name = "DURATION", default_value = "5m", value_parser = duration, requires = "wait")]
     timeout: Duration,
 
-    /// Also check what breaks with this version of the operator: v0.21, which drops the API group of Skyhook
-    #[arg(long = "for", value_name = "VERSION", value_parser = ["v0.21"])]
+    /// Also check what breaks with this version of the operator
+    ///
+    /// v0.21 drops the API group of Skyhook. v0.15, after a rollback, does not know uninstall settings.
+    #[arg(long = "for", value_name = "VERSION", value_parser = ["v0.15", "v0.21"])]
     ready_for: Option<String>,
 
     #[command(flatten)]
@@ -131,8 +137,14 @@ async fn run_checks(ctx: &mut Ctx, args: &Args) -> Result<(CheckReport, LoadedMu
     let answers = ctx.may_change(&every_change(&cluster)).await;
     let changes = changes(&cluster, &commands::all(), answers.as_ref());
     let mut checks = checks(&cluster, &installation, changes, &muting.mutes);
-    if args.ready_for.is_some() {
-        checks.extend(ready::ready(&cluster));
+    let mut questions = Vec::new();
+    match args.ready_for.as_deref() {
+        Some("v0.15") => checks.extend(rollback::checks(&cluster)),
+        Some(_) => {
+            checks.extend(ready::checks(&cluster));
+            questions = ready::questions(&cluster);
+        }
+        None => {}
     }
-    Ok((CheckReport::new(&cluster, checks), muting))
+    Ok((CheckReport::new(&cluster, checks, questions), muting))
 }

@@ -4,9 +4,10 @@ use schemars::JsonSchema;
 use serde::Serialize;
 use serde_json::Value;
 
+use crate::api::ApiFlavor;
 use crate::cluster::leftover::{Leftover, LeftoverObject};
 use crate::cluster::remnants::Remnant;
-use crate::cluster::{Certainty, Cluster, NodeRecord};
+use crate::cluster::{Certainty, Cluster, NodeRecord, migration};
 use crate::commands::shared::grouped::grouped;
 use crate::plan::planners::node;
 use crate::view::text::{self, Text};
@@ -42,6 +43,8 @@ pub struct Document<'a> {
     /// Nodes with the operator's `autoTaint` annotation that no custom resource needs; such nodes do not
     /// count as new.
     auto_tainted: Vec<&'a str>,
+    /// Deployment policies of the older API that no Skyhook uses. No command deletes them.
+    older_policies: Vec<&'a str>,
 }
 
 /// An object, or the data on a node, that a custom resource left behind.
@@ -204,9 +207,16 @@ fn what(left: &Leftover<'_>) -> String {
 }
 
 impl Leftovers<'_> {
-    /// Nodes with a runtime-required taint or an `autoTaint` annotation that no custom resource needs. No
-    /// command removes these taints: someone may keep workloads off the nodes on purpose.
-    fn tainted_nodes(&self) -> Text {
+    /// Deployment policies of the older API that no Skyhook uses.
+    fn older_policies(&self) -> Vec<&str> {
+        let all = if self.all { migration::unused_policies(self.cluster) } else { Vec::new() };
+        all.into_iter().map(|policy| policy.metadata.name.as_str()).collect()
+    }
+
+    /// What no command removes: policies of the older API, and nodes with a runtime-required taint or an
+    /// `autoTaint` annotation that no custom resource needs. Someone may keep workloads off these nodes on
+    /// purpose.
+    fn kept_for_users(&self) -> Text {
         let mut text = Text::new();
         if !self.all {
             return text;
@@ -218,6 +228,15 @@ impl Leftovers<'_> {
                 "The runtime-required taint stays on {}, and no custom resource will remove it: see kubectl skyhook \
                  diagnose stuck --rule SKY405",
                 set.limited(SHOWN)
+            )));
+        }
+        let policies = self.older_policies();
+        if !policies.is_empty() {
+            let resource = format!("deploymentpolicies.{}", ApiFlavor::Skyhook.group());
+            text.paragraph(text::warning(format!(
+                "Deployment policies of the older API remain, and no Skyhook uses them. Once no rollback is planned: kubectl \
+                 delete {resource} {}",
+                policies.join(" ")
             )));
         }
         if !auto_tainted.is_empty() {
@@ -262,11 +281,11 @@ impl Leftovers<'_> {
 impl View for Leftovers<'_> {
     fn blocks(&self, wide: bool) -> Text {
         let mut text = Text::new();
-        let tainted_nodes = self.tainted_nodes();
+        let kept_for_users = self.kept_for_users();
         if self.left.is_empty() && self.remnants.is_empty() {
             let nodes = plural(self.cluster.nodes.items().len(), "node");
-            if !tainted_nodes.is_empty() {
-                text.append(tainted_nodes);
+            if !kept_for_users.is_empty() {
+                text.append(kept_for_users);
             } else if self.unread {
                 let reason = "No leftovers found, but some objects could not be read";
                 text.line(text::warning(reason));
@@ -328,9 +347,9 @@ impl View for Leftovers<'_> {
                 "to remove the leftovers: kubectl skyhook leftovers --clean{purge}"
             )));
         }
-        if !tainted_nodes.is_empty() {
+        if !kept_for_users.is_empty() {
             text.blank();
-            text.append(tainted_nodes);
+            text.append(kept_for_users);
         }
         text
     }
@@ -344,6 +363,7 @@ impl View for Leftovers<'_> {
             }
         }
         let remnants = self.remnants.iter();
+        names.extend(self.older_policies().iter().map(|name| format!("deploymentpolicy/{name}")));
         names.extend(remnants.map(|one| format!("{}/{}", one.kind.to_lowercase(), one.name)));
         names
     }
@@ -356,6 +376,7 @@ impl View for Leftovers<'_> {
             installation: self.remnants.iter().map(RemnantEntry::of).collect(),
             tainted,
             auto_tainted,
+            older_policies: self.older_policies(),
         };
         document("LeftoverList", &fields)
     }

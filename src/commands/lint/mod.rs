@@ -143,7 +143,16 @@ async fn run(ctx: &mut Ctx, args: &Args) -> Result<Exit> {
         }
     }
     input = input.with_references(references);
-    let report = lint::lint(&input);
+    let mut report = lint::lint(&input);
+    let applied = applied::applied(&input, &report);
+    let effects = cluster.as_ref().zip(applied.as_ref());
+    let effects = effects.map(|(live, (applied, names))| model::effects(live, applied, names));
+    let effects = effects.unwrap_or_default().into_iter();
+    let (unknown, effects): (Vec<_>, Vec<_>) = effects.partition(|e| e.unread.is_some());
+    for (skyhook, source) in unknown.iter().filter_map(|e| Some((e.skyhook, e.unread?))) {
+        ctx.warn(format!("the effects of {skyhook} are unknown without {source}"));
+    }
+    report.add_effects(&input, &effects);
     let baseline = args.baseline.of_lint(ctx)?;
     let known = |finding: &LintFinding| {
         let key = key(finding);
@@ -156,14 +165,6 @@ async fn run(ctx: &mut Ctx, args: &Args) -> Result<Exit> {
         baseline.compare(open, suppressed.map(key), &[])
     });
     let changes = if args.diff { diff::changes(&input) } else { Vec::new() };
-    let applied = applied::applied(&input, &report);
-    let effects = cluster.as_ref().zip(applied.as_ref());
-    let effects = effects.map(|(live, (applied, names))| model::effects(live, applied, names));
-    let effects = effects.unwrap_or_default().into_iter();
-    let (unknown, effects): (Vec<_>, Vec<_>) = effects.partition(|e| e.unread.is_some());
-    for (skyhook, source) in unknown.iter().filter_map(|e| Some((e.skyhook, e.unread?))) {
-        ctx.warn(format!("the effects of {skyhook} are unknown without {source}"));
-    }
     ctx.show(&LintView::new(&report, cluster.as_ref(), changes, effects, comparison))?;
     Ok(match (failed, unread) {
         (true, _) => Exit::Findings,

@@ -1,7 +1,8 @@
 //! Findings about manifests.
 
-use super::LintRule;
 use super::manifest::{Manifest, path_text};
+use super::{Input, LintRule};
+use crate::model::spec_errors::SpecErrorKind;
 use crate::rules::{Evidence, Severity, Subject};
 
 /// A rule that fired on a manifest.
@@ -38,10 +39,6 @@ impl LintFindings {
         self.found
     }
 
-    pub(super) fn add(&mut self, finding: LintFinding) {
-        self.found.push(finding);
-    }
-
     /// The findings so far.
     pub fn iter_mut(&mut self) -> impl Iterator<Item = &mut LintFinding> {
         self.found.iter_mut()
@@ -68,6 +65,13 @@ impl LintFindings {
             finding.subject.compartment = compartment(manifest, index);
         }
         finding
+    }
+
+    /// Reports the spec errors of one kind.
+    pub fn report_spec_errors(&mut self, input: &Input<'_>, kind: SpecErrorKind) {
+        for (manifest, error) in input.spec_errors(kind) {
+            self.report(manifest, &error.whole_path(), error.message()).fix(kind.fix());
+        }
     }
 
     /// Reports a line of a file.

@@ -1,10 +1,13 @@
 //! The input of lint rules: manifests, and the cluster to which they will be applied, if known.
 
+use std::sync::OnceLock;
+
 use super::manifest::{Documents, Manifest};
 use super::references::References;
 use super::schema::{self, Schemas};
 use crate::api::{DeploymentPolicy, Skyhook, Version};
 use crate::cluster::{Cluster, Node};
+use crate::model::spec_errors::{SpecError, SpecErrorKind, spec_errors};
 
 /// The manifests to check, and the cluster or capture if there is one.
 #[derive(Debug)]
@@ -15,14 +18,21 @@ pub struct Input<'a> {
     pub operator: Option<Version>,
     /// The referenced Secrets and ConfigMaps that were looked up.
     pub references: References,
+    /// The errors in the specs of custom resources, each with the index of its manifest in `documents`.
+    spec_errors: OnceLock<Vec<(usize, SpecError)>>,
 }
 
 impl<'a> Input<'a> {
     /// Checks the manifests against the embedded schemas; see [`Input::with_schemas`].
     pub fn new(documents: Documents, cluster: Option<&'a Cluster>, operator: Option<Version>) -> Input<'a> {
         let running = cluster.and_then(|cluster| cluster.active_api.operator_version.clone());
-        let input =
-            Input { documents, cluster, operator: operator.or(running), references: References::default() };
+        let input = Input {
+            documents,
+            cluster,
+            operator: operator.or(running),
+            references: References::default(),
+            spec_errors: OnceLock::new(),
+        };
         input.with_schemas(&Schemas::default())
     }
 
@@ -57,6 +67,20 @@ impl<'a> Input<'a> {
     /// The Skyhooks and NodeWrights among the manifests.
     pub fn skyhooks(&self) -> impl Iterator<Item = (&Manifest, &Skyhook)> {
         self.manifests().filter_map(|m| Some((m, m.skyhook()?)))
+    }
+
+    /// The errors of one kind in the specs of custom resources, except in fields that violate the schema.
+    pub fn spec_errors(&self, kind: SpecErrorKind) -> impl Iterator<Item = (&Manifest, &SpecError)> {
+        let manifests = &self.documents.manifests;
+        let all = self.spec_errors.get_or_init(|| {
+            let skyhooks = manifests.iter().enumerate().filter_map(|(at, m)| Some((at, m.skyhook()?)));
+            let errors = skyhooks
+                .flat_map(|(at, skyhook)| spec_errors(skyhook).into_iter().map(move |error| (at, error)));
+            errors.collect()
+        });
+        let own = all.iter().filter(move |(_, error)| error.kind == kind);
+        let own = own.map(|(at, error)| (&manifests[*at], error));
+        own.filter(|(manifest, error)| !manifest.violates_schema(&error.whole_path()))
     }
 
     /// The DeploymentPolicies among the manifests.

@@ -8,10 +8,10 @@
 //! To add a rule: write `crates/nodewright-diagnosis/src/lint/rules/NAME.rs` with `lint_rule!` and `check`, list it in `rules/mod.rs`,
 //! and write `tests/lint/NAME/bad.yaml` and `good.yaml`.
 
+pub mod compatibility;
 pub mod files;
 mod finding;
 mod input;
-pub mod legacy;
 mod manifest;
 mod references;
 mod rules;
@@ -21,6 +21,7 @@ mod suppression;
 mod violation;
 mod yaml;
 
+use crate::model::Effects;
 use crate::rules::Severity;
 use crate::suggestions::near;
 
@@ -45,7 +46,16 @@ pub struct LintRule {
     pub severity: Severity,
     /// The full text: meaning, fix, sources.
     pub docs: &'static str,
-    pub check: fn(&Input<'_>, &mut LintFindings),
+    pub check: Check,
+}
+
+/// The objects that a rule checks.
+#[derive(Debug)]
+pub enum Check {
+    /// The manifests.
+    Manifests(fn(&Input<'_>, &mut LintFindings)),
+    /// The effects of applying the accepted manifests, which the model of the operator predicts.
+    Effects(fn(&Input<'_>, &[Effects<'_>], &mut LintFindings)),
 }
 
 impl LintRule {
@@ -84,35 +94,51 @@ impl LintReport {
         self.findings.iter().filter(|f| f.suppressed.is_none())
     }
 
+    /// Adds the findings about the effects of applying the manifests.
+    pub fn add_effects(&mut self, input: &Input<'_>, effects: &[Effects<'_>]) {
+        self.run(input, |rule, findings| match rule.check {
+            Check::Manifests(_) => {}
+            Check::Effects(check) => check(input, effects, findings),
+        });
+    }
+
+    /// Adds the findings of every rule.
+    fn run(&mut self, input: &Input<'_>, check: impl Fn(&LintRule, &mut LintFindings)) {
+        for rule in ALL.iter().copied() {
+            let mut found = LintFindings::of(rule);
+            check(rule, &mut found);
+            self.findings.extend(found.into_vec().into_iter().map(|mut finding| {
+                let mut manifests = input.documents.manifests.iter();
+                finding.suppressed = manifests.find_map(|manifest| suppression(manifest, &finding));
+                finding
+            }));
+        }
+        self.findings.sort_by(|a, b| {
+            let key = |f: &LintFinding| (f.line, f.rule.code, f.subject.clone(), f.message.clone());
+            a.file.cmp(&b.file).then_with(|| key(a).cmp(&key(b)))
+        });
+    }
+
     /// The number of open findings with this severity.
     pub fn count(&self, severity: Severity) -> usize {
         self.open().filter(|f| f.severity == severity).count()
     }
 }
 
-/// Runs all rules.
+/// Runs all rules about manifests. [`LintReport::add_effects`] adds the findings about their effects.
 pub fn lint(input: &Input<'_>) -> LintReport {
-    let mut findings: Vec<LintFinding> = Vec::new();
-    for rule in ALL.iter().copied() {
-        let mut found = LintFindings::of(rule);
-        (rule.check)(input, &mut found);
-        findings.extend(found.into_vec());
-    }
-    for finding in &mut findings {
-        let mut manifests = input.documents.manifests.iter();
-        finding.suppressed = manifests.find_map(|manifest| suppression(manifest, finding));
-    }
-    findings.sort_by(|a, b| {
-        let key = |f: &LintFinding| (f.line, f.rule.code, f.subject.clone(), f.message.clone());
-        a.file.cmp(&b.file).then_with(|| key(a).cmp(&key(b)))
-    });
-    LintReport {
+    let mut report = LintReport {
         files: input.documents.files.clone(),
         manifests: input.manifests().count(),
         others: input.others().count(),
         templates_skipped: input.documents.templates_skipped,
-        findings,
-    }
+        findings: Vec::new(),
+    };
+    report.run(input, |rule, findings| match rule.check {
+        Check::Manifests(check) => check(input, findings),
+        Check::Effects(_) => {}
+    });
+    report
 }
 
 /// The reason in the manifest's comment that suppresses a finding; `None` without such a comment or without a

@@ -1,5 +1,3 @@
-use std::collections::BTreeMap;
-
 use super::{Findings, Grade, Subject};
 use crate::api::Skyhook;
 use crate::cluster::{Cluster, config_map};
@@ -35,15 +33,8 @@ rule! {
 }
 
 fn detect(cluster: &Cluster, findings: &mut Findings) {
-    let mut wanting: BTreeMap<String, Vec<(&Skyhook, &str)>> = BTreeMap::new();
-    for skyhook in cluster.skyhooks.items().iter().filter(|s| !s.deleting()) {
-        let configured = skyhook.packages().filter(|(_, p)| !p.config_map.is_empty());
-        for (package, spec) in configured {
-            let name = config_map::name(skyhook, package, spec);
-            wanting.entry(name).or_default().push((skyhook, package));
-        }
-    }
-    for (name, all) in &wanting {
+    let skyhooks = cluster.skyhooks.items().iter().filter(|s| !s.deleting());
+    for (name, all) in &config_map::contested(skyhooks) {
         let mut made = cluster.config_maps.items().iter();
         let made = made.find(|map| map.metadata.name == *name && !cluster.is_elsewhere(&map.metadata));
         let owner = made.and_then(|map| Some(map.owner()?.1));

@@ -1,9 +1,7 @@
-use std::collections::BTreeSet;
-
 use super::support::evidence::some_of;
 use super::{Findings, Grade, Subject};
 use crate::cluster::Cluster;
-use crate::model::dependencies::cycle_from;
+use crate::model::dependencies::cycles;
 
 rule! {
     /// Packages depend on each other in a cycle.
@@ -34,15 +32,7 @@ rule! {
 
 fn detect(cluster: &Cluster, findings: &mut Findings) {
     for skyhook in cluster.skyhooks.items().iter().filter(|s| !s.deleting()) {
-        let mut seen = BTreeSet::new();
-        for (name, _) in skyhook.packages() {
-            if seen.contains(name) {
-                continue;
-            }
-            let Some(cycle) = cycle_from(skyhook, name) else {
-                continue;
-            };
-            seen.extend(cycle.iter().copied());
+        for cycle in cycles(skyhook) {
             let held: Vec<&str> = cluster
                 .selected(skyhook)
                 .filter(|node| {

@@ -3,6 +3,7 @@ use std::collections::BTreeMap;
 use serde_json::Value;
 
 use super::{Findings, Grade, Subject};
+use crate::api::image::ImageParts;
 use crate::api::{ApiFlavor, Skyhook};
 use crate::cluster::Cluster;
 
@@ -83,13 +84,11 @@ fn truncated(image: &str) -> &str {
 
 /// The part of the image that the operator mishandles. A tag is harmless: the version replaces it.
 fn mishandled_part(image: &str) -> Option<&'static str> {
-    let registry_has_port = image.rsplit_once('/').is_some_and(|(registry, _)| registry.contains(':'));
-    if registry_has_port {
-        Some("a registry port")
-    } else if image.contains('@') {
-        Some("a digest")
-    } else {
-        None
+    let parts = ImageParts::of(image);
+    match parts.digest {
+        _ if parts.port => Some("a registry port"),
+        Some(_) => Some("a digest"),
+        None => None,
     }
 }
 

@@ -15,8 +15,6 @@ pub use crate::plan::Grade;
 pub use finding::{Evidence, Finding, FindingKey, Severity};
 pub use findings::Findings;
 pub use name_equals_taint_key::names_taken_by;
-pub use name_too_long::LONGEST as LONGEST_NAME;
-pub use package_label_invalid::invalid as invalid_label;
 pub use remedies::remedy::{Remedy, Undo, uninstall_argument, uninstall_command};
 pub use report::{Counts, NotChecked, Report, Scope, Verdict, diagnose};
 pub use status_too_large::LIMIT as STATUS_LIMIT;
@@ -138,6 +136,7 @@ mod job_cannot_create_pod;
 mod job_suspended_after_pause;
 mod leftovers_of_deleted_skyhook;
 mod legacy_keys_left;
+mod legacy_policy_left;
 mod migration_hold;
 mod name_equals_taint_key;
 mod name_too_long;
@@ -154,7 +153,6 @@ mod operator_undersized;
 mod orphaned_pods_and_jobs;
 mod orphaned_uninstall_complete;
 mod package_erroring;
-mod package_label_invalid;
 mod package_left_the_spec;
 mod package_never_scheduled;
 mod package_pods_evicted;
@@ -190,6 +188,7 @@ mod uninstall_unknown_to_operator;
 mod untolerated_taint;
 mod upgrade_abandoned;
 mod value_not_readable;
+mod value_refused;
 mod version_changed_while_uninstalling;
 mod waits_for_earlier;
 mod webhook_unreachable;
@@ -233,7 +232,7 @@ pub static ALL: &[&Rule] = &[
     &job_cannot_create_pod::RULE,
     &package_left_the_spec::RULE,
     &nothing_at_work::RULE,
-    &package_label_invalid::RULE,
+    &value_refused::RULE,
     &result_not_recorded::RULE,
     &config_change_pending::RULE,
     &config_map_name_taken::RULE,
@@ -282,6 +281,7 @@ pub static ALL: &[&Rule] = &[
     &stale_nodewrights_after_rollback::RULE,
     &legacy_keys_left::RULE,
     &uninstall_unknown_to_operator::RULE,
+    &legacy_policy_left::RULE,
     &leftovers_of_deleted_skyhook::RULE,
     &orphaned_pods_and_jobs::RULE,
     &pods_of_older_operator::RULE,

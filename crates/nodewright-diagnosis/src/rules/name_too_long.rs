@@ -1,5 +1,6 @@
 use super::{Findings, Grade, Subject};
 use crate::cluster::Cluster;
+use crate::model::spec_errors::{SpecErrorKind, spec_errors};
 
 rule! {
     /// The name of a custom resource is too long for its keys on nodes.
@@ -30,29 +31,23 @@ rule! {
         blocks Reconcile
 }
 
-/// Maximum length of a name: the 63 characters of an annotation key without the prefix `nodeState_`.
-pub const LONGEST: usize = 53;
-
 fn detect(cluster: &Cluster, findings: &mut Findings) {
     for skyhook in cluster.skyhooks.items() {
-        let length = skyhook.name().len();
-        if length <= LONGEST {
+        let errors = spec_errors(skyhook);
+        let Some(error) = errors.iter().find(|error| error.kind == SpecErrorKind::ObjectName) else {
             continue;
-        }
+        };
         findings
             .report(
                 Subject::skyhook(skyhook),
                 format!(
-                    "the name is {length} characters long, but the limit is {LONGEST} because the name is part of the \
-                     annotation keys on nodes: the operator cannot record progress, and every reconcile ends with this error"
+                    "the {}: the operator cannot record progress, and every reconcile ends with this error",
+                    error.message()
                 ),
             )
             .since(skyhook.metadata.creation_timestamp)
-            .evidence(skyhook, "metadata.name", format!("{length} characters"))
-            .show_manifest(
-                "Save the manifest to recreate the custom resource under a shorter name",
-                skyhook,
-            )
+            .evidence(skyhook, "metadata.name", format!("{} characters", skyhook.name().len()))
+            .show_manifest("Save the manifest to recreate the custom resource under a shorter name", skyhook)
             .kubectl(
                 Grade::B3,
                 "Then delete the custom resource",

@@ -38,7 +38,8 @@ rule! {
 
 fn detect(cluster: &Cluster, findings: &mut Findings) {
     for skyhook in cluster.skyhooks.items() {
-        let broken = spec_errors(skyhook);
+        let mut broken = spec_errors(skyhook);
+        broken.retain(|error| error.kind.is_rejected());
         let Some(first) = broken.first() else {
             continue;
         };

@@ -4,6 +4,7 @@
 
 pub mod deployment_policy;
 pub mod flavor;
+pub mod image;
 pub mod keys;
 pub mod labels;
 pub mod meta;
@@ -16,6 +17,7 @@ pub mod selector;
 pub mod shared;
 pub mod skyhook;
 pub mod stage;
+pub mod syntax;
 pub mod version;
 pub mod visit;
 

@@ -1,6 +1,8 @@
 //! ConfigMaps that the operator creates: with the files of packages, and with the metadata of nodes for
 //! packages.
 
+use std::collections::BTreeMap;
+
 use serde::de::Error as _;
 use serde::{Deserialize, Deserializer};
 use serde_json::{Map, Value, json};
@@ -20,6 +22,21 @@ objects_with_metadata!(ConfigMap);
 /// Name of the ConfigMap that the operator creates from a package's `configMap`.
 pub fn name(skyhook: &Skyhook, package: &str, spec: &Package) -> String {
     format!("{}-{package}-{}", skyhook.name(), spec.version).to_lowercase()
+}
+
+/// Names of ConfigMaps that packages of several custom resources need, with these packages. The operator can
+/// create each ConfigMap only for one of them.
+pub fn contested<'a>(
+    skyhooks: impl Iterator<Item = &'a Skyhook>,
+) -> BTreeMap<String, Vec<(&'a Skyhook, &'a str)>> {
+    let mut users: BTreeMap<String, Vec<(&Skyhook, &str)>> = BTreeMap::new();
+    for skyhook in skyhooks {
+        for (package, spec) in skyhook.packages().filter(|(_, spec)| !spec.config_map.is_empty()) {
+            users.entry(name(skyhook, package, spec)).or_default().push((skyhook, package));
+        }
+    }
+    users.retain(|_, all| all.iter().any(|(skyhook, _)| skyhook.name() != all[0].0.name()));
+    users
 }
 
 /// The ConfigMap that the operator creates from a package's `configMap`.

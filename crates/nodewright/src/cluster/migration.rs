@@ -2,8 +2,8 @@
 
 use jiff::{SignedDuration, Timestamp};
 
-use super::{Cluster, Node};
-use crate::api::{ApiFlavor, Skyhook, Status};
+use super::{Certainty, Cluster, Node, Source};
+use crate::api::{ApiFlavor, DeploymentPolicy, Skyhook, Status};
 
 impl Cluster {
     /// Whether the operator is known to process objects of the older API.
@@ -62,6 +62,21 @@ impl Cluster {
             None => self.operator().map(|_| SignedDuration::from_hours(24)),
         }
     }
+}
+
+/// Deployment policies of the older API that the active operator does not use, and that no Skyhook names.
+/// Empty if Skyhooks were not read: one may use the policy.
+pub fn unused_policies(cluster: &Cluster) -> Vec<&DeploymentPolicy> {
+    let unknown = cluster.legacy.absence() == Certainty::Unknown && cluster.has(Source::Legacy);
+    if cluster.flavor() == ApiFlavor::Skyhook || unknown {
+        return Vec::new();
+    }
+    let policies = cluster.legacy_policies.items().iter();
+    let used = |policy: &&DeploymentPolicy| {
+        let mut users = cluster.legacy.items().iter();
+        users.any(|skyhook| skyhook.spec.deployment_policy == policy.metadata.name)
+    };
+    policies.filter(|policy| !used(policy)).collect()
 }
 
 /// Whether a Skyhook with this status does not block the migration.

@@ -17,7 +17,7 @@ use super::timeline::Remaining;
 use crate::api::skyhook::BatchState;
 use crate::api::{Package, Skyhook, Stage};
 use crate::cluster::drain::eviction::EvictionBlock;
-use crate::cluster::{Cluster, Node, Pod, Source};
+use crate::cluster::{Cluster, DisruptionBudget, Node, Pod, Source};
 pub use document::{PackageDocument, RolloutDocument};
 use moments::Moments;
 
@@ -31,8 +31,9 @@ pub struct Effects<'a> {
     pub cordoned: Vec<&'a Node>,
     /// Number of pods that are evicted from the cordoned nodes; `None` if their pods were not read.
     pub evicted: Option<usize>,
-    /// PodDisruptionBudgets that refuse evictions now, by path, with the affected nodes.
-    pub refusing: BTreeMap<String, BTreeSet<&'a str>>,
+    /// PodDisruptionBudgets that refuse evictions now, sorted by path, with the affected nodes. Empty if the
+    /// operator deletes pods instead of evicting them.
+    pub refusing: Vec<(&'a DisruptionBudget, BTreeSet<&'a str>)>,
     /// Number of nodes in one batch, summed over all compartments; `None` if only some nodes were read.
     pub allowed: Option<usize>,
     /// Custom resources that wait for this one, on shared nodes or everywhere.
@@ -129,7 +130,9 @@ pub fn effects<'a>(live: &'a Cluster, edited: &'a Cluster, skyhooks: &[impl AsRe
         effects.cordoned = own.cordoned();
         let known = live.knows_workloads_on(&effects.cordoned);
         effects.evicted = known.then(|| own.evicted());
-        effects.refusing = refusing(edited, &pods, &effects.cordoned);
+        if is.is_some_and(|is| is.spec.drain_config.disable_eviction != Some(true)) {
+            effects.refusing = refusing(edited, &pods, &effects.cordoned);
+        }
         effects.remaining = timeline.remaining(effects.skyhook);
         if edited.limited_to_named_nodes {
             // Order and time depend on nodes that were not read.
@@ -161,7 +164,7 @@ fn at_first<'a>(model: &Model<'a>, resource: &Resource<'a>) -> Effects<'a> {
         packages: Vec::new(),
         cordoned: Vec::new(),
         evicted: None,
-        refusing: BTreeMap::new(),
+        refusing: Vec::new(),
         allowed: (!partial).then(|| sizes.sum()),
         waiting: if partial { Vec::new() } else { waiting(model, skyhook) },
         stuck: stuck(model, resource),
@@ -197,8 +200,8 @@ fn refusing<'a>(
     cluster: &'a Cluster,
     pods: &HashMap<&str, Vec<&Pod>>,
     nodes: &[&'a Node],
-) -> BTreeMap<String, BTreeSet<&'a str>> {
-    let mut refusing: BTreeMap<String, BTreeSet<&str>> = BTreeMap::new();
+) -> Vec<(&'a DisruptionBudget, BTreeSet<&'a str>)> {
+    let mut refusing: BTreeMap<String, (&DisruptionBudget, BTreeSet<&str>)> = BTreeMap::new();
     for node in nodes {
         for pod in pods.get(node.name.as_str()).into_iter().flatten() {
             let budgets = match cluster.eviction_block(pod) {
@@ -207,12 +210,12 @@ fn refusing<'a>(
                 None => Vec::new(),
             };
             for budget in budgets {
-                let nodes = refusing.entry(budget.path()).or_default();
+                let (_, nodes) = refusing.entry(budget.path()).or_insert((budget, BTreeSet::new()));
                 nodes.insert(node.name.as_str());
             }
         }
     }
-    refusing
+    refusing.into_values().collect()
 }
 
 /// The custom resources that wait for this one, on a node or everywhere.

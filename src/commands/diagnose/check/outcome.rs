@@ -44,6 +44,15 @@ pub struct Check {
     pub withheld: bool,
 }
 
+/// A question that the reader has to answer: the cluster does not show the answer.
+#[derive(Debug, Serialize, JsonSchema)]
+pub struct Question {
+    /// The question.
+    pub question: &'static str,
+    /// How to find the answer.
+    pub hint: String,
+}
+
 impl Check {
     pub fn hint(self, hint: impl Into<String>) -> Check {
         Check { hint: Some(hint.into()), ..self }

@@ -1,24 +1,46 @@
 //! `--for v0.21`: what breaks when the operator drops the older API group. Pure.
 
-use super::outcome::{Check, Expectation};
+use super::outcome::{Check, Expectation, Question};
 use crate::api::ApiFlavor;
-use crate::cluster::{Cluster, Read, Source};
-use crate::lint::legacy::legacy_keys;
-use crate::view::{NodeSet, list, plural, some_of};
+use crate::cluster::{Cluster, NodeRecord, Read, Source};
+use crate::lint::compatibility::legacy_keys;
+use crate::view::{NodeSet, plural, some_of};
 
 /// Maximum number of names in a message.
 const LISTED: usize = 5;
 
 /// The checks, in the order in which their problems should be fixed.
-pub fn ready(cluster: &Cluster) -> Vec<Check> {
+pub fn checks(cluster: &Cluster) -> Vec<Check> {
     vec![
         operator(cluster),
         objects(cluster),
+        policies(cluster),
         taints(cluster),
         keys(cluster),
-        workloads(),
-        metrics(),
-        manifests(),
+        node_keys(cluster),
+        pods(cluster),
+    ]
+}
+
+/// The questions about objects that are not read.
+pub fn questions(cluster: &Cluster) -> Vec<Question> {
+    let metrics = match cluster.operator_setting("PUBLISH_LEGACY_METRICS") {
+        Some("false") => "the operator no longer publishes them (PUBLISH_LEGACY_METRICS=false)",
+        _ => "the operator still publishes them; PUBLISH_LEGACY_METRICS=false shows what breaks without them",
+    };
+    vec![
+        Question {
+            question: "Does a workload use keys of the older API group in selectors, affinities or tolerations?",
+            hint: format!("search workloads in Git and in the cluster for {}", old().group()),
+        },
+        Question {
+            question: "Does a dashboard or alert use the metrics skyhook_* or the label skyhook_name?",
+            hint: format!("{metrics}; the newer ones are nodewright_* with nodewright_name"),
+        },
+        Question {
+            question: "Does a manifest in Git use the older API (SKY861, SKY870)?",
+            hint: "kubectl skyhook lint --offline --operator-version v0.20.0 -f FILE".to_owned(),
+        },
     ]
 }
 
@@ -70,9 +92,35 @@ fn objects(cluster: &Cluster) -> Check {
         "operators from v0.18 to v0.20 migrate these objects; v0.21 does not"
     } else {
         "once `kubectl skyhook status` shows their NodeWright objects as complete, remove the older objects from Git and \
-         Helm values, then delete the older objects"
+         Helm values, then delete the older objects while the operator runs: it removes their finalizers"
     };
     expected.error(message).hint(hint)
+}
+
+fn policies(cluster: &Cluster) -> Check {
+    let expected = expected("no deployment policies of the older API remain");
+    let policies = if cluster.flavor() == old() { &cluster.policies } else { &cluster.legacy_policies };
+    let names: Vec<String> = policies.items().iter().map(|policy| policy.metadata.name.clone()).collect();
+    if names.is_empty() {
+        // Without custom resources of the older API, the input need not contain its policies.
+        return match policies {
+            Read::Incomplete(_, why) | Read::Unreadable(why) => expected.unread(why),
+            Read::NotRequested if cluster.has(Source::Legacy) => expected.not_asked(cluster),
+            Read::Ok(_) | Read::NotRequested => expected.good("none found"),
+        };
+    }
+    let message = format!("{} ({})", plural(names.len(), "DeploymentPolicy object"), some_of(&names, LISTED));
+    if cluster.flavor() == old() {
+        return expected
+            .error(message)
+            .hint("operators from v0.18 to v0.20 migrate these objects; v0.21 does not");
+    }
+    expected.error(format!("{message}, so their CustomResourceDefinition cannot be removed")).hint(format!(
+        "delete the older custom resources first, then these policies, while the operator runs: kubectl delete \
+         deploymentpolicies.{} {}",
+        old().group(),
+        names.join(" ")
+    ))
 }
 
 fn taints(cluster: &Cluster) -> Check {
@@ -128,24 +176,49 @@ fn keys(cluster: &Cluster) -> Check {
     ))
 }
 
-/// Always "not checked": selectors and tolerations of workload pods are not loaded.
-fn workloads() -> Check {
-    expected("workloads use no keys of the older API group")
-        .not_checked("selectors, affinities and tolerations of workloads are not read")
-        .hint(format!("search workloads in Git and in the cluster for {}", old().group()))
+/// Keys of the older API on nodes. They count again after a rollback, and the operator removes them only on nodes that it
+/// selects.
+fn node_keys(cluster: &Cluster) -> Check {
+    let expected = expected("nodes have no keys of the older API");
+    if cluster.flavor() == old() {
+        return expected.not_checked("the older API is still the active one");
+    }
+    let nodes = cluster.nodes.items();
+    let keyed = nodes.iter().filter(|node| {
+        let keys = node.keys(old());
+        keys.skyhooks.values().any(NodeRecord::has_keys)
+            || !keys.auto_taints.is_empty()
+            || node.ignored(old())
+    });
+    let keyed: Vec<&str> = keyed.map(|node| node.name.as_str()).collect();
+    if keyed.is_empty() {
+        let missing = unread(cluster, expected, Source::Nodes);
+        return missing.unwrap_or_else(|| expected.good(format!("none on {}", plural(nodes.len(), "node"))));
+    }
+    let set = NodeSet::of(&keyed).limited(LISTED);
+    let message =
+        format!("annotations or labels of {} on {} ({set})", old().group(), plural(keyed.len(), "node"));
+    expected.warning(message).hint(
+        "once no rollback is planned: kubectl skyhook leftovers --clean; the operator removes the keys of selected nodes \
+         after LEGACY_CLEANUP_DELAY",
+    )
 }
 
-/// Always "not checked": monitoring objects and dashboards are not loaded.
-fn metrics() -> Check {
-    expected("no dashboard or alert uses the older metrics")
-        .not_checked("ServiceMonitors, PrometheusRules and dashboards are not read")
-        .hint("search dashboards and rules for skyhook_ and skyhook_name; the newer metrics are nodewright_* with nodewright_name")
-}
-
-fn manifests() -> Check {
-    let rules = list(&["SKY861", "SKY870"]);
-    expected("manifests in Git use the newer API").not_checked("manifests are not read").hint(format!(
-        "to find manifests of the older API ({rules}): kubectl skyhook lint --offline \
-         --operator-version v0.20.0 -f FILE"
-    ))
+/// Package pods of the older operator, which no operator removes after the upgrade.
+fn pods(cluster: &Cluster) -> Check {
+    let expected = expected("no pods of the older operator remain");
+    if cluster.flavor() == old() {
+        return expected.not_checked("the older API is still the active one");
+    }
+    let label = old().key("name");
+    let pods = cluster.pods.items().iter().filter(|pod| pod.metadata.labels.contains_key(&label));
+    let names: Vec<String> = pods
+        .map(|pod| format!("{}/{}", pod.metadata.namespace.as_deref().unwrap_or_default(), pod.name()))
+        .collect();
+    if names.is_empty() {
+        return unread(cluster, expected, Source::Pods).unwrap_or_else(|| expected.good("none found"));
+    }
+    let message =
+        format!("{} with the label {label}: {}", plural(names.len(), "pod"), some_of(&names, LISTED));
+    expected.warning(message).hint("wait until they have ended, then delete them with kubectl delete pod")
 }

@@ -4,7 +4,7 @@ use schemars::JsonSchema;
 use serde::Serialize;
 use serde_json::Value;
 
-use super::outcome::{Check, CheckResult};
+use super::outcome::{Check, CheckResult, Question};
 use crate::cluster::Cluster;
 use crate::commands::shared::rule::{counted, incomplete};
 use crate::error::Exit;
@@ -22,6 +22,8 @@ pub struct CheckReport {
     /// The checks in order of dependency: the API server first.
     #[serde(rename = "items")]
     checks: Vec<Check>,
+    /// With `--for`, the questions that the cluster cannot answer; they do not change the verdict.
+    questions: Vec<Question>,
     /// The time at which ages are calculated.
     taken_at: String,
 }
@@ -39,7 +41,7 @@ enum CheckVerdict {
 }
 
 impl CheckReport {
-    pub fn new(cluster: &Cluster, checks: Vec<Check>) -> CheckReport {
+    pub fn new(cluster: &Cluster, checks: Vec<Check>, questions: Vec<Question>) -> CheckReport {
         let any = |outcome| checks.iter().any(|c| c.outcome == outcome);
         let verdict = if any(CheckResult::Error) {
             CheckVerdict::Failed
@@ -48,7 +50,7 @@ impl CheckReport {
         } else {
             CheckVerdict::Healthy
         };
-        CheckReport { verdict, checks, taken_at: time(cluster.taken_at) }
+        CheckReport { verdict, checks, questions, taken_at: time(cluster.taken_at) }
     }
 
     pub fn exit(&self) -> Exit {
@@ -71,6 +73,10 @@ impl CheckReport {
         match of(CheckResult::Muted) {
             0 => {}
             muted => parts.push(format!("{muted} muted")),
+        }
+        match self.questions.len() {
+            0 => {}
+            open => parts.push(plural(open, "open question")),
         }
         let found = if parts.is_empty() { String::new() } else { format!(": {}", list(&parts)) };
         let verdict = match self.verdict {
@@ -109,6 +115,15 @@ impl View for CheckReport {
             if let Some(hint) = &check.hint {
                 line.line(text::dim("  hint: ") + hint.as_str());
             }
+            text.indented(2, line);
+        }
+        if !self.questions.is_empty() {
+            text.blank().line(text::heading("questions that the cluster cannot answer"));
+        }
+        for Question { question, hint } in &self.questions {
+            let mut line = Text::new();
+            line.item("- ", *question);
+            line.line(text::dim("  hint: ") + hint.as_str());
             text.indented(2, line);
         }
         text

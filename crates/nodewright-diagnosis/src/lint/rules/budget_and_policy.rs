@@ -1,6 +1,3 @@
-use super::{Input, LintFindings, spec_errors};
-use crate::model::spec_errors::SpecErrorKind;
-
 lint_rule! {
     /// `interruptionBudget` and `deploymentPolicy` are both set.
     ///
@@ -11,17 +8,5 @@ lint_rule! {
     /// # How to fix
     ///
     /// Remove one of the two.
-    SKY816 "budget-and-policy" Error
-}
-
-fn check(input: &Input<'_>, findings: &mut LintFindings) {
-    for (manifest, _, error) in spec_errors(input, SpecErrorKind::BudgetAndPolicy) {
-        findings
-            .report(
-                manifest,
-                &error.path_with_key(),
-                "interruptionBudget and deploymentPolicy are mutually exclusive",
-            )
-            .fix("Remove one of the two");
-    }
+    SKY816 "budget-and-policy" Error reports BudgetAndPolicy
 }

@@ -1,4 +1,4 @@
-use super::{Input, LintFindings, spec_errors};
+use super::{Input, LintFindings};
 use crate::api::deployment_policy::Budget;
 use crate::lint::Manifest;
 use crate::model::spec_errors::SpecErrorKind;
@@ -18,11 +18,7 @@ lint_rule! {
 }
 
 fn check(input: &Input<'_>, findings: &mut LintFindings) {
-    for (manifest, _, error) in spec_errors(input, SpecErrorKind::Budget) {
-        let message = "interruptionBudget sets both percent and count";
-        let finding = findings.report(manifest, &error.path_with_key(), message);
-        finding.fix("Remove one of the two");
-    }
+    findings.report_spec_errors(input, SpecErrorKind::Budget);
     for (manifest, policy) in input.policies() {
         budget(manifest, &["spec", "default", "budget"], &policy.spec.default.budget, findings);
         for (index, compartment) in policy.spec.compartments.iter().enumerate() {

@@ -1,6 +1,5 @@
 use super::{Input, LintFindings};
-use crate::api::Package;
-use crate::model::spec_errors::go_version;
+use crate::model::{Effects, PackageChange};
 use crate::rules::Severity;
 use crate::view::plural;
 
@@ -16,22 +15,22 @@ lint_rule! {
     /// # How to fix
     ///
     /// Narrow `nodeSelectors` while the change is applied, and widen them step by step.
-    SKY869 "change-on-all-nodes" Warning
+    SKY869 "change-on-all-nodes" Warning Effects
 }
 
-fn check(input: &Input<'_>, findings: &mut LintFindings) {
+fn check(input: &Input<'_>, effects: &[Effects<'_>], findings: &mut LintFindings) {
     for (manifest, skyhook) in input.skyhooks() {
-        let nodes = input.selected(skyhook).map_or(0, |nodes| nodes.len());
-        let runs = nodes > 1 && skyhook.is_active();
-        let Some(live) = input.live(manifest).filter(|_| runs) else {
+        let Some(effects) = effects.iter().find(|effects| effects.skyhook == skyhook.name()) else {
             continue;
         };
-        for (name, package) in skyhook.packages() {
-            let before = live.package(name);
-            let Some((change, field, interrupt)) = before.and_then(|p| change(p, package)) else {
-                continue;
+        let rollout = effects.rollout();
+        for package in effects.packages().iter().filter(|package| package.exceeds_budget(&rollout)) {
+            let (change, field) = match package.change {
+                PackageChange::Configure => ("the change to configMap", "configMap"),
+                PackageChange::Uninstall => ("the uninstall", "uninstall"),
+                _ => ("the upgrade", "version"),
             };
-            let interrupted = match interrupt {
+            let interrupted = match package.interrupt.as_deref() {
                 Some("reboot") => " and reboots them".to_owned(),
                 Some("noop") | None => String::new(),
                 Some(kind) => format!(" and interrupts them ({kind})"),
@@ -39,33 +38,12 @@ fn check(input: &Input<'_>, findings: &mut LintFindings) {
             let severity = if interrupted.is_empty() { Severity::Info } else { Severity::Warning };
             let message = format!(
                 "{change} starts on all {} at once{interrupted}: budgets and policies do not apply to it",
-                plural(nodes, "selected node")
+                plural(package.nodes.len(), "selected node")
             );
             findings
-                .report(manifest, &["spec", "packages", name, field], message)
+                .report(manifest, &["spec", "packages", &package.package, field], message)
                 .severity(severity)
                 .fix("Narrow nodeSelectors while the change is applied, and widen it step by step");
         }
     }
-}
-
-/// A package change that interrupts or reruns the package: description, field, and type of the interrupt.
-fn change<'a>(before: &Package, after: &'a Package) -> Option<(&'static str, &'static str, Option<&'a str>)> {
-    if before.version != after.version {
-        let raised = go_version(&after.version) > go_version(&before.version);
-        return raised.then(|| ("the upgrade", "version", after.pending_interrupt(&[])));
-    }
-    if after.uninstall().apply && !before.uninstall().apply {
-        return Some(("the uninstall", "uninstall", after.pending_interrupt(&[])));
-    }
-    if before.config_map == after.config_map || before.config_map.is_empty() {
-        return None;
-    }
-    let new = after.config_map.iter();
-    let changed: Vec<String> = new
-        .filter(|(key, value)| before.config_map.get(*key) != Some(value))
-        .map(|(key, _)| key.clone())
-        .collect();
-    // If keys were only removed, the operator runs the package's own interrupt.
-    Some(("the change to configMap", "configMap", after.pending_interrupt(&changed)))
 }

@@ -1,7 +1,4 @@
-use std::collections::BTreeMap;
-
 use super::{Input, LintFindings};
-use crate::api::Skyhook;
 use crate::cluster::config_map;
 
 lint_rule! {
@@ -20,26 +17,18 @@ lint_rule! {
 }
 
 fn check(input: &Input<'_>, findings: &mut LintFindings) {
-    let mut owners: BTreeMap<String, Vec<(&Skyhook, &str)>> = BTreeMap::new();
     let all = input.all_skyhooks();
-    for skyhook in &all {
-        for (name, package) in skyhook.packages().filter(|(_, p)| !p.config_map.is_empty()) {
-            let of_package = config_map::name(skyhook, name, package);
-            owners.entry(of_package).or_default().push((skyhook, name));
-        }
-    }
+    let contested = config_map::contested(all.iter().copied());
     for (manifest, skyhook) in input.skyhooks() {
-        for (name, package) in skyhook.packages() {
-            let config_map = config_map::name(skyhook, name, package);
-            let mut others = owners.get(&config_map).into_iter().flatten();
-            let other = others.find(|(other, _)| other.name() != skyhook.name());
-            if let Some((other, theirs)) = other.filter(|_| !package.config_map.is_empty()) {
-                let message =
-                    format!("package {theirs} of {other} needs a ConfigMap of the same name: {config_map}");
-                findings
-                    .report(manifest, &["spec", "packages", name], message)
-                    .fix("Rename one of the packages");
-            }
+        for (config_map, users) in &contested {
+            let own = users.iter().find(|(user, _)| user.name() == skyhook.name());
+            let other = users.iter().find(|(user, _)| user.name() != skyhook.name());
+            let Some(((_, name), (other, theirs))) = own.zip(other) else {
+                continue;
+            };
+            let message =
+                format!("package {theirs} of {other} needs a ConfigMap of the same name: {config_map}");
+            findings.report(manifest, &["spec", "packages", name], message).fix("Rename one of the packages");
         }
     }
 }

@@ -1,6 +1,7 @@
 use super::placeholder::is_placeholder;
 use super::{Input, LintFindings, Severity};
 use crate::api::ApiFlavor;
+use crate::api::image::ImageParts;
 use crate::lint::Manifest;
 
 lint_rule! {
@@ -96,12 +97,6 @@ fn digest(manifest: &Manifest, path: &[&str], findings: &mut LintFindings) {
     }
 }
 
-struct ImageParts<'i> {
-    port: bool,
-    tag: Option<&'i str>,
-    digest: Option<&'i str>,
-}
-
 /// Whether a text is a repository name, as container runtimes parse it: an optional registry, and components in lower
 /// case.
 fn is_repository(image: &str) -> bool {
@@ -116,20 +111,4 @@ fn is_repository(image: &str) -> bool {
         ends.into_iter().all(|b| b.is_some_and(|b| alphanumeric(*b)))
             && component.iter().all(|b| alphanumeric(*b) || b"._-".contains(b))
     })
-}
-
-impl ImageParts<'_> {
-    /// Whether the image has neither a tag nor a digest.
-    fn is_plain(&self) -> bool {
-        self.tag.is_none() && self.digest.is_none()
-    }
-
-    fn of(image: &str) -> ImageParts<'_> {
-        let (name, digest) = match image.split_once('@') {
-            Some((name, digest)) => (name, Some(digest)),
-            None => (image, None),
-        };
-        let (registry, last) = name.rsplit_once('/').unwrap_or(("", name));
-        ImageParts { port: registry.contains(':'), tag: last.split_once(':').map(|(_, tag)| tag), digest }
-    }
 }

@@ -1,6 +1,6 @@
-use super::syntax::{label_value_error, qualified_name_error};
 use super::{Input, LintFindings};
 use crate::api::object_name::is_object_name;
+use crate::api::syntax::{label_value_error, qualified_name_error};
 
 lint_rule! {
     /// The name, a label or an annotation key is not valid.

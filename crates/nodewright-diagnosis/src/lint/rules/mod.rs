@@ -1,26 +1,34 @@
 //! The rules about manifests, one file each, in the order of codes.
 
 use super::violation::ViolationKind;
-use super::{Input, LintFindings, LintRule, Manifest, UnreadableReason, did_you_mean};
+use super::{Input, LintFindings, LintRule, UnreadableReason, did_you_mean};
 use crate::api::{Package, Skyhook};
-use crate::model::spec_errors::{self, SpecError, SpecErrorKind};
 use crate::rules::{Severity, Subject};
 
-/// Declares a rule: documentation, code, name and severity. `check` is a function in the rule's file.
+/// Declares a rule: documentation, code, name, severity, and `Effects` if it checks the effects instead of the
+/// manifests. `check` is a function in the rule's file, unless the rule `reports` spec errors of a kind.
 macro_rules! lint_rule {
+    ($(#[doc = $doc:literal])+ $code:ident $name:literal $severity:ident reports $kind:ident) => {
+        lint_rule!($(#[doc = $doc])+ $code $name $severity Manifests);
+
+        fn check(input: &$crate::lint::Input<'_>, findings: &mut $crate::lint::LintFindings) {
+            findings.report_spec_errors(input, $crate::model::spec_errors::SpecErrorKind::$kind);
+        }
+    };
     ($(#[doc = $doc:literal])+ $code:ident $name:literal $severity:ident) => {
+        lint_rule!($(#[doc = $doc])+ $code $name $severity Manifests);
+    };
+    ($(#[doc = $doc:literal])+ $code:ident $name:literal $severity:ident $checks:ident) => {
         $(#[doc = $doc])+
         pub static RULE: $crate::lint::LintRule = $crate::lint::LintRule {
             code: stringify!($code),
             name: $name,
             severity: $crate::rules::Severity::$severity,
             docs: concat!($($doc, "\n"),+),
-            check,
+            check: $crate::lint::Check::$checks(check),
         };
     };
 }
-
-mod syntax;
 
 mod apply_without_enabled;
 mod batch_exceeds_budget;
@@ -165,19 +173,6 @@ fn schema_violations(input: &Input<'_>, findings: &mut LintFindings, kind: Viola
             finding.fix.clone_from(&violation.fix);
         }
     }
-}
-
-/// Errors that the operator's own validation finds in specs, except in fields that already violate the schema.
-fn spec_errors<'i>(
-    input: &'i Input<'_>,
-    kind: SpecErrorKind,
-) -> impl Iterator<Item = (&'i Manifest, &'i Skyhook, SpecError)> {
-    input.skyhooks().flat_map(move |(manifest, skyhook)| {
-        let errors = spec_errors::spec_errors(skyhook).into_iter();
-        let own = errors
-            .filter(move |error| error.kind == kind && !manifest.violates_schema(&error.path_with_key()));
-        own.map(move |error| (manifest, skyhook, error))
-    })
 }
 
 /// Whether no node has a record of a package, which is the webhook's criterion for an uninstalled package.

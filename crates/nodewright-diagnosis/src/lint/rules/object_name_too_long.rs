@@ -1,6 +1,3 @@
-use super::{Input, LintFindings};
-use crate::rules::LONGEST_NAME;
-
 lint_rule! {
     /// The name of a custom resource is too long for the keys on its nodes.
     ///
@@ -12,19 +9,5 @@ lint_rule! {
     /// # How to fix
     ///
     /// Use a name of at most 53 characters.
-    SKY850 "object-name-too-long" Error
-}
-
-fn check(input: &Input<'_>, findings: &mut LintFindings) {
-    for (manifest, skyhook) in input.skyhooks() {
-        let length = skyhook.name().len();
-        if length > LONGEST_NAME {
-            let message = format!(
-                "the name has {length} characters, but the operator's annotation keys on nodes leave room for {LONGEST_NAME}"
-            );
-            findings
-                .report(manifest, &["metadata", "name"], message)
-                .fix(format!("Use a name of at most {LONGEST_NAME} characters"));
-        }
-    }
+    SKY850 "object-name-too-long" Error reports ObjectName
 }

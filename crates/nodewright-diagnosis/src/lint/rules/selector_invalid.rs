@@ -1,7 +1,8 @@
-use super::syntax::selector_errors;
 use super::{Input, LintFindings, Severity};
 use crate::api::LabelSelector;
+use crate::api::syntax::selector_errors;
 use crate::lint::Manifest;
+use crate::model::spec_errors::SpecErrorKind;
 
 lint_rule! {
     /// A label selector is not valid.
@@ -18,20 +19,14 @@ lint_rule! {
 }
 
 fn check(input: &Input<'_>, findings: &mut LintFindings) {
-    for (manifest, skyhook) in input.skyhooks() {
-        selector(manifest, &["spec", "nodeSelectors"], &skyhook.spec.node_selectors, findings);
-    }
-    // The webhook does not check these labels.
-    let mut later = LintFindings::of(&RULE);
-    for (manifest, skyhook) in input.skyhooks() {
-        let labels = &skyhook.spec.pod_non_interrupt_labels;
-        let path = ["spec", "podNonInterruptLabels"];
-        selector(manifest, &path, labels, &mut later);
-    }
-    for mut finding in later.into_vec() {
-        finding.severity(Severity::Warning);
-        finding.message += "; the webhook accepts the selector, but the operator fails on it";
-        findings.add(finding);
+    findings.report_spec_errors(input, SpecErrorKind::NodeSelectors);
+    for (manifest, error) in input.spec_errors(SpecErrorKind::ProtectedPods) {
+        let message =
+            format!("{}; the webhook accepts the selector, but the operator fails on it", error.message());
+        findings
+            .report(manifest, &error.whole_path(), message)
+            .severity(Severity::Warning)
+            .fix(error.kind.fix());
     }
     for (manifest, policy) in input.policies() {
         for (index, compartment) in policy.spec.compartments.iter().enumerate() {

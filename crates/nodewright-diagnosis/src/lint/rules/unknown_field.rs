@@ -1,5 +1,5 @@
 use super::{Input, LintFindings, schema_violations};
-use crate::lint::Manifest;
+use crate::lint::compatibility::{NewerField, newer_fields};
 use crate::lint::violation::ViolationKind;
 
 lint_rule! {
@@ -21,30 +21,17 @@ lint_rule! {
 
 fn check(input: &Input<'_>, findings: &mut LintFindings) {
     schema_violations(input, findings, ViolationKind::UnknownField);
-    for (manifest, skyhook) in input.skyhooks() {
-        for (name, _) in skyhook.packages() {
-            let path = ["spec", "packages", name, "uninstall"];
-            since(input, findings, manifest, &path, (0, 16));
+    let Some(operator) = &input.operator else {
+        return;
+    };
+    for (manifest, _) in input.skyhooks() {
+        for NewerField { path, since: (major, minor) } in newer_fields(&manifest.value, operator) {
+            let path: Vec<&str> = path.iter().map(String::as_str).collect();
+            if !manifest.violates_schema(&path) {
+                let field = path.last().copied().unwrap_or_default();
+                let message = format!("the operator knows {field} only from v{major}.{minor} on");
+                findings.report(manifest, &path, message);
+            }
         }
-        let path = ["spec", "runtimeRequiredCordonAfter"];
-        since(input, findings, manifest, &path, (0, 19));
-    }
-}
-
-/// Reports a field that requires a newer operator, unless the field already violates the schema.
-fn since(
-    input: &Input<'_>,
-    findings: &mut LintFindings,
-    manifest: &Manifest,
-    path: &[&str],
-    (major, minor): (u64, u64),
-) {
-    if input.operator_at_least(major, minor) == Some(false)
-        && manifest.has(path)
-        && !manifest.violates_schema(path)
-    {
-        let field = path.last().copied().unwrap_or_default();
-        let message = format!("the operator knows {field} only from v{major}.{minor} on");
-        findings.report(manifest, path, message);
     }
 }

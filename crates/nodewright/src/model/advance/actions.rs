@@ -29,6 +29,21 @@ impl<'a> Advance<'a> {
         }
         let work = self.works[number][at as usize];
         let free = |package: usize| work.running & bit(package) == 0;
+        // A stage of a package that interrupts the node may have begun without a drain, as an interrupt does
+        // that was added to a complete package. The next reconcile cordons and drains the node while the stage
+        // runs (operator `ProcessInterrupt`: a running stage counts as apply).
+        let undrained = |package: usize| !free(package) && resource.packages[package].interrupts();
+        if work.drain == Drain::Open && profile.due.iter().any(|(package, _)| undrained(*package)) {
+            let cordoned = profile.record.is_some_and(|record| record.cordon)
+                && resource.nodes[at as usize].cordoned() == Some(true);
+            if !cordoned {
+                self.drain(number, at);
+            }
+            // The stage does not wait for the evictions.
+            let drain = &mut self.works[number][at as usize].drain;
+            *drain = if *drain == Drain::Forbidden { Drain::Forbidden } else { Drain::Done };
+            return true;
+        }
         let here = &mut self.nodes[work.node as usize];
         let mut waits = false;
         let step = profile.due.iter().find_map(|(package, step)| match step {
@@ -65,7 +80,7 @@ impl<'a> Advance<'a> {
         true
     }
 
-    /// Cordons the node, and evicts its pods.
+    /// Cordons the node, and evicts its pods unless one of them forbids the interrupt.
     pub(super) fn drain(&mut self, number: usize, at: u32) {
         let resource = &self.model.resources[number];
         let pods = drain::pods(&At::new(&self.model, resource, at as usize));
@@ -75,9 +90,7 @@ impl<'a> Advance<'a> {
             Some(_) => Drain::Evicts,
         };
         self.works[number][at as usize].drain = drain;
-        if let Some(pods) = pods {
-            self.note(number, at, Happening::Cordon { pods });
-        }
+        self.note(number, at, Happening::Cordon { pods: pods.unwrap_or(0) });
     }
 
     /// Starts a stage, or continues one that has already run for `elapsed` seconds.

@@ -4,6 +4,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::{Effects, PackageChange, PackageEffect};
+use crate::api::Stage;
 
 /// The effects of an edit on one package of a custom resource.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
@@ -68,6 +69,18 @@ pub struct RefusingBudget {
     pub nodes: Vec<String>,
 }
 
+impl PackageDocument {
+    /// Whether the change starts on more nodes than a batch holds: the operator starts it on all nodes,
+    /// regardless of the batch (operator `HandleVersionChange`, `HandleConfigUpdates`,
+    /// `HandleUninstallRequests`).
+    pub fn exceeds_budget(&self, rollout: &RolloutDocument) -> bool {
+        let everywhere = matches!(self.change, PackageChange::Configure | PackageChange::Uninstall)
+            || self.stages.contains(&Stage::Upgrade.to_string());
+        let exceeds = |(at_once, batch): (usize, usize)| at_once > batch;
+        everywhere && self.at_once.zip(rollout.batch).is_some_and(exceeds)
+    }
+}
+
 impl Effects<'_> {
     pub fn packages(&self) -> Vec<PackageDocument> {
         let estimate = self.remaining.map(|remaining| remaining.seconds);
@@ -92,7 +105,7 @@ impl Effects<'_> {
 
     pub fn rollout(&self) -> RolloutDocument {
         let refusing = self.refusing.iter().map(|(budget, nodes)| RefusingBudget {
-            budget: budget.clone(),
+            budget: budget.path(),
             nodes: owned(nodes.iter().copied()),
         });
         RolloutDocument {

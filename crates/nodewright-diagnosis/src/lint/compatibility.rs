@@ -1,8 +1,29 @@
-//! Keys of the older API group in objects of the newer one. Pure.
+//! Fields and keys that some versions of the operator do not know. Pure.
 
 use serde_json::Value;
 
-use crate::api::ApiFlavor;
+use crate::api::{ApiFlavor, Version};
+
+/// A field that operators know only since a later version.
+#[derive(Debug)]
+pub struct NewerField {
+    pub path: Vec<String>,
+    /// The first version that knows the field: major and minor number.
+    pub since: (u64, u64),
+}
+
+/// The fields of a custom resource that this version of the operator does not know.
+pub fn newer_fields(object: &Value, operator: &Version) -> Vec<NewerField> {
+    let packages = object["spec"]["packages"].as_object().into_iter().flatten();
+    let uninstalls = packages.map(|(name, _)| (vec!["spec", "packages", name, "uninstall"], (0, 16)));
+    let cordon = (vec!["spec", "runtimeRequiredCordonAfter"], (0, 19));
+    let newer = uninstalls.chain([cordon]).filter(|(path, (major, minor))| {
+        let value = path.iter().try_fold(object, |value, key| value.get(*key));
+        value.is_some() && !operator.at_least(*major, *minor)
+    });
+    let owned = |path: Vec<&str>| path.into_iter().map(str::to_owned).collect();
+    newer.map(|(path, since)| NewerField { path: owned(path), since }).collect()
+}
 
 /// Paths of all keys and string values in spec, labels and annotations that equal the older API group or
 /// start with `GROUP/`.

@@ -1,10 +1,10 @@
 //! The syntax of label keys and values, label selectors and durations, as Kubernetes validates it.
 
-use crate::api::LabelSelector;
-use crate::api::object_name::is_object_name;
+use super::LabelSelector;
+use super::object_name::is_object_name;
 
 /// Why a text is not a qualified name such as `example.com/pool`; `None` if it is one.
-pub(super) fn qualified_name_error(text: &str) -> Option<&'static str> {
+pub fn qualified_name_error(text: &str) -> Option<&'static str> {
     let (prefix, name) = match text.split_once('/') {
         Some((prefix, name)) => (Some(prefix), name),
         None => (None, text),
@@ -19,7 +19,7 @@ pub(super) fn qualified_name_error(text: &str) -> Option<&'static str> {
 }
 
 /// Why a text is not a label value; `None` if it is one.
-pub(super) fn label_value_error(text: &str) -> Option<&'static str> {
+pub fn label_value_error(text: &str) -> Option<&'static str> {
     let alphanumeric = |b: Option<&u8>| b.is_none_or(u8::is_ascii_alphanumeric);
     let bytes = text.as_bytes();
     if bytes.len() > 63 {
@@ -34,7 +34,7 @@ pub(super) fn label_value_error(text: &str) -> Option<&'static str> {
 }
 
 /// The invalid requirements of a selector: the path within the selector, and the error.
-pub(super) fn selector_errors(selector: &LabelSelector) -> Vec<(Vec<String>, String)> {
+pub fn selector_errors(selector: &LabelSelector) -> Vec<(Vec<String>, String)> {
     let mut errors = Vec::new();
     for (key, value) in &selector.match_labels {
         let key_error = qualified_name_error(key).map(|why| format!("the key {key:?} {why}"));
@@ -64,7 +64,7 @@ pub(super) fn selector_errors(selector: &LabelSelector) -> Vec<(Vec<String>, Str
 }
 
 /// Whether Go parses a text as a duration: `90s`, `1h30m`, `-1.5h`, `0`.
-pub(super) fn is_duration(text: &str) -> bool {
+pub fn is_duration(text: &str) -> bool {
     let mut rest = text.trim_start_matches(['-', '+']);
     if text.len() - rest.len() > 1 || rest.is_empty() {
         return false;
