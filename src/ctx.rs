@@ -6,7 +6,6 @@ mod clock;
 mod collect;
 mod display;
 mod execute;
-mod external_diff;
 mod files;
 mod installation;
 mod limits;

@@ -30,8 +30,6 @@ pub struct Safety {
     pub dry_run: DryRun,
 
     /// Show the changes to each object as a diff
-    ///
-    /// Set KUBECTL_EXTERNAL_DIFF to use another diff program, as with `kubectl diff`.
     #[arg(long)]
     pub diff: bool,
 

@@ -36,6 +36,7 @@ pub const TIPS: &[(&str, &str)] = &[
     ("retry", "package retry"),
     ("rerun", "package rerun"),
     ("rollout", "status"),
+    ("rules", "explain"),
 ];
 
 /// Replaces an alias in the arguments by its command. The first argument is the program.

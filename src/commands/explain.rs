@@ -5,7 +5,7 @@ use serde::Serialize;
 use serde_json::Value;
 
 use crate::commands::shared::command::command;
-use crate::commands::shared::rule::{Document, find_rule, severity};
+use crate::commands::shared::rule::{self, Document, find_rule, severity};
 use crate::ctx::Ctx;
 use crate::error::{Error, Exit, Result};
 use crate::lint::{self, LintRule};
@@ -17,30 +17,36 @@ use crate::view::{Items, List, View, document};
 /// Explain a rule: what it means, how to confirm it, how to fix it
 ///
 /// Also explains the grades that previews and remedies carry, from B0 to B4, and the terms of the glossary.
-/// Needs no cluster.
+/// Without an argument, lists the rules of `diagnose stuck` and `lint`; those from SKY801 on are about
+/// manifests. Needs no cluster.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "Examples:
+  kubectl skyhook explain
   kubectl skyhook explain SKY101
   kubectl skyhook explain migration-hold
   kubectl skyhook explain SKY101 --markdown > runbook.md
   kubectl skyhook explain B4
   kubectl skyhook explain compartment")]
 pub struct Args {
-    /// Code or name of the rule, a grade, or a term of the glossary
-    #[arg(value_name = "CODE|NAME|TERM", required = true)]
+    /// Code or name of the rule, a grade, or a term of the glossary; default: list the rules
+    #[arg(value_name = "CODE|NAME|TERM")]
     topics: Vec<String>,
 
     /// Print Markdown, for a ticket or a runbook
-    #[arg(long)]
+    #[arg(long, requires = "topics")]
     markdown: bool,
 }
 
 command! {
     "explain": Args => run,
-    prints: { "Rule": Document, "Grade": GradeDocument, "Term": TermDocument, "Explanations": Items<TopicDocument> },
+    prints: { "Rules": Items<Document>, "Rule": Document, "Grade": GradeDocument, "Term": TermDocument, "Explanations": Items<TopicDocument> },
 }
 
 async fn run(ctx: &mut Ctx, args: &Args) -> Result<Exit> {
+    if args.topics.is_empty() {
+        ctx.show(&Rules)?;
+        return Ok(Exit::Done);
+    }
     let topics = args.topics.iter().map(|t| Topic::named(t));
     let topics: Vec<Topic> = topics.collect::<Result<_>>()?;
     if args.markdown {
@@ -180,6 +186,24 @@ impl Topic {
             }
             Topic::Term(term) => TopicDocument::Term(term.clone()),
         }
+    }
+}
+
+/// The list of all rules.
+struct Rules;
+
+impl View for Rules {
+    fn blocks(&self, _wide: bool) -> Text {
+        rule::table(&rule::all()).into()
+    }
+
+    fn names(&self) -> Vec<String> {
+        let rules = rule::all().into_iter();
+        rules.map(|rule| format!("rule/{}", rule.code)).collect()
+    }
+
+    fn document(&self) -> Value {
+        List::new("Rules", rule::all().into_iter()).document()
     }
 }
 

@@ -23,7 +23,6 @@ pub mod package;
 pub mod rbac;
 pub mod report;
 pub mod reset;
-pub mod rules;
 pub mod schema;
 pub mod shared;
 pub mod status;
@@ -92,7 +91,6 @@ table! {
         Undo(undo::Args),
     }
     "Advanced" {
-        Rules(rules::Args),
         UpdateState(update_state::Args),
         #[command(subcommand, visible_alias = "dp")]
         DeploymentPolicy(deployment_policy::Command),
@@ -102,8 +100,7 @@ table! {
         Undelete(undelete::Args),
     }
     "Other commands" {
-        #[command(subcommand)]
-        Completion(completion::Command),
+        Completion(completion::Args),
         Rbac(rbac::Args),
         Schema(schema::Args),
         Version(version::Args),

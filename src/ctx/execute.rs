@@ -4,7 +4,6 @@ use std::cell::RefCell;
 
 use super::after_apply;
 use super::ask::{Question, Unconfirmed};
-use super::external_diff::External;
 use super::limits::within;
 use super::progress::Progress;
 use super::wait::WatchStrategy;
@@ -66,7 +65,6 @@ impl Ctx {
             return Err(Error::usage(reason));
         }
         self.say_what_was_not_read(plan, safety.dry_run, command_options.digest.is_some());
-        let external = External::of(process::variable).filter(|_| safety.diff);
         let changes = shown.as_ref().unwrap_or(plan);
         let own = waiting.as_ref().and_then(|w| w.aim.preview());
         let saved = match &safety.plan_out {
@@ -77,7 +75,7 @@ impl Ctx {
         let digest = digest.or(command_options.digest.as_deref());
         let preview = Preview {
             plan: changes,
-            diff: safety.diff && external.is_none(),
+            diff: safety.diff,
             destination: self.destination(),
             own: own.as_deref(),
             digest,
@@ -85,7 +83,6 @@ impl Ctx {
         if let Some((file, saved)) = &saved {
             apply_file::write(saved, file)?;
             self.show(&preview)?;
-            self.show_diff(plan, external.as_ref())?;
             self.note(format!("plan {} was saved to {}", saved.digest(), file.display()));
             return Ok(Exit::Done);
         }
@@ -107,7 +104,6 @@ impl Ctx {
         within(changes, safety)?;
         if safety.dry_run == DryRun::Client || from_files {
             self.show(&preview)?;
-            self.show_diff(changes, external.as_ref())?;
             let reason = if from_files { "read from files" } else { "dry run" };
             self.note(format!("{reason}: nothing was changed"));
             return Ok(Exit::Done);
@@ -115,9 +111,6 @@ impl Ctx {
         let options = self.options(safety);
         if (!options.dry_run || safety.diff) && (!changes.is_empty() || plan.waits()) {
             self.note(preview.blocks(false));
-            if let Some(external) = &external {
-                external.show(changes, true)?;
-            }
         }
         let unasked = command_options.unasked && changes.grade() <= Grade::B1 && !self.screen.can_ask();
         if !options.dry_run && !changes.is_empty() && !safety.confirm && !unasked {
@@ -224,14 +217,6 @@ impl Ctx {
             }
         }
         Ok((outcome, journal.map(|j| j.id)))
-    }
-
-    /// Runs the user's own diff program on the plan, if there is one.
-    fn show_diff(&self, plan: &Plan, external: Option<&External>) -> Result<()> {
-        match external {
-            Some(external) => external.show(plan, self.global.output.format.is_data()),
-            None => Ok(()),
-        }
     }
 
     /// Warns about sources that could not be read, unless the plan itself warns about them.

@@ -1,11 +1,9 @@
 //! Diffs of the objects that a plan changes.
 
-use std::collections::BTreeMap;
-
 use serde_json::Value;
 use similar::{ChangeTag, TextDiff};
 
-use crate::plan::{Change, Field, Metadata, Plan, Step, Target};
+use crate::plan::{Change, Field, Metadata, Plan, Step};
 use crate::view::text::{self, Label, Text};
 
 /// Field paths of an object with their values as text.
@@ -35,52 +33,6 @@ pub fn diff(plan: &Plan) -> Text {
         }
     }
     text
-}
-
-/// The objects that differ after the whole plan, each with its fields as text before and after.
-pub fn objects(plan: &Plan) -> Vec<(&Target, String, String)> {
-    let mut objects: BTreeMap<&Target, Vec<FieldDiff>> = BTreeMap::new();
-    for step in plan.steps() {
-        let fields = objects.entry(&step.target).or_default();
-        let (before, after) = sides(step);
-        for (key, text) in &before {
-            if !fields.iter().any(|p| p.key == *key) {
-                fields.push(FieldDiff::new(key, Some(text)));
-            }
-        }
-        for (key, _) in &after {
-            if !fields.iter().any(|p| p.key == *key) {
-                fields.push(FieldDiff::new(key, None));
-            }
-        }
-        for field in fields {
-            let now = |side: &Side| side.iter().find(|(key, _)| *key == field.key).cloned();
-            match (now(&before), now(&after)) {
-                (None, None) => {}
-                (_, after) => field.after = after.map(|(_, text)| text),
-            }
-        }
-    }
-    let texts = objects.into_iter().map(|(target, mut fields)| {
-        fields.sort_by(|a, b| a.key.cmp(&b.key));
-        let before = fields.iter().filter_map(|p| p.before.as_deref()).collect();
-        let after = fields.iter().filter_map(|p| p.after.as_deref()).collect();
-        (target, before, after)
-    });
-    texts.filter(|(_, before, after): &(_, String, String)| before != after).collect()
-}
-
-/// The old and new value of a field.
-struct FieldDiff {
-    key: String,
-    before: Option<String>,
-    after: Option<String>,
-}
-
-impl FieldDiff {
-    fn new(key: &str, before: Option<&String>) -> FieldDiff {
-        FieldDiff { key: key.to_owned(), before: before.cloned(), after: None }
-    }
 }
 
 fn whole(side: &Side) -> String {

@@ -222,7 +222,7 @@ fn unknown_names_are_errors() {
 #[test]
 fn unknown_commands_and_flags_are_usage_errors() {
     for words in
-        ["", "frobnicate", "node bogus", "node list", "diagnose --fail-on maybe", "rules -o xml", "explain"]
+        ["", "frobnicate", "node bogus", "node list", "diagnose --fail-on maybe", "explain -o xml", "rules"]
     {
         insta::assert_snapshot!(
             format!("usage_{}", words.replace(' ', "_")),

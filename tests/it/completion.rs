@@ -83,21 +83,21 @@ fn commands_and_flags_complete_without_a_cluster() {
         ("diagnose --fail-on ''", "error\nwarning\ninfo\nnever\n:4\n"),
         ("reset gpu-tune --dry-run=", "client\nserver\nnone\n:4\n"),
         (
-            "rules -oj",
+            "explain -oj",
             "-ojson\tfor programs\n-ojsonpath=\ta kubectl JSONPath template\n-ojsonpath-file=\ta template in a file\n-ojsonpath-as-json=\tthe results of a template, as JSON\n:4\n",
         ),
         (
-            "rules -o custom",
+            "explain -o custom",
             "custom-columns=\tHEADING:PATH,…\ncustom-columns-file=\tcolumn headings and paths, in a file\n:6\n",
         ),
-        ("rules --no-h", "--no-headers\tDo not print table headings\n:4\n"),
+        ("version --no-h", "--no-headers\tDo not print table headings\n:4\n"),
         // Flags are offered once a dash is typed.
-        ("rules ''", ":4\n"),
-        ("rules --from ''", ":0\n"),
-        ("rules --kubeconfig=x", ":0\n"),
+        ("version ''", ":4\n"),
+        ("version --from ''", ":0\n"),
+        ("version --kubeconfig=x", ":0\n"),
         ("completion install --dir ''", ":16\n"),
         ("no-such-command ''", ":4\n"),
-        ("rules --token ''", ":4\n"),
+        ("version --token ''", ":4\n"),
     ] {
         assert_eq!(answer(words), expected, "{words}");
     }
@@ -138,7 +138,7 @@ fn namespaces_come_from_the_cluster_if_readable() {
     }
     let served = fake.serve();
     let ask = || {
-        let ran = complete("rules -n sky").kubeconfig(&served.kubeconfig()).output();
+        let ran = complete("version -n sky").kubeconfig(&served.kubeconfig()).output();
         stdout(ran)
     };
     assert_eq!(ask(), "skyhook\nskyhook-old\n:4\n");

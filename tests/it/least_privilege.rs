@@ -27,7 +27,6 @@ const READS: &[(&str, &str, &str)] = &[
     ("diagnose check", "apply-erroring", "diagnose check"),
     ("events", "apply-erroring", "events"),
     ("explain", "complete", "explain SKY101"),
-    ("rules", "complete", "rules"),
     ("lint", "apply-erroring", "lint -f tests/lint/apply_without_enabled/good.yaml"),
     ("wait", "apply-erroring", "wait gpu-tune --for=erroring --timeout 5s"),
     ("wait", "in-progress", "wait gpu-tune --timeout 1s"),

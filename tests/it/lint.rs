@@ -110,7 +110,7 @@ fn a_report_for_ci() {
         names.parts(),
         ("deploymentpolicy/a-reserved\ndeploymentpolicy/b-twice\ndeploymentpolicy/c-same\n", "", Some(2))
     );
-    let other = run("rules -o junit").output();
+    let other = run("explain -o junit").output();
     other.expect_code(1);
     other.expect_stderr(
         "this command has no JUnit report; `lint`, `diagnose stuck` and `diagnose check` have one",
@@ -234,7 +234,7 @@ fn documented_steps_for_ci_pass() {
 
 #[test]
 fn rules_are_listed_and_explained() {
-    let names = run("rules -o name").output();
+    let names = run("explain -o name").output();
     let of_lint = names.stdout.lines().filter(|name| *name >= "rule/SKY801");
     let expected: Vec<String> = ALL.iter().map(|r| format!("rule/{}", r.code)).collect();
     assert_eq!(of_lint.collect::<Vec<_>>(), expected);

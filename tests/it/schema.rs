@@ -92,7 +92,7 @@ fn read_output_matches_schemas() {
 
 #[test]
 fn offline_output_matches_schemas() {
-    fits("Rules", &run("rules -o json").output());
+    fits("Rules", &run("explain -o json").output());
     fits("Rule", &run("explain SKY101 -o json").output());
     fits("Explanations", &run("explain SKY101 SKY801 B4 compartment -o json").output());
     fits("Grade", &run("explain B4 -o json").output());

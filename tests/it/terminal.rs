@@ -26,7 +26,7 @@ fn reading() -> Vec<String> {
         "uninstall status",
         "finalizer status gpu-tune",
         "version",
-        "rules",
+        "explain",
         "explain SKY101",
         "schema",
         "schema Diagnosis",
@@ -35,7 +35,7 @@ fn reading() -> Vec<String> {
         "--help",
     ]
     .map(|words| match words.split(' ').next() {
-        Some("rules" | "explain" | "schema" | "rbac" | "completion" | "--help") => words.to_owned(),
+        Some("explain" | "schema" | "rbac" | "completion" | "--help") => words.to_owned(),
         _ => format!("{words} {FROM}"),
     })
     .to_vec()
@@ -136,7 +136,7 @@ pub fn on_terminal(columns: usize, words: &str) -> String {
 #[test]
 fn tables_follow_the_terminal_width() {
     let widest = |text: &str| text.lines().map(|l| l.chars().count()).max().unwrap_or(0);
-    let (narrow, wide) = (on_terminal(80, "rules"), on_terminal(200, "rules"));
+    let (narrow, wide) = (on_terminal(80, "explain"), on_terminal(200, "explain"));
     assert!((60..=80).contains(&widest(&narrow)), "{narrow}");
     assert!(widest(&wide) > 80, "{wide}");
     let lines = |text: &str| text.lines().count();

@@ -6,7 +6,7 @@ mod shell;
 pub use install::shim;
 pub use shell::{ASKS, SCRIPTS, script};
 
-use clap::Subcommand;
+use clap::{Subcommand, ValueEnum};
 use clap_complete::env::{Bash, Elvish, EnvCompleter, Fish, Powershell, Zsh};
 
 use crate::commands::shared::command::command;
@@ -18,61 +18,66 @@ use crate::error::{Exit, Result};
 /// kubectl 1.26 and later complete `kubectl skyhook` live, with the names of custom resources, nodes, packages and
 /// rules: `kubectl skyhook completion install` sets that up. The scripts are for those who call the program by its
 /// own name, kubectl-skyhook; they complete the same things.
-#[derive(Debug, Subcommand)]
-#[command(after_help = "Examples:
+#[derive(Debug, clap::Args)]
+#[command(
+    args_conflicts_with_subcommands = true,
+    after_help = "Examples:
   # Complete `kubectl skyhook` wherever kubectl itself is completed
   kubectl skyhook completion install
 
   # Complete `kubectl-skyhook` in this shell
-  source <(kubectl skyhook completion bash)")]
-pub enum Command {
-    /// Print the script for bash
+  source <(kubectl skyhook completion bash)
+  kubectl skyhook completion fish | source
+  kubectl skyhook completion powershell | Out-String | Invoke-Expression
+
+  # In every shell
+  kubectl skyhook completion bash > ~/.local/share/bash-completion/completions/kubectl-skyhook
+  kubectl skyhook completion fish > ~/.config/fish/completions/kubectl-skyhook.fish
+  kubectl skyhook completion elvish > ~/.config/elvish/lib/kubectl-skyhook.elv"
+)]
+pub struct Args {
+    #[command(subcommand)]
+    setup: Option<Setup>,
+
+    /// Print the script for this shell
     ///
-    /// To load it in every shell, write it to ~/.local/share/bash-completion/completions/kubectl-skyhook.
-    #[command(after_help = "Examples:
-  source <(kubectl skyhook completion bash)")]
-    Bash,
-    /// Print the script for zsh
-    ///
-    /// To load it in every shell, write it to a file _kubectl-skyhook in a directory of $fpath.
-    #[command(after_help = "Examples:
-  source <(kubectl skyhook completion zsh)")]
-    Zsh,
-    /// Print the script for fish
-    ///
-    /// To load it in every shell, write it to ~/.config/fish/completions/kubectl-skyhook.fish.
-    #[command(after_help = "Examples:
-  kubectl skyhook completion fish | source")]
-    Fish,
-    /// Print the script for PowerShell
-    ///
-    /// To load it in every shell, add it to the file that $PROFILE names.
-    #[command(after_help = "Examples:
-  kubectl skyhook completion powershell | Out-String | Invoke-Expression")]
-    Powershell,
-    /// Print the script for elvish
-    ///
-    /// To load it in every shell, write it to ~/.config/elvish/lib/kubectl-skyhook.elv and `use kubectl-skyhook`.
-    #[command(after_help = "Examples:
-  kubectl skyhook completion elvish > ~/.config/elvish/lib/kubectl-skyhook.elv")]
-    Elvish,
+    /// For zsh, write it to a file _kubectl-skyhook in a directory of $fpath. For PowerShell, add it to the file that
+    /// $PROFILE names.
+    #[arg(value_name = "SHELL", value_enum, required = true)]
+    shell: Option<Shell>,
+}
+
+#[derive(Debug, Subcommand)]
+enum Setup {
     Install(install::Install),
     Uninstall(install::Uninstall),
 }
 
-command! {
-    "completion": Command => run,
+#[derive(Debug, Clone, Copy, ValueEnum)]
+enum Shell {
+    Bash,
+    Zsh,
+    Fish,
+    Powershell,
+    Elvish,
 }
 
-async fn run(ctx: &mut Ctx, command: &Command) -> Result<Exit> {
-    let shell: &dyn EnvCompleter = match command {
-        Command::Bash => &Bash,
-        Command::Zsh => &Zsh,
-        Command::Fish => &Fish,
-        Command::Powershell => &Powershell,
-        Command::Elvish => &Elvish,
-        Command::Install(args) => return install::install(ctx, args),
-        Command::Uninstall(args) => return install::uninstall(ctx, args),
+command! {
+    "completion": Args => run,
+}
+
+async fn run(ctx: &mut Ctx, args: &Args) -> Result<Exit> {
+    match &args.setup {
+        Some(Setup::Install(args)) => return install::install(ctx, args),
+        Some(Setup::Uninstall(args)) => return install::uninstall(ctx, args),
+        None => {}
+    }
+    let shell: &dyn EnvCompleter = match args.shell.expect("clap requires a shell") {
+        Shell::Bash => &Bash,
+        Shell::Zsh => &Zsh,
+        Shell::Fish => &Fish,
+        Shell::Powershell => &Powershell,
+        Shell::Elvish => &Elvish,
     };
     ctx.print(&script(shell))?;
     Ok(Exit::Done)

@@ -16,7 +16,7 @@ pub fn find_rule(code_or_name: &str) -> Result<&'static Rule> {
             let why = format!("expected the code or name of a rule, not the number of a cause: {number}");
             let cause = format!("cause/{number}");
             let cause = format!("kubectl skyhook diagnose stuck {cause}");
-            return Error::usage(why).hint(cause).hint("kubectl skyhook rules");
+            return Error::usage(why).hint(cause).hint("kubectl skyhook explain");
         }
         let known = rules::ALL.iter().flat_map(|r| [r.code, r.name]);
         let retired = rules::RETIRED.iter().find(|(code, _)| code.eq_ignore_ascii_case(code_or_name));
@@ -24,7 +24,7 @@ pub fn find_rule(code_or_name: &str) -> Result<&'static Rule> {
             Some((code, heir)) => Error::usage(format!("rule {code} is retired; it was replaced by {heir}")),
             None => Error { exit: Exit::Usage, ..Error::unknown("rule", code_or_name, known) },
         }
-        .hint("kubectl skyhook rules")
+        .hint("kubectl skyhook explain")
     })
 }
 

@@ -85,9 +85,9 @@ fn parse(found: &Found) -> Result<(), String> {
 #[test]
 fn commands_are_found_in_text() {
     let found = |line| commands(line).iter().map(|found| found.words.join(" ")).collect::<Vec<_>>();
-    assert_eq!(found("  kubectl skyhook rules -o json"), ["rules -o json"]);
+    assert_eq!(found("  kubectl skyhook explain -o json"), ["explain -o json"]);
     assert_eq!(found("a | kubectl skyhook diagnose --from - # why"), ["diagnose --from -"]);
-    assert_eq!(found("see `kubectl skyhook` and `kubectl skyhook rules`, or not"), ["", "rules"]);
+    assert_eq!(found("see `kubectl skyhook` and `kubectl skyhook explain`, or not"), ["", "explain"]);
     assert_eq!(found("source <(kubectl skyhook completion bash)"), ["completion bash"]);
     assert_eq!(
         commands("kubectl skyhook node status 'a b' > x"),

@@ -271,7 +271,7 @@ impl Entry {
         let fail = |line, problem: String| Err(invalid(source, line, problem));
         let code = self.code.value;
         if crate::rules::find(&code).is_none() {
-            let problem = format!("rule {code:?} not found; `kubectl skyhook rules` lists them");
+            let problem = format!("rule {code:?} not found; `kubectl skyhook explain` lists them");
             return fail(self.code.referenced.line(), problem);
         }
         let reason = self.reason.value.trim();
