@@ -23,7 +23,6 @@ const EDGES: &[(&str, &[&str])] = &[
             "connect",
             "commands/shared/new_file.rs",
             "commands/completion/install.rs",
-            "ctx/external_diff.rs",
             // Checks whether the process ignores SIGHUP.
             "ctx/process.rs",
         ],

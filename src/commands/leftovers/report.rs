@@ -335,8 +335,9 @@ impl View for Leftovers<'_> {
         }
         if presumed {
             let flavor = self.cluster.flavor();
+            let lacks = if self.cluster.skyhooks.items().is_empty() { "has no" } else { "may lack some" };
             text.paragraph(text::warning(format!(
-                "The input has no {} objects: it is unknown whether these custom resources still exist. Check with \
+                "The input {lacks} {} objects: it is unknown whether these custom resources still exist. Check with \
                  `kubectl get {}` before you remove anything.",
                 flavor.kind(),
                 flavor.resource(),

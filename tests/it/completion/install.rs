@@ -81,8 +81,8 @@ fn completion_links_are_installed_and_removed() {
     let expected = done("version\tShow the versions of this plugin and of the operator\n:4\n");
     assert_eq!(here.call("kubectl_complete-skyhook", "vers"), expected);
     assert_eq!(here.call("kubectl_complete-nodewright", "vers"), expected);
-    let (_, usage, code) = here.call("kubectl-nodewright", "explain");
-    assert!(usage.contains("Usage: kubectl nodewright explain "), "{usage}");
+    let (_, usage, code) = here.call("kubectl-nodewright", "apply-plan");
+    assert!(usage.contains("Usage: kubectl nodewright apply-plan "), "{usage}");
     assert_eq!(code, Some(64));
 
     let would = "kubectl_complete-skyhook: removed (dry run)\n\
