@@ -8,6 +8,10 @@ default:
 test FILTER="":
     cargo test --locked --test it -- {{FILTER}}
 
+# Run the fixtures of one rule, by its code or by the name of its file
+rule NAME:
+    cargo test --locked --test rules -- {{NAME}}
+
 # Check format and lints, and run all tests, as every change must pass them
 check:
     .ci/run
@@ -18,7 +22,7 @@ generate:
 
 # Rewrite the measurements in docs/model.md
 score:
-    UPDATE=1 cargo test --locked --test it -- model::pred
+    UPDATE=1 cargo test --locked --test model -- pred
 
 # Capture the current cluster as a fixture
 capture NAME:

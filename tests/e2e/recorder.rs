@@ -1,4 +1,4 @@
-//! Records the watch streams of a scenario in the format of tests/model/recordings, for tests/it/model.
+//! Records the watch streams of a scenario in the format of tests/model/recordings, for `crates/nodewright/tests/model`.
 
 use std::{
     collections::HashMap,

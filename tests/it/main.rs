@@ -46,7 +46,6 @@ mod lint_references;
 mod live;
 mod man_pages;
 mod messages;
-mod model;
 mod mutes;
 mod named_nodes;
 mod never_installed;

@@ -36,7 +36,7 @@ fn found(capture: &Path) -> BTreeSet<String> {
         Err(error) => panic!("{error}"),
     };
     let report = rules::diagnose(&cluster, &Scope::default());
-    report.findings.iter().map(marks::of_finding).collect()
+    report.findings.iter().map(|f| marks::of_finding(f.rule.code, f.severity, &f.subject)).collect()
 }
 
 /// Applies and undoes the fix of a capture; returns whether it changes anything, or an error.

@@ -56,7 +56,7 @@ fn cases() -> Vec<Case> {
                 cases.entry(key).or_insert_with(|| Case {
                     capture: capture.clone(),
                     code: finding.rule.code,
-                    mark: marks::of_finding(&finding),
+                    mark: marks::of_finding(finding.rule.code, finding.severity, &finding.subject),
                     remedy: remedy.clone(),
                 });
             }
@@ -84,7 +84,7 @@ fn found(capture: &Path, code: &str) -> BTreeSet<String> {
     };
     let scope = Scope { rules: rules::find(code).into_iter().collect(), ..Scope::default() };
     let report = rules::diagnose(&cluster, &scope);
-    report.findings.iter().map(marks::of_finding).collect()
+    report.findings.iter().map(|f| marks::of_finding(f.rule.code, f.severity, &f.subject)).collect()
 }
 
 /// Applies and undoes a remedy; fails if it has no effect, too much impact, or does not resolve its finding.

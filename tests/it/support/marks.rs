@@ -1,17 +1,12 @@
 //! Writes findings as marks, the notation of the fixtures.
 
-use kubectl_skyhook::rules::Finding;
+use serde::Serialize;
 use serde_json::Value;
 
 /// `SKY101 node-2 gpu-tune driver`: the code, the severity where it is not error, the name of the
 /// subject, the custom resource if it is another, and the package.
-pub fn of_finding(finding: &Finding) -> String {
-    let value = serde_json::json!({
-        "code": finding.rule.code,
-        "severity": finding.severity,
-        "subject": finding.subject,
-    });
-    of_document(&value)
+pub fn of_finding(code: &str, severity: impl Serialize, subject: impl Serialize) -> String {
+    of_document(&serde_json::json!({"code": code, "severity": severity, "subject": subject}))
 }
 
 /// The mark of a finding in a Diagnosis document.
@@ -24,12 +19,4 @@ pub fn of_document(finding: &Value) -> String {
     words.extend(word(&subject["skyhook"]).filter(|_| subject["skyhook"] != subject["name"]));
     words.extend(word(&subject["package"]));
     words.join(" ")
-}
-
-/// The marks of all findings of a Diagnosis document, sorted.
-pub fn of_report(document: &Value) -> Vec<String> {
-    let findings = document["findings"].as_array().expect("findings");
-    let mut marks: Vec<String> = findings.iter().map(of_document).collect();
-    marks.sort();
-    marks
 }

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use kubectl_skyhook::api::{ApiFlavor, Executor};
+use nodewright::api::{ApiFlavor, Executor};
 use serde_json::Value;
 
 use super::recording::Event;

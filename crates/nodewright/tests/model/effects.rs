@@ -2,9 +2,9 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use kubectl_skyhook::api::Skyhook;
-use kubectl_skyhook::cluster::Cluster;
-use kubectl_skyhook::model::{Effects, effects};
+use nodewright::api::Skyhook;
+use nodewright::cluster::Cluster;
+use nodewright::model::{Effects, effects};
 
 use super::recording::{Event, Recording};
 

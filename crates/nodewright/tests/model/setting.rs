@@ -1,7 +1,7 @@
 //! Clusters with few objects, for tests of the model.
 
-use kubectl_skyhook::api::ApiFlavor;
-use kubectl_skyhook::cluster::{Cluster, dump};
+use nodewright::api::ApiFlavor;
+use nodewright::cluster::{Cluster, dump};
 use serde_json::{Value, json};
 
 /// Builds a cluster with an operator of a given version.

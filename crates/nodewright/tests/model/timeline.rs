@@ -1,14 +1,14 @@
 //! The timeline of a rollout: order of nodes, packages and custom resources, and rollouts that never end.
 
-use kubectl_skyhook::cluster::Cluster;
-use kubectl_skyhook::model::{Happening, Model, Timeline};
+use nodewright::cluster::Cluster;
+use nodewright::model::{Happening, Model, Timeline};
 use serde_json::{Value, json};
 
 use super::setting::{Setting, package, state};
 
 /// The steps of a timeline in order, as `node: step`, prefixed with the custom resource if there are several.
 fn lines(timeline: &Timeline<'_>, several: bool) -> Vec<String> {
-    let line = |moment: &kubectl_skyhook::model::Moment<'_>| {
+    let line = |moment: &nodewright::model::Moment<'_>| {
         let what = match &moment.what {
             Happening::Cordon { pods } => format!("cordon, {pods} pods"),
             Happening::Start { package, stage } => format!("{stage} {package}"),

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::fmt;
 
-use kubectl_skyhook::model::{Remaining, remaining};
+use nodewright::model::{Remaining, remaining};
 
 use super::recording::{Event, Recording};
 

@@ -11,21 +11,23 @@ mod timeline;
 use std::fmt::Write as _;
 use std::path::{Path, PathBuf};
 
-use kubectl_skyhook::cluster::Cluster;
-use kubectl_skyhook::model::{Action, Model, NodeProgress, ProgressState};
+use nodewright::cluster::Cluster;
+use nodewright::model::{Action, Model, NodeProgress, ProgressState};
 use serde_json::json;
 
 use recording::Recording;
 use score::{Rate, Score};
 use setting::{Setting, package, state};
 
+/// The root of the repository.
+const ROOT: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../..");
 /// Frames per recording in the test; `FRAMES` overrides it.
 const FRAMES: usize = 16;
 const WANTED: f64 = 95.0;
 
 /// The recordings in a directory of tests/model; `RECORDINGS` names another one.
 fn recordings(directory: &str) -> Vec<PathBuf> {
-    let own = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/model");
+    let own = Path::new(ROOT).join("tests/model");
     let directory = std::env::var_os("RECORDINGS").map_or(own.join(directory), PathBuf::from);
     let entries = std::fs::read_dir(directory).expect("a directory of recordings");
     let paths = entries.map(|entry| entry.expect("an entry").path());
@@ -137,7 +139,7 @@ fn assert_documented(mark: &str, text: &str) {
     if std::env::var_os("RECORDINGS").is_some() {
         panic!("not the recordings of the documentation:\n{text}");
     }
-    let page = Path::new(env!("CARGO_MANIFEST_DIR")).join("docs/model.md");
+    let page = Path::new(ROOT).join("docs/model.md");
     let whole = std::fs::read_to_string(&page).expect("docs/model.md");
     let (begin, end) = (format!("<!-- {mark} -->\n"), format!("<!-- /{mark} -->"));
     let (before, rest) = whole.split_once(&begin).expect("a begin mark");

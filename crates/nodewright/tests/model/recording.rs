@@ -7,8 +7,8 @@ use std::path::Path;
 
 use flate2::read::GzDecoder;
 use jiff::{SignedDuration, Timestamp};
-use kubectl_skyhook::api::{ApiFlavor, DeploymentPolicy};
-use kubectl_skyhook::cluster::{Cluster, dump};
+use nodewright::api::{ApiFlavor, DeploymentPolicy};
+use nodewright::cluster::{Cluster, dump};
 use serde_json::{Value, json};
 
 use super::events::{Reader, name};

@@ -2,8 +2,8 @@
 
 use std::collections::BTreeSet;
 
-use kubectl_skyhook::cluster::Cluster;
-use kubectl_skyhook::model::{Action, Model, NextNodes, ProgressState, WaitReason};
+use nodewright::cluster::Cluster;
+use nodewright::model::{Action, Model, NextNodes, ProgressState, WaitReason};
 
 use super::recording::{Event, Recording, compartment_of};
 
