@@ -24,7 +24,7 @@
 //! | a column of a table | `Columns::new()` in the `blocks` of the command's `View`; of `node list`: `commands/node/list.rs`, of `node status`: `commands/node/status.rs`. Their rows are `commands/node/row.rs`: a field of `NodeRow` is also a field of `node status -o json` |
 //! | drains | the operator's recorded refusals: `refusals` in `cluster/drain/refusal.rs`; what the API server would refuse now: `eviction_block` in `cluster/drain/eviction.rs`; both together: `cluster/drain/obstacles.rs`; `rules/drain_*.rs`, `model/gates/drain.rs` |
 //! | the order of nodes in a batch | `candidates` in `model/selection.rs`, by `Status::rank` in `model/place.rs`, then by age and name (`nodes` in `model/resource.rs`); only a deployment policy makes it binding (`Resource::ordered`) |
-//! | a difference between versions of the operator | `git grep -n -e 'before(0, ' -e 'since(0, ' -e operator_at_least src crates`, then the callers of functions that hide one: `blocked_nodes_keep_places`, `knows_uninstall`, `operator_migrates` |
+//! | a difference between versions of the operator | `model/behavior.rs` for rules, planners and commands; the others: `git grep -n -e 'before(0, ' -e 'since(0, ' -e operator_at_least src crates`, then the callers of `knows_uninstall` and `operator_migrates` |
 //! | the progress of a package on a node | `cluster/placement.rs`; `cluster/placement/spec.rs` |
 //! | the blockers of an install, an uninstall or a deletion | `blocks` of each rule, and `rules/support/blockers.rs` |
 //! | goals and ends of `wait` and of other waiting commands | `wait/`; the watches behind it: `ctx/wait.rs` |

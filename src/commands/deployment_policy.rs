@@ -9,6 +9,7 @@ use crate::commands::shared::command::{Write, command, group};
 use crate::commands::shared::selection;
 use crate::ctx::Ctx;
 use crate::error::{Error, Exit, Result};
+use crate::model::behavior;
 use crate::plan::Plan;
 use crate::plan::planners::migration;
 use crate::plan::planners::{batch_restart, released};
@@ -78,7 +79,7 @@ fn plan(cluster: &Cluster, args: &Args) -> Result<Plan> {
     plan.consequences.nodes = batch_restart::add(cluster, skyhook, compartments.as_ref(), &[], &mut plan);
     // A stopped rollout continues.
     plan.consequences.cover(&batch_restart::continues(cluster, skyhook, compartments.as_ref()));
-    if cluster.operator_before(0, 8) {
+    if !behavior::knows_policies(cluster) {
         let advice = "the operator is older than v0.8.0 and does not support deployment policies: it may ignore the reset";
         plan.consequences.warn(advice);
     }

@@ -6,6 +6,7 @@ use crate::cluster::hold::{FIELD_MANAGER, HOLDER, REASON};
 use crate::cluster::{Cluster, Source, Unread};
 use crate::commands::shared::selection;
 use crate::error::Result;
+use crate::model::behavior;
 use crate::plan::planners::{held, migration, released};
 use crate::plan::{Change, Edit, Grade, Metadata, OnConflict, Plan, Step, Target};
 use crate::view::{NodeSet, list, plural};
@@ -312,7 +313,7 @@ fn warn(cluster: &Cluster, skyhook: &Skyhook, verb: Verb, plan: &mut Plan) {
             ));
         }
     }
-    if verb.sets() && cluster.operator_before(0, 8) {
+    if verb.sets() && !behavior::knows_pause(cluster) {
         effects.warn(
             "the operator is older than v0.8.0 and does not support the annotation: it may continue to start work",
         );

@@ -9,6 +9,7 @@ use crate::commands::shared::command::{Write, command};
 use crate::commands::shared::nodes;
 use crate::ctx::{CommandOptions, Ctx};
 use crate::error::{Exit, Result};
+use crate::model::behavior;
 use crate::plan::planners::{batches, migration, node, released};
 use crate::plan::{Change, Edit, Metadata, Plan, Step, Target};
 use crate::view::{NodeSet, plural};
@@ -212,7 +213,7 @@ fn change(flavor: ApiFlavor, node: &Node, ignore: bool) -> Metadata {
 }
 
 fn warn_of_batches(cluster: &Cluster, nodes: &[&Node], plan: &mut Plan) {
-    if !cluster.blocked_nodes_keep_places() {
+    if !behavior::blocked_nodes_keep_places(cluster) {
         return;
     }
     for skyhook in cluster.skyhooks.items() {

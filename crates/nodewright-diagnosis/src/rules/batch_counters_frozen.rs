@@ -1,6 +1,7 @@
 use super::{Findings, Subject};
 use crate::api::Status;
 use crate::cluster::{Certainty, Cluster, Node, Source};
+use crate::model::behavior;
 
 rule! {
     /// The counters of a batch are higher than the number of nodes.
@@ -33,7 +34,7 @@ rule! {
 
 fn detect(cluster: &Cluster, findings: &mut Findings) {
     let absence = cluster.certainty_of_no_package_run();
-    if !cluster.operator_before(0, 20) || absence == Certainty::Unknown {
+    if !behavior::keeps_batch_counters(cluster) || absence == Certainty::Unknown {
         return;
     }
     let package_runs = findings.package_runs();

@@ -4,6 +4,7 @@ use super::support::standstill::{Trouble, stands_still, stuck_in_batch};
 use super::{Findings, Grade, Subject};
 use crate::api::{Skyhook, Status};
 use crate::cluster::{Cluster, Node, Source};
+use crate::model::behavior;
 use crate::plan::planners::batches;
 
 rule! {
@@ -45,7 +46,7 @@ rule! {
 }
 
 fn detect(cluster: &Cluster, findings: &mut Findings) {
-    if cluster.operator_before(0, 15) {
+    if !behavior::records_batches(cluster) {
         return;
     }
     let package_runs = findings.package_runs();

@@ -2,7 +2,7 @@ use super::support::evidence::some_of;
 use super::{Findings, Grade, Subject};
 use crate::api::Status;
 use crate::cluster::{Cluster, Node, Source};
-use crate::model::Model;
+use crate::model::{Model, behavior};
 use crate::view::count;
 
 rule! {
@@ -40,7 +40,7 @@ rule! {
 }
 
 fn detect(cluster: &Cluster, findings: &mut Findings) {
-    if cluster.operator_before(0, 15) || !cluster.blocked_nodes_keep_places() {
+    if !behavior::records_batches(cluster) || !behavior::blocked_nodes_keep_places(cluster) {
         return;
     }
     let mut model = None;

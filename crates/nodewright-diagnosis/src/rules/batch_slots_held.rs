@@ -3,6 +3,7 @@ use super::support::standstill::{Standstill, stands_still};
 use super::{Findings, Severity, Subject};
 use crate::cluster::priority::Predecessor;
 use crate::cluster::{Cluster, Source};
+use crate::model::behavior;
 use crate::view::count;
 
 rule! {
@@ -39,7 +40,7 @@ rule! {
 }
 
 fn detect(cluster: &Cluster, findings: &mut Findings) {
-    if cluster.operator_before(0, 15) {
+    if !behavior::records_batches(cluster) {
         return;
     }
     let package_runs = findings.package_runs();
@@ -54,7 +55,7 @@ fn detect(cluster: &Cluster, findings: &mut Findings) {
             let waiting = batch.waiting();
             let predecessors: Vec<_> = batch
                 .chosen()
-                .filter(|n| cluster.blocked_nodes_keep_places() || !n.ignored(cluster.flavor()))
+                .filter(|n| behavior::blocked_nodes_keep_places(cluster) || !n.ignored(cluster.flavor()))
                 .filter_map(|n| cluster.predecessor_on(skyhook, n))
                 .collect();
             let (Some(first), false) = (predecessors.first(), waiting.is_empty()) else {

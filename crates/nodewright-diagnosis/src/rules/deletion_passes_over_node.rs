@@ -4,6 +4,7 @@ use crate::api::{Executor, Skyhook, State, Status};
 use crate::cluster::deletion::Pending;
 use crate::cluster::{Certainty, Cluster, Node};
 use crate::model::Model;
+use crate::model::behavior;
 
 rule! {
     /// A deletion skips a node on which a package has yet to be uninstalled.
@@ -115,7 +116,7 @@ fn report(
 /// the operator never continues a skipped package on any node.
 fn may_be_chosen(cluster: &Cluster, skyhook: &Skyhook, p: &Pending<'_>) -> bool {
     let has_other_finding = p.entry.state == State::Erroring
-        || p.entry.state == State::Skipped && cluster.operator_before(0, 17)
+        || p.entry.state == State::Skipped && behavior::continues_skipped_packages(cluster) == Some(false)
         || p.begins_next()
         || p.on.is_malformed()
         || p.node.ignored(cluster.flavor())

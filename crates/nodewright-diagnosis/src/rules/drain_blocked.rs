@@ -9,6 +9,7 @@ use crate::api::{Condition, Skyhook};
 use crate::cluster::drain::Drain;
 use crate::cluster::drain::obstacles::{ObstacleReader, Obstacles};
 use crate::cluster::{Cluster, DisruptionBudget, Node, NodeRecord, Pod};
+use crate::model::behavior;
 
 mod words;
 
@@ -83,11 +84,9 @@ fn detect(cluster: &Cluster, findings: &mut Findings) {
         if drain.begun {
             reported.insert(name);
         }
-        // Before v0.20 a refusal ends the operator's pass, so later nodes and custom resources are not
-        // processed. Newer operators continue if a budget refuses, but not after the internal error (500) of
-        // overlapping budgets.
+        // Every operator ends its pass after the internal error (500) of overlapping budgets.
         let ends_reconciles = *state == DrainState::Blocked
-            && (cluster.operator_before(0, 20) || !obstacles.overlaps.is_empty());
+            && (behavior::refused_eviction_ends_pass(cluster) || !obstacles.overlaps.is_empty());
         let Description { message, on_any_node } = describe(drain, obstacles, *state, ends_reconciles);
         let finding =
             findings.report(Subject::node(&drain.node.name, Some(name)).package(drain.package), message);
@@ -237,7 +236,7 @@ fn others_held_up<'a, 'c: 'a>(
             && !node.ignored(cluster.flavor())
             && !cluster.is_complete_on(skyhook, node)
     };
-    let ends_pass = cluster.operator_before(0, 20);
+    let ends_pass = behavior::refused_eviction_ends_pass(cluster);
     let any = || {
         let mut skyhooks = cluster.skyhooks.items().iter().filter(|s| s.is_active());
         skyhooks.any(|s| cluster.selected(s).any(|n| waits(s, n)))

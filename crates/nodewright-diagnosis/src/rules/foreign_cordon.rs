@@ -1,6 +1,7 @@
 use super::{Findings, Severity, Subject};
 use crate::api::ApiFlavor;
 use crate::cluster::Cluster;
+use crate::model::behavior;
 
 rule! {
     /// The operator will release a cordon that someone else set.
@@ -31,7 +32,7 @@ rule! {
 }
 
 fn detect(cluster: &Cluster, findings: &mut Findings) {
-    if !cluster.operator_before(0, 20) {
+    if !behavior::removes_foreign_cordons(cluster) {
         return;
     }
     for drain in cluster.drains().into_iter().filter(|d| !d.ignored) {

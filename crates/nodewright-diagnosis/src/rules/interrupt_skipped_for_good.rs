@@ -2,6 +2,7 @@ use super::support::last_activity::last_activity;
 use super::{Findings, Grade, Subject};
 use crate::api::{Entry, Skyhook, Stage, State, Status};
 use crate::cluster::{Certainty, Cluster, Node, NodeRecord, Phase};
+use crate::model::behavior;
 
 rule! {
     /// A package waits for an interrupt that another package should have run.
@@ -36,9 +37,8 @@ rule! {
 
 fn detect(cluster: &Cluster, findings: &mut Findings) {
     let absence = cluster.certainty_of_no_package_run();
-    let version_unknown = cluster.active_api.operator_version.is_none() && cluster.operator_before(0, 18);
-    let at_fault = cluster.operator_before(0, 17) || version_unknown;
-    if !at_fault || absence == Certainty::Unknown {
+    let continues = behavior::continues_skipped_packages(cluster);
+    if continues == Some(true) || absence == Certainty::Unknown {
         return;
     }
     let package_runs = findings.package_runs();

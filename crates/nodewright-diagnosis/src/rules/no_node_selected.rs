@@ -1,5 +1,6 @@
 use super::{Blocks, Findings, Grade, Severity, Subject};
 use crate::cluster::Cluster;
+use crate::model::behavior;
 use crate::view::count;
 
 rule! {
@@ -70,7 +71,8 @@ fn detect(cluster: &Cluster, findings: &mut Findings) {
 fn no_nodes_at_all(cluster: &Cluster, findings: &mut Findings) {
     for skyhook in cluster.skyhooks.items().iter().filter(|s| !s.disabled()) {
         let reference = skyhook.reference();
-        let known = cluster.operator_before(0, 18) || cluster.is_stale(skyhook.metadata.deletion_timestamp);
+        let known = behavior::ends_pass_without_nodes(cluster)
+            || cluster.is_stale(skyhook.metadata.deletion_timestamp);
         let held = skyhook.deleting() && skyhook.has_finalizer() && known;
         if skyhook.deleting() && !held {
             continue;

@@ -3,6 +3,7 @@ use std::collections::BTreeSet;
 use super::{Findings, Grade, Subject};
 use crate::api::{Entry, Package, Skyhook, Stage, Status};
 use crate::cluster::{Certainty, Cluster, Node, Phase};
+use crate::model::behavior;
 
 rule! {
     /// A package without dependencies is never scheduled.
@@ -38,7 +39,7 @@ rule! {
 
 fn detect(cluster: &Cluster, findings: &mut Findings) {
     let absence = cluster.certainty_of_no_package_run();
-    if !cluster.operator_before(0, 18) || absence == Certainty::Unknown {
+    if !behavior::strands_late_packages(cluster) || absence == Certainty::Unknown {
         return;
     }
     let package_runs = findings.package_runs();

@@ -5,6 +5,7 @@ use super::{Blocks, Findings, Grade, Subject};
 use crate::api::Skyhook;
 use crate::cluster::pod::Pod;
 use crate::cluster::{Cluster, PackageRun};
+use crate::model::behavior;
 
 rule! {
     /// A pod of a package is changed by admission, so the operator replaces it forever.
@@ -48,7 +49,7 @@ rule! {
 }
 
 fn detect(cluster: &Cluster, findings: &mut Findings) {
-    if !cluster.operator_before(0, 18) {
+    if !behavior::replaces_changed_pods(cluster) {
         return;
     }
     // Include pods that the operator is already deleting because of the change.

@@ -1,6 +1,7 @@
 use super::{Findings, Grade, Subject};
 use crate::api::State;
 use crate::cluster::{Cluster, Node, NodeRecord, PackageRun};
+use crate::model::behavior;
 use crate::view::count;
 
 rule! {
@@ -34,7 +35,7 @@ rule! {
 }
 
 fn detect(cluster: &Cluster, findings: &mut Findings) {
-    if !cluster.operator_before(0, 18) {
+    if !behavior::serial_loses_states(cluster) {
         return;
     }
     let package_runs = findings.package_runs();

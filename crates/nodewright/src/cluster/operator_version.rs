@@ -18,12 +18,6 @@ impl Cluster {
         }
     }
 
-    /// Whether ignored nodes, and nodes blocked by a taint, keep their batch slots: before v0.20 the operator
-    /// does not form another batch until all nodes of the current batch are complete (`getStickyBatchNodes`).
-    pub fn blocked_nodes_keep_places(&self) -> bool {
-        self.operator_before(0, 20)
-    }
-
     /// The operator's version if it is newer than [`NEWEST_OPERATOR`]. The operator is then treated as that
     /// version.
     pub fn unknown_operator_version(&self) -> Option<&Version> {

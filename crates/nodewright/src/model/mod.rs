@@ -18,6 +18,7 @@
 //! | how all rollouts proceed to their end | `advance.rs`, its result in `timeline.rs` |
 //! | how long a stage takes | `pace.rs` |
 //! | which effects an edit has | `effects.rs` |
+//! | in which facts versions differ, for rules and planners | `behavior.rs` |
 //!
 //! Differences between operator versions are checks such as `if operator.before(0, 20)` at the affected
 //! statement, with the name of the operator's function. An unknown version counts as the newest known one of
@@ -27,6 +28,7 @@ mod action;
 mod advance;
 mod at_once;
 mod batch_size;
+pub mod behavior;
 mod compartment;
 mod config_change;
 pub mod dependencies;

@@ -5,6 +5,7 @@ use serde_json::{Value, json};
 use crate::api::skyhook::CompartmentStatus;
 use crate::api::{Skyhook, Status};
 use crate::cluster::{Certainty, Cluster, Node};
+use crate::model::behavior;
 use crate::plan::planners::effects::stands_still;
 use crate::plan::{Consequences, Field, Grade};
 use crate::view::NodeSet;
@@ -141,7 +142,7 @@ pub fn rollout_started(skyhook: &Skyhook) -> bool {
 /// correct the counters puts fewer nodes into a batch, and evaluates no batch, until the counters are no
 /// higher than the number of nodes.
 pub fn warn_of_counters(cluster: &Cluster, skyhook: &Skyhook, nodes: &[&Node], effects: &mut Consequences) {
-    if !cluster.operator_before(0, 20) {
+    if !behavior::keeps_batch_counters(cluster) {
         return;
     }
     let counted = |node: &&&Node| {

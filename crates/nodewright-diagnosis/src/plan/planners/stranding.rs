@@ -3,6 +3,7 @@
 use crate::api::{Skyhook, State};
 use crate::cluster::{Cluster, Node, NodeRecord, Phase};
 use crate::error::{Error, Result};
+use crate::model::behavior;
 use crate::plan::{Metadata, OnConflict};
 use crate::view::NodeSet;
 
@@ -22,7 +23,7 @@ pub fn refuse(
 ) -> Result<()> {
     let free = skyhook.packages().filter(|(_, p)| p.depends_on.is_empty()).count();
     let is_free = skyhook.package(package).is_some_and(|p| p.depends_on.is_empty());
-    if !is_free || !cluster.operator_before(0, 18) {
+    if !is_free || !behavior::strands_late_packages(cluster) {
         return Ok(());
     }
     // An upper bound: placements, which are slow to look up, are needed only if the bound exceeds the limit.

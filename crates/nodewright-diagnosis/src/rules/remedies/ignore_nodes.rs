@@ -2,6 +2,7 @@
 
 use crate::api::Skyhook;
 use crate::cluster::Cluster;
+use crate::model::behavior;
 use crate::plan::planners::batches;
 use crate::rules::{Finding, Grade};
 use crate::view::NodeSet;
@@ -19,7 +20,7 @@ impl Finding {
         title: &str,
     ) -> &mut Self {
         let in_batch = |node: &&str| skyhook.status.node_priority.contains_key(*node);
-        let holds = cluster.blocked_nodes_keep_places() && nodes.iter().any(in_batch);
+        let holds = behavior::blocked_nodes_keep_places(cluster) && nodes.iter().any(in_batch);
         let (grade, flag, next) = if holds {
             let grade = batches::grade_of_next(skyhook);
             let next = "; the next batch may start immediately";

@@ -8,6 +8,7 @@ use super::node_troubles::NodeTroubles;
 use crate::api::{Skyhook, Status};
 use crate::cluster::batch::Batch;
 use crate::cluster::{Cluster, Node, PackageRuns};
+use crate::model::behavior;
 use crate::rules::{Finding, Findings, Finds, Severity};
 
 /// The reason why a node or a custom resource makes no progress.
@@ -41,7 +42,7 @@ pub fn stuck_in_batch(
 ) -> Option<Trouble> {
     let on = cluster.on_node(node, skyhook.name());
     let status = cluster.status_on(skyhook, node);
-    let holds_while_blocked = cluster.blocked_nodes_keep_places();
+    let holds_while_blocked = behavior::blocked_nodes_keep_places(cluster);
     // Exclude nodes that are only in the middle of a reboot: their status is erroring as well.
     if status == Status::Erroring && on.is_some_and(|on| fails_outside_reboot(skyhook, on)) {
         // Only a warning for newer operators: it is uncertain which nodes they choose while a node fails, and
