@@ -2,13 +2,13 @@
 
 use std::str::FromStr;
 
-use super::View;
 use super::columns::Columns;
 pub use super::go_json::json;
 use super::jsonpath::{EvalError, JsonPath, Printed};
 use super::text::Text;
 use super::yaml::YamlError;
 pub use super::yaml::yaml;
+use super::{View, harmless_xml};
 
 /// The value of `-o`.
 #[derive(Debug, Clone, PartialEq, Default)]
@@ -78,7 +78,8 @@ const ALLOWED: &str = "table, wide, json, yaml, name, jsonpath=TEMPLATE, jsonpat
 
 fn junit(view: &dyn View) -> Option<String> {
     let report = view.junit()?;
-    Some(report.to_string().expect("text is valid XML"))
+    let xml = report.to_string().expect("the report has no text that XML cannot escape");
+    Some(harmless_xml(&xml).into_owned())
 }
 
 impl OutputFormat {

@@ -1,5 +1,7 @@
 //! One request of a plan: its object, its change and its preconditions.
 
+use std::collections::BTreeSet;
+
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
@@ -94,6 +96,21 @@ impl Step {
         })
     }
 
+    /// The names of the custom resources that the step changes, or whose keys on a node it edits.
+    pub fn custom_resources(&self) -> BTreeSet<&str> {
+        match &self.change {
+            _ if ApiFlavor::ALL.iter().any(|flavor| self.target.kind == (*flavor).into()) => {
+                BTreeSet::from([self.target.name.as_str()])
+            }
+            Change::Metadata(metadata) => {
+                let keys = metadata.annotations.keys().chain(metadata.labels.keys());
+                let parsed = keys.flat_map(|key| ApiFlavor::ALL.map(|flavor| NodeKey::parse(flavor, key)));
+                parsed.flatten().filter_map(|key| key.skyhook()).collect()
+            }
+            _ => BTreeSet::new(),
+        }
+    }
+
     pub fn request(&self) -> Request {
         self.change.request(&self.target, &self.guard)
     }
@@ -159,6 +176,7 @@ impl Step {
                 Ok(()) => Rebased::Same(Step {
                     target: self.meant(object),
                     change: self.with_deleted_object(change, object),
+                    guard: self.guard.testable(object),
                     ..self.clone()
                 }),
                 Err(reason) => Rebased::Moved(reason),
@@ -200,6 +218,16 @@ impl Step {
         let uid = self.target.uid.as_deref();
         let is_another = uid.is_some() && uid != object["metadata"]["uid"].as_str();
         self.may_be_gone && (object.is_null() || is_another)
+    }
+
+    /// This step, which repeats `first` after the operator has reverted it, with the values that `first` replaced: undo
+    /// restores these, and not those that the operator has written in between.
+    pub fn restoring(&self, first: &Step) -> Step {
+        let change = match (&self.change, &first.change) {
+            (Change::Metadata(now), Change::Metadata(first)) => Change::Metadata(now.restoring(first)),
+            (change, _) => change.clone(),
+        };
+        Step { change, ..self.clone() }
     }
 
     /// This step merged with an earlier form that may have been executed.
