@@ -72,21 +72,24 @@ impl PlanStage {
     }
 }
 
-/// Removes stages. A stage that depended on a removed one depends on the dependencies of the removed one
-/// instead.
+/// Removes stages. A stage that came after a removed one comes after those before the removed one instead.
 pub fn retain_stages(stages: &mut Vec<PlanStage>, keep: impl Fn(&PlanStage) -> bool) {
-    // The new numbers that replace each stage: its own, or those of the stages that it depended on.
-    let mut now: Vec<BTreeSet<usize>> = Vec::new();
+    // The new numbers that replace each stage, its own or those before it, and whether they are needed.
+    let mut now: Vec<(BTreeSet<usize>, bool)> = Vec::new();
     let mut kept: Vec<PlanStage> = Vec::new();
     for (number, stage) in stages.iter().enumerate() {
-        let after = before(stages, number).into_iter();
-        let after: BTreeSet<usize> = after.flat_map(|b| now[b].clone()).collect();
+        let mut after = BTreeSet::new();
+        let mut needed = stage.after.is_some();
+        for earlier in before(stages, number) {
+            after.extend(&now[earlier].0);
+            needed |= now[earlier].1;
+        }
         if !keep(stage) {
-            now.push(after);
+            now.push((after, needed));
             continue;
         }
-        now.push(BTreeSet::from([kept.len()]));
-        let follows = stage.after.is_none() && after.iter().copied().eq(kept.len().checked_sub(1));
+        now.push((BTreeSet::from([kept.len()]), false));
+        let follows = !needed && after.iter().copied().eq(kept.len().checked_sub(1));
         kept.push(PlanStage { after: (!follows).then(|| after.into_iter().collect()), ..stage.clone() });
     }
     *stages = kept;
@@ -156,6 +159,22 @@ mod tests {
         assert_eq!(left(&["a"]), ["b after ", "c after ", "d after b and c"]);
         assert_eq!(left(&["b"]), ["a after ", "c after a", "d after a and c"]);
         assert_eq!(left(&["b", "c"]), ["a after ", "d after a"]);
+    }
+
+    #[test]
+    fn an_order_stays_an_order_and_a_dependency_a_dependency() {
+        for (dependency, after) in [(None, None), (Some(vec![0]), Some(vec![0]))] {
+            let mut stages = diamond().stages;
+            stages.iter_mut().for_each(|stage| stage.after = None);
+            stages[1].after = dependency;
+            retain_stages(&mut stages, |stage| stage.steps[0].target.name != "b");
+            assert_eq!(stages[1].after, after);
+            assert_eq!(stages[2].after, None);
+            let plan = Plan { stages, ..Plan::default() };
+            let (back, _) = plan.inverse();
+            assert_eq!(back[1].after, None);
+            assert_eq!(back[2].after, after.map(|_| vec![1]));
+        }
     }
 
     #[test]
