@@ -53,7 +53,7 @@ fn punctuation(value: &str) -> &str {
 }
 
 /// Words that follow "bearer" and "basic" in error messages without being a credential.
-const NO_CREDENTIALS: [&str; 30] = [
+const NO_CREDENTIALS: [&str; 33] = [
     "token",
     "tokens",
     "auth",
@@ -64,6 +64,9 @@ const NO_CREDENTIALS: [&str; 30] = [
     "scheme",
     "header",
     "realm",
+    "it",
+    "the",
+    "this",
     "is",
     "was",
     "has",
