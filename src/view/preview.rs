@@ -8,7 +8,7 @@ use serde_json::Value;
 
 use super::diff::diff;
 use crate::model::{PackageChange, PackageDocument};
-use crate::plan::{Consequences, Destination, Grade, Plan, PlanStage};
+use crate::plan::{Consequences, Destination, Grade, Plan, PlanStage, WaitCondition};
 use crate::view::text::{self, Label, Text};
 use crate::view::{NodeSet, View, count, document, effects_text, list, plural};
 
@@ -150,7 +150,9 @@ fn changes(plan: &Plan) -> Text {
         if !after.is_empty() {
             inner.paragraph(text::dim(format!("after {}", list(&after))));
         }
-        if let Some(until) = &plan.stages[group.stage].until {
+        // A created object exists at once.
+        let until = plan.stages[group.stage].until.as_ref();
+        if let Some(until) = until.filter(|until| until.condition != WaitCondition::Exists) {
             inner.line(text::dim(format!("then wait until {}", until.describe())));
         }
         text.indented(2, inner);

@@ -36,20 +36,3 @@ fn missing_sources_are_errors() {
     output.expect_stdout("errors=\"1\"");
     output.expect_no_stdout("no findings");
 }
-
-/// A name may hold characters that XML does not allow, or that change the reading direction.
-#[test]
-fn names_are_valid_and_harmless_in_xml() {
-    let capture = clusters::named("apply-erroring");
-    let text = std::fs::read_to_string(format!("{}/cluster.json", capture.path())).expect("a capture");
-    for (escape, spelled) in
-        [("\u{fffe}", "&lt;U+FFFE&gt;"), ("\u{202e}", "&lt;U+202E&gt;"), ("\u{9b}", "&lt;U+009B&gt;")]
-    {
-        let hostile = text.replace("gpu-tune", &format!("gpu{escape}tune"));
-        let output = run("diagnose stuck -o junit --from -").stdin(hostile).output();
-        output.expect_stdout(spelled);
-        assert!(!output.stdout.contains(escape), "{}", output.transcript());
-        let allowed = |c: char| matches!(c, '\t' | '\n' | '\r' | ' '..='\u{fffd}' | '\u{10000}'..);
-        assert!(output.stdout.chars().all(allowed), "{}", output.transcript());
-    }
-}

@@ -118,7 +118,9 @@ fn clean_removes_all_but_node_state_and_undo_restores_it() {
     let mut map = map().expect("undo recreates the ConfigMap");
     for map in [&mut map, &mut restored] {
         let metadata = map["metadata"].as_object_mut().expect("metadata");
-        metadata.retain(|key, _| !["uid", "resourceVersion", "creationTimestamp"].contains(&key.as_str()));
+        metadata.retain(|key, _| {
+            !["uid", "resourceVersion", "creationTimestamp", "generation"].contains(&key.as_str())
+        });
     }
     restored["metadata"].as_object_mut().expect("metadata").remove("ownerReferences");
     assert_eq!(map, restored);

@@ -109,6 +109,12 @@ fn a_node_starts_over_in_one_plan() {
 #[test]
 fn reset_of_two_custom_resources_is_undone_under_two_pauses() {
     let cluster = two();
+    // The operator is at work, so the reset pauses it.
+    for name in ["first", "second"] {
+        let mut cr = cluster.fake.get("skyhooks", "", name).expect("the custom resource exists");
+        cr["status"]["status"] = "in_progress".into();
+        cluster.fake.load(cr);
+    }
     let objects = || {
         let mut objects: Vec<Value> = ["first", "second"]
             .map(|name| cluster.fake.get("skyhooks", "", name).expect("the custom resource exists"))
