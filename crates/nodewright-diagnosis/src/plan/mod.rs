@@ -79,12 +79,12 @@ pub struct Plan {
 
 /// Steps that may run at the same time.
 ///
-/// A stage starts after the stages in `after` have ended, and does not run if one of their steps failed, may have failed
-/// or was not reached. Without `after`, it starts after the preceding stage has ended, whatever became of its steps.
-/// Both hold except for stages with `always`.
+/// A stage starts after the stages in `after` have ended, and is skipped if one of their steps failed, may have failed
+/// or was not reached. Without `after`, it starts after the preceding stage has ended, even if a step failed. Stages
+/// with `always` are never skipped.
 ///
-/// An awaited effect relies on all steps before it: if one of them is not made or even skipped, or if an effect is
-/// missing, no later stage runs.
+/// An awaited effect relies on all steps before it: if one of them is not made, or if the effect does not occur, the
+/// stages after it do not run.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct PlanStage {
     /// The steps.
@@ -93,7 +93,7 @@ pub struct PlanStage {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(with = "Option<Value>")]
     pub until: Option<WaitFor>,
-    /// Whether the stage runs whatever became of earlier stages: it ends the plan's own pause. Absent if false.
+    /// Whether the stage runs even if earlier stages failed: it ends the plan's own pause. Absent if false.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub always: bool,
     /// The stages whose changes this one needs, as indexes into `stages`, starting at 0; absent if it only follows the
