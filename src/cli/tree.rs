@@ -35,8 +35,9 @@ impl Program {
         let mut tree =
             if args.iter().any(|word| word == "--help") { tree } else { brief(tree, &self.words()) };
         let contexts = contexts(&args);
+        let writes_file = args.iter().any(|word| word == "report");
         let matches = tree.try_get_matches_from_mut(args);
-        let matches = matches.map_err(|error| nearest(error, &tree))?;
+        let matches = matches.map_err(|error| nearest(of_file(error, writes_file), &tree))?;
         let mut others = contexts.iter().filter(|context| **context != contexts[0]);
         if let Some(other) = others.next() {
             let one = &contexts[0];
@@ -74,6 +75,17 @@ fn nearest(mut error: clap::Error, tree: &clap::Command) -> clap::Error {
         error.insert(ContextKind::SuggestedSubcommand, ContextValue::Strings(near))
     };
     error.with_cmd(tree)
+}
+
+/// Adds the flag for the file to an error about `-o FILE`, if the command has such a flag.
+fn of_file(mut error: clap::Error, writes_file: bool) -> clap::Error {
+    let is_output = matches!(error.get(ContextKind::InvalidArg),
+        Some(ContextValue::String(arg)) if arg.starts_with("--output "));
+    if writes_file && is_output && error.kind() == ErrorKind::ValueValidation {
+        let tip = "to write to this file, use '--output-file'".to_owned();
+        error.insert(ContextKind::Suggested, ContextValue::StyledStrs(vec![tip.into()]));
+    }
+    error
 }
 
 /// Whether one command undoes the other: `delete` and `undelete`.

@@ -274,14 +274,15 @@ impl Ctx {
         Ok(exit)
     }
 
-    /// Prints the result of a plan on stderr, and changes the exit code of the error, if the output cannot be
-    /// written: changes must not go unnoticed.
+    /// Prints the result of a plan on stderr if it cannot be written to stdout: changes must not go unnoticed. The exit
+    /// code is that of the plan, or of the error if the plan is done.
     fn unshown(&mut self, error: Error, outcome_view: &OutcomeView<'_>) -> Error {
         if !outcome_view.changed() {
             return error;
         }
         self.note(outcome_view.blocks(false));
-        Error { exit: Exit::Partly, ..error }
+        let exit = Some(outcome_view.exit()).filter(|exit| *exit != Exit::Done);
+        Error { exit: exit.unwrap_or(error.exit), ..error }
     }
 
     /// Fails if the user lacks permissions for a plan.

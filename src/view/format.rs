@@ -2,13 +2,13 @@
 
 use std::str::FromStr;
 
-use super::View;
 use super::columns::Columns;
 pub use super::go_json::json;
 use super::jsonpath::{EvalError, JsonPath, Printed};
 use super::text::Text;
 use super::yaml::YamlError;
 pub use super::yaml::yaml;
+use super::{View, harmless_xml};
 
 /// The value of `-o`.
 #[derive(Debug, Clone, PartialEq, Default)]
@@ -78,7 +78,8 @@ const ALLOWED: &str = "table, wide, json, yaml, name, jsonpath=TEMPLATE, jsonpat
 
 fn junit(view: &dyn View) -> Option<String> {
     let report = view.junit()?;
-    Some(report.to_string().expect("text is valid XML"))
+    let xml = report.to_string().expect("the report has no text that XML cannot escape");
+    Some(harmless_xml(&xml).into_owned())
 }
 
 impl OutputFormat {
@@ -189,6 +190,45 @@ mod tests {
 
     use super::*;
     use crate::view::{Table, cells, is_harmless};
+
+    /// A name may hold characters that XML does not allow, or that change the reading direction.
+    #[test]
+    fn names_are_valid_and_harmless_in_xml() {
+        struct Hostile;
+
+        impl View for Hostile {
+            fn blocks(&self, _wide: bool) -> Text {
+                Text::new()
+            }
+
+            fn names(&self) -> Vec<String> {
+                Vec::new()
+            }
+
+            fn document(&self) -> Value {
+                Value::Null
+            }
+
+            fn junit(&self) -> Option<quick_junit::Report> {
+                let name = "gpu\u{fffe}-\u{202e}-\u{9b}-\u{7}-<日本>\n";
+                let case = crate::view::junit::Case {
+                    name: name.to_owned(),
+                    result: crate::view::junit::TestResult::Failed,
+                    message: name.to_owned(),
+                    detail: name.to_owned(),
+                };
+                Some(crate::view::junit::report(name, [case]))
+            }
+        }
+
+        let Ok(Rendered::Data(xml)) = OutputFormat::Junit.render(&Hostile) else { panic!("a report") };
+        let allowed = |c: char| matches!(c, '\t' | '\n' | '\r' | ' '..='\u{fffd}' | '\u{10000}'..);
+        assert!(xml.chars().all(allowed), "{xml}");
+        assert!(!xml.contains(['\u{202e}', '\u{9b}']), "{xml}");
+        // The suite, the case, the message and the detail, in attributes and in text.
+        let spelled = "gpu&lt;U+FFFE&gt;-&lt;U+202E&gt;-&lt;U+009B&gt;-";
+        assert!(xml.matches(spelled).count() >= 4, "{xml}");
+    }
 
     struct Nodes;
 

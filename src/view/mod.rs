@@ -26,8 +26,8 @@ pub use effects_text::effects_text;
 pub use format::{FormatError, OutputFormat};
 pub use nodewright::text::{
     API_VERSION, CLOCK_SKEW, Items, List, NodeSet, age, ago, count, document, duration_text, expand,
-    for_how_long, go_json, harmless_json, harmless_lines, human, is_harmless, list, natural, plural,
-    sanitize, shell_words, some_of, time, to_json,
+    for_how_long, go_json, harmless_json, harmless_lines, harmless_xml, human, is_harmless, list, natural,
+    plural, sanitize, shell_words, some_of, time, to_json,
 };
 pub use sort::SortBy;
 pub use table::{Columns, Table, cells};

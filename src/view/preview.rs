@@ -8,7 +8,7 @@ use serde_json::Value;
 
 use super::diff::diff;
 use crate::model::{PackageChange, PackageDocument};
-use crate::plan::{Consequences, Destination, Grade, Plan};
+use crate::plan::{Consequences, Destination, Grade, Plan, PlanStage, WaitCondition};
 use crate::view::text::{self, Label, Text};
 use crate::view::{NodeSet, View, count, document, effects_text, list, plural};
 
@@ -59,7 +59,7 @@ struct StepDocument {
     changes: Vec<String>,
     /// Why the change is needed.
     reason: String,
-    /// Objects whose steps must end first; absent if the stages run one after the other.
+    /// Objects whose steps must end first, without pauses; absent if the stages run one after the other.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     after: Vec<String>,
 }
@@ -150,7 +150,9 @@ fn changes(plan: &Plan) -> Text {
         if !after.is_empty() {
             inner.paragraph(text::dim(format!("after {}", list(&after))));
         }
-        if let Some(until) = &plan.stages[group.stage].until {
+        // A created object exists at once.
+        let until = plan.stages[group.stage].until.as_ref();
+        if let Some(until) = until.filter(|until| until.condition != WaitCondition::Exists) {
             inner.line(text::dim(format!("then wait until {}", until.describe())));
         }
         text.indented(2, inner);
@@ -163,12 +165,17 @@ fn changes(plan: &Plan) -> Text {
     text
 }
 
-/// The objects of the stages that must end before this stage; empty if that is just the preceding stage.
+/// The objects of the stages that must end before this stage; empty if that is just the preceding stage. Pauses are
+/// omitted: they enclose the changes of their custom resource.
 fn after(plan: &Plan, stage: usize) -> Vec<String> {
-    let Some(after) = &plan.stages[stage].after else {
+    let is_pause =
+        |stage: &PlanStage| !stage.steps.is_empty() && stage.steps.iter().all(|step| step.change.is_hold());
+    let (own, preceding) = (&plan.stages[stage], stage.checked_sub(1));
+    let shown = |after: &&Vec<usize>| !is_pause(own) && !after.iter().copied().eq(preceding);
+    let Some(after) = own.after.as_ref().filter(shown) else {
         return Vec::new();
     };
-    let before = after.iter().filter_map(|number| plan.stages.get(*number));
+    let before = after.iter().filter_map(|number| plan.stages.get(*number)).filter(|stage| !is_pause(stage));
     let objects = before.flat_map(|stage| {
         let awaited = stage.until.iter().map(|until| &until.target);
         stage.steps.iter().map(|step| &step.target).chain(awaited)

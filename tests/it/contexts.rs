@@ -1,6 +1,7 @@
 //! `--contexts`: one command for several contexts.
 
-use std::path::PathBuf;
+use std::collections::BTreeSet;
+use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
 use insta::assert_snapshot;
@@ -214,6 +215,33 @@ fn each_context_has_a_file_of_its_own() {
     let diagnosis = run(&format!("diagnose stuck --from {}", captured.display())).output();
     diagnosis.expect_code(2);
     diagnosis.expect_stdout("SKY201");
+}
+
+/// Characters that file names may not have are replaced, which must not make two names equal.
+#[test]
+fn contexts_with_similar_names_have_different_files() {
+    let servers = Servers::of(vec![
+        ("a/b", captured_api("complete")),
+        ("a:b", captured_api("complete")),
+        ("a b", captured_api("complete")),
+        ("a-b", captured_api("complete")),
+    ]);
+    let directory = servers.directory.path();
+    let file = directory.join("x.html");
+    let page =
+        |words: &str| servers.run(&format!("report --no-logs --output-file {} {words}", file.display()));
+    let written = page("--contexts a*");
+    written.expect_code(0);
+    let files: BTreeSet<&str> =
+        written.stdout.lines().filter_map(|line| line.rsplit_once(": ").map(|(_, file)| file)).collect();
+    assert_eq!(files.len(), 4, "{}", written.transcript());
+    assert!(files.iter().all(|file| Path::new(file).is_file()), "{}", written.transcript());
+    // The same names again: no file is overwritten without --force.
+    page("--contexts a*").expect_code(3);
+    page("--contexts a* --force").expect_code(0);
+    let pages =
+        std::fs::read_dir(directory).expect("a directory").map(|entry| entry.expect("an entry").path());
+    assert_eq!(pages.filter(|path| path.extension().is_some_and(|e| e == "html")).count(), 4);
 }
 
 #[test]

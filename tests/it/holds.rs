@@ -288,6 +288,38 @@ fn hold_of_another_machine_is_respected_until_stale() {
     }
 }
 
+/// Two machines may have one name and the same PID namespace, and the process of the other one cannot be seen. Older
+/// versions identified the machine by these only.
+#[test]
+fn live_hold_of_another_machine_with_the_same_name_is_respected() {
+    let now = kubectl_skyhook::ctx::now();
+    let host = std::fs::read_to_string("/proc/sys/kernel/hostname").expect("a host name");
+    let table = std::fs::read_link("/proc/self/ns/pid").expect("a PID namespace");
+    let table = table.display();
+    // No process has this number.
+    let ended = u32::try_from(i32::MAX).expect("a number");
+    for machine in [
+        format!("{} {table}", host.trim()),
+        format!("boot 00000000-0000-4000-8000-000000000000 {table}"),
+        String::new(),
+    ] {
+        let cluster = erroring();
+        let hold =
+            json!({"by": "ann@laptop", "machine": machine, "process": ended, "since": now.to_string()});
+        let mut cr = cluster.cr().expect("the custom resource exists");
+        cr["metadata"]["annotations"] = held_by_another(&now);
+        cr["metadata"]["annotations"][HOLD] = hold.to_string().into();
+        cluster.fake.load(cr);
+        let ran = cluster.run(RESET);
+        ran.expect_code(3);
+        ran.expect_stderr("skyhook/gpu-tune is paused by ann@laptop (reset gpu-tune on 3 nodes)");
+        assert_eq!(cluster.cr_annotation("pause"), json!("true"), "{machine}");
+        let report = cluster.run("diagnose stuck -o json").json();
+        let mut found = report["findings"].as_array().into_iter().flatten();
+        assert!(found.all(|finding| finding["code"] != "SKY311"), "{machine}: {report:#}");
+    }
+}
+
 /// Nothing would run again before the other command ends.
 #[test]
 fn package_retry_is_refused_while_another_command_holds_the_pause() {

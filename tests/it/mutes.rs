@@ -229,3 +229,25 @@ fn commands_that_wait_ignore_mutes() {
     let fix = annotated("fix --dry-run", mutes);
     assert_eq!(fix.stdout, annotated("fix --dry-run", "[]").stdout);
 }
+
+/// Anyone who may write the file could hide findings.
+#[cfg(unix)]
+#[test]
+fn file_that_others_can_write_is_refused() {
+    use std::os::unix::fs::PermissionsExt;
+
+    let captured = clusters::named("apply-erroring");
+    for (mode, code) in [(0o644, 0), (0o666, 1), (0o622, 1)] {
+        let file = file(KNOWN);
+        std::fs::set_permissions(&file.path, std::fs::Permissions::from_mode(mode)).expect("our file");
+        let path = file.path.display();
+        let output = run(&format!("diagnose stuck --mutes {path} --from {}", captured.path())).output();
+        output.expect_code(code);
+        let refusal = format!(
+            "error: other users can write to {path} (mode {mode:04o}), so its content cannot be trusted; if it is yours, \
+             run: chmod go-w {path}\n"
+        );
+        assert_eq!(output.stderr == refusal, code != 0, "{}", output.transcript());
+        assert_eq!(output.stdout.is_empty(), code != 0, "{}", output.transcript());
+    }
+}

@@ -147,3 +147,13 @@ fn the_file_is_written_once() {
     data.expect_code(64);
     data.expect_stderr("report writes HTML; -o is not supported");
 }
+
+#[test]
+fn file_after_the_flag_for_the_format_gets_a_hint() {
+    let refused = run("report -o page.html --from tests/clusters/complete").output();
+    refused.expect_code(64);
+    refused.expect_stderr("tip: to write to this file, use '--output-file'");
+    let other = run("status -o page.html --from tests/clusters/complete").output();
+    other.expect_code(64);
+    other.expect_no_stderr("--output-file");
+}

@@ -220,7 +220,7 @@ fn no_secret_flag_is_forgotten() {
     fn walk(command: &clap::Command, wrong: &mut Vec<String>) {
         for arg in command.get_arguments() {
             let names = arg.get_value_names().unwrap_or_default().join(" ");
-            let secret = ["URL", "TOKEN", "PASSWORD", "SECRET"];
+            let secret = ["URL", "TOKEN", "PASSWORD", "SECRET", "KEY=VALUE"];
             let known = SECRETS.iter().any(|(id, _)| *id == arg.get_id());
             if secret.iter().any(|word| names.contains(word)) && !known {
                 wrong.push(arg.to_string());

@@ -105,6 +105,50 @@ fn a_node_starts_over_in_one_plan() {
     }
 }
 
+/// The undo pauses each custom resource, waits for that pause, and restores everything.
+#[test]
+fn reset_of_two_custom_resources_is_undone_under_two_pauses() {
+    let cluster = two();
+    // The operator is at work, so the reset pauses it.
+    for name in ["first", "second"] {
+        let mut cr = cluster.fake.get("skyhooks", "", name).expect("the custom resource exists");
+        cr["status"]["status"] = "in_progress".into();
+        cluster.fake.load(cr);
+    }
+    let objects = || {
+        let mut objects: Vec<Value> = ["first", "second"]
+            .map(|name| cluster.fake.get("skyhooks", "", name).expect("the custom resource exists"))
+            .into();
+        objects.push(cluster.node("node-1"));
+        for object in &mut objects {
+            let metadata = object["metadata"].as_object_mut().expect("metadata");
+            metadata.retain(|key, value| {
+                !["resourceVersion", "managedFields"].contains(&key.as_str()) && *value != json!({})
+            });
+            if let Some(status) = object["status"].as_object_mut() {
+                status.remove("status");
+            }
+        }
+        objects
+    };
+    let before = objects();
+    let ran = cluster.with_operator(|| cluster.run("reset --node node-1 --confirm"));
+    ran.expect_code(0);
+    assert_ne!(objects(), before);
+    let reset = cluster.fake.writes().len();
+    let undone = cluster.with_operator(|| cluster.run("undo --confirm"));
+    undone.expect_code(0);
+    assert_eq!(objects(), before, "{}", undone.transcript());
+    // Both pauses come before the node, and both ends after it.
+    let kinds: Vec<String> = cluster.fake.writes()[reset..]
+        .iter()
+        .filter(|write| write.method == "PATCH")
+        .map(|write| write.path.rsplit('/').nth(1).expect("a collection").to_owned())
+        .collect();
+    assert_eq!(kinds.first().map(String::as_str), Some("skyhooks"), "{kinds:?}");
+    assert_eq!(kinds.last().map(String::as_str), Some("skyhooks"), "{kinds:?}");
+}
+
 /// Each deletion is shown with its next command, and in full with -o wide.
 #[test]
 fn all_deletions_are_shown_with_their_next_command() {

@@ -87,15 +87,17 @@ impl TestCluster {
         objects
     }
 
-    /// Simulates the operator while `act` runs: it acknowledges pauses and resumes at once.
+    /// Simulates the operator while `act` runs: it acknowledges pauses and resumes of all custom resources at once.
     pub fn with_operator<T>(&self, act: impl FnOnce() -> T) -> T {
         let done = Arc::new(AtomicBool::new(false));
         let (fake, ended) = (self.fake.clone(), done.clone());
+        let crs = fake.objects().into_iter().filter(|object| object["kind"] == "Skyhook");
+        let name = |cr: Value| cr["metadata"]["name"].as_str().map(str::to_owned);
+        let names: Vec<String> = crs.filter_map(name).collect();
         let operator = std::thread::spawn(move || {
             while !ended.load(Ordering::Relaxed) {
-                if let Some(cr) = fake.get("skyhooks", "", CR).and_then(acknowledged) {
-                    fake.load(cr);
-                }
+                let crs = names.iter().filter_map(|name| fake.get("skyhooks", "", name));
+                crs.filter_map(acknowledged).for_each(|cr| fake.load(cr));
                 std::thread::yield_now();
             }
         });

@@ -5,7 +5,7 @@ pub mod placeholder;
 
 use std::sync::LazyLock;
 
-use regex::Regex;
+use regex::{Captures, Regex};
 
 /// The placeholder of a secret.
 pub const MASKED: &str = "<masked>";
@@ -39,13 +39,55 @@ pub fn urls(text: &str) -> String {
         LazyLock::new(|| pattern(r#"(?i)(?-u:\b)([a-z][a-z0-9+.-]*://)(?:[^\s"'<>]|<masked:[0-9a-f]+>)*@"#));
     static QUERY: LazyLock<Regex> = LazyLock::new(|| {
         pattern(
-            r"(?i)([?&][^=&\s]*(?:token|passw|pwd|secret|api-?key|auth|credential|signature)[^=&\s]*=)[^&\s]*",
+            r#"(?i)([?&][^=&\s]*(?:token|passw|pwd|secret|api-?key|auth|credential|signature)[^=&\s]*=)[^&\s"<>\\]*"#,
         )
     });
     let text = USER.replace_all(text, "${1}");
-    let masked = format!("${{1}}{MASKED}");
-    QUERY.replace_all(&text, masked.as_str()).into_owned()
+    let masked = |found: &Captures<'_>| format!("{}{MASKED}{}", &found[1], punctuation(&found[0]));
+    QUERY.replace_all(&text, masked).into_owned()
 }
+
+/// The punctuation that ends a value: it belongs to the sentence.
+fn punctuation(value: &str) -> &str {
+    &value[value.trim_end_matches([')', ']', '}', ':', ',', '.', ';', '!', '\'']).len()..]
+}
+
+/// Words that follow "bearer" and "basic" in error messages without being a credential.
+const NO_CREDENTIALS: [&str; 33] = [
+    "token",
+    "tokens",
+    "auth",
+    "authentication",
+    "authorization",
+    "credential",
+    "credentials",
+    "scheme",
+    "header",
+    "realm",
+    "it",
+    "the",
+    "this",
+    "is",
+    "was",
+    "has",
+    "are",
+    "not",
+    "no",
+    "failed",
+    "expired",
+    "invalid",
+    "rejected",
+    "required",
+    "missing",
+    "cannot",
+    "could",
+    "must",
+    "for",
+    "from",
+    "of",
+    "in",
+    "and",
+];
 
 /// Masks everything in a text that looks like a credential, even if it is truncated.
 pub fn text(text: &str) -> String {
@@ -55,11 +97,24 @@ pub fn text(text: &str) -> String {
         )
     });
     static BARE: LazyLock<Regex> = LazyLock::new(|| {
-        pattern(r#"(?i:bearer|basic)\s+[^\s"'\\]+|eyJ[A-Za-z0-9_-]{6,}(?:\.[A-Za-z0-9_-]*)*"#)
+        pattern(
+            r#"(?i:bearer|basic)(?P<words>(?:\s+(?i:token|credentials?|auth(?:entication|orization)?|scheme|header|basic|bearer)(?-u:\b):?)*)\s+(?P<value>[^\s"'\\]+)|eyJ[A-Za-z0-9_-]{6,}(?:\.[A-Za-z0-9_-]*)*"#,
+        )
     });
     let masked = format!("${{1}}{MASKED}");
     let text = MEMBERS.replace_all(text, masked.as_str());
-    BARE.replace_all(&urls(&text), MASKED).into_owned()
+    let bare = |found: &Captures<'_>| {
+        let whole = &found[0];
+        let value = found.name("value").map_or(whole, |value| value.as_str());
+        let end = punctuation(value);
+        let word = value[..value.len() - end.len()].to_ascii_lowercase();
+        match found.name("words").map_or("", |words| words.as_str()) {
+            _ if NO_CREDENTIALS.contains(&word.as_str()) => whole.to_owned(),
+            "" => format!("{MASKED}{end}"),
+            _ => format!("{}{MASKED}{end}", &whole[..whole.len() - value.len()]),
+        }
+    };
+    BARE.replace_all(&urls(&text), bare).into_owned()
 }
 
 /// A character of a name, including all characters outside ASCII. `\w` and `\b` are avoided: compiling their
@@ -88,6 +143,20 @@ mod tests {
             (r#"{"dbPassword":"abc"}"#, r#"{"dbPassword":"<masked>"}"#),
             ("the Bearer abc.def was no good", "the <masked> was no good"),
             ("Basic dXNlcjpwYXNz", "<masked>"),
+            ("(Bearer abc.def): connection refused", "(<masked>): connection refused"),
+            ("bearer token abc123: expired", "bearer token <masked>: expired"),
+            ("invalid bearer token: it has expired", "invalid bearer token: it has expired"),
+            ("basic authentication failed for ann", "basic authentication failed for ann"),
+            ("basic authorization: Basic abc123 was sent", "basic authorization: Basic <masked> was sent"),
+            ("Bearer authabc expired", "<masked> expired"),
+            (
+                r#"{"url":"/api?token=abc","reason":"denied"}"#,
+                r#"{"url":"/api?token=<masked>","reason":"denied"}"#,
+            ),
+            (
+                "request for url (https://h/?token=abc): refused",
+                "request for url (https://h/?token=<masked>): refused",
+            ),
             ("x eyJhbGciOiJSUzI1NiJ9.eyJpc3MiOi.c2ln y", "x <masked> y"),
             ("/api?token=abc&x=1", "/api?token=<masked>&x=1"),
             ("no route to http://me:p/w@proxy:3128: refused", "no route to http://proxy:3128: refused"),

@@ -26,7 +26,8 @@ impl Part {
 
     /// Whether the plan restarts the batches of the finding's custom resource.
     pub fn restarts_batches_of(&self, finding: &Finding) -> bool {
-        restarts_batches(&self.plan) && finding.subject.skyhook.as_ref() == Some(&self.plan.subject)
+        let mut steps = self.plan.steps().filter(|step| restarts_batches(step));
+        steps.any(|step| finding.subject.skyhook.as_ref() == Some(&step.target.name))
     }
 }
 
@@ -60,13 +61,13 @@ enum MergeOrder {
 
 impl MergeOrder {
     fn of(plan: &Plan) -> MergeOrder {
-        if restarts_batches(plan) { MergeOrder::Batches } else { MergeOrder::Nodes }
+        if plan.steps().any(restarts_batches) { MergeOrder::Batches } else { MergeOrder::Nodes }
     }
 }
 
-/// Whether a plan restarts the batches of its custom resource.
-fn restarts_batches(plan: &Plan) -> bool {
-    plan.steps().any(|step| matches!(step.change, Change::Status(_)))
+/// Whether a step restarts the batches of its custom resource.
+fn restarts_batches(step: &Step) -> bool {
+    matches!(step.change, Change::Status(_))
 }
 
 /// Keeps only the last of several equal restarts of batches, so that it follows all repairs.
@@ -75,7 +76,7 @@ fn restart_batches_last(parts: &mut [Part]) {
     for part in parts.iter_mut().rev() {
         for stage in part.plan.stages.iter_mut().rev() {
             stage.steps.retain(|step| {
-                let restarts = matches!(step.change, Change::Status(_));
+                let restarts = restarts_batches(step);
                 let again = restarts
                     && restarted.iter().any(|later| {
                         later.target.path() == step.target.path() && later.change == step.change

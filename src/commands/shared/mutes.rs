@@ -2,6 +2,7 @@
 
 use std::path::PathBuf;
 
+use crate::apply::file::check_writers;
 use crate::cluster::Cluster;
 use crate::ctx::{Ctx, variable};
 use crate::error::{Error, Exit, Result};
@@ -37,12 +38,17 @@ impl MuteFlags {
     ///
     /// # Errors
     ///
-    /// The file cannot be read, or a mute in it is invalid.
+    /// The file cannot be read, users other than its owner can write to it, or a mute in it is invalid.
     pub fn load(&self, ctx: &mut Ctx, cluster: &Cluster) -> Result<LoadedMutes> {
         let file = self.mutes.clone().or(variable(VARIABLE).map(PathBuf::from));
         let mut mutes = match file {
             None => Mutes::default(),
             Some(file) => {
+                if let Ok(metadata) = std::fs::metadata(&file)
+                    && metadata.is_file()
+                {
+                    check_writers(&file, &metadata)?;
+                }
                 let text = String::from_utf8_lossy(&ctx.read_file(&file)?).into_owned();
                 Mutes::parse(&file.display().to_string(), &text).map_err(Error::failed)?
             }

@@ -8,6 +8,9 @@ use tempfile::Builder;
 use crate::ctx::Ctx;
 use crate::error::{Error, Result};
 
+/// Length of the hash in the file name of a context, in bytes.
+const HASH_BYTES: usize = 4;
+
 pub enum Target {
     Stdout,
     File(File),
@@ -87,10 +90,16 @@ impl File {
 }
 
 /// Adds a context to a file name: `skyhook.tar.gz` becomes `skyhook-prod-east.tar.gz`. Characters other than
-/// letters, digits, dots, `-` and `_` become `-`.
+/// letters, digits, dots, `-` and `_` become `-`, and a hash keeps such names apart.
 fn of_context(path: &Path, context: &str) -> PathBuf {
     let plain = |c: char| c.is_ascii_alphanumeric() || matches!(c, '.' | '-' | '_');
-    let context: String = context.chars().map(|c| if plain(c) { c } else { '-' }).collect();
+    let mut name: String = context.chars().map(|c| if plain(c) { c } else { '-' }).collect();
+    if name != context {
+        let digest = ring::digest::digest(&ring::digest::SHA256, context.as_bytes());
+        let hex = |byte: &u8| format!("{byte:02x}");
+        name = format!("{name}-{}", digest.as_ref()[..HASH_BYTES].iter().map(hex).collect::<String>());
+    }
+    let context = name;
     let name = path.file_name().unwrap_or_default().to_string_lossy();
     let (stem, extension) = match name.strip_suffix(".tar.gz") {
         Some(stem) => (stem, ".tar.gz"),

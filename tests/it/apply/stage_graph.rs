@@ -231,3 +231,61 @@ async fn failure_outranks_blocked_in_the_outcome() {
         assert_eq!(applied(&outcome), [true, true, true, !refused, false]);
     }
 }
+
+/// The stages without their waits, so that nothing relies on their steps.
+fn without_waits(mut plan: Plan) -> Plan {
+    plan.stages.iter_mut().for_each(|stage| stage.until = None);
+    plan
+}
+
+#[tokio::test(start_paused = true)]
+async fn failed_step_skips_the_stages_that_need_it_and_no_others() {
+    let plan = with_cleanup(without_waits(graph(&BRANCHES)));
+    for (code, results) in [(403, [true, false, true, false, true, true]), (0, [true; 6])] {
+        let server = serve(&plan)
+            .on_request(move |_, call| (code > 0 && sends(call, "b")).then_some(Fault::Answer(code)));
+        let (outcome, _) = execute(&server, &plan, &options()).await;
+        assert_eq!(outcome.ended, StopReason::Finished);
+        assert_eq!(applied(&outcome), results);
+        let skipped =
+            StepResult::Skipped { reason: "not run, because an earlier change to node/b failed".to_owned() };
+        assert_eq!(outcome.results[3] == [skipped], code > 0, "{:?}", outcome.results);
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn stage_that_only_follows_runs_after_a_failure() {
+    let mut plan = without_waits(graph(&DIAMOND));
+    plan.stages.iter_mut().for_each(|stage| stage.after = None);
+    let server = serve(&plan).on_request(|_, call| sends(call, "b").then_some(Fault::Answer(403)));
+    let (outcome, _) = execute(&server, &plan, &options()).await;
+    assert_eq!(
+        (outcome.ended.clone(), applied(&outcome)),
+        (StopReason::Finished, vec![true, false, true, true])
+    );
+    // A stage that follows a skipped one is skipped, too.
+    plan.stages[2].after = Some(vec![1]);
+    let server = serve(&plan).on_request(|_, call| sends(call, "b").then_some(Fault::Answer(403)));
+    let (outcome, _) = execute(&server, &plan, &options()).await;
+    assert_eq!(
+        (outcome.ended.clone(), applied(&outcome)),
+        (StopReason::Finished, vec![true, false, false, false])
+    );
+}
+
+/// A step that no longer applies changed nothing: only a wait relies on it.
+#[tokio::test(start_paused = true)]
+async fn skipped_step_stops_only_stages_that_wait() {
+    for waits in [false, true] {
+        let mut plan = without_waits(graph(&BRANCHES));
+        if waits {
+            plan.stages[3].until = graph(&BRANCHES).stages.remove(3).until;
+        }
+        let server = serve(&plan);
+        server.store.lock().expect("no panic").objects.remove(&path("b"));
+        let (outcome, _) = execute(&server, &plan, &options()).await;
+        let ended = if waits { StopReason::DependencyFailed } else { StopReason::Finished };
+        assert_eq!(outcome.ended, ended);
+        assert_eq!(applied(&outcome), [true, false, true, !waits, true]);
+    }
+}

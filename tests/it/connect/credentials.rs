@@ -67,6 +67,17 @@ async fn expired_token_is_renewed() {
     assert_eq!(runs(served.dir()), 5);
 }
 
+/// The token expires sooner than tokens are usually renewed ahead.
+#[tokio::test]
+async fn short_lived_token_is_used_for_several_requests() {
+    let expires = kubectl_skyhook::ctx::now() + jiff::SignedDuration::from_secs(25);
+    let script = CREDENTIAL.replace("EXPIRY", &format!(r#", \"expirationTimestamp\": \"{expires}\""#));
+    let (served, here) = locked(|dir| plugin(dir, &script));
+    let connected = connected(&here, &[]).await;
+    assert_eq!(nodes(&connected).await, Ok(Read::Ok(1)));
+    assert_eq!(runs(served.dir()), 1);
+}
+
 #[tokio::test]
 async fn failed_token_renewal_names_the_plugin() {
     let script = CREDENTIAL.replace("EXPIRY", r#", \"expirationTimestamp\": \"2020-01-01T00:00:00Z\""#);

@@ -47,17 +47,7 @@ fn failed_remedy_stops_the_others_of_its_custom_resource_only() {
     }
 }
 
-/// Sets the status of a paused custom resource as the operator does.
-fn acknowledge(state: &mut State) {
-    let gpu = state.store.find("skyhooks", "", "gpu").cloned();
-    let mut gpu = gpu.expect("the custom resource exists");
-    if gpu["metadata"]["annotations"][PAUSE] == "true" {
-        gpu["status"]["status"] = json!("paused");
-        state.store.load(gpu);
-    }
-}
-
-/// The command is killed after it has paused both custom resources, and before any other change.
+/// The command is killed after it has paused both custom resources, and before the operator acknowledges a pause.
 #[test]
 fn undo_ends_all_pauses_of_a_killed_fix() {
     let test_cluster = TestCluster::serving(two_custom_resources());
@@ -69,7 +59,6 @@ fn undo_ends_all_pauses_of_a_killed_fix() {
     let child = Child::default();
     let kill = child.kill();
     let fake = &test_cluster.fake;
-    fake.on("GET skyhooks gpu").after(acknowledge);
     fake.on("GET skyhooks net").after(move |state: &mut State| {
         let net = state.store.find("skyhooks", "", "net");
         if net.expect("the custom resource exists")["metadata"]["annotations"][PAUSE] == "true" {
@@ -88,4 +77,43 @@ fn undo_ends_all_pauses_of_a_killed_fix() {
     let again = test_cluster.run("undo --confirm");
     again.expect_code(1);
     again.expect_stderr("nothing to undo");
+}
+
+/// The node of `net` changes after the plan was made, and the pods of `gpu` are awaited afterwards.
+#[test]
+fn skipped_remedy_does_not_end_unrelated_ones() {
+    for skipped in [false, true] {
+        let fake = two_custom_resources();
+        fake.load(SKYHOOK.operator());
+        let test_cluster = TestCluster::serving(fake);
+        let planned = test_cluster.fake.on("POST /apis/authorization.k8s.io/v1/selfsubjectaccessreviews");
+        if skipped {
+            planned.nth(1).after(|state: &mut State| {
+                let node = SKYHOOK.node("net-1", "complete", &["agent|1.0.0 config complete"]);
+                let of_net = node.to_string().replace("_gpu\"", "_net\"");
+                state.store.load(serde_json::from_str(&of_net).expect("JSON"));
+            });
+        }
+        let ran = test_cluster.with_operator(|| test_cluster.run("fix --up-to B4 --confirm -o json"));
+        ran.expect_code(if skipped { 4 } else { 0 });
+        let outcome = ran.json();
+        let results: Vec<(String, String)> = outcome["steps"]
+            .as_array()
+            .expect("steps")
+            .iter()
+            .map(|step| (step["target"].to_string(), step["result"].to_string()))
+            .filter(|(target, _)| target.contains("node/"))
+            .collect();
+        assert!(results.len() >= 3, "{}", ran.transcript());
+        for (target, result) in results {
+            let expected = if skipped && target.contains("net-1") { "\"skipped\"" } else { "\"applied\"" };
+            assert_eq!(result, expected, "{target}: {}", ran.transcript());
+        }
+        assert_eq!(outcome["ended"], "finished", "{}", ran.transcript());
+        let paused = |name: &str| {
+            let object = test_cluster.fake.get("skyhooks", "", name).expect("the custom resource exists");
+            object["metadata"]["annotations"][PAUSE].clone()
+        };
+        assert_eq!(["gpu", "net"].map(paused), [Value::Null, Value::Null]);
+    }
 }

@@ -20,6 +20,15 @@ fn undo_restores_everything_deleted() {
     let shown = test_cluster.run("journal show -o json").json();
     assert_eq!(shown["begun"]["id"], journal);
     assert_eq!(shown["begun"]["plan"]["stages"][1]["after"], json!([0]));
+    // Everything is installed again, on both nodes, and with the reboot of the driver.
+    let preview = test_cluster.run("undo --dry-run -o json").json();
+    let effects = &preview["consequences"];
+    assert_eq!(
+        (&preview["grade"], &effects["nodes"], &effects["reboots"]),
+        (&json!("B4"), &json!(2), &json!(2)),
+        "{preview:#}"
+    );
+    test_cluster.run("undo --confirm --max-nodes 1").expect_code(3);
     let undone = test_cluster.command("undo --confirm").output();
     undone.expect_code(0);
     for (kind, name, was) in [

@@ -176,3 +176,28 @@ fn first_blocked_package_ends_the_removal() {
     assert!(ran.stdout.trim_end().ends_with("base 1.0.0 not started"), "{}", ran.stdout);
     assert_eq!(packages(&fake), chain(false, true));
 }
+
+/// The guard on the dependencies of another package must not fail once that package has left the spec.
+#[test]
+fn removal_of_another_package_during_the_wait_is_no_obstacle() {
+    for depends in [false, true] {
+        let fake = installed(SKYHOOK);
+        let mut two = driver(false);
+        two["tuning"] = json!({"version": "1.0.0", "image": "example.com/tuning"});
+        if depends {
+            two["base"] = json!({"version": "1.0.0", "image": "example.com/base"});
+            two["tuning"]["dependsOn"] = json!({"base": "1.0.0"});
+        }
+        fake.load(SKYHOOK.skyhook("complete", two.clone()));
+        two["driver"]["uninstall"]["apply"] = true.into();
+        two.as_object_mut().expect("a map").remove("tuning");
+        fake.on("WATCH nodes").nth(1).after(move |it| {
+            it.store.load(SKYHOOK.skyhook("complete", two.clone()));
+            uninstalled(SKYHOOK)(it);
+        });
+        let ran = uninstall(&fake, "--remove");
+        ran.expect_code(0);
+        let left: Vec<String> = packages(&fake).as_object().expect("a map").keys().cloned().collect();
+        assert_eq!(left, if depends { vec!["base"] } else { vec![] }, "{}", ran.transcript());
+    }
+}

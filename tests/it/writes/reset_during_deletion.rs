@@ -91,6 +91,35 @@ fn state_that_is_written_back_is_removed_again() {
     ran.expect_stderr("checks that the operator does not record the removed state again");
 }
 
+/// The stale copy lacks a package, and its entry is newer than the one that the reset removed.
+#[test]
+fn undo_restores_the_state_before_the_reset_and_not_the_copy_written_back() {
+    for words in ["", " --package driver"] {
+        let cluster = cluster();
+        let before = cluster.node(NODE);
+        let read = cluster.fake.on(&format!("GET nodes {NODE}")).nth(1);
+        read.after(|state| record(state, &[failing(9)]));
+        let reset = format!("reset gpu-tune --node {NODE}{words} --confirm");
+        cluster.with_operator(|| cluster.run(&reset)).expect_code(0);
+        assert!(recorded(&cluster).as_str().is_none_or(|state| !state.contains("driver")));
+        let undone = cluster.with_operator(|| cluster.run("undo --confirm"));
+        undone.expect_code(0);
+        let state = |node: &Value| -> Value {
+            let key = keys::node_state(ApiFlavor::Skyhook, CR);
+            let text = node["metadata"]["annotations"][key].as_str().expect("a node state");
+            serde_json::from_str(text).expect("JSON")
+        };
+        let after = cluster.node(NODE);
+        let mut expected = state(&before);
+        // The operator's copy had no entry of the other package, which the reset of one package does not restore.
+        if !words.is_empty() {
+            expected.as_object_mut().expect("a map").remove("tuning|1.2.0");
+        }
+        assert_eq!(state(&after), expected, "{}", undone.transcript());
+        assert_eq!(after["metadata"]["labels"], before["metadata"]["labels"], "{}", undone.transcript());
+    }
+}
+
 #[test]
 fn state_that_stays_recorded_is_no_success() {
     let cluster = cluster();

@@ -208,3 +208,25 @@ fn a_plan_that_cannot_be_compared_with_the_nodes_is_refused() {
     assert_eq!(ran.parts(), ("", error, Some(1)));
     assert_eq!(cluster.writes(), [""; 0]);
 }
+
+/// A link may lead to any file of the user; an ordinary file is replaced.
+#[cfg(unix)]
+#[test]
+fn plan_is_not_written_through_a_symbolic_link() {
+    let cluster = TestCluster::from_capture("apply-erroring");
+    let (file, link) = (cluster.state.path().join("theirs"), cluster.state.path().join("plan.json"));
+    for content in [Some("precious"), None] {
+        let _ = std::fs::remove_file(&file);
+        content.into_iter().for_each(|content| std::fs::write(&file, content).expect("a file"));
+        let _ = std::fs::remove_file(&link);
+        std::os::unix::fs::symlink(&file, &link).expect("a link");
+        let ran = cluster.run(&format!("pause gpu-tune --plan-out {}", link.display()));
+        let error = format!("error: {} is a symbolic link; specify the file itself\n", link.display());
+        assert_eq!(ran.parts(), ("", error.as_str(), Some(1)));
+        assert_eq!(std::fs::read_to_string(&file).ok().as_deref(), content);
+    }
+    std::fs::write(&file, "old").expect("a file");
+    cluster.run(&format!("pause gpu-tune --plan-out {}", file.display())).expect_code(0);
+    let text = std::fs::read_to_string(&file).expect("a plan");
+    assert!(SavedPlan::parse(&text).is_ok(), "{text}");
+}

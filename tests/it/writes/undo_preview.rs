@@ -34,14 +34,19 @@ fn preview(cluster: &TestCluster, words: &str) -> Value {
 #[test]
 fn undo_preview_matches_the_opposite_command() {
     let cluster = rebooting("1.0.0");
-    for (there, back) in [
-        ("pause gpu", "resume gpu"),
-        ("disable gpu", "enable gpu"),
-        ("node ignore node-1", "node unignore node-1"),
+    for (there, back, nodes) in [
+        ("pause gpu", "resume gpu", 2),
+        ("disable gpu", "enable gpu", 2),
+        ("node ignore node-1", "node unignore node-1", 1),
     ] {
         cluster.run(&format!("{there} --confirm")).expect_code(0);
         let expected = preview(&cluster, back);
-        assert_eq!(expected["grade"], "B4", "{expected:#}");
+        let effects = &expected["consequences"];
+        assert_eq!(
+            (&expected["grade"], &effects["nodes"], &effects["reboots"]),
+            (&json!("B4"), &json!(nodes), &json!(nodes)),
+            "{expected:#}"
+        );
         assert_eq!(preview(&cluster, "undo"), expected, "{there}");
         cluster.run("undo --confirm").expect_code(0);
     }
@@ -52,8 +57,15 @@ fn undo_that_stops_the_operator_starts_nothing() {
     let cluster = rebooting("1.0.0");
     cluster.run("pause gpu --confirm").expect_code(0);
     cluster.run("resume gpu --confirm").expect_code(0);
+    // The same pause as the undone command ended: this undo sets it, and the undo of this undo would end it.
     let plan = preview(&cluster, "undo");
-    assert_eq!((&plan["grade"], &plan["consequences"]["notes"]), (&json!("B1"), &Value::Null), "{plan:#}");
+    let effects = &plan["consequences"];
+    assert_eq!((&plan["grade"], &effects["reboots"]), (&json!("B1"), &json!(0)), "{plan:#}");
+    assert_eq!((&effects["notes"], &effects["rollouts"]), (&Value::Null, &Value::Null), "{plan:#}");
+    cluster.run("undo --confirm").expect_code(0);
+    let newest = cluster.run("journal list -o json").json()["items"][0]["id"].clone();
+    let ended = preview(&cluster, &format!("undo {}", newest.as_str().expect("an id")));
+    assert_eq!((&ended["grade"], &ended["consequences"]["reboots"]), (&json!("B4"), &json!(2)), "{ended:#}");
 }
 
 #[test]
@@ -80,6 +92,7 @@ fn saved_undo_plan_names_what_starts() {
     cluster.run(&format!("undo --plan-out {}", file.display())).expect_code(0);
     let saved = preview(&cluster, &format!("apply-plan {}", file.display()));
     assert_eq!(saved, expected);
+    assert_eq!((&saved["grade"], &saved["consequences"]["reboots"]), (&json!("B4"), &json!(2)), "{saved:#}");
 }
 
 /// Without the operator's API no stage can start, but the label can be removed.

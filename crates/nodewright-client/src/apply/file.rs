@@ -7,7 +7,7 @@ use std::path::Path;
 use anyhow::Context;
 
 use super::trust;
-pub use super::trust::Untrusted;
+pub use super::trust::{Untrusted, check_writers};
 use crate::bounded::{self, MOST_PLAN};
 use crate::plan::SavedPlan;
 use crate::reason::plain_reason;
@@ -16,10 +16,16 @@ use crate::reason::plain_reason;
 ///
 /// # Errors
 ///
-/// The file cannot be written, or a value is nested too deeply for the JSON reader.
+/// The file cannot be written, is a symbolic link, which may lead to a file of the user, or a value is nested too deeply
+/// for the JSON reader.
 pub fn write(plan: &SavedPlan, path: &Path) -> anyhow::Result<()> {
     let text = plan.text();
     SavedPlan::parse(&text).context("cannot save the plan, because it could not be read back")?;
+    // Links in /dev, such as /dev/stdout, belong to the system.
+    let link = std::fs::symlink_metadata(path).is_ok_and(|metadata| metadata.is_symlink());
+    if link && !path.starts_with("/dev") {
+        anyhow::bail!("{} is a symbolic link; specify the file itself", path.display());
+    }
     let written = private(path).and_then(|mut file| file.write_all(text.as_bytes()));
     written.with_context(|| format!("cannot write {}", path.display()))
 }

@@ -1,5 +1,7 @@
 //! The identity of this process, and whether another process on this machine has ended.
 
+use std::process::Command;
+
 use jiff::Timestamp;
 
 use crate::cluster::Cluster;
@@ -15,17 +17,18 @@ pub fn of(now: Timestamp) -> Holder {
             Some(user) => format!("{user}@{host}"),
             None => host.clone(),
         },
-        machine: machine(host),
+        machine: machine().unwrap_or_default(),
         process: std::process::id(),
         since: now,
     }
 }
 
-/// Whether the process of a holder is running; `None` for a process on another machine.
+/// Whether the process of a holder is running; `None` for a process on another machine, and for a pause of an older
+/// version, which identifies the machine by its name only.
 pub fn runs(holder: &Holder) -> Option<bool> {
     // A holder with our process id is an earlier process, which has ended.
     let own = holder.process == std::process::id();
-    (holder.machine == machine(host())).then(|| !own && process_runs(holder.process))
+    (machine()? == holder.machine).then(|| !own && process_runs(holder.process))
 }
 
 /// Records in `cluster` whether the holders on this machine are running.
@@ -52,12 +55,19 @@ fn host() -> String {
     std::env::var("COMPUTERNAME").unwrap_or_default()
 }
 
-/// The host and the PID namespace: containers on one host may share its name.
-fn machine(host: String) -> String {
-    match std::fs::read_link("/proc/self/ns/pid") {
-        Ok(table) => format!("{host} {}", table.display()),
-        Err(_) => host,
-    }
+/// The boot, and the PID namespace if there are several: the processes of two machines with one name, or of two
+/// containers, have nothing to do with each other. `None` if the system has no boot ID.
+fn machine() -> Option<String> {
+    let boot = match std::env::consts::OS {
+        "macos" => {
+            let sysctl = Command::new("/usr/sbin/sysctl").args(["-n", "kern.bootsessionuuid"]).output();
+            String::from_utf8(sysctl.ok()?.stdout).ok()?
+        }
+        _ => std::fs::read_to_string("/proc/sys/kernel/random/boot_id").ok()?,
+    };
+    let table = std::fs::read_link("/proc/self/ns/pid").map(|table| format!(" {}", table.display()));
+    let boot = Some(boot.trim()).filter(|boot| !boot.is_empty())?;
+    Some(format!("boot {boot}{}", table.unwrap_or_default()))
 }
 
 #[cfg(unix)]

@@ -75,7 +75,9 @@ impl PlanRun<'_, '_> {
         }
         tries.removals += 1;
         tries.replans = 0;
-        self.emit(&ApplyEvent::Replanned { place, step: &again });
+        tries.removed.get_or_insert_with(|| step.clone());
+        let noted = tries.note(step, &again);
+        self.emit(&ApplyEvent::Replanned { place, step: &noted });
         *step = again;
         Next::Again
     }

@@ -3,7 +3,7 @@
 use futures::StreamExt;
 use futures::stream::FuturesUnordered;
 
-use super::{PlanRun, StopReason, WaitStrategy};
+use super::{ApplyEvent, PlanRun, StepResult, StopReason, WaitStrategy};
 use crate::plan::WaitFor;
 
 /// The progress of a stage.
@@ -24,6 +24,8 @@ impl PlanRun<'_, '_> {
     pub(super) async fn stages(&self, mut strategy: Option<&mut dyn WaitStrategy>) -> StopReason {
         let stages = &self.plan.stages;
         let mut states = vec![StageState::Pending; stages.len()];
+        // Why each stage is skipped.
+        let mut unmet: Vec<Option<String>> = vec![None; stages.len()];
         let mut ended = StopReason::Finished;
         let mut running = FuturesUnordered::new();
         loop {
@@ -32,6 +34,15 @@ impl PlanRun<'_, '_> {
                     continue;
                 };
                 if !(succeeded || stages[number].always) {
+                    states[number] = StageState::Ended { succeeded };
+                    continue;
+                }
+                unmet[number] = self.plan.before(number).into_iter().find_map(|before| {
+                    let needed = stages[number].after.is_some();
+                    unmet[before].clone().or_else(|| self.failed_change(before).filter(|_| needed))
+                });
+                if let Some(reason) = unmet[number].as_ref().filter(|_| !stages[number].always) {
+                    self.skip_stage(number, reason);
                     states[number] = StageState::Ended { succeeded };
                     continue;
                 }
@@ -98,6 +109,29 @@ impl PlanRun<'_, '_> {
         match self.stop.during(strategy.wait(&untils)).await {
             Some((over, how)) => (over.into_iter().map(|at| stages[at]).collect(), how),
             None => (stages.to_vec(), StopReason::Interrupted),
+        }
+    }
+
+    /// Why the stages that need this one are skipped; `None` if all of its changes were made, or are known not to apply.
+    fn failed_change(&self, number: usize) -> Option<String> {
+        let results = self.results.borrow();
+        let mut steps = self.plan.stages[number].steps.iter().zip(&results[number]);
+        steps.find_map(|(step, result)| {
+            let what = match result {
+                StepResult::Unknown { .. } => "may not have been made",
+                StepResult::Failed { .. } => "failed",
+                StepResult::NotReached => "was not made",
+                _ => return None,
+            };
+            Some(format!("not run, because an earlier change to {} {what}", step.target))
+        })
+    }
+
+    fn skip_stage(&self, number: usize, reason: &str) {
+        for (at, step) in self.plan.stages[number].steps.iter().enumerate() {
+            let result = StepResult::Skipped { reason: reason.to_owned() };
+            self.emit(&ApplyEvent::Step { place: (number, at), step, result: &result });
+            self.results.borrow_mut()[number][at] = result;
         }
     }
 }

@@ -64,6 +64,8 @@ pub(super) struct Tries {
     pub(super) replans: u32,
     /// Number of times that the operator reverted this step.
     pub(super) removals: u32,
+    /// The first form of a step that the operator has reverted.
+    pub(super) removed: Option<Step>,
     /// Whether the deletion that waited for the step has ended.
     pub(super) orphaned: bool,
     busy: u32,
@@ -85,13 +87,19 @@ impl Tries {
         })
     }
 
-    /// Returns the step for the journal: `next`, merged with earlier versions that may have been executed.
-    fn note(&mut self, before: &Step, next: &Step) -> Step {
-        if self.unsure == 0 {
-            return next.clone();
+    /// Returns the step for the journal: `next`, merged with earlier versions that may have been executed, and with the
+    /// values that the first removal replaced.
+    pub(super) fn note(&mut self, before: &Step, next: &Step) -> Step {
+        let noted = if self.unsure == 0 {
+            next.clone()
+        } else {
+            let both = next.and_sent(self.sent.as_ref().unwrap_or(before));
+            self.sent.insert(both).clone()
+        };
+        match &self.removed {
+            Some(first) => noted.restoring(first),
+            None => noted,
         }
-        let both = next.and_sent(self.sent.as_ref().unwrap_or(before));
-        self.sent.insert(both).clone()
     }
 }
 

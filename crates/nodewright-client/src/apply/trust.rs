@@ -29,9 +29,22 @@ pub enum Untrusted {
 /// A user other than root and this user owns, or can write to, the file or one of the directories.
 /// Directories with the sticky bit, such as `/tmp`, may be world-writable: only the owner of a file can
 /// replace it there.
-#[cfg(unix)]
 pub fn check(path: &Path, metadata: &Metadata) -> anyhow::Result<()> {
-    let you = rustix::process::geteuid().as_raw();
+    walk(path, metadata, true)
+}
+
+/// [`check`] for a file that may belong to another user, such as a file of a shared repository.
+///
+/// # Errors
+///
+/// Users other than its owner can write to the file or to one of the directories.
+pub fn check_writers(path: &Path, metadata: &Metadata) -> anyhow::Result<()> {
+    walk(path, metadata, false)
+}
+
+#[cfg(unix)]
+fn walk(path: &Path, metadata: &Metadata, own: bool) -> anyhow::Result<()> {
+    let you = own.then(|| rustix::process::geteuid().as_raw());
     judge(you, path, Attributes::of(metadata))?;
     for directory in std::fs::canonicalize(path)?.ancestors().skip(1) {
         let attributes = Attributes::of(&std::fs::metadata(directory)?);
@@ -41,7 +54,7 @@ pub fn check(path: &Path, metadata: &Metadata) -> anyhow::Result<()> {
 }
 
 #[cfg(not(unix))]
-pub fn check(_path: &Path, _metadata: &Metadata) -> anyhow::Result<()> {
+fn walk(_path: &Path, _metadata: &Metadata, _own: bool) -> anyhow::Result<()> {
     Ok(())
 }
 
@@ -89,10 +102,10 @@ impl Attributes {
 }
 
 #[cfg(unix)]
-fn judge(you: u32, path: &Path, attributes: Attributes) -> Result<(), Untrusted> {
+fn judge(you: Option<u32>, path: &Path, attributes: Attributes) -> Result<(), Untrusted> {
     let path = path.to_path_buf();
     let Attributes { owner, mode, .. } = attributes;
-    if owner != you && owner != 0 {
+    if let Some(you) = you.filter(|you| owner != *you && owner != 0) {
         Err(Untrusted::Owner { path, owner, you })
     } else if attributes.others_write() {
         Err(Untrusted::Writable { path, mode })
@@ -118,19 +131,21 @@ mod tests {
     #[test]
     fn only_files_of_the_user_or_root_that_nobody_else_can_write_to_are_trusted() {
         for (you, owner, mode, private_group, trusted) in [
-            (1000, 1000, 0o600, false, true),
-            (1000, 1000, 0o755, false, true),
-            (1000, 0, 0o755, false, true),
-            (1000, 1001, 0o600, false, false),
-            (0, 1000, 0o600, true, false),
-            (1000, 1000, 0o775, false, false),
-            (1000, 1000, 0o775, true, true),
-            (1000, 1000, 0o777, true, false),
-            (1000, 0, 0o777, true, false),
+            (Some(1000), 1000, 0o600, false, true),
+            (Some(1000), 1000, 0o755, false, true),
+            (Some(1000), 0, 0o755, false, true),
+            (Some(1000), 1001, 0o600, false, false),
+            (None, 1001, 0o600, false, true),
+            (None, 1001, 0o666, false, false),
+            (Some(0), 1000, 0o600, true, false),
+            (Some(1000), 1000, 0o775, false, false),
+            (Some(1000), 1000, 0o775, true, true),
+            (Some(1000), 1000, 0o777, true, false),
+            (Some(1000), 0, 0o777, true, false),
         ] {
             let attributes = Attributes { owner, mode, private_group };
             let judged = judge(you, Path::new("file"), attributes);
-            assert_eq!(judged.is_ok(), trusted, "{you} {attributes:?}: {judged:?}");
+            assert_eq!(judged.is_ok(), trusted, "{you:?} {attributes:?}: {judged:?}");
         }
     }
 

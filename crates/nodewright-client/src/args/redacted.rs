@@ -11,16 +11,23 @@ pub enum Mask {
     All,
     /// Everything in a URL but its address.
     Url,
+    /// The value in KEY=VALUE.
+    Pair,
 }
 
 /// Flags whose values hold secrets, by id.
-pub const SECRETS: [(&str, Mask); 2] = [("token", Mask::All), ("server", Mask::Url)];
+pub const SECRETS: [(&str, Mask); 3] =
+    [("token", Mask::All), ("server", Mask::Url), ("impersonate_extra", Mask::Pair)];
 
 impl Mask {
     fn shown(self, value: &str) -> String {
         match self {
             Mask::All => redact::MASKED.to_owned(),
             Mask::Url => redact::url(value),
+            Mask::Pair => {
+                let (key, _) = value.split_once('=').unwrap_or((value, ""));
+                format!("{key}={}", redact::MASKED)
+            }
         }
     }
 }
@@ -103,6 +110,8 @@ mod tests {
             ("-yshttps://host?k=v", "-yshttps://host?<masked>"),
             ("--server me:pw@host", "--server host"),
             ("--server=https://host/?k=v", "--server=https://host/?<masked>"),
+            ("--as ann --as-user-extra reason=hunter2 x", "--as ann --as-user-extra reason=<masked> x"),
+            ("--as-user-extra=reason=a=b pause x", "--as-user-extra=reason=<masked> pause x"),
             ("pause x --reason https://me:pw@host", "pause x --reason https://host"),
             ("status -l app=skyhook -oyaml", "status -l app=skyhook -oyaml"),
             ("pause tokens --confirm", "pause tokens --confirm"),

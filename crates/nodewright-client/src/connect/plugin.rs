@@ -25,7 +25,7 @@ use tower::BoxError;
 use super::error::{Error, unsendable};
 use crate::reason::first_line;
 
-/// A token is renewed this long before it expires.
+/// A token is renewed this long before it expires, and a short-lived one after four fifths of its lifetime.
 const AHEAD: SignedDuration = SignedDuration::from_secs(30);
 
 /// The time limit of a non-interactive plugin, unless `--request-timeout` sets another.
@@ -70,7 +70,11 @@ pub(super) async fn resolve(user: &mut AuthInfo, limit: Option<Duration>) -> Res
         (Some(token), Some(expires)) => Ok(Some(Renewal {
             exec: Arc::new(exec),
             limit,
-            current: Arc::new(Mutex::new(Current { header: header(&token)?, expires, failed: None })),
+            current: Arc::new(Mutex::new(Current {
+                header: header(&token)?,
+                renewed_at: renewed_at(now(), expires),
+                failed: None,
+            })),
         })),
         (Some(token), None) => {
             header(&token)?;
@@ -91,7 +95,8 @@ pub(super) struct Renewal {
 
 struct Current {
     header: HeaderValue,
-    expires: Timestamp,
+    /// The time at which the token is renewed.
+    renewed_at: Timestamp,
     /// The time and error of the last renewal, if it failed.
     failed: Option<(Instant, Error)>,
 }
@@ -100,9 +105,7 @@ impl Renewal {
     /// Adds the token to a request; renews the token first if it is about to expire.
     pub async fn authorize<B>(self, mut request: Request<B>) -> Result<Request<B>, BoxError> {
         let mut current = self.current.lock().await;
-        #[expect(clippy::disallowed_methods, reason = "credentials expire by the clock")]
-        let now = Timestamp::now();
-        if now + AHEAD > current.expires {
+        if now() >= current.renewed_at {
             match &current.failed {
                 Some((at, error)) if at.elapsed() < REST => return Err(error.clone().into()),
                 _ => {}
@@ -123,10 +126,23 @@ impl Current {
         if let Some(token) = status.token {
             self.header = header(&token)?;
             // A token without an expiry is never renewed.
-            self.expires = status.expiration_timestamp.unwrap_or(Timestamp::MAX);
+            let expires = status.expiration_timestamp;
+            self.renewed_at = expires.map_or(Timestamp::MAX, |expires| renewed_at(now(), expires));
         }
         Ok(())
     }
+}
+
+fn now() -> Timestamp {
+    #[expect(clippy::disallowed_methods, reason = "credentials expire by the clock")]
+    Timestamp::now()
+}
+
+/// The time at which a token that was issued now is renewed.
+fn renewed_at(now: Timestamp, expires: Timestamp) -> Timestamp {
+    let lifetime = expires.duration_since(now);
+    let used = lifetime.saturating_sub(AHEAD).max(lifetime / 5 * 4);
+    now.saturating_add(used).expect("a duration in seconds can be added")
 }
 
 fn header(token: &str) -> Result<HeaderValue, Error> {
@@ -196,4 +212,19 @@ fn command(exec: &ExecConfig, interactive: bool) -> Command {
     }
     command.stdout(Stdio::piped());
     command
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_token_is_renewed_before_it_expires_and_not_for_each_request() {
+        let now: Timestamp = "2026-11-28T10:00:00Z".parse().expect("a time");
+        for (lifetime, used) in [(3600, 3570), (150, 120), (60, 48), (20, 16), (0, 0), (-600, -480)] {
+            let renewed = renewed_at(now, now + SignedDuration::from_secs(lifetime));
+            assert_eq!(renewed.duration_since(now).as_secs(), used, "{lifetime}");
+        }
+        assert_eq!(renewed_at(now, Timestamp::MAX), Timestamp::MAX - AHEAD);
+    }
 }

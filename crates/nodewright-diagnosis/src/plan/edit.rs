@@ -156,6 +156,26 @@ impl Edit {
         Edit { from: self.to.clone(), to: self.from.clone(), on_conflict: self.on_conflict.inverse() }
     }
 
+    /// This edit with the old value of `first`, an earlier form. Of a node state, only the moved entries have the old
+    /// values; all others stay as they are now.
+    pub(super) fn restoring(&self, key: &str, first: &Edit) -> Edit {
+        let (OnConflict::MoveEntries(now), OnConflict::MoveEntries(moved)) =
+            (&self.on_conflict, &first.on_conflict)
+        else {
+            return Edit { from: first.from.clone(), ..self.clone() };
+        };
+        let only_now = now.iter().filter(|one| moved.iter().all(|first| first.entry != one.entry));
+        let moves: Vec<Move> = moved.iter().chain(only_now).cloned().collect();
+        let edit = Edit { on_conflict: OnConflict::MoveEntries(moves), ..self.clone() };
+        let OnConflict::MoveEntries(back) = edit.on_conflict.inverse() else {
+            return edit;
+        };
+        match replay(key, self.to.as_deref(), &back) {
+            Ok(Some((from, _))) => Edit { from, ..edit },
+            _ => edit,
+        }
+    }
+
     /// Rebases the edit onto the current value.
     pub fn rebase(&self, key: &str, now: Option<&str>) -> Rebased<Edit> {
         if now == self.from.as_deref() {

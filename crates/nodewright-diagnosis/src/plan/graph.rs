@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use super::{Change, Plan, PlanStage, Step, WaitCondition, WaitFor};
+use super::{Plan, PlanStage, Step, Target, WaitCondition, WaitFor};
 
 impl Plan {
     /// The stages that must be over before this one begins; their numbers are lower.
@@ -30,20 +30,16 @@ impl Plan {
     /// Whether each stage depends only on stages with lower numbers, as [`Plan::before`] requires.
     pub fn is_in_order(&self) -> bool {
         let mut stages = self.stages.iter().enumerate();
-        stages.all(|(number, stage)| {
-            let mut earlier = stage.after.iter().flatten().chain(&stage.requires);
-            earlier.all(|before| *before < number)
-        })
+        stages.all(|(number, stage)| stage.after.iter().flatten().all(|before| *before < number))
     }
 
-    /// The plan that undoes this one, last stage first, and the steps that cannot be undone.
+    /// The plan that undoes this one, last stage first, and the steps that cannot be undone. The end of a pause
+    /// becomes a pause with the wait for that pause, and the pause becomes its end.
     pub fn inverse(&self) -> (Vec<PlanStage>, Vec<&Step>) {
         let mut lost = Vec::new();
         let mut stages = Vec::new();
-        // The undo keeps the order pause, act, resume: its n-th stage waits for the same condition as the
-        // n-th stage of this plan.
-        let all = self.stages.iter().enumerate().rev();
-        for ((number, stage), mirrored) in all.zip(&self.stages) {
+        let last = self.stages.len().saturating_sub(1);
+        for (number, stage) in self.stages.iter().enumerate().rev() {
             let mut steps = Vec::new();
             for step in &stage.steps {
                 match step.inverse() {
@@ -51,19 +47,15 @@ impl Plan {
                     _ => lost.push(step),
                 }
             }
-            // Drop the wait of a stage without invertible steps.
-            let repeats = mirrored.steps.iter().any(|s| s.inverse().is_some());
-            let until = mirrored.until.clone().filter(|until| {
-                repeats && until.applies_to_undo() && !waits_for_undeleted_object(until, &steps)
-            });
-            let last = self.stages.len() - 1;
+            let following: Vec<usize> = self.following(number).collect();
+            // An order without a dependency stays one.
+            let ordered = following == [number + 1] && self.stages[number + 1].after.is_none();
+            let needed = following.iter().map(|later| last - later).collect();
             stages.push(PlanStage {
-                after: Some(self.following(number).map(|later| last - later).collect()),
+                after: Some(needed).filter(|_| number < last && !ordered),
+                until: self.stages.iter().find_map(|pause| pause.pause_ended_by(stage)).cloned(),
+                always: self.stages.iter().any(|end| stage.pause_ended_by(end).is_some()),
                 steps,
-                until,
-                always: mirrored.always,
-                // Changes are reverted independently of each other.
-                requires: Vec::new(),
             });
         }
         retain_stages(&mut stages, |s| !s.steps.is_empty());
@@ -71,32 +63,34 @@ impl Plan {
     }
 }
 
-/// Removes stages. A stage that depended on a removed one depends on the dependencies of the removed one
-/// instead.
+impl PlanStage {
+    /// The wait for this stage's pause, if `end` ends that pause.
+    fn pause_ended_by(&self, end: &PlanStage) -> Option<&WaitFor> {
+        let ends = |target: &Target| end.steps.iter().any(|step| step.target.same_object_name(target));
+        let paused = |until: &&WaitFor| until.condition == WaitCondition::Paused && ends(&until.target);
+        self.until.as_ref().filter(paused).filter(|_| end.always)
+    }
+}
+
+/// Removes stages. A stage that came after a removed one comes after those before the removed one instead.
 pub fn retain_stages(stages: &mut Vec<PlanStage>, keep: impl Fn(&PlanStage) -> bool) {
-    // The new numbers that replace each stage: its own, or those of the stages that it depended on.
-    let mut now: Vec<BTreeSet<usize>> = Vec::new();
-    // The new number of each stage that is kept.
-    let mut itself: Vec<Option<usize>> = Vec::new();
+    // The new numbers that replace each stage, its own or those before it, and whether they are needed.
+    let mut now: Vec<(BTreeSet<usize>, bool)> = Vec::new();
     let mut kept: Vec<PlanStage> = Vec::new();
     for (number, stage) in stages.iter().enumerate() {
-        let after = before(stages, number).into_iter();
-        let after: BTreeSet<usize> = after.flat_map(|b| now[b].clone()).collect();
+        let mut after = BTreeSet::new();
+        let mut needed = stage.after.is_some();
+        for earlier in before(stages, number) {
+            after.extend(&now[earlier].0);
+            needed |= now[earlier].1;
+        }
         if !keep(stage) {
-            itself.push(None);
-            now.push(after);
+            now.push((after, needed));
             continue;
         }
-        let requires = stage.requires.iter().filter_map(|at| *itself.get(*at)?);
-        let requires = requires.collect();
-        itself.push(Some(kept.len()));
-        now.push(BTreeSet::from([kept.len()]));
-        let usual = after.iter().copied().eq(kept.len().checked_sub(1));
-        kept.push(PlanStage {
-            after: (!usual).then(|| after.into_iter().collect()),
-            requires,
-            ..stage.clone()
-        });
+        now.push((BTreeSet::from([kept.len()]), false));
+        let follows = !needed && after.iter().copied().eq(kept.len().checked_sub(1));
+        kept.push(PlanStage { after: (!follows).then(|| after.into_iter().collect()), ..stage.clone() });
     }
     *stages = kept;
 }
@@ -108,18 +102,10 @@ fn before(stages: &[PlanStage], number: usize) -> Vec<usize> {
     }
 }
 
-/// Whether the stage waits for the deletion of an object that no step deletes.
-fn waits_for_undeleted_object(until: &WaitFor, steps: &[Step]) -> bool {
-    let deletes = |step: &Step| {
-        matches!(step.change, Change::Delete { .. }) && step.target.same_object_name(&until.target)
-    };
-    until.condition == WaitCondition::Gone && !steps.iter().any(deletes)
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::plan::{Edit, Metadata, Target};
+    use crate::plan::{Change, Edit, Hold, Metadata};
 
     fn stage(name: &str, after: Option<&[usize]>) -> PlanStage {
         let edit = Metadata::default().label("key", Edit::new(None, Some("new")));
@@ -176,6 +162,22 @@ mod tests {
     }
 
     #[test]
+    fn an_order_stays_an_order_and_a_dependency_a_dependency() {
+        for (dependency, after) in [(None, None), (Some(vec![0]), Some(vec![0]))] {
+            let mut stages = diamond().stages;
+            stages.iter_mut().for_each(|stage| stage.after = None);
+            stages[1].after = dependency;
+            retain_stages(&mut stages, |stage| stage.steps[0].target.name != "b");
+            assert_eq!(stages[1].after, after);
+            assert_eq!(stages[2].after, None);
+            let plan = Plan { stages, ..Plan::default() };
+            let (back, _) = plan.inverse();
+            assert_eq!(back[1].after, None);
+            assert_eq!(back[2].after, after.map(|_| vec![1]));
+        }
+    }
+
+    #[test]
     fn a_stage_is_relied_on_by_what_waits_after_it() {
         let mut plan = diamond();
         plan.stages[1].until =
@@ -201,6 +203,55 @@ mod tests {
         assert_eq!((back.len(), lost.len()), (2, 0));
         assert!(back.iter().all(|s| s.until.is_none()), "{back:?}");
         assert!(Plan { stages: back, ..Plan::default() }.is_in_order());
+    }
+
+    /// Two pauses, a change under both, and their ends in the order of the pauses.
+    fn two_pauses() -> Plan {
+        let cr = |name: &str| Target::skyhook(crate::api::ApiFlavor::Skyhook, name, Some("1"));
+        let pair = |name: &str| {
+            let [hold, end] = Hold::around("pause", "a test", |_| None, None);
+            let until = WaitFor { target: cr(name), condition: WaitCondition::Paused, at_most: 1 };
+            let pause = Step::new(cr(name), Change::Hold(hold), "a test");
+            let end = Step::new(cr(name), Change::Release(end), "a test");
+            let pause = PlanStage { until: Some(until), after: Some(vec![]), ..PlanStage::of(vec![pause]) };
+            [pause, PlanStage { always: true, ..PlanStage::of(vec![end]) }]
+        };
+        let ([a, mut end_of_a], [b, mut end_of_b]) = (pair("a"), pair("b"));
+        end_of_a.after = Some(vec![0, 2]);
+        end_of_b.after = Some(vec![1, 2]);
+        Plan { stages: vec![a, b, stage("node", Some(&[0, 1])), end_of_a, end_of_b], ..Plan::default() }
+    }
+
+    #[test]
+    fn the_undo_waits_for_each_pause_where_it_is_set() {
+        let plan = two_pauses();
+        let (back, lost) = plan.inverse();
+        assert_eq!(lost.len(), 0);
+        let shape: Vec<(&str, bool, Option<&str>, bool)> = back
+            .iter()
+            .map(|stage| {
+                let step = &stage.steps[0];
+                let until = stage.until.as_ref().map(|until| until.target.name.as_str());
+                (step.target.name.as_str(), step.change.holds(), until, stage.always)
+            })
+            .collect();
+        assert_eq!(
+            shape,
+            [
+                ("b", true, Some("b"), false),
+                ("a", true, Some("a"), false),
+                ("node", false, None, false),
+                ("b", false, None, true),
+                ("a", false, None, true),
+            ]
+        );
+        assert_eq!(
+            order(&back),
+            ["b after ", "a after ", "node after b and a", "b after b and node", "a after a and node"]
+        );
+        let back = Plan { stages: back, ..Plan::default() };
+        assert_eq!(back.inverse().0.len(), 5);
+        assert_eq!(back.inverse().0[0].until.as_ref().map(|until| until.target.name.as_str()), Some("a"));
     }
 
     #[test]

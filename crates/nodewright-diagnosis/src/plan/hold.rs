@@ -253,3 +253,6 @@ fn manager(object: &Value, key: &str) -> Option<String> {
     let other = owners.find(|entry| entry["manager"] != FIELD_MANAGER)?;
     other["manager"].as_str().map(str::to_owned)
 }
+
+#[cfg(test)]
+mod tests;

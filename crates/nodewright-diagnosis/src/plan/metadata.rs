@@ -199,6 +199,20 @@ impl Metadata {
         }
     }
 
+    /// The edits of `first` and of this repetition of it, with the values that `first` replaced.
+    pub(super) fn restoring(&self, first: &Metadata) -> Metadata {
+        let mut both = self.and_sent(first);
+        for (edits, first) in [(&mut both.annotations, &first.annotations), (&mut both.labels, &first.labels)]
+        {
+            for (key, edit) in edits {
+                if let Some(first) = first.get(key) {
+                    *edit = edit.restoring(key, first);
+                }
+            }
+        }
+        both
+    }
+
     /// One line per key: old value, new value.
     pub(super) fn describe(&self) -> Vec<String> {
         let mut lines = Vec::new();

@@ -63,7 +63,8 @@ pub use wait_for::{WaitCondition, WaitFor};
 pub struct Plan {
     /// The purpose, as an imperative: `reset gpu on 3 nodes`.
     pub title: String,
-    /// The name that the user types to confirm a plan of grade B3 or B4.
+    /// The text that the user types to confirm a plan of grade B3 or B4. Not a reference: a custom resource may have the
+    /// same name.
     pub subject: String,
     /// The steps, in stages.
     pub stages: Vec<PlanStage>,
@@ -78,8 +79,12 @@ pub struct Plan {
 
 /// Steps that may run at the same time.
 ///
-/// A stage starts after the stages in `after` have ended. If a stage fails, the stages after it do not run,
-/// except stages with `always`.
+/// A stage starts after the stages in `after` have ended, and is skipped if one of their steps failed, may have failed
+/// or was not reached. Without `after`, it starts after the preceding stage has ended, even if a step failed. Stages
+/// with `always` are never skipped.
+///
+/// An awaited effect relies on all steps before it: if one of them is not made, or if the effect does not occur, the
+/// stages after it do not run.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct PlanStage {
     /// The steps.
@@ -88,18 +93,13 @@ pub struct PlanStage {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(with = "Option<Value>")]
     pub until: Option<WaitFor>,
-    /// Whether the stage runs even if an earlier stage failed: it restores the plan's temporary changes.
-    /// Absent if false.
+    /// Whether the stage runs even if earlier stages failed: it ends the plan's own pause. Absent if false.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub always: bool,
-    /// The stages that must end first, as indexes into `stages`, starting at 0; absent for the preceding
-    /// stage.
+    /// The stages whose changes this one needs, as indexes into `stages`, starting at 0; absent if it only follows the
+    /// preceding stage.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub after: Option<Vec<usize>>,
-    /// Earlier stages, as indexes into `stages`, starting at 0: if a step of these fails, the steps of this
-    /// stage are skipped.
-    #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    pub requires: Vec<usize>,
 }
 
 impl Plan {
@@ -173,6 +173,20 @@ impl Plan {
     /// The names of the nodes that the plan changes, sorted.
     pub fn nodes(&self) -> BTreeSet<&str> {
         self.steps().filter(|s| s.target.kind == Kind::Node).map(|s| s.target.name.as_str()).collect()
+    }
+
+    /// The names of the custom resources that the steps change or whose keys on nodes they edit; `None` if a step names
+    /// no custom resource.
+    pub fn custom_resources(&self) -> Option<BTreeSet<&str>> {
+        let mut names = BTreeSet::new();
+        for step in self.steps() {
+            let own = step.custom_resources();
+            if own.is_empty() {
+                return None;
+            }
+            names.extend(own);
+        }
+        Some(names)
     }
 
     /// The permissions that the plan needs: verb, group, resource, subresource and namespace.

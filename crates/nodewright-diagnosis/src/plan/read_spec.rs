@@ -27,13 +27,14 @@ impl ReadSpec {
         cluster.skyhooks.items().iter().map(read).collect()
     }
 
-    /// The specs that the plan depends on: that of its subject, or all if the subject is no custom resource.
+    /// The specs that the plan depends on: those of the custom resources that its steps name, or all if a step names
+    /// none.
     ///
     /// Specs that the plan itself changes are excluded: the plan may be applied a second time to finish, and
     /// its steps are guarded.
     pub fn of_plan(mut all: Vec<ReadSpec>, plan: &Plan) -> Vec<ReadSpec> {
-        if all.iter().any(|read| read.target.name == plan.subject) {
-            all.retain(|read| read.target.name == plan.subject);
+        if let Some(names) = plan.custom_resources() {
+            all.retain(|read| names.contains(read.target.name.as_str()));
         }
         let changes_spec = |change: &Change| {
             matches!(change, Change::Spec(_) | Change::Finalizer { .. } | Change::Delete { .. })

@@ -1,13 +1,18 @@
 //! One request of a plan: its object, its change and its preconditions.
 
+use std::collections::BTreeSet;
+
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 use super::fields::{self, Unstored};
+use super::pointer::{lookup, set};
 use super::{Change, Guard, Permission, Rebased, Request, Target, Verb, recreate};
 use crate::api::keys::NodeKey;
 use crate::api::{ApiFlavor, NodeState};
+
+const OWNERS: &str = "/metadata/ownerReferences";
 
 /// One change of one object.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
@@ -94,6 +99,21 @@ impl Step {
         })
     }
 
+    /// The names of the custom resources that the step changes, or whose keys on a node it edits.
+    pub fn custom_resources(&self) -> BTreeSet<&str> {
+        match &self.change {
+            _ if ApiFlavor::ALL.iter().any(|flavor| self.target.kind == (*flavor).into()) => {
+                BTreeSet::from([self.target.name.as_str()])
+            }
+            Change::Metadata(metadata) => {
+                let keys = metadata.annotations.keys().chain(metadata.labels.keys());
+                let parsed = keys.flat_map(|key| ApiFlavor::ALL.map(|flavor| NodeKey::parse(flavor, key)));
+                parsed.flatten().filter_map(|key| key.skyhook()).collect()
+            }
+            _ => BTreeSet::new(),
+        }
+    }
+
     pub fn request(&self) -> Request {
         self.change.request(&self.target, &self.guard)
     }
@@ -159,6 +179,7 @@ impl Step {
                 Ok(()) => Rebased::Same(Step {
                     target: self.meant(object),
                     change: self.with_deleted_object(change, object),
+                    guard: self.guard.testable(object),
                     ..self.clone()
                 }),
                 Err(reason) => Rebased::Moved(reason),
@@ -202,6 +223,16 @@ impl Step {
         self.may_be_gone && (object.is_null() || is_another)
     }
 
+    /// This step, which repeats `first` after the operator has reverted it, with the values that `first` replaced: undo
+    /// restores these, and not those that the operator has written in between.
+    pub fn restoring(&self, first: &Step) -> Step {
+        let change = match (&self.change, &first.change) {
+            (Change::Metadata(now), Change::Metadata(first)) => Change::Metadata(now.restoring(first)),
+            (change, _) => change.clone(),
+        };
+        Step { change, ..self.clone() }
+    }
+
     /// This step merged with an earlier form that may have been executed.
     pub fn and_sent(&self, sent: &Step) -> Step {
         Step { change: self.change.and_sent(&sent.change), ..self.clone() }
@@ -231,11 +262,16 @@ impl Step {
         noted || self.inverse().is_some()
     }
 
-    /// Stores the object in its deletion, so that undo can recreate it.
+    /// Stores the object in its deletion, so that undo can recreate it. Without the owners, if the plan leaves
+    /// them out: they are gone, and the garbage collector would delete the object again.
     fn with_deleted_object(&self, change: Change, object: &Value) -> Change {
         match change {
-            Change::Delete { .. } if self.target.kind.undo_recreates() => {
-                Change::Delete { was: Some(Box::new(recreate::remade(object))) }
+            Change::Delete { was } if self.target.kind.undo_recreates() => {
+                let mut object = recreate::remade(object);
+                if was.is_some_and(|was| lookup(&was, OWNERS).is_none()) {
+                    set(&mut object, &["metadata", "ownerReferences"], None);
+                }
+                Change::Delete { was: Some(Box::new(object)) }
             }
             change => change,
         }

@@ -121,7 +121,15 @@ fn assert_invariants(step: &Step, object: &Value) {
         let on_server = on_server(object, &request.body).expect("the patch fits the object");
         assert_eq!(sorted(&on_server), sorted(&after), "patch and model differ");
     }
-    assert_eq!(step.rebase(object), rebased_onto_itself(step, object, &after));
+    match step.rebase(object) {
+        Rebased::Same(again) => {
+            let mut same = object.clone();
+            again.apply_to(&mut same).expect("the step fits the object");
+            assert_eq!(sorted(&same), sorted(&after), "the rebased step has another effect");
+        }
+        Rebased::Done => assert_eq!(*object, after, "the step has an effect"),
+        Rebased::Moved(why) => panic!("the step fits the object: {why}"),
+    }
     if after != *object {
         assert!(
             matches!(step.rebase(&after), Rebased::Done),
@@ -137,22 +145,6 @@ fn assert_invariants(step: &Step, object: &Value) {
         Rebased::Moved(why) => panic!("{why}"),
     }
     assert_eq!(sorted(&back), sorted(object), "the inverse does not lead back");
-}
-
-/// The expected result of rebasing a step onto an object that it fits: the same effect, or nothing to do.
-fn rebased_onto_itself(step: &Step, before: &Value, after: &Value) -> Rebased<Step> {
-    if before == after && !matches!(step.rebase(before), Rebased::Same(_)) {
-        return Rebased::Done;
-    }
-    match step.rebase(before) {
-        Rebased::Same(again) => {
-            let mut same = before.clone();
-            again.apply_to(&mut same).expect("the step fits the object");
-            assert_eq!(sorted(&same), sorted(after));
-            Rebased::Same(again)
-        }
-        other => panic!("{other:?}"),
-    }
 }
 
 /// Asserts that a step whose guard does not hold changes nothing, in the model and on the server.
@@ -320,8 +312,6 @@ fn the_order_of_stages_is_saved_with_them() {
     graph.stages.push(graph.stages[0].clone());
     assert!(!save(&graph).contains("after"), "one after the other");
     graph.stages[1].after = Some(Vec::new());
-    assert_eq!(load(&save(&graph)).expect("a plan"), graph);
-    graph.stages[1].requires = vec![0];
     assert_eq!(load(&save(&graph)).expect("a plan"), graph);
     graph.stages[0].after = Some(vec![1]);
     assert_eq!(

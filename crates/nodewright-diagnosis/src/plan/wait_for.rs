@@ -29,6 +29,8 @@ pub enum WaitCondition {
     Resumed,
     /// The operator has observed the custom resource and reported its status.
     Seen,
+    /// The object exists.
+    Exists,
     /// The object is deleted.
     Gone,
     /// The operator records a version of a package on no node any more; the object is the custom resource.
@@ -51,6 +53,7 @@ impl WaitFor {
                 !matches!(status, Some("paused" | "disabled")) || is_paused_or_disabled(object)
             }
             WaitCondition::Seen => lookup(object, "/status/status").is_some(),
+            WaitCondition::Exists => !object.is_null(),
             // A recreated object with the same name is another object.
             WaitCondition::Gone => {
                 let uid = self.target.uid.as_deref();
@@ -79,13 +82,6 @@ impl WaitFor {
             .then(|| WaitFor { condition: WaitCondition::Resumed, ..self.clone() })
     }
 
-    /// Whether the undo waits for the same condition.
-    ///
-    /// The undo of an uninstall does not: it installs the package again, so the package never becomes absent.
-    pub fn applies_to_undo(&self) -> bool {
-        !matches!(self.condition, WaitCondition::Uninstalled { .. })
-    }
-
     /// The condition in words that follow "waiting until".
     pub fn describe(&self) -> String {
         match &self.condition {
@@ -94,6 +90,7 @@ impl WaitFor {
                 format!("the operator has seen that {} is no longer paused", self.target)
             }
             WaitCondition::Seen => format!("the operator has set the status of {}", self.target),
+            WaitCondition::Exists => format!("{} exists", self.target),
             WaitCondition::Gone => format!("{} is gone", self.target),
             WaitCondition::Uninstalled { package, version } => {
                 format!("{package} {version} is gone from all nodes")

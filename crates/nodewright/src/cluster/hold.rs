@@ -29,7 +29,7 @@ const MAX_HOLD_AGE: SignedDuration = SignedDuration::from_hours(1);
 pub struct Holder {
     /// User and host: `ann@laptop`
     pub by: String,
-    /// The machine, with its process table if the machine has several.
+    /// The boot of the machine, with its process table; empty if unknown. Older versions wrote the host name.
     pub machine: String,
     pub process: u32,
     pub since: Timestamp,

@@ -11,6 +11,6 @@ mod words;
 pub use age::{CLOCK_SKEW, age, ago, duration_text, for_how_long, human};
 pub use document::{API_VERSION, Items, List, Row, document, time, to_json};
 pub use nodeset::{NodeSet, expand, natural};
-pub use sanitize::{harmless_json, harmless_lines, is_harmless, sanitize};
+pub use sanitize::{harmless_json, harmless_lines, harmless_xml, is_harmless, sanitize};
 pub use shell_words::shell_words;
 pub use words::{count, list, plural, some_of};

@@ -34,6 +34,17 @@ pub fn harmless_json(json: &str) -> Cow<'_, str> {
     )
 }
 
+/// XML with harmful characters spelled out as `<U+202E>`, and escaped: they occur only in text and attributes.
+pub fn harmless_xml(xml: &str) -> Cow<'_, str> {
+    replaced(
+        xml,
+        |c| matches!(c, '\n' | '\t' | '\r'),
+        |out, c| {
+            let _ = write!(out, "&lt;U+{:04X}&gt;", u32::from(c));
+        },
+    )
+}
+
 /// Whether multi-line text can be printed unchanged.
 pub fn is_harmless(text: &str) -> bool {
     !text.contains(|c| c != '\n' && is_harmful(c))
@@ -68,8 +79,8 @@ fn spell(out: &mut String, c: char) {
     };
 }
 
-/// Whether a character moves the cursor, changes the reading direction, is invisible, or is a blank other
-/// than the ASCII space.
+/// Whether a character moves the cursor, changes the reading direction, is invisible, is a blank other than the ASCII
+/// space, or is not allowed in XML.
 fn is_harmful(c: char) -> bool {
     if c.is_ascii() {
         return c.is_ascii_control();
@@ -86,6 +97,7 @@ fn is_harmful(c: char) -> bool {
         | '\u{ad}' | '\u{34f}' | '\u{61c}' | '\u{115f}'..='\u{1160}' | '\u{17b4}'..='\u{17b5}'
         | '\u{180b}'..='\u{180f}' | '\u{200b}'..='\u{200f}' | '\u{2060}'..='\u{206f}' | '\u{3164}'
         | '\u{fe00}'..='\u{fe0f}' | '\u{feff}' | '\u{ffa0}' | '\u{fff0}'..='\u{fffb}'
+        | '\u{fffe}'..='\u{ffff}'
         | '\u{1bca0}'..='\u{1bca3}' | '\u{1d173}'..='\u{1d17a}' | '\u{e0000}'..='\u{e0fff}')
 }
 

@@ -6,13 +6,13 @@ use std::hash::{DefaultHasher, Hash as _, Hasher as _};
 use super::pause_guard;
 use crate::api::Skyhook;
 use crate::cluster::Cluster;
-use crate::plan::{Consequences, Plan, PlanStage, Step};
+use crate::plan::{Consequences, Plan, PlanStage, Step, retain_stages};
 
-/// Merges the plans in this order, with one pause of each custom resource around all of them. `subject` is
+/// Merges the plans in this order, with one pause of each custom resource around those that change it. `subject` is
 /// the name that a user types to confirm a plan with several subjects.
 ///
-/// Steps with the same object and change are kept only once. If a step fails or its result is unknown, later
-/// plans with the same subject or on the same object are skipped.
+/// Steps with the same object and change are kept only once. A plan depends on the earlier ones of the same custom
+/// resource or on the same object, and on the pause of its custom resource; unrelated plans run at the same time.
 pub fn merged(cluster: &Cluster, title: String, subject: &str, plans: Vec<Plan>) -> Plan {
     let mut plan = Plan {
         title,
@@ -29,55 +29,81 @@ pub fn merged(cluster: &Cluster, title: String, subject: &str, plans: Vec<Plan>)
             held.insert(step.target.name.clone(), skyhook);
         }
     }
+    let ends = held.values().filter_map(|skyhook| pause_guard::ends(cluster, skyhook, &plan.title));
+    let (pauses, ends): (Vec<PlanStage>, Vec<PlanStage>) = ends.map(|[pause, end]| (pause, end)).unzip();
+    let mut parts: Vec<Part> = pauses.iter().map(Part::of_pause).collect();
+    for (part, pause) in parts.iter_mut().zip(pauses) {
+        part.append(&mut plan, vec![pause], &[]);
+    }
     let mut taken: HashMap<Fingerprint, Vec<Step>> = HashMap::new();
-    let mut earlier: Vec<Worked> = Vec::new();
-    for part in plans {
-        let mut worked = Worked::of(&part);
-        let shares = earlier.iter().filter(|other| other.shares_with(&worked));
-        let requires: Vec<usize> = shares.flat_map(|other| other.stages.clone()).collect();
-        for stage in part.stages {
-            let Some(stage) = remaining_stage(stage, &held, &mut taken) else {
-                continue;
-            };
-            worked.stages.push(plan.stages.len());
-            plan.stages.push(PlanStage { requires: requires.clone(), ..stage });
-        }
-        earlier.push(worked);
+    for one in plans {
+        let mut part = Part::of(&one);
+        let shares = parts.iter().filter(|earlier| earlier.shares_with(&part));
+        let after: Vec<usize> = shares.flat_map(|earlier| earlier.stages.clone()).collect();
+        let stages = one.stages.into_iter().map(|stage| remaining_stage(stage, &held, &mut taken));
+        part.append(&mut plan, stages.collect(), &after);
+        parts.push(part);
     }
-    let ends: Vec<[PlanStage; 2]> =
-        held.values().filter_map(|skyhook| pause_guard::ends(cluster, skyhook, &plan.title)).collect();
-    let (first, last): (Vec<PlanStage>, Vec<PlanStage>) = ends.into_iter().map(|[a, b]| (a, b)).unzip();
-    let moved = first.len();
-    for required in plan.stages.iter_mut().flat_map(|stage| &mut stage.requires) {
-        *required += moved;
+    for (at, end) in ends.into_iter().enumerate() {
+        let under = parts.iter().filter(|part| part.shares_with(&parts[at]));
+        let after: Vec<usize> = under.flat_map(|part| part.stages.clone()).collect();
+        Part::of_pause(&end).append(&mut plan, vec![end], &after);
     }
-    plan.stages.splice(0..0, first);
-    plan.stages.extend(last);
+    retain_stages(&mut plan.stages, |stage| !stage.steps.is_empty() || stage.until.is_some());
     plan.forecast(cluster);
     plan
 }
 
-/// The targets of a plan. After a failed or unknown result, later plans that share a target or the subject
-/// are skipped: their precondition is unknown.
-struct Worked {
-    /// The plan's subject, usually a custom resource.
-    subject: String,
+/// One of the merged plans, or a pause.
+struct Part {
+    custom_resources: BTreeSet<String>,
     objects: BTreeSet<String>,
-    /// Numbers of the plan's stages in the merged plan.
+    /// Numbers of its stages in the merged plan.
     stages: Vec<usize>,
 }
 
-impl Worked {
-    fn of(plan: &Plan) -> Worked {
-        Worked {
-            subject: plan.subject.clone(),
+impl Part {
+    fn of(plan: &Plan) -> Part {
+        let names = plan.steps().flat_map(Step::custom_resources);
+        let mut custom_resources: BTreeSet<String> = names.map(str::to_owned).collect();
+        // Pods and Jobs do not name their custom resource, which then is the subject.
+        if custom_resources.is_empty() {
+            custom_resources.insert(plan.subject.clone());
+        }
+        Part {
+            custom_resources,
             objects: plan.steps().map(|step| step.target.path()).collect(),
             stages: Vec::new(),
         }
     }
 
-    fn shares_with(&self, other: &Worked) -> bool {
-        self.subject == other.subject || !self.objects.is_disjoint(&other.objects)
+    fn of_pause(stage: &PlanStage) -> Part {
+        let target = &stage.steps[0].target;
+        Part {
+            custom_resources: BTreeSet::from([target.name.clone()]),
+            objects: BTreeSet::from([target.path()]),
+            stages: Vec::new(),
+        }
+    }
+
+    /// Whether both change the same object or work on the same custom resource: if the earlier one fails, the state for
+    /// the later one is unknown.
+    fn shares_with(&self, other: &Part) -> bool {
+        let shares = |one: &BTreeSet<String>, other| !one.is_disjoint(other);
+        shares(&self.custom_resources, &other.custom_resources) || shares(&self.objects, &other.objects)
+    }
+
+    /// Appends the stages of this part, in their own order, after the stages `after` of the merged plan.
+    fn append(&mut self, merged: &mut Plan, stages: Vec<PlanStage>, after: &[usize]) {
+        let first = merged.stages.len();
+        let part = Plan { stages, ..Plan::default() };
+        // A stage without `after` still follows the preceding one of this part.
+        for (number, stage) in part.stages.iter().enumerate() {
+            let own: Vec<usize> = part.before(number).into_iter().map(|before| first + before).collect();
+            let after = if own.is_empty() { Some(after.to_vec()) } else { stage.after.as_ref().map(|_| own) };
+            self.stages.push(merged.stages.len());
+            merged.stages.push(PlanStage { after, ..stage.clone() });
+        }
     }
 }
 
@@ -120,13 +146,13 @@ fn fingerprint(step: &Step) -> Fingerprint {
     (step.target.path(), hasher.finish())
 }
 
-/// The stage without surrounding pauses and without steps that the merged plan already has; `None` if nothing
-/// is left.
+/// The stage without surrounding pauses and without steps that the merged plan already has; empty, without a wait, if
+/// it loses all of its steps.
 fn remaining_stage(
     mut stage: PlanStage,
     held: &BTreeMap<String, &Skyhook>,
     taken: &mut HashMap<Fingerprint, Vec<Step>>,
-) -> Option<PlanStage> {
+) -> PlanStage {
     let waits_only = stage.steps.is_empty();
     let around = |step: &Step| step.change.is_hold() && held.contains_key(&step.target.name);
     stage.steps.retain(|step| {
@@ -138,5 +164,65 @@ fn remaining_stage(
         }
         stays
     });
-    (waits_only || !stage.steps.is_empty()).then_some(stage)
+    if stage.steps.is_empty() && !waits_only {
+        stage.until = None;
+    }
+    stage
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::api::{ApiFlavor, keys};
+    use crate::cluster::ClusterBuilder;
+    use crate::plan::{Change, Edit, Metadata, Target};
+
+    fn on_node(skyhook: &str, node: &str) -> Step {
+        let key = keys::status(ApiFlavor::Skyhook, skyhook);
+        let edit = Metadata::default().label(key, Edit::new(Some("erroring"), Some("waiting")));
+        Step::new(Target::node(node, None), Change::Metadata(edit), "a test")
+    }
+
+    fn part(skyhook: &str, stages: &[&[&str]]) -> Plan {
+        let stage =
+            |nodes: &&[&str]| PlanStage::of(nodes.iter().map(|node| on_node(skyhook, node)).collect());
+        Plan { stages: stages.iter().map(stage).collect(), ..Plan::new("a test", skyhook) }
+    }
+
+    /// Each stage of the merged plan: its nodes, and its dependencies.
+    fn merge(parts: Vec<Plan>) -> Vec<(String, Option<Vec<usize>>)> {
+        let plan = merged(&ClusterBuilder::default().of_leftovers(), "all".to_owned(), "fix", parts);
+        assert!(plan.is_in_order());
+        let nodes = |stage: &PlanStage| {
+            let names: Vec<&str> = stage.steps.iter().map(|step| step.target.name.as_str()).collect();
+            names.join(" ")
+        };
+        plan.stages.iter().map(|stage| (nodes(stage), stage.after.clone())).collect()
+    }
+
+    #[test]
+    fn unrelated_plans_do_not_depend_on_each_other() {
+        let stages = merge(vec![part("gpu", &[&["n1", "n2"], &["n3"]]), part("net", &[&["n4"]])]);
+        let expected = [("n1 n2", Some(vec![])), ("n3", None), ("n4", Some(vec![]))];
+        assert_eq!(stages, expected.map(|(nodes, after)| (nodes.to_owned(), after)));
+    }
+
+    #[test]
+    fn plans_of_one_custom_resource_or_on_one_node_depend_on_each_other() {
+        for second in [part("gpu", &[&["n4"]]), part("net", &[&["n3"]])] {
+            let stages = merge(vec![part("gpu", &[&["n1"], &["n3"]]), second]);
+            assert_eq!(stages[2].1, Some(vec![0, 1]), "{stages:?}");
+        }
+        // The subject is no custom resource, although one may have this name.
+        let mut release = part("net", &[&["n4"]]);
+        release.subject = "gpu".to_owned();
+        assert_eq!(merge(vec![part("gpu", &[&["n1"]]), release])[1].1, Some(vec![]));
+    }
+
+    #[test]
+    fn equal_steps_are_kept_once() {
+        let stages = merge(vec![part("gpu", &[&["n1", "n2"]]), part("gpu", &[&["n2"], &["n3"]])]);
+        let expected = [("n1 n2", Some(vec![])), ("n3", Some(vec![0]))];
+        assert_eq!(stages, expected.map(|(nodes, after)| (nodes.to_owned(), after)));
+    }
 }

@@ -77,8 +77,8 @@ impl<'a> Recreation<'a> {
         Target::skyhook(self.flavor, self.skyhook.name(), uid)
     }
 
-    /// Adds steps that restore the keys removed from nodes. The creation requires these steps: the operator
-    /// must not see the new object before the keys are restored.
+    /// Adds steps that restore the keys removed from nodes. The wait of the creation relies on these steps: the
+    /// operator must not see the new object before the keys are restored.
     pub fn restore(&mut self, steps: &[Step]) {
         let mut gone: Vec<&str> = Vec::new();
         let mut kept = Vec::new();
@@ -191,22 +191,20 @@ impl<'a> Recreation<'a> {
     /// Creates the new object, with the part of the status that the operator cannot derive again.
     pub fn make(&mut self) {
         let target = self.target(None);
-        let requires: Vec<usize> = (0..self.stages.len()).collect();
-        let create = |object: Value, until: Option<WaitFor>| PlanStage {
-            requires: requires.clone(),
+        let create = |object: Value, condition: WaitCondition| PlanStage {
             steps: vec![Step::new(
                 target.clone(),
                 Change::Create(Box::new(object)),
                 "restores the saved object",
             )],
-            until,
+            until: Some(WaitFor { target: target.clone(), condition, at_most: SEEN_WITHIN }),
             ..PlanStage::default()
         };
         // Without `configUpdates` in the status, packages with only a changed configuration would be
         // interrupted again.
         let updates = self.skyhook.whole["status"]["configUpdates"].clone();
         if updates.as_object().is_none_or(|updates| updates.is_empty()) {
-            self.stages.push(create(self.object.clone(), None));
+            self.stages.push(create(self.object.clone(), WaitCondition::Exists));
             return;
         }
         let status = |field: Field| {
@@ -216,7 +214,7 @@ impl<'a> Recreation<'a> {
         if pause_guard::away(self.cluster) {
             let status_alone = json!({"configUpdates": updates});
             let field = Field::new(["status"], None, Some(status_alone));
-            self.stages.push(create(self.object.clone(), None));
+            self.stages.push(create(self.object.clone(), WaitCondition::Exists));
             self.stages.push(status(field));
             return;
         }
@@ -229,9 +227,8 @@ impl<'a> Recreation<'a> {
             hold.mark(&mut held);
             self.release = Some(end);
         }
-        let seen = WaitFor { target: target.clone(), condition: WaitCondition::Seen, at_most: SEEN_WITHIN };
         let field = Field::new(["status", "configUpdates"], None, Some(updates));
-        self.stages.push(create(held, Some(seen)));
+        self.stages.push(create(held, WaitCondition::Seen));
         self.stages.push(status(field.with_any_old_value()));
     }
 
