@@ -21,6 +21,7 @@
 //! | --- | --- |
 //! | a rule, or add one | `rules/NAME.rs` with its fixture `tests/rules/NAME.yaml`; see `rules/mod.rs` |
 //! | a rule of `lint`, or add one | `lint/rules/NAME.rs` with its fixtures in `tests/lint/NAME`; see `lint/mod.rs` |
+//! | the state of a custom resource, on a node or as a whole, and its precedence | `outlook/`; the tables: `outlook/precedence.rs` |
 //! | a column of a table | `Columns::new()` in the `blocks` of the command's `View`; of `node list`: `commands/node/list.rs`, of `node status`: `commands/node/status.rs`. Their rows are `commands/node/row.rs`: a field of `NodeRow` is also a field of `node status -o json` |
 //! | drains | the operator's recorded refusals: `refusals` in `cluster/drain/refusal.rs`; what the API server would refuse now: `eviction_block` in `cluster/drain/eviction.rs`; both together: `cluster/drain/obstacles.rs`; `rules/drain_*.rs`, `model/gates/drain.rs` |
 //! | the order of nodes in a batch | `candidates` in `model/selection.rs`, by `Status::rank` in `model/place.rs`, then by age and name (`nodes` in `model/resource.rs`); only a deployment policy makes it binding (`Resource::ordered`) |
@@ -47,7 +48,7 @@
 
 pub use nodewright::{api, bounded, error, model, reason, redact, suggestions};
 pub use nodewright_client::{apply, cluster, connect};
-pub use nodewright_diagnosis::{lint, plan, rules, wait};
+pub use nodewright_diagnosis::{lint, outlook, plan, rules, wait};
 
 pub mod program;
 

@@ -4,6 +4,7 @@ use std::collections::BTreeSet;
 
 use kubectl_skyhook::api::keys;
 use kubectl_skyhook::cluster::dump;
+use kubectl_skyhook::outlook::Outlook;
 use kubectl_skyhook::rules::{self, Goal, Scope};
 use serde_json::{Value, json};
 
@@ -168,10 +169,10 @@ fn a_compartment_blocks_only_later_resources_that_share_its_nodes() {
     let file = directory.path().join("cluster.json");
     std::fs::write(&file, list(&stopped_canary())).expect("a write");
     let cluster = dump::load(&[file], None).expect("objects that load");
-    let report = rules::diagnose(&cluster, &Scope::default());
+    let outlook = Outlook::new(&cluster, rules::diagnose(&cluster, &Scope::default()).findings);
     let codes = |name: &str| {
         let skyhook = cluster.skyhook(name).expect("the custom resource exists");
-        let blockers = rules::blockers(&cluster, &report, skyhook, Goal::Install);
+        let blockers = outlook.blockers(skyhook, Goal::Install);
         let codes: BTreeSet<&str> = blockers.iter().map(|finding| finding.rule.code).collect();
         codes
     };

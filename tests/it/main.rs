@@ -52,6 +52,7 @@ mod never_installed;
 mod node_fields;
 mod node_sets;
 mod openmetrics;
+mod outlook;
 mod package_logs;
 mod package_status;
 mod partial_input;

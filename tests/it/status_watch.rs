@@ -201,8 +201,10 @@ fn what_is_disabled_is_not_complete() {
     let ran = cluster.run("status -w gpu-tune --timeout 30s");
     ran.expect_code(2);
     let why = "SKY205 the node does not start the pod for stage apply of package tuning";
-    assert_eq!(lines(&ran), [format!("gpu-tune  Disabled 33% (1/3): {why}")]);
-    assert_eq!(ran.stderr, "error: gpu-tune is disabled\nhint: kubectl skyhook enable gpu-tune\n");
+    assert_eq!(lines(&ran)[0], format!("gpu-tune  Disabled 33% (1/3): disabled; {why}"));
+    ran.expect_stdout("  SKY309  gpu-tune ");
+    ran.expect_stdout("  kubectl skyhook enable gpu-tune\n");
+    assert_eq!(ran.stderr, "");
 }
 
 /// The custom resource disappears, and no read before showed a deletion request.

@@ -27,6 +27,8 @@ pub(crate) use nodewright::{api, bounded, cluster, error, model, reason, redact,
 pub mod plan;
 pub mod rules;
 
+pub mod outlook;
+
 pub mod wait;
 
 pub mod lint;

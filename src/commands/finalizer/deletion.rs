@@ -1,50 +1,29 @@
 //! The state of a deletion, and its remedies. Pure.
 
-use schemars::JsonSchema;
-use serde::Serialize;
-
 use crate::api::Skyhook;
+use crate::cluster::Cluster;
 use crate::cluster::deletion::Pending;
-use crate::cluster::{Certainty, Cluster};
-use crate::model::{Model, ProgressState};
-use crate::rules::support::blockers::{blockers, delays};
-use crate::rules::{self, Finding, Goal, Grade, Remedy, Scope, Severity};
-use crate::view::plural;
+use crate::model::ProgressState;
+use crate::outlook::{Outlook, with_node};
+use crate::rules::{self, Finding, Grade, Remedy, Scope, Severity};
 
 /// The rule for deletions without a known cause: it has no remedy milder than the strip.
 const WITHOUT_CAUSE: &str = "SKY113";
 const STRIP: &str = "finalizer strip";
-
-/// The state of a deletion.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, JsonSchema)]
-#[serde(rename_all = "kebab-case")]
-pub enum DeletionState {
-    /// The deletion was not requested.
-    NotDeleting,
-    /// The deletion makes progress.
-    Progressing,
-    /// The deletion takes long or fails in part, but may still finish.
-    Slow,
-    /// The deletion does not finish until someone intervenes.
-    Blocked,
-    /// The operator's finalizer is removed; only finalizers of third parties remain.
-    HeldByOthers,
-    /// The state cannot be determined: pods or Jobs of packages could not be read.
-    Unknown,
-}
 
 /// A custom resource's deletion: its state, blockers and findings.
 #[derive(Debug)]
 pub struct Deletion<'a> {
     cluster: &'a Cluster,
     pub skyhook: &'a Skyhook,
-    pub state: DeletionState,
+    /// As in [`DeletionOutlook`](crate::outlook::DeletionOutlook); `None` if no deletion was requested.
+    pub state: Option<ProgressState>,
     pub reason: String,
     pub pending: Vec<Pending<'a>>,
     /// All findings about the custom resource, most severe first.
     pub findings: Vec<Finding>,
     /// The blockers: permanent ones first, then those that may resolve themselves.
-    held_by: Vec<Finding>,
+    held_up_by: Vec<Finding>,
     /// Whether no replica of the operator is available, or no operator is installed.
     pub operator_down: bool,
 }
@@ -52,76 +31,21 @@ pub struct Deletion<'a> {
 impl<'a> Deletion<'a> {
     pub fn of(cluster: &'a Cluster, skyhook: &'a Skyhook) -> Self {
         let scope = Scope { skyhooks: vec![skyhook.name().to_owned()], ..Scope::default() };
-        let report = rules::diagnose(cluster, &scope);
-        let mut deletion = Deletion {
-            cluster,
-            skyhook,
-            state: DeletionState::NotDeleting,
-            reason: "no deletion was requested".to_owned(),
-            // Without the operator's finalizer, the deletion waits for no uninstall.
-            pending: if skyhook.deleting() && !skyhook.has_finalizer() {
-                Vec::new()
-            } else {
-                cluster.pending_uninstalls(skyhook)
-            },
-            held_by: Vec::new(),
-            operator_down: cluster.operator_down() || cluster.operator_absent(),
-            findings: Vec::new(),
+        let outlook = Outlook::new(cluster, rules::diagnose(cluster, &scope).findings);
+        let deletion = outlook.deletion(skyhook);
+        let (state, reason, held_up_by, pending) = match deletion {
+            Some(deletion) => {
+                let held_up_by = deletion.held_up_by.into_iter().cloned().collect();
+                (Some(deletion.state), deletion.reason, held_up_by, deletion.pending)
+            }
+            None => {
+                let reason = "no deletion was requested".to_owned();
+                (None, reason, Vec::new(), cluster.pending_uninstalls(skyhook))
+            }
         };
-        if skyhook.deleting() {
-            let blockers = blockers(cluster, &report, skyhook, Goal::Deletion);
-            let delays = delays(cluster, &report, skyhook);
-            (deletion.state, deletion.reason) = deletion.state(&blockers, &delays);
-            let held_by = blockers.into_iter().chain(delays);
-            deletion.held_by = held_by.cloned().collect();
-        }
-        deletion.findings = report.findings;
-        deletion
-    }
-
-    fn state(&self, blockers: &[&Finding], delays: &[&Finding]) -> (DeletionState, String) {
-        let cluster = self.cluster;
-        let runs = cluster.package_runs_for(self.skyhook.name());
-        let runs = runs.all().iter().any(|run| cluster.may_progress(run) && run.trouble().is_none());
-        let old = cluster.is_stale(self.skyhook.metadata.deletion_timestamp);
-        let left = plural(self.pending.len(), "uninstall");
-        if !self.skyhook.has_finalizer() {
-            let others = self.skyhook.third_party_finalizers().join(", ");
-            let reason = format!("only third-party finalizers are left: {others}");
-            (DeletionState::HeldByOthers, reason)
-        } else if let Some(blocker) = blockers.first() {
-            let at_work = if cluster.certainty_of_no_package_run() == Certainty::Unknown {
-                "; package pods or jobs could not be read and may still be running"
-            } else if runs {
-                "; pods are still running"
-            } else {
-                ""
-            };
-            let reason = format!("{}{at_work}", with_node(blocker));
-            (DeletionState::Blocked, reason)
-        } else if cluster.certainty_of_no_package_run() == Certainty::Unknown {
-            let reason = "package pods or jobs could not be read and may still be running";
-            (DeletionState::Unknown, reason.to_owned())
-        } else if let Some(delay) = delays.first() {
-            (DeletionState::Slow, with_node(delay))
-        } else if cluster.nodes.ok().is_none() {
-            let reason = "nodes could not be read, so the remaining uninstalls are unknown";
-            (DeletionState::Unknown, reason.to_owned())
-        } else if self.pending.is_empty() {
-            let reason = "nothing is left to uninstall; the operator removes its finalizer next";
-            (DeletionState::Progressing, reason.to_owned())
-        } else if old && !self.advances() {
-            (DeletionState::Slow, format!("{left} left, and none is running"))
-        } else {
-            (DeletionState::Progressing, format!("{left} left"))
-        }
-    }
-
-    /// Whether the operator works on any node, or waits for something that is expected to happen.
-    fn advances(&self) -> bool {
-        let model = Model::new(self.cluster);
-        let mut all = model.all_progress(self.skyhook.name());
-        all.any(|(_, progress)| matches!(progress.state, ProgressState::Running | ProgressState::Waiting))
+        let operator_down = cluster.operator_down() || cluster.operator_absent();
+        let findings = outlook.findings;
+        Deletion { cluster, skyhook, state, reason, pending, findings, held_up_by, operator_down }
     }
 
     /// All remedies, least disruptive first; stripping the finalizer comes last.
@@ -137,7 +61,7 @@ impl<'a> Deletion<'a> {
         if self.may_finish() {
             remedies.insert(0, self.wait());
         }
-        if self.state == DeletionState::HeldByOthers {
+        if self.state == Some(ProgressState::Blocked) {
             let see = self.show_finalizers();
             remedies.retain(|r| r.argv != see.argv);
             remedies.insert(0, see);
@@ -209,7 +133,7 @@ impl<'a> Deletion<'a> {
         if self.may_finish() {
             return Some(self.wait());
         }
-        if self.state == DeletionState::HeldByOthers {
+        if self.state == Some(ProgressState::Blocked) {
             return Some(self.show_finalizers());
         }
         let milder = self.less_disruptive().map(|(_, remedy)| remedy.clone());
@@ -226,15 +150,14 @@ impl<'a> Deletion<'a> {
         &'f self,
         choose: impl Fn(&'f Finding) -> Option<&'f Remedy>,
     ) -> Option<(&'f Finding, &'f Remedy)> {
-        let mut caused = self.held_by.iter().filter(|f| f.rule.code != WITHOUT_CAUSE);
+        let mut caused = self.held_up_by.iter().filter(|f| f.rule.code != WITHOUT_CAUSE);
         caused.find_map(|f| Some((f, choose(f).filter(|r| !r.runs(STRIP))?)))
     }
 
     /// Whether the deletion may still finish without help.
     fn may_finish(&self) -> bool {
-        let may =
-            matches!(self.state, DeletionState::Progressing | DeletionState::Slow | DeletionState::Unknown);
-        may && self.less_disruptive().is_none()
+        use ProgressState::{Deleting, Unknown, Waiting};
+        matches!(self.state, Some(Deleting | Waiting | Unknown)) && self.less_disruptive().is_none()
     }
 
     fn show_finalizers(&self) -> Remedy {
@@ -256,14 +179,6 @@ pub struct Objection {
     pub why: String,
     /// The command to run instead.
     pub instead: Vec<String>,
-}
-
-/// The finding's message, with its node.
-fn with_node(finding: &Finding) -> String {
-    match &finding.subject.node {
-        Some(node) => format!("on {node}: {}", finding.message),
-        None => finding.message.clone(),
-    }
 }
 
 fn own(words: &[&str]) -> Vec<String> {

@@ -3,11 +3,27 @@
 use schemars::JsonSchema;
 use serde::Serialize;
 
-use super::deletion::{Deletion, DeletionState};
+use super::deletion::Deletion;
 use crate::cluster::Cluster;
 use crate::cluster::deletion::Pending;
+use crate::model::ProgressState;
 use crate::rules::{Remedy, Severity, Subject};
+use crate::view::text::Label;
 use crate::view::time;
+
+/// How the state of a deletion is shown, its word in documents, and in text.
+pub fn words(state: Option<ProgressState>) -> (Label, &'static str, &'static str) {
+    match state {
+        None => (Label::Info, "not-deleting", "not being deleted"),
+        Some(ProgressState::Deleting) => (Label::Good, "progressing", "the deletion is progressing"),
+        Some(ProgressState::Waiting) => (Label::Warning, "slow", "the deletion is slow"),
+        Some(ProgressState::Stuck) => (Label::Error, "blocked", "the deletion is blocked"),
+        Some(ProgressState::Blocked) => {
+            (Label::Warning, "held-by-others", "only third-party finalizers are left")
+        }
+        Some(_) => (Label::Warning, "unknown", "cannot tell whether the deletion is progressing"),
+    }
+}
 
 /// The state of a deletion, and what blocks it.
 #[derive(Serialize, JsonSchema)]
@@ -15,8 +31,9 @@ use crate::view::time;
 pub struct Document {
     /// The custom resource.
     skyhook: String,
-    /// The state of the deletion.
-    state: DeletionState,
+    /// The state of the deletion: `not-deleting`, `progressing`, `slow`, `blocked`, `held-by-others` (only
+    /// finalizers of third parties remain) or `unknown`.
+    state: &'static str,
     /// The reason for the state, in one sentence.
     reason: String,
     /// The time of the deletion request; null if the deletion was not requested.
@@ -76,7 +93,7 @@ impl Document {
         let findings = deletion.findings.iter().filter(|_| deleting);
         Document {
             skyhook: skyhook.name().to_owned(),
-            state: deletion.state,
+            state: words(deletion.state).1,
             reason: deletion.reason.clone(),
             deleting_since: skyhook.metadata.deletion_timestamp.map(time),
             finalizers: skyhook.metadata.finalizers.clone(),

@@ -4,15 +4,15 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use serde_json::Value;
 
-use super::deletion::{Deletion, DeletionState};
-use super::document::Document;
+use super::deletion::Deletion;
+use super::document::{Document, words};
 use crate::cluster::Cluster;
 use crate::commands::shared::grouped::grouped;
 use crate::commands::shared::remedy::{remedy_grade, remedy_text};
 use crate::commands::shared::rule::severity;
 use crate::rules::Remedy;
 use crate::view::shell_words;
-use crate::view::text::{self, Label, Line, Text};
+use crate::view::text::{self, Line, Text};
 use crate::view::{NodeSet, Table, View, ago, cells, document};
 
 /// Maximum number of node-name ranges in a row.
@@ -26,23 +26,10 @@ pub struct FinalizerStatus<'a> {
     pub deletion: Deletion<'a>,
 }
 
-impl DeletionState {
-    fn words(self) -> (Label, &'static str) {
-        match self {
-            DeletionState::NotDeleting => (Label::Info, "not being deleted"),
-            DeletionState::Progressing => (Label::Good, "the deletion is progressing"),
-            DeletionState::Slow => (Label::Warning, "the deletion is slow"),
-            DeletionState::Blocked => (Label::Error, "the deletion is blocked"),
-            DeletionState::HeldByOthers => (Label::Warning, "only third-party finalizers are left"),
-            DeletionState::Unknown => (Label::Warning, "cannot tell whether the deletion is progressing"),
-        }
-    }
-}
-
 impl FinalizerStatus<'_> {
     fn title(&self) -> Line {
         let skyhook = self.deletion.skyhook;
-        let (label, words) = self.deletion.state.words();
+        let (label, _, words) = words(self.deletion.state);
         let title = text::heading(skyhook.reference()) + ": " + label.span(words);
         match skyhook.metadata.deletion_timestamp {
             Some(at) => {
@@ -179,7 +166,7 @@ impl View for FinalizerStatus<'_> {
         let mut text = Text::new();
         text.line(self.title());
         text.indented(2, body);
-        if deletion.state == DeletionState::NotDeleting {
+        if deletion.state.is_none() {
             return text;
         }
         if !deletion.pending.is_empty() {

@@ -10,7 +10,7 @@ use crate::commands::shared::diagnosis::group::FindingGroup;
 use crate::commands::shared::grouped::grouped;
 use crate::plan::{Grade, Plan};
 use crate::rules::support::causes::{Cause, Causes};
-use crate::rules::{Finding, Remedy, Rule, Scope, Severity};
+use crate::rules::{Finding, Finds, Remedy, Rule, Scope, Severity};
 use crate::view::shell_words;
 use crate::view::{count, list};
 
@@ -217,9 +217,11 @@ impl Choosing<'_> {
         here.find(|(known, _)| meets(known)).map(|(_, code)| *code)
     }
 
-    /// Whether a finding is skipped because no rules are named, and it may resolve itself or is only info.
+    /// Whether a finding is skipped because no rules are named, and it may resolve itself, is only info, or is
+    /// an intended wait such as a pause.
     fn is_skippable(&self, finding: &Finding) -> bool {
-        let stays = finding.severity > Severity::Info && finding.permanent;
+        let intended = finding.rule.finds == Finds::LastingWaits && finding.severity < Severity::Error;
+        let stays = finding.severity > Severity::Info && finding.permanent && !intended;
         !stays && self.limits.rules.is_empty()
     }
 

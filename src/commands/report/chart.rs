@@ -36,14 +36,13 @@ impl Chart {
         let cluster = status.cluster;
         let name = item.name.as_str();
         let states = &item.summary.node_states;
-        let complete =
-            status.model.all_progress(name).filter(|(_, progress)| progress.state == ProgressState::Complete);
-        let times = complete.filter_map(|(node, _)| status.model.completed_at(name, node));
+        let complete = status.outlook.on_nodes(name).filter(|(_, on)| on.state == ProgressState::Complete);
+        let times = complete.filter_map(|(node, _)| status.outlook.model.completed_at(name, node));
         let mut history: Vec<Timestamp> = times.filter(|at| *at <= cluster.taken_at).collect();
         history.sort_unstable();
         // Show an estimate only if `status` shows one, too.
         let estimated = item.summary.remaining.is_some();
-        let completions = status.timeline.completions.iter();
+        let completions = status.outlook.timeline.completions.iter();
         let completions = completions.filter(|(skyhook, _)| estimated && *skyhook == name);
         let at = |seconds: f64| {
             let after = SignedDuration::from_millis((seconds * 1000.0) as i64);

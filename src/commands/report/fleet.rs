@@ -8,9 +8,8 @@ use maud::{Markup, html};
 use crate::api::Skyhook;
 use crate::cluster::Node;
 use crate::commands::shared::status::StatusReport;
-use crate::commands::shared::status::assessment::{running, state_on_node};
 use crate::model::ProgressState;
-use crate::rules::Severity;
+use crate::outlook::action_in_progress;
 use crate::view::text::Line;
 use crate::view::{NodeSet, Table, cells, count, natural, plural, sanitize};
 
@@ -25,70 +24,37 @@ const REASON: usize = 90;
 /// Maximum number of node-name ranges in a row of the table.
 const RUNS: usize = 12;
 
-/// The worst state of a node over all custom resources that select it.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-pub enum NodeStatus {
-    Unselected,
-    Complete,
-    Waiting,
-    Running,
-    Suspended,
-    Unknown,
-    Blocked,
-    Failed,
+/// The worst state of a node over all custom resources that select it; `None` if none selects it.
+type Worst = Option<ProgressState>;
+
+/// The letter of a state in the map.
+fn letter(state: Worst) -> &'static str {
+    match state {
+        None => "-",
+        Some(ProgressState::Failed) => "F",
+        Some(ProgressState::Blocked) => "B",
+        Some(ProgressState::Suspended) => "S",
+        Some(ProgressState::Running) => "R",
+        Some(ProgressState::Waiting) => "W",
+        Some(ProgressState::Complete) => "C",
+        Some(_) => "U",
+    }
 }
 
-impl NodeStatus {
-    fn letter(self) -> &'static str {
-        match self {
-            NodeStatus::Failed => "F",
-            NodeStatus::Blocked => "B",
-            NodeStatus::Unknown => "U",
-            NodeStatus::Suspended => "S",
-            NodeStatus::Running => "R",
-            NodeStatus::Waiting => "W",
-            NodeStatus::Complete => "C",
-            NodeStatus::Unselected => "-",
-        }
-    }
+/// The style class of a state.
+pub fn class(state: Worst) -> &'static str {
+    if state.is_none() { "N" } else { letter(state) }
+}
 
-    pub fn class(self) -> &'static str {
-        match self {
-            NodeStatus::Unselected => "N",
-            status => status.letter(),
-        }
-    }
-
-    pub fn word(self) -> &'static str {
-        match self {
-            NodeStatus::Failed => "failed",
-            NodeStatus::Blocked => "blocked",
-            NodeStatus::Unknown => "unknown",
-            NodeStatus::Suspended => "suspended",
-            NodeStatus::Running => "running",
-            NodeStatus::Waiting => "waiting",
-            NodeStatus::Complete => "complete",
-            NodeStatus::Unselected => "not selected",
-        }
-    }
-
-    fn of(state: ProgressState, failed: bool) -> NodeStatus {
-        match state {
-            _ if failed => NodeStatus::Failed,
-            ProgressState::Complete => NodeStatus::Complete,
-            ProgressState::Running => NodeStatus::Running,
-            ProgressState::Waiting => NodeStatus::Waiting,
-            ProgressState::Suspended => NodeStatus::Suspended,
-            ProgressState::Unknown => NodeStatus::Unknown,
-            ProgressState::Blocked => NodeStatus::Blocked,
-        }
-    }
+/// The state in words.
+pub fn word(state: Worst) -> String {
+    state.map_or_else(|| "not selected".to_owned(), ProgressState::word)
 }
 
 /// A node with its status, and the custom resource and reason behind it.
 struct Cell<'a> {
     name: &'a str,
-    status: NodeStatus,
+    status: Worst,
     reason: String,
 }
 
@@ -100,8 +66,8 @@ impl<'a> Fleet<'a> {
         let cluster = status.cluster;
         // Without the custom resources, it is unknown whether one selects the node.
         let otherwise = match cluster.skyhooks.ok() {
-            Some(_) => NodeStatus::Unselected,
-            None => NodeStatus::Unknown,
+            Some(_) => None,
+            None => Some(ProgressState::Unknown),
         };
         let cell = |node: &'a Node| Cell { name: &node.name, status: otherwise, reason: String::new() };
         let mut cells: Vec<Cell<'a>> = cluster.nodes.items().iter().map(cell).collect();
@@ -110,20 +76,19 @@ impl<'a> Fleet<'a> {
         for skyhook in cluster.skyhooks.items() {
             add(status, skyhook, &places, &mut cells);
         }
-        explain_failures(status, &places, &mut cells);
         cells.sort_by(|a, b| natural(a.name, b.name));
         Fleet(cells)
     }
 
     /// The number of nodes in each status that occurs, worst first.
-    fn counts(&self) -> Vec<(NodeStatus, usize)> {
+    fn counts(&self) -> Vec<(Worst, usize)> {
         counted(self.0.iter().map(|cell| cell.status))
     }
 
     /// The number of nodes by status: `130 nodes: 3 failed, 127 complete`.
     pub fn summary(&self) -> String {
         let counts = self.counts().into_iter();
-        let counts = counts.map(|(status, n)| format!("{} {}", count(n), status.word()));
+        let counts = counts.map(|(status, n)| format!("{} {}", count(n), word(status)));
         let counts: Vec<String> = counts.collect();
         match counts.len() {
             0 => "no nodes".to_owned(),
@@ -137,7 +102,7 @@ impl<'a> Fleet<'a> {
         html! {
             ul.legend {
                 @for (status, nodes) in self.counts() {
-                    li { i class=(status.class()) { (status.letter()) } " " (status.word()) " " b { (count(nodes)) } }
+                    li { i class=(class(status)) { (letter(status)) } " " (word(status)) " " b { (count(nodes)) } }
                 }
             }
             search {
@@ -155,7 +120,7 @@ impl<'a> Fleet<'a> {
                     }
                     div {
                         @for part in parts(cells, nodes_per_cell) {
-                            i class=(part[0].status.class()) title=(hover(part)) { (part[0].status.letter()) }
+                            i class=(class(part[0].status)) title=(hover(part)) { (letter(part[0].status)) }
                         }
                     }
                 }
@@ -181,7 +146,7 @@ impl<'a> Fleet<'a> {
 
     /// A table with one row per status and reason.
     fn table(&self) -> Table {
-        let mut rows: BTreeMap<(Reverse<NodeStatus>, &str), Vec<&str>> = BTreeMap::new();
+        let mut rows: BTreeMap<(Reverse<Worst>, &str), Vec<&str>> = BTreeMap::new();
         for cell in &self.0 {
             let key = (Reverse(cell.status), cell.reason.as_str());
             rows.entry(key).or_default().push(cell.name);
@@ -189,31 +154,22 @@ impl<'a> Fleet<'a> {
         let mut table = Table::new(["status", "count", "nodes", "reason"]);
         for ((status, reason), nodes) in rows {
             let reason = if reason.is_empty() { "-" } else { reason };
-            table.row(cells![status.0.word(), count(nodes.len()), NodeSet::of(&nodes).limited(RUNS), reason]);
+            table.row(cells![word(status.0), count(nodes.len()), NodeSet::of(&nodes).limited(RUNS), reason]);
         }
         table
     }
 }
 
-/// The number of a custom resource's nodes in each status, worst first.
-pub fn nodes_by_status(status: &StatusReport<'_>, name: &str) -> Vec<(NodeStatus, usize)> {
-    let deleting = status.cluster.skyhook(name).is_some_and(Skyhook::deleting);
-    counted(status.model.all_progress(name).map(|(node, progress)| {
-        let record = status.cluster.on_node(node, name);
-        let (state, failed) = state_on_node(&progress, record, deleting);
-        NodeStatus::of(state, failed)
-    }))
-}
-
-fn counted(all: impl Iterator<Item = NodeStatus>) -> Vec<(NodeStatus, usize)> {
-    let mut counts: BTreeMap<Reverse<NodeStatus>, usize> = BTreeMap::new();
+/// The number of nodes in each state that occurs, worst first.
+pub fn counted(all: impl Iterator<Item = Worst>) -> Vec<(Worst, usize)> {
+    let mut counts: BTreeMap<Reverse<Worst>, usize> = BTreeMap::new();
     for status in all {
         *counts.entry(Reverse(status)).or_default() += 1;
     }
     counts.into_iter().map(|(status, n)| (status.0, n)).collect()
 }
 
-/// Updates the cells with the model's progress of a custom resource.
+/// Updates the cells with the state of a custom resource on its nodes.
 fn add<'a>(
     status: &StatusReport<'a>,
     skyhook: &Skyhook,
@@ -221,40 +177,24 @@ fn add<'a>(
     cells: &mut [Cell<'a>],
 ) {
     let name = skyhook.name();
-    for (node, progress) in status.model.all_progress(name) {
-        let record = status.cluster.on_node(node, name);
-        let (state, failed) = state_on_node(&progress, record, skyhook.deleting());
-        let own = NodeStatus::of(state, failed);
+    for (node, on) in status.outlook.on_nodes(name) {
+        let own = Some(on.counted());
         let Some(cell) = places.get(&*node.name).map(|at| &mut cells[*at]) else {
             continue;
         };
-        if own <= cell.status && cell.status != NodeStatus::Unselected {
+        if own <= cell.status {
             continue;
         }
         cell.status = own;
-        cell.reason = match own {
-            NodeStatus::Complete => String::new(),
-            NodeStatus::Running => format!("{name}: {}", running(&progress)),
-            _ => format!("{name}: {}", progress.reason),
+        let reason = match (own, on.held_up_by) {
+            (Some(ProgressState::Complete), _) => String::new(),
+            (Some(ProgressState::Running), _) => format!("{name}: {}", action_in_progress(&on.progress)),
+            (_, Some(finding)) if own >= Some(ProgressState::Blocked) => {
+                format!("{} {}", finding.rule.code, finding.message)
+            }
+            _ => format!("{name}: {}", on.progress.reason),
         };
-        let reason = Line::from(std::mem::take(&mut cell.reason));
-        cell.reason = reason.truncated(REASON).plain();
-    }
-}
-
-/// Sets the reason of failed and blocked nodes to the message of an error that `diagnose stuck` reports
-/// there.
-fn explain_failures(status: &StatusReport<'_>, places: &HashMap<&str, usize>, cells: &mut [Cell<'_>]) {
-    let errors = status.findings.iter().rev();
-    for error in errors.filter(|finding| finding.severity == Severity::Error) {
-        let node = error.subject.node.as_deref();
-        let Some(cell) = node.and_then(|node| places.get(node)).map(|at| &mut cells[*at]) else {
-            continue;
-        };
-        if cell.status >= NodeStatus::Blocked {
-            let reason = format!("{} {}", error.rule.code, error.message);
-            cell.reason = Line::from(reason).truncated(REASON).plain();
-        }
+        cell.reason = Line::from(reason).truncated(REASON).plain();
     }
 }
 
@@ -274,7 +214,7 @@ fn hover(part: &[Cell<'_>]) -> String {
         }
         [] => String::new(),
     };
-    let word = first.status.word();
+    let word = word(first.status);
     match first.reason.as_str() {
         "" => format!("{name}: {word}"),
         reason => format!("{name}: {word}; {}", sanitize(reason)),

@@ -2,9 +2,10 @@
 
 use maud::{Markup, html};
 
-use super::{chart, fleet};
-use crate::commands::shared::status::StatusReport;
+use super::chart;
+use super::fleet::{self, class, word};
 use crate::commands::shared::status::item::{Compartment, SkyhookProgress};
+use crate::commands::shared::status::{StatusReport, label};
 use crate::view::text::Label;
 use crate::view::{Table, cells, count, sanitize};
 
@@ -25,7 +26,7 @@ fn rollout(status: &StatusReport<'_>, item: &SkyhookProgress) -> Markup {
     html! {
         h3 {
             (sanitize(&item.name)) " "
-            span class=(badge(summary.assessment.label())) { (word) }
+            span class=(badge(label(summary.assessment))) { (word) }
         }
         p {
             (summary.complete()) " complete"
@@ -56,9 +57,9 @@ fn badge(label: Label) -> String {
 
 /// A bar of the nodes by status, complete ones first.
 fn states(status: &StatusReport<'_>, item: &SkyhookProgress) -> Markup {
-    let counts = fleet::nodes_by_status(status, &item.name);
-    let parts: Vec<(&str, &str, usize)> =
-        counts.into_iter().rev().map(|(status, nodes)| (status.class(), status.word(), nodes)).collect();
+    let counts = fleet::counted(status.outlook.on_nodes(&item.name).map(|(_, on)| Some(on.counted())));
+    let parts: Vec<(&str, String, usize)> =
+        counts.into_iter().rev().map(|(state, nodes)| (class(state), word(state), nodes)).collect();
     bar(&parts, item.summary.node_states.all())
 }
 
@@ -67,9 +68,9 @@ fn compartment(part: &Compartment) -> Markup {
     let (nodes, completed) = (number(part.nodes), number(part.completed));
     let (failed, in_progress) = (number(part.failed), number(part.in_progress));
     let parts = [
-        ("C", "complete", completed),
-        ("R", "in progress", in_progress),
-        ("F", "failed", failed.min(nodes.saturating_sub(completed + in_progress))),
+        ("C", "complete".to_owned(), completed),
+        ("R", "in progress".to_owned(), in_progress),
+        ("F", "failed".to_owned(), failed.min(nodes.saturating_sub(completed + in_progress))),
     ];
     html! {
         tr {
@@ -86,7 +87,7 @@ fn compartment(part: &Compartment) -> Markup {
 }
 
 /// A bar with one piece per part, whose width is its share of all nodes.
-fn bar(parts: &[(&str, &str, usize)], all: usize) -> Markup {
+fn bar(parts: &[(&str, String, usize)], all: usize) -> Markup {
     let shown = || parts.iter().filter(|(_, _, nodes)| *nodes > 0);
     let words: Vec<String> = shown().map(|(_, word, nodes)| format!("{} {word}", count(*nodes))).collect();
     let label = if words.is_empty() { "no progress".to_owned() } else { words.join(", ") };

@@ -33,6 +33,12 @@ pub struct LoadedMutes {
 }
 
 impl MuteFlags {
+    /// The words of the command line, for commands that are suggested.
+    pub fn words(&self) -> Vec<String> {
+        let file = self.mutes.iter();
+        file.flat_map(|file| ["--mutes".to_owned(), file.display().to_string()]).collect()
+    }
+
     /// Reads the file and the annotations. Invalid annotations do not prevent a diagnosis: they are ignored
     /// with an error message, and the exit code is 1 instead of 0.
     ///

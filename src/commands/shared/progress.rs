@@ -1,9 +1,11 @@
-//! `model::NodeProgress` as JSON fields and as text.
+//! `outlook::OnNode` as JSON fields and as text.
 
 use schemars::JsonSchema;
 use serde::Serialize;
 
-use crate::model::{Action, Model, NextNodes, NodeProgress, ProgressState, QueuePosition};
+use crate::model::{Action, NextNodes, ProgressState, QueuePosition};
+use crate::outlook::{OnNode, Outlook};
+use crate::rules::Finding;
 use crate::view::{NodeSet, count, time};
 
 /// The progress of a custom resource on a node.
@@ -16,6 +18,9 @@ pub struct Progress {
     reason: Reason,
     /// The operator's next action on the node if nothing else changes in the cluster; null if there is none.
     next_action: Option<NextAction>,
+    /// The finding that blocks the custom resource here, which may be about another node or custom resource; null
+    /// if there is none.
+    held_up_by: Option<HeldUpBy>,
     /// The start of the running stage or of the drain; null if neither is in progress or the time is unknown.
     since: Option<String>,
     /// The position among the nodes that wait for a batch; null if the node does not wait for one.
@@ -34,6 +39,31 @@ struct Reason {
     object: Option<String>,
     /// The reason as a sentence.
     message: String,
+}
+
+/// The finding that blocks a custom resource on a node.
+#[derive(Debug, Serialize, JsonSchema)]
+struct HeldUpBy {
+    /// The code of the rule.
+    code: &'static str,
+    /// The custom resource that the finding is about; null if it is about none.
+    skyhook: Option<String>,
+    /// The node that the finding is about; null if it is about none.
+    node: Option<String>,
+    /// The observed problem.
+    message: String,
+}
+
+impl From<&Finding> for HeldUpBy {
+    fn from(finding: &Finding) -> HeldUpBy {
+        let subject = &finding.subject;
+        HeldUpBy {
+            code: finding.rule.code,
+            skyhook: subject.skyhook.clone(),
+            node: subject.node.clone(),
+            message: finding.message.clone(),
+        }
+    }
 }
 
 /// An action of the operator.
@@ -103,10 +133,12 @@ pub struct Next {
     count: usize,
 }
 
-impl From<&NodeProgress<'_>> for Progress {
-    fn from(progress: &NodeProgress<'_>) -> Progress {
+impl From<&OnNode<'_, '_>> for Progress {
+    fn from(on: &OnNode<'_, '_>) -> Progress {
+        let progress = &on.progress;
         Progress {
-            state: progress.state,
+            state: on.state,
+            held_up_by: on.held_up_by.map(HeldUpBy::from),
             reason: Reason {
                 kind: progress.reason.code(),
                 object: progress.reason.object(),
@@ -168,8 +200,8 @@ impl Next {
 
 impl ResourceProgress {
     /// The progress on all nodes; `None` if the custom resource selects no node.
-    pub fn of(model: &Model<'_>, skyhook: &str) -> Option<ResourceProgress> {
-        let all: Vec<_> = model.all_progress(skyhook).collect();
+    pub fn of(outlook: &Outlook<'_>, skyhook: &str) -> Option<ResourceProgress> {
+        let all: Vec<_> = outlook.on_nodes(skyhook).collect();
         let running = all.iter().find(|(_, p)| p.state == ProgressState::Running);
         let (node, leading) = running.or_else(|| all.iter().max_by_key(|(_, p)| p.state))?;
         Some(ResourceProgress {

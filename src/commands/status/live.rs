@@ -1,17 +1,17 @@
 //! `status -w`: the screen while custom resources make progress, until all are complete or none makes
 //! progress.
 
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
 use jiff::Timestamp;
 use serde_json::Value;
 
 use crate::cluster::Cluster;
-use crate::commands::shared::status::StatusReport;
-use crate::commands::shared::status::assessment::{Assessment, Summary};
 use crate::commands::shared::status::item::SkyhookProgress;
+use crate::commands::shared::status::{StatusReport, label};
 use crate::ctx::{self, AimProgress};
 use crate::model::ProgressState;
+use crate::outlook::Summary;
 use crate::rules::{self, Goal, Scope};
 use crate::view::text::{self, Line, Text};
 use crate::view::{NodeSet, View, count, human, plural};
@@ -27,10 +27,12 @@ pub struct Live {
     /// The watched custom resources; empty for all.
     pub names: Vec<String>,
     pub blockers: Blockers,
-    /// The last displayed assessment and counts of each custom resource.
+    /// The last displayed assessment, counts and message of each custom resource, without times.
     shown: BTreeMap<String, String>,
     /// The unfinished custom resources with their assessments.
-    open: Vec<(String, Assessment)>,
+    open: Vec<(String, ProgressState)>,
+    /// The custom resources that were being deleted at the last check.
+    deleting: BTreeSet<String>,
     /// Node states of named custom resources.
     states: BTreeMap<(String, String), ProgressState>,
     transitions: VecDeque<Line>,
@@ -60,17 +62,13 @@ impl View for Last {
 }
 
 impl Live {
-    /// The names of the custom resources that have not ended.
-    pub fn unfinished(&self) -> impl Iterator<Item = &str> {
-        self.open.iter().map(|(name, _)| name.as_str())
-    }
-
     pub fn new(cluster: &Cluster, names: &[String]) -> Live {
         Live {
             names: names.to_vec(),
             blockers: Blockers::new(cluster, None),
             shown: BTreeMap::new(),
             open: Vec::new(),
+            deleting: BTreeSet::new(),
             states: BTreeMap::new(),
             transitions: VecDeque::new(),
             begin: None,
@@ -97,21 +95,19 @@ impl Live {
         let time = status.cluster.taken_at.strftime("%H:%M:%S");
         let mut changes = Vec::new();
         for item in &status.document.items {
-            let line = summary(item);
-            let text = line.plain();
-            if self.shown.get(&item.name) != Some(&text) {
-                changes.push(text::dim(format!("{time} ")) + line);
-                self.shown.insert(item.name.clone(), text);
+            let key = unchanging(item);
+            if self.shown.get(&item.name) != Some(&key) {
+                changes.push(text::dim(format!("{time} ")) + summary(item));
+                self.shown.insert(item.name.clone(), key);
             }
         }
         let mut moved: BTreeMap<(String, String), Vec<&str>> = BTreeMap::new();
         for name in &self.names {
-            for (node, progress) in status.model.all_progress(name) {
-                let key = (name.clone(), node.name.to_string());
-                let before = self.states.insert(key, progress.state);
-                if before.is_some_and(|before| before != progress.state) {
-                    let to = format!("{:?}", progress.state).to_lowercase();
-                    moved.entry((name.clone(), to)).or_default().push(&node.name);
+            for (node, on) in status.outlook.on_nodes(name) {
+                let state = on.counted();
+                let before = self.states.insert((name.clone(), node.name.to_string()), state);
+                if before.is_some_and(|before| before != state) {
+                    moved.entry((name.clone(), state.word())).or_default().push(&node.name);
                 }
             }
         }
@@ -149,7 +145,7 @@ impl Live {
 /// A custom resource as a line: `gpu-tune  Progressing 78% (31/40), 2 failed, ~6m: driver apply on 3 nodes`.
 fn summary(item: &SkyhookProgress) -> Line {
     let Summary { assessment, failed_nodes, remaining, message, .. } = &item.summary;
-    let assessed = assessment.label().span(format!("{assessment:?}"));
+    let assessed = label(*assessment).span(format!("{assessment:?}"));
     let mut line = text::heading(&item.name) + "  " + assessed + " " + item.summary.complete();
     if *failed_nodes > 0 {
         line = line + format!(", {} failed", count(*failed_nodes));
@@ -163,9 +159,19 @@ fn summary(item: &SkyhookProgress) -> Line {
     }
 }
 
+/// The line without the estimate and ages, which change all the time without an event.
+fn unchanging(item: &SkyhookProgress) -> String {
+    let summary = &item.summary;
+    let message = match summary.assessment {
+        ProgressState::Deleting | ProgressState::Paused | ProgressState::Disabled => "",
+        _ => &summary.message,
+    };
+    format!("{:?} {} {} {message}", summary.assessment, summary.complete(), summary.failed_nodes)
+}
+
 /// Whether the custom resource needs no further work.
-fn ended(assessment: Assessment) -> bool {
-    matches!(assessment, Assessment::Complete | Assessment::Gone)
+fn ended(assessment: ProgressState) -> bool {
+    matches!(assessment, ProgressState::Complete | ProgressState::Gone)
 }
 
 impl ctx::Aim for Live {
@@ -189,15 +195,18 @@ impl ctx::Aim for Live {
         let before = std::mem::replace(&mut self.open, open.collect());
         let vanished = items().find(|item| {
             let was = before.iter().find(|(name, _)| *name == item.name);
-            let gone = item.summary.assessment == Assessment::Gone;
-            gone && was.is_some_and(|(_, was)| *was != Assessment::Deleting)
+            let gone = item.summary.assessment == ProgressState::Gone;
+            gone && was.is_some_and(|(name, _)| !self.deleting.contains(name))
         });
+        let vanished = vanished.map(|item| item.name.clone());
+        let deleting = items().filter(|item| item.deleting);
+        self.deleting = deleting.map(|item| item.name.clone()).collect();
         self.first = (!self.looked).then(|| news.clone());
         self.looked = true;
         self.whole = whole.clone();
         AimProgress {
             state: match vanished {
-                Some(item) => Wait::Never(format!("{} was deleted before it was complete", item.name), None),
+                Some(name) => Wait::Never(format!("{name} was deleted before it was complete"), None),
                 None if self.open.is_empty() => Wait::Met,
                 None => Wait::Pending(String::new()),
             },
@@ -208,16 +217,12 @@ impl ctx::Aim for Live {
 
     /// Blockers, once no custom resource makes progress.
     fn blocked(&mut self, cluster: &Cluster) -> Vec<String> {
-        let progresses = |(_, assessment): &(String, Assessment)| {
-            matches!(assessment, Assessment::Progressing | Assessment::Degraded)
+        let progresses = |(_, assessment): &(String, ProgressState)| {
+            matches!(assessment, ProgressState::Progressing | ProgressState::Degraded)
         };
         if self.open.iter().any(progresses) {
             self.blockers.clear();
             return Vec::new();
-        }
-        let is_disabled = |(_, assessment): &(String, Assessment)| *assessment == Assessment::Disabled;
-        if self.open.iter().all(is_disabled) {
-            return self.unfinished().map(|name| format!("{name} is disabled")).collect();
         }
         let goal = |name: &str| match cluster.skyhook(name) {
             Some(skyhook) if skyhook.deleting() => Goal::Deletion,
@@ -234,5 +239,36 @@ impl ctx::Aim for Live {
 
     fn is_screen(&self) -> bool {
         true
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use jiff::SignedDuration;
+
+    use super::*;
+    use crate::cluster::dump;
+    use crate::ctx::Aim;
+    use crate::view::text::Layout;
+
+    /// Ages and estimates change on the screen, and are no lines in a pipe.
+    #[test]
+    fn time_alone_is_no_change() {
+        for capture in ["in-progress", "v0.17-deletion-in-progress", "v0.17-paused"] {
+            let path = format!("tests/clusters/{capture}").into();
+            let mut cluster = dump::load(&[path], None).expect("a capture");
+            let mut live = Live::new(&cluster, &[]);
+            let first = live.look(&cluster);
+            assert!(!first.news.is_empty(), "{capture}");
+            cluster.taken_at += SignedDuration::from_secs(1);
+            let second = live.look(&cluster);
+            let drawn = |look: &AimProgress| {
+                let lines = look.whole.lines(Layout::columns(200)).into_iter();
+                lines.map(|line| line.plain()).collect::<Vec<_>>()
+            };
+            assert_ne!(drawn(&first), drawn(&second), "{capture}");
+            let news: Vec<String> = second.news.iter().map(Line::plain).collect();
+            assert_eq!(news, Vec::<String>::new(), "{capture}");
+        }
     }
 }

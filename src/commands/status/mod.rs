@@ -18,10 +18,9 @@ use crate::commands::shared::mutes::MuteFlags;
 use crate::commands::shared::status::{self, StatusReport};
 use crate::commands::shared::{scope, selection, watched};
 use crate::ctx::{self, Ctx, Ended};
-use crate::error::{Error, Exit, Result};
+use crate::error::{Exit, Result};
 use crate::rules::support::mute::Mutes;
 use crate::rules::{self, Scope};
-use crate::view::list;
 
 /// Show the progress of each custom resource, on one page
 ///
@@ -105,12 +104,8 @@ async fn watch(ctx: &mut Ctx, args: &Args, needs: &[Source]) -> Result<Exit> {
     match ended {
         None => Ok(Exit::Interrupted),
         Some(Ended::TimedOut(_)) => Err(watched::timed_out(args.timeout)),
-        Some(Ended::Blocked(blockers)) => {
-            let disabled = Error { exit: Exit::Findings, ..Error::failed(list(&blockers)) };
-            Err(disabled
-                .hint(format!("kubectl skyhook enable {}", live.unfinished().collect::<Vec<_>>().join(" "))))
-        }
-        Some(Ended::Met) => Ok(Exit::Done),
+        // A blocked watch has shown its blockers.
+        Some(Ended::Met | Ended::Blocked(_)) => Ok(Exit::Done),
     }
 }
 
@@ -129,5 +124,7 @@ fn known(cluster: &Cluster, names: &[String]) -> Result<()> {
 fn view<'a>(cluster: &'a Cluster, args: &Args, mutes: &Mutes) -> Result<StatusReport<'a>> {
     known(cluster, &args.names)?;
     let report = rules::diagnose(cluster, &Scope::default()).mute(cluster, mutes);
-    Ok(StatusReport::new(cluster, report, &args.names))
+    let mut status = StatusReport::new(cluster, report, &args.names);
+    status.mute_words = args.muting.words();
+    Ok(status)
 }

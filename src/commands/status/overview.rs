@@ -4,10 +4,11 @@ use crate::commands::shared::cause_table;
 use crate::commands::shared::diagnosis::group::FindingGroup;
 use crate::commands::shared::mutes;
 use crate::commands::shared::rule::{counted, label_of};
+use crate::commands::shared::status::findings::Findings;
 use crate::commands::shared::status::item::{Compartment, Package, SkyhookProgress};
-use crate::commands::shared::status::{Document, StatusReport, findings};
+use crate::commands::shared::status::{StatusReport, label};
 use crate::view::text::{self, Line, Text};
-use crate::view::{Columns, Table, age, count, list, plural};
+use crate::view::{Columns, Table, age, count, list, plural, shell_words};
 
 /// Number of lines of a small terminal, without the prompt.
 const LINES: usize = 23;
@@ -25,7 +26,7 @@ pub fn text(status: &StatusReport<'_>, wide: bool) -> Text {
         text.paragraph(text::dim(format!("This operator ignores {ignored}.")));
     }
     text.table(items(status, wide));
-    let end = end(document);
+    let end = end(status);
     // The 3 lines are an empty line, the headline and the command.
     let used = text.height() + 3 + end.height();
     let most = if wide { usize::MAX } else { LINES.saturating_sub(used).max(CAUSES) };
@@ -40,7 +41,7 @@ fn items(status: &StatusReport<'_>, wide: bool) -> Table {
         .with("name", |item: &&SkyhookProgress| item.name.as_str().into())
         .with("assessment", |item| {
             let assessment = item.summary.assessment;
-            assessment.label().span(format!("{assessment:?}")).into()
+            label(assessment).span(format!("{assessment:?}")).into()
         })
         .with("complete", |item| item.summary.complete().into())
         .with("failed", |item| match item.summary.failed_nodes {
@@ -51,7 +52,7 @@ fn items(status: &StatusReport<'_>, wide: bool) -> Table {
         .with_if(wide, "running", |item| count(item.summary.node_states.running).into())
         .with_if(wide, "waiting", |item| {
             let states = &item.summary.node_states;
-            count(states.all() - states.complete - states.running).into()
+            count(states.all() - states.complete - states.running - states.failed).into()
         })
         .with_if(wide, "since", |item| {
             let since = item.summary.since.map(|at| age(Some(at), status.cluster.taken_at));
@@ -89,10 +90,10 @@ fn compartments(item: &SkyhookProgress) -> String {
 /// The headline, then one line per cause, for one custom resource or for all.
 pub fn causes(status: &StatusReport<'_>, name: Option<&str>, most: usize) -> Text {
     let mut text = Text::new();
-    let all = 0..status.impact.causes.len();
+    let (impact, found) = (status.impact(), status.findings());
+    let all = 0..impact.causes.len();
     let about = |at: &usize| {
-        let cause = &status.impact.causes[*at];
-        let concerned = name.is_none_or(|name| findings::concerns(cause, &status.findings, name));
+        let concerned = name.is_none_or(|name| impact.causes[*at].concerns(found, name));
         concerned && status.is_grave(*at)
     };
     let shown: Vec<usize> = all.filter(about).collect();
@@ -101,20 +102,20 @@ pub fn causes(status: &StatusReport<'_>, name: Option<&str>, most: usize) -> Tex
     }
     let findings = match name {
         None => status.document.findings,
-        Some(name) => findings::Findings::about(name, &status.impact, &status.findings),
+        Some(name) => Findings::about(name, impact, found),
     };
     let command = match name {
         Some(name) => format!("kubectl skyhook diagnose stuck {name}"),
         None => "kubectl skyhook diagnose stuck".to_owned(),
     };
-    text.line(match cause_table::stuck(&status.impact) {
+    text.line(match cause_table::stuck(impact) {
         Some(stuck) if name.is_none() => stuck,
         _ => Line::from(list(&counted(findings.errors, findings.warnings))),
     });
     let (shown, left_out) = shown.split_at(shown.len().min(most.max(1)));
     for at in shown {
-        let impact = &status.impact.causes[*at];
-        let group = FindingGroup::of(&impact.cause, &status.findings);
+        let impact = &impact.causes[*at];
+        let group = FindingGroup::of(&impact.cause, found);
         let nodes = match group.node_count() {
             0 => String::new(),
             nodes => format!(" on {}", plural(nodes, "node")),
@@ -128,15 +129,18 @@ pub fn causes(status: &StatusReport<'_>, name: Option<&str>, most: usize) -> Tex
                 + format!(" {}{nodes}{since}: {}", group.place(), group.message()),
         );
     }
-    let left_out = cause_table::left_out(left_out.iter().map(|at| status.impact.causes[*at].severity));
+    let left_out = cause_table::left_out(left_out.iter().map(|at| impact.causes[*at].severity));
     let what = if left_out.is_empty() { "in full" } else { &left_out };
     text.line(text::dim(format!("   {what}: ")) + text::command(command));
     text
 }
 
 /// Rules that could not be checked, muted causes and lapsed mutes.
-pub fn end(document: &Document) -> Text {
-    let diagnose = || Line::from(": ") + text::command("kubectl skyhook diagnose stuck");
+pub fn end(status: &StatusReport<'_>) -> Text {
+    let document = &status.document;
+    let words = ["kubectl", "skyhook", "diagnose", "stuck"].into_iter();
+    let words: Vec<&str> = words.chain(status.mute_words.iter().map(String::as_str)).collect();
+    let diagnose = || Line::from(": ") + text::command(shell_words(&words));
     let mut text = Text::new();
     if document.not_checked > 0 {
         let rules = plural(document.not_checked, "rule");

@@ -1,11 +1,13 @@
 //! The screen of `status NAME`: header, compartments, packages, node tree, events, causes.
 
 use super::{overview, tree};
+use crate::api::Skyhook;
 use crate::cluster::Cluster;
 use crate::commands::shared::event_row;
-use crate::commands::shared::status::StatusReport;
 use crate::commands::shared::status::item::{Compartment, Nodes, Package, SkyhookProgress};
-use crate::model::AtOnce;
+use crate::commands::shared::status::{StatusReport, label};
+use crate::model::{AtOnce, ProgressState};
+use crate::outlook::stop_text;
 use crate::view::text::{self, Label, Line, Text};
 use crate::view::{NodeSet, Table, ago, cells, count, plural};
 
@@ -26,7 +28,7 @@ pub fn text(status: &StatusReport<'_>, wide: bool) -> Text {
         text.blank();
         text.append(page(status, item, wide));
     }
-    text.blank().append(overview::end(document));
+    text.blank().append(overview::end(status));
     text
 }
 
@@ -50,7 +52,7 @@ fn page(status: &StatusReport<'_>, item: &SkyhookProgress, wide: bool) -> Text {
         end.blank().append(causes);
     }
     let left = LINES.saturating_sub(head.height() + end.height() + 2).max(CAUSES);
-    let tree = tree::text(cluster, &status.model, &item.name, most(left));
+    let tree = tree::text(&status.outlook, &item.name, most(left));
     if !tree.is_empty() {
         head.blank().append(tree);
     }
@@ -61,7 +63,7 @@ fn page(status: &StatusReport<'_>, item: &SkyhookProgress, wide: bool) -> Text {
 /// The title line: `gpu-tune  Degraded, 78% (31/40), 2 failed, ~6m left`.
 fn title(item: &SkyhookProgress) -> Line {
     let summary = &item.summary;
-    let assessment = summary.assessment.label().span(format!("{:?}", summary.assessment));
+    let assessment = label(summary.assessment).span(format!("{:?}", summary.assessment));
     let mut title = text::heading(&item.name) + "  " + assessment;
     if summary.complete_percent.is_some() {
         title = title + ", " + summary.complete();
@@ -79,9 +81,11 @@ fn title(item: &SkyhookProgress) -> Line {
 fn facts(cluster: &Cluster, item: &SkyhookProgress) -> Text {
     let mut text = Text::new();
     let summary = &item.summary;
-    let shown_elsewhere =
-        item.stop_reason.as_ref() == Some(&summary.message) || item.deleting_since.is_some();
-    let repeated = shown_elsewhere && summary.assessment.label() == Label::Plain;
+    // The next line has the deletion, the pause and their ages.
+    let repeated = matches!(
+        summary.assessment,
+        ProgressState::Paused | ProgressState::Disabled | ProgressState::Deleting
+    );
     if !summary.message.is_empty() && !repeated {
         text.paragraph(summary.message.as_str());
     }
@@ -95,13 +99,8 @@ fn facts(cluster: &Cluster, item: &SkyhookProgress) -> Text {
         let since = ago(since, cluster.taken_at);
         line = line + ", " + text::warning(format!("deletion started {since}"));
     }
-    for (is, word) in [(item.paused, "paused"), (item.disabled, "disabled")] {
-        if is && item.status != word {
-            line = line + ", " + text::warning(word);
-        }
-    }
-    if let Some(reason) = &item.stop_reason {
-        line = line + format!(" ({reason})");
+    if let Some(stop) = cluster.skyhook(&item.name).and_then(Skyhook::stop) {
+        line = line + ", " + text::warning(stop_text(&stop, cluster.taken_at));
     }
     line = line + format!(", priority {}", item.priority);
     if !item.deployment_policy.is_empty() {
@@ -168,12 +167,11 @@ fn compartments(parts: &[Compartment]) -> Table {
     let mut table =
         Table::new(["compartment", "batch", "complete", "max", "failed", "rollout", "next"]).truncate_last();
     for part in parts {
-        let rollout = if part.stopped {
-            text::error("stopped")
-        } else if part.completed >= part.nodes {
-            text::good("done")
-        } else {
-            text::plain("running")
+        let rollout = match part.assessment {
+            ProgressState::Complete => text::good("done"),
+            _ if part.stopped => text::error("stopped"),
+            ProgressState::Progressing => text::plain("running"),
+            state => label(state).span(state.word()),
         };
         table.row(cells![
             part.title(),

@@ -7,7 +7,9 @@ use jiff::Timestamp;
 use crate::api::State;
 use crate::api::deployment_policy::compartment_title;
 use crate::cluster::{Cluster, Node, PackageRun, PackageRuns};
-use crate::model::{Model, NodeProgress, ProgressState};
+use crate::model::ProgressState;
+use crate::outlook::{OnNode, Outlook};
+use crate::rules::Finding;
 use crate::view::text::{self, Label, Line, Text};
 use crate::view::{NodeSet, age, count, plural};
 
@@ -35,19 +37,20 @@ struct Group<'a> {
 }
 
 /// The tree, in at most `lines` lines.
-pub fn text<'a>(cluster: &'a Cluster, model: &Model<'a>, name: &str, lines: usize) -> Text {
+pub fn text<'a>(outlook: &Outlook<'a>, name: &str, lines: usize) -> Text {
+    let cluster = outlook.cluster;
     let runs = cluster.package_runs_for(name);
-    let progress: HashMap<&str, NodeProgress<'a>> =
-        model.all_progress(name).map(|(node, progress)| (node.name.as_str(), progress)).collect();
+    let on_nodes: HashMap<&str, OnNode<'_, 'a>> =
+        outlook.on_nodes(name).map(|(node, on)| (node.name.as_str(), on)).collect();
     let mut all = Vec::new();
-    for (compartment, nodes) in model.compartments(name) {
+    for (compartment, nodes) in outlook.model.compartments(name) {
         let mut groups: BTreeMap<Key, Group<'a>> = BTreeMap::new();
         for node in nodes {
-            let Some(progress) = progress.get(node.name.as_str()) else {
+            let Some(on) = on_nodes.get(node.name.as_str()) else {
                 continue;
             };
-            if progress.state != ProgressState::Complete {
-                add(&mut groups, cluster, &runs, name, node, progress);
+            if on.state != ProgressState::Complete {
+                add(&mut groups, cluster, &runs, name, node, on);
             }
         }
         if !groups.is_empty() {
@@ -74,8 +77,9 @@ fn add<'a>(
     runs: &PackageRuns<'a>,
     name: &str,
     node: &'a Node,
-    progress: &NodeProgress<'a>,
+    on: &OnNode<'_, 'a>,
 ) {
+    let progress = &on.progress;
     let record = cluster.on_node(node, name);
     let entries = record.map_or(&[][..], |record| record.entries());
     let active = entries.iter().filter(|e| matches!(e.state, State::InProgress | State::Erroring));
@@ -87,19 +91,23 @@ fn add<'a>(
         })
         .collect();
     let fails = stages.iter().any(|(_, fails)| *fails);
-    let (rank, state) = match (progress.state, &progress.next_action) {
+    // A wait on another node is explained by its cause.
+    let reason = match on.held_up_by.filter(|_| on.state > progress.state) {
+        Some(finding) => held_up(name, node, finding),
+        None => progress.reason.to_string(),
+    };
+    let (rank, state) = match (on.state, on.next_action()) {
         (ProgressState::Running, Some(action)) if stages.is_empty() => {
             (2, format!("the operator {action} next"))
         }
+        (ProgressState::Blocked, _) if fails => (0, format!("failing: {reason}")),
         (ProgressState::Running, _) if fails => (0, "failing, retried".to_owned()),
         (ProgressState::Running, _) => (2, "running".to_owned()),
-        (ProgressState::Blocked, _) => (1, format!("blocked: {}", progress.reason)),
-        (ProgressState::Suspended, _) => (3, format!("suspended: {}", progress.reason)),
-        (ProgressState::Unknown, _) => (1, format!("unknown: {}", progress.reason)),
-        (ProgressState::Waiting | ProgressState::Complete, _) if fails => {
-            (1, format!("failing: {}", progress.reason))
-        }
-        (ProgressState::Waiting | ProgressState::Complete, _) => (4, format!("waiting: {}", progress.reason)),
+        (ProgressState::Blocked, _) => (1, format!("blocked: {reason}")),
+        (ProgressState::Suspended, _) => (3, format!("suspended: {reason}")),
+        (ProgressState::Unknown, _) => (1, format!("unknown: {reason}")),
+        _ if fails => (1, format!("failing: {reason}")),
+        _ => (4, format!("waiting: {reason}")),
     };
     let key = Key { rank, state, stages };
     let group = groups.entry(key).or_default();
@@ -107,6 +115,16 @@ fn add<'a>(
     group.since = group.since.into_iter().chain(progress.since).min();
     let alive = runs.of_skyhook_on(name, &node.name).filter(|run| run.alive());
     group.runs.extend(alive.map(|run| run_without_trouble(cluster, run)));
+}
+
+/// The code of a finding, with the node or the custom resource that it is about if that is another one.
+fn held_up(name: &str, node: &Node, finding: &Finding) -> String {
+    let subject = &finding.subject;
+    let skyhook = subject.skyhook.as_deref().filter(|skyhook| *skyhook != name);
+    let on = subject.node.as_deref().filter(|on| node.name != *on);
+    let skyhook = skyhook.map_or_else(String::new, |skyhook| format!(" {skyhook}"));
+    let on = on.map_or_else(String::new, |on| format!(" on {on}"));
+    format!("{} {}{skyhook}{on}", finding.rule.code, finding.rule.name)
 }
 
 /// Whether a run has no trouble, and its text such as `pod/skyhook/driver-apply-x: CrashLoopBackOff, 5

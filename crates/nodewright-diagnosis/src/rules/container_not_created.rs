@@ -1,3 +1,4 @@
+use super::support::reason::shown;
 use super::{Finding, Findings, Grade, Subject};
 use crate::cluster::node::READY;
 use crate::cluster::pod::{ContainerTrouble, TroubleKind};
@@ -55,10 +56,13 @@ fn detect(cluster: &Cluster, findings: &mut Findings) {
             Subject::package_run(package_run),
             format!(
                 "container {} of package {} cannot be created ({}), so stage {} does not continue",
-                trouble.container, package_run.package, trouble.reason, package_run.stage
+                trouble.container,
+                package_run.package,
+                missing_reference(&trouble).unwrap_or_else(|| trouble.reason.to_owned()),
+                package_run.stage
             ),
         );
-        if !reports_missing_reference(&trouble) {
+        if missing_reference(&trouble).is_none() {
             finding.warning_while_young(cluster, pod);
         }
         finding
@@ -69,10 +73,12 @@ fn detect(cluster: &Cluster, findings: &mut Findings) {
     }
 }
 
-/// Whether the kubelet reports that a referenced object or key is missing, which retries do not fix.
-fn reports_missing_reference(trouble: &ContainerTrouble<'_>) -> bool {
+/// The kubelet's message about a missing object or key, such as `secret "license" not found`: retries do not fix
+/// it. `None` for other problems.
+fn missing_reference(trouble: &ContainerTrouble<'_>) -> Option<String> {
     let mentions = |words| trouble.message.contains(words);
-    trouble.reason == "CreateContainerConfigError" && (mentions("not found") || mentions("couldn't find key"))
+    let missing = mentions("not found") || mentions("couldn't find key");
+    (trouble.reason == "CreateContainerConfigError" && missing).then(|| shown(trouble.message))?
 }
 
 /// Seconds during which the image of the first container may still be pulled: the pod looks the same.

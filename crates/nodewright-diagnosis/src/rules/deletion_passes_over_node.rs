@@ -98,6 +98,9 @@ fn report(
                 p.name
             ),
         )
+        // While another package of the node fails, a change of the node's status has no effect.
+        .waits_for_node(skyhook.name(), &p.node.name)
+        .effect_of(&["SKY101"])
         .since(skyhook.metadata.deletion_timestamp)
         .entry(&p.node.name, p.entry)
         .evidence(p.node, "operator's status", p.on.operator_status().as_str())

@@ -1,5 +1,5 @@
 use super::remedies::resume_effects::ResumeEffects;
-use super::{Findings, Subject};
+use super::{Findings, Severity, Subject};
 use crate::cluster::Cluster;
 
 rule! {
@@ -15,6 +15,8 @@ rule! {
     ///
     /// Someone set the disable annotation, with this plugin or another tool.
     ///
+    /// While work is unfinished, this is a warning: it waits until someone intervenes. Otherwise it is a note.
+    ///
     /// # How to confirm
     ///
     /// The annotation `disable` on the custom resource is exactly `true`.
@@ -26,8 +28,8 @@ rule! {
     /// # Since
     ///
     /// Operators v0.8.0 and later.
-    SKY309 "disabled" Info needs Skyhooks,
-        blocks Install Uninstall
+    SKY309 "disabled" Warning needs Skyhooks, also Nodes,
+        blocks Install Uninstall, finds LastingWaits
 }
 
 fn detect(cluster: &Cluster, findings: &mut Findings) {
@@ -40,6 +42,9 @@ fn detect(cluster: &Cluster, findings: &mut Findings) {
             Subject::skyhook(skyhook),
             format!("{skyhook} is disabled: the operator starts no new work for it"),
         );
+        if cluster.unfinished(skyhook).next().is_none() {
+            finding.severity(Severity::Info);
+        }
         finding.annotated(skyhook, flavor, "disable");
         ResumeEffects::everywhere(cluster, skyhook).offer(finding, "Enable the custom resource", "enable");
     }

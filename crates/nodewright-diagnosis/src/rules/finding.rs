@@ -87,6 +87,15 @@ pub struct Finding {
 /// The identity of a finding across reports.
 pub type FindingKey = (&'static str, Subject);
 
+/// A message that is true of all these findings of one problem; empty without findings.
+pub fn common_message<'f>(findings: impl IntoIterator<Item = &'f Finding>) -> &'f str {
+    let mut findings = findings.into_iter();
+    let Some(first) = findings.next() else {
+        return "";
+    };
+    if findings.all(|f| f.message == first.message) { &first.message } else { first.trouble() }
+}
+
 impl Finding {
     pub fn key(&self) -> FindingKey {
         (self.rule.code, self.subject.clone())
@@ -131,6 +140,17 @@ impl Finding {
     pub fn stops_whole(&self) -> bool {
         let subject = &self.subject;
         subject.node.is_none() && subject.package.is_none() && !self.blocks.is_empty()
+    }
+
+    /// Whether the finding keeps the operator from its work, and not only workloads or changes by users.
+    pub fn blocks_progress(&self) -> bool {
+        self.blocks.iter().any(|blocks| !matches!(blocks, Blocks::Workloads | Blocks::Changes))
+    }
+
+    /// Whether the finding concerns all nodes of its custom resource. A finding that lists the nodes that it
+    /// blocks concerns only these.
+    pub fn concerns_all_nodes(&self) -> bool {
+        self.subject.node.is_none() && self.blocked_nodes.is_empty()
     }
 
     /// Whether the finding ends the operator's pass, which concerns every custom resource.

@@ -1,5 +1,5 @@
 use super::remedies::resume_effects::ResumeEffects;
-use super::{Findings, Subject};
+use super::{Findings, Severity, Subject};
 use crate::cluster::Cluster;
 
 rule! {
@@ -15,6 +15,8 @@ rule! {
     ///
     /// Someone set the pause annotation, with this plugin or another tool.
     ///
+    /// While work is unfinished, this is a warning: it waits until someone intervenes. Otherwise it is a note.
+    ///
     /// # How to confirm
     ///
     /// The annotation `pause` on the custom resource is exactly `true`.
@@ -26,8 +28,8 @@ rule! {
     /// # Since
     ///
     /// Operators v0.8.0 and later.
-    SKY308 "paused" Info needs Skyhooks,
-        blocks Install Uninstall
+    SKY308 "paused" Warning needs Skyhooks, also Nodes,
+        blocks Install Uninstall, finds LastingWaits
 }
 
 fn detect(cluster: &Cluster, findings: &mut Findings) {
@@ -46,6 +48,10 @@ fn detect(cluster: &Cluster, findings: &mut Findings) {
                 ),
             },
         );
+        // A command ends its temporary pause itself.
+        if skyhook.hold().is_some() || cluster.unfinished(skyhook).next().is_none() {
+            finding.severity(Severity::Info);
+        }
         finding.annotated(skyhook, flavor, "pause");
         ResumeEffects::everywhere(cluster, skyhook).offer(finding, "Resume the custom resource", "resume");
     }

@@ -8,10 +8,12 @@ use serde::Serialize;
 use super::finding::FindingKey;
 use super::findings::{RuleResult, RuleRun};
 use super::support::causes::{Cause, Causes};
+use super::support::impact::{CauseImpact, Impact};
 use super::support::mute::{LapsedMute, Mute, Mutes};
 use super::support::{blockers, undecoded};
 use super::{ALL, Finding, Finds, Rule, Severity};
 use crate::cluster::{Cluster, NodeFields, Read, Source};
+use crate::model::Model;
 
 /// The subjects and rules of a report. An empty list means all.
 #[derive(Debug, Clone, Default)]
@@ -173,12 +175,15 @@ pub fn diagnose(cluster: &Cluster, scope: &Scope) -> Report {
     let flavor = cluster.flavor();
     blockers::mark_rejected(flavor, found.iter_mut().flat_map(|(_, found, _)| found));
     undecoded::downgrade_uncertain(cluster, found.iter_mut().flat_map(|(_, found, _)| found));
-    let scope = scope.with_causes(cluster, found.iter().flat_map(|(_, found, _)| found));
+    let all: Vec<Finding> = found.iter_mut().flat_map(|(_, found, _)| std::mem::take(found)).collect();
+    let kept = scope.concerned(cluster, &all);
+    let mut all = all.into_iter().zip(kept);
     let mut findings = Vec::new();
     let mut not_checked = Vec::new();
     let mut partly_checked = Vec::new();
-    for (rule, mut found, result) in found {
-        found.retain(|f| scope.covers(cluster, f));
+    for (rule, _, result) in found {
+        let own = all.by_ref().take(result.findings.len()).filter(|(_, kept)| *kept);
+        let found: Vec<Finding> = own.map(|(finding, _)| finding).collect();
         // If the rule found an error, its unread sources cannot change the verdict.
         if let Some(reason) = unread(cluster, rule, &result) {
             let no_error = found.iter().all(|f| f.severity < Severity::Error);
@@ -308,20 +313,36 @@ impl Scope {
             || (self.skyhooks.is_empty() || skyhooks) && (self.nodes.is_empty() || nodes || held_up())
     }
 
-    /// Adds the custom resources for which findings in scope wait, directly or indirectly.
-    fn with_causes<'a>(&self, cluster: &Cluster, found: impl Iterator<Item = &'a Finding> + Clone) -> Scope {
-        let mut scope = self.clone();
-        while !scope.skyhooks.is_empty() {
-            let mut covered = found.clone().filter(|f| scope.covers(cluster, f));
-            let Some(cause) = covered.find_map(|f| {
-                let mut causes = f.waits_for.iter().map(|awaited| &awaited.skyhook);
-                causes.find(|cause| !scope.skyhooks.contains(cause)).cloned()
-            }) else {
-                break;
-            };
-            scope.skyhooks.push(cause);
+    /// Whether each finding concerns something in scope, or explains a finding or a wait in scope. Causes are
+    /// found among all findings and filtered afterwards, so that no effect remains without its cause.
+    fn concerned(&self, cluster: &Cluster, findings: &[Finding]) -> Vec<bool> {
+        let mut kept: Vec<bool> = findings.iter().map(|finding| self.covers(cluster, finding)).collect();
+        if self.skyhooks.is_empty() && self.nodes.is_empty() {
+            return kept;
         }
-        scope
+        // A node may wait without a finding of its own.
+        if !self.nodes.is_empty() {
+            let impact = Impact::new(cluster, &Model::new(cluster), findings);
+            let blocks = |cause: &&CauseImpact<'_>| {
+                let skyhook =
+                    |name: &str| self.skyhooks.is_empty() || self.skyhooks.iter().any(|s| s == name);
+                let node = |name: &str| self.nodes.iter().any(|n| n == name);
+                let mut blocked = cause.blocked.iter().filter(|(name, _)| skyhook(name));
+                cause.lasts(findings) && blocked.any(|(_, nodes)| nodes.iter().any(|name| node(name)))
+            };
+            let blocking = impact.causes.iter().filter(blocks);
+            blocking.flat_map(|cause| &cause.cause.findings).for_each(|at| kept[*at] = true);
+        }
+        let causes = Causes::of(findings);
+        let mut next: Vec<usize> = (0..findings.len()).filter(|at| kept[*at]).collect();
+        while let Some(at) = next.pop() {
+            for cause in causes.explaining(at) {
+                if !std::mem::replace(&mut kept[*cause], true) {
+                    next.push(*cause);
+                }
+            }
+        }
+        kept
     }
 
     /// The rules in scope; all if none are given.

@@ -1,3 +1,4 @@
+use super::remedies::resume_effects::ResumeEffects;
 use super::support::evidence::some_of;
 use super::{Findings, Grade, Severity, Subject};
 use crate::api::deployment_policy::compartment_title;
@@ -106,6 +107,10 @@ fn report(cluster: &Cluster, findings: &mut Findings, skyhook: &Skyhook, compart
         "See which nodes failed, and repair them first",
         ["node", "list", "--skyhook", name],
     );
+    if skyhook.disabled() {
+        let enable = ResumeEffects::everywhere(cluster, skyhook);
+        enable.offer(finding, "Enable the custom resource first", "enable").by_choice();
+    }
     let title = if only { "Let the rollout continue" } else { "Let the rollout of the compartment continue" };
     let compartment = (!only).then_some(compartment);
     finding

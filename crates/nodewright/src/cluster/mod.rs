@@ -75,6 +75,7 @@ pub use clock::Clock;
 pub use config_map::ConfigMap;
 pub use disruption_budget::DisruptionBudget;
 pub use event::Event;
+pub use field_managers::Stop;
 use indexes::Indexes;
 use installation::Installation;
 pub use job::Job;

@@ -19,35 +19,52 @@ pub struct NodeProgress<'a> {
     pub queue: Option<QueuePosition<'a>>,
 }
 
-/// The progress of a custom resource on a node, ordered from complete to blocked.
+/// The state of a custom resource, on a node or as a whole, from best to worst. The model yields the states of a
+/// node from `Complete` to `Blocked`; the outlook, which also knows the findings, adds the others.
 #[derive(
     Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, serde::Serialize, schemars::JsonSchema,
 )]
 pub enum ProgressState {
+    /// The custom resource no longer exists, but nodes have its annotations or labels.
+    Gone,
     /// All work is done.
     Complete,
-    /// A stage runs, or the operator acts in its next reconcile.
-    Running,
-    /// Progress depends on an event that is expected to happen.
+    /// Progress depends on an event that is expected to happen, or no node is selected.
     Waiting,
-    /// The custom resource is paused or disabled; a running stage may still finish.
+    /// A node: a stage runs, or the operator acts in its next reconcile.
+    Running,
+    /// A custom resource: at least one node makes progress, and none fails or is blocked.
+    Progressing,
+    /// The custom resource is being deleted.
+    Deleting,
+    /// A node: the custom resource is paused or disabled; a running stage may still finish.
     Suspended,
+    /// The custom resource is paused.
+    Paused,
+    /// The custom resource is disabled.
+    Disabled,
     /// A source that determines the state was not read.
     Unknown,
+    /// A custom resource: some nodes make progress, others fail or are blocked.
+    Degraded,
     /// No progress until someone intervenes.
     Blocked,
+    /// A node: a stage fails or has failed permanently.
+    Failed,
+    /// A custom resource: no progress because of an error. A deletion with an error is always stuck.
+    Stuck,
 }
 
 impl ProgressState {
-    pub fn word(self) -> &'static str {
-        match self {
-            ProgressState::Complete => "complete",
-            ProgressState::Running => "running",
-            ProgressState::Waiting => "waiting",
-            ProgressState::Suspended => "suspended",
-            ProgressState::Unknown => "unknown",
-            ProgressState::Blocked => "blocked",
-        }
+    /// The state in lower case, for text.
+    pub fn word(self) -> String {
+        format!("{self:?}").to_lowercase()
+    }
+
+    /// Whether nothing happens until someone intervenes.
+    pub fn needs_someone(self) -> bool {
+        use ProgressState::{Blocked, Disabled, Failed, Paused, Stuck, Suspended};
+        matches!(self, Blocked | Disabled | Failed | Paused | Stuck | Suspended)
     }
 }
 

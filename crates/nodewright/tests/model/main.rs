@@ -37,6 +37,19 @@ fn recordings(directory: &str) -> Vec<PathBuf> {
     paths
 }
 
+/// The clusters of some recordings at this many times each, with the names of the recordings.
+pub fn recorded_clusters<'n>(
+    names: impl IntoIterator<Item = &'n str>,
+    frames: usize,
+) -> impl Iterator<Item = (String, Cluster)> {
+    let own = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/model/recordings");
+    names.into_iter().flat_map(move |name| {
+        let recording = Recording::read(&own.join(format!("{name}.ndjson.gz")));
+        let step = recording.end() / frames as f64;
+        (1..=frames).map(move |frame| (recording.name.clone(), recording.cluster_then(step * frame as f64)))
+    })
+}
+
 fn row(table: &mut String, name: &str, score: &Score) {
     let rate = |rate: Rate| match rate.all {
         0 => String::new(),

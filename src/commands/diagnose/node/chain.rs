@@ -3,38 +3,28 @@
 use std::cell::OnceCell;
 use std::collections::BTreeSet;
 
-use super::relevant::{concerns_all, relevant};
+use super::relevant::relevant;
 use super::step::{Inspection, NextStep};
 use crate::api::Skyhook;
 use crate::cluster::{Cluster, Node, NodeRecord};
-use crate::model::{Action, Model, NodeProgress, ProgressState, WaitReason};
+use crate::commands::shared::progress::Progress;
+use crate::model::{ProgressState, WaitReason};
+use crate::outlook::{OnNode, Outlook};
 use crate::rules::{Finding, Report, Severity};
 
 /// The state of one custom resource on the node.
 pub struct Link<'a> {
     pub name: &'a str,
     pub priority: Option<i64>,
-    /// The model's state, or a worse one implied by a finding that blocks the custom resource here.
     pub state: ProgressState,
     /// The reason for the state, as a sentence.
     pub reason: String,
     pub packages: Vec<NextStep>,
     /// `None` if the custom resource does not select the node.
-    pub progress: Option<NodeProgress<'a>>,
-}
-
-impl<'a> Link<'a> {
-    pub fn is_ignored(&self) -> bool {
-        let progress = self.progress.as_ref();
-        progress.is_some_and(|progress| matches!(progress.reason, WaitReason::Ignored))
-    }
-
-    /// The operator's next action here; `None` if an intervention is needed first.
-    pub fn next_action(&self) -> Option<&Action<'a>> {
-        let goes_on = matches!(self.state, ProgressState::Running | ProgressState::Waiting);
-        let progress = self.progress.as_ref().filter(|_| goes_on)?;
-        progress.next_action.as_ref()
-    }
+    pub progress: Option<Progress>,
+    /// The operator's next action, as a sentence; `None` if an intervention is needed first.
+    pub next_action: Option<String>,
+    pub is_ignored: bool,
 }
 
 /// The custom resources on a node, with the findings that concern the node, causes first.
@@ -49,20 +39,17 @@ impl<'a> Chain<'a> {
     /// `whole`: whether all sources were read. Otherwise no reason claims that the node has no problem.
     pub fn of(cluster: &'a Cluster, node: &'a Node, report: Report, whole: bool) -> Chain<'a> {
         let package_runs = cluster.package_runs();
-        let model = Model::new(cluster);
+        let outlook = Outlook::new(cluster, report.findings);
         let look = Inspection {
             cluster,
             node,
             package_runs: &package_runs,
-            model: &model,
+            outlook: &outlook,
             timeline: OnceCell::new(),
-            findings: &report.findings,
             whole,
         };
-        let mut links: Vec<Link<'a>> = Vec::new();
-        for skyhook in cluster.skyhooks.items() {
-            links.extend(look.link(skyhook, &links));
-        }
+        let skyhooks = cluster.skyhooks.items().iter();
+        let mut links: Vec<Link<'a>> = skyhooks.filter_map(|skyhook| look.link(skyhook)).collect();
         let known = |name: &str| cluster.skyhook(name).is_some();
         let left = node.keys(cluster.flavor()).skyhooks.iter();
         let left = left.filter(|(name, on)| on.has_keys() && !known(name));
@@ -78,11 +65,11 @@ impl<'a> Chain<'a> {
                 cluster.predecessor_everywhere(s).map(|predecessor| predecessor.skyhook.name())
             }
         });
-        let errors = report.findings.iter();
+        let errors = outlook.findings.iter();
         let errors = errors.filter(|f| f.severity == Severity::Error);
         let failing = errors.filter_map(|f| f.subject.skyhook.clone());
         let failing_elsewhere = failing.into_iter().find(|name| open.contains(name.as_str()));
-        let findings = relevant(node, report.findings, &open, &anywhere.collect());
+        let findings = relevant(node, outlook.findings, &open, &anywhere.collect());
         Chain { links, findings, failing_elsewhere }
     }
 
@@ -105,149 +92,71 @@ impl<'a> Chain<'a> {
                 && (f.blocks_reconcile()
                     || f.blocked_nodes.iter().any(|name| node.name == *name)
                     || subject.node.as_deref() == Some(&node.name)
-                    || concerns_all(f) && subject.skyhook.as_deref().is_some_and(open))
+                    || f.concerns_all_nodes() && subject.skyhook.as_deref().is_some_and(open))
         };
-        let blocked = |link: &Link<'_>| link.state == ProgressState::Blocked && !link.is_ignored();
+        let blocked = |link: &Link<'_>| link.state == ProgressState::Blocked && !link.is_ignored;
         self.findings.iter().any(keeps) || self.links.iter().any(blocked)
     }
 }
 
 impl<'a> Inspection<'_, 'a> {
-    fn link(&self, skyhook: &'a Skyhook, before: &[Link<'_>]) -> Option<Link<'a>> {
-        let on = self.cluster.on_node(self.node, skyhook.name());
+    fn link(&self, skyhook: &'a Skyhook) -> Option<Link<'a>> {
+        let record = self.cluster.on_node(self.node, skyhook.name());
         let selected = skyhook.selects(self.node);
-        if !selected && !on.is_some_and(NodeRecord::has_keys) {
+        if !selected && !record.is_some_and(NodeRecord::has_keys) {
             return None;
         }
         let packages = self.cluster.placements_on(skyhook.name(), self.node);
-        let steps: Vec<NextStep> = packages.iter().map(|p| self.step(skyhook, p)).collect();
-        let progress = self.model.progress(skyhook.name(), &self.node.name);
-        let (state, reason) = match &progress {
-            Some(progress) => self.judged(skyhook, progress, before),
-            None => (
-                ProgressState::Complete,
-                "it no longer selects the node, but its annotations or labels are still on the node"
-                    .to_owned(),
-            ),
-        };
-        Some(Link {
+        let packages = packages.iter().map(|p| self.step(skyhook, p)).collect();
+        let mut link = Link {
             name: skyhook.name(),
             priority: Some(skyhook.order().0),
-            state,
-            reason,
-            packages: steps,
-            progress,
-        })
+            state: ProgressState::Complete,
+            reason: "it no longer selects the node, but its annotations or labels are still on the node"
+                .to_owned(),
+            packages,
+            progress: None,
+            next_action: None,
+            is_ignored: false,
+        };
+        if let Some(on) = self.outlook.on_node(skyhook.name(), &self.node.name) {
+            link.state = on.state;
+            link.reason = self.because(skyhook, &on);
+            link.progress = Some(Progress::from(&on));
+            link.next_action = on.next_action().map(|action| format!("the operator {action}"));
+            link.is_ignored = matches!(on.progress.reason, WaitReason::Ignored);
+        }
+        Some(link)
     }
 
     /// The link for a custom resource that no longer exists, or could not be read.
     fn missing_resource(&self, name: &'a str) -> Link<'a> {
-        // Its leftovers may need an intervention; none of them is expected to proceed on its own.
-        let worst = match self.worst(name) {
-            ProgressState::Running | ProgressState::Waiting => ProgressState::Unknown,
-            worst => worst,
-        };
+        let state = self.outlook.leftovers(name);
         let (state, reason) = match self.cluster.skyhooks.ok() {
             Some(_) if self.cluster.may_leave_out() => {
-                (worst, "it is not in the input, but its annotations or labels are on the node")
+                (state, "it is not in the input, but its annotations or labels are on the node")
             }
-            Some(_) => (worst, "it no longer exists, but its annotations or labels are still on the node"),
-            None => (worst.max(ProgressState::Unknown), "it could not be read, so it may still exist"),
+            Some(_) => (state, "it no longer exists, but its annotations or labels are still on the node"),
+            None => (state.max(ProgressState::Unknown), "it could not be read, so it may still exist"),
         };
-        Link { name, priority: None, state, reason: reason.to_owned(), packages: Vec::new(), progress: None }
-    }
-
-    /// The state and its reason: the model's, corrected by the findings.
-    fn judged(
-        &self,
-        skyhook: &'a Skyhook,
-        progress: &NodeProgress<'a>,
-        before: &[Link<'_>],
-    ) -> (ProgressState, String) {
-        let sentence = self.sentence(skyhook, progress);
-        match &progress.reason {
-            WaitReason::Nothing
-                if progress.state == ProgressState::Complete
-                    && self.cluster.never_installed(skyhook).is_empty() =>
-            {
-                (progress.state, sentence)
-            }
-            WaitReason::Paused
-            | WaitReason::Disabled
-            | WaitReason::Ignored
-            | WaitReason::MalformedState { .. }
-            | WaitReason::OperatorDown
-            | WaitReason::PolicyMissing(_) => (progress.state, sentence),
-            WaitReason::Earlier { skyhook: first, .. } => {
-                (self.gated(skyhook, first.name(), before), sentence)
-            }
-            // Node lifecycle taints may be temporary: only a finding shows that one blocks the custom
-            // resource.
-            WaitReason::Taint(taint) if !taint.of_lifecycle() => (progress.state, sentence),
-            _ => match self.found(skyhook) {
-                Some(finding) => (self.state(finding), self.prefixed_message(finding)),
-                None if progress.state == ProgressState::Waiting && skyhook.deleting() => {
-                    (self.worst(skyhook.name()).max(progress.state), sentence)
-                }
-                None => (progress.state, sentence),
-            },
+        Link {
+            name,
+            priority: None,
+            state,
+            reason: reason.to_owned(),
+            packages: Vec::new(),
+            progress: None,
+            next_action: None,
+            is_ignored: false,
         }
     }
 
-    /// The state of `skyhook`, which waits for `root`: the worst of the state of `root` here and the states
-    /// implied by findings that block `skyhook` here.
-    fn gated(&self, skyhook: &Skyhook, root: &str, before: &[Link<'_>]) -> ProgressState {
-        let root = before.iter().find(|link| link.name == root);
-        let own = self.holding(skyhook).map(|(f, _)| self.state(f));
-        own.chain(root.map(|link| link.state)).fold(ProgressState::Waiting, ProgressState::max)
-    }
-
-    /// The worst state implied by findings about a custom resource, on any node. Info findings and findings
-    /// that block nothing do not count.
-    fn worst(&self, name: &str) -> ProgressState {
-        let about = self.findings.iter();
-        let about = about.filter(|f| f.subject.skyhook.as_deref() == Some(name));
-        let grave = about.filter(|f| f.severity > Severity::Info && !f.blocks.is_empty());
-        let all = grave.map(|f| self.state(f));
-        all.max().unwrap_or(ProgressState::Complete)
-    }
-
-    /// The state implied by a finding.
-    fn state(&self, finding: &Finding) -> ProgressState {
-        let here = finding.subject.node.as_deref() == Some(&self.node.name);
-        match finding.severity {
-            Severity::Error => ProgressState::Blocked,
-            _ if finding.blocks_for_good() => ProgressState::Suspended,
-            _ if here => ProgressState::Running,
-            _ => ProgressState::Waiting,
+    /// The reason for a state: the finding that holds the custom resource up, or else the model's reason.
+    fn because(&self, skyhook: &'a Skyhook, on: &OnNode<'_, 'a>) -> String {
+        match on.held_up_by {
+            Some(finding) if on.explained_by_finding() => self.prefixed_message(finding),
+            _ => self.sentence(skyhook, &on.progress),
         }
-    }
-
-    /// The finding that blocks a custom resource here: the most severe one, and among equals the closest to
-    /// the node.
-    fn found(&self, skyhook: &Skyhook) -> Option<&Finding> {
-        // Findings are sorted with causes first, so the first of equal ones wins.
-        let all: Vec<_> = self.holding(skyhook).collect();
-        let best = all.iter().rev().max_by_key(|(f, near)| (f.severity, *near));
-        best.map(|(finding, _)| *finding)
-    }
-
-    /// The findings that block a custom resource here, each with its closeness to the node. A finding that
-    /// ends the operator's reconcile concerns all custom resources.
-    fn holding(&self, skyhook: &Skyhook) -> impl Iterator<Item = (&Finding, u8)> {
-        let near = |f: &Finding| match f.subject.node.as_deref() {
-            Some(node) if node == self.node.name => Some(2),
-            _ if f.blocked_nodes.iter().any(|name| self.node.name == *name) => Some(1),
-            Some(_) => f.blocks_reconcile().then_some(0),
-            None => concerns_all(f).then_some(0),
-        };
-        let own = |f: &&Finding| {
-            (f.subject.skyhook.as_deref() == Some(skyhook.name()) || f.blocks_reconcile())
-                && f.severity > Severity::Info
-                && !f.blocks.is_empty()
-        };
-        let all = self.findings.iter().filter(own);
-        all.filter_map(move |f| near(f).map(|near| (f, near)))
     }
 
     /// The finding's message, prefixed with the name of its node if that is another node.

@@ -46,7 +46,7 @@ pub(super) struct LinkDocument<'a> {
     /// The progress in detail, with the operator's next action; absent if the custom resource does not select
     /// the node.
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub(super) progress: Option<Progress>,
+    pub(super) progress: Option<&'a Progress>,
     /// The packages of the custom resource on the node.
     pub(super) packages: &'a [NextStep],
 }

@@ -25,7 +25,7 @@ pub fn relevant(
             || f.blocked_nodes.iter().any(|name| node.name == *name)
             || f.comes_first() && (!open.is_empty() || on.is_none() && subject.skyhook.is_none())
             || subject.skyhook.as_deref().is_some_and(|name| {
-                concerns_all(f) && open.contains(name)
+                f.concerns_all_nodes() && open.contains(name)
                     || f.severity > Severity::Info && anywhere.contains(name)
             })
     };
@@ -39,10 +39,4 @@ pub fn relevant(
     }
     let all = findings.into_iter().enumerate();
     all.filter(|(at, _)| wanted.contains(at)).map(|(_, f)| f).collect()
-}
-
-/// Whether the finding concerns all nodes of its custom resource. A finding that lists the nodes that it
-/// blocks concerns only these.
-pub fn concerns_all(finding: &Finding) -> bool {
-    finding.subject.node.is_none() && finding.blocked_nodes.is_empty()
 }

@@ -8,7 +8,6 @@ use super::chain::{Chain, Link};
 use super::document::{Document, FindingDocument, LinkDocument};
 use crate::cluster::{Cluster, Node};
 use crate::commands::shared::grouped::grouped;
-use crate::commands::shared::progress::Progress;
 use crate::commands::shared::remedy::remedy_text;
 use crate::commands::shared::rule::label_of;
 use crate::error::Exit;
@@ -76,10 +75,10 @@ impl NodeReport<'_> {
     ///
     /// Then the remedy of an error that this finding explains, because such an error may outlast its cause.
     fn next(&self) -> Vec<&Remedy> {
-        if !needs_someone(self.chain.state(self.node)) {
+        if !self.chain.state(self.node).needs_someone() {
             return Vec::new();
         }
-        let kept = self.chain.links.iter().find(|l| needs_someone(l.state));
+        let kept = self.chain.links.iter().find(|l| l.state.needs_someone());
         let kept = kept.map(|link| link.name);
         let findings = &self.chain.findings;
         let grave = grave_or_explaining(findings);
@@ -150,9 +149,8 @@ impl NodeReport<'_> {
         let label = match link.state {
             ProgressState::Complete | ProgressState::Running => Label::Good,
             ProgressState::Waiting => Label::Info,
-            ProgressState::Unknown | ProgressState::Suspended => Label::Warning,
-            ProgressState::Blocked if link.is_ignored() => Label::Warning,
-            ProgressState::Blocked => Label::Error,
+            ProgressState::Blocked if !link.is_ignored => Label::Error,
+            _ => Label::Warning,
         };
         let word = link.state.word();
         let priority = link.priority.map(|p| format!(", priority {p}")).unwrap_or_default();
@@ -160,8 +158,8 @@ impl NodeReport<'_> {
         text.line(text::heading(link.name) + text::dim(priority) + ": " + label.span(word));
         let mut body = Text::new();
         body.paragraph(link.reason.as_str());
-        if let Some(next) = link.next_action() {
-            body.paragraph(text::dim("next: ") + format!("the operator {next}").as_str());
+        if let Some(next) = &link.next_action {
+            body.paragraph(text::dim("next: ") + next.as_str());
         }
         for package in link.packages.iter().filter(|p| !p.done || link.state == ProgressState::Complete) {
             let message = match package.message.as_str() {
@@ -251,7 +249,7 @@ impl NodeReport<'_> {
             let mark = format!("{}. ", at + 1);
             text.append(remedy_text(&mark, remedy, &remedy.argv, None));
         }
-        if needs_someone(self.chain.state(self.node)) || !self.grave().is_empty() {
+        if self.chain.state(self.node).needs_someone() || !self.grave().is_empty() {
             // Limit the command to this node unless findings are on other nodes.
             let elsewhere = |f: &&Finding| {
                 let on = f.subject.node.as_deref();
@@ -265,11 +263,6 @@ impl NodeReport<'_> {
         }
         text
     }
-}
-
-/// Whether nothing happens without an intervention.
-fn needs_someone(state: ProgressState) -> bool {
-    matches!(state, ProgressState::Suspended | ProgressState::Blocked)
 }
 
 /// The indices of the findings above info, and of their causes.
@@ -310,7 +303,7 @@ impl View for NodeReport<'_> {
             priority: link.priority,
             state: link.state,
             reason: &link.reason,
-            progress: link.progress.as_ref().map(Progress::from),
+            progress: link.progress.as_ref(),
             packages: &link.packages,
         });
         let findings = self.chain.findings.iter().map(|f| FindingDocument {

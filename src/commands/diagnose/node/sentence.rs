@@ -106,7 +106,7 @@ impl<'a> Inspection<'_, 'a> {
         if self.cluster.status_on(skyhook, self.node) == Status::Erroring {
             return format!("{sentence}; the operator still reports the node as erroring");
         }
-        let mut found = self.findings.iter();
+        let mut found = self.outlook.findings.iter();
         if !self.whole || found.any(|f| f.severity > Severity::Info) {
             sentence
         } else {

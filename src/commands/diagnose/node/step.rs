@@ -8,7 +8,8 @@ use serde::Serialize;
 use crate::api::{Skyhook, Stage, State};
 use crate::cluster::{Cluster, Node, PackageRuns, Phase, Placement};
 use crate::commands::shared::package_row::phase_label;
-use crate::model::{Model, Timeline};
+use crate::model::Timeline;
+use crate::outlook::Outlook;
 use crate::rules::Finding;
 use crate::view::{ago, for_how_long, list};
 
@@ -32,10 +33,9 @@ pub struct Inspection<'l, 'a> {
     pub cluster: &'a Cluster,
     pub node: &'a Node,
     pub package_runs: &'l PackageRuns<'a>,
-    pub model: &'l Model<'a>,
+    pub outlook: &'l Outlook<'a>,
     /// The simulation of all rollouts, computed only if a node waits in a queue.
     pub timeline: OnceCell<Timeline<'a>>,
-    pub findings: &'l [Finding],
     /// Whether all requested sources were read.
     pub whole: bool,
 }
@@ -130,7 +130,7 @@ impl<'a> Inspection<'_, 'a> {
                 && f.subject.package.as_deref() == Some(placement.package)
                 && f.subject.node.as_deref() == Some(self.node.name.as_str())
         };
-        let mut reasons = self.findings.iter().filter(of_it);
+        let mut reasons = self.outlook.findings.iter().filter(of_it);
         reasons.find_map(|f| f.reason.as_ref()?.outcome())
     }
 }

@@ -10,7 +10,7 @@ use crate::commands::shared::grouped::grouped;
 use crate::commands::shared::remedy::remedy_text;
 use crate::commands::shared::rule::severity;
 use crate::rules::support::causes::Cause;
-use crate::rules::{Finding, Grade, Remedy, Severity};
+use crate::rules::{Finding, Grade, Remedy, Severity, common_message};
 use crate::view::shell_words;
 use crate::view::text::{self, Line, Text};
 use crate::view::{NodeSet, age, list, plural};
@@ -19,6 +19,8 @@ use crate::view::{NodeSet, age, list, plural};
 pub struct FindingGroup<'a> {
     pub(super) findings: Vec<&'a Finding>,
     pub(super) effects: Vec<&'a Finding>,
+    /// The argument of `diagnose stuck` that shows the group in full; empty if the group has none.
+    pub(super) argument: String,
 }
 
 /// The level of detail for a group.
@@ -45,7 +47,11 @@ impl Detail {
 impl<'a> FindingGroup<'a> {
     pub fn of(cause: &Cause, findings: &'a [Finding]) -> FindingGroup<'a> {
         let picked = |places: &[usize]| places.iter().map(|at| &findings[*at]).collect();
-        FindingGroup { findings: picked(&cause.findings), effects: picked(&cause.effects) }
+        FindingGroup {
+            findings: picked(&cause.findings),
+            effects: picked(&cause.effects),
+            argument: String::new(),
+        }
     }
 
     /// The effects, as groups.
@@ -55,7 +61,7 @@ impl<'a> FindingGroup<'a> {
             let key = (f.rule.code, &subject.kind, &subject.skyhook, &subject.package);
             (key, *f)
         });
-        let group = |(_, findings)| FindingGroup { findings, effects: Vec::new() };
+        let group = |(_, findings)| FindingGroup { findings, effects: Vec::new(), argument: String::new() };
         grouped(alike).into_iter().map(group).collect()
     }
 
@@ -117,12 +123,7 @@ impl<'a> FindingGroup<'a> {
 
     /// A message that is true of all findings.
     pub fn message(&self) -> &'a str {
-        let first = self.findings[0];
-        if self.findings.iter().all(|f| f.message == first.message) {
-            &first.message
-        } else {
-            first.trouble()
-        }
+        common_message(self.findings.iter().copied())
     }
 
     /// The remedies to show. `Brief` includes the first, and the next one that changes something.
@@ -142,8 +143,12 @@ impl<'a> FindingGroup<'a> {
     fn pointer(&self) -> Line {
         let rule = self.findings[0].rule.code;
         let skyhook = self.findings[0].subject.skyhook.as_deref();
-        let words = OWN.into_iter().chain(["diagnose", "stuck"]).chain(skyhook);
-        let argv: Vec<&str> = words.chain(["--rule", rule]).collect();
+        let words = OWN.into_iter().chain(["diagnose", "stuck"]);
+        // By its number the group is shown with its effects, which may need a remedy of their own.
+        let argv: Vec<&str> = match self.argument.as_str() {
+            "" => words.chain(skyhook).chain(["--rule", rule]).collect(),
+            argument => words.chain([argument]).collect(),
+        };
         let more = match self.blocked_resources() {
             Some(held) => format!("blocks {held}; see "),
             None => "see ".to_owned(),

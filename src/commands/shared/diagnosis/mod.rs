@@ -25,7 +25,7 @@ use crate::commands::shared::rule::{counted, incomplete};
 use crate::ctx::Tail;
 use crate::error::{Error, Result};
 use crate::model::Model;
-use crate::rules::support::impact::Impact;
+use crate::rules::support::impact::{CauseImpact, Impact};
 use crate::rules::support::reason as attempts;
 use crate::rules::{self, Report, Verdict};
 use crate::view::text::{self, Layout, Line, Text};
@@ -112,7 +112,11 @@ impl<'a> Diagnosis<'a> {
     pub fn causes(&self) -> Vec<FindingGroup<'_>> {
         let findings = &self.report.findings;
         let causes = self.impact.causes.iter();
-        causes.map(|c| FindingGroup::of(&c.cause, findings)).collect()
+        let group = |(at, cause): (usize, &CauseImpact<'_>)| FindingGroup {
+            argument: if self.narrowed { String::new() } else { cause_argument(self.cluster, at + 1) },
+            ..FindingGroup::of(&cause.cause, findings)
+        };
+        causes.enumerate().map(group).collect()
     }
 
     /// The groups to show: causes; with `--all` also their effects.
@@ -191,6 +195,11 @@ impl<'a> Diagnosis<'a> {
             Verdict::Stuck => text::error("Stuck") + found,
             Verdict::Blocked => {
                 text::warning("No errors, but some work is blocked until someone intervenes") + found
+            }
+            // A warning may become an error: nothing is known to be stuck only without one.
+            Verdict::Healthy if counts.warnings > 0 => {
+                let scope = if self.narrowed { " in the selected scope" } else { "" };
+                text::warning(format!("No errors{scope}")) + found
             }
             Verdict::Healthy => {
                 let verdict =

@@ -6,7 +6,6 @@ use std::collections::BTreeMap;
 use schemars::JsonSchema;
 use serde::Serialize;
 
-use super::assessment::{Assessor, Summary, stop_reason};
 use super::findings::Findings;
 use crate::api::deployment_policy::compartment_title;
 use crate::api::skyhook::CompartmentStatus;
@@ -14,7 +13,8 @@ use crate::api::{Skyhook, Status};
 use crate::cluster::{Cluster, Node, NodeRecord, PackageRuns, Phase, Placement};
 use crate::commands::shared::package_row::phase_label;
 use crate::commands::shared::progress::{Next, ResourceProgress};
-use crate::model::{AtOnce, Model};
+use crate::model::{AtOnce, ProgressState};
+use crate::outlook::{NodeStates, Outlook, Summary};
 use crate::view::{age, time};
 use crate::wait::drain::Drain;
 
@@ -40,6 +40,12 @@ pub struct SkyhookProgress {
     /// The reason noted for pausing or disabling; absent if there is none.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub stop_reason: Option<String>,
+    /// Who paused or disabled the custom resource; absent if unknown.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub stopped_by: Option<String>,
+    /// The time at which the custom resource was paused or disabled; absent if unknown.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub stopped_since: Option<String>,
     /// Whether the deletion of the custom resource was requested.
     pub deleting: bool,
     /// The time of the deletion request; absent if the deletion was not requested.
@@ -134,13 +140,15 @@ pub struct StageCount {
     pub runs_for: String,
 }
 
-/// A compartment of a rollout, as the operator's status reports it.
+/// A compartment of a rollout: its nodes, and its batch as the operator's status reports it.
 #[derive(Debug, Serialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct Compartment {
     /// The name of the compartment.
     #[serde(rename = "compartment")]
     pub name: String,
+    /// The state of the compartment; if its nodes are unknown, of the custom resource.
+    pub assessment: ProgressState,
     /// Number of nodes in the compartment.
     pub nodes: i64,
     /// Number of complete nodes.
@@ -167,19 +175,20 @@ pub struct Compartment {
 }
 
 /// Computes the progress of custom resources from shared inputs.
-pub struct ProgressReader<'c, 'a> {
-    pub assessor: Assessor<'c, 'a>,
+pub struct ProgressReader<'o, 'a> {
+    outlook: &'o Outlook<'a>,
     package_runs: PackageRuns<'a>,
 }
 
-impl<'c, 'a> ProgressReader<'c, 'a> {
-    pub fn new(assessor: Assessor<'c, 'a>) -> ProgressReader<'c, 'a> {
-        ProgressReader { package_runs: assessor.cluster.package_runs(), assessor }
+impl<'o, 'a> ProgressReader<'o, 'a> {
+    pub fn new(outlook: &'o Outlook<'a>) -> ProgressReader<'o, 'a> {
+        ProgressReader { package_runs: outlook.cluster.package_runs(), outlook }
     }
 
     /// The progress of a custom resource, also of a deleted one with keys on nodes. `named` lists its nodes.
     pub fn progress(&self, name: &str, named: bool) -> SkyhookProgress {
-        let Assessor { cluster, model, findings, impact, .. } = self.assessor;
+        let outlook = self.outlook;
+        let cluster = outlook.cluster;
         let skyhook = cluster.skyhook(name);
         let has_keys = |node: &Node| {
             let on = cluster.on_node(node, name);
@@ -189,6 +198,8 @@ impl<'c, 'a> ProgressReader<'c, 'a> {
         let nodes = nodes.filter(|node| selects(skyhook, node) || has_keys(node));
         let nodes: Vec<&Node> = nodes.collect();
         let status = skyhook.and_then(|s| s.status.status.clone());
+        let stop = skyhook.and_then(Skyhook::stop);
+        let summary = outlook.resource(name);
         SkyhookProgress {
             kind: cluster.flavor().kind().to_owned(),
             name: name.to_owned(),
@@ -197,30 +208,38 @@ impl<'c, 'a> ProgressReader<'c, 'a> {
             priority: skyhook.map_or(0, |s| s.order().0),
             paused: skyhook.is_some_and(Skyhook::paused),
             disabled: skyhook.is_some_and(Skyhook::disabled),
-            stop_reason: skyhook.and_then(stop_reason),
+            stop_reason: stop.as_ref().and_then(|stop| stop.reason).map(str::to_owned),
+            stopped_by: stop.as_ref().and_then(|stop| stop.by.as_deref()).map(str::to_owned),
+            stopped_since: stop.and_then(|stop| stop.since).map(time),
             deleting: skyhook.is_some_and(Skyhook::deleting),
             deleting_since: skyhook.and_then(|s| s.metadata.deletion_timestamp).map(time),
             packages: packages(cluster, &self.package_runs, name),
             nodes: cluster.nodes.ok().map(|_| Nodes::new(cluster, &nodes, name)),
             deployment_policy: skyhook.map_or_else(String::new, |s| s.spec.deployment_policy.clone()),
-            compartments: skyhook.map_or_else(Vec::new, |skyhook| compartments(model, skyhook)),
-            progress: named.then(|| ResourceProgress::of(model, name)).flatten(),
-            summary: self.assessor.summary(name),
-            findings: Findings::about(name, impact, findings),
+            compartments: skyhook.map_or_else(Vec::new, |skyhook| compartments(outlook, skyhook, &summary)),
+            progress: named.then(|| ResourceProgress::of(outlook, name)).flatten(),
+            summary,
+            findings: Findings::about(name, &outlook.impact, &outlook.findings),
         }
     }
 }
 
-fn compartments(model: &Model<'_>, skyhook: &Skyhook) -> Vec<Compartment> {
+fn compartments(outlook: &Outlook<'_>, skyhook: &Skyhook, summary: &Summary) -> Vec<Compartment> {
+    let model = &outlook.model;
     let mut next = model.next_nodes(skyhook.name());
     let statuses = skyhook.status.compartment_statuses.iter();
     let compartment = |(name, status): (&String, _)| {
         let own = next.iter().position(|(compartment, _)| compartment == name);
         let next = own.map(|own| next.swap_remove(own).1);
-        Compartment {
+        let counted = summary.compartments.iter().find(|(compartment, ..)| compartment == name);
+        let mut compartment = Compartment {
             next_nodes: next.as_ref().map(Next::from).unwrap_or_default(),
-            ..Compartment::new(name, status, model.nodes_at_once(skyhook.name(), name))
+            ..Compartment::new(name, status, model.nodes_at_once(skyhook.name(), name), summary.assessment)
+        };
+        if let Some((_, state, nodes)) = counted {
+            compartment.count(*state, nodes);
         }
+        compartment
     };
     statuses.map(compartment).collect()
 }
@@ -334,10 +353,17 @@ impl Compartment {
         compartment_title(&self.name)
     }
 
-    fn new(name: &str, status: &CompartmentStatus, bound: AtOnce) -> Compartment {
+    /// Takes the counts of nodes from the outlook: the operator's status may be older.
+    fn count(&mut self, assessment: ProgressState, nodes: &NodeStates) {
+        let [all, complete] = [nodes.all(), nodes.complete].map(|n| i64::try_from(n).unwrap_or(i64::MAX));
+        (self.assessment, self.nodes, self.completed) = (assessment, all, complete);
+    }
+
+    fn new(name: &str, status: &CompartmentStatus, bound: AtOnce, assessment: ProgressState) -> Compartment {
         let batch = status.batch_state.clone().unwrap_or_default();
         Compartment {
             name: name.to_owned(),
+            assessment,
             nodes: status.matched,
             completed: status.completed,
             in_progress: status.in_progress,

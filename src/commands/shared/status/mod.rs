@@ -1,33 +1,33 @@
 //! The document of `status`.
 
-pub mod assessment;
 pub mod findings;
 pub mod item;
 
 use schemars::JsonSchema;
 use serde::Serialize;
 
-use self::assessment::Assessor;
 use self::findings::Findings;
 use self::item::{ProgressReader, SkyhookProgress};
 use crate::args::listing::Sorting;
 use crate::cluster::Cluster;
-use crate::model::{Model, Timeline};
+use crate::model::ProgressState;
+use crate::outlook::Outlook;
 use crate::rules::support::impact::Impact;
 use crate::rules::{Finding, Report, Severity, Verdict};
-use crate::view::text::{self, Line};
+use crate::view::text::{self, Label, Line};
 use crate::view::{FormatError, time, to_json};
 
 /// The state of the operator and its custom resources.
 pub struct StatusReport<'a> {
     pub cluster: &'a Cluster,
-    pub model: Model<'a>,
-    pub findings: Vec<Finding>,
-    pub impact: Impact<'a>,
-    pub timeline: Timeline<'a>,
+    pub outlook: Outlook<'a>,
+    /// The findings that are not muted, with their causes; `None` if none is muted.
+    unmuted: Option<(Vec<Finding>, Impact<'a>)>,
     pub document: Document,
     /// Whether custom resources were named, so that each has its own page.
     pub named: bool,
+    /// The flags with which `diagnose stuck` mutes the same findings.
+    pub mute_words: Vec<String>,
 }
 
 /// The operator, and the progress of each custom resource.
@@ -87,19 +87,19 @@ impl<'a> StatusReport<'a> {
         let there = cluster.skyhooks.items().iter().map(|s| s.name());
         let gone = cluster.names_on_nodes().into_iter().filter(|name| cluster.skyhook(name).is_none());
         let shown = there.chain(gone).filter(|name| names.is_empty() || names.iter().any(|n| n == name));
-        let model = Model::new(cluster);
         // A mute hides a cause from the list, but does not change the assessment of its custom resource.
         let all = (!report.muted.is_empty()).then(|| report.all_findings());
-        let findings = report.findings;
-        let impact = Impact::new(cluster, &model, &findings);
-        let impact_of_all = all.as_ref().map(|all| Impact::new(cluster, &model, all));
-        let reader = ProgressReader::new(Assessor {
-            cluster,
-            model: &model,
-            findings: all.as_ref().unwrap_or(&findings),
-            impact: impact_of_all.as_ref().unwrap_or(&impact),
-            timeline: Model::new(cluster).estimates(),
+        let (findings, unmuted) = match all {
+            None => (report.findings, None),
+            Some(all) => (all, Some(report.findings)),
+        };
+        let outlook = Outlook::new(cluster, findings);
+        let unmuted = unmuted.map(|findings| {
+            let impact = Impact::new(cluster, &outlook.model, &findings);
+            (findings, impact)
         });
+        let reader = ProgressReader::new(&outlook);
+        let shown_impact = unmuted.as_ref().map_or(&outlook.impact, |(_, impact)| impact);
         let named = !names.is_empty();
         let document = Document {
             taken_at: time(cluster.taken_at),
@@ -107,16 +107,25 @@ impl<'a> StatusReport<'a> {
             operator: Operator::of(cluster),
             items: shown.map(|name| reader.progress(name, named)).collect(),
             legacy: cluster.legacy.items().len(),
-            findings: Findings::all(&impact),
-            blocked_nodes: impact.blocked_nodes(),
-            selected_nodes: impact.selected,
+            findings: Findings::all(shown_impact),
+            blocked_nodes: shown_impact.blocked_nodes(),
+            selected_nodes: shown_impact.selected,
             not_checked: report.not_checked.len(),
             muted: report.counts.muted,
             muted_without_expiry: report.counts.muted_without_expiry,
             lapsed_mutes: report.lapsed.len(),
         };
-        let timeline = reader.assessor.timeline;
-        StatusReport { cluster, model, findings, impact, timeline, document, named }
+        StatusReport { cluster, outlook, unmuted, document, named, mute_words: Vec::new() }
+    }
+
+    /// The causes that are not muted.
+    pub fn impact(&self) -> &Impact<'a> {
+        self.unmuted.as_ref().map_or(&self.outlook.impact, |(_, impact)| impact)
+    }
+
+    /// The findings that are not muted; the causes hold indexes of this list.
+    pub fn findings(&self) -> &[Finding] {
+        self.unmuted.as_ref().map_or(&self.outlook.findings, |(findings, _)| findings)
     }
 
     /// Sorts the custom resources.
@@ -134,7 +143,19 @@ impl<'a> StatusReport<'a> {
 
     /// Whether the severity of the cause with this index is above info.
     pub fn is_grave(&self, at: usize) -> bool {
-        self.impact.causes[at].severity > Severity::Info
+        self.impact().causes[at].severity > Severity::Info
+    }
+}
+
+/// How a state is shown.
+pub fn label(state: ProgressState) -> Label {
+    match state {
+        ProgressState::Complete => Label::Good,
+        ProgressState::Stuck | ProgressState::Failed => Label::Error,
+        ProgressState::Degraded | ProgressState::Blocked | ProgressState::Unknown | ProgressState::Gone => {
+            Label::Warning
+        }
+        _ => Label::Plain,
     }
 }
 

@@ -9,7 +9,7 @@ use serde::Serialize;
 use super::causes::Causes;
 use crate::api::{ApiFlavor, Skyhook};
 use crate::cluster::Cluster;
-use crate::rules::{Finding, Report, Severity};
+use crate::rules::{Finding, Severity};
 use crate::view::plural;
 
 /// An operation that is blocked while a finding exists.
@@ -69,17 +69,6 @@ impl Finding {
     }
 }
 
-/// The findings that block a goal of a custom resource until someone intervenes, and their causes.
-pub fn blockers<'r>(
-    cluster: &Cluster,
-    report: &'r Report,
-    skyhook: &Skyhook,
-    goal: Goal<'_>,
-) -> Vec<&'r Finding> {
-    let findings = &report.findings;
-    BlockingFindings::of(findings).of_goal(findings, cluster, skyhook, goal)
-}
-
 /// Indexes of the findings that block until someone intervenes, by the custom resources that they may block.
 pub struct BlockingFindings {
     /// Findings that may block only their own custom resource, by its name.
@@ -111,7 +100,8 @@ impl BlockingFindings {
         concerning.any(|at| reach.covers(&findings[at]))
     }
 
-    /// Like [`blockers`]. `findings` must be the list that was passed to [`BlockingFindings::of`].
+    /// The findings that block a goal of a custom resource until someone intervenes, and their causes. `findings`
+    /// must be the list that was passed to [`BlockingFindings::of`].
     pub fn of_goal<'r>(
         &self,
         findings: &'r [Finding],
@@ -145,9 +135,9 @@ impl BlockingFindings {
 }
 
 /// Warnings that delay a deletion and may resolve themselves.
-pub fn delays<'r>(cluster: &Cluster, report: &'r Report, skyhook: &Skyhook) -> Vec<&'r Finding> {
+pub fn delays<'r>(cluster: &Cluster, findings: &'r [Finding], skyhook: &Skyhook) -> Vec<&'r Finding> {
     let reach = Reach::of(cluster, skyhook, Goal::Deletion);
-    let all = report.findings.iter();
+    let all = findings.iter();
     all.filter(|f| !f.permanent && f.severity == Severity::Warning && reach.covers(f)).collect()
 }
 

@@ -224,7 +224,11 @@ impl<'f> Places<'f> {
         let own = &findings[at];
         let skyhook = awaited.skyhook.as_str();
         let none = Vec::new();
-        let other = |n: &&usize| **n != at && findings[**n].rule.code != own.rule.code;
+        // A finding that declares this rule as its cause is an effect here.
+        let other = |n: &&usize| {
+            let rule = findings[**n].rule.code;
+            **n != at && rule != own.rule.code && !findings[**n].effect_of.contains(&own.rule.code)
+        };
         let wrong = |n: &&usize| findings[**n].severity > Severity::Info;
         let Some(node) = awaited.node.as_deref() else {
             let about = self.of_skyhook.get(skyhook).unwrap_or(&none).iter();
@@ -262,7 +266,11 @@ impl<'f> Places<'f> {
     /// The findings that wait for something themselves. They may be of the same rule: custom resources can
     /// wait for each other in a chain.
     fn waiting(&self, findings: &[Finding], at: usize, places: &[usize]) -> Vec<usize> {
-        let waits = |n: &&usize| **n != at && !findings[**n].waits_for.is_empty();
+        let own = findings[at].rule.code;
+        let waits = |n: &&usize| {
+            let other = &findings[**n];
+            **n != at && !other.waits_for.is_empty() && !other.effect_of.contains(&own)
+        };
         places.iter().filter(waits).copied().collect()
     }
 }

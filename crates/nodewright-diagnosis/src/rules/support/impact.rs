@@ -78,6 +78,17 @@ impl<'a> Impact<'a> {
 }
 
 impl<'a> CauseImpact<'a> {
+    /// Whether the cause is about a custom resource, or blocks it on a node.
+    pub fn concerns(&self, findings: &[Finding], name: &str) -> bool {
+        let mut own = self.cause.findings.iter().map(|at| &findings[*at]);
+        self.blocked.contains_key(name) || own.any(|finding| finding.subject.skyhook.as_deref() == Some(name))
+    }
+
+    /// Whether the cause blocks until someone intervenes.
+    pub fn lasts(&self, findings: &[Finding]) -> bool {
+        self.severity == Severity::Error || findings[self.cause.findings[0]].blocks_for_good()
+    }
+
     /// The blocked nodes of all custom resources.
     pub fn nodes(&self) -> BTreeSet<&'a str> {
         self.blocked.values().flatten().copied().collect()

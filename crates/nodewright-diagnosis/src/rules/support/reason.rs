@@ -307,7 +307,7 @@ impl Reason {
 }
 
 /// The shown part of a message from the cluster, without secrets; `None` if it is empty.
-pub(super) fn shown(message: &str) -> Option<String> {
+pub(in crate::rules) fn shown(message: &str) -> Option<String> {
     const LONGEST: usize = 300;
     let text = redact::log::lines(message.lines().map(log::plain)).join(" ");
     let text: String = text.trim().chars().take(LONGEST).collect();

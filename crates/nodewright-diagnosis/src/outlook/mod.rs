@@ -1,0 +1,262 @@
+//! State, cause and next action of custom resources: the model's progress merged with the findings, once for all
+//! commands. Pure.
+//!
+//! [`Outlook::on_node`] judges a custom resource on a node, [`Outlook::resource`] a whole custom resource, from
+//! the same judgment of its nodes. `precedence.rs` has the tables that decide between reasons.
+
+mod deletion;
+mod precedence;
+mod resource;
+
+use std::cell::OnceCell;
+use std::collections::HashMap;
+
+pub use self::deletion::{DeletionOutlook, with_node};
+use self::precedence::{Decides, decides, implied};
+pub use self::resource::{NodeStates, Summary, action_in_progress, stop_text};
+use crate::api::{Skyhook, Status};
+use crate::cluster::{Cluster, Node, NodeRecord, PackageRuns};
+use crate::model::{Action, Model, NodeProgress, ProgressState, Timeline, WaitReason};
+use crate::rules::support::blockers::BlockingFindings;
+use crate::rules::support::impact::Impact;
+use crate::rules::{Finding, Finds, Goal, Severity};
+
+/// The model and the findings of one cluster.
+pub struct Outlook<'a> {
+    pub cluster: &'a Cluster,
+    pub model: Model<'a>,
+    /// All findings, including muted ones: a mute does not change how a custom resource is doing.
+    pub findings: Vec<Finding>,
+    /// The causes among the findings, with the nodes that they block.
+    pub impact: Impact<'a>,
+    /// The remaining time of each rollout.
+    pub timeline: Timeline<'a>,
+    /// The findings that block a custom resource on a node, by both.
+    blocking: Blocking<'a>,
+    blockers: OnceCell<BlockingFindings>,
+    package_runs: OnceCell<PackageRuns<'a>>,
+    /// The most severe lasting cause that blocks a custom resource on a node, as an index of `impact.causes`.
+    held: HashMap<Place<'a>, usize>,
+}
+
+/// Names of a custom resource and a node.
+type Place<'a> = (&'a str, &'a str);
+
+/// A custom resource on a node.
+#[derive(Debug, Clone)]
+pub struct OnNode<'o, 'a> {
+    pub state: ProgressState,
+    /// Whether a stage fails there, or has failed permanently.
+    pub fails: bool,
+    /// Whether the work on the node is done, although a deletion still waits for other nodes.
+    pub is_clean: bool,
+    pub progress: NodeProgress<'a>,
+    /// The finding that blocks the custom resource here. For a wait, the cause of the wait, which may be about
+    /// another node or custom resource.
+    pub held_up_by: Option<&'o Finding>,
+}
+
+impl<'a> OnNode<'_, 'a> {
+    /// The state in which the node counts: each node counts once.
+    pub fn counted(&self) -> ProgressState {
+        match self.state {
+            _ if self.is_clean => ProgressState::Complete,
+            _ if self.fails => ProgressState::Failed,
+            state => state,
+        }
+    }
+
+    /// Whether the finding is the reason for the state, and not only evidence for the model's reason.
+    pub fn explained_by_finding(&self) -> bool {
+        let earlier = matches!(self.progress.reason, WaitReason::Earlier { .. });
+        self.held_up_by.is_some() && !earlier && decides(&self.progress.reason) != Decides::Model
+    }
+
+    /// The operator's next action; `None` if an intervention is needed first.
+    pub fn next_action(&self) -> Option<&Action<'a>> {
+        let goes_on = matches!(self.state, ProgressState::Running | ProgressState::Waiting);
+        self.progress.next_action.as_ref().filter(|_| goes_on)
+    }
+}
+
+/// Indexes of findings above info that block something, by the custom resource and node that they block.
+#[derive(Default)]
+struct Blocking<'a> {
+    on_node: HashMap<Place<'a>, Vec<usize>>,
+    /// Findings that list this node among the nodes that they block.
+    beside: HashMap<Place<'a>, Vec<usize>>,
+    /// Findings about all nodes of a custom resource.
+    whole: HashMap<&'a str, Vec<usize>>,
+    /// Findings that end the operator's reconcile, for all custom resources.
+    all: Vec<usize>,
+}
+
+impl<'a> Blocking<'a> {
+    fn of(cluster: &'a Cluster, findings: &[Finding]) -> Blocking<'a> {
+        let mut blocking = Blocking::default();
+        let node = |name: &String| cluster.node(name).map(|node| node.name.as_str());
+        for (at, finding) in findings.iter().enumerate() {
+            if finding.severity == Severity::Info || !finding.blocks_progress() {
+                continue;
+            }
+            let subject = &finding.subject;
+            if finding.blocks_reconcile() {
+                blocking.all.push(at);
+            }
+            let skyhook = subject.skyhook.as_deref().and_then(|name| cluster.skyhook(name));
+            let Some(skyhook) = skyhook.map(|skyhook| skyhook.name()) else {
+                continue;
+            };
+            if let Some(node) = subject.node.as_ref().and_then(node) {
+                blocking.on_node.entry((skyhook, node)).or_default().push(at);
+            } else if finding.concerns_all_nodes() {
+                blocking.whole.entry(skyhook).or_default().push(at);
+            }
+            for node in finding.blocked_nodes.iter().filter_map(node) {
+                blocking.beside.entry((skyhook, node)).or_default().push(at);
+            }
+        }
+        blocking
+    }
+
+    /// The most severe finding that blocks a custom resource on a node; of equals, the closest to the node, then
+    /// the first.
+    fn gravest<'f>(&self, findings: &'f [Finding], place: Place<'a>) -> Option<&'f Finding> {
+        let tiers = [
+            self.on_node.get(&place).map_or(&[][..], Vec::as_slice),
+            self.beside.get(&place).map_or(&[][..], Vec::as_slice),
+            self.whole.get(place.0).map_or(&[][..], Vec::as_slice),
+            &self.all,
+        ];
+        let here = tiers.into_iter().flatten().map(|at| &findings[*at]);
+        here.reduce(|best, other| if other.severity > best.severity { other } else { best })
+    }
+}
+
+impl<'a> Outlook<'a> {
+    /// `findings`: the findings of all rules on the cluster, causes first.
+    pub fn new(cluster: &'a Cluster, findings: Vec<Finding>) -> Outlook<'a> {
+        let model = Model::new(cluster);
+        let impact = Impact::new(cluster, &model, &findings);
+        let mut held = HashMap::new();
+        let causes = impact.causes.iter().enumerate();
+        for (at, cause) in causes.filter(|(_, cause)| cause.lasts(&findings)) {
+            let blocks = |at: &usize| findings[*at].blocks_progress();
+            if !cause.cause.findings.iter().chain(&cause.cause.effects).any(blocks) {
+                continue;
+            }
+            for (skyhook, nodes) in &cause.blocked {
+                for node in nodes {
+                    // Causes are in order of their severity.
+                    held.entry((*skyhook, *node)).or_insert(at);
+                }
+            }
+        }
+        Outlook {
+            cluster,
+            model,
+            blocking: Blocking::of(cluster, &findings),
+            blockers: OnceCell::new(),
+            package_runs: OnceCell::new(),
+            findings,
+            impact,
+            timeline: Model::new(cluster).estimates(),
+            held,
+        }
+    }
+
+    /// A custom resource on a node; `None` if the custom resource does not select the node.
+    pub fn on_node(&self, skyhook: &str, node: &str) -> Option<OnNode<'_, 'a>> {
+        let progress = self.model.progress(skyhook, node)?;
+        let (skyhook, node) = (self.cluster.skyhook(skyhook)?, self.cluster.node(node)?);
+        Some(self.judged(skyhook, node, progress))
+    }
+
+    /// A custom resource on each node that it selects, in the operator's order of nodes.
+    pub fn on_nodes(&self, skyhook: &str) -> impl Iterator<Item = (&'a Node, OnNode<'_, 'a>)> {
+        let own = self.cluster.skyhook(skyhook);
+        let all = own.into_iter().flat_map(move |own| {
+            let all = self.model.all_progress(own.name());
+            all.map(move |(node, progress)| (own, node, progress))
+        });
+        all.map(move |(skyhook, node, progress)| (node, self.judged(skyhook, node, progress)))
+    }
+
+    /// The state of the leftovers of a missing custom resource: none of them proceeds on its own.
+    pub fn leftovers(&self, name: &str) -> ProgressState {
+        let about = self.findings.iter().filter(|f| f.subject.skyhook.as_deref() == Some(name));
+        let grave = about.filter(|f| f.severity > Severity::Info && !f.blocks.is_empty());
+        let states = grave.map(|finding| implied(finding).unwrap_or(ProgressState::Unknown));
+        states.max().unwrap_or(ProgressState::Complete)
+    }
+
+    /// The findings that block a goal of a custom resource until someone intervenes, and their causes.
+    pub fn blockers(&self, skyhook: &Skyhook, goal: Goal<'_>) -> Vec<&Finding> {
+        let blockers = self.blockers.get_or_init(|| BlockingFindings::of(&self.findings));
+        blockers.of_goal(&self.findings, self.cluster, skyhook, goal)
+    }
+
+    /// The model's progress, corrected by the findings.
+    fn judged(&self, skyhook: &'a Skyhook, node: &'a Node, progress: NodeProgress<'a>) -> OnNode<'_, 'a> {
+        let place = (skyhook.name(), node.name.as_str());
+        let record = self.cluster.on_node(node, place.0);
+        let (state, held_up_by) = self.state(skyhook, node, place, &progress);
+        let erroring = record.is_some_and(|on: &NodeRecord| on.status == Some(Status::Erroring));
+        let given_up = matches!(progress.reason, WaitReason::GivenUp { .. });
+        let cleaned = matches!(progress.next_action, Some(Action::Finalize))
+            || matches!(progress.reason, WaitReason::Deletion(_));
+        let is_clean = skyhook.deleting() && cleaned;
+        let fails = !is_clean && state != ProgressState::Complete && (erroring || given_up);
+        OnNode { state, fails, is_clean, progress, held_up_by }
+    }
+
+    fn state(
+        &self,
+        skyhook: &Skyhook,
+        node: &Node,
+        place: Place<'a>,
+        progress: &NodeProgress<'a>,
+    ) -> (ProgressState, Option<&Finding>) {
+        let idle = matches!(progress.reason, WaitReason::Nothing);
+        let complete = progress.state == ProgressState::Complete && idle;
+        if complete && self.cluster.never_installed(skyhook).is_empty() {
+            return (ProgressState::Complete, None);
+        }
+        let own = self.blocking.gravest(&self.findings, place);
+        let model = progress.state;
+        if decides(&progress.reason) == Decides::Model {
+            return (model, own);
+        }
+        let cause = self.held.get(&place).map(|at| &self.impact.causes[*at]);
+        let first = cause.map(|cause| &self.findings[cause.cause.findings[0]]);
+        if let Some(finding) = own
+            && let Some(state) = implied(finding)
+        {
+            let is_effect = finding.rule.finds == Finds::Effects;
+            return (state, first.filter(|_| is_effect).or(own));
+        }
+        // A wait lasts as long as its cause, wherever that is; a finding about the wait itself is more exact.
+        let waits = model == ProgressState::Waiting || model == ProgressState::Running && idle;
+        if let Some(cause) = cause.filter(|_| waits && own.is_none()) {
+            let state = match cause.severity {
+                Severity::Error => ProgressState::Blocked,
+                _ => ProgressState::Suspended,
+            };
+            return (state, first);
+        }
+        // A stage cannot run on a node that is not ready.
+        let stage = matches!(progress.reason, WaitReason::Stage { .. } | WaitReason::Kubelet(_));
+        let here = |finding: &Finding| finding.subject.node.as_deref() == Some(&node.name);
+        let state = match own {
+            None => model,
+            Some(_) if stage && node.not_ready_since().is_some() => ProgressState::Waiting,
+            // A transient problem may still be retried.
+            Some(finding) if stage || here(finding) => match model {
+                ProgressState::Blocked | ProgressState::Suspended => ProgressState::Running,
+                _ => model,
+            },
+            Some(_) => ProgressState::Waiting,
+        };
+        (state, own)
+    }
+}

@@ -1,0 +1,340 @@
+//! A custom resource as a whole: one state, node counts, the causes that hold it up, and a message.
+
+use std::cmp::Reverse;
+use std::collections::{BTreeMap, HashMap};
+
+use jiff::Timestamp;
+use schemars::JsonSchema;
+use serde::Serialize;
+
+use super::precedence::{Decides, Facts, decides};
+use super::{OnNode, Outlook};
+use crate::api::Skyhook;
+use crate::cluster::{Certainty, Stop};
+use crate::model::{NodeProgress, ProgressState, WaitReason};
+use crate::rules::support::impact::CauseImpact;
+use crate::rules::{Severity, common_message};
+use crate::view::{ago, count, list, plural, time};
+
+/// Number of selected nodes by state. Each node counts once: a node on which a stage fails counts only as failed.
+#[derive(Debug, Default, Clone, Copy, PartialEq, Eq, Serialize, JsonSchema)]
+pub struct NodeStates {
+    pub complete: usize,
+    pub running: usize,
+    pub waiting: usize,
+    pub suspended: usize,
+    pub blocked: usize,
+    pub failed: usize,
+    pub unknown: usize,
+}
+
+/// The state of a custom resource, and the values that it is based on.
+#[derive(Debug, Serialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct Summary {
+    /// The overall state.
+    pub assessment: ProgressState,
+    /// Percentage of nodes that are complete, rounded down; null without nodes.
+    pub complete_percent: Option<usize>,
+    /// Number of selected nodes by state.
+    pub node_states: NodeStates,
+    /// Number of nodes on which a stage fails or has failed permanently, as in `nodeStates`.
+    pub failed_nodes: usize,
+    /// The codes of the causes that hold the custom resource up until someone intervenes, as in `diagnose stuck`.
+    pub held_up_by: Vec<&'static str>,
+    /// The start of the oldest running stage; null if none runs or the time is unknown.
+    pub running_since: Option<String>,
+    /// The estimated remaining time: `~6m` or `5m to 20m`; null without an estimate.
+    pub remaining: Option<String>,
+    /// The cause, the object that the custom resource waits for, or the running stages.
+    pub message: String,
+    #[serde(skip)]
+    pub since: Option<Timestamp>,
+    /// The state of each compartment with its nodes, from the same counts.
+    #[serde(skip)]
+    pub compartments: Vec<(String, ProgressState, NodeStates)>,
+}
+
+impl NodeStates {
+    pub fn all(&self) -> usize {
+        let NodeStates { complete, running, waiting, suspended, blocked, failed, unknown } = self;
+        complete + running + waiting + suspended + blocked + failed + unknown
+    }
+
+    fn add(&mut self, state: ProgressState) {
+        *match state {
+            ProgressState::Complete => &mut self.complete,
+            ProgressState::Running => &mut self.running,
+            ProgressState::Waiting => &mut self.waiting,
+            ProgressState::Suspended => &mut self.suspended,
+            ProgressState::Blocked => &mut self.blocked,
+            ProgressState::Failed => &mut self.failed,
+            _ => &mut self.unknown,
+        } += 1;
+    }
+}
+
+impl Summary {
+    /// The share of complete nodes: `78% (31/40)`.
+    pub fn complete(&self) -> String {
+        let states = &self.node_states;
+        match self.complete_percent {
+            Some(percent) => format!("{percent}% ({}/{})", count(states.complete), count(states.all())),
+            None => "-".to_owned(),
+        }
+    }
+}
+
+impl<'a> Outlook<'a> {
+    /// The state of a custom resource, also of a deleted one with keys on nodes.
+    pub fn resource(&self, name: &str) -> Summary {
+        let skyhook = self.cluster.skyhook(name);
+        let compartments = self.model.compartments(name);
+        let members = compartments.iter().enumerate();
+        let members = members.flat_map(|(at, (_, nodes))| nodes.iter().map(move |n| (n.name.as_str(), at)));
+        let members: HashMap<&str, usize> = members.collect();
+        let mut parts: Vec<Tally> = compartments.iter().map(|_| Tally::default()).collect();
+        let mut tally = Tally::default();
+        for (node, on) in self.on_nodes(name) {
+            tally.add(&on);
+            if let Some(at) = members.get(node.name.as_str()) {
+                parts[*at].add(&on);
+            }
+        }
+        let (assessment, message) = self.assessed(name, &tally);
+        let counts_decide = skyhook.filter(|s| !s.deleting() && !assessment.needs_someone());
+        // A custom resource that makes no progress has no running compartment.
+        let of_part = |part: &Tally| match counts_decide {
+            Some(skyhook) => self.facts(skyhook, part, part.held_by_error).state(),
+            None if part.open() == 0 => ProgressState::Complete,
+            None => assessment,
+        };
+        let parts = compartments.iter().zip(&parts);
+        let compartments = parts.map(|((name, _), part)| ((*name).to_owned(), of_part(part), part.states));
+        let states = tally.states;
+        let known = self.cluster.nodes.ok().is_some() && states.all() > 0;
+        let lasting = self.causes_of(name).filter(|cause| cause.lasts(&self.findings));
+        Summary {
+            assessment,
+            complete_percent: known.then(|| states.complete * 100 / states.all()),
+            node_states: states,
+            failed_nodes: states.failed,
+            held_up_by: lasting.map(|cause| self.findings[cause.cause.findings[0]].rule.code).collect(),
+            running_since: tally.since.map(time),
+            remaining: self.remaining(name, assessment),
+            message,
+            since: tally.since,
+            compartments: compartments.collect(),
+        }
+    }
+
+    /// The state of a custom resource, and the reason for it.
+    fn assessed(&self, name: &str, tally: &Tally) -> (ProgressState, String) {
+        let error = self.causes_of(name).find(|cause| cause.severity == Severity::Error);
+        let Some(skyhook) = self.cluster.skyhook(name) else {
+            let state = match self.cluster.skyhooks_absence() {
+                Certainty::Proven => ProgressState::Gone,
+                _ => ProgressState::Unknown,
+            };
+            return (state, self.missing_resource(name));
+        };
+        if let Some(deletion) = self.deletion(skyhook) {
+            let message = match (deletion.state, error) {
+                (ProgressState::Deleting, _) => {
+                    let since = skyhook.metadata.deletion_timestamp;
+                    format!("deletion started {}", ago(since, self.cluster.taken_at))
+                }
+                (ProgressState::Stuck, Some(error)) => self.cause_message(name, error),
+                _ => deletion.reason,
+            };
+            return (deletion.state, message);
+        }
+        let state = self.facts(skyhook, tally, error.is_some()).state();
+        let mut lasting = self.causes_of(name).filter(|cause| cause.lasts(&self.findings));
+        let blocked = state == ProgressState::Blocked;
+        let message = match error.or_else(|| lasting.next().filter(|_| blocked)) {
+            None => self.message(skyhook, state, tally),
+            // A decision explains the state; an error remains to be fixed before it ends.
+            Some(error) if skyhook.stopped().is_some() => {
+                format!("{}; {}", self.message(skyhook, state, tally), self.cause_message(name, error))
+            }
+            Some(error) => self.cause_message(name, error),
+        };
+        (state, message)
+    }
+
+    /// The causes that concern a custom resource: findings about it, and those that block one of its nodes.
+    pub fn causes_of(&self, name: &str) -> impl Iterator<Item = &CauseImpact<'a>> {
+        let causes = self.impact.causes.iter();
+        causes.filter(move |cause| cause.concerns(&self.findings, name))
+    }
+
+    fn facts(&self, skyhook: &Skyhook, tally: &Tally, error: bool) -> Facts {
+        Facts {
+            nodes_unread: self.cluster.nodes.ok().is_none(),
+            disabled: skyhook.disabled(),
+            paused: skyhook.paused(),
+            error,
+            nodes: tally.states.all(),
+            open: tally.open(),
+            failed: tally.states.failed,
+            unknown: tally.states.unknown,
+            ..tally.facts
+        }
+    }
+
+    /// The estimated remaining time of a custom resource that makes progress, or waits for one that does.
+    fn remaining(&self, name: &str, assessment: ProgressState) -> Option<String> {
+        let progresses = matches!(
+            assessment,
+            ProgressState::Progressing | ProgressState::Degraded | ProgressState::Waiting
+        );
+        let mut causes = self.impact.causes.iter();
+        let blocked =
+            causes.any(|cause| cause.severity == Severity::Error && cause.blocked.contains_key(name));
+        let deleting = self.cluster.skyhook(name).is_some_and(Skyhook::deleting);
+        let remaining = self.timeline.remaining(name)?;
+        (progresses && !blocked && !deleting).then(|| remaining.to_string())
+    }
+
+    /// The code and the message of a cause, with the custom resource that it is about if that is another one:
+    /// `waits for base: SKY201 package driver fails`.
+    fn cause_message(&self, name: &str, cause: &CauseImpact<'_>) -> String {
+        let findings = cause.cause.findings.iter().map(|at| &self.findings[*at]);
+        let first = &self.findings[cause.cause.findings[0]];
+        let about = first.subject.skyhook.as_deref().filter(|_| !first.blocks_reconcile());
+        let waits = match about {
+            Some(other) if other != name => format!("waits for {other}: "),
+            _ => String::new(),
+        };
+        format!("{waits}{} {}", first.rule.code, common_message(findings))
+    }
+
+    fn message(&self, skyhook: &Skyhook, assessment: ProgressState, tally: &Tally) -> String {
+        let now = self.cluster.taken_at;
+        match assessment {
+            ProgressState::Complete => String::new(),
+            ProgressState::Paused | ProgressState::Disabled => {
+                skyhook.stop().map_or_else(String::new, |stop| stop_text(&stop, now))
+            }
+            _ if self.cluster.nodes.ok().is_none() => "the nodes could not be read".to_owned(),
+            _ if tally.states.all() == 0 => "selects no node".to_owned(),
+            ProgressState::Progressing | ProgressState::Degraded => tally.running(),
+            _ => tally.first_reason().unwrap_or_default(),
+        }
+    }
+
+    fn missing_resource(&self, name: &str) -> String {
+        let nodes = plural(self.cluster.tracked(name).count(), "node");
+        match self.cluster.skyhooks.ok() {
+            Some(_) => format!("gone, but its annotations or labels are still on {nodes}"),
+            None => format!("not read, may still exist; has annotations or labels on {nodes}"),
+        }
+    }
+}
+
+/// Counts over the nodes of a custom resource or a compartment.
+#[derive(Default)]
+struct Tally {
+    states: NodeStates,
+    /// The counts that the state depends on.
+    facts: Facts,
+    held_by_error: bool,
+    since: Option<Timestamp>,
+    /// Number of nodes by running stage or next action.
+    running: BTreeMap<String, usize>,
+    /// Number of nodes that do not run, by state and reason, worst state first.
+    held: BTreeMap<(Reverse<ProgressState>, String), usize>,
+    /// Earlier custom resources that this custom resource waits for.
+    earlier: Vec<String>,
+}
+
+impl Tally {
+    fn open(&self) -> usize {
+        self.states.all() - self.states.complete
+    }
+
+    fn add(&mut self, on: &OnNode<'_, '_>) {
+        let progress = &on.progress;
+        self.states.add(on.counted());
+        if on.is_clean {
+            return;
+        }
+        let held = on.held_up_by.filter(|_| on.state == ProgressState::Blocked);
+        self.held_by_error |= held.is_some_and(|finding| finding.severity == Severity::Error);
+        let blocked = matches!(on.state, ProgressState::Blocked | ProgressState::Suspended);
+        self.facts.blocked += usize::from(blocked);
+        match on.state {
+            ProgressState::Complete => {}
+            ProgressState::Running => {
+                self.facts.running += 1;
+                self.facts.advancing += usize::from(!on.fails);
+                self.since = self.since.into_iter().chain(progress.since).min();
+                *self.running.entry(action_in_progress(progress)).or_default() += 1;
+            }
+            state => {
+                let by_operator = decides(&progress.reason) == Decides::Findings;
+                let waits = state == ProgressState::Waiting && by_operator;
+                self.facts.advancing += usize::from(waits && !on.fails && on.held_up_by.is_none());
+                let acts = match &progress.reason {
+                    WaitReason::Batch { node: None, .. } => progress.queue.is_some_and(|q| q.batch > 0),
+                    WaitReason::Drain(_) => true,
+                    _ => false,
+                };
+                self.facts.acted_on += usize::from(waits && acts);
+                if let WaitReason::Earlier { skyhook, .. } = &progress.reason
+                    && !self.earlier.iter().any(|name| name == skyhook.name())
+                {
+                    self.earlier.push(skyhook.name().to_owned());
+                }
+                *self.held.entry((Reverse(state), progress.reason.to_string())).or_default() += 1;
+            }
+        }
+    }
+
+    /// The running stages with node counts: `driver apply on 3 nodes, net config`; without any, the first reason
+    /// for a wait.
+    fn running(&self) -> String {
+        let mut running: Vec<(&String, &usize)> = self.running.iter().collect();
+        running.sort_by_key(|(_, nodes)| Reverse(**nodes));
+        let on = |(what, nodes): (&String, &usize)| format!("{what} on {}", plural(*nodes, "node"));
+        match running.len() {
+            0 => self.first_reason().unwrap_or_default(),
+            _ => running.into_iter().map(on).collect::<Vec<_>>().join(", "),
+        }
+    }
+
+    fn first_reason(&self) -> Option<String> {
+        let (reason, nodes) = self.held.iter().next()?;
+        if !self.earlier.is_empty() && reason.0.0 == ProgressState::Waiting {
+            return Some(format!("waits for {}", list(&self.earlier)));
+        }
+        let on = match self.open() {
+            open if open == *nodes => String::new(),
+            _ => format!(" ({})", plural(*nodes, "node")),
+        };
+        Some(format!("{}{on}", reason.1))
+    }
+}
+
+/// Who paused or disabled a custom resource, when and why: `paused by kubectl-annotate 3h ago (new disks)`.
+pub fn stop_text(stop: &Stop<'_>, now: Timestamp) -> String {
+    let by = stop.by.as_ref().map_or(String::new(), |by| format!(" by {by}"));
+    let since = stop.since.map_or(String::new(), |at| format!(" {}", ago(Some(at), now)));
+    let reason = stop.reason.map_or(String::new(), |reason| format!(" ({reason})"));
+    format!("{}{by}{since}{reason}", stop.how)
+}
+
+/// The running stage, such as `driver apply`, or the operator's next action.
+pub fn action_in_progress(progress: &NodeProgress<'_>) -> String {
+    match (&progress.reason, &progress.next_action) {
+        (WaitReason::Stage { package, stage }, _) => format!("{package} {stage}"),
+        (WaitReason::Kubelet(_), _) => "pod not started yet".to_owned(),
+        (_, Some(action)) => match (action.package(), action.stage()) {
+            (Some(package), Some(stage)) => format!("{package} {stage} next"),
+            (Some(package), None) => format!("{package} {} next", action.kind().to_lowercase()),
+            _ => format!("{} next", action.kind().to_lowercase()),
+        },
+        (reason, None) => reason.to_string(),
+    }
+}
