@@ -41,10 +41,11 @@ impl Ctx {
         cluster.workloads = workloads;
     }
 
-    /// Adds the effects of a plan. Evicted pods and refusing budgets are read only if the plan drains nodes, and not
+    /// Adds the effects and the preconditions of a plan. Evicted pods and refusing budgets are read only if the plan drains nodes, and not
     /// from files.
     pub async fn forecast(&self, cluster: &Cluster, plan: &mut Plan) {
         plan.forecast(cluster);
+        plan.rely_on(cluster);
         let rollouts = plan.consequences.rollouts.iter();
         let unknown = rollouts.filter(|rollout| rollout.evicted_pods.is_none());
         let nodes: BTreeSet<String> = unknown.flat_map(|r| r.cordoned.clone()).collect();

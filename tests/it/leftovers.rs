@@ -113,7 +113,10 @@ fn clean_removes_all_but_node_state_and_undo_restores_it() {
     test_cluster.run("undo --confirm").expect_code(0);
     assert_eq!(keys_and_conditions(&test_cluster, "gone"), all);
     let map = test_cluster.fake.get("configmaps", "skyhook", "gone-driver-1.0.0");
-    assert_eq!(map.expect("undo recreates the ConfigMap")["data"], json!({"a.conf": "x"}));
+    let map = map.expect("undo recreates the ConfigMap");
+    assert_eq!(map["data"], json!({"a.conf": "x"}));
+    // The garbage collector deletes an object whose owners do not exist.
+    assert_eq!(map["metadata"]["ownerReferences"], Value::Null);
 
     test_cluster.run("leftovers gone --clean --purge-state --confirm").expect_code(0);
     assert_eq!(keys_and_conditions(&test_cluster, "gone"), [""; 0]);

@@ -34,12 +34,6 @@ fn yaml(after: &Objects, before: &Objects) -> String {
 /// The objects without our pauses.
 fn without_pauses(mut objects: Objects) -> Objects {
     for object in objects.values_mut() {
-        // A recreated ConfigMap has no owner reference: its owner is gone.
-        if object["kind"] == "ConfigMap"
-            && let Some(metadata) = object["metadata"].as_object_mut()
-        {
-            metadata.remove("ownerReferences");
-        }
         let annotations = object.pointer_mut("/metadata/annotations");
         if let Some(annotations) = annotations.and_then(Value::as_object_mut)
             && annotations.remove(HOLDER).is_some()
@@ -48,6 +42,20 @@ fn without_pauses(mut objects: Objects) -> Objects {
         }
     }
     tidy(objects)
+}
+
+/// The objects without references to owners that do not exist: the garbage collector would delete a recreated
+/// object that has one.
+fn without_dead_owners(mut objects: Objects) -> Objects {
+    let uids: Vec<Value> = objects.values().map(|object| object["metadata"]["uid"].clone()).collect();
+    for object in objects.values_mut().filter(|object| object["kind"] == "ConfigMap") {
+        let metadata = object["metadata"].as_object_mut().expect("metadata");
+        let owners = metadata.get("ownerReferences").and_then(Value::as_array);
+        if owners.is_some_and(|owners| owners.iter().all(|owner| !uids.contains(&owner["uid"]))) {
+            metadata.remove("ownerReferences");
+        }
+    }
+    objects
 }
 
 fn compare(file: &Path, is: &str, wrong: &mut String) {
@@ -91,7 +99,8 @@ fn plans_match_preview_effect_and_undo() {
                 wrong.push_str(&format!("--- {}: undo: {why}\n", case.display()));
             }
             // A stale pause of an earlier attempt is ended and not restored.
-            if lost.is_empty() && without_pauses(tidy(back)) != without_pauses(before.clone()) {
+            let start = without_dead_owners(without_pauses(before.clone()));
+            if lost.is_empty() && without_pauses(tidy(back)) != start {
                 wrong.push_str(&format!("--- {}: undo does not lead back\n", case.display()));
             }
         }

@@ -5,9 +5,12 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 use super::fields::{self, Unstored};
+use super::pointer::{lookup, set};
 use super::{Change, Guard, Permission, Rebased, Request, Target, Verb, recreate};
 use crate::api::keys::NodeKey;
 use crate::api::{ApiFlavor, NodeState};
+
+const OWNERS: &str = "/metadata/ownerReferences";
 
 /// One change of one object.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
@@ -231,11 +234,16 @@ impl Step {
         noted || self.inverse().is_some()
     }
 
-    /// Stores the object in its deletion, so that undo can recreate it.
+    /// Stores the object in its deletion, so that undo can recreate it. Without the owners, if the plan leaves
+    /// them out: they are gone, and the garbage collector would delete the object again.
     fn with_deleted_object(&self, change: Change, object: &Value) -> Change {
         match change {
-            Change::Delete { .. } if self.target.kind.undo_recreates() => {
-                Change::Delete { was: Some(Box::new(recreate::remade(object))) }
+            Change::Delete { was } if self.target.kind.undo_recreates() => {
+                let mut object = recreate::remade(object);
+                if was.is_some_and(|was| lookup(&was, OWNERS).is_none()) {
+                    set(&mut object, &["metadata", "ownerReferences"], None);
+                }
+                Change::Delete { was: Some(Box::new(object)) }
             }
             change => change,
         }
