@@ -14,7 +14,7 @@ use crate::apply::file as apply_file;
 use crate::apply::journal::{Circumstances, Store};
 use crate::apply::rebase::{RebasedPlan, rebase};
 use crate::apply::{ApplyEvent, Journal, Options, PlanOutcome, StopReason, Stopper, WaitStrategy};
-use crate::apply::{apply, owner, preflight, unmet};
+use crate::apply::{apply, owner, preflight};
 use crate::args::safety::{DryRun, Safety};
 use crate::cluster::Cluster;
 use crate::error::{Error, Exit, Result};
@@ -301,18 +301,6 @@ impl Ctx {
         }
         self.note(outcome_view.blocks(false));
         Error { exit: Exit::Partly, ..error }
-    }
-
-    /// Why a precondition of the plan is not met; `None` if all are.
-    ///
-    /// # Errors
-    ///
-    /// The precondition could not be checked.
-    pub async fn unmet(&mut self, plan: &Plan) -> Result<Option<String>> {
-        let options = Options { holder: String::new(), ..Options::of_connection(&self.global.connection) };
-        let client = self.connected_client().await?;
-        let unmet = unmet(&client, plan, &options).await;
-        unmet.map_err(|why| Error::failed(format!("{why}; nothing was changed")))
     }
 
     /// Fails if the user lacks permissions for a plan.
