@@ -35,7 +35,7 @@
 //! | the result of reading a source (403, not in the input) | `cluster/read.rs`; from a response of the server: `cluster/live/request.rs` |
 //! | a command's sources, writes and output | its `command!` in `commands/` |
 //! | a flag of all commands, or of all that change something | `args/global.rs`, `args/safety.rs` |
-//! | the plan of a command | `plan/planners/`; the preconditions of a step: `plan/guard.rs` |
+//! | the plan of a command | `plan/planners/`; the preconditions of a step: `plan/guard.rs`; of a whole plan, on custom resources and the operator: `plan/precondition.rs`, proven in `apply/precondition.rs` |
 //! | the order of a plan's stages | `plan/graph.rs`, `apply/stages.rs` |
 //! | the text of a preview | `view/preview.rs`; its lines: `plan/change.rs`, `plan/metadata.rs`, `plan/consequences.rs` |
 //! | the effects of a plan or a manifest on rollouts | `model/effects/`; a plan on a copy of the cluster: `plan/forecast.rs` |

@@ -15,7 +15,9 @@ use crate::plan::{Grade, ReadSpec, SavedError, growth};
 ///
 /// Applies exactly the changes in the file. An object that was modified since then is skipped if the planned change
 /// would have a different effect on it. The plan is refused if it would now affect, drain or reboot more nodes than its
-/// preview shows, or if it runs packages and the spec of the custom resource was changed.
+/// preview shows, or if it runs packages and the spec of the custom resource was changed. It is also refused if a
+/// custom resource whose data it changes was created, deleted or recreated since, or is paused by another command, or
+/// if it was made without a running operator, and the operator has returned.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "Examples:
   kubectl skyhook reset gpu-tune --plan-out plan.json
@@ -48,6 +50,7 @@ async fn run(ctx: &mut Ctx, args: &Args) -> Result<Exit> {
     }
     if ctx.global().reading.from.is_empty() {
         ctx.same_cluster(&format!("the plan in {file}"), saved.cluster.as_ref()).await?;
+        let unmet = ctx.unmet(&saved.plan).await?;
         let runs = saved.plan.grade() > Grade::B1;
         let required: &[Source] = if runs || released::starts_work(&saved.plan) {
             &[Source::Skyhooks, Source::Nodes]
@@ -59,7 +62,7 @@ async fn run(ctx: &mut Ctx, args: &Args) -> Result<Exit> {
         // If something runs, an edit of the spec may have effects that the model does not know.
         let specs = ReadSpec::all(&cluster);
         let changed = saved.specs.iter().find_map(|read| read.changed(&specs, runs));
-        if let Some(change) = growth(&saved.plan, &cluster).or(changed) {
+        if let Some(change) = unmet.or(growth(&saved.plan, &cluster)).or(changed) {
             return Err(Error::unchanged(format!("{change} since the plan in {file} was made")).hint(AGAIN));
         }
     }

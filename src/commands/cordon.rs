@@ -11,7 +11,7 @@ use crate::commands::shared::{nodes, selection};
 use crate::ctx::Ctx;
 use crate::error::{Exit, Result};
 use crate::plan::planners::node;
-use crate::plan::{Change, Edit, Grade, Metadata, OnConflict, Plan, Step, Target};
+use crate::plan::{Change, Edit, Grade, Metadata, Plan, Step, Target};
 use crate::view::{NodeSet, plural};
 
 group! {
@@ -83,7 +83,7 @@ fn plan(cluster: &Cluster, args: &Args) -> Result<Plan> {
         let key = cluster.flavor().key(RUNTIME_REQUIRED);
         if args.runtime_required && one.cordoned() == Some(true) && holders.contains(&key) {
             holders.retain(|holder| *holder != key);
-            change = change.annotation(key, Edit::new(Some("true"), None).on_conflict(OnConflict::Overwrite));
+            change = change.annotation(key, Edit::new(Some("true"), None));
         }
         // A cordon without an annotation of the operator belongs to someone else.
         if one.cordoned() == Some(true) && holders.is_empty() && !change.is_empty() {
@@ -137,8 +137,7 @@ fn without_orphans(cluster: &Cluster, one: &Node) -> Metadata {
     for (name, on) in &one.keys(flavor).skyhooks {
         let value = on.cordon_value.as_deref();
         if value.is_some() && node::releases_cordon(cluster, one, name) {
-            let edit = Edit::new(value, None).on_conflict(OnConflict::Overwrite);
-            change = change.annotation(keys::cordon(flavor, name), edit);
+            change = change.annotation(keys::cordon(flavor, name), Edit::new(value, None));
         }
     }
     change

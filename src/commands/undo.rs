@@ -81,8 +81,9 @@ async fn run(ctx: &mut Ctx, args: &Args) -> Result<Exit> {
     }
     let mut shown = shown(ctx, &record, &rebased)?;
     weigh(ctx, &mut shown).await?;
-    // Saved plans and journals contain the effects of the preview.
+    // Saved plans and journals contain the effects and preconditions of the preview.
     rebased.plan.consequences.clone_from(&shown.consequences);
+    rebased.plan.preconditions.clone_from(&shown.preconditions);
     let manner = CommandOptions {
         undoes: Some(record.begun.id.clone()),
         shown: Some(shown),

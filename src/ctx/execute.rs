@@ -181,6 +181,10 @@ impl Ctx {
         let journalled = !(options.dry_run || safety.no_journal || plan.is_empty());
         let asked = async {
             self.may(plan, options).await?;
+            if let Some(why) = self.unmet(plan).await? {
+                return Err(Error::unchanged(format!("{why} since the preview"))
+                    .hint("run the command again for a new preview"));
+            }
             // The journal records the cluster's identity.
             if journalled { self.here().await.map(Some) } else { Ok(None) }
         };

@@ -4,10 +4,11 @@ use std::collections::BTreeSet;
 
 use super::Ctx;
 pub use crate::apply::PermissionCheck;
-use crate::apply::{Options, preflight};
+use crate::apply::{Options, preflight, unmet};
 use crate::cluster::installation::{Definition, Installation};
 use crate::cluster::live::{self, installation};
 use crate::cluster::{Cluster, Read, Source};
+use crate::error::{Error, Result};
 use crate::plan::Plan;
 
 impl Ctx {
@@ -41,10 +42,11 @@ impl Ctx {
         cluster.workloads = workloads;
     }
 
-    /// Adds the effects of a plan. Evicted pods and refusing budgets are read only if the plan drains nodes, and not
+    /// Adds the effects and the preconditions of a plan. Evicted pods and refusing budgets are read only if the plan drains nodes, and not
     /// from files.
     pub async fn forecast(&self, cluster: &Cluster, plan: &mut Plan) {
         plan.forecast(cluster);
+        plan.rely_on(cluster);
         let rollouts = plan.consequences.rollouts.iter();
         let unknown = rollouts.filter(|rollout| rollout.evicted_pods.is_none());
         let nodes: BTreeSet<String> = unknown.flat_map(|r| r.cordoned.clone()).collect();
@@ -97,5 +99,17 @@ impl Ctx {
         let client = self.client()?;
         let options = Options::of_connection(&self.global.connection);
         Some(preflight(&client, plan, &options).await)
+    }
+
+    /// Why a precondition of the plan is not met; `None` if all are.
+    ///
+    /// # Errors
+    ///
+    /// The precondition could not be checked.
+    pub async fn unmet(&mut self, plan: &Plan) -> Result<Option<String>> {
+        let options = Options { holder: String::new(), ..Options::of_connection(&self.global.connection) };
+        let client = self.connected_client().await?;
+        let unmet = unmet(&client, plan, &options).await;
+        unmet.map_err(|why| Error::failed(format!("{why}; nothing was changed")))
     }
 }

@@ -103,6 +103,7 @@ impl OutcomeView<'_> {
                     "interrupted; requests in flight were completed".to_owned()
                 }
             }
+            StopReason::PreconditionFailed { reason } => format!("stopped: {reason}"),
             StopReason::DependencyFailed => "stopped: a step failed, and later steps depend on it".to_owned(),
             StopReason::JournalFailed { reason } => format!(
                 "stopped: the journal cannot be written ({reason}), and unrecorded changes cannot be undone"

@@ -8,7 +8,7 @@ use serde_json::Value;
 
 use super::diff::diff;
 use crate::model::{PackageChange, PackageDocument};
-use crate::plan::{Consequences, Destination, Grade, Plan, PlanStage, WaitCondition};
+use crate::plan::{Consequences, Destination, Grade, Plan, PlanStage, Preconditions, WaitCondition};
 use crate::view::text::{self, Label, Text};
 use crate::view::{NodeSet, View, count, document, effects_text, list, plural};
 
@@ -43,6 +43,10 @@ pub struct Document {
     digest: Option<String>,
     /// The side effects.
     consequences: Consequences,
+    /// What must still be as it was when the plan was made, beyond the objects that it changes; absent if there
+    /// is nothing.
+    #[serde(skip_serializing_if = "Preconditions::is_empty")]
+    preconditions: Preconditions,
     /// The steps, in the order of the plan.
     steps: Vec<StepDocument>,
     /// The command's own document, such as a `Teardown`; absent if it has none.
@@ -104,6 +108,7 @@ impl View for Preview<'_> {
             grade: plan.grade(),
             digest: self.digest.map(str::to_owned),
             consequences: plan.consequences.clone(),
+            preconditions: plan.preconditions.clone(),
             steps: steps.collect(),
             report: self.own.map(View::document),
         };

@@ -16,8 +16,8 @@ fn fixture(name: &str) -> String {
 
 #[test]
 fn saved_plans_keep_their_format() {
-    assert_eq!(plan::FORMAT, "kubectl-skyhook/plan/v2");
-    let text = fixture("plan-v2.json");
+    assert_eq!(plan::FORMAT, "kubectl-skyhook/plan/v3");
+    let text = fixture("plan-v3.json");
     let saved = SavedPlan::parse(&text).expect("a plan");
     assert_eq!(saved.text(), text);
 }

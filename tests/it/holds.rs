@@ -150,15 +150,18 @@ fn second_reset_does_not_claim_the_first_resets_pause() {
 }
 
 #[test]
-fn forced_resume_does_not_fail_the_reset() {
+fn forced_resume_stops_the_reset() {
     let cluster = erroring();
     let ran = cluster.during_a_reset(|| {
         let ran = cluster.run("resume gpu-tune --confirm --force");
         ran.expect_code(0);
         ran.expect_stderr("which is still running");
     });
-    ran.expect_code(0);
-    assert_eq!(cluster.reset_and_paused(), DONE);
+    ran.expect_code(4);
+    ran.expect_stdout("stopped: skyhook/gpu-tune is no longer paused\n");
+    assert_eq!(cluster.reset_and_paused(), (false, Value::Null, Value::Null));
+    assert_eq!(cluster.keys("node-1"), [""; 0]);
+    assert_ne!(cluster.keys("node-2"), [""; 0]);
 }
 
 /// The pause annotation is set and removed again, so a late duplicate request would find the value that it

@@ -203,6 +203,10 @@ impl Request<'_> {
             change = change.annotation(key.as_str(), Edit::new(from, to));
             change = change.annotation(HOLDER, Edit::new(holder, None));
         }
+        if verb == Verb::Resume && !force && !change.is_empty() {
+            // A command that has paused the custom resource since needs its pause.
+            change = change.annotation(HOLDER, Edit::new(holder, None));
+        }
         if verb == Verb::Pause && !change.is_empty() {
             // Take over a pause of another command, even if it is set only after this read: otherwise the
             // pause would end with that command.

@@ -114,6 +114,7 @@ async fn run(ctx: &mut Ctx, args: &Args) -> Result<Exit> {
     if let Some(cluster) = &mut cluster {
         if args.operator_version.is_some() {
             cluster.active_api.operator_version.clone_from(&args.operator_version);
+            cluster.active_api.other_versions.clear();
         }
         let nodes = interrupted_nodes(&documents, cluster);
         ctx.read_workloads(cluster, nodes).await;

@@ -104,7 +104,7 @@ fn plan(cluster: &Cluster, args: &Args) -> Result<Plan> {
         subject: args.of.skyhook.clone(),
         erroring: Some(format!("{}=erroring", keys::status(cluster.flavor(), skyhook.name()))),
         consequences: effects::rerun(cluster, skyhook, &args.package, &nodes, stage.is_none()),
-        stages: Vec::new(),
+        ..Plan::default()
     };
     if steps.is_empty() {
         return Ok(held::end_what_is_left(cluster, plan, skyhook));

@@ -190,7 +190,7 @@ fn plan(cluster: &Cluster, skyhook: &Skyhook, packages: &[&str], request: &Reque
         if !fields.is_empty() {
             let step = step(cluster, skyhook, Change::Spec(fields));
             // Guard the version: another version is another uninstall.
-            stage.steps.push(step.guard(same(name, package)));
+            stage.steps.push(step.guard(same(name, package).not_deleting()));
         }
         stage.until = request.waits().then(|| WaitFor {
             target: Target::of_skyhook(cluster.flavor(), skyhook),

@@ -140,6 +140,11 @@ pub const WRITES: Group = &[
     ("race_of_pause_and_reset", races::race_of_pause_and_reset),
     ("race_of_undo_and_reset", races::race_of_undo_and_reset),
     ("race_of_strip_and_operator", races::race_of_strip_and_operator),
+    (
+        "saved_cleanups_of_a_recreated_resource_are_refused",
+        preconditions::saved_cleanups_of_a_recreated_resource_are_refused,
+    ),
+    ("an_ended_pause_stops_a_reset", preconditions::an_ended_pause_stops_a_reset),
 ];
 
 /// `undo`, and plans that are stopped or refused.

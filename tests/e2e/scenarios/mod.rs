@@ -23,6 +23,7 @@ mod older_definitions;
 mod operator_behavior;
 mod overdue_states;
 mod permissions;
+mod preconditions;
 mod races;
 mod readme;
 mod remedies;

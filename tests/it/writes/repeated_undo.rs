@@ -135,7 +135,8 @@ fn undo_ids_do_not_repeat_the_prefix() {
     assert_eq!(names, ["undo-ignore", "undo-ignore", "ignore"]);
 }
 
-/// `undo` reads all nodes in a list, and sends one request for each node.
+/// `undo` reads all nodes in a list, and sends one request for each node; concurrent requests share the checks of
+/// the plan's preconditions.
 #[test]
 fn undo_sends_one_request_per_changed_node() {
     const NODES: usize = 500;
@@ -163,5 +164,5 @@ fn undo_sends_one_request_per_changed_node() {
         cluster.fake.load(node);
     }
     let back = requests("undo --confirm");
-    assert!(back <= NODES + 20, "{there} there, {back} back");
+    assert!(back <= NODES + NODES / 8, "{there} there, {back} back");
 }

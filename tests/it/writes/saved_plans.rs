@@ -151,12 +151,12 @@ fn an_edited_plan_is_not_applied() {
 fn a_plan_of_another_format_is_refused_with_what_to_do() {
     let cluster = TestCluster::from_capture("apply-erroring");
     let (file, mut plan, _) = saved(&cluster);
-    for format in ["kubectl-skyhook/plan/v1", "kubectl-skyhook/plan/v9"] {
+    for format in ["kubectl-skyhook/plan/v2", "kubectl-skyhook/plan/v9"] {
         plan["format"] = json!(format);
         std::fs::write(&file, plan.to_string()).expect("a file");
         let ran = cluster.run(&format!("apply-plan {file} --confirm"));
         let error = format!(
-            "error: {file}: unsupported plan format \"{format}\"; this version reads only \"kubectl-skyhook/plan/v2\"\n\
+            "error: {file}: unsupported plan format \"{format}\"; this version reads only \"kubectl-skyhook/plan/v3\"\n\
              hint: run the planned command again, with --plan-out\n"
         );
         assert_eq!(ran.parts(), ("", error.as_str(), Some(1)));

@@ -89,6 +89,8 @@ pub enum StopReason {
     Interrupted,
     /// A step that later stages require failed or was skipped.
     DependencyFailed,
+    /// A precondition of the plan is not met any more, or cannot be checked; further changes could do harm.
+    PreconditionFailed { reason: String },
     /// The journal cannot be written, so further changes could not be undone.
     JournalFailed { reason: String },
     /// More steps failed, or have an unknown result, than allowed; `failed` is their number.

@@ -7,6 +7,7 @@ pub mod file;
 pub mod journal;
 pub mod owner;
 mod page;
+mod precondition;
 mod preflight;
 pub mod rebase;
 mod send;
@@ -28,6 +29,8 @@ use crate::args::connection::Connection;
 use crate::plan::{Kind, Plan, Step, WaitFor};
 pub use event::{ApplyEvent, PlanOutcome, PlanVerdict, StepResult, StopReason, Tally};
 pub use journal::Journal;
+use precondition::SharedCheck;
+pub use precondition::unmet;
 pub use preflight::{PermissionCheck, preflight};
 use send::ApiWriter;
 pub use stop::{Stop, Stopper};
@@ -57,12 +60,14 @@ pub struct Options {
     pub holder: String,
     /// Interval between polls for a stage's effect, and delay before the first retry.
     pub retry_wait: Duration,
+    /// The value of `--namespace`, where the operator is looked for if not all namespaces may be read.
+    pub namespace: Option<String>,
 }
 
 impl Options {
     /// The defaults with the timeout of `--request-timeout`.
     pub fn of_connection(connection: &Connection) -> Options {
-        let mut options = Options::default();
+        let mut options = Options { namespace: connection.namespace.clone(), ..Options::default() };
         if let Some(limit) = connection.timeout() {
             options.timeout = limit;
             options.longest_wait = options.longest_wait.min(limit);
@@ -82,6 +87,7 @@ impl Default for Options {
             longest_wait: Duration::from_secs(60),
             holder: owner::of(jiff::Timestamp::UNIX_EPOCH).identity(),
             retry_wait: Duration::from_millis(250),
+            namespace: None,
         }
     }
 }
@@ -102,6 +108,8 @@ pub async fn apply<'h>(
 ) -> PlanOutcome {
     let run = PlanRun {
         in_flight: Semaphore::new(options.parallel.max(1)),
+        checks: plan.preconditions.resources.iter().map(|_| SharedCheck::default()).collect(),
+        unmet: RefCell::new(None),
         api: ApiWriter::new(client.clone(), options),
         plan,
         options,
@@ -122,6 +130,10 @@ pub async fn apply<'h>(
 struct PlanRun<'a, 'h> {
     /// Limits the concurrent requests of all stages.
     in_flight: Semaphore,
+    /// The check of each custom resource in the plan's preconditions.
+    checks: Vec<SharedCheck>,
+    /// A precondition that is not met any more: no further stage runs, except those with `always`.
+    unmet: RefCell<Option<String>>,
     api: ApiWriter,
     plan: &'a Plan,
     options: &'a Options,
@@ -183,6 +195,9 @@ impl PlanRun<'_, '_> {
         let waits = stage.steps.iter().any(|s| !s.stays_removed.is_empty());
         let at_once = if waits { stage.steps.len() } else { self.options.parallel };
         for (nth, wave) in waves.into_iter().enumerate() {
+            if !stage.always && !self.operator_is_met().await {
+                return self.precondition_failed();
+            }
             let done = wave.end;
             let at = |at| (at, &stage.steps[at]);
             futures::stream::iter(wave.map(at))
@@ -195,6 +210,9 @@ impl PlanRun<'_, '_> {
             }
             if let Some(reason) = self.unjournalled().filter(|_| !stage.always) {
                 return StopReason::JournalFailed { reason };
+            }
+            if self.unmet.borrow().is_some() && !stage.always {
+                return self.precondition_failed();
             }
             let failed = self.failed();
             if nth < last {
@@ -221,7 +239,8 @@ impl PlanRun<'_, '_> {
             let most = self.options.max_failures;
             most.is_some_and(|most| self.failed() > most)
         };
-        if !always && (self.stop.asked() || failures() || self.unjournalled().is_some()) {
+        let unmet = self.unmet.borrow().is_some();
+        if !always && (unmet || self.stop.asked() || failures() || self.unjournalled().is_some()) {
             return;
         }
         self.emit(&ApplyEvent::Sending { step });

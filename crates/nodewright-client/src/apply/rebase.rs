@@ -6,8 +6,8 @@ use std::ops::RangeInclusive;
 use futures::StreamExt;
 use serde_json::Value;
 
-use super::Options;
 use super::send::{ApiWriter, JSON, METADATA};
+use super::{Options, precondition};
 use crate::plan::{Plan, Rebased, Step, Target, retain_stages};
 
 /// Maximum number of objects of one kind that are read one by one; more objects are read from the list.
@@ -112,7 +112,17 @@ pub async fn rebase(client: &kube::Client, plan: &Plan, options: &Options) -> Re
             }
         }
     }
-    RebasedPlan { custom, ..sorted(plan, &found, unseen) }
+    let resources = match precondition::current(&api, plan).await {
+        Ok(resources) => resources,
+        Err(reason) => {
+            unseen = Some(reason);
+            Vec::new()
+        }
+    };
+    let mut rebased = RebasedPlan { custom, ..sorted(plan, &found, unseen) };
+    rebased.plan.preconditions.resources.clone_from(&resources);
+    rebased.changes.preconditions.resources = resources;
+    rebased
 }
 
 /// Whether the current object shows the effect of the step. False for the plan's own pauses and their ends,

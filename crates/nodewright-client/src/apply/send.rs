@@ -31,7 +31,7 @@ const MOST_WAITED: Duration = Duration::from_secs(120);
 
 /// The client shared by all steps, with the server's Retry-After waits.
 pub(super) struct ApiWriter {
-    client: kube::Client,
+    pub client: kube::Client,
     timeout: Duration,
     dry_run: bool,
     /// No write before this time (Retry-After).
@@ -131,6 +131,27 @@ impl ApiWriter {
             404 if reply.says_not_found() => Ok(Value::Null),
             _ => Err(reply.message()),
         }
+    }
+
+    /// Reads the object through the list of its collection, which needs no further permission than the load of
+    /// the cluster; null if it does not exist. `accept` is [`JSON`] or [`METADATA`].
+    pub async fn find(&self, target: &Target, accept: &str) -> Result<Value, String> {
+        named(target)?;
+        let uri = format!("{}?fieldSelector=metadata.name%3D{}", target.collection(), target.name);
+        let reply = self.get(&uri, accept).await?;
+        match reply.status {
+            200 => {}
+            404 if reply.says_not_found() => return Ok(Value::Null),
+            _ => return Err(reply.message()),
+        }
+        let mut found = Value::Null;
+        RawPage::of(reply.body)?.each(|name, item| {
+            if name == target.name {
+                found = item()?;
+            }
+            Ok(())
+        })?;
+        Ok(found)
     }
 
     /// The names of the objects of a collection that a label selector selects.

@@ -141,6 +141,9 @@ impl PlanRun<'_, '_> {
             if !self.waited_for_its_turn(must).await || !must && self.unjournalled().is_some() {
                 return StepResult::NotReached;
             }
+            if !must && !self.is_met_for(&step).await {
+                return StepResult::NotReached;
+            }
             let answer = self.api.write(&step).await;
             let next = match answer {
                 Answer::Done => Next::End(applied(&step)),

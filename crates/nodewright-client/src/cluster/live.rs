@@ -147,6 +147,11 @@ pub async fn workloads(client: &kube::Client, cluster: &Cluster, nodes: &[&str])
     reader.workloads_on(nodes).await
 }
 
+/// Reads the Deployments that may run the operator; `namespace` is `--namespace`.
+pub async fn deployments(client: &kube::Client, namespace: Option<&str>) -> Read<Vec<Deployment>> {
+    Reader::new(client, namespace).deployments().await
+}
+
 /// Reads all pod disruption budgets.
 pub async fn disruption_budgets(client: &kube::Client) -> Read<Vec<DisruptionBudget>> {
     Reader::new(client, None).disruption_budgets().await

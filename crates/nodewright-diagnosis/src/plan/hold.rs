@@ -109,6 +109,11 @@ impl Hold {
         }
     }
 
+    /// Whether the object is paused, by this hold or by anyone else.
+    pub fn is_paused(&self, object: &Value) -> bool {
+        annotation(object, &self.key) == Some("true")
+    }
+
     /// The hold of another holder on the object.
     pub fn of_another<'a>(&self, object: &'a Value) -> Option<Found<'a>> {
         Found::from_object(object, &self.key).filter(|found| self.holder.as_deref() != Some(found.identity))
@@ -132,7 +137,7 @@ impl Hold {
     /// Rebases the hold onto the current object. A pause that no command holds suffices: the operator is
     /// paused either way.
     pub(super) fn rebase(&self, object: &Value) -> Rebased<Hold> {
-        let paused = annotation(object, &self.key) == Some("true");
+        let paused = self.is_paused(object);
         let by = self.holder.as_deref().unwrap_or(WHOEVER);
         match Found::from_object(object, &self.key) {
             Some(found) if found.identity == by => return Rebased::Done,
@@ -179,8 +184,7 @@ impl Hold {
 
     /// Why the object stays paused although it no longer has this hold.
     pub(super) fn left_to_another(&self, object: &Value) -> Option<String> {
-        let paused = annotation(object, &self.key) == Some("true");
-        paused.then(|| "paused by someone else".to_owned())
+        self.is_paused(object).then(|| "paused by someone else".to_owned())
     }
 
     fn onto<const N: usize>(&self, object: &Value, edits: [(&str, Option<String>); N]) -> Hold {

@@ -8,6 +8,7 @@ use serde_json::{Value, json};
 use super::Uncordon;
 use super::edit::{Edit, Move, OnConflict, Rebased};
 use super::pointer::{change, lookup, pointer, set, test};
+use crate::api::keys::NodeKey;
 use crate::cluster::Node;
 
 /// Edits of an object's annotations and labels, and of a node's cordon.
@@ -240,6 +241,11 @@ const LONGEST_SHOWN: usize = 40;
 /// Maximum number of characters of a new value in a preview line.
 const LONGEST_STARTED: usize = 60;
 
+/// Whether the edit removes the exact value that was read of a key that the operator derives from a node state.
+fn is_derived(edit: &Edit, key: &str) -> bool {
+    edit.on_conflict.is_fail() && NodeKey::resource(key).is_some() && !NodeKey::holds_node_state(key)
+}
+
 fn describe_edit(kind: &str, key: &str, edit: &Edit) -> Vec<String> {
     if let OnConflict::MoveEntries(moves) = &edit.on_conflict {
         return moves.iter().map(Move::describe).collect();
@@ -248,7 +254,7 @@ fn describe_edit(kind: &str, key: &str, edit: &Edit) -> Vec<String> {
     vec![match (&edit.from, &edit.to) {
         (from, to) if from == to => return Vec::new(),
         // Omit values that the operator derives: they differ between nodes and do not matter.
-        (Some(_), None) if edit.on_conflict == OnConflict::Overwrite => {
+        (Some(_), None) if edit.on_conflict == OnConflict::Overwrite || is_derived(edit, key) => {
             format!("remove {kind} {key}")
         }
         (None, Some(to)) => {

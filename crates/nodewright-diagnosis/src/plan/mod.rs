@@ -19,6 +19,7 @@ mod metadata;
 mod permission;
 pub mod planners;
 mod pointer;
+mod precondition;
 mod read_spec;
 pub mod recreate;
 mod saved;
@@ -50,6 +51,7 @@ pub use guard::Guard;
 pub use hold::Hold;
 pub use metadata::Metadata;
 pub use permission::Permission;
+pub use precondition::{OperatorState, Preconditions, ResourceState};
 pub use read_spec::ReadSpec;
 pub use saved::{FORMAT, SavedError, SavedPlan};
 pub use step::{RemovedEntry, Step};
@@ -75,6 +77,9 @@ pub struct Plan {
     /// them.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub erroring: Option<String>,
+    /// What must still be as it was when the plan was made, beyond the objects that it changes.
+    #[serde(default, skip_serializing_if = "Preconditions::is_empty")]
+    pub preconditions: Preconditions,
 }
 
 /// Steps that may run at the same time.

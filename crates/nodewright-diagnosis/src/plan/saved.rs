@@ -8,7 +8,7 @@ use thiserror::Error;
 use super::{ClusterIdentity, Plan, ReadSpec};
 
 /// The format of the file. Increment the version with every change that makes older files unreadable.
-pub const FORMAT: &str = "kubectl-skyhook/plan/v2";
+pub const FORMAT: &str = "kubectl-skyhook/plan/v3";
 
 /// Why text is not a plan.
 #[derive(Debug, Error)]

@@ -299,7 +299,7 @@ fn a_plan_is_read_back_as_it_was_saved() {
         "the plan does not match its digest: the file was edited or truncated"
     );
     for other in ["plan/v1", "plan/v9"] {
-        let text = save(&plan).replace("plan/v2", other);
+        let text = save(&plan).replace("plan/v3", other);
         let format = format!("kubectl-skyhook/{other}");
         assert!(matches!(load(&text), Err(SavedError::Format(f)) if f == format));
     }

@@ -38,6 +38,11 @@ impl<'a> NodeKey<'a> {
         ApiFlavor::ALL.iter().any(|flavor| NodeKey::parse(*flavor, key).is_some())
     }
 
+    /// The custom resource that a key of either API belongs to.
+    pub fn resource(key: &str) -> Option<&str> {
+        ApiFlavor::ALL.into_iter().find_map(|flavor| NodeKey::parse(flavor, key)?.skyhook())
+    }
+
     /// Whether the key belongs to a node state annotation of either API.
     pub fn holds_node_state(key: &str) -> bool {
         let parsed = |flavor: &ApiFlavor| NodeKey::parse(*flavor, key);

@@ -25,16 +25,36 @@ pub fn acting<'a>(
         acting = wanted;
     }
     if acting.len() > 1 {
-        let leads = |d: &&Deployment| {
-            let elects = d.env("LEADER_ELECTION") != Some("false");
-            !elects || leases.iter().any(|lease| lease.is_held_by(d, now))
-        };
-        let leaders: Vec<&Deployment> = acting.iter().copied().filter(leads).collect();
+        let leaders: Vec<&Deployment> = acting.iter().copied().filter(|d| leads(d, leases, now)).collect();
         if !leaders.is_empty() {
             acting = leaders;
         }
     }
     acting
+}
+
+/// Whether the Deployment holds a Lease, or acts without leader election.
+fn leads(deployment: &Deployment, leases: &[Lease], now: Timestamp) -> bool {
+    let elects = deployment.env("LEADER_ELECTION") != Some("false");
+    !elects || leases.iter().any(|lease| lease.is_held_by(deployment, now))
+}
+
+/// The versions of the Deployments that may be the operator, unless all have the same. Anybody can label a
+/// Deployment as the operator: if the real one is not ready, only its version shows what it will do.
+pub fn other_versions<'a>(
+    operators: impl Iterator<Item = &'a Deployment>,
+    leases: &[Lease],
+    now: Timestamp,
+) -> Vec<Version> {
+    let wanted: Vec<&Deployment> = operators.filter(|d| d.replicas() > 0).collect();
+    // A ready Deployment without a Lease waits for the leader.
+    let waits = |d: &Deployment| d.ready_replicas() > 0 && !leads(d, leases, now);
+    let any_leads = wanted.iter().any(|d| leads(d, leases, now));
+    let candidates = wanted.iter().filter(|d| !(any_leads && waits(d)));
+    let mut versions: Vec<Version> = candidates.filter_map(|d| d.operator_version()).collect();
+    versions.sort();
+    versions.dedup();
+    if versions.len() > 1 { versions } else { Vec::new() }
 }
 
 /// The Deployments with ready replicas.

@@ -11,6 +11,8 @@ pub struct ActiveApi {
     /// APIs that the cluster serves, or that have traces in the files.
     pub served: Vec<ApiFlavor>,
     pub operator_version: Option<Version>,
+    /// Versions of further Deployments, if it is in doubt which one is the operator.
+    pub other_versions: Vec<Version>,
 }
 
 /// Input of [`ActiveApi::decide`].
@@ -18,6 +20,7 @@ pub struct ActiveApi {
 pub struct ApiEvidence {
     pub served: Vec<ApiFlavor>,
     pub operator_version: Option<Version>,
+    pub other_versions: Vec<Version>,
     /// Number of NodeWright objects that have a status from an operator.
     pub nodewrights_with_status: usize,
     /// Number of nodes with the newer operator's version annotation.
@@ -48,6 +51,7 @@ impl ActiveApi {
             reasons,
             served: evidence.served,
             operator_version: evidence.operator_version,
+            other_versions: evidence.other_versions,
         })
     }
 
@@ -90,6 +94,11 @@ impl ActiveApi {
             ));
         }
         Some((ApiFlavor::NodeWright, reasons))
+    }
+
+    /// The versions of all Deployments that may be the operator.
+    pub fn versions(&self) -> impl Iterator<Item = &Version> {
+        self.operator_version.iter().chain(&self.other_versions)
     }
 
     /// Whether a newer operator was rolled back: the older API is active while the newer one is still served.

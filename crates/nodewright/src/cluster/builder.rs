@@ -62,6 +62,11 @@ impl ClusterBuilder {
         ActiveApi::decide(ApiEvidence {
             served: self.served.clone(),
             operator_version: self.operator_version(),
+            other_versions: acting::other_versions(
+                self.operators(),
+                self.installation.leases.items(),
+                self.taken_at,
+            ),
             nodewrights_with_status: nodewrights.iter().filter(|n| n.status.status.is_some()).count(),
             adopted_nodes: self.nodes.items().iter().filter(adopted).count(),
             asked_for: self.asked_for,
@@ -154,6 +159,7 @@ impl ClusterBuilder {
             ],
             served: Vec::new(),
             operator_version: None,
+            other_versions: Vec::new(),
         })
     }
 

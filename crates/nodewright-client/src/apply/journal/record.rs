@@ -290,7 +290,7 @@ impl Record {
                 warnings: left_out.into_iter().collect(),
                 ..Consequences::default()
             },
-            erroring: None,
+            ..Plan::default()
         };
         self.set_title(&mut plan);
         (plan, lost)

@@ -19,7 +19,7 @@ pub fn merged(cluster: &Cluster, title: String, subject: &str, plans: Vec<Plan>)
         subject: common(&plans, |plan| Some(plan.subject.as_str())).unwrap_or(subject).to_owned(),
         erroring: common(&plans, |plan| plan.erroring.as_deref()).map(str::to_owned),
         consequences: consequences(cluster, &plans),
-        stages: Vec::new(),
+        ..Plan::default()
     };
     let mut held: BTreeMap<String, &Skyhook> = BTreeMap::new();
     for step in plans.iter().flat_map(Plan::steps) {

@@ -7,6 +7,7 @@ use serde_json::json;
 use crate::api::{ApiFlavor, NodeState, Stage, State, Status, keys};
 use crate::cluster::node::Taint;
 use crate::cluster::{Cluster, Node, NodeRecord};
+use crate::plan::planners::pause_guard::away;
 use crate::plan::{At, Change, Edit, Metadata, Move, OnConflict};
 
 /// Removes the annotations, the label and the cordon of one custom resource from a node, in one patch.
@@ -15,7 +16,7 @@ use crate::plan::{At, Change, Edit, Metadata, Move, OnConflict};
 /// was deleted, the node is uncordoned, unless another owner holds it too. Keys of the older API are removed
 /// as well, or the operator would adopt them again.
 pub fn clear_state(cluster: &Cluster, node: &Node, name: &str) -> Metadata {
-    let taken = Removal { cordon: releases_cordon(cluster, node, name), records: true };
+    let taken = Removal { cordon: releases_cordon(cluster, node, name), records: true, updated: true };
     take_off(cluster, node, &owned(cluster, name), taken)
 }
 
@@ -25,7 +26,8 @@ pub fn clear_state(cluster: &Cluster, node: &Node, name: &str) -> Metadata {
 /// readable node state with packages stays, together with its version: it records that files may still be on
 /// the host. `purge` removes it as well. Keys that the operator has adopted are only a copy, and are removed.
 pub fn clean(cluster: &Cluster, node: &Node, owners: &[Owner<'_>], purge: bool) -> Metadata {
-    let taken = Removal { cordon: true, records: purge };
+    let updated = !cluster.operator_absent() && !away(cluster);
+    let taken = Removal { cordon: true, records: purge, updated };
     take_off(cluster, node, owners, taken)
 }
 
@@ -48,6 +50,9 @@ struct Removal {
     cordon: bool,
     /// Whether to remove the records of packages; empty and malformed records are always removed.
     records: bool,
+    /// Whether the operator updates the values of an existing custom resource. Otherwise a changed value is of
+    /// another owner, and is kept.
+    updated: bool,
 }
 
 fn take_off(cluster: &Cluster, node: &Node, owners: &[Owner<'_>], taken: Removal) -> Metadata {
@@ -61,7 +66,8 @@ fn take_off(cluster: &Cluster, node: &Node, owners: &[Owner<'_>], taken: Removal
             let adopted = cluster.skyhook(name).is_some() && cluster.is_adopted(node, name);
             let copy = adopted && !owners.contains(&(active_api, name));
             let records = taken.records || copy;
-            change = take_keys(change, *flavor, name, on, Removal { records, ..taken });
+            let updated = taken.updated && cluster.skyhook(name).is_some();
+            change = take_keys(change, *flavor, name, on, Removal { records, updated, ..taken });
             holds |= on.cordon && !copy;
         }
     }
@@ -124,12 +130,14 @@ fn take_keys(
     if let Some(state) = &on.state {
         for (key, text) in state.annotations().filter(|(key, _)| !kept.contains(key)) {
             let unreadable = state.malformed().iter().any(|m| m.annotation == key);
-            let on_conflict = if unreadable { OnConflict::Fail } else { OnConflict::IfStillFailing };
+            let fails = unreadable || !taken.updated;
+            let on_conflict = if fails { OnConflict::Fail } else { OnConflict::IfStillFailing };
             change = change.annotation(key, Edit::new(Some(text), None).on_conflict(on_conflict));
         }
     }
     let status = keys::status(flavor, name);
-    let follows = |value: &str| Edit::new(Some(value), None).on_conflict(OnConflict::Overwrite);
+    let on_conflict = if taken.updated { OnConflict::Overwrite } else { OnConflict::Fail };
+    let follows = |value: &str| Edit::new(Some(value), None).on_conflict(on_conflict.clone());
     if let Some(value) = &on.status {
         change = change.annotation(&status, follows(value.as_str()));
     }

@@ -261,7 +261,7 @@ impl<'a> ResetPlanner<'a> {
             subject: self.request.name.to_owned(),
             erroring: Some(format!("{}=erroring", keys::status(self.cluster.flavor(), self.request.name))),
             consequences: self.consequences(),
-            stages: Vec::new(),
+            ..Plan::default()
         };
         let waits = self
             .skyhook

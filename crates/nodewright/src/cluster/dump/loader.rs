@@ -220,6 +220,7 @@ impl ManifestLoader {
             reasons: vec!["the files do not show which API is active".to_owned()],
             served: Vec::new(),
             operator_version: None,
+            other_versions: Vec::new(),
         });
         Some(self.builder.assemble(active_api))
     }

@@ -1,0 +1,280 @@
+//! Preconditions of a whole plan: the custom resources and the operator, in the state that it was made for.
+
+use std::collections::BTreeSet;
+
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+use serde_json::{Value, json};
+
+use super::pointer::{lookup, pointer};
+use super::recreate::is_as_made;
+use super::{Change, Kind, Plan, Step, Target, WaitCondition};
+use crate::api::keys::NodeKey;
+use crate::api::{ApiFlavor, Object, Skyhook};
+use crate::cluster::hold::Hold;
+use crate::cluster::{Certainty, Cluster, Deployment, Node};
+
+/// The preconditions of a plan on objects that it does not change itself.
+///
+/// They are checked before the plan is confirmed or loaded from a file, after the answer, and before each stage
+/// and each change of a node, a pod, a Job or a ConfigMap.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(default)]
+pub struct Preconditions {
+    /// The custom resources whose data the plan changes, or that it deletes, releases or creates.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub resources: Vec<ResourceState>,
+    /// The operator's state; absent if the plan does not rely on an operator that is not running. The
+    /// operator must not get closer to running.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub operator: Option<OperatorState>,
+}
+
+impl Preconditions {
+    pub fn is_empty(&self) -> bool {
+        *self == Preconditions::default()
+    }
+}
+
+/// A custom resource, present or absent.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct ResourceState {
+    /// The custom resource. Without a uid, no custom resource with this name may exist.
+    pub target: Target,
+    /// Whether it is being deleted; absent if false.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub deleting: bool,
+    /// The `metadata.generation`, if the plan relies on the nodes that the spec does not select; absent
+    /// otherwise.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub generation: Option<i64>,
+    /// The command that holds it paused, as JSON; absent if there is none.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub holder: Option<String>,
+}
+
+/// How close the operator is to running.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub enum OperatorState {
+    /// No Deployment runs the operator.
+    Absent,
+    /// All Deployments of the operator are scaled to zero.
+    ScaledDown,
+    /// No replica of the operator is available.
+    Unavailable,
+    /// A replica is available, or may be.
+    Running,
+}
+
+impl OperatorState {
+    /// The state of the Deployments that run the operator.
+    pub fn of<'a>(deployments: impl IntoIterator<Item = &'a Deployment>) -> OperatorState {
+        let state = |deployment: &Deployment| match deployment {
+            d if d.replicas() == 0 => OperatorState::ScaledDown,
+            d if d.observed() && d.ready_replicas() == 0 => OperatorState::Unavailable,
+            _ => OperatorState::Running,
+        };
+        let operators = deployments.into_iter().filter(|d| d.runs_operator());
+        operators.map(state).max().unwrap_or(OperatorState::Absent)
+    }
+
+    /// Why a plan for an operator in this state no longer applies to one in the state `now`.
+    pub fn changed(self, now: OperatorState) -> Option<&'static str> {
+        (now > self).then_some(match now {
+            OperatorState::Running => "a replica of the operator has become available",
+            OperatorState::Unavailable if self == OperatorState::ScaledDown => {
+                "the operator has been scaled up"
+            }
+            _ => "the operator has been installed",
+        })
+    }
+}
+
+impl ResourceState {
+    /// The state of the object; null is no object.
+    pub fn of_object(flavor: ApiFlavor, name: &str, object: &Value) -> ResourceState {
+        let uid = object["metadata"]["uid"].as_str();
+        ResourceState {
+            target: Target::skyhook(flavor, name, uid),
+            deleting: is_deleting(object),
+            generation: None,
+            holder: Hold::from_object(object, &flavor.key("pause")).map(|hold| hold.identity.to_owned()),
+        }
+    }
+
+    fn of(flavor: ApiFlavor, skyhook: &Skyhook) -> ResourceState {
+        ResourceState {
+            target: Target::of_skyhook(flavor, skyhook),
+            deleting: skyhook.deleting(),
+            generation: None,
+            holder: skyhook.hold().map(|hold| hold.identity.to_owned()),
+        }
+    }
+
+    /// Why the plan no longer applies to the current object; null is no object. Pauses of holders that
+    /// `ignores` accepts do not count.
+    pub fn changed(
+        &self,
+        plan: &Plan,
+        object: &Value,
+        ignores: impl Fn(&Hold<'_>) -> bool,
+    ) -> Option<String> {
+        let target = &self.target;
+        let mut own = plan.steps().filter(|step| step.target.same_object_name(target));
+        if own.any(|step| matches!(&step.change, Change::Create(made) if !object.is_null() && is_as_made(object, made)))
+        {
+            return None;
+        }
+        let removes = |step: &Step| matches!(step.change, Change::Finalizer { .. } | Change::Delete { .. });
+        let goes = self.deleting || plan.steps().any(|s| removes(s) && s.target.same_object_name(target));
+        let uid = object["metadata"]["uid"].as_str();
+        match target.uid.as_deref() {
+            _ if object.is_null() => {
+                return (target.uid.is_some() && !goes).then(|| format!("{target} has been deleted"));
+            }
+            None => return Some(format!("{target} exists now")),
+            Some(planned) if uid != Some(planned) => {
+                return Some(format!("{target} has been deleted and recreated"));
+            }
+            Some(_) => {}
+        }
+        if !goes && is_deleting(object) {
+            return Some(format!("{target} is being deleted"));
+        }
+        let generation = object["metadata"]["generation"].as_i64();
+        if self.generation.is_some() && generation != self.generation {
+            return Some(format!("the spec of {target} has been changed"));
+        }
+        let pause = ApiFlavor::ALL.into_iter().find(|flavor| target.kind == (*flavor).into())?.key("pause");
+        let hold = Hold::from_object(object, &pause)?;
+        let known = self.holder.as_deref() == Some(hold.identity) || ignores(&hold);
+        (!known).then(|| format!("{target} has been paused by {}", hold.describe()))
+    }
+}
+
+fn is_deleting(object: &Value) -> bool {
+    lookup(object, "/metadata/deletionTimestamp").is_some()
+}
+
+impl Step {
+    /// The custom resources whose keys or conditions the step changes on a node, or the custom resource that
+    /// it deletes, releases or creates.
+    pub fn resource_names(&self) -> BTreeSet<&str> {
+        match &self.change {
+            Change::Metadata(metadata) if self.target.kind == Kind::Node => {
+                let keys = metadata.annotations.keys().chain(metadata.labels.keys());
+                keys.filter_map(|key| NodeKey::resource(key)).collect()
+            }
+            Change::Conditions { remove, restore } => {
+                let kinds = remove.iter().chain(restore).filter_map(|c| c["type"].as_str());
+                kinds.filter_map(NodeKey::resource).collect()
+            }
+            Change::Finalizer { .. } | Change::Delete { .. } | Change::Create(_)
+                if ApiFlavor::ALL.into_iter().any(|flavor| self.target.kind == flavor.into()) =>
+            {
+                [self.target.name.as_str()].into()
+            }
+            _ => BTreeSet::new(),
+        }
+    }
+}
+
+impl Plan {
+    /// Records the state of the custom resources and of the operator that the plan was made for.
+    pub fn rely_on(&mut self, cluster: &Cluster) {
+        let mut names: BTreeSet<String> = BTreeSet::new();
+        for step in self.steps() {
+            names.extend(step.resource_names().into_iter().map(str::to_owned));
+            names.extend(owner(cluster, &step.target).map(str::to_owned));
+        }
+        let mut resources: Vec<ResourceState> = names.iter().flat_map(|name| states(cluster, name)).collect();
+        for step in self.stages.iter_mut().flat_map(|stage| &mut stage.steps) {
+            let node = Some(&step.target).filter(|target| target.kind == Kind::Node);
+            let Some(node) = node.and_then(|target| cluster.node(&target.name)) else {
+                continue;
+            };
+            let named = step.resource_names().into_iter().filter_map(|name| cluster.skyhook(name));
+            let unselected: Vec<&Skyhook> =
+                named.filter(|skyhook| !skyhook.spec.node_selectors.matches(&node.labels)).collect();
+            for skyhook in unselected {
+                let own = resources.iter_mut().filter(|state| state.target.name == skyhook.name());
+                own.for_each(|state| state.generation = Some(skyhook.metadata.generation));
+                for (pointer, value) in labels(skyhook, node) {
+                    step.guard.values.insert(pointer, value);
+                }
+            }
+        }
+        let operator = (!resources.is_empty() && !self.needs_operator())
+            .then(|| cluster.operators.ok().map(OperatorState::of))
+            .flatten();
+        self.preconditions =
+            Preconditions { resources, operator: operator.filter(|state| *state < OperatorState::Running) };
+    }
+
+    /// Whether the plan expects the operator to act.
+    fn needs_operator(&self) -> bool {
+        let deletes =
+            |step: &Step| matches!(step.change, Change::Delete { .. }) && step.target.kind.is_custom();
+        let awaits = |condition: &WaitCondition| {
+            !matches!(condition, WaitCondition::Gone | WaitCondition::Released(_))
+        };
+        self.steps().any(|step| step.change.holds() || deletes(step))
+            || self
+                .stages
+                .iter()
+                .filter_map(|stage| stage.until.as_ref())
+                .any(|until| awaits(&until.condition))
+    }
+}
+
+/// The custom resources of this name: that of the active API, and without one also that of the other API,
+/// each present or absent. Empty if they could not be read.
+fn states(cluster: &Cluster, name: &str) -> Vec<ResourceState> {
+    let active = cluster.flavor();
+    if let Some(skyhook) = cluster.skyhook(name) {
+        return vec![ResourceState::of(active, skyhook)];
+    }
+    let absent = |flavor: ApiFlavor| ResourceState::of_object(flavor, name, &Value::Null);
+    let known = (cluster.skyhooks_absence() != Certainty::Unknown).then(|| absent(active));
+    let other = match cluster.legacy_skyhook(name) {
+        Some(legacy) => Some(ResourceState::of(active.other(), legacy)),
+        None => (cluster.legacy.absence() == Certainty::Proven).then(|| absent(active.other())),
+    };
+    known.into_iter().chain(other).collect()
+}
+
+/// The custom resource that a pod, a Job or a ConfigMap belongs to.
+fn owner<'a>(cluster: &'a Cluster, target: &Target) -> Option<&'a str> {
+    fn find<'a, T: Object>(all: &'a [T], target: &Target) -> Option<&'a T> {
+        let namespace = target.namespace.as_deref().unwrap_or_default();
+        all.iter().find(|object| object.key() == (namespace, target.name.as_str()))
+    }
+    let labels = match target.kind {
+        Kind::Pod => &find(cluster.pods.items(), target)?.metadata.labels,
+        Kind::Job => &find(cluster.jobs.items(), target)?.metadata.labels,
+        Kind::ConfigMap => {
+            let maps = cluster.config_maps.items().iter().chain(cluster.node_metadata.items());
+            let mut named =
+                maps.filter(|map| Target::of(Kind::ConfigMap, &map.metadata).same_object_name(target));
+            return named.find_map(|map| Some(map.owner()?.1));
+        }
+        _ => return None,
+    };
+    ApiFlavor::ALL.into_iter().find_map(|flavor| labels.get(&flavor.key("name"))).map(|name| &**name)
+}
+
+/// The values of the node's labels that the custom resource selects by, as guard values.
+fn labels(skyhook: &Skyhook, node: &Node) -> Vec<(String, Value)> {
+    let selector = &skyhook.spec.node_selectors;
+    let expressions = selector.match_expressions.iter().map(|requirement| &requirement.key);
+    let keys = selector.match_labels.keys().chain(expressions);
+    // The server fails a test inside a missing map.
+    if node.labels.is_empty() {
+        return vec![(pointer(&["metadata", "labels"]), Value::Null)];
+    }
+    keys.map(|key| {
+        (pointer(&["metadata", "labels", key]), json!(node.labels.get(key).map(|value| value.as_str())))
+    })
+    .collect()
+}
