@@ -61,6 +61,7 @@ mod placement;
 mod plan_effects;
 mod plans;
 mod planted_causes;
+mod preview_growth;
 mod promises;
 mod prompts;
 mod questions;

@@ -64,7 +64,8 @@ async fn run(ctx: &mut Ctx, args: &Args) -> Result<Exit> {
         return Err(Error::usage(both).hint("kubectl skyhook teardown --dry-run"));
     }
     let mut teardown = Teardown::of(&cluster, args.tolerate);
-    let plan = teardown.plan(&cluster, args.timeout);
+    let mut plan = teardown.plan(&cluster, args.timeout);
+    ctx.forecast(&cluster, &mut plan).await;
     let preview_exit = teardown.preview_exit(&cluster);
     let safety = &args.safety;
     let only_preview = safety.plan_out.is_none() && (cluster.from_files || safety.dry_run == DryRun::Client);
