@@ -52,6 +52,8 @@ struct PlannedFrom {
     required: Vec<Source>,
     /// Whether a cluster without the operator's API is accepted.
     leftovers: bool,
+    /// The limit of the load to named nodes.
+    named: Option<NamedNodes>,
     specs: Vec<ReadSpec>,
 }
 
@@ -200,12 +202,14 @@ impl Ctx {
         if let Some(named) = &mut self.named_nodes {
             named.to_change = true;
         }
+        let named = self.named_nodes.clone();
         let cluster = self.load_inner(needs, leftovers).await?;
         self.unread = unreadable::check_required(&cluster, needs, required)?;
         self.planned_from = PlannedFrom {
             needs: needs.to_vec(),
             required: required.to_vec(),
             leftovers,
+            named,
             specs: ReadSpec::all(&cluster),
         };
         Ok(cluster)

@@ -9,7 +9,7 @@ use crate::commands::shared::command::{Write, command};
 use crate::ctx::{CommandOptions, Ctx};
 use crate::error::{Error, Exit, Result};
 use crate::plan::planners::released;
-use crate::plan::{Grade, ReadSpec, SavedError, growth};
+use crate::plan::{Grade, SavedError};
 
 /// Apply a plan written by --plan-out
 ///
@@ -57,12 +57,10 @@ async fn run(ctx: &mut Ctx, args: &Args) -> Result<Exit> {
         } else {
             &[Source::Skyhooks]
         };
-        let cluster =
-            ctx.limit_to(saved.plan.few_nodes()).load_or_leftovers(&released::NEEDS, required).await?;
-        // If something runs, an edit of the spec may have effects that the model does not know.
-        let specs = ReadSpec::all(&cluster);
-        let changed = saved.specs.iter().find_map(|read| read.changed(&specs, runs));
-        if let Some(change) = unmet.or(growth(&saved.plan, &cluster)).or(changed) {
+        let limit = saved.plan.few_nodes();
+        let cluster = ctx.limit_to(limit).load_or_leftovers(&released::NEEDS, required).await?;
+        let grown = ctx.growth(&cluster, &saved.plan, &saved.specs).await;
+        if let Some(change) = unmet.or(grown) {
             return Err(Error::unchanged(format!("{change} since the plan in {file} was made")).hint(AGAIN));
         }
     }

@@ -95,7 +95,7 @@ struct Go {
     safety: Safety,
 }
 
-/// The sources of `pause` and `disable`: an emergency cannot wait for thousands of nodes to be read.
+/// The sources of `pause`, after which nothing new starts: an emergency cannot wait for thousands of nodes to be read.
 pub const STOP_NEEDS: [Source; 4] = [Source::Skyhooks, Source::Legacy, Source::Operator, Source::Pods];
 command! {
     "pause": Pause => async |ctx, args: &Pause| stop(ctx, Verb::Pause, &args.with).await,
@@ -113,7 +113,9 @@ command! {
 
 command! {
     "disable": Disable => async |ctx, args: &Disable| stop(ctx, Verb::Disable, &args.with).await,
-    needs: STOP_NEEDS,
+    // Nodes are needed to predict the custom resources that no longer wait.
+    needs: Source::OF_ROLLOUTS,
+    lists: reset::LISTS,
     writes: &[Write::Skyhooks],
 }
 
@@ -126,10 +128,12 @@ command! {
 }
 
 async fn stop(ctx: &mut Ctx, verb: Verb, args: &Stop) -> Result<Exit> {
-    let cluster = ctx.load_to_change(&STOP_NEEDS, &[]).await?;
+    // A pause holds up later custom resources as well; after a disable, they continue.
+    let needs: &[Source] = if verb == Verb::Pause { &STOP_NEEDS } else { &Source::OF_ROLLOUTS };
+    let cluster = ctx.load_to_change(needs, &[]).await?;
     let request = Request { verb, of: &args.of, reason: args.reason.as_deref(), force: false };
-    let plan = request.plan(&cluster)?;
-    // Nothing runs afterwards, so there are no effects to show.
+    let mut plan = request.plan(&cluster)?;
+    ctx.forecast(&cluster, &mut plan).await;
     ctx.execute_with(&plan, &args.safety, CommandOptions::default(), None).await
 }
 

@@ -101,7 +101,7 @@ async fn weigh(ctx: &mut Ctx, shown: &mut Plan) -> Result<()> {
         shown.consequences.grade = None;
     }
     let mut predicted = false;
-    if released::starts_work(shown) {
+    if !shown.is_empty() {
         let cluster = ctx.limit_to(shown.few_nodes()).load_or_leftovers(&released::NEEDS, &[]).await?;
         released::add(&cluster, shown);
         ctx.forecast(&cluster, shown).await;

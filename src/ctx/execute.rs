@@ -17,7 +17,7 @@ use crate::apply::{apply, owner, preflight};
 use crate::args::safety::{DryRun, Safety};
 use crate::cluster::Cluster;
 use crate::error::{Error, Exit, Result};
-use crate::plan::{ClusterIdentity, Grade, Plan, SavedPlan, growth};
+use crate::plan::{ClusterIdentity, Grade, Plan, ReadSpec, SavedPlan, growth};
 use crate::view::View;
 use crate::view::outcome_view::OutcomeView;
 use crate::view::preview::Preview;
@@ -120,9 +120,7 @@ impl Ctx {
                 }
                 answer => answer?,
             }
-            if self.screen.can_ask() {
-                self.refuse_growth(changes).await?;
-            }
+            self.read_again(changes).await?;
         }
         drop(own);
         let undoes = command_options.undoes.clone();
@@ -131,22 +129,30 @@ impl Ctx {
         self.close(plan, &outcome, journal, safety, aim, digest)
     }
 
-    /// Reads the cluster again after the question, which may have been open for long.
-    ///
-    /// # Errors
-    ///
-    /// The cluster cannot be read, or the side effects of the plan have grown since the preview.
-    async fn refuse_growth(&mut self, plan: &Plan) -> Result<()> {
-        let PlannedFrom { needs, required, leftovers, .. } = self.planned_from.clone();
+    /// Reads the cluster again after the question, which may have been open for long, and refuses a plan that now has
+    /// other effects than its preview shows.
+    async fn read_again(&mut self, plan: &Plan) -> Result<()> {
+        let PlannedFrom { needs, required, leftovers, named, specs } = self.planned_from.clone();
         if needs.is_empty() {
             return Ok(());
         }
-        let cluster = self.limit_to(plan.few_nodes()).load_to_plan(&needs, &required, leftovers).await?;
-        match growth(plan, &cluster) {
+        let cluster = self.limit_to(named).load_to_plan(&needs, &required, leftovers).await?;
+        let specs = ReadSpec::of_plan(specs, plan);
+        match self.growth(&cluster, plan, &specs).await {
             None => Ok(()),
             Some(growth) => Err(Error::unchanged(format!("{growth} since the preview"))
                 .hint("run the command again for a new preview")),
         }
+    }
+
+    /// Why a plan that was made earlier, from these specs, is not applied to this cluster: its effects have grown, or
+    /// cannot be compared.
+    pub async fn growth(&self, cluster: &Cluster, plan: &Plan, specs: &[ReadSpec]) -> Option<String> {
+        let consequences = plan.consequences.clone().without_forecast();
+        let mut now = Plan { consequences, ..plan.clone() };
+        self.forecast(cluster, &mut now).await;
+        let read = ReadSpec::all(cluster);
+        growth(plan, &now).or_else(|| specs.iter().find_map(|spec| spec.changed(&read, plan)))
     }
 
     /// The plan in the form to save, with the cluster and the specs that it was made for.

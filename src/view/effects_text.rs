@@ -47,9 +47,13 @@ fn outcome(rollout: &RolloutDocument, package: &PackageDocument) -> String {
         PackageChange::Configure => (Some("configure"), "changes of a configMap"),
         PackageChange::Interrupt => (None, "interrupts"),
         // Of an uninstall that has run, only the interrupt is left.
-        PackageChange::Uninstall => (runs(Stage::Uninstall).then_some("uninstall"), "uninstalls"),
+        PackageChange::Uninstall => {
+            let uninstalls = runs(Stage::Uninstall) || package.interrupt.is_none();
+            (uninstalls.then_some("uninstall"), "uninstalls")
+        }
         _ if runs(Stage::Upgrade) => (Some("upgrade"), "upgrades"),
         PackageChange::Reinstall => (Some("reinstall"), "installs"),
+        PackageChange::CancelUninstall => (Some("reinstall"), "canceled uninstalls"),
         PackageChange::Install | PackageChange::Upgrade => (Some("install"), "installs"),
     };
     let interrupt = package.interrupt.as_deref().map(|kind| match kind {

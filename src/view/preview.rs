@@ -9,7 +9,7 @@ use serde_json::Value;
 use super::diff::diff;
 use crate::model::{PackageChange, PackageDocument};
 use crate::plan::{Consequences, Destination, Grade, Plan, PlanStage, Preconditions, WaitCondition};
-use crate::view::text::{self, Label, Text};
+use crate::view::text::{self, Label, Line, Text};
 use crate::view::{NodeSet, View, count, document, effects_text, list, plural};
 
 /// Maximum number of groups of equal changes in the preview; further groups are only counted.
@@ -140,13 +140,13 @@ fn changes(plan: &Plan) -> Text {
         }
     }
     let mut text = Text::new();
+    let waves = waves(plan);
     for group in groups.iter().take(MOST_GROUPS) {
         let set = NodeSet::of(&group.names);
         let who = text::name(format!("{}/{}", group.kind, set.limited(6)));
-        text.line(match set.len() {
-            1 => who.into(),
-            n => who + format!("  ({} objects)", count(n)),
-        });
+        let objects = Some(set.len()).filter(|n| *n != 1).map(|n| format!("  ({} objects)", count(n)));
+        let wave = waves.get(group.stage).map(|wave| format!("  (wave {wave})"));
+        text.line(objects.into_iter().chain(wave).fold(Line::from(who), |line, more| line + more));
         let mut inner = Text::new();
         for line in &group.lines {
             inner.line(line.as_str());
@@ -168,6 +168,18 @@ fn changes(plan: &Plan) -> Text {
         text.line(text::dim(rest));
     }
     text
+}
+
+/// The position of each stage in the order of the plan, from 1; empty unless every stage names the stages before it.
+fn waves(plan: &Plan) -> Vec<usize> {
+    let mut waves: Vec<usize> = Vec::new();
+    for stage in &plan.stages {
+        let Some(after) = &stage.after else {
+            return Vec::new();
+        };
+        waves.push(1 + after.iter().filter_map(|before| waves.get(*before)).max().unwrap_or(&0));
+    }
+    if waves.len() > 1 { waves } else { Vec::new() }
 }
 
 /// The objects of the stages that must end before this stage; empty if that is just the preceding stage. Pauses are

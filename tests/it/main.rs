@@ -62,6 +62,7 @@ mod plan_effects;
 mod plans;
 mod planted_causes;
 mod preconditions;
+mod preview_growth;
 mod promises;
 mod prompts;
 mod questions;

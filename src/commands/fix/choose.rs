@@ -256,13 +256,8 @@ impl Choosing<'_> {
         if plan.is_empty() {
             return self.leave(finding, subject, &format!("{command} would change nothing"));
         }
-        let grade = plan.grade();
-        if grade > self.limits.up_to {
-            let reason = format!(
-                "its remedy is {grade} ({}); --up-to {grade} includes it: {command}",
-                plan.consequences.at_worst(grade)
-            );
-            return self.leave(finding, subject, &reason);
+        if plan.grade() > self.limits.up_to {
+            return self.leave(finding, subject, &above(&plan, &command));
         }
         let named = &self.limits.scope.nodes;
         let beyond: Vec<&str> = plan
@@ -320,7 +315,7 @@ impl Choosing<'_> {
     }
 
     fn leave(&mut self, finding: &Finding, subject: &str, why: &str) {
-        let line = format!("skips {}, because {why}", finding_label(finding.rule, subject));
+        let line = skipped(&finding_label(finding.rule, subject), why);
         // List an effect of several causes once per cause.
         if !self.chosen.left.contains(&line) {
             self.chosen.left.push(line);
@@ -339,6 +334,18 @@ impl Choosing<'_> {
         }
         self.chosen
     }
+}
+
+/// The line for a skipped finding.
+pub fn skipped(finding: &str, why: &str) -> String {
+    format!("skips {finding}, because {why}")
+}
+
+/// Why a remedy with this plan exceeds `--up-to`.
+pub fn above(plan: &Plan, command: &str) -> String {
+    let grade = plan.grade();
+    let meaning = plan.consequences.at_worst(grade);
+    format!("its remedy is {grade} ({meaning}); --up-to {grade} includes it: {command}")
 }
 
 /// The command that shows a finding with all its remedies.

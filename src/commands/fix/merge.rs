@@ -10,6 +10,7 @@ use crate::rules::{Finding, Rule};
 use crate::view::list;
 
 /// A chosen remedy, with the plan of its command.
+#[derive(Clone)]
 pub struct Part {
     pub rule: &'static Rule,
     /// The text of the subject: `gpu-tune driver on node-1`.
@@ -19,9 +20,19 @@ pub struct Part {
 }
 
 impl Part {
+    pub fn label(&self) -> String {
+        finding_label(self.rule, &self.subject)
+    }
+
     pub fn describe(&self) -> String {
-        let what = finding_label(self.rule, &self.subject);
-        format!("for {what}: {}", self.command)
+        format!("for {}: {}", self.label(), self.command)
+    }
+
+    /// The plan with its effects on this cluster.
+    pub fn forecast(&self, cluster: &Cluster) -> Plan {
+        let mut plan = self.plan.clone();
+        plan.forecast(cluster);
+        plan
     }
 
     /// Whether the plan restarts the batches of the finding's custom resource.

@@ -15,7 +15,7 @@ use crate::commands::shared::command::{Write, command};
 use crate::commands::shared::rule::find_rule;
 use crate::commands::shared::{scope, selection};
 use crate::ctx::Ctx;
-use crate::error::{Exit, Result};
+use crate::error::{Error, Exit, Result};
 use crate::plan::{Grade, Plan};
 use crate::rules::{self, Report, Scope};
 use crate::view::{plural, text};
@@ -129,9 +129,29 @@ async fn run(ctx: &mut Ctx, args: &Args) -> Result<Exit> {
 /// Two remedies contradict each other; or the input has no custom resources, so that leftovers may be in use.
 fn plan(cluster: &Cluster, report: &Report, limits: &FixLimits) -> Result<Plan> {
     selection::not_left_out(cluster, ", so it is unknown what is still in use")?;
-    let Chosen { parts, left } = choose(cluster, &report.findings, limits);
+    let Chosen { mut parts, mut left } = choose(cluster, &report.findings, limits);
+    let mut plan = merge::merged(cluster, parts.clone())?;
+    if plan.grade() > limits.up_to {
+        // The operator continues with more than what a remedy itself repeats.
+        let mut skipped = Vec::new();
+        parts.retain(|part| {
+            let plan = part.forecast(cluster);
+            if plan.grade() > limits.up_to {
+                skipped.push(choose::skipped(&part.label(), &choose::above(&plan, &part.command)));
+            }
+            plan.grade() <= limits.up_to
+        });
+        left.splice(0..0, skipped);
+        plan = merge::merged(cluster, parts.clone())?;
+        let grade = plan.grade();
+        if grade > limits.up_to {
+            let meaning = plan.consequences.at_worst(grade);
+            let why =
+                format!("together, the remedies are {grade} ({meaning}), above --up-to {}", limits.up_to);
+            return Err(Error::unchanged(why).hint(format!("kubectl skyhook fix --up-to {grade}")));
+        }
+    }
     let cured: Vec<String> = parts.iter().map(Part::describe).collect();
-    let mut plan = merge::merged(cluster, parts)?;
     let notes = std::mem::take(&mut plan.consequences.notes);
     plan.consequences.notes = cured.into_iter().chain(notes).chain(left).collect();
     if !report.not_checked.is_empty() {

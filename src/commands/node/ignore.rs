@@ -58,10 +58,8 @@ struct IgnoreArgs {
     safety: Safety,
 }
 
-pub const NEEDS: [Source; 3] = [Source::Nodes, Source::Skyhooks, Source::Operator];
 command! {
     "node ignore": Ignore => ignore,
-    // Only `--leave-batch` needs more than `NEEDS`.
     needs: released::NEEDS,
     lists: released::LISTS,
     writes: &[Write::Nodes, Write::SkyhookStatus],
@@ -98,21 +96,15 @@ async fn run(ctx: &mut Ctx, args: &IgnoreArgs, action: IgnoreAction) -> Result<E
     } else {
         &Source::REQUIRED_FOR_CHANGES
     };
-    let (needs, forecasts): (&[Source], bool) = match action {
-        IgnoreAction::Ignore { leave_batch: false } => (&NEEDS, false),
-        _ => (&released::NEEDS, true),
-    };
     // The next batch may contain any node.
     let named = match action {
         IgnoreAction::Ignore { leave_batch: true } => None,
         _ => nodes::named_nodes(args.on.query(), None, None),
     };
-    let cluster = ctx.limit_to(named).load_to_change(needs, required).await?;
+    let cluster = ctx.limit_to(named).load_to_change(&released::NEEDS, required).await?;
     let nodes = nodes::selected(&cluster, args.on.query())?;
     let mut plan = plan(&cluster, &nodes, action);
-    if forecasts {
-        ctx.forecast(&cluster, &mut plan).await;
-    }
+    ctx.forecast(&cluster, &mut plan).await;
     let options = CommandOptions { unasked: true, ..CommandOptions::default() };
     ctx.execute_with(&plan, &args.safety, options, None).await
 }

@@ -66,6 +66,7 @@ async fn run(ctx: &mut Ctx, args: &Args) -> Result<Exit> {
     let mut teardown = Teardown::of(&cluster, args.tolerate);
     let mut plan = teardown.plan(&cluster, args.timeout);
     plan.rely_on(&cluster);
+    ctx.forecast(&cluster, &mut plan).await;
     let preview_exit = teardown.preview_exit(&cluster);
     let safety = &args.safety;
     let only_preview = safety.plan_out.is_none() && (cluster.from_files || safety.dry_run == DryRun::Client);

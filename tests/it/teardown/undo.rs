@@ -46,6 +46,35 @@ fn undo_restores_everything_deleted() {
     );
 }
 
+/// The undo also recreates the deployment policy, without which nothing would run.
+#[test]
+fn undo_is_graded_by_what_is_installed_again() {
+    let fake = two();
+    let mut late = cr(SKYHOOK, "late", 300, driver(Some("reboot")));
+    late["spec"]["deploymentPolicy"] = "careful".into();
+    fake.load(late);
+    delete_at_once(&fake, SKYHOOK, "late");
+    delete_at_once(&fake, SKYHOOK, "base");
+    let test_cluster = TestCluster::serving(fake);
+    teardown(&test_cluster, "--confirm").expect_code(0);
+    // The operator removes the node states.
+    for name in ["node-1", "node-2"] {
+        let mut node = test_cluster.node(name);
+        node["metadata"]["annotations"] = json!({});
+        test_cluster.fake.load(node);
+    }
+    let undo = test_cluster.run("undo --dry-run -o json").json();
+    let consequences = &undo["consequences"];
+    assert_eq!((&undo["grade"], &consequences["reboots"]), (&json!("B4"), &json!(2)), "{undo}");
+    let installed = consequences["effects"].as_array().expect("effects").iter();
+    let installed: Vec<&str> =
+        installed.map(|effect| effect["package"].as_str().expect("a package")).collect();
+    assert_eq!(installed, ["tuning", "driver"]);
+    let ran = test_cluster.command("undo").stdin("y\n").output();
+    ran.expect_code(3);
+    assert_eq!(test_cluster.writes().len(), 3, "{}", ran.transcript());
+}
+
 #[test]
 fn undelete_restores_one_custom_resource() {
     let fake = two();

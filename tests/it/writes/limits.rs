@@ -4,6 +4,7 @@ use insta::assert_snapshot;
 use serde_json::json;
 
 use super::TestCluster;
+use crate::support::object_builder::SKYHOOK;
 use crate::support::run::run;
 
 #[test]
@@ -25,6 +26,30 @@ fn max_nodes_counts_nodes_on_which_work_starts() {
     ran.expect_code(3);
     assert_snapshot!(ran.transcript());
     assert_eq!((cluster.writes(), paused.writes()), (Vec::new(), before));
+}
+
+/// Packages on different nodes: the limit counts the union of the nodes.
+#[test]
+fn max_nodes_counts_the_nodes_of_all_packages() {
+    let package = |name: &str| {
+        json!({
+            "version": "1.0.0", "image": format!("example.com/{name}"), "uninstall": {"enabled": true, "apply": false},
+        })
+    };
+    let fake = SKYHOOK
+        .serve(json!({"driver": package("driver"), "tuning": package("tuning")}))
+        .with(SKYHOOK.node("node-1", "in_progress", &["driver|1.0.0 config complete"]))
+        .with(SKYHOOK.node("node-2", "in_progress", &["tuning|1.0.0 config complete"]))
+        .with(SKYHOOK.node("node-3", "in_progress", &["tuning|1.0.0 config complete"]));
+    let cluster = TestCluster::serving(fake);
+    let ran = cluster.run("teardown --timeout 1s -y --max-nodes 2");
+    ran.expect_code(3);
+    assert_eq!(
+        ran.stderr,
+        "error: the plan would start work on 3 nodes, but --max-nodes allows 2; nothing was changed\n"
+    );
+    assert_eq!(cluster.writes(), [""; 0]);
+    assert_eq!(cluster.run("teardown --dry-run -o json").json()["consequences"]["nodes"], 3);
 }
 
 #[test]

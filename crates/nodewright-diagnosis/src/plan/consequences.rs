@@ -59,6 +59,14 @@ impl Consequences {
         self.grade = self.grade.max(Some(grade));
     }
 
+    /// The statements of the planner with their grade, without numbers and effects.
+    pub fn without_forecast(self) -> Consequences {
+        let Consequences { skips_uninstall, loses_record, cannot_be_undone, notes, warnings, .. } = self;
+        let grade = (skips_uninstall || loses_record).then_some(Grade::B4);
+        let none = Consequences::default();
+        Consequences { grade, skips_uninstall, loses_record, cannot_be_undone, notes, warnings, ..none }
+    }
+
     /// Raises the grade and the numbers of nodes to at least those of another estimate of the same side effects.
     pub fn cover(&mut self, other: &Consequences) {
         self.grade = self.grade.max(other.grade);

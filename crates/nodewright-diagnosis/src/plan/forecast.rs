@@ -10,59 +10,81 @@ use super::planners::effects::interrupts;
 use super::{Change, Consequences, Edit, Field, Grade, Kind, Metadata, Plan, Step};
 use crate::api::keys::NodeKey;
 use crate::api::skyhook::{BatchState, SkyhookStatus};
-use crate::api::{Object, Skyhook};
+use crate::api::{DeploymentPolicy, Object, Skyhook};
 use crate::cluster::node::Taint;
-use crate::cluster::{Certainty, Cluster, NamedNodes, Node, NodeEdit, Source, decode_leniently};
-use crate::model::{Effects, effects};
+use crate::cluster::{Certainty, Cluster, NamedNodes, Node, NodeEdit, PackageRun, Source, decode_leniently};
+use crate::model::{PackageChange, Simulation, WorkByPlace};
 
 impl Plan {
-    /// Replaces the effects on packages and nodes by those of all steps. Unknown effects are omitted; a
-    /// warning then names the source that could not be read.
+    /// Replaces the effects on packages and nodes by those of all steps, on all custom resources. Unknown effects are
+    /// omitted; a warning then names the source that could not be read.
     pub fn forecast(&mut self, cluster: &Cluster) {
-        self.consequences.effects.clear();
-        self.consequences.rollouts.clear();
-        if self.is_empty() {
-            return;
+        let mut consequences = std::mem::take(&mut self.consequences);
+        consequences.effects.clear();
+        consequences.rollouts.clear();
+        if !self.is_empty() {
+            self.add_effects(cluster, &mut consequences);
         }
-        let limited = self.few_nodes().map(|named| {
-            let nodes = named.nodes.iter().map(String::as_str).collect();
-            cluster.limited_to(&nodes)
-        });
-        let cluster = limited.as_ref().unwrap_or(cluster);
+        self.consequences = consequences;
+    }
+
+    fn add_effects(&self, cluster: &Cluster, consequences: &mut Consequences) {
         let after = self.carried_out(cluster);
-        let names = self.concerned(&after);
+        let edited = Edited::of(self, cluster);
+        let named = edited.skyhooks(&after);
         let mut unread: BTreeSet<Source> = BTreeSet::new();
         if cluster.certainty_of_no_package_run() == Certainty::Unknown {
             unread.extend([Source::Pods, Source::Jobs]);
+        } else if after.nodes.ok().is_none() {
+            unread.insert(Source::Nodes);
         } else {
-            let known = |effects: &Effects<'_>| effects.unread.is_none();
-            let all = effects(cluster, &after, &names);
-            unread.extend(all.iter().filter_map(|effects| effects.unread));
-            // The next batch starts sooner, so all of its work is an effect of the plan.
-            let anyway = if self.leaves_batches() { Vec::new() } else { effects(cluster, cluster, &names) };
-            self.consequences.cover(&started(cluster, &all, &anyway));
-            for effects in all.iter().filter(|effects| known(effects)) {
-                self.consequences.effects.extend(effects.packages());
-                self.consequences.rollouts.push(effects.rollout());
+            let (anyway, then) = (Simulation::new(cluster), Simulation::new(&after));
+            let mut work = edited.started(&anyway.work(), then.work(), true);
+            // A pause, for example, only delays the work.
+            let waits =
+                |name: &&str| then.is_stuck(name) || !after.skyhook(name).is_some_and(Skyhook::is_active);
+            if named.iter().any(waits) {
+                let (anyway, then) = (Simulation::unhindered(cluster), Simulation::unhindered(&after));
+                let mut later = edited.started(&anyway.work(), then.work(), false);
+                later.retain(|(skyhook, _), _| named.contains(skyhook));
+                for (place, packages) in later {
+                    work.entry(place).or_default().extend(packages);
+                }
             }
+            let starts = |name: &str| work.keys().any(|(skyhook, _)| *skyhook == name);
+            let is_named = |name: &&str| starts(name) || named.contains(name);
+            let names = after.skyhooks.items().iter().map(Skyhook::name).filter(is_named);
+            for effects in then.effects(cluster, &after, &names.collect::<Vec<_>>()) {
+                let edits = edited.resources.contains(effects.skyhook)
+                    && effects.packages.iter().any(|package| package.change != PackageChange::Unchanged);
+                match effects.unread {
+                    Some(source) => drop(unread.insert(source)),
+                    None if edits || starts(effects.skyhook) => {
+                        consequences.effects.extend(effects.packages());
+                        consequences.rollouts.push(effects.rollout());
+                    }
+                    None => {}
+                }
+            }
+            consequences.cover(&numbers(cluster, &work));
         }
         for source in unread {
             if let Some(why) = cluster.source(source).unread() {
-                self.consequences.warn(format!(
+                // Any package may run, and any node be interrupted.
+                let worst = named.iter().filter_map(|name| after.skyhook(name)).flat_map(|skyhook| {
+                    let packages = skyhook.packages();
+                    packages.map(|(name, p)| Grade::of_rerun(skyhook.pending_interrupt(name, p)))
+                });
+                worst.for_each(|grade| consequences.at_least(grade));
+                consequences.warn(format!(
                     "{source} cannot be read ({why}): the operator's next actions are not shown"
                 ));
             }
         }
     }
 
-    /// Whether the plan removes nodes from the batches of rollouts that continue.
-    fn leaves_batches(&self) -> bool {
-        let leaves = |field: &Field| matches!(&*field.path, [_, priority, _] if priority == "nodePriority");
-        self.steps().any(|step| matches!(&step.change, Change::Status(fields) if fields.iter().any(leaves)))
-    }
-
     /// The nodes of the plan, if it works only on nodes, pods and Jobs, and the nodes are few enough to be
-    /// read by name. The forecast is then limited to these nodes, whether or not others were read.
+    /// read by name.
     pub fn few_nodes(&self) -> Option<NamedNodes> {
         let work = self.steps().filter(|step| self.is_work(step));
         let on_runs = |kind: Kind| matches!(kind, Kind::Node | Kind::Pod | Kind::Job);
@@ -77,94 +99,159 @@ impl Plan {
     pub fn carried_out(&self, cluster: &Cluster) -> Cluster {
         let mut after = cluster.clone();
         let mut waited = false;
+        let mut gone: BTreeSet<&str> = BTreeSet::new();
         for stage in &self.stages {
             for step in &stage.steps {
                 carry_out(&mut after, step, waited);
+                let target = &step.target;
+                let mut skyhooks = after.skyhooks.items().iter();
+                if target.kind == after.flavor().into() && skyhooks.all(|s| s.name() != target.name) {
+                    gone.insert(&target.name);
+                }
             }
             waited |= stage.until.is_some();
+        }
+        let deleted = self.deleted_runs();
+        if !gone.is_empty() || !deleted.is_empty() {
+            // Kubernetes deletes the Jobs and pods of a custom resource, and the pods of a Job, with their owner.
+            let runs = after.package_runs_of(after.flavor()).into_iter();
+            let ended = runs.filter(|run| gone.contains(run.skyhook.as_str()) || is_deleted(run, &deleted));
+            let keys: BTreeSet<(String, String)> = ended
+                .flat_map(|run| {
+                    let job = run.job.map(Object::key);
+                    job.into_iter().chain(run.pods.into_iter().map(Object::key)).collect::<Vec<_>>()
+                })
+                .map(|(namespace, name)| (namespace.to_owned(), name.to_owned()))
+                .collect();
+            let remains =
+                |(namespace, name): (&str, &str)| !keys.contains(&(namespace.to_owned(), name.to_owned()));
+            after.jobs.available_mut().into_iter().for_each(|jobs| jobs.retain(|job| remains(job.key())));
+            after.pods.available_mut().into_iter().for_each(|pods| pods.retain(|pod| remains(pod.key())));
         }
         after
     }
 
-    /// The custom resources whose rollouts the steps may change, in the operator's order.
-    fn concerned<'c>(&self, after: &'c Cluster) -> Vec<&'c str> {
-        let flavor = after.flavor();
-        let mut names: BTreeSet<&str> = BTreeSet::new();
-        let mut nodes: BTreeSet<&str> = BTreeSet::new();
-        for step in self.steps().filter(|step| self.is_work(step)) {
+    /// Namespace and name of the pods and Jobs that the plan deletes.
+    fn deleted_runs(&self) -> BTreeSet<(&str, &str)> {
+        let deletes = self.steps().map(|step| &step.target);
+        let deletes = deletes.filter(|target| matches!(target.kind, Kind::Pod | Kind::Job));
+        deletes
+            .map(|target| (target.namespace.as_deref().unwrap_or_default(), target.name.as_str()))
+            .collect()
+    }
+}
+
+/// Whether the Job or a pod of the run is among these.
+fn is_deleted(run: &PackageRun<'_>, deleted: &BTreeSet<(&str, &str)>) -> bool {
+    let pods = run.pods.iter().map(|pod| pod.key());
+    run.job.map(Object::key).into_iter().chain(pods).any(|key| deleted.contains(&key))
+}
+
+/// What the steps of a plan edit, except its own pauses.
+#[derive(Debug, Default)]
+struct Edited<'a> {
+    /// Custom resources, by name.
+    resources: BTreeSet<&'a str>,
+    /// Custom resources whose batches change: all of their work starts sooner.
+    batches: BTreeSet<&'a str>,
+    /// The state of a custom resource on a node, or a stage of it there, by both names.
+    places: BTreeSet<(&'a str, &'a str)>,
+    /// Nodes whose keys or taints concern every custom resource.
+    nodes: BTreeSet<&'a str>,
+}
+
+impl<'a> Edited<'a> {
+    fn of(plan: &'a Plan, cluster: &'a Cluster) -> Edited<'a> {
+        let flavor = cluster.flavor();
+        let mut edited = Edited::default();
+        for step in plan.steps().filter(|step| plan.is_work(step)) {
             let target = step.target.name.as_str();
             match &step.change {
                 Change::Metadata(metadata) if step.target.kind == Kind::Node => {
                     let keys = metadata.annotations.keys().chain(metadata.labels.keys());
                     for key in keys.filter_map(|key| NodeKey::parse(flavor, key)) {
                         match key.skyhook() {
-                            Some(skyhook) => names.extend([skyhook]),
-                            None => nodes.extend([target]),
+                            Some(skyhook) => drop(edited.places.insert((skyhook, target))),
+                            None => drop(edited.nodes.insert(target)),
                         }
                     }
                 }
-                Change::Taints { .. } => nodes.extend([target]),
-                _ if matches!(step.target.kind, Kind::Pod | Kind::Job) => {
-                    names.extend([self.subject.as_str()])
+                Change::Taints { .. } => drop(edited.nodes.insert(target)),
+                change if step.target.kind == flavor.into() => {
+                    edited.resources.insert(target);
+                    if matches!(change, Change::Status(_)) {
+                        edited.batches.insert(target);
+                    }
                 }
-                _ if step.target.kind == flavor.into() => names.extend([target]),
                 _ => {}
             }
         }
-        let on_nodes = |skyhook: &Skyhook| {
-            let mut nodes = nodes.iter().filter_map(|name| after.node(name));
-            nodes.any(|node| skyhook.selects(node))
+        let deleted = plan.deleted_runs();
+        if !deleted.is_empty() {
+            let runs = cluster.package_runs_of(flavor).into_iter();
+            for run in runs.filter(|run| is_deleted(run, &deleted)) {
+                let owner = cluster.skyhook(&run.skyhook);
+                edited.places.extend(owner.map(|owner| (owner.name(), run.node)));
+            }
+        }
+        edited
+    }
+
+    /// The custom resources whose rollouts the steps may change.
+    fn skyhooks<'c>(&self, after: &'c Cluster) -> BTreeSet<&'c str> {
+        let concerns = |skyhook: &&Skyhook| {
+            let name = skyhook.name();
+            let mut nodes = self.nodes.iter().filter_map(|name| after.node(name));
+            self.resources.contains(name)
+                || self.places.iter().any(|(skyhook, _)| *skyhook == name)
+                || nodes.any(|node| skyhook.selects(node))
         };
-        let skyhooks = after.skyhooks.items().iter();
-        let concerned = skyhooks.filter(|s| names.contains(s.name()) || on_nodes(s));
-        concerned.map(Skyhook::name).collect()
+        after.skyhooks.items().iter().filter(concerns).map(Skyhook::name).collect()
+    }
+
+    /// The work that starts because of the plan: the operator would not do it `anyway`, or the plan changes the state that
+    /// it starts from. With `sooner`, also work that would only start later.
+    fn started<'w>(&self, anyway: &WorkByPlace<'_>, then: WorkByPlace<'w>, sooner: bool) -> StartedWork<'w> {
+        let mut started = StartedWork::new();
+        for (place, mut work) in then {
+            if let Some(known) = anyway.get(&place) {
+                let sooner = sooner && (work.now && !known.now || self.batches.contains(place.0));
+                if !sooner && !self.places.contains(&place) {
+                    work.packages.retain(|package, kind| known.packages.get(package) != Some(kind));
+                }
+            }
+            if !work.packages.is_empty() {
+                started.insert(place, work.packages.into_iter().collect());
+            }
+        }
+        started
     }
 }
 
-/// The side effects of the work that starts because of a plan: of `all` effects, without the work that the
-/// operator would do anyway.
-fn started(cluster: &Cluster, all: &[Effects<'_>], anyway: &[Effects<'_>]) -> Consequences {
-    type Work<'a> = BTreeMap<(&'a str, &'a str), BTreeSet<(&'a str, &'a str)>>;
-    fn work<'a>(effects: &'a [Effects<'_>]) -> Work<'a> {
-        let mut work = Work::new();
-        for effects in effects {
-            for package in effects.packages.iter().filter(|package| !package.stages.is_empty()) {
-                let what = (package.package, package.interrupt.unwrap_or_default());
-                for node in &package.nodes {
-                    work.entry((effects.skyhook, node.name.as_str())).or_default().insert(what);
-                }
-            }
-        }
-        work
-    }
-    let mut started = Consequences::default();
-    let after = work(all);
-    if after.is_empty() {
-        return started;
-    }
-    let anyway = work(anyway);
+/// The packages that run, with the types of their interrupts, by the names of the custom resource and of the node.
+type StartedWork<'a> = BTreeMap<(&'a str, &'a str), BTreeSet<((&'a str, bool), Option<&'a str>)>>;
+
+/// The grade and the numbers of this work. A node counts once.
+fn numbers(cluster: &Cluster, work: &StartedWork<'_>) -> Consequences {
+    let mut consequences = Consequences::default();
     let mut by_node: BTreeMap<&str, BTreeSet<&str>> = BTreeMap::new();
-    for (place, packages) in &after {
-        let known = anyway.get(place);
-        for (package, interrupt) in packages {
-            if known.is_some_and(|known| known.contains(&(package, interrupt))) {
-                continue;
-            }
-            let interrupt = Some(*interrupt).filter(|kind| !kind.is_empty());
-            started.at_least(Grade::of_rerun(interrupt));
-            by_node.entry(place.1).or_default().extend(interrupt);
+    for ((_, node), packages) in work {
+        for (_, interrupt) in packages {
+            consequences.at_least(Grade::of_rerun(*interrupt));
+            by_node.entry(node).or_default().extend(*interrupt);
         }
     }
     for (node, kinds) in &by_node {
-        started.nodes += 1;
-        started.gpus += cluster.node(node).map_or(0, Node::gpus);
-        interrupts(kinds, &mut started);
+        consequences.nodes += 1;
+        consequences.gpus += cluster.node(node).map_or(0, Node::gpus);
+        interrupts(kinds, &mut consequences);
     }
-    started
+    consequences
 }
 
 /// Applies a step to the simulated cluster. `waited`: an earlier stage waits for the operator. Removals of
-/// packages from the spec are then skipped, because their uninstall is the effect to show.
+/// packages from the spec are then skipped, because their uninstall is the effect to show, and deletions of policies,
+/// because their custom resources still exist in the simulation.
 fn carry_out(after: &mut Cluster, step: &Step, waited: bool) {
     let target = &step.target;
     match target.kind {
@@ -201,17 +288,20 @@ fn carry_out(after: &mut Cluster, step: &Step, waited: bool) {
                 }
             }
         }
-        Kind::Pod => remove_deleted(after.pods.available_mut(), step),
-        Kind::Job => remove_deleted(after.jobs.available_mut(), step),
+        kind if kind == Kind::policy(after.flavor()) => {
+            let policies = after.policies.available_mut();
+            match (&step.change, policies) {
+                // After a wait, the custom resources that refer to the policy are gone.
+                (Change::Delete { .. }, Some(policies)) if !waited => {
+                    policies.retain(|policy| policy.metadata.name != target.name);
+                }
+                (Change::Create(object), Some(policies)) => {
+                    policies.extend(decode_leniently::<DeploymentPolicy>((**object).clone()));
+                }
+                _ => {}
+            }
+        }
         _ => {}
-    }
-}
-
-fn remove_deleted<T: Object>(list: Option<&mut Vec<T>>, step: &Step) {
-    let target = &step.target;
-    let namespace = target.namespace.as_deref().unwrap_or_default();
-    if let (Some(list), Change::Delete { .. }) = (list, &step.change) {
-        list.retain(|object| object.key() != (namespace, target.name.as_str()));
     }
 }
 

@@ -1,26 +1,69 @@
-//! Whether the side effects of a plan have grown since its preview.
+//! Whether the effects of a plan have grown since its preview.
+
+use std::collections::BTreeMap;
 
 use super::{Consequences, Plan};
-use crate::cluster::Cluster;
 use crate::view::{list, plural};
 
-/// The growth of the side effects of a plan on this cluster, which was read after the plan was made; `None` if
-/// they have not grown, or are unknown.
-pub fn growth(plan: &Plan, cluster: &Cluster) -> Option<String> {
-    let mut now = plan.clone();
-    now.consequences = Consequences::default();
-    now.forecast(cluster);
+/// What the details of evictions count.
+const PODS: &str = "pods to evict";
+
+/// The growth of the effects of a plan from the preview that was `shown` to the same preview `now`; `None` if nothing in
+/// it has grown.
+pub fn growth(shown: &Plan, now: &Plan) -> Option<String> {
     let sizes = |plan: &Plan| {
-        let Consequences { nodes, drains, restarts, reboots, .. } = &plan.consequences;
-        [*nodes, *drains, *restarts, *reboots]
+        let Consequences { nodes, drains, restarts, reboots, gpus, .. } = &plan.consequences;
+        [*nodes, *drains, *restarts, *reboots, usize::try_from(*gpus).unwrap_or(usize::MAX)]
     };
-    let more = sizes(&now).iter().zip(sizes(plan)).any(|(now, before)| *now > before);
-    (more || now.grade() > plan.grade())
-        .then(|| format!("the effects of the plan have grown from {} to {}", effects(plan), effects(&now)))
+    let more = sizes(now).iter().zip(sizes(shown)).any(|(now, before)| *now > before);
+    let (before, after) = (details(&shown.consequences), details(&now.consequences));
+    let grown = after.iter().filter(|(what, now)| {
+        let before = before.get(*what).copied().unwrap_or_default();
+        // The number of pods varies by itself.
+        let varies = if what.starts_with(PODS) { before / 10 } else { 0 };
+        **now > before + varies
+    });
+    let grown: Vec<&String> = grown.map(|(what, _)| what).collect();
+    let more = more || now.grade() > shown.grade();
+    if more || !grown.is_empty() {
+        // The numbers of the whole plan suffice if they have grown.
+        let grown: &[&String] = if more { &[] } else { &grown };
+        let (from, to) = (effects(shown, &before, grown), effects(now, &after, grown));
+        return Some(format!("the effects of the plan have grown from {from} to {to}"));
+    }
+    let warned = &shown.consequences.warnings;
+    let new = now.consequences.warnings.iter().find(|warning| !warned.contains(warning));
+    new.map(|warning| format!("the effects of the plan have changed ({warning})"))
 }
 
-/// The grade and size of a plan's side effects: `B4 (nodes reboot) on 3 nodes with 3 drains and 3 reboots`.
-fn effects(plan: &Plan) -> String {
+/// The numbers of the preview beyond those of the whole plan, by what they count.
+fn details(consequences: &Consequences) -> BTreeMap<String, usize> {
+    let mut details = BTreeMap::new();
+    for effect in &consequences.effects {
+        let of = format!("{} of {}", effect.package, effect.skyhook);
+        let interrupt = effect.interrupt.iter().map(|kind| format!("nodes with {kind} by {of}"));
+        details.extend(interrupt.map(|what| (what, effect.nodes.len())));
+        details.insert(format!("nodes that run {of}"), effect.nodes.len());
+        details.extend(effect.at_once.map(|nodes| (format!("nodes at once for {of}"), nodes)));
+    }
+    for rollout in &consequences.rollouts {
+        let of = &rollout.skyhook;
+        let pods = rollout.evicted_pods;
+        details.insert(format!("nodes cordoned for {of}"), rollout.cordoned.len());
+        details.extend(rollout.batch.map(|nodes| (format!("nodes in a batch of {of}"), nodes)));
+        details.extend(pods.map(|pods| (format!("{PODS} for {of}"), pods)));
+        details.insert(format!("custom resources that wait for {of}"), rollout.waiting.len());
+        for refusing in &rollout.refusing_budgets {
+            details
+                .insert(format!("nodes with evictions refused by {}", refusing.budget), refusing.nodes.len());
+        }
+    }
+    details
+}
+
+/// The grade and size of a plan's effects, with these details:
+/// `B4 (nodes reboot) on 3 nodes with 3 drains and 3 reboots (pods to evict for gpu: 6)`.
+fn effects(plan: &Plan, details: &BTreeMap<String, usize>, named: &[&String]) -> String {
     let (grade, consequences) = (plan.grade(), &plan.consequences);
     let nodes = plural(consequences.nodes, "node");
     let interrupts = [
@@ -31,5 +74,8 @@ fn effects(plan: &Plan) -> String {
     let interrupts = interrupts.iter().filter(|(n, _)| *n > 0).map(|(n, what)| plural(*n, what));
     let interrupts: Vec<String> = interrupts.collect();
     let with = if interrupts.is_empty() { String::new() } else { format!(" with {}", list(&interrupts)) };
-    format!("{grade} ({}) on {nodes}{with}", consequences.at_worst(grade))
+    let number = |what: &&String| details.get(*what).copied().unwrap_or_default();
+    let named = named.iter().map(|what| format!("{what}: {}", number(what))).collect::<Vec<_>>();
+    let named = if named.is_empty() { String::new() } else { format!(" ({})", named.join(", ")) };
+    format!("{grade} ({}) on {nodes}{with}{named}", consequences.at_worst(grade))
 }

@@ -85,13 +85,7 @@ impl Target {
     }
 
     pub fn policy(flavor: ApiFlavor, name: &str, uid: Option<&str>) -> Target {
-        Target {
-            kind: match flavor {
-                ApiFlavor::Skyhook => Kind::SkyhookPolicy,
-                ApiFlavor::NodeWright => Kind::NodeWrightPolicy,
-            },
-            ..Target::node(name, uid)
-        }
+        Target { kind: Kind::policy(flavor), ..Target::node(name, uid) }
     }
 
     pub fn inside(kind: Kind, namespace: &str, name: &str, uid: Option<&str>) -> Target {
@@ -124,6 +118,14 @@ impl Target {
 }
 
 impl Kind {
+    /// The deployment policies of an API.
+    pub fn policy(flavor: ApiFlavor) -> Kind {
+        match flavor {
+            ApiFlavor::Skyhook => Kind::SkyhookPolicy,
+            ApiFlavor::NodeWright => Kind::NodeWrightPolicy,
+        }
+    }
+
     /// Group, version and plural.
     pub fn resource(self) -> (&'static str, &'static str, &'static str) {
         let custom = |flavor: ApiFlavor| (flavor.group(), ApiFlavor::VERSION, flavor.plural());

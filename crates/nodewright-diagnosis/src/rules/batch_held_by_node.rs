@@ -70,7 +70,12 @@ fn detect(cluster: &Cluster, findings: &mut Findings) {
             let stuck = |n: &Node| stuck_in_batch(cluster, &troubles, skyhook, n);
             let fine = passed_over.iter().filter(|n| stuck(n).is_none());
             blocked.passed_over = fine.map(|n| n.name.as_str()).collect();
-            for node in batch.chosen() {
+            let leaves = |node: &Node| {
+                let blocked =
+                    node.ignored(cluster.flavor()) || !cluster.untolerated_by(skyhook, node).is_empty();
+                blocked && !cluster.blocked_nodes_keep_places()
+            };
+            for node in batch.chosen().filter(|node| !leaves(node)) {
                 if let Some(trouble) = stuck(node) {
                     report(cluster, findings, skyhook, node, &trouble, &blocked);
                 }

@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 
 use super::compartment::stopped_compartments;
 use super::{Cluster, Node, NodeRecord};
-use crate::api::Skyhook;
+use crate::api::{Skyhook, Status};
 
 /// The nodes and names that a command is limited to.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -56,6 +56,7 @@ impl Cluster {
                 && !self.lacks_requested_uninstall()
                 && !(named.to_change
                     && (self.gave_up_elsewhere()
+                        || self.has_work_elsewhere()
                         || self.has_stopped_rollout()
                         || self.has_stopped_deletion()))
     }
@@ -82,6 +83,27 @@ impl Cluster {
         let package_runs = self.package_runs();
         let mut failed = package_runs.all().iter().filter(|run| run.job.is_some() && run.given_up());
         failed.any(|e| self.node(e.node).is_none())
+    }
+
+    /// Whether a custom resource may be incomplete on a node that was not read: work there may start once the named
+    /// nodes change.
+    fn has_work_elsewhere(&self) -> bool {
+        let acts = |skyhook: &&Skyhook| skyhook.is_active() || skyhook.hold().is_some();
+        let mut skyhooks = self.skyhooks.items().iter().filter(acts);
+        skyhooks.any(|skyhook| {
+            let status = &skyhook.status;
+            if skyhook.deleting() || status.observed_generation < skyhook.metadata.generation {
+                return true;
+            }
+            let counts = status.complete_nodes.split_once('/');
+            let counts = counts.and_then(|(done, all)| Some((done.parse().ok()?, all.parse().ok()?)));
+            let Some((done, all)): Option<(usize, usize)> = counts else {
+                return status.status != Some(Status::Complete);
+            };
+            let nodes = self.nodes.items().iter().filter(|node| skyhook.selects(node));
+            let open = nodes.filter(|node| !self.is_complete_on(skyhook, node)).count();
+            all.saturating_sub(done) > open
+        })
     }
 
     /// Whether a package with a requested uninstall is absent on a node. Only the whole list of nodes shows

@@ -25,6 +25,8 @@ pub(super) struct Advance<'a> {
     model: Model<'a>,
     pace: Pace,
     now: u64,
+    /// Whether a stage has ended.
+    ended: bool,
     /// Ends of running stages, by time.
     ends: BTreeMap<u64, Vec<End>>,
     /// By index of the custom resource and of its node.
@@ -145,6 +147,7 @@ impl<'a> Advance<'a> {
             model,
             pace,
             now: 0,
+            ended: false,
             ends: BTreeMap::new(),
             works,
             nodes,
@@ -169,6 +172,7 @@ impl<'a> Advance<'a> {
             self.act();
             while let Some((at, ends)) = self.ends.pop_first() {
                 self.now = at;
+                self.ended = true;
                 for end in ends {
                     self.end(end);
                 }

@@ -3,6 +3,7 @@
 
 mod document;
 mod moments;
+mod simulation;
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 
@@ -20,6 +21,7 @@ use crate::cluster::drain::eviction::EvictionBlock;
 use crate::cluster::{Cluster, DisruptionBudget, Node, Pod, Source};
 pub use document::{PackageDocument, RolloutDocument};
 use moments::Moments;
+pub use simulation::{Simulation, WorkByPlace};
 
 /// The effects of an edit on one custom resource.
 #[derive(Debug)]
@@ -75,6 +77,8 @@ pub enum PackageChange {
     Install,
     /// The package runs again at the version that is installed.
     Reinstall,
+    /// An uninstall that has started is canceled, and the package is installed again.
+    CancelUninstall,
     /// The package changes from one version to another.
     Upgrade,
     /// Only the package's configuration is applied again.
@@ -91,62 +95,67 @@ pub enum PackageChange {
 /// cluster after it. Custom resources that are missing in `edited` are omitted. Empty if the nodes were not
 /// read.
 pub fn effects<'a>(live: &'a Cluster, edited: &'a Cluster, skyhooks: &[impl AsRef<str>]) -> Vec<Effects<'a>> {
-    if edited.nodes.ok().is_none() {
-        return Vec::new();
+    match edited.nodes.ok() {
+        Some(_) => Simulation::new(edited).effects(live, edited, skyhooks),
+        None => Vec::new(),
     }
-    let model = Model::new(edited);
-    let known = skyhooks.iter().filter_map(|name| model.resource(name.as_ref()));
-    let mut all: Vec<Effects<'a>> = known.map(|resource| at_first(&model, resource)).collect();
-    let interrupts: Vec<HashMap<&str, &str>> = all
-        .iter()
-        .filter_map(|effects| model.resource(effects.skyhook))
-        .map(|resource| {
-            let packages = resource.packages.iter();
-            packages.filter_map(|p| Some((p.name, p.interrupt?))).collect()
-        })
-        .collect();
-    let timeline = model.timeline();
-    let pods = edited.evictable_by_node();
-    for (effects, interrupts) in all.iter_mut().zip(&interrupts) {
-        if effects.unread.is_none() && is_config_map_unread(live, edited, effects.skyhook) {
-            effects.unread = Some(Source::ConfigMaps);
+}
+
+impl<'a> Simulation<'a> {
+    /// [`effects()`], from the simulation of the `edited` cluster.
+    pub fn effects(
+        &self,
+        live: &'a Cluster,
+        edited: &'a Cluster,
+        skyhooks: &[impl AsRef<str>],
+    ) -> Vec<Effects<'a>> {
+        let model = Model::new(edited);
+        let known = skyhooks.iter().filter_map(|name| model.resource(name.as_ref()));
+        let mut all: Vec<Effects<'a>> = known.map(|resource| at_first(&model, resource)).collect();
+        let timeline = &self.timeline;
+        let pods = edited.evictable_by_node();
+        for effects in &mut all {
+            if effects.unread.is_none() && is_config_map_unread(live, edited, effects.skyhook) {
+                effects.unread = Some(Source::ConfigMaps);
+            }
+            if effects.unread.is_some() {
+                continue;
+            }
+            let moments = timeline.moments.iter();
+            let own =
+                Moments { live, edited, all: moments.filter(|m| m.skyhook == effects.skyhook).collect() };
+            let was = live.skyhook(effects.skyhook);
+            let is = edited.skyhook(effects.skyhook);
+            let (before, after) = (was.into_iter(), is.into_iter());
+            let names = before.chain(after).flat_map(Skyhook::packages);
+            let names: BTreeSet<&str> = names.map(|(name, _)| name).collect();
+            for name in names {
+                let package = |skyhook: Option<&'a Skyhook>| skyhook.and_then(|s| s.package(name));
+                let kind = self.interrupts.get(&(effects.skyhook, name)).copied();
+                let effect = own.package(name, package(was), package(is), kind);
+                effects.packages.push(effect);
+            }
+            effects.cordoned = own.cordoned();
+            let known = live.knows_workloads_on(&effects.cordoned);
+            effects.evicted = known.then(|| own.evicted());
+            if is.is_some_and(|is| is.spec.drain_config.disable_eviction != Some(true)) {
+                effects.refusing = refusing(edited, &pods, &effects.cordoned);
+            }
+            effects.remaining = timeline.remaining(effects.skyhook);
+            if edited.limited_to_named_nodes {
+                // Order and time depend on nodes that were not read.
+                effects.remaining = None;
+                effects.packages.iter_mut().for_each(|p| p.at_once = None);
+            }
+            let stopped = matches!(effects.stuck, Some(WaitReason::Paused | WaitReason::Disabled));
+            let mut edits = effects.packages.iter();
+            let waits = stopped && edits.any(|p| p.change == PackageChange::WithoutEffect);
+            if !waits && !timeline.stuck.contains(&effects.skyhook) {
+                effects.stuck = None;
+            }
         }
-        if effects.unread.is_some() {
-            continue;
-        }
-        let moments = timeline.moments.iter();
-        let own = Moments { live, edited, all: moments.filter(|m| m.skyhook == effects.skyhook).collect() };
-        let was = live.skyhook(effects.skyhook);
-        let is = edited.skyhook(effects.skyhook);
-        let (before, after) = (was.into_iter(), is.into_iter());
-        let names = before.chain(after).flat_map(Skyhook::packages);
-        let names: BTreeSet<&str> = names.map(|(name, _)| name).collect();
-        for name in names {
-            let package = |skyhook: Option<&'a Skyhook>| skyhook.and_then(|s| s.package(name));
-            let kind = interrupts.get(name).copied();
-            let effect = own.package(name, package(was), package(is), kind);
-            effects.packages.push(effect);
-        }
-        effects.cordoned = own.cordoned();
-        let known = live.knows_workloads_on(&effects.cordoned);
-        effects.evicted = known.then(|| own.evicted());
-        if is.is_some_and(|is| is.spec.drain_config.disable_eviction != Some(true)) {
-            effects.refusing = refusing(edited, &pods, &effects.cordoned);
-        }
-        effects.remaining = timeline.remaining(effects.skyhook);
-        if edited.limited_to_named_nodes {
-            // Order and time depend on nodes that were not read.
-            effects.remaining = None;
-            effects.packages.iter_mut().for_each(|p| p.at_once = None);
-        }
-        let stopped = matches!(effects.stuck, Some(WaitReason::Paused | WaitReason::Disabled));
-        let mut edits = effects.packages.iter();
-        let waits = stopped && edits.any(|p| p.change == PackageChange::WithoutEffect);
-        if !waits && !timeline.stuck.contains(&effects.skyhook) {
-            effects.stuck = None;
-        }
+        all
     }
-    all
 }
 
 /// The effects that can be computed without a timeline.

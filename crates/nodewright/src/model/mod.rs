@@ -60,7 +60,9 @@ use crate::api::Skyhook;
 use crate::cluster::{Cluster, Node, Pod};
 pub use action::Action;
 pub use at_once::AtOnce;
-pub use effects::{Effects, PackageChange, PackageDocument, PackageEffect, RolloutDocument, effects};
+pub use effects::{
+    Effects, PackageChange, PackageDocument, PackageEffect, RolloutDocument, Simulation, WorkByPlace, effects,
+};
 pub use next_nodes::NextNodes;
 use operator::Operator;
 use place::{Place, Status};
@@ -85,15 +87,25 @@ pub struct Model<'a> {
 
 impl<'a> Model<'a> {
     pub fn new(cluster: &'a Cluster) -> Model<'a> {
+        let mut model = Model::reconcile(cluster, false);
+        model.halt = gates::halt(&model);
+        model
+    }
+
+    /// The model without pauses, disables, ignore labels, taints, stopped rollouts and earlier custom resources, and
+    /// with a running operator.
+    pub fn unhindered(cluster: &'a Cluster) -> Model<'a> {
+        Model::reconcile(cluster, true)
+    }
+
+    fn reconcile(cluster: &'a Cluster, unhindered: bool) -> Model<'a> {
         let operator = Operator::new(cluster);
         let runs = Runs::new(cluster);
         let mut skyhooks: Vec<&'a Skyhook> = cluster.skyhooks.items().iter().collect();
         // Operator `BuildState`: by priority, then by name.
         skyhooks.sort_by_key(|s| s.order());
-        let resources = resource::build(cluster, operator, &runs, skyhooks);
-        let mut model = Model { cluster, operator, runs, resources, halt: None, workloads: OnceCell::new() };
-        model.halt = gates::halt(&model);
-        model
+        let resources = resource::build(cluster, operator, &runs, skyhooks, unhindered);
+        Model { cluster, operator, runs, resources, halt: None, workloads: OnceCell::new() }
     }
 
     /// The progress of a custom resource on a node; `None` if the custom resource does not select the node.

@@ -57,19 +57,21 @@ impl<'a> Resource<'a> {
     }
 }
 
-/// Builds all custom resources, in the operator's order.
+/// Builds all custom resources, in the operator's order. `unhindered` as in [`super::Model::unhindered`].
 pub(super) fn build<'a>(
     cluster: &'a Cluster,
     operator: Operator<'a>,
     runs: &Runs<'a>,
     skyhooks: Vec<&'a Skyhook>,
+    unhindered: bool,
 ) -> Vec<Resource<'a>> {
     let mut earlier = vec![u16::MAX; cluster.nodes.items().len()];
     let mut gate = None;
     let mut resources = Vec::with_capacity(skyhooks.len());
     for (at, skyhook) in skyhooks.into_iter().enumerate() {
-        let resource = Builder { cluster, operator, runs, skyhook }.build(&mut earlier, at as u16, gate);
-        if gate.is_none() && !resource.disabled && skyhook.blocks_all_nodes() {
+        let builder = Builder { cluster, operator, runs, skyhook, unhindered };
+        let resource = builder.build(&mut earlier, at as u16, gate);
+        if gate.is_none() && !unhindered && !resource.disabled && skyhook.blocks_all_nodes() {
             let mut places = resource.places.iter();
             let open = places.position(|place| !place.complete);
             gate = open.map(|open| (skyhook, resource.nodes[open]));
@@ -84,6 +86,7 @@ struct Builder<'b, 'a> {
     operator: Operator<'a>,
     runs: &'b Runs<'a>,
     skyhook: &'a Skyhook,
+    unhindered: bool,
 }
 
 impl<'a> Builder<'_, 'a> {
@@ -93,7 +96,7 @@ impl<'a> Builder<'_, 'a> {
         let packages = skyhook.packages();
         let mut packages: Vec<SpecPackage<'a>> =
             packages.map(|(name, package)| SpecPackage::new(skyhook, name, package)).collect();
-        let handled = skyhook.is_active();
+        let handled = skyhook.is_active() || self.unhindered;
         let (profile_of, mut profiles) = self.profiles(&nodes, &packages, handled);
         if handled {
             config_change::apply(
@@ -112,6 +115,9 @@ impl<'a> Builder<'_, 'a> {
         }
         let policy = self.policy();
         let mut compartments = compartment::compartments(skyhook, policy, nodes.len());
+        if self.unhindered {
+            compartments.iter_mut().for_each(|c| c.strategy = None);
+        }
         let compartment_of = compartment::assign(&mut compartments, &nodes);
         let mut resource = Resource {
             skyhook,
@@ -126,8 +132,8 @@ impl<'a> Builder<'_, 'a> {
             ordered: !skyhook.spec.deployment_policy.is_empty(),
             gate,
             policy_missing: self.cluster.policy_missing(skyhook),
-            paused: skyhook.paused(),
-            disabled: skyhook.disabled(),
+            paused: skyhook.paused() && !self.unhindered,
+            disabled: skyhook.disabled() && !self.unhindered,
             deleting: skyhook.deleting(),
             pending: None,
             malformed: None,
@@ -145,7 +151,7 @@ impl<'a> Builder<'_, 'a> {
             if malformed {
                 resource.malformed.get_or_insert(node);
             }
-            if !place.complete && !resource.disabled && *earlier == u16::MAX {
+            if !place.complete && !resource.disabled && !self.unhindered && *earlier == u16::MAX {
                 *earlier = index;
             }
             resource.places.push(place);
@@ -211,8 +217,8 @@ impl<'a> Builder<'_, 'a> {
             status: Status::Unknown,
             recorded: Status::read(&self.cluster.status_on(skyhook, node)),
             complete: state.complete,
-            ignored: node.ignored(self.cluster.flavor()),
-            tolerated: self.cluster.untolerated_by(skyhook, node).is_empty(),
+            ignored: node.ignored(self.cluster.flavor()) && !self.unhindered,
+            tolerated: self.unhindered || self.cluster.untolerated_by(skyhook, node).is_empty(),
             in_recorded_batch: skyhook.status.node_priority.contains_key(&node.name),
             at_work: false,
             given_up: false,
@@ -221,7 +227,7 @@ impl<'a> Builder<'_, 'a> {
         };
         for run in self.runs.of(skyhook.name(), &node.name) {
             place.at_work |= run.alive() || resource.unrecorded(self.runs, state, run);
-            place.given_up |= resource.gives_up(state, run);
+            place.given_up |= resource.gives_up(state, run) && !self.unhindered;
         }
         place.status = self.status(&place, state);
         place

@@ -31,6 +31,8 @@ pub struct Timeline<'a> {
 pub struct Moment<'a> {
     /// Seconds since the time at which the cluster was read.
     pub seconds: f64,
+    /// Whether the operator acts at once: no stage has to end before.
+    pub at_once: bool,
     pub skyhook: &'a str,
     pub node: &'a Node,
     pub what: Happening<'a>,

@@ -19,6 +19,10 @@ impl<'a> Advance<'a> {
         if !resource.acts() || place.given_up || place.complete && !resource.deleting {
             return false;
         }
+        // Without a package to uninstall, the operator removes the finalizer instead (`HandleFinalizer`).
+        if resource.deleting && resource.pending.is_none() {
+            return false;
+        }
         if held || !place.eligible() {
             return false;
         }
@@ -192,7 +196,8 @@ impl<'a> Advance<'a> {
             self.completions.push((skyhook, seconds));
         }
         if let Some(moments) = &mut self.moments {
-            moments.push(Moment { seconds, skyhook, node: resource.nodes[at as usize], what });
+            let (node, at_once) = (resource.nodes[at as usize], !self.ended);
+            moments.push(Moment { seconds, at_once, skyhook, node, what });
         }
     }
 }

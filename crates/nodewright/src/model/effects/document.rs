@@ -72,10 +72,12 @@ pub struct RefusingBudget {
 impl PackageDocument {
     /// Whether the change starts on more nodes than a batch holds: the operator starts it on all nodes,
     /// regardless of the batch (operator `HandleVersionChange`, `HandleConfigUpdates`,
-    /// `HandleUninstallRequests`).
+    /// `HandleUninstallRequests`, `HandleCancelledUninstalls`).
     pub fn exceeds_budget(&self, rollout: &RolloutDocument) -> bool {
-        let everywhere = matches!(self.change, PackageChange::Configure | PackageChange::Uninstall)
-            || self.stages.contains(&Stage::Upgrade.to_string());
+        let everywhere = matches!(
+            self.change,
+            PackageChange::Configure | PackageChange::Uninstall | PackageChange::CancelUninstall
+        ) || self.stages.contains(&Stage::Upgrade.to_string());
         let exceeds = |(at_once, batch): (usize, usize)| at_once > batch;
         everywhere && self.at_once.zip(rollout.batch).is_some_and(exceeds)
     }

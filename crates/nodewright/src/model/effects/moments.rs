@@ -69,6 +69,11 @@ impl<'a> Moments<'_, 'a> {
             Some(_) if stages.is_empty() => PackageChange::Unchanged,
             Some(_) if upgrades && versions.is_some() => PackageChange::Upgrade,
             Some(is)
+                if runs(Stage::Apply) && applied.iter().any(|node| self.is_uninstalling(name, is, node)) =>
+            {
+                PackageChange::CancelUninstall
+            }
+            Some(is)
                 if runs(Stage::Apply)
                     && applied.iter().all(|node| self.is_installed(self.live, name, is, node)) =>
             {
@@ -104,6 +109,12 @@ impl<'a> Moments<'_, 'a> {
             let past_first = !matches!(entry.stage, Stage::Apply | Stage::Upgrade);
             entry.version == package.version && (entry.state == State::Complete || past_first)
         })
+    }
+
+    /// Whether the uninstall of the version in the spec has started on this node.
+    fn is_uninstalling(&self, name: &str, package: &Package, node: &'a Node) -> bool {
+        let mut recorded = self.recorded(self.edited, name, std::slice::from_ref(&node));
+        recorded.any(|entry| entry.version == package.version && entry.stage == Stage::Uninstall)
     }
 
     /// The entries of a package in the node states of these nodes.
