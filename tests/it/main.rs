@@ -72,6 +72,7 @@ mod rejected_changes;
 mod remedies;
 mod report;
 mod requests_and_bytes;
+mod rule_texts;
 mod rules;
 mod scale;
 mod schema;

@@ -3,6 +3,7 @@
 mod effects;
 mod estimate;
 mod events;
+mod healthy;
 mod recording;
 mod score;
 mod setting;
@@ -280,4 +281,15 @@ fn a_node_that_two_compartments_select_belongs_to_the_safer_one() {
         names.collect::<Vec<_>>(),
         [("fast", vec![], true), ("slow", vec!["n1"], true), ("__default__", vec!["n2"], true)]
     );
+}
+
+/// Stage config of an upgrade is not a change of a configMap.
+#[test]
+fn upgrade_in_progress_changes_no_config_map() {
+    let path = recordings("recordings").into_iter().find(|path| path.ends_with("upgrade_service.ndjson.gz"));
+    let cluster = Recording::read(&path.expect("the recording")).cluster_then(12.0);
+    let effects = kubectl_skyhook::model::effects(&cluster, &cluster, &["gpu-tune"]);
+    let packages = effects.iter().flat_map(|effects| &effects.packages);
+    let driver = packages.into_iter().find(|package| package.package == "driver").expect("the driver runs");
+    assert_eq!(driver.change, kubectl_skyhook::model::PackageChange::Install);
 }

@@ -101,7 +101,11 @@ impl Recording {
 
     /// The cluster at a time, as `--from` reads it.
     pub fn cluster(&self, at: f64) -> Cluster {
-        let list = json!({"apiVersion": "v1", "kind": "List", "items": self.objects(at)});
+        self.load(json!(self.objects(at)))
+    }
+
+    fn load(&self, items: Value) -> Cluster {
+        let list = json!({"apiVersion": "v1", "kind": "List", "items": items});
         let mut file = tempfile::Builder::new().suffix(".json").tempfile().expect("a file");
         file.write_all(list.to_string().as_bytes()).expect("the file is writable");
         let paths = [file.path().to_owned()];
@@ -112,11 +116,41 @@ impl Recording {
 impl Recording {
     /// The cluster at a time, with `taken_at` set to that time.
     pub fn cluster_then(&self, at: f64) -> Cluster {
-        let start = self.lines.iter().find_map(|(_, line)| line["time"].as_str());
-        let start = start.expect("a time of day");
-        let start: Timestamp = start.parse().expect("a time");
         let mut cluster = self.cluster(at);
-        cluster.taken_at = start + SignedDuration::from_millis((at * 1000.0) as i64);
+        cluster.taken_at = self.time(at);
+        cluster
+    }
+
+    fn time(&self, at: f64) -> Timestamp {
+        let start = self.lines.iter().find_map(|(_, line)| line["time"].as_str());
+        let start: Timestamp = start.expect("a time of day").parse().expect("a time");
+        start + SignedDuration::from_millis((at * 1000.0) as i64)
+    }
+
+    /// Like [`Recording::cluster_then`], with the field managers that recordings omit: the operator's last write of
+    /// each node, and the last edit of each spec.
+    pub fn dated_cluster(&self, at: f64) -> Cluster {
+        let fields = json!({"f:metadata": {"f:annotations": {(format!("f:{}", self.flavor.key("status_x"))): {}}, "f:labels": {}}});
+        let dated = self.objects(at).into_iter().map(|object| {
+            if object["kind"] != "Node" && object["kind"] != self.flavor.kind() {
+                return object.clone();
+            }
+            let same = |key: &str, line: &Value| line["object"][key] == object[key];
+            let own = self.lines.iter().take_while(|(t, _)| *t <= at).filter(|(_, line)| {
+                same("kind", line) && line["object"]["metadata"]["name"] == object["metadata"]["name"]
+            });
+            let newest = own.filter(|(_, line)| object["kind"] == "Node" || same("spec", line));
+            let written = match object["kind"].as_str() {
+                Some("Node") => newest.map(|(t, _)| *t).last(),
+                _ => newest.map(|(t, _)| *t).next(),
+            };
+            let time = self.time(written.unwrap_or_default()).to_string();
+            let mut object = object.clone();
+            object["metadata"]["managedFields"] = json!([{"manager": "x", "time": time, "fieldsV1": fields}]);
+            object
+        });
+        let mut cluster = self.load(dated.collect());
+        cluster.taken_at = self.time(at);
         cluster
     }
 }

@@ -11,7 +11,7 @@ use crate::api::{Skyhook, Status};
 use crate::cluster::{Certainty, Cluster, NodeRecord};
 use crate::commands::shared::diagnosis::group::FindingGroup;
 use crate::model::{Action, Model, NodeProgress, ProgressState, Timeline, WaitReason};
-use crate::rules::support::impact::Impact;
+use crate::rules::support::impact::{CauseImpact, Impact};
 use crate::rules::{Finding, Severity};
 use crate::view::text::Label;
 use crate::view::{ago, count, list, plural, time};
@@ -190,8 +190,14 @@ impl<'a> Assessor<'_, 'a> {
         let progresses =
             matches!(assessment, Assessment::Progressing | Assessment::Degraded | Assessment::Waiting);
         let mut causes = self.impact.causes.iter();
-        let blocked =
-            causes.any(|cause| cause.severity == Severity::Error && cause.blocked.contains_key(name));
+        // A stage that starts again and again may never end.
+        let restarts = |cause: &CauseImpact<'_>| {
+            let rules = cause.cause.findings.iter().map(|at| self.findings[*at].rule);
+            cause.severity == Severity::Warning && rules.into_iter().any(|rule| rule.retried)
+        };
+        let blocked = causes.any(|cause| {
+            (cause.severity == Severity::Error || restarts(cause)) && cause.blocked.contains_key(name)
+        });
         let remaining = self.timeline.remaining(name)?;
         (progresses && !blocked).then(|| remaining.to_string())
     }
