@@ -9,7 +9,7 @@ use kubectl_skyhook::rules::support::causes::Causes;
 use kubectl_skyhook::rules::{self, Finding, FindingKey, Scope};
 use serde_json::{Value, json};
 
-use crate::model::recorded_clusters;
+use crate::recorded::recorded_clusters;
 use crate::support::clusters;
 use crate::support::fake_api::FakeApi;
 use crate::support::object_builder::{NODEWRIGHT, PackageRun, SKYHOOK};

@@ -107,6 +107,33 @@ fn watched_resources_are_listed_once() {
     assert!(watch.contains("timeoutSeconds=60"), "{watch}");
 }
 
+/// Between the end of a Job and the operator's record of it, the stage does not count as not started again.
+#[test]
+fn progress_does_not_go_back_when_a_job_ends() {
+    use crate::support::object_builder::PackageRun;
+    let fake = installed(NODEWRIGHT);
+    let place = PackageRun { stage: "uninstall", job: Some("driver-uninstall"), ..PackageRun::default() };
+    fake.on("WATCH nodes").nth(1).after(move |it| {
+        nodes(NODEWRIGHT, [&[UNDER_WAY], &[]])(it);
+        it.store.load(NODEWRIGHT.job(&place, json!({"active": 1})));
+    });
+    fake.on("LIST events").nth(3).after(move |it| {
+        let complete = json!([{"type": "Complete", "status": "True"}]);
+        it.store.load(NODEWRIGHT.job(&place, json!({"succeeded": 1, "conditions": complete})));
+    });
+    fake.on("LIST events").nth(5).after(uninstalled(NODEWRIGHT));
+    let ran = uninstall(&fake, "--wait");
+    ran.expect_code(0);
+    assert_eq!(
+        progress(&ran),
+        [
+            "driver on node-1: uninstall; 1 of 2 nodes done",
+            "driver on node-2: gone; 1 of 2 nodes done",
+            "driver on node-1: gone; 2 of 2 nodes done",
+        ]
+    );
+}
+
 #[test]
 fn jobs_and_pods_are_read_in_the_operator_namespace() {
     use crate::support::object_builder::PackageRun;

@@ -74,11 +74,13 @@ command! {
     prints: { "Check": CheckReport },
 }
 
-/// The rules about the installation, and the rules about problems that stop the operator for all custom resources.
+/// The rules about the installation, about controllers that do not act in time, and about problems that stop the operator
+/// for all custom resources.
 fn rules() -> Vec<&'static Rule> {
     let all = crate::rules::ALL.iter().copied();
     let stops = |rule: &Rule| rule.blocks.contains(&Blocks::Reconcile);
-    all.filter(|rule| rule.code.starts_with("SKY5") || stops(rule)).collect()
+    let late = |rule: &Rule| checks::LATE.contains(&rule.code);
+    all.filter(|rule| rule.code.starts_with("SKY5") || late(rule) || stops(rule)).collect()
 }
 
 async fn run(ctx: &mut Ctx, args: &Args) -> Result<Exit> {

@@ -322,6 +322,14 @@ pub const LATER: Group = &[
     ("not_migrated_yet", overdue_states::not_migrated_yet),
 ];
 
+/// Requests of the operator that the API server refuses.
+pub const REFUSED: Group = &[
+    ("pod_security_forbids_package_pods", refused_requests::pod_security_forbids_package_pods),
+    ("webhook_for_pods_has_no_service", refused_requests::webhook_for_pods_has_no_service),
+    ("operator_may_not_create_pods", refused_requests::operator_may_not_create_pods),
+    ("limit_range_forbids_the_package", refused_requests::limit_range_forbids_the_package),
+];
+
 /// Objects and clusters that are too large.
 pub const TOO_LARGE: Group = &[
     ("status_too_large", size_limits::status_too_large),

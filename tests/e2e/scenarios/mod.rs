@@ -26,6 +26,7 @@ mod permissions;
 mod preconditions;
 mod races;
 mod readme;
+mod refused_requests;
 mod remedies;
 mod self_healing;
 mod size_limits;
@@ -63,6 +64,7 @@ pub fn all(tools: &Tools) -> Vec<Trial> {
         ("blocked_by_spec", Cluster::old, NOT_BEGUN),
         ("unworkable_specs", Cluster::old, SPECS),
         ("overdue_states", Cluster::old, LATER),
+        ("refused_requests", Cluster::old, REFUSED),
         ("writes", Cluster::old, WRITES),
         ("first_remedy", Cluster::old, FIRST_CHANGE),
         ("undo", Cluster::old, UNDO),

@@ -135,6 +135,21 @@ async fn read<'a>(
             *last = index::Source::of(pieces::WORKLOADS, &read);
         }
     }
+    if needs.wants(Source::Restrictions) && cluster.operator_may_be_late() {
+        installation::restrictions(&reader, &mut cluster).await;
+        let read = &cluster.installation;
+        let counts = [
+            (pieces::NAMESPACES, read.namespaces.count()),
+            (pieces::LIMIT_RANGES, read.limit_ranges.count()),
+            (pieces::QUOTAS, read.quotas.count()),
+            (pieces::ROLES, read.roles.count()),
+        ];
+        for outcome in &mut outcomes {
+            if let Some((name, count)) = counts.iter().find(|(name, _)| outcome.name == *name) {
+                *outcome = index::Source::of(name, count);
+            }
+        }
+    }
     let versions = reader.versions.into_inner();
     cluster.versions = versions.unwrap_or_else(PoisonError::into_inner);
     Ok((cluster, outcomes))

@@ -189,9 +189,15 @@ impl<'a> Outlook<'a> {
             assessment,
             ProgressState::Progressing | ProgressState::Degraded | ProgressState::Waiting
         );
+        // A stage that starts again and again may never end.
+        let restarts = |cause: &CauseImpact<'_>| {
+            let rules = cause.cause.findings.iter().map(|at| self.findings[*at].rule);
+            cause.severity == Severity::Warning && rules.into_iter().any(|rule| rule.retried)
+        };
         let mut causes = self.impact.causes.iter();
-        let blocked =
-            causes.any(|cause| cause.severity == Severity::Error && cause.blocked.contains_key(name));
+        let blocked = causes.any(|cause| {
+            (cause.severity == Severity::Error || restarts(cause)) && cause.blocked.contains_key(name)
+        });
         let deleting = self.cluster.skyhook(name).is_some_and(Skyhook::deleting);
         let remaining = self.timeline.remaining(name)?;
         (progresses && !blocked && !deleting).then(|| remaining.to_string())

@@ -2,7 +2,7 @@ use super::support::evidence::some_of;
 use super::{Findings, Grade, Subject};
 use crate::api::Status;
 use crate::cluster::{Cluster, Node, Source};
-use crate::model::{Model, behavior};
+use crate::model::behavior;
 use crate::view::count;
 
 rule! {
@@ -43,7 +43,7 @@ fn detect(cluster: &Cluster, findings: &mut Findings) {
     if !behavior::records_batches(cluster) || !behavior::blocked_nodes_keep_places(cluster) {
         return;
     }
-    let mut model = None;
+    let model = findings.model();
     let all = cluster.skyhooks.items().iter();
     for skyhook in all.filter(|s| s.is_active() && !s.deleting()) {
         if cluster.policy_not_read(skyhook) {
@@ -66,7 +66,6 @@ fn detect(cluster: &Cluster, findings: &mut Findings) {
                 .map(|n| n.name.as_str())
                 .collect();
             let as_many = i64::try_from(left_out.len()).unwrap_or(i64::MAX);
-            let model = model.get_or_insert_with(|| Model::new(cluster));
             let places = model.nodes_at_once(skyhook.name(), batch.compartment);
             if places.limit().is_none_or(|places| places > as_many) {
                 continue;

@@ -1,3 +1,5 @@
+use jiff::Timestamp;
+
 use super::support::reason::shown;
 use super::{Finding, Findings, Grade, Subject};
 use crate::cluster::node::READY;
@@ -23,8 +25,9 @@ rule! {
     ///
     /// A container of the package's pod waits with `CreateContainerConfigError`, `CreateContainerError` or
     /// `RunContainerError`; its message names the missing object. Or none of the containers has started long
-    /// after the kubelet accepted the pod: the pod's events show the reason. Without such an event, this is a
-    /// warning for the first hour, because the pull of a large image looks the same. For a pod younger than
+    /// after the kubelet accepted the pod: the pod's events show the reason. With an event about a failure this is
+    /// reported after a minute. Without such an event, this is a
+    /// warning from ten minutes to an hour, because the pull of a large image looks the same. For a pod younger than
     /// ten minutes it is also a warning, unless the message names a missing object.
     ///
     /// # How to fix
@@ -84,8 +87,11 @@ fn missing_reference(trouble: &ContainerTrouble<'_>) -> Option<String> {
 /// Seconds during which the image of the first container may still be pulled: the pod looks the same.
 const LONGEST_PULL: i64 = 3600;
 
-/// Whether the kubelet accepted the pod long ago, no init container has run since, and the node has been
-/// ready.
+/// Seconds during which the kubelet may fail to set up a pod without a lasting cause.
+const FIRST_TRIES: i64 = 60;
+
+/// Whether the kubelet accepted the pod long ago or fails to set it up, no init container has run since, and the
+/// node has been ready.
 fn has_nothing_started(cluster: &Cluster, pod: &Pod, node: &str) -> bool {
     let status = &pod.status;
     let waits = |reason: &str| matches!(reason, "PodInitializing" | "ContainerCreating");
@@ -97,11 +103,14 @@ fn has_nothing_started(cluster: &Cluster, pod: &Pod, node: &str) -> bool {
         .all(|c| c.restart_count == 0 && c.last_state.terminated.is_none() && c.state.running.is_none());
     let there = cluster.node(node).is_none_or(|node| {
         let ready = node.condition(READY);
-        let since = |at| cluster.is_stale(Some(at));
+        let since =
+            |at: Timestamp| status.start_time.is_some_and(|start| at <= start) || cluster.is_stale(Some(at));
         ready.is_none_or(|c| c.is_true() && c.last_transition_time.is_none_or(since))
     });
+    let fails = newest_failure(cluster, pod).is_some_and(|event| cluster.is_recent(event.last));
+    let young = cluster.seconds_since(status.start_time).is_none_or(|age| age < FIRST_TRIES);
     status.phase == "Pending"
-        && cluster.is_stale(status.start_time)
+        && (cluster.is_stale(status.start_time) || fails && !young)
         && waiting.is_some_and(|w| waits(&w.reason))
         && fresh
         && there
@@ -111,11 +120,16 @@ fn has_nothing_started(cluster: &Cluster, pod: &Pod, node: &str) -> bool {
 /// Reports a pod that waits for its volumes, its sandbox or its first image: only events distinguish the
 /// three.
 fn not_set_up(cluster: &Cluster, findings: &mut Findings, package_run: &PackageRun<'_>, pod: &Pod) {
+    let failed = newest_failure(cluster, pod);
+    let waits = match failed.map(|event| event.reason.as_str()) {
+        Some("FailedCreatePodSandBox") => "waits for its sandbox, which the node cannot create",
+        Some("FailedMount" | "FailedAttachVolume") => "waits for a volume, which the node cannot mount",
+        _ => "waits for its volumes, its sandbox or its first image",
+    };
     let finding = findings.report(
         Subject::package_run(package_run),
         format!(
-            "the pod of package {} waits for its volumes, its sandbox or its first image, so stage {} does not \
-             start",
+            "the pod of package {} {waits}, so stage {} does not start",
             package_run.package, package_run.stage
         ),
     );
@@ -125,7 +139,6 @@ fn not_set_up(cluster: &Cluster, findings: &mut Findings, package_run: &PackageR
         "containers that ran",
         "none",
     );
-    let failed = newest_failure(cluster, pod);
     if let Some(event) = failed {
         let text = format!("{}: {}", event.reason, event.message);
         finding.evidence(&reference, "event", text);
@@ -133,7 +146,7 @@ fn not_set_up(cluster: &Cluster, findings: &mut Findings, package_run: &PackageR
     let started = pod.status.start_time;
     let old = started.is_some_and(|at| cluster.taken_at.as_second() - at.as_second() >= LONGEST_PULL);
     let fails_now = failed.is_some_and(|e| !cluster.is_stale(e.last));
-    finding.warning_if(!old && !fails_now);
+    finding.warning_if(!old && !(fails_now && cluster.is_stale(started)));
     remedies(finding, cluster, package_run, pod);
 }
 

@@ -3,7 +3,6 @@ use super::{Findings, Subject};
 use crate::api::{Executor, Skyhook, State, Status};
 use crate::cluster::deletion::Pending;
 use crate::cluster::{Certainty, Cluster, Node};
-use crate::model::Model;
 use crate::model::behavior;
 
 rule! {
@@ -50,14 +49,13 @@ fn detect(cluster: &Cluster, findings: &mut Findings) {
         return;
     }
     let package_runs = findings.package_runs();
-    let mut model = None;
+    let model = findings.model();
     let deleting = cluster.skyhooks.items().iter().filter(|s| s.deleting());
     for skyhook in deleting.filter(|s| s.is_active() && !cluster.policy_missing(s)) {
         let pending = cluster.pending_uninstalls(skyhook);
         if pending.is_empty() || package_runs.any_alive(skyhook.name()) {
             continue;
         }
-        let model = model.get_or_insert_with(|| Model::new(cluster));
         for p in pending.iter().filter(|p| may_be_chosen(cluster, skyhook, p)) {
             let chosen = model.chosen_beside(skyhook.name(), p.node);
             report(cluster, findings, skyhook, p, &chosen, &pending);

@@ -44,7 +44,7 @@ rule! {
     /// # Since
     ///
     /// All operators; up to v0.17 they run bare pods, from v0.18 on Jobs. Rejected pods of a Job are a
-    /// warning for the first ten minutes.
+    /// warning for the first ten minutes, or until its retries are exhausted and the operator has replaced it.
     SKY204 "ended-pod-blocks-stage" Error needs Skyhooks Nodes Pods Jobs, also Events Operator,
         blocks Install Uninstall
 }
@@ -83,6 +83,19 @@ fn detect(cluster: &Cluster, findings: &mut Findings) {
         );
         if !pod.status.message.is_empty() {
             finding.evidence(package_run, "status.message", &pod.status.message);
+        }
+        // The operator starts nothing while Kubernetes taints the node for a shortage: a retry has no effect.
+        let node = cluster.node(package_run.node);
+        let taints = node.map_or_else(Vec::new, |node| cluster.untolerated_by(skyhook, node));
+        if let Some(taint) = taints.iter().find(|taint| taint.of_lifecycle()) {
+            let taint = taint.kubectl_notation();
+            let title = format!(
+                "Repair the node until Kubernetes removes the taint {taint}; only then can the stage be retried"
+            );
+            finding
+                .evidence(node.expect("it has taints"), "taint", taint)
+                .describe_node(title, package_run.node);
+            continue;
         }
         finding.describe_pod("See why the pod ended, and fix the cause", pod);
         if let Some(why) = package_run.unproven(cluster) {
@@ -166,8 +179,9 @@ fn rejects_pods(
     if let Some(pod) = rejected(package_run) {
         rejection(finding, pod);
     }
+    let replaced = since.is_some();
     let since = pods_since.chain(since).min();
-    close_rejected(cluster, finding, package_run.node, entry, since);
+    close_rejected(cluster, finding, package_run.node, entry, since, replaced);
 }
 
 /// Names of Jobs that have given up more than once recently, with the time of the first failure.
@@ -212,7 +226,7 @@ fn between_two_jobs(
                 let subject = Subject::skyhook_on_node(skyhook, node).package(&entry.name);
                 let finding = findings.report(subject, rejects(&entry.stage, &entry.name));
                 finding.warning_if(!skyhook.is_active());
-                close_rejected(cluster, finding, &node.name, entry, Some(*since));
+                close_rejected(cluster, finding, &node.name, entry, Some(*since), true);
             }
         }
     }
@@ -222,15 +236,17 @@ fn rejects(stage: &Stage, package: &str) -> String {
     format!("the kubelet rejects the pods for stage {stage} of package {package}, and their job is retried")
 }
 
+/// `replaced`: whether the retries of a Job were exhausted, and the operator has created another Job.
 fn close_rejected(
     cluster: &Cluster,
     finding: &mut Finding,
     node: &str,
     entry: &Entry,
     since: Option<Timestamp>,
+    replaced: bool,
 ) {
     // At first only a warning: the node may have room again at any moment.
-    finding.warning_if(!cluster.is_stale(since)).since(since).entry(node, entry).describe_node(
+    finding.warning_if(!replaced && !cluster.is_stale(since)).since(since).entry(node, entry).describe_node(
         "See why the node rejects the pods; once the cause is gone, the next job continues automatically",
         node,
     );

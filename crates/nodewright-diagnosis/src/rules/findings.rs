@@ -7,9 +7,9 @@ use std::rc::Rc;
 use super::support::node_troubles::NodeTroubles;
 use super::{ALL, Finding, Finds, Rule, Subject};
 use crate::cluster::{Cluster, PackageRuns, Source};
+use crate::model::Model;
 
 /// Collects the findings of a rule.
-#[derive(Debug)]
 pub struct Findings<'c> {
     rule: &'static Rule,
     found: Vec<Finding>,
@@ -19,15 +19,15 @@ pub struct Findings<'c> {
 }
 
 /// One run of the rules over one cluster. Caches the findings of each rule, and data that many rules need.
-#[derive(Debug, Clone)]
+#[derive(Clone)]
 pub struct RuleRun<'c>(Rc<Shared<'c>>);
 
-#[derive(Debug)]
 struct Shared<'c> {
     cluster: &'c Cluster,
     found: RefCell<BTreeMap<&'static str, RuleResult>>,
     troubles: OnceCell<Rc<NodeTroubles>>,
     package_runs: OnceCell<Rc<PackageRuns<'c>>>,
+    model: OnceCell<Rc<Model<'c>>>,
 }
 
 /// The findings of a rule, and further sources that they depend on.
@@ -46,6 +46,7 @@ impl<'c> RuleRun<'c> {
             found: RefCell::default(),
             troubles: OnceCell::new(),
             package_runs: OnceCell::new(),
+            model: OnceCell::new(),
         }))
     }
 
@@ -74,11 +75,22 @@ impl<'c> RuleRun<'c> {
 }
 
 impl<'c> Findings<'c> {
+    /// The cluster that is diagnosed.
+    pub fn cluster(&self) -> &'c Cluster {
+        self.run.0.cluster
+    }
+
     /// The pods and Jobs that run stages in the active API.
     pub fn package_runs(&self) -> Rc<PackageRuns<'c>> {
         let shared = &self.run.0;
         let all = || Rc::new(shared.cluster.package_runs());
         Rc::clone(shared.package_runs.get_or_init(all))
+    }
+
+    /// One reconcile of the operator.
+    pub fn model(&self) -> Rc<Model<'c>> {
+        let shared = &self.run.0;
+        Rc::clone(shared.model.get_or_init(|| Rc::new(Model::new(shared.cluster))))
     }
 
     /// The findings that keep nodes from making progress, for rules about effects.

@@ -52,19 +52,25 @@ fn detect(cluster: &Cluster, findings: &mut Findings) {
         let has_run = succeeded(pod);
         let agent = package_run.runs_agent(trouble.container);
         let of = if agent { "the agent for package" } else { "package" };
+        let response = response(cluster, pod, &trouble);
+        let refusal = Refusal::of(&response);
+        let cannot = match refusal {
+            Refusal::RateLimit => "cannot be pulled because of the registry's rate limit",
+            Refusal::Credentials => "cannot be pulled because the registry does not accept the credentials",
+            Refusal::NotFound => "does not exist in the registry",
+            Refusal::Other => "cannot be pulled",
+        };
         let finding = findings.report(
             Subject::package_run(package_run),
             if has_run {
                 format!(
-                    "image {image} of {of} {package} cannot be pulled: stage {stage} has run but does not complete"
+                    "image {image} of {of} {package} {cannot}: stage {stage} has run but does not complete"
                 )
             } else {
-                format!(
-                    "image {image} of {of} {package} cannot be pulled, so stage {stage} does not start"
-                )
+                format!("image {image} of {of} {package} {cannot}, so stage {stage} does not start")
             },
         );
-        if may_come(cluster, pod, &trouble) {
+        if may_come(&response, &trouble) {
             finding.warning_while_young(cluster, pod);
         }
         finding
@@ -77,6 +83,10 @@ fn detect(cluster: &Cluster, findings: &mut Findings) {
             finding.caveat(
                 "the stage completes once the image can be pulled; a reset would run the stage and its interrupt again",
             );
+            continue;
+        }
+        if matches!(refusal, Refusal::RateLimit | Refusal::Credentials) {
+            pull_with_secret(cluster, finding, &refusal);
             continue;
         }
         if agent {
@@ -147,6 +157,53 @@ fn correct_agent_image(cluster: &Cluster, finding: &mut Finding, package_run: &P
     finding.kubectl(Grade::B2, title, edit).caveat(REPLACES);
 }
 
+/// Adds remedies for the pull secret: the operator puts its `IMAGE_PULL_SECRET` into every package pod.
+fn pull_with_secret(cluster: &Cluster, finding: &mut Finding, refusal: &Refusal) {
+    let operator = cluster.operator();
+    let secret = operator.and_then(|operator| Some((operator, operator.env("IMAGE_PULL_SECRET")?)));
+    if let Some((operator, secret)) = secret {
+        let title =
+            format!("Check that secret {secret} has valid credentials for the registry, and renew them");
+        let words = ["get", "secret", "-n", operator.namespace(), secret];
+        finding.evidence(operator, "IMAGE_PULL_SECRET", secret).kubectl(Grade::B0, title, words);
+    } else if let Some(operator) = operator {
+        let title = "Set the operator's IMAGE_PULL_SECRET to a secret with credentials for the registry";
+        finding
+            .edit_operator(Grade::B2, title, operator)
+            .caveat("the operator restarts, and new package pods use the secret");
+    }
+    if matches!(refusal, Refusal::RateLimit) {
+        finding.caveat("the kubelet retries automatically; pulls with credentials, or through a mirror, have a higher limit");
+    }
+}
+
+/// The registry's reason for refusing an image.
+enum Refusal {
+    RateLimit,
+    Credentials,
+    NotFound,
+    /// Not refused, or without a clear reason: some registries deny access to images that do not exist.
+    Other,
+}
+
+impl Refusal {
+    fn of(response: &str) -> Refusal {
+        let mentions = |words: &[&str]| words.iter().any(|word| response.contains(word));
+        let absent = mentions(&["not found", "unknown", "does not exist"]);
+        let denied =
+            mentions(&["unauthorized", "authentication required", "no basic auth", "denied", "forbidden"]);
+        if mentions(&["too many requests", "toomanyrequests", "rate limit"]) {
+            Refusal::RateLimit
+        } else {
+            match (absent, denied) {
+                (false, true) => Refusal::Credentials,
+                (true, false) => Refusal::NotFound,
+                _ => Refusal::Other,
+            }
+        }
+    }
+}
+
 /// Error messages if a registry is unreachable or overloaded.
 const UNREACHABLE: [&str; 15] = [
     "timeout",
@@ -170,20 +227,24 @@ const UNREACHABLE: [&str; 15] = [
 const REFUSED: [&str; 7] =
     ["not found", "unknown", "does not exist", "denied", "unauthorized", "forbidden", "invalid"];
 
+/// The response of the registry in lower case, without the name of the image. The kubelet's back-off message may omit
+/// it, so the events are searched, too.
+fn response(cluster: &Cluster, pod: &Pod, trouble: &ContainerTrouble<'_>) -> String {
+    let failures = cluster.events_about("Pod", pod.name());
+    let failures = failures.filter(|e| e.reason == "Failed" && e.message.contains("pull"));
+    let newest = failures.max_by_key(|e| e.last);
+    let why = format!("{} {}", trouble.message, newest.map_or("", |e| &e.message));
+    why.replace(trouble.image, "").to_lowercase()
+}
+
 /// Whether the next attempt may succeed: the registry was unreachable, or the first attempt failed without a refusal.
-fn may_come(cluster: &Cluster, pod: &Pod, trouble: &ContainerTrouble<'_>) -> bool {
+fn may_come(response: &str, trouble: &ContainerTrouble<'_>) -> bool {
     let first = match trouble.reason {
         "RegistryUnavailable" => return true,
         "ErrImagePull" => true,
         "ImagePullBackOff" => false,
         _ => return false,
     };
-    // The kubelet's back-off message may omit the reason: search the events, too.
-    let failures = cluster.events_about("Pod", pod.name());
-    let failures = failures.filter(|e| e.reason == "Failed" && e.message.contains("pull"));
-    let newest = failures.max_by_key(|e| e.last);
-    let why = format!("{} {}", trouble.message, newest.map_or("", |e| &e.message));
-    let why = why.replace(trouble.image, "").to_lowercase();
-    let mentions = |words: &[&str]| words.iter().any(|w| why.contains(w));
+    let mentions = |words: &[&str]| words.iter().any(|word| response.contains(word));
     mentions(&UNREACHABLE) || first && !mentions(&REFUSED)
 }

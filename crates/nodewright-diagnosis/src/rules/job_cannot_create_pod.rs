@@ -74,6 +74,7 @@ fn detect(cluster: &Cluster, findings: &mut Findings) {
         let unsure = tried && package_run.pods.is_empty() && event.is_none();
         let young = if event.is_some_and(|e| e.message.contains("is forbidden")) { REFUSED } else { YOUNG };
         finding.warning_if(unsure || waits.is_some_and(|waits| waits < young));
+        finding.effect_of(&["SKY229"]);
         finding.since(since).evidence(package_run, "pods", if tried { "all have ended" } else { "none" });
         if let Some(event) = event {
             finding.evidence(package_run, "event FailedCreate", &event.message);

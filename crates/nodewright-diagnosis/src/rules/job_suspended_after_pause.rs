@@ -1,5 +1,6 @@
 use jiff::Timestamp;
 
+use super::job_suspended_by_others::Suspensions;
 use super::remedies::resume_effects::ResumeEffectsByName;
 use super::{Findings, Grade, Severity, Subject};
 use crate::api::Status;
@@ -43,6 +44,10 @@ fn detect(cluster: &Cluster, findings: &mut Findings) {
         let Some(skyhook) = cluster.skyhook(&package_run.skyhook) else {
             continue;
         };
+        // SKY230 reports suspensions by other clients.
+        if Suspensions::of(cluster, package_run).is_some() {
+            continue;
+        }
         // The operator's status remains paused until its next reconcile.
         let suspended = job.status.conditions.iter().find(|c| c.kind == "Suspended");
         let since = suspended.and_then(|c| c.last_transition_time);

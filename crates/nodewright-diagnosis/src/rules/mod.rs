@@ -102,6 +102,7 @@ macro_rules! rule {
     };
 }
 
+mod action_overdue;
 mod auto_taint_key_invalid;
 mod batch_counters_frozen;
 mod batch_held_by_node;
@@ -133,7 +134,9 @@ mod image_reference_truncated;
 mod interrupt_skipped_for_good;
 mod interrupt_waits_for_workload;
 mod job_cannot_create_pod;
+mod job_controller_stopped;
 mod job_suspended_after_pause;
+mod job_suspended_by_others;
 mod leftovers_of_deleted_skyhook;
 mod legacy_keys_left;
 mod legacy_policy_left;
@@ -237,6 +240,9 @@ pub static ALL: &[&Rule] = &[
     &config_change_pending::RULE,
     &config_map_name_taken::RULE,
     &upgrade_abandoned::RULE,
+    &action_overdue::RULE,
+    &job_controller_stopped::RULE,
+    &job_suspended_by_others::RULE,
     &rollout_stopped::RULE,
     &waits_for_earlier::RULE,
     &deployment_policy_missing::RULE,

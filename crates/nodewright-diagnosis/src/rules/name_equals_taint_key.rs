@@ -2,6 +2,7 @@ use std::collections::HashMap;
 
 use super::support::evidence::some_of;
 use super::{Findings, Grade, Subject};
+use crate::api::Skyhook;
 use crate::cluster::Cluster;
 
 rule! {
@@ -15,17 +16,18 @@ rule! {
     ///
     /// # What causes it
     ///
-    /// Both names can be chosen freely, and nothing checks for a conflict.
+    /// Both names can be chosen freely, and nothing checks for a conflict. A node without the record, and without other
+    /// annotations of the operator, counts as new: custom resources with `autoTaintNewNodes` taint it again.
     ///
     /// # How to confirm
     ///
     /// The name equals the key in the operator's `RUNTIME_REQUIRED_TAINT` or is its suffix, or nodes have an
-    /// `autoTaint_NAME` or `autoTaint_…_NAME` annotation.
+    /// `autoTaint_NAME` or `autoTaint_…_NAME` annotation, and a custom resource has `autoTaintNewNodes: true`.
     ///
     /// # How to fix
     ///
-    /// Before deleting the custom resource, set `autoTaintNewNodes: false` on it, or recreate it with
-    /// another name. The taint itself is not removed.
+    /// Before deleting the custom resource, set `autoTaintNewNodes: false` on every custom resource. The taint itself is
+    /// not removed.
     ///
     /// # Since
     ///
@@ -37,6 +39,13 @@ fn detect(cluster: &Cluster, findings: &mut Findings) {
     let flavor = cluster.flavor();
     let taints = cluster.runtime_required_taints();
     let keys: Vec<&str> = taints.iter().map(|(key, _)| key.as_str()).collect();
+    // Without custom resources that taint new nodes, the record has no effect.
+    let all = cluster.skyhooks.items().iter();
+    let tainting = all.filter(|s| s.spec.runtime_required && s.spec.auto_taint_new_nodes);
+    let tainting: Vec<&Skyhook> = tainting.collect();
+    if tainting.is_empty() {
+        return;
+    }
     let marked = marked(cluster);
     for skyhook in cluster.skyhooks.items() {
         let marked = marked.get(skyhook.name()).map_or(&[][..], Vec::as_slice);
@@ -64,9 +73,10 @@ fn detect(cluster: &Cluster, findings: &mut Findings) {
                 format!("on {}", some_of(marked)),
             );
         }
-        finding
-            .edit(Grade::B1, "Before deleting the custom resource, turn off auto-tainting", skyhook)
-            .caveat("new nodes are then no longer tainted");
+        for tainting in &tainting {
+            let title = format!("Before deleting {skyhook}, set autoTaintNewNodes of {tainting} to false");
+            finding.edit(Grade::B1, title, tainting).caveat("new nodes are then no longer tainted");
+        }
     }
 }
 

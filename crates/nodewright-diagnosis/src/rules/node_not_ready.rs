@@ -2,7 +2,7 @@ use jiff::Timestamp;
 
 use super::support::evidence::{is_reboot, open_entries, some_of};
 use super::{Findings, Grade, Severity, Subject};
-use crate::api::{Skyhook, State};
+use crate::api::{Skyhook, Stage, State};
 use crate::cluster::{Cluster, Node, PackageRuns};
 
 rule! {
@@ -151,11 +151,15 @@ fn has_begun<'a>(
 ) -> bool {
     let here = || package_runs.of_skyhook_on(skyhook.name(), &node.name).filter(|run| run.alive());
     let not_started = here().any(|run| run.unacknowledged().is_some());
-    if not_started || node.ignored(cluster.flavor()) {
+    let on = cluster.on_node(node, skyhook.name());
+    // A pod that replaces an ended one, as when the node shuts down, continues work that has begun.
+    let mut entries = on.into_iter().flat_map(|on| on.entries());
+    let replaced = here().any(|run| run.pods.len() > 1)
+        || entries.any(|entry| entry.state == State::Complete || !matches!(entry.stage, Stage::Apply));
+    if not_started && !replaced || node.ignored(cluster.flavor()) {
         return false;
     }
     let alive = here().next().is_some();
-    let on = cluster.on_node(node, skyhook.name());
     let begun = on.is_some_and(|on| !on.entries().is_empty()) || cluster.is_taken_up(skyhook, node);
     alive || begun && !cluster.is_complete_on(skyhook, node)
 }

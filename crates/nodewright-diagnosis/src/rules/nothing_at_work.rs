@@ -6,6 +6,7 @@ use super::support::evidence::some_of;
 use super::support::last_activity::{last_activity, unknown_activity};
 use super::{Finding, Findings, Severity, Subject};
 use crate::api::{Skyhook, Status};
+use crate::cluster::last_change::PROMPT;
 use crate::cluster::{Certainty, Cluster, Node, PackageRun, PackageRuns};
 use crate::view::plural;
 
@@ -31,7 +32,7 @@ rule! {
     ///
     /// The newest time on the custom resource, its nodes, Jobs, pods and events is more than half an hour
     /// old; after two hours this is an error. A custom resource that was never processed is reported after
-    /// ten minutes, and is an error after half an hour.
+    /// a minute, and is an error after ten minutes. Another finding reports actions of the operator that are overdue.
     ///
     /// # How to fix
     ///
@@ -45,8 +46,8 @@ rule! {
 }
 
 const QUIET: SignedDuration = SignedDuration::from_mins(30);
-/// Time during which the operator may not have seen a new object: it reconciles every ten minutes.
-const UNSEEN: SignedDuration = SignedDuration::from_mins(10);
+/// Time within which the operator processes a new object.
+const UNSEEN: SignedDuration = SignedDuration::from_secs(PROMPT);
 /// Time after which the operator is not expected to act any more: it reconciles every ten minutes.
 const HOPELESS: SignedDuration = SignedDuration::from_hours(2);
 
@@ -85,7 +86,7 @@ fn detect(cluster: &Cluster, findings: &mut Findings) {
             continue;
         };
         let quiet = cluster.taken_at.duration_since(last);
-        let untouched = is_untouched(skyhook);
+        let untouched = skyhook.is_untouched();
         if quiet < if untouched { UNSEEN } else { QUIET } {
             continue;
         }
@@ -123,7 +124,7 @@ fn detect(cluster: &Cluster, findings: &mut Findings) {
         // Absent pods are no proof if some pods could not be read. Exception: if the operator reports
         // complete, it ignores the unfinished nodes and runs no pods there.
         let unseen = cluster.certainty_of_no_package_run() == Certainty::Presumed && !complete;
-        let hopeless = quiet >= if untouched { QUIET } else { HOPELESS };
+        let hopeless = if untouched { cluster.is_stale(Some(last)) } else { quiet >= HOPELESS };
         let unsure = !untouched && (unseen || may_be_unnoticed(skyhook));
         if !hopeless || unsure {
             let sure = hopeless || untouched || !unseen;
@@ -209,12 +210,6 @@ fn delaying_interrupts<'s, 'a>(
         delaying.entry(run.node).or_default().push(run);
     }
     delaying
-}
-
-/// Whether the operator has never finished a pass for the custom resource: a pass sets a status, even if it
-/// is paused.
-fn is_untouched(skyhook: &Skyhook) -> bool {
-    skyhook.status.status.is_none() && skyhook.status.conditions.is_empty()
 }
 
 /// Whether a recent change without a recorded time may be unnoticed by the operator.

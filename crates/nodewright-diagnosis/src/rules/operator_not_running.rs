@@ -142,15 +142,19 @@ fn work_in_progress(cluster: &Cluster) -> bool {
 
 fn report_down(cluster: &Cluster, findings: &mut Findings, deployment: &Deployment) {
     let zero = deployment.replicas() == 0;
+    let limit = deployment.memory_limit().filter(|_| !zero && out_of_memory(cluster, deployment));
+    let what = if zero {
+        "the operator is scaled to zero".to_owned()
+    } else if let Some(limit) = limit {
+        format!("the operator exceeds its memory limit of {limit:.0} MiB and is killed")
+    } else if cluster.crash_looping(deployment).is_some() {
+        "the operator is crash-looping".to_owned()
+    } else {
+        "no replica of the operator is available".to_owned()
+    };
     let finding = findings.report(
         Subject::deployment(deployment),
-        if zero {
-            "the operator is scaled to zero, so the custom resources are not reconciled"
-        } else if cluster.crash_looping(deployment).is_some() {
-            "the operator is crash-looping, so the custom resources are not reconciled"
-        } else {
-            "no replica of the operator is available, so the custom resources are not reconciled"
-        },
+        format!("{what}, so the custom resources are not reconciled"),
     );
     finding.since(deployment.unavailable_since()).evidence(
         deployment,
@@ -163,8 +167,24 @@ fn report_down(cluster: &Cluster, findings: &mut Findings, deployment: &Deployme
     if zero {
         finding.scale_up("Scale up the operator", deployment);
     } else {
+        if let Some(limit) = limit {
+            let title = format!(
+                "Raise the operator's memory limit, which is {limit:.0} MiB, in the values of its chart"
+            );
+            finding
+                .edit_operator(Grade::B2, &title, deployment)
+                .caveat("rollouts that were in progress continue");
+        }
         finding.describe_operator("See why", deployment);
     }
+}
+
+/// Whether the kernel killed a container of the operator for its memory use.
+fn out_of_memory(cluster: &Cluster, operator: &Deployment) -> bool {
+    cluster.pods_of(operator).any(|pod| {
+        let ended = pod.trouble().or_else(|| pod.last_failure());
+        ended.is_some_and(|ended| ended.reason == "OOMKilled")
+    })
 }
 
 /// Adds the problems of the operator's pods, or the reason why none could be created.
@@ -172,7 +192,6 @@ fn add_pod_problems(finding: &mut Finding, cluster: &Cluster, operator: &Deploym
     if let Some(failure) = operator.replica_failure() {
         finding.evidence(operator, "condition ReplicaFailure", failure);
     }
-    let mut out_of_memory = false;
     for pod in cluster.pods_of(operator) {
         let object = pod.reference();
         if let Some(why) = pod.unschedulable() {
@@ -180,10 +199,11 @@ fn add_pod_problems(finding: &mut Finding, cluster: &Cluster, operator: &Deploym
         }
         if let Some(ended) = pod.trouble().or_else(|| pod.last_failure()) {
             finding.container_trouble(pod, &ended);
-            out_of_memory |= ended.reason == "OOMKilled";
         }
     }
-    if out_of_memory && let Some(limit) = operator.memory_limit() {
+    if out_of_memory(cluster, operator)
+        && let Some(limit) = operator.memory_limit()
+    {
         finding.evidence(operator, "resources.limits.memory", format!("{limit:.0} MiB"));
     }
 }

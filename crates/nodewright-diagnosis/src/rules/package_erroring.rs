@@ -71,6 +71,19 @@ fn detect(cluster: &Cluster, findings: &mut Findings) {
                 }
                 finding.reruns_wait(skyhook);
                 let killed = out_of_memory(finding, skyhook, entry, package_run);
+                if let Some(run) = package_run.filter(|run| run.foreign_deadline().is_some())
+                    && let Some(job) = run.job.filter(|job| job.deadline_exceeded())
+                {
+                    finding.evidence(
+                        run,
+                        "spec.activeDeadlineSeconds",
+                        run.foreign_deadline().unwrap_or_default(),
+                    );
+                    finding.describe_job(
+                        "Find out which admission policy sets activeDeadlineSeconds on jobs, and exempt the operator's namespace",
+                        job,
+                    );
+                }
                 finding.read_logs(skyhook.name(), &node.name, &entry.name, &entry.stage);
                 if killed {
                     finding.caveat("the log ends where the container was killed");

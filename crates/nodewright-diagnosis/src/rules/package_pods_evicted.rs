@@ -26,7 +26,8 @@ rule! {
     /// # Since
     ///
     /// Operators v0.18.0 and later. Up to v0.17 an evicted pod blocks its stage, which is another finding.
-    SKY413 "package-pods-evicted" Warning needs Skyhooks Pods Jobs, also Nodes, retried true
+    SKY413 "package-pods-evicted" Warning needs Skyhooks Pods Jobs, also Nodes,
+        blocks Install Uninstall, retried true
 }
 
 fn detect(cluster: &Cluster, findings: &mut Findings) {
@@ -50,6 +51,7 @@ fn detect(cluster: &Cluster, findings: &mut Findings) {
         );
         finding
             .severity(Severity::Warning)
+            .mark_transient()
             .since(evicted.iter().filter_map(|pod| pod.metadata.creation_timestamp).min())
             .evidence(package_run, "evicted pods", evicted.len())
             .evidence(newest, "status.message", &newest.status.message);

@@ -249,7 +249,10 @@ fn causes_first(findings: Vec<Finding>) -> Vec<Finding> {
 /// An optional source counts if reading it failed or the result depends on it, but not if the given files
 /// lack it.
 fn unread(cluster: &Cluster, rule: &Rule, result: &RuleResult) -> Option<String> {
-    let counts = |s: &&Source| result.depends_on.contains(s) || cluster.source(**s).unread().is_some();
+    let counts = |s: &&Source| {
+        let failed = !Source::EXPLANATORY.contains(s) && cluster.source(**s).unread().is_some();
+        result.depends_on.contains(s) || failed
+    };
     let undecoded = rule.needs.iter().chain(rule.optional_sources);
     let undecoded = undecoded.filter_map(|source| cluster.undecoded(*source));
     let undecoded = undecoded.filter(|_| rule.finds != Finds::Unknowns);

@@ -74,9 +74,7 @@ fn detect(cluster: &Cluster, findings: &mut Findings) {
         let notation = taint.kubectl_notation();
         if keepers.clone().next().is_none() {
             // A new node may not have all of its labels yet, unless the operator has already processed it.
-            if cluster.is_recent(node.created) && !has_met_the_operator(cluster, node) {
-                continue;
-            }
+            let young = cluster.is_recent(node.created) && !has_met_the_operator(cluster, node);
             let finding = findings.report(
                 Subject::node(&node.name, None),
                 if presumed {
@@ -85,7 +83,7 @@ fn detect(cluster: &Cluster, findings: &mut Findings) {
                     "no custom resource with runtimeRequired selects the node, so the operator does not remove its runtime-required taint"
                 },
             );
-            if presumed {
+            if presumed || young {
                 finding.severity(Severity::Info);
             }
             finding

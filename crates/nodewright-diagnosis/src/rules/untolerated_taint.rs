@@ -18,8 +18,8 @@ rule! {
     ///
     /// A taint was added, or `additionalTolerations` does not list it. Taints that Kubernetes itself sets, such as
     /// `node.kubernetes.io/not-ready`, indicate a problem of the node; they are removed when the node recovers. Such a
-    /// taint is a warning, and an error after half an hour on a node that is ready: then the component that should
-    /// remove it does not.
+    /// taint is a warning once the operator has noticed it or after ten minutes, and an error after half an hour on a node
+    /// that is ready: then the component that should remove it does not.
     ///
     /// # How to confirm
     ///
@@ -64,19 +64,20 @@ fn detect(cluster: &Cluster, findings: &mut Findings) {
             }
             let on = cluster.on_node(node, skyhook.name());
             // Ignored nodes have the status blocked, too.
-            let blocked = on.is_some_and(|on| on.operator_status() == Status::Blocked)
-                && !node.ignored(cluster.flavor());
+            let ignored = node.ignored(cluster.flavor());
+            let blocked = on.is_some_and(|on| on.operator_status() == Status::Blocked) && !ignored;
             let passing = taints.iter().all(|t| t.of_lifecycle());
             let at_work = package_runs.any_alive_on(skyhook, node);
+            let since = taints.iter().filter_map(|t| node.tainted_since(t)).min();
+            let since = since.or(node.selectable);
             // A node that reboots for its interrupt is temporarily not ready.
-            if passing && (at_work || !blocked) {
+            if passing && (at_work || !blocked && !cluster.is_stale(since)) {
                 continue;
             }
             let notation: Vec<String> = taints.iter().map(|t| t.kubectl_notation()).collect();
             let notation = notation.join(", ");
             // A lifecycle taint is removed when a problem of kubelet or network ends; on a ready node there is no
             // such problem.
-            let since = taints.iter().filter_map(|t| node.tainted_since(t)).min();
             let age = since.map(|at| cluster.taken_at.duration_since(at));
             let kept = passing && node.ready() == Some(true) && age.is_some_and(|age| age >= LIFTED_WITHIN);
             let passing = passing && !kept;
@@ -84,7 +85,7 @@ fn detect(cluster: &Cluster, findings: &mut Findings) {
                 Subject::skyhook_on_node(skyhook, node),
                 format!("{skyhook} does not tolerate {notation}, so its packages do not run here"),
             );
-            finding.warning_if(passing || !blocked);
+            finding.warning_if(passing || ignored || !blocked && !kept);
             if kept {
                 finding.since(since);
             }

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use jiff::Timestamp;
 use serde::de::IgnoredAny;
 use serde::{Deserialize, Deserializer};
-use serde_json::{Map, Value};
+use serde_json::{Map, Value, json};
 
 use super::name::Name;
 
@@ -69,7 +69,8 @@ pub(super) fn without_status<'de, D: Deserializer<'de>>(from: D) -> Result<Value
     Ok(fields.map_or(Value::Null, |fields| fields.kept.into()))
 }
 
-/// Decodes [`Meta`] without `managedFields`, which make up most of a pod and are unused for pods and Jobs.
+/// Decodes [`Meta`] without `managedFields`, which make up most of a pod, except the owners of a Job's
+/// `spec.suspend`.
 #[derive(Default, Deserialize)]
 #[serde(remote = "Meta", default, rename_all = "camelCase", expecting = "a map")]
 pub struct WithoutManagers {
@@ -84,8 +85,47 @@ pub struct WithoutManagers {
     annotations: BTreeMap<String, String>,
     finalizers: Vec<String>,
     owner_references: Vec<OwnerReference>,
-    #[serde(skip)]
+    #[serde(deserialize_with = "owners_of_suspend")]
     managed_fields: Vec<ManagedFields>,
+}
+
+/// Decodes the managers of a Job's `spec.suspend`, and whether they also own its template.
+///
+/// # Errors
+///
+/// Fails if the value is not a list of managers.
+fn owners_of_suspend<'de, D: Deserializer<'de>>(from: D) -> Result<Vec<ManagedFields>, D::Error> {
+    #[derive(Default, Deserialize)]
+    #[serde(default, rename_all = "camelCase")]
+    struct Owner {
+        manager: String,
+        time: Option<Timestamp>,
+        #[serde(rename = "fieldsV1")]
+        fields: Option<Fields>,
+    }
+    #[derive(Default, Deserialize)]
+    #[serde(default)]
+    struct Fields {
+        #[serde(rename = "f:spec")]
+        spec: Option<Spec>,
+    }
+    #[derive(Default, Deserialize)]
+    #[serde(default)]
+    struct Spec {
+        #[serde(rename = "f:suspend")]
+        suspend: Option<IgnoredAny>,
+        #[serde(rename = "f:template")]
+        template: Option<IgnoredAny>,
+    }
+    let owners = Option::<Vec<Owner>>::deserialize(from)?.unwrap_or_default().into_iter();
+    let owners = owners.filter_map(|owner| {
+        let spec = owner.fields?.spec?;
+        spec.suspend?;
+        let template = spec.template.map(|_| json!({"f:template": {}}));
+        let fields = json!({"f:spec": template});
+        Some(ManagedFields { manager: owner.manager, time: owner.time, fields, ..ManagedFields::default() })
+    });
+    Ok(owners.collect())
 }
 
 impl Meta {

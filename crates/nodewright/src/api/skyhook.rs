@@ -219,6 +219,11 @@ impl Skyhook {
         seen >= self.metadata.generation
     }
 
+    /// Whether the operator has never finished a pass for the object: a pass sets a status, even if it is paused.
+    pub fn is_untouched(&self) -> bool {
+        self.status.status.is_none() && self.status.conditions.is_empty()
+    }
+
     /// Whether the object has the operator's finalizer.
     pub fn has_finalizer(&self) -> bool {
         self.flavor().is_some_and(|flavor| self.metadata.finalizers.contains(&flavor.finalizer()))

@@ -33,6 +33,7 @@ pub struct Webhook {
     pub client_config: ClientConfig,
     pub rules: Vec<AdmissionRule>,
     pub object_selector: LabelSelector,
+    pub namespace_selector: LabelSelector,
     pub match_conditions: Vec<Value>,
 }
 
@@ -201,7 +202,7 @@ impl AdmissionRule {
 }
 
 impl Webhook {
-    fn fails_closed(&self) -> bool {
+    pub(super) fn fails_closed(&self) -> bool {
         self.failure_policy.as_deref().unwrap_or("Fail") == "Fail"
     }
 }

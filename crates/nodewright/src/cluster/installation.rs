@@ -6,6 +6,8 @@ use serde::Deserialize;
 use serde_json::Value;
 
 use super::Read;
+use super::rbac::RbacObject;
+use super::restrictions::{LimitRange, ResourceQuota};
 use super::standard::Standard;
 use crate::api::{ApiFlavor, Condition, Meta, UnknownFields, objects_with_metadata};
 
@@ -19,7 +21,12 @@ pub struct Installation {
     pub leases: Read<Vec<Lease>>,
     /// Namespaces that may contain the operator. Read from a server only if no operator is ready.
     pub namespaces: Read<Vec<Namespace>>,
-    pub roles: Read<Vec<ClusterRole>>,
+    /// Roles and their bindings. Read from a server only for leftovers, and while the operator may be late.
+    pub roles: Read<Vec<RbacObject>>,
+    /// Limit ranges of the operator's namespace. Read from a server only while the operator may be late.
+    pub limit_ranges: Read<Vec<LimitRange>>,
+    /// Quotas of the operator's namespace. Read from a server only while the operator may be late.
+    pub quotas: Read<Vec<ResourceQuota>>,
 }
 
 impl Installation {
@@ -30,37 +37,6 @@ impl Installation {
         let roles = self.roles.unread();
         let roles = roles.map(|why| format!("cluster roles were not checked: {why}"));
         definitions.into_iter().chain(roles).collect()
-    }
-}
-
-/// A ClusterRole or a ClusterRoleBinding.
-#[derive(Debug, Clone, Default, Deserialize)]
-#[serde(default)]
-pub struct ClusterRole {
-    pub kind: String,
-    pub metadata: Meta,
-    #[serde(skip)]
-    pub unknown_fields: UnknownFields,
-}
-
-impl ClusterRole {
-    /// The kinds with their plurals.
-    pub const KINDS: [(&str, &str); 2] =
-        [("ClusterRole", "clusterroles"), ("ClusterRoleBinding", "clusterrolebindings")];
-
-    /// Plural of the object's kind, for kubectl.
-    pub fn resource(&self) -> &'static str {
-        let known = Self::KINDS.iter().find(|(kind, _)| *kind == self.kind);
-        known.map_or(Self::KINDS[0].1, |(_, plural)| plural)
-    }
-
-    /// Whether the operator's chart or kustomization created the object, judged by its name or labels.
-    pub fn is_operators(&self) -> bool {
-        let named = |text: &str| text.contains("skyhook-operator") || text.contains("nodewright");
-        let labels = ["name", "part-of", "created-by"];
-        let mut labels =
-            labels.iter().filter_map(|key| self.metadata.labels.get(&format!("app.kubernetes.io/{key}")));
-        named(&self.metadata.name) || labels.any(|label| named(label))
     }
 }
 
@@ -90,7 +66,7 @@ pub struct Definition {
     pub unknown_fields: UnknownFields,
 }
 
-objects_with_metadata!(ClusterRole, Definition, Namespace);
+objects_with_metadata!(Definition, Namespace);
 
 #[derive(Debug, Clone, Default, Deserialize)]
 #[serde(default)]

@@ -67,6 +67,11 @@ impl Job {
         self.spec.backoff_limit.is_some_and(|limit| limit > 1 << 20)
     }
 
+    /// Whether the Job failed because its own deadline expired.
+    pub fn deadline_exceeded(&self) -> bool {
+        self.failed().is_some_and(|condition| condition.reason == "DeadlineExceeded")
+    }
+
     /// The condition of a Job that has failed permanently.
     pub fn failed(&self) -> Option<&Condition> {
         self.finished().filter(|c| c.kind == "Failed")

@@ -37,6 +37,7 @@ pub mod installation;
 pub mod job;
 pub mod json_pieces;
 pub mod kept_logs;
+pub mod last_change;
 pub mod leftover;
 pub mod lenient;
 mod managed;
@@ -52,16 +53,18 @@ pub mod placement;
 pub mod pod;
 pub mod priority;
 pub mod provenance;
+pub mod rbac;
 pub mod read;
 pub mod remnants;
 mod resource_versions;
+pub mod restrictions;
 pub mod rollout;
 mod selections;
 pub mod simulate_deletion;
 mod source;
 pub mod stage_duration;
 pub mod staleness;
-mod standard;
+pub mod standard;
 pub mod taints;
 mod unknown;
 
@@ -205,6 +208,17 @@ impl Cluster {
             },
             Source::OperatorPods => self.operator_pods.count(),
             Source::Webhooks => self.admission.read(self.may_leave_out()),
+            Source::Restrictions => {
+                let Installation { limit_ranges, quotas, roles, .. } = &self.installation;
+                let counts = [limit_ranges.count(), quotas.count(), roles.count()];
+                let mut all = counts.into_iter();
+                let first = all.next().unwrap_or_default();
+                all.fold(first, |sum, count| match (sum, count) {
+                    (Read::Ok(sum), Read::Ok(count)) => Read::Ok(sum + count),
+                    (Read::Ok(_) | Read::NotRequested, other) => other,
+                    (sum, _) => sum,
+                })
+            }
             Source::ConfigMaps => self.config_maps.count(),
             Source::NodeMetadata => self.node_metadata.count(),
         }
@@ -214,6 +228,7 @@ impl Cluster {
     /// files lack a source that every rollout needs. The user chose to omit other sources from files.
     pub fn missing(&self, source: Source) -> Option<String> {
         match self.source(source) {
+            _ if Source::EXPLANATORY.contains(&source) => None,
             Read::Ok(_) => self.undecoded(source),
             Read::Incomplete(_, why) | Read::Unreadable(why) => Some(why.to_string()),
             Read::NotRequested if self.from_files && Source::ESSENTIAL.contains(&source) => {

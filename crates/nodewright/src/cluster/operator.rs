@@ -152,6 +152,13 @@ impl Deployment {
         Some(bytes / MIB)
     }
 
+    /// The service account of the operator's pods.
+    pub fn service_account(&self) -> &str {
+        let pod = self.spec.template.spec.as_ref();
+        let account = pod.and_then(|pod| pod.service_account_name.as_deref()).unwrap_or_default();
+        if account.is_empty() { "default" } else { account }
+    }
+
     /// The value of an environment variable of the manager.
     pub fn env(&self, name: &str) -> Option<&str> {
         let mut all = self.containers().iter().flat_map(|c| c.env.iter().flatten());
@@ -172,6 +179,19 @@ impl Cluster {
     pub fn pods_of(&self, operator: &Deployment) -> impl Iterator<Item = &Pod> {
         let pods = self.operator_pods.items().iter();
         pods.filter(move |pod| operator.selects(pod))
+    }
+
+    /// The time at which the operator became available, or a container of its ready pods started.
+    pub fn operator_started(&self) -> Option<Timestamp> {
+        let operators = self.operators.items().iter();
+        let available = operators.clone().filter_map(|operator| {
+            let available = operator.condition("Available")?;
+            available.last_transition_time.as_ref().map(|at| at.0)
+        });
+        let pods = operators.flat_map(|operator| self.pods_of(operator));
+        let containers = pods.filter(|pod| pod.ready()).flat_map(|pod| &pod.status.container_statuses);
+        let started = containers.filter_map(|container| container.state.running.as_ref()?.started_at);
+        available.chain(started).max()
     }
 
     /// A pod of the operator that is crash looping, if all of the operator's live pods are.

@@ -238,6 +238,12 @@ impl<'a> PackageRun<'a> {
         job.status.failed + counted.max(recorded)
     }
 
+    /// The Job's own deadline in seconds, if the operator has not set it: it limits each attempt of a package stage, and
+    /// only the whole Job of an interrupt.
+    pub fn foreign_deadline(&self) -> Option<i64> {
+        self.job?.spec.active_deadline_seconds.filter(|_| !self.interrupt)
+    }
+
     /// The newest attempt that exceeded the timeout of its stage.
     pub fn timed_out(&self) -> Option<&'a Pod> {
         let over = |p: &&&Pod| p.status.reason == "DeadlineExceeded";

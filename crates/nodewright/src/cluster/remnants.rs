@@ -1,7 +1,8 @@
 //! Remaining objects of an installation without an operator.
 
 use super::admission::{Lack, WebhookConfiguration};
-use super::installation::{ClusterRole, Definition, Installation};
+use super::installation::{Definition, Installation};
+use super::rbac::RbacObject;
 use super::{Certainty, Cluster};
 use crate::api::ApiFlavor;
 
@@ -69,6 +70,6 @@ impl Cluster {
     }
 }
 
-fn of_role(role: &ClusterRole) -> Remnant<'_> {
+fn of_role(role: &RbacObject) -> Remnant<'_> {
     Remnant { kind: &role.kind, resource: role.resource(), name: &role.metadata.name }
 }

@@ -70,6 +70,18 @@ sources! {
         ("", "services"),
         ("discovery.k8s.io", "endpointslices"),
     ];
+    /// Objects that may restrict the operator's requests in its namespace. Read only while the operator may be late.
+    Restrictions "limits and roles of the operator" from [
+        ("", "namespaces"),
+        ("", "limitranges"),
+        ("", "resourcequotas"),
+        (RBAC, "clusterroles"),
+        (RBAC, "clusterrolebindings"),
+        (RBAC, "roles"),
+        (RBAC, "rolebindings"),
+        ("", "services"),
+        ("discovery.k8s.io", "endpointslices"),
+    ];
     /// ConfigMaps that the operator created from the `configMap` of packages.
     ConfigMaps "config maps of packages" from [CONFIG_MAPS];
     /// ConfigMaps with metadata of a node for packages to read: one for each custom resource on each node.
@@ -83,6 +95,7 @@ const CUSTOM: [Resource; 2] = {
 const NODES: Resource = ("", "nodes");
 const PODS: Resource = ("", "pods");
 const CONFIG_MAPS: Resource = ("", "configmaps");
+const RBAC: &str = "rbac.authorization.k8s.io";
 const ADMISSION: &str = "admissionregistration.k8s.io";
 
 impl Source {
@@ -100,6 +113,9 @@ impl Source {
         Source::Pods,
         Source::Jobs,
     ];
+
+    /// Sources that only explain a finding: without them, no problem is missed.
+    pub const EXPLANATORY: [Source; 1] = [Source::Restrictions];
 
     /// The sources that every verdict on a rollout needs.
     pub const ESSENTIAL: [Source; 2] = [Source::Skyhooks, Source::Nodes];

@@ -57,6 +57,13 @@ impl Cluster {
                 found.look("Service", services);
                 found.look("EndpointSlice", endpoints);
             }
+            Source::Restrictions => {
+                found.look("LimitRange", &self.installation.limit_ranges);
+                found.look("ResourceQuota", &self.installation.quotas);
+                for object in self.installation.roles.items() {
+                    found.note(&object.kind, object);
+                }
+            }
             Source::ConfigMaps => found.look("ConfigMap", &self.config_maps),
             Source::NodeMetadata => found.look("ConfigMap", &self.node_metadata),
         }

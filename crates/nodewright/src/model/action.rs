@@ -102,6 +102,31 @@ impl Action<'_> {
     }
 }
 
+impl Action<'_> {
+    /// The action as a participle for "the operator has": `started stage apply of driver`.
+    pub fn participle(&self) -> String {
+        match self {
+            Action::StartStage { package, stage } => format!("started stage {stage} of {package}"),
+            Action::Interrupt { package, kind } => format!("started the {kind} interrupt of {package}"),
+            Action::SkipInterrupt { package } => format!("marked the interrupt of {package} as skipped"),
+            Action::Record { package, stage } => {
+                format!("recorded the outcome of stage {stage} of {package}")
+            }
+            Action::Restart { package, stage } => format!("restarted stage {stage} of {package}"),
+            Action::Suspend { package, stage } => format!("suspended the job of stage {stage} of {package}"),
+            Action::Resume { package, stage } => format!("resumed the job of stage {stage} of {package}"),
+            Action::Cordon => "cordoned the node".to_owned(),
+            Action::Drain => "evicted the pods on the node".to_owned(),
+            Action::RemoveEntry { package } => format!("removed {package} from the node state"),
+            Action::Uncordon => "removed its cordon from the node".to_owned(),
+            Action::MarkComplete => "marked the node as complete".to_owned(),
+            Action::Finalize => {
+                "removed its annotations and labels from the node, and its finalizer".to_owned()
+            }
+        }
+    }
+}
+
 /// Formats the action as a predicate of "the operator": `starts stage apply of driver`.
 impl fmt::Display for Action<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {

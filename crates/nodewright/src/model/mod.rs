@@ -72,6 +72,15 @@ use resource::Resource;
 use runs::Runs;
 pub use timeline::{Happening, Moment, Remaining, Timeline, remaining};
 
+/// An action that the operator takes in its next reconcile.
+#[derive(Debug)]
+pub struct DueAction<'a> {
+    pub node: &'a Node,
+    pub action: Action<'a>,
+    /// Whether the operator takes this node. Otherwise it takes this one or another candidate of a new batch.
+    pub certain: bool,
+}
+
 /// One reconcile of the operator over a cluster.
 pub struct Model<'a> {
     cluster: &'a Cluster,
@@ -121,6 +130,18 @@ impl<'a> Model<'a> {
         resource.into_iter().flat_map(move |resource| {
             let nodes = resource.nodes.iter().enumerate();
             nodes.map(move |(at, node)| (*node, work::progress(self, resource, at)))
+        })
+    }
+
+    /// The operator's next actions on nodes where no stage of the custom resource runs.
+    pub fn due_actions(&self, skyhook: &str) -> impl Iterator<Item = DueAction<'a>> {
+        let resource = self.resource(skyhook);
+        resource.into_iter().flat_map(move |resource| {
+            let nodes = resource.nodes.iter().enumerate();
+            nodes.filter_map(move |(at, node)| {
+                let (action, certain) = work::due_action(self, resource, at)?;
+                Some(DueAction { node, action, certain })
+            })
         })
     }
 

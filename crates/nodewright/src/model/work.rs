@@ -3,12 +3,13 @@
 use super::Model;
 use super::action::Action;
 use super::gates::{self, At};
-use super::place::Status;
+use super::place::{NONE, Status};
 use super::profile::{Profile, SpecPackage};
 use super::progress::{NodeProgress, ProgressState};
 use super::reason::WaitReason;
 use super::resource::Resource;
 use super::runs::Runs;
+use super::selection::Selection;
 use super::stage::{Slot, Step};
 use crate::api::State;
 use crate::cluster::{Certainty, PackageRun, Source};
@@ -46,6 +47,28 @@ pub(super) fn progress<'a>(model: &Model<'a>, resource: &Resource<'a>, index: us
         Some(run) => NodeProgress { next_action: progress.next_action, ..run },
         None => progress,
     }
+}
+
+/// The operator's next action on a node where none of its stages runs. `certain` is false if the operator takes
+/// this node or another candidate of a new batch.
+pub(super) fn due_action<'a>(
+    model: &Model<'a>,
+    resource: &Resource<'a>,
+    index: usize,
+) -> Option<(Action<'a>, bool)> {
+    let at = At::new(model, resource, index);
+    if model.halt.is_some() || at.runs().any(|run| run.alive()) {
+        return None;
+    }
+    let progress = progress(model, resource, index);
+    if let Some(action) = progress.next_action {
+        return Some((action, true));
+    }
+    let selection = resource.selections.get(usize::from(at.place.compartment))?;
+    let takes_any = matches!(progress.reason, WaitReason::Batch { .. })
+        && matches!(selection, Selection::New { size: 1.., joining, .. } if joining.is_empty());
+    let action = due(&at).next_action.filter(|_| takes_any && at.place.queued != NONE)?;
+    Some((action, false))
 }
 
 /// Progress on a complete node: the operator marks the node and removes its cordon.

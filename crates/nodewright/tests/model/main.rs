@@ -9,13 +9,13 @@ mod setting;
 mod timeline;
 
 use std::fmt::Write as _;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
 use nodewright::cluster::Cluster;
 use nodewright::model::{Action, Model, NodeProgress, ProgressState};
 use serde_json::json;
 
-use recording::Recording;
+use recording::{Recording, recordings};
 use score::{Rate, Score};
 use setting::{Setting, package, state};
 
@@ -24,31 +24,6 @@ const ROOT: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../..");
 /// Frames per recording in the test; `FRAMES` overrides it.
 const FRAMES: usize = 16;
 const WANTED: f64 = 95.0;
-
-/// The recordings in a directory of tests/model; `RECORDINGS` names another one.
-fn recordings(directory: &str) -> Vec<PathBuf> {
-    let own = Path::new(ROOT).join("tests/model");
-    let directory = std::env::var_os("RECORDINGS").map_or(own.join(directory), PathBuf::from);
-    let entries = std::fs::read_dir(directory).expect("a directory of recordings");
-    let paths = entries.map(|entry| entry.expect("an entry").path());
-    let mut paths: Vec<PathBuf> =
-        paths.filter(|path| path.to_string_lossy().ends_with(".ndjson.gz")).collect();
-    paths.sort();
-    paths
-}
-
-/// The clusters of some recordings at this many times each, with the names of the recordings.
-pub fn recorded_clusters<'n>(
-    names: impl IntoIterator<Item = &'n str>,
-    frames: usize,
-) -> impl Iterator<Item = (String, Cluster)> {
-    let own = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/model/recordings");
-    names.into_iter().flat_map(move |name| {
-        let recording = Recording::read(&own.join(format!("{name}.ndjson.gz")));
-        let step = recording.end() / frames as f64;
-        (1..=frames).map(move |frame| (recording.name.clone(), recording.cluster_then(step * frame as f64)))
-    })
-}
 
 fn row(table: &mut String, name: &str, score: &Score) {
     let rate = |rate: Rate| match rate.all {
@@ -295,4 +270,15 @@ fn a_node_that_two_compartments_select_belongs_to_the_safer_one() {
         names.collect::<Vec<_>>(),
         [("fast", vec![], true), ("slow", vec!["n1"], true), ("__default__", vec!["n2"], true)]
     );
+}
+
+/// Stage config of an upgrade is not a change of a configMap.
+#[test]
+fn upgrade_in_progress_changes_no_config_map() {
+    let path = recordings("recordings").into_iter().find(|path| path.ends_with("upgrade_service.ndjson.gz"));
+    let cluster = Recording::read(&path.expect("the recording")).cluster_then(12.0);
+    let effects = nodewright::model::effects(&cluster, &cluster, &["gpu-tune"]);
+    let packages = effects.iter().flat_map(|effects| &effects.packages);
+    let driver = packages.into_iter().find(|package| package.package == "driver").expect("the driver runs");
+    assert_eq!(driver.change, nodewright::model::PackageChange::Install);
 }

@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs::File;
 use std::io::{BufRead, BufReader, Write};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use flate2::read::GzDecoder;
 use jiff::{SignedDuration, Timestamp};
@@ -11,6 +11,7 @@ use nodewright::api::{ApiFlavor, DeploymentPolicy};
 use nodewright::cluster::{Cluster, dump};
 use serde_json::{Value, json};
 
+use super::ROOT;
 use super::events::{Reader, name};
 
 /// A watch stream of one cluster, and the events derived from it.
@@ -101,7 +102,11 @@ impl Recording {
 
     /// The cluster at a time, as `--from` reads it.
     pub fn cluster(&self, at: f64) -> Cluster {
-        let list = json!({"apiVersion": "v1", "kind": "List", "items": self.objects(at)});
+        self.load(json!(self.objects(at)))
+    }
+
+    fn load(&self, items: Value) -> Cluster {
+        let list = json!({"apiVersion": "v1", "kind": "List", "items": items});
         let mut file = tempfile::Builder::new().suffix(".json").tempfile().expect("a file");
         file.write_all(list.to_string().as_bytes()).expect("the file is writable");
         let paths = [file.path().to_owned()];
@@ -112,11 +117,41 @@ impl Recording {
 impl Recording {
     /// The cluster at a time, with `taken_at` set to that time.
     pub fn cluster_then(&self, at: f64) -> Cluster {
-        let start = self.lines.iter().find_map(|(_, line)| line["time"].as_str());
-        let start = start.expect("a time of day");
-        let start: Timestamp = start.parse().expect("a time");
         let mut cluster = self.cluster(at);
-        cluster.taken_at = start + SignedDuration::from_millis((at * 1000.0) as i64);
+        cluster.taken_at = self.time(at);
+        cluster
+    }
+
+    fn time(&self, at: f64) -> Timestamp {
+        let start = self.lines.iter().find_map(|(_, line)| line["time"].as_str());
+        let start: Timestamp = start.expect("a time of day").parse().expect("a time");
+        start + SignedDuration::from_millis((at * 1000.0) as i64)
+    }
+
+    /// Like [`Recording::cluster_then`], with the field managers that recordings omit: the operator's last write of
+    /// each node, and the last edit of each spec.
+    pub fn dated_cluster(&self, at: f64) -> Cluster {
+        let fields = json!({"f:metadata": {"f:annotations": {(format!("f:{}", self.flavor.key("status_x"))): {}}, "f:labels": {}}});
+        let dated = self.objects(at).into_iter().map(|object| {
+            if object["kind"] != "Node" && object["kind"] != self.flavor.kind() {
+                return object.clone();
+            }
+            let same = |key: &str, line: &Value| line["object"][key] == object[key];
+            let own = self.lines.iter().take_while(|(t, _)| *t <= at).filter(|(_, line)| {
+                same("kind", line) && line["object"]["metadata"]["name"] == object["metadata"]["name"]
+            });
+            let newest = own.filter(|(_, line)| object["kind"] == "Node" || same("spec", line));
+            let written = match object["kind"].as_str() {
+                Some("Node") => newest.map(|(t, _)| *t).last(),
+                _ => newest.map(|(t, _)| *t).next(),
+            };
+            let time = self.time(written.unwrap_or_default()).to_string();
+            let mut object = object.clone();
+            object["metadata"]["managedFields"] = json!([{"manager": "x", "time": time, "fieldsV1": fields}]);
+            object
+        });
+        let mut cluster = self.load(dated.collect());
+        cluster.taken_at = self.time(at);
         cluster
     }
 }
@@ -153,4 +188,16 @@ pub fn compartment_of(cluster: &Cluster, skyhook: &str, node: &str) -> String {
     let mut own = policy.spec.compartments.iter();
     let own = own.find(|c| c.selector.matches(labels));
     own.map_or(default, |c| c.name.clone())
+}
+
+/// The recordings in a directory of tests/model; `RECORDINGS` names another one.
+pub fn recordings(directory: &str) -> Vec<PathBuf> {
+    let own = Path::new(ROOT).join("tests/model");
+    let directory = std::env::var_os("RECORDINGS").map_or(own.join(directory), PathBuf::from);
+    let entries = std::fs::read_dir(directory).expect("a directory of recordings");
+    let paths = entries.map(|entry| entry.expect("an entry").path());
+    let mut paths: Vec<PathBuf> =
+        paths.filter(|path| path.to_string_lossy().ends_with(".ndjson.gz")).collect();
+    paths.sort();
+    paths
 }

@@ -19,6 +19,7 @@ pub fn checks(cluster: &Cluster, installation: &Installation, changes: Check, mu
     let mut checks = vec![server(installation), definitions(cluster, installation)];
     checks.extend(operator(cluster, findings));
     checks.push(leader(cluster, installation));
+    checks.push(in_time(cluster, findings));
     checks.push(rights(cluster));
     checks.push(changes);
     checks.push(webhooks(cluster, findings));
@@ -111,6 +112,15 @@ fn replicas(deployment: &Deployment, expected: Expectation) -> Check {
         n if n < wanted => expected.warning(message).hint(describe),
         _ => expected.good(message),
     }
+}
+
+/// The rules about controllers that do not act in time.
+pub const LATE: [&str; 2] = ["SKY228", "SKY229"];
+
+fn in_time(cluster: &Cluster, findings: &[Finding]) -> Check {
+    let expected = Expectation("operator", "no action of the operator or the job controller is overdue");
+    let found = expected.check_findings(findings, &LATE);
+    found.unwrap_or_else(|| of_skyhooks(cluster, expected, "nothing is overdue"))
 }
 
 fn leader(cluster: &Cluster, installation: &Installation) -> Check {

@@ -26,6 +26,8 @@ pub(super) struct Package {
 pub(super) enum Point {
     /// Not started; holds the recorded stage and state.
     NotStarted(String),
+    /// At a stage of the uninstall that nothing runs; holds the stage.
+    Due(String),
     /// At a stage of the uninstall; holds its description.
     At(String),
     Unreadable,
@@ -39,6 +41,7 @@ impl Point {
         match self {
             Point::NotStarted(at) if at.is_empty() => "not started".to_owned(),
             Point::NotStarted(at) => format!("not started ({at})"),
+            Point::Due(stage) => format!("{stage}, not started"),
             Point::At(stage) => stage.clone(),
             Point::Unreadable => "node state cannot be read".to_owned(),
             Point::Ending(what) => format!("gone, but {what} has not ended"),
@@ -55,7 +58,12 @@ impl Package {
         for node in cluster.selected(skyhook) {
             let (point, since) = self.point(cluster, &package_runs, skyhook, node);
             let before = self.at.get(node.name.as_str()).map(|(point, _)| point);
-            if before == Some(&point) || (before.is_none() && point == Point::Gone) {
+            // A Job ends before the operator records the result: the stage does not start again in between.
+            let ended = match (before, &point) {
+                (Some(Point::At(was)), Point::Due(stage)) => was.starts_with(stage.as_str()),
+                _ => false,
+            };
+            if before == Some(&point) || ended || (before.is_none() && point == Point::Gone) {
                 continue;
             }
             news.entry(point.clone()).or_default().push(node.name.to_string());
@@ -105,7 +113,7 @@ impl Package {
         let (stage, state) = (&entry.stage, &entry.state);
         let at = format!("{stage} {state}");
         match (placement.phase.is_uninstall(), state) {
-            (true, State::InProgress) if running.is_none() => Point::At(format!("{stage}, not started")),
+            (true, State::InProgress) if running.is_none() => Point::Due(stage.to_string()),
             (true, State::InProgress) => Point::At(format!("{stage}{failed}")),
             (true, _) => Point::At(format!("{at}{failed}")),
             _ if placement.version != self.version => {

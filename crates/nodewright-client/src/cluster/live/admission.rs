@@ -2,6 +2,9 @@
 
 use std::collections::BTreeSet;
 
+use k8s_openapi::api::core::v1::Service;
+use k8s_openapi::api::discovery::v1::EndpointSlice;
+
 use super::decode::Listed;
 use super::list::List;
 use super::sources::{CORE, Reader, read};
@@ -9,13 +12,14 @@ use crate::cluster::Read;
 use crate::cluster::admission::{
     Admission, CONFIGURATIONS, SERVICE_LABEL, ServiceReference, WebhookConfiguration,
 };
+use crate::cluster::standard::Standard;
 
 const ADMISSION: &str = "/apis/admissionregistration.k8s.io/v1";
 const DISCOVERY: &str = "/apis/discovery.k8s.io/v1";
 
 impl Reader<'_> {
     /// Reads the webhooks for changes of custom resources, with the Services behind them, and the webhooks for
-    /// evictions.
+    /// other requests of the operator.
     pub async fn admission(&self) -> Admission {
         let mut webhooks: Listed<WebhookConfiguration> = Listed::default();
         for (kind, plural) in CONFIGURATIONS {
@@ -31,9 +35,19 @@ impl Reader<'_> {
                 }
             }
         }
-        let webhooks = Read::from(webhooks).selected(|found| found.concerns_us() || found.sees_evictions());
-        let ours = webhooks.items().iter().filter(|found| found.concerns_us());
-        let references: BTreeSet<&ServiceReference> = ours.flat_map(|w| w.services()).collect();
+        let webhooks = Read::from(webhooks).selected(WebhookConfiguration::is_relevant);
+        let (services, endpoints) = self.backends(webhooks.items(), WebhookConfiguration::concerns_us).await;
+        Admission { webhooks, services, endpoints }
+    }
+
+    /// Reads the Services behind some webhooks, and their endpoints.
+    pub(super) async fn backends(
+        &self,
+        webhooks: &[WebhookConfiguration],
+        which: impl Fn(&WebhookConfiguration) -> bool,
+    ) -> (Read<Vec<Standard<Service>>>, Read<Vec<Standard<EndpointSlice>>>) {
+        let some = webhooks.iter().filter(|found| which(found));
+        let references: BTreeSet<&ServiceReference> = some.flat_map(|w| w.services()).collect();
         let (mut services, mut slices) = (Vec::new(), Vec::new());
         for reference in references {
             let ServiceReference { namespace, name } = reference;
@@ -43,6 +57,6 @@ impl Reader<'_> {
             slices.push(behind.labelled(&format!("{SERVICE_LABEL}={name}")));
         }
         let (services, endpoints) = futures::join!(self.all_of(&services), self.all_of(&slices));
-        Admission { webhooks, services: read(services), endpoints: read(endpoints) }
+        (read(services), read(endpoints))
     }
 }

@@ -10,7 +10,8 @@ use super::list::List;
 use super::request::{Failure, get, get_as};
 use super::sources::{self, Reader};
 use crate::api::{ApiFlavor, Object};
-use crate::cluster::installation::{ClusterRole, Definition, Installation, Lease, Namespace};
+use crate::cluster::installation::{Definition, Installation, Lease, Namespace};
+use crate::cluster::rbac::RbacObject;
 use crate::cluster::{Cluster, Deployment, Read, lenient};
 
 /// Reads the installation. Leases are read in the namespaces of the operator's Deployments.
@@ -35,11 +36,11 @@ pub async fn remains(client: &kube::Client) -> Installation {
     }
 }
 
-async fn roles(client: &kube::Client) -> Result<Listed<ClusterRole>, Failure> {
+async fn roles(client: &kube::Client) -> Result<Listed<RbacObject>, Failure> {
     let mut found = Listed::default();
-    for (kind, plural) in ClusterRole::KINDS {
+    for (kind, plural) in RbacObject::KINDS {
         let list = List::all("/apis/rbac.authorization.k8s.io/v1", plural, kind);
-        match list.read::<ClusterRole>(client).await {
+        match list.read::<RbacObject>(client).await {
             Ok(mut roles) => {
                 let all = roles.items.iter_mut();
                 all.for_each(|role| role.kind = kind.to_owned());
@@ -96,6 +97,49 @@ pub(super) async fn leases(reader: &Reader<'_>, operators: &[&Deployment]) -> Re
         leases.retain(held);
     }
     found
+}
+
+/// Reads the objects that may restrict the operator's requests: its namespaces with their limit ranges and quotas, and
+/// all roles and bindings.
+pub(super) async fn restrictions(reader: &Reader<'_>, cluster: &mut Cluster) {
+    const RBAC: &str = "/apis/rbac.authorization.k8s.io/v1";
+    let names: BTreeSet<String> = reader.operator_namespaces(&cluster.operators);
+    let inside = |plural: &str, kind: &'static str| -> Vec<List> {
+        names.iter().map(|namespace| List::inside(sources::CORE, namespace, plural, kind)).collect()
+    };
+    let (ranges, quotas) = (inside("limitranges", "LimitRange"), inside("resourcequotas", "ResourceQuota"));
+    let roles = async {
+        let mut found = Listed::default();
+        let everywhere = RbacObject::KINDS.map(|(kind, plural)| (kind, List::all(RBAC, plural, kind)));
+        let here = names.iter().flat_map(|namespace| {
+            RbacObject::NAMESPACED.map(|(kind, plural)| (kind, List::inside(RBAC, namespace, plural, kind)))
+        });
+        for (kind, list) in everywhere.into_iter().chain(here) {
+            let mut listed: Listed<RbacObject> = reader.list(&list).await?;
+            listed.items.iter_mut().for_each(|object| object.kind = kind.to_owned());
+            found.append(listed);
+        }
+        Ok(found)
+    };
+    let backends = reader.backends(cluster.admission.webhooks.items(), |found| !found.concerns_us());
+    let (named, ranges, quotas, roles, (services, endpoints)) = futures::join!(
+        namespaces(reader, names.clone()),
+        reader.all_of(&ranges),
+        reader.all_of(&quotas),
+        roles,
+        backends,
+    );
+    let installation = &mut cluster.installation;
+    installation.namespaces = named;
+    installation.limit_ranges = sources::read(ranges);
+    installation.quotas = sources::read(quotas);
+    installation.roles = sources::read(roles);
+    if let (Some(known), Some(found)) = (cluster.admission.services.available_mut(), services.into_held()) {
+        known.extend(found);
+    }
+    if let (Some(known), Some(found)) = (cluster.admission.endpoints.available_mut(), endpoints.into_held()) {
+        known.extend(found);
+    }
 }
 
 /// Reads the namespaces with these names that exist.

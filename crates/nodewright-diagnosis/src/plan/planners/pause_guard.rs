@@ -1,8 +1,10 @@
 //! Pause, act, resume: for writes to keys that the operator may write concurrently.
 
 use crate::api::{ApiFlavor, Executor, Skyhook, State, Status};
-use crate::cluster::{Cluster, Node, PackageRun, Source};
+use crate::cluster::{Certainty, Cluster, Node, PackageRun, Source};
+use crate::error::{Error, Result};
 use crate::plan::{Change, Hold, Kind, Plan, PlanStage, Step, Target, WaitCondition, WaitFor};
+use crate::view::NodeSet;
 
 /// Maximum wait for the operator to observe a pause, in seconds.
 const AT_MOST: u64 = 20;
@@ -142,6 +144,40 @@ pub fn away(cluster: &Cluster) -> bool {
         .operators
         .ok()
         .is_some_and(|deployments| !deployments.is_empty() && deployments.iter().all(|d| d.replicas() == 0))
+}
+
+/// Refuses to remove the state of a deleted custom resource while its stages run: the operator records their outcome, and
+/// the state comes back.
+///
+/// # Errors
+///
+/// Stages of a custom resource that no longer exists run on one of the nodes.
+pub fn refuse_running_leftovers(cluster: &Cluster, name: &str, nodes: &[&Node]) -> Result<()> {
+    let gone = cluster.skyhook(name).is_none() && cluster.skyhooks_absence() == Certainty::Proven;
+    if !gone || away(cluster) {
+        return Ok(());
+    }
+    let package_runs = cluster.package_runs_for(name);
+    let runs = |node: &&&Node| package_runs.of_skyhook_on(name, &node.name).any(|run| run.alive());
+    let running: Vec<&Node> = nodes.iter().filter(runs).copied().collect();
+    let Some(first) = running.first() else {
+        return Ok(());
+    };
+    let names = running.iter().map(|node| node.name.as_str());
+    let refusal = Error::unchanged(format!(
+        "{name} no longer exists, but its stages still run on {}: the operator would record their outcome there again",
+        NodeSet::of(names).limited(6)
+    ))
+    .hint(format!("end the stages and remove the state: kubectl skyhook leftovers {name} --clean --purge-state"));
+    let cordoned = running.iter().any(|node| cluster.on_node(node, name).is_some_and(|on| on.cordon));
+    Err(if cordoned {
+        refusal.hint(format!(
+            "the cordon stays until it is released: kubectl skyhook cordon release {}",
+            first.name
+        ))
+    } else {
+        refusal
+    })
 }
 
 /// Wraps the stages of a plan between a confirmed pause and its end, with a warning.

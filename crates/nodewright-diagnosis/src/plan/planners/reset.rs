@@ -35,6 +35,9 @@ pub struct ResetRequest<'a> {
 pub fn plan<'a>(cluster: &'a Cluster, request: &'a ResetRequest<'a>) -> Result<Plan> {
     migration::refuse_unmigrated(cluster, request.name)?;
     refuse_stranding(cluster, request)?;
+    if !request.force {
+        pause_guard::refuse_running_leftovers(cluster, request.name, &request.nodes)?;
+    }
     let mut making = ResetPlanner {
         cluster,
         request,

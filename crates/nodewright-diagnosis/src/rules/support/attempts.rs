@@ -20,9 +20,15 @@ pub fn with_attempts(
         let seconds = job.timeout().map(SignedDuration::from_secs);
         seconds.map_or_else(String::new, |s| format!(" of {s:#}"))
     };
-    let over =
-        package_run.timed_out().is_some() || job.failed().is_some_and(|c| c.reason == "DeadlineExceeded");
-    let what = if over { format!("{what}: the stage exceeded its timeout{}", timeout()) } else { what };
+    let over = package_run.timed_out().is_some() || job.deadline_exceeded();
+    let what = match package_run.foreign_deadline().filter(|_| job.deadline_exceeded()) {
+        Some(seconds) => {
+            let limit = SignedDuration::from_secs(seconds);
+            format!("{what}: its job exceeded its own deadline of {limit:#}, which the operator does not set")
+        }
+        None if over => format!("{what}: the stage exceeded its timeout{}", timeout()),
+        None => what,
+    };
     let failed = package_run.failed_attempts(cluster.flavor(), entry);
     // The entry is erroring, so at least one attempt has failed, even if the Job does not count it yet.
     let attempts = match failed.max(1) {

@@ -8,6 +8,7 @@ pub mod impact;
 pub(super) mod last_activity;
 pub mod mute;
 pub(super) mod node_troubles;
+pub(super) mod overdue;
 pub mod reason;
 pub(super) mod standstill;
 pub(super) mod still_retried;

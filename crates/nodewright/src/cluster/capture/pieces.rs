@@ -37,6 +37,11 @@ impl<T> SourceContent for Read<Vec<T>> {
 /// Name of the source with the pods on nodes that are to be drained. Read last.
 pub const WORKLOADS: &str = "drained-pods";
 
+pub const NAMESPACES: &str = "namespaces";
+pub const LIMIT_RANGES: &str = "limit-ranges";
+pub const QUOTAS: &str = "resource-quotas";
+pub const ROLES: &str = "roles";
+
 impl ClusterBuilder {
     /// Every piece, with its name and its files in a capture.
     pub fn pieces(&mut self) -> Vec<(&'static str, Vec<String>, &mut dyn SourceContent)> {
@@ -48,6 +53,8 @@ impl ClusterBuilder {
         let plain = |name: &str| vec![name.to_owned()];
         let webhooks = ["validating", "mutating"]
             .map(|kind| format!("{kind}webhookconfigurations.admissionregistration.k8s.io"));
+        let rbac = ["clusterroles", "clusterrolebindings", "roles", "rolebindings"]
+            .map(|plural| format!("{plural}.rbac.authorization.k8s.io"));
         vec![
             (old.plural(), vec![old.resource()], skyhooks),
             (new.plural(), vec![new.resource()], nodewrights),
@@ -56,7 +63,10 @@ impl ClusterBuilder {
             ("operators", plain("deployments.apps"), &mut self.deployments),
             ("operator-pods", plain("pods"), &mut self.operator_pods),
             ("leases", plain("leases.coordination.k8s.io"), &mut self.installation.leases),
-            ("namespaces", plain("namespaces"), &mut self.installation.namespaces),
+            (NAMESPACES, plain("namespaces"), &mut self.installation.namespaces),
+            (LIMIT_RANGES, plain("limitranges"), &mut self.installation.limit_ranges),
+            (QUOTAS, plain("resourcequotas"), &mut self.installation.quotas),
+            (ROLES, rbac.to_vec(), &mut self.installation.roles),
             ("nodes", plain("nodes"), &mut self.nodes),
             ("package-pods", plain("pods"), &mut self.pods),
             (WORKLOADS, plain("pods"), &mut self.workloads),

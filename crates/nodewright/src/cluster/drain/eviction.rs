@@ -1,6 +1,6 @@
 //! The API server's checks before it evicts a pod.
 
-use crate::cluster::admission::{AdmissionRule, Webhook, WebhookConfiguration};
+use crate::cluster::admission::{Webhook, WebhookConfiguration};
 use crate::cluster::event::Event;
 use crate::cluster::{Cluster, DisruptionBudget, Pod};
 
@@ -27,15 +27,7 @@ impl WebhookConfiguration {
 impl Webhook {
     /// Whether the webhook matches evictions. Its namespace and object selectors are not evaluated.
     fn sees_evictions(&self) -> bool {
-        let evictions = |rule: &AdmissionRule| {
-            let is = |values: &[String], wanted: &[&str]| {
-                values.iter().any(|value| wanted.contains(&value.as_str()))
-            };
-            is(&rule.api_groups, &["", "*"])
-                && is(&rule.operations, &["CREATE", "*"])
-                && is(&rule.resources, &["pods/eviction", "pods/*", "*/eviction", "*/*"])
-        };
-        self.rules.iter().any(evictions)
+        self.covers("", "pods/eviction", "CREATE")
     }
 }
 

@@ -3,6 +3,7 @@
 use std::collections::{BTreeSet, HashMap, HashSet};
 
 use crate::api::ApiFlavor;
+use crate::cluster::admission::WebhookConfiguration;
 use crate::cluster::capture::Index;
 use crate::cluster::{Clock, Cluster, ClusterBuilder, KeptLogs, Pod};
 
@@ -26,7 +27,7 @@ pub fn finish(
         .collect();
     // Drop other webhooks: the capture contains them only for human readers.
     let webhooks = std::mem::take(&mut builder.admission.webhooks);
-    builder.admission.webhooks = webhooks.selected(|found| found.concerns_us() || found.sees_evictions());
+    builder.admission.webhooks = webhooks.selected(WebhookConfiguration::is_relevant);
     let Some(active_api) = builder.active_api() else {
         let mut cluster = builder.of_leftovers();
         cluster.from_files = true;

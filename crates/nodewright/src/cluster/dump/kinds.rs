@@ -15,6 +15,8 @@ pub fn resource_of(stem: &str) -> Option<(String, &'static str)> {
         "deployments" => plain("apps/v1", "Deployment"),
         "configmaps" => plain("v1", "ConfigMap"),
         "services" => plain("v1", "Service"),
+        "limitranges" => plain("v1", "LimitRange"),
+        "resourcequotas" => plain("v1", "ResourceQuota"),
         "endpointslices" => plain("discovery.k8s.io/v1", "EndpointSlice"),
         "validatingwebhookconfigurations" | "mutatingwebhookconfigurations" => {
             plain("admissionregistration.k8s.io/v1", CONFIGURATIONS[0].0)

@@ -301,9 +301,11 @@ impl ManifestLoader {
                 return false;
             }
             ("coordination.k8s.io", "Lease") => take(&mut builder.installation.leases, item),
-            ("rbac.authorization.k8s.io", "ClusterRole" | "ClusterRoleBinding") => {
+            ("rbac.authorization.k8s.io", "ClusterRole" | "ClusterRoleBinding" | "Role" | "RoleBinding") => {
                 take(&mut builder.installation.roles, item);
             }
+            ("", "LimitRange") => take(&mut builder.installation.limit_ranges, item),
+            ("", "ResourceQuota") => take(&mut builder.installation.quotas, item),
             ("apiextensions.k8s.io", "CustomResourceDefinition") => {
                 take(&mut builder.installation.definitions, item);
             }

@@ -10,7 +10,6 @@ use crate::model::timeline::{Happening, Moment};
 /// The moments of one custom resource, in order.
 pub(super) struct Moments<'m, 'a> {
     pub live: &'a Cluster,
-    pub edited: &'a Cluster,
     pub all: Vec<&'m Moment<'a>>,
 }
 
@@ -82,11 +81,13 @@ impl<'a> Moments<'_, 'a> {
             Some(_) if runs(Stage::Apply) || runs(Stage::Upgrade) => PackageChange::Install,
             Some(is)
                 if runs(Stage::Config)
-                    && nodes.iter().any(|node| self.is_installed(self.edited, name, is, node)) =>
+                    && (was.is_some_and(|was| was.config_map != is.config_map)
+                        || self.reconfigures(name, is, &nodes)) =>
             {
                 PackageChange::Configure
             }
-            // The installation continues after its first stage.
+            // The upgrade or installation continues after its first stage.
+            Some(_) if runs(Stage::Config) && versions.is_some() => PackageChange::Upgrade,
             Some(_) if runs(Stage::Config) => PackageChange::Install,
             Some(_) => PackageChange::Interrupt,
         };
@@ -100,6 +101,18 @@ impl<'a> Moments<'_, 'a> {
             stages,
             interrupt: interrupt.filter(|_| interrupts),
         }
+    }
+
+    /// Whether a changed configMap runs stage config again: the package is complete on a node, or a change of its
+    /// configMap is in progress.
+    fn reconfigures(&self, name: &str, package: &Package, nodes: &[&'a Node]) -> bool {
+        let skyhook = self.all.first().and_then(|moment| self.live.skyhook(moment.skyhook));
+        skyhook.is_some_and(|skyhook| {
+            let current = |entry: &&Entry| entry.version == package.version;
+            let mut recorded = self.recorded(self.live, name, nodes).filter(current);
+            !skyhook.config_updates(name).is_empty()
+                || recorded.any(|entry| skyhook.is_package_complete(self.live, name, entry))
+        })
     }
 
     /// Whether the version in the spec has completed its first stage on this node.

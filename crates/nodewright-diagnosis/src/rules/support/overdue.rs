@@ -1,0 +1,135 @@
+//! Actions that the operator should have taken. One question for every action: has the time within which the
+//! operator takes it passed without a trace of it?
+
+use std::collections::HashMap;
+use std::rc::Rc;
+
+use jiff::Timestamp;
+
+use crate::api::{Skyhook, Status};
+use crate::cluster::last_change::{Changes, PROMPT};
+use crate::cluster::restrictions::{Request, Restriction};
+use crate::cluster::{Certainty, Cluster, Node, PackageRuns, Pod, Source};
+use crate::model::{Action, DueAction, Model};
+
+/// Seconds within which a healthy operator takes an action that a restriction forbids.
+const AT_ONCE: i64 = 10;
+
+/// An action that the operator has not taken in time.
+pub struct Overdue<'a> {
+    pub due: DueAction<'a>,
+    /// The latest recorded change after which the operator should have acted.
+    pub since: Timestamp,
+    /// Whether the time of another change is not recorded, such as the departure of the last drained pod.
+    pub undated: bool,
+    /// Objects because of which the API server refuses the action.
+    pub restrictions: Rc<[Restriction]>,
+}
+
+/// The operator's due actions, with the times since which they are due.
+pub struct DueActions<'a> {
+    cluster: &'a Cluster,
+    model: Rc<Model<'a>>,
+    package_runs: Rc<PackageRuns<'a>>,
+    changes: Changes<'a>,
+    /// Workload pods that a drain evicts, by node; `None` if they were not read.
+    workloads: Option<HashMap<&'a str, Vec<&'a Pod>>>,
+}
+
+impl<'a> DueActions<'a> {
+    pub fn new(
+        cluster: &'a Cluster,
+        model: Rc<Model<'a>>,
+        package_runs: Rc<PackageRuns<'a>>,
+    ) -> DueActions<'a> {
+        let read = cluster.source(Source::Workloads).ok().is_some();
+        let workloads = read.then(|| cluster.evictable_by_node());
+        DueActions { cluster, model, package_runs, changes: Changes::new(cluster), workloads }
+    }
+
+    /// The actions that the operator should have taken for a custom resource by now.
+    pub fn overdue(&self, skyhook: &'a Skyhook) -> Vec<Overdue<'a>> {
+        // SKY222 reports a custom resource that the operator has never processed.
+        if skyhook.is_untouched() {
+            return Vec::new();
+        }
+        let of_all = self.changes.of_skyhook(skyhook);
+        let mut known: HashMap<String, Rc<[Restriction]>> = HashMap::new();
+        let due = self.model.due_actions(skyhook.name()).filter(|due| self.is_known(skyhook, due));
+        let dated = due.filter_map(|due| {
+            let node = due.node;
+            let since = of_all.max(self.changes.of_node(&self.package_runs, skyhook, node))?;
+            let on = self.cluster.on_node(node, skyhook.name());
+            let undated = on.is_some_and(|on| on.drain_start.is_some());
+            let restrictions = known.entry(due.action.to_string());
+            let restrictions = restrictions
+                .or_insert_with(|| self.cluster.restrictions(request(skyhook, &due.action)).into());
+            let restrictions = Rc::clone(restrictions);
+            Some(Overdue { due, since, undated, restrictions })
+        });
+        dated.filter(|overdue| overdue.is_late(self.cluster)).collect()
+    }
+
+    /// Whether the action, and the changes before it, can be determined from what was read, and other rules
+    /// do not report it.
+    fn is_known(&self, skyhook: &Skyhook, due: &DueAction<'_>) -> bool {
+        let cluster = self.cluster;
+        let node = due.node;
+        let pods =
+            self.workloads.as_ref().map(|pods| pods.get(node.name.as_str()).map_or(&[][..], Vec::as_slice));
+        // SKY410 reports a drain that timed out: the operator does not retry it.
+        if cluster.on_node(node, skyhook.name()).is_some_and(|on| on.drain_timed_out()) {
+            return false;
+        }
+        let status = cluster.status_on(skyhook, node);
+        let at_work = matches!(status, Status::InProgress | Status::Erroring);
+        let seen = cluster.certainty_of_no_package_run() == Certainty::Proven || !at_work;
+        let known = match &due.action {
+            Action::StartStage { package, .. } if pods.is_none() => {
+                let interrupts = |spec| skyhook.pending_interrupt(package, spec).is_some();
+                seen && !skyhook.package(package).is_some_and(interrupts)
+            }
+            Action::StartStage { .. } | Action::Interrupt { .. } => seen,
+            Action::Drain => pods.is_some_and(|pods| !self.is_refused(skyhook, node, pods)),
+            Action::Cordon | Action::RemoveEntry { .. } | Action::SkipInterrupt { .. } => true,
+            _ => false,
+        };
+        // Without field managers, nodes at work and requested restarts change without a trace.
+        let noted = node.condition(&cluster.flavor().key(&format!("{}/NotReady", skyhook.name())));
+        let waits = status == Status::Waiting && noted.is_some_and(|c| c.last_transition_time.is_some());
+        let dated = node.has_managers && !skyhook.metadata.managed_fields.is_empty();
+        known && (dated || waits)
+    }
+
+    /// Whether evictions are under way or refused.
+    fn is_refused(&self, skyhook: &Skyhook, node: &Node, pods: &[&Pod]) -> bool {
+        let cluster = self.cluster;
+        let on = cluster.on_node(node, skyhook.name());
+        on.is_some_and(|on| !cluster.refusals_in_force(skyhook, node, on).is_empty())
+            || pods.iter().any(|pod| pod.metadata.deleting() || cluster.eviction_block(pod).is_some())
+    }
+}
+
+/// The operator's request for an action.
+fn request<'s>(skyhook: &'s Skyhook, action: &Action<'_>) -> Request<'s> {
+    let package = action.package().and_then(|name| skyhook.package(name));
+    match (action, package) {
+        (Action::StartStage { .. } | Action::Interrupt { .. }, Some(package)) => Request::Start(package),
+        (Action::Drain, _) => Request::Evict,
+        _ => Request::PatchNode,
+    }
+}
+
+impl Overdue<'_> {
+    /// Whether the operator should have acted by now.
+    fn is_late(&self, cluster: &Cluster) -> bool {
+        let age = cluster.seconds_since(Some(self.since));
+        if !self.restrictions.is_empty() {
+            age.is_some_and(|age| age >= AT_ONCE)
+        } else if self.undated {
+            cluster.is_stale(Some(self.since))
+        } else {
+            age.is_some_and(|age| age >= PROMPT)
+        }
+    }
+}

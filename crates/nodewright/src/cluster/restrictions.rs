@@ -1,0 +1,374 @@
+//! Restrictions of the operator's requests: Pod Security, quotas, limit ranges, webhooks and permissions.
+
+use std::collections::BTreeMap;
+
+use serde::Deserialize;
+use serde_json::Value;
+
+use super::Cluster;
+use super::admission::{Webhook, WebhookConfiguration};
+use super::rbac::Access;
+use crate::api::{Executor, Meta, Package, UnknownFields, objects_with_metadata, quantity};
+
+type Quantities = BTreeMap<String, Value>;
+
+#[derive(Debug, Clone, Default, Deserialize)]
+#[serde(default)]
+pub struct ResourceQuota {
+    pub metadata: Meta,
+    spec: QuotaSpec,
+    status: QuotaStatus,
+    #[serde(skip)]
+    pub unknown_fields: UnknownFields,
+}
+
+#[derive(Debug, Clone, Default, Deserialize)]
+#[serde(default, rename_all = "camelCase")]
+struct QuotaSpec {
+    hard: Quantities,
+    scopes: Vec<String>,
+    scope_selector: Value,
+}
+
+#[derive(Debug, Clone, Default, Deserialize)]
+#[serde(default)]
+struct QuotaStatus {
+    used: Quantities,
+}
+
+#[derive(Debug, Clone, Default, Deserialize)]
+#[serde(default)]
+pub struct LimitRange {
+    pub metadata: Meta,
+    spec: LimitRangeSpec,
+    #[serde(skip)]
+    pub unknown_fields: UnknownFields,
+}
+
+#[derive(Debug, Clone, Default, Deserialize)]
+#[serde(default)]
+struct LimitRangeSpec {
+    limits: Vec<Limits>,
+}
+
+#[derive(Debug, Clone, Default, Deserialize)]
+#[serde(default, rename_all = "camelCase")]
+struct Limits {
+    #[serde(rename = "type")]
+    kind: String,
+    max: Quantities,
+    min: Quantities,
+    default: Quantities,
+    default_request: Quantities,
+}
+
+objects_with_metadata!(LimitRange, ResourceQuota);
+
+/// A request of the operator.
+#[derive(Debug, Clone, Copy)]
+pub enum Request<'a> {
+    /// Starts a stage of this package.
+    Start(&'a Package),
+    /// Writes the operator's annotations or the cordon of a node.
+    PatchNode,
+    Evict,
+}
+
+/// An object because of which the API server refuses a request.
+#[derive(Debug)]
+pub struct Restriction {
+    /// `kind/name`
+    pub object: String,
+    pub field: String,
+    pub value: String,
+    /// The reason as a clause: `resourcequota/small allows no more jobs`.
+    pub why: String,
+    /// How to lift the restriction, and the arguments of a kubectl command for it.
+    pub fix: (&'static str, Vec<String>),
+    /// Whether the command changes something.
+    pub changes: bool,
+}
+
+/// The arguments of a kubectl command.
+fn words(words: &[&str]) -> Vec<String> {
+    words.iter().map(ToString::to_string).collect()
+}
+
+const RAISE: &str = "Raise the limit, or exempt the operator's namespace from it";
+
+impl Cluster {
+    /// The objects because of which the API server certainly refuses a request of the operator. Empty if they were
+    /// not read, or no refusal is certain.
+    pub fn restrictions(&self, request: Request<'_>) -> Vec<Restriction> {
+        let Some(operator) = self.operator() else {
+            return Vec::new();
+        };
+        let namespace = operator.namespace();
+        let jobs = self.flavor().executor() == Executor::Job;
+        let access = match request {
+            Request::Start(_) if jobs => Access::new("batch", "jobs", "create", "CREATE", true),
+            Request::Start(_) => Access::new("", "pods", "create", "CREATE", true),
+            Request::PatchNode => Access::new("", "nodes", "patch", "UPDATE", false),
+            Request::Evict => Access::new("", "pods/eviction", "create", "CREATE", false),
+        };
+        let mut found = Vec::new();
+        if let Request::Start(package) = request {
+            if jobs {
+                found.extend(self.full_quota(namespace, &["count/jobs.batch"]));
+            } else {
+                found.extend(self.pod_security(namespace));
+                found.extend(self.full_quota(namespace, &["pods", "count/pods"]));
+                found.extend(self.missing_resources(namespace, package));
+                found.extend(self.limit_range(namespace, package));
+            }
+        }
+        found.extend(self.dead_webhooks(namespace, &access));
+        found.extend(self.missing_right(namespace, operator.service_account(), &access));
+        found
+    }
+
+    /// The reason why the restrictions could not be read; `None` if they were read or not requested.
+    pub fn restrictions_unread(&self) -> Option<String> {
+        let installation = &self.installation;
+        let unread = [
+            ("namespaces", installation.namespaces.unread()),
+            ("limit ranges", installation.limit_ranges.unread()),
+            ("resource quotas", installation.quotas.unread()),
+            ("roles", installation.roles.unread()),
+        ];
+        unread.into_iter().find_map(|(what, why)| Some(format!("{what}: {}", why?)))
+    }
+
+    fn pod_security(&self, namespace: &str) -> Option<Restriction> {
+        const ENFORCE: &str = "pod-security.kubernetes.io/enforce";
+        let mut all = self.installation.namespaces.items().iter();
+        let labels = &all.find(|found| found.metadata.name == namespace)?.metadata.labels;
+        let level =
+            labels.get(ENFORCE).filter(|level| matches!(level.as_str(), "baseline" | "restricted"))?;
+        Some(Restriction {
+            object: format!("namespace/{namespace}"),
+            field: format!("label {ENFORCE}"),
+            value: level.clone(),
+            why: format!(
+                "Pod Security level {level} of namespace {namespace} forbids package pods, which use the host"
+            ),
+            fix: (
+                "Allow privileged pods in the operator's namespace",
+                words(&["label", "namespace", namespace, &format!("{ENFORCE}=privileged"), "--overwrite"]),
+            ),
+            changes: true,
+        })
+    }
+
+    fn quotas(&self, namespace: &str) -> impl Iterator<Item = &ResourceQuota> {
+        let all = self.installation.quotas.items().iter();
+        let here = all.filter(move |quota| quota.metadata.namespace.as_deref() == Some(namespace));
+        // Scopes are not evaluated.
+        here.filter(|quota| quota.spec.scopes.is_empty() && quota.spec.scope_selector.is_null())
+    }
+
+    /// A quota of this namespace that allows no more objects of a kind.
+    fn full_quota(&self, namespace: &str, counts: &[&str]) -> Option<Restriction> {
+        let (quota, count, hard) = self.quotas(namespace).find_map(|quota| {
+            let full = counts.iter().find_map(|count| {
+                let hard = quantity::parse(quota.spec.hard.get(*count)?)?;
+                let used = quota.status.used.get(*count).and_then(quantity::parse).unwrap_or(0.0);
+                (used >= hard).then_some((count, hard))
+            });
+            full.map(|(count, hard)| (quota, count, hard))
+        })?;
+        let object = format!("resourcequota/{}", quota.metadata.path());
+        let kind = if count.contains("jobs") { "jobs" } else { "pods" };
+        Some(Restriction {
+            why: format!("{object} allows {hard} {kind}, and no more can be created"),
+            object,
+            field: format!("spec.hard.{count}"),
+            value: hard.to_string(),
+            fix: (RAISE, words(&["edit", "resourcequota", "-n", namespace, &quota.metadata.name])),
+            changes: true,
+        })
+    }
+
+    /// A quota that requires a resource of every pod that neither the package nor a limit range sets.
+    fn missing_resources(&self, namespace: &str, package: &Package) -> Option<Restriction> {
+        const REQUIRED: [(&str, &str, &str); 6] = [
+            ("limits.cpu", "cpuLimit", "cpu"),
+            ("limits.memory", "memoryLimit", "memory"),
+            ("requests.cpu", "cpuRequest", "cpu"),
+            ("requests.memory", "memoryRequest", "memory"),
+            ("cpu", "cpuRequest", "cpu"),
+            ("memory", "memoryRequest", "memory"),
+        ];
+        if self.installation.limit_ranges.ok().is_none() {
+            return None;
+        }
+        let defaults = |resource: &str, limit: bool| {
+            let mut limits = self.limits(namespace).filter(|(_, limits)| limits.kind == "Container");
+            limits.any(|(_, limits)| {
+                limits.default.contains_key(resource)
+                    || limits.max.contains_key(resource)
+                    || !limit && limits.default_request.contains_key(resource)
+            })
+        };
+        self.quotas(namespace).find_map(|quota| {
+            let missing = REQUIRED.iter().find(|(name, field, resource)| {
+                quota.spec.hard.contains_key(*name)
+                    && resource_of(package, field).is_none()
+                    && !defaults(resource, name.starts_with("limits"))
+            });
+            let (name, field, _) = missing?;
+            let object = format!("resourcequota/{}", quota.metadata.path());
+            Some(Restriction {
+                why: format!("{object} requires {name} of every pod, and the package sets no {field}"),
+                object,
+                field: format!("spec.hard.{name}"),
+                value: quantity::value_text(&quota.spec.hard[*name]),
+                fix: (RAISE, words(&["edit", "resourcequota", "-n", namespace, &quota.metadata.name])),
+                changes: true,
+            })
+        })
+    }
+
+    fn limits(&self, namespace: &str) -> impl Iterator<Item = (&LimitRange, &Limits)> {
+        let all = self.installation.limit_ranges.items().iter();
+        let here = all.filter(move |range| range.metadata.namespace.as_deref() == Some(namespace));
+        here.flat_map(|range| range.spec.limits.iter().map(move |limits| (range, limits)))
+    }
+
+    /// A limit range that the package's resources violate.
+    fn limit_range(&self, namespace: &str, package: &Package) -> Option<Restriction> {
+        let containers = self.limits(namespace).filter(|(_, limits)| limits.kind == "Container");
+        containers.into_iter().find_map(|(range, limits)| {
+            let object = format!("limitrange/{}", range.metadata.path());
+            let bound = |bounds: &Quantities, resource: &str| Some(bounds.get(resource)?.clone());
+            [("cpu", "cpuRequest", "cpuLimit"), ("memory", "memoryRequest", "memoryLimit")].iter().find_map(
+                |(resource, request, limit)| {
+                    let above = bound(&limits.max, resource).zip(resource_of(package, limit));
+                    let below = bound(&limits.min, resource).zip(resource_of(package, request));
+                    let refusal = |bound: &Value, field: &str, name: &str, word: &str| Restriction {
+                        why: format!(
+                            "{} of the package is {word} {object}, which is {}",
+                            field,
+                            quantity::value_text(bound)
+                        ),
+                        object: object.clone(),
+                        field: format!("{name}.{resource}"),
+                        value: quantity::value_text(bound),
+                        fix: (RAISE, words(&["edit", "limitrange", "-n", namespace, &range.metadata.name])),
+                        changes: true,
+                    };
+                    let above = above.filter(|(max, set)| quantity::parse(max).is_some_and(|max| *set > max));
+                    let below = below.filter(|(min, set)| quantity::parse(min).is_some_and(|min| *set < min));
+                    above.map(|(max, _)| refusal(&max, limit, "max", "above the maximum of")).or_else(|| {
+                        below.map(|(min, _)| refusal(&min, request, "min", "below the minimum of"))
+                    })
+                },
+            )
+        })
+    }
+
+    /// Webhooks that match the request, fail closed, and have no backend.
+    fn dead_webhooks(&self, namespace: &str, access: &Access) -> Vec<Restriction> {
+        let mut namespaces = self.installation.namespaces.items().iter();
+        let labels = namespaces.find(|found| found.metadata.name == namespace);
+        let labels = labels.map(|found| &found.metadata.labels);
+        let selects = |webhook: &Webhook| {
+            let selector = &webhook.namespace_selector;
+            let here = selector.is_empty() || labels.is_some_and(|labels| selector.matches(labels));
+            (here || !access.namespaced)
+                && webhook.object_selector.is_empty()
+                && webhook.match_conditions.is_empty()
+        };
+        let mut found = Vec::new();
+        for configuration in self.admission.webhooks.items() {
+            for webhook in configuration.webhooks.iter().filter(|webhook| selects(webhook)) {
+                let matches = webhook.covers(access.group, access.resource, access.operation);
+                if let Some((_, why)) =
+                    self.dead_backend(configuration, webhook).filter(|_| matches && webhook.fails_closed())
+                {
+                    found.push(Restriction {
+                        object: webhook_reference(configuration),
+                        field: "clientConfig.service".to_owned(),
+                        value: why.clone(),
+                        why: format!(
+                            "webhook {} checks {} of {}, and its {why}",
+                            webhook.name,
+                            if access.operation == "CREATE" { "the creation" } else { "changes" },
+                            access.resource
+                        ),
+                        fix: (
+                            "Repair the webhook's service, or exempt the operator's requests from the webhook",
+                            words(&["edit", configuration.resource(), &configuration.metadata.name]),
+                        ),
+                        changes: true,
+                    });
+                }
+            }
+        }
+        found
+    }
+
+    /// The permission that no role of the operator grants.
+    fn missing_right(&self, namespace: &str, account: &str, access: &Access) -> Option<Restriction> {
+        let operator = self.operator_without_right(namespace, account, access)?;
+        let user = format!("--as={}", operator.user());
+        Some(Restriction {
+            why: format!("no role allows {operator} to {} {}", access.verb, access.resource),
+            object: operator.to_string(),
+            field: "roles".to_owned(),
+            value: format!("none grants {} {}", access.verb, access.resource),
+            fix: (
+                "Confirm the missing permission, and restore the operator's roles from its chart",
+                words(&["auth", "can-i", access.verb, access.resource, "-n", namespace, &user]),
+            ),
+            changes: false,
+        })
+    }
+}
+
+impl WebhookConfiguration {
+    /// Whether a webhook of the configuration matches custom resources, or other requests of the operator.
+    pub fn is_relevant(&self) -> bool {
+        let requests = [
+            ("", "pods", "CREATE"),
+            ("", "pods/eviction", "CREATE"),
+            ("batch", "jobs", "CREATE"),
+            ("", "nodes", "UPDATE"),
+        ];
+        let sees = |webhook: &Webhook| {
+            requests.iter().any(|(group, resource, operation)| webhook.covers(group, resource, operation))
+        };
+        self.concerns_us() || self.webhooks.iter().any(sees)
+    }
+}
+
+impl Webhook {
+    /// Whether a rule matches this operation on a resource, which may be a subresource. Selectors are not evaluated.
+    pub(super) fn covers(&self, group: &str, resource: &str, operation: &str) -> bool {
+        let has =
+            |values: &[String], wanted: &str| values.iter().any(|value| value == "*" || value == wanted);
+        let (main, sub) = resource.split_once('/').map_or((resource, None), |(main, sub)| (main, Some(sub)));
+        let matches = |pattern: &String| match (pattern.split_once('/'), sub) {
+            (None, None) => pattern == "*" || pattern == main,
+            (Some((first, second)), sub) => {
+                (first == "*" || first == main) && (second == "*" || sub == Some(second))
+            }
+            (None, Some(_)) => false,
+        };
+        self.rules.iter().any(|rule| {
+            has(&rule.api_groups, group)
+                && has(&rule.operations, operation)
+                && rule.resources.iter().any(matches)
+        })
+    }
+}
+
+/// A resource of the package's containers.
+fn resource_of(package: &Package, field: &str) -> Option<f64> {
+    let resources = package.resources.as_ref()?;
+    quantity::parse(&resources[field]).filter(|amount| *amount > 0.0)
+}
+
+fn webhook_reference(configuration: &WebhookConfiguration) -> String {
+    format!("{}/{}", configuration.kind.to_lowercase(), configuration.metadata.name)
+}

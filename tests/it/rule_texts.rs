@@ -1,0 +1,68 @@
+//! The whole text of findings whose message, evidence or remedies depend on what else was read.
+
+use insta::assert_snapshot;
+
+use crate::support::run::run;
+
+/// The output of `diagnose stuck` for fixtures of one rule.
+fn texts(code: &str, fixtures: &[&str]) -> String {
+    let stuck = |fixture: &&str| {
+        let ran = run(&format!("diagnose stuck --rule {code} -v --from tests/rules/{fixture}.yaml")).output();
+        format!("# {fixture}\n{}", ran.transcript())
+    };
+    fixtures.iter().map(stuck).collect::<Vec<_>>().join("\n")
+}
+
+#[test]
+fn overdue_action_names_what_refuses_it() {
+    let variants = ["quota", "pod_security", "limit_range", "compute_quota", "webhook", "roles", "allowed"];
+    let fixtures = variants.map(|variant| format!("action_overdue.{variant}"));
+    let fixtures = fixtures.iter().map(String::as_str).collect::<Vec<_>>();
+    assert_snapshot!("action_overdue", texts("SKY228", &fixtures));
+}
+
+/// Every command that answers "is it stuck" gives the same answer.
+#[test]
+fn overdue_action_is_stuck_everywhere() {
+    let from = "--from tests/rules/action_overdue.quota.yaml";
+    let commands = ["diagnose stuck", "diagnose node node-1", "status", "status gpu", "diagnose check"];
+    let outputs = commands.map(|command| run(&format!("{command} {from}")).output().transcript());
+    assert_snapshot!("action_overdue_everywhere", outputs.join("\n"));
+}
+
+#[test]
+fn refused_pull_names_the_cause() {
+    let from = "--from tests/rules/image_not_pulled.refusals.yaml";
+    let nodes = ["rate-limit", "credentials", "absent", "either"];
+    let texts = nodes.map(|node| {
+        let ran = run(&format!("diagnose stuck --rule SKY202 --node {node} {from}")).output();
+        ran.transcript()
+    });
+    assert_snapshot!("image_refusals", texts.join("\n"));
+}
+
+#[test]
+fn sandbox_and_volume_are_told_apart() {
+    assert_snapshot!("sandbox", texts("SKY203", &["container_not_created.sandbox"]));
+}
+
+#[test]
+fn operator_out_of_memory_names_its_limit() {
+    assert_snapshot!("operator_out_of_memory", texts("SKY501", &["operator_not_running.out_of_memory"]));
+}
+
+#[test]
+fn evicted_pod_waits_for_the_end_of_the_taint() {
+    assert_snapshot!("disk_pressure", texts("SKY204", &["ended_pod_blocks_stage.pressure"]));
+}
+
+#[test]
+fn foreign_deadline_is_not_the_timeout_of_the_stage() {
+    assert_snapshot!("foreign_deadline", texts("SKY201", &["package_erroring.deadline"]));
+}
+
+#[test]
+fn job_controller_and_other_managers_are_named() {
+    let texts = [texts("SKY229", &["job_controller_stopped"]), texts("SKY230", &["job_suspended_by_others"])];
+    assert_snapshot!("job_controllers", texts.join("\n"));
+}
