@@ -89,19 +89,17 @@ fn compartments(item: &SkyhookProgress) -> String {
 /// The headline, then one line per cause, for one custom resource or for all.
 pub fn causes(status: &StatusReport<'_>, name: Option<&str>, most: usize) -> Text {
     let mut text = Text::new();
-    let all = 0..status.impact.causes.len();
-    let about = |at: &usize| {
-        let cause = &status.impact.causes[*at];
-        let concerned = name.is_none_or(|name| findings::concerns(cause, &status.findings, name));
-        concerned && status.is_grave(*at)
+    let mut shown = match name {
+        None => (0..status.impact.causes.len()).collect(),
+        Some(name) => status.impact.about(name).to_vec(),
     };
-    let shown: Vec<usize> = all.filter(about).collect();
+    shown.retain(|at| status.is_grave(*at));
     if shown.is_empty() {
         return text;
     }
     let findings = match name {
         None => status.document.findings,
-        Some(name) => findings::Findings::about(name, &status.impact, &status.findings),
+        Some(name) => findings::Findings::about(name, &status.impact),
     };
     let command = match name {
         Some(name) => format!("kubectl skyhook diagnose stuck {name}"),

@@ -7,7 +7,7 @@ use jiff::Timestamp;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use super::remedies::remedy::Remedy;
+use super::remedies::remedy::{Remedy, RemedyTemplate};
 use super::support::causes::Awaited;
 use super::support::mute::Mute;
 use super::{Blocks, Reason, Rule, Subject};
@@ -61,9 +61,9 @@ pub struct Finding {
     group_message: Option<String>,
     pub since: Option<Timestamp>,
     pub evidence: Vec<Evidence>,
-    /// The remedies in order of preference: from the least to the most destructive, but a remedy that applies
-    /// only under a condition may come last.
-    pub remedies: Vec<Remedy>,
+    /// The remedies while the rule adds them; see [`Finding::share_remedies`].
+    new_remedies: Vec<Remedy>,
+    remedies: Vec<RemedyTemplate>,
     /// The operations blocked while this finding exists.
     pub blocks: &'static [Blocks],
     /// Whether the problem lasts until someone intervenes.
@@ -101,6 +101,7 @@ impl Finding {
             group_message: None,
             since: None,
             evidence: Vec::new(),
+            new_remedies: Vec::new(),
             remedies: Vec::new(),
             blocks: rule.blocks,
             permanent: true,
@@ -114,10 +115,44 @@ impl Finding {
         }
     }
 
+    /// The remedies in order of preference: from the least to the most destructive, but a remedy that applies
+    /// only under a condition may come last.
+    pub fn remedies(&self) -> impl Iterator<Item = Remedy> {
+        let shared = self.remedies.iter().map(|template| template.fill(&self.subject));
+        shared.chain(self.new_remedies.iter().cloned())
+    }
+
+    /// Changes the list of remedies.
+    pub fn change_remedies(&mut self, change: impl FnOnce(&mut Vec<Remedy>)) {
+        let mut remedies = self.remedies().collect();
+        change(&mut remedies);
+        self.remedies.clear();
+        self.new_remedies = remedies;
+    }
+
+    /// Stores the remedies once for all findings with the same ones.
+    pub(super) fn share_remedies(&mut self) {
+        let new = std::mem::take(&mut self.new_remedies).into_iter();
+        self.remedies.extend(new.map(|remedy| RemedyTemplate::of(remedy, &self.subject)));
+        self.remedies.shrink_to_fit();
+    }
+
+    /// A copy for rules that only look at the subject and at what is blocked.
+    pub(super) fn outline(&self) -> Finding {
+        let mut outline = Finding::new(self.rule, self.subject.clone(), String::new());
+        outline.severity = self.severity;
+        outline.blocks = self.blocks;
+        outline.permanent = self.permanent;
+        outline.waits_for.clone_from(&self.waits_for);
+        outline.effect_of = self.effect_of;
+        outline.blocked_nodes.clone_from(&self.blocked_nodes);
+        outline
+    }
+
     /// The least disruptive remedy that changes something, preferably a command of the plugin that is not a
     /// decision of the user.
-    pub fn changing_remedy(&self) -> Option<&Remedy> {
-        let changing = || self.remedies.iter().filter(|r| r.grade > Grade::B0);
+    pub fn changing_remedy(&self) -> Option<Remedy> {
+        let changing = || self.remedies().filter(|r| r.grade > Grade::B0);
         changing().find(|r| r.own().is_some() && !r.choice).or_else(|| changing().next())
     }
 
@@ -280,7 +315,7 @@ impl Finding {
         let Subject { name, skyhook, node, package, .. } = &self.subject;
         let names = [Some(name), skyhook.as_ref(), node.as_ref(), package.as_ref()];
         let flags: Vec<&String> = names.into_iter().flatten().filter(|n| !is_word(n)).collect();
-        self.remedies.retain(|remedy| !remedy.argv.iter().any(|word| flags.contains(&word)));
+        self.new_remedies.retain(|remedy| !remedy.argv.iter().any(|word| flags.contains(&word)));
     }
 
     fn command<S: AsRef<str>>(
@@ -292,13 +327,13 @@ impl Finding {
     ) -> &mut Self {
         let own = words.into_iter().map(|w| w.as_ref().to_owned());
         let argv = program.iter().map(ToString::to_string).chain(own);
-        self.remedies.push(Remedy::new(grade, title, argv.collect()));
+        self.new_remedies.push(Remedy::new(grade, title, argv.collect()));
         self
     }
 
     /// Sets the command of the last remedy for all affected nodes: these flags replace `--node NODE`.
     pub fn for_all_nodes<const N: usize>(&mut self, flags: [&str; N]) -> &mut Self {
-        let remedy = self.remedies.last_mut();
+        let remedy = self.new_remedies.last_mut();
         if let Some(remedy) = remedy
             && let Some(at) = remedy.argv.iter().position(|w| w == "--node")
         {
@@ -320,7 +355,7 @@ impl Finding {
     }
 
     fn change_last(&mut self, change: impl FnOnce(&mut Remedy)) -> &mut Self {
-        self.remedies.last_mut().map(change);
+        self.new_remedies.last_mut().map(change);
         self
     }
 }

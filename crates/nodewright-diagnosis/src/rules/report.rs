@@ -1,6 +1,7 @@
 //! Runs the rules over a cluster, and derives the verdict.
 
 use std::collections::BTreeSet;
+use std::rc::Rc;
 
 use schemars::JsonSchema;
 use serde::Serialize;
@@ -163,11 +164,16 @@ impl Report {
 pub fn diagnose(cluster: &Cluster, scope: &Scope) -> Report {
     let rules = scope.rules();
     let run = RuleRun::new(cluster);
-    let looked = |rule: &'static Rule| {
-        let found = run.of(rule, cluster);
-        (rule, found.findings.to_vec(), found)
+    for rule in rules {
+        run.of(rule, cluster);
+    }
+    let mut results = run.finish();
+    let own = |rule: &&'static Rule| {
+        let mut result = results.remove(rule.code)?;
+        let findings = Rc::unwrap_or_clone(std::mem::take(&mut result.findings));
+        Some((*rule, findings, result))
     };
-    let mut found: Vec<_> = rules.iter().copied().map(looked).collect();
+    let mut found: Vec<_> = rules.iter().filter_map(own).collect();
     blockers::mark_deletions(cluster, found.iter_mut().flat_map(|(_, found, _)| found));
     blockers::mark_taints(cluster, found.iter_mut().flat_map(|(_, found, _)| found));
     let flavor = cluster.flavor();

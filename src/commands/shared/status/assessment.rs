@@ -6,10 +6,8 @@ use jiff::Timestamp;
 use schemars::JsonSchema;
 use serde::Serialize;
 
-use super::findings::concerns;
 use crate::api::{Skyhook, Status};
 use crate::cluster::{Certainty, Cluster, NodeRecord};
-use crate::commands::shared::diagnosis::group::FindingGroup;
 use crate::model::{Action, Model, NodeProgress, ProgressState, Timeline, WaitReason};
 use crate::rules::support::impact::Impact;
 use crate::rules::{Finding, Severity};
@@ -189,9 +187,7 @@ impl<'a> Assessor<'_, 'a> {
     fn remaining(&self, name: &str, assessment: Assessment) -> Option<String> {
         let progresses =
             matches!(assessment, Assessment::Progressing | Assessment::Degraded | Assessment::Waiting);
-        let mut causes = self.impact.causes.iter();
-        let blocked =
-            causes.any(|cause| cause.severity == Severity::Error && cause.blocked.contains_key(name));
+        let blocked = self.impact.is_blocked(name);
         let remaining = self.timeline.remaining(name)?;
         (progresses && !blocked).then(|| remaining.to_string())
     }
@@ -199,13 +195,12 @@ impl<'a> Assessor<'_, 'a> {
     /// The most severe error about the custom resource, or about the whole operator:
     /// `SKY201 package driver fails`.
     fn error(&self, name: &str) -> Option<Trouble> {
-        let mut causes = self.impact.causes.iter();
-        let cause =
-            causes.find(|cause| cause.severity == Severity::Error && concerns(cause, self.findings, name))?;
-        let group = FindingGroup::of(&cause.cause, self.findings);
+        let mut causes = self.impact.about(name).iter().map(|at| &self.impact.causes[*at]);
+        let cause = causes.find(|cause| cause.severity == Severity::Error)?;
+        let first = &self.findings[cause.cause.findings[0]];
         Some(Trouble {
-            message: format!("{} {}", group.first().rule.code, group.message()),
-            stops_operator: group.first().blocks_reconcile(),
+            message: format!("{} {}", first.rule.code, cause.message),
+            stops_operator: first.blocks_reconcile(),
         })
     }
 

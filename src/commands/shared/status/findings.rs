@@ -4,7 +4,7 @@ use schemars::JsonSchema;
 use serde::Serialize;
 
 use crate::rules::support::impact::{CauseImpact, Impact};
-use crate::rules::{Finding, Severity};
+use crate::rules::Severity;
 
 /// Number of causes that `diagnose stuck` reports, by severity; the findings that they explain do not count.
 #[derive(Debug, Default, Clone, Copy, PartialEq, Eq, Serialize, JsonSchema)]
@@ -21,9 +21,8 @@ impl Findings {
     }
 
     /// Counts the causes that concern a custom resource, its nodes, or the whole operator.
-    pub fn about(name: &str, impact: &Impact<'_>, findings: &[Finding]) -> Findings {
-        let causes = impact.causes.iter();
-        Findings::of(causes.filter(|cause| concerns(cause, findings, name)))
+    pub fn about(name: &str, impact: &Impact<'_>) -> Findings {
+        Findings::of(impact.about(name).iter().map(|at| &impact.causes[*at]))
     }
 
     fn of<'i>(causes: impl Iterator<Item = &'i CauseImpact<'i>>) -> Findings {
@@ -37,14 +36,4 @@ impl Findings {
         }
         counts
     }
-}
-
-/// Whether a cause concerns a custom resource or one of its nodes, or stops the operator.
-pub fn concerns(cause: &CauseImpact<'_>, findings: &[Finding], name: &str) -> bool {
-    let mut own = cause.cause.findings.iter().map(|at| &findings[*at]);
-    own.any(|finding| match &finding.subject.skyhook {
-        Some(skyhook) if skyhook == name => true,
-        Some(_) => finding.blocks_reconcile() && cause.blocked.contains_key(name),
-        None => cause.blocked.contains_key(name),
-    })
 }

@@ -179,7 +179,7 @@ impl<'c, 'a> ProgressReader<'c, 'a> {
 
     /// The progress of a custom resource, also of a deleted one with keys on nodes. `named` lists its nodes.
     pub fn progress(&self, name: &str, named: bool) -> SkyhookProgress {
-        let Assessor { cluster, model, findings, impact, .. } = self.assessor;
+        let Assessor { cluster, model, impact, .. } = self.assessor;
         let skyhook = cluster.skyhook(name);
         let has_keys = |node: &Node| {
             let on = cluster.on_node(node, name);
@@ -206,7 +206,7 @@ impl<'c, 'a> ProgressReader<'c, 'a> {
             compartments: skyhook.map_or_else(Vec::new, |skyhook| compartments(model, skyhook)),
             progress: named.then(|| ResourceProgress::of(model, name)).flatten(),
             summary: self.assessor.summary(name),
-            findings: Findings::about(name, impact, findings),
+            findings: Findings::about(name, impact),
         }
     }
 }

@@ -5,7 +5,7 @@
 
 use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 
-use super::causes::{Cause, Causes};
+use super::causes::{Cause, Causes, common_message};
 use crate::cluster::Cluster;
 use crate::model::{Model, ProgressState, WaitReason};
 use crate::rules::{Finding, Severity};
@@ -17,6 +17,10 @@ pub struct Impact<'a> {
     pub causes: Vec<CauseImpact<'a>>,
     /// Number of nodes that custom resources select.
     pub selected: usize,
+    /// See [`Impact::about`].
+    about: HashMap<String, Vec<usize>>,
+    /// The custom resources that errors block.
+    blocked: HashSet<&'a str>,
 }
 
 /// A cause, and the nodes that it blocks.
@@ -25,6 +29,8 @@ pub struct CauseImpact<'a> {
     pub cause: Cause,
     /// The highest severity of its findings and effects.
     pub severity: Severity,
+    /// A message that is true of all of its findings.
+    pub message: String,
     /// Blocked nodes by custom resource. The name is empty for a finding about a node without a custom
     /// resource.
     pub blocked: BTreeMap<&'a str, BTreeSet<&'a str>>,
@@ -58,9 +64,29 @@ impl<'a> Impact<'a> {
             }
             let all = cause.findings.iter().chain(&cause.effects);
             let severity = all.map(|at| findings[*at].severity).max();
-            CauseImpact { severity: severity.unwrap_or(Severity::Info), blocked, cause }
+            let message = common_message(cause.findings.iter().map(|at| &findings[*at])).to_owned();
+            CauseImpact { severity: severity.unwrap_or(Severity::Info), message, blocked, cause }
         });
-        Impact { causes: causes.collect(), selected: places.selected }
+        let causes: Vec<CauseImpact<'a>> = causes.collect();
+        let mut about: HashMap<String, Vec<usize>> = HashMap::new();
+        for (at, cause) in causes.iter().enumerate() {
+            for name in cause.custom_resources(findings) {
+                about.entry(name.to_owned()).or_default().push(at);
+            }
+        }
+        let errors = causes.iter().filter(|cause| cause.severity == Severity::Error);
+        let blocked = errors.flat_map(|cause| cause.blocked.keys().copied()).collect();
+        Impact { causes, selected: places.selected, about, blocked }
+    }
+
+    /// The indexes of the causes that concern a custom resource or one of its nodes, or stop the operator.
+    pub fn about(&self, name: &str) -> &[usize] {
+        self.about.get(name).map_or(&[], Vec::as_slice)
+    }
+
+    /// Whether an error blocks a custom resource on any node.
+    pub fn is_blocked(&self, name: &str) -> bool {
+        self.blocked.contains(name)
     }
 
     /// Number of causes with this severity.
@@ -78,6 +104,15 @@ impl<'a> Impact<'a> {
 }
 
 impl<'a> CauseImpact<'a> {
+    /// The custom resources that have the problem. Of a problem of nodes, or one that stops the operator, also
+    /// those that it blocks.
+    fn custom_resources<'f>(&'f self, findings: &'f [Finding]) -> BTreeSet<&'f str> {
+        let own = || self.cause.findings.iter().map(|at| &findings[*at]);
+        let shared = own().any(|finding| finding.subject.skyhook.is_none() || finding.blocks_reconcile());
+        let blocked = self.blocked.keys().copied().filter(|_| shared);
+        own().filter_map(|finding| finding.subject.skyhook.as_deref()).chain(blocked).collect()
+    }
+
     /// The blocked nodes of all custom resources.
     pub fn nodes(&self) -> BTreeSet<&'a str> {
         self.blocked.values().flatten().copied().collect()
