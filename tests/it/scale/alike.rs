@@ -24,7 +24,9 @@ fn many_equal_causes_are_one_with_a_set_of_names() {
     assert!(ran.stdout.lines().count() <= 50, "{}", ran.stdout);
     let ran = diagnosed("status", 250, |_| {});
     ran.expect_code(0);
-    ran.expect_stdout("\n 1 SKY201 cr-[00000-00249] driver on 10 nodes: package driver fails at stage apply\n");
+    ran.expect_stdout(
+        "\n 1 SKY201 cr-[00000-00249] driver on 10 nodes: package driver fails at stage apply\n",
+    );
     let names = diagnosed("diagnose stuck -o name", 250, |_| {});
     let kind = ApiFlavor::Skyhook.kind().to_lowercase();
     assert_eq!(names.stdout, format!("SKY201 {kind}/cr-[00000-00249] node-[0-9]\n"));
@@ -45,9 +47,23 @@ fn the_document_of_many_equal_causes_is_complete() {
     let last = failing.last().expect("a finding");
     assert_eq!(last["subject"]["skyhook"], "cr-00249");
     let own = last["remedies"].as_array().expect("remedies").iter().filter(|r| r["argv"][1] == "skyhook");
-    let names_its_own = |remedy: &Value| remedy["argv"].as_array().expect("words").contains(&json!("cr-00249"));
+    let names_its_own =
+        |remedy: &Value| remedy["argv"].as_array().expect("words").contains(&json!("cr-00249"));
     assert!(own.clone().count() > 0 && { own }.all(names_its_own), "{}", last["remedies"]);
     assert_eq!(document["counts"]["errors"], 1);
+}
+
+#[test]
+fn messages_that_name_their_custom_resource_are_equal() {
+    let invalid = |object: &mut Value| {
+        if object["kind"] == ApiFlavor::Skyhook.kind() {
+            let package = object["spec"]["packages"]["driver"].take();
+            object["spec"]["packages"] = json!({"driver0": package});
+        }
+    };
+    let ran = diagnosed("diagnose stuck --rule SKY212", 250, invalid);
+    ran.expect_stdout("STUCK: 1 cause blocks 10 of 10 nodes");
+    ran.expect_stdout("the spec of skyhook/cr-[00000-00249] is invalid");
 }
 
 /// Each of a few has its own remedies.

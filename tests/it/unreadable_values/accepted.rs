@@ -104,9 +104,13 @@ fn sample(usual: usize) -> usize {
 
 #[test]
 fn captures() {
-    for capture in
-        ["apply-erroring", "drain-blocked", "rollout-stopped", "nodewright-apply-erroring", "modelled-migration-hold"]
-    {
+    for capture in [
+        "apply-erroring",
+        "drain-blocked",
+        "rollout-stopped",
+        "nodewright-apply-erroring",
+        "modelled-migration-hold",
+    ] {
         let (count, lost) = lost_by_any(&objects(capture), sample(SAMPLE));
         assert!(count > 100 && lost.is_empty(), "{capture}: {count} leaves\n{}", lost.join("\n"));
     }

@@ -11,6 +11,7 @@ use super::remedies::remedy::{Remedy, RemedyTemplate};
 use super::support::causes::Awaited;
 use super::support::mute::Mute;
 use super::{Blocks, Reason, Rule, Subject};
+use crate::api::Name;
 use crate::api::object_name::is_word;
 use crate::cluster::priority::Predecessor;
 use crate::plan::Grade;
@@ -41,11 +42,14 @@ impl fmt::Display for Severity {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, JsonSchema)]
 pub struct Evidence {
     /// The object, as `kind/name`.
-    pub object: String,
+    #[schemars(with = "String")]
+    pub object: Name,
     /// The field, or the name of another observation.
-    pub field: String,
+    #[schemars(with = "String")]
+    pub field: Name,
     /// The value.
-    pub value: String,
+    #[schemars(with = "String")]
+    pub value: Name,
 }
 
 /// A rule that fired on a subject.
@@ -61,7 +65,7 @@ pub struct Finding {
     group_message: Option<String>,
     pub since: Option<Timestamp>,
     pub evidence: Vec<Evidence>,
-    /// The remedies while the rule adds them; see [`Finding::share_remedies`].
+    /// The remedies while the rule adds them; see [`Finding::compact`].
     new_remedies: Vec<Remedy>,
     remedies: Vec<RemedyTemplate>,
     /// The operations blocked while this finding exists.
@@ -130,11 +134,14 @@ impl Finding {
         self.new_remedies = remedies;
     }
 
-    /// Stores the remedies once for all findings with the same ones.
-    pub(super) fn share_remedies(&mut self) {
+    /// Stores the remedies once for all findings with the same ones, and drops unused capacity: there may be a
+    /// finding for each custom resource on each node.
+    pub(super) fn compact(&mut self) {
         let new = std::mem::take(&mut self.new_remedies).into_iter();
         self.remedies.extend(new.map(|remedy| RemedyTemplate::of(remedy, &self.subject)));
         self.remedies.shrink_to_fit();
+        self.evidence.shrink_to_fit();
+        self.waits_for.shrink_to_fit();
     }
 
     /// A copy for rules that only look at the subject and at what is blocked.
@@ -282,9 +289,9 @@ impl Finding {
         value: impl fmt::Display,
     ) -> &mut Self {
         self.evidence.push(Evidence {
-            object: object.to_string(),
-            field: field.to_string(),
-            value: value.to_string(),
+            object: object.to_string().into(),
+            field: field.to_string().into(),
+            value: value.to_string().into(),
         });
         self
     }
@@ -309,9 +316,15 @@ impl Finding {
         self.command(grade, title, &["kubectl"], words)
     }
 
+    /// Ends the finding once its rule has added everything.
+    pub(super) fn finish(&mut self) {
+        self.drop_flags();
+        self.compact();
+    }
+
     /// Drops remedies in which a name would be read as a flag, such as a package name, which the API server
     /// does not validate.
-    pub(super) fn drop_flags(&mut self) {
+    fn drop_flags(&mut self) {
         let Subject { name, skyhook, node, package, .. } = &self.subject;
         let names = [Some(name), skyhook.as_ref(), node.as_ref(), package.as_ref()];
         let flags: Vec<&String> = names.into_iter().flatten().filter(|n| !is_word(n)).collect();

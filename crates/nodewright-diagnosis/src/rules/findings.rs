@@ -62,10 +62,8 @@ impl<'c> RuleRun<'c> {
             run: self.clone(),
         };
         (rule.detect)(cluster, &mut findings);
-        for finding in &mut findings.found {
-            finding.drop_flags();
-            finding.share_remedies();
-        }
+        findings.found.last_mut().map(Finding::finish);
+        findings.found.shrink_to_fit();
         let found = RuleResult {
             findings: Rc::new(findings.found),
             depends_on: findings.depends_on,
@@ -137,6 +135,7 @@ impl<'c> Findings<'c> {
 
     /// Adds a finding with the rule's severity, and returns it for evidence and remedies.
     pub fn report(&mut self, subject: Subject, message: impl Into<String>) -> &mut Finding {
+        self.found.last_mut().map(Finding::finish);
         self.found.push(Finding::new(self.rule, subject, message.into()));
         self.found.last_mut().expect("a finding was just pushed")
     }

@@ -109,12 +109,12 @@ impl Report {
     /// Moves muted findings to `muted`, and updates counts and verdict.
     pub fn mute(mut self, cluster: &Cluster, mutes: &Mutes) -> Report {
         self.lapsed = mutes.mark(cluster, &mut self.findings);
+        if self.findings.iter().all(|f| f.muted.is_none()) {
+            return self;
+        }
         let (muted, findings): (Vec<_>, Vec<_>) =
             std::mem::take(&mut self.findings).into_iter().partition(|f| f.muted.is_some());
         self.findings = causes_first(findings);
-        if muted.is_empty() {
-            return self;
-        }
         let errors = |rule: &Rule| {
             let mut own = self.findings.iter().filter(|f| f.rule.code == rule.code);
             own.any(|f| f.severity == Severity::Error)
@@ -180,7 +180,7 @@ pub fn diagnose(cluster: &Cluster, scope: &Scope) -> Report {
     blockers::mark_rejected(flavor, found.iter_mut().flat_map(|(_, found, _)| found));
     undecoded::downgrade_uncertain(cluster, found.iter_mut().flat_map(|(_, found, _)| found));
     let scope = scope.with_causes(cluster, found.iter().flat_map(|(_, found, _)| found));
-    let mut findings = Vec::new();
+    let mut findings = Vec::with_capacity(found.iter().map(|(_, found, _)| found.len()).sum());
     let mut not_checked = Vec::new();
     let mut partly_checked = Vec::new();
     for (rule, mut found, result) in found {

@@ -18,7 +18,8 @@ pub fn repaired(text: &str) -> Option<Timestamp> {
     let rest = rest.split(['T', 't']).next()?;
     let time: Time = rest.get(..8)?.parse().ok()?;
     // Years beyond four digits come from an offset: Go prints UTC.
-    if let Some((year @ ("10000" | "-0001"), _)) = date.rsplit_once('-').and_then(|(y, _)| y.rsplit_once('-')) {
+    if let Some((year @ ("10000" | "-0001"), _)) = date.rsplit_once('-').and_then(|(y, _)| y.rsplit_once('-'))
+    {
         return Some(nearest(if year == "10000" { i64::MAX } else { i64::MIN }));
     }
     let offset = match rest.rfind(['+', '-']) {

@@ -73,7 +73,8 @@ fn normalize(value: &mut Value) {
         Value::Object(members) => {
             members.retain(|_, value| !value.is_null());
             // Users' texts: a time in an annotation must be compared as it is.
-            let fields = members.iter_mut().filter(|(name, _)| !matches!(name.as_str(), "annotations" | "data"));
+            let fields =
+                members.iter_mut().filter(|(name, _)| !matches!(name.as_str(), "annotations" | "data"));
             fields.for_each(|(_, value)| normalize(value));
         }
         Value::Array(items) => {
@@ -261,7 +262,8 @@ mod tests {
         assert_eq!(node.created, Some(Timestamp::MAX));
         let ready = node.condition("Ready").expect("a condition");
         assert_eq!(ready.last_transition_time, Some(Timestamp::MAX));
-        let pod = json!({"metadata": {"name": "p", "annotations": {"until": text}}, "status": {"startTime": text}});
+        let pod =
+            json!({"metadata": {"name": "p", "annotations": {"until": text}}, "status": {"startTime": text}});
         let (pod, fields) = unknown::<Pod>(pod);
         assert_eq!((fields, pod.status.start_time), (vec![], Some(Timestamp::MAX)));
         assert_eq!(pod.metadata.annotations["until"], text);

@@ -152,7 +152,7 @@ impl Document {
                 name: first.rule.name.to_owned(),
                 severity: group.severity(),
                 contrasts: group.contrasts(cluster),
-                message: group.message().to_owned(),
+                message: group.message().into_owned(),
                 skyhooks: group.skyhooks().into_iter().map(str::to_owned).collect(),
                 nodes: group.node_names().into_iter().map(str::to_owned).collect(),
                 blocked_nodes: impact.nodes().len(),

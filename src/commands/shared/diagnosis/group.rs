@@ -1,5 +1,6 @@
 //! Groups of findings of the same problem on many nodes or of many objects, reported once.
 
+use std::borrow::Cow;
 use std::collections::{BTreeMap, BTreeSet};
 
 use super::{contrast, reason};
@@ -84,7 +85,7 @@ impl<'a> FindingGroup<'a> {
     /// The text below the title.
     pub fn body(&self, cluster: &Cluster, wide: bool, detail: Detail) -> Text {
         let mut body = Text::new();
-        body.paragraph(self.message());
+        body.paragraph(self.message().into_owned());
         if let Some(contrast) = contrast::sentence(&self.contrasts(cluster)) {
             body.paragraph(contrast);
         }
@@ -116,7 +117,7 @@ impl<'a> FindingGroup<'a> {
     }
 
     /// A message that is true of all findings.
-    pub fn message(&self) -> &'a str {
+    pub fn message(&self) -> Cow<'a, str> {
         common_message(self.findings.iter().copied())
     }
 

@@ -3,8 +3,8 @@
 use schemars::JsonSchema;
 use serde::Serialize;
 
-use crate::rules::support::impact::{CauseImpact, Impact};
 use crate::rules::Severity;
+use crate::rules::support::impact::{CauseImpact, Impact};
 
 /// Number of causes that `diagnose stuck` reports, by severity; the findings that they explain do not count.
 #[derive(Debug, Default, Clone, Copy, PartialEq, Eq, Serialize, JsonSchema)]

@@ -215,7 +215,7 @@ pub(in crate::rules) fn mark_rejected<'f>(
     };
     for finding in others {
         finding.change_remedies(mark);
-        finding.share_remedies();
+        finding.compact();
     }
 }
 

@@ -1,8 +1,10 @@
 //! The graph of findings, from causes to the findings that wait for them. Pure.
 
+use std::borrow::Cow;
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 
 use crate::rules::{Finding, Severity, Subject};
+use crate::view::NodeSet;
 
 /// A subject that a finding waits for. Findings about this subject are the causes.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
@@ -88,13 +90,23 @@ impl Causes {
     }
 }
 
-/// A message that is true of all findings of a cause.
-pub fn common_message<'f>(mut findings: impl Iterator<Item = &'f Finding>) -> &'f str {
-    let Some(first) = findings.next() else {
-        return "";
+/// A message that is true of all findings of a cause: `the spec of skyhook/cr-[0-249] is invalid`.
+pub fn common_message<'f>(findings: impl Iterator<Item = &'f Finding> + Clone) -> Cow<'f, str> {
+    let Some(first) = findings.clone().next() else {
+        return "".into();
     };
-    if findings.all(|f| f.message == first.message) { &first.message } else { first.trouble() }
+    if findings.clone().all(|f| f.message == first.message) {
+        return (&*first.message).into();
+    }
+    if findings.clone().all(|f| f.trouble() == first.trouble()) {
+        return first.trouble().into();
+    }
+    let names = findings.filter_map(|finding| finding.subject.skyhook.as_deref());
+    renamed(first, &NodeSet::of(names).limited(NAMED))
 }
+
+/// Maximum number of ranges of names in a message.
+const NAMED: usize = 3;
 
 impl Cause {
     /// Number of findings in the group, including effects.
@@ -156,7 +168,21 @@ fn kind(at: usize, finding: &Finding) -> impl Eq + std::hash::Hash + use<'_> {
 fn problem(finding: &Finding) -> impl Eq + std::hash::Hash + use<'_> {
     let Subject { kind, package, compartment, node, skyhook, .. } = &finding.subject;
     let place = (kind, package, compartment, skyhook.is_some(), node.is_some());
-    (finding.rule.code, finding.severity, place, finding.trouble())
+    (finding.rule.code, finding.severity, place, renamed(finding, ""))
+}
+
+/// The message independent of the node, with another name for the finding's custom resource in its reference
+/// `skyhook/NAME`.
+fn renamed<'f>(finding: &'f Finding, name: &str) -> Cow<'f, str> {
+    let trouble = finding.trouble();
+    let Some(reference) = finding.subject.skyhook.as_ref().map(|own| format!("/{own}")) else {
+        return trouble.into();
+    };
+    let continues = |rest: &str| rest.starts_with(|c: char| c.is_ascii_alphanumeric() || "-.".contains(c));
+    match trouble.split_once(&reference) {
+        Some((before, after)) if !continues(after) => format!("{before}/{name}{after}").into(),
+        _ => trouble.into(),
+    }
 }
 
 /// Indexes of findings by custom resource and node, and by the nodes that they block.

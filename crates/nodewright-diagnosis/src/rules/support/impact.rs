@@ -64,7 +64,7 @@ impl<'a> Impact<'a> {
             }
             let all = cause.findings.iter().chain(&cause.effects);
             let severity = all.map(|at| findings[*at].severity).max();
-            let message = common_message(cause.findings.iter().map(|at| &findings[*at])).to_owned();
+            let message = common_message(cause.findings.iter().map(|at| &findings[*at])).into_owned();
             CauseImpact { severity: severity.unwrap_or(Severity::Info), message, blocked, cause }
         });
         let causes: Vec<CauseImpact<'a>> = causes.collect();

@@ -103,7 +103,9 @@ fn encoded(number: u64, kind: &Kind, value: &Json) -> Vec<u8> {
             [varint(number << 3), varint(value as u64)].concat()
         }
         Kind::Message(message) => bytes_field(number, &encoded_fields(message, value)),
-        Kind::Each(kind) => value.as_array().into_iter().flatten().flat_map(|item| encoded(number, kind, item)).collect(),
+        Kind::Each(kind) => {
+            value.as_array().into_iter().flatten().flat_map(|item| encoded(number, kind, item)).collect()
+        }
         Kind::Map(kind) => {
             let entry = |(key, value): (&String, &Json)| {
                 bytes_field(number, &[bytes_field(1, key.as_bytes()), encoded(2, kind, value)].concat())
