@@ -155,8 +155,8 @@ fn view(cluster: &Cluster, args: &Args) -> Result<Events> {
     let names: Vec<&str> = names.into_iter().collect();
     let mut rows = event_row::rows(cluster, &names);
     if let Some(since) = args.since {
-        let begin = cluster.taken_at - SignedDuration::try_from(since).unwrap_or_default();
-        rows.retain(|row| row.at.is_none_or(|at| at >= begin));
+        let since = SignedDuration::try_from(since).unwrap_or(SignedDuration::MAX);
+        rows.retain(|row| row.at.is_none_or(|at| cluster.taken_at.duration_since(at) <= since));
     }
     Ok(Events { rows, now: cluster.taken_at })
 }

@@ -2,6 +2,7 @@
 
 mod faults;
 mod flavors;
+mod frozen;
 mod lists;
 mod workloads;
 

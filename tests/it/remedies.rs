@@ -161,7 +161,8 @@ fn remedies_without_conditions_are_listed_least_disruptive_first() {
     for path in captures() {
         let cluster = dump::load(std::slice::from_ref(&path), None).expect("a capture that loads");
         for finding in rules::diagnose(&cluster, &Scope::default()).findings {
-            for pair in finding.remedies.windows(2) {
+            let remedies: Vec<_> = finding.remedies().collect();
+            for pair in remedies.windows(2) {
                 assert!(
                     pair[0].grade <= pair[1].grade || pair[1].caveat.is_some(),
                     "{}: {}: {pair:#?}",
@@ -196,7 +197,7 @@ fn remedies_parse() {
         let cluster = dump::load(std::slice::from_ref(&path), None).expect("a capture that loads");
         let report = rules::diagnose(&cluster, &Scope::default());
         for finding in &report.findings {
-            for remedy in &finding.remedies {
+            for remedy in finding.remedies() {
                 let words: Vec<&str> = remedy.argv.iter().map(String::as_str).collect();
                 let ["kubectl", "skyhook", own @ ..] = words.as_slice() else {
                     continue;

@@ -3,6 +3,7 @@
 //! The program counts the items of the lists that it scans, and a child process reports the count: when a
 //! cluster has twice as many objects, the count may double, and is not four times as high.
 
+mod alike;
 mod shapes;
 
 use std::path::{Path, PathBuf};
@@ -13,7 +14,7 @@ use kubectl_skyhook::cluster::read::scanned_items;
 use serde_json::json;
 use tempfile::TempDir;
 
-use shapes::{LEFT_ON_A_NODE, PACKAGES_OF_ONE, SHAPES, Shape};
+use shapes::{ALIKE, LEFT_ON_A_NODE, PACKAGES_OF_ONE, SHAPES, Shape};
 
 /// Objects of the smaller cluster.
 const SMALL: usize = 100;
@@ -32,6 +33,8 @@ struct Cost {
     scanned: usize,
     /// Processor time in microseconds.
     time: u64,
+    /// Peak memory in kilobytes.
+    memory: u64,
 }
 
 /// The cost of a command for a capture.
@@ -49,8 +52,8 @@ fn cost(capture: &Path, words: &str) -> Cost {
         .expect("the child process starts");
     assert!(child.success(), "{words}");
     let text = std::fs::read_to_string(&count).expect("a count");
-    let (scanned, time) = text.split_once(' ').expect("two numbers");
-    Cost { scanned: scanned.parse().expect("a number"), time: time.parse().expect("a number") }
+    let numbers: Vec<u64> = text.split(' ').map(|number| number.parse().expect("a number")).collect();
+    Cost { scanned: numbers[0] as usize, time: numbers[1], memory: numbers[2] }
 }
 
 /// The processor time of this process in microseconds. The sum is exact: only its parts are estimated by
@@ -68,6 +71,14 @@ fn processor_time() -> i64 {
     0
 }
 
+/// The peak memory of this process in kilobytes; 0 on systems without `/proc`. The usage of the process would
+/// include the memory of its parent.
+fn peak_memory() -> u64 {
+    let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
+    let peak = status.lines().find_map(|line| line.strip_prefix("VmHWM:")).unwrap_or("0 kB");
+    peak.trim().trim_end_matches(" kB").parse().expect("a number")
+}
+
 /// Runs one command and writes its count, if another test asks for it.
 #[test]
 fn counts_in_a_child_process() {
@@ -81,7 +92,7 @@ fn counts_in_a_child_process() {
     args.extend(["--now".into(), "2026-11-20T12:00:00Z".into()]);
     cli::main(args.into_iter());
     let count = std::env::var_os(COUNT).expect("a path");
-    let cost = format!("{} {}", scanned_items(), processor_time());
+    let cost = format!("{} {} {}", scanned_items(), processor_time(), peak_memory());
     std::fs::write(count, cost).expect("a write");
 }
 
@@ -134,6 +145,31 @@ fn processor_time_does_not_multiply(shape: Shape, counts: [usize; 2]) {
 #[test]
 fn processor_time_does_not_multiply_with_the_keys_of_a_node() {
     processor_time_does_not_multiply(LEFT_ON_A_NODE, [1000, 4000]);
+}
+
+#[cfg(unix)]
+#[test]
+fn processor_time_does_not_multiply_with_equal_causes() {
+    processor_time_does_not_multiply(ALIKE, [100, 400]);
+}
+
+/// Equal findings share their remedies.
+#[cfg(target_os = "linux")]
+#[test]
+fn a_finding_takes_little_memory() {
+    const FEW: usize = 200;
+    const MANY: usize = 600;
+    let directory = tempfile::tempdir().expect("a directory");
+    let captures = [FEW, MANY].map(|count| capture_of(&directory, ALIKE, count));
+    for words in ["diagnose stuck", "status"] {
+        let [few, many] = [0, 1].map(|at| cost(&captures[at], words).memory);
+        // Each custom resource fails on ten nodes.
+        let each = 1024 * (many - few) / (10 * (MANY - FEW)) as u64;
+        assert!(
+            each > 0 && each <= 6 * 1024,
+            "{words}: {each} bytes of each node with a failing custom resource"
+        );
+    }
 }
 
 #[cfg(unix)]

@@ -15,7 +15,7 @@ fn found(code: &str, objects: &str) -> Vec<Finding> {
 }
 
 fn commands(finding: &Finding) -> Vec<String> {
-    let remedies = finding.remedies.iter();
+    let remedies = finding.remedies();
     remedies.map(|r| r.argv[2..].join(" ")).collect()
 }
 

@@ -52,9 +52,9 @@ impl<'a> Deletion<'a> {
     pub fn remedies(&self) -> Vec<Remedy> {
         let mut remedies: Vec<Remedy> = Vec::new();
         let grave = |f: &&Finding| f.severity >= Severity::Warning;
-        for remedy in self.findings.iter().filter(grave).flat_map(|f| &f.remedies) {
+        for remedy in self.findings.iter().filter(grave).flat_map(|f| f.remedies()) {
             if !remedy.runs(STRIP) && remedies.iter().all(|r| r.argv != remedy.argv) {
-                remedies.push(remedy.clone());
+                remedies.push(remedy);
             }
         }
         remedies.sort_by_key(|r| r.grade);
@@ -116,7 +116,7 @@ impl<'a> Deletion<'a> {
         if let Some((finding, remedy)) = acts.or_else(|| self.less_disruptive()) {
             return Some(Objection {
                 why: format!("{exists} for {}: {}", finding.rule.code, with_node(finding)),
-                instead: remedy.argv.clone(),
+                instead: remedy.argv,
             });
         }
         self.may_finish().then(|| Objection {
@@ -136,20 +136,17 @@ impl<'a> Deletion<'a> {
         if self.state == Some(ProgressState::Blocked) {
             return Some(self.show_finalizers());
         }
-        let milder = self.less_disruptive().map(|(_, remedy)| remedy.clone());
+        let milder = self.less_disruptive().map(|(_, remedy)| remedy);
         milder.or_else(|| self.remedies().into_iter().next())
     }
 
     /// The first remedy other than a strip, with its finding.
-    fn less_disruptive(&self) -> Option<(&Finding, &Remedy)> {
-        self.milder(|f| f.remedies.iter().find(|r| !r.runs(STRIP)))
+    fn less_disruptive(&self) -> Option<(&Finding, Remedy)> {
+        self.milder(|f| f.remedies().find(|r| !r.runs(STRIP)))
     }
 
     /// The first chosen remedy other than a strip, with its finding.
-    fn milder<'f>(
-        &'f self,
-        choose: impl Fn(&'f Finding) -> Option<&'f Remedy>,
-    ) -> Option<(&'f Finding, &'f Remedy)> {
+    fn milder(&self, choose: impl Fn(&Finding) -> Option<Remedy>) -> Option<(&Finding, Remedy)> {
         let mut caused = self.held_up_by.iter().filter(|f| f.rule.code != WITHOUT_CAUSE);
         caused.find_map(|f| Some((f, choose(f).filter(|r| !r.runs(STRIP))?)))
     }

@@ -57,7 +57,7 @@ struct RemedyGroup<'a> {
     findings: Vec<&'a Finding>,
     subject: String,
     /// The remedy, and its command line for all nodes.
-    remedy: Option<(&'a Remedy, Vec<String>)>,
+    remedy: Option<(Remedy, Vec<String>)>,
     /// Whether the findings concern objects outside the flags' selection.
     elsewhere: bool,
     /// The rule whose remedy already changes the same package on the same node.
@@ -145,7 +145,7 @@ impl Choosing<'_> {
             let own = Cause { findings: places, effects: Vec::new() };
             let nodes: Vec<&str> = members.iter().filter_map(|f| f.subject.node.as_deref()).collect();
             let remedy = members[0].changing_remedy();
-            let argv = remedy.map(|remedy| {
+            let argv = remedy.as_ref().map(|remedy| {
                 let all = nodes.first().and_then(|node| remedy.on_nodes(node, &nodes));
                 all.unwrap_or_else(|| remedy.argv.clone())
             });
@@ -304,7 +304,7 @@ impl Choosing<'_> {
                 self.of_cause(&RemedyGroup {
                     findings: vec![finding],
                     subject,
-                    remedy: remedy.map(|remedy| (remedy, remedy.argv.clone())),
+                    remedy: remedy.map(|remedy| (remedy.clone(), remedy.argv)),
                     elsewhere: self.is_elsewhere(finding),
                     cured_by: None,
                 });

@@ -47,7 +47,7 @@ pub fn refuse_unreachable(
             all.any(|c| c.metadata.name == name && c.kind == kind)
         };
         if about(&finding.subject.name, &finding.subject.kind) {
-            for remedy in &finding.remedies {
+            for remedy in finding.remedies() {
                 let command = shell_words(&remedy.argv);
                 if !error.hints.contains(&command) {
                     error = error.hint(command);

@@ -69,7 +69,7 @@ pub fn table<'i>(
         .with("nodes", |(_, _, group)| number(group.node_count()))
         .with("blocks", |(_, impact, _)| number(impact.nodes().len()))
         .with("age", |(_, _, group)| age(group.since()).into())
-        .with("cause", |(_, _, group)| group.message().into());
+        .with("cause", |(_, _, group)| group.message().into_owned().into());
     let rows = causes.map(|(at, impact)| (at, impact, FindingGroup::of(&impact.cause, findings)));
     columns.table(rows).truncate_last()
 }

@@ -90,19 +90,18 @@ fn compartments(item: &SkyhookProgress) -> String {
 /// The headline, then one line per cause, for one custom resource or for all.
 pub fn causes(status: &StatusReport<'_>, name: Option<&str>, most: usize) -> Text {
     let mut text = Text::new();
-    let (impact, found) = (status.impact(), status.findings());
-    let all = 0..impact.causes.len();
-    let about = |at: &usize| {
-        let concerned = name.is_none_or(|name| impact.causes[*at].concerns(found, name));
-        concerned && status.is_grave(*at)
+    let impact = status.impact();
+    let mut shown = match name {
+        None => (0..impact.causes.len()).collect(),
+        Some(name) => impact.about(name).to_vec(),
     };
-    let shown: Vec<usize> = all.filter(about).collect();
+    shown.retain(|at| status.is_grave(*at));
     if shown.is_empty() {
         return text;
     }
     let findings = match name {
         None => status.document.findings,
-        Some(name) => Findings::about(name, impact, found),
+        Some(name) => Findings::about(name, impact),
     };
     let command = match name {
         Some(name) => format!("kubectl skyhook diagnose stuck {name}"),

@@ -133,9 +133,9 @@ fn folded<'f>(findings: impl IntoIterator<Item = &'f Finding>, may_strip: bool) 
     });
     let blockers = grouped(alike).into_iter().map(|(_, group)| {
         let finding = group[0];
-        let mut remedies = finding.remedies.iter();
+        let mut remedies = finding.remedies();
         let remedy = remedies.find(|r| may_strip || !r.argv.iter().any(|w| w == "strip"));
-        let argv = remedy.map(|r| on_all_nodes(&group, r).unwrap_or_else(|| r.argv.clone()));
+        let argv = remedy.map(|r| on_all_nodes(&group, &r).unwrap_or(r.argv));
         Blocker {
             code: Some(finding.rule.code.to_owned()),
             name: Some(finding.rule.name.to_owned()),

@@ -44,15 +44,15 @@ fn cases() -> Vec<Case> {
     for capture in captures() {
         let cluster = dump::load(std::slice::from_ref(&capture), None).expect("a capture");
         for finding in rules::diagnose(&cluster, &Scope::default()).findings {
-            for remedy in &finding.remedies {
+            for remedy in finding.remedies() {
                 let ours = remedy.argv.starts_with(&["kubectl".to_owned(), "skyhook".to_owned()]);
                 if !ours || remedy.grade == Grade::B0 {
                     continue;
                 }
-                if FOLLOWS.contains(&(finding.rule.code, &verb(remedy))) {
+                if FOLLOWS.contains(&(finding.rule.code, &verb(&remedy))) {
                     continue;
                 }
-                let key = (finding.rule.code, verb(remedy), capture.is_dir());
+                let key = (finding.rule.code, verb(&remedy), capture.is_dir());
                 cases.entry(key).or_insert_with(|| Case {
                     capture: capture.clone(),
                     code: finding.rule.code,
@@ -140,8 +140,8 @@ fn remedies_are_accepted_with_the_announced_impact() {
         let cluster = dump::load(std::slice::from_ref(&capture), None).expect("a capture");
         let mut seen = BTreeSet::new();
         let findings = rules::diagnose(&cluster, &Scope::default()).findings;
-        for (finding, remedy) in findings.iter().flat_map(|f| f.remedies.iter().map(move |r| (f, r))) {
-            let new = seen.insert(&remedy.argv);
+        for (finding, remedy) in findings.iter().flat_map(|f| f.remedies().map(move |r| (f, r))) {
+            let new = seen.insert(remedy.argv.clone());
             if !new || remedy.argv[1] != "skyhook" || remedy.grade == Grade::B0 {
                 continue;
             }

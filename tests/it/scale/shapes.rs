@@ -118,6 +118,23 @@ pub const LEFT_ON_A_NODE: Shape = |count| {
     objects
 };
 
+/// The same package fails on all nodes for every custom resource.
+pub const ALIKE: Shape = |count| {
+    let mut objects = Objects::default();
+    let names: Vec<String> = (0..count).map(|number| format!("cr-{number:05}")).collect();
+    for name in &names {
+        objects.skyhook(name, "", |object| {
+            object["spec"]["nodeSelectors"] =
+                json!({"matchExpressions": [{"key": "host", "operator": "Exists"}]});
+        });
+    }
+    for number in 0..NODES {
+        let records = names.iter().flat_map(|name| record(name, "erroring", "apply", "erroring"));
+        objects.node(&format!("node-{number}"), records.collect::<Vec<_>>());
+    }
+    objects
+};
+
 pub const PACKAGES_OF_ONE: Shape = |count| {
     let mut objects = Objects::default();
     let packages = (0..count).map(|number| format!("package-{number}"));

@@ -16,7 +16,7 @@ use super::NEVER;
 const SAMPLE: usize = 23;
 
 /// The objects of a capture.
-fn objects(capture: &str) -> Vec<Value> {
+pub fn objects(capture: &str) -> Vec<Value> {
     let directory = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/clusters").join(capture);
     let read = |file: &str| {
         let text = std::fs::read_to_string(directory.join(file)).expect("a capture");
@@ -27,7 +27,7 @@ fn objects(capture: &str) -> Vec<Value> {
 }
 
 /// Collects the paths of all values that are neither objects nor lists.
-fn leaves(value: &Value, path: &str, found: &mut Vec<String>) {
+pub fn leaves(value: &Value, path: &str, found: &mut Vec<String>) {
     match value {
         Value::Object(members) => {
             for (name, value) in members {
@@ -44,7 +44,7 @@ fn leaves(value: &Value, path: &str, found: &mut Vec<String>) {
     }
 }
 
-fn load(objects: &[Value]) -> Cluster {
+pub fn load(objects: &[Value]) -> Cluster {
     let home = tempfile::tempdir().expect("a directory");
     let file = home.path().join("all.json");
     let list = json!({"apiVersion": "v1", "kind": "List", "items": objects});
@@ -55,7 +55,7 @@ fn load(objects: &[Value]) -> Cluster {
 }
 
 /// All objects that were read, except the one of this name, as text.
-fn others(cluster: &Cluster, name: &str) -> BTreeSet<String> {
+pub fn others(cluster: &Cluster, name: &str) -> BTreeSet<String> {
     fn each<T: Debug>(items: &[T]) -> impl Iterator<Item = String> {
         items.iter().map(|item| format!("{item:?}"))
     }
@@ -97,7 +97,7 @@ fn wrong(before: &Report, after: &Report, name: &str) -> Vec<String> {
 }
 
 /// Whether a leaf identifies its object.
-fn is_identity(path: &str) -> bool {
+pub fn is_identity(path: &str) -> bool {
     let identity = ["/apiVersion", "/kind", "/metadata/name", "/metadata/namespace", "/metadata/uid"];
     identity.contains(&path)
 }

@@ -10,6 +10,7 @@ mod finished_node;
 mod follow;
 pub mod installation;
 mod list;
+mod liveness;
 pub mod log;
 mod logs;
 mod names;

@@ -100,11 +100,15 @@ impl RequestPolicy {
         })
     }
 
+    /// The time limit of a request: its own, in an extension, else that of all requests.
     fn limit_of(&self, request: &Request<Body>) -> Option<TimeLimit> {
-        self.limit.filter(|limit| match limit {
-            TimeLimit::Whole(_) => true,
-            TimeLimit::Silence(_) => is_answered_at_once(request),
-        })
+        let of_all = || {
+            self.limit.filter(|limit| match limit {
+                TimeLimit::Whole(_) => true,
+                TimeLimit::Silence(_) => is_answered_at_once(request),
+            })
+        };
+        request.extensions().get().copied().or_else(of_all)
     }
 }
 

@@ -131,9 +131,9 @@ impl LintFinding {
         value: impl ToString,
     ) -> &mut Self {
         self.evidence.push(Evidence {
-            object: object.to_string(),
-            field: field.to_string(),
-            value: value.to_string(),
+            object: object.to_string().into(),
+            field: field.to_string().into(),
+            value: value.to_string().into(),
         });
         self
     }

@@ -13,7 +13,7 @@ use crate::api::Skyhook;
 use crate::cluster::{Certainty, Stop};
 use crate::model::{NodeProgress, ProgressState, WaitReason};
 use crate::rules::support::impact::CauseImpact;
-use crate::rules::{Severity, common_message};
+use crate::rules::Severity;
 use crate::view::{ago, count, list, plural, time};
 
 /// Number of selected nodes by state. Each node counts once: a node on which a stage fails counts only as failed.
@@ -165,8 +165,7 @@ impl<'a> Outlook<'a> {
 
     /// The causes that concern a custom resource: findings about it, and those that block one of its nodes.
     pub fn causes_of(&self, name: &str) -> impl Iterator<Item = &CauseImpact<'a>> {
-        let causes = self.impact.causes.iter();
-        causes.filter(move |cause| cause.concerns(&self.findings, name))
+        self.impact.about(name).iter().map(|at| &self.impact.causes[*at])
     }
 
     fn facts(&self, skyhook: &Skyhook, tally: &Tally, error: bool) -> Facts {
@@ -194,8 +193,7 @@ impl<'a> Outlook<'a> {
             let rules = cause.cause.findings.iter().map(|at| self.findings[*at].rule);
             cause.severity == Severity::Warning && rules.into_iter().any(|rule| rule.retried)
         };
-        let mut causes = self.impact.causes.iter();
-        let blocked = causes.any(|cause| {
+        let blocked = self.causes_of(name).any(|cause| {
             (cause.severity == Severity::Error || restarts(cause)) && cause.blocked.contains_key(name)
         });
         let deleting = self.cluster.skyhook(name).is_some_and(Skyhook::deleting);
@@ -206,14 +204,13 @@ impl<'a> Outlook<'a> {
     /// The code and the message of a cause, with the custom resource that it is about if that is another one:
     /// `waits for base: SKY201 package driver fails`.
     fn cause_message(&self, name: &str, cause: &CauseImpact<'_>) -> String {
-        let findings = cause.cause.findings.iter().map(|at| &self.findings[*at]);
         let first = &self.findings[cause.cause.findings[0]];
         let about = first.subject.skyhook.as_deref().filter(|_| !first.blocks_reconcile());
         let waits = match about {
             Some(other) if other != name => format!("waits for {other}: "),
             _ => String::new(),
         };
-        format!("{waits}{} {}", first.rule.code, common_message(findings))
+        format!("{waits}{} {}", first.rule.code, cause.message)
     }
 
     fn message(&self, skyhook: &Skyhook, assessment: ProgressState, tally: &Tally) -> String {

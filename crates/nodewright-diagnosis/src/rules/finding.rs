@@ -7,10 +7,11 @@ use jiff::Timestamp;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use super::remedies::remedy::Remedy;
+use super::remedies::remedy::{Remedy, RemedyTemplate};
 use super::support::causes::Awaited;
 use super::support::mute::Mute;
 use super::{Blocks, Reason, Rule, Subject};
+use crate::api::Name;
 use crate::api::object_name::is_word;
 use crate::cluster::priority::Predecessor;
 use crate::plan::Grade;
@@ -41,11 +42,14 @@ impl fmt::Display for Severity {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, JsonSchema)]
 pub struct Evidence {
     /// The object, as `kind/name`.
-    pub object: String,
+    #[schemars(with = "String")]
+    pub object: Name,
     /// The field, or the name of another observation.
-    pub field: String,
+    #[schemars(with = "String")]
+    pub field: Name,
     /// The value.
-    pub value: String,
+    #[schemars(with = "String")]
+    pub value: Name,
 }
 
 /// A rule that fired on a subject.
@@ -61,9 +65,9 @@ pub struct Finding {
     group_message: Option<String>,
     pub since: Option<Timestamp>,
     pub evidence: Vec<Evidence>,
-    /// The remedies in order of preference: from the least to the most destructive, but a remedy that applies
-    /// only under a condition may come last.
-    pub remedies: Vec<Remedy>,
+    /// The remedies while the rule adds them; see [`Finding::compact`].
+    new_remedies: Vec<Remedy>,
+    remedies: Vec<RemedyTemplate>,
     /// The operations blocked while this finding exists.
     pub blocks: &'static [Blocks],
     /// Whether the problem lasts until someone intervenes.
@@ -87,15 +91,6 @@ pub struct Finding {
 /// The identity of a finding across reports.
 pub type FindingKey = (&'static str, Subject);
 
-/// A message that is true of all these findings of one problem; empty without findings.
-pub fn common_message<'f>(findings: impl IntoIterator<Item = &'f Finding>) -> &'f str {
-    let mut findings = findings.into_iter();
-    let Some(first) = findings.next() else {
-        return "";
-    };
-    if findings.all(|f| f.message == first.message) { &first.message } else { first.trouble() }
-}
-
 impl Finding {
     pub fn key(&self) -> FindingKey {
         (self.rule.code, self.subject.clone())
@@ -110,6 +105,7 @@ impl Finding {
             group_message: None,
             since: None,
             evidence: Vec::new(),
+            new_remedies: Vec::new(),
             remedies: Vec::new(),
             blocks: rule.blocks,
             permanent: true,
@@ -123,10 +119,47 @@ impl Finding {
         }
     }
 
+    /// The remedies in order of preference: from the least to the most destructive, but a remedy that applies
+    /// only under a condition may come last.
+    pub fn remedies(&self) -> impl Iterator<Item = Remedy> {
+        let shared = self.remedies.iter().map(|template| template.fill(&self.subject));
+        shared.chain(self.new_remedies.iter().cloned())
+    }
+
+    /// Changes the list of remedies.
+    pub fn change_remedies(&mut self, change: impl FnOnce(&mut Vec<Remedy>)) {
+        let mut remedies = self.remedies().collect();
+        change(&mut remedies);
+        self.remedies.clear();
+        self.new_remedies = remedies;
+    }
+
+    /// Stores the remedies once for all findings with the same ones, and drops unused capacity: there may be a
+    /// finding for each custom resource on each node.
+    pub(super) fn compact(&mut self) {
+        let new = std::mem::take(&mut self.new_remedies).into_iter();
+        self.remedies.extend(new.map(|remedy| RemedyTemplate::of(remedy, &self.subject)));
+        self.remedies.shrink_to_fit();
+        self.evidence.shrink_to_fit();
+        self.waits_for.shrink_to_fit();
+    }
+
+    /// A copy for rules that only look at the subject and at what is blocked.
+    pub(super) fn outline(&self) -> Finding {
+        let mut outline = Finding::new(self.rule, self.subject.clone(), String::new());
+        outline.severity = self.severity;
+        outline.blocks = self.blocks;
+        outline.permanent = self.permanent;
+        outline.waits_for.clone_from(&self.waits_for);
+        outline.effect_of = self.effect_of;
+        outline.blocked_nodes.clone_from(&self.blocked_nodes);
+        outline
+    }
+
     /// The least disruptive remedy that changes something, preferably a command of the plugin that is not a
     /// decision of the user.
-    pub fn changing_remedy(&self) -> Option<&Remedy> {
-        let changing = || self.remedies.iter().filter(|r| r.grade > Grade::B0);
+    pub fn changing_remedy(&self) -> Option<Remedy> {
+        let changing = || self.remedies().filter(|r| r.grade > Grade::B0);
         changing().find(|r| r.own().is_some() && !r.choice).or_else(|| changing().next())
     }
 
@@ -267,9 +300,9 @@ impl Finding {
         value: impl fmt::Display,
     ) -> &mut Self {
         self.evidence.push(Evidence {
-            object: object.to_string(),
-            field: field.to_string(),
-            value: value.to_string(),
+            object: object.to_string().into(),
+            field: field.to_string().into(),
+            value: value.to_string().into(),
         });
         self
     }
@@ -294,13 +327,19 @@ impl Finding {
         self.command(grade, title, &["kubectl"], words)
     }
 
+    /// Ends the finding once its rule has added everything.
+    pub(super) fn finish(&mut self) {
+        self.drop_flags();
+        self.compact();
+    }
+
     /// Drops remedies in which a name would be read as a flag, such as a package name, which the API server
     /// does not validate.
-    pub(super) fn drop_flags(&mut self) {
+    fn drop_flags(&mut self) {
         let Subject { name, skyhook, node, package, .. } = &self.subject;
         let names = [Some(name), skyhook.as_ref(), node.as_ref(), package.as_ref()];
         let flags: Vec<&String> = names.into_iter().flatten().filter(|n| !is_word(n)).collect();
-        self.remedies.retain(|remedy| !remedy.argv.iter().any(|word| flags.contains(&word)));
+        self.new_remedies.retain(|remedy| !remedy.argv.iter().any(|word| flags.contains(&word)));
     }
 
     fn command<S: AsRef<str>>(
@@ -312,13 +351,13 @@ impl Finding {
     ) -> &mut Self {
         let own = words.into_iter().map(|w| w.as_ref().to_owned());
         let argv = program.iter().map(ToString::to_string).chain(own);
-        self.remedies.push(Remedy::new(grade, title, argv.collect()));
+        self.new_remedies.push(Remedy::new(grade, title, argv.collect()));
         self
     }
 
     /// Sets the command of the last remedy for all affected nodes: these flags replace `--node NODE`.
     pub fn for_all_nodes<const N: usize>(&mut self, flags: [&str; N]) -> &mut Self {
-        let remedy = self.remedies.last_mut();
+        let remedy = self.new_remedies.last_mut();
         if let Some(remedy) = remedy
             && let Some(at) = remedy.argv.iter().position(|w| w == "--node")
         {
@@ -340,7 +379,7 @@ impl Finding {
     }
 
     fn change_last(&mut self, change: impl FnOnce(&mut Remedy)) -> &mut Self {
-        self.remedies.last_mut().map(change);
+        self.new_remedies.last_mut().map(change);
         self
     }
 }

@@ -63,7 +63,8 @@ impl<'c> RuleRun<'c> {
             run: self.clone(),
         };
         (rule.detect)(cluster, &mut findings);
-        findings.found.iter_mut().for_each(Finding::drop_flags);
+        findings.found.last_mut().map(Finding::finish);
+        findings.found.shrink_to_fit();
         let found = RuleResult {
             findings: Rc::new(findings.found),
             depends_on: findings.depends_on,
@@ -71,6 +72,14 @@ impl<'c> RuleRun<'c> {
         };
         self.0.found.borrow_mut().insert(rule.code, found.clone());
         found
+    }
+
+    /// Ends the run, and returns the results by code: the caller owns the findings.
+    pub fn finish(self) -> BTreeMap<&'static str, RuleResult> {
+        match Rc::try_unwrap(self.0) {
+            Ok(shared) => shared.found.into_inner(),
+            Err(shared) => shared.found.borrow().clone(),
+        }
     }
 }
 
@@ -107,12 +116,16 @@ impl<'c> Findings<'c> {
         all.filter(move |rule| rule.finds == finds && rule.code != own)
     }
 
-    /// The findings of all rules except those about missing progress without a cause and about unreadable
-    /// values.
+    /// The outlines of the findings of all rules except those about missing progress without a cause and about
+    /// unreadable values.
     pub(super) fn of_all_others(&self, cluster: &Cluster) -> Vec<Finding> {
         let explains = |rule: &&&Rule| !matches!(rule.finds, Finds::Unexplained | Finds::Unknowns);
         let others = ALL.iter().filter(explains);
-        others.flat_map(|rule| self.of_rule(rule, cluster).to_vec()).collect()
+        let mut outlines = Vec::new();
+        for rule in others {
+            outlines.extend(self.of_rule(rule, cluster).iter().map(Finding::outline));
+        }
+        outlines
     }
 
     /// The findings of another rule.
@@ -134,6 +147,7 @@ impl<'c> Findings<'c> {
 
     /// Adds a finding with the rule's severity, and returns it for evidence and remedies.
     pub fn report(&mut self, subject: Subject, message: impl Into<String>) -> &mut Finding {
+        self.found.last_mut().map(Finding::finish);
         self.found.push(Finding::new(self.rule, subject, message.into()));
         self.found.last_mut().expect("a finding was just pushed")
     }

@@ -12,7 +12,7 @@ mod subject;
 pub mod support;
 
 pub use crate::plan::Grade;
-pub use finding::{Evidence, Finding, FindingKey, Severity, common_message};
+pub use finding::{Evidence, Finding, FindingKey, Severity};
 pub use findings::Findings;
 pub use name_equals_taint_key::names_taken_by;
 pub use remedies::remedy::{Remedy, Undo, uninstall_argument, uninstall_command};

@@ -54,8 +54,8 @@ fn detect(cluster: &Cluster, findings: &mut Findings) {
             };
             for drain in refused.iter().filter(here) {
                 finding.evidence(node, drain.rule.code, &drain.message);
-                let cures = drain.remedies.iter().filter(|r| r.grade > Grade::B0);
-                finding.remedies.extend(cures.cloned());
+                let cures = drain.remedies().filter(|r| r.grade > Grade::B0);
+                finding.change_remedies(|remedies| remedies.extend(cures));
             }
             finding
                 .remedy(

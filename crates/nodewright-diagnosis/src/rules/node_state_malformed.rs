@@ -87,7 +87,7 @@ fn detect(cluster: &Cluster, findings: &mut Findings) {
                         .caveat("while the custom resource is paused, it makes no progress on any node");
                 }
                 // A stable sort: among equal grades, the repair stays first.
-                finding.remedies.sort_by_key(|r| r.grade);
+                finding.change_remedies(|remedies| remedies.sort_by_key(|r| r.grade));
             }
         }
     }

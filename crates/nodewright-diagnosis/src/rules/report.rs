@@ -1,6 +1,7 @@
 //! Runs the rules over a cluster, and derives the verdict.
 
 use std::collections::BTreeSet;
+use std::rc::Rc;
 
 use schemars::JsonSchema;
 use serde::Serialize;
@@ -110,12 +111,12 @@ impl Report {
     /// Moves muted findings to `muted`, and updates counts and verdict.
     pub fn mute(mut self, cluster: &Cluster, mutes: &Mutes) -> Report {
         self.lapsed = mutes.mark(cluster, &mut self.findings);
+        if self.findings.iter().all(|f| f.muted.is_none()) {
+            return self;
+        }
         let (muted, findings): (Vec<_>, Vec<_>) =
             std::mem::take(&mut self.findings).into_iter().partition(|f| f.muted.is_some());
         self.findings = causes_first(findings);
-        if muted.is_empty() {
-            return self;
-        }
         let errors = |rule: &Rule| {
             let mut own = self.findings.iter().filter(|f| f.rule.code == rule.code);
             own.any(|f| f.severity == Severity::Error)
@@ -165,11 +166,16 @@ impl Report {
 pub fn diagnose(cluster: &Cluster, scope: &Scope) -> Report {
     let rules = scope.rules();
     let run = RuleRun::new(cluster);
-    let looked = |rule: &'static Rule| {
-        let found = run.of(rule, cluster);
-        (rule, found.findings.to_vec(), found)
+    for rule in rules {
+        run.of(rule, cluster);
+    }
+    let mut results = run.finish();
+    let own = |rule: &&'static Rule| {
+        let mut result = results.remove(rule.code)?;
+        let findings = Rc::unwrap_or_clone(std::mem::take(&mut result.findings));
+        Some((*rule, findings, result))
     };
-    let mut found: Vec<_> = rules.iter().copied().map(looked).collect();
+    let mut found: Vec<_> = rules.iter().filter_map(own).collect();
     blockers::mark_deletions(cluster, found.iter_mut().flat_map(|(_, found, _)| found));
     blockers::mark_taints(cluster, found.iter_mut().flat_map(|(_, found, _)| found));
     let flavor = cluster.flavor();
@@ -178,7 +184,7 @@ pub fn diagnose(cluster: &Cluster, scope: &Scope) -> Report {
     let all: Vec<Finding> = found.iter_mut().flat_map(|(_, found, _)| std::mem::take(found)).collect();
     let kept = scope.concerned(cluster, &all);
     let mut all = all.into_iter().zip(kept);
-    let mut findings = Vec::new();
+    let mut findings = Vec::with_capacity(all.len());
     let mut not_checked = Vec::new();
     let mut partly_checked = Vec::new();
     for (rule, _, result) in found {

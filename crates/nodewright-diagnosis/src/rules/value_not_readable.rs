@@ -9,16 +9,14 @@ rule! {
     ///
     /// # What it means
     ///
-    /// All other fields of the object and all other objects are used. Findings that depend on the field are missing, or
-    /// their age is unknown. If the value is not a time, rules that read such objects are reported as not checked, and
-    /// commands that change custom resources or nodes refuse.
+    /// All other fields of the object and all other objects are used. Findings that depend on the field are missing.
+    /// Rules that read such objects are reported as not checked, and commands that change custom resources or nodes
+    /// refuse.
     ///
     /// # What causes it
     ///
-    /// The API server accepts times up to 9999-12-31T23:59:59Z, and anyone who may write the status of an object can
-    /// write one: a kubelet whose clock is wrong, or a controller that means "never". Times after 9999-12-30T22:00:00Z
-    /// are beyond the range that this program can hold. Other values are only wrong in files, or where the definition
-    /// of a custom resource has another schema.
+    /// The field has a value of another type, such as a number where a text belongs: in a file that was edited, or where
+    /// the definition of a custom resource has another schema. API servers reject such values.
     ///
     /// # How to confirm
     ///
@@ -26,8 +24,7 @@ rule! {
     ///
     /// # How to fix
     ///
-    /// Correct the value where it is written: the clock of the node, or the controller. A condition is replaced at the
-    /// next heartbeat.
+    /// Correct the value in the file, or the schema of the definition.
     ///
     /// # Since
     ///

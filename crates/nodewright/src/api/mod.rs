@@ -18,6 +18,7 @@ pub mod shared;
 pub mod skyhook;
 pub mod stage;
 pub mod syntax;
+pub mod time;
 pub mod version;
 pub mod visit;
 

@@ -42,15 +42,14 @@ pub fn text<'de, D: Deserializer<'de>>(value: D) -> Result<String, D::Error> {
     Ok(value_text(&Value::deserialize(value)?))
 }
 
-/// Deserializes a quantity that is a whole number.
+/// Deserializes a quantity as a count: without fraction, from 0 to the greatest number that fits.
 ///
 /// # Errors
 ///
-/// Fails if the value is not a quantity, is negative, is not a whole number, or is 1e15 or more.
-pub fn whole<'de, D: Deserializer<'de>>(value: D) -> Result<u64, D::Error> {
+/// Fails if the value is not a quantity.
+pub fn count<'de, D: Deserializer<'de>>(value: D) -> Result<u64, D::Error> {
     let amount = parse(&Value::deserialize(value)?);
-    let whole = amount.filter(|n| n.fract() == 0.0 && (0.0..1e15).contains(n));
-    whole.map(|n| n as u64).ok_or_else(|| D::Error::custom("expected a whole number"))
+    amount.map(|amount| amount as u64).ok_or_else(|| D::Error::custom("expected a quantity"))
 }
 
 /// Text of a decoded value: a string as written, null as empty, any other value as JSON.
@@ -79,10 +78,11 @@ pub fn is_less(one: f64, other: f64) -> bool {
     one < other * (1.0 - 1e-9)
 }
 
-/// The amount in thousandths, such as millicores; `None` if the value is negative or not a quantity.
+/// The amount in thousandths, such as millicores, up to the greatest number that fits; `None` if the value is
+/// negative or not a quantity.
 pub fn thousandths(value: &Value) -> Option<u64> {
     let amount = parse(value)? * 1000.0;
-    (0.0..1e19).contains(&amount).then_some(amount.round() as u64)
+    (amount >= 0.0).then_some(amount.round() as u64)
 }
 
 /// Deserializes an amount in thousandths; `None` if the value is not a quantity.
@@ -93,6 +93,26 @@ pub fn optional_thousandths<'de, D: Deserializer<'de>>(value: D) -> Result<Optio
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn every_quantity_is_a_count() {
+        let count = |value: Value| count(value).ok();
+        for (text, expected) in [
+            ("8", 8),
+            ("9223372036854775808", 1 << 63),
+            ("1e18", 1_000_000_000_000_000_000),
+            ("10E", 10_000_000_000_000_000_000),
+            ("1e30", u64::MAX),
+            ("500m", 0),
+            ("-1", 0),
+        ] {
+            assert_eq!(count(Value::from(text)), Some(expected), "{text}");
+        }
+        assert_eq!(count(Value::from(8)), Some(8));
+        assert_eq!(count(Value::from("some")), None);
+        assert_eq!(thousandths(&Value::from("10E")), thousandths(&Value::from("20E")));
+        assert!(thousandths(&Value::from("10E")) > thousandths(&Value::from("1Pi")));
+    }
 
     #[test]
     fn amounts_compare_whatever_their_suffix() {

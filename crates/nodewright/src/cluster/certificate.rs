@@ -3,6 +3,8 @@
 use jiff::Timestamp;
 use x509_parser::pem::Pem;
 
+use crate::api::time;
+
 /// The expiry times of the PEM certificates of a CA bundle, in its order; at least one.
 ///
 /// # Errors
@@ -23,7 +25,7 @@ pub fn ends(bundle: &str) -> Result<Vec<Timestamp>, String> {
 
 fn end(block: &Pem) -> Option<Timestamp> {
     let certificate = block.parse_x509().ok()?;
-    Timestamp::from_second(certificate.validity().not_after.timestamp()).ok()
+    Some(time::nearest(certificate.validity().not_after.timestamp()))
 }
 
 #[cfg(test)]

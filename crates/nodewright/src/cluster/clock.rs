@@ -37,6 +37,32 @@ impl Clock {
     }
 }
 
+/// Maximum time by which a timestamp in a file may be later than the file: clocks differ.
+const AHEAD: SignedDuration = SignedDuration::from_hours(24);
+
+/// The newest timestamp of the objects in files. A timestamp that is later than its file was written by a
+/// wrong clock, or means "never": objects with one count only if there are no others.
+#[derive(Debug, Default)]
+pub struct NewestTime {
+    /// When the current file was written, if known.
+    pub written: Option<Timestamp>,
+    plausible: Option<Timestamp>,
+    any: Option<Timestamp>,
+}
+
+impl NewestTime {
+    /// Adds the newest timestamp of an object in the current file.
+    pub fn note(&mut self, newest: Option<Timestamp>) {
+        let later = |at: &Timestamp| self.written.is_some_and(|written| at.duration_since(written) > AHEAD);
+        self.any = self.any.max(newest);
+        self.plausible = self.plausible.max(newest.filter(|at| !later(at)));
+    }
+
+    pub fn time(&self) -> Option<Timestamp> {
+        self.plausible.or(self.any)
+    }
+}
+
 /// The time of files: recorded in the capture, else the file's modification time if it fits the newest
 /// timestamp, else the newest timestamp in the files.
 pub fn of_files(
@@ -53,6 +79,7 @@ pub fn of_files(
     };
     let fits = |at: &Timestamp| *at >= newest && at.duration_since(newest) <= COPIED;
     match (captured, written.filter(fits)) {
+        (Some(at), _) if newest.duration_since(at) > AHEAD => (at, Clock::Capture),
         (Some(at), _) => (at.max(newest), Clock::Capture),
         (None, Some(at)) => (at, Clock::File),
         (None, None) => (newest, Clock::Newest),
@@ -97,6 +124,24 @@ mod tests {
         }
         assert_eq!(of_files(None, None, Some(newest)), (newest, Clock::File));
         assert_eq!(of_files(None, None, None).1, Clock::Unknown);
+    }
+
+    #[test]
+    fn a_time_after_the_file_counts_only_without_others() {
+        let mut newest = NewestTime { written: Some(at("2026-11-20T10:00:00Z")), ..NewestTime::default() };
+        newest.note(Some(at("2036-11-20T10:00:00Z")));
+        assert_eq!(newest.time(), Some(at("2036-11-20T10:00:00Z")));
+        newest.note(Some(at("2026-11-20T09:00:00Z")));
+        newest.note(None);
+        newest.note(Some(at("9998-11-20T10:00:00Z")));
+        assert_eq!(newest.time(), Some(at("2026-11-20T09:00:00Z")));
+        newest.written = None;
+        newest.note(Some(at("2027-01-01T00:00:00Z")));
+        assert_eq!(newest.time(), Some(at("2027-01-01T00:00:00Z")));
+        let captured = at("2026-11-20T10:00:00Z");
+        let with = |newest| of_files(Some(at(newest)), Some(captured), None).0;
+        assert_eq!(with("2026-11-20T10:05:00Z"), at("2026-11-20T10:05:00Z"));
+        assert_eq!(with("2036-11-20T10:05:00Z"), captured);
     }
 
     #[test]

@@ -1,17 +1,17 @@
-//! Lenient decoding: if the type of a field rejects a value, the field becomes unknown, and the object is
-//! kept.
+//! Lenient decoding: a field with a value that its type rejects becomes unknown, and the object is kept.
 
 use serde::de::DeserializeOwned;
-use serde_json::{Map, Value};
+use serde_json::Value;
 
-use crate::api::{Object, UnknownField};
+use crate::api::{Object, UnknownField, time};
 
 /// The fields that identify an object, and must be decoded.
 const IDENTITY: [&str; 6] =
     ["apiVersion", "kind", "metadata", "metadata.name", "metadata.namespace", "metadata.uid"];
 
-/// Decodes an object. Rejected nulls count as absent, as in Go; fields with other rejected values become
-/// [`Object::unknown_fields`].
+/// Decodes an object. Rejected nulls count as absent, as in Go; times beyond our range become its nearest
+/// end. API servers store no other values that our types reject: fields with such values, from files or from
+/// a definition with another schema, become [`Object::unknown_fields`].
 ///
 /// # Errors
 ///
@@ -21,21 +21,21 @@ pub fn decode<T: Object + DeserializeOwned>(mut value: Value) -> Result<T, Strin
     let strict = |value: &Value| serde_json::from_str::<T>(&value.to_string());
     let mut unknown = Vec::new();
     let decoded = strict(&value).or_else(|_| {
-        drop_nulls(&mut value);
+        normalize(&mut value);
         strict(&value)
     });
     let mut object = match decoded {
         Ok(object) => object,
         Err(error) => {
             let accepts = |text: &str| serde_json::from_str::<T>(text).is_ok();
-            let mut search = Search { accepts: &accepts, path: Vec::new(), unknown: Vec::new() };
+            let mut search = Search::new(&accepts);
             let accepted = search.accepted(value).map(|accepted| strict(&accepted));
             unknown = search.unknown;
             accepted.unwrap_or(Err(error)).map_err(|error| without_place(&error))?
         }
     };
     let lost = |field: &&UnknownField| IDENTITY.contains(&field.path.as_str());
-    if let Some(UnknownField { path, value, .. }) = unknown.iter().find(lost) {
+    if let Some(UnknownField { path, value }) = unknown.iter().find(lost) {
         return Err(format!("{path} cannot be read ({value})"));
     }
     if object.key().1.is_empty() {
@@ -67,144 +67,102 @@ pub fn without_place(error: &serde_json::Error) -> String {
     }
 }
 
-/// Removes all null members and items.
-fn drop_nulls(value: &mut Value) {
+/// Removes all null members and items, and replaces times beyond our range by its nearest end.
+fn normalize(value: &mut Value) {
     match value {
-        Value::Object(map) => {
-            map.retain(|_, v| !v.is_null());
-            map.values_mut().for_each(drop_nulls);
+        Value::Object(members) => {
+            members.retain(|_, value| !value.is_null());
+            // Users' texts: a time in an annotation must be compared as it is.
+            let fields =
+                members.iter_mut().filter(|(name, _)| !matches!(name.as_str(), "annotations" | "data"));
+            fields.for_each(|(_, value)| normalize(value));
         }
         Value::Array(items) => {
-            items.retain(|v| !v.is_null());
-            items.iter_mut().for_each(drop_nulls);
+            items.retain(|item| !item.is_null());
+            items.iter_mut().for_each(normalize);
         }
-        _ => {}
+        Value::String(text) => {
+            if let Some(time) = time::repaired(text) {
+                *text = time.to_string();
+            }
+        }
+        Value::Null | Value::Bool(_) | Value::Number(_) => {}
     }
 }
 
-/// Finds the values that a type rejects, by bisection. Each probe decodes only a part of the value, so that
-/// many rejected values cost little more than one.
+/// Finds the values that a type rejects. Each value is tried alone, and its parts if it is rejected, so that
+/// the search takes as long as decoding the object once for each level.
 struct Search<'a> {
     /// Whether the type accepts this JSON.
     accepts: &'a dyn Fn(&str) -> bool,
-    /// Path of the current value.
-    path: Vec<Step>,
+    /// Path of the current value: `status.conditions[3].lastTransitionTime`, `metadata.labels["example.com/a"]`
+    path: String,
+    /// JSON of an object with only the current value: the text before the value, and the closing brackets in
+    /// reverse order.
+    begin: String,
+    end: String,
     unknown: Vec<UnknownField>,
 }
 
-enum Step {
-    Member(String),
-    Item(usize),
-}
+impl<'a> Search<'a> {
+    fn new(accepts: &'a dyn Fn(&str) -> bool) -> Search<'a> {
+        Search { accepts, path: String::new(), begin: String::new(), end: String::new(), unknown: Vec::new() }
+    }
 
-impl Search<'_> {
     /// The value without its rejected parts; `None` if the whole value is rejected.
     fn accepted(&mut self, value: Value) -> Option<Value> {
+        if self.fits(&value.to_string()) {
+            return Some(value);
+        }
         match value {
             Value::Object(members) if self.fits("{}") => {
-                let parts = members.into_iter();
-                let parts = parts.map(|(name, value)| (Step::Member(name), value));
-                Some(group(self.accepted_of(parts.collect()), false))
+                let member = |(name, value): (String, Value)| {
+                    let step = match name.contains(['.', '/']) {
+                        true => format!("[{name:?}]"),
+                        false if self.path.is_empty() => name.clone(),
+                        false => format!(".{name}"),
+                    };
+                    let begin = format!("{{{}:", Value::from(name.as_str()));
+                    Some((name, self.part(&step, &begin, '}', value)?))
+                };
+                Some(Value::Object(members.into_iter().filter_map(member).collect()))
             }
             Value::Array(items) if self.fits("[]") => {
-                let parts = items.into_iter().enumerate();
-                let parts = parts.map(|(at, value)| (Step::Item(at), value));
-                Some(group(self.accepted_of(parts.collect()), true))
+                let items = items.into_iter().enumerate();
+                let item = |(at, value)| self.part(&format!("[{at}]"), "[", ']', value);
+                Some(Value::Array(items.filter_map(item).collect()))
             }
             value => {
-                self.unknown.push(UnknownField::new(path_text(&self.path), &value));
+                self.unknown.push(UnknownField::new(self.path.clone(), &value));
                 // Null keeps the key, which may suffice, as for a node in a batch.
                 self.fits("null").then_some(Value::Null)
             }
         }
     }
 
-    /// The accepted members or items.
-    fn accepted_of(&mut self, mut parts: Vec<(Step, Value)>) -> Vec<(Step, Value)> {
-        if self.fits(&text_of(&parts)) {
-            return parts;
-        }
-        if parts.len() > 1 {
-            let second = parts.split_off(parts.len() / 2);
-            let mut accepted = self.accepted_of(parts);
-            accepted.extend(self.accepted_of(second));
-            return accepted;
-        }
-        let mut accepted = Vec::new();
-        for (step, value) in parts {
-            self.path.push(step);
-            let value = self.accepted(value);
-            let step = self.path.pop();
-            accepted.extend(step.zip(value));
-        }
+    fn part(&mut self, step: &str, begin: &str, end: char, value: Value) -> Option<Value> {
+        let (path, before) = (self.path.len(), self.begin.len());
+        self.path += step;
+        self.begin += begin;
+        self.end.push(end);
+        let accepted = self.accepted(value);
+        self.path.truncate(path);
+        self.begin.truncate(before);
+        self.end.pop();
         accepted
     }
 
     /// Whether the type accepts an object with only this text at the current path.
     fn fits(&self, text: &str) -> bool {
-        let (mut begin, mut end) = (String::new(), String::new());
-        for step in &self.path {
-            match step {
-                Step::Member(name) => {
-                    begin += &format!("{{{}:", Value::from(name.as_str()));
-                    end.insert(0, '}');
-                }
-                Step::Item(_) => {
-                    begin.push('[');
-                    end.insert(0, ']');
-                }
-            }
-        }
-        (self.accepts)(&(begin + text + &end))
+        let end: String = self.end.chars().rev().collect();
+        (self.accepts)(&[&self.begin, text, &end].concat())
     }
-}
-
-fn text_of(parts: &[(Step, Value)]) -> String {
-    let each = parts.iter().map(|(step, value)| match step {
-        Step::Member(name) => format!("{}:{value}", Value::from(name.as_str())),
-        Step::Item(_) => value.to_string(),
-    });
-    let each = each.collect::<Vec<String>>().join(",");
-    match parts {
-        [(Step::Item(_), _), ..] => format!("[{each}]"),
-        _ => format!("{{{each}}}"),
-    }
-}
-
-fn group(parts: Vec<(Step, Value)>, is_list: bool) -> Value {
-    if is_list {
-        return parts.into_iter().map(|(_, value)| value).collect();
-    }
-    let mut members = Map::new();
-    for (step, value) in parts {
-        if let Step::Member(name) = step {
-            members.insert(name, value);
-        }
-    }
-    members.into()
-}
-
-/// Formats a path: `status.conditions[3].lastTransitionTime`, `metadata.labels["example.com/a"]`
-fn path_text(path: &[Step]) -> String {
-    let mut text = String::new();
-    for step in path {
-        match step {
-            Step::Item(at) => text += &format!("[{at}]"),
-            Step::Member(name) if name.contains(['.', '/']) => text += &format!("[{name:?}]"),
-            Step::Member(name) => {
-                if !text.is_empty() {
-                    text.push('.');
-                }
-                text += name;
-            }
-        }
-    }
-    text
 }
 
 #[cfg(test)]
 mod tests {
-    use serde_json::json;
+    use jiff::Timestamp;
+    use serde_json::{Map, json};
 
     use super::*;
     use crate::api::Skyhook;
@@ -233,7 +191,7 @@ mod tests {
             "metadata": {"name": "n", "creationTimestamp": "2026-01-01T00:00:00Z", "labels": {"a.b/c": 7, "d": "e"}},
             "spec": {"taints": "none", "unschedulable": true},
             "status": {"conditions": [
-                condition("Ready", json!("9999-12-31T23:59:59Z")),
+                condition("Ready", json!(true)),
                 condition("Other", json!(7)),
                 condition("Last", json!("2026-01-01T00:00:00Z")),
             ]},
@@ -246,7 +204,7 @@ mod tests {
             [
                 "metadata.labels[\"a.b/c\"] = 7",
                 "spec.taints = a string",
-                "status.conditions[0].lastTransitionTime = 9999-12-31T23:59:59Z",
+                "status.conditions[0].lastTransitionTime = true",
                 "status.conditions[1].lastTransitionTime = 7",
             ]
         );
@@ -291,6 +249,26 @@ mod tests {
         }
     }
 
+    /// API servers store times that our type cannot hold.
+    #[test]
+    fn times_beyond_our_range_become_its_end() {
+        let text = "9999-12-31T23:59:59Z";
+        let node = json!({
+            "metadata": {"name": "n", "creationTimestamp": text, "annotations": {"until": text}},
+            "status": {"conditions": [{"type": "Ready", "status": "True", "lastTransitionTime": text}]},
+        });
+        let (node, fields) = unknown::<Node>(node);
+        assert_eq!(fields, [""; 0]);
+        assert_eq!(node.created, Some(Timestamp::MAX));
+        let ready = node.condition("Ready").expect("a condition");
+        assert_eq!(ready.last_transition_time, Some(Timestamp::MAX));
+        let pod =
+            json!({"metadata": {"name": "p", "annotations": {"until": text}}, "status": {"startTime": text}});
+        let (pod, fields) = unknown::<Pod>(pod);
+        assert_eq!((fields, pod.status.start_time), (vec![], Some(Timestamp::MAX)));
+        assert_eq!(pod.metadata.annotations["until"], text);
+    }
+
     #[test]
     fn many_rejected_values_take_no_longer_than_the_object_is_long() {
         let nodes: Map<String, Value> = (0..2000).map(|n| (format!("node-{n}"), json!(7))).collect();
@@ -301,7 +279,7 @@ mod tests {
             probed.set(probed.get() + text.len());
             serde_json::from_str::<Skyhook>(text).is_ok()
         };
-        let mut search = Search { accepts: &accepts, path: Vec::new(), unknown: Vec::new() };
+        let mut search = Search::new(&accepts);
         search.accepted(text);
         assert_eq!(search.unknown.len(), 2000);
         assert!(probed.get() < 30 * length, "{} of {length}", probed.get());

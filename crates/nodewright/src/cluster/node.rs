@@ -157,7 +157,7 @@ struct NodeStatus {
 #[derive(Default, Deserialize)]
 #[serde(default)]
 struct Capacity {
-    #[serde(rename = "nvidia.com/gpu", deserialize_with = "quantity::whole")]
+    #[serde(rename = "nvidia.com/gpu", deserialize_with = "quantity::count")]
     gpus: u64,
 }
 

@@ -128,7 +128,7 @@ impl Expectation {
         let muted = muted.map_or_else(String::new, |mute| format!("; muted: {mute}"));
         let message = format!("{}{more} ({}){muted}", worst.message, worst.rule.code);
         let check = self.check(outcome, message);
-        Some(check.hint(match worst.remedies.first() {
+        Some(check.hint(match worst.remedies().next() {
             Some(remedy) => shell_words(&remedy.argv),
             None => format!("kubectl skyhook explain {}", worst.rule.code),
         }))

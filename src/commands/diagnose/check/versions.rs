@@ -45,7 +45,7 @@ pub fn certificates(cluster: &Cluster) -> Check {
             let message = format!("the certificate of {name} expired {} ago", age(Some(end), now));
             expected.error(message).hint(hint)
         }
-        (Some((name, end)), _) if end < now + SOON => {
+        (Some((name, end)), _) if end.duration_since(now) < SOON => {
             let message = format!("the certificate of {name} expires on {}", end.strftime("%Y-%m-%d"));
             expected.warning(message).hint(hint)
         }

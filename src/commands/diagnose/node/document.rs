@@ -22,7 +22,7 @@ pub struct Document<'a> {
     /// Findings about the node, causes first.
     pub(super) findings: Vec<FindingDocument<'a>>,
     /// The next remedies, in the order to try them.
-    pub(super) remedies: Vec<&'a Remedy>,
+    pub(super) remedies: Vec<Remedy>,
     /// Sources that could not be read, with the reason; the result may be incomplete.
     pub(super) unreadable: &'a [String],
     /// The time at which ages are calculated.

@@ -74,7 +74,7 @@ impl NodeReport<'_> {
     /// findings that explain nothing worse count only if there are no others.
     ///
     /// Then the remedy of an error that this finding explains, because such an error may outlast its cause.
-    fn next(&self) -> Vec<&Remedy> {
+    fn next(&self) -> Vec<Remedy> {
         if !self.chain.state(self.node).needs_someone() {
             return Vec::new();
         }
@@ -94,7 +94,7 @@ impl NodeReport<'_> {
             (first, own(at) || behind.contains(at), here)
         };
         let mut all: Vec<usize> = (0..findings.len()).collect();
-        all.retain(|at| !findings[*at].remedies.is_empty());
+        all.retain(|at| findings[*at].remedies().next().is_some());
         // The sort is stable: among equals, causes stay first.
         all.sort_by_key(|at| std::cmp::Reverse((grave.contains(at), near(at))));
         let Some(first) = all.first() else {
@@ -103,14 +103,14 @@ impl NodeReport<'_> {
         let of_first = |at: &usize| findings[*at].rule.code == findings[*first].rule.code;
         let left = all.iter().map(|at| (&findings[*at], causes.explaining(*at)));
         let left = left.filter(|(f, by)| f.severity == Severity::Error && by.iter().any(of_first));
-        let mut own = findings[*first].remedies.iter();
-        let mut next: Vec<&Remedy> = own.next().into_iter().collect();
+        let mut own = findings[*first].remedies();
+        let mut next: Vec<Remedy> = own.next().into_iter().collect();
         next.extend(own.find(|r| r.grade > Grade::B0 && r.grade < Grade::B4));
-        let offers = |remedy: &&Remedy| remedy.grade > Grade::B0 && !remedy.choice;
+        let offers = |remedy: &Remedy| remedy.grade > Grade::B0 && !remedy.choice;
         let mut then: Option<&'static str> = None;
         for (finding, _) in left {
-            let is_new = |r: &&Remedy| offers(r) && next.iter().all(|n| n.argv != r.argv);
-            let Some(remedy) = finding.remedies.iter().find(is_new) else {
+            let is_new = |r: &Remedy| offers(r) && next.iter().all(|n| n.argv != r.argv);
+            let Some(remedy) = finding.remedies().find(is_new) else {
                 continue;
             };
             // Each object has its own remedy, even within one rule, such as two webhook configurations.

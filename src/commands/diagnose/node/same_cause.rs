@@ -2,7 +2,7 @@
 //! next one.
 
 use crate::cluster::{Cluster, Node};
-use crate::commands::shared::diagnosis::group::{on_all_nodes, on_node_set};
+use crate::commands::shared::diagnosis::group::{of_first, on_all_nodes, on_node_set};
 use crate::rules::support::causes::Causes;
 use crate::rules::{Finding, Grade};
 use crate::view::plural;
@@ -24,20 +24,23 @@ pub fn extend_to_all_nodes(cluster: &Cluster, findings: &mut [Finding], node: &N
             places[..=own].rotate_right(1);
         }
         let group: Vec<&Finding> = places.iter().map(|at| &findings[*at]).collect();
-        for (number, remedy) in group[0].remedies.iter().enumerate() {
+        let group = of_first(&group);
+        for (number, remedy) in group[0].remedies().enumerate() {
             // Never shorten a command that makes changes.
             let argv = match remedy.grade {
-                Grade::B0 => on_all_nodes(&group, remedy),
-                _ => on_node_set(&group, remedy, usize::MAX),
+                Grade::B0 => on_all_nodes(&group, &remedy),
+                _ => on_node_set(&group, &remedy, usize::MAX),
             };
             extended.extend(argv.map(|argv| (places[0], number, argv, group.len())));
         }
     }
     for (at, number, argv, nodes) in extended {
-        let remedy = &mut findings[at].remedies[number];
-        remedy.argv = argv;
-        let note = format!("for all {} with this cause", plural(nodes, "node"));
-        let caveat = remedy.caveat.take();
-        remedy.caveat = Some(caveat.map_or(note.clone(), |caveat| format!("{note}; {caveat}")));
+        findings[at].change_remedies(|remedies| {
+            let remedy = &mut remedies[number];
+            remedy.argv = argv;
+            let note = format!("for all {} with this cause", plural(nodes, "node"));
+            let caveat = remedy.caveat.take();
+            remedy.caveat = Some(caveat.map_or(note.clone(), |caveat| format!("{note}; {caveat}")));
+        });
     }
 }

@@ -2,10 +2,10 @@
 
 use std::collections::BTreeSet;
 
-use super::group::FindingGroup;
+use super::group::{FOLDED, FindingGroup};
 use crate::commands::shared::grouped::grouped;
 use crate::rules::Finding;
-use crate::view::{list, plural};
+use crate::view::{NodeSet, list, plural};
 
 impl FindingGroup<'_> {
     /// The custom resources that the cause blocks, with node counts. Counts the nodes with an effect, and the
@@ -24,12 +24,18 @@ impl FindingGroup<'_> {
         let held = held.map(|(name, nodes)| (name, nodes.into_iter().flatten().collect()));
         let mut held: Vec<(&str, BTreeSet<&str>)> = held.collect();
         held.sort_by_key(|(_, nodes)| std::cmp::Reverse(nodes.len()));
-        let held = held.iter().map(|(name, nodes)| match nodes.len() {
-            0 => (*name).to_owned(),
-            nodes => format!("{name} on {}", plural(nodes, "node")),
-        });
-        let held: Vec<String> = held.collect();
-        (!held.is_empty()).then(|| list(&held))
+        let mut words = Vec::new();
+        for (nodes, names) in grouped(held.iter().map(|(name, nodes)| (nodes.len(), *name))) {
+            let on = |name: &str| match nodes {
+                0 => name.to_owned(),
+                nodes => format!("{name} on {}", plural(nodes, "node")),
+            };
+            match names.as_slice() {
+                [_, _, _, _, ..] => words.push(on(&NodeSet::of(names).limited(FOLDED))),
+                few => words.extend(few.iter().map(|name| on(name))),
+            }
+        }
+        (!words.is_empty()).then(|| list(&words))
     }
 }
 

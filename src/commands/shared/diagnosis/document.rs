@@ -90,7 +90,7 @@ struct FindingDocument {
     explained_by: Vec<usize>,
 }
 
-/// Findings with the same problem on different nodes, which no other finding explains.
+/// Findings with the same problem on different nodes or of different objects, which no other finding explains.
 #[derive(Serialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 struct CauseDocument {
@@ -102,6 +102,8 @@ struct CauseDocument {
     severity: Severity,
     /// The problem, in words that apply to all findings of the cause.
     message: String,
+    /// The custom resources with the problem; empty if the problem is not that of a custom resource.
+    skyhooks: Vec<String>,
     /// The nodes with the problem.
     nodes: Vec<String>,
     /// Number of nodes that make no progress because of the cause, each counted once.
@@ -150,7 +152,8 @@ impl Document {
                 name: first.rule.name.to_owned(),
                 severity: group.severity(),
                 contrasts: group.contrasts(cluster),
-                message: group.message().to_owned(),
+                message: group.message().into_owned(),
+                skyhooks: group.skyhooks().into_iter().map(str::to_owned).collect(),
                 nodes: group.node_names().into_iter().map(str::to_owned).collect(),
                 blocked_nodes: impact.nodes().len(),
                 blocks: blocked
@@ -172,7 +175,7 @@ impl Document {
             blocks: f.blocks.to_vec(),
             since: f.since.map(time),
             evidence: f.evidence.clone(),
-            remedies: f.remedies.clone(),
+            remedies: f.remedies().collect(),
             reason: f.reason.clone(),
             explained_by: edges.explaining(at).to_vec(),
         });

@@ -1,5 +1,6 @@
-//! Groups of findings of the same problem on many nodes, reported once.
+//! Groups of findings of the same problem on many nodes or of many objects, reported once.
 
+use std::borrow::Cow;
 use std::collections::{BTreeMap, BTreeSet};
 
 use super::{contrast, reason};
@@ -9,13 +10,13 @@ use crate::cluster::{Cluster, Node};
 use crate::commands::shared::grouped::grouped;
 use crate::commands::shared::remedy::remedy_text;
 use crate::commands::shared::rule::severity;
-use crate::rules::support::causes::Cause;
-use crate::rules::{Finding, Grade, Remedy, Severity, common_message};
+use crate::rules::support::causes::{Cause, common_message};
+use crate::rules::{Finding, Grade, Remedy, Severity};
 use crate::view::shell_words;
 use crate::view::text::{self, Line, Text};
 use crate::view::{NodeSet, age, list, plural};
 
-/// Findings of the same problem on several nodes, and their effects.
+/// Findings of the same problem on several nodes or of several objects, and their effects.
 pub struct FindingGroup<'a> {
     pub(super) findings: Vec<&'a Finding>,
     pub(super) effects: Vec<&'a Finding>,
@@ -90,7 +91,7 @@ impl<'a> FindingGroup<'a> {
     /// The text below the title.
     pub fn body(&self, cluster: &Cluster, wide: bool, detail: Detail) -> Text {
         let mut body = Text::new();
-        body.paragraph(self.message());
+        body.paragraph(self.message().into_owned());
         if let Some(contrast) = contrast::sentence(&self.contrasts(cluster)) {
             body.paragraph(contrast);
         }
@@ -113,7 +114,7 @@ impl<'a> FindingGroup<'a> {
             body.line(text::dim(order));
         }
         for (at, remedy) in remedies.into_iter().enumerate() {
-            body.append(self.remedy(&format!("{}. ", at + 1), remedy));
+            body.append(self.remedy(&format!("{}. ", at + 1), &remedy));
         }
         if detail != Detail::Short {
             body.append(self.held_up(cluster, wide));
@@ -122,27 +123,33 @@ impl<'a> FindingGroup<'a> {
     }
 
     /// A message that is true of all findings.
-    pub fn message(&self) -> &'a str {
+    pub fn message(&self) -> Cow<'a, str> {
         common_message(self.findings.iter().copied())
     }
 
+    /// The custom resources with the problem, or else the objects.
+    pub fn objects(&self) -> NodeSet {
+        let names = self.findings.iter().map(|finding| object(finding));
+        NodeSet::of(names)
+    }
+
     /// The remedies to show. `Brief` includes the first, and the next one that changes something.
-    fn remedies(&self, detail: Detail) -> Vec<&'a Remedy> {
-        let all = &self.findings[0].remedies;
+    fn remedies(&self, detail: Detail) -> Vec<Remedy> {
+        let mut all = self.findings[0].remedies();
         match detail {
-            Detail::Full => all.iter().collect(),
+            Detail::Full => all.collect(),
             Detail::Short => Vec::new(),
             Detail::Brief => {
-                let first = all.iter().take(1);
-                first.chain(all.iter().skip(1).find(changes)).collect()
+                let first = all.next();
+                first.into_iter().chain(all.find(changes)).collect()
             }
         }
     }
 
     /// The number of blocked nodes, and the command that shows the group alone.
     fn pointer(&self) -> Line {
-        let rule = self.findings[0].rule.code;
-        let skyhook = self.findings[0].subject.skyhook.as_deref();
+        let rule = self.first().rule.code;
+        let skyhook = self.first().subject.skyhook.as_deref().filter(|_| self.skyhooks().len() == 1);
         let words = OWN.into_iter().chain(["diagnose", "stuck"]);
         // By its number the group is shown with its effects, which may need a remedy of their own.
         let argv: Vec<&str> = match self.argument.as_str() {
@@ -210,21 +217,23 @@ impl<'a> FindingGroup<'a> {
             text.item("- ", rule + "  " + list(&subjects));
             // An effect that is itself an error may outlast its cause, so its remedy is shown.
             let own = effects.iter().filter(|e| e.findings[0].severity == Severity::Error);
-            let mut shown: Vec<&[String]> = Vec::new();
+            let mut shown: Vec<Vec<String>> = Vec::new();
             for effect in own.take(EFFECTS) {
-                let remedies = effect.remedies(Detail::Full);
-                let remedy = remedies.into_iter().find(changes);
-                if let Some(remedy) = remedy.filter(|r| !shown.contains(&r.argv.as_slice())) {
-                    shown.push(&remedy.argv);
-                    text.indented(2, effect.remedy("", remedy));
+                let remedy = effect.first().remedies().find(changes);
+                if let Some(remedy) = remedy.filter(|r| !shown.contains(&r.argv)) {
+                    text.indented(2, effect.remedy("", &remedy));
+                    shown.push(remedy.argv);
                 }
             }
         }
         text
     }
 
-    /// Attributes of the failing nodes that healthy nodes lack.
+    /// Attributes of the failing nodes that healthy nodes lack; none for several custom resources.
     pub fn contrasts(&self, cluster: &Cluster) -> Vec<Contrast> {
+        if of_first(&self.findings).len() < self.findings.len() {
+            return Vec::new();
+        }
         let subject = &self.findings[0].subject;
         let named = subject.skyhook.as_deref().and_then(|s| cluster.skyhook(s));
         let (Some(skyhook), Some(package)) = (named, subject.package.as_deref()) else {
@@ -246,38 +255,57 @@ impl<'a> FindingGroup<'a> {
     /// ranges of nodes are shortened.
     pub fn subject(&self, cluster: &Cluster, wide: bool) -> String {
         let subject = &self.findings[0].subject;
-        let mut words: Vec<&str> = subject.skyhook.as_deref().into_iter().collect();
-        words.extend(subject.package.as_deref());
         let nodes: Vec<&str> = self.nodes().collect();
+        let mut words = Vec::new();
+        if nodes.is_empty() || subject.skyhook.is_some() {
+            words.push(self.objects().limited(if wide { usize::MAX } else { FOLDED }));
+        }
+        words.extend(subject.package.clone());
         if nodes.is_empty() {
-            if subject.skyhook.is_none() {
-                words.push(&subject.name);
-            }
             return words.join(" ");
         }
         let folded = NodeSet::of(&nodes);
-        let folded = match (wide, folded.runs() > FOLDED) {
+        let shown = match (wide, folded.runs() > FOLDED) {
             (false, true) => label_of(cluster, &nodes).unwrap_or_else(|| folded.limited(FOLDED)),
             _ => folded.to_string(),
         };
-        let many = match nodes.len() {
+        let many = match folded.len() {
             1 => String::new(),
             n => format!(" ({})", plural(n, "node")),
         };
         let on = if words.is_empty() { "" } else { " on " };
-        format!("{}{on}{folded}{many}", words.join(" "))
+        format!("{}{on}{shown}{many}", words.join(" "))
     }
 
     fn remedy(&self, mark: &str, remedy: &Remedy) -> Text {
-        match on_all_nodes(&self.findings, remedy) {
-            Some(argv) => remedy_text(mark, remedy, &argv, None),
-            None => {
-                let repeat = is_for_one_of_many(&self.findings, remedy);
-                let repeat = repeat.then(|| "repeat for each node".to_owned());
-                remedy_text(mark, remedy, &remedy.argv, repeat)
-            }
-        }
+        let of_first = of_first(&self.findings);
+        let all = on_all_nodes(&of_first, remedy);
+        let last = self.findings[self.findings.len() - 1];
+        let differs = |other: &Remedy| other.title == remedy.title && other.argv != remedy.argv;
+        let each = if !is_alike(self.first(), last) && last.remedies().any(|other| differs(&other)) {
+            Some(if last.subject.skyhook.is_some() { "custom resource" } else { "object" })
+        } else {
+            (all.is_none() && is_for_one_of_many(&of_first, remedy)).then_some("node")
+        };
+        let repeat = each.map(|each| format!("repeat for each {each}"));
+        remedy_text(mark, remedy, &all.unwrap_or_else(|| remedy.argv.clone()), repeat)
     }
+}
+
+/// The name of a finding's custom resource, or else of its object.
+fn object(finding: &Finding) -> &str {
+    finding.subject.skyhook.as_deref().unwrap_or(&finding.subject.name)
+}
+
+/// The findings of a group that are about the same custom resource or object as the first: all, unless the
+/// problem is that of many.
+pub fn of_first<'a>(findings: &[&'a Finding]) -> Vec<&'a Finding> {
+    findings.iter().copied().filter(|finding| is_alike(findings[0], finding)).collect()
+}
+
+/// Whether two findings of a group are about the same custom resource or object, or about nodes only.
+fn is_alike(one: &Finding, other: &Finding) -> bool {
+    one.subject.skyhook.is_none() && one.subject.node.is_some() || object(one) == object(other)
 }
 
 /// Whether a remedy of the first of these equal findings names its node, or an object on that node, and so
@@ -286,20 +314,22 @@ fn is_for_one_of_many(findings: &[&Finding], remedy: &Remedy) -> bool {
     let Some(node) = &findings[0].subject.node else {
         return false;
     };
-    let others = findings[1..].iter().flat_map(|f| &f.remedies);
+    let others = findings[1..].iter().flat_map(|f| f.remedies());
     let mut same = others.filter(|other| other.title == remedy.title);
     findings.len() > 1
-        && (remedy.argv.contains(node) || changes(&remedy) && same.any(|other| other.argv != remedy.argv))
+        && (remedy.argv.contains(node) || changes(remedy) && same.any(|other| other.argv != remedy.argv))
 }
 
-/// The command that applies a remedy of the first of these equal findings to all of their nodes; `None` for
-/// other programs, or if the nodes do not have the same remedy.
+/// The command that applies a remedy of the first of these equal findings to all nodes of its custom resource;
+/// `None` for other programs, or if the nodes do not have the same remedy.
 pub fn on_all_nodes(findings: &[&Finding], remedy: &Remedy) -> Option<Vec<String>> {
     on_node_set(findings, remedy, FOLDED)
 }
 
 /// `on_all_nodes` with a limit on the number of node-name ranges.
 pub fn on_node_set(findings: &[&Finding], remedy: &Remedy, most_runs: usize) -> Option<Vec<String>> {
+    let findings = of_first(findings);
+    let findings = findings.as_slice();
     if remedy.own().is_none() || !is_for_one_of_many(findings, remedy) {
         return None;
     }
@@ -308,7 +338,7 @@ pub fn on_node_set(findings: &[&Finding], remedy: &Remedy, most_runs: usize) -> 
     }
     let nodes: Vec<&str> = findings.iter().filter_map(|f| f.subject.node.as_deref()).collect();
     let offers = |(finding, node): (&&Finding, &&str)| {
-        let mut remedies = finding.remedies.iter();
+        let mut remedies = finding.remedies();
         remedies.any(|r| renamed(&r.argv, node, nodes[0]) == remedy.argv)
     };
     // The remedy for another node may name another version.
@@ -323,7 +353,7 @@ pub fn on_node_set(findings: &[&Finding], remedy: &Remedy, most_runs: usize) -> 
     few.then(|| remedy.on_nodes(nodes[0], &[&set.to_string()]))?
 }
 
-fn changes(remedy: &&Remedy) -> bool {
+fn changes(remedy: &Remedy) -> bool {
     remedy.grade > Grade::B0
 }
 
@@ -351,7 +381,7 @@ fn renamed(argv: &[String], from: &str, to: &str) -> Vec<String> {
 
 /// The first words of this plugin's commands.
 pub(super) const OWN: [&str; 2] = ["kubectl", "skyhook"];
-/// Maximum number of node-name ranges before the rest is counted.
-const FOLDED: usize = 8;
+/// Maximum number of ranges of names before the rest is counted.
+pub(super) const FOLDED: usize = 8;
 /// Maximum number of subjects of a rule's effects before the rest is counted.
 const EFFECTS: usize = 4;

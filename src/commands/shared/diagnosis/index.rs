@@ -64,13 +64,11 @@ impl Diagnosis<'_> {
         let name = |(_, impact): (usize, &CauseImpact<'_>)| {
             let group = FindingGroup::of(&impact.cause, &self.report.findings);
             let subject = &group.first().subject;
-            let object = match &subject.skyhook {
-                Some(skyhook) => {
-                    let kind = self.cluster.flavor().kind();
-                    format!("{}/{skyhook}", kind.to_lowercase())
-                }
-                None => format!("{}/{}", subject.kind.to_lowercase(), subject.name),
+            let kind = match &subject.skyhook {
+                Some(_) => self.cluster.flavor().kind(),
+                None => &subject.kind,
             };
+            let object = format!("{}/{}", kind.to_lowercase(), group.objects());
             let nodes: Vec<&str> = group.nodes().collect();
             match nodes.len() {
                 0 => format!("{} {object}", group.first().rule.code),

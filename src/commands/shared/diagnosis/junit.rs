@@ -46,7 +46,7 @@ impl Diagnosis<'_> {
         Case {
             name: format!("{} {}: {subject}", rule.code, rule.name),
             result: if failed { TestResult::Failed } else { TestResult::Passed },
-            message: group.message().to_owned(),
+            message: group.message().into_owned(),
             detail: if failed { group.text(self.cluster, true, Detail::Full).plain() } else { String::new() },
         }
     }

@@ -5,7 +5,6 @@ use std::collections::BTreeSet;
 use jiff::Timestamp;
 
 use super::group::{FindingGroup, OWN, on_all_nodes};
-use crate::view::NodeSet;
 
 impl FindingGroup<'_> {
     /// The start of the oldest finding.
@@ -18,38 +17,33 @@ impl FindingGroup<'_> {
         self.node_names().len()
     }
 
+    /// The names of the custom resources with a finding.
+    pub fn skyhooks(&self) -> BTreeSet<&str> {
+        self.findings.iter().filter_map(|f| f.subject.skyhook.as_deref()).collect()
+    }
+
     /// The names of the nodes with a finding.
     pub fn node_names(&self) -> BTreeSet<&str> {
         self.nodes().collect()
     }
 
-    /// The subject without nodes: `gpu-tune driver`; the object's name if the finding concerns no custom
-    /// resource.
+    /// The subject without nodes: `gpu-tune driver`, `cr-[0-249] driver`; the object's name if the finding
+    /// concerns no custom resource.
     pub fn place(&self) -> String {
         let subject = &self.findings[0].subject;
-        let words: Vec<&str> = subject.skyhook.iter().chain(&subject.package).map(String::as_str).collect();
-        if words.is_empty() {
-            return match subject.node {
-                Some(_) => self.node_set().limited(1),
-                None => subject.name.clone(),
-            };
-        }
-        words.join(" ")
+        let objects = self.objects().limited(1);
+        subject.package.iter().fold(objects, |objects, package| format!("{objects} {package}"))
     }
 
     /// The command of the first remedy, for all nodes if possible. Without remedies, the command for the
     /// rule's manual.
     pub fn first_command(&self) -> Vec<String> {
-        match self.first().remedies.first() {
-            Some(remedy) => on_all_nodes(&self.findings, remedy).unwrap_or_else(|| remedy.argv.clone()),
+        match self.first().remedies().next() {
+            Some(remedy) => on_all_nodes(&self.findings, &remedy).unwrap_or(remedy.argv),
             None => {
                 let words = ["explain", self.first().rule.code];
                 OWN.into_iter().chain(words).map(str::to_owned).collect()
             }
         }
-    }
-
-    fn node_set(&self) -> NodeSet {
-        NodeSet::of(self.nodes().collect::<Vec<_>>())
     }
 }

@@ -3,8 +3,8 @@
 use schemars::JsonSchema;
 use serde::Serialize;
 
+use crate::rules::Severity;
 use crate::rules::support::impact::{CauseImpact, Impact};
-use crate::rules::{Finding, Severity};
 
 /// Number of causes that `diagnose stuck` reports, by severity; the findings that they explain do not count.
 #[derive(Debug, Default, Clone, Copy, PartialEq, Eq, Serialize, JsonSchema)]
@@ -21,9 +21,8 @@ impl Findings {
     }
 
     /// Counts the causes that concern a custom resource, its nodes, or the whole operator.
-    pub fn about(name: &str, impact: &Impact<'_>, findings: &[Finding]) -> Findings {
-        let causes = impact.causes.iter();
-        Findings::of(causes.filter(|cause| cause.concerns(findings, name)))
+    pub fn about(name: &str, impact: &Impact<'_>) -> Findings {
+        Findings::of(impact.about(name).iter().map(|at| &impact.causes[*at]))
     }
 
     fn of<'i>(causes: impl Iterator<Item = &'i CauseImpact<'i>>) -> Findings {

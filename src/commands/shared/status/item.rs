@@ -219,7 +219,7 @@ impl<'o, 'a> ProgressReader<'o, 'a> {
             compartments: skyhook.map_or_else(Vec::new, |skyhook| compartments(outlook, skyhook, &summary)),
             progress: named.then(|| ResourceProgress::of(outlook, name)).flatten(),
             summary,
-            findings: Findings::about(name, &outlook.impact, &outlook.findings),
+            findings: Findings::about(name, &outlook.impact),
         }
     }
 }

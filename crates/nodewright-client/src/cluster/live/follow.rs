@@ -15,6 +15,8 @@ use tokio::time::timeout;
 use self::kept::{Effect, SourceState, WatchedObject};
 use super::LoadError;
 use super::list::List;
+use super::liveness::{Liveness, probe};
+use super::request::Failure;
 use super::sources::Reader;
 use super::watch::watch;
 use crate::api::{ApiFlavor, DeploymentPolicy, Skyhook};
@@ -51,8 +53,10 @@ pub struct Follow {
     /// Updates that were received but not yet returned by [`Follow::news`], which may be canceled.
     changed: bool,
     away: Option<LoadError>,
-    /// Numbers of the watches whose last request failed, and [`UNWATCHED`] if the last refresh failed.
+    /// Numbers of the watches whose last request failed, [`UNWATCHED`] if the last refresh failed, and
+    /// [`PROBE`] if the last probe failed.
     failing: BTreeSet<usize>,
+    liveness: Liveness,
     /// The tasks of the watches, which are aborted when this set is dropped.
     _watches: JoinSet<()>,
 }
@@ -67,6 +71,8 @@ pub enum FollowEvent {
 
 /// The number in `failing` for the sources without a watch.
 const UNWATCHED: usize = usize::MAX;
+/// The number in `failing` for the probes.
+const PROBE: usize = UNWATCHED - 1;
 
 /// The number of a watch, and the function that applies its event.
 type News = (usize, Box<dyn FnOnce(&mut Follow) -> Effect + Send>);
@@ -111,6 +117,7 @@ impl Follow {
             nodes: begin.watch(&cluster.nodes, nodes, |f| (&mut f.nodes, &mut f.cluster.nodes)),
             pods: begin.watch(&cluster.pods, pods, |f| (&mut f.pods, &mut f.cluster.pods)),
             jobs: begin.watch(&cluster.jobs, jobs, |f| (&mut f.jobs, &mut f.cluster.jobs)),
+            liveness: begin.probe(),
             _watches: begin.watches,
             cluster,
             news,
@@ -208,9 +215,14 @@ impl Follow {
     ///
     /// # Errors
     ///
-    /// Fails if the server cannot be reached. The sources then stay unchanged.
+    /// Fails if the server cannot be reached, or stops answering meanwhile. The sources then stay unchanged.
     pub async fn refresh(&mut self, now: Timestamp) -> Result<(), LoadError> {
-        let read = self.read_unwatched(now).await;
+        let mut liveness = self.liveness.clone();
+        let read = tokio::select! {
+            biased;
+            error = liveness.lost() => Err(error),
+            read = self.read_unwatched(now) => read,
+        };
         if read.is_err() {
             self.failing.insert(UNWATCHED);
         } else {
@@ -279,6 +291,17 @@ struct Begin<'a> {
 }
 
 impl Begin<'_> {
+    fn probe(&mut self) -> Liveness {
+        let (state, liveness) = Liveness::new();
+        let sender = self.sender.clone();
+        let send = move |failure: Option<Failure>| {
+            let effect = failure.map_or(Effect::None, Effect::Failed);
+            sender.send((PROBE, Box::new(|_| effect))).is_ok()
+        };
+        self.watches.spawn(probe(self.client.clone(), state, send));
+        liveness
+    }
+
     fn watch<T: WatchedObject + DeserializeOwned + Send + 'static>(
         &mut self,
         loaded: &Read<Vec<T>>,

@@ -139,6 +139,11 @@ pub(super) async fn open(client: &kube::Client, path: &str, accept: &str) -> Res
         .header(http::header::ACCEPT, accept)
         .body(Body::empty())
         .expect("paths are valid");
+    open_with(client, request).await
+}
+
+/// Sends a request; returns the unread body of a successful response.
+pub(super) async fn open_with(client: &kube::Client, request: http::Request<Body>) -> Result<Body, Failure> {
     let response = client.send(request).await.map_err(failure)?;
     let status = response.status();
     let server = response.extensions().get::<ServedBy>().cloned();

@@ -55,7 +55,7 @@ pub fn remedies(
         does_not_end(finding, pod);
     }
     // Ignoring a node may have a high grade: it may cause reboots of other nodes.
-    finding.remedies.sort_by_key(|r| r.grade);
+    finding.change_remedies(|remedies| remedies.sort_by_key(|r| r.grade));
 }
 
 const EVICTED_THEN: &str = "the pods are then evicted as soon as the operator tries again";

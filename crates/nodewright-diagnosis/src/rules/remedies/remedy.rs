@@ -3,11 +3,11 @@
 use schemars::JsonSchema;
 use serde::Serialize;
 
-use crate::api::{ApiFlavor, Skyhook};
-use crate::rules::Grade;
+use crate::api::{ApiFlavor, Shared, Skyhook};
+use crate::rules::{Grade, Subject};
 
 /// A command that remedies a finding.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, JsonSchema)]
+#[derive(Debug, Clone, PartialEq, Eq, Hash, Serialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct Remedy {
     /// The purpose of the command.
@@ -31,7 +31,45 @@ pub struct Remedy {
     pub choice: bool,
 }
 
+/// Placeholders for names of a finding's subject; no name contains a null character.
+const NODE: &str = "\0node";
+const SKYHOOK: &str = "\0skyhook";
+
+/// A remedy with placeholders for the names of its finding's node and custom resource. Remedies of the same
+/// problem on thousands of nodes then differ in few words, and are stored once.
+#[derive(Debug, Clone)]
+pub struct RemedyTemplate(Shared<Remedy>);
+
+impl RemedyTemplate {
+    pub fn of(remedy: Remedy, subject: &Subject) -> RemedyTemplate {
+        let names = [(&subject.node, NODE), (&subject.skyhook, SKYHOOK)];
+        let replace = |word: &mut String| {
+            let known = names.iter().find(|(name, _)| name.as_ref() == Some(word));
+            if let Some((_, placeholder)) = known {
+                *word = (*placeholder).to_owned();
+            }
+        };
+        RemedyTemplate(remedy.with_words(replace).into())
+    }
+
+    /// The remedy for a finding about this subject.
+    pub fn fill(&self, subject: &Subject) -> Remedy {
+        let replace = |word: &mut String| match word.as_str() {
+            NODE => word.clone_from(subject.node.as_ref().unwrap_or(&String::new())),
+            SKYHOOK => word.clone_from(subject.skyhook.as_ref().unwrap_or(&String::new())),
+            _ => {}
+        };
+        Remedy::clone(&self.0).with_words(replace)
+    }
+}
+
 impl Remedy {
+    /// The remedy with changed words in its commands.
+    fn with_words(mut self, change: impl FnMut(&mut String)) -> Remedy {
+        self.argv.iter_mut().chain(self.for_all_nodes.iter_mut().flatten()).for_each(change);
+        self
+    }
+
     pub fn new(grade: Grade, title: impl Into<String>, argv: Vec<String>) -> Remedy {
         let (preconditions, undo) = terms(&argv, grade);
         let choice = own(&argv).is_some_and(is_choice);
@@ -94,7 +132,7 @@ impl Remedy {
 }
 
 /// Whether `undo` can revert a command.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, JsonSchema)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
 pub enum Undo {
     /// The command changes nothing.

@@ -9,7 +9,7 @@ use serde::Serialize;
 use super::causes::Causes;
 use crate::api::{ApiFlavor, Skyhook};
 use crate::cluster::Cluster;
-use crate::rules::{Finding, Severity};
+use crate::rules::{Finding, Remedy, Severity};
 use crate::view::plural;
 
 /// An operation that is blocked while a finding exists.
@@ -195,13 +195,17 @@ pub(in crate::rules) fn mark_rejected<'f>(
         return;
     };
     let others = findings.iter_mut().filter(|f| f.rule.code != code);
-    for remedy in others.flat_map(|f| f.remedies.iter_mut()) {
-        if remedy.changes_custom_resources(flavor) {
+    let mark = |remedies: &mut Vec<Remedy>| {
+        for remedy in remedies.iter_mut().filter(|remedy| remedy.changes_custom_resources(flavor)) {
             let note = format!("the API server rejects this until {code} is fixed");
             let caveat = remedy.caveat.take();
             let caveat = caveat.map_or(note.clone(), |caveat| format!("{note}; {caveat}"));
             remedy.caveat = Some(caveat);
         }
+    };
+    for finding in others {
+        finding.change_remedies(mark);
+        finding.compact();
     }
 }
 

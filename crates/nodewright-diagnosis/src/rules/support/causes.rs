@@ -1,8 +1,10 @@
 //! The graph of findings, from causes to the findings that wait for them. Pure.
 
+use std::borrow::Cow;
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 
-use crate::rules::{Finding, Severity};
+use crate::rules::{Finding, Severity, Subject};
+use crate::view::NodeSet;
 
 /// A subject that a finding waits for. Findings about this subject are the causes.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
@@ -22,10 +24,14 @@ pub struct Causes {
     explained_by: Vec<Vec<usize>>,
 }
 
+/// Number of custom resources or other objects from which the same problem of each is one cause: fewer are
+/// shown one by one, each with its own remedies.
+const MANY: usize = 4;
+
 /// A cause with its direct and indirect effects.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Cause {
-    /// Indexes of findings of one kind, on different nodes.
+    /// Indexes of findings of one kind, on different nodes, and on different objects if they are many.
     pub findings: Vec<usize>,
     /// Indexes of the effects, in the order of the list.
     pub effects: Vec<usize>,
@@ -84,6 +90,24 @@ impl Causes {
     }
 }
 
+/// A message that is true of all findings of a cause: `the spec of skyhook/cr-[0-249] is invalid`.
+pub fn common_message<'f>(findings: impl Iterator<Item = &'f Finding> + Clone) -> Cow<'f, str> {
+    let Some(first) = findings.clone().next() else {
+        return "".into();
+    };
+    if findings.clone().all(|f| f.message == first.message) {
+        return (&*first.message).into();
+    }
+    if findings.clone().all(|f| f.trouble() == first.trouble()) {
+        return first.trouble().into();
+    }
+    let names = findings.filter_map(|finding| finding.subject.skyhook.as_deref());
+    renamed(first, &NodeSet::of(names).limited(NAMED))
+}
+
+/// Maximum number of ranges of names in a message.
+const NAMED: usize = 3;
+
 impl Cause {
     /// Number of findings in the group, including effects.
     fn len(&self) -> usize {
@@ -105,17 +129,26 @@ impl Cause {
     }
 }
 
-/// Groups findings by [`kind`], in the order of the list.
+/// Groups findings by [`kind`], and by [`problem`] if it is that of many objects, in the order of the list.
 fn by_kind(findings: &[Finding], places: impl Iterator<Item = usize>) -> Vec<Cause> {
     let mut causes: Vec<Cause> = Vec::new();
     let mut kinds = HashMap::new();
+    let mut problems: HashMap<_, Vec<usize>> = HashMap::new();
     for at in places {
         let cause = *kinds.entry(kind(at, &findings[at])).or_insert_with(|| {
             causes.push(Cause { findings: Vec::new(), effects: Vec::new() });
+            problems.entry(problem(&findings[at])).or_default().push(causes.len() - 1);
             causes.len() - 1
         });
         causes[cause].findings.push(at);
     }
+    for alike in problems.into_values().filter(|alike| alike.len() >= MANY) {
+        for at in &alike[1..] {
+            let more = std::mem::take(&mut causes[*at].findings);
+            causes[alike[0]].findings.extend(more);
+        }
+    }
+    causes.retain(|cause| !cause.findings.is_empty());
     // The most severe finding is first: it represents the group.
     for cause in &mut causes {
         let severity = |at: &usize| std::cmp::Reverse(findings[*at].severity);
@@ -128,15 +161,28 @@ fn by_kind(findings: &[Finding], places: impl Iterator<Item = usize>) -> Vec<Cau
 fn kind(at: usize, finding: &Finding) -> impl Eq + std::hash::Hash + use<'_> {
     let subject = &finding.subject;
     let alone = subject.node.is_none().then_some(at);
-    (
-        finding.rule.code,
-        finding.severity,
-        &subject.kind,
-        &subject.skyhook,
-        &subject.package,
-        finding.trouble(),
-        alone,
-    )
+    (&subject.skyhook, problem(finding), alone)
+}
+
+/// Grouping key of findings: equal for the same problem of different objects.
+fn problem(finding: &Finding) -> impl Eq + std::hash::Hash + use<'_> {
+    let Subject { kind, package, compartment, node, skyhook, .. } = &finding.subject;
+    let place = (kind, package, compartment, skyhook.is_some(), node.is_some());
+    (finding.rule.code, finding.severity, place, renamed(finding, ""))
+}
+
+/// The message independent of the node, with another name for the finding's custom resource in its reference
+/// `skyhook/NAME`.
+fn renamed<'f>(finding: &'f Finding, name: &str) -> Cow<'f, str> {
+    let trouble = finding.trouble();
+    let Some(reference) = finding.subject.skyhook.as_ref().map(|own| format!("/{own}")) else {
+        return trouble.into();
+    };
+    let continues = |rest: &str| rest.starts_with(|c: char| c.is_ascii_alphanumeric() || "-.".contains(c));
+    match trouble.split_once(&reference) {
+        Some((before, after)) if !continues(after) => format!("{before}/{name}{after}").into(),
+        _ => trouble.into(),
+    }
 }
 
 /// Indexes of findings by custom resource and node, and by the nodes that they block.

@@ -5,7 +5,7 @@
 
 use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 
-use super::causes::{Cause, Causes};
+use super::causes::{Cause, Causes, common_message};
 use crate::cluster::Cluster;
 use crate::model::{Model, ProgressState, WaitReason};
 use crate::rules::{Finding, Severity};
@@ -17,6 +17,8 @@ pub struct Impact<'a> {
     pub causes: Vec<CauseImpact<'a>>,
     /// Number of nodes that custom resources select.
     pub selected: usize,
+    /// See [`Impact::about`].
+    about: HashMap<String, Vec<usize>>,
 }
 
 /// A cause, and the nodes that it blocks.
@@ -25,6 +27,8 @@ pub struct CauseImpact<'a> {
     pub cause: Cause,
     /// The highest severity of its findings and effects.
     pub severity: Severity,
+    /// A message that is true of all of its findings.
+    pub message: String,
     /// Blocked nodes by custom resource. The name is empty for a finding about a node without a custom
     /// resource.
     pub blocked: BTreeMap<&'a str, BTreeSet<&'a str>>,
@@ -58,9 +62,22 @@ impl<'a> Impact<'a> {
             }
             let all = cause.findings.iter().chain(&cause.effects);
             let severity = all.map(|at| findings[*at].severity).max();
-            CauseImpact { severity: severity.unwrap_or(Severity::Info), blocked, cause }
+            let message = common_message(cause.findings.iter().map(|at| &findings[*at])).into_owned();
+            CauseImpact { severity: severity.unwrap_or(Severity::Info), message, blocked, cause }
         });
-        Impact { causes: causes.collect(), selected: places.selected }
+        let causes: Vec<CauseImpact<'a>> = causes.collect();
+        let mut about: HashMap<String, Vec<usize>> = HashMap::new();
+        for (at, cause) in causes.iter().enumerate() {
+            for name in cause.custom_resources(findings) {
+                about.entry(name.to_owned()).or_default().push(at);
+            }
+        }
+        Impact { causes, selected: places.selected, about }
+    }
+
+    /// The indexes of the causes that are about a custom resource, or block it on a node.
+    pub fn about(&self, name: &str) -> &[usize] {
+        self.about.get(name).map_or(&[], Vec::as_slice)
     }
 
     /// Number of causes with this severity.
@@ -78,10 +95,10 @@ impl<'a> Impact<'a> {
 }
 
 impl<'a> CauseImpact<'a> {
-    /// Whether the cause is about a custom resource, or blocks it on a node.
-    pub fn concerns(&self, findings: &[Finding], name: &str) -> bool {
-        let mut own = self.cause.findings.iter().map(|at| &findings[*at]);
-        self.blocked.contains_key(name) || own.any(|finding| finding.subject.skyhook.as_deref() == Some(name))
+    /// The custom resources that have the problem, or that it blocks on a node.
+    fn custom_resources<'f>(&'f self, findings: &'f [Finding]) -> BTreeSet<&'f str> {
+        let own = self.cause.findings.iter().filter_map(|at| findings[*at].subject.skyhook.as_deref());
+        own.chain(self.blocked.keys().copied()).collect()
     }
 
     /// Whether the cause blocks until someone intervenes.

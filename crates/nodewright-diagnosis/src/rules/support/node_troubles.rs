@@ -8,7 +8,8 @@ use crate::rules::{ALL, Finding, Finds, Rule, Severity};
 /// Findings that explain missing progress, by node and by custom resource.
 #[derive(Debug, Default)]
 pub struct NodeTroubles {
-    all: Vec<Finding>,
+    /// Findings, as results of rules with indexes.
+    all: Vec<(Rc<Vec<Finding>>, usize)>,
     /// Index of the most severe finding per node and custom resource; "" for findings without a custom resource.
     on_nodes: HashMap<String, HashMap<String, usize>>,
     by_skyhook: HashMap<String, Vec<usize>>,
@@ -27,20 +28,21 @@ impl NodeTroubles {
                     continue;
                 }
             };
-            for finding in found(rule).iter().filter(|f| f.severity >= least) {
-                troubles.add(finding);
+            let findings = found(rule);
+            for at in (0..findings.len()).filter(|at| findings[*at].severity >= least) {
+                troubles.add(&findings, at);
             }
         }
         troubles
     }
 
-    fn add(&mut self, finding: &Finding) {
-        let subject = &finding.subject;
+    fn add(&mut self, findings: &Rc<Vec<Finding>>, at: usize) {
+        let subject = &findings[at].subject;
         let Some(node) = &subject.node else {
             return;
         };
-        let at = self.all.len();
-        self.all.push(finding.clone());
+        self.all.push((Rc::clone(findings), at));
+        let at = self.all.len() - 1;
         let skyhook = subject.skyhook.clone().unwrap_or_default();
         if subject.skyhook.is_some() {
             let of_it = self.by_skyhook.entry(skyhook.clone());
@@ -48,26 +50,32 @@ impl NodeTroubles {
         }
         let here = self.on_nodes.entry(node.clone()).or_default();
         let known = here.get(&skyhook).copied().unwrap_or(at);
-        here.insert(skyhook, graver(&self.all, known, at));
+        let graver = self.graver(known, at);
+        self.on_nodes.entry(node.clone()).or_default().insert(skyhook, graver);
+    }
+
+    fn finding(&self, at: usize) -> &Finding {
+        let (findings, at) = &self.all[at];
+        &findings[*at]
+    }
+
+    /// Index of the more severe of two findings; of equals, the later one.
+    fn graver(&self, one: usize, other: usize) -> usize {
+        let gravity = |at: usize| (self.finding(at).severity, self.finding(at).permanent, at);
+        if gravity(one) > gravity(other) { one } else { other }
     }
 
     /// The most severe finding that explains why a custom resource makes no progress on a node.
     pub fn gravest_on(&self, skyhook: &str, node: &str) -> Option<&Finding> {
         let here = self.on_nodes.get(node)?;
         let found = [here.get(skyhook), here.get("")].into_iter().flatten();
-        let gravest = found.copied().reduce(|one, other| graver(&self.all, one, other));
-        gravest.map(|at| &self.all[at])
+        let gravest = found.copied().reduce(|one, other| self.graver(one, other));
+        gravest.map(|at| self.finding(at))
     }
 
     /// All findings that explain why a custom resource makes no progress on its nodes.
     pub fn of_skyhook(&self, skyhook: &str) -> impl Iterator<Item = &Finding> {
         let found = self.by_skyhook.get(skyhook).into_iter().flatten();
-        found.map(|at| &self.all[*at])
+        found.map(|at| self.finding(*at))
     }
-}
-
-/// Index of the more severe of two findings; of equals, the later one.
-fn graver(all: &[Finding], one: usize, other: usize) -> usize {
-    let gravity = |at: usize| (all[at].severity, all[at].permanent, at);
-    if gravity(one) > gravity(other) { one } else { other }
 }

@@ -14,14 +14,15 @@ use super::sorted::{LoadedObject, Sorted, take};
 use crate::api::ApiFlavor;
 use crate::cluster::admission::CONFIGURATIONS;
 use crate::cluster::capture::{Index, index};
-use crate::cluster::{ActiveApi, Cluster, ClusterBuilder, Pod, clock, kept_logs, lenient};
+use crate::cluster::clock::{self, NewestTime};
+use crate::cluster::{ActiveApi, Cluster, ClusterBuilder, Pod, kept_logs, lenient};
 
 /// Collects objects without duplicates, and the kinds that were requested.
 #[derive(Debug, Default)]
 pub struct ManifestLoader {
     builder: ClusterBuilder,
     seen: HashSet<(String, String, String, String)>,
-    newest: Option<Timestamp>,
+    newest: NewestTime,
     /// The modification time of the files, and the time recorded in the capture.
     written: Option<Timestamp>,
     captured: Option<Timestamp>,
@@ -188,6 +189,12 @@ impl ManifestLoader {
     /// Records a file's modification time.
     pub fn record_modified(&mut self, at: Option<Timestamp>) {
         self.written = self.written.max(at);
+        self.newest.written = at;
+    }
+
+    /// Records that the objects of a stream follow, which was written at this time or earlier.
+    pub fn record_stream(&mut self, at: Option<Timestamp>) {
+        self.newest.written = at;
     }
 
     /// Records the time of a must-gather.
@@ -204,7 +211,7 @@ impl ManifestLoader {
         if let Some(index) = self.index {
             return Some(collected::finish(self.builder, &index, &self.files, self.logs));
         }
-        let (taken_at, clock) = clock::of_files(self.newest, self.captured, self.written);
+        let (taken_at, clock) = clock::of_files(self.newest.time(), self.captured, self.written);
         self.builder.taken_at = taken_at;
         self.builder.clock = clock;
         self.builder.served = self.traces();
@@ -251,7 +258,7 @@ impl ManifestLoader {
         // Use the times of known kinds only: other objects may contain future times, such as the renewal of a
         // certificate.
         if self.sort_in(api_version, kind, Sorted::Object(LoadedObject { path, kind, body })) {
-            self.newest = self.newest.max(newest);
+            self.newest.note(newest);
         }
     }
 

@@ -83,6 +83,9 @@ pub fn load(paths: &[PathBuf], asked_for: Option<ApiFlavor>) -> Result<Cluster, 
 
 fn read_path(path: &Path, loader: &mut ManifestLoader) -> Result<(), DumpError> {
     if path == Path::new("-") {
+        // A pipe was written just now.
+        let written = std::fs::metadata("/dev/stdin").and_then(|stdin| stdin.modified()).ok();
+        loader.record_stream(written.and_then(|at| at.try_into().ok()));
         return read_stream("standard input", "", std::io::stdin().lock(), loader);
     }
     let label = path.display().to_string();

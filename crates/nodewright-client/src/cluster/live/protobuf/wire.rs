@@ -2,10 +2,11 @@
 
 use std::borrow::Cow;
 
-use jiff::civil::DateTime;
-use jiff::{SignedDuration, Timestamp};
+use jiff::SignedDuration;
 use serde::de::Error as _;
 use serde::de::value::Error;
+
+use crate::api::time;
 
 /// The error for a message that ends too early.
 pub fn cut_off() -> Error {
@@ -121,20 +122,12 @@ impl<'de> Fields<'de> {
         self.find(number)?.map_or(Ok(""), Value::text)
     }
 
-    /// A `Time` as in JSON, without fractions of a microsecond. Servers accept times up to a day beyond the
-    /// range of [`Timestamp`].
+    /// A `Time` as in JSON, without fractions of a microsecond; see [`time`].
     pub fn time(self) -> Result<String, Error> {
         let part = |number| self.find(number)?.map_or(Ok(0), Value::number);
         let (seconds, nanoseconds): (i64, i64) = (part(1)?, part(2)?);
+        let time = time::nearest(seconds);
         let fraction = SignedDuration::from_micros(nanoseconds / 1000);
-        let time = Timestamp::from_second(seconds).and_then(|time| time.checked_add(fraction));
-        let beyond = || {
-            let epoch = DateTime::constant(1970, 1, 1, 0, 0, 0, 0);
-            match epoch.checked_add(SignedDuration::from_secs(seconds)) {
-                Ok(time) => format!("{time}Z"),
-                Err(_) => format!("{seconds} seconds since 1970"),
-            }
-        };
-        Ok(time.map_or_else(|_| beyond(), |time| time.to_string()))
+        Ok(time.saturating_add(fraction).unwrap_or(time).to_string())
     }
 }
