@@ -73,7 +73,7 @@ fn detect(cluster: &Cluster, findings: &mut Findings) {
             let leaves = |node: &Node| {
                 let blocked =
                     node.ignored(cluster.flavor()) || !cluster.untolerated_by(skyhook, node).is_empty();
-                blocked && !cluster.blocked_nodes_keep_places()
+                blocked && !behavior::blocked_nodes_keep_places(cluster)
             };
             for node in batch.chosen().filter(|node| !leaves(node)) {
                 if let Some(trouble) = stuck(node) {

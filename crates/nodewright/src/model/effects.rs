@@ -122,7 +122,8 @@ impl<'a> Simulation<'a> {
                 continue;
             }
             let moments = timeline.moments.iter();
-            let own = Moments { live, all: moments.filter(|m| m.skyhook == effects.skyhook).collect() };
+            let own =
+                Moments { live, edited, all: moments.filter(|m| m.skyhook == effects.skyhook).collect() };
             let was = live.skyhook(effects.skyhook);
             let is = edited.skyhook(effects.skyhook);
             let (before, after) = (was.into_iter(), is.into_iter());

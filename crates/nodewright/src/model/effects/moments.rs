@@ -10,6 +10,7 @@ use crate::model::timeline::{Happening, Moment};
 /// The moments of one custom resource, in order.
 pub(super) struct Moments<'m, 'a> {
     pub live: &'a Cluster,
+    pub edited: &'a Cluster,
     pub all: Vec<&'m Moment<'a>>,
 }
 
