@@ -5,8 +5,9 @@
 //! which data flows: each uses only modules declared before it.
 
 pub mod bounded;
-pub mod reason;
 pub mod redact;
+
+pub mod reason;
 pub mod suggestions;
 
 pub mod error;
