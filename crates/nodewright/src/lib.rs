@@ -23,8 +23,9 @@
 //! Modules are declared in the order in which data flows: each uses only modules declared before it.
 
 pub mod bounded;
-pub mod reason;
 pub mod redact;
+
+pub mod reason;
 pub mod suggestions;
 
 pub mod error;
