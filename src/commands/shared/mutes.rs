@@ -50,11 +50,7 @@ impl MuteFlags {
         let mut mutes = match file {
             None => Mutes::default(),
             Some(file) => {
-                if let Ok(metadata) = std::fs::metadata(&file)
-                    && metadata.is_file()
-                {
-                    check_writers(&file, &metadata)?;
-                }
+                check_writers(&file)?;
                 let text = String::from_utf8_lossy(&ctx.read_file(&file)?).into_owned();
                 Mutes::parse(&file.display().to_string(), &text).map_err(Error::failed)?
             }

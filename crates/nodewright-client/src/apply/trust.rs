@@ -33,13 +33,17 @@ pub fn check(path: &Path, metadata: &Metadata) -> anyhow::Result<()> {
     walk(path, metadata, true)
 }
 
-/// [`check`] for a file that may belong to another user, such as a file of a shared repository.
+/// [`check`] for a file that may belong to another user, such as a file of a shared repository. A pipe is not checked,
+/// and a missing file is left to its reader.
 ///
 /// # Errors
 ///
 /// Users other than its owner can write to the file or to one of the directories.
-pub fn check_writers(path: &Path, metadata: &Metadata) -> anyhow::Result<()> {
-    walk(path, metadata, false)
+pub fn check_writers(path: &Path) -> anyhow::Result<()> {
+    match std::fs::metadata(path) {
+        Ok(metadata) if metadata.is_file() => walk(path, &metadata, false),
+        _ => Ok(()),
+    }
 }
 
 #[cfg(unix)]

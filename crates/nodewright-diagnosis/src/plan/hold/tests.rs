@@ -2,7 +2,7 @@
 
 use super::*;
 
-const KEY: &str = "skyhook.nvidia.com/pause";
+const KEY: &str = "example.com/pause";
 
 fn object(annotations: Value) -> Value {
     json!({"metadata": {"name": "gpu", "resourceVersion": "7", "annotations": annotations}})
