@@ -114,7 +114,7 @@ pub fn causes(status: &StatusReport<'_>, name: Option<&str>, most: usize) -> Tex
     let (shown, left_out) = shown.split_at(shown.len().min(most.max(1)));
     for at in shown {
         let impact = &impact.causes[*at];
-        let group = FindingGroup::of(&impact.cause, found);
+        let group = FindingGroup::of(&impact.cause, status.findings());
         let nodes = match group.node_count() {
             0 => String::new(),
             nodes => format!(" on {}", plural(nodes, "node")),

@@ -50,6 +50,8 @@ async fn only_served_api_is_active() {
             (Source::Operator, ok(1)),
             (Source::OperatorPods, ok(0)),
             (Source::Webhooks, ok(0)),
+            // Read only while the operator may be late.
+            (Source::Restrictions, Read::NotRequested),
             (Source::ConfigMaps, ok(0)),
             (Source::NodeMetadata, ok(0)),
         ];

@@ -36,7 +36,7 @@ impl Cluster {
             let idle = |node: &&Node| !package_runs.any_alive_on(skyhook, node);
             let late = |node: &Node| {
                 let last = of_all.max(changes.of_node(&package_runs, skyhook, node));
-                self.seconds_since(last).is_none_or(|age| age >= PROMPT)
+                self.seconds_since(last).is_some_and(|age| age >= PROMPT)
             };
             self.actionable_nodes(skyhook).into_iter().filter(idle).any(late)
         })
