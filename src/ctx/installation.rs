@@ -47,9 +47,9 @@ impl Ctx {
     pub async fn forecast(&self, cluster: &Cluster, plan: &mut Plan) {
         plan.forecast(cluster);
         plan.rely_on(cluster);
+        // A load has read the pods of nodes that wait for a drain, and no others.
         let rollouts = plan.consequences.rollouts.iter();
-        let unknown = rollouts.filter(|rollout| rollout.evicted_pods.is_none());
-        let nodes: BTreeSet<String> = unknown.flat_map(|r| r.cordoned.clone()).collect();
+        let nodes: BTreeSet<String> = rollouts.flat_map(|rollout| rollout.cordoned.clone()).collect();
         let Some(client) = self.client().filter(|_| !nodes.is_empty()) else {
             return;
         };
