@@ -12,8 +12,8 @@ use super::{OnNode, Outlook};
 use crate::api::Skyhook;
 use crate::cluster::{Certainty, Stop};
 use crate::model::{NodeProgress, ProgressState, WaitReason};
-use crate::rules::support::impact::CauseImpact;
 use crate::rules::Severity;
+use crate::rules::support::impact::CauseImpact;
 use crate::view::{ago, count, list, plural, time};
 
 /// Number of selected nodes by state. Each node counts once: a node on which a stage fails counts only as failed.
