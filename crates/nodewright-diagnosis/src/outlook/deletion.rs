@@ -28,10 +28,8 @@ impl<'a> Outlook<'a> {
         if !skyhook.deleting() {
             return None;
         }
-        let pending = match skyhook.has_finalizer() {
-            true => self.cluster.pending_uninstalls(skyhook),
-            false => Vec::new(),
-        };
+        let pending =
+            if skyhook.has_finalizer() { self.cluster.pending_uninstalls(skyhook) } else { Vec::new() };
         let findings = &self.findings;
         let blockers = self.blockers(skyhook, Goal::Deletion);
         let delays = delays(self.cluster, findings, skyhook);
