@@ -28,6 +28,8 @@ pub mod redact;
 pub mod reason;
 pub mod suggestions;
 
+pub mod reason;
+
 pub mod error;
 
 pub mod api;
