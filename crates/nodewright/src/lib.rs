@@ -28,8 +28,6 @@ pub mod redact;
 pub mod reason;
 pub mod suggestions;
 
-pub mod reason;
-
 pub mod error;
 
 pub mod api;

@@ -105,12 +105,7 @@ impl Step {
             _ if ApiFlavor::ALL.iter().any(|flavor| self.target.kind == (*flavor).into()) => {
                 BTreeSet::from([self.target.name.as_str()])
             }
-            Change::Metadata(metadata) => {
-                let keys = metadata.annotations.keys().chain(metadata.labels.keys());
-                let parsed = keys.flat_map(|key| ApiFlavor::ALL.map(|flavor| NodeKey::parse(flavor, key)));
-                parsed.flatten().filter_map(|key| key.skyhook()).collect()
-            }
-            _ => BTreeSet::new(),
+            _ => self.resource_names(),
         }
     }
 

@@ -181,14 +181,22 @@ pub fn diagnose(cluster: &Cluster, scope: &Scope) -> Report {
     let flavor = cluster.flavor();
     blockers::mark_rejected(flavor, found.iter_mut().flat_map(|(_, found, _)| found));
     undecoded::downgrade_uncertain(cluster, found.iter_mut().flat_map(|(_, found, _)| found));
-    let all: Vec<Finding> = found.iter_mut().flat_map(|(_, found, _)| std::mem::take(found)).collect();
+    let mut all: Vec<Finding> = Vec::with_capacity(found.iter().map(|(_, found, _)| found.len()).sum());
+    let found: Vec<_> = found
+        .into_iter()
+        .map(|(rule, found, result)| {
+            let count = found.len();
+            all.extend(found);
+            (rule, count, result)
+        })
+        .collect();
     let kept = scope.concerned(cluster, &all);
     let mut all = all.into_iter().zip(kept);
     let mut findings = Vec::with_capacity(all.len());
     let mut not_checked = Vec::new();
     let mut partly_checked = Vec::new();
-    for (rule, _, result) in found {
-        let own = all.by_ref().take(result.findings.len()).filter(|(_, kept)| *kept);
+    for (rule, count, result) in found {
+        let own = all.by_ref().take(count).filter(|(_, kept)| *kept);
         let found: Vec<Finding> = own.map(|(finding, _)| finding).collect();
         // If the rule found an error, its unread sources cannot change the verdict.
         if let Some(reason) = unread(cluster, rule, &result) {
