@@ -152,7 +152,13 @@ impl Ctx {
         let mut now = Plan { consequences, ..plan.clone() };
         self.forecast(cluster, &mut now).await;
         let read = ReadSpec::all(cluster);
-        growth(plan, &now).or_else(|| specs.iter().find_map(|spec| spec.changed(&read, plan)))
+        let grown = growth(plan, &now).or_else(|| specs.iter().find_map(|spec| spec.changed(&read, plan)))?;
+        match cluster.nodes.unread() {
+            Some(why) => {
+                Some(format!("nodes cannot be read ({why}), so it is unknown whether the effects have grown"))
+            }
+            None => Some(grown),
+        }
     }
 
     /// The plan in the form to save, with the cluster and the specs that it was made for.

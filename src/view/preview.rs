@@ -170,9 +170,13 @@ fn changes(plan: &Plan) -> Text {
     text
 }
 
-/// The position of each stage in the order of the plan, from 1; empty unless every stage names the stages before it.
+/// The position of each stage in the order of the plan, from 1; empty unless every stage names the stages before it. A
+/// plan with pauses shows its order by them.
 fn waves(plan: &Plan) -> Vec<usize> {
     let mut waves: Vec<usize> = Vec::new();
+    if plan.steps().any(|step| step.change.is_hold()) {
+        return waves;
+    }
     for stage in &plan.stages {
         let Some(after) = &stage.after else {
             return Vec::new();

@@ -110,7 +110,9 @@ fn rejected_pods_are_one_steady_finding() {
         let document = over(&items, "diagnose stuck -o json --rule SKY204").json();
         let found: Vec<_> = document["findings"].as_array().expect("findings").iter().collect();
         assert_eq!(found.len(), 1, "{phase}: {document}");
-        assert_eq!(found[0]["severity"], "warning", "{phase}");
+        // Jobs that were replaced have used up their limit: nothing changes by itself.
+        let replaced = phase == "it is swept" || phase == "and made again";
+        assert_eq!(found[0]["severity"], if replaced { "error" } else { "warning" }, "{phase}");
         assert_eq!(
             found[0]["message"],
             "the kubelet rejects the pods for stage apply of package driver, and their job is retried",

@@ -99,7 +99,7 @@ fn a_node_starts_over_in_one_plan() {
     let failing = cluster.run("reset --failed-only -l kubernetes.io/os=linux --dry-run");
     failing.expect_code(0);
     failing.expect_stdout("skyhook/first\n");
-    assert!(!failing.stdout.contains("second"), "{}", failing.transcript());
+    assert!(!failing.stdout.contains("skyhook/second"), "{}", failing.transcript());
     for words in ["reset", "reset --node node-1 --package base", "reset --node node-1 --reset-batches"] {
         cluster.run(&format!("{words} --dry-run")).expect_code(64);
     }

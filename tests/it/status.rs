@@ -252,7 +252,7 @@ fn stalled_uninstall_is_blocked() {
             ),
         ];
         if job {
-            let mut job = NODEWRIGHT.job(&place, json!({}));
+            let mut job = NODEWRIGHT.job(&place, json!({"startTime": "2026-11-20T11:50:00Z", "active": 1}));
             job["spec"]["suspend"] = suspended.into();
             items.push(job);
         }

@@ -12,7 +12,7 @@
 //! let report = rules::diagnose(&cluster, &Scope::default());
 //! for finding in &report.findings {
 //!     println!("{} {}", finding.rule.code, finding.rule.name);
-//!     for remedy in &finding.remedies {
+//!     for remedy in finding.remedies() {
 //!         println!("  {}", remedy.argv.join(" "));
 //!     }
 //! }

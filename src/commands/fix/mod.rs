@@ -18,7 +18,7 @@ use crate::ctx::Ctx;
 use crate::error::{Error, Exit, Result};
 use crate::plan::{Grade, Plan};
 use crate::rules::{self, Report, Scope};
-use crate::view::{plural, text};
+use crate::view::{plural, shell_words, text};
 
 /// Apply the remedies of all findings as one plan
 ///
@@ -148,7 +148,8 @@ fn plan(cluster: &Cluster, report: &Report, limits: &FixLimits) -> Result<Plan> 
             let meaning = plan.consequences.at_worst(grade);
             let why =
                 format!("together, the remedies are {grade} ({meaning}), above --up-to {}", limits.up_to);
-            return Err(Error::unchanged(why).hint(format!("kubectl skyhook fix --up-to {grade}")));
+            let argv = ["kubectl", "skyhook", "fix", "--up-to", &grade.to_string()];
+            return Err(Error::unchanged(why).hint(shell_words(&argv)));
         }
     }
     let cured: Vec<String> = parts.iter().map(Part::describe).collect();

@@ -133,6 +133,10 @@ fn needed_at_times(command: &str, (verb, group, resource): &Right) -> bool {
             let always = ["skyhooks", "nodes", "pods", "deployments", "events"];
             verb == "watch" || !always.contains(&resource.as_str())
         }
+        // Limits and roles are read only while the operator may be late.
+        _ if matches!(resource.as_str(), "limitranges" | "resourcequotas") || group.starts_with("rbac") => {
+            true
+        }
         // `watch` is for `--watch`.
         "status" => verb == "watch",
         "reset" | "node reset" | "package rerun" | "update-state" => changes && resource != "nodes",
@@ -156,6 +160,7 @@ fn previews_drains(command: &str) -> bool {
     matches!(
         command,
         "reset"
+            | "disable"
             | "node ignore"
             | "node reset"
             | "node unignore"

@@ -9,6 +9,7 @@ use crate::{
     cluster::Cluster,
     manifest::{package, skyhook},
     operator::NAMESPACE,
+    ours,
     rollout::Rollout,
     view::{complete, status},
 };
@@ -28,7 +29,9 @@ fn is_stuck<'c>(gpu: &Rollout<'c>, cause: &str) -> Value {
     let message = found["message"].as_str().unwrap_or_default();
     assert!(message.contains(cause), "{message}");
     let node = found["subject"]["node"].as_str().expect("the finding is about a node").to_owned();
-    let explained = cluster.ours(&["diagnose", "node", &node, "-o", "json"]);
+    let ran = ours::run(&cluster.kubeconfig("admin"), &["diagnose", "node", &node, "-o", "json"]);
+    assert_eq!(ran.exit, Some(2), "{ran:?}");
+    let explained: Value = serde_json::from_str(&ran.stdout).expect("JSON");
     assert_eq!(explained["state"], "Blocked", "{explained:#}");
     let shown = cluster.ours(&["status", "gpu", "-o", "json"]);
     assert_eq!(shown["items"][0]["assessment"], "Stuck", "{shown:#}");

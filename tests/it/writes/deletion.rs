@@ -1,6 +1,7 @@
 //! A custom resource that a plan deletes and `undo` recreates.
 
 use kubectl_skyhook::api::ApiFlavor;
+use kubectl_skyhook::cluster::dump;
 use kubectl_skyhook::plan::{Change, Plan, PlanStage, SavedPlan, Step, Target};
 use serde_json::{Value, json};
 
@@ -11,12 +12,13 @@ fn saved(cluster: &TestCluster) -> String {
     let cr = cluster.cr().expect("the custom resource exists");
     let target = Target::skyhook(ApiFlavor::Skyhook, CR, cr["metadata"]["uid"].as_str());
     let step = Step::new(target, Change::Delete { was: None }, "nobody needs it");
-    let plan = Plan {
+    let mut plan = Plan {
         title: format!("delete {CR}"),
         subject: CR.to_owned(),
         stages: vec![PlanStage::of(vec![step])],
         ..Plan::default()
     };
+    plan.forecast(&dump::load(&["tests/clusters/complete".into()], None).expect("a capture"));
     let file = cluster.state.path().join("plan.json");
     std::fs::write(&file, SavedPlan::of(&plan, None, Vec::new()).text()).expect("a file");
     file.display().to_string()

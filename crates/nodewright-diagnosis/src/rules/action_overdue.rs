@@ -67,10 +67,10 @@ fn detect(_: &Cluster, findings: &mut Findings) {
             if let Some(why) = cluster.restrictions_unread() {
                 finding.evidence("operator", "limits and permissions", format!("not read: {why}"));
             }
-            finding.operator_log(
-                cluster,
-                "Check the operator's log for the refused request, and remove its cause",
-            );
+            if overdue.restrictions.is_empty() {
+                let title = "Check the operator's log for the refused request, and remove its cause";
+                finding.operator_log(cluster, title);
+            }
         }
     }
 }

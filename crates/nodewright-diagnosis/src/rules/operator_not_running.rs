@@ -174,8 +174,9 @@ fn report_down(cluster: &Cluster, findings: &mut Findings, deployment: &Deployme
             finding
                 .edit_operator(Grade::B2, &title, deployment)
                 .caveat("rollouts that were in progress continue");
+        } else {
+            finding.describe_operator("See why", deployment);
         }
-        finding.describe_operator("See why", deployment);
     }
 }
 

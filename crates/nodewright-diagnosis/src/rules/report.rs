@@ -347,8 +347,11 @@ impl Scope {
                 let mut blocked = cause.blocked.iter().filter(|(name, _)| skyhook(name));
                 cause.lasts(findings) && blocked.any(|(_, nodes)| nodes.iter().any(|name| node(name)))
             };
-            let blocking = impact.causes.iter().filter(blocks);
-            blocking.flat_map(|cause| &cause.cause.findings).for_each(|at| kept[*at] = true);
+            // A cause with a finding in scope needs no findings about other nodes.
+            let absent = |cause: &&CauseImpact<'_>| !cause.cause.findings.iter().any(|at| kept[*at]);
+            let blocking = impact.causes.iter().filter(blocks).filter(absent);
+            let explaining: Vec<usize> = blocking.flat_map(|cause| cause.cause.findings.clone()).collect();
+            explaining.into_iter().for_each(|at| kept[at] = true);
         }
         let causes = Causes::of(findings);
         let mut next: Vec<usize> = (0..findings.len()).filter(|at| kept[*at]).collect();

@@ -68,7 +68,7 @@ fn detect(cluster: &Cluster, findings: &mut Findings) {
                 .evidence(root, "not complete on", &predecessor.node.name)
                 .evidence("nodes", "waiting", some_of(&waiting))
                 .waits_for(root.name());
-            close(cluster, finding, root, trouble.as_ref(), &mut resume_effects);
+            close(cluster, finding, (skyhook, root), trouble.as_ref(), &mut resume_effects);
             continue;
         }
         for node in cluster.selected(skyhook) {
@@ -98,7 +98,7 @@ fn detect(cluster: &Cluster, findings: &mut Findings) {
                     },
                 );
             finding.waits_for_predecessor(&predecessor);
-            close(cluster, finding, root, trouble.as_ref(), &mut resume_effects);
+            close(cluster, finding, (skyhook, root), trouble.as_ref(), &mut resume_effects);
         }
     }
 }
@@ -110,7 +110,7 @@ fn suffix(trouble: Option<&Trouble>) -> String {
 fn close<'a>(
     cluster: &'a Cluster,
     finding: &mut Finding,
-    root: &'a Skyhook,
+    (skyhook, root): (&'a Skyhook, &'a Skyhook),
     trouble: Option<&Trouble>,
     resume_effects: &mut ResumeEffectsByName<'a>,
 ) {
@@ -130,7 +130,8 @@ fn close<'a>(
     }
     finding
         .remedy(
-            Grade::B1,
+            // The later custom resource then starts.
+            resume_effects.with(cluster, skyhook).grade(),
             "Disable the earlier custom resource, so that later ones continue without it",
             ["disable", root.name()],
         )

@@ -37,12 +37,14 @@ impl Kind {
 pub struct Kinds(pub Vec<Kind>);
 
 /// Group, version, kind, plural and whether it is namespaced, for each built-in kind.
-const OWN: [(&str, &str, &str, &str, bool); 17] = [
+const OWN: [(&str, &str, &str, &str, bool); 23] = [
     ("", "v1", "ConfigMap", "configmaps", true),
     ("", "v1", "Event", "events", true),
+    ("", "v1", "LimitRange", "limitranges", true),
     ("", "v1", "Namespace", "namespaces", false),
     ("", "v1", "Node", "nodes", false),
     ("", "v1", "Pod", "pods", true),
+    ("", "v1", "ResourceQuota", "resourcequotas", true),
     ("", "v1", "Secret", "secrets", true),
     ("", "v1", "Service", "services", true),
     ("", "v1", "ServiceAccount", "serviceaccounts", true),
@@ -52,6 +54,10 @@ const OWN: [(&str, &str, &str, &str, bool); 17] = [
     ("coordination.k8s.io", "v1", "Lease", "leases", true),
     ("discovery.k8s.io", "v1", "EndpointSlice", "endpointslices", true),
     ("policy", "v1", "PodDisruptionBudget", "poddisruptionbudgets", true),
+    ("rbac.authorization.k8s.io", "v1", "ClusterRole", "clusterroles", false),
+    ("rbac.authorization.k8s.io", "v1", "ClusterRoleBinding", "clusterrolebindings", false),
+    ("rbac.authorization.k8s.io", "v1", "Role", "roles", true),
+    ("rbac.authorization.k8s.io", "v1", "RoleBinding", "rolebindings", true),
     (
         "admissionregistration.k8s.io",
         "v1",

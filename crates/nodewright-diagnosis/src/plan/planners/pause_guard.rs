@@ -154,7 +154,7 @@ pub fn away(cluster: &Cluster) -> bool {
 /// Stages of a custom resource that no longer exists run on one of the nodes.
 pub fn refuse_running_leftovers(cluster: &Cluster, name: &str, nodes: &[&Node]) -> Result<()> {
     let gone = cluster.skyhook(name).is_none() && cluster.skyhooks_absence() == Certainty::Proven;
-    if !gone || away(cluster) {
+    if !gone || away(cluster) || cluster.operator_absent() {
         return Ok(());
     }
     let package_runs = cluster.package_runs_for(name);

@@ -19,14 +19,12 @@ impl Finding {
         nodes: &[&str],
         title: &str,
     ) -> &mut Self {
-        let in_batch = |node: &&str| skyhook.status.node_priority.contains_key(*node);
-        let holds = behavior::blocked_nodes_keep_places(cluster) && nodes.iter().any(in_batch);
-        let (grade, flag, next) = if holds {
-            let grade = batches::grade_of_next(skyhook);
-            let next = "; the next batch may start immediately";
-            (grade, Some("--leave-batch"), next)
+        let in_batch = nodes.iter().any(|node| skyhook.status.node_priority.contains_key(*node));
+        let flag = (in_batch && behavior::blocked_nodes_keep_places(cluster)).then_some("--leave-batch");
+        let (grade, next) = if in_batch {
+            (batches::grade_of_next(skyhook), "; the next batch may start immediately")
         } else {
-            (Grade::B1, None, "")
+            (Grade::B1, "")
         };
         let (them, until) = match nodes {
             [_] => ("the node", "it is"),

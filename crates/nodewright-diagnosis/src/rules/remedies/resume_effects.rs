@@ -1,11 +1,12 @@
 //! The effects of resuming the operator's work on a custom resource.
 
+use std::cell::OnceCell;
 use std::collections::HashMap;
 
 use crate::api::Skyhook;
 use crate::cluster::{Cluster, Node, NodeRecord};
 use crate::plan::Consequences;
-use crate::plan::planners::effects;
+use crate::plan::planners::{batches, effects};
 use crate::rules::{Finding, Grade};
 
 /// The effects of resuming the operator's work on a custom resource, on some nodes or on all.
@@ -14,6 +15,8 @@ pub struct ResumeEffects<'a> {
     skyhook: &'a Skyhook,
     /// `None` if the effects are unknown.
     effects: Option<Consequences>,
+    /// See [`ResumeEffects::grade_with_later`].
+    with_later: OnceCell<Grade>,
 }
 
 impl<'a> ResumeEffects<'a> {
@@ -23,15 +26,39 @@ impl<'a> ResumeEffects<'a> {
     }
 
     pub fn on_nodes(cluster: &'a Cluster, skyhook: &'a Skyhook, nodes: &[&Node]) -> ResumeEffects<'a> {
-        ResumeEffects { cluster, skyhook, effects: effects(cluster, skyhook, nodes) }
+        let effects = effects(cluster, skyhook, nodes);
+        ResumeEffects { cluster, skyhook, effects, with_later: OnceCell::new() }
     }
 
-    /// The grade of a command that resumes the work.
+    /// The grade of the custom resource's own work.
     pub fn grade(&self) -> Grade {
         match &self.effects {
             Some(effects) => effects.grade.unwrap_or(Grade::B1),
             None => Grade::B3,
         }
+    }
+
+    /// The grade of a command that resumes the work, including that of later custom resources that wait for it.
+    fn grade_with_later(&self) -> Grade {
+        *self.with_later.get_or_init(|| self.later().fold(self.grade(), Grade::max))
+    }
+
+    /// The grades of the work of later custom resources that share an unfinished node.
+    fn later(&self) -> impl Iterator<Item = Grade> {
+        let waits = |other: &&Skyhook| {
+            let waits_on =
+                |node: &Node| self.skyhook.selects(node) && !self.cluster.is_complete_on(other, node);
+            let later = other.is_active() && other.order() > self.skyhook.order();
+            later && self.cluster.selected(other).any(waits_on)
+        };
+        self.cluster
+            .skyhooks
+            .items()
+            .iter()
+            .filter(waits)
+            .map(batches::grade_of_next)
+            .collect::<Vec<_>>()
+            .into_iter()
     }
 
     /// Adds the command that resumes the work, with a caveat about packages that then run.
@@ -78,7 +105,7 @@ impl<'a> ResumeEffects<'a> {
                 )
                 .caveat(format!("then: kubectl skyhook {verb} {name}"));
         }
-        finding.remedy(self.grade(), title, [verb, name]);
+        finding.remedy(self.grade_with_later(), title, [verb, name]);
         match runs {
             Some(runs) => finding.caveat(runs),
             None => finding,

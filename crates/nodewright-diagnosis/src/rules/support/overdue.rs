@@ -6,7 +6,7 @@ use std::rc::Rc;
 
 use jiff::Timestamp;
 
-use crate::api::{Skyhook, Status};
+use crate::api::{Object, Skyhook, Status};
 use crate::cluster::last_change::{Changes, PROMPT};
 use crate::cluster::restrictions::{Request, Restriction};
 use crate::cluster::{Certainty, Cluster, Node, PackageRuns, Pod, Source};
@@ -42,7 +42,9 @@ impl<'a> DueActions<'a> {
         model: Rc<Model<'a>>,
         package_runs: Rc<PackageRuns<'a>>,
     ) -> DueActions<'a> {
-        let read = cluster.source(Source::Workloads).ok().is_some();
+        // A pod whose node cannot be read may hold up any drain.
+        let unknown = cluster.unknown_values(Source::Workloads).iter().any(|pod| pod.undecoded.is_some());
+        let read = cluster.source(Source::Workloads).ok().is_some() && !unknown;
         let workloads = read.then(|| cluster.evictable_by_node());
         DueActions { cluster, model, package_runs, changes: Changes::new(cluster), workloads }
     }
@@ -50,7 +52,7 @@ impl<'a> DueActions<'a> {
     /// The actions that the operator should have taken for a custom resource by now.
     pub fn overdue(&self, skyhook: &'a Skyhook) -> Vec<Overdue<'a>> {
         // SKY222 reports a custom resource that the operator has never processed.
-        if skyhook.is_untouched() {
+        if skyhook.is_untouched() || self.has_unreadable_pods(skyhook) {
             return Vec::new();
         }
         let of_all = self.changes.of_skyhook(skyhook);
@@ -67,7 +69,17 @@ impl<'a> DueActions<'a> {
             let restrictions = Rc::clone(restrictions);
             Some(Overdue { due, since, undated, restrictions })
         });
-        dated.filter(|overdue| overdue.is_late(self.cluster)).collect()
+        // SKY113 reports a deletion that stops without a visible reason.
+        let own = |overdue: &Overdue<'_>| !skyhook.deleting() || !overdue.restrictions.is_empty();
+        dated.filter(|overdue| overdue.is_late(self.cluster) && own(overdue)).collect()
+    }
+
+    /// Whether values of a package pod could not be decoded: it may run on any node.
+    fn has_unreadable_pods(&self, skyhook: &Skyhook) -> bool {
+        let key = self.cluster.flavor().key("name");
+        let own = |pod: &&Pod| pod.metadata.labels.get(&key).is_some_and(|name| **name == *skyhook.name());
+        let mut pods = self.cluster.pods.items().iter().filter(own);
+        pods.any(|pod| pod.unknown_fields().iter().next().is_some())
     }
 
     /// Whether the action, and the changes before it, can be determined from what was read, and other rules

@@ -183,6 +183,10 @@ fn assert_every_value_is_read<T: Object + DeserializeOwned + Debug>(
     let mut count = 0;
     let mut check = |path: &str, list: &Json| {
         count += 1;
+        // JSON keeps the text of this time, which is only printed.
+        if path.ends_with("/timeAdded") {
+            return;
+        }
         let json = items(list.to_string().as_bytes());
         let protobuf = items(&encoded_list(api_version, &list_kind, list));
         assert_eq!(format!("{protobuf:#?}"), format!("{json:#?}"), "{path}: {:?}", list.pointer(path));
