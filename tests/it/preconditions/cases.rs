@@ -98,10 +98,7 @@ fn edit_values(node: &mut Value) {
         for (key, value) in
             all.into_iter().flatten().filter(|(key, _)| key.starts_with("skyhook.nvidia.com/"))
         {
-            *value = match key.contains("/nodeState_") {
-                true => json!("{}"),
-                false => json!("edited"),
-            };
+            *value = if key.contains("/nodeState_") { json!("{}") } else { json!("edited") };
         }
     }
 }

@@ -115,7 +115,8 @@ fn an_operator_that_returns_stops_a_cleanup() {
 #[test]
 fn a_cordon_of_a_resource_that_selects_its_node_again_stays() {
     let flavor = ApiFlavor::Skyhook;
-    let selected_again: [(fn(&mut State), &str); 2] = [
+    type Edit = fn(&mut State);
+    let selected_again: [(Edit, &str); 2] = [
         (
             |state| {
                 edit(state, |cr| {

@@ -199,9 +199,7 @@ impl Cluster {
             ("cpu", "cpuRequest", "cpu"),
             ("memory", "memoryRequest", "memory"),
         ];
-        if self.installation.limit_ranges.ok().is_none() {
-            return None;
-        }
+        self.installation.limit_ranges.ok()?;
         let defaults = |resource: &str, limit: bool| {
             let mut limits = self.limits(namespace).filter(|(_, limits)| limits.kind == "Container");
             limits.any(|(_, limits)| {
