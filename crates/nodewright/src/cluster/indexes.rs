@@ -17,6 +17,8 @@ use crate::api::{DeploymentPolicy, Skyhook};
 pub struct Indexes {
     pub(super) selections: Selections,
     pub(super) roots: FirstIncomplete,
+    /// By position of the node: positions of the custom resources that select it, in order.
+    pub(super) selecting: OnceLock<Vec<Vec<usize>>>,
     pub(super) absent_packages: OnceLock<AbsentPackages>,
     skyhooks: OnceLock<Positions>,
     legacy: OnceLock<Positions>,

@@ -37,6 +37,23 @@ impl Cluster {
         (0..selected.len()).map(move |at| &nodes[selected[at]])
     }
 
+    /// The custom resources that select the node, in order.
+    pub fn selecting<'a>(&'a self, node: &Node) -> impl Iterator<Item = &'a Skyhook> {
+        let skyhooks = self.skyhooks.indexed();
+        let selecting = self.indexes.selecting.get_or_init(|| {
+            let nodes = self.nodes.items();
+            let mut selecting = vec![Vec::new(); nodes.len()];
+            for (at, skyhook) in self.skyhooks.items().iter().enumerate() {
+                for &node in self.indexes.selections.of(&skyhook.spec.node_selectors, nodes).iter() {
+                    selecting[node].push(at);
+                }
+            }
+            selecting
+        });
+        let found = self.node_position(&node.name).map(|at| selecting[at].as_slice());
+        found.unwrap_or_default().iter().map(|at| &skyhooks[*at])
+    }
+
     /// The nodes that carry keys of the custom resource, selected or not.
     pub fn tracked<'a>(&'a self, skyhook: &str) -> impl Iterator<Item = (&'a Node, &'a NodeRecord)> {
         let nodes = self.nodes.indexed();

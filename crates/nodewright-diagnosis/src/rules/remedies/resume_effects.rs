@@ -38,27 +38,22 @@ impl<'a> ResumeEffects<'a> {
         }
     }
 
-    /// The grade of a command that resumes the work, including that of later custom resources that wait for it.
+    /// The grade of a command that resumes the work, including that of later custom resources that wait for it
+    /// on a node.
     fn grade_with_later(&self) -> Grade {
-        *self.with_later.get_or_init(|| self.later().fold(self.grade(), Grade::max))
-    }
-
-    /// The grades of the work of later custom resources that share an unfinished node.
-    fn later(&self) -> impl Iterator<Item = Grade> {
-        let waits = |other: &&Skyhook| {
-            let waits_on =
-                |node: &Node| self.skyhook.selects(node) && !self.cluster.is_complete_on(other, node);
-            let later = other.is_active() && other.order() > self.skyhook.order();
-            later && self.cluster.selected(other).any(waits_on)
+        let grade = || {
+            let unfinished =
+                |other: &Skyhook, node: &Node| other.is_active() && !self.cluster.is_complete_on(other, node);
+            let nodes = self.cluster.selected(self.skyhook);
+            let waiting = nodes.flat_map(|node| {
+                let selecting = self.cluster.selecting(node);
+                selecting
+                    .filter(|other| other.order() > self.skyhook.order())
+                    .filter(move |other| unfinished(other, node))
+            });
+            waiting.map(batches::grade_of_next).fold(self.grade(), Grade::max)
         };
-        self.cluster
-            .skyhooks
-            .items()
-            .iter()
-            .filter(waits)
-            .map(batches::grade_of_next)
-            .collect::<Vec<_>>()
-            .into_iter()
+        *self.with_later.get_or_init(grade)
     }
 
     /// Adds the command that resumes the work, with a caveat about packages that then run.

@@ -92,10 +92,13 @@ fn encoded(number: u64, kind: &Kind, value: &Json) -> Vec<u8> {
         Kind::Quantity => bytes_field(number, &bytes_field(1, text().as_bytes())),
         Kind::Json => bytes_field(number, &bytes_field(1, value.to_string().as_bytes())),
         Kind::Time => {
-            let known = TIMES.iter().find(|(time, _)| *time == text());
-            let seconds = || text().parse::<jiff::Timestamp>().expect("a time").as_second();
-            let seconds = known.map_or_else(seconds, |(_, seconds)| *seconds);
-            bytes_field(number, &[vec![8], varint(seconds as u64)].concat())
+            let known = TIMES.iter().find(|(time, _)| *time == text()).map(|(_, seconds)| (*seconds, 0));
+            let (seconds, nanoseconds) = known.unwrap_or_else(|| {
+                let time: jiff::Timestamp = text().parse().expect("a time");
+                (time.as_second(), time.subsec_nanosecond())
+            });
+            let nanoseconds = varint(nanoseconds as u64);
+            bytes_field(number, &[vec![8], varint(seconds as u64), vec![16], nanoseconds].concat())
         }
         Kind::Number | Kind::Pointer | Kind::Flag => {
             let value = value.as_i64().unwrap_or_else(|| i64::from(value.as_bool() == Some(true)));
