@@ -153,12 +153,11 @@ impl Ctx {
         self.forecast(cluster, &mut now).await;
         let read = ReadSpec::all(cluster);
         let grown = growth(plan, &now).or_else(|| specs.iter().find_map(|spec| spec.changed(&read, plan)))?;
-        match cluster.nodes.unread() {
-            Some(why) => {
-                Some(format!("nodes cannot be read ({why}), so it is unknown whether the effects have grown"))
-            }
-            None => Some(grown),
-        }
+        let unread = [("nodes", cluster.nodes.unread()), ("pods", cluster.pods.unread())];
+        let unread = unread.into_iter().find_map(|(what, why)| Some((what, why?)));
+        Some(unread.map_or(grown, |(what, why)| {
+            format!("{what} cannot be read ({why}), so it is unknown whether the effects have grown")
+        }))
     }
 
     /// The plan in the form to save, with the cluster and the specs that it was made for.

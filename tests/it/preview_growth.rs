@@ -21,6 +21,10 @@ enum State {
     Uninstalling,
     /// Only `gpu-1` lacks the driver, and the operator ignores it.
     Ignored,
+    /// All nodes lack the driver, and the custom resource is paused.
+    Paused,
+    /// All nodes lack the driver, and the custom resource is disabled.
+    Disabled,
 }
 
 /// A change by someone else.
@@ -35,7 +39,7 @@ enum Meanwhile {
 }
 
 use Meanwhile::{BudgetRaised, Deleted, InterruptAdded, PodsToEvict, Resumed, ServiceBecomesReboot};
-use State::{Complete, Failed, Ignored, Uninstalling};
+use State::{Complete, Disabled, Failed, Ignored, Paused, Uninstalling};
 
 const ALL: [Meanwhile; 6] =
     [InterruptAdded, ServiceBecomesReboot, BudgetRaised, PodsToEvict, Resumed, Deleted];
@@ -43,7 +47,7 @@ const ALL: [Meanwhile; 6] =
 /// Each changing command whose effects may grow, the state for which it is made, and the changes that do not concern
 /// it: a deletion is itself deleted, a command that resumes is not made for a paused custom resource, and a single node
 /// or an ended rollout has no pace.
-const COMMANDS: [(&str, State, &[Meanwhile]); 12] = [
+const COMMANDS: [(&str, State, &[Meanwhile]); 14] = [
     ("reset gpu", Complete, &[]),
     ("reset gpu --node gpu-1", Complete, &[]),
     ("reset --node gpu-1", Complete, &[]),
@@ -55,6 +59,8 @@ const COMMANDS: [(&str, State, &[Meanwhile]); 12] = [
     ("uninstall gpu agent --force", Complete, &[]),
     ("uninstall gpu agent --cancel", Uninstalling, &[]),
     ("node unignore gpu-1", Ignored, &[]),
+    ("resume gpu", Paused, &[Resumed]),
+    ("enable gpu", Disabled, &[Resumed]),
     ("teardown", Complete, &[Deleted]),
 ];
 
@@ -78,11 +84,18 @@ fn cluster(state: State, meanwhile: Meanwhile) -> TestCluster {
         Complete => "complete",
         Failed => "erroring",
         Uninstalling | Ignored => "in_progress",
+        Paused => "paused",
+        Disabled => "disabled",
     };
     let mut gpu = SKYHOOK.skyhook(status, json!({"driver": driver, "agent": agent}));
     gpu["spec"]["interruptionBudget"] = json!({"count": 1});
-    if meanwhile == Resumed {
-        gpu["metadata"]["annotations"] = json!({FLAVOR.key("pause"): "true"});
+    let hold = match state {
+        Disabled => Some("disable"),
+        Paused => Some("pause"),
+        _ => (meanwhile == Resumed).then_some("pause"),
+    };
+    if let Some(hold) = hold {
+        gpu["metadata"]["annotations"] = json!({FLAVOR.key(hold): "true"});
     }
     let mut fake = FakeApi::new().serving(FLAVOR).with(SKYHOOK.operator()).with(gpu);
     let [driver, agent] = ["driver|2.0.0 post-interrupt complete", "agent|1.0.0 post-interrupt complete"];
@@ -91,6 +104,7 @@ fn cluster(state: State, meanwhile: Meanwhile) -> TestCluster {
             Complete => SKYHOOK.node(name, "complete", &[driver, agent]),
             Failed => SKYHOOK.node(name, "erroring", &["driver|2.0.0 apply erroring", agent]),
             Uninstalling => SKYHOOK.node(name, "in_progress", &[driver, "agent|1.0.0 uninstall in_progress"]),
+            Paused | Disabled => SKYHOOK.node(name, status, &[agent]),
             Ignored if name == "gpu-1" => SKYHOOK.node(name, "waiting", &[agent]),
             Ignored => SKYHOOK.node(name, "complete", &[driver, agent]),
         };

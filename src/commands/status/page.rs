@@ -73,6 +73,7 @@ fn title(item: &SkyhookProgress) -> Line {
     }
     match &summary.remaining {
         Some(remaining) => title + format!(", {remaining} left"),
+        None if summary.too_early_to_estimate => title + ", no estimate: no node has finished yet",
         None => title,
     }
 }

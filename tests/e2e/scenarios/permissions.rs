@@ -120,6 +120,10 @@ fn needed_at_times(command: &str, (verb, group, resource): &Right) -> bool {
         // Budgets are read only if the plan drains nodes.
         return true;
     }
+    if matches!(resource.as_str(), "limitranges" | "resourcequotas") || group.starts_with("rbac") {
+        // Limits and roles are read only while the operator may be late.
+        return true;
+    }
     match command {
         // Logs are read only of failing containers; nothing fails here.
         "diagnose stuck" => resource == "pods/log",
@@ -132,10 +136,6 @@ fn needed_at_times(command: &str, (verb, group, resource): &Right) -> bool {
         "uninstall" => {
             let always = ["skyhooks", "nodes", "pods", "deployments", "events"];
             verb == "watch" || !always.contains(&resource.as_str())
-        }
-        // Limits and roles are read only while the operator may be late.
-        _ if matches!(resource.as_str(), "limitranges" | "resourcequotas") || group.starts_with("rbac") => {
-            true
         }
         // `watch` is for `--watch`.
         "status" => verb == "watch",

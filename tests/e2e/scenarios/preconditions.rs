@@ -69,14 +69,15 @@ pub fn saved_cleanups_of_a_recreated_resource_are_refused(cluster: &Cluster) {
 /// The pause of a reset is ended while its nodes are written one after the other.
 pub fn an_ended_pause_stops_a_reset(cluster: &Cluster) {
     let gpu = held_up(cluster);
-    let kubeconfig = cluster.kubeconfig("admin");
-    let reset = std::thread::spawn(move || {
-        ours::run(&kubeconfig, &["reset", "gpu", "--canary", "1", "--pause-between", "5s", "--confirm"])
-    });
     let keys = |node: &str| {
         let annotations = cluster.node(node)["metadata"]["annotations"].clone();
         annotations.as_object().is_some_and(|all| all.keys().any(|key| key.contains("nodeState_gpu")))
     };
+    cluster.await_that("all nodes have a state", || NODES.iter().all(|node| keys(node)));
+    let kubeconfig = cluster.kubeconfig("admin");
+    let reset = std::thread::spawn(move || {
+        ours::run(&kubeconfig, &["reset", "gpu", "--canary", "1", "--pause-between", "5s", "--confirm"])
+    });
     cluster.await_that("the first node is reset", || !NODES.iter().all(|node| keys(node)));
     cluster.stop_operator();
     gpu.annotate("pause", Value::Null);

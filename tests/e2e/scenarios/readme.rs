@@ -24,7 +24,7 @@ pub fn find_and_fix_a_stuck_deletion(cluster: &Cluster) {
     Transcript::of(cluster, "why").run("diagnose stuck", 2).is_shown();
     Transcript::of(cluster, "cure")
         .run("reset gpu-tune --node node-2 --confirm", 0)
-        .run("wait gpu-tune --for=deleted --timeout=2m", 0)
+        .run("wait gpu-tune --for=deleted --ignore-not-found --timeout=2m", 0)
         .is_shown();
     gpu.until(deleted());
 }

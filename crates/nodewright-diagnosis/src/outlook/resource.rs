@@ -46,6 +46,9 @@ pub struct Summary {
     pub running_since: Option<String>,
     /// The estimated remaining time: `~6m` or `5m to 20m`; null without an estimate.
     pub remaining: Option<String>,
+    /// Whether the custom resource makes progress and there is no estimate because no node has finished yet.
+    #[serde(skip)]
+    pub too_early_to_estimate: bool,
     /// The cause, the object that the custom resource waits for, or the running stages.
     pub message: String,
     #[serde(skip)]
@@ -114,14 +117,17 @@ impl<'a> Outlook<'a> {
         let states = tally.states;
         let known = self.cluster.nodes.ok().is_some() && states.all() > 0;
         let lasting = self.causes_of(name).filter(|cause| cause.lasts(&self.findings));
+        let remaining = self.remaining(name, assessment);
+        let early = remaining.is_none() && self.timeline.untimed && states.complete == 0;
         Summary {
+            too_early_to_estimate: early && assessment == ProgressState::Progressing,
             assessment,
             complete_percent: known.then(|| states.complete * 100 / states.all()),
             node_states: states,
             failed_nodes: states.failed,
             held_up_by: lasting.map(|cause| self.findings[cause.cause.findings[0]].rule.code).collect(),
             running_since: tally.since.map(time),
-            remaining: self.remaining(name, assessment),
+            remaining,
             message,
             since: tally.since,
             compartments: compartments.collect(),

@@ -14,7 +14,7 @@ use super::profile::SpecPackage;
 use super::resource::Resource;
 use super::selection::{self, Selection};
 use super::stage::Slot;
-use super::timeline::{Moment, Timeline};
+use super::timeline::{Moment, Remaining, Timeline};
 use crate::cluster::Node;
 
 /// A simulated rollout of all custom resources. Times are milliseconds from the time of the cluster.
@@ -187,15 +187,17 @@ impl<'a> Advance<'a> {
         let stuck = self.model.resources.iter().filter(open);
         let stuck = stuck.map(|resource| resource.skyhook.name()).collect();
         let names = self.model.resources.iter().map(|r| r.skyhook.name());
-        let ends = names.zip(&self.last);
-        let ends = ends.filter_map(|(name, last)| Some((name, last.as_ref().copied()?)));
+        let ends = names.zip(&self.last).enumerate();
+        let ends = ends.filter_map(|(resource, (name, last))| {
+            let seconds = seconds((*last)?);
+            Some((name, Remaining { seconds, uncertainty: self.pace.uncertainty(resource, seconds) }))
+        });
         Timeline {
-            ends: ends.map(|(name, last)| (name, seconds(last))).collect(),
+            ends: ends.collect(),
             moments: self.moments.unwrap_or_default(),
             completions: self.completions,
             stuck,
             untimed: self.untimed,
-            uncertainty: self.pace.uncertainty(),
         }
     }
 

@@ -13,11 +13,16 @@ use crate::cluster::{Cluster, Node, PackageRun};
 const GRACE: f64 = 5.0;
 /// Minimum duration of a stage, in seconds.
 const LEAST: f64 = 0.5;
-/// Minimum number of durations from which a variation is computed.
-const FEW: usize = 3;
-/// Maximum variation (standard deviation divided by mean) at which an estimate is a single figure instead of
-/// a range.
-const STEADY: f64 = 0.2;
+/// The variation (standard deviation divided by mean) of nodes that is assumed before any was measured. It counts as
+/// much as that of [`ASSUMED`] measured nodes.
+const VARIATION: f64 = 0.3;
+const ASSUMED: f64 = 2.0;
+/// Number of standard deviations between an estimate and the ends of its range.
+const DEVIATIONS: f64 = 2.0;
+/// The maximum relative uncertainty: the range of an estimate ends at twice the time.
+const WIDEST: f64 = 1.0;
+/// An estimate with at most this relative uncertainty is a single figure instead of a range.
+const STEADY: f64 = 0.15;
 
 /// Durations in seconds. A stage lasts from the creation of its Job until the operator starts the next stage,
 /// or until the Job ends.
@@ -32,6 +37,8 @@ pub(super) struct Pace {
     /// Seconds between the end of a batch and the first stage on a node of the next batch, including drains,
     /// by custom resource.
     pauses: HashMap<usize, Vec<f64>>,
+    /// The mean duration of all stages on a finished node, by custom resource.
+    rounds: HashMap<usize, f64>,
 }
 
 /// The indexes of a custom resource and of its package, and the stage; `None` for any.
@@ -59,6 +66,7 @@ impl Pace {
             ratios: Vec::new(),
             usual: HashMap::default(),
             pauses: HashMap::new(),
+            rounds: HashMap::new(),
         };
         let times = |resource: &Resource<'_>| -> Vec<Times> {
             let name = resource.skyhook.name();
@@ -127,27 +135,22 @@ impl Pace {
         measured.unwrap_or(if drains { GRACE } else { 0.0 })
     }
 
-    /// The relative uncertainty of an estimate; 0 if durations are steady.
-    pub fn uncertainty(&self) -> f64 {
-        let own = self.stages.iter().filter(|(key, _)| key.1.is_some());
-        let stages = own.map(|(_, durations)| durations).chain([&self.ratios]);
-        let known = stages.filter(|durations| durations.len() >= FEW);
-        let known = known.map(|durations| deviation(durations));
-        let pauses = self.pauses.iter().filter_map(|(at, pauses)| self.variation(*at, pauses));
-        match known.chain(pauses).reduce(f64::max) {
-            Some(deviation) if deviation <= STEADY => 0.0,
-            // Two standard deviations.
-            Some(deviation) => (2.0 * deviation).min(0.75),
-            None => 0.75,
-        }
-    }
-
-    /// The variation of the pauses between batches, divided by the duration of a node's stages.
-    fn variation(&self, resource: usize, pauses: &[f64]) -> Option<f64> {
-        let own = self.stages.iter();
-        let own = own.filter(|((at, package, _), _)| *at == Some(resource) && package.is_some());
-        let stages: f64 = own.filter_map(|(_, durations)| quantile(durations, 0.5)).sum();
-        Some((quantile(pauses, 0.9)? - quantile(pauses, 0.1)?) / 2.0 / stages.max(LEAST))
+    /// The relative uncertainty of an estimate for a custom resource; 0 if durations are steady.
+    ///
+    /// Batches vary independently, so that an estimate of many is more certain than of one. The estimate itself rests
+    /// on the nodes that have finished.
+    pub fn uncertainty(&self, resource: usize, estimate: f64) -> f64 {
+        let measured = self.ratios.len() as f64;
+        let nodes =
+            (measured * deviation(&self.ratios).powi(2) + ASSUMED * VARIATION.powi(2)) / (measured + ASSUMED);
+        let round = self.rounds.get(&resource).copied().unwrap_or(estimate).max(LEAST);
+        let pauses = self.pauses.get(&resource).map_or(0.0, |pauses| {
+            let [low, high] = [0.1, 0.9].map(|part| quantile(pauses, part).unwrap_or_default());
+            ((high - low) / 2.0 / round).powi(2)
+        });
+        let batches = (estimate / round).max(1.0);
+        let uncertainty = DEVIATIONS * ((nodes + pauses) * (1.0 / batches + 1.0 / measured.max(1.0))).sqrt();
+        if uncertainty <= STEADY { 0.0 } else { uncertainty.min(WIDEST) }
     }
 
     /// Adds the duration of each finished node divided by the usual duration of its stages.
@@ -158,6 +161,12 @@ impl Pace {
             let means = samples.filter_map(|s| self.of(resource, s.package, &s.stage));
             let took: f64 = node.samples.iter().map(|sample| sample.seconds).sum();
             self.ratios.push(took / means.sum::<f64>());
+        }
+        let took = nodes.iter().filter(finished);
+        let took: Vec<f64> =
+            took.map(|node| node.samples.iter().map(|sample| sample.seconds).sum()).collect();
+        if !took.is_empty() {
+            self.rounds.insert(resource, took.iter().sum::<f64>() / took.len() as f64);
         }
     }
 
@@ -189,6 +198,7 @@ impl Pace {
                 }
             }
             self.ratios.extend(took.iter().map(|took| took / mean));
+            self.rounds.insert(at, mean);
         }
     }
 }
@@ -282,7 +292,7 @@ fn longest_chain(resource: &Resource<'_>) -> usize {
 
 /// The standard deviation divided by the mean.
 fn deviation(durations: &[f64]) -> f64 {
-    let count = durations.len() as f64;
+    let count = durations.len().max(1) as f64;
     let mean = durations.iter().sum::<f64>() / count;
     let squares = durations.iter().map(|seconds| (seconds - mean).powi(2));
     (squares.sum::<f64>() / count).sqrt() / mean.max(LEAST)

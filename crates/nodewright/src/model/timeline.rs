@@ -15,15 +15,13 @@ pub struct Timeline<'a> {
     pub moments: Vec<Moment<'a>>,
     /// For each node that becomes complete, the custom resource and the seconds until then. Sorted by time.
     pub completions: Vec<(&'a str, f64)>,
-    /// The custom resources with remaining work, each with the time of its last moment in seconds.
-    pub(super) ends: Vec<(&'a str, f64)>,
+    /// The custom resources with remaining work, each with the time of its last moment.
+    pub(super) ends: Vec<(&'a str, Remaining)>,
     /// The custom resources that do not finish in the simulation.
     pub stuck: Vec<&'a str>,
     /// Whether durations are unknown: no stage has finished anywhere, or there are too many nodes for an
     /// estimate.
     pub untimed: bool,
-    /// The relative uncertainty of the times.
-    pub uncertainty: f64,
 }
 
 /// An action for a custom resource on a node.
@@ -58,8 +56,16 @@ pub enum Happening<'a> {
 pub struct Remaining {
     /// The estimate, in seconds.
     pub seconds: f64,
-    /// The relative uncertainty; 0 if the times of nodes are steady.
+    /// The relative uncertainty, such as 0.5 if the time may be half as long again, or shorter by the same factor; 0 if
+    /// the times of nodes are steady.
     pub uncertainty: f64,
+}
+
+impl Remaining {
+    /// The ends of the range that the time is expected in, in seconds.
+    pub fn range(&self) -> [f64; 2] {
+        [self.seconds / (1.0 + self.uncertainty), self.seconds * (1.0 + self.uncertainty)]
+    }
 }
 
 impl Timeline<'_> {
@@ -69,8 +75,7 @@ impl Timeline<'_> {
         if self.untimed || self.stuck.contains(&skyhook) {
             return None;
         }
-        let (_, seconds) = self.ends.iter().find(|(name, _)| *name == skyhook)?;
-        Some(self.until(*seconds))
+        self.ends.iter().find(|(name, _)| *name == skyhook).map(|(_, end)| *end)
     }
 
     /// The time until the first action for a custom resource on a node; `None` if there is none, or durations
@@ -78,11 +83,8 @@ impl Timeline<'_> {
     pub fn start(&self, skyhook: &str, node: &str) -> Option<Remaining> {
         let mut moments = self.moments.iter().filter(|_| !self.untimed);
         let first = moments.find(|m| m.skyhook == skyhook && m.node.name == *node)?;
-        Some(self.until(first.seconds))
-    }
-
-    fn until(&self, seconds: f64) -> Remaining {
-        Remaining { seconds, uncertainty: self.uncertainty }
+        let (_, end) = self.ends.iter().find(|(name, _)| *name == skyhook)?;
+        Some(Remaining { seconds: first.seconds, ..*end })
     }
 }
 
@@ -96,7 +98,7 @@ pub fn remaining(cluster: &Cluster, skyhook: &str) -> Option<Remaining> {
 /// Formats the time: `~6m`, or a range if the times of nodes vary: `5m to 20m`.
 impl fmt::Display for Remaining {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let [low, high] = [1.0 - self.uncertainty, 1.0 + self.uncertainty].map(|x| rounded(self.seconds * x));
+        let [low, high] = self.range().map(rounded);
         if self.uncertainty == 0.0 || low == high {
             return write!(f, "~{:#}", rounded(self.seconds));
         }

@@ -46,7 +46,8 @@ impl Estimate {
     pub fn right(&self) -> bool {
         self.predicted.is_some_and(|p| {
             let off = (p.seconds - self.truth).abs();
-            off <= 0.2 * self.truth || off <= p.uncertainty * p.seconds
+            let [low, high] = p.range();
+            off <= 0.2 * self.truth || (low..=high).contains(&self.truth)
         })
     }
 }
@@ -59,8 +60,8 @@ impl fmt::Display for Estimate {
             None => write!(f, "none, {truth:.0}"),
             Some(p) if p.uncertainty == 0.0 => write!(f, "{:.0}, {truth:.0}", p.seconds),
             Some(p) => {
-                let [low, high] = [1.0 - p.uncertainty, 1.0 + p.uncertainty];
-                write!(f, "{:.0} to {:.0}, {truth:.0}", p.seconds * low, p.seconds * high)
+                let [low, high] = p.range();
+                write!(f, "{low:.0} to {high:.0}, {truth:.0}")
             }
         }
     }

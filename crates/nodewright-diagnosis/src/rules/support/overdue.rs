@@ -1,7 +1,7 @@
 //! Actions that the operator should have taken. One question for every action: has the time within which the
 //! operator takes it passed without a trace of it?
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::rc::Rc;
 
 use jiff::Timestamp;
@@ -34,6 +34,8 @@ pub struct DueActions<'a> {
     changes: Changes<'a>,
     /// Workload pods that a drain evicts, by node; `None` if they were not read.
     workloads: Option<HashMap<&'a str, Vec<&'a Pod>>>,
+    /// The custom resources with a package pod whose values could not be decoded: it may run on any node.
+    unreadable: HashSet<&'a str>,
 }
 
 impl<'a> DueActions<'a> {
@@ -46,13 +48,17 @@ impl<'a> DueActions<'a> {
         let unknown = cluster.unknown_values(Source::Workloads).iter().any(|pod| pod.undecoded.is_some());
         let read = cluster.source(Source::Workloads).ok().is_some() && !unknown;
         let workloads = read.then(|| cluster.evictable_by_node());
-        DueActions { cluster, model, package_runs, changes: Changes::new(cluster), workloads }
+        let key = cluster.flavor().key("name");
+        let pods = cluster.pods.items().iter().filter(|pod| pod.unknown_fields().iter().next().is_some());
+        let unreadable = pods.filter_map(|pod| Some(&**pod.metadata.labels.get(&key)?)).collect();
+        let changes = Changes::new(cluster);
+        DueActions { cluster, model, package_runs, changes, workloads, unreadable }
     }
 
     /// The actions that the operator should have taken for a custom resource by now.
     pub fn overdue(&self, skyhook: &'a Skyhook) -> Vec<Overdue<'a>> {
         // SKY222 reports a custom resource that the operator has never processed.
-        if skyhook.is_untouched() || self.has_unreadable_pods(skyhook) {
+        if skyhook.is_untouched() || self.unreadable.contains(skyhook.name()) {
             return Vec::new();
         }
         let of_all = self.changes.of_skyhook(skyhook);
@@ -72,14 +78,6 @@ impl<'a> DueActions<'a> {
         // SKY113 reports a deletion that stops without a visible reason.
         let own = |overdue: &Overdue<'_>| !skyhook.deleting() || !overdue.restrictions.is_empty();
         dated.filter(|overdue| overdue.is_late(self.cluster) && own(overdue)).collect()
-    }
-
-    /// Whether values of a package pod could not be decoded: it may run on any node.
-    fn has_unreadable_pods(&self, skyhook: &Skyhook) -> bool {
-        let key = self.cluster.flavor().key("name");
-        let own = |pod: &&Pod| pod.metadata.labels.get(&key).is_some_and(|name| **name == *skyhook.name());
-        let mut pods = self.cluster.pods.items().iter().filter(own);
-        pods.any(|pod| pod.unknown_fields().iter().next().is_some())
     }
 
     /// Whether the action, and the changes before it, can be determined from what was read, and other rules

@@ -56,7 +56,8 @@ pub struct RolloutDocument {
     pub stuck: Option<String>,
     /// Estimated time in seconds until the custom resource is complete; null if unknown.
     pub estimate: Option<f64>,
-    /// Relative uncertainty of the estimate, such as 0.2 for 20% more or less; null without an estimate.
+    /// Relative uncertainty of the estimate, such as 0.5 if the time may be half as long again, or shorter by the same
+    /// factor; null without an estimate.
     pub uncertainty: Option<f64>,
 }
 
