@@ -30,6 +30,9 @@ pub const SKYHOOKS: &str = "/apis/skyhook.nvidia.com/v1alpha1/skyhooks";
 /// only when it polls after a minute.
 pub const PATIENCE: Duration = Duration::from_secs(150);
 
+/// Interval of all waits: each poll costs the API server a millisecond of processor time.
+pub const POLL: Duration = Duration::from_millis(100);
+
 pub struct Cluster {
     pub api: Api,
     pub kubelet: Kubelet,
@@ -414,7 +417,7 @@ impl Cluster {
         let begun = Instant::now();
         while !holds() {
             assert!(begun.elapsed() < PATIENCE, "stopped waiting: {what}\n{}", self.diagnostics());
-            std::thread::sleep(Duration::from_millis(50));
+            std::thread::sleep(POLL);
         }
     }
 }
