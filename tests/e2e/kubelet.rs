@@ -168,7 +168,8 @@ fn turn(
         }
         if !pod["metadata"]["deletionTimestamp"].is_null() {
             if result != StepResult::Undying {
-                let _ = api.delete(&path, &json!({"gracePeriodSeconds": 0, "preconditions": {"uid": uid}}));
+                let now = json!({"gracePeriodSeconds": 0, "preconditions": {"uid": uid}});
+                pods.forget_missing(uid, api.delete(&path, &now));
             }
             continue;
         }
@@ -184,7 +185,7 @@ fn turn(
         }
         // After a conflict, the next turn uses the current version of the pod.
         let guard = json!({"metadata": {"uid": uid}, "status": step.status});
-        if let Ok(stepped_pod) = api.merge(&format!("{path}/status"), &guard) {
+        if let Some(stepped_pod) = pods.forget_missing(uid, api.merge(&format!("{path}/status"), &guard)) {
             pods.update(stepped_pod);
             let first = stepped.insert(uid.to_owned(), Instant::now()).is_none();
             if first {

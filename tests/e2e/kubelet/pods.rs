@@ -15,7 +15,7 @@ use http::Request;
 use kube::Client;
 use serde_json::Value;
 
-use crate::api::Access;
+use crate::api::{Access, Refused};
 
 /// Pods by uid, in their latest version.
 #[derive(Default)]
@@ -33,6 +33,15 @@ impl Pods {
         if pods.get(&uid).is_none_or(|known| version(known) < version(&pod)) {
             pods.insert(uid, pod);
         }
+    }
+
+    /// The response of the API server, if it is not an error. The response to a write may arrive after the event
+    /// of a later deletion, so a pod that the server does not have is removed.
+    pub fn forget_missing(&self, uid: &str, response: Result<Value, Refused>) -> Option<Value> {
+        if response.as_ref().is_err_and(|refused| refused.code == 404) {
+            self.0.lock().expect("no holder panics").remove(uid);
+        }
+        response.ok()
     }
 
     /// Watches the pods until `stop` is set, across restarts of the API server.

@@ -53,7 +53,7 @@ type Scenario = fn(&Cluster);
 type Group = &'static [(&'static str, Scenario)];
 type Start = fn(&Tools) -> Result<Cluster>;
 
-/// Runs only the first scenario of each group if it is set, and none of `ONLY_IN_ALL`.
+/// Environment variable to run only the first scenario of each group, and none of `ONLY_IN_ALL`.
 const SAMPLE: &str = "E2E_SAMPLE";
 const ONLY_IN_ALL: [&str; 3] = ["self_healing", "faults", "soak"];
 
@@ -108,7 +108,7 @@ pub fn all(tools: &Tools) -> Vec<Trial> {
         trial.with_ignored_flag(alone && !crate::in_network_namespace())
     };
     let scenarios = named.chain(all);
-    if std::env::var_os(SAMPLE).is_some() {
+    if std::env::var_os(SAMPLE).is_some_and(|value| !value.is_empty()) {
         let mut sampled = BTreeSet::from(ONLY_IN_ALL);
         return scenarios.filter(|(group, ..)| sampled.insert(group)).map(trial).collect();
     }
