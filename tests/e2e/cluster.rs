@@ -1,7 +1,7 @@
 //! A cluster for one scenario, with the actions and checks that scenarios use.
 
 use std::{
-    cell::RefCell,
+    cell::{Cell, RefCell},
     path::PathBuf,
     process::Command,
     time::{Duration, Instant},
@@ -17,6 +17,7 @@ use crate::{
     kubelet::{Kubelet, StepResult, Target},
     manifest::Skyhook,
     model, operator, ours,
+    pool::{self, Baseline, Generation, Idle},
     proxy::Proxy,
     recorder::Recorder,
     rollout::Rollout,
@@ -29,12 +30,17 @@ pub const SKYHOOKS: &str = "/apis/skyhook.nvidia.com/v1alpha1/skyhooks";
 /// only when it polls after a minute.
 pub const PATIENCE: Duration = Duration::from_secs(150);
 
+/// Interval of all waits: each poll costs the API server a millisecond of processor time.
+pub const POLL: Duration = Duration::from_millis(100);
+
 pub struct Cluster {
     pub api: Api,
     pub kubelet: Kubelet,
     recorder: Option<Recorder>,
     // Dropped last: the clients must stop before the servers do.
     plane: RefCell<ControlPlane>,
+    /// How the next scenario must find the control plane; `None` if it ends with this one.
+    shared: Cell<Option<(Generation, Baseline)>>,
     tools: Tools,
     webhooks: bool,
 }
@@ -42,8 +48,8 @@ pub struct Cluster {
 impl Cluster {
     /// The older API: operator v0.17.0 without its webhooks.
     pub fn old(tools: &Tools) -> Result<Self> {
-        let cluster = Self::kubernetes(tools, false)?;
-        cluster.install_operator()?;
+        let cluster = Self::shared(tools, Generation::Skyhook)?;
+        operator::announce(&cluster.api, operator::NAMESPACE, operator::VERSION, operator::IMAGE)?;
         cluster.start_operator();
         Ok(cluster)
     }
@@ -67,8 +73,7 @@ impl Cluster {
 
     /// The newer API. No operator runs: the scenario simulates it with `model`.
     pub fn new(tools: &Tools) -> Result<Self> {
-        let cluster = Self::kubernetes(tools, false)?;
-        model::install_crds(tools, &cluster.api)?;
+        let cluster = Self::shared(tools, Generation::NodeWright)?;
         model::announce(&cluster.api)?;
         Ok(cluster)
     }
@@ -79,10 +84,49 @@ impl Cluster {
     }
 
     fn kubernetes(tools: &Tools, webhooks: bool) -> Result<Self> {
-        let plane = ControlPlane::start(tools)?;
+        Self::on(ControlPlane::start(tools)?, tools, webhooks)
+    }
+
+    fn on(plane: ControlPlane, tools: &Tools, webhooks: bool) -> Result<Self> {
         let api = plane.user("admin")?;
         let kubelet = Kubelet::start(&plane.access("admin"))?;
-        Ok(Self { api, kubelet, recorder: None, plane: RefCell::new(plane), tools: tools.clone(), webhooks })
+        let (plane, tools, shared) = (RefCell::new(plane), tools.clone(), Cell::default());
+        Ok(Self { api, kubelet, recorder: None, plane, shared, tools, webhooks })
+    }
+
+    /// A control plane of an earlier scenario, or a new one, with the CRDs and roles of this generation.
+    fn shared(tools: &Tools, generation: Generation) -> Result<Self> {
+        if let Some(Idle { plane, baseline, .. }) = pool::take(generation) {
+            plane.write_kubeconfigs()?;
+            let cluster = Self::on(plane, tools, false)?;
+            cluster.shared.set(Some((generation, baseline)));
+            return Ok(cluster);
+        }
+        let cluster = Self::kubernetes(tools, false)?;
+        match generation {
+            Generation::Skyhook => cluster.install_crds_and_roles()?,
+            Generation::NodeWright => {
+                model::install_crds(tools, &cluster.api)?;
+                model::make_namespace(&cluster.api)?;
+            }
+        }
+        let baseline = Baseline::take(&cluster.plane.borrow(), &cluster.api)?;
+        cluster.shared.set(Some((generation, baseline)));
+        Ok(cluster)
+    }
+
+    /// Leaves the control plane to the next scenario, if its original state can be restored.
+    pub fn give_back(self) {
+        let Self { api, kubelet, recorder, plane, shared, .. } = self;
+        drop((kubelet, recorder));
+        let mut plane = plane.into_inner();
+        let Some((generation, baseline)) = shared.into_inner() else {
+            return;
+        };
+        let stopped = plane.servers.stop("operator");
+        if stopped.and_then(|()| baseline.restore(&plane, &api)).is_ok() {
+            pool::give_back(Idle { generation, plane, baseline });
+        }
     }
 
     /// Records every change of the cluster, if an environment variable asks for recordings.
@@ -201,6 +245,11 @@ impl Cluster {
     }
 
     fn install_operator(&self) -> Result<()> {
+        self.install_crds_and_roles()?;
+        operator::announce(&self.api, operator::NAMESPACE, operator::VERSION, operator::IMAGE)
+    }
+
+    fn install_crds_and_roles(&self) -> Result<()> {
         operator::install(&self.tools, &self.api).map_err(|error| {
             let plane = self.plane.borrow();
             error.context(plane.servers.log_tail("kube-controller-manager", 20))
@@ -233,10 +282,17 @@ impl Cluster {
     }
 
     pub fn stop_operator(&self) {
-        self.stop("operator");
+        self.stop_server("operator");
     }
 
+    /// Stops a server other than the operator.
     pub fn stop(&self, server: &str) {
+        // A control plane that a server was missing from is not reused.
+        self.shared.take();
+        self.stop_server(server);
+    }
+
+    fn stop_server(&self, server: &str) {
         self.recorder.iter().for_each(Recorder::stop);
         let stopped = self.plane.borrow_mut().servers.stop(server);
         stopped.expect("the supervisor stops the server");
@@ -361,7 +417,7 @@ impl Cluster {
         let begun = Instant::now();
         while !holds() {
             assert!(begun.elapsed() < PATIENCE, "stopped waiting: {what}\n{}", self.diagnostics());
-            std::thread::sleep(Duration::from_millis(50));
+            std::thread::sleep(POLL);
         }
     }
 }

@@ -132,9 +132,8 @@ impl ControlPlane {
         self.servers.dir().join(format!("{user}.kubeconfig"))
     }
 
-    /// Writes all kubeconfig files once, before anyone reads one: a half-written file would lack the CA
-    /// certificate.
-    fn write_kubeconfigs(&self) -> Result<PathBuf> {
+    /// Writes all kubeconfig files before anyone reads one: a half-written file would lack the CA certificate.
+    pub fn write_kubeconfigs(&self) -> Result<PathBuf> {
         let ca = self.servers.write("ca.crt", &self.ca_pem)?;
         for user in USERS {
             self.servers.write(

@@ -3,6 +3,7 @@
 //! and the controllers are real.
 
 pub mod logs;
+mod pods;
 mod steps;
 
 use std::{
@@ -18,6 +19,7 @@ use std::{
 use anyhow::Result;
 use serde_json::{Value, json};
 
+use self::pods::Pods;
 use crate::api::{Access, Api};
 
 /// Result of a pod's stage.
@@ -64,7 +66,7 @@ pub struct Kubelet {
     pace: Arc<AtomicU64>,
     logs: logs::Logs,
     stop: Arc<AtomicBool>,
-    thread: Option<JoinHandle<()>>,
+    threads: Vec<JoinHandle<()>>,
 }
 
 impl Kubelet {
@@ -75,21 +77,22 @@ impl Kubelet {
             pace: Arc::new(AtomicU64::new(20)),
             logs: logs::Logs::serve(access)?,
             stop: Arc::default(),
-            thread: None,
+            threads: Vec::new(),
         };
         let api = Api::new(access)?;
         let (rules, begun, pace, stop) =
             (kubelet.rules.clone(), kubelet.begun.clone(), kubelet.pace.clone(), kubelet.stop.clone());
-        let thread = std::thread::spawn(move || {
+        let pods = Arc::new(Pods::default());
+        kubelet.threads.push(pods.clone().watch(access, stop.clone()));
+        kubelet.threads.push(std::thread::spawn(move || {
             let mut stepped = HashMap::new();
             while !stop.load(Ordering::Relaxed) {
                 let pace = Duration::from_millis(pace.load(Ordering::Relaxed));
                 // The server may be shutting down; the next turn tries again.
-                let _ = turn(&api, &rules, &begun, pace, &mut stepped);
+                let _ = turn(&api, &pods, &rules, &begun, pace, &mut stepped);
                 std::thread::sleep(Duration::from_millis(20));
             }
-        });
-        kubelet.thread = Some(thread);
+        }));
         Ok(kubelet)
     }
 
@@ -125,7 +128,7 @@ impl Kubelet {
 
     pub fn stop(&mut self) {
         self.stop.store(true, Ordering::Relaxed);
-        if let Some(thread) = self.thread.take() {
+        for thread in self.threads.drain(..) {
             let _ = thread.join();
         }
     }
@@ -143,15 +146,16 @@ type Begun = Mutex<Vec<[String; 3]>>;
 
 fn turn(
     api: &Api,
+    pods: &Pods,
     rules: &Rules,
     begun: &Begun,
     pace: Duration,
     stepped: &mut HashMap<String, Instant>,
 ) -> Result<()> {
-    let pods = api.items("/api/v1/pods")?;
+    let known = pods.all();
     // Read the rules after the pods, so that a rule set before a pod was created applies to it.
     let rules = rules.lock().expect("no holder panics").clone();
-    for pod in pods {
+    for pod in known {
         let uid = pod["metadata"]["uid"].as_str().unwrap_or_default();
         let result = result(&rules, &pod);
         let path = format!(
@@ -164,7 +168,8 @@ fn turn(
         }
         if !pod["metadata"]["deletionTimestamp"].is_null() {
             if result != StepResult::Undying {
-                let _ = api.delete(&path, &json!({"gracePeriodSeconds": 0, "preconditions": {"uid": uid}}));
+                let now = json!({"gracePeriodSeconds": 0, "preconditions": {"uid": uid}});
+                pods.forget_missing(uid, api.delete(&path, &now));
             }
             continue;
         }
@@ -180,7 +185,8 @@ fn turn(
         }
         // After a conflict, the next turn uses the current version of the pod.
         let guard = json!({"metadata": {"uid": uid}, "status": step.status});
-        if api.merge(&format!("{path}/status"), &guard).is_ok() {
+        if let Some(stepped_pod) = pods.forget_missing(uid, api.merge(&format!("{path}/status"), &guard)) {
+            pods.update(stepped_pod);
             let first = stepped.insert(uid.to_owned(), Instant::now()).is_none();
             if first {
                 let note = note(&pod);

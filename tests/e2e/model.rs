@@ -48,9 +48,8 @@ pub fn install_crds(tools: &Tools, api: &Api) -> Result<()> {
     Ok(())
 }
 
-/// Creates the namespace, and the Deployment that names the operator's version.
+/// Creates the Deployment that names the operator's version.
 pub fn announce(api: &Api) -> Result<()> {
-    make_namespace(api)?;
     operator::announce(api, NAMESPACE, PLAYED, "ghcr.io/nvidia/nodewright/operator")
 }
 

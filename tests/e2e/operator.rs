@@ -19,7 +19,7 @@ pub const IMAGE: &str = "ghcr.io/nvidia/skyhook/operator";
 const WEBHOOK_PORT: u16 = 9443;
 const WEBHOOK_SERVICE: &str = "skyhook-operator-webhook-service";
 
-/// Installs everything but the running process.
+/// Installs everything but the Deployment and the running process.
 pub fn install(tools: &Tools, api: &Api) -> Result<()> {
     let crds = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions";
     for file in ["skyhooks", "deploymentpolicies"] {
@@ -38,7 +38,6 @@ pub fn install(tools: &Tools, api: &Api) -> Result<()> {
             "subjects": [{"kind": "User", "name": "operator", "apiGroup": "rbac.authorization.k8s.io"}],
         }),
     )?;
-    announce(api, NAMESPACE, VERSION, IMAGE)?;
     // Without the service account no pod can be created, and the operator would start with an error.
     awaited(api, &format!("/api/v1/namespaces/{NAMESPACE}/serviceaccounts/default"))?;
     for plural in ["skyhooks", "deploymentpolicies"] {

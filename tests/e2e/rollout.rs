@@ -6,7 +6,7 @@ use serde_json::{Value, json};
 
 use crate::{
     api::Refused,
-    cluster::{Cluster, PATIENCE, SKYHOOKS},
+    cluster::{Cluster, PATIENCE, POLL, SKYHOOKS},
     kubelet::Target,
     operator::NAMESPACE,
     ours,
@@ -48,7 +48,7 @@ impl Rollout<'_> {
                 view.summary(),
                 self.cluster.operator_log(15)
             );
-            std::thread::sleep(Duration::from_millis(50));
+            std::thread::sleep(POLL);
         }
     }
 
@@ -59,7 +59,7 @@ impl Rollout<'_> {
         while begun.elapsed() < time {
             let view = self.view();
             assert!((condition.holds)(&view), "no longer {}: {}", condition.what, view.summary());
-            std::thread::sleep(Duration::from_millis(100));
+            std::thread::sleep(POLL);
         }
         self
     }

@@ -1,7 +1,8 @@
 //! Server processes that never outlive their test: the script `supervise` ends them.
 
 use std::{
-    collections::BTreeMap,
+    collections::{BTreeMap, BTreeSet},
+    ffi::OsString,
     io::{BufRead, BufReader, Write},
     net::TcpListener,
     path::{Path, PathBuf},
@@ -72,6 +73,21 @@ impl Servers {
 
     pub fn stop(&mut self, name: &str) -> Result<()> {
         self.order(["stop", name].map(str::to_owned))
+    }
+
+    pub fn files(&self) -> Result<BTreeSet<OsString>> {
+        let entries = std::fs::read_dir(&self.dir)?;
+        Ok(entries.map(|entry| entry.map(|entry| entry.file_name())).collect::<Result<_, _>>()?)
+    }
+
+    /// Removes all files and directories except these.
+    pub fn remove_other_files(&self, kept: &BTreeSet<OsString>) -> Result<()> {
+        for name in self.files()?.difference(kept) {
+            let path = self.dir.join(name);
+            if path.is_dir() { std::fs::remove_dir_all(&path) } else { std::fs::remove_file(&path) }
+                .with_context(|| format!("removing {}", path.display()))?;
+        }
+        Ok(())
     }
 
     /// Last log lines of a server, for the message of a failed test.

@@ -1,4 +1,5 @@
-//! `tests/run` reports a step that did not run as skipped, not as passed.
+//! `tests/run` names missing programs before it compiles anything, and reports a step that did not run as skipped,
+//! not as passed.
 
 use crate::support::run::Run;
 
@@ -26,4 +27,20 @@ fn packaging_without_kubectl_is_skipped() {
     let programs = "bin=$(mktemp -d) && ln -s \"$(command -v bash)\" \"$(command -v dirname)\" \"$bin\"";
     let (out, code) = bash(&format!("{programs}; PATH=$bin tests/packaging/run"));
     assert_eq!((out.as_str(), code), ("not tested: there is no kubectl on the PATH\n", Some(77)));
+}
+
+#[test]
+fn missing_programs_are_named_with_their_purpose() {
+    let script = format!("bin=$(mktemp -d); cd '{}' && PATH=$bin /bin/bash tests/run --all", env!("CARGO_MANIFEST_DIR"));
+    let ran = Run::program("/bin/bash", ["-c", &script]).output();
+    insta::assert_snapshot!(ran.stderr, @"");
+    let skipped = ran.stdout.lines().filter(|line| !line.contains("bash-completion"));
+    insta::assert_snapshot!(skipped.collect::<Vec<&str>>().join("\n"), @"");
+    assert_eq!(ran.code, Some(1));
+}
+
+#[test]
+fn unknown_flags_are_usage_errors() {
+    let ran = Run::program("/bin/bash", ["tests/run", "--al"]).output();
+    assert_eq!(ran.parts(), ("", "usage: tests/run [--all | FILTER]\n", Some(64)));
 }

@@ -108,6 +108,7 @@ impl Asked {
         let api = plane.user("admin")?;
         api.await_ready(Duration::from_secs(60))?;
         operator::install(tools, &api)?;
+        operator::announce(&api, operator::NAMESPACE, operator::VERSION, operator::IMAGE)?;
         // The requests of a controller that watches all objects would be counted, too.
         plane.servers.stop("kube-controller-manager")?;
         let logs = Logs::serve(&plane.access("admin"))?;

@@ -1,4 +1,4 @@
-//! All scenarios. Each runs in its own cluster.
+//! All scenarios. Each begins with an empty cluster.
 
 mod blocked_by_spec;
 mod blocked_rollouts;
@@ -41,7 +41,7 @@ mod unworkable_specs;
 mod webhooks;
 mod writes;
 
-use std::sync::Mutex;
+use std::{collections::BTreeSet, sync::Mutex};
 
 use anyhow::Result;
 use libtest_mimic::Trial;
@@ -52,6 +52,10 @@ use crate::{cluster::Cluster, tools::Tools};
 type Scenario = fn(&Cluster);
 type Group = &'static [(&'static str, Scenario)];
 type Start = fn(&Tools) -> Result<Cluster>;
+
+/// Environment variable to run only the first scenario of each group, and none of `ONLY_IN_ALL`.
+const SAMPLE: &str = "E2E_SAMPLE";
+const ONLY_IN_ALL: [&str; 3] = ["self_healing", "faults", "soak"];
 
 pub fn all(tools: &Tools) -> Vec<Trial> {
     let groups: &[(&str, Start, Group)] = &[
@@ -91,14 +95,24 @@ pub fn all(tools: &Tools) -> Vec<Trial> {
         let (tools, alone) = (tools.clone(), group == "webhooks");
         let scenario = format!("{group}::{name}");
         let trial = Trial::test(scenario.clone(), move || {
+            let begun = std::time::Instant::now();
             let _alone = alone.then(|| WEBHOOK_PORT.lock());
             let cluster = start(&tools).map_err(|error| format!("{error:#}"))?;
-            run(&cluster.recorded(&scenario).with_nodes(3));
+            let cluster = cluster.recorded(&scenario).with_nodes(3);
+            run(&cluster);
+            let ran = begun.elapsed();
+            cluster.give_back();
+            eprintln!("TIME {scenario} {:.1} {:.1}", ran.as_secs_f64(), begun.elapsed().as_secs_f64());
             Ok(())
         });
         trial.with_ignored_flag(alone && !crate::in_network_namespace())
     };
-    let mut trials: Vec<Trial> = all.chain(named).map(trial).collect();
+    let scenarios = named.chain(all);
+    if std::env::var_os(SAMPLE).is_some_and(|value| !value.is_empty()) {
+        let mut sampled = BTreeSet::from(ONLY_IN_ALL);
+        return scenarios.filter(|(group, ..)| sampled.insert(group)).map(trial).collect();
+    }
+    let mut trials: Vec<Trial> = scenarios.map(trial).collect();
     // This scenario starts its own clusters.
     let tools = tools.clone();
     trials.push(Trial::test("faults::without_the_operator", move || {
