@@ -12,6 +12,10 @@ test FILTER="":
 rule NAME:
     cargo test --locked --test rules -- {{NAME}}
 
+# Run the end-to-end scenarios whose name contains FILTER, or all
+e2e FILTER="":
+    cargo test --locked --test e2e -- --test-threads 4 {{FILTER}}
+
 # Check format and lints, and run all tests, as every change must pass them
 check:
     .ci/run

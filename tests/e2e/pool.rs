@@ -7,7 +7,10 @@
 use std::{
     collections::{BTreeMap, BTreeSet},
     ffi::OsString,
-    sync::Mutex,
+    sync::{
+        Mutex,
+        atomic::{AtomicUsize, Ordering},
+    },
     time::{Duration, Instant},
 };
 
@@ -48,6 +51,8 @@ pub struct Idle {
 }
 
 static IDLE: Mutex<Vec<Idle>> = Mutex::new(Vec::new());
+/// Number of scenarios that took an idle control plane.
+static REUSED: AtomicUsize = AtomicUsize::new(0);
 
 /// Takes an idle control plane. If all of them have another generation, one of them ends, so that there are
 /// never more control planes than threads.
@@ -57,15 +62,18 @@ pub fn take(generation: Generation) -> Option<Idle> {
         let fitting = all.iter().position(|idle| idle.generation == generation);
         fitting.map(|at| all.swap_remove(at)).or_else(|| all.pop())
     };
-    idle.filter(|idle| idle.generation == generation)
+    let idle = idle.filter(|idle| idle.generation == generation)?;
+    REUSED.fetch_add(1, Ordering::Relaxed);
+    Some(idle)
 }
 
 pub fn give_back(idle: Idle) {
     IDLE.lock().expect("no holder panics").push(idle);
 }
 
-/// Ends all idle control planes.
+/// Ends all idle control planes, and prints how many scenarios saved the start of one.
 pub fn end() {
+    eprintln!("{} scenarios reused a control plane", REUSED.load(Ordering::Relaxed));
     IDLE.lock().expect("no holder panics").clear();
 }
 

@@ -125,7 +125,7 @@ fn rejected_value_makes_its_field_unknown() {
 #[test]
 fn oversized_node_state_and_escape_sequences_are_sanitized() {
     let mut state = String::from("{");
-    for i in 0..1_000_000 {
+    for i in 0..100_000 {
         state.push_str(&format!("{}\"p{i}|1\":{{}}", if i == 0 { "" } else { "," }));
     }
     state.push('}');

@@ -14,19 +14,13 @@ fn diagnosis(captured: &Captured) -> Value {
 }
 
 #[test]
-fn findings_match_the_expected_marks() {
+fn findings_match_the_expected_marks_and_snapshots() {
     for captured in clusters::all() {
+        let report = diagnosis(&captured);
         let mut expect = captured.expect.clone();
         expect.sort();
-        assert_eq!(marks_of_report(&diagnosis(&captured)), expect, "{}", captured.name);
-    }
-}
-
-#[test]
-fn findings_match_snapshots() {
-    for captured in clusters::all() {
-        let findings = &diagnosis(&captured)["findings"];
-        let findings = serde_json::to_string_pretty(findings).expect("plain data");
+        assert_eq!(marks_of_report(&report), expect, "{}", captured.name);
+        let findings = serde_json::to_string_pretty(&report["findings"]).expect("plain data");
         insta::assert_snapshot!(format!("findings_{}", captured.name), findings);
     }
 }

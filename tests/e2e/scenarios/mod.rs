@@ -59,6 +59,9 @@ const ONLY_IN_ALL: [&str; 3] = ["self_healing", "faults", "soak"];
 
 pub fn all(tools: &Tools) -> Vec<Trial> {
     let groups: &[(&str, Start, Group)] = &[
+        // First those that take minutes, so that no thread is left with one of them at the end.
+        ("soak", Cluster::old, SOAK),
+        ("faults", Cluster::old, FAULTS),
         ("skyhook", Cluster::old, OLD),
         ("self_healing", Cluster::old, HEALING),
         ("self_healing", Cluster::new, HEALING_JOBS),
@@ -84,8 +87,6 @@ pub fn all(tools: &Tools) -> Vec<Trial> {
         ("size_limits", Cluster::unoperated, TOO_LARGE),
         ("older_definitions", Cluster::old, OLDER_DEFINITIONS),
         ("readme", Cluster::old, README),
-        ("faults", Cluster::old, FAULTS),
-        ("soak", Cluster::old, SOAK),
     ];
     let named = GENERATIONS.iter().map(|(name, start, run)| ("flavors", *start, *name, *run));
     let all = groups.iter().flat_map(|(group, start, scenarios)| {
@@ -95,19 +96,16 @@ pub fn all(tools: &Tools) -> Vec<Trial> {
         let (tools, alone) = (tools.clone(), group == "webhooks");
         let scenario = format!("{group}::{name}");
         let trial = Trial::test(scenario.clone(), move || {
-            let begun = std::time::Instant::now();
             let _alone = alone.then(|| WEBHOOK_PORT.lock());
             let cluster = start(&tools).map_err(|error| format!("{error:#}"))?;
             let cluster = cluster.recorded(&scenario).with_nodes(3);
             run(&cluster);
-            let ran = begun.elapsed();
             cluster.give_back();
-            eprintln!("TIME {scenario} {:.1} {:.1}", ran.as_secs_f64(), begun.elapsed().as_secs_f64());
             Ok(())
         });
         trial.with_ignored_flag(alone && !crate::in_network_namespace())
     };
-    let scenarios = named.chain(all);
+    let scenarios = all.chain(named);
     if std::env::var_os(SAMPLE).is_some_and(|value| !value.is_empty()) {
         let mut sampled = BTreeSet::from(ONLY_IN_ALL);
         return scenarios.filter(|(group, ..)| sampled.insert(group)).map(trial).collect();
@@ -115,10 +113,13 @@ pub fn all(tools: &Tools) -> Vec<Trial> {
     let mut trials: Vec<Trial> = scenarios.map(trial).collect();
     // This scenario starts its own clusters.
     let tools = tools.clone();
-    trials.push(Trial::test("faults::without_the_operator", move || {
-        faults::without_the_operator(&tools);
-        Ok(())
-    }));
+    trials.insert(
+        0,
+        Trial::test("faults::without_the_operator", move || {
+            faults::without_the_operator(&tools);
+            Ok(())
+        }),
+    );
     trials
 }
 

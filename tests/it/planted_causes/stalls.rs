@@ -145,8 +145,8 @@ fn head_of_a_chain_comes_before_its_dependents() {
 
 /// Three custom resources fail, one is paused, one is complete, and the last one waits for all of them.
 #[test]
-fn report_of_15000_nodes_stays_short() {
-    const NODES: usize = 15_000;
+fn report_of_5000_nodes_stays_short() {
+    const NODES: usize = 5_000;
     let mut dice = Random::new(600);
     let names = names(Scheme::Random, NODES, &mut dice);
     let complete = NodeProgress::new("complete", &[DONE]);
