@@ -36,8 +36,9 @@ use clock::time_of;
 
 use crate::apply::owner;
 use crate::args::global::Global;
-use crate::cluster::{Clock, Cluster, NamedNodes, NodeFields, Source, Unread, dump, live};
+use crate::cluster::{Clock, Cluster, NamedNodes, NodeFields, Source, Unread, live};
 use crate::connect::{self, Connected, Environment, HttpTrace};
+use crate::dump;
 use crate::error::{Error, Result};
 use crate::plan::ReadSpec;
 use crate::screen::{OutputStream, Screen, Shown};

@@ -4,7 +4,8 @@ use std::path::Path;
 
 use super::Ctx;
 use crate::bounded::{self, MOST_PLAN};
-use crate::cluster::{Cluster, dump};
+use crate::cluster::Cluster;
+use crate::dump;
 use crate::error::{Error, Result};
 use crate::reason::plain_reason;
 

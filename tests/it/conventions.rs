@@ -18,7 +18,7 @@ const EDGES: &[(&str, &[&str])] = &[
             // Templates can be files.
             "args/output.rs",
             "bounded.rs",
-            "cluster/dump",
+            "dump",
             "lint/files.rs",
             "connect",
             "commands/shared/new_file.rs",

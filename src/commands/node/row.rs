@@ -1,5 +1,6 @@
 //! The row for one custom resource on one node in the node commands.
 
+use std::cell::OnceCell;
 use std::collections::HashMap;
 use std::sync::Arc;
 
@@ -11,6 +12,7 @@ use crate::api::Status;
 use crate::args::listing::{RowFilter, Sorting};
 use crate::cluster::cordon::Holder;
 use crate::cluster::{Certainty, Cluster, Node, NodeRecord, PackageRuns, Phase, Placement, Source};
+use crate::model::Model;
 use crate::view::text::{Label, Line, Span};
 use crate::view::{FormatError, age, list, time};
 use crate::wait::drain::Drain;
@@ -137,6 +139,7 @@ impl NodeRow {
     fn new<'a>(
         cluster: &'a Cluster,
         package_runs: &PackageRuns<'a>,
+        model: &OnceCell<Model<'a>>,
         names: NodeNames,
         node: &'a Node,
         name: &'a str,
@@ -174,8 +177,9 @@ impl NodeRow {
                 None => gone.then_some(false),
             },
             ignored: node.ignored(cluster.flavor()),
-            drain: skyhook
-                .and_then(|skyhook| cluster.drain_progress(package_runs, skyhook, node))
+            drain: on
+                .filter(|on| on.may_drain())
+                .and_then(|_| model.get_or_init(|| Model::new(cluster)).drain_progress(name, node))
                 .map(|drain| Drain::new(cluster, &drain)),
             malformed: malformed.map(str::to_owned),
             labels: String::new(),
@@ -231,6 +235,7 @@ fn labels(node: &Node) -> String {
 pub struct Rows<'a> {
     cluster: &'a Cluster,
     package_runs: PackageRuns<'a>,
+    model: OnceCell<Model<'a>>,
     pub pairs: Vec<(&'a Node, &'a str)>,
     by_node: HashMap<&'a str, NodeNames>,
     labels: bool,
@@ -262,7 +267,8 @@ impl<'a> Rows<'a> {
             }
             pairs.extend(names.into_iter().map(|name| (*node, name)));
         }
-        Rows { cluster, package_runs: cluster.package_runs(), pairs, by_node, labels }
+        let package_runs = cluster.package_runs();
+        Rows { cluster, package_runs, model: OnceCell::new(), pairs, by_node, labels }
     }
 
     /// Keeps the rows that a filter shows.
@@ -284,7 +290,7 @@ impl<'a> Rows<'a> {
 
     fn row(&self, (node, name): &(&'a Node, &'a str)) -> NodeRow {
         let names = self.by_node[node.name.as_str()].clone();
-        let mut row = NodeRow::new(self.cluster, &self.package_runs, names, node, name);
+        let mut row = NodeRow::new(self.cluster, &self.package_runs, &self.model, names, node, name);
         if self.labels {
             row.labels = labels(node);
         }

@@ -22,7 +22,8 @@ fn is_stuck<'c>(gpu: &Rollout<'c>, cause: &str) -> Value {
     let mut found = Value::Null;
     cluster.await_that("the overdue action is reported", || {
         let report = cluster.report(&["--fail-on", "never"]);
-        let mut errors = report.with_code("SKY228").into_iter().filter(|finding| finding["severity"] == "error");
+        let mut errors =
+            report.with_code("SKY228").into_iter().filter(|finding| finding["severity"] == "error");
         found = errors.next().cloned().unwrap_or_default();
         !found.is_null()
     });

@@ -63,11 +63,12 @@ rule! {
 /// The blocked operations if the operator continues with other nodes.
 const HERE: &[Blocks] = &[Blocks::Install, Blocks::Uninstall];
 
-fn detect(cluster: &Cluster, findings: &mut Findings) {
+fn detect(_: &Cluster, findings: &mut Findings) {
+    let cluster = findings.cluster();
     let reader = ObstacleReader::new(cluster);
     let mut reported: BTreeSet<&str> = BTreeSet::new();
     let mut blocked = Vec::new();
-    for drain in cluster.drains() {
+    for drain in findings.model().drains() {
         let on = cluster.on_node(drain.node, drain.skyhook.name());
         if on.is_some_and(|on| on.drain_timed_out()) {
             reported.insert(drain.skyhook.name());

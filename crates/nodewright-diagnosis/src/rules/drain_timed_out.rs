@@ -36,7 +36,7 @@ rule! {
 }
 
 fn detect(cluster: &Cluster, findings: &mut Findings) {
-    let drains = cluster.drains();
+    let drains = findings.model().drains();
     let evictable = cluster.evictable_by_node();
     for skyhook in cluster.skyhooks.items().iter().filter(|s| s.is_active()) {
         for node in cluster.selected(skyhook) {

@@ -38,12 +38,13 @@ rule! {
 }
 
 fn detect(cluster: &Cluster, findings: &mut Findings) {
+    let model = findings.model();
     let mut standstill = None;
     let mut resume_effects = ResumeEffectsByName::default();
     // All custom resources wait for the same root: the first incomplete one with `sequencing: all`.
     let mut trouble_of_root = None;
     for skyhook in cluster.skyhooks.items().iter().filter(|s| s.is_active()) {
-        if let Some(predecessor) = cluster.predecessor_everywhere(skyhook) {
+        if let Some(predecessor) = model.predecessor_everywhere(skyhook.name()) {
             let waiting: Vec<&str> = cluster.unfinished(skyhook).map(|n| n.name.as_str()).collect();
             if waiting.is_empty() {
                 continue;
@@ -75,7 +76,7 @@ fn detect(cluster: &Cluster, findings: &mut Findings) {
             if cluster.is_complete_on(skyhook, node) {
                 continue;
             }
-            let Some(predecessor) = cluster.predecessor_on(skyhook, node) else {
+            let Some(predecessor) = model.predecessor_on(skyhook.name(), node) else {
                 continue;
             };
             let root = predecessor.skyhook;

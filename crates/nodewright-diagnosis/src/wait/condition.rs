@@ -7,6 +7,7 @@ use std::str::FromStr;
 use super::{Wait, drain};
 use crate::api::{Skyhook, Status};
 use crate::cluster::{Cluster, Node, NodeRecord, Phase, Placement, Read};
+use crate::model::Model;
 use crate::rules::{Goal, uninstall_argument, uninstall_command};
 use crate::view::{list, plural};
 
@@ -186,9 +187,9 @@ fn draining(cluster: &Cluster, skyhook: &Skyhook, nodes: &[&Node]) -> String {
     if candidates.peek().is_none() {
         return String::new();
     }
-    let package_runs = cluster.package_runs();
+    let model = Model::new(cluster);
     let mut drains = candidates.filter_map(|node| {
-        let drain = cluster.drain_progress(&package_runs, skyhook, node)?;
+        let drain = model.drain_progress(skyhook.name(), node)?;
         Some(format!(", {} {}", node.name, drain::summary(cluster, &drain)))
     });
     match (drains.next(), drains.count()) {

@@ -7,16 +7,14 @@ use std::sync::OnceLock;
 use super::absent_package::AbsentPackages;
 use super::event_index::EventIndex;
 use super::package_runs::RunObjects;
-use super::priority::FirstIncomplete;
 use super::selections::Selections;
-use super::{Cluster, Event, PackageRun};
+use super::{Cluster, Event, PackageRun, Read};
 use crate::api::{DeploymentPolicy, Skyhook};
 
 /// The indexes of one cluster. A copy of the cluster starts without any, because its lists may be changed.
 #[derive(Debug, Default)]
 pub struct Indexes {
     pub(super) selections: Selections,
-    pub(super) roots: FirstIncomplete,
     /// By position of the node: positions of the custom resources that select it, in order.
     pub(super) selecting: OnceLock<Vec<Vec<usize>>>,
     pub(super) absent_packages: OnceLock<AbsentPackages>,
@@ -76,6 +74,24 @@ impl Cluster {
     pub fn policy(&self, name: &str) -> Option<&DeploymentPolicy> {
         let positions = &self.indexes.policies;
         named(positions, self.policies.indexed(), |p| &p.metadata.name, name)
+    }
+
+    /// Whether the custom resource names a deployment policy, but no policies were read.
+    pub fn policy_not_read(&self, skyhook: &Skyhook) -> bool {
+        !skyhook.spec.deployment_policy.is_empty() && self.policies.ok().is_none()
+    }
+
+    /// Whether the deployment policy of a custom resource does not exist.
+    pub fn policy_missing(&self, skyhook: &Skyhook) -> bool {
+        let name = &skyhook.spec.deployment_policy;
+        match &self.policies {
+            _ if name.is_empty() => false,
+            Read::Ok(_) => self.policy(name).is_none(),
+            // If policies are unknown, use the condition that the operator set.
+            Read::Incomplete(..) | Read::Unreadable(_) | Read::NotRequested => {
+                skyhook.true_condition("DeploymentPolicyNotFound").is_some()
+            }
+        }
     }
 
     fn event_index(&self) -> &EventIndex {

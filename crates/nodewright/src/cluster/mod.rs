@@ -1,6 +1,6 @@
 //! A cluster as one immutable value, with queries on it.
 //!
-//! The edge `dump` reads a cluster from files, and the client crate from an API server. All other modules in this
+//! The module `dump` reads a cluster from files, and the client crate from an API server. All modules in this
 //! directory are pure: no client, no clock, no files.
 
 mod absent_package;
@@ -11,13 +11,11 @@ mod annotations;
 pub mod applied;
 pub mod applier;
 pub mod attempts;
-pub mod batch;
 pub mod builder;
 mod capability;
 pub mod capture;
 pub mod certificate;
 pub mod clock;
-pub mod compartment;
 pub mod config_map;
 pub mod contrast;
 pub mod cordon;
@@ -25,7 +23,6 @@ mod cordon_marks;
 pub mod deletion;
 mod disruption_budget;
 pub mod drain;
-pub mod dump;
 pub mod event;
 mod event_index;
 pub mod exit_code;
@@ -51,7 +48,6 @@ pub mod package_runs;
 pub mod permanently_failed;
 pub mod placement;
 pub mod pod;
-pub mod priority;
 pub mod provenance;
 pub mod rbac;
 pub mod read;

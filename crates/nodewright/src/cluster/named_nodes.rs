@@ -2,7 +2,6 @@
 
 use std::collections::BTreeSet;
 
-use super::compartment::stopped_compartments;
 use super::{Cluster, Node, NodeRecord};
 use crate::api::{Skyhook, Status};
 
@@ -125,7 +124,7 @@ impl Cluster {
     /// Whether a rollout has stopped: resuming it affects all of its nodes.
     fn has_stopped_rollout(&self) -> bool {
         let mut all = self.skyhooks.items().iter();
-        all.any(|s| stopped_compartments(s).next().is_some())
+        all.any(|s| s.stopped_compartments().next().is_some())
     }
 
     /// Whether a pause or disable stops a deletion. Only the whole list of nodes shows whether packages are left

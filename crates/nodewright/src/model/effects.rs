@@ -11,6 +11,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::Model;
+use super::drains::knows_workloads_on;
 use super::progress::ProgressState;
 use super::reason::WaitReason;
 use super::resource::Resource;
@@ -136,7 +137,7 @@ impl<'a> Simulation<'a> {
                 effects.packages.push(effect);
             }
             effects.cordoned = own.cordoned();
-            let known = live.knows_workloads_on(&effects.cordoned);
+            let known = knows_workloads_on(live, &effects.cordoned);
             effects.evicted = known.then(|| own.evicted());
             if is.is_some_and(|is| is.spec.drain_config.disable_eviction != Some(true)) {
                 effects.refusing = refusing(edited, &pods, &effects.cordoned);

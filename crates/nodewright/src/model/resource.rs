@@ -21,6 +21,8 @@ pub(super) struct Resource<'a> {
     pub profiles: Vec<Profile<'a>>,
     /// The selected nodes, in the operator's order: by creation, then by name.
     pub nodes: Vec<&'a Node>,
+    /// Indexes of the nodes, sorted by name.
+    pub names: OnceCell<Vec<u32>>,
     /// By index of the node.
     pub places: Vec<Place>,
     pub compartments: Vec<Compartment<'a>>,
@@ -126,6 +128,7 @@ impl<'a> Builder<'_, 'a> {
             profiles,
             places: Vec::with_capacity(nodes.len()),
             nodes,
+            names: OnceCell::new(),
             compartments,
             selections: Vec::new(),
             queues: Vec::new(),

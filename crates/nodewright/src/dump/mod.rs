@@ -17,10 +17,10 @@ use std::path::{Path, PathBuf};
 use jiff::Timestamp;
 use thiserror::Error;
 
-use super::{Cluster, clock};
 use crate::api::ApiFlavor;
 use crate::bounded::utf16::{self, Utf16};
 use crate::bounded::{self, MOST_CAPTURE, MOST_LOG, Unpacked};
+use crate::cluster::{Cluster, clock};
 use crate::reason::plain_reason;
 use loader::ManifestLoader;
 
@@ -66,7 +66,7 @@ impl DumpError {
 /// Reads files into a cluster.
 ///
 /// Each path is a file, a directory tree, a `.tar.gz`, or `-` for `stdin`. Duplicate objects are read once. Sources
-/// missing from all files are [`super::Read::NotRequested`].
+/// missing from all files are [`crate::cluster::Read::NotRequested`].
 ///
 /// # Errors
 ///

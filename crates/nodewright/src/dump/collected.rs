@@ -6,6 +6,7 @@ use crate::api::ApiFlavor;
 use crate::cluster::admission::WebhookConfiguration;
 use crate::cluster::capture::Index;
 use crate::cluster::{Clock, Cluster, ClusterBuilder, KeptLogs, Pod};
+use crate::model::waiting_for_drain;
 
 /// Builds the cluster as it would have been read from the server at the time of the capture.
 pub fn finish(
@@ -37,7 +38,7 @@ pub fn finish(
     };
     let mut cluster = builder.assemble(active_api);
     cluster.holders.clone_from(&index.holders);
-    let waiting: HashSet<String> = cluster.waiting_for_drain().into_iter().map(str::to_owned).collect();
+    let waiting: HashSet<String> = waiting_for_drain(&cluster).into_iter().map(str::to_owned).collect();
     if let Some(pods) = cluster.workloads.available_mut() {
         // Keep only the pods on nodes that wait for a drain: the file also contains the operator's own pods,
         // on any node.
