@@ -40,6 +40,7 @@ use crate::cluster::{Clock, Cluster, NamedNodes, NodeFields, Source, Unread, liv
 use crate::connect::{self, Connected, Environment, HttpTrace};
 use crate::dump;
 use crate::error::{Error, Result};
+use crate::model::Model;
 use crate::plan::ReadSpec;
 use crate::screen::{OutputStream, Screen, Shown};
 use crate::view::contexts::Captured;
@@ -232,7 +233,7 @@ impl Ctx {
             let mut loaded = load(named.as_ref()).await;
             if let (Some(named), Ok(cluster)) = (&named, &loaded)
                 && cluster.limited_to_named_nodes
-                && !cluster.suffices(named)
+                && !Model::new(cluster).suffices(named)
             {
                 loaded = load(None).await;
             }

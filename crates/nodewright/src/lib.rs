@@ -34,5 +34,6 @@ pub mod api;
 pub mod text;
 
 pub mod cluster;
-pub mod dump;
 pub mod model;
+
+pub mod dump;

@@ -124,13 +124,14 @@ struct NodeNames {
 }
 
 impl NodeNames {
-    fn new(cluster: &Cluster, node: &Node) -> NodeNames {
+    fn new<'a>(cluster: &'a Cluster, model: &OnceCell<Model<'a>>, node: &Node) -> NodeNames {
         let keys = node.keys(cluster.flavor()).skyhooks.iter();
         let cordons = keys.filter(|(_, on)| on.cordon);
-        let keepers = cluster.taint_kept_by(node).into_iter();
+        let taint = cluster.runtime_required_taint(node);
+        let keepers = taint.map(|_| model.get_or_init(|| Model::new(cluster)).taint_kept_by(node));
         NodeNames {
             cordoned_by: cordons.map(|(name, _)| name.clone()).collect(),
-            taint_kept_by: keepers.map(|s| s.name().to_owned()).collect(),
+            taint_kept_by: keepers.iter().flatten().map(|s| s.name().to_owned()).collect(),
         }
     }
 }
@@ -251,6 +252,7 @@ impl<'a> Rows<'a> {
                 selecting.entry(&node.name).or_default().push(skyhook.name());
             }
         }
+        let model = OnceCell::new();
         let mut pairs = Vec::new();
         let mut by_node = HashMap::new();
         for node in nodes {
@@ -263,12 +265,12 @@ impl<'a> Rows<'a> {
             names.dedup();
             names.retain(|name| only.is_none_or(|only| only == *name));
             if !names.is_empty() {
-                by_node.insert(node.name.as_str(), NodeNames::new(cluster, node));
+                by_node.insert(node.name.as_str(), NodeNames::new(cluster, &model, node));
             }
             pairs.extend(names.into_iter().map(|name| (*node, name)));
         }
         let package_runs = cluster.package_runs();
-        Rows { cluster, package_runs, model: OnceCell::new(), pairs, by_node, labels }
+        Rows { cluster, package_runs, model, pairs, by_node, labels }
     }
 
     /// Keeps the rows that a filter shows.

@@ -129,7 +129,7 @@ impl<'a> Stalled<'a> {
                 Some(Status::InProgress)
             } else {
                 let counted = !ended.is_empty() && on.operator_status() == Status::Erroring;
-                let stopped = counted && model.is_stopped(skyhook.name(), node);
+                let stopped = counted && model.is_stopped(skyhook, node);
                 stopped.then_some(Status::Waiting)
             };
             Stalled {
@@ -174,7 +174,7 @@ fn continue_rollout(
     let nodes: Vec<&Node> = stalled.iter().map(|s| s.node).collect();
     let is_in = |name: &&str| {
         let mut nodes = nodes.iter();
-        nodes.any(|n| model.compartment_of(skyhook.name(), n).is_none_or(|own| own == *name))
+        nodes.any(|n| model.compartment_of(skyhook, n).is_none_or(|own| own == *name))
     };
     let stopped: BTreeSet<&str> = skyhook.stopped_compartments().filter(is_in).collect();
     if stopped.is_empty() {

@@ -56,7 +56,7 @@ fn detect(cluster: &Cluster, findings: &mut Findings) {
         if cluster.policy_not_read(skyhook) {
             findings.depends_on(Source::Policies);
         }
-        for batch in model.batches(skyhook.name()) {
+        for batch in model.batches(skyhook) {
             if batch.waiting.is_empty() && batch.passed_over.is_empty() {
                 continue;
             }

@@ -51,7 +51,7 @@ fn detect(cluster: &Cluster, findings: &mut Findings) {
         }
         let ignored =
             |node: &Node| node.ignored(cluster.flavor()) || !cluster.untolerated_by(skyhook, node).is_empty();
-        for batch in model.batches(skyhook.name()) {
+        for batch in model.batches(skyhook) {
             let free = &batch.waiting;
             let blocked = |name: &&str| {
                 let node = cluster.node(name);
@@ -63,7 +63,7 @@ fn detect(cluster: &Cluster, findings: &mut Findings) {
             let left_out: Vec<&str> = batch
                 .others
                 .iter()
-                .filter(|n| ignored(n) && model.predecessor_on(skyhook.name(), n).is_some())
+                .filter(|n| ignored(n) && model.predecessor_on(skyhook, n).is_some())
                 .map(|n| n.name.as_str())
                 .collect();
             let as_many = i64::try_from(left_out.len()).unwrap_or(i64::MAX);

@@ -50,13 +50,13 @@ fn detect(cluster: &Cluster, findings: &mut Findings) {
         if cluster.policy_not_read(skyhook) {
             findings.depends_on(Source::Policies);
         }
-        for batch in model.batches(skyhook.name()) {
+        for batch in model.batches(skyhook) {
             let waiting = &batch.waiting;
             let predecessors: Vec<_> = batch
                 .chosen
                 .iter()
                 .filter(|n| behavior::blocked_nodes_keep_places(cluster) || !n.ignored(cluster.flavor()))
-                .filter_map(|n| model.predecessor_on(skyhook.name(), n))
+                .filter_map(|n| model.predecessor_on(skyhook, n))
                 .collect();
             let (Some(first), false) = (predecessors.first(), waiting.is_empty()) else {
                 continue;
@@ -110,7 +110,7 @@ fn detect(cluster: &Cluster, findings: &mut Findings) {
                     .others
                     .iter()
                     .filter(|n| !n.ignored(cluster.flavor()))
-                    .filter_map(|n| model.predecessor_on(skyhook.name(), n).filter(stuck))
+                    .filter_map(|n| model.predecessor_on(skyhook, n).filter(stuck))
                     .map(|predecessor| predecessor.node.name.as_str())
                     .collect();
                 if !next.is_empty() {

@@ -123,7 +123,7 @@ fn may_be_chosen(cluster: &Cluster, model: &Model<'_>, skyhook: &Skyhook, p: &Pe
         || p.node.ignored(cluster.flavor())
         || !cluster.untolerated_by(skyhook, p.node).is_empty();
     !has_other_finding
-        && !model.is_stopped(skyhook.name(), p.node)
-        && model.predecessor_everywhere(skyhook.name()).is_none()
-        && model.predecessor_on(skyhook.name(), p.node).is_none()
+        && !model.is_stopped(skyhook, p.node)
+        && model.predecessor_everywhere(skyhook).is_none()
+        && model.predecessor_on(skyhook, p.node).is_none()
 }

@@ -54,7 +54,7 @@ fn detect(cluster: &Cluster, findings: &mut Findings) {
                 ),
             );
             // While an earlier custom resource is incomplete, waiting is correct.
-            finding.warning_if(model.predecessor_on(skyhook.name(), node).is_some());
+            finding.warning_if(model.predecessor_on(skyhook, node).is_some());
             report(cluster, finding, skyhook, node, entry, package_run);
         }
     }

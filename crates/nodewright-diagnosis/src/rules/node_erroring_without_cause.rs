@@ -71,7 +71,7 @@ fn is_without_cause<'a>(
 ) -> bool {
     let failed = on.entries().iter().any(|e| e.state == State::Erroring);
     let stands = on.status == Some(Status::Erroring) && !failed && !on.is_malformed();
-    if !stands || on.drain_timed_out() || cluster.is_complete_on(skyhook, node) {
+    if !stands || on.drain_timed_out() || model.is_done_on(skyhook, node) {
         return false;
     }
     if has_given_up(package_runs, skyhook, node, on) {
@@ -80,7 +80,7 @@ fn is_without_cause<'a>(
     // Report nothing while the operator may still clear the status: right after a write, or while the
     // compartment is stopped, because it clears the status once the rollout continues.
     let just_written = node.annotated.is_some_and(|at| !settled(cluster, at));
-    if just_written || model.is_stopped(skyhook.name(), node) {
+    if just_written || model.is_stopped(skyhook, node) {
         return false;
     }
     // The operator clears the status when it starts the next stage. A package run on the node is such a

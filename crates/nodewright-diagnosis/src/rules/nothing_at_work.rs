@@ -63,7 +63,7 @@ fn detect(cluster: &Cluster, findings: &mut Findings) {
         if package_runs.any_alive(skyhook.name()) {
             continue;
         }
-        let open = model.actionable_nodes(skyhook.name());
+        let open = model.actionable_nodes(skyhook);
         // Other rules report nodes that the operator counts as failed.
         let failed = |node: &&Node| cluster.status_on(skyhook, node) == Status::Erroring;
         // Evicted pods may have a grace period of hours.

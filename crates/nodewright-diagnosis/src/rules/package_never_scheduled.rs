@@ -46,7 +46,7 @@ fn detect(cluster: &Cluster, findings: &mut Findings) {
     for skyhook in cluster.skyhooks.items().iter().filter(|s| !s.deleting()) {
         let independent = skyhook.packages().filter(|(_, p)| p.depends_on.is_empty());
         let independent: Vec<&str> = independent.map(|(name, _)| name).collect();
-        for node in model.actionable_nodes(skyhook.name()) {
+        for node in model.actionable_nodes(skyhook) {
             let on = cluster.on_node(node, skyhook.name());
             let at_work = on.is_some_and(|on| on.operator_status() == Status::InProgress);
             if on.is_some_and(|on| on.is_malformed()) || (absence != Certainty::Proven && at_work) {

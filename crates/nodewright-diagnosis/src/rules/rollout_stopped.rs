@@ -41,10 +41,10 @@ fn detect(cluster: &Cluster, findings: &mut Findings) {
     let skyhooks = cluster.skyhooks.items().iter();
     // Another rule reports paused custom resources.
     for skyhook in skyhooks.filter(|s| s.is_active() || s.disabled()) {
-        let open: Vec<&Node> = cluster.unfinished(skyhook).collect();
+        let open: Vec<&Node> = model.unfinished(skyhook).collect();
         let all_in = |compartment: &str| -> Vec<&Node> {
             let of = |n: &&Node| {
-                let own = model.compartment_of(skyhook.name(), n);
+                let own = model.compartment_of(skyhook, n);
                 own.is_none_or(|own| own == compartment)
             };
             open.iter().copied().filter(of).collect()

@@ -40,7 +40,7 @@ fn detect(cluster: &Cluster, findings: &mut Findings) {
     }
     let (model, package_runs) = (findings.model(), findings.package_runs());
     for skyhook in cluster.skyhooks.items().iter().filter(|s| s.spec.serial) {
-        let open = model.actionable_nodes(skyhook.name());
+        let open = model.actionable_nodes(skyhook);
         if open.is_empty() {
             continue;
         }

@@ -53,10 +53,10 @@ fn detect(cluster: &Cluster, findings: &mut Findings) {
                 && !on.entries().iter().any(failed)
                 && on.drain_start.is_none()
                 && !on.is_malformed()
-                && !cluster.is_complete_on(skyhook, node);
+                && !model.is_done_on(skyhook, node);
             let at_work = package_runs.any_alive_on(skyhook, node);
             // If the rollout is not stopped, the operator clears the status when it starts the next stage.
-            let stopped = model.is_stopped(skyhook.name(), node);
+            let stopped = model.is_stopped(skyhook, node);
             if !stale || at_work || !stopped {
                 continue;
             }

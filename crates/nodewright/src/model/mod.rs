@@ -36,6 +36,7 @@ pub mod dependencies;
 mod drains;
 mod effects;
 mod gates;
+mod named_nodes;
 mod next_nodes;
 mod on_nodes;
 mod operator;

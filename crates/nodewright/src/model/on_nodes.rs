@@ -41,41 +41,67 @@ impl<'a> Batch<'a> {
 
 impl<'a> Model<'a> {
     /// The first earlier custom resource with `sequencing: all` that is not complete on all of its nodes.
-    pub fn predecessor_everywhere(&self, skyhook: &str) -> Option<Predecessor<'a>> {
-        let (skyhook, node) = self.resource(skyhook)?.gate?;
+    pub fn predecessor_everywhere(&self, skyhook: &Skyhook) -> Option<Predecessor<'a>> {
+        let (skyhook, node) = self.resource(skyhook.name())?.gate?;
         Some(Predecessor { skyhook, node })
     }
 
     /// The first custom resource that is not complete on the node, if it is an earlier one.
-    pub fn predecessor_on(&self, skyhook: &str, node: &Node) -> Option<Predecessor<'a>> {
-        let (resource, index) = self.at(skyhook, node)?;
+    pub fn predecessor_on(&self, skyhook: &Skyhook, node: &Node) -> Option<Predecessor<'a>> {
+        let (resource, index) = self.at(skyhook.name(), node)?;
         let earlier = self.resources.get(usize::from(resource.places[index].earlier))?;
         Some(Predecessor { skyhook: earlier.skyhook, node: resource.nodes[index] })
     }
 
-    /// Whether a custom resource is complete on a node; `false` if it does not select the node. A requested uninstall that
-    /// has not ended is incomplete.
-    pub fn is_complete_on(&self, skyhook: &str, node: &Node) -> bool {
-        let here = self.at(skyhook, node);
-        here.is_some_and(|(resource, index)| resource.places[index].complete)
+    /// Whether no work is left for a custom resource on a node that it selects. A requested uninstall is work, even while a
+    /// pause keeps the operator from starting it.
+    pub fn is_done_on(&self, skyhook: &Skyhook, node: &Node) -> bool {
+        let here = self.at(skyhook.name(), node);
+        here.is_some_and(|(resource, index)| resource.is_done(&resource.places[index]))
+    }
+
+    /// The selected nodes with work left, sorted by name.
+    pub fn unfinished(&self, skyhook: &Skyhook) -> impl Iterator<Item = &'a Node> {
+        let resource = self.resource(skyhook.name());
+        resource.into_iter().flat_map(|resource| {
+            let places = resource.by_name().filter(|(_, place)| !resource.is_done(place));
+            places.map(|(index, _)| resource.nodes[index])
+        })
+    }
+
+    /// Custom resources that keep the runtime-required taint on the node: they have `runtimeRequired`, select the node, and
+    /// are not complete there.
+    ///
+    /// The operator never counts a custom resource that is paused, disabled or being deleted as complete.
+    pub fn taint_kept_by(&self, node: &Node) -> Vec<&'a Skyhook> {
+        if self.cluster.runtime_required_taint(node).is_none() {
+            return Vec::new();
+        }
+        let skyhooks = self.cluster.skyhooks.items().iter().filter(|s| s.spec.runtime_required);
+        let keepers = skyhooks.filter(|s| {
+            let here = self.at(s.name(), node);
+            let open = |place: &Place| !s.is_active() || s.deleting() || !place.complete;
+            here.is_some_and(|(resource, index)| open(&resource.places[index]))
+        });
+        keepers.collect()
     }
 
     /// The compartment of a node; `None` if it depends on a policy that was not read.
-    pub fn compartment_of(&self, skyhook: &str, node: &Node) -> Option<&'a str> {
-        let (resource, index) = self.at(skyhook, node)?;
+    pub fn compartment_of(&self, skyhook: &Skyhook, node: &Node) -> Option<&'a str> {
+        let (resource, index) = self.at(skyhook.name(), node)?;
         resource.compartment(&resource.places[index])
     }
 
     /// Whether the rollout has stopped in the node's compartment, or may have stopped if the compartment is
     /// unknown.
-    pub fn is_stopped(&self, skyhook: &str, node: &Node) -> bool {
-        let here = self.at(skyhook, node);
+    pub fn is_stopped(&self, skyhook: &Skyhook, node: &Node) -> bool {
+        let here = self.at(skyhook.name(), node);
         here.is_some_and(|(resource, index)| resource.is_stopped(&resource.places[index]))
     }
 
     /// Incomplete nodes on which nothing but the batch keeps the operator from working, sorted by name.
-    pub fn actionable_nodes(&self, skyhook: &str) -> Vec<&'a Node> {
-        let Some(resource) = self.resource(skyhook) else {
+    pub fn actionable_nodes(&self, skyhook: &Skyhook) -> Vec<&'a Node> {
+        let Some(resource) = self.resource(skyhook.name()) else {
             return Vec::new();
         };
         let places = resource.by_name();
@@ -84,8 +110,8 @@ impl<'a> Model<'a> {
     }
 
     /// The batch of each compartment with incomplete nodes, without compartments whose rollout has stopped.
-    pub fn batches(&self, skyhook: &str) -> Vec<Batch<'a>> {
-        let Some(resource) = self.resource(skyhook) else {
+    pub fn batches(&self, skyhook: &Skyhook) -> Vec<Batch<'a>> {
+        let Some(resource) = self.resource(skyhook.name()) else {
             return Vec::new();
         };
         let mut batches: BTreeMap<&str, Batch<'a>> = BTreeMap::new();
@@ -124,7 +150,7 @@ impl<'a> Model<'a> {
                 let last = of_all.max(changes.of_node(&package_runs, skyhook, node));
                 cluster.seconds_since(last).is_some_and(|age| age >= PROMPT)
             };
-            let mut nodes = self.actionable_nodes(skyhook.name()).into_iter();
+            let mut nodes = self.actionable_nodes(skyhook).into_iter();
             nodes.any(|node| !package_runs.any_alive_on(skyhook, node) && late(&node))
         })
     }
@@ -182,6 +208,10 @@ impl<'a> Resource<'a> {
                 self.skyhook.stopped_compartments().any(|stopped| own.is_none_or(|own| own == stopped))
             }
         }
+    }
+
+    fn is_done(&self, place: &Place) -> bool {
+        place.complete && !self.profile(place).leaves
     }
 
     /// Whether nothing but the batch or the ignore label keeps the operator from working on an incomplete node.

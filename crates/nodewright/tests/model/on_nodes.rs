@@ -18,9 +18,10 @@ fn after(package: &Value, state: &Value, edit: fn(Setting) -> Setting) -> Cluste
 /// The names of the nodes on which `later` may start, and of those on which it waits for `first`.
 fn free_and_waiting(cluster: &Cluster) -> (Vec<&str>, Vec<&str>) {
     let model = Model::new(cluster);
-    let free = model.actionable_nodes("later").iter().map(|node| node.name.as_str()).collect();
+    let later = cluster.skyhook("later").expect("a custom resource");
+    let free = model.actionable_nodes(later).iter().map(|node| node.name.as_str()).collect();
     let nodes = cluster.nodes.items().iter();
-    let waits = nodes.filter(|node| model.predecessor_on("later", node).is_some());
+    let waits = nodes.filter(|node| model.predecessor_on(later, node).is_some());
     (free, waits.map(|node| node.name.as_str()).collect())
 }
 

@@ -31,7 +31,7 @@ fn nodes_in<'a>(
     let wanted = compartments.map(|wanted| (wanted, Model::new(cluster)));
     let within = |node: &&Node| {
         wanted.as_ref().is_none_or(|(wanted, model)| {
-            model.compartment_of(skyhook.name(), node).is_some_and(|own| wanted.contains(own))
+            model.compartment_of(skyhook, node).is_some_and(|own| wanted.contains(own))
         })
     };
     cluster.selected(skyhook).filter(within).collect()

@@ -147,7 +147,7 @@ pub fn warn_of_counters(cluster: &Cluster, skyhook: &Skyhook, nodes: &[&Node], e
     }
     let model = Model::new(cluster);
     let counted = |node: &&&Node| {
-        let own = model.compartment_of(skyhook.name(), node);
+        let own = model.compartment_of(skyhook, node);
         let all = skyhook.status.compartment_statuses.iter();
         let of = all.filter(|(name, _)| own.is_none_or(|own| own == name.as_str()));
         let batches = of.filter_map(|(_, compartment)| compartment.batch_state.as_ref());

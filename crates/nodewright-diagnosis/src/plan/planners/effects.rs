@@ -137,7 +137,7 @@ pub fn stopped_rollout(cluster: &Cluster, skyhook: &Skyhook, nodes: &[&Node], ef
         return;
     }
     let model = Model::new(cluster);
-    let stopped = |n: &&&Node| model.is_stopped(skyhook.name(), n);
+    let stopped = |n: &&&Node| model.is_stopped(skyhook, n);
     let set = NodeSet::of(nodes.iter().filter(stopped).map(|n| n.name.as_str()));
     if !set.is_empty() {
         effects.warn(format!(

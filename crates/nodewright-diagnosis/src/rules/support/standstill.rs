@@ -80,7 +80,7 @@ pub fn stands_still<'a>(
         let work = on.is_some_and(|on| on.operator_status() == Status::InProgress)
             || package_runs.any_alive_on(skyhook, node);
         let next = skyhook.status.node_priority.contains_key(&node.name)
-            && model.predecessor_on(skyhook.name(), node).is_none()
+            && model.predecessor_on(skyhook, node).is_none()
             && batch.passed_over.iter().all(|n| n.name != node.name);
         (work || next) && stuck_in_batch(cluster, troubles, skyhook, node).is_none()
     };
@@ -170,7 +170,7 @@ impl<'c> Standstill<'c> {
             Some(Trouble::new("is blocked", Severity::Error))
         } else if status == Status::Blocked {
             Some(Trouble::new("is blocked", severity).permanent(permanent))
-        } else if self.model.is_stopped(root.name(), node) {
+        } else if self.model.is_stopped(root, node) {
             Some(Trouble::new("has a stopped rollout", Severity::Error))
         } else if let Some(cause) = cause {
             let why = format!("makes no progress there ({} {})", cause.rule.code, cause.rule.name);
