@@ -10,7 +10,6 @@ mod finished_node;
 mod follow;
 pub mod installation;
 mod list;
-mod liveness;
 pub mod log;
 mod logs;
 mod names;

@@ -2,13 +2,11 @@
 //! cluster-info dump`: single files, directory trees, or `.tar.gz` archives of them.
 
 mod body;
-mod collected;
 mod documents;
 mod json;
 mod kinds;
 mod layout;
 mod loader;
-mod sorted;
 mod summary;
 
 use std::io::Read as _;

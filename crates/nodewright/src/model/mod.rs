@@ -9,12 +9,12 @@
 //! | Question | File |
 //! | --- | --- |
 //! | in which order the operator takes nodes | `resource.rs` (by age, name), `place.rs`, `selection.rs` |
-//! | how large a batch is | `batch_size.rs`, `strategy.rs`, `at_once.rs` |
+//! | how large a batch is | `batch_size.rs`, `strategy.rs`; how many nodes are in progress at most: `next_nodes.rs` |
 //! | to which compartment a node belongs | `compartment.rs` |
 //! | what a node waits for: earlier custom resources, batches, drains | `on_nodes.rs`, `drains.rs` |
 //! | which packages of a node run next | `package_order.rs` |
 //! | which stage follows | `stage.rs` |
-//! | how edits of packages change node states | `profile.rs`, `config_change.rs` |
+//! | how edits of packages change node states | `profile.rs`, `resource.rs` |
 //! | which conditions block a node | one file per gate in `gates/`, in the operator's order |
 //! | how all rollouts proceed to their end | `advance.rs`, its result in `timeline.rs` |
 //! | how long a stage takes | `pace.rs` |
@@ -27,11 +27,9 @@
 
 mod action;
 mod advance;
-mod at_once;
 mod batch_size;
 pub mod behavior;
 mod compartment;
-mod config_change;
 pub mod dependencies;
 mod drains;
 mod effects;
@@ -63,12 +61,11 @@ use jiff::Timestamp;
 use crate::api::Skyhook;
 use crate::cluster::{Cluster, Node, Pod};
 pub use action::Action;
-pub use at_once::AtOnce;
 pub use drains::{DrainProgress, knows_workloads_on, waiting_for_drain};
 pub use effects::{
     Effects, PackageChange, PackageDocument, PackageEffect, RolloutDocument, Simulation, WorkByPlace, effects,
 };
-pub use next_nodes::NextNodes;
+pub use next_nodes::{AtOnce, NextNodes};
 pub use on_nodes::{Batch, Predecessor};
 use operator::Operator;
 use place::{Place, Status};
