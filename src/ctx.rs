@@ -1,15 +1,11 @@
 //! The I/O of a command: loading a cluster and printing a view.
 
-mod after_apply;
 mod ask;
 mod clock;
 mod collect;
 mod display;
 mod execute;
-mod files;
 mod installation;
-mod limits;
-mod log_tails;
 mod origin;
 mod process;
 mod progress;
@@ -17,11 +13,33 @@ mod unreadable;
 mod wait;
 mod watch;
 
+use std::path::Path;
+use std::sync::Arc;
+use std::time::Duration;
+
+use futures::StreamExt;
+use tokio::time::{Instant, timeout_at};
+
+use crate::apply::owner;
+use crate::args::global::Global;
+use crate::bounded::{self, MOST_PLAN};
+use crate::cluster::attempts::ContainerLog;
+use crate::cluster::live::tail::tail;
+use crate::cluster::{Clock, Cluster, NamedNodes, NodeFields, Source, Unread, live};
+use crate::connect::{self, Connected, Environment, HttpTrace};
+use crate::dump;
+use crate::error::{Error, Result};
+use crate::model::Model;
+use crate::plan::ReadSpec;
+use crate::reason::plain_reason;
+use crate::screen::{OutputStream, Screen, Shown};
+use crate::view::contexts::Captured;
+use crate::view::{Upstream, View, text};
 pub use clock::now;
+use clock::time_of;
 pub use display::AimProgress;
 pub use execute::CommandOptions;
 pub use installation::PermissionCheck;
-pub use log_tails::Tail;
 pub use origin::Here;
 pub use process::{check_open_files, interrupt, survive_file_size_limit, variable};
 pub use unreadable::unread;
@@ -29,20 +47,6 @@ pub use wait::{Aim, Ended, PlanWait, PlannedAim};
 pub use watch::{ContactNotice, Watch, WatchUpdate, pause_after};
 
 pub use crate::view::outcome_view::Document as OutcomeDocument;
-
-use std::sync::Arc;
-
-use clock::time_of;
-
-use crate::apply::owner;
-use crate::args::global::Global;
-use crate::cluster::{Clock, Cluster, NamedNodes, NodeFields, Source, Unread, dump, live};
-use crate::connect::{self, Connected, Environment, HttpTrace};
-use crate::error::{Error, Result};
-use crate::plan::ReadSpec;
-use crate::screen::{OutputStream, Screen, Shown};
-use crate::view::contexts::Captured;
-use crate::view::{Upstream, View, text};
 
 /// The load that a change was planned from, to repeat it.
 #[derive(Debug, Clone, Default)]
@@ -231,7 +235,7 @@ impl Ctx {
             let mut loaded = load(named.as_ref()).await;
             if let (Some(named), Ok(cluster)) = (&named, &loaded)
                 && cluster.limited_to_named_nodes
-                && !cluster.suffices(named)
+                && !Model::new(cluster).suffices(named)
             {
                 loaded = load(None).await;
             }
@@ -380,5 +384,83 @@ impl Ctx {
             self.screen.warn(warning.as_str());
         }
         self.report_clock_difference();
+    }
+}
+
+impl Ctx {
+    /// Reads a file of at most `MOST_PLAN` bytes.
+    ///
+    /// # Errors
+    ///
+    /// The file cannot be read.
+    pub fn read_file(&self, path: &Path) -> Result<Vec<u8>> {
+        let bytes = bounded::open(path).and_then(|file| bounded::read(file, MOST_PLAN));
+        bytes.map_err(|error| {
+            let path = path.display();
+            Error::failed(format!("cannot read {path}: {}", plain_reason(&error)))
+        })
+    }
+
+    /// Loads a capture other than the input of `--from`.
+    ///
+    /// # Errors
+    ///
+    /// The capture cannot be read.
+    pub fn load_capture(&self, path: &Path) -> Result<Cluster> {
+        Ok(dump::load(&[path.to_owned()], self.global.reading.api)?)
+    }
+}
+
+/// Time limit for all logs together.
+const TIME_LIMIT: Duration = Duration::from_secs(1);
+/// Maximum number of logs read at once.
+const AT_ONCE: usize = 16;
+
+/// The result of a log request.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Tail {
+    /// The index of the candidate with lines, and its last lines.
+    Lines(usize, Vec<String>),
+    /// The log no longer exists, or is empty.
+    Nothing,
+    /// Why the log could not be read.
+    Unread(String),
+    /// The log was not read within the time limit.
+    Late,
+}
+
+impl From<std::result::Result<Option<(usize, Vec<String>)>, String>> for Tail {
+    fn from(read: std::result::Result<Option<(usize, Vec<String>)>, String>) -> Tail {
+        match read {
+            Ok(Some((at, lines))) => Tail::Lines(at, lines),
+            Ok(None) => Tail::Nothing,
+            Err(reason) => Tail::Unread(reason),
+        }
+    }
+}
+
+impl Ctx {
+    /// The last lines of each log, read concurrently. Each log has several candidates, and the first one with lines
+    /// counts. Logs that are not read within `TIME_LIMIT` are given up. A capture returns its recorded logs; other
+    /// files return none.
+    pub async fn tails(&self, cluster: &Cluster, wanted: &[Vec<ContainerLog>], lines: usize) -> Vec<Tail> {
+        if let Some(kept) = &cluster.kept_logs {
+            let tails = wanted.iter().map(|pieces| kept.tail(pieces, lines));
+            return tails.map(Tail::from).collect();
+        }
+        let Some(client) = self.client() else {
+            return Vec::new();
+        };
+        let until = Instant::now() + TIME_LIMIT;
+        let read = |pieces| {
+            let client = client.clone();
+            async move {
+                match timeout_at(until, tail(&client, pieces, lines)).await {
+                    Ok(read) => Tail::from(read.map_err(|error| error.to_string())),
+                    Err(_) => Tail::Late,
+                }
+            }
+        };
+        futures::stream::iter(wanted).map(|pieces| read(pieces.as_slice())).buffered(AT_ONCE).collect().await
     }
 }

@@ -8,7 +8,7 @@
 //!
 //! | Crate | Modules |
 //! | --- | --- |
-//! | `crates/nodewright` | `bounded`, `reason`, `redact`, `suggestions`, `error`, `api`, `text`, `cluster` but `cluster/live`, `model` |
+//! | `crates/nodewright` | `bounded`, `reason`, `redact`, `suggestions`, `error`, `api`, `text`, `cluster` but `cluster/live`, `model`, `dump` |
 //! | `crates/nodewright-diagnosis` | `plan`, `rules`, `wait`, `lint` |
 //! | `crates/nodewright-client` | `connect`, `cluster/live`, `apply`, and of `args`: `boolean`, `connection`, `duration`, `redacted` |
 //! | here | `program`, `view`, `args`, `screen`, `ctx`, `commands`, `cli` |
@@ -23,14 +23,15 @@
 //! | a rule of `lint`, or add one | `lint/rules/NAME.rs` with its fixtures in `tests/lint/NAME`; see `lint/mod.rs` |
 //! | the state of a custom resource, on a node or as a whole, and its precedence | `outlook/`; the tables: `outlook/precedence.rs` |
 //! | a column of a table | `Columns::new()` in the `blocks` of the command's `View`; of `node list`: `commands/node/list.rs`, of `node status`: `commands/node/status.rs`. Their rows are `commands/node/row.rs`: a field of `NodeRow` is also a field of `node status -o json` |
-//! | drains | the operator's recorded refusals: `refusals` in `cluster/drain/refusal.rs`; what the API server would refuse now: `eviction_block` in `cluster/drain/eviction.rs`; both together: `cluster/drain/obstacles.rs`; `rules/drain_*.rs`, `model/gates/drain.rs` |
+//! | drains | the operator's recorded refusals: `refusals` in `cluster/drain/refusal.rs`; what the API server would refuse now: `eviction_block` in `cluster/drain/eviction.rs`; both together: `cluster/drain/obstacles.rs`; which nodes need one, and its progress: `model/drains.rs`; `rules/drain_*.rs`, `model/gates/drain.rs` |
+//! | completeness, predecessors, compartments and batches of a custom resource on nodes | `model/on_nodes.rs` |
 //! | the order of nodes in a batch | `candidates` in `model/selection.rs`, by `Status::rank` in `model/place.rs`, then by age and name (`nodes` in `model/resource.rs`); only a deployment policy makes it binding (`Resource::ordered`) |
 //! | a difference between versions of the operator | `model/behavior.rs` for rules, planners and commands; the others: `git grep -n -e 'before(0, ' -e 'since(0, ' -e operator_at_least src crates`, then the callers of `knows_uninstall` and `operator_migrates` |
 //! | the progress of a package on a node | `cluster/placement.rs`; `cluster/placement/spec.rs` |
 //! | the blockers of an install, an uninstall or a deletion | `blocks` of each rule, and `rules/support/blockers.rs` |
 //! | goals and ends of `wait` and of other waiting commands | `wait/`; the watches behind it: `ctx/wait.rs` |
 //! | predictions of the operator's next actions: order, batches, gates, stages | `model/`; `model/mod.rs` has a map |
-//! | a source, or add one | `cluster/source.rs` lists all sources; the compiler and the tests require the rest, in `cluster/live/sources.rs`, `cluster/dump/loader.rs` and `cluster/capture/pieces.rs` |
+//! | a source, or add one | `cluster/source.rs` lists all sources; the compiler and the tests require the rest, in `cluster/live/sources.rs`, `dump/loader.rs` and `cluster/capture/pieces.rs` |
 //! | a 403 in `diagnose stuck` ("could not be checked") | `cluster/live/request.rs` (`From<Failure>`), then `unread` in `rules/report.rs`; the text: `not_checked` in `commands/shared/diagnosis/mod.rs`; the exit code: `exit` in `commands/diagnose/stuck.rs` |
 //! | the result of reading a source (403, not in the input) | `cluster/read.rs`; from a response of the server: `cluster/live/request.rs` |
 //! | a command's sources, writes and output | its `command!` in `commands/` |
@@ -42,11 +43,11 @@
 //! | requests for changes, and their results | `apply/`; retries: `apply/step.rs` |
 //! | manuals, completions, schemas, tables of `docs` | nothing: `UPDATE=1 cargo test --test it generated` writes them |
 //!
-//! Restrictions: `api`, `rules` and `view` do no I/O; in `cluster`, only `live` and `dump` do. Only `ctx` reads the
+//! Restrictions: `api`, `rules` and `view` do no I/O; `dump` and, of `cluster`, `live` do. Only `ctx` reads the
 //! clock, and `connect` for credentials that expire. Only `api` spells out API groups. Only commands that stream or wait
 //! get a client.
 
-pub use nodewright::{api, bounded, error, model, reason, redact, suggestions};
+pub use nodewright::{api, bounded, dump, error, model, reason, redact, suggestions};
 pub use nodewright_client::{apply, cluster, connect};
 pub use nodewright_diagnosis::{lint, outlook, plan, rules, wait};
 

@@ -4,20 +4,17 @@
 //! The output of a command goes to stdout, everything else to stderr.
 #![allow(clippy::print_stdout, clippy::print_stderr)]
 
-mod colour;
 #[cfg(unix)]
 pub mod keys;
-mod prefixed;
 
-use std::io::{self, IsTerminal, Write};
+use std::io::{self, IsTerminal, Result, Write};
 
 use anyhow::Context;
+use owo_colors::Style;
 
-use self::colour::{ColourSettings, coloured};
-use self::prefixed::Prefixed;
 use crate::args::output::{ColorChoice, Output};
 use crate::view::format::{OutputFormat, Rendered};
-use crate::view::text::{self, Line, Text};
+use crate::view::text::{self, Label, Line, Text};
 use crate::view::{Layout, List, View, harmless_lines, sanitize};
 
 /// Maximum bytes buffered of a streamed list or table.
@@ -305,5 +302,124 @@ impl<W: Write> OutputStream<W> {
     }
 }
 
+/// The environment's settings for colors.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+struct ColourSettings {
+    pub never: bool,
+    pub always: bool,
+    pub dumb: bool,
+}
+
+impl ColourSettings {
+    /// Reads the environment; see <https://no-color.org>, <https://bixense.com/clicolors> and
+    /// <https://force-color.org>.
+    pub fn of(variable: impl Fn(&str) -> Option<String>) -> ColourSettings {
+        let set = |name| variable(name).is_some_and(|value| !value.is_empty());
+        let on = |name| set(name) && variable(name).as_deref() != Some("0");
+        ColourSettings {
+            never: set("NO_COLOR"),
+            always: on("CLICOLOR_FORCE") || on("FORCE_COLOR"),
+            dumb: variable("TERM").as_deref() == Some("dumb"),
+        }
+    }
+
+    pub fn colour(self, choice: ColorChoice, terminal: bool) -> bool {
+        match choice {
+            ColorChoice::Always => true,
+            ColorChoice::Never => false,
+            ColorChoice::Auto if self.never => false,
+            ColorChoice::Auto => self.always || (terminal && !self.dumb),
+        }
+    }
+}
+
+fn coloured(line: &Line) -> String {
+    let spans = line.spans.iter();
+    spans.map(|span| style(span.label).style(&span.text).to_string()).collect()
+}
+
+/// The style of a label: the only mapping from meanings to terminal colors.
+fn style(label: Label) -> Style {
+    let style = Style::new();
+    match label {
+        Label::Plain => style,
+        Label::Error => style.red().bold(),
+        Label::Warning => style.yellow(),
+        Label::Info => style.blue(),
+        Label::Good => style.green(),
+        Label::Heading => style.bold(),
+        Label::Dim => style.dimmed(),
+        Label::Command => style.bold(),
+        Label::Name => style.cyan(),
+        Label::Tint(which) => match which % 6 {
+            0 => style.cyan(),
+            1 => style.green(),
+            2 => style.magenta(),
+            3 => style.yellow(),
+            4 => style.blue(),
+            _ => style.bright_black(),
+        },
+    }
+}
+
+/// Writes whole lines to `inner`, each after the prefix. An unfinished line is written on drop.
+pub struct Prefixed<W: Write> {
+    prefix: String,
+    line: Vec<u8>,
+    inner: W,
+}
+
+impl<W: Write> Prefixed<W> {
+    pub fn new(prefix: &str, inner: W) -> Prefixed<W> {
+        Prefixed { prefix: prefix.to_owned(), line: Vec::new(), inner }
+    }
+
+    fn pass_on(&mut self) -> Result<()> {
+        let line = [self.prefix.as_bytes(), &std::mem::take(&mut self.line)].concat();
+        self.inner.write_all(&line)
+    }
+}
+
+impl<W: Write> Write for Prefixed<W> {
+    fn write(&mut self, bytes: &[u8]) -> Result<usize> {
+        for piece in bytes.split_inclusive(|byte| *byte == b'\n') {
+            self.line.extend_from_slice(piece);
+            if piece.ends_with(b"\n") {
+                self.pass_on()?;
+            }
+        }
+        Ok(bytes.len())
+    }
+
+    fn flush(&mut self) -> Result<()> {
+        self.inner.flush()
+    }
+}
+
+impl<W: Write> Drop for Prefixed<W> {
+    fn drop(&mut self) {
+        if !self.line.is_empty() {
+            // Ignore write errors: they cannot be reported.
+            let _ = self.pass_on();
+        }
+    }
+}
+
 #[cfg(test)]
 mod tests;
+
+#[cfg(test)]
+mod prefixed_tests {
+    use super::*;
+
+    #[test]
+    fn every_line_begins_with_the_prefix() {
+        let mut out = Vec::new();
+        let mut prefixed = Prefixed::new("prod: ", &mut out);
+        for piece in ["a", "b\nc", "\n\n", "d"] {
+            prefixed.write_all(piece.as_bytes()).expect("memory");
+        }
+        drop(prefixed);
+        assert_eq!(out, b"prod: ab\nprod: c\nprod: \nprod: d");
+    }
+}

@@ -2,25 +2,24 @@
 
 use std::cell::RefCell;
 
-use super::after_apply;
 use super::ask::{Question, Unconfirmed};
-use super::limits::within;
 use super::progress::Progress;
 use super::wait::WatchStrategy;
 use super::watch::WatchOrigin;
 use super::{Ctx, PlanWait, PlannedAim, PlannedFrom, process, unreadable};
-use crate::apply::file as apply_file;
 use crate::apply::journal::{Circumstances, Store};
 use crate::apply::rebase::{RebasedPlan, rebase};
-use crate::apply::{ApplyEvent, Journal, Options, PlanOutcome, StopReason, Stopper, WaitStrategy};
-use crate::apply::{apply, owner, preflight};
+use crate::apply::{
+    ApplyEvent, Journal, Options, PlanOutcome, StepResult, StopReason, Stopper, WaitStrategy, apply,
+    file as apply_file, owner, preflight,
+};
 use crate::args::safety::{DryRun, Safety};
 use crate::cluster::Cluster;
 use crate::error::{Error, Exit, Result};
-use crate::plan::{ClusterIdentity, Grade, Plan, ReadSpec, SavedPlan, growth};
-use crate::view::View;
+use crate::plan::{ClusterIdentity, Grade, Plan, ReadSpec, SavedPlan, Target, growth};
 use crate::view::outcome_view::OutcomeView;
 use crate::view::preview::Preview;
+use crate::view::{View, count, plural};
 
 /// Options of a single command.
 #[derive(Debug, Clone, Default)]
@@ -213,7 +212,7 @@ impl Ctx {
         if let Some(reason) = journal.as_ref().and_then(Journal::trouble) {
             self.warn(format!("the journal is incomplete: {reason}"));
         }
-        for notice in after_apply::concurrent_changes(plan, &outcome) {
+        for notice in concurrent_changes(plan, &outcome) {
             self.warn(notice);
         }
         if options.dry_run {
@@ -282,7 +281,7 @@ impl Ctx {
         let exit = outcome_view.exit();
         if safety.dry_run == DryRun::None {
             for target in outcome.left_paused(plan) {
-                self.warn(after_apply::left_paused(target));
+                self.warn(left_paused(target));
             }
         }
         shown.map_err(|error| self.unshown(error, &outcome_view))?;
@@ -335,7 +334,7 @@ impl Ctx {
         let wait_strategy = wait_strategy.as_mut().map(|a| a as &mut dyn WaitStrategy);
         let held = RefCell::new(Vec::new());
         let mut on_event = |event: &ApplyEvent<'_>| {
-            after_apply::note_hold(&held, event);
+            note_hold(&held, event);
             progress.on_event(event);
         };
         let outcome = tokio::select! {
@@ -348,7 +347,7 @@ impl Ctx {
                 .hint("kubectl skyhook journal show")
                 .hint("kubectl skyhook undo");
                 let paused = held.borrow();
-                let hints = paused.iter().map(after_apply::perhaps_left_paused);
+                let hints = paused.iter().map(perhaps_left_paused);
                 Err(hints.fold(error, Error::hint))
             }
             outcome = apply(&client, plan, options, journal, &stop, &mut on_event, wait_strategy) => {
@@ -391,4 +390,100 @@ fn forcing_uncordons(plan: &Plan, safety: &Safety) -> Plan {
         }
     }
     plan
+}
+
+/// Hint for a pause of this command that could not be ended.
+pub fn left_paused(target: &Target) -> String {
+    format!("this command left {target} paused; to resume it: kubectl skyhook resume {}", target.name)
+}
+
+/// Hint for a pause that may remain: its removal was sent, but not confirmed.
+pub fn perhaps_left_paused(target: &Target) -> String {
+    format!(
+        "this command may have left {target} paused; if so, resume it: kubectl skyhook resume {}",
+        target.name
+    )
+}
+
+/// Tracks the custom resources that this plan has paused and not resumed yet.
+pub fn note_hold(held: &RefCell<Vec<Target>>, event: &ApplyEvent<'_>) {
+    match event {
+        ApplyEvent::Sending { step } if step.change.holds() => {
+            held.borrow_mut().push(step.target.clone());
+        }
+        ApplyEvent::Step { step, result, .. } if step.change.is_hold() => {
+            let over = if step.change.holds() { !result.may_have_changed() } else { result.is_settled() };
+            if over {
+                let other = |target: &Target| !target.same_object_name(&step.target);
+                held.borrow_mut().retain(other);
+            }
+        }
+        _ => {}
+    }
+}
+
+/// Notices about concurrent changes by others and their effect on the plan.
+pub fn concurrent_changes(plan: &Plan, outcome: &PlanOutcome) -> Vec<String> {
+    let mut notices = deleted_meanwhile(plan, outcome);
+    for (step, result) in outcome.of(plan) {
+        // Report only kept pauses: kept cordons already appear in the preview and in the closing table.
+        if let (StepResult::Kept { reason }, true) = (result, step.change.is_hold()) {
+            notices.push(format!("{} stays paused: {reason}", step.target));
+        }
+    }
+    notices
+}
+
+/// Lists objects deleted during the run and the changes skipped for them. Holds are not listed: a hold ends
+/// with its object.
+fn deleted_meanwhile(plan: &Plan, outcome: &PlanOutcome) -> Vec<String> {
+    let mut deleted: Vec<(String, Vec<&str>)> = Vec::new();
+    for (step, _) in
+        outcome.of(plan).filter(|(step, result)| **result == StepResult::Gone && !step.change.is_hold())
+    {
+        let target = step.target.to_string();
+        match deleted.iter_mut().find(|(name, _)| *name == target) {
+            Some((_, left_out)) => left_out.push(&step.reason),
+            None => deleted.push((target, vec![&step.reason])),
+        }
+    }
+    let notices = deleted.into_iter().map(|(target, left_out)| {
+        format!("{target} was deleted in the meantime; skipped: {}", left_out.join("; "))
+    });
+    notices.collect()
+}
+
+/// Refuses a plan that exceeds `--max-nodes`, or for which `--canary` or `--max-failures` has no effect.
+///
+/// # Errors
+///
+/// More nodes than `--max-nodes`; `--canary` or `--max-failures` for a plan that itself changes no node.
+pub fn within(plan: &Plan, safety: &Safety) -> Result<()> {
+    if plan.is_empty() {
+        return Ok(());
+    }
+    let touched = plan.nodes().len();
+    let paces = [
+        ("--canary applies to", safety.canary.is_some()),
+        ("--max-failures counts failed", safety.max_failures.is_some()),
+    ];
+    // A plan with `erroring` paces its own node changes, even if none of them is left.
+    let by_operator =
+        touched == 0 && plan.erroring.is_none() && plan.steps().any(|s| s.target.kind.is_custom());
+    if let Some((flag, _)) = paces.iter().find(|(_, given)| *given && by_operator) {
+        return Err(Error::usage(format!(
+            "{flag} node changes, but this plan changes no nodes itself: the operator decides when to process \
+             each node"
+        )));
+    }
+    let concerned = plan.consequences.nodes;
+    let Some(most) = safety.max_nodes else {
+        return Ok(());
+    };
+    let does = match touched.max(concerned) {
+        nodes if nodes <= most => return Ok(()),
+        nodes if nodes == touched => format!("touch {}", plural(nodes, "node")),
+        nodes => format!("start work on {}", plural(nodes, "node")),
+    };
+    Err(Error::unchanged(format!("the plan would {does}, but --max-nodes allows {}", count(most))))
 }

@@ -9,6 +9,7 @@ use crate::cluster::installation::{Definition, Installation};
 use crate::cluster::live::{self, installation};
 use crate::cluster::{Cluster, Read, Source};
 use crate::error::{Error, Result};
+use crate::model::waiting_for_drain;
 use crate::plan::Plan;
 
 impl Ctx {
@@ -34,7 +35,7 @@ impl Ctx {
         let Some(client) = self.client().filter(|_| !nodes.is_empty()) else {
             return;
         };
-        let waiting = if cluster.limited_to_named_nodes { Vec::new() } else { cluster.waiting_for_drain() };
+        let waiting = if cluster.limited_to_named_nodes { Vec::new() } else { waiting_for_drain(cluster) };
         let waiting = waiting.into_iter();
         let nodes: BTreeSet<&str> = nodes.iter().map(String::as_str).chain(waiting).collect();
         let nodes: Vec<&str> = nodes.into_iter().collect();

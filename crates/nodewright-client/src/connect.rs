@@ -9,13 +9,11 @@ mod environment;
 mod error;
 mod kubeconfig;
 mod names;
-mod observed;
 mod plugin;
 mod request_policy;
 mod server_clock;
 mod target;
 mod trace;
-mod transport;
 mod transport_error;
 mod warnings;
 

@@ -5,7 +5,7 @@
 //! Everything is pure, except that `lint` reads files.
 //!
 //! ```
-//! use nodewright::cluster::dump;
+//! use nodewright::dump;
 //! use nodewright_diagnosis::rules::{self, Scope};
 //!
 //! let cluster = dump::load(&["../../tests/clusters/deleted-while-erroring".into()], None)?;

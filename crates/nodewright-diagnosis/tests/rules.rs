@@ -9,7 +9,7 @@ use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 use libtest_mimic::{Arguments, Failed, Trial};
-use nodewright::cluster::dump;
+use nodewright::dump;
 use nodewright_diagnosis::rules::{self, Rule, Scope};
 
 /// The root of the repository.

@@ -1,12 +1,12 @@
 //! NVIDIA NodeWright (formerly Skyhook): the operator's types, a cluster as one immutable value, and a model of the
 //! operator's next actions.
 //!
-//! Everything is pure and synchronous, except that [`cluster::dump`] reads files. [`api`] has the operator's types and keys
+//! Everything is pure and synchronous, except that [`dump`] reads files. [`api`] has the operator's types and keys
 //! for both API groups; [`cluster::Cluster`] is what was read, with queries; [`model::Model`] is one reconcile of the
 //! operator over it.
 //!
 //! ```
-//! use nodewright::cluster::dump;
+//! use nodewright::dump;
 //! use nodewright::model::{Model, ProgressState};
 //!
 //! let cluster = dump::load(&["../../tests/clusters/deleted-while-erroring".into()], None)?;
@@ -35,3 +35,5 @@ pub mod text;
 
 pub mod cluster;
 pub mod model;
+
+pub mod dump;

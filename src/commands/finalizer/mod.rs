@@ -4,7 +4,6 @@ mod deletion;
 pub mod document;
 mod report;
 pub mod status;
-mod statuses;
 pub mod strip;
 
 use crate::commands::shared::command::group;

@@ -1,7 +1,8 @@
+use serde_json::Value;
+
 use super::deletion::Deletion;
 use super::document::Document;
 use super::report::FinalizerStatus;
-use super::statuses::FinalizerStatuses;
 use crate::api::Skyhook;
 use crate::args::named;
 use crate::cluster::{Cluster, Source};
@@ -10,7 +11,8 @@ use crate::commands::shared::{scope, selection};
 use crate::ctx::Ctx;
 use crate::error::{Exit, Result};
 use crate::rules::Scope;
-use crate::view::Items;
+use crate::view::text::Text;
+use crate::view::{Items, List, View};
 
 /// Show whether deletions are progressing, and what they wait for
 ///
@@ -68,4 +70,33 @@ fn items<'a>(cluster: &'a Cluster, args: &Args) -> Result<Vec<FinalizerStatus<'a
     selection::complete(cluster, Source::Nodes)?;
     let item = |skyhook| FinalizerStatus { cluster, deletion: Deletion::of(cluster, skyhook) };
     Ok(skyhooks.into_iter().map(item).collect())
+}
+
+/// Deletions, sorted by name.
+pub struct FinalizerStatuses<'a> {
+    pub items: Vec<FinalizerStatus<'a>>,
+}
+
+impl View for FinalizerStatuses<'_> {
+    fn blocks(&self, wide: bool) -> Text {
+        let mut text = Text::new();
+        let whole = wide || self.items.len() == 1;
+        for (at, item) in self.items.iter().enumerate() {
+            if at > 0 {
+                text.blank();
+            }
+            text.append(if whole { item.blocks(wide) } else { item.summary() });
+        }
+        text
+    }
+
+    fn names(&self) -> Vec<String> {
+        let items = self.items.iter();
+        items.map(|item| item.deletion.skyhook.reference()).collect()
+    }
+
+    fn document(&self) -> Value {
+        let items = self.items.iter().map(|item| Document::of(item.cluster, &item.deletion));
+        List::new("FinalizerStatusList", items).document()
+    }
 }

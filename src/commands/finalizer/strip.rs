@@ -10,6 +10,7 @@ use crate::commands::shared::command::{Write, command};
 use crate::commands::shared::{admission, selection};
 use crate::ctx::Ctx;
 use crate::error::{Error, Exit, Result};
+use crate::model::Model;
 use crate::plan::planners::{applied, migration, node};
 use crate::plan::{
     Change, Consequences, Edit, Kind, Metadata, Plan, PlanStage, Step, Target, WaitCondition, WaitFor,
@@ -222,6 +223,7 @@ fn release(cluster: &Cluster, skyhook: &Skyhook) -> Option<PlanStage> {
 fn steps(cluster: &Cluster, nodes: &[&Node], args: &Args) -> Vec<Step> {
     let mut steps = Vec::new();
     let owners = node::owned(cluster, &args.name);
+    let model = Model::new(cluster);
     for one in nodes {
         let target = Target::of_node(one);
         let keys = node::clean(cluster, one, &owners, args.purge_state);
@@ -233,7 +235,7 @@ fn steps(cluster: &Cluster, nodes: &[&Node], args: &Args) -> Vec<Step> {
             let why = "cleanup that the operator would have done";
             steps.push(Step::new(target.clone(), conditions, why));
         }
-        if strip_cleanup::needs_no_taint(cluster, one, &args.name)
+        if strip_cleanup::needs_no_taint(cluster, &model, one, &args.name)
             && let Some(taint) = node::without_taint(cluster, one)
         {
             let why = "no other custom resource needs the taint";

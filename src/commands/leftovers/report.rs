@@ -5,8 +5,8 @@ use serde::Serialize;
 use serde_json::Value;
 
 use crate::api::ApiFlavor;
+use crate::cluster::leftover::Remnant;
 use crate::cluster::leftover::{Leftover, LeftoverObject};
-use crate::cluster::remnants::Remnant;
 use crate::cluster::{Certainty, Cluster, NodeRecord, migration};
 use crate::commands::shared::grouped::grouped;
 use crate::plan::planners::node;

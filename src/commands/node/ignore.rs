@@ -9,7 +9,7 @@ use crate::commands::shared::command::{Write, command};
 use crate::commands::shared::nodes;
 use crate::ctx::{CommandOptions, Ctx};
 use crate::error::{Exit, Result};
-use crate::model::behavior;
+use crate::model::{Model, behavior};
 use crate::plan::planners::{batches, migration, node, released};
 use crate::plan::{Change, Edit, Metadata, Plan, Step, Target};
 use crate::view::{NodeSet, plural};
@@ -208,10 +208,10 @@ fn warn_of_batches(cluster: &Cluster, nodes: &[&Node], plan: &mut Plan) {
     if !behavior::blocked_nodes_keep_places(cluster) {
         return;
     }
+    let model = Model::new(cluster);
     for skyhook in cluster.skyhooks.items() {
-        let in_batch = |n: &&&Node| {
-            skyhook.status.node_priority.contains_key(&n.name) && !cluster.is_complete_on(skyhook, n)
-        };
+        let in_batch =
+            |n: &&&Node| skyhook.status.node_priority.contains_key(&n.name) && !model.is_done_on(skyhook, n);
         let held: Vec<&str> = nodes.iter().filter(in_batch).map(|n| n.name.as_str()).collect();
         if held.is_empty() {
             continue;

@@ -1,5 +1,6 @@
 //! The row for one custom resource on one node in the node commands.
 
+use std::cell::OnceCell;
 use std::collections::HashMap;
 use std::sync::Arc;
 
@@ -11,6 +12,7 @@ use crate::api::Status;
 use crate::args::listing::{RowFilter, Sorting};
 use crate::cluster::cordon::Holder;
 use crate::cluster::{Certainty, Cluster, Node, NodeRecord, PackageRuns, Phase, Placement, Source};
+use crate::model::Model;
 use crate::view::text::{Label, Line, Span};
 use crate::view::{FormatError, age, list, time};
 use crate::wait::drain::Drain;
@@ -122,13 +124,14 @@ struct NodeNames {
 }
 
 impl NodeNames {
-    fn new(cluster: &Cluster, node: &Node) -> NodeNames {
+    fn new<'a>(cluster: &'a Cluster, model: &OnceCell<Model<'a>>, node: &Node) -> NodeNames {
         let keys = node.keys(cluster.flavor()).skyhooks.iter();
         let cordons = keys.filter(|(_, on)| on.cordon);
-        let keepers = cluster.taint_kept_by(node).into_iter();
+        let taint = cluster.runtime_required_taint(node);
+        let keepers = taint.map(|_| model.get_or_init(|| Model::new(cluster)).taint_kept_by(node));
         NodeNames {
             cordoned_by: cordons.map(|(name, _)| name.clone()).collect(),
-            taint_kept_by: keepers.map(|s| s.name().to_owned()).collect(),
+            taint_kept_by: keepers.iter().flatten().map(|s| s.name().to_owned()).collect(),
         }
     }
 }
@@ -137,6 +140,7 @@ impl NodeRow {
     fn new<'a>(
         cluster: &'a Cluster,
         package_runs: &PackageRuns<'a>,
+        model: &OnceCell<Model<'a>>,
         names: NodeNames,
         node: &'a Node,
         name: &'a str,
@@ -174,8 +178,9 @@ impl NodeRow {
                 None => gone.then_some(false),
             },
             ignored: node.ignored(cluster.flavor()),
-            drain: skyhook
-                .and_then(|skyhook| cluster.drain_progress(package_runs, skyhook, node))
+            drain: on
+                .filter(|on| on.may_drain())
+                .and_then(|_| model.get_or_init(|| Model::new(cluster)).drain_progress(name, node))
                 .map(|drain| Drain::new(cluster, &drain)),
             malformed: malformed.map(str::to_owned),
             labels: String::new(),
@@ -231,6 +236,7 @@ fn labels(node: &Node) -> String {
 pub struct Rows<'a> {
     cluster: &'a Cluster,
     package_runs: PackageRuns<'a>,
+    model: OnceCell<Model<'a>>,
     pub pairs: Vec<(&'a Node, &'a str)>,
     by_node: HashMap<&'a str, NodeNames>,
     labels: bool,
@@ -246,6 +252,7 @@ impl<'a> Rows<'a> {
                 selecting.entry(&node.name).or_default().push(skyhook.name());
             }
         }
+        let model = OnceCell::new();
         let mut pairs = Vec::new();
         let mut by_node = HashMap::new();
         for node in nodes {
@@ -258,11 +265,12 @@ impl<'a> Rows<'a> {
             names.dedup();
             names.retain(|name| only.is_none_or(|only| only == *name));
             if !names.is_empty() {
-                by_node.insert(node.name.as_str(), NodeNames::new(cluster, node));
+                by_node.insert(node.name.as_str(), NodeNames::new(cluster, &model, node));
             }
             pairs.extend(names.into_iter().map(|name| (*node, name)));
         }
-        Rows { cluster, package_runs: cluster.package_runs(), pairs, by_node, labels }
+        let package_runs = cluster.package_runs();
+        Rows { cluster, package_runs, model, pairs, by_node, labels }
     }
 
     /// Keeps the rows that a filter shows.
@@ -284,7 +292,7 @@ impl<'a> Rows<'a> {
 
     fn row(&self, (node, name): &(&'a Node, &'a str)) -> NodeRow {
         let names = self.by_node[node.name.as_str()].clone();
-        let mut row = NodeRow::new(self.cluster, &self.package_runs, names, node, name);
+        let mut row = NodeRow::new(self.cluster, &self.package_runs, &self.model, names, node, name);
         if self.labels {
             row.labels = labels(node);
         }

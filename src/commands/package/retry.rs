@@ -5,13 +5,13 @@ use std::collections::BTreeSet;
 use crate::api::{Entry, Skyhook, Stage, State, Status};
 use crate::args::safety::{Force, Safety};
 use crate::args::selection::OfSkyhook;
-use crate::cluster::compartment::stopped_compartments;
 use crate::cluster::{Cluster, Node, NodeRecord, PackageRun, PackageRuns, Source};
 use crate::commands::shared::command::{Write, command};
 use crate::commands::shared::nodes::PackageNodes;
 use crate::commands::shared::selection;
 use crate::ctx::Ctx;
 use crate::error::{Error, Exit, Result};
+use crate::model::Model;
 use crate::plan::planners::migration;
 use crate::plan::planners::uninstalls::{self, ByPackage, Uninstalls};
 use crate::plan::planners::{batch_restart, batches, effects, held, node};
@@ -69,9 +69,10 @@ fn plan(cluster: &Cluster, args: &Args) -> Result<Plan> {
     held::refuse(cluster, skyhook)?;
     let nodes = args.on.nodes(cluster)?;
     let package_runs = cluster.package_runs_for(skyhook.name());
+    let model = Model::new(cluster);
     let stalled: Vec<Stalled<'_>> = nodes
         .iter()
-        .filter_map(|node| Stalled::find(cluster, &package_runs, skyhook, node, &args.package))
+        .filter_map(|node| Stalled::find(cluster, &model, &package_runs, skyhook, node, &args.package))
         .collect();
     if stalled.is_empty() {
         return nothing_given_up(cluster, &package_runs, skyhook, &nodes, &args.package);
@@ -84,7 +85,7 @@ fn plan(cluster: &Cluster, args: &Args) -> Result<Plan> {
     let marks = stalled.iter().filter_map(|s| s.mark(cluster, skyhook));
     plan.stage(marks.collect());
     plan.stage(stalled.iter().flat_map(Stalled::deletions).collect());
-    continue_rollout(cluster, skyhook, &stalled, &mut plan);
+    continue_rollout(cluster, &model, skyhook, &stalled, &mut plan);
     effects::stopped_deletion(cluster, skyhook, &mut plan);
     migration::refuse_held(cluster, &mut plan, args.force.force)?;
     Ok(plan)
@@ -104,6 +105,7 @@ struct Stalled<'a> {
 impl<'a> Stalled<'a> {
     fn find(
         cluster: &'a Cluster,
+        model: &Model<'_>,
         package_runs: &PackageRuns<'a>,
         skyhook: &Skyhook,
         node: &'a Node,
@@ -127,7 +129,7 @@ impl<'a> Stalled<'a> {
                 Some(Status::InProgress)
             } else {
                 let counted = !ended.is_empty() && on.operator_status() == Status::Erroring;
-                let stopped = counted && cluster.compartment_stopped(skyhook, node);
+                let stopped = counted && model.is_stopped(skyhook, node);
                 stopped.then_some(Status::Waiting)
             };
             Stalled {
@@ -162,13 +164,19 @@ impl<'a> Stalled<'a> {
 /// Restarts the batches of the nodes' stopped compartments: otherwise nothing runs on these nodes. The failed
 /// Jobs must be deleted first, because the operator would count their nodes as failed again and stop the
 /// rollout.
-fn continue_rollout(cluster: &Cluster, skyhook: &Skyhook, stalled: &[Stalled<'_>], plan: &mut Plan) {
+fn continue_rollout(
+    cluster: &Cluster,
+    model: &Model<'_>,
+    skyhook: &Skyhook,
+    stalled: &[Stalled<'_>],
+    plan: &mut Plan,
+) {
     let nodes: Vec<&Node> = stalled.iter().map(|s| s.node).collect();
     let is_in = |name: &&str| {
         let mut nodes = nodes.iter();
-        nodes.any(|n| cluster.compartment_of(skyhook, n).is_none_or(|own| own == *name))
+        nodes.any(|n| model.compartment_of(skyhook, n).is_none_or(|own| own == *name))
     };
-    let stopped: BTreeSet<&str> = stopped_compartments(skyhook).filter(is_in).collect();
+    let stopped: BTreeSet<&str> = skyhook.stopped_compartments().filter(is_in).collect();
     if stopped.is_empty() {
         return;
     }

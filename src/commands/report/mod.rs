@@ -1,7 +1,6 @@
 //! `report`: the state of a cluster as one HTML page.
 
 mod chart;
-mod cordons;
 mod fleet;
 mod page;
 mod rollouts;

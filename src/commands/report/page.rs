@@ -1,20 +1,22 @@
 //! The page: verdict, unread sources, causes, map, rollouts, packages, cordons.
 
+use std::collections::BTreeMap;
+
 use base64::Engine;
 use base64::prelude::BASE64_STANDARD;
 use maud::{DOCTYPE, Markup, PreEscaped, html};
 use ring::digest::{SHA256, digest};
 
 use super::fleet::Fleet;
-use super::{cordons, rollouts};
-use crate::cluster::{Cluster, Source};
+use super::rollouts;
+use crate::cluster::{Cluster, Node, Source};
 use crate::commands::shared::diagnosis::Diagnosis;
 use crate::commands::shared::diagnosis::group::{Detail, FindingGroup};
 use crate::commands::shared::status::StatusReport;
 use crate::ctx::unread;
 use crate::rules::Severity;
 use crate::view::text::{Label, Line, Text};
-use crate::view::{Table, plural, sanitize};
+use crate::view::{NodeSet, Table, cells, count, plural, sanitize};
 
 const STYLE: &str = include_str!("page.css");
 const SCRIPT: &str = include_str!("page.js");
@@ -84,7 +86,7 @@ impl Page<'_, '_> {
             ("fleet", "Fleet", Fleet::of(self.status).html()),
             ("rollouts", "Rollouts", rollouts::html(self.status)),
             ("packages", "Packages", or_none(&rollouts::packages(self.status), "No packages.")),
-            ("cordons", "Cordons", or_none(&cordons::table(self.cluster), "No node is cordoned.")),
+            ("cordons", "Cordons", or_none(&table(self.cluster), "No node is cordoned.")),
         ]
     }
 
@@ -193,4 +195,47 @@ fn or_none(table: &Table, none: &str) -> Markup {
         (table.html())
         @if table.is_empty() { p { (none) } }
     }
+}
+
+/// Maximum number of node-name ranges in a row.
+const RUNS: usize = 20;
+
+/// A table with one row per holder. A node with several holders is in several rows.
+pub fn table(cluster: &Cluster) -> Table {
+    let mut by_holder: BTreeMap<String, Vec<&str>> = BTreeMap::new();
+    for node in cluster.nodes.items() {
+        for holder in holders(cluster, node) {
+            by_holder.entry(holder).or_default().push(&node.name);
+        }
+    }
+    let mut table = Table::new(["held by", "count", "nodes"]);
+    for (holder, nodes) in by_holder {
+        table.row(cells![holder, count(nodes.len()), NodeSet::of(&nodes).limited(RUNS)]);
+    }
+    table
+}
+
+fn holders(cluster: &Cluster, node: &Node) -> Vec<String> {
+    let keys = node.keys(cluster.flavor());
+    let marked = keys.skyhooks.iter().filter(|(_, on)| on.cordon);
+    let mut holders: Vec<String> = marked
+        .map(|(name, _)| match cluster.skyhook(name) {
+            Some(skyhook) if skyhook.selects(node) => skyhook.reference(),
+            Some(skyhook) => format!("{} (does not select the node)", skyhook.reference()),
+            None => format!("{name} (custom resource not found)"),
+        })
+        .collect();
+    if keys.runtime_required_cordon {
+        holders.push("runtime required, until someone releases the cordon".to_owned());
+    }
+    holders.extend(node.cordon_holders().iter().map(ToString::to_string));
+    if node.cordoned() == Some(true) && holders.is_empty() {
+        holders.push("someone outside the operator".to_owned());
+    }
+    if node.cordoned() != Some(true) {
+        for holder in &mut holders {
+            holder.push_str("; node is schedulable");
+        }
+    }
+    holders
 }

@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 
 use crate::args::nodes::NodeFlags;
-use crate::cluster::operator_version::NEWEST_OPERATOR;
+use crate::cluster::operator::NEWEST_OPERATOR;
 use crate::cluster::{Cluster, PackageRuns, Source};
 use crate::commands::shared::{nodes, selection};
 use crate::ctx::Ctx;

@@ -247,8 +247,8 @@ mod tests {
     use jiff::SignedDuration;
 
     use super::*;
-    use crate::cluster::dump;
     use crate::ctx::Aim;
+    use crate::dump;
     use crate::view::text::Layout;
 
     /// Ages and estimates change on the screen, and are no lines in a pipe.

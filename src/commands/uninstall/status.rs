@@ -1,20 +1,18 @@
-mod blocked;
 mod filter;
-mod past;
 mod table;
 
 use std::cell::OnceCell;
-use std::collections::{BTreeMap, HashSet};
+use std::collections::{BTreeMap, HashMap, HashSet};
 
 use schemars::JsonSchema;
 use serde::Serialize;
 
 use self::filter::Filter;
-use self::past::Past;
 use self::table::UninstallStatus;
 use crate::api::{Entry, Skyhook};
 use crate::args::listing::Sorting;
 use crate::args::named;
+use crate::cluster::history::{History, StageTrace, versions};
 use crate::cluster::{AskedBy, Cluster, Node, PackageRun, PackageRuns, Phase, Placement, Source};
 use crate::commands::shared::command::command;
 use crate::commands::shared::folded::Expand;
@@ -22,7 +20,7 @@ use crate::commands::shared::{scope, selection};
 use crate::ctx::Ctx;
 use crate::error::{Error, Exit, Result};
 use crate::rules::support::blockers::BlockingFindings;
-use crate::rules::{Finding, Report, Scope, uninstall_command};
+use crate::rules::{self, Finding, Goal, Report, Scope, uninstall_command};
 use crate::view::{Items, age, time, to_json};
 
 /// Show the progress of an uninstall on each node
@@ -391,5 +389,93 @@ impl<'a> PackageUninstall<'a> {
                 reason => format!("{}={reason}", c.kind),
             })
             .collect()
+    }
+}
+
+impl<'a> PackageUninstall<'a> {
+    /// The blocker of an uninstall that needs an intervention. Only findings about the node itself stop a stage that is
+    /// running there; without a running stage, the node may also wait for another node.
+    pub fn blocked(&self, placement: &Placement<'a>) -> Option<String> {
+        let skyhook = self.skyhook?;
+        let at_work = self.package_runs.since(placement).is_some();
+        if let Some(how) = skyhook.stopped().filter(|_| !at_work) {
+            return Some(format!("the custom resource is {how}"));
+        }
+        let blockers = self.blockers.get_or_init(|| {
+            let cluster = self.cluster;
+            let report = self.report.get_or_init(|| rules::diagnose(cluster, &Scope::default()));
+            let findings = &report.findings;
+            let blocking = self.blocking;
+            let blocking = blocking.get_or_init(|| BlockingFindings::of(findings));
+            let goal = Goal::Uninstall(Some(self.package));
+            blocking.of_goal(findings, cluster, skyhook, goal)
+        });
+        let node = placement.node.name.as_str();
+        let here = |f: &&&Finding| {
+            let blocked = f.blocked_nodes.iter().any(|n| n == node);
+            match f.subject.node.as_deref() {
+                Some(on) if on == node => true,
+                Some(_) => !at_work && (f.blocks_reconcile() || blocked),
+                None => !at_work && (f.blocked_nodes.is_empty() || blocked),
+            }
+        };
+        let blocker = blockers.iter().find(here)?;
+        Some(format!("{}: {}", blocker.rule.code, blocker.message))
+    }
+}
+
+/// The history of an absent package, computed once for all nodes.
+struct Past {
+    /// The last trace of the package, by node.
+    by_node: HashMap<String, StageTrace>,
+    /// The result for nodes without a trace.
+    elsewhere: (Uninstall, String),
+}
+
+impl Past {
+    fn of(cluster: &Cluster, skyhook: Option<&Skyhook>, package: &str) -> Past {
+        let history = skyhook.map(|s| cluster.history(s, package));
+        let mut by_node = HashMap::new();
+        let elsewhere = match history {
+            Some(History::Never(why)) => (Uninstall::NeverInstalled, why),
+            Some(History::OnlyOther(traces)) => (
+                Uninstall::NeverInstalled,
+                format!("only {} ever installed", versions(&traces, ["was", "were"])),
+            ),
+            Some(History::Present(mut traces)) => {
+                let once = match &traces[0] {
+                    StageTrace { node: Some(_), object, .. } => {
+                        format!("recorded only on another node ({object})")
+                    }
+                    StageTrace { object, .. } => {
+                        format!("it was once installed on a node ({object})")
+                    }
+                };
+                // The times have a resolution of one second: among equal times, the uninstall came last.
+                traces.sort_by_key(|t| (t.at, t.uninstalled));
+                let on_nodes = traces.into_iter().filter_map(|t| Some((t.node.clone()?, t)));
+                by_node.extend(on_nodes);
+                (Uninstall::Absent, once)
+            }
+            Some(History::Unknown(why)) => (Uninstall::Absent, why),
+            None => (Uninstall::Absent, "the custom resource is gone".to_owned()),
+        };
+        Past { by_node, elsewhere }
+    }
+
+    fn result_on(&self, node: &str) -> (Uninstall, String) {
+        match self.by_node.get(node) {
+            Some(trace) if trace.uninstalled => {
+                (Uninstall::Uninstalled, format!("{}: {}", trace.object, trace.message))
+            }
+            Some(trace) => (
+                Uninstall::Absent,
+                format!(
+                    "it was once installed on this node ({}); nothing shows that it was uninstalled",
+                    trace.object
+                ),
+            ),
+            None => self.elsewhere.clone(),
+        }
     }
 }

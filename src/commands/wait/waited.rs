@@ -1,5 +1,7 @@
 //! The custom resources that `wait` waits for.
 
+use std::cell::OnceCell;
+
 use schemars::JsonSchema;
 use serde::Serialize;
 use serde_json::Value;
@@ -50,8 +52,9 @@ fn progress(state: &Wait) -> Option<&str> {
 
 impl Aim for Waited {
     fn look(&mut self, cluster: &Cluster) -> AimProgress {
+        let model = OnceCell::new();
         for item in &mut self.items {
-            item.judge(cluster, &self.condition);
+            item.judge(cluster, &model, &self.condition);
         }
         let missing = self.missing();
         let reached = if self.condition.any() { self.met().next().is_some() } else { missing.is_empty() };

@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 use std::path::Path;
 
-use kubectl_skyhook::cluster::dump::{self, DumpError};
+use kubectl_skyhook::dump::{self, DumpError};
 use kubectl_skyhook::plan::{Grade, SavedPlan};
 use kubectl_skyhook::rules::{self, Scope};
 

@@ -11,8 +11,8 @@ use kubectl_skyhook::apply::journal::Record;
 use kubectl_skyhook::apply::journal::record::{Begun, Entry, FORMAT};
 use kubectl_skyhook::apply::{StepResult, StopReason};
 use kubectl_skyhook::args::connection::Connection;
-use kubectl_skyhook::cluster::dump;
 use kubectl_skyhook::connect::{Environment, connect};
+use kubectl_skyhook::dump;
 
 use kubectl_skyhook::plan::{Plan, SavedError, SavedPlan};
 use kubectl_skyhook::rules::{Scope, diagnose};

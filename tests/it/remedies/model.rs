@@ -4,7 +4,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 
-use kubectl_skyhook::cluster::dump::{self, DumpError};
+use kubectl_skyhook::dump::{self, DumpError};
 use kubectl_skyhook::plan::{Grade, SavedPlan};
 use kubectl_skyhook::rules::{self, Remedy, Scope};
 

@@ -6,7 +6,8 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Debug;
 use std::path::Path;
 
-use kubectl_skyhook::cluster::{Cluster, Source, dump};
+use kubectl_skyhook::cluster::{Cluster, Source};
+use kubectl_skyhook::dump;
 use kubectl_skyhook::rules::{Finding, Report, Scope, Severity, diagnose};
 use serde_json::{Value, json};
 

@@ -1,7 +1,7 @@
 //! A custom resource that a plan deletes and `undo` recreates.
 
 use kubectl_skyhook::api::ApiFlavor;
-use kubectl_skyhook::cluster::dump;
+use kubectl_skyhook::dump;
 use kubectl_skyhook::plan::{Change, Plan, PlanStage, SavedPlan, Step, Target};
 use serde_json::{Value, json};
 

@@ -8,32 +8,33 @@ pub mod journal;
 pub mod owner;
 mod page;
 mod precondition;
-mod preflight;
 pub mod rebase;
 mod send;
 mod settle;
 mod stages;
 mod step;
-mod stop;
 mod trust;
 mod wait;
 mod waves;
 
 use std::cell::RefCell;
+use std::future::Future;
 use std::time::Duration;
 
 use futures::StreamExt;
-use tokio::sync::Semaphore;
+use futures::future::join_all;
+use k8s_openapi::api::authorization::v1::{
+    ResourceAttributes, SelfSubjectAccessReview, SelfSubjectAccessReviewSpec,
+};
+use tokio::sync::{Semaphore, watch};
 
 use crate::args::connection::Connection;
-use crate::plan::{Kind, Plan, Step, WaitFor};
+use crate::plan::{Kind, Permission, Plan, Step, WaitFor};
 pub use event::{ApplyEvent, PlanOutcome, PlanVerdict, StepResult, StopReason, Tally};
 pub use journal::Journal;
 use precondition::SharedCheck;
 pub use precondition::unmet;
-pub use preflight::{PermissionCheck, preflight};
 use send::ApiWriter;
-pub use stop::{Stop, Stopper};
 pub use wait::WaitStrategy;
 pub use waves::{Canary, Share};
 
@@ -310,6 +311,110 @@ impl PlanRun<'_, '_> {
 /// Whether a result counts against `--max-failures`.
 fn is_failure(result: &StepResult) -> bool {
     matches!(result, StepResult::Failed { .. } | StepResult::Unknown { .. })
+}
+
+/// The result of the permission checks.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct PermissionCheck {
+    /// The missing permissions.
+    pub denied: Vec<Permission>,
+    /// Why permissions could not be checked.
+    pub unknown: Option<String>,
+}
+
+/// Maximum number of objects whose permissions are checked by name.
+const MOST_NAMES: usize = 32;
+
+/// Checks exactly the verbs that the plan needs.
+pub async fn preflight(client: &kube::Client, plan: &Plan, options: &Options) -> PermissionCheck {
+    let api = ApiWriter::new(client.clone(), options);
+    let permissions = plan.permissions();
+    let answers = join_all(permissions.iter().map(|p| allowed(&api, p, None))).await;
+    let mut preflight = PermissionCheck::default();
+    for (permission, answer) in permissions.into_iter().zip(answers) {
+        match answer {
+            Ok(true) => {}
+            Ok(false) if allowed_by_name(&api, plan, &permission).await => {}
+            Ok(false) => preflight.denied.push(permission),
+            Err(reason) => preflight.unknown = Some(reason),
+        }
+    }
+    preflight
+}
+
+async fn allowed(api: &ApiWriter, permission: &Permission, name: Option<&str>) -> Result<bool, String> {
+    api.review(&review(permission, name)).await
+}
+
+/// Whether the permission is granted for each object of the plan by name, as with `resourceNames` of a role.
+/// `false` for creations, and for more than [`MOST_NAMES`] objects, which are not checked by name.
+async fn allowed_by_name(api: &ApiWriter, plan: &Plan, permission: &Permission) -> bool {
+    let names = plan.needed_for(permission);
+    if permission.verb == "create" || names.len() > MOST_NAMES {
+        return false;
+    }
+    let asked = names.iter().map(|name| allowed(api, permission, Some(name)));
+    join_all(asked).await.iter().all(|a| *a == Ok(true))
+}
+
+fn review(permission: &Permission, name: Option<&str>) -> SelfSubjectAccessReview {
+    let text = |text: &str| Some(text.to_owned());
+    SelfSubjectAccessReview {
+        spec: SelfSubjectAccessReviewSpec {
+            resource_attributes: Some(ResourceAttributes {
+                verb: text(permission.verb),
+                group: text(permission.group),
+                resource: text(permission.resource),
+                subresource: permission.subresource.and_then(text),
+                name: name.and_then(text),
+                namespace: permission.namespace.clone(),
+                ..ResourceAttributes::default()
+            }),
+            ..SelfSubjectAccessReviewSpec::default()
+        },
+        ..SelfSubjectAccessReview::default()
+    }
+}
+
+/// Requests that a plan stops.
+#[derive(Debug)]
+pub struct Stopper(watch::Sender<bool>);
+
+/// Observes the stop request of a plan.
+#[derive(Debug, Clone)]
+pub struct Stop(watch::Receiver<bool>);
+
+impl Stopper {
+    pub fn new() -> (Stopper, Stop) {
+        let (sender, receiver) = watch::channel(false);
+        (Stopper(sender), Stop(receiver))
+    }
+
+    pub fn stop(&self) {
+        self.0.send_replace(true);
+    }
+}
+
+impl Stop {
+    pub fn asked(&self) -> bool {
+        *self.0.borrow()
+    }
+
+    /// Runs a future until a stop is requested; `None` if that happens first.
+    pub async fn during<F: Future>(&self, future: F) -> Option<F::Output> {
+        let mut receiver = self.0.clone();
+        let asked = async move {
+            // A dropped sender never stops us.
+            if receiver.wait_for(|asked| *asked).await.is_err() {
+                std::future::pending::<()>().await;
+            }
+        };
+        tokio::select! {
+            biased;
+            () = asked => None,
+            output = future => Some(output),
+        }
+    }
 }
 
 #[cfg(test)]

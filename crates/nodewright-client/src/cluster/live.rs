@@ -10,7 +10,6 @@ mod finished_node;
 mod follow;
 pub mod installation;
 mod list;
-mod liveness;
 pub mod log;
 mod logs;
 mod names;
@@ -33,6 +32,7 @@ use super::{
     Cluster, ClusterBuilder, Deployment, DisruptionBudget, NamedNodes, NodeFields, Pod, Read, Source, acting,
 };
 use crate::api::ApiFlavor;
+use crate::model::Model;
 pub use collect::{CollectRequest, Collected, collect};
 pub use error::LoadError;
 pub use follow::{Follow, FollowEvent, WATCHED};
@@ -136,7 +136,7 @@ async fn read<'a>(
             *last = index::Source::of(pieces::WORKLOADS, &read);
         }
     }
-    if needs.wants(Source::Restrictions) && cluster.operator_may_be_late() {
+    if needs.wants(Source::Restrictions) && Model::new(&cluster).may_be_late() {
         installation::restrictions(&reader, &mut cluster).await;
         let read = &cluster.installation;
         let counts = [

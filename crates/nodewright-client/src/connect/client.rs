@@ -1,22 +1,28 @@
 //! Builds the client: TLS, proxy, credentials, headers.
 
+use bytes::Bytes;
 use http::uri::Scheme;
-use http::{HeaderValue, Uri};
-use kube::client::{AuthError, ClientBuilder, RustlsTlsError};
+use http::{HeaderValue, Response, Uri};
+use http_body_util::BodyExt;
+use hyper_timeout::TimeoutConnector;
+use hyper_util::client::legacy::Client;
+use hyper_util::client::legacy::connect::HttpConnector;
+use hyper_util::rt::TokioExecutor;
+use kube::client::{AuthError, Body, ClientBuilder, ConfigExt, DynBody, RustlsTlsError};
 use kube::config::{AuthInfo, Cluster, ExecAuthCluster, KubeconfigError, LoadDataError};
 use secrecy::{ExposeSecret, SecretString};
 use tower::buffer::Buffer;
 use tower::filter::AsyncFilterLayer;
 use tower::layer::layer_fn;
-use tower::util::option_layer;
+use tower::util::{BoxService, option_layer};
+use tower::{BoxError, ServiceBuilder, ServiceExt};
+use tower_http::decompression::DecompressionLayer;
 
 use super::compression::uncompressed_if_near;
 use super::error::{Error, unreadable, unsendable};
-use super::plugin;
 use super::target::Target;
 use super::trace::{HttpTrace, traced};
-use super::transport;
-use super::{Connected, Environment, RequestPolicy, ServerClock, TimeLimit, Warnings};
+use super::{Connected, Environment, RequestPolicy, ServerClock, TimeLimit, Warnings, plugin};
 use crate::args::connection::Connection;
 use crate::reason::first_line;
 use crate::redact;
@@ -53,7 +59,7 @@ pub(super) async fn client(
     let uses_system_roots = config.root_cert.is_none();
     let client = match config.proxy_url {
         Some(_) => ClientBuilder::try_from(config),
-        None => transport::direct(&config),
+        None => direct(&config),
     };
     let client = client
         .map_err(|error| match error {
@@ -250,4 +256,43 @@ fn explain(error: kube::Error) -> Error {
         kube::Error::Auth(error) => bad("credentials", first_line(&error.to_string())),
         other => bad("connection settings", first_line(&other.to_string())),
     }
+}
+
+/// The service type `GenericService` of kube's client builder.
+type Service = BoxService<http::Request<Body>, Response<Box<DynBody>>, BoxError>;
+
+/// A client for a direct connection, without a proxy and without our own layers.
+///
+/// # Errors
+///
+/// Fails if certificates or headers cannot be used.
+pub(super) fn direct(config: &kube::Config) -> kube::Result<ClientBuilder<Service>> {
+    let mut tcp = HttpConnector::new();
+    tcp.enforce_http(false);
+    tcp.set_nodelay(true);
+    let mut connector = TimeoutConnector::new(config.rustls_https_connector_with_connector(tcp)?);
+    connector.set_connect_timeout(config.connect_timeout);
+    connector.set_read_timeout(config.read_timeout);
+    connector.set_write_timeout(config.write_timeout);
+    connector.set_reset_reader_on_write(config.reset_reader_on_write);
+    let client: Client<_, Body> = Client::builder(TokioExecutor::new()).build(connector);
+    let gzip = DecompressionLayer::new().gzip(!config.disable_compression);
+    let service = ServiceBuilder::new()
+        .layer(config.base_uri_layer())
+        .layer(gzip)
+        .option_layer(config.auth_layer()?)
+        .layer(config.extra_headers_layer()?)
+        .map_err(BoxError::from)
+        .service(client)
+        .map_response(|response| response.map(boxed))
+        .boxed();
+    Ok(ClientBuilder::new(service, config.default_namespace.clone()))
+}
+
+fn boxed<B>(body: B) -> Box<DynBody>
+where
+    B: http_body::Body<Data = Bytes> + Send + Unpin + 'static,
+    B::Error: Into<BoxError>,
+{
+    Box::new(body.map_err(Into::into))
 }

@@ -9,13 +9,14 @@ use std::sync::Arc;
 use bytes::Bytes;
 use http::header::{ACCEPT, HeaderMap, HeaderValue};
 use http::{Request, Response};
+use http_body::Frame;
 use http_body_util::BodyExt;
+use http_body_util::combinators::MapFrame;
 use kube::client::Body;
 use tokio::time::Instant;
 use tower::util::BoxCloneService;
 use tower::{BoxError, Service, ServiceExt, service_fn};
 
-use super::observed::{Observed, observed};
 use crate::redact;
 
 /// The verbosity and the output. The levels are kubectl's: 6 prints method, URL, status and duration of each
@@ -169,6 +170,22 @@ impl Drop for Seen {
     fn drop(&mut self) {
         self.trace.body("Response", &self.bytes, self.total);
     }
+}
+
+pub(super) type Observed<B> = MapFrame<B, Box<dyn FnMut(Frame<Bytes>) -> Frame<Bytes> + Send>>;
+
+/// Passes the data of the body to `look`, if given. `look` is dropped with the body: when the body is complete or
+/// abandoned.
+pub(super) fn observed<B>(body: B, mut look: Option<impl FnMut(&Bytes) + Send + 'static>) -> Observed<B>
+where
+    B: http_body::Body<Data = Bytes>,
+{
+    body.map_frame(Box::new(move |frame| {
+        if let (Some(look), Some(bytes)) = (&mut look, frame.data_ref()) {
+            look(bytes);
+        }
+        frame
+    }))
 }
 
 #[cfg(test)]

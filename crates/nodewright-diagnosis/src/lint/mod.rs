@@ -17,7 +17,6 @@ mod references;
 mod rules;
 mod schema;
 mod selection;
-mod suppression;
 mod violation;
 mod yaml;
 

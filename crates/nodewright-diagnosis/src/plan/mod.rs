@@ -10,17 +10,14 @@ mod consequences;
 mod edit;
 mod fields;
 mod forecast;
-mod grade;
 mod graph;
 mod growth;
 mod guard;
 mod hold;
 mod metadata;
-mod permission;
 pub mod planners;
 mod pointer;
 mod precondition;
-mod read_spec;
 pub mod recreate;
 mod saved;
 mod step;
@@ -33,26 +30,26 @@ mod wait_for;
 mod tests;
 
 use std::collections::BTreeSet;
+use std::fmt;
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
+use crate::api::Skyhook;
+use crate::cluster::Cluster;
 pub use crate::cluster::hold::FIELD_MANAGER;
 pub use change::{Change, Request, Verb};
 pub use cluster_identity::{ClusterIdentity, Destination, Sameness};
 pub use consequences::Consequences;
 pub use edit::{At, Edit, Move, OnConflict, Rebased};
 pub use fields::Field;
-pub use grade::Grade;
 pub use graph::retain_stages;
 pub use growth::growth;
 pub use guard::Guard;
 pub use hold::Hold;
 pub use metadata::Metadata;
-pub use permission::Permission;
 pub use precondition::{OperatorState, Preconditions, ResourceState};
-pub use read_spec::ReadSpec;
 pub use saved::{FORMAT, SavedError, SavedPlan};
 pub use step::{RemovedEntry, Step};
 pub use target::{Kind, Target};
@@ -223,5 +220,166 @@ impl Plan {
 impl PlanStage {
     pub fn of(steps: Vec<Step>) -> PlanStage {
         PlanStage { steps, ..PlanStage::default() }
+    }
+}
+
+/// The worst effect of a command on the cluster.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize, JsonSchema)]
+pub enum Grade {
+    /// Only reads.
+    B0,
+    /// Changes objects; nothing runs.
+    B1,
+    /// Packages run again.
+    B2,
+    /// Services restart, or pods are evicted.
+    B3,
+    /// Nodes reboot, or the only record of an installation is lost.
+    B4,
+}
+
+impl Grade {
+    pub const ALL: [Grade; 5] = [Grade::B0, Grade::B1, Grade::B2, Grade::B3, Grade::B4];
+
+    /// Parses a grade, ignoring case.
+    pub fn named(name: &str) -> Option<Grade> {
+        let mut all = Grade::ALL.into_iter();
+        all.find(|grade| grade.to_string().eq_ignore_ascii_case(name))
+    }
+
+    /// The grade of rerunning packages with this interrupt, if any: every interrupt drains the node.
+    pub fn of_rerun(interrupt: Option<&str>) -> Grade {
+        match interrupt {
+            None => Grade::B2,
+            Some("reboot") => Grade::B4,
+            Some(_) => Grade::B3,
+        }
+    }
+
+    /// The meaning of the grade in a few words.
+    pub fn meaning(self) -> &'static str {
+        match self {
+            Grade::B0 => "reads only",
+            Grade::B1 => "changes objects, runs nothing",
+            Grade::B2 => "packages run again",
+            Grade::B3 => "services restart, pods are evicted",
+            Grade::B4 => "reboots, or installation records are lost",
+        }
+    }
+}
+
+impl fmt::Display for Grade {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{self:?}")
+    }
+}
+
+/// A permission that the user of a plan needs.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Permission {
+    pub verb: &'static str,
+    pub group: &'static str,
+    pub resource: &'static str,
+    pub subresource: Option<&'static str>,
+    pub namespace: Option<String>,
+}
+
+impl Permission {
+    /// The command that checks the permission.
+    pub fn question(&self) -> String {
+        let dot = if self.group.is_empty() { "" } else { "." };
+        let mut words = format!("kubectl auth can-i {} {}{dot}{}", self.verb, self.resource, self.group);
+        if let Some(subresource) = self.subresource {
+            words.push_str(&format!(" --subresource={subresource}"));
+        }
+        if let Some(namespace) = &self.namespace {
+            words.push_str(&format!(" -n {namespace}"));
+        }
+        words
+    }
+}
+
+/// Formats the permission: `patch nodes/status`, `delete jobs.batch in namespace skyhook`.
+impl fmt::Display for Permission {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{} {}", self.verb, self.resource)?;
+        if let Some(subresource) = self.subresource {
+            write!(f, "/{subresource}")?;
+        }
+        if !self.group.is_empty() {
+            write!(f, ".{}", self.group)?;
+        }
+        match &self.namespace {
+            Some(namespace) => write!(f, " in namespace {namespace}"),
+            None => Ok(()),
+        }
+    }
+}
+
+/// A custom resource whose spec determines the side effects of a plan.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct ReadSpec {
+    /// The custom resource.
+    pub target: Target,
+    /// The `metadata.generation` that the plan was made for; the server increments it with each change of the
+    /// spec.
+    pub generation: i64,
+    /// Whether the custom resource was being deleted; absent if not.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub deleting: bool,
+}
+
+impl ReadSpec {
+    /// The specs of all custom resources of the active API.
+    pub fn all(cluster: &Cluster) -> Vec<ReadSpec> {
+        let read = |skyhook: &Skyhook| ReadSpec {
+            target: Target::of_skyhook(cluster.flavor(), skyhook),
+            generation: skyhook.metadata.generation,
+            deleting: skyhook.deleting(),
+        };
+        cluster.skyhooks.items().iter().map(read).collect()
+    }
+
+    /// The specs that the plan depends on: those of the custom resources that its steps name, or all if a step names
+    /// none, and those with effects. Without custom resources that the plan deletes: it may be applied a second time to
+    /// finish.
+    pub fn of_plan(mut all: Vec<ReadSpec>, plan: &Plan) -> Vec<ReadSpec> {
+        let names = plan.custom_resources();
+        let concerned = |read: &ReadSpec| {
+            let name = read.target.name.as_str();
+            names.as_ref().is_none_or(|names| names.contains(name))
+                || plan.consequences.rollouts.iter().any(|rollout| rollout.skyhook == name)
+        };
+        all.retain(concerned);
+        let deletes = |change: &Change| matches!(change, Change::Finalizer { .. } | Change::Delete { .. });
+        all.retain(|read| !read.is_changed_by(plan, deletes));
+        all
+    }
+
+    fn is_changed_by(&self, plan: &Plan, such: impl Fn(&Change) -> bool) -> bool {
+        plan.steps().any(|step| step.target.same_object_name(&self.target) && such(&step.change))
+    }
+
+    /// Describes the change since the plan was made for this spec; `None` if the spec is the same in `now`. Edits count
+    /// if the plan runs something, as they may have effects that the model does not know, and if it does not itself edit
+    /// the spec.
+    pub fn changed(&self, now: &[ReadSpec], plan: &Plan) -> Option<String> {
+        let target = &self.target;
+        let edits = plan.grade() > Grade::B1 && !self.is_changed_by(plan, |c| matches!(c, Change::Spec(_)));
+        let Some(read) = now.iter().find(|r| r.target.same_object_name(target)) else {
+            return Some(format!("{target} has been deleted"));
+        };
+        if read.target.uid != target.uid {
+            Some(format!("{target} has been deleted and recreated"))
+        } else if read.deleting && !self.deleting {
+            Some(format!("the deletion of {target} has been requested"))
+        } else if edits && read.generation != self.generation {
+            Some(format!(
+                "the spec of {target} has been changed (generation {}, now {})",
+                self.generation, read.generation
+            ))
+        } else {
+            None
+        }
     }
 }

@@ -37,14 +37,14 @@ fn detect(cluster: &Cluster, findings: &mut Findings) {
     if !behavior::keeps_batch_counters(cluster) || absence == Certainty::Unknown {
         return;
     }
-    let package_runs = findings.package_runs();
+    let (model, package_runs) = (findings.model(), findings.package_runs());
     let all = cluster.skyhooks.items().iter();
     for skyhook in all.filter(|s| s.is_active() && !s.deleting()) {
         let status = |node: &Node| cluster.status_on(skyhook, node);
         let at_work = cluster.selected(skyhook).any(|n| status(n) == Status::InProgress)
             || package_runs.any_alive(skyhook.name());
         // Skip nodes with status complete: without other nodes, the operator has no batch to evaluate.
-        let mut open = cluster.actionable_nodes(skyhook);
+        let mut open = model.actionable_nodes(skyhook);
         open.retain(|n| status(n) != Status::Complete);
         if at_work || open.is_empty() || !skyhook.is_observed() {
             continue;
@@ -58,7 +58,7 @@ fn detect(cluster: &Cluster, findings: &mut Findings) {
             };
             let of: Vec<&Node> = cluster
                 .selected(skyhook)
-                .filter(|n| cluster.compartment_of(skyhook, n) == Some(name))
+                .filter(|n| model.compartment_of(skyhook, n) == Some(name))
                 .collect();
             let count = |wanted: Status| -> i64 {
                 let nodes = of.iter().filter(|n| status(n) == wanted).count();
@@ -66,7 +66,7 @@ fn detect(cluster: &Cluster, findings: &mut Findings) {
             };
             let (complete, failed) = (count(Status::Complete), count(Status::Erroring));
             let ahead = batch.completed_nodes > complete || batch.failed_nodes > failed;
-            let here = open.iter().any(|n| cluster.compartment_of(skyhook, n) == Some(name));
+            let here = open.iter().any(|n| model.compartment_of(skyhook, n) == Some(name));
             if !ahead || !here || i64::try_from(of.len()) != Ok(compartment.matched) {
                 continue;
             }

@@ -49,33 +49,31 @@ fn detect(cluster: &Cluster, findings: &mut Findings) {
     if !behavior::records_batches(cluster) {
         return;
     }
-    let package_runs = findings.package_runs();
+    let (model, package_runs) = (findings.model(), findings.package_runs());
     // Skip deletions: they run on all nodes at once.
     let all = cluster.skyhooks.items().iter();
     for skyhook in all.filter(|s| s.has_batches() && !s.deleting()) {
         if cluster.policy_not_read(skyhook) {
             findings.depends_on(Source::Policies);
         }
-        for batch in cluster.batches(skyhook) {
-            let mut blocked = BlockedNodes { waiting: batch.waiting(), passed_over: Vec::new() };
-            let passed_over = batch.passed_over(cluster);
-            if blocked.waiting.is_empty() && passed_over.is_empty() {
+        for batch in model.batches(skyhook) {
+            if batch.waiting.is_empty() && batch.passed_over.is_empty() {
                 continue;
             }
             let troubles = findings.troubles(cluster);
-            let still = stands_still(cluster, &troubles, &package_runs, skyhook, &batch, &passed_over);
-            if !still {
+            if !stands_still(cluster, &model, &troubles, &package_runs, skyhook, &batch) {
                 continue;
             }
             let stuck = |n: &Node| stuck_in_batch(cluster, &troubles, skyhook, n);
-            let fine = passed_over.iter().filter(|n| stuck(n).is_none());
-            blocked.passed_over = fine.map(|n| n.name.as_str()).collect();
+            let fine = batch.passed_over.iter().filter(|n| stuck(n).is_none());
+            let passed_over = fine.map(|n| n.name.as_str()).collect();
+            let blocked = BlockedNodes { waiting: &batch.waiting, passed_over };
             let leaves = |node: &Node| {
                 let blocked =
                     node.ignored(cluster.flavor()) || !cluster.untolerated_by(skyhook, node).is_empty();
                 blocked && !behavior::blocked_nodes_keep_places(cluster)
             };
-            for node in batch.chosen().filter(|node| !leaves(node)) {
+            for node in batch.chosen.iter().filter(|node| !leaves(node)) {
                 if let Some(trouble) = stuck(node) {
                     report(cluster, findings, skyhook, node, &trouble, &blocked);
                 }
@@ -87,7 +85,7 @@ fn detect(cluster: &Cluster, findings: &mut Findings) {
 /// Nodes that make no progress because of a batch.
 struct BlockedNodes<'a> {
     /// Nodes outside the batch.
-    waiting: Vec<&'a str>,
+    waiting: &'a [&'a str],
     /// Nodes of the batch that have no problem of their own.
     passed_over: Vec<&'a str>,
 }
@@ -120,13 +118,13 @@ fn report(
     finding
         .severity(trouble.severity)
         .waits_for_node(skyhook.name(), &node.name)
-        .set_blocked_nodes(&[&blocked.waiting, passed_over].concat())
+        .set_blocked_nodes(&[blocked.waiting, passed_over].concat())
         .set_failing_since(failing_since(cluster, skyhook, node))
         .since(joined.copied().flatten())
         .evidence(skyhook, "status.nodePriority", &node.name)
         .evidence("nodes", "making progress", "none");
     if !blocked.waiting.is_empty() {
-        finding.evidence("nodes", "waiting", some_of(&blocked.waiting));
+        finding.evidence("nodes", "waiting", some_of(blocked.waiting));
     }
     if !passed_over.is_empty() {
         finding.evidence("nodes", "in the batch, but not continued", some_of(passed_over));

@@ -51,18 +51,19 @@ fn detect(cluster: &Cluster, findings: &mut Findings) {
         }
         let ignored =
             |node: &Node| node.ignored(cluster.flavor()) || !cluster.untolerated_by(skyhook, node).is_empty();
-        for batch in cluster.batches(skyhook) {
-            let free = batch.waiting();
+        for batch in model.batches(skyhook) {
+            let free = &batch.waiting;
             let blocked = |name: &&str| {
                 let node = cluster.node(name);
                 node.is_some_and(|n| cluster.status_on(skyhook, n) == Status::Blocked)
             };
-            if free.is_empty() || batch.chosen().next().is_some() || !free.iter().all(blocked) {
+            if free.is_empty() || !batch.chosen.is_empty() || !free.iter().all(blocked) {
                 continue;
             }
             let left_out: Vec<&str> = batch
-                .unfinished()
-                .filter(|n| ignored(n) && cluster.predecessor_on(skyhook, n).is_some())
+                .others
+                .iter()
+                .filter(|n| ignored(n) && model.predecessor_on(skyhook, n).is_some())
                 .map(|n| n.name.as_str())
                 .collect();
             let as_many = i64::try_from(left_out.len()).unwrap_or(i64::MAX);
@@ -87,13 +88,13 @@ fn detect(cluster: &Cluster, findings: &mut Findings) {
                         }
                     ),
                 )
-                .set_blocked_nodes(&free)
+                .set_blocked_nodes(free)
                 .evidence(
                     "nodes",
                     "ignored or tainted, and waiting for an earlier custom resource",
                     some_of(&left_out),
                 )
-                .evidence("nodes", "available, with status blocked", some_of(&free))
+                .evidence("nodes", "available, with status blocked", some_of(free))
                 .remedy(
                     Grade::B1,
                     "Pause the custom resource, and wait until its status is paused",

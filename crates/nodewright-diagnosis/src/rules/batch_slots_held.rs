@@ -1,9 +1,8 @@
 use super::support::evidence::some_of;
 use super::support::standstill::{Standstill, stands_still};
 use super::{Findings, Severity, Subject};
-use crate::cluster::priority::Predecessor;
 use crate::cluster::{Cluster, Source};
-use crate::model::behavior;
+use crate::model::{Predecessor, behavior};
 use crate::view::count;
 
 rule! {
@@ -43,7 +42,7 @@ fn detect(cluster: &Cluster, findings: &mut Findings) {
     if !behavior::records_batches(cluster) {
         return;
     }
-    let package_runs = findings.package_runs();
+    let (model, package_runs) = (findings.model(), findings.package_runs());
     let mut standstill = None;
     let mut ordered: Vec<_> = cluster.skyhooks.items().iter().collect();
     ordered.sort_by_key(|s| s.order());
@@ -51,18 +50,19 @@ fn detect(cluster: &Cluster, findings: &mut Findings) {
         if cluster.policy_not_read(skyhook) {
             findings.depends_on(Source::Policies);
         }
-        for batch in cluster.batches(skyhook) {
-            let waiting = batch.waiting();
+        for batch in model.batches(skyhook) {
+            let waiting = &batch.waiting;
             let predecessors: Vec<_> = batch
-                .chosen()
+                .chosen
+                .iter()
                 .filter(|n| behavior::blocked_nodes_keep_places(cluster) || !n.ignored(cluster.flavor()))
-                .filter_map(|n| cluster.predecessor_on(skyhook, n))
+                .filter_map(|n| model.predecessor_on(skyhook, n))
                 .collect();
             let (Some(first), false) = (predecessors.first(), waiting.is_empty()) else {
                 continue;
             };
             let standstill = standstill.get_or_insert_with(|| Standstill::of(cluster, findings));
-            if !stands_still(cluster, standstill.troubles(), &package_runs, skyhook, &batch, &[]) {
+            if !stands_still(cluster, &model, standstill.troubles(), &package_runs, skyhook, &batch) {
                 continue;
             }
             let troubles = predecessors.iter().map(|p| {
@@ -90,13 +90,13 @@ fn detect(cluster: &Cluster, findings: &mut Findings) {
             );
             finding
                 .severity(severity.max(Severity::Warning))
-                .set_blocked_nodes(&waiting)
+                .set_blocked_nodes(waiting)
                 .evidence(
                     skyhook,
                     format!("status.nodePriority of compartment {}", batch.compartment),
                     some_of(&holders),
                 )
-                .evidence("nodes", "available, but not chosen", some_of(&waiting))
+                .evidence("nodes", "available, but not chosen", some_of(waiting))
                 .list_nodes("See the nodes of the earlier custom resource", first.skyhook);
             if !lasts {
                 finding.mark_transient();
@@ -107,9 +107,10 @@ fn detect(cluster: &Cluster, findings: &mut Findings) {
                     trouble.is_some_and(|t| t.severity == Severity::Error)
                 };
                 let next: Vec<&str> = batch
-                    .unfinished()
-                    .filter(|n| !batch.contains(n) && !n.ignored(cluster.flavor()))
-                    .filter_map(|n| cluster.predecessor_on(skyhook, n).filter(stuck))
+                    .others
+                    .iter()
+                    .filter(|n| !n.ignored(cluster.flavor()))
+                    .filter_map(|n| model.predecessor_on(skyhook, n).filter(stuck))
                     .map(|predecessor| predecessor.node.name.as_str())
                     .collect();
                 if !next.is_empty() {

@@ -39,6 +39,7 @@ fn detect(cluster: &Cluster, findings: &mut Findings) {
     if absence == Certainty::Unknown {
         return;
     }
+    let model = findings.model();
     for node in cluster.nodes.items().iter().filter(|n| n.cordoned() == Some(true)) {
         let keys = node.keys(flavor);
         let (kept, lost): (Vec<_>, Vec<_>) =
@@ -51,7 +52,7 @@ fn detect(cluster: &Cluster, findings: &mut Findings) {
         // A runtime-required cordon is meant to stay.
         for name in kept.iter().filter(|_| !keys.runtime_required_cordon) {
             let complete = cluster.skyhook(name).filter(|s| {
-                s.is_active() && cluster.is_complete_on(s, node) && complete_for_long(cluster, s, node)
+                s.is_active() && model.is_done_on(s, node) && complete_for_long(cluster, s, node)
             });
             if let Some(skyhook) = complete {
                 not_released(cluster, findings, skyhook, node);

@@ -3,7 +3,7 @@ use super::{Findings, Subject};
 use crate::api::{Executor, Skyhook, State, Status};
 use crate::cluster::deletion::Pending;
 use crate::cluster::{Certainty, Cluster, Node};
-use crate::model::behavior;
+use crate::model::{Model, behavior};
 
 rule! {
     /// A deletion skips a node on which a package has yet to be uninstalled.
@@ -56,7 +56,7 @@ fn detect(cluster: &Cluster, findings: &mut Findings) {
         if pending.is_empty() || package_runs.any_alive(skyhook.name()) {
             continue;
         }
-        for p in pending.iter().filter(|p| may_be_chosen(cluster, skyhook, p)) {
+        for p in pending.iter().filter(|p| may_be_chosen(cluster, &model, skyhook, p)) {
             let chosen = model.chosen_beside(skyhook.name(), p.node);
             report(cluster, findings, skyhook, p, &chosen, &pending);
         }
@@ -115,7 +115,7 @@ fn report(
 
 /// Whether the operator's choice of nodes is the only known reason why the node is not processed. Up to v0.16
 /// the operator never continues a skipped package on any node.
-fn may_be_chosen(cluster: &Cluster, skyhook: &Skyhook, p: &Pending<'_>) -> bool {
+fn may_be_chosen(cluster: &Cluster, model: &Model<'_>, skyhook: &Skyhook, p: &Pending<'_>) -> bool {
     let has_other_finding = p.entry.state == State::Erroring
         || p.entry.state == State::Skipped && behavior::continues_skipped_packages(cluster) == Some(false)
         || p.begins_next()
@@ -123,7 +123,7 @@ fn may_be_chosen(cluster: &Cluster, skyhook: &Skyhook, p: &Pending<'_>) -> bool 
         || p.node.ignored(cluster.flavor())
         || !cluster.untolerated_by(skyhook, p.node).is_empty();
     !has_other_finding
-        && !cluster.compartment_stopped(skyhook, p.node)
-        && cluster.predecessor_everywhere(skyhook).is_none()
-        && cluster.predecessor_on(skyhook, p.node).is_none()
+        && !model.is_stopped(skyhook, p.node)
+        && model.predecessor_everywhere(skyhook).is_none()
+        && model.predecessor_on(skyhook, p.node).is_none()
 }

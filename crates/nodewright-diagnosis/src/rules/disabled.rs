@@ -34,6 +34,7 @@ rule! {
 
 fn detect(cluster: &Cluster, findings: &mut Findings) {
     let skyhooks = cluster.skyhooks.items().iter();
+    let model = findings.model();
     for skyhook in skyhooks.filter(|s| s.disabled() && !s.deleting()) {
         let Some(flavor) = skyhook.flavor() else {
             continue;
@@ -42,7 +43,7 @@ fn detect(cluster: &Cluster, findings: &mut Findings) {
             Subject::skyhook(skyhook),
             format!("{skyhook} is disabled: the operator starts no new work for it"),
         );
-        if cluster.unfinished(skyhook).next().is_none() {
+        if model.unfinished(skyhook).next().is_none() {
             finding.severity(Severity::Info);
         }
         finding.annotated(skyhook, flavor, "disable");

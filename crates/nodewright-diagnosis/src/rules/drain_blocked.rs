@@ -9,7 +9,7 @@ use crate::api::{Condition, Skyhook};
 use crate::cluster::drain::Drain;
 use crate::cluster::drain::obstacles::{ObstacleReader, Obstacles};
 use crate::cluster::{Cluster, DisruptionBudget, Node, NodeRecord, Pod};
-use crate::model::behavior;
+use crate::model::{Model, behavior};
 
 mod words;
 
@@ -63,11 +63,12 @@ rule! {
 /// The blocked operations if the operator continues with other nodes.
 const HERE: &[Blocks] = &[Blocks::Install, Blocks::Uninstall];
 
-fn detect(cluster: &Cluster, findings: &mut Findings) {
+fn detect(_: &Cluster, findings: &mut Findings) {
+    let cluster = findings.cluster();
     let reader = ObstacleReader::new(cluster);
     let mut reported: BTreeSet<&str> = BTreeSet::new();
     let mut blocked = Vec::new();
-    for drain in cluster.drains() {
+    for drain in findings.model().drains() {
         let on = cluster.on_node(drain.node, drain.skyhook.name());
         if on.is_some_and(|on| on.drain_timed_out()) {
             reported.insert(drain.skyhook.name());
@@ -78,7 +79,7 @@ fn detect(cluster: &Cluster, findings: &mut Findings) {
             blocked.push((drain, obstacles, state));
         }
     }
-    let others = others_held_up(cluster, blocked.iter().map(|(drain, ..)| drain));
+    let others = others_held_up(cluster, &findings.model(), blocked.iter().map(|(drain, ..)| drain));
     for (drain, obstacles, state) in &blocked {
         let name = drain.skyhook.name();
         if drain.begun {
@@ -228,13 +229,14 @@ fn drain_state(
 /// nodes of all custom resources if the operator is older and ends its pass at the refusal.
 fn others_held_up<'a, 'c: 'a>(
     cluster: &'c Cluster,
+    model: &Model<'_>,
     blocked: impl Iterator<Item = &'a Drain<'c>> + Clone,
 ) -> BTreeSet<&'c str> {
     let nodes: BTreeSet<&str> = blocked.clone().map(|d| d.node.name.as_str()).collect();
     let waits = |skyhook: &Skyhook, node: &Node| {
         !nodes.contains(node.name.as_str())
             && !node.ignored(cluster.flavor())
-            && !cluster.is_complete_on(skyhook, node)
+            && !model.is_done_on(skyhook, node)
     };
     let ends_pass = behavior::refused_eviction_ends_pass(cluster);
     let any = || {

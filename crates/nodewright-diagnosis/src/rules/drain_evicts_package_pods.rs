@@ -42,15 +42,14 @@ fn detect(cluster: &Cluster, findings: &mut Findings) {
     if cluster.flavor().executor() == Executor::Job {
         return;
     }
-    let package_runs = findings.package_runs();
+    let (model, package_runs) = (findings.model(), findings.package_runs());
     for skyhook in cluster.skyhooks.items() {
         let all = &skyhook.spec.additional_tolerations;
         let Some(package) = interrupts(skyhook).filter(|_| all.iter().any(is_wildcard)) else {
             continue;
         };
         findings.depends_on(Source::Pods);
-        let mut open = cluster.selected(skyhook);
-        if open.all(|n| cluster.is_complete_on(skyhook, n)) {
+        if model.unfinished(skyhook).next().is_none() {
             continue;
         }
         let of_it = package_runs.of(skyhook.name());

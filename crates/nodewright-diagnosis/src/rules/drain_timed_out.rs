@@ -36,7 +36,8 @@ rule! {
 }
 
 fn detect(cluster: &Cluster, findings: &mut Findings) {
-    let drains = cluster.drains();
+    let model = findings.model();
+    let drains = model.drains();
     let evictable = cluster.evictable_by_node();
     for skyhook in cluster.skyhooks.items().iter().filter(|s| s.is_active()) {
         for node in cluster.selected(skyhook) {
@@ -44,7 +45,7 @@ fn detect(cluster: &Cluster, findings: &mut Findings) {
             let Some(on) = on.filter(|on| on.drain_timed_out()) else {
                 continue;
             };
-            if cluster.is_complete_on(skyhook, node) {
+            if model.is_done_on(skyhook, node) {
                 continue;
             }
             let due = drains.iter().find(|d| d.node.name == node.name && d.skyhook.name() == skyhook.name());

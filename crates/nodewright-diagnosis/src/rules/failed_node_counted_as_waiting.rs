@@ -35,7 +35,7 @@ rule! {
 }
 
 fn detect(cluster: &Cluster, findings: &mut Findings) {
-    let package_runs = findings.package_runs();
+    let (model, package_runs) = (findings.model(), findings.package_runs());
     for skyhook in cluster.skyhooks.items().iter().filter(|s| s.is_active()) {
         for node in cluster.selected(skyhook) {
             if cluster.status_on(skyhook, node) != Status::Waiting {
@@ -54,7 +54,7 @@ fn detect(cluster: &Cluster, findings: &mut Findings) {
                 ),
             );
             // While an earlier custom resource is incomplete, waiting is correct.
-            finding.warning_if(cluster.predecessor_on(skyhook, node).is_some());
+            finding.warning_if(model.predecessor_on(skyhook, node).is_some());
             report(cluster, finding, skyhook, node, entry, package_run);
         }
     }

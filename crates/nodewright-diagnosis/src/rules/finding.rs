@@ -13,7 +13,7 @@ use super::support::mute::Mute;
 use super::{Blocks, Reason, Rule, Subject};
 use crate::api::Name;
 use crate::api::object_name::is_word;
-use crate::cluster::priority::Predecessor;
+use crate::model::Predecessor;
 use crate::plan::Grade;
 
 /// The severity of a finding.

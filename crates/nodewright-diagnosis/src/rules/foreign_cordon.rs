@@ -35,7 +35,7 @@ fn detect(cluster: &Cluster, findings: &mut Findings) {
     if !behavior::removes_foreign_cordons(cluster) {
         return;
     }
-    for drain in cluster.drains().into_iter().filter(|d| !d.ignored) {
+    for drain in findings.model().drains().into_iter().filter(|d| !d.ignored) {
         let node = drain.node;
         let own = ApiFlavor::ALL.iter().any(|flavor| {
             let keys = node.keys(*flavor);

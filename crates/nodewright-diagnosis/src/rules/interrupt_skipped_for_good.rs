@@ -41,9 +41,9 @@ fn detect(cluster: &Cluster, findings: &mut Findings) {
     if continues == Some(true) || absence == Certainty::Unknown {
         return;
     }
-    let package_runs = findings.package_runs();
+    let (model, package_runs) = (findings.model(), findings.package_runs());
     for skyhook in cluster.skyhooks.items() {
-        for node in cluster.actionable_nodes(skyhook) {
+        for node in model.actionable_nodes(skyhook) {
             let Some(on) = cluster.on_node(node, skyhook.name()) else {
                 continue;
             };
@@ -66,7 +66,7 @@ fn detect(cluster: &Cluster, findings: &mut Findings) {
                 finding.entry(&node.name, entry).evidence(node, "interrupt pods", "none");
                 if let Some(why) = cluster.why_no_operator_version() {
                     // While the last activity is recent, an operator of v0.17 may still continue the package.
-                    let open = cluster.actionable_nodes(skyhook);
+                    let open = model.actionable_nodes(skyhook);
                     let last = last_activity(cluster, &package_runs, skyhook, &open);
                     finding.warning_if(!cluster.is_stale(last));
                     finding.evidence(

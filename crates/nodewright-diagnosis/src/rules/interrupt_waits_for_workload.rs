@@ -37,7 +37,7 @@ fn detect(cluster: &Cluster, findings: &mut Findings) {
         return;
     }
     let workloads = cluster.workloads_by_node();
-    for drain in cluster.drains().iter().filter(|d| d.begun) {
+    for drain in findings.model().drains().iter().filter(|d| d.begun) {
         let selector = &drain.skyhook.spec.pod_non_interrupt_labels;
         let Some(pods) = workloads.get(drain.node.name.as_str()).filter(|_| !selector.is_empty()) else {
             continue;

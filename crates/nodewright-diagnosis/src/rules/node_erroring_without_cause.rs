@@ -5,6 +5,7 @@ use super::{Findings, Severity, Subject};
 use crate::api::{Entry, Skyhook, Stage, State, Status, keys};
 use crate::cluster::node::READY;
 use crate::cluster::{Certainty, Cluster, Node, NodeRecord, PackageRuns};
+use crate::model::Model;
 
 rule! {
     /// A node counts as failed, but no package on it is erroring.
@@ -39,11 +40,13 @@ rule! {
 }
 
 fn detect(cluster: &Cluster, findings: &mut Findings) {
-    let package_runs = findings.package_runs();
+    let (model, package_runs) = (findings.model(), findings.package_runs());
     for skyhook in cluster.skyhooks.items().iter().filter(|s| s.is_active()) {
         for node in cluster.selected(skyhook) {
             let on = cluster.on_node(node, skyhook.name());
-            let Some(on) = on.filter(|on| is_without_cause(cluster, &package_runs, skyhook, node, on)) else {
+            let Some(on) =
+                on.filter(|on| is_without_cause(cluster, &model, &package_runs, skyhook, node, on))
+            else {
                 continue;
             };
             let troubles = findings.troubles(cluster);
@@ -60,6 +63,7 @@ fn detect(cluster: &Cluster, findings: &mut Findings) {
 /// Whether the node is erroring without a failing package in its node state.
 fn is_without_cause<'a>(
     cluster: &Cluster,
+    model: &Model<'_>,
     package_runs: &PackageRuns<'a>,
     skyhook: &Skyhook,
     node: &'a Node,
@@ -67,7 +71,7 @@ fn is_without_cause<'a>(
 ) -> bool {
     let failed = on.entries().iter().any(|e| e.state == State::Erroring);
     let stands = on.status == Some(Status::Erroring) && !failed && !on.is_malformed();
-    if !stands || on.drain_timed_out() || cluster.is_complete_on(skyhook, node) {
+    if !stands || on.drain_timed_out() || model.is_done_on(skyhook, node) {
         return false;
     }
     if has_given_up(package_runs, skyhook, node, on) {
@@ -76,7 +80,7 @@ fn is_without_cause<'a>(
     // Report nothing while the operator may still clear the status: right after a write, or while the
     // compartment is stopped, because it clears the status once the rollout continues.
     let just_written = node.annotated.is_some_and(|at| !settled(cluster, at));
-    if just_written || cluster.compartment_stopped(skyhook, node) {
+    if just_written || model.is_stopped(skyhook, node) {
         return false;
     }
     // The operator clears the status when it starts the next stage. A package run on the node is such a

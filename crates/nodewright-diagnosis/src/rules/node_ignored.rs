@@ -32,9 +32,10 @@ rule! {
 fn detect(cluster: &Cluster, findings: &mut Findings) {
     let flavor = cluster.flavor();
     let refused = findings.of_rule(&drain_blocked::RULE, cluster);
+    let model = findings.model();
     for skyhook in cluster.skyhooks.items().iter().filter(|s| !s.disabled()) {
         for node in cluster.selected(skyhook) {
-            if !node.ignored(flavor) || cluster.is_complete_on(skyhook, node) {
+            if !node.ignored(flavor) || model.is_done_on(skyhook, node) {
                 continue;
             }
             let (done, all) = cluster.progress(skyhook, node);

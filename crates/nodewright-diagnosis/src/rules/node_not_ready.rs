@@ -4,6 +4,7 @@ use super::support::evidence::{is_reboot, open_entries, some_of};
 use super::{Findings, Grade, Severity, Subject};
 use crate::api::{Skyhook, Stage, State};
 use crate::cluster::{Cluster, Node, PackageRuns};
+use crate::model::Model;
 
 rule! {
     /// A node with unfinished work has not been ready for a long time.
@@ -42,7 +43,7 @@ rule! {
 const LONGEST_REBOOT: i64 = 3600;
 
 fn detect(cluster: &Cluster, findings: &mut Findings) {
-    let package_runs = findings.package_runs();
+    let (model, package_runs) = (findings.model(), findings.package_runs());
     for skyhook in cluster.skyhooks.items().iter().filter(|s| s.is_active()) {
         let pending = cluster.pending_uninstalls(skyhook);
         for node in cluster.selected(skyhook) {
@@ -58,7 +59,7 @@ fn detect(cluster: &Cluster, findings: &mut Findings) {
             let unfinished = if skyhook.deleting() {
                 !waited_for.is_empty()
             } else {
-                has_begun(cluster, &package_runs, skyhook, node)
+                has_begun(cluster, &model, &package_runs, skyhook, node)
             };
             if !unfinished {
                 continue;
@@ -145,6 +146,7 @@ fn reboots(cluster: &Cluster, skyhook: &Skyhook, node: &Node) -> bool {
 /// pod.
 fn has_begun<'a>(
     cluster: &'a Cluster,
+    model: &Model<'_>,
     package_runs: &PackageRuns<'a>,
     skyhook: &Skyhook,
     node: &'a Node,
@@ -161,5 +163,5 @@ fn has_begun<'a>(
     }
     let alive = here().next().is_some();
     let begun = on.is_some_and(|on| !on.entries().is_empty()) || cluster.is_taken_up(skyhook, node);
-    alive || begun && !cluster.is_complete_on(skyhook, node)
+    alive || begun && !model.is_done_on(skyhook, node)
 }

@@ -55,7 +55,7 @@ fn detect(cluster: &Cluster, findings: &mut Findings) {
     if cluster.certainty_of_no_package_run() == Certainty::Unknown {
         return;
     }
-    let package_runs = findings.package_runs();
+    let (model, package_runs) = (findings.model(), findings.package_runs());
     let delaying = delaying_interrupts(&package_runs);
     let mut others = None;
     let running = cluster.skyhooks.items().iter().filter(|s| !s.deleting());
@@ -63,12 +63,12 @@ fn detect(cluster: &Cluster, findings: &mut Findings) {
         if package_runs.any_alive(skyhook.name()) {
             continue;
         }
-        let open = cluster.actionable_nodes(skyhook);
+        let open = model.actionable_nodes(skyhook);
         // Other rules report nodes that the operator counts as failed.
         let failed = |node: &&Node| cluster.status_on(skyhook, node) == Status::Erroring;
         // Evicted pods may have a grace period of hours.
         let drains = |node: &&Node| {
-            let drain = cluster.drain_progress(&package_runs, skyhook, node);
+            let drain = model.drain_progress(skyhook.name(), node);
             let pods = drain.into_iter().filter_map(|drain| drain.pods).flatten();
             pods.into_iter().any(|pod| pod.metadata.deleting())
         };

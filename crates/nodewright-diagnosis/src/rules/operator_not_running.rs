@@ -2,6 +2,7 @@ use super::{Finding, Findings, Grade, Severity, Subject};
 use crate::api::{ApiFlavor, Skyhook};
 use crate::cluster::installation::Namespace;
 use crate::cluster::{Certainty, Cluster, Deployment};
+use crate::model::Model;
 
 rule! {
     /// The operator is not running.
@@ -56,6 +57,7 @@ fn detect(cluster: &Cluster, findings: &mut Findings) {
 }
 
 fn report_none(cluster: &Cluster, findings: &mut Findings) {
+    let work_in_progress = work_in_progress(cluster, &findings.model());
     let finding = findings.report(
         Subject::object("Deployment", "operator"),
         match terminating(cluster).first() {
@@ -67,7 +69,7 @@ fn report_none(cluster: &Cluster, findings: &mut Findings) {
             None => "no deployment of the operator was found, so the custom resources are not reconciled".to_owned(),
         },
     );
-    if !work_in_progress(cluster) {
+    if !work_in_progress {
         finding.severity(Severity::Warning);
     }
     finding.mark_permanent().evidence("deployments", "running the operator", "none");
@@ -131,12 +133,11 @@ fn terminating(cluster: &Cluster) -> Vec<&Namespace> {
 }
 
 /// Whether a custom resource waits for the operator.
-fn work_in_progress(cluster: &Cluster) -> bool {
+fn work_in_progress(cluster: &Cluster, model: &Model<'_>) -> bool {
     let mut all = cluster.skyhooks.items().iter();
     all.any(|skyhook| {
-        let unfinished = |node| !cluster.is_complete_on(skyhook, node);
         skyhook.deleting() && skyhook.has_finalizer()
-            || skyhook.is_active() && cluster.selected(skyhook).any(unfinished)
+            || skyhook.is_active() && model.unfinished(skyhook).next().is_some()
     })
 }
 

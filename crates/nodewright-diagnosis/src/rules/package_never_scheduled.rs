@@ -42,11 +42,11 @@ fn detect(cluster: &Cluster, findings: &mut Findings) {
     if !behavior::strands_late_packages(cluster) || absence == Certainty::Unknown {
         return;
     }
-    let package_runs = findings.package_runs();
+    let (model, package_runs) = (findings.model(), findings.package_runs());
     for skyhook in cluster.skyhooks.items().iter().filter(|s| !s.deleting()) {
         let independent = skyhook.packages().filter(|(_, p)| p.depends_on.is_empty());
         let independent: Vec<&str> = independent.map(|(name, _)| name).collect();
-        for node in cluster.actionable_nodes(skyhook) {
+        for node in model.actionable_nodes(skyhook) {
             let on = cluster.on_node(node, skyhook.name());
             let at_work = on.is_some_and(|on| on.operator_status() == Status::InProgress);
             if on.is_some_and(|on| on.is_malformed()) || (absence != Certainty::Proven && at_work) {

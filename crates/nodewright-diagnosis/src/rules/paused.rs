@@ -34,6 +34,7 @@ rule! {
 
 fn detect(cluster: &Cluster, findings: &mut Findings) {
     let skyhooks = cluster.skyhooks.items().iter();
+    let model = findings.model();
     for skyhook in skyhooks.filter(|s| s.paused() && !s.deleting()) {
         let Some(flavor) = skyhook.flavor().filter(|_| !cluster.left_paused(skyhook)) else {
             continue;
@@ -49,7 +50,7 @@ fn detect(cluster: &Cluster, findings: &mut Findings) {
             },
         );
         // A command ends its temporary pause itself.
-        if skyhook.hold().is_some() || cluster.unfinished(skyhook).next().is_none() {
+        if skyhook.hold().is_some() || model.unfinished(skyhook).next().is_none() {
             finding.severity(Severity::Info);
         }
         finding.annotated(skyhook, flavor, "pause");

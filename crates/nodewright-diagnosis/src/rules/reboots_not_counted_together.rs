@@ -1,7 +1,8 @@
 use super::support::evidence::some_of;
 use super::{Findings, Grade, Subject};
 use crate::api::Skyhook;
-use crate::cluster::{Cluster, Node};
+use crate::cluster::Cluster;
+use crate::model::Model;
 
 rule! {
     /// Two custom resources reboot the same nodes, each counting only its own budget.
@@ -36,11 +37,12 @@ fn detect(cluster: &Cluster, findings: &mut Findings) {
     let all = cluster.skyhooks.items().iter();
     let mut rebooting: Vec<&Skyhook> = all.filter(|s| reboots(s) && has_limit(s)).collect();
     rebooting.sort_by_key(|s| s.order());
+    let model = findings.model();
     for (at, later) in rebooting.iter().enumerate() {
         let Some((earlier, common)) = rebooting[..at]
             .iter()
             .filter(|earlier| !earlier.blocks_all_nodes())
-            .find_map(|earlier| Some((earlier, common(cluster, earlier, later)?)))
+            .find_map(|earlier| Some((earlier, common(cluster, &model, earlier, later)?)))
         else {
             continue;
         };
@@ -81,11 +83,13 @@ fn has_limit(skyhook: &Skyhook) -> bool {
 }
 
 /// The nodes that both custom resources select; `None` if either is complete, or for fewer than two nodes.
-fn common<'a>(cluster: &'a Cluster, earlier: &'a Skyhook, later: &'a Skyhook) -> Option<Vec<&'a str>> {
-    let left = |skyhook: &'a Skyhook| {
-        let mut nodes = cluster.selected(skyhook);
-        nodes.any(|n: &Node| !cluster.is_complete_on(skyhook, n))
-    };
+fn common<'a>(
+    cluster: &'a Cluster,
+    model: &Model<'_>,
+    earlier: &'a Skyhook,
+    later: &'a Skyhook,
+) -> Option<Vec<&'a str>> {
+    let left = |skyhook| model.unfinished(skyhook).next().is_some();
     let both = cluster.selected(earlier);
     let both = both.filter(|n| later.selects(n));
     let both: Vec<&str> = both.map(|n| n.name.as_str()).collect();

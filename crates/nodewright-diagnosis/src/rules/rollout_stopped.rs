@@ -3,7 +3,6 @@ use super::support::evidence::some_of;
 use super::{Findings, Grade, Severity, Subject};
 use crate::api::deployment_policy::compartment_title;
 use crate::api::{Skyhook, Status};
-use crate::cluster::compartment::stopped_compartments;
 use crate::cluster::{Cluster, Node};
 
 rule! {
@@ -38,18 +37,19 @@ rule! {
 }
 
 fn detect(cluster: &Cluster, findings: &mut Findings) {
+    let model = findings.model();
     let skyhooks = cluster.skyhooks.items().iter();
     // Another rule reports paused custom resources.
     for skyhook in skyhooks.filter(|s| s.is_active() || s.disabled()) {
-        let open: Vec<&Node> = cluster.unfinished(skyhook).collect();
+        let open: Vec<&Node> = model.unfinished(skyhook).collect();
         let all_in = |compartment: &str| -> Vec<&Node> {
             let of = |n: &&Node| {
-                let own = cluster.compartment_of(skyhook, n);
+                let own = model.compartment_of(skyhook, n);
                 own.is_none_or(|own| own == compartment)
             };
             open.iter().copied().filter(of).collect()
         };
-        for compartment in stopped_compartments(skyhook) {
+        for compartment in skyhook.stopped_compartments() {
             let held = all_in(compartment);
             if !held.is_empty() {
                 report(cluster, findings, skyhook, compartment, &held);

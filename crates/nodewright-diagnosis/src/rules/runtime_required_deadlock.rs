@@ -32,6 +32,7 @@ rule! {
 }
 
 fn detect(cluster: &Cluster, findings: &mut Findings) {
+    let model = findings.model();
     for node in cluster.nodes.items() {
         let Some(taint) = cluster.runtime_required_taint(node) else {
             continue;
@@ -41,7 +42,7 @@ fn detect(cluster: &Cluster, findings: &mut Findings) {
             .items()
             .iter()
             .filter(|s| s.selects(node) && s.is_active())
-            .filter(|s| !cluster.is_complete_on(s, node))
+            .filter(|s| !model.is_done_on(s, node))
             .collect();
         let Some(later) = waiting.iter().rev().find(|s| s.spec.runtime_required) else {
             continue;

@@ -45,6 +45,7 @@ const OVERDUE: SignedDuration = SignedDuration::from_mins(30);
 fn detect(cluster: &Cluster, findings: &mut Findings) {
     // Any taint with this value counts, regardless of its key.
     let value = cluster.runtime_required_value();
+    let model = findings.model();
     let all = cluster.skyhooks.items().iter();
     for skyhook in all.filter(|s| s.spec.runtime_required && !s.deleting()) {
         for node in cluster.selected(skyhook) {
@@ -53,7 +54,7 @@ fn detect(cluster: &Cluster, findings: &mut Findings) {
             if node.ignored(cluster.flavor())
                 || cluster.runtime_required_taint(node).is_some()
                 || node.taints().iter().any(|t| !value.is_empty() && t.value == value)
-                || cluster.is_complete_on(skyhook, node)
+                || model.is_done_on(skyhook, node)
                 || on.is_some_and(|on| on.is_malformed() || was_complete(on))
             {
                 continue;

@@ -50,6 +50,7 @@ fn detect(cluster: &Cluster, findings: &mut Findings) {
     if cluster.skyhooks_absence() == Certainty::Unknown {
         return;
     }
+    let model = findings.model();
     for node in cluster.nodes.items() {
         let all = cluster.skyhooks.items().iter();
         let keepers = all.filter(|s| s.spec.runtime_required && s.selects(node));
@@ -61,7 +62,7 @@ fn detect(cluster: &Cluster, findings: &mut Findings) {
                     s.is_active()
                         && cluster.is_dropped_taint(taint)
                         && untolerated.contains(&taint)
-                        && !cluster.is_complete_on(s, node)
+                        && !model.is_done_on(s, node)
                 });
                 if let Some(skyhook) = blocked {
                     dropped_key(cluster, findings, node, taint, skyhook);
@@ -105,7 +106,7 @@ fn detect(cluster: &Cluster, findings: &mut Findings) {
         }
         let complete: Vec<&Skyhook> = keepers.clone().collect();
         let holding: Vec<&Skyhook> =
-            keepers.filter(|s| s.paused() || s.deleting() || !cluster.is_complete_on(s, node)).collect();
+            keepers.filter(|s| s.paused() || s.deleting() || !model.is_done_on(s, node)).collect();
         if holding.is_empty() && complete.iter().all(|s| complete_for_long(cluster, s, node)) {
             not_lifted(cluster, findings, node, &notation, &complete);
             continue;
@@ -209,7 +210,8 @@ fn not_recognised(
     selecting: &[&Skyhook],
 ) {
     // Until everything is complete, the taint may be intended.
-    let complete = |s: &&Skyhook| cluster.is_complete_on(s, node) && complete_for_long(cluster, s, node);
+    let model = findings.model();
+    let complete = |s: &&Skyhook| model.is_done_on(s, node) && complete_for_long(cluster, s, node);
     if selecting.is_empty() || !selecting.iter().all(complete) {
         return;
     }

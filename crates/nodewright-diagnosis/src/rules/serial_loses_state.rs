@@ -38,9 +38,9 @@ fn detect(cluster: &Cluster, findings: &mut Findings) {
     if !behavior::serial_loses_states(cluster) {
         return;
     }
-    let package_runs = findings.package_runs();
+    let (model, package_runs) = (findings.model(), findings.package_runs());
     for skyhook in cluster.skyhooks.items().iter().filter(|s| s.spec.serial) {
-        let open = cluster.actionable_nodes(skyhook);
+        let open = model.actionable_nodes(skyhook);
         if open.is_empty() {
             continue;
         }

@@ -72,6 +72,7 @@ fn policies(cluster: &Cluster, findings: &mut Findings) {
             users.or_default().push(skyhook);
         }
     }
+    let model = findings.model();
     for policy in cluster.policies.items() {
         let name = &policy.metadata.name;
         let missing = missing_numbers(&policy.spec);
@@ -97,8 +98,9 @@ fn policies(cluster: &Cluster, findings: &mut Findings) {
             finding.severity(Severity::Warning).blocks_only(&[]);
         }
         // Without unfinished nodes, the operator calculates no batch.
-        let done = |s: &Skyhook| cluster.selected(s).all(|n| cluster.is_complete_on(s, n));
-        finding.warning_if(cluster.nodes.ok().is_some() && users.iter().all(|s| done(s)));
+        finding.warning_if(
+            cluster.nodes.ok().is_some() && users.iter().all(|s| model.unfinished(s).next().is_none()),
+        );
         for field in &missing {
             finding.evidence(format!("deploymentpolicy/{name}"), field, "not set");
         }

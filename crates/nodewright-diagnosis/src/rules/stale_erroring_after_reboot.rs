@@ -39,7 +39,7 @@ fn detect(cluster: &Cluster, findings: &mut Findings) {
     if cluster.certainty_of_no_package_run() == Certainty::Unknown {
         return;
     }
-    let package_runs = findings.package_runs();
+    let (model, package_runs) = (findings.model(), findings.package_runs());
     for skyhook in cluster.skyhooks.items().iter().filter(|s| s.is_active()) {
         for node in cluster.selected(skyhook).filter(|n| n.ready() == Some(true)) {
             let Some(on) = cluster.on_node(node, skyhook.name()) else {
@@ -53,10 +53,10 @@ fn detect(cluster: &Cluster, findings: &mut Findings) {
                 && !on.entries().iter().any(failed)
                 && on.drain_start.is_none()
                 && !on.is_malformed()
-                && !cluster.is_complete_on(skyhook, node);
+                && !model.is_done_on(skyhook, node);
             let at_work = package_runs.any_alive_on(skyhook, node);
             // If the rollout is not stopped, the operator clears the status when it starts the next stage.
-            let stopped = cluster.compartment_stopped(skyhook, node);
+            let stopped = model.is_stopped(skyhook, node);
             if !stale || at_work || !stopped {
                 continue;
             }

@@ -45,11 +45,11 @@ const SKIPPED_AFTERWARDS: &str = "if other nodes have already finished the unins
 const LIFTED_WITHIN: SignedDuration = SignedDuration::from_mins(30);
 
 fn detect(cluster: &Cluster, findings: &mut Findings) {
-    let package_runs = findings.package_runs();
+    let (model, package_runs) = (findings.model(), findings.package_runs());
     let runtime_keys = cluster.runtime_required_taints();
     for skyhook in cluster.skyhooks.items().iter().filter(|s| s.is_active()) {
         for node in cluster.selected(skyhook) {
-            if node.taints().is_empty() || cluster.is_complete_on(skyhook, node) {
+            if node.taints().is_empty() || model.is_done_on(skyhook, node) {
                 continue;
             }
             // Another rule covers the runtime-required taint.

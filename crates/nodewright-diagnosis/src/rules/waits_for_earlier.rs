@@ -38,20 +38,21 @@ rule! {
 }
 
 fn detect(cluster: &Cluster, findings: &mut Findings) {
+    let model = findings.model();
     let mut standstill = None;
     let mut resume_effects = ResumeEffectsByName::default();
     // All custom resources wait for the same root: the first incomplete one with `sequencing: all`.
     let mut trouble_of_root = None;
     for skyhook in cluster.skyhooks.items().iter().filter(|s| s.is_active()) {
-        if let Some(predecessor) = cluster.predecessor_everywhere(skyhook) {
-            let waiting: Vec<&str> = cluster.unfinished(skyhook).map(|n| n.name.as_str()).collect();
+        if let Some(predecessor) = model.predecessor_everywhere(skyhook) {
+            let waiting: Vec<&str> = model.unfinished(skyhook).map(|n| n.name.as_str()).collect();
             if waiting.is_empty() {
                 continue;
             }
             let root = predecessor.skyhook;
             let standstill = standstill.get_or_insert_with(|| Standstill::of(cluster, findings));
             let trouble = trouble_of_root.get_or_insert_with(|| {
-                cluster
+                model
                     .unfinished(root)
                     .filter_map(|node| standstill.trouble(cluster, root, node))
                     .max_by_key(|t| (t.severity, t.permanent))
@@ -72,10 +73,10 @@ fn detect(cluster: &Cluster, findings: &mut Findings) {
             continue;
         }
         for node in cluster.selected(skyhook) {
-            if cluster.is_complete_on(skyhook, node) {
+            if model.is_done_on(skyhook, node) {
                 continue;
             }
-            let Some(predecessor) = cluster.predecessor_on(skyhook, node) else {
+            let Some(predecessor) = model.predecessor_on(skyhook, node) else {
                 continue;
             };
             let root = predecessor.skyhook;

@@ -1,5 +1,6 @@
 //! The conditions of a wait, and the progress of custom resources.
 
+use std::cell::OnceCell;
 use std::collections::BTreeSet;
 use std::fmt;
 use std::str::FromStr;
@@ -7,6 +8,7 @@ use std::str::FromStr;
 use super::{Wait, drain};
 use crate::api::{Skyhook, Status};
 use crate::cluster::{Cluster, Node, NodeRecord, Phase, Placement, Read};
+use crate::model::Model;
 use crate::rules::{Goal, uninstall_argument, uninstall_command};
 use crate::view::{list, plural};
 
@@ -63,9 +65,9 @@ impl AwaitedResource {
     }
 
     /// Updates the state. A met condition stays met.
-    pub fn judge(&mut self, cluster: &Cluster, condition: &Condition) {
+    pub fn judge<'a>(&mut self, cluster: &'a Cluster, model: &OnceCell<Model<'a>>, condition: &Condition) {
         if !self.is_met() {
-            self.state = condition.state(cluster, self);
+            self.state = condition.state(cluster, model, self);
         }
     }
 }
@@ -117,7 +119,12 @@ impl Condition {
     }
 
     /// The progress of a custom resource; `Pending` if it could not be read.
-    fn state(&self, cluster: &Cluster, awaited: &AwaitedResource) -> Wait {
+    fn state<'a>(
+        &self,
+        cluster: &'a Cluster,
+        model: &OnceCell<Model<'a>>,
+        awaited: &AwaitedResource,
+    ) -> Wait {
         let name = &awaited.name;
         let original = match awaited.find(cluster) {
             Ok(original) => original,
@@ -129,7 +136,9 @@ impl Condition {
                 uninstalled(cluster, name, skyhook, package.as_deref())
             }
             (Condition::Complete | Condition::Erroring, None) => Wait::Never(format!("{name} is gone"), None),
-            (Condition::Complete, Some(skyhook)) => complete(cluster, skyhook),
+            (Condition::Complete, Some(skyhook)) => {
+                complete(cluster, model.get_or_init(|| Model::new(cluster)), skyhook)
+            }
             (Condition::Erroring, Some(skyhook)) => erroring(cluster, skyhook),
         }
     }
@@ -139,7 +148,7 @@ impl Condition {
 /// alone may be about the previous spec. The operator records the generation in the status only when the status
 /// becomes complete, and in the condition `Ready` with each reconcile. Not met while a package that was never
 /// installed counts as complete.
-fn complete(cluster: &Cluster, skyhook: &Skyhook) -> Wait {
+fn complete(cluster: &Cluster, model: &Model<'_>, skyhook: &Skyhook) -> Wait {
     let status = &skyhook.status;
     let ready = skyhook.condition("Ready").and_then(|condition| condition.observed_generation);
     let observed = status.observed_generation.max(ready.unwrap_or_default());
@@ -151,8 +160,7 @@ fn complete(cluster: &Cluster, skyhook: &Skyhook) -> Wait {
     if nodes.is_empty() {
         return Wait::Pending("no node is selected".to_owned());
     }
-    let done = |node: &&&Node| cluster.is_complete_on(skyhook, node);
-    let complete = nodes.iter().filter(done).count();
+    let complete = nodes.len() - model.unfinished(skyhook).count();
     let never_installed = cluster.never_installed(skyhook);
     if says_so && current && complete == nodes.len() {
         return if never_installed.is_empty() {
@@ -171,24 +179,19 @@ fn complete(cluster: &Cluster, skyhook: &Skyhook) -> Wait {
     Wait::Pending(format!(
         "{status}{held}, {complete} of {} done{}",
         plural(nodes.len(), "node"),
-        draining(cluster, skyhook, &nodes)
+        draining(cluster, model, skyhook, &nodes)
     ))
 }
 
 /// Describes the first drain: `, gpu-1 draining for 3m, 1 pod left`; then the number of further nodes being
 /// drained.
-fn draining(cluster: &Cluster, skyhook: &Skyhook, nodes: &[&Node]) -> String {
+fn draining(cluster: &Cluster, model: &Model<'_>, skyhook: &Skyhook, nodes: &[&Node]) -> String {
     let may_drain = |node: &&&Node| {
         let record = cluster.on_node(node, skyhook.name());
         record.is_some_and(NodeRecord::may_drain)
     };
-    let mut candidates = nodes.iter().filter(may_drain).peekable();
-    if candidates.peek().is_none() {
-        return String::new();
-    }
-    let package_runs = cluster.package_runs();
-    let mut drains = candidates.filter_map(|node| {
-        let drain = cluster.drain_progress(&package_runs, skyhook, node)?;
+    let mut drains = nodes.iter().filter(may_drain).filter_map(|node| {
+        let drain = model.drain_progress(skyhook.name(), node)?;
         Some(format!(", {} {}", node.name, drain::summary(cluster, &drain)))
     });
     match (drains.next(), drains.count()) {

@@ -3,8 +3,8 @@
 use schemars::JsonSchema;
 use serde::Serialize;
 
-use crate::cluster::drain::progress::DrainProgress;
 use crate::cluster::{Cluster, Node, Pod};
+use crate::model::{DrainProgress, Model};
 use crate::view::{age, list, plural, time};
 
 /// A drain in progress.
@@ -79,9 +79,9 @@ pub fn sentence(cluster: &Cluster, drain: &DrainProgress<'_>) -> String {
 
 /// The first pod that a drain of the node waits for.
 pub fn first_pod<'a>(cluster: &'a Cluster, node: &'a Node) -> Option<&'a Pod> {
-    let package_runs = cluster.package_runs();
+    let model = Model::new(cluster);
     cluster.skyhooks.items().iter().find_map(|skyhook| {
-        let drain = cluster.drain_progress(&package_runs, skyhook, node)?;
+        let drain = model.drain_progress(skyhook.name(), node)?;
         drain.pods?.into_iter().next()
     })
 }

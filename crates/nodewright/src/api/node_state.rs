@@ -5,20 +5,17 @@
 //! annotation per package. Edits change one entry and keep every other byte, unknown fields included.
 //! Malformed text is a value ([`NodeState::malformed`]), not an error.
 
-mod by_key;
-mod known;
-
+use std::cell::RefCell;
 use std::collections::HashMap;
 use std::ops::Range;
 
 use serde::Deserialize;
 use serde_json::value::RawValue;
 
-use by_key::ByKey;
-
 use super::keys::NodeKey;
 use super::object_name::is_word;
 use super::{ApiFlavor, Name, Stage, State, visit};
+use crate::api::Shared;
 
 /// The package states of one custom resource on one node.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Hash)]
@@ -362,6 +359,75 @@ fn members(text: &str) -> Result<Vec<(String, &RawValue)>, String> {
     let members = members.map_err(|e| e.to_string())?;
     json.end().map_err(|e| e.to_string())?;
     Ok(members)
+}
+
+/// Maximum number of entries without an index: a few entries are compared one by one.
+const FEW: usize = 8;
+
+/// The positions of all entries, sorted by key; empty for few entries.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Hash)]
+struct ByKey(Vec<u32>);
+
+impl ByKey {
+    /// Indexes the appended entries.
+    pub fn extend(&mut self, entries: &[Entry]) {
+        if entries.len() <= FEW {
+            return;
+        }
+        for new in self.0.len()..entries.len() {
+            let at = self.position_after(entries, &entries[new].key);
+            self.0.insert(at, new as u32);
+        }
+    }
+
+    /// The entry with this key; the last one if several annotations have the key.
+    pub fn find<'a>(&self, entries: &'a [Entry], key: &str) -> Option<&'a Entry> {
+        if self.0.is_empty() {
+            return entries.iter().rev().find(|entry| entry.key == key);
+        }
+        let last = self.0[..self.position_after(entries, key)].last()?;
+        Some(&entries[*last as usize]).filter(|entry| entry.key == key)
+    }
+
+    /// The position in the index after all entries with keys up to `key`.
+    fn position_after(&self, entries: &[Entry], key: &str) -> usize {
+        let up_to = |at: &u32| entries[*at as usize].key.as_str() <= key;
+        self.0.partition_point(up_to)
+    }
+}
+
+/// Decoded node states, by the keys and texts of their annotations.
+type Known = HashMap<Box<[(Name, Name)]>, Shared<NodeState>>;
+
+thread_local! {
+    static KNOWN: RefCell<Known> = RefCell::default();
+}
+
+/// Maximum number of cached states. A full cache is emptied: it saves memory only while nodes share few states.
+const MOST_KNOWN: usize = 1 << 12;
+
+impl NodeState {
+    /// Decodes a node's annotations, given as key and text.
+    pub fn of(annotations: &[(&str, &str)]) -> Shared<NodeState> {
+        let names = annotations.iter();
+        let names = names.map(|(key, text)| (Name::from(*key), Name::from(*text)));
+        let names: Box<[(Name, Name)]> = names.collect();
+        KNOWN.with_borrow_mut(|known| {
+            if let Some(state) = known.get(&names) {
+                return state.clone();
+            }
+            let mut state = NodeState::default();
+            for (key, text) in annotations {
+                state.add(key, NodeState::package_of(key), text);
+            }
+            if known.len() >= MOST_KNOWN {
+                known.clear();
+            }
+            let state = Shared::from(state);
+            known.insert(names, state.clone());
+            state
+        })
+    }
 }
 
 #[cfg(test)]

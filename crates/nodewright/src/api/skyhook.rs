@@ -179,6 +179,30 @@ impl Skyhook {
         self.annotated_true("disable")
     }
 
+    /// Whether the operator starts new work for the custom resource: it is neither paused nor disabled.
+    pub fn is_active(&self) -> bool {
+        !self.paused() && !self.disabled()
+    }
+
+    /// Whether later custom resources wait on all nodes until this one is complete on all nodes.
+    pub fn blocks_all_nodes(&self) -> bool {
+        self.spec.sequencing == "all"
+    }
+
+    /// Whether the operator currently selects nodes in batches. A deletion works on all nodes at once.
+    pub fn has_batches(&self) -> bool {
+        self.is_active() && !self.deleting() && !self.status.node_priority.is_empty()
+    }
+
+    /// Compartments whose rollout the operator has stopped after too many failures. Only a policy sets such a limit.
+    pub fn stopped_compartments(&self) -> impl Iterator<Item = &str> {
+        let limited = !self.spec.deployment_policy.is_empty();
+        let compartments = self.status.compartment_statuses.iter();
+        compartments
+            .filter(move |(_, c)| limited && c.batch_state.as_ref().is_some_and(|b| b.should_stop))
+            .map(|(name, _)| name.as_str())
+    }
+
     /// `paused` or `disabled` if the operator starts no new work for the custom resource.
     pub fn stopped(&self) -> Option<&'static str> {
         match (self.paused(), self.disabled()) {

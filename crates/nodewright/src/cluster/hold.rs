@@ -1,5 +1,6 @@
 //! The pause that this program sets around a plan: its holder, its age, and whether the holder still runs.
 
+use std::borrow::Cow;
 use std::collections::BTreeMap;
 
 use jiff::{SignedDuration, Timestamp};
@@ -154,5 +155,55 @@ impl Cluster {
     /// Whether an interrupted plan left the custom resource paused.
     pub fn left_paused(&self, skyhook: &Skyhook) -> bool {
         self.hold(skyhook).is_some_and(|(_, state)| state.is_left_behind())
+    }
+}
+
+/// The decision that keeps the operator from starting new work for a custom resource.
+pub struct Stop<'a> {
+    /// `paused` or `disabled`
+    pub how: &'static str,
+    /// The holder of a temporary pause, or else the field manager that set the annotation.
+    pub by: Option<Cow<'a, str>>,
+    pub since: Option<Timestamp>,
+    pub reason: Option<&'a str>,
+}
+
+impl Skyhook {
+    /// Who paused or disabled the custom resource, when and why; `None` if it is active.
+    pub fn stop(&self) -> Option<Stop<'_>> {
+        let how = self.stopped()?;
+        let annotation = if how == "paused" { "pause" } else { "disable" };
+        let (manager, since) = self.annotated_by(annotation).unzip();
+        let hold = self.hold().filter(|_| how == "paused");
+        let by = match hold.and_then(|hold| hold.holder) {
+            Some(holder) => Some(Cow::Owned(holder.by)),
+            None => manager.filter(|manager| !manager.is_empty()).map(Cow::Borrowed),
+        };
+        let reason = self.annotated_reason(annotation).map(|(_, reason)| reason);
+        Some(Stop { how, by, since: since.flatten(), reason })
+    }
+
+    /// Manager and time of the last write of the `pause` or `disable` annotation, from `managedFields`.
+    pub fn annotated_by(&self, suffix: &str) -> Option<(&str, Option<Timestamp>)> {
+        self.annotation_written(&self.flavor()?.key(suffix))
+    }
+
+    /// Manager and time of the last write of an annotation, from `managedFields`.
+    pub fn annotation_written(&self, key: &str) -> Option<(&str, Option<Timestamp>)> {
+        let key = format!("f:{key}");
+        self.metadata
+            .managed_fields
+            .iter()
+            .find(|m| !m.fields["f:metadata"]["f:annotations"][&key].is_null())
+            .map(|m| (m.manager.as_str(), m.time))
+    }
+
+    /// Key and value of the annotation with the reason, such as `pause-reason`.
+    pub fn annotated_reason(&self, suffix: &str) -> Option<(&str, &str)> {
+        let end = format!("{suffix}-reason");
+        let annotations = self.metadata.annotations.iter();
+        annotations
+            .map(|(key, value)| (key.as_str(), value.as_str()))
+            .find(|(key, value)| key.ends_with(&end) && !value.is_empty())
     }
 }

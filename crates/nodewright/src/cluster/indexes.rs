@@ -4,19 +4,17 @@
 use std::collections::{HashMap, HashSet};
 use std::sync::OnceLock;
 
-use super::absent_package::AbsentPackages;
 use super::event_index::EventIndex;
+use super::history::History;
 use super::package_runs::RunObjects;
-use super::priority::FirstIncomplete;
 use super::selections::Selections;
-use super::{Cluster, Event, PackageRun};
+use super::{AskedBy, Cluster, Event, PackageRun, Read};
 use crate::api::{DeploymentPolicy, Skyhook};
 
 /// The indexes of one cluster. A copy of the cluster starts without any, because its lists may be changed.
 #[derive(Debug, Default)]
 pub struct Indexes {
     pub(super) selections: Selections,
-    pub(super) roots: FirstIncomplete,
     /// By position of the node: positions of the custom resources that select it, in order.
     pub(super) selecting: OnceLock<Vec<Vec<usize>>>,
     pub(super) absent_packages: OnceLock<AbsentPackages>,
@@ -78,6 +76,24 @@ impl Cluster {
         named(positions, self.policies.indexed(), |p| &p.metadata.name, name)
     }
 
+    /// Whether the custom resource names a deployment policy, but no policies were read.
+    pub fn policy_not_read(&self, skyhook: &Skyhook) -> bool {
+        !skyhook.spec.deployment_policy.is_empty() && self.policies.ok().is_none()
+    }
+
+    /// Whether the deployment policy of a custom resource does not exist.
+    pub fn policy_missing(&self, skyhook: &Skyhook) -> bool {
+        let name = &skyhook.spec.deployment_policy;
+        match &self.policies {
+            _ if name.is_empty() => false,
+            Read::Ok(_) => self.policy(name).is_none(),
+            // If policies are unknown, use the condition that the operator set.
+            Read::Incomplete(..) | Read::Unreadable(_) | Read::NotRequested => {
+                skyhook.true_condition("DeploymentPolicyNotFound").is_some()
+            }
+        }
+    }
+
     fn event_index(&self) -> &EventIndex {
         self.indexes.events.get_or_init(|| {
             let skyhooks = self.skyhooks.items().iter().chain(self.legacy.items());
@@ -115,5 +131,67 @@ impl Cluster {
             return Vec::new();
         }
         older().filter(|run| run.skyhook == skyhook).collect()
+    }
+}
+
+/// Packages that are on no selected node while their uninstall is requested, with their history, by name of the custom
+/// resource: the operator reports uninstalled and never installed ones as complete.
+pub(super) type AbsentPackages = HashMap<String, Vec<(String, History)>>;
+
+impl Cluster {
+    /// The packages with `uninstall.apply: true` that no selected node records, at any version, with their
+    /// history.
+    ///
+    /// A package is not reported if an unreadable node state might contain it, if no node is selected, or if
+    /// only named nodes were read. Custom resources under deletion are skipped: a deletion uninstalls
+    /// packages regardless of `apply`.
+    pub fn absent_packages(&self) -> impl Iterator<Item = (&Skyhook, &str, &History)> {
+        self.skyhooks.items().iter().flat_map(|skyhook| {
+            let absent = self.absent_packages_of(skyhook).iter();
+            absent.map(move |(name, history)| (skyhook, name.as_str(), history))
+        })
+    }
+
+    /// Packages whose version in the spec was never installed, and will not be while their uninstall is
+    /// requested. If the history of a package is unknown, a finished uninstall is assumed.
+    pub fn never_installed(&self, skyhook: &Skyhook) -> Vec<&str> {
+        let absent = self.absent_packages_of(skyhook).iter();
+        absent.filter(|(_, history)| history.excludes_spec_version()).map(|(name, _)| name.as_str()).collect()
+    }
+
+    fn absent_packages_of(&self, skyhook: &Skyhook) -> &[(String, History)] {
+        let all = self.indexes.absent_packages.get_or_init(|| self.find_absent());
+        all.get(skyhook.name()).map_or(&[], Vec::as_slice)
+    }
+
+    fn find_absent(&self) -> AbsentPackages {
+        let mut found = AbsentPackages::new();
+        if self.limited_to_named_nodes {
+            return found;
+        }
+        let package_runs = OnceLock::new();
+        for skyhook in self.skyhooks.items().iter().filter(|s| !s.deleting()) {
+            for (name, package) in skyhook.packages() {
+                let asked = skyhook.uninstall_asked_by(package) == Some(AskedBy::Apply);
+                if asked && self.is_on_no_node(skyhook, name) {
+                    let package_runs = package_runs.get_or_init(|| self.package_runs());
+                    let history = self.history_among(package_runs, skyhook, name);
+                    let of = found.entry(skyhook.name().to_owned()).or_default();
+                    of.push((name.to_owned(), history));
+                }
+            }
+        }
+        found
+    }
+
+    fn is_on_no_node(&self, skyhook: &Skyhook, package: &str) -> bool {
+        let mut selected = self.selected(skyhook).peekable();
+        selected.peek().is_some()
+            && selected.all(|node| {
+                let on = self.on_node(node, skyhook.name());
+                on.is_none_or(|on| {
+                    !on.is_malformed() && on.entries().iter().all(|e| e.identity().0 != package)
+                })
+            })
     }
 }

@@ -24,25 +24,6 @@ pub struct Changes<'a> {
 /// longer only for thousands of nodes or after a restart.
 pub const PROMPT: i64 = 60;
 
-impl Cluster {
-    /// Whether the operator may be late: a node with unfinished work has no running stage, and its latest recorded
-    /// change is not recent. Nodes that wait for others count as well.
-    pub fn operator_may_be_late(&self) -> bool {
-        let package_runs = self.package_runs();
-        let changes = Changes::new(self);
-        let mut active = self.skyhooks.items().iter().filter(|skyhook| skyhook.is_active());
-        active.any(|skyhook| {
-            let of_all = changes.of_skyhook(skyhook);
-            let idle = |node: &&Node| !package_runs.any_alive_on(skyhook, node);
-            let late = |node: &Node| {
-                let last = of_all.max(changes.of_node(&package_runs, skyhook, node));
-                self.seconds_since(last).is_some_and(|age| age >= PROMPT)
-            };
-            self.actionable_nodes(skyhook).into_iter().filter(idle).any(late)
-        })
-    }
-}
-
 impl<'a> Changes<'a> {
     pub fn new(cluster: &'a Cluster) -> Changes<'a> {
         // A change of an earlier custom resource may release a later one.

@@ -8,8 +8,8 @@ use k8s_openapi::api::core::v1::Container;
 
 use super::pod::{ContainerStatus, Terminated};
 use super::standard::Standard;
-use super::{Cluster, Pod};
-use crate::api::{Version, quantity};
+use super::{Cluster, Node, Pod};
+use crate::api::{ApiFlavor, Skyhook, Stage, Status, Version, quantity};
 
 /// Label of the operator's manager in every release, and of the managers of other operators.
 pub const MANAGER_LABEL: (&str, &str) = ("control-plane", "controller-manager");
@@ -227,6 +227,93 @@ fn image_tag(image: &str) -> Option<&str> {
     let image = image.split('@').next()?;
     let last = image.rsplit('/').next()?;
     last.split_once(':').map(|(_, tag)| tag)
+}
+
+impl Cluster {
+    /// Whether the operator supports `uninstall` of packages.
+    ///
+    /// Supported since v0.16.0. Some builds that report v0.15 support it as well: for v0.15, look for traces
+    /// of uninstalls in the cluster.
+    pub fn knows_uninstall(&self) -> bool {
+        if !self.operator_before(0, 16) {
+            return true;
+        }
+        if self.operator_before(0, 15) {
+            return false;
+        }
+        let all = self.skyhooks.items();
+        // Operators with uninstall support keep the `Ready` condition current. A condition that a newer
+        // operator left behind is stale.
+        let mut ready_conditions = all.iter().filter_map(|s| Some((s, s.condition("Ready")?)));
+        let current = |(s, ready): (&Skyhook, &crate::api::Condition)| {
+            let seen = ready.observed_generation;
+            seen.is_some_and(|seen| seen >= s.metadata.generation) && !is_of_newer(s)
+        };
+        if ready_conditions.clone().any(current) {
+            return true;
+        }
+        ready_conditions.next().is_none() && all.iter().any(|s| !is_of_newer(s) && self.shows_uninstall(s))
+    }
+
+    /// Whether nodes have traces that only an operator with uninstall support leaves.
+    fn shows_uninstall(&self, skyhook: &Skyhook) -> bool {
+        let packages = skyhook.packages();
+        let mut asked = packages.filter(|(_, p)| skyhook.uninstalls(p));
+        asked.any(|(name, package)| {
+            let key = package.entry_key(name);
+            let shows = |node: &Node| {
+                let on = self.on_node(node, skyhook.name());
+                match on.and_then(|on| on.entry(&key)) {
+                    Some(entry) => entry.stage.is_uninstall(),
+                    // An operator without uninstall support would install the package before it reports the
+                    // node complete.
+                    None => on.is_some_and(|on| on.status == Some(Status::Complete)),
+                }
+            };
+            self.selected(skyhook).any(shows)
+        }) || self.tracked(skyhook.name()).any(|(_, on)| {
+            let mut entries = on.entries().iter();
+            entries.any(|e| e.stage == Stage::UninstallInterrupt)
+        })
+    }
+}
+
+/// Whether a newer operator wrote the object, so that its traces do not describe the running operator.
+fn is_of_newer(skyhook: &Skyhook) -> bool {
+    let version = skyhook.flavor().map(|flavor| flavor.key("version"));
+    let version = version.and_then(|key| skyhook.metadata.annotations.get(&key));
+    let newer = version.and_then(|v| Version::parse(v));
+    newer.is_some_and(|v| v.at_least(0, 16))
+}
+
+/// The newest operator version whose behavior is known.
+pub const NEWEST_OPERATOR: (u64, u64) = (0, 21);
+
+impl Cluster {
+    /// Whether the operator is known to be older than `major.minor`. While it is in doubt which Deployment is
+    /// the operator, the oldest one counts: what one of them does not support may fail.
+    ///
+    /// v0.17 was the last version with the older API: if the older API is active, the operator is older than
+    /// v0.18.
+    pub fn operator_before(&self, major: u64, minor: u64) -> bool {
+        let unknown = self.active_api.operator_version.is_none();
+        self.active_api.versions().any(|version| !version.at_least(major, minor))
+            || unknown && self.flavor() == ApiFlavor::Skyhook && (major, minor) >= (0, 18)
+    }
+
+    /// The operator's version if it is newer than [`NEWEST_OPERATOR`]. The operator is then treated as that
+    /// version.
+    pub fn unknown_operator_version(&self) -> Option<&Version> {
+        let (major, minor) = NEWEST_OPERATOR;
+        let version = self.active_api.operator_version.as_ref();
+        version.filter(|version| version.at_least(major, minor + 1))
+    }
+
+    /// Whether the operator is known to be at least `major.minor`.
+    pub fn operator_since(&self, major: u64, minor: u64) -> bool {
+        let mut versions = self.active_api.versions();
+        self.active_api.operator_version.is_some() && versions.all(|v| v.at_least(major, minor))
+    }
 }
 
 #[cfg(test)]

@@ -140,17 +140,6 @@ impl Cluster {
         nodes.flat_map(move |node| self.placements_on(skyhook, node))
     }
 
-    /// Whether a custom resource is finished on a node.
-    ///
-    /// A pending uninstall is unfinished work, even before it begins: it waits for the same conditions as an
-    /// installation, and the operator records nothing before it starts.
-    pub fn is_complete_on(&self, skyhook: &Skyhook, node: &Node) -> bool {
-        let on = self.on_node(node, skyhook.name());
-        let mut leaving = skyhook.packages().filter(|(_, p)| skyhook.uninstalls(p));
-        let left = leaving.any(|(name, p)| on.is_some_and(|on| on.entry(&p.entry_key(name)).is_some()));
-        skyhook.is_node_complete(self, on) && !left
-    }
-
     /// Number of packages of the spec that are done on a node, and number of all its packages.
     pub fn progress(&self, skyhook: &Skyhook, node: &Node) -> (usize, usize) {
         let here = self.packages_on(skyhook.name(), node);

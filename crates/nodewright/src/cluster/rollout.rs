@@ -23,12 +23,6 @@ impl Cluster {
         on.map_or(Status::Unknown, NodeRecord::operator_status)
     }
 
-    /// Selected nodes on which the custom resource is not finished.
-    pub fn unfinished<'a>(&'a self, skyhook: &'a Skyhook) -> impl Iterator<Item = &'a Node> {
-        let selected = self.selected(skyhook);
-        selected.filter(|n| !self.is_complete_on(skyhook, n))
-    }
-
     /// The nodes that the custom resource selects now.
     pub fn selected<'a>(&'a self, skyhook: &'a Skyhook) -> impl Iterator<Item = &'a Node> {
         debug_assert!(!self.limited_to_named_nodes, "needs all nodes, but only named nodes were read");

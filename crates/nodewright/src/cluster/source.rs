@@ -1,5 +1,6 @@
 //! The sources of a cluster, in one table.
 
+use std::collections::BTreeSet;
 use std::fmt;
 
 use crate::api::ApiFlavor;
@@ -124,4 +125,48 @@ impl Source {
     /// an unseen Job may still be running.
     pub const OF_WORK: [Source; 5] =
         [Source::Skyhooks, Source::Legacy, Source::Nodes, Source::Pods, Source::Jobs];
+}
+
+/// The nodes and names that a command is limited to.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct NamedNodes {
+    pub nodes: Vec<String>,
+    /// Name of a custom resource, which must be known.
+    pub skyhook: Option<String>,
+    /// Name of a package of the custom resource, which must be known.
+    pub package: Option<String>,
+    /// Whether the command makes changes: its pause affects other nodes, too.
+    pub to_change: bool,
+    /// Whether the command explains one node. This needs all nodes, unless the node is finished.
+    pub explained: bool,
+}
+
+impl NamedNodes {
+    /// Maximum number of nodes to read by name. For more nodes, one list of all is faster.
+    pub const MAX: usize = 50;
+
+    /// A limit to these nodes; `None` if there are no nodes, or too many to read each by name.
+    pub fn few(names: impl IntoIterator<Item = String>) -> Option<NamedNodes> {
+        let nodes: BTreeSet<String> = names.into_iter().collect();
+        (1..=NamedNodes::MAX)
+            .contains(&nodes.len())
+            .then(|| NamedNodes { nodes: nodes.into_iter().collect(), ..NamedNodes::default() })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn repeated_names_count_once_and_none_is_lost() {
+        let named = |count: usize, repeated: usize| {
+            let first = std::iter::repeat_n(0, repeated).chain(0..count);
+            NamedNodes::few(first.map(|number| format!("node-{number:03}"))).map(|named| named.nodes.len())
+        };
+        assert_eq!(named(50, 0), Some(50));
+        assert_eq!(named(50, 40), Some(50));
+        assert_eq!(named(51, 1), None);
+        assert_eq!(named(0, 0), None);
+    }
 }

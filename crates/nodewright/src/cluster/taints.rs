@@ -88,29 +88,6 @@ impl Cluster {
         Some(text.rsplit_once(':').unwrap_or((text, "")))
     }
 
-    /// Custom resources that keep the runtime-required taint on the node: they have `runtimeRequired`, select
-    /// the node, and are not complete there.
-    ///
-    /// The operator never counts a custom resource that is paused, disabled or being deleted as complete.
-    pub fn taint_kept_by<'a>(&'a self, node: &Node) -> Vec<&'a Skyhook> {
-        if self.runtime_required_taint(node).is_none() {
-            return Vec::new();
-        }
-        let all = self.skyhooks.items().iter();
-        all.filter(|s| s.spec.runtime_required && s.selects(node))
-            .filter(|s| {
-                let complete = s.is_node_complete(self, self.on_node(node, s.name()));
-                s.paused() || s.disabled() || s.deleting() || !complete
-            })
-            .collect()
-    }
-
-    /// Whether a custom resource other than this one keeps the node's runtime-required taint.
-    pub fn taint_kept_by_others(&self, node: &Node, name: &str) -> bool {
-        let mut keepers = self.taint_kept_by(node).into_iter();
-        keepers.any(|s| s.name() != name)
-    }
-
     /// The runtime-required taint on a node, if any.
     pub fn runtime_required_taint<'a>(&self, node: &'a Node) -> Option<&'a Taint> {
         if node.taints().is_empty() {

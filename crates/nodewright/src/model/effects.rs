@@ -3,7 +3,6 @@
 
 mod document;
 mod moments;
-mod simulation;
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 
@@ -11,6 +10,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::Model;
+use super::drains::knows_workloads_on;
 use super::progress::ProgressState;
 use super::reason::WaitReason;
 use super::resource::Resource;
@@ -19,9 +19,9 @@ use crate::api::skyhook::BatchState;
 use crate::api::{Package, Skyhook, Stage};
 use crate::cluster::drain::eviction::EvictionBlock;
 use crate::cluster::{Cluster, DisruptionBudget, Node, Pod, Source};
+use crate::model::timeline::{Happening, Timeline};
 pub use document::{PackageDocument, RolloutDocument};
 use moments::Moments;
-pub use simulation::{Simulation, WorkByPlace};
 
 /// The effects of an edit on one custom resource.
 #[derive(Debug)]
@@ -136,7 +136,7 @@ impl<'a> Simulation<'a> {
                 effects.packages.push(effect);
             }
             effects.cordoned = own.cordoned();
-            let known = live.knows_workloads_on(&effects.cordoned);
+            let known = knows_workloads_on(live, &effects.cordoned);
             effects.evicted = known.then(|| own.evicted());
             if is.is_some_and(|is| is.spec.drain_config.disable_eviction != Some(true)) {
                 effects.refusing = refusing(edited, &pods, &effects.cordoned);
@@ -262,4 +262,71 @@ fn stuck<'a>(model: &Model<'a>, resource: &Resource<'a>) -> Option<WaitReason<'a
         }
     }
     waits
+}
+
+/// All rollouts of a cluster, simulated to their end.
+pub struct Simulation<'a> {
+    timeline: Timeline<'a>,
+    /// The type of the interrupt of a package, by custom resource and package.
+    interrupts: HashMap<(&'a str, &'a str), &'a str>,
+}
+
+/// The work of the operator for a custom resource on a node.
+#[derive(Debug, Default)]
+pub struct Work<'a> {
+    /// The packages that run, and whether they are uninstalled, with the type of the interrupt that they cause on the
+    /// node.
+    pub packages: BTreeMap<(&'a str, bool), Option<&'a str>>,
+    /// Whether the operator starts with it now, before anything else has finished.
+    pub now: bool,
+}
+
+/// [`Work`] by the names of the custom resource and of the node.
+pub type WorkByPlace<'a> = BTreeMap<(&'a str, &'a str), Work<'a>>;
+
+impl<'a> Simulation<'a> {
+    /// The rollouts if nobody intervenes.
+    pub fn new(cluster: &'a Cluster) -> Simulation<'a> {
+        Simulation::of(Model::new(cluster))
+    }
+
+    /// The rollouts without pauses, disables, ignore labels, stopped rollouts and earlier custom resources, and with a
+    /// running operator: the work that follows once they end.
+    pub fn unhindered(cluster: &'a Cluster) -> Simulation<'a> {
+        Simulation::of(Model::unhindered(cluster))
+    }
+
+    fn of(model: Model<'a>) -> Simulation<'a> {
+        let resources = model.resources.iter();
+        let interrupts = resources.flat_map(|resource| {
+            let packages = resource.packages.iter();
+            packages.filter_map(|p| Some(((resource.skyhook.name(), p.name), p.interrupt?)))
+        });
+        Simulation { interrupts: interrupts.collect(), timeline: model.timeline() }
+    }
+
+    /// Whether the rollout of a custom resource does not finish.
+    pub fn is_stuck(&self, skyhook: &str) -> bool {
+        self.timeline.stuck.contains(&skyhook)
+    }
+
+    pub fn work(&self) -> WorkByPlace<'a> {
+        let mut work = WorkByPlace::new();
+        for moment in &self.timeline.moments {
+            let place = (moment.skyhook, moment.node.name.as_str());
+            let package = match &moment.what {
+                Happening::Complete => continue,
+                Happening::Cordon { .. } => None,
+                Happening::Start { package, stage } => Some((*package, stage)),
+            };
+            let here: &mut Work<'a> = work.entry(place).or_default();
+            here.now |= moment.at_once;
+            if let Some((package, stage)) = package {
+                let kind = self.interrupts.get(&(moment.skyhook, package)).copied();
+                let known = here.packages.entry((package, stage.is_uninstall())).or_default();
+                *known = known.or(kind.filter(|_| stage.is_interrupt()));
+            }
+        }
+        work
+    }
 }

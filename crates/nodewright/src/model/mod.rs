@@ -9,11 +9,12 @@
 //! | Question | File |
 //! | --- | --- |
 //! | in which order the operator takes nodes | `resource.rs` (by age, name), `place.rs`, `selection.rs` |
-//! | how large a batch is | `batch_size.rs`, `strategy.rs`, `at_once.rs` |
+//! | how large a batch is | `batch_size.rs`, `strategy.rs`; how many nodes are in progress at most: `next_nodes.rs` |
 //! | to which compartment a node belongs | `compartment.rs` |
+//! | what a node waits for: earlier custom resources, batches, drains | `on_nodes.rs`, `drains.rs` |
 //! | which packages of a node run next | `package_order.rs` |
 //! | which stage follows | `stage.rs` |
-//! | how edits of packages change node states | `profile.rs`, `config_change.rs` |
+//! | how edits of packages change node states | `profile.rs`, `resource.rs` |
 //! | which conditions block a node | one file per gate in `gates/`, in the operator's order |
 //! | how all rollouts proceed to their end | `advance.rs`, its result in `timeline.rs` |
 //! | how long a stage takes | `pace.rs` |
@@ -26,15 +27,16 @@
 
 mod action;
 mod advance;
-mod at_once;
 mod batch_size;
 pub mod behavior;
 mod compartment;
-mod config_change;
 pub mod dependencies;
+mod drains;
 mod effects;
 mod gates;
+mod named_nodes;
 mod next_nodes;
+mod on_nodes;
 mod operator;
 mod pace;
 mod package_order;
@@ -59,11 +61,12 @@ use jiff::Timestamp;
 use crate::api::Skyhook;
 use crate::cluster::{Cluster, Node, Pod};
 pub use action::Action;
-pub use at_once::AtOnce;
+pub use drains::{DrainProgress, knows_workloads_on, waiting_for_drain};
 pub use effects::{
     Effects, PackageChange, PackageDocument, PackageEffect, RolloutDocument, Simulation, WorkByPlace, effects,
 };
-pub use next_nodes::NextNodes;
+pub use next_nodes::{AtOnce, NextNodes};
+pub use on_nodes::{Batch, Predecessor};
 use operator::Operator;
 use place::{Place, Status};
 pub use progress::{NodeProgress, ProgressState, QueuePosition};
@@ -120,8 +123,7 @@ impl<'a> Model<'a> {
     /// The progress of a custom resource on a node; `None` if the custom resource does not select the node.
     pub fn progress(&self, skyhook: &str, node: &str) -> Option<NodeProgress<'a>> {
         let resource = self.resource(skyhook)?;
-        let at = resource.nodes.iter().position(|n| n.name == *node)?;
-        Some(work::progress(self, resource, at))
+        Some(work::progress(self, resource, resource.index(node)?))
     }
 
     /// The progress of a custom resource on each node that it selects, in the operator's order of nodes.
@@ -173,18 +175,16 @@ impl<'a> Model<'a> {
     /// nodes that are in progress or recorded in the batch. Includes nodes on which a deletion has already
     /// uninstalled all packages.
     pub fn chosen_beside(&self, skyhook: &str, node: &Node) -> Vec<&'a Node> {
-        let Some(resource) = self.resource(skyhook) else {
+        let Some((resource, index)) = self.at(skyhook, node) else {
             return Vec::new();
         };
-        let all = || resource.nodes.iter().copied().zip(&resource.places);
-        let own = all().find(|(other, _)| other.name == node.name);
-        let own = own.map(|(_, place)| place.compartment);
+        let own = resource.places[index].compartment;
         let works = |place: &Place| {
             let begun = place.in_recorded_batch || place.status == Status::InProgress;
-            Some(place.compartment) == own && place.selected_now && begun
+            place.compartment == own && place.selected_now && begun
         };
-        let chosen = all().filter(|(_, place)| works(place));
-        chosen.map(|(node, _)| node).collect()
+        let chosen = resource.nodes.iter().zip(&resource.places).filter(|(_, place)| works(place));
+        chosen.map(|(node, _)| *node).collect()
     }
 
     /// The maximum number of nodes of a compartment on which the operator works at the same time.

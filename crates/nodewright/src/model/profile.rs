@@ -55,6 +55,8 @@ pub(super) struct Profile<'a> {
     /// Whether the node state has a package that the finalizer waits for.
     pub pending: bool,
     pub complete: bool,
+    /// Whether a recorded package is still to be uninstalled.
+    pub leaves: bool,
     /// The packages that the operator works on if the node is chosen, in the operator's order.
     pub due: Vec<(usize, Step)>,
     /// A package that waits for a dependency, and the dependency.
@@ -79,6 +81,7 @@ impl<'a> Profile<'a> {
             removes: None,
             pending: false,
             complete: false,
+            leaves: false,
             due: Vec::new(),
             waits: None,
             removing: false,
@@ -186,6 +189,7 @@ impl<'a> Profile<'a> {
             removes: self.removes.filter(|at| *at != package),
             pending: false,
             complete: false,
+            leaves: false,
             due: Vec::new(),
             waits: None,
             removing: false,
@@ -207,6 +211,8 @@ impl<'a> Profile<'a> {
         // Operator `IsComplete`: an absent package counts as complete if `uninstall.apply` is set.
         let done = (0..packages.len())
             .all(|at| complete[at] || self.slots[at].is_none() && packages[at].applies_uninstall);
+        let mut slots = self.slots.iter().zip(packages);
+        self.leaves = slots.any(|(slot, package)| slot.is_some() && package.uninstalls);
         self.complete = done && !malformed && !self.removing && !self.slots.iter().any(in_cycle);
         if self.complete || malformed {
             return;

@@ -3,6 +3,7 @@
 mod effects;
 mod estimate;
 mod events;
+mod on_nodes;
 #[allow(dead_code, reason = "the tests of rules need more")]
 mod recording;
 mod score;

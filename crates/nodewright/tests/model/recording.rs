@@ -8,7 +8,8 @@ use std::path::{Path, PathBuf};
 use flate2::read::GzDecoder;
 use jiff::{SignedDuration, Timestamp};
 use nodewright::api::{ApiFlavor, DeploymentPolicy};
-use nodewright::cluster::{Cluster, dump};
+use nodewright::cluster::Cluster;
+use nodewright::dump;
 use serde_json::{Value, json};
 
 use super::ROOT;

@@ -148,7 +148,8 @@ impl Score {
         for node in &next.nodes {
             let free = cluster.untolerated_by(resource, node).is_empty() && !node.ignored(cluster.flavor());
             let runs = !resource.paused() && !resource.disabled();
-            if !(free && runs && resource.selects(node) && !cluster.is_complete_on(resource, node)) {
+            let (done, all) = cluster.progress(resource, node);
+            if !(free && runs && resource.selects(node) && done < all) {
                 let place = format!("{} {at:.2} {skyhook}: {}", recording.name, node.name);
                 self.forbidden.push(place);
             }

@@ -1,7 +1,8 @@
 //! Clusters with few objects, for tests of the model.
 
 use nodewright::api::ApiFlavor;
-use nodewright::cluster::{Cluster, dump};
+use nodewright::cluster::Cluster;
+use nodewright::dump;
 use serde_json::{Value, json};
 
 /// Builds a cluster with an operator of a given version.
@@ -42,6 +43,12 @@ impl Setting {
         let last = self.objects.last_mut().expect("an object");
         last["metadata"]["deletionTimestamp"] = json!("2026-11-25T12:00:00Z");
         last["metadata"]["finalizers"] = json!([self.flavor.finalizer()]);
+        self
+    }
+
+    pub fn paused(mut self) -> Setting {
+        let last = self.objects.last_mut().expect("an object");
+        last["metadata"]["annotations"] = json!({self.flavor.key("pause"): "true"});
         self
     }
 

@@ -62,7 +62,7 @@ impl<'a> Chain<'a> {
             if s.deleting() {
                 Some(s.name())
             } else {
-                cluster.predecessor_everywhere(s).map(|predecessor| predecessor.skyhook.name())
+                outlook.model.predecessor_everywhere(s).map(|predecessor| predecessor.skyhook.name())
             }
         });
         let errors = outlook.findings.iter();

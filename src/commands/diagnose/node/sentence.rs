@@ -57,7 +57,7 @@ impl<'a> Inspection<'_, 'a> {
                 format!("packages must first be uninstalled from {}", nodes.limited(4))
             }
             (WaitReason::Drain(_), _) => {
-                let drain = self.cluster.drain_progress(self.package_runs, skyhook, self.node);
+                let drain = self.outlook.model.drain_progress(skyhook.name(), self.node);
                 drain.map_or_else(
                     || progress.reason.to_string(),
                     |drain| drain::sentence(self.cluster, &drain),

@@ -5,6 +5,7 @@ use std::collections::BTreeSet;
 use super::Args;
 use crate::api::Executor;
 use crate::cluster::{Certainty, Cluster, Node, Source};
+use crate::model::Model;
 use crate::plan::planners::{node, pause_guard};
 use crate::plan::{Consequences, Grade};
 use crate::view::{NodeSet, plural};
@@ -14,11 +15,11 @@ const SHOWN: usize = 6;
 
 /// The nodes with leftovers, selected or not.
 pub fn of<'a>(cluster: &'a Cluster, name: &str, purge: bool) -> Vec<&'a Node> {
-    let owners = node::owned(cluster, name);
+    let (owners, model) = (node::owned(cluster, name), Model::new(cluster));
     let left = |n: &&Node| {
         !node::clean(cluster, n, &owners, purge).is_empty()
             || node::without_conditions(n, &owners).is_some()
-            || needs_no_taint(cluster, n, name)
+            || needs_no_taint(cluster, &model, n, name)
     };
     cluster.nodes.items().iter().filter(left).collect()
 }
@@ -27,10 +28,10 @@ pub fn of<'a>(cluster: &'a Cluster, name: &str, purge: bool) -> Vec<&'a Node> {
 ///
 /// The operator removes the taint once every custom resource that requires it is complete on the node; without such a
 /// custom resource, it would never remove it.
-pub fn needs_no_taint(cluster: &Cluster, node: &Node, name: &str) -> bool {
+pub fn needs_no_taint(cluster: &Cluster, model: &Model<'_>, node: &Node, name: &str) -> bool {
     cluster.runtime_required_taint(node).is_some()
         && cluster.skyhook(name).is_some_and(|s| s.spec.runtime_required && s.selects(node))
-        && !cluster.taint_kept_by_others(node, name)
+        && model.taint_kept_by(node).iter().all(|s| s.name() == name)
 }
 
 /// Adds the consequences of the strip, including those that no API can undo.
@@ -149,16 +150,18 @@ fn warn_of_unschedulable_nodes(cluster: &Cluster, name: &str, nodes: &[&Node], e
     let Some(skyhook) = required else {
         return;
     };
+    let model = Model::new(cluster);
     let all = cluster.nodes.items().iter().filter(tainted);
     let selected = all.filter(|n| skyhook.selects(n));
-    let (free, needed): (Vec<&Node>, Vec<&Node>) = selected.partition(|n| needs_no_taint(cluster, n, name));
+    let (free, needed): (Vec<&Node>, Vec<&Node>) =
+        selected.partition(|n| needs_no_taint(cluster, &model, n, name));
     if !needed.is_empty() {
         effects.warn(format!(
             "the runtime-required taint stays on {}: other custom resources still need it",
             folded(needed)
         ));
     }
-    let unfinished: Vec<&Node> = free.into_iter().filter(|n| !cluster.is_complete_on(skyhook, n)).collect();
+    let unfinished: Vec<&Node> = free.into_iter().filter(|n| !model.is_done_on(skyhook, n)).collect();
     if !unfinished.is_empty() {
         effects.warn(format!(
             "workloads may be scheduled on {}, where the custom resource has not finished: the runtime-required taint is removed",

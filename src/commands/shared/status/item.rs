@@ -1,6 +1,5 @@
 //! The summary of one custom resource.
 
-use std::cell::LazyCell;
 use std::collections::BTreeMap;
 
 use schemars::JsonSchema;
@@ -13,7 +12,7 @@ use crate::api::{Skyhook, Status};
 use crate::cluster::{Cluster, Node, NodeRecord, PackageRuns, Phase, Placement};
 use crate::commands::shared::package_row::phase_label;
 use crate::commands::shared::progress::{Next, ResourceProgress};
-use crate::model::{AtOnce, ProgressState};
+use crate::model::{AtOnce, Model, ProgressState};
 use crate::outlook::{NodeStates, Outlook, Summary};
 use crate::view::{age, time};
 use crate::wait::drain::Drain;
@@ -214,7 +213,7 @@ impl<'o, 'a> ProgressReader<'o, 'a> {
             deleting: skyhook.is_some_and(Skyhook::deleting),
             deleting_since: skyhook.and_then(|s| s.metadata.deletion_timestamp).map(time),
             packages: packages(cluster, &self.package_runs, name),
-            nodes: cluster.nodes.ok().map(|_| Nodes::new(cluster, &nodes, name)),
+            nodes: cluster.nodes.ok().map(|_| Nodes::new(cluster, &outlook.model, &nodes, name)),
             deployment_policy: skyhook.map_or_else(String::new, |s| s.spec.deployment_policy.clone()),
             compartments: skyhook.map_or_else(Vec::new, |skyhook| compartments(outlook, skyhook, &summary)),
             progress: named.then(|| ResourceProgress::of(outlook, name)).flatten(),
@@ -249,9 +248,8 @@ fn selects(skyhook: Option<&Skyhook>, node: &Node) -> bool {
 }
 
 impl Nodes {
-    fn new(cluster: &Cluster, nodes: &[&Node], name: &str) -> Nodes {
+    fn new(cluster: &Cluster, model: &Model<'_>, nodes: &[&Node], name: &str) -> Nodes {
         let skyhook = cluster.skyhook(name);
-        let package_runs = LazyCell::new(|| cluster.package_runs());
         let mut counts = Nodes::default();
         for node in nodes {
             if !selects(skyhook, node) {
@@ -262,8 +260,8 @@ impl Nodes {
             counts.ignored += usize::from(node.ignored(cluster.flavor()));
             let on = cluster.on_node(node, name);
             counts.malformed += usize::from(on.is_some_and(NodeRecord::is_malformed));
-            if let Some(skyhook) = skyhook.filter(|_| on.is_some_and(NodeRecord::may_drain))
-                && let Some(drain) = cluster.drain_progress(&package_runs, skyhook, node)
+            if on.is_some_and(NodeRecord::may_drain)
+                && let Some(drain) = model.drain_progress(name, node)
             {
                 counts
                     .draining

@@ -7,6 +7,7 @@ use super::{Needs, Now, wanted};
 use crate::api::ApiFlavor;
 use crate::cluster::acting;
 use crate::cluster::{Cluster, ClusterBuilder, Job, Pod, Read, Source};
+use crate::model::Model;
 
 /// Reads one finished node and its pods.
 ///
@@ -64,10 +65,8 @@ pub(super) async fn read<'a>(
         ..ClusterBuilder::default()
     }
     .assemble(active_api);
-    let done = node.iter().all(|name| {
-        let node = cluster.node(name);
-        node.is_some_and(|node| cluster.is_done_with(node))
-    });
+    let model = Model::new(&cluster);
+    let done = node.iter().all(|name| cluster.node(name).is_some_and(|node| model.is_done_with(node)));
     if !done {
         let (ours, other) = (cluster.flavor(), cluster.flavor().other());
         builder.skyhooks[ours as usize] = cluster.skyhooks;

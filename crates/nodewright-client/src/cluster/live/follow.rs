@@ -1,28 +1,29 @@
 //! A cluster that watches keep up to date.
 
 mod kept;
-mod strays;
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeSet, HashSet};
 use std::time::Duration;
 
+use http::Request;
 use jiff::Timestamp;
+use kube::client::Body;
 use serde::de::DeserializeOwned;
 use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
+use tokio::sync::watch as value;
 use tokio::task::JoinSet;
-use tokio::time::timeout;
+use tokio::time::{sleep, timeout};
 
 use self::kept::{Effect, SourceState, WatchedObject};
 use super::LoadError;
 use super::list::List;
-use super::liveness::{Liveness, probe};
-use super::request::Failure;
-use super::sources::Reader;
+use super::request::{Failure, JSON, open_with};
+use super::sources::{Reader, labelled, read};
 use super::watch::watch;
 use crate::api::{ApiFlavor, DeploymentPolicy, Skyhook};
 use crate::cluster::admission::Admission;
 use crate::cluster::{Cluster, Deployment, Job, Node, Pod, Read, ResourceVersions, Source};
-use crate::connect::TransportError;
+use crate::connect::{TimeLimit, TransportError};
 
 /// Changes that follow each other within this time are reported together.
 const SETTLE: Duration = Duration::from_millis(100);
@@ -46,7 +47,7 @@ pub struct Follow {
     legacy_policies: SourceState<DeploymentPolicy>,
     nodes: SourceState<Node>,
     pods: SourceState<Pod>,
-    /// Package pods outside of the watched namespaces; empty before they are read for the first time.
+    /// Pods with the labels of package pods outside of the watched namespaces; empty before they are read for the first time.
     strays: Vec<Pod>,
     jobs: SourceState<Job>,
     news: UnboundedReceiver<News>,
@@ -340,5 +341,102 @@ impl Begin<'_> {
             self.watches.spawn(watch);
         }
         kept
+    }
+}
+
+impl Reader<'_> {
+    /// Reads the stray pods, if the cluster's pods were read and the operator processes stray pods. Only the
+    /// older operator does.
+    pub async fn stray_pods(&self, before: &Cluster, operators: &Read<Vec<Deployment>>) -> Read<Vec<Pod>> {
+        let namespaces = self.operator_namespaces(operators);
+        let looks = before.flavor() == ApiFlavor::Skyhook && before.pods.ok().is_some();
+        if namespaces.is_empty() || !looks {
+            return Read::NotRequested;
+        }
+        let elsewhere = namespaces.iter().map(|n| format!("metadata.namespace!={n}"));
+        let elsewhere: Vec<String> = elsewhere.collect();
+        let pods = Self::all_pods().with_fields(&elsewhere.join(","));
+        let labels = self.package_labels(&self.served);
+        read(self.all_of(&labelled(&pods, &labels)).await)
+    }
+}
+
+impl Follow {
+    /// Replaces the stray pods of the last read. Keeps them if the new read failed.
+    fn take_strays(&mut self, strays: Read<Vec<Pod>>) {
+        if let Read::Ok(strays) = strays {
+            self.remove_strays();
+            self.strays = strays;
+        }
+    }
+
+    /// Adds the stray pods to the watched pods.
+    fn add_strays(&mut self) {
+        self.remove_strays();
+        if let Read::Ok(pods) = &mut self.cluster.pods {
+            pods.extend(self.strays.iter().cloned());
+        }
+    }
+
+    fn remove_strays(&mut self) {
+        if let Read::Ok(pods) = &mut self.cluster.pods
+            && !self.strays.is_empty()
+        {
+            let ids: HashSet<_> = self.strays.iter().map(WatchedObject::id).collect();
+            pods.retain(|pod| !ids.contains(&pod.id()));
+        }
+    }
+}
+
+/// Pause between two probes.
+const INTERVAL: Duration = Duration::from_secs(4);
+/// Time limit of a probe. Probes do not wait in the queues of a busy server, as lists do.
+const LIMIT: Duration = Duration::from_secs(10);
+/// Exempt from the server's request queues, and answered without reading objects.
+const PATH: &str = "/livez";
+
+/// Whether the server answers: the error of the last probe.
+///
+/// A stopped process does not answer while its connections stay open, and a watch may be silent for long.
+#[derive(Debug, Clone)]
+pub(super) struct Liveness(value::Receiver<Option<TransportError>>);
+
+impl Liveness {
+    /// Returns the state, and its sender for [`probe`].
+    pub fn new() -> (value::Sender<Option<TransportError>>, Liveness) {
+        let (sender, receiver) = value::channel(None);
+        (sender, Liveness(receiver))
+    }
+
+    /// Waits until the server does not answer.
+    pub async fn lost(&mut self) -> TransportError {
+        let lost = self.0.wait_for(Option::is_some).await.ok().and_then(|error| error.clone());
+        match lost {
+            Some(error) => error,
+            None => std::future::pending().await,
+        }
+    }
+}
+
+/// Probes the server until `send` returns false. `send` receives each failed probe, and each success.
+pub(super) async fn probe(
+    client: kube::Client,
+    state: value::Sender<Option<TransportError>>,
+    mut send: impl FnMut(Option<Failure>) -> bool,
+) {
+    loop {
+        sleep(INTERVAL).await;
+        let mut request = Request::get(PATH).header(http::header::ACCEPT, JSON);
+        request.extensions_mut().map(|all| all.insert(TimeLimit::Whole(LIMIT)));
+        let request = request.body(Body::empty()).expect("the path is valid");
+        // Any answer will do, also "forbidden".
+        let lost = match open_with(&client, request).await {
+            Err(Failure::TransportError(error)) => Some(error),
+            _ => None,
+        };
+        state.send_replace(lost.clone());
+        if !send(lost.map(Failure::TransportError)) {
+            return;
+        }
     }
 }

@@ -17,6 +17,7 @@ use crate::cluster::{
     config_map,
 };
 use crate::connect::TransportError;
+use crate::model::waiting_for_drain;
 
 pub(super) const CORE: &str = "/api/v1";
 const BATCH: &str = "/apis/batch/v1";
@@ -213,7 +214,7 @@ impl Reader<'_> {
         if let Some(why) = why {
             return Read::Unreadable(why.of("cannot tell which nodes are waiting for a drain"));
         }
-        self.workloads_on(&cluster.waiting_for_drain()).await
+        self.workloads_on(&waiting_for_drain(cluster)).await
     }
 
     /// Reads the workload pods on these nodes.

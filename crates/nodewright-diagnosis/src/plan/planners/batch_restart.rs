@@ -5,6 +5,7 @@ use std::collections::BTreeSet;
 use super::{batches, effects, node};
 use crate::api::{Skyhook, Status};
 use crate::cluster::{Cluster, Node};
+use crate::model::Model;
 use crate::plan::{Change, Consequences, Field, Grade, Plan, Step, Target};
 
 /// The side effects of the work that continues once the batches of these compartments, or of all, restart; at
@@ -27,9 +28,11 @@ fn nodes_in<'a>(
     skyhook: &'a Skyhook,
     compartments: Option<&BTreeSet<&str>>,
 ) -> Vec<&'a Node> {
+    let wanted = compartments.map(|wanted| (wanted, Model::new(cluster)));
     let within = |node: &&Node| {
-        let own = || cluster.compartment_of(skyhook, node);
-        compartments.is_none_or(|wanted| own().is_some_and(|own| wanted.contains(own)))
+        wanted.as_ref().is_none_or(|(wanted, model)| {
+            model.compartment_of(skyhook, node).is_some_and(|own| wanted.contains(own))
+        })
     };
     cluster.selected(skyhook).filter(within).collect()
 }

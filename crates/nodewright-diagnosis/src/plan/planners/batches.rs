@@ -5,7 +5,7 @@ use serde_json::{Value, json};
 use crate::api::skyhook::CompartmentStatus;
 use crate::api::{Skyhook, Status};
 use crate::cluster::{Certainty, Cluster, Node};
-use crate::model::behavior;
+use crate::model::{Model, behavior};
 use crate::plan::planners::effects::stands_still;
 use crate::plan::{Consequences, Field, Grade};
 use crate::view::NodeSet;
@@ -145,8 +145,9 @@ pub fn warn_of_counters(cluster: &Cluster, skyhook: &Skyhook, nodes: &[&Node], e
     if !behavior::keeps_batch_counters(cluster) {
         return;
     }
+    let model = Model::new(cluster);
     let counted = |node: &&&Node| {
-        let own = cluster.compartment_of(skyhook, node);
+        let own = model.compartment_of(skyhook, node);
         let all = skyhook.status.compartment_statuses.iter();
         let of = all.filter(|(name, _)| own.is_none_or(|own| own == name.as_str()));
         let batches = of.filter_map(|(_, compartment)| compartment.batch_state.as_ref());

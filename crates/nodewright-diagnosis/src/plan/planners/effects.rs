@@ -5,6 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use crate::api::{Entry, NodeState, Package, Skyhook, State};
 use crate::cluster::{Cluster, Node, NodeRecord, Phase};
+use crate::model::Model;
 use crate::plan::{Consequences, Grade, Plan};
 use crate::view::{NodeSet, list};
 
@@ -132,7 +133,11 @@ pub fn stands_still(skyhook: &Skyhook, effects: &mut Consequences) {
 
 /// Warns about nodes in a stopped rollout, where packages that should run again do not start.
 pub fn stopped_rollout(cluster: &Cluster, skyhook: &Skyhook, nodes: &[&Node], effects: &mut Consequences) {
-    let stopped = |n: &&&Node| cluster.compartment_stopped(skyhook, n);
+    if skyhook.stopped_compartments().next().is_none() {
+        return;
+    }
+    let model = Model::new(cluster);
+    let stopped = |n: &&&Node| model.is_stopped(skyhook, n);
     let set = NodeSet::of(nodes.iter().filter(stopped).map(|n| n.name.as_str()));
     if !set.is_empty() {
         effects.warn(format!(

@@ -5,6 +5,7 @@ use std::collections::HashMap;
 
 use crate::api::Skyhook;
 use crate::cluster::{Cluster, Node, NodeRecord};
+use crate::model::Model;
 use crate::plan::Consequences;
 use crate::plan::planners::{batches, effects};
 use crate::rules::{Finding, Grade};
@@ -42,8 +43,9 @@ impl<'a> ResumeEffects<'a> {
     /// on a node.
     fn grade_with_later(&self) -> Grade {
         let grade = || {
+            let model = Model::new(self.cluster);
             let unfinished =
-                |other: &Skyhook, node: &Node| other.is_active() && !self.cluster.is_complete_on(other, node);
+                |other: &Skyhook, node: &Node| other.is_active() && !model.is_done_on(other, node);
             let nodes = self.cluster.selected(self.skyhook);
             let waiting = nodes.flat_map(|node| {
                 let selecting = self.cluster.selecting(node);

@@ -5,10 +5,6 @@
 //! nodes than it allows: a known problem of one node must not hide a problem of the fleet. Only reports apply
 //! mutes; commands that wait or change something see every finding.
 
-mod muted_finding;
-
-pub use muted_finding::MutedFinding;
-
 use std::collections::BTreeSet;
 use std::fmt;
 use std::rc::Rc;
@@ -21,7 +17,7 @@ use serde_saphyr::Spanned;
 use super::impact::{CauseImpact, Impact};
 use crate::cluster::Cluster;
 use crate::model::Model;
-use crate::rules::Finding;
+use crate::rules::{Finding, Severity, Subject};
 use crate::view::{API_VERSION, expand, plural};
 
 /// The annotation of a custom resource that holds mutes for its findings, as a YAML list.
@@ -353,4 +349,35 @@ fn read<T: serde::de::DeserializeOwned>(source: &str, text: &str) -> Result<T, I
 
 fn invalid(source: &str, line: u64, problem: String) -> InvalidMute {
     InvalidMute { source_name: source.to_owned(), line, problem }
+}
+
+/// A muted finding.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, JsonSchema)]
+pub struct MutedFinding {
+    /// The code of the rule.
+    pub code: String,
+    /// The name of the rule.
+    pub name: String,
+    /// The severity of the finding.
+    pub severity: Severity,
+    /// The object that the finding is about.
+    pub subject: Subject,
+    /// The observed problem.
+    pub message: String,
+    /// The mute that applies.
+    pub mute: Mute,
+}
+
+impl MutedFinding {
+    pub fn of(finding: &Finding) -> Option<MutedFinding> {
+        let mute = finding.muted.as_deref()?;
+        Some(MutedFinding {
+            code: finding.rule.code.to_owned(),
+            name: finding.rule.name.to_owned(),
+            severity: finding.severity,
+            subject: finding.subject.clone(),
+            message: finding.message.clone(),
+            mute: mute.clone(),
+        })
+    }
 }

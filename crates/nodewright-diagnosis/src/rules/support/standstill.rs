@@ -6,9 +6,8 @@ use std::rc::Rc;
 use super::evidence::fails_outside_reboot;
 use super::node_troubles::NodeTroubles;
 use crate::api::{Skyhook, Status};
-use crate::cluster::batch::Batch;
 use crate::cluster::{Cluster, Node, PackageRuns};
-use crate::model::behavior;
+use crate::model::{Batch, Model, behavior};
 use crate::rules::{Finding, Findings, Finds, Severity};
 
 /// The reason why a node or a custom resource makes no progress.
@@ -67,25 +66,25 @@ pub fn stuck_in_batch(
 
 /// Whether no node of a compartment can make progress: apart from stuck nodes, none has running work, and
 /// none of the batch is between two stages. Nodes that wait for an earlier custom resource, and nodes of
-/// [`Batch::passed_over`], which wait for nodes in progress, do not count as between two stages.
+/// `Batch::passed_over`, which wait for nodes in progress, do not count as between two stages.
 pub fn stands_still<'a>(
-    cluster: &'a Cluster,
+    cluster: &Cluster,
+    model: &Model<'a>,
     troubles: &NodeTroubles,
     package_runs: &PackageRuns<'a>,
-    skyhook: &'a Skyhook,
+    skyhook: &Skyhook,
     batch: &Batch<'a>,
-    passed_over: &[&Node],
 ) -> bool {
     let moves = |node: &'a Node| {
         let on = cluster.on_node(node, skyhook.name());
         let work = on.is_some_and(|on| on.operator_status() == Status::InProgress)
             || package_runs.any_alive_on(skyhook, node);
-        let next = batch.contains(node)
-            && cluster.predecessor_on(skyhook, node).is_none()
-            && passed_over.iter().all(|n| n.name != node.name);
+        let next = skyhook.status.node_priority.contains_key(&node.name)
+            && model.predecessor_on(skyhook, node).is_none()
+            && batch.passed_over.iter().all(|n| n.name != node.name);
         (work || next) && stuck_in_batch(cluster, troubles, skyhook, node).is_none()
     };
-    !batch.unfinished().any(moves)
+    !batch.incomplete().any(moves)
 }
 
 /// Severity of a standstill, and whether it needs intervention. Ordered by severity.
@@ -102,7 +101,8 @@ impl HoldSeverity {
 }
 
 /// Causes that keep custom resources waiting: problems on nodes, blocked batches and blocked deletions.
-pub struct Standstill {
+pub struct Standstill<'c> {
+    model: Rc<Model<'c>>,
     troubles: Rc<NodeTroubles>,
     /// Nodes that are not chosen because a batch is blocked, by custom resource and node.
     held: HashMap<(String, String), HoldSeverity>,
@@ -111,16 +111,18 @@ pub struct Standstill {
     deletions: HashMap<String, HoldSeverity>,
 }
 
-impl Standstill {
+impl<'c> Standstill<'c> {
     /// Collects the problems and the blocked nodes from the findings of other rules.
-    pub fn of(cluster: &Cluster, findings: &Findings) -> Standstill {
+    pub fn of(cluster: &Cluster, findings: &Findings<'c>) -> Standstill<'c> {
         let troubles = findings.troubles(cluster);
         let deleted = cluster.skyhooks.items().iter().filter(|s| s.deleting());
         let deletions = deleted.filter_map(|s| {
             let gravest = troubles.of_skyhook(s.name()).map(HoldSeverity::of).max()?;
             Some((s.name().to_owned(), gravest))
         });
-        let mut standstill = Standstill { deletions: deletions.collect(), troubles, held: HashMap::new() };
+        let deletions = deletions.collect();
+        let mut standstill =
+            Standstill { model: findings.model(), deletions, troubles, held: HashMap::new() };
         for rule in findings.other_rules(Finds::HeldNodes) {
             for finding in findings.of_rule(rule, cluster).iter() {
                 standstill.hold(finding);
@@ -168,7 +170,7 @@ impl Standstill {
             Some(Trouble::new("is blocked", Severity::Error))
         } else if status == Status::Blocked {
             Some(Trouble::new("is blocked", severity).permanent(permanent))
-        } else if cluster.compartment_stopped(root, node) {
+        } else if self.model.is_stopped(root, node) {
             Some(Trouble::new("has a stopped rollout", Severity::Error))
         } else if let Some(cause) = cause {
             let why = format!("makes no progress there ({} {})", cause.rule.code, cause.rule.name);

@@ -2,7 +2,7 @@
 
 use super::{AskedBy, Desired, Phase};
 use crate::api::{Entry, NodeState, Package, Skyhook, Stage, State};
-use crate::cluster::{Cluster, NodeRecord};
+use crate::cluster::Cluster;
 
 impl Skyhook {
     /// Whether the custom resource is being deleted, or a package requests its uninstall.
@@ -71,23 +71,6 @@ impl Skyhook {
     pub fn config_updates(&self, name: &str) -> &[String] {
         let updates = self.status.config_updates.get(name);
         updates.map_or(&[][..], Vec::as_slice)
-    }
-
-    /// Whether the operator counts a node as complete (operator `IsComplete` of the node).
-    ///
-    /// An absent package counts as complete only with `uninstall.apply`. An installed package counts as
-    /// complete until its requested uninstall starts.
-    pub fn is_node_complete(&self, cluster: &Cluster, on: Option<&NodeRecord>) -> bool {
-        let state = on.and_then(|on| on.state.as_deref());
-        let mut packages = self.packages();
-        let done = packages.all(|(name, package)| match self.phase(cluster, name, state) {
-            Phase::Complete => true,
-            Phase::Absent => self.uninstall_asked_by(package) == Some(AskedBy::Apply),
-            _ => false,
-        });
-        let mut entries = on.into_iter().flat_map(|on| on.entries());
-        let removing = entries.any(|e| self.package(&e.name).is_some() && e.stage.is_uninstall());
-        done && !removing && !on.is_some_and(NodeRecord::is_malformed)
     }
 }
 

@@ -19,17 +19,16 @@ pub fn check<'a>(at: &At<'_, 'a>) -> Option<NodeProgress<'a>> {
     if !cordoned && !at.model.operator.before(0, 18) {
         return Some(NodeProgress::acts(Action::Cordon));
     }
-    let pods = workloads(at);
     let protected = &at.resource.skyhook.spec.pod_non_interrupt_labels;
     if !protected.is_empty() {
-        let mut pods = pods.iter();
+        let mut pods = workloads(at);
         let pod = pods.find(|pod| protected.matches(&pod.metadata.labels));
         if let Some(pod) = pod {
             let reason = WaitReason::ProtectedPod(pod);
             return Some(NodeProgress::without_action(ProgressState::Waiting, reason));
         }
     }
-    let remaining: Vec<&'a Pod> = pods.into_iter().filter(|pod| is_evicted(pod)).collect();
+    let remaining = remaining(at);
     let evicts = remaining.iter().any(|pod| !pod.metadata.deleting());
     // Before v0.19 accepted evictions are enough. Since then the pods must be gone.
     if remaining.is_empty() || !evicts && at.model.operator.before(0, 19) {
@@ -45,18 +44,21 @@ pub fn check<'a>(at: &At<'_, 'a>) -> Option<NodeProgress<'a>> {
 
 /// Number of pods that a drain of the node evicts; `None` while a pod on the node forbids the interrupt.
 pub fn pods(at: &At<'_, '_>) -> Option<usize> {
-    let pods = workloads(at);
     let protected = &at.resource.skyhook.spec.pod_non_interrupt_labels;
-    let forbids = |pod: &&Pod| protected.matches(&pod.metadata.labels);
-    if !protected.is_empty() && pods.iter().copied().any(|pod| forbids(&pod)) {
+    let forbids = |pod: &Pod| protected.matches(&pod.metadata.labels);
+    if !protected.is_empty() && workloads(at).any(forbids) {
         return None;
     }
-    Some(pods.into_iter().filter(|pod| is_evicted(pod)).count())
+    Some(remaining(at).len())
+}
+
+/// Pods that a drain of the node evicts, or waits for.
+pub fn remaining<'a>(at: &At<'_, 'a>) -> Vec<&'a Pod> {
+    workloads(at).filter(|pod| is_evicted(pod)).collect()
 }
 
 /// Running and pending pods on the node that are not package stages.
-fn workloads<'a>(at: &At<'_, 'a>) -> Vec<&'a Pod> {
+fn workloads<'m, 'a>(at: &At<'m, 'a>) -> impl Iterator<Item = &'a Pod> + use<'m, 'a> {
     let runs = |pod: &&Pod| matches!(pod.status.phase.as_str(), "Running" | "Pending");
-    let pods = at.model.workloads_on(&at.node.name).iter().copied();
-    pods.filter(runs).collect()
+    at.model.workloads_on(&at.node.name).iter().copied().filter(runs)
 }

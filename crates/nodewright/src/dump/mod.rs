@@ -2,13 +2,11 @@
 //! cluster-info dump`: single files, directory trees, or `.tar.gz` archives of them.
 
 mod body;
-mod collected;
 mod documents;
 mod json;
 mod kinds;
 mod layout;
 mod loader;
-mod sorted;
 mod summary;
 
 use std::io::Read as _;
@@ -17,10 +15,10 @@ use std::path::{Path, PathBuf};
 use jiff::Timestamp;
 use thiserror::Error;
 
-use super::{Cluster, clock};
 use crate::api::ApiFlavor;
 use crate::bounded::utf16::{self, Utf16};
 use crate::bounded::{self, MOST_CAPTURE, MOST_LOG, Unpacked};
+use crate::cluster::{Cluster, clock};
 use crate::reason::plain_reason;
 use loader::ManifestLoader;
 
@@ -66,7 +64,7 @@ impl DumpError {
 /// Reads files into a cluster.
 ///
 /// Each path is a file, a directory tree, a `.tar.gz`, or `-` for `stdin`. Duplicate objects are read once. Sources
-/// missing from all files are [`super::Read::NotRequested`].
+/// missing from all files are [`crate::cluster::Read::NotRequested`].
 ///
 /// # Errors
 ///

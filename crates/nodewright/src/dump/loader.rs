@@ -3,19 +3,20 @@
 use std::collections::{BTreeSet, HashMap, HashSet};
 
 use jiff::Timestamp;
+use serde::de::DeserializeOwned;
 use serde_json::Value;
 
 use super::DumpError;
 use super::body::Body;
-use super::collected;
 use super::kinds::resource_of;
 use super::layout::Namespaces;
-use super::sorted::{LoadedObject, Sorted, take};
-use crate::api::ApiFlavor;
-use crate::cluster::admission::CONFIGURATIONS;
+use crate::api::object_name::is_word;
+use crate::api::{ApiFlavor, Object};
+use crate::cluster::admission::{CONFIGURATIONS, WebhookConfiguration};
 use crate::cluster::capture::{Index, index};
 use crate::cluster::clock::{self, NewestTime};
-use crate::cluster::{ActiveApi, Cluster, ClusterBuilder, Pod, kept_logs, lenient};
+use crate::cluster::{ActiveApi, Clock, Cluster, ClusterBuilder, KeptLogs, Pod, Read, kept_logs, lenient};
+use crate::model::waiting_for_drain;
 
 /// Collects objects without duplicates, and the kinds that were requested.
 #[derive(Debug, Default)]
@@ -209,7 +210,7 @@ impl ManifestLoader {
         self.builder.find_operator_pods();
         self.builder.find_node_metadata();
         if let Some(index) = self.index {
-            return Some(collected::finish(self.builder, &index, &self.files, self.logs));
+            return Some(finish(self.builder, &index, &self.files, self.logs));
         }
         let (taken_at, clock) = clock::of_files(self.newest.time(), self.captured, self.written);
         self.builder.taken_at = taken_at;
@@ -339,4 +340,83 @@ impl ManifestLoader {
 
 fn group(api_version: &str) -> &str {
     api_version.rsplit_once('/').map_or("", |(group, _)| group)
+}
+
+/// Builds the cluster as it would have been read from the server at the time of the capture.
+pub fn finish(
+    mut builder: ClusterBuilder,
+    index: &Index,
+    files: &BTreeSet<String>,
+    logs: HashMap<String, Vec<String>>,
+) -> Cluster {
+    let lost = |file: &&String| !files.contains(*file);
+    let lost: Vec<String> = index.files.iter().filter(lost).cloned().collect();
+    builder.take_over(&index.sources, &lost);
+    builder.collected = true;
+    builder.kept_logs = Some(KeptLogs::new(index.logs.clone(), logs));
+    builder.clock = Clock::Capture;
+    builder.taken_at = index.taken_at;
+    builder.served = ApiFlavor::ALL
+        .into_iter()
+        .filter(|flavor| index.served.iter().any(|group| group == flavor.group()))
+        .collect();
+    // Drop other webhooks: the capture contains them only for human readers.
+    let webhooks = std::mem::take(&mut builder.admission.webhooks);
+    builder.admission.webhooks = webhooks.selected(WebhookConfiguration::is_relevant);
+    let Some(active_api) = builder.active_api() else {
+        let mut cluster = builder.of_leftovers();
+        cluster.from_files = true;
+        cluster.collected = true;
+        cluster.clock = Clock::Capture;
+        return cluster;
+    };
+    let mut cluster = builder.assemble(active_api);
+    cluster.holders.clone_from(&index.holders);
+    let waiting: HashSet<String> = waiting_for_drain(&cluster).into_iter().map(str::to_owned).collect();
+    if let Some(pods) = cluster.workloads.available_mut() {
+        // Keep only the pods on nodes that wait for a drain: the file also contains the operator's own pods,
+        // on any node.
+        pods.retain(|pod: &Pod| waiting.contains(&pod.spec.node_name));
+    }
+    cluster
+}
+
+/// An item to add to a source.
+#[expect(clippy::large_enum_variant, reason = "most are objects, and none is kept")]
+pub(super) enum Sorted<'a> {
+    /// The kind was requested, without an item.
+    Asked,
+    /// Items are missing, for this reason.
+    Lack(String),
+    Object(LoadedObject<'a>),
+}
+
+/// An object to add to its source.
+pub(super) struct LoadedObject<'a> {
+    pub path: &'a str,
+    pub kind: &'a str,
+    pub body: Body<'a>,
+}
+
+/// Adds an item to its source. An item whose identity cannot be read makes the source incomplete.
+pub(super) fn take<T: Object + DeserializeOwned + 'static>(read: &mut Read<Vec<T>>, item: Sorted<'_>) {
+    if !read.was_asked() {
+        *read = Read::Ok(Vec::new());
+    }
+    match item {
+        Sorted::Asked => {}
+        Sorted::Lack(why) => read.lacks(|| why.into()),
+        Sorted::Object(LoadedObject { path, kind, body }) => {
+            let name = body.summary.name.clone();
+            let decoded = match body.decode() {
+                Ok(_) if !is_word(&name) => Err("the name is invalid".to_owned()),
+                decoded => decoded.map_err(|why| why.to_string()),
+            };
+            match (decoded, read.available_mut()) {
+                (Ok(item), Some(items)) => items.push(item),
+                (Err(why), _) => read.lacks(|| format!("{path}: {kind} {name}: {why}").into()),
+                (Ok(_), None) => {}
+            }
+        }
+    }
 }

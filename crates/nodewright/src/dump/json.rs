@@ -212,7 +212,7 @@ mod tests {
     use super::*;
     use crate::api::ApiFlavor;
     use crate::cluster::Cluster;
-    use crate::cluster::dump::documents;
+    use crate::dump::documents;
 
     fn streamed(text: &str) -> Result<Option<Cluster>, String> {
         let mut loader = ManifestLoader::default();

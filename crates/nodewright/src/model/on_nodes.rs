@@ -1,0 +1,226 @@
+//! A custom resource on its nodes, for rules, planners and commands: predecessors, compartments and batches.
+
+use std::collections::BTreeMap;
+
+use super::Model;
+use super::place::Place;
+use super::resource::Resource;
+use super::selection::Selection;
+use crate::api::Skyhook;
+use crate::cluster::Node;
+use crate::cluster::last_change::{Changes, PROMPT};
+
+/// An earlier custom resource that must finish first.
+#[derive(Debug, Clone, Copy)]
+pub struct Predecessor<'a> {
+    pub skyhook: &'a Skyhook,
+    /// A node on which the custom resource is not complete.
+    pub node: &'a Node,
+}
+
+/// The incomplete nodes of a compartment whose rollout has not stopped, sorted by name.
+#[derive(Debug, Default)]
+pub struct Batch<'a> {
+    pub compartment: &'a str,
+    /// Nodes in the recorded batch.
+    pub chosen: Vec<&'a Node>,
+    /// Nodes outside of the batch.
+    pub others: Vec<&'a Node>,
+    /// The names of `others` that only the batch blocks.
+    pub waiting: Vec<&'a str>,
+    /// Nodes of `chosen` that the operator skips although nothing blocks them; see
+    /// [`super::WaitReason::BatchSibling`].
+    pub passed_over: Vec<&'a Node>,
+}
+
+impl<'a> Batch<'a> {
+    pub fn incomplete(&self) -> impl Iterator<Item = &'a Node> {
+        self.chosen.iter().chain(&self.others).copied()
+    }
+}
+
+impl<'a> Model<'a> {
+    /// The first earlier custom resource with `sequencing: all` that is not complete on all of its nodes.
+    pub fn predecessor_everywhere(&self, skyhook: &Skyhook) -> Option<Predecessor<'a>> {
+        let (skyhook, node) = self.resource(skyhook.name())?.gate?;
+        Some(Predecessor { skyhook, node })
+    }
+
+    /// The first custom resource that is not complete on the node, if it is an earlier one.
+    pub fn predecessor_on(&self, skyhook: &Skyhook, node: &Node) -> Option<Predecessor<'a>> {
+        let (resource, index) = self.at(skyhook.name(), node)?;
+        let earlier = self.resources.get(usize::from(resource.places[index].earlier))?;
+        Some(Predecessor { skyhook: earlier.skyhook, node: resource.nodes[index] })
+    }
+
+    /// Whether no work is left for a custom resource on a node that it selects. A requested uninstall is work, even while a
+    /// pause keeps the operator from starting it.
+    pub fn is_done_on(&self, skyhook: &Skyhook, node: &Node) -> bool {
+        let here = self.at(skyhook.name(), node);
+        here.is_some_and(|(resource, index)| resource.is_done(&resource.places[index]))
+    }
+
+    /// The selected nodes with work left, sorted by name.
+    pub fn unfinished(&self, skyhook: &Skyhook) -> impl Iterator<Item = &'a Node> {
+        let resource = self.resource(skyhook.name());
+        resource.into_iter().flat_map(|resource| {
+            let places = resource.by_name().filter(|(_, place)| !resource.is_done(place));
+            places.map(|(index, _)| resource.nodes[index])
+        })
+    }
+
+    /// Custom resources that keep the runtime-required taint on the node: they have `runtimeRequired`, select the node, and
+    /// are not complete there.
+    ///
+    /// The operator never counts a custom resource that is paused, disabled or being deleted as complete.
+    pub fn taint_kept_by(&self, node: &Node) -> Vec<&'a Skyhook> {
+        if self.cluster.runtime_required_taint(node).is_none() {
+            return Vec::new();
+        }
+        let skyhooks = self.cluster.skyhooks.items().iter().filter(|s| s.spec.runtime_required);
+        let keepers = skyhooks.filter(|s| {
+            let here = self.at(s.name(), node);
+            let open = |place: &Place| !s.is_active() || s.deleting() || !place.complete;
+            here.is_some_and(|(resource, index)| open(&resource.places[index]))
+        });
+        keepers.collect()
+    }
+
+    /// The compartment of a node; `None` if it depends on a policy that was not read.
+    pub fn compartment_of(&self, skyhook: &Skyhook, node: &Node) -> Option<&'a str> {
+        let (resource, index) = self.at(skyhook.name(), node)?;
+        resource.compartment(&resource.places[index])
+    }
+
+    /// Whether the rollout has stopped in the node's compartment, or may have stopped if the compartment is
+    /// unknown.
+    pub fn is_stopped(&self, skyhook: &Skyhook, node: &Node) -> bool {
+        let here = self.at(skyhook.name(), node);
+        here.is_some_and(|(resource, index)| resource.is_stopped(&resource.places[index]))
+    }
+
+    /// Incomplete nodes on which nothing but the batch keeps the operator from working, sorted by name.
+    pub fn actionable_nodes(&self, skyhook: &Skyhook) -> Vec<&'a Node> {
+        let Some(resource) = self.resource(skyhook.name()) else {
+            return Vec::new();
+        };
+        let places = resource.by_name();
+        let actionable = places.filter(|(_, place)| resource.is_unblocked(place) && !place.ignored);
+        actionable.map(|(index, _)| resource.nodes[index]).collect()
+    }
+
+    /// The batch of each compartment with incomplete nodes, without compartments whose rollout has stopped.
+    pub fn batches(&self, skyhook: &Skyhook) -> Vec<Batch<'a>> {
+        let Some(resource) = self.resource(skyhook.name()) else {
+            return Vec::new();
+        };
+        let mut batches: BTreeMap<&str, Batch<'a>> = BTreeMap::new();
+        let places = resource.by_name();
+        for (index, place) in places.filter(|(_, place)| !place.complete && !resource.is_stopped(place)) {
+            let Some(compartment) = resource.compartment(place) else {
+                continue;
+            };
+            let batch = batches.entry(compartment);
+            let batch = batch.or_insert_with(|| Batch { compartment, ..Batch::default() });
+            let node = resource.nodes[index];
+            let open = resource.is_unblocked(place) && !place.ignored;
+            match place.in_recorded_batch {
+                false => {
+                    batch.others.push(node);
+                    batch.waiting.extend(open.then_some(node.name.as_str()));
+                }
+                true => {
+                    batch.chosen.push(node);
+                    batch.passed_over.extend((open && !place.selected_now).then_some(node));
+                }
+            }
+        }
+        batches.into_values().collect()
+    }
+
+    /// Whether the operator may be late: a node with unfinished work has no running stage, and its latest recorded
+    /// change is not recent. Nodes that wait for others count as well.
+    pub fn may_be_late(&self) -> bool {
+        let cluster = self.cluster;
+        let package_runs = cluster.package_runs();
+        let changes = Changes::new(cluster);
+        cluster.skyhooks.items().iter().any(|skyhook| {
+            let of_all = changes.of_skyhook(skyhook);
+            let late = |node: &&Node| {
+                let last = of_all.max(changes.of_node(&package_runs, skyhook, node));
+                cluster.seconds_since(last).is_some_and(|age| age >= PROMPT)
+            };
+            let mut nodes = self.actionable_nodes(skyhook).into_iter();
+            nodes.any(|node| !package_runs.any_alive_on(skyhook, node) && late(&node))
+        })
+    }
+
+    /// The custom resource, and the node's index in it; `None` if the custom resource does not select the node.
+    pub(super) fn at(&self, skyhook: &str, node: &Node) -> Option<(&Resource<'a>, usize)> {
+        let resource = self.resource(skyhook)?;
+        Some((resource, resource.index(&node.name)?))
+    }
+}
+
+impl<'a> Resource<'a> {
+    /// Indexes of the nodes, sorted by name.
+    fn order_of_names(&self) -> &[u32] {
+        self.names.get_or_init(|| {
+            let mut order: Vec<u32> = (0..self.nodes.len() as u32).collect();
+            // The nodes of a cluster are one list, sorted by name.
+            order.sort_unstable_by_key(|index| std::ptr::from_ref(self.nodes[*index as usize]));
+            order
+        })
+    }
+
+    /// The places with their indexes, sorted by name of the node.
+    pub fn by_name(&self) -> impl Iterator<Item = (usize, &Place)> {
+        self.order_of_names().iter().map(|index| (*index as usize, &self.places[*index as usize]))
+    }
+
+    /// The index of a node.
+    pub fn index(&self, node: &str) -> Option<usize> {
+        let order = self.order_of_names();
+        let found = order.binary_search_by(|index| (*self.nodes[*index as usize].name).cmp(node));
+        Some(order[found.ok()?] as usize)
+    }
+
+    /// The name of a place's compartment. Without its policy, a custom resource with one recorded compartment has only
+    /// that one.
+    fn compartment(&self, place: &Place) -> Option<&'a str> {
+        match self.compartments.get(usize::from(place.compartment)) {
+            Some(compartment) => Some(compartment.name),
+            None => {
+                let mut recorded = self.skyhook.status.compartment_statuses.keys();
+                let only = recorded.next().map(String::as_str);
+                only.filter(|_| recorded.next().is_none())
+            }
+        }
+    }
+
+    /// Whether the rollout has stopped in the place's compartment. Without its policy, the recorded counters count, of
+    /// any compartment if the place's is unknown.
+    fn is_stopped(&self, place: &Place) -> bool {
+        match self.selections.get(usize::from(place.compartment)) {
+            Some(selection) => matches!(selection, Selection::Stopped),
+            None => {
+                let own = self.compartment(place);
+                self.skyhook.stopped_compartments().any(|stopped| own.is_none_or(|own| own == stopped))
+            }
+        }
+    }
+
+    fn is_done(&self, place: &Place) -> bool {
+        place.complete && !self.profile(place).leaves
+    }
+
+    /// Whether nothing but the batch or the ignore label keeps the operator from working on an incomplete node.
+    pub fn is_unblocked(&self, place: &Place) -> bool {
+        self.acts()
+            && self.gate.is_none()
+            && !place.complete
+            && place.tolerated
+            && place.earlier == u16::MAX
+            && !self.is_stopped(place)
+    }
+}

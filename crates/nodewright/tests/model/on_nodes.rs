@@ -1,0 +1,82 @@
+//! Predecessors and drains where the recorded node state alone suggests another answer.
+
+use nodewright::cluster::Cluster;
+use nodewright::model::Model;
+use serde_json::{Value, json};
+
+use super::setting::{Setting, package, state};
+
+/// The custom resource `later` after a `first` one with this package, whose node n1 has this state.
+fn after(package: &Value, state: &Value, edit: fn(Setting) -> Setting) -> Cluster {
+    let first = json!({"packages": {"a": package}, "priority": 1});
+    edit(Setting::new("v0.20.0").skyhook("first", first, json!({})))
+        .skyhook("later", json!({"packages": {"a": super::setting::package(&[])}}), json!({}))
+        .node("n1", "first", "complete", state)
+        .cluster()
+}
+
+/// The names of the nodes on which `later` may start, and of those on which it waits for `first`.
+fn free_and_waiting(cluster: &Cluster) -> (Vec<&str>, Vec<&str>) {
+    let model = Model::new(cluster);
+    let later = cluster.skyhook("later").expect("a custom resource");
+    let free = model.actionable_nodes(later).iter().map(|node| node.name.as_str()).collect();
+    let nodes = cluster.nodes.items().iter();
+    let waits = nodes.filter(|node| model.predecessor_on(later, node).is_some());
+    (free, waits.map(|node| node.name.as_str()).collect())
+}
+
+/// The operator counts a package as complete until its uninstall starts, and starts none while paused (operator
+/// `IsComplete`, `HandleUninstallRequests`).
+#[test]
+fn a_paused_deletion_holds_up_no_later_custom_resource() {
+    let mut enabled = package(&[]);
+    enabled["uninstall"] = json!({"enabled": true, "apply": false});
+    let complete = state(&[("a", "config", "complete")]);
+    let paused = after(&enabled, &complete, |first| first.deleted().paused());
+    assert_eq!(free_and_waiting(&paused), (vec!["n1"], vec![]));
+    let running = after(&enabled, &complete, Setting::deleted);
+    assert_eq!(free_and_waiting(&running), (vec![], vec!["n1"]));
+}
+
+/// The operator upgrades a package again while an older version of it is recorded (operator `HandleVersionChange`).
+#[test]
+fn an_older_version_beside_the_current_one_holds_up_later_custom_resources() {
+    let mut both = state(&[("a", "config", "complete")]);
+    let current = after(&package(&[]), &both, |first| first);
+    assert_eq!(free_and_waiting(&current), (vec!["n1"], vec![]));
+    let mut old = both["a|1.0.0"].clone();
+    old["version"] = json!("0.9.0");
+    both["a|0.9.0"] = old;
+    let left = after(&package(&[]), &both, |first| first);
+    assert_eq!(free_and_waiting(&left), (vec![], vec!["n1"]));
+}
+
+/// The operator removes the entry of an ended uninstall in the same pass (operator `HandleUninstallRequests`).
+#[test]
+fn an_ended_uninstall_holds_up_no_later_custom_resource() {
+    let mut applied = package(&[]);
+    applied["uninstall"] = json!({"enabled": true, "apply": true});
+    let at = |state_of_stage| state(&[("a", "uninstall-interrupt", state_of_stage)]);
+    let ended = after(&applied, &at("complete"), |first| first);
+    assert_eq!(free_and_waiting(&ended), (vec!["n1"], vec![]));
+    let running = after(&applied, &at("in_progress"), |first| first);
+    assert_eq!(free_and_waiting(&running), (vec![], vec!["n1"]));
+}
+
+/// A stage that follows another one in its turn starts without a drain; a repeated stage config drains (operator
+/// `ProcessInterrupt`).
+#[test]
+fn stage_config_after_apply_needs_no_drain() {
+    let drained = |stage: &str, state_of_stage: &str| {
+        let mut reboots = package(&[]);
+        reboots["interrupt"] = json!({"type": "reboot"});
+        let cluster = Setting::new("v0.17.0")
+            .skyhook("tune", json!({"packages": {"a": reboots}}), json!({}))
+            .node("n1", "tune", "in_progress", &state(&[("a", stage, state_of_stage)]))
+            .cluster();
+        Model::new(&cluster).drains().len()
+    };
+    let stages = [("apply", "in_progress"), ("apply", "complete"), ("config", "in_progress")];
+    let stages = stages.map(|(stage, state)| drained(stage, state));
+    assert_eq!((stages, drained("config", "complete")), ([1, 0, 1], 0));
+}
