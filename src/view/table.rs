@@ -64,6 +64,10 @@ macro_rules! __cells {
 #[doc(inline)]
 pub use crate::__cells as cells;
 
+/// Minimum width of a truncated last column; a narrower one goes below its row.
+const READABLE: usize = 30;
+/// Indentation of a last column that goes below its row.
+const BELOW: usize = 4;
 /// Number of blanks between two columns.
 const GUTTER: usize = 2;
 
@@ -196,6 +200,13 @@ impl Table {
         // Truncation does not help rows that are too long without their last column.
         let is_truncated = matches!(self.last, LastColumn::Truncated | LastColumn::Names { .. });
         let truncates = |room: &usize| is_truncated && *room > 0;
+        // A summary of a few letters is unreadable: it goes below its row.
+        let below = self.last == LastColumn::Truncated && room.is_some_and(|room| room < READABLE);
+        let mut below = below.then(|| layout.width.unwrap_or_default().saturating_sub(BELOW));
+        if below.is_some_and(|width| width < NARROWEST) {
+            below = None;
+        }
+        let mut is_heading = headings.is_some();
 
         let no_set = headings.is_some().then_some(None);
         let mut sets = no_set.into_iter().chain(self.sets.iter().map(Some));
@@ -212,6 +223,12 @@ impl Table {
                     let text = set.fitting(runs, room);
                     left_out |= text != set.to_string();
                     last = safe(&text.into());
+                }
+                if let (Some(width), false) = (below, std::mem::take(&mut is_heading)) {
+                    emit(trimmed(start));
+                    let last = wrap(&last, Some(width)).into_iter();
+                    last.for_each(|line| emit(plain(" ".repeat(BELOW)) + line));
+                    continue;
                 }
                 let mut last = match room {
                     Some(room) if wraps(&room) => wrap(&last, Some(room)),
@@ -291,6 +308,18 @@ fn labelled(cells: &[Line], widths: &[usize], line: String) -> Line {
     labelled
 }
 
+/// The line without trailing blanks.
+fn trimmed(mut line: Line) -> Line {
+    while let Some(last) = line.spans.last_mut() {
+        last.text.truncate(last.text.trim_end().len());
+        if !last.text.is_empty() {
+            break;
+        }
+        line.spans.pop();
+    }
+    line
+}
+
 /// Whether the cell has a word that a narrow column of a page has to break, such as a set of nodes.
 fn has_long_word(cell: &Line) -> bool {
     cell.plain().split_whitespace().any(|word| word.len() > 24)
@@ -298,15 +327,8 @@ fn has_long_word(cell: &Line) -> bool {
 
 /// A cell that is safe to print, without trailing blanks; `<none>` if empty.
 fn sanitized_cell(cell: &Line) -> Line {
-    let mut cell = safe(cell);
-    while let Some(last) = cell.spans.last_mut() {
-        last.text.truncate(last.text.trim_end().len());
-        if !last.text.is_empty() {
-            return cell;
-        }
-        cell.spans.pop();
-    }
-    plain("<none>").into()
+    let cell = trimmed(safe(cell));
+    if cell.is_empty() { plain("<none>").into() } else { cell }
 }
 
 #[cfg(test)]

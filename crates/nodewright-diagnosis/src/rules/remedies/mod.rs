@@ -1,7 +1,7 @@
 //! Remedies, and functions that add the remedies shared by several rules.
 
 pub(super) mod drain;
-mod ignore_nodes;
+pub(super) mod ignore_nodes;
 pub mod remedy;
 mod reset;
 pub(super) mod resume_effects;
