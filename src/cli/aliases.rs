@@ -70,9 +70,12 @@ const DRY_RUN: &str = "each command that changes something has --dry-run; `kubec
 
 /// What the user may have meant by commands of kubectl and other tools; the first match counts.
 const HABITS: &[(&[&str], &str)] = &[
-    (&["ignore"], "to make the operator ignore nodes, use `kubectl skyhook node ignore`"),
-    (&["unignore"], "to make the operator work on ignored nodes again, use `kubectl skyhook node unignore`"),
-    (&["skip"], "to make the operator ignore nodes, use `kubectl skyhook node ignore`"),
+    (&["ignore"], "to make the operator ignore nodes, use `kubectl skyhook node ignore NODE`"),
+    (
+        &["unignore"],
+        "to make the operator work on ignored nodes again, use `kubectl skyhook node unignore NODE`",
+    ),
+    (&["skip"], "to make the operator ignore nodes, use `kubectl skyhook node ignore NODE`"),
     (
         &["delete"],
         "kubectl deletes a custom resource, which waits until the operator has uninstalled its packages: \
@@ -140,7 +143,7 @@ const FLAGS: &[(&[&str], &[&str], &str)] = &[
     (
         &["pause"],
         &["--node", "--match", "-l", "--selector"],
-        "a pause applies to all nodes of a custom resource; to stop work on some, use `kubectl skyhook node ignore`",
+        "a pause applies to all nodes of a custom resource; to stop work on some, use `kubectl skyhook node ignore NODE`",
     ),
     (
         &[],

@@ -31,6 +31,8 @@ mod servers;
 
 mod tools;
 mod transcript;
+#[path = "../it/support/unfolded.rs"]
+mod unfolded;
 mod view;
 
 use std::{

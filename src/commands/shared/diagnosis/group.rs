@@ -130,7 +130,7 @@ impl<'a> FindingGroup<'a> {
     }
 
     /// The remedies to show. `Brief` includes the first, and the next one that changes something.
-    fn remedies(&self, detail: Detail) -> Vec<Remedy> {
+    pub(super) fn remedies(&self, detail: Detail) -> Vec<Remedy> {
         let mut all = self.findings[0].remedies();
         match detail {
             Detail::Full => all.collect(),
@@ -271,7 +271,7 @@ impl<'a> FindingGroup<'a> {
         format!("{}{on}{shown}{many}", words.join(" "))
     }
 
-    fn remedy(&self, mark: &str, remedy: &Remedy) -> Text {
+    pub(super) fn remedy(&self, mark: &str, remedy: &Remedy) -> Text {
         let of_first = of_first(&self.findings);
         let all = on_all_nodes(&of_first, remedy);
         let last = self.findings[self.findings.len() - 1];

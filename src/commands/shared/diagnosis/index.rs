@@ -1,6 +1,6 @@
 //! A table of several causes with the next command of each.
 
-use super::group::{FindingGroup, OWN};
+use super::group::{Detail, FindingGroup, OWN};
 use super::{Diagnosis, contrast};
 use crate::cluster::Cluster;
 use crate::commands::shared::cause_table;
@@ -12,8 +12,8 @@ use crate::view::{NodeSet, shell_words};
 /// Maximum number of causes that are shown in full.
 const IN_FULL: usize = 1;
 
-/// Maximum number of causes for which common attributes of the failing nodes are shown.
-const CONTRASTED: usize = 3;
+/// Maximum number of causes whose next commands have a title.
+const EXPLAINED: usize = 3;
 
 /// The argument of `diagnose stuck` for this cause: the number, or `cause/N` if an object is named N.
 pub fn cause_argument(cluster: &Cluster, number: usize) -> String {
@@ -50,10 +50,16 @@ impl Diagnosis<'_> {
         for at in causes {
             let group = FindingGroup::of(&self.impact.causes[*at].cause, findings);
             let number = format!("{:>2}  ", at + 1);
-            text.line(text::plain(number) + text::command(shell_words(&group.first_command())));
-            if causes.len() <= CONTRASTED
-                && let Some(contrast) = contrast::sentence(&group.contrasts(self.cluster))
-            {
+            let remedies = if causes.len() <= EXPLAINED { group.remedies(Detail::Brief) } else { Vec::new() };
+            if remedies.is_empty() {
+                text.line(text::plain(number) + text::command(shell_words(&group.first_command())));
+                continue;
+            }
+            for (place, remedy) in remedies.iter().enumerate() {
+                let mark = if place == 0 { &*number } else { "    " };
+                text.append(group.remedy(mark, remedy));
+            }
+            if let Some(contrast) = contrast::sentence(&group.contrasts(self.cluster)) {
                 text.indented(4, contrast);
             }
         }

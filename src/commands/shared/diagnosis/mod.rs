@@ -1,5 +1,6 @@
 //! The report of `diagnose stuck`, as text and as a document.
 
+mod alike;
 mod blocked_resources;
 mod contrast;
 mod document;
