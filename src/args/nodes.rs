@@ -189,6 +189,12 @@ pub struct NodeFlags {
 }
 
 impl NodeFlags {
+    /// The regular expression as it was typed.
+    pub fn pattern_text(&self) -> Option<&str> {
+        let text = self.pattern.as_ref()?.as_str();
+        text.strip_prefix("^(?:")?.strip_suffix(")$")
+    }
+
     pub fn query(&self) -> NodeQuery<'_> {
         NodeQuery { named: &self.node, pattern: self.pattern.as_ref(), selector: None }
     }

@@ -8,9 +8,14 @@ use super::duration::duration;
 use super::nodes::NodeArg;
 use crate::apply::{Canary, Options, Share};
 
+/// The heading of these flags in the help.
+pub const HEADING: &str = "Change options";
+/// The flags that the short help lists.
+pub const MOST_USED: [&str; 3] = ["confirm", "dry_run", "diff"];
+
 /// Flags for the preview, confirmation and limits of a change.
 #[derive(Debug, Clone, clap::Args)]
-#[command(next_help_heading = "Change options")]
+#[command(next_help_heading = HEADING)]
 pub struct Safety {
     /// Skip confirmation
     ///

@@ -11,6 +11,14 @@ pub struct OfSkyhook {
     pub skyhook: String,
 }
 
+/// The custom resource that a command reads; by default, the only one.
+#[derive(Debug, Clone, clap::Args)]
+pub struct OnlySkyhook {
+    /// The custom resource; required if there are several
+    #[arg(long, value_name = "NAME", alias = "nodewright", value_parser = named::skyhook)]
+    pub skyhook: Option<String>,
+}
+
 /// The nodes of a change; by default, all nodes with keys of the custom resource.
 #[derive(Debug, Clone, Default, clap::Args)]
 #[command(next_help_heading = "Node options")]

@@ -6,7 +6,11 @@ use std::ffi::OsString;
 const ALIASES: &[(&[&str], &[&str])] = &[
     (&["get", "node"], &["node", "status"]),
     (&["get", "nodes"], &["node", "status"]),
+    (&["get", "no"], &["node", "status"]),
     (&["get", "packages"], &["package", "status"]),
+    (&["get", "pods"], &["package", "status"]),
+    (&["get", "pod"], &["package", "status"]),
+    (&["get", "po"], &["package", "status"]),
     (&["get", "events"], &["events"]),
     (&["get", "skyhook"], &["status"]),
     (&["get", "skyhooks"], &["status"]),
@@ -14,6 +18,11 @@ const ALIASES: &[(&[&str], &[&str])] = &[
     (&["get", "nodewrights"], &["status"]),
     (&["get"], &["status"]),
     (&["list"], &["status"]),
+    (&["ls"], &["status"]),
+    (&["show"], &["status"]),
+    (&["nodes"], &["node", "status"]),
+    (&["packages"], &["package", "status"]),
+    (&["ps"], &["package", "status"]),
     (&["describe", "node"], &["diagnose", "node"]),
     (&["describe", "skyhook"], &["status"]),
     (&["describe", "nodewright"], &["status"]),
@@ -23,8 +32,13 @@ const ALIASES: &[(&[&str], &[&str])] = &[
     (&["watch"], &["status", "--watch"]),
     (&["logs"], &["package", "logs"]),
     (&["history"], &["journal", "list"]),
+    (&["log"], &["package", "logs"]),
     (&["check"], &["diagnose", "check"]),
+    (&["health"], &["diagnose", "check"]),
     (&["doctor"], &["diagnose", "stuck"]),
+    (&["stuck"], &["diagnose", "stuck"]),
+    (&["why"], &["diagnose", "stuck"]),
+    (&["troubleshoot"], &["diagnose", "stuck"]),
     (&["must-gather"], &["collect"]),
 ];
 
@@ -38,6 +52,131 @@ pub const TIPS: &[(&str, &str)] = &[
     ("rollout", "status"),
     ("rules", "explain"),
 ];
+
+const ROLL_BACK: &str = "`kubectl skyhook undo` reverts a command of this plugin; to roll out an earlier version, apply the earlier \
+     manifest";
+const RUN_AGAIN: &str = "to run one package again, use `kubectl skyhook package rerun`; to run all packages, \
+     `kubectl skyhook reset`";
+const STOP: &str = "to stop a custom resource for now, use `kubectl skyhook pause`; for long, `kubectl skyhook disable`; on some \
+     nodes, `kubectl skyhook node ignore`";
+const CONTINUE: &str = "to continue after a pause, use `kubectl skyhook resume`; after disable, \
+     `kubectl skyhook enable`; after node ignore, `kubectl skyhook node unignore`";
+const SPEC: &str = "packages and their versions are in the spec of the custom resource: edit it with kubectl, and check it \
+     first with `kubectl skyhook lint`";
+const CLEAN: &str =
+    "to remove what deleted custom resources left on nodes, use `kubectl skyhook leftovers --clean`";
+const DRY_RUN: &str = "each command that changes something has --dry-run; `kubectl skyhook fix --dry-run` previews the \
+     remedies of all findings";
+
+/// What the user may have meant by commands of kubectl and other tools; the first match counts.
+const HABITS: &[(&[&str], &str)] = &[
+    (&["ignore"], "to make the operator ignore nodes, use `kubectl skyhook node ignore NODE`"),
+    (
+        &["unignore"],
+        "to make the operator work on ignored nodes again, use `kubectl skyhook node unignore NODE`",
+    ),
+    (&["skip"], "to make the operator ignore nodes, use `kubectl skyhook node ignore NODE`"),
+    (
+        &["delete"],
+        "kubectl deletes a custom resource, which waits until the operator has uninstalled its packages: \
+         `kubectl skyhook finalizer status` shows for what it waits; `kubectl skyhook teardown` deletes all of them in order",
+    ),
+    (&["rollout", "pause"], STOP),
+    (&["rollout", "resume"], CONTINUE),
+    (&["rollout", "restart"], RUN_AGAIN),
+    (&["rollout", "undo"], ROLL_BACK),
+    (&["rollback"], ROLL_BACK),
+    (&["restart"], RUN_AGAIN),
+    (&["stop"], STOP),
+    (&["suspend"], STOP),
+    (&["start"], CONTINUE),
+    (&["continue"], CONTINUE),
+    (&["install"], SPEC),
+    (&["upgrade"], SPEC),
+    (&["set"], SPEC),
+    (&["remove"], "to uninstall a package from all nodes, use `kubectl skyhook uninstall`"),
+    (&["clean"], CLEAN),
+    (&["cleanup"], CLEAN),
+    (&["purge"], CLEAN),
+    (&["repair"], "to apply the remedies of all findings, use `kubectl skyhook fix`"),
+    (&["cancel"], "to cancel an uninstall, use `kubectl skyhook uninstall NAME PACKAGE --cancel`"),
+    (&["plan"], DRY_RUN),
+    (&["preview"], DRY_RUN),
+    (&["drain"], "the operator drains nodes before interrupts; to drain one by hand, use kubectl drain"),
+    (
+        &["cordon"],
+        "to cordon a node by hand, use kubectl cordon; `kubectl skyhook cordon release` ends cordons of the operator",
+    ),
+    (&["apply"], "kubectl applies manifests; `kubectl skyhook lint -f FILE` checks them first"),
+    (&["create"], "kubectl creates objects; `kubectl skyhook lint -f FILE` checks them first"),
+];
+
+/// Commands that only kubectl has.
+const OF_KUBECTL: &[&str] = &[
+    "annotate",
+    "api-resources",
+    "attach",
+    "auth",
+    "config",
+    "cp",
+    "edit",
+    "exec",
+    "expose",
+    "label",
+    "patch",
+    "port-forward",
+    "replace",
+    "run",
+    "scale",
+    "taint",
+    "top",
+];
+
+/// Explanations for flags that a command does not have: the first words of the command, the flags, and the tip.
+const FLAGS: &[(&[&str], &[&str], &str)] = &[
+    (
+        &["uninstall"],
+        &["--node", "--match", "-l", "--selector", "--nodes"],
+        "the operator uninstalls from all nodes that the custom resource selects; for some nodes, narrow spec.nodeSelectors to \
+         them, uninstall, and then widen it to the other nodes",
+    ),
+    (
+        &["pause"],
+        &["--node", "--match", "-l", "--selector"],
+        "a pause applies to all nodes of a custom resource; to stop work on some, use `kubectl skyhook node ignore NODE`",
+    ),
+    (
+        &[],
+        &["-w", "--watch"],
+        "`kubectl skyhook status -w` watches rollouts, and `kubectl skyhook events -w` events",
+    ),
+    (&[], &["--field-selector"], "nodes are selected with --node, --match or -l"),
+];
+
+/// The tip for an unknown command or flag; `None` if nothing better than a similar name is known.
+pub fn tip(args: &[OsString], invalid: &Invalid<'_>) -> Option<String> {
+    let words: Vec<&str> = args.iter().skip(1).map_while(|word| word.to_str()).collect();
+    match invalid {
+        Invalid::Command(typed) => {
+            let tip =
+                HABITS.iter().find(|(habit, _)| words.starts_with(habit)).map(|(_, tip)| (*tip).to_owned());
+            tip.or_else(|| {
+                let known = OF_KUBECTL.contains(typed) && words.first() == Some(typed);
+                known.then(|| format!("this is a command of kubectl itself: kubectl {typed}"))
+            })
+        }
+        Invalid::Flag(flag) => FLAGS
+            .iter()
+            .find(|(command, flags, _)| words.starts_with(command) && flags.contains(flag))
+            .map(|(_, _, tip)| (*tip).to_owned()),
+    }
+}
+
+/// The word that clap refuses.
+pub enum Invalid<'a> {
+    Command(&'a str),
+    Flag(&'a str),
+}
 
 /// Replaces an alias in the arguments by its command. The first argument is the program.
 pub fn resolved(args: Vec<OsString>) -> Vec<OsString> {

@@ -18,6 +18,18 @@ use crate::ctx::{Ctx, check_open_files, survive_file_size_limit};
 use crate::error::{Error, Exit, Result};
 use crate::program::Program;
 
+/// The end of `--help`: the choice between similar commands, and exit codes.
+const AFTER_HELP: &str = "\
+Which command?
+  package retry       a stage has failed for good: run it again, keep its record
+  package rerun       a package has run, or fails: run it again from its first stage
+  reset               a node was re-imaged, or its record is wrong: forget it, run all packages
+  pause               stop a custom resource for now; later ones wait for it
+  disable             stop a custom resource for long; later ones do not wait
+  node ignore         stop all custom resources on some nodes; the others go on
+
+Exit codes: 0 done, 1 error, 2 findings, 3 refused, 4 partly applied, 5 timed out, 64 usage, 130 interrupted.";
+
 /// Diagnose and repair NodeWright (formerly Skyhook) packages on nodes
 ///
 /// Finds what is stuck, why, and how to fix it. Works with the objects that the operator uses: Skyhook
@@ -30,8 +42,7 @@ use crate::program::Program;
     disable_help_subcommand = true,
     arg_required_else_help = true,
     max_term_width = 100,
-    after_help = "Exit codes: 0 done, 1 error, 2 findings, 3 refused, 4 partly applied, 5 timed out, 64 usage, \
-                  130 interrupted."
+    after_help = AFTER_HELP
 )]
 pub struct Cli {
     #[command(subcommand)]
@@ -44,6 +55,7 @@ pub struct Cli {
 pub fn main(args: impl Iterator<Item = OsString>) -> Exit {
     let mut args: Vec<OsString> = args.collect();
     let program = args.first().map_or(Program::SKYHOOK, |name| Program::of(name));
+    program.name_commands();
     if let Some(exit) = completion::answered(program, &args) {
         return exit;
     }

@@ -6,12 +6,14 @@ use std::fmt::Write as _;
 use clap::error::{ContextKind, ContextValue, ErrorKind};
 use clap::{CommandFactory, FromArgMatches};
 
-use super::aliases::TIPS;
+use super::aliases::{self, Invalid, TIPS};
 use super::{Cli, by_task};
 use crate::args::boolean::with_boolean_values;
+use crate::args::safety;
 use crate::commands::EVERYDAY;
-use crate::program::Program;
+use crate::program::{Program, as_typed};
 use crate::suggestions::near;
+use crate::view::plural;
 
 impl Program {
     /// The clap tree, with usage lines and examples in the name that was typed.
@@ -36,8 +38,11 @@ impl Program {
             if args.iter().any(|word| word == "--help") { tree } else { brief(tree, &self.words()) };
         let contexts = contexts(&args);
         let writes_file = args.iter().any(|word| word == "report");
-        let matches = tree.try_get_matches_from_mut(args);
-        let matches = matches.map_err(|error| nearest(of_file(error, writes_file), &tree))?;
+        let matches = tree.try_get_matches_from_mut(args.clone());
+        let matches = matches.map_err(|error| match explained(error, &args) {
+            Ok(explained) => explained.with_cmd(&tree),
+            Err(error) => nearest(of_file(error, writes_file), &tree),
+        })?;
         let mut others = contexts.iter().filter(|context| **context != contexts[0]);
         if let Some(other) = others.next() {
             let one = &contexts[0];
@@ -46,6 +51,29 @@ impl Program {
         }
         Cli::from_arg_matches(&matches).map_err(|error| error.format(&mut tree))
     }
+}
+
+/// Explains a known mistake, instead of similar names and the usage, which would look like the answer. Returns the
+/// error unchanged if the mistake is not known.
+fn explained(mut error: clap::Error, args: &[OsString]) -> Result<clap::Error, clap::Error> {
+    let text = |kind| match error.get(kind) {
+        Some(ContextValue::String(text)) => text.as_str(),
+        _ => "",
+    };
+    let invalid = match error.kind() {
+        ErrorKind::InvalidSubcommand => Invalid::Command(text(ContextKind::InvalidSubcommand)),
+        ErrorKind::UnknownArgument => Invalid::Flag(text(ContextKind::InvalidArg)),
+        _ => return Err(error),
+    };
+    let Some(tip) = aliases::tip(args, &invalid) else {
+        return Err(error);
+    };
+    for kind in [ContextKind::SuggestedSubcommand, ContextKind::SuggestedArg, ContextKind::Usage] {
+        error.remove(kind);
+    }
+    let tip = as_typed(tip.into()).into_owned();
+    error.insert(ContextKind::Suggested, ContextValue::StyledStrs(vec![tip.into()]));
+    Ok(error)
 }
 
 /// Keeps only suggestions that differ from the input by a typing error. clap also suggests more distant
@@ -136,7 +164,13 @@ fn brief(tree: clap::Command, words: &str) -> clap::Command {
     let (heading, name) = (styles.get_header(), styles.get_literal());
     let commands = EVERYDAY.iter().filter_map(|name| tree.find_subcommand(name));
     let width = EVERYDAY.iter().map(|name| name.len()).max().unwrap_or(0);
-    let mut listed = format!("{heading}Everyday commands:{heading:#}\n");
+    let mut listed = format!(
+        "{heading}Something stuck?{heading:#} {name}{words} diagnose{name:#}\n\n\
+         {{about-with-newline}}  \
+         {name}{words} status -w gpu-tune{name:#}   watch a rollout\n  \
+         {name}{words} fix --dry-run{name:#}        preview the remedies that need no decision\n\n\
+         {heading}Everyday commands:{heading:#}\n"
+    );
     for command in commands {
         let about = command.get_about().map(ToString::to_string);
         let _ =
@@ -147,20 +181,35 @@ fn brief(tree: clap::Command, words: &str) -> clap::Command {
         arg.hide_short_help(global)
     });
     tree.mut_subcommands(own_flags).help_template(format!(
-        "{{before-help}}{{about-with-newline}}\n{{usage-heading}} {{usage}}\n\n{listed}\n\
+        "{{before-help}}{listed}\n\
          All commands and flags: {words} --help; for one command: {words} COMMAND -h\n"
     ))
 }
 
-/// Adds a line with the global flags to the help of each command.
+/// Keeps the command's own flags and the most used ones of changes, and counts the others.
 fn own_flags(command: clap::Command) -> clap::Command {
+    let rare = |arg: &clap::Arg| {
+        arg.get_help_heading() == Some(safety::HEADING) && !safety::MOST_USED.contains(&arg.get_id().as_str())
+    };
+    let hidden = command.get_arguments().filter(|arg| rare(arg)).count();
+    let more = match hidden {
+        0 => "Global flags:".to_owned(),
+        n => format!("{}, and global flags:", plural(n, "more option")),
+    };
     let after = command.get_after_help().map(ToString::to_string);
     let after = after.map_or(String::new(), |after| format!("{after}\n\n"));
-    command.after_help(format!("{after}{GLOBAL_FLAGS}")).mut_subcommands(own_flags)
+    command
+        .mut_args(|arg| if rare(&arg) { arg.hide_short_help(true) } else { arg })
+        .mut_subcommands(|command| {
+            let rarely = FOR_SCRIPTS.contains(&command.get_name());
+            own_flags(command).hide(rarely)
+        })
+        .after_help(format!("{after}{more} {GLOBAL_FLAGS}"))
 }
 
-const GLOBAL_FLAGS: &str =
-    "Global flags: -o, --from, --context, --kubeconfig, -n, --api, --color, -v; see --help";
+const GLOBAL_FLAGS: &str = "-o, --from, --context, --kubeconfig, -n, --api, --color, -v; see --help";
+/// Subcommands that remedies and scripts use, and that `-h` does not list.
+const FOR_SCRIPTS: [&str; 1] = ["leave-batch"];
 
 /// Collects the values of `--context`. For other flags, the last value counts; for this flag, that could send
 /// a change to the wrong cluster.

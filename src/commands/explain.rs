@@ -148,7 +148,7 @@ impl Topic {
                     "The grade of a plan or remedy shows its worst possible effect on the cluster:",
                 );
                 for grade in Grade::ALL {
-                    all.item("- ", format!("{grade}: {}", grade.meaning()));
+                    all.item("- ", format!("{grade} ({}): {}", grade.word(), grade.meaning()));
                 }
                 text.indented(2, all);
             }

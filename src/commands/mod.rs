@@ -108,13 +108,12 @@ table! {
 }
 
 /// The commands that `-h` lists.
-pub const EVERYDAY: [&str; 16] = [
+pub const EVERYDAY: [&str; 14] = [
     "status",
     "diagnose",
     "events",
     "explain",
     "lint",
-    "wait",
     "collect",
     "node",
     "package",
@@ -123,7 +122,6 @@ pub const EVERYDAY: [&str; 16] = [
     "pause",
     "resume",
     "uninstall",
-    "finalizer",
     "undo",
 ];
 

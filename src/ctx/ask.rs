@@ -94,7 +94,8 @@ impl Question {
                     }
                     _ => "the name".to_owned(),
                 };
-                let question = format!("To confirm, type {what}: {words}");
+                let worst = plan.consequences.at_worst(plan.grade());
+                let question = format!("Worst effect: {worst}. To confirm, type {what}: {words}");
                 SimpleTheme.format_input_prompt(&mut asked, &question, None)
             }
             _ => SimpleTheme.format_confirm_prompt(&mut asked, "Proceed?", Some(false)),

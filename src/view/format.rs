@@ -9,6 +9,7 @@ use super::text::Text;
 use super::yaml::YamlError;
 pub use super::yaml::yaml;
 use super::{View, harmless_xml};
+use crate::program::{as_typed, document_as_typed};
 
 /// The value of `-o`.
 #[derive(Debug, Clone, PartialEq, Default)]
@@ -76,10 +77,17 @@ impl From<EvalError> for FormatError {
 const ALLOWED: &str = "table, wide, json, yaml, name, jsonpath=TEMPLATE, jsonpath-file=FILE, \
      jsonpath-as-json=TEMPLATE, custom-columns=HEADING:PATH,…, custom-columns-file=FILE";
 
+/// The document, with commands as the user typed them.
+fn document(view: &dyn View) -> serde_json::Value {
+    let mut document = view.document();
+    document_as_typed(&mut document);
+    document
+}
+
 fn junit(view: &dyn View) -> Option<String> {
     let report = view.junit()?;
     let xml = report.to_string().expect("the report has no text that XML cannot escape");
-    Some(harmless_xml(&xml).into_owned())
+    Some(as_typed(harmless_xml(&xml)).into_owned())
 }
 
 impl OutputFormat {
@@ -100,18 +108,18 @@ impl OutputFormat {
                 }
                 Rendered::Text(text)
             }
-            OutputFormat::Json => Rendered::Data(json(&view.document())),
-            OutputFormat::Yaml => Rendered::Data(yaml(&view.document())?),
+            OutputFormat::Json => Rendered::Data(json(&document(view))),
+            OutputFormat::Yaml => Rendered::Data(yaml(&document(view))?),
             OutputFormat::Junit => Rendered::Data(junit(view).ok_or_else(|| {
                 FormatError("this command has no JUnit report; `lint`, `diagnose stuck` and `diagnose check` have one".to_owned())
             })?),
             OutputFormat::OpenMetrics => Rendered::Data(view.openmetrics().map(|metrics| metrics.text()).ok_or_else(|| {
                 FormatError("this command has no metrics; `diagnose stuck` and `diagnose check` have metrics".to_owned())
             })?),
-            OutputFormat::JsonPath(path) => path.text(&view.document())?.into(),
-            OutputFormat::JsonPathAsJson(path) => path.json(&view.document())?.into(),
+            OutputFormat::JsonPath(path) => path.text(&document(view))?.into(),
+            OutputFormat::JsonPathAsJson(path) => path.json(&document(view))?.into(),
             OutputFormat::CustomColumns(columns) => {
-                Rendered::Text(columns.table(&view.document())?.into())
+                Rendered::Text(columns.table(&document(view))?.into())
             }
         })
     }

@@ -73,7 +73,7 @@ impl View for Preview<'_> {
         let plan = self.plan;
         let mut text = Text::new();
         let grade = plan.grade();
-        text.line(text::heading(&plan.title) + format!("  ({grade}: {})", plan.consequences.at_worst(grade)));
+        text.line(text::heading(&plan.title) + format!("  ({}; {grade})", plan.consequences.at_worst(grade)));
         if let Some(destination) = &self.destination {
             text.line(text::dim(destination.line()));
         }

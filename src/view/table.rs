@@ -62,6 +62,10 @@ macro_rules! __cells {
 #[doc(inline)]
 pub use crate::__cells as cells;
 
+/// Minimum width of a truncated last column; a narrower one goes below its row.
+const READABLE: usize = 30;
+/// Indentation of a last column that goes below its row.
+const BELOW: usize = 4;
 /// Number of blanks between two columns.
 const GUTTER: usize = 2;
 
@@ -194,6 +198,13 @@ impl Table {
         // Truncation does not help rows that are too long without their last column.
         let is_truncated = matches!(self.last, LastColumn::Truncated | LastColumn::Names { .. });
         let truncates = |room: &usize| is_truncated && *room > 0;
+        // A summary of a few letters is unreadable: it goes below its row.
+        let below = self.last == LastColumn::Truncated && room.is_some_and(|room| room < READABLE);
+        let mut below = below.then(|| layout.width.unwrap_or_default().saturating_sub(BELOW));
+        if below.is_some_and(|width| width < NARROWEST) {
+            below = None;
+        }
+        let mut is_heading = headings.is_some();
 
         let no_set = headings.is_some().then_some(None);
         let mut sets = no_set.into_iter().chain(self.sets.iter().map(Some));
@@ -210,6 +221,12 @@ impl Table {
                     let text = set.fitting(runs, room);
                     left_out |= text != set.to_string();
                     last = safe(&text.into());
+                }
+                if let (Some(width), false) = (below, std::mem::take(&mut is_heading)) {
+                    emit(trimmed(start));
+                    let last = wrap(&last, Some(width)).into_iter();
+                    last.for_each(|line| emit(plain(" ".repeat(BELOW)) + line));
+                    continue;
                 }
                 let mut last = match room {
                     Some(room) if wraps(&room) => wrap(&last, Some(room)),
@@ -289,6 +306,18 @@ fn labelled(cells: &[Line], widths: &[usize], line: String) -> Line {
     labelled
 }
 
+/// The line without trailing blanks.
+fn trimmed(mut line: Line) -> Line {
+    while let Some(last) = line.spans.last_mut() {
+        last.text.truncate(last.text.trim_end().len());
+        if !last.text.is_empty() {
+            break;
+        }
+        line.spans.pop();
+    }
+    line
+}
+
 /// Whether the cell has a word that a narrow column of a page has to break, such as a set of nodes.
 fn has_long_word(cell: &Line) -> bool {
     cell.plain().split_whitespace().any(|word| word.len() > 24)
@@ -296,15 +325,8 @@ fn has_long_word(cell: &Line) -> bool {
 
 /// A cell that is safe to print, without trailing blanks; `<none>` if empty.
 fn sanitized_cell(cell: &Line) -> Line {
-    let mut cell = safe(cell);
-    while let Some(last) = cell.spans.last_mut() {
-        last.text.truncate(last.text.trim_end().len());
-        if !last.text.is_empty() {
-            return cell;
-        }
-        cell.spans.pop();
-    }
-    plain("<none>").into()
+    let cell = trimmed(safe(cell));
+    if cell.is_empty() { plain("<none>").into() } else { cell }
 }
 
 /// Cells, row by row, in one string: large tables have half a million of them.
@@ -372,91 +394,4 @@ fn to_u32(length: usize) -> u32 {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::super::text::{Text, error, good};
-    use super::*;
-
-    fn nodes() -> Table {
-        let mut table = Table::new(["node", "status", "message"]).wrap_last();
-        table.row(cells!["gpu-0001", good("complete"), ""]);
-        table.row(cells![
-            "日本-2",
-            error("erroring"),
-            "the container exited with 1, and has been restarted 7 times since",
-        ]);
-        table
-    }
-
-    fn plain_at(width: usize, table: Table) -> String {
-        let lines = Text::from(table).lines(Layout::columns(width));
-        lines.iter().map(|line| line.plain() + "\n").collect()
-    }
-
-    #[test]
-    fn aligns_by_width_and_keeps_labels() {
-        assert_eq!(
-            Text::from(nodes()).labelled(Layout::PIPE),
-            "[heading:NODE]      [heading:STATUS]    [heading:MESSAGE]\n\
-             gpu-0001  [good:complete]  <none>\n\
-             日本-2    [error:erroring]  the container exited with 1, and has been restarted 7 times since\n"
-        );
-    }
-
-    #[test]
-    fn wraps_prose_on_a_terminal_only() {
-        assert_eq!(
-            plain_at(50, nodes()),
-            "NODE      STATUS    MESSAGE\n\
-             gpu-0001  complete  <none>\n\
-             日本-2    erroring  the container exited with 1,\n\
-            \x20                   and has been restarted 7 times\n\
-            \x20                   since\n"
-        );
-        assert_eq!(plain_at(30, nodes()), Text::from(nodes()).plain());
-    }
-
-    #[test]
-    fn a_summary_is_cut_only_where_the_row_then_fits() {
-        let cut = || Table { last: LastColumn::Truncated, ..nodes() };
-        let lines = plain_at(50, cut());
-        let last = "日本-2    erroring  the container exited with 1,…\n";
-        assert!(lines.ends_with(last), "{lines}");
-        let widest = plain_at(21, cut()).lines().map(UnicodeWidthStr::width).max();
-        assert_eq!(widest, Some(21));
-        assert_eq!(plain_at(20, cut()), Text::from(nodes()).plain());
-    }
-
-    #[test]
-    fn a_row_is_one_line_whatever_is_in_it() {
-        let mut table = Table::new(["a", "b"]);
-        table.row(cells!["x\n\x1b[31my\t", "\u{202e}z "]);
-        table.row(cells!["w".repeat(70_000), "end"]);
-        let lines = Text::from(table).lines(Layout { width: None, headers: false });
-        let lines: Vec<String> = lines.iter().map(Line::plain).collect();
-        assert_eq!(lines, ["x\\n^[[31my\\t  <U+202E>z".to_owned(), "w".repeat(70_000) + "  end",]);
-    }
-
-    #[test]
-    fn one_column_and_no_rows() {
-        let mut table = Table::new(["name"]);
-        assert_eq!(Text::from(table.clone()).plain(), "");
-        table.row(cells!["a"]).row(cells![""]);
-        assert_eq!(Text::from(table).plain(), "NAME\na\n<none>\n");
-        assert_eq!(Text::from(Table::default()).plain(), "");
-    }
-
-    /// The widest cell of a column counts for all parts of a long table.
-    #[test]
-    fn long_tables_are_aligned_throughout() {
-        let mut table = Table::new(["node", "status"]);
-        for i in 0..=LAYOUT_CHUNK_ROWS {
-            let status = if i % 10 == 0 { error("erroring") } else { good("complete") };
-            table.row(cells![format!("gpu-{i:03}"), status]);
-        }
-        table.row(cells!["ノード-of-the-second-part", good("complete")]);
-        let text = Text::from(table).plain();
-        let lines: Vec<&str> = text.lines().collect();
-        assert_eq!((lines.len(), lines[1]), (LAYOUT_CHUNK_ROWS + 3, "gpu-000                    erroring"));
-        assert_eq!(lines[LAYOUT_CHUNK_ROWS + 2], "ノード-of-the-second-part  complete");
-    }
-}
+mod tests;

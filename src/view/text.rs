@@ -17,6 +17,7 @@ use std::ops::Add;
 use unicode_width::{UnicodeWidthChar, UnicodeWidthStr};
 
 use super::Table;
+use crate::program::as_typed;
 pub use layout::Layout;
 
 /// The meaning of a piece of text, from which `screen` derives a color, and `html` a class.
@@ -55,7 +56,7 @@ macro_rules! constructors {
     ($($name:ident $label:ident,)*) => {$(
         #[doc = concat!("Text that means [`Label::", stringify!($label), "`].")]
         pub fn $name(text: impl ToString) -> Span {
-            Span { label: Label::$label, text: text.to_string() }
+            Label::$label.span(text)
         }
     )*};
 }
@@ -97,9 +98,10 @@ impl Label {
         }
     }
 
-    /// A span with this label, for labels that depend on data.
+    /// A span with this label, for labels that depend on data. Commands are named as the user typed them.
     pub fn span(self, text: impl ToString) -> Span {
-        Span { label: self, text: text.to_string() }
+        let text = as_typed(text.to_string().into()).into_owned();
+        Span { label: self, text }
     }
 }
 

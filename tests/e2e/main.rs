@@ -32,6 +32,8 @@ mod servers;
 
 mod tools;
 mod transcript;
+#[path = "../it/support/unfolded.rs"]
+mod unfolded;
 mod view;
 
 use std::{

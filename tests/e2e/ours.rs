@@ -16,7 +16,7 @@ use std::{
 use regex::Regex;
 use serde_json::Value;
 
-use crate::report_stats;
+use crate::{report_stats, unfolded::on_each_node};
 
 /// The result of one run.
 #[derive(Clone, Debug)]
@@ -61,7 +61,7 @@ pub fn diagnose(kubeconfig: &Path, more: &[&str]) -> Report {
     if !more.iter().any(|word| ["--no-logs", "--from"].contains(word)) {
         report_stats::count(&json);
     }
-    Report { ran, json }
+    Report { ran, json: on_each_node(json) }
 }
 
 impl Report {

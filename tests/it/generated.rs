@@ -1,9 +1,11 @@
-//! Files that are generated from the code: completions, man pages, schemas, and the tables of `docs`.
+//! Files that are generated from the code: completions, man pages, schemas, the tables of `docs`, and the picture of the
+//! README.
 //!
 //! The tests fail when one of them is stale. `UPDATE=1 cargo test --test it generated` rewrites them.
 
 mod man;
 mod pages;
+mod picture;
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -111,6 +113,13 @@ fn doc_tables_are_up_to_date() {
         assert_eq!(stale(&path, &pages::filled(&text)), None);
     }
     assert_eq!(sections, 10);
+}
+
+#[test]
+fn the_picture_of_the_readme_is_up_to_date() {
+    assert_eq!(stale(&root().join("docs/images/stuck.svg"), &picture::svg()), None);
+    let readme = std::fs::read_to_string(root().join("README.md")).expect("the README");
+    assert!(readme.contains("(docs/images/stuck.svg)"));
 }
 
 /// One page for each code: `docs/codes/SKY101.md`.

@@ -26,6 +26,7 @@ mod dropin;
 mod events_watch;
 mod fake_api;
 mod finalizer;
+mod first_minute;
 mod fix;
 mod flags_as_names;
 mod foreign_objects;

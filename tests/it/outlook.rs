@@ -8,6 +8,7 @@ use kubectl_skyhook::model::ProgressState;
 use kubectl_skyhook::outlook::Outlook;
 use kubectl_skyhook::rules::support::causes::Causes;
 use kubectl_skyhook::rules::{self, Finding, FindingKey, Scope};
+use kubectl_skyhook::view::expand;
 use serde_json::{Value, json};
 
 use crate::recorded::recorded_clusters;
@@ -237,8 +238,12 @@ fn pages_agree() {
             }
             let named = run(&format!("status {name} -o json --from {from}")).output().json();
             for entry in named["items"][0]["progress"]["nodes"].as_array().into_iter().flatten() {
-                let node = entry["node"].as_str().expect("a name");
-                states.insert((name.to_owned(), node.to_owned()), entry["state"].clone());
+                let set = entry["node"].as_str().expect("a name");
+                let nodes = expand(set).map_or_else(|| vec![set.to_owned()], |nodes| nodes.expect("a set"));
+                assert_eq!(entry["nodeCount"], nodes.len());
+                for node in nodes {
+                    states.insert((name.to_owned(), node), entry["state"].clone());
+                }
             }
         }
         for ((name, node), state) in &states {

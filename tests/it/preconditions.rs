@@ -70,7 +70,7 @@ impl Baseline {
         let ran = cluster.with_operator(|| cluster.run(&format!("{} --confirm", row.command)));
         let written = differences(before, cluster.fake.objects());
         assert!(!written.is_empty(), "{}", ran.transcript());
-        let asks_for_name = preview.contains("  (B3: ") || preview.contains("  (B4: ");
+        let asks_for_name = preview.contains("; B3)") || preview.contains("; B4)");
         Baseline { asks_for_name, written }
     }
 }

@@ -354,7 +354,7 @@ fn resume_does_not_promise_permanently_failed_packages() {
     assert_eq!(remedies, &[format!("Resume the custom resource: {stays}")]);
     let preview = run("resume gpu --dry-run --from tests/rules/paused.parked.yaml").output();
     let expected = format!(
-        "resume gpu  (B1: changes objects, runs nothing)\n\n\
+        "resume gpu  (changes objects, runs nothing; B1)\n\n\
          nodewright/gpu\n  remove annotation nodewright.nvidia.com/pause=true\n\n\
          - warning: {stays}\n"
     );

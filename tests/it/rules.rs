@@ -28,7 +28,7 @@ fn upgrade_is_not_suggested_beyond_the_limit_of_older_operators() {
     let suggests = |text: &str| {
         let file = directory.path().join("cluster.yaml");
         std::fs::write(&file, text).expect("a file");
-        let ran = run(&format!("diagnose stuck --rule SKY201 --from {}", file.display())).output();
+        let ran = run(&format!("diagnose stuck --all --rule SKY201 --from {}", file.display())).output();
         ran.expect_code(2);
         ran.stdout.contains("upgrade the operator")
     };

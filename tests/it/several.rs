@@ -164,8 +164,8 @@ fn all_deletions_are_shown_with_their_next_command() {
     assert_eq!(
         commands,
         [
-            "  now: kubectl skyhook package logs driver --skyhook gpu-tune --node node-2 --stage apply  (B0, reads only)",
-            "  now: kubectl skyhook package logs driver --skyhook gpu-tune --node node-2 --stage apply  (B0, reads only)",
+            "  now: kubectl skyhook package logs driver --skyhook gpu-tune --node node-2 --stage apply  (reads only, B0)",
+            "  now: kubectl skyhook package logs driver --skyhook gpu-tune --node node-2 --stage apply  (reads only, B0)",
         ],
         "{}",
         ran.transcript()

@@ -247,7 +247,7 @@ fn file_replaces_a_missing_journal() {
     ran.expect_code(0);
     assert_eq!(user_part(&cluster.cr().expect("a recreated custom resource")), user_part(&before));
     // A custom resource that is complete on every node runs nothing.
-    let grade = "(B1: changes objects, runs nothing)";
+    let grade = "(changes objects, runs nothing; B1)";
     ran.expect_stderr(grade);
 }
 

@@ -8,6 +8,7 @@ mod compression;
 mod environment;
 mod error;
 mod kubeconfig;
+mod kuberc;
 mod names;
 mod plugin;
 mod request_policy;

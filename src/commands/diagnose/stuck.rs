@@ -16,8 +16,8 @@ use crate::rules::{self, Finding, Report, Scope};
 /// Find what is stuck, why, and how to fix it
 ///
 /// Runs every rule against the cluster and prints the verdict first, then each finding with its evidence and
-/// remedies, least disruptive first. If there are more than three causes, a table lists them with the next
-/// command of each; pass the number of a cause to see it in full. Sources that could not be read are listed,
+/// remedies, least disruptive first. If there are several causes, a table lists them with the next command of
+/// each; pass the number of a cause to see it in full. Sources that could not be read are listed,
 /// and the verdict shows how many rules could not be checked.
 ///
 /// For a package that fails or hangs, it shows how the container ended and its last log lines, with secrets
@@ -89,17 +89,17 @@ async fn run(ctx: &mut Ctx, args: &Args) -> Result<Exit> {
     let rules = rules.collect::<Result<Vec<_>>>()?;
     let cluster = ctx.load(&Scope::needs_of(&rules)).await?;
     let subjects = args.subjects(&cluster)?;
-    for note in subjects.notes {
+    for note in &subjects.notes {
         ctx.note(note);
     }
     let mut scope = scope::of(&cluster, &subjects.skyhooks, &args.on, rules)?;
-    scope.nodes.extend(subjects.nodes);
+    scope.nodes.extend(subjects.nodes.iter().cloned());
     let muting = args.muting.load(ctx, &cluster)?;
     let baseline = args.baseline.of_diagnosis(ctx, &scope)?;
     let report = rules::diagnose(&cluster, &scope).mute(&cluster, &muting.mutes);
     let exit = muting.exit(exit(args.fail_on, &report, &cluster, baseline.as_ref()));
     let mut diagnosis = Diagnosis::new(&cluster, report)
-        .narrowed(scope.is_narrow())
+        .narrowed(args.scope_arguments(&subjects))
         .compared(baseline.as_ref())
         .only(subjects.cause)?;
     if !args.no_logs {
@@ -165,21 +165,46 @@ impl Args {
                     _ => subjects.skyhooks.push(name.clone()),
                 }
             }
-            names => {
+            [names @ .., last] => {
+                // A number after names is that of a cause among theirs.
+                subjects.cause = last.cause(cluster);
+                let names = if subjects.cause.is_some() { names } else { &self.names };
                 for name in names {
                     match name {
                         Subject::Any(name) | Subject::Skyhook(name) => {
                             subjects.skyhooks.push(name.clone());
                         }
                         Subject::Cause(number) => {
-                            let alone = format!("cause/{number} is shown alone: omit other names");
-                            return Err(Error::usage(alone));
+                            let last = format!("cause/{number}: the number of a cause comes after all names");
+                            return Err(Error::usage(last));
                         }
                     }
                 }
             }
+            [] => {}
         }
         Ok(subjects)
+    }
+
+    /// The arguments that limit the diagnosis, without the number of a cause.
+    fn scope_arguments(&self, subjects: &Subjects) -> Vec<String> {
+        let names = subjects.skyhooks.iter().chain(&subjects.nodes).cloned();
+        let flag = |flag: &str, value: String| [flag.to_owned(), value];
+        let nodes = self.on.node.iter().flat_map(|node| flag("--node", node.to_string()));
+        let pattern = self.on.pattern_text().into_iter().flat_map(|regex| flag("--match", regex.to_owned()));
+        let rules = self.rule.iter().flat_map(|rule| flag("--rule", rule.clone()));
+        names.chain(nodes).chain(pattern).chain(rules).collect()
+    }
+}
+
+impl Subject {
+    /// The number of a cause, unless an object has this name.
+    fn cause(&self, cluster: &Cluster) -> Option<usize> {
+        match self {
+            Subject::Cause(number) => Some(*number),
+            Subject::Any(name) if object_named(cluster, name).is_none() => name.parse().ok(),
+            Subject::Any(_) | Subject::Skyhook(_) => None,
+        }
     }
 }
 

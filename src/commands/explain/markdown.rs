@@ -36,7 +36,8 @@ pub(super) fn lint_page(rule: &LintRule) -> String {
 
 pub(super) fn grade_page(grade: Grade) -> String {
     let grades = Grade::ALL.iter();
-    let rows: String = grades.map(|grade| format!("- {grade}: {}\n", grade.meaning())).collect();
+    let rows: String =
+        grades.map(|grade| format!("- {grade} ({}): {}\n", grade.word(), grade.meaning())).collect();
     format!(
         "# {grade}: {}\n\nThe grade of a plan or remedy shows its worst possible effect on the cluster:\n\n{rows}",
         grade.meaning()

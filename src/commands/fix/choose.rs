@@ -345,7 +345,7 @@ pub fn skipped(finding: &str, why: &str) -> String {
 pub fn above(plan: &Plan, command: &str) -> String {
     let grade = plan.grade();
     let meaning = plan.consequences.at_worst(grade);
-    format!("its remedy is {grade} ({meaning}); --up-to {grade} includes it: {command}")
+    format!("{meaning} ({grade}); --up-to {} includes it: {command}", grade.word())
 }
 
 /// The command that shows a finding with all its remedies.

@@ -3,7 +3,7 @@
 mod choose;
 mod merge;
 
-use clap::builder::{PossibleValuesParser, TypedValueParser};
+use clap::builder::{PossibleValue, PossibleValuesParser, TypedValueParser};
 
 use self::choose::{Chosen, FixLimits, choose};
 use self::merge::Part;
@@ -23,7 +23,7 @@ use crate::view::{plural, shell_words, text};
 /// Apply the remedies of all findings as one plan
 ///
 /// Runs the rules as `diagnose stuck` does and takes, for each cause, the least disruptive remedy that changes
-/// something and needs no decision, up to grade --up-to. These remedies form one plan, with preview, confirmation,
+/// something and needs no decision, up to --up-to. These remedies form one plan, with preview, confirmation,
 /// journal and undo as for any other command. Findings that follow from a cause are not fixed separately: run `diagnose
 /// stuck` again afterwards.
 ///
@@ -39,10 +39,10 @@ use crate::view::{plural, shell_words, text};
   kubectl skyhook fix --dry-run
 
   # Rerun failing packages after the cause of the failure is fixed
-  kubectl skyhook fix package-erroring --up-to B2
+  kubectl skyhook fix package-erroring --up-to rerun
 
   # Limit fixes to one custom resource and one node
-  kubectl skyhook fix --skyhook gpu-tune --node gpu-0001 --up-to B4")]
+  kubectl skyhook fix --skyhook gpu-tune --node gpu-0001 --up-to reboot")]
 pub struct Args {
     /// Only fix findings of these rules, by code or name
     #[arg(value_name = "CODE")]
@@ -55,11 +55,12 @@ pub struct Args {
     #[command(flatten)]
     on: NodeFlags,
 
-    /// Highest grade of the remedies to apply
+    /// Worst effect of the remedies to apply: objects, rerun, restart or reboot
     ///
-    /// B1 changes objects and runs nothing, B2 runs packages again, B3 restarts services or evicts pods, B4 reboots
-    /// nodes or permanently removes a record.
-    #[arg(long, value_name = "GRADE", value_parser = grades(), default_value = "B1", ignore_case = true)]
+    /// objects changes objects and runs nothing, rerun runs packages again, restart restarts services or evicts pods,
+    /// reboot reboots nodes or permanently removes a record. The grades B1 to B4 are accepted, too.
+    #[arg(long, value_name = "EFFECT", value_parser = grades(), default_value = "objects", ignore_case = true,
+        hide_possible_values = true)]
     up_to: Grade,
 
     /// Do not pause the custom resource, even if the operator could write to the same nodes
@@ -70,10 +71,10 @@ pub struct Args {
     safety: Safety,
 }
 
-/// The grades above B0.
+/// The grades above B0, by their words or codes.
 fn grades() -> impl TypedValueParser<Value = Grade> {
-    let names = Grade::ALL[1..].iter().map(Grade::to_string);
-    PossibleValuesParser::new(names)
+    let grades = Grade::ALL[1..].iter();
+    PossibleValuesParser::new(grades.map(|grade| PossibleValue::new(grade.word()).alias(grade.to_string())))
         .map(|name| Grade::named(&name).expect("the parser accepts only grade names"))
 }
 
@@ -104,8 +105,7 @@ async fn run(ctx: &mut Ctx, args: &Args) -> Result<Exit> {
     let plan = plan(&cluster, &report, &limits)?;
     if plan.is_empty() {
         // An empty plan has no preview that lists the skipped findings.
-        let consequences = &plan.consequences;
-        for line in consequences.notes.iter().chain(&consequences.warnings) {
+        for line in few(&plan.consequences.notes).iter().chain(&plan.consequences.warnings) {
             ctx.note(text::prose(line));
         }
     }
@@ -120,6 +120,17 @@ async fn run(ctx: &mut Ctx, args: &Args) -> Result<Exit> {
         return Ok(Exit::Findings);
     }
     Ok(exit)
+}
+
+/// The lines about skipped findings, at most two.
+fn few(lines: &[String]) -> Vec<String> {
+    match lines {
+        [first, _, _, ..] => {
+            let more = plural(lines.len() - 1, "more finding");
+            vec![first.clone(), format!("skips {more}: see `kubectl skyhook diagnose stuck`")]
+        }
+        few => few.to_vec(),
+    }
 }
 
 /// The plan with the remedies of the findings; its notes list the skipped findings.
@@ -147,8 +158,8 @@ fn plan(cluster: &Cluster, report: &Report, limits: &FixLimits) -> Result<Plan> 
         if grade > limits.up_to {
             let meaning = plan.consequences.at_worst(grade);
             let why =
-                format!("together, the remedies are {grade} ({meaning}), above --up-to {}", limits.up_to);
-            let argv = ["kubectl", "skyhook", "fix", "--up-to", &grade.to_string()];
+                format!("together, the remedies exceed --up-to {}: {meaning} ({grade})", limits.up_to.word());
+            let argv = ["kubectl", "skyhook", "fix", "--up-to", grade.word()];
             return Err(Error::unchanged(why).hint(shell_words(&argv)));
         }
     }

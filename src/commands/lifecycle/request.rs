@@ -295,7 +295,7 @@ fn warn(cluster: &Cluster, skyhook: &Skyhook, verb: Verb, plan: &mut Plan) {
     let failed = statuses.get(&Status::Erroring).copied().unwrap_or_default();
     if verb == Verb::Pause && runs_jobs && failed > 0 {
         effects.warn(format!(
-            "{} failed: after `resume`, the operator counts {} as waiting, and nothing runs there until the \
+            "{reference}: {} failed: after `resume`, the operator counts {} as waiting, and nothing runs there until the \
              package is retried",
             match failed {
                 1 => "1 node has".to_owned(),
@@ -312,7 +312,7 @@ fn warn(cluster: &Cluster, skyhook: &Skyhook, verb: Verb, plan: &mut Plan) {
         if !nodes.is_empty() {
             effects.at_least(Grade::B2);
             effects.warn(format!(
-                "stages that are running on {} are stopped, and start again after `resume`",
+                "{reference}: stages that are running on {} are stopped, and start again after `resume`",
                 nodes.limited(6)
             ));
         }

@@ -17,7 +17,7 @@ use crate::view::{NodeSet, plural};
 /// Make the operator ignore nodes
 ///
 /// Applies to every custom resource. Nothing new is started on the nodes; running stages run to completion.
-/// Without a terminal, no confirmation is needed, unless --leave-batch lets packages run on other nodes.
+/// Without a terminal, up to ten nodes need no confirmation, unless --leave-batch lets packages run on other nodes.
 ///
 /// With an operator before v0.20, an ignored node that is part of a batch keeps its place in the batch, and
 /// no other node is started until all nodes of the batch are complete.
@@ -81,6 +81,9 @@ async fn unignore(ctx: &mut Ctx, args: &Unignore) -> Result<Exit> {
     run(ctx, &args.with, IgnoreAction::Unignore).await
 }
 
+/// Maximum number of nodes that are ignored without a confirmation.
+const UNASKED: usize = 10;
+
 /// The change of the ignore label.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum IgnoreAction {
@@ -105,7 +108,8 @@ async fn run(ctx: &mut Ctx, args: &IgnoreArgs, action: IgnoreAction) -> Result<E
     let nodes = nodes::selected(&cluster, args.on.query())?;
     let mut plan = plan(&cluster, &nodes, action);
     ctx.forecast(&cluster, &mut plan).await;
-    let options = CommandOptions { unasked: true, ..CommandOptions::default() };
+    let unasked = action == IgnoreAction::Unignore || nodes.len() <= UNASKED;
+    let options = CommandOptions { unasked, ..CommandOptions::default() };
     ctx.execute_with(&plan, &args.safety, options, None).await
 }
 

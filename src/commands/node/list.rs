@@ -5,7 +5,7 @@ use serde_json::Value;
 use super::row::{self, NEEDS, NodeRow, Rows};
 use crate::args::listing::{Labels, RowFilter, Sorting};
 use crate::args::nodes::AnyNodes;
-use crate::args::selection::OfSkyhook;
+use crate::args::selection::OnlySkyhook;
 use crate::cluster::{Cluster, NodeFields, Source};
 use crate::commands::shared::command::command;
 use crate::commands::shared::folded::{self, Expand};
@@ -29,7 +29,7 @@ pub struct Args {
     on: AnyNodes,
 
     #[command(flatten)]
-    of: OfSkyhook,
+    of: OnlySkyhook,
     #[command(flatten)]
     filter: RowFilter,
     #[command(flatten)]
@@ -48,7 +48,7 @@ command! {
 }
 
 async fn run(ctx: &mut Ctx, args: &Args) -> Result<Exit> {
-    let named = nodes::named_nodes(args.on.query(), Some(&args.of.skyhook), None);
+    let named = nodes::named_nodes(args.on.query(), args.of.skyhook.as_deref(), None);
     // Documents do not contain cordons, so metadata suffices.
     if ctx.global().output.format.is_data() && !args.filter.cordoned {
         ctx.node_fields(NodeFields::Metadata);
@@ -59,7 +59,7 @@ async fn run(ctx: &mut Ctx, args: &Args) -> Result<Exit> {
     list.folded = folds && !args.labels.show_labels && args.sorting.sort_by.is_none();
     match list.rows.as_slice() {
         [] if !args.on.query().is_empty() || !args.filter.is_empty() => ctx.note("No row matches."),
-        [] => ctx.note(format!("{} selects no nodes and has no state on any node.", args.of.skyhook)),
+        [] => ctx.note(format!("{} selects no nodes and has no state on any node.", list.skyhook)),
         _ => ctx.note(list.summary()),
     }
     scope::warn_unreadable(ctx, &cluster, &NEEDS);
@@ -69,13 +69,17 @@ async fn run(ctx: &mut Ctx, args: &Args) -> Result<Exit> {
 
 fn view(cluster: &Cluster, args: &Args) -> Result<NodeList> {
     selection::readable(cluster, Source::Nodes)?;
-    selection::known_skyhook(cluster, &args.of.skyhook)?;
+    let skyhook = match &args.of.skyhook {
+        Some(name) => name.clone(),
+        None => selection::only_skyhook(cluster, |_| true)?,
+    };
+    selection::known_skyhook(cluster, &skyhook)?;
     let nodes = nodes::selected(cluster, args.on.query())?;
     let labels = args.labels.show_labels;
-    let mut rows = Rows::of(cluster, &nodes, Some(&args.of.skyhook), labels);
+    let mut rows = Rows::of(cluster, &nodes, Some(&skyhook), labels);
     rows.filter(&args.filter);
     rows.sort(&args.sorting, |row| to_json(&ListedNode::of(row)))?;
-    Ok(NodeList { skyhook: args.of.skyhook.clone(), rows: rows.iter().collect(), labels, folded: false })
+    Ok(NodeList { skyhook, rows: rows.iter().collect(), labels, folded: false })
 }
 
 struct NodeList {

@@ -106,6 +106,8 @@ impl Chart {
         let now = self.x(self.now);
         html! {
             figure.chart {
+                div.plot {
+                div.scale aria-hidden="true" { span { (count(self.total)) " nodes" } span { "0" } }
                 svg viewBox=(format!("-2 -4 {} {}", WIDTH + 4.0, HEIGHT + 8.0)) preserveAspectRatio="none" role="img" aria-label=(label) {
                     line.axis x1="0" x2=(WIDTH) y1=(HEIGHT) y2=(HEIGHT) {}
                     line.axis x1="0" x2=(WIDTH) y1="0" y2="0" stroke-dasharray="2 4" {}
@@ -113,11 +115,12 @@ impl Chart {
                     polyline.past points=(past) {}
                     @if !self.estimate.is_empty() { polyline.future points=(future) {} }
                 }
+                }
                 figcaption {
                     span { (minute(start)) ": " (count(self.undated)) " complete" }
                     span { (minute(self.now)) ": " b { (count(complete)) " of " (count(self.total)) } }
                     @if let Some(left) = remaining.filter(|_| !self.estimate.is_empty()) {
-                        span.estimate { "estimate: " (left) " left, at this pace" }
+                        span.estimate { (minute(end)) ": all, at this pace (" (left) " left)" }
                     }
                 }
                 @if self.undated > 0 {

@@ -19,7 +19,7 @@ const CELLS: usize = 20_000;
 const FEW: usize = 400;
 /// Maximum number of headings of a map; with more groups of names there are none.
 const GROUPS: usize = 12;
-/// Maximum number of characters of a reason.
+/// Maximum number of characters of a reason in a tooltip; the table has it in full.
 const REASON: usize = 90;
 /// Maximum number of node-name ranges in a row of the table.
 const RUNS: usize = 12;
@@ -194,7 +194,7 @@ fn add<'a>(
             }
             _ => format!("{name}: {}", on.progress.reason),
         };
-        cell.reason = Line::from(reason).truncated(REASON).plain();
+        cell.reason = reason;
     }
 }
 
@@ -217,6 +217,9 @@ fn hover(part: &[Cell<'_>]) -> String {
     let word = word(first.status);
     match first.reason.as_str() {
         "" => format!("{name}: {word}"),
-        reason => format!("{name}: {word}; {}", sanitize(reason)),
+        reason => {
+            let reason = Line::from(sanitize(reason).as_ref()).truncated(REASON);
+            format!("{name}: {word}; {}", reason.plain())
+        }
     }
 }

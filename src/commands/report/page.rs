@@ -1,4 +1,4 @@
-//! The page: verdict, unread sources, causes, map, rollouts, packages, cordons.
+//! The page: verdict, unread sources, map, rollouts, causes, packages, cordons.
 
 use std::collections::BTreeMap;
 
@@ -82,9 +82,9 @@ impl Page<'_, '_> {
 
     fn sections(&self) -> [(&'static str, &'static str, Markup); 5] {
         [
-            ("diagnosis", "Diagnosis", self.diagnosis()),
             ("fleet", "Fleet", Fleet::of(self.status).html()),
             ("rollouts", "Rollouts", rollouts::html(self.status)),
+            ("diagnosis", "Diagnosis", self.diagnosis()),
             ("packages", "Packages", or_none(&rollouts::packages(self.status), "No packages.")),
             ("cordons", "Cordons", or_none(&table(self.cluster), "No node is cordoned.")),
         ]

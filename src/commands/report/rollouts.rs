@@ -37,7 +37,10 @@ fn rollout(status: &StatusReport<'_>, item: &SkyhookProgress) -> Markup {
             @if !summary.message.is_empty() { ". " (sanitize(&summary.message)) }
         }
         (states(status, item))
-        @if !item.compartments.is_empty() {
+        // The bar of a single compartment would repeat that of the custom resource.
+        @if let [one] = item.compartments.as_slice() {
+            p { "Batch " (one.batch) @if one.stopped { ", " span.error { "stopped" } } }
+        } @else if !item.compartments.is_empty() {
             div.scroll role="region" aria-label="Compartments" tabindex="0" {
                 table.bars {
                     thead {

@@ -126,10 +126,12 @@ fn saved(ctx: &Ctx, path: &Path, kind: &str) -> Result<Option<Baseline>> {
     let findings = document["findings"].clone();
     let findings: Vec<SavedFinding> = serde_json::from_value(findings).map_err(invalid)?;
     let mut known = BTreeMap::new();
-    for finding in findings {
-        let key = FindingKey { code: finding.code, subject: finding.subject, path: finding.path };
-        let severity: &mut Severity = known.entry(key).or_insert(finding.severity);
-        *severity = finding.severity.max(*severity);
+    for SavedFinding { code, severity, subject, path } in findings {
+        for subject in subject.on_each_node() {
+            let key = FindingKey { code: code.clone(), subject, path: path.clone() };
+            let known: &mut Severity = known.entry(key).or_insert(severity);
+            *known = severity.max(*known);
+        }
     }
     Ok(Some(Baseline { file: path.display().to_string(), known }))
 }

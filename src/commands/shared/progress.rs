@@ -1,12 +1,15 @@
 //! `outlook::OnNode` as JSON fields and as text.
 
+use std::collections::HashMap;
+use std::collections::hash_map::Entry;
+
 use schemars::JsonSchema;
 use serde::Serialize;
 
 use crate::model::{Action, NextNodes, ProgressState, QueuePosition};
 use crate::outlook::{OnNode, Outlook};
 use crate::rules::Finding;
-use crate::view::{NodeSet, count, time};
+use crate::view::{NodeSet, count, time, to_json};
 
 /// The progress of a custom resource on a node.
 #[derive(Debug, Serialize, JsonSchema)]
@@ -107,17 +110,81 @@ pub struct ResourceProgress {
     leading: Progress,
     /// The node whose progress is shown beside this field.
     node: Option<String>,
-    /// The progress on each node.
-    nodes: Vec<NodeEntry>,
+    /// The progress on all nodes, one entry for nodes that differ only in names, times and positions.
+    nodes: Vec<NodesEntry>,
 }
 
-/// The progress of a custom resource on a node.
+/// The progress of a custom resource on a node, or on several nodes with the same progress.
 #[derive(Debug, Serialize, JsonSchema)]
-struct NodeEntry {
-    /// The node.
+#[serde(rename_all = "camelCase")]
+struct NodesEntry {
+    /// The node, or a folded set of nodes such as `gpu-[01-12]`; then `since` is the earliest time, and the position in
+    /// the queue is null.
     node: String,
+    /// Number of these nodes.
+    node_count: usize,
     #[serde(flatten)]
     progress: Progress,
+}
+
+/// Nodes with the same progress.
+struct NodeGroup<'a> {
+    nodes: Vec<&'a str>,
+    /// The progress without what differs between the nodes.
+    progress: Progress,
+    since: Option<String>,
+    position: Option<usize>,
+    /// Whether each node is held up by its own finding.
+    own: bool,
+}
+
+impl<'a> NodeGroup<'a> {
+    fn of(node: &'a str, on: &OnNode<'_, '_>) -> NodeGroup<'a> {
+        let mut progress = Progress::from(on);
+        let since = progress.since.take();
+        let position = progress.queue.as_mut().and_then(|queue| queue.position.take());
+        let held = progress.held_up_by.as_mut();
+        let own = held.and_then(|held| held.node.take_if(|of| of == node)).is_some();
+        NodeGroup { nodes: vec![node], progress, since, position, own }
+    }
+
+    /// The groups, in the order of their first nodes.
+    fn all(of: impl Iterator<Item = NodeGroup<'a>>) -> Vec<NodeGroup<'a>> {
+        let mut groups: Vec<NodeGroup<'a>> = Vec::new();
+        let mut places: HashMap<String, usize> = HashMap::new();
+        for group in of {
+            let key = format!("{} {}", group.own, to_json(&group.progress));
+            match places.entry(key) {
+                Entry::Occupied(place) => {
+                    let known = &mut groups[*place.get()];
+                    known.nodes.extend(group.nodes);
+                    let both = known.since.take().into_iter().chain(group.since);
+                    known.since = both.min();
+                    known.position = None;
+                }
+                Entry::Vacant(place) => {
+                    place.insert(groups.len());
+                    groups.push(group);
+                }
+            }
+        }
+        groups
+    }
+}
+
+impl From<NodeGroup<'_>> for NodesEntry {
+    fn from(group: NodeGroup<'_>) -> NodesEntry {
+        let NodeGroup { nodes, mut progress, since, position, own } = group;
+        let node = NodeSet::of(&nodes).to_string();
+        progress.since = since;
+        if let Some(queue) = &mut progress.queue {
+            queue.position = position;
+        }
+        if let Some(held) = progress.held_up_by.as_mut().filter(|_| own) {
+            held.node = Some(node.clone());
+        }
+        NodesEntry { node, node_count: nodes.len(), progress }
+    }
 }
 
 /// The nodes that the operator takes next in a compartment, after the current batch is complete.
@@ -207,9 +274,9 @@ impl ResourceProgress {
         Some(ResourceProgress {
             leading: leading.into(),
             node: Some(node.name.to_string()),
-            nodes: all
-                .iter()
-                .map(|(node, progress)| NodeEntry { node: node.name.to_string(), progress: progress.into() })
+            nodes: NodeGroup::all(all.iter().map(|(node, on)| NodeGroup::of(&node.name, on)))
+                .into_iter()
+                .map(NodesEntry::from)
                 .collect(),
         })
     }

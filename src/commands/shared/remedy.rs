@@ -23,9 +23,9 @@ pub fn remedy_text(mark: &str, remedy: &Remedy, argv: &[String], repeat: Option<
     text
 }
 
-/// The grade and its meaning: `B2, packages run again`.
+/// The worst effect and its grade: `packages run again, B2`.
 pub fn remedy_grade(remedy: &Remedy) -> Span {
-    let grade = format!("{}, {}", remedy.grade, remedy.grade.meaning());
+    let grade = format!("{}, {}", remedy.worst_effect(), remedy.grade);
     match remedy.grade {
         Grade::B0 | Grade::B1 => text::dim(grade),
         Grade::B2 | Grade::B3 => text::warning(grade),

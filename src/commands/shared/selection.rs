@@ -1,9 +1,12 @@
 //! Resolution of names of custom resources and packages.
 
+use std::collections::BTreeSet;
+
 use crate::api::{ApiFlavor, Package, Skyhook};
 use crate::cluster::{Certainty, Cluster, Read, Source};
 use crate::error::{Error, Exit, Result};
 use crate::plan::planners::migration;
+use crate::view::plural;
 
 /// Refuses a name that no custom resource of either API has, and of which no node has annotations or labels.
 /// Accepts every name if the input may lack custom resources.
@@ -69,6 +72,27 @@ pub fn existing<'a>(cluster: &'a Cluster, name: &str) -> Result<&'a Skyhook> {
     complete(cluster, Source::Skyhooks)?;
     let known = cluster.skyhooks.items().iter().map(Skyhook::name);
     Err(Error::unknown_among(cluster.flavor().kind(), name, known))
+}
+
+/// The only custom resource of the cluster that fits.
+///
+/// # Errors
+///
+/// None or several fit; the hints are complete values of the flag.
+pub fn only_skyhook(cluster: &Cluster, fits: impl Fn(&str) -> bool) -> Result<String> {
+    complete(cluster, Source::Skyhooks)?;
+    let known = cluster.skyhooks.items().iter().map(Skyhook::name).chain(cluster.names_on_nodes());
+    let known: BTreeSet<&str> = known.filter(|name| fits(name)).collect();
+    let names: Vec<&str> = known.into_iter().collect();
+    match names.as_slice() {
+        [name] => Ok((*name).to_owned()),
+        [] => Err(Error::failed(format!("no {} found", cluster.flavor().kind()))),
+        several => {
+            let number = plural(several.len(), "custom resource");
+            Err(Error::usage(format!("there are {number}; select one with --skyhook"))
+                .hint(several.join(", ")))
+        }
+    }
 }
 
 /// A package in the spec.

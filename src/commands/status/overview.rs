@@ -122,8 +122,9 @@ pub fn causes(status: &StatusReport<'_>, name: Option<&str>, most: usize) -> Tex
         let since = group
             .since()
             .map_or(String::new(), |since| format!(", {}", age(Some(since), status.cluster.taken_at)));
-        text.summary(
-            Line::from(format!("{:>2} ", at + 1))
+        text.item(
+            &format!("{:>2} ", at + 1),
+            Line::default()
                 + label_of(impact.severity).span(group.first().rule.code)
                 + format!(" {}{nodes}{since}: {}", group.place(), group.message()),
         );

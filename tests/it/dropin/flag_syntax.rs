@@ -180,7 +180,8 @@ fn help_exits_0_on_stdout() {
     let long = run("node list -h").output();
     assert_eq!(run("help node list").output().stdout, long.stdout);
     assert_eq!(run("help").output().stdout, run("-h").output().stdout);
-    for words in ["", "node", "package", "dp", "deployment-policy", "help dp"] {
+    run("").output().expect_stdout("Something stuck? kubectl skyhook diagnose\n");
+    for words in ["node", "package", "dp", "deployment-policy", "help dp"] {
         let ran = run(words).output();
         assert_eq!((ran.stderr.as_str(), ran.code), ("", Some(0)), "{words}");
         assert!(ran.stdout.contains("Usage: kubectl skyhook"), "{words}");

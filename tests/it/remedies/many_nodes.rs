@@ -4,10 +4,9 @@ use serde_json::{Value, json};
 
 use crate::support::run::run;
 
-/// Twenty nodes on which an earlier custom resource fails; they hold, or would hold, the batch of a later
-/// one.
-#[test]
-fn many_nodes_to_ignore_are_one_folded_set() {
+/// Twenty nodes on which an earlier custom resource fails, and these other nodes; the twenty hold, or would hold, the
+/// batch of a later one.
+fn held(others: usize) -> String {
     let mut items: Vec<Value> = [("first", 10), ("second", 20)]
         .iter()
         .map(|(name, priority)| {
@@ -35,8 +34,26 @@ fn many_nodes_to_ignore_are_one_folded_set() {
             }},
         }));
     }
-    items.push(json!({"apiVersion": "v1", "kind": "Node", "metadata": {"name": "free", "labels": {"second": "yes"}}}));
-    let input = json!({"apiVersion": "v1", "kind": "List", "items": items}).to_string();
+    for n in 0..others {
+        let name = format!("free-{n}");
+        items.push(json!({"apiVersion": "v1", "kind": "Node", "metadata": {"name": name, "labels": {"second": "yes"}}}));
+    }
+    json!({"apiVersion": "v1", "kind": "List", "items": items}).to_string()
+}
+
+/// Up to a tenth of the nodes may be ignored until a problem is repaired; more would hide it.
+#[test]
+fn a_fleet_is_not_offered_to_be_ignored() {
+    for (others, offered) in [(1, false), (179, false), (180, true)] {
+        let found = run("diagnose stuck -o json --from -").stdin(held(others)).output();
+        let ignores = found.stdout.contains("\"ignore\"");
+        assert_eq!(ignores, offered, "{others}: {}", found.transcript());
+    }
+}
+
+#[test]
+fn many_nodes_to_ignore_are_one_folded_set() {
+    let input = held(200);
     let found = run("diagnose stuck --rule SKY312 -o json --from -").stdin(input.clone()).output();
     let remedies = found.json()["findings"][0]["remedies"].clone();
     assert_eq!(

@@ -12,4 +12,5 @@ pub mod proxy;
 pub mod run;
 pub mod terminal;
 pub mod test_cluster;
+pub mod unfolded;
 pub mod virtual_screen;

@@ -251,8 +251,13 @@ impl RunOutput {
         without_ports_and_times(&self.stderr)
     }
 
-    /// The document on stdout.
+    /// The document on stdout; a diagnosis with one finding for each node.
     pub fn json(&self) -> serde_json::Value {
+        super::unfolded::on_each_node(self.document())
+    }
+
+    /// The document on stdout.
+    pub fn document(&self) -> serde_json::Value {
         let document = serde_json::from_str(&self.stdout);
         document.unwrap_or_else(|error| panic!("{error}: {}", self.transcript()))
     }

@@ -43,7 +43,7 @@ pub(super) async fn client(
     config.headers.push((http::header::USER_AGENT, agent));
 
     let server = redact::address(&config.cluster_url.to_string());
-    let renewal = plugin::resolve(&mut config.auth_info, connection.timeout()).await?;
+    let renewal = plugin::resolve(&mut config.auth_info, environment, connection.timeout()).await?;
     let warnings = Warnings::default();
     let clock = ServerClock::default();
     let request_policy = RequestPolicy {

@@ -14,6 +14,10 @@ pub struct Environment {
     /// `KUBECONFIG`, a list of files.
     pub kubeconfig: Option<OsString>,
     pub home: Option<PathBuf>,
+    /// `KUBERC`, the file with kubectl's preferences.
+    pub kuberc: Option<OsString>,
+    /// `PATH`.
+    pub path: Option<OsString>,
     pub http_proxy: Option<String>,
     pub https_proxy: Option<String>,
     pub no_proxy: Option<String>,
@@ -28,6 +32,8 @@ impl Environment {
         Environment {
             kubeconfig: std::env::var_os("KUBECONFIG"),
             home: std::env::home_dir(),
+            kuberc: std::env::var_os("KUBERC").filter(|path| !path.is_empty()),
+            path: std::env::var_os("PATH"),
             http_proxy: either("HTTP_PROXY"),
             https_proxy: either("HTTPS_PROXY"),
             no_proxy: either("NO_PROXY"),

@@ -79,6 +79,12 @@ pub enum Error {
     #[error("cannot use the proxy {0:?}; check proxy-url in the kubeconfig and HTTPS_PROXY")]
     BadProxy(String),
 
+    #[error("credential plugin {command:?} is forbidden: {} sets credentialPluginPolicy to {policy}", path.display())]
+    PluginForbidden { command: String, policy: String, path: PathBuf },
+
+    #[error("cannot use {}: {why}", path.display())]
+    KubercUnusable { path: PathBuf, why: String },
+
     #[error("credential plugin {command:?} could not be started: {why}{}", advice(.hint))]
     PluginMissing {
         command: String,

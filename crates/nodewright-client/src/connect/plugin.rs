@@ -23,6 +23,7 @@ use tokio::time::{Instant, timeout};
 use tower::BoxError;
 
 use super::error::{Error, unsendable};
+use super::{Environment, kuberc};
 use crate::reason::first_line;
 
 /// A token is renewed this long before it expires, and a short-lived one after four fifths of its lifetime.
@@ -54,13 +55,18 @@ struct Status {
 /// Runs the user's credential plugin, if any, and uses its credentials.
 ///
 /// An expiring token is returned as a [`Renewal`], which authorizes every request.
-pub(super) async fn resolve(user: &mut AuthInfo, limit: Option<Duration>) -> Result<Option<Renewal>, Error> {
+pub(super) async fn resolve(
+    user: &mut AuthInfo,
+    environment: &Environment,
+    limit: Option<Duration>,
+) -> Result<Option<Renewal>, Error> {
     // Other credentials take precedence, as in kubectl; the plugin is not run then.
     let other = user.token.is_some() || user.token_file.is_some() || user.auth_provider.is_some();
     let basic = user.username.is_some() && user.password.is_some();
     let Some(exec) = user.exec.take().filter(|_| !other && !basic) else {
         return Ok(None);
     };
+    kuberc::allows(environment, exec.command.as_deref().unwrap_or_default())?;
     let status = run(&exec, limit).await?;
     if let (Some(certificate), Some(key)) = (status.client_certificate_data, status.client_key_data) {
         user.client_certificate_data = Some(STANDARD.encode(certificate));

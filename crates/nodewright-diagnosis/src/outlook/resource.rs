@@ -11,7 +11,7 @@ use super::precedence::{Decides, Facts, decides};
 use super::{OnNode, Outlook};
 use crate::api::Skyhook;
 use crate::cluster::{Certainty, Stop};
-use crate::model::{NodeProgress, ProgressState, WaitReason};
+use crate::model::{NodeProgress, ProgressState, Remaining, WaitReason};
 use crate::rules::Severity;
 use crate::rules::support::impact::CauseImpact;
 use crate::view::{ago, count, list, plural, time};
@@ -49,6 +49,8 @@ pub struct Summary {
     /// Whether the custom resource makes progress and there is no estimate because no node has finished yet.
     #[serde(skip)]
     pub too_early_to_estimate: bool,
+    /// The same in seconds, from the shortest to the longest; null without an estimate.
+    pub remaining_seconds: Option<RemainingSeconds>,
     /// The cause, the object that the custom resource waits for, or the running stages.
     pub message: String,
     #[serde(skip)]
@@ -56,6 +58,22 @@ pub struct Summary {
     /// The state of each compartment with its nodes, from the same counts.
     #[serde(skip)]
     pub compartments: Vec<(String, ProgressState, NodeStates)>,
+}
+
+/// The estimated remaining time in seconds.
+#[derive(Debug, Serialize, JsonSchema)]
+pub struct RemainingSeconds {
+    /// The shortest time.
+    min: u64,
+    /// The longest time.
+    max: u64,
+}
+
+impl From<Remaining> for RemainingSeconds {
+    fn from(remaining: Remaining) -> RemainingSeconds {
+        let [min, max] = remaining.range().map(|seconds| seconds.round() as u64);
+        RemainingSeconds { min, max }
+    }
 }
 
 impl NodeStates {
@@ -127,7 +145,8 @@ impl<'a> Outlook<'a> {
             failed_nodes: states.failed,
             held_up_by: lasting.map(|cause| self.findings[cause.cause.findings[0]].rule.code).collect(),
             running_since: tally.since.map(time),
-            remaining,
+            remaining: remaining.as_ref().map(ToString::to_string),
+            remaining_seconds: remaining.map(RemainingSeconds::from),
             message,
             since: tally.since,
             compartments: compartments.collect(),
@@ -189,7 +208,7 @@ impl<'a> Outlook<'a> {
     }
 
     /// The estimated remaining time of a custom resource that makes progress, or waits for one that does.
-    fn remaining(&self, name: &str, assessment: ProgressState) -> Option<String> {
+    fn remaining(&self, name: &str, assessment: ProgressState) -> Option<Remaining> {
         let progresses = matches!(
             assessment,
             ProgressState::Progressing | ProgressState::Degraded | ProgressState::Waiting
@@ -204,7 +223,7 @@ impl<'a> Outlook<'a> {
         });
         let deleting = self.cluster.skyhook(name).is_some_and(Skyhook::deleting);
         let remaining = self.timeline.remaining(name)?;
-        (progresses && !blocked && !deleting).then(|| remaining.to_string())
+        (progresses && !blocked && !deleting).then_some(remaining)
     }
 
     /// The code and the message of a cause, with the custom resource that it is about if that is another one:

@@ -62,7 +62,7 @@ fn details(consequences: &Consequences) -> BTreeMap<String, usize> {
 }
 
 /// The grade and size of a plan's effects, with these details:
-/// `B4 (nodes reboot) on 3 nodes with 3 drains and 3 reboots (pods to evict for gpu: 6)`.
+/// `nodes reboot (B4) on 3 nodes with 3 drains and 3 reboots (pods to evict for gpu: 6)`.
 fn effects(plan: &Plan, details: &BTreeMap<String, usize>, named: &[&String]) -> String {
     let (grade, consequences) = (plan.grade(), &plan.consequences);
     let nodes = plural(consequences.nodes, "node");
@@ -77,5 +77,5 @@ fn effects(plan: &Plan, details: &BTreeMap<String, usize>, named: &[&String]) ->
     let number = |what: &&String| details.get(*what).copied().unwrap_or_default();
     let named = named.iter().map(|what| format!("{what}: {}", number(what))).collect::<Vec<_>>();
     let named = if named.is_empty() { String::new() } else { format!(" ({})", named.join(", ")) };
-    format!("{grade} ({}) on {nodes}{with}{named}", consequences.at_worst(grade))
+    format!("{} ({grade}) on {nodes}{with}{named}", consequences.at_worst(grade))
 }

@@ -241,10 +241,23 @@ pub enum Grade {
 impl Grade {
     pub const ALL: [Grade; 5] = [Grade::B0, Grade::B1, Grade::B2, Grade::B3, Grade::B4];
 
-    /// Parses a grade, ignoring case.
+    /// Parses a grade or its word, ignoring case.
     pub fn named(name: &str) -> Option<Grade> {
         let mut all = Grade::ALL.into_iter();
-        all.find(|grade| grade.to_string().eq_ignore_ascii_case(name))
+        all.find(|grade| {
+            grade.to_string().eq_ignore_ascii_case(name) || grade.word().eq_ignore_ascii_case(name)
+        })
+    }
+
+    /// The grade as one word.
+    pub fn word(self) -> &'static str {
+        match self {
+            Grade::B0 => "read",
+            Grade::B1 => "objects",
+            Grade::B2 => "rerun",
+            Grade::B3 => "restart",
+            Grade::B4 => "reboot",
+        }
     }
 
     /// The grade of rerunning packages with this interrupt, if any: every interrupt drains the node.
@@ -263,7 +276,7 @@ impl Grade {
             Grade::B1 => "changes objects, runs nothing",
             Grade::B2 => "packages run again",
             Grade::B3 => "services restart, pods are evicted",
-            Grade::B4 => "reboots, or installation records are lost",
+            Grade::B4 => "nodes reboot, or installation records are lost",
         }
     }
 }

@@ -120,7 +120,7 @@ fn detect(cluster: &Cluster, findings: &mut Findings) {
                     cluster,
                     skyhook,
                     &[holders, next].concat(),
-                    "Or ignore these nodes until the earlier custom resource is repaired, so that available nodes are chosen",
+                    "Ignore these nodes until the earlier custom resource is repaired, so that available nodes are chosen",
                 );
             }
             for predecessor in &predecessors {

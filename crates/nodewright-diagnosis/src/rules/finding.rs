@@ -136,7 +136,7 @@ impl Finding {
 
     /// Stores the remedies once for all findings with the same ones, and drops unused capacity: there may be a
     /// finding for each custom resource on each node.
-    pub(super) fn compact(&mut self) {
+    pub(in crate::rules) fn compact(&mut self) {
         let new = std::mem::take(&mut self.new_remedies).into_iter();
         self.remedies.extend(new.map(|remedy| RemedyTemplate::of(remedy, &self.subject)));
         self.remedies.shrink_to_fit();
@@ -371,6 +371,11 @@ impl Finding {
     /// Marks the last remedy as a decision of the user: no object shows whether it is right.
     pub fn by_choice(&mut self) -> &mut Self {
         self.change_last(|remedy| remedy.choice = true)
+    }
+
+    /// Marks the last remedy as one after which nodes reboot.
+    pub fn reboots(&mut self, reboots: bool) -> &mut Self {
+        self.change_last(|remedy| remedy.reboots = reboots)
     }
 
     /// Sets the limits and risks of the last remedy.

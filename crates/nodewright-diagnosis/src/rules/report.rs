@@ -8,6 +8,7 @@ use serde::Serialize;
 
 use super::finding::FindingKey;
 use super::findings::{RuleResult, RuleRun};
+use super::remedies::usual;
 use super::support::causes::{Cause, Causes};
 use super::support::impact::{CauseImpact, Impact};
 use super::support::mute::{LapsedMute, Mute, Mutes};
@@ -206,6 +207,7 @@ pub fn diagnose(cluster: &Cluster, scope: &Scope) -> Report {
         }
         findings.extend(found);
     }
+    usual::withhold_ignoring_many(cluster, &mut findings);
     findings.sort_by(|a, b| {
         b.severity
             .cmp(&a.severity)

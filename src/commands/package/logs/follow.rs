@@ -84,7 +84,7 @@ fn report(ctx: &mut Ctx, notice: Option<ContactNotice>) {
 
 /// The selected nodes that have keys of the custom resource, or are selected by it.
 fn concerned<'a>(cluster: &'a Cluster, args: &Args) -> Result<Vec<&'a Node>> {
-    let name = args.of.skyhook.as_str();
+    let name = args.skyhook();
     let skyhook = cluster.skyhook(name);
     let mut nodes = args.nodes(cluster)?;
     nodes.retain(|node| {
@@ -204,7 +204,7 @@ impl Following<'_> {
             no_log::about(ctx, choice, newest, false);
         }
         let package = &self.args.package;
-        let skyhook = cluster.skyhook(&self.args.of.skyhook);
+        let skyhook = cluster.skyhook(self.args.skyhook());
         let stopped = skyhook.and_then(Skyhook::stopped);
         let why = stopped.map_or_else(String::new, |how| format!(", because the custom resource is {how}"));
         ctx.note(format!("No more output from {package} on {}{why}.", plural(nodes.len(), "node")));

@@ -6,6 +6,7 @@ mod printer;
 mod spool;
 mod stream;
 
+use std::collections::BTreeSet;
 use std::time::Duration;
 
 use self::choose::LogSelection;
@@ -13,14 +14,15 @@ use self::fetch::LogSource;
 use crate::api::Stage;
 use crate::args::duration::duration;
 use crate::args::nodes::OnNodes;
-use crate::args::selection::OfSkyhook;
+use crate::args::selection::OnlySkyhook;
 use crate::cluster::attempts::Choice;
 use crate::cluster::live::log::{LogError, Since};
 use crate::cluster::{Cluster, Node, Source};
 use crate::commands::shared::command::command;
 use crate::commands::shared::{nodes, scope, selection};
 use crate::ctx::Ctx;
-use crate::error::{Exit, Result};
+use crate::error::{Error, Exit, Result};
+use crate::view::shell_words;
 
 /// Print the logs of a package
 ///
@@ -35,16 +37,16 @@ use crate::error::{Exit, Result};
 /// From a file written by `collect`, at most the last 100 lines of each log are shown; the file itself contains more.
 ///
 /// If no logs are left in the cluster, it prints where the agent keeps its logs on the hosts.
-#[derive(Debug, clap::Args)]
+#[derive(Debug, Clone, clap::Args)]
 #[command(after_help = "Examples:
   kubectl skyhook package logs driver --skyhook gpu-tune
   kubectl skyhook package logs driver --skyhook gpu-tune --node gpu-0001 --stage apply --tail 50
   kubectl skyhook package logs driver --skyhook gpu-tune -f")]
 pub struct Args {
-    /// The package
+    /// The package; or a node on which only one package has logs
     package: String,
     #[command(flatten)]
-    of: OfSkyhook,
+    of: OnlySkyhook,
     #[command(flatten)]
     on: OnNodes,
 
@@ -101,9 +103,10 @@ async fn run(ctx: &mut Ctx, args: &Args) -> Result<Exit> {
     let named = if args.follow {
         None
     } else {
-        nodes::named_nodes(args.on.query(), Some(&args.of.skyhook), Some(&args.package))
+        nodes::named_nodes(args.on.query(), args.of.skyhook.as_deref(), Some(&args.package))
     };
-    let cluster = ctx.limit_to(named).load(&NEEDS).await?;
+    let cluster = ctx.limit_to(named.filter(|_| args.of.skyhook.is_some())).load(&NEEDS).await?;
+    let args = &args.resolved(&cluster)?;
     let choices = view(&cluster, args)?;
     scope::warn_unreadable(ctx, &cluster, &NEEDS);
     let client = ctx.client();
@@ -124,7 +127,7 @@ async fn run(ctx: &mut Ctx, args: &Args) -> Result<Exit> {
 
 /// The choices of logs for the arguments.
 fn view(cluster: &Cluster, args: &Args) -> Result<Vec<Choice>> {
-    let skyhook = args.of.skyhook.as_str();
+    let skyhook = args.skyhook();
     for source in [Source::Nodes, Source::Pods, Source::Jobs] {
         if cluster.has(source) {
             selection::complete(cluster, source)?;
@@ -136,13 +139,81 @@ fn view(cluster: &Cluster, args: &Args) -> Result<Vec<Choice>> {
 }
 
 impl Args {
+    /// The custom resource, once resolved.
+    fn skyhook(&self) -> &str {
+        self.of.skyhook.as_deref().unwrap_or_default()
+    }
+
+    /// The arguments with the custom resource, and with the package of a node that is given instead of a package.
+    ///
+    /// # Errors
+    ///
+    /// None or several fit.
+    fn resolved(&self, cluster: &Cluster) -> Result<Args> {
+        let mut args = self.clone();
+        let has = |skyhook: &str, package: &str| {
+            scope::packages(cluster, &cluster.package_runs(), skyhook).contains(package)
+        };
+        let names = || cluster.skyhooks.items().iter().map(|skyhook| skyhook.name());
+        let is_package = match &self.of.skyhook {
+            Some(skyhook) => has(skyhook, &self.package),
+            None => names().any(|skyhook| has(skyhook, &self.package)),
+        };
+        if !is_package && self.on.query().is_empty() && cluster.node(&self.package).is_some() {
+            return self.of_node(cluster, &self.package);
+        }
+        if args.of.skyhook.is_none() {
+            let any = is_package || names().next().is_none();
+            let fits = |skyhook: &str| !any || has(skyhook, &self.package);
+            args.of.skyhook = Some(selection::only_skyhook(cluster, fits)?);
+        }
+        Ok(args)
+    }
+
+    /// The arguments for the only package with logs on a node.
+    fn of_node(&self, cluster: &Cluster, node: &str) -> Result<Args> {
+        let package_runs = cluster.package_runs();
+        let here = package_runs.all().iter().filter(|run| run.node == node && !run.package.is_empty());
+        let here = here.filter(|run| self.of.skyhook.as_deref().is_none_or(|skyhook| skyhook == run.skyhook));
+        let found: BTreeSet<(&str, &str)> =
+            here.map(|run| (run.skyhook.as_ref(), run.package.as_str())).collect();
+        let mut found = found.into_iter();
+        let (first, rest) = (found.next(), found.next());
+        let (Some((skyhook, package)), None) = (first, rest) else {
+            let error = Error::failed(match first {
+                None => format!("{node} is a node, and no package has logs there"),
+                Some(_) => format!("{node} is a node, and several packages have logs there: name one"),
+            });
+            let all = first.into_iter().chain(rest).chain(found);
+            let argv = |(skyhook, package)| {
+                shell_words(&[
+                    "kubectl",
+                    "skyhook",
+                    "package",
+                    "logs",
+                    package,
+                    "--skyhook",
+                    skyhook,
+                    "--node",
+                    node,
+                ])
+            };
+            return Err(all.map(argv).fold(error, Error::hint));
+        };
+        let mut args = self.clone();
+        args.of.skyhook = Some(skyhook.to_owned());
+        args.package = package.to_owned();
+        args.on.flags.node = vec![node.parse().map_err(Error::usage)?];
+        Ok(args)
+    }
+
     fn nodes<'a>(&self, cluster: &'a Cluster) -> Result<Vec<&'a Node>> {
         nodes::selected(cluster, self.on.query())
     }
 
     fn wanted(&self) -> LogSelection<'_> {
         LogSelection {
-            skyhook: &self.of.skyhook,
+            skyhook: self.skyhook(),
             package: &self.package,
             // `--stage=` selects all stages.
             stage: self.stage.as_ref().filter(|s| !s.as_str().is_empty()),

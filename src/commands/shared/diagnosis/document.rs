@@ -4,14 +4,14 @@ use schemars::JsonSchema;
 use serde::Serialize;
 
 use super::Diagnosis;
+use super::alike::AlikeFindings;
 use super::group::FindingGroup;
 use crate::cluster::contrast::Contrast;
 use crate::commands::shared::baseline::Comparison;
 use crate::commands::shared::mutes;
-use crate::rules::support::causes::Causes;
 use crate::rules::support::mute::{LapsedMute, MutedFinding};
 use crate::rules::{Blocks, Counts, Evidence, Reason, Remedy, Severity, Subject, Verdict};
-use crate::view::time;
+use crate::view::{NodeSet, time};
 
 /// The findings with evidence and remedies, and the rules that could not be checked.
 #[derive(Serialize, JsonSchema)]
@@ -59,7 +59,7 @@ struct ActiveApiDocument {
     operator_version: Option<String>,
 }
 
-/// A finding of a rule.
+/// A finding of a rule, on a node or on several nodes that differ in nothing else.
 #[derive(Serialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 struct FindingDocument {
@@ -69,16 +69,19 @@ struct FindingDocument {
     name: String,
     /// The severity of the finding.
     severity: Severity,
-    /// The object that the finding is about.
+    /// The object that the finding is about. Several nodes are a folded set, such as `gpu-[01-12]`, in `node` and in
+    /// `name`; all commands accept such sets as nodes.
     subject: Subject,
+    /// Number of nodes with the finding; 0 if it is not about a node.
+    node_count: usize,
     /// The observed problem.
     message: String,
     /// The operations that are blocked while the finding exists.
     blocks: Vec<Blocks>,
-    /// The start of the problem; absent if unknown.
+    /// The start of the problem, of several nodes the earliest; absent if unknown.
     #[serde(skip_serializing_if = "Option::is_none")]
     since: Option<String>,
-    /// Values that support the finding.
+    /// Values that support the finding, of several nodes those of the first.
     evidence: Vec<Evidence>,
     /// Remedies, least disruptive first.
     remedies: Vec<Remedy>,
@@ -106,6 +109,8 @@ struct CauseDocument {
     skyhooks: Vec<String>,
     /// The nodes with the problem.
     nodes: Vec<String>,
+    /// Remedies of the first of the cause's findings, least disruptive first.
+    remedies: Vec<Remedy>,
     /// Number of nodes that make no progress because of the cause, each counted once.
     blocked_nodes: usize,
     /// The blocked nodes by custom resource.
@@ -114,17 +119,21 @@ struct CauseDocument {
     findings: Vec<usize>,
     /// Findings that the cause explains, directly or through others, as indexes into `findings`.
     explains: Vec<usize>,
-    /// Attributes that the failing nodes have and the healthy nodes lack, best match first.
+    /// Attributes that the failing nodes have and the healthy nodes lack, best match first; absent if there are none.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
     contrasts: Vec<Contrast>,
 }
 
 /// A custom resource that a cause blocks.
 #[derive(Serialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
 struct BlockedDocument {
     /// The custom resource.
     skyhook: String,
-    /// The nodes on which the custom resource makes no progress.
-    nodes: Vec<String>,
+    /// The nodes on which the custom resource makes no progress, as a folded set such as `gpu-[01-12]`.
+    node: String,
+    /// Number of these nodes.
+    node_count: usize,
 }
 
 /// A rule that could not be checked.
@@ -140,7 +149,7 @@ impl Document {
     pub(super) fn of(diagnosis: &Diagnosis<'_>) -> Document {
         let (cluster, report) = (diagnosis.cluster, &diagnosis.report);
         let active_api = &cluster.active_api;
-        let edges = Causes::of(&report.findings);
+        let alike = AlikeFindings::of(&report.findings);
         let causes = diagnosis.impact.causes.iter().map(|impact| {
             let cause = &impact.cause;
             let group = FindingGroup::of(cause, &report.findings);
@@ -159,25 +168,31 @@ impl Document {
                 blocks: blocked
                     .map(|(skyhook, nodes)| BlockedDocument {
                         skyhook: (*skyhook).to_owned(),
-                        nodes: nodes.iter().map(|node| (*node).to_owned()).collect(),
+                        node: NodeSet::of(nodes.iter().copied()).to_string(),
+                        node_count: nodes.len(),
                     })
                     .collect(),
-                findings: cause.findings.clone(),
-                explains: cause.effects.clone(),
+                remedies: alike.groups[alike.groups_of(&cause.findings[..1])[0]].remedies(),
+                findings: alike.groups_of(&cause.findings),
+                explains: alike.groups_of(&cause.effects),
             }
         });
-        let findings = report.findings.iter().enumerate().map(|(at, f)| FindingDocument {
-            code: f.rule.code.to_owned(),
-            name: f.rule.name.to_owned(),
-            severity: f.severity,
-            subject: f.subject.clone(),
-            message: f.message.clone(),
-            blocks: f.blocks.to_vec(),
-            since: f.since.map(time),
-            evidence: f.evidence.clone(),
-            remedies: f.remedies().collect(),
-            reason: f.reason.clone(),
-            explained_by: edges.explaining(at).to_vec(),
+        let findings = alike.groups.iter().map(|findings| {
+            let first = findings.group.first();
+            FindingDocument {
+                code: first.rule.code.to_owned(),
+                name: first.rule.name.to_owned(),
+                severity: first.severity,
+                subject: findings.subject(),
+                node_count: findings.group.node_count(),
+                message: findings.group.message().into_owned(),
+                blocks: first.blocks.to_vec(),
+                since: findings.group.since().map(time),
+                evidence: first.evidence.clone(),
+                remedies: findings.remedies(),
+                reason: findings.reason(),
+                explained_by: findings.explained_by.iter().copied().collect(),
+            }
         });
         Document {
             verdict: report.verdict,

@@ -20,8 +20,8 @@ use crate::view::{NodeSet, age, list, plural};
 pub struct FindingGroup<'a> {
     pub(super) findings: Vec<&'a Finding>,
     pub(super) effects: Vec<&'a Finding>,
-    /// The argument of `diagnose stuck` that shows the group in full; empty if the group has none.
-    pub(super) argument: String,
+    /// The command that shows the group in full, with its effects; `None` if the group has no number.
+    pub(super) command: Option<String>,
 }
 
 /// The level of detail for a group.
@@ -48,11 +48,7 @@ impl Detail {
 impl<'a> FindingGroup<'a> {
     pub fn of(cause: &Cause, findings: &'a [Finding]) -> FindingGroup<'a> {
         let picked = |places: &[usize]| places.iter().map(|at| &findings[*at]).collect();
-        FindingGroup {
-            findings: picked(&cause.findings),
-            effects: picked(&cause.effects),
-            argument: String::new(),
-        }
+        FindingGroup { findings: picked(&cause.findings), effects: picked(&cause.effects), command: None }
     }
 
     /// The effects, as groups.
@@ -62,7 +58,7 @@ impl<'a> FindingGroup<'a> {
             let key = (f.rule.code, &subject.kind, &subject.skyhook, &subject.package);
             (key, *f)
         });
-        let group = |(_, findings)| FindingGroup { findings, effects: Vec::new(), argument: String::new() };
+        let group = |(_, findings)| FindingGroup { findings, effects: Vec::new(), command: None };
         grouped(alike).into_iter().map(group).collect()
     }
 
@@ -134,7 +130,7 @@ impl<'a> FindingGroup<'a> {
     }
 
     /// The remedies to show. `Brief` includes the first, and the next one that changes something.
-    fn remedies(&self, detail: Detail) -> Vec<Remedy> {
+    pub(super) fn remedies(&self, detail: Detail) -> Vec<Remedy> {
         let mut all = self.findings[0].remedies();
         match detail {
             Detail::Full => all.collect(),
@@ -150,17 +146,15 @@ impl<'a> FindingGroup<'a> {
     fn pointer(&self) -> Line {
         let rule = self.first().rule.code;
         let skyhook = self.first().subject.skyhook.as_deref().filter(|_| self.skyhooks().len() == 1);
-        let words = OWN.into_iter().chain(["diagnose", "stuck"]);
-        // By its number the group is shown with its effects, which may need a remedy of their own.
-        let argv: Vec<&str> = match self.argument.as_str() {
-            "" => words.chain(skyhook).chain(["--rule", rule]).collect(),
-            argument => words.chain([argument]).collect(),
+        let by_rule = || {
+            let words = OWN.into_iter().chain(["diagnose", "stuck"]);
+            shell_words(&words.chain(skyhook).chain(["--rule", rule]).collect::<Vec<_>>())
         };
         let more = match self.blocked_resources() {
             Some(held) => format!("blocks {held}; see "),
             None => "see ".to_owned(),
         };
-        text::dim(more) + text::command(shell_words(&argv))
+        text::dim(more) + text::command(self.command.clone().unwrap_or_else(by_rule))
     }
 
     pub fn title(&self, cluster: &Cluster, wide: bool) -> Line {
@@ -277,7 +271,7 @@ impl<'a> FindingGroup<'a> {
         format!("{}{on}{shown}{many}", words.join(" "))
     }
 
-    fn remedy(&self, mark: &str, remedy: &Remedy) -> Text {
+    pub(super) fn remedy(&self, mark: &str, remedy: &Remedy) -> Text {
         let of_first = of_first(&self.findings);
         let all = on_all_nodes(&of_first, remedy);
         let last = self.findings[self.findings.len() - 1];
@@ -285,7 +279,8 @@ impl<'a> FindingGroup<'a> {
         let each = if !is_alike(self.first(), last) && last.remedies().any(|other| differs(&other)) {
             Some(if last.subject.skyhook.is_some() { "custom resource" } else { "object" })
         } else {
-            (all.is_none() && is_for_one_of_many(&of_first, remedy)).then_some("node")
+            let shared = all.is_some() || remedy.runs("package logs");
+            (!shared && is_for_one_of_many(&of_first, remedy)).then_some("node")
         };
         let repeat = each.map(|each| format!("repeat for each {each}"));
         remedy_text(mark, remedy, &all.unwrap_or_else(|| remedy.argv.clone()), repeat)
@@ -330,7 +325,8 @@ pub fn on_all_nodes(findings: &[&Finding], remedy: &Remedy) -> Option<Vec<String
 pub fn on_node_set(findings: &[&Finding], remedy: &Remedy, most_runs: usize) -> Option<Vec<String>> {
     let findings = of_first(findings);
     let findings = findings.as_slice();
-    if remedy.own().is_none() || !is_for_one_of_many(findings, remedy) {
+    // The log of one node is an example, that of many nodes is unreadable.
+    if remedy.own().is_none() || remedy.runs("package logs") || !is_for_one_of_many(findings, remedy) {
         return None;
     }
     if findings.len() > FOLDED && remedy.for_all_nodes.is_some() {

@@ -1,7 +1,7 @@
-//! A table of many causes with the next command of each, for causes that do not fit on a screen in full.
+//! A table of several causes with the next command of each.
 
-use super::Diagnosis;
-use super::group::FindingGroup;
+use super::group::{Detail, FindingGroup, OWN};
+use super::{Diagnosis, contrast};
 use crate::cluster::Cluster;
 use crate::commands::shared::cause_table;
 use crate::rules::Severity;
@@ -10,7 +10,10 @@ use crate::view::text::{self, Text};
 use crate::view::{NodeSet, shell_words};
 
 /// Maximum number of causes that are shown in full.
-const IN_FULL: usize = 3;
+const IN_FULL: usize = 1;
+
+/// Maximum number of causes whose next commands have a title.
+const EXPLAINED: usize = 3;
 
 /// The argument of `diagnose stuck` for this cause: the number, or `cause/N` if an object is named N.
 pub fn cause_argument(cluster: &Cluster, number: usize) -> String {
@@ -47,14 +50,33 @@ impl Diagnosis<'_> {
         for at in causes {
             let group = FindingGroup::of(&self.impact.causes[*at].cause, findings);
             let number = format!("{:>2}  ", at + 1);
-            text.line(text::plain(number) + text::command(shell_words(&group.first_command())));
+            let remedies = if causes.len() <= EXPLAINED { group.remedies(Detail::Brief) } else { Vec::new() };
+            if remedies.is_empty() {
+                text.line(text::plain(number) + text::command(shell_words(&group.first_command())));
+                continue;
+            }
+            for (place, remedy) in remedies.iter().enumerate() {
+                let mark = if place == 0 { &*number } else { "    " };
+                text.append(group.remedy(mark, remedy));
+            }
+            if let Some(contrast) = contrast::sentence(&group.contrasts(self.cluster)) {
+                text.indented(4, contrast);
+            }
         }
-        let example = cause_argument(self.cluster, causes[0] + 1);
-        text.blank().line(
-            text::dim("One cause in full: ")
-                + text::command(format!("kubectl skyhook diagnose stuck {example}")),
-        );
+        let last = causes.last().map_or(1, |at| at + 1);
+        if let Some(command) = self.command_for(last) {
+            text.blank().line(text::dim("one cause in full: ") + text::command(command));
+        }
         text
+    }
+
+    /// The command that shows the cause with this number in full; `None` if the causes have no numbers outside this
+    /// report.
+    pub(super) fn command_for(&self, number: usize) -> Option<String> {
+        let arguments = self.arguments.as_ref()?.iter().cloned();
+        let words = OWN.into_iter().chain(["diagnose", "stuck"]).map(str::to_owned);
+        let words = words.chain(arguments).chain([cause_argument(self.cluster, number)]);
+        Some(shell_words(&words.collect::<Vec<_>>()))
     }
 
     /// One line for each cause: `SKY201 nodewright/gpu-tune gpu-[1-3]`.

@@ -1,5 +1,6 @@
 //! The report of `diagnose stuck`, as text and as a document.
 
+mod alike;
 mod blocked_resources;
 mod contrast;
 mod document;
@@ -38,6 +39,8 @@ pub struct Diagnosis<'a> {
     report: Report,
     impact: Impact<'a>,
     narrowed: bool,
+    /// The arguments of `diagnose stuck` with which the causes have these numbers; `None` if there are none.
+    arguments: Option<Vec<String>>,
     unfolded: bool,
     /// The index of the only cause to show.
     chosen: Option<usize>,
@@ -58,6 +61,7 @@ impl<'a> Diagnosis<'a> {
             cluster,
             report,
             narrowed: false,
+            arguments: Some(Vec::new()),
             unfolded: false,
             chosen: None,
             tails: Vec::new(),
@@ -68,7 +72,7 @@ impl<'a> Diagnosis<'a> {
     /// The diagnosis of the findings that ended a wait.
     pub fn of_blockers(blockers: &Blockers) -> Option<Diagnosis<'_>> {
         let (cluster, report) = blockers.found.as_ref()?;
-        Some(Diagnosis::new(cluster, report.clone()))
+        Some(Diagnosis { arguments: None, ..Diagnosis::new(cluster, report.clone()) })
     }
 
     /// Compares the findings with those of an earlier run.
@@ -84,9 +88,9 @@ impl<'a> Diagnosis<'a> {
         Diagnosis { comparison, ..self }
     }
 
-    /// Sets whether the diagnosis covers only part of the cluster or of the rules.
-    pub fn narrowed(self, narrowed: bool) -> Diagnosis<'a> {
-        Diagnosis { narrowed, ..self }
+    /// Sets the arguments that limit the diagnosis to part of the cluster or of the rules.
+    pub fn narrowed(self, arguments: Vec<String>) -> Diagnosis<'a> {
+        Diagnosis { narrowed: !arguments.is_empty(), arguments: Some(arguments), ..self }
     }
 
     /// Sets whether every finding is shown in full, with effects next to their causes.
@@ -113,7 +117,7 @@ impl<'a> Diagnosis<'a> {
         let findings = &self.report.findings;
         let causes = self.impact.causes.iter();
         let group = |(at, cause): (usize, &CauseImpact<'_>)| FindingGroup {
-            argument: if self.narrowed { String::new() } else { cause_argument(self.cluster, at + 1) },
+            command: self.command_for(at + 1),
             ..FindingGroup::of(&cause.cause, findings)
         };
         causes.enumerate().map(group).collect()

@@ -29,6 +29,9 @@ pub struct Remedy {
     /// Whether the command requires a decision of the user: no object shows whether it is right.
     #[serde(skip)]
     pub choice: bool,
+    /// Whether nodes reboot, for a command that also removes records.
+    #[serde(skip)]
+    pub reboots: bool,
 }
 
 /// Placeholders for names of a finding's subject; no name contains a null character.
@@ -82,12 +85,29 @@ impl Remedy {
             for_all_nodes: None,
             caveat: None,
             choice,
+            reboots: false,
         }
     }
 
     /// The arguments after `kubectl skyhook`; `None` for other programs.
     pub fn own(&self) -> Option<&[String]> {
         own(&self.argv)
+    }
+
+    /// The worst effect in a few words; [`Grade::B4`] has several meanings.
+    pub fn worst_effect(&self) -> &'static str {
+        const REMOVE_RECORDS: [&str; 4] = ["reset", "node reset", "leftovers", "update-state"];
+        if self.grade < Grade::B4 {
+            self.grade.meaning()
+        } else if self.runs("finalizer strip") || self.own().is_none() {
+            "uninstalls do not run"
+        } else if !REMOVE_RECORDS.iter().any(|command| self.runs(command)) {
+            "nodes reboot"
+        } else if self.reboots {
+            "nodes reboot, installation records are lost"
+        } else {
+            "installation records are lost"
+        }
     }
 
     /// Whether the remedy is this command of the plugin: `finalizer strip`.

@@ -21,9 +21,10 @@ impl Finding {
         let entries = on.map_or(&[][..], |on| on.entries());
         let recorded = entries.iter().map(|e| e.name.as_ref()).collect();
         let packages: Vec<&str> = skyhook.packages().map(|(name, _)| name).collect();
-        let grade = grade(cluster, skyhook, node, &packages, recorded);
+        let (grade, reboots) = grade(cluster, skyhook, node, &packages, recorded);
         let words = ["reset", skyhook.name(), "--node", &node.name];
         self.remedy(grade, title, words)
+            .reboots(reboots)
             .caveat(match (skyhook.deleting(), entries.is_empty()) {
                 (_, true) => {
                     "no package is recorded on the node yet: all packages run from their first stage, including interrupts"
@@ -47,31 +48,33 @@ impl Finding {
         let spec = skyhook.package(name);
         let interrupts = spec.is_some_and(|p| skyhook.pending_interrupt(name, p).is_some());
         let including = if interrupts { ", including its interrupt" } else { "" };
-        let grade = grade(cluster, skyhook, node, &[name], BTreeSet::from([name]));
+        let (grade, reboots) = grade(cluster, skyhook, node, &[name], BTreeSet::from([name]));
         let package = format!("{name}:{version}");
         let words = ["reset", skyhook.name(), "--node", &node.name];
         let words = words.into_iter().chain(["--package", &package]);
         self.remedy(grade, format!("Reset package {name} on the node"), words)
+            .reboots(reboots)
             .caveat(format!("package {name} runs again{including}"))
     }
 }
 
-/// The grade of resetting these packages on a node with these recorded packages.
+/// The grade of resetting these packages on a node with these recorded packages, and whether the node reboots.
 fn grade(
     cluster: &Cluster,
     skyhook: &Skyhook,
     node: &Node,
     packages: &[&str],
     recorded: BTreeSet<&str>,
-) -> Grade {
+) -> (Grade, bool) {
     let mut reruns = Reruns::default();
     for (name, _) in skyhook.packages().filter(|(name, p)| packages.contains(name) && !skyhook.uninstalls(p))
     {
         reruns.add(node, name);
     }
     let mut effects = reruns.consequences(cluster, Some(skyhook));
+    let reboots = effects.reboots > 0;
     if bypassed_uninstalls(skyhook, &recorded, &mut effects) {
         effects.at_least(Grade::B4);
     }
-    effects.grade.unwrap_or(Grade::B2).max(Grade::B2)
+    (effects.grade.unwrap_or(Grade::B2).max(Grade::B2), reboots)
 }

@@ -1,13 +1,13 @@
 //! Remedies that many rules use.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeSet, HashMap};
 
 use crate::api::{Entry, Skyhook, Stage};
 use crate::cluster::{Cluster, Deployment, Job, Pod};
 use crate::model::behavior;
 use crate::plan::planners::{batch_restart, batches};
-use crate::rules::{Finding, Grade, uninstall_argument};
-use crate::view::NodeSet;
+use crate::rules::{Finding, Grade, Remedy, uninstall_argument};
+use crate::view::{NodeSet, expand};
 
 /// The label of the operator's Deployment and its pods.
 const OPERATOR: &str = "control-plane=controller-manager";
@@ -197,9 +197,41 @@ fn resource(skyhook: &Skyhook) -> String {
 
 /// Maximum number of nodes that are listed by name; more are folded to one node set.
 const NAMED: usize = 8;
+/// Remedies ignore at most one of this many nodes.
+const MOST_IGNORED: usize = 10;
+
+/// Removes the remedies of [`Finding::ignore_nodes`] where they would ignore many nodes of a custom resource: ignoring a fleet repairs nothing.
+pub fn withhold_ignoring_many(cluster: &Cluster, findings: &mut [Finding]) {
+    let ignored = |remedy: &Remedy| remedy.runs("node ignore");
+    let mut nodes: HashMap<(&str, Option<String>), usize> = HashMap::new();
+    let key = |finding: &Finding| (finding.rule.code, finding.subject.skyhook.clone());
+    for finding in findings.iter() {
+        if let Some(remedy) = finding.remedies().find(ignored) {
+            let words = remedy.own().unwrap_or_default().iter().skip(2);
+            let sets = words.filter_map(|word| expand(word)?.ok());
+            *nodes.entry(key(finding)).or_default() += sets.map(|set| set.len()).sum::<usize>().max(1);
+        }
+    }
+    nodes.retain(|(_, name), number| {
+        let skyhook = name.as_deref().and_then(|name| cluster.skyhook(name));
+        let selected =
+            skyhook.map_or(cluster.nodes.items().len(), |skyhook| cluster.selected(skyhook).count());
+        *number > (selected / MOST_IGNORED).max(1)
+    });
+    if nodes.is_empty() {
+        return;
+    }
+    for finding in findings {
+        if nodes.contains_key(&key(finding)) && finding.remedies().any(|remedy| ignored(&remedy)) {
+            finding.change_remedies(|remedies| remedies.retain(|remedy| !ignored(remedy)));
+            finding.compact();
+        }
+    }
+}
 
 impl Finding {
-    /// Adds a remedy that ignores these nodes, and removes them from the batch if ignored nodes keep their places.
+    /// Adds a remedy that ignores these nodes, and removes them from the batch if ignored nodes keep their places. Reports
+    /// withhold it from many nodes: see [`withhold_ignoring_many`].
     pub fn ignore_nodes(
         &mut self,
         cluster: &Cluster,

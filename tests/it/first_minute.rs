@@ -1,0 +1,318 @@
+//! The first minute of a new user: the way in, errors that teach, several causes, other names, small documents.
+
+use std::collections::BTreeSet;
+use std::ffi::OsString;
+
+use insta::assert_snapshot;
+use serde_json::Value;
+
+use crate::screens::Fleet;
+use crate::support::clusters;
+use crate::support::run::{Run, binary, run};
+
+/// The error of a command line that is no command, without what is the same for all.
+fn usage_error(words: &str) -> String {
+    let ran = run(words).output();
+    assert_eq!((ran.stdout.as_str(), ran.code), ("", Some(64)), "{words}");
+    let error = ran.stderr.strip_suffix("\nFor more information, try '--help'.\n");
+    error.unwrap_or_else(|| panic!("{words}: {}", ran.stderr)).to_owned()
+}
+
+#[test]
+fn the_first_page_begins_with_the_way_in() {
+    let help = run("").output();
+    assert_eq!((help.stderr.as_str(), help.code), ("", Some(0)));
+    let mut lines = help.stdout.lines();
+    assert_eq!(lines.next(), Some("Something stuck? kubectl skyhook diagnose"));
+    for hidden in ["update-state", "apply-plan", "schema", "leave-batch"] {
+        assert!(!help.stdout.contains(hidden), "{hidden}");
+    }
+    run("node -h").output().expect_no_stdout("leave-batch");
+    run("node --help").output().expect_stdout("leave-batch");
+    run("--help").output().expect_stdout("\nWhich command?\n");
+}
+
+#[test]
+fn the_short_help_of_a_change_counts_rare_options() {
+    assert_snapshot!(run("pause -h").output().transcript());
+}
+
+#[test]
+fn habits_of_other_tools_lead_to_commands() {
+    for (words, error) in [
+        (
+            "uninstall gpu driver --node n021",
+            "error: unexpected argument '--node' found\n\n  tip: the operator uninstalls from all nodes that the custom resource \
+             selects; for some nodes, narrow spec.nodeSelectors to them, uninstall, and then widen it to the other nodes\n",
+        ),
+        (
+            "ignore n021",
+            "error: unrecognized subcommand 'ignore'\n\n  tip: to make the operator ignore nodes, use \
+             `kubectl skyhook node ignore NODE`\n",
+        ),
+        (
+            "delete gpu",
+            "error: unrecognized subcommand 'delete'\n\n  tip: kubectl deletes a custom resource, which waits until the \
+             operator has uninstalled its packages: `kubectl skyhook finalizer status` shows for what it waits; \
+             `kubectl skyhook teardown` deletes all of them in order\n",
+        ),
+        (
+            "node status -w",
+            "error: unexpected argument '-w' found\n\n  tip: `kubectl skyhook status -w` watches rollouts, and \
+             `kubectl skyhook events -w` events\n",
+        ),
+        (
+            "pause gpu --node n021",
+            "error: unexpected argument '--node' found\n\n  tip: a pause applies to all nodes of a custom resource; to stop \
+             work on some, use `kubectl skyhook node ignore NODE`\n",
+        ),
+        (
+            "rollout undo gpu",
+            "error: unrecognized subcommand 'rollout'\n\n  tip: `kubectl skyhook undo` reverts a command of this plugin; to \
+             roll out an earlier version, apply the earlier manifest\n",
+        ),
+        (
+            "edit gpu",
+            "error: unrecognized subcommand 'edit'\n\n  tip: this is a command of kubectl itself: kubectl edit\n",
+        ),
+    ] {
+        assert_eq!(usage_error(words), error, "{words}");
+    }
+    // Unknown words get no advice.
+    assert_eq!(
+        usage_error("frobnicate"),
+        "error: unrecognized subcommand 'frobnicate'\n\nUsage: kubectl skyhook [OPTIONS] <COMMAND>\n"
+    );
+}
+
+#[test]
+fn words_of_questions_are_commands() {
+    let from = "--from tests/clusters/nodewright-apply-erroring";
+    for (typed, command) in [
+        ("stuck", "diagnose stuck"),
+        ("why aerr-1", "diagnose stuck aerr-1"),
+        ("nodes", "node status"),
+        ("packages", "package status"),
+        ("get pods", "package status"),
+        ("ls", "status"),
+    ] {
+        let [alias, own] = [typed, command].map(|words| run(&format!("{words} {from}")).output());
+        assert_eq!(alias.parts(), own.parts(), "{typed}");
+        assert_ne!(own.stdout, "", "{typed}");
+    }
+}
+
+/// Without `--skyhook`, the only custom resource that fits is taken.
+#[test]
+fn the_only_custom_resource_need_not_be_named() {
+    let one = "--from tests/clusters/nodewright-apply-erroring";
+    let output = |words: &str| run(&format!("{words} {one}")).output();
+    let (named, inferred) = (output("node list --skyhook aerr"), output("node list"));
+    assert_eq!(inferred.parts(), named.parts());
+    assert_ne!(named.stdout, "");
+    let named = output("package logs alpha --skyhook aerr --node aerr-1");
+    assert_ne!(named.stderr, "");
+    for words in ["logs alpha --node aerr-1", "logs aerr-1"] {
+        assert_eq!(output(words).parts(), named.parts(), "{words}");
+    }
+    let ran = run("node list --from tests/clusters/two-priorities").output();
+    assert_eq!(
+        ran.parts(),
+        (
+            "",
+            "error: there are 2 custom resources; select one with --skyhook\nhint: first, second\n",
+            Some(64)
+        )
+    );
+}
+
+/// A second cause does not hide the remedies of the first.
+#[test]
+fn two_causes_have_numbers_and_commands() {
+    let from = "--from tests/clusters/drain-blocked";
+    assert_snapshot!(run(&format!("diagnose {from}")).output().transcript());
+    let second = run(&format!("diagnose 2 {from}")).output();
+    second.expect_stdout("\nwarning SKY404 interrupt-waits-for-workload  gpu-tune driver on node-2\n");
+    second.expect_stdout("\n  remedies, least disruptive first\n");
+    second.expect_no_stdout("SKY401 drain-blocked");
+}
+
+/// The number of a cause counts within the arguments that limit the diagnosis.
+#[test]
+fn numbers_of_causes_count_within_the_scope() {
+    let fleet = Fleet::of(130);
+    let from = format!("--from {} --now 2026-11-20T10:00:00Z", fleet.directory.path().display());
+    let all = run(&format!("diagnose stuck gpu-tune {from}")).output();
+    let pointer =
+        all.stdout.lines().find_map(|line| line.strip_prefix("one cause in full: kubectl skyhook "));
+    let pointer = pointer.unwrap_or_else(|| panic!("{}", all.stdout));
+    assert!(pointer.starts_with("diagnose stuck gpu-tune "), "{pointer}");
+    let number = pointer.rsplit(' ').next().expect("a number");
+    let row = all.stdout.lines().find(|line| line.starts_with(&format!("{number:<2} "))).expect("a row");
+    let code = row.split_whitespace().nth(1).expect("a code");
+    let one = run(&format!("{pointer} {from}")).output();
+    one.expect_stdout(format!(" {code} "));
+    let wrong = run(&format!("diagnose stuck cause/1 gpu-tune {from}")).output();
+    assert_eq!(
+        wrong.parts(),
+        ("", "error: cause/1: the number of a cause comes after all names\n", Some(64))
+    );
+}
+
+/// A cause of a narrowed diagnosis is a cause of the whole one.
+#[test]
+fn naming_a_node_promotes_no_effect() {
+    let causes = |words: &str| -> BTreeSet<String> {
+        let document = run(words).output().json();
+        let findings = document["findings"].as_array().expect("findings").clone();
+        let causes = findings.iter().filter(|finding| finding["explainedBy"].is_null());
+        causes.map(|finding| format!("{} {}", finding["code"], finding["subject"])).collect()
+    };
+    let mut compared = 0;
+    for captured in clusters::all() {
+        let from = format!("--no-logs -o json --from {}", captured.path());
+        let nodes = run(&format!("node status -o json --from {}", captured.path())).output().json();
+        let names: BTreeSet<&str> = nodes["items"]
+            .as_array()
+            .expect("items")
+            .iter()
+            .filter_map(|item| item["node"].as_str())
+            .collect();
+        let all = causes(&format!("diagnose stuck {from}"));
+        for node in names {
+            let own = causes(&format!("diagnose stuck --node {node} {from}"));
+            let promoted: Vec<&String> = own.difference(&all).collect();
+            assert!(promoted.is_empty(), "{} {node}: {promoted:?}", captured.name);
+            compared += own.len();
+        }
+    }
+    assert!(compared > 100, "{compared}");
+}
+
+/// Log commands name one node: the logs of many are unreadable.
+#[test]
+fn log_commands_name_one_node() {
+    let fleet = Fleet::of(130);
+    let from = format!("--from {} --now 2026-11-20T10:00:00Z", fleet.directory.path().display());
+    let all = run(&format!("diagnose stuck --all {from}")).output();
+    let logs: Vec<&str> = all.stdout.lines().filter(|line| line.contains(" package logs ")).collect();
+    assert!(!logs.is_empty());
+    for line in logs {
+        assert_eq!(line.matches("--node ").count(), 1, "{line}");
+        assert!(!line.contains('['), "{line}");
+    }
+}
+
+#[test]
+fn fix_with_nothing_to_do_is_short() {
+    let fleet = Fleet::of(130);
+    let from = format!("--from {} --now 2026-11-20T10:00:00Z", fleet.directory.path().display());
+    let ran = run(&format!("fix {from}")).output();
+    assert_eq!((ran.stdout.as_str(), ran.code), ("fix: nothing to do\n", Some(2)));
+    let skips: Vec<&str> = ran.stderr.lines().filter(|line| line.starts_with("skips ")).collect();
+    assert_eq!(skips.len(), 2, "{}", ran.stderr);
+    assert!(skips[1].ends_with(" more findings: see `kubectl skyhook diagnose stuck`"), "{}", skips[1]);
+}
+
+/// Effects are words; their codes are accepted, too.
+#[test]
+fn effects_have_words() {
+    let from = "--dry-run --from tests/clusters/v0.17-rolled-back";
+    let outputs =
+        ["rerun", "B2", "Rerun"].map(|effect| run(&format!("fix --up-to {effect} {from}")).output());
+    outputs[0].expect_stdout("  (packages run again; B2)\n");
+    assert_eq!(outputs[0].parts(), outputs[1].parts());
+    assert_eq!(outputs[0].parts(), outputs[2].parts());
+    assert_eq!(
+        usage_error(&format!("fix --up-to most {from}")),
+        "error: invalid value 'most' for '--up-to <EFFECT>'\n  [possible values: objects, rerun, restart, reboot]\n"
+    );
+}
+
+/// A remedy with records at stake does not speak of reboots.
+#[test]
+fn remedies_name_the_effect_that_they_have() {
+    let ran = run("diagnose --from tests/clusters/deleted-while-erroring").output();
+    ran.expect_stdout("3. Reset the package on the node (installation records are lost, B4)\n");
+    ran.expect_stdout("4. Strip the finalizer (uninstalls do not run, B4)\n");
+    ran.expect_no_stdout("reboot");
+}
+
+/// All output names commands as the user typed them.
+#[test]
+fn other_names_of_the_program_are_used_everywhere() {
+    let directory = tempfile::tempdir().expect("a directory");
+    let program = directory.path().join("kubectl-node_rollout");
+    std::fs::copy(binary(), &program).expect("a copy");
+    let output = |words: &str| {
+        let words = words.split_whitespace().map(OsString::from);
+        Run::program(program.as_os_str(), words).output()
+    };
+    let from = "--from tests/clusters/deleted-while-erroring";
+    for words in [
+        "",
+        "--help",
+        "pause --help",
+        "ignore n021",
+        "status",
+        "diagnose",
+        "diagnose -o json",
+        "diagnose -o yaml",
+        "diagnose -o junit",
+        "fix",
+        "resume no-such-name",
+    ] {
+        let ran = if words.contains("help") || words.is_empty() {
+            output(words)
+        } else {
+            output(&format!("{words} {from}"))
+        };
+        let all = ran.stdout + &ran.stderr;
+        assert!(!all.contains("kubectl skyhook"), "{words}: {all}");
+        assert!(!all.contains("\"kubectl\",\n                        \"skyhook\""), "{words}: {all}");
+        let named = all.contains("kubectl node-rollout ") || all.contains("\"node-rollout\"");
+        assert!(named || words.starts_with("resume"), "{words}: {all}");
+    }
+}
+
+/// One finding on many nodes is listed once, and a cause has everything for a script.
+#[test]
+fn documents_of_many_nodes_are_small() {
+    for (nodes, most) in [(130, 40_000), (15_000, 1_000_000)] {
+        let fleet = Fleet::of(nodes);
+        let from = format!("--from {} --now 2026-11-20T10:00:00Z", fleet.directory.path().display());
+        let ran = run(&format!("diagnose stuck -o json {from}")).output();
+        assert_eq!((ran.stderr.as_str(), ran.code), ("", Some(2)));
+        assert!(ran.stdout.len() <= most, "{nodes} nodes: {} bytes", ran.stdout.len());
+        let document = ran.document();
+        for cause in document["causes"].as_array().expect("causes") {
+            let first = usize::try_from(cause["findings"][0].as_u64().expect("a place")).expect("a place");
+            assert_eq!(cause["remedies"], document["findings"][first]["remedies"], "{cause}");
+            assert_ne!(cause["remedies"], Value::Array(Vec::new()), "{cause}");
+        }
+    }
+}
+
+/// A set of nodes in a finding is one that commands accept.
+#[test]
+fn findings_of_several_nodes_are_about_a_set() {
+    let from = "--from tests/clusters/nodewright-apply-erroring";
+    let document = run(&format!("diagnose stuck -o json {from}")).output().document();
+    let finding = &document["findings"][0];
+    assert_eq!((&finding["subject"]["node"], &finding["nodeCount"]), (&"aerr-[1-2]".into(), &2.into()));
+    let own = run(&format!("node status -o json {from} aerr-[1-2]")).output().json();
+    assert_eq!(own["items"].as_array().map(Vec::len), Some(2));
+}
+
+/// A newcomer reads all of it.
+#[test]
+fn the_readme_is_short() {
+    let readme = std::fs::read_to_string("README.md").expect("the README");
+    let words = readme.split_whitespace().count();
+    assert!(words <= 700, "{words} words");
+    let (_, tasks) = readme.split_once("## Tasks").expect("the tasks");
+    let rows =
+        tasks.lines().filter(|line| line.starts_with("| ")).take_while(|line| !line.contains("Upstream"));
+    // The heading and eight tasks; the separator begins with `| -`.
+    assert_eq!(rows.filter(|line| !line.starts_with("| -")).count(), 9);
+}
