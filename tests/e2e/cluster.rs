@@ -1,5 +1,7 @@
 //! A cluster for one scenario, with the actions and checks that scenarios use.
 
+pub mod pool;
+
 use std::{
     cell::{Cell, RefCell},
     path::PathBuf,
@@ -10,6 +12,7 @@ use std::{
 use anyhow::Result;
 use serde_json::{Value, json};
 
+use self::pool::{Baseline, Generation};
 use crate::{
     api::{Api, Refused},
     capture,
@@ -17,7 +20,6 @@ use crate::{
     kubelet::{Kubelet, StepResult, Target},
     manifest::Skyhook,
     model, operator, ours,
-    pool::{self, Baseline, Generation, Idle},
     proxy::Proxy,
     recorder::Recorder,
     rollout::Rollout,
@@ -92,41 +94,6 @@ impl Cluster {
         let kubelet = Kubelet::start(&plane.access("admin"))?;
         let (plane, tools, shared) = (RefCell::new(plane), tools.clone(), Cell::default());
         Ok(Self { api, kubelet, recorder: None, plane, shared, tools, webhooks })
-    }
-
-    /// A control plane of an earlier scenario, or a new one, with the CRDs and roles of this generation.
-    fn shared(tools: &Tools, generation: Generation) -> Result<Self> {
-        if let Some(Idle { plane, baseline, .. }) = pool::take(generation) {
-            plane.write_kubeconfigs()?;
-            let cluster = Self::on(plane, tools, false)?;
-            cluster.shared.set(Some((generation, baseline)));
-            return Ok(cluster);
-        }
-        let cluster = Self::kubernetes(tools, false)?;
-        match generation {
-            Generation::Skyhook => cluster.install_crds_and_roles()?,
-            Generation::NodeWright => {
-                model::install_crds(tools, &cluster.api)?;
-                model::make_namespace(&cluster.api)?;
-            }
-        }
-        let baseline = Baseline::take(&cluster.plane.borrow(), &cluster.api)?;
-        cluster.shared.set(Some((generation, baseline)));
-        Ok(cluster)
-    }
-
-    /// Leaves the control plane to the next scenario, if its original state can be restored.
-    pub fn give_back(self) {
-        let Self { api, kubelet, recorder, plane, shared, .. } = self;
-        drop((kubelet, recorder));
-        let mut plane = plane.into_inner();
-        let Some((generation, baseline)) = shared.into_inner() else {
-            return;
-        };
-        let stopped = plane.servers.stop("operator");
-        if stopped.and_then(|()| baseline.restore(&plane, &api)).is_ok() {
-            pool::give_back(Idle { generation, plane, baseline });
-        }
     }
 
     /// Records every change of the cluster, if an environment variable asks for recordings.

@@ -18,7 +18,6 @@ mod manifest;
 mod model;
 mod operator;
 mod ours;
-mod pool;
 #[path = "../it/support/proxy/mod.rs"]
 mod proxy;
 mod recorder;
@@ -61,7 +60,7 @@ fn main() -> ExitCode {
         }
     };
     let conclusion = libtest_mimic::run(&arguments, scenarios::all(&tools));
-    pool::end();
+    cluster::pool::end();
     if report_stats::print_and_check() { conclusion.exit_code() } else { ExitCode::FAILURE }
 }
 

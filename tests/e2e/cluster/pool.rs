@@ -17,9 +17,12 @@ use std::{
 use anyhow::{Context, Result, bail, ensure};
 use serde_json::{Value, json};
 
+use super::Cluster;
 use crate::{
     api::{Api, Refused},
     control_plane::ControlPlane,
+    model,
+    tools::Tools,
 };
 
 /// Timeout for the deletion of a scenario's objects.
@@ -44,19 +47,56 @@ pub enum Generation {
 }
 
 /// A control plane between two scenarios.
-pub struct Idle {
-    pub generation: Generation,
-    pub plane: ControlPlane,
-    pub baseline: Baseline,
+struct Idle {
+    generation: Generation,
+    plane: ControlPlane,
+    baseline: Baseline,
 }
 
 static IDLE: Mutex<Vec<Idle>> = Mutex::new(Vec::new());
 /// Number of scenarios that took an idle control plane.
 static REUSED: AtomicUsize = AtomicUsize::new(0);
 
+impl Cluster {
+    /// A control plane of an earlier scenario, or a new one, with the CRDs and roles of this generation.
+    pub(super) fn shared(tools: &Tools, generation: Generation) -> Result<Self> {
+        if let Some(Idle { plane, baseline, .. }) = take(generation) {
+            plane.write_kubeconfigs()?;
+            let cluster = Self::on(plane, tools, false)?;
+            cluster.shared.set(Some((generation, baseline)));
+            return Ok(cluster);
+        }
+        let cluster = Self::kubernetes(tools, false)?;
+        match generation {
+            Generation::Skyhook => cluster.install_crds_and_roles()?,
+            Generation::NodeWright => {
+                model::install_crds(tools, &cluster.api)?;
+                model::make_namespace(&cluster.api)?;
+            }
+        }
+        let baseline = Baseline::take(&cluster.plane.borrow(), &cluster.api)?;
+        cluster.shared.set(Some((generation, baseline)));
+        Ok(cluster)
+    }
+
+    /// Leaves the control plane to the next scenario, if its original state can be restored.
+    pub fn give_back(self) {
+        let Self { api, kubelet, recorder, plane, shared, .. } = self;
+        drop((kubelet, recorder));
+        let mut plane = plane.into_inner();
+        let Some((generation, baseline)) = shared.into_inner() else {
+            return;
+        };
+        let stopped = plane.servers.stop("operator");
+        if stopped.and_then(|()| baseline.restore(&plane, &api)).is_ok() {
+            give_back(Idle { generation, plane, baseline });
+        }
+    }
+}
+
 /// Takes an idle control plane. If all of them have another generation, one of them ends, so that there are
 /// never more control planes than threads.
-pub fn take(generation: Generation) -> Option<Idle> {
+fn take(generation: Generation) -> Option<Idle> {
     let idle = {
         let mut all = IDLE.lock().expect("no holder panics");
         let fitting = all.iter().position(|idle| idle.generation == generation);
@@ -67,7 +107,7 @@ pub fn take(generation: Generation) -> Option<Idle> {
     Some(idle)
 }
 
-pub fn give_back(idle: Idle) {
+fn give_back(idle: Idle) {
     IDLE.lock().expect("no holder panics").push(idle);
 }
 
