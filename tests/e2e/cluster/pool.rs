@@ -113,7 +113,10 @@ fn give_back(idle: Idle) {
 
 /// Ends all idle control planes, and prints how many scenarios saved the start of one.
 pub fn end() {
-    eprintln!("{} scenarios reused a control plane", REUSED.load(Ordering::Relaxed));
+    let reused = REUSED.load(Ordering::Relaxed);
+    if reused > 0 {
+        eprintln!("{reused} scenarios reused a control plane");
+    }
     IDLE.lock().expect("no holder panics").clear();
 }
 
