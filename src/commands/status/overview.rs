@@ -128,7 +128,11 @@ pub fn causes(status: &StatusReport<'_>, name: Option<&str>, most: usize) -> Tex
             + label_of(impact.severity).span(group.first().rule.code)
             + format!(" {}{nodes}{since}: {}", group.place(), group.message());
         // A single cause is shown whole; of several, each takes one line.
-        if alone { text.item(&mark, cause) } else { text.summary(Line::from(mark) + cause) };
+        if alone {
+            text.item(&mark, cause)
+        } else {
+            text.summary(Line::from(mark) + cause)
+        };
     }
     let left_out = cause_table::left_out(left_out.iter().map(|at| impact.causes[*at].severity));
     let what = if left_out.is_empty() { "in full" } else { &left_out };
