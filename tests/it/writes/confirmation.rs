@@ -151,7 +151,7 @@ fn impact_grades_match_previews() {
     for command in COMMANDS {
         let prepared = command.test_cluster();
         let ran = prepared.test_cluster.run(&prepared.words);
-        let says = format!("  ({}: ", command.grade);
+        let says = format!("; {})\n", command.grade);
         if !ran.stderr.contains(&says) {
             wrong.push(format!("{} {}: {}", command.name, command.cluster, ran.transcript()));
         }
