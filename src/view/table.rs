@@ -62,8 +62,6 @@ macro_rules! __cells {
 #[doc(inline)]
 pub use crate::__cells as cells;
 
-/// Minimum width of a truncated last column; a narrower one goes below its row.
-const READABLE: usize = 30;
 /// Indentation of a last column that goes below its row.
 const BELOW: usize = 4;
 /// Number of blanks between two columns.
@@ -199,7 +197,7 @@ impl Table {
         let is_truncated = matches!(self.last, LastColumn::Truncated | LastColumn::Names { .. });
         let truncates = |room: &usize| is_truncated && *room > 0;
         // A summary of a few letters is unreadable: it goes below its row.
-        let below = self.last == LastColumn::Truncated && room.is_some_and(|room| room < READABLE);
+        let below = self.last == LastColumn::Truncated && room.is_some_and(|room| room < NARROWEST);
         let mut below = below.then(|| layout.width.unwrap_or_default().saturating_sub(BELOW));
         if below.is_some_and(|width| width < NARROWEST) {
             below = None;

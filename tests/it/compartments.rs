@@ -135,8 +135,8 @@ fn a_stopped_canary_holds_up_no_node_outside_of_it() {
         .filter(|cause| cause["severity"] == "error")
         .map(|cause| &cause["blocks"])
         .collect();
-    let [first, second] = ["first", "second"]
-        .map(|name| json!({"skyhook": name, "node": "canary-[01-06]", "nodeCount": 6}));
+    let [first, second] =
+        ["first", "second"].map(|name| json!({"skyhook": name, "node": "canary-[01-06]", "nodeCount": 6}));
     assert!(blocks.contains(&&json!([first, second])), "{blocks:?}");
     assert!(blocks.iter().all(|blocks| !blocks.to_string().contains("third")));
     for cause in document["causes"].as_array().expect("causes") {

@@ -105,7 +105,9 @@ impl FinalizerStatus<'_> {
     fn command(remedy: &Remedy, nodes: &[String]) -> Vec<String> {
         let all: Vec<&str> = nodes.iter().map(String::as_str).collect();
         let joined = match all.as_slice() {
-            [first, _, ..] if all.len() <= NAMED => remedy.on_nodes(first, &all),
+            [first, _, ..] if all.len() <= NAMED && !remedy.runs("package logs") => {
+                remedy.on_nodes(first, &all)
+            }
             _ => None,
         };
         joined.unwrap_or_else(|| remedy.argv.clone())

@@ -112,6 +112,7 @@ pub fn causes(status: &StatusReport<'_>, name: Option<&str>, most: usize) -> Tex
         _ => Line::from(list(&counted(findings.errors, findings.warnings))),
     });
     let (shown, left_out) = shown.split_at(shown.len().min(most.max(1)));
+    let alone = shown.len() == 1 && left_out.is_empty();
     for at in shown {
         let impact = &impact.causes[*at];
         let group = FindingGroup::of(&impact.cause, status.findings());
@@ -122,12 +123,16 @@ pub fn causes(status: &StatusReport<'_>, name: Option<&str>, most: usize) -> Tex
         let since = group
             .since()
             .map_or(String::new(), |since| format!(", {}", age(Some(since), status.cluster.taken_at)));
-        text.item(
-            &format!("{:>2} ", at + 1),
-            Line::default()
-                + label_of(impact.severity).span(group.first().rule.code)
-                + format!(" {}{nodes}{since}: {}", group.place(), group.message()),
-        );
+        let mark = format!("{:>2} ", at + 1);
+        let cause = Line::default()
+            + label_of(impact.severity).span(group.first().rule.code)
+            + format!(" {}{nodes}{since}: {}", group.place(), group.message());
+        // A single cause is shown whole; of several, each takes one line.
+        if alone {
+            text.item(&mark, cause)
+        } else {
+            text.summary(Line::from(mark) + cause)
+        };
     }
     let left_out = cause_table::left_out(left_out.iter().map(|at| impact.causes[*at].severity));
     let what = if left_out.is_empty() { "in full" } else { &left_out };

@@ -19,7 +19,7 @@ fn a_summary_goes_below_its_row_where_it_would_be_unreadable() {
     let mut table = Table::new(["node", "status", "message"]).truncate_last();
     table.row(cells!["gpu-0001", error("erroring"), "the container exited with 1"]);
     assert_eq!(
-        plain_at(40, table.clone()),
+        plain_at(38, table.clone()),
         "NODE      STATUS    MESSAGE\ngpu-0001  erroring\n    the container exited with 1\n"
     );
     assert_eq!(

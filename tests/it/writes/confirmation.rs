@@ -151,7 +151,7 @@ fn impact_grades_match_previews() {
     for command in COMMANDS {
         let prepared = command.test_cluster();
         let ran = prepared.test_cluster.run(&prepared.words);
-        let says = format!("  ({}: ", command.grade);
+        let says = format!("; {})\n", command.grade);
         if !ran.stderr.contains(&says) {
             wrong.push(format!("{} {}: {}", command.name, command.cluster, ran.transcript()));
         }
@@ -266,14 +266,14 @@ fn growing_effects_are_refused_after_the_question() {
             "Proceed? [y/N] ",
             "y\n",
             reset,
-            "from B1 (changes objects, runs nothing) on 0 nodes to B3 (services restart, pods are evicted) on 1 node with 1 drain and 1 service restart",
+            "from changes objects, runs nothing (B1) on 0 nodes to services restart, pods are evicted (B3) on 1 node with 1 drain and 1 service restart",
         ),
         (
             "uninstall gpu-tune driver --enable",
             "type the name: gpu-tune: ",
             "gpu-tune\n",
             reboot,
-            "from B3 (services restart, pods are evicted) on 3 nodes with 3 drains and 3 service restarts to B4 (nodes reboot) on 3 nodes with 3 drains and 3 reboots",
+            "from services restart, pods are evicted (B3) on 3 nodes with 3 drains and 3 service restarts to nodes reboot (B4) on 3 nodes with 3 drains and 3 reboots",
         ),
     ] {
         let cluster = TestCluster::from_capture("complete");

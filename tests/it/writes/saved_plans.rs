@@ -175,7 +175,7 @@ fn a_plan_whose_effects_grew_is_refused() {
     let before = cluster.writes();
     let ran = cluster.run(&format!("apply-plan {file} --confirm"));
     let error = format!(
-        "error: the effects of the plan have grown from B1 (changes objects, runs nothing) on 0 nodes to B3 (services restart, pods are evicted) on 1 node with 1 drain and 1 service restart since the plan in {file} was made; nothing was changed\n\
+        "error: the effects of the plan have grown from changes objects, runs nothing (B1) on 0 nodes to services restart, pods are evicted (B3) on 1 node with 1 drain and 1 service restart since the plan in {file} was made; nothing was changed\n\
          hint: run the planned command again, with --plan-out\n"
     );
     assert_eq!(ran.parts(), ("", error.as_str(), Some(3)));
