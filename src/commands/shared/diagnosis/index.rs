@@ -43,7 +43,8 @@ impl Diagnosis<'_> {
     /// The table of causes, then their commands: of a few causes with titles, if that fits into the lines.
     pub(super) fn index(&self, causes: &[usize], lines: usize) -> Text {
         let explained = self.index_with(causes, causes.len() <= EXPLAINED);
-        if rows(&explained) <= lines { explained } else { self.index_with(causes, false) }
+        // The empty lines around the text count as well.
+        if rows(&explained) + 2 <= lines { explained } else { self.index_with(causes, false) }
     }
 
     fn index_with(&self, causes: &[usize], explained: bool) -> Text {
