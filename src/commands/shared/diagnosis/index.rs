@@ -1,12 +1,12 @@
 //! A table of several causes with the next command of each.
 
 use super::group::{Detail, FindingGroup, OWN};
-use super::{Diagnosis, contrast, rows};
+use super::{COLUMNS, Diagnosis, contrast};
 use crate::cluster::Cluster;
 use crate::commands::shared::cause_table;
 use crate::rules::Severity;
 use crate::rules::support::impact::CauseImpact;
-use crate::view::text::{self, Text};
+use crate::view::text::{self, Layout, Text};
 use crate::view::{NodeSet, shell_words};
 
 /// Maximum number of causes that are shown in full.
@@ -43,8 +43,12 @@ impl Diagnosis<'_> {
     /// The table of causes, then their commands: of a few causes with titles, if that fits into the lines.
     pub(super) fn index(&self, causes: &[usize], lines: usize) -> Text {
         let explained = self.index_with(causes, causes.len() <= EXPLAINED);
+        // In a pipe, rows of a table are not cut.
+        let piped = explained.lines(Layout::PIPE);
+        let rows: usize =
+            piped.iter().map(|line| line.plain().chars().count().div_ceil(COLUMNS).max(1)).sum();
         // The empty lines around the text count as well.
-        if rows(&explained) + 2 <= lines { explained } else { self.index_with(causes, false) }
+        if rows + 2 <= lines { explained } else { self.index_with(causes, false) }
     }
 
     fn index_with(&self, causes: &[usize], explained: bool) -> Text {
