@@ -86,7 +86,7 @@ fn the_first_remedy_is_one_that_the_server_accepts() {
 #[test]
 fn each_webhook_configuration_has_its_patch() {
     let items = cluster();
-    for command in ["diagnose stuck", "diagnose stuck --all"] {
+    for command in ["diagnose stuck 1", "diagnose stuck --all"] {
         let ran = over(&items, command);
         for patch in [
             "kubectl patch validatingwebhookconfigurations validating",

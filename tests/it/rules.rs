@@ -10,7 +10,7 @@ fn explain_accepts_impact_grades() {
     let ran = run("explain b4").output();
     assert_snapshot!("explain_grade", ran.transcript());
     let document = run("explain B4 -o json").output().json();
-    let meaning = "reboots, or installation records are lost";
+    let meaning = "nodes reboot, or installation records are lost";
     let expected =
         json!({"apiVersion": "kubectl-skyhook/v1", "kind": "Grade", "grade": "B4", "meaning": meaning});
     assert_eq!(document, expected);

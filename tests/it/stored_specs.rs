@@ -54,7 +54,7 @@ fn capture(object: &Value, status: &str, entries: &[&str]) -> String {
 }
 
 fn stuck(object: &Value, status: &str, entries: &[&str]) -> RunOutput {
-    run("diagnose stuck --from -").stdin(capture(object, status, entries)).output()
+    run("diagnose stuck --all --from -").stdin(capture(object, status, entries)).output()
 }
 
 #[test]

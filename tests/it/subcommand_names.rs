@@ -100,7 +100,7 @@ fn custom_resource_named_like_a_number_is_told_from_a_cause() {
         run(&format!("diagnose stuck {words} --no-logs --from -")).stdin(four_causes(names)).output()
     };
     let plain = ["a", "b", "c", "d"];
-    diagnose(plain, "").expect_stdout("kubectl skyhook diagnose stuck 1\n");
+    diagnose(plain, "").expect_stdout("one cause in full: kubectl skyhook diagnose stuck 4\n");
     for words in ["2", "cause/2", "CAUSE/2"] {
         let ran = diagnose(plain, words);
         assert!(shows(&ran.stdout, "b"), "{}", ran.transcript());
