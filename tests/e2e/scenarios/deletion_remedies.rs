@@ -81,10 +81,8 @@ pub fn stranded_entry_is_removed(cluster: &Cluster) {
         cluster,
         skyhook("gpu").with(package("driver", "2.0.1").uninstallable().interrupts("service")),
     );
-    for node in ["node-1", "node-2"] {
-        cure(&gpu, "SKY102", json!({"node": node}), &["reset"]);
-    }
-    deleted_and_cured(&gpu, "SKY102", json!({"node": "node-3"}), &["reset"]);
+    // One command for all nodes of the finding.
+    deleted_and_cured(&gpu, "SKY102", json!({"node": "node-1"}), &["reset", "node-1", "node-2", "node-3"]);
 }
 
 /// SKY112, remedy that removes the record.

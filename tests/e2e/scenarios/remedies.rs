@@ -276,9 +276,8 @@ pub fn orphaned_entry_is_removed(cluster: &Cluster) {
     gpu.delete().strip_finalizer().until(deleted());
     cluster.heal();
     gpu.until(everywhere(DRIVER, "uninstall", "complete"));
-    for node in ["node-1", "node-2", "node-3"] {
-        cure(&gpu, "SKY107", json!({"node": node}), &["reset", node]);
-    }
+    // One command for all nodes of the finding.
+    cure(&gpu, "SKY107", json!({"node": "node-1"}), &["reset", "node-1", "node-2", "node-3"]);
     gpu.stays(&absent(DRIVER), LONG_ENOUGH);
     all_well(cluster);
 }

@@ -124,15 +124,12 @@ impl<'a> Model<'a> {
             let batch = batch.or_insert_with(|| Batch { compartment, ..Batch::default() });
             let node = resource.nodes[index];
             let open = resource.is_unblocked(place) && !place.ignored;
-            match place.in_recorded_batch {
-                false => {
-                    batch.others.push(node);
-                    batch.waiting.extend(open.then_some(node.name.as_str()));
-                }
-                true => {
-                    batch.chosen.push(node);
-                    batch.passed_over.extend((open && !place.selected_now).then_some(node));
-                }
+            if place.in_recorded_batch {
+                batch.chosen.push(node);
+                batch.passed_over.extend((open && !place.selected_now).then_some(node));
+            } else {
+                batch.others.push(node);
+                batch.waiting.extend(open.then_some(node.name.as_str()));
             }
         }
         batches.into_values().collect()
