@@ -142,7 +142,7 @@ pub fn rollout_started(skyhook: &Skyhook) -> bool {
 /// correct the counters puts fewer nodes into a batch, and evaluates no batch, until the counters are no
 /// higher than the number of nodes.
 pub fn warn_of_counters(cluster: &Cluster, skyhook: &Skyhook, nodes: &[&Node], effects: &mut Consequences) {
-    if !behavior::keeps_batch_counters(cluster) {
+    if skyhook.status.compartment_statuses.is_empty() || !behavior::keeps_batch_counters(cluster) {
         return;
     }
     let model = Model::new(cluster);

@@ -5,7 +5,6 @@ use std::collections::HashMap;
 
 use crate::api::Skyhook;
 use crate::cluster::{Cluster, Node, NodeRecord};
-use crate::model::Model;
 use crate::plan::Consequences;
 use crate::plan::planners::{batches, effects};
 use crate::rules::{Finding, Grade};
@@ -43,9 +42,10 @@ impl<'a> ResumeEffects<'a> {
     /// on a node.
     fn grade_with_later(&self) -> Grade {
         let grade = || {
-            let model = Model::new(self.cluster);
-            let unfinished =
-                |other: &Skyhook, node: &Node| other.is_active() && !model.is_done_on(other, node);
+            let unfinished = |other: &Skyhook, node: &Node| {
+                let (done, all) = self.cluster.progress(other, node);
+                other.is_active() && done < all
+            };
             let nodes = self.cluster.selected(self.skyhook);
             let waiting = nodes.flat_map(|node| {
                 let selecting = self.cluster.selecting(node);
