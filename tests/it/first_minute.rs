@@ -9,7 +9,7 @@ use crate::screens::Fleet;
 use crate::support::clusters;
 use crate::support::run::{Run, binary, run};
 
-/// The error of a command line that is no command, without what is the same for all.
+/// The message of a usage error, without its last line, which all of them share.
 fn usage_error(words: &str) -> String {
     let ran = run(words).output();
     assert_eq!((ran.stdout.as_str(), ran.code), ("", Some(64)), "{words}");

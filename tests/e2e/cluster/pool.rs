@@ -208,7 +208,7 @@ fn key(list: &str, object: &Value) -> String {
     format!("{list} {}/{}", text("namespace"), text("name"))
 }
 
-/// The object without its status and what the server counts.
+/// The object without its status and without the fields that the API server sets at each write.
 fn spec(mut object: Value) -> Value {
     if let Some(object) = object.as_object_mut() {
         object.remove("status");

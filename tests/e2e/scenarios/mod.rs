@@ -59,7 +59,7 @@ const ONLY_IN_ALL: [&str; 3] = ["self_healing", "faults", "soak"];
 
 pub fn all(tools: &Tools) -> Vec<Trial> {
     let groups: &[(&str, Start, Group)] = &[
-        // First those that take minutes, so that no thread is left with one of them at the end.
+        // Scenarios that take minutes start first: the last ones then end together.
         ("soak", Cluster::old, SOAK),
         ("faults", Cluster::old, FAULTS),
         ("skyhook", Cluster::old, OLD),

@@ -35,6 +35,7 @@ rule! {
 }
 
 fn detect(cluster: &Cluster, findings: &mut Findings) {
+    let model = findings.model();
     for skyhook in stopped_deletions(cluster, Skyhook::disabled, "DisabledWithPendingUninstall") {
         let finding = findings.report(
             Subject::skyhook(skyhook),
@@ -44,7 +45,7 @@ fn detect(cluster: &Cluster, findings: &mut Findings) {
         );
         finding.pending_deletion(cluster, skyhook);
         ResumeEffects::everywhere(cluster, skyhook)
-            .offer_deleting(finding, "Enable the custom resource", "enable")
+            .offer_deleting(finding, &model, "Enable the custom resource", "enable")
             .strip_finalizer("Strip the finalizer", skyhook);
     }
 }

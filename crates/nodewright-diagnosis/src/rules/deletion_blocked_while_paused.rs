@@ -35,6 +35,7 @@ rule! {
 }
 
 fn detect(cluster: &Cluster, findings: &mut Findings) {
+    let model = findings.model();
     for skyhook in stopped_deletions(cluster, Skyhook::paused, "PausedWithPendingUninstall") {
         let finding = findings.report(
             Subject::skyhook(skyhook),
@@ -44,7 +45,7 @@ fn detect(cluster: &Cluster, findings: &mut Findings) {
         );
         finding.pending_deletion(cluster, skyhook);
         ResumeEffects::everywhere(cluster, skyhook)
-            .offer_deleting(finding, "Resume the custom resource", "resume")
+            .offer_deleting(finding, &model, "Resume the custom resource", "resume")
             .strip_finalizer("Strip the finalizer", skyhook);
     }
 }

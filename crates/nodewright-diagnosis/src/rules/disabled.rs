@@ -47,6 +47,11 @@ fn detect(cluster: &Cluster, findings: &mut Findings) {
             finding.severity(Severity::Info);
         }
         finding.annotated(skyhook, flavor, "disable");
-        ResumeEffects::everywhere(cluster, skyhook).offer(finding, "Enable the custom resource", "enable");
+        ResumeEffects::everywhere(cluster, skyhook).offer(
+            finding,
+            &model,
+            "Enable the custom resource",
+            "enable",
+        );
     }
 }

@@ -36,6 +36,7 @@ rule! {
 }
 
 fn detect(cluster: &Cluster, findings: &mut Findings) {
+    let model = findings.model();
     for skyhook in cluster.skyhooks.items().iter().filter(|s| !s.deleting()) {
         let Some((hold, state)) = cluster.hold(skyhook) else {
             continue;
@@ -55,6 +56,11 @@ fn detect(cluster: &Cluster, findings: &mut Findings) {
             HOLDER,
             hold.identity,
         );
-        ResumeEffects::everywhere(cluster, skyhook).offer(finding, "Resume the custom resource", "resume");
+        ResumeEffects::everywhere(cluster, skyhook).offer(
+            finding,
+            &model,
+            "Resume the custom resource",
+            "resume",
+        );
     }
 }

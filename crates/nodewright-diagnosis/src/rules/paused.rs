@@ -54,6 +54,11 @@ fn detect(cluster: &Cluster, findings: &mut Findings) {
             finding.severity(Severity::Info);
         }
         finding.annotated(skyhook, flavor, "pause");
-        ResumeEffects::everywhere(cluster, skyhook).offer(finding, "Resume the custom resource", "resume");
+        ResumeEffects::everywhere(cluster, skyhook).offer(
+            finding,
+            &model,
+            "Resume the custom resource",
+            "resume",
+        );
     }
 }

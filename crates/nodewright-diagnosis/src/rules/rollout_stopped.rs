@@ -59,6 +59,7 @@ fn detect(cluster: &Cluster, findings: &mut Findings) {
 }
 
 fn report(cluster: &Cluster, findings: &mut Findings, skyhook: &Skyhook, compartment: &str, held: &[&Node]) {
+    let model = findings.model();
     let name = skyhook.name();
     let failed = |n: &&&Node| cluster.status_on(skyhook, n) == Status::Erroring;
     let names =
@@ -109,7 +110,7 @@ fn report(cluster: &Cluster, findings: &mut Findings, skyhook: &Skyhook, compart
     );
     if skyhook.disabled() {
         let enable = ResumeEffects::everywhere(cluster, skyhook);
-        enable.offer(finding, "Enable the custom resource first", "enable").by_choice();
+        enable.offer(finding, &model, "Enable the custom resource first", "enable").by_choice();
     }
     let title = if only { "Let the rollout continue" } else { "Let the rollout of the compartment continue" };
     let compartment = (!only).then_some(compartment);

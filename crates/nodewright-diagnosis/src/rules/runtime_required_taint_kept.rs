@@ -127,9 +127,19 @@ fn detect(cluster: &Cluster, findings: &mut Findings) {
             some_of(&references),
         );
         if holder.paused() {
-            resume_effects.with(cluster, holder).offer(finding, "Resume the custom resource", "resume");
+            resume_effects.with(cluster, holder).offer(
+                finding,
+                &model,
+                "Resume the custom resource",
+                "resume",
+            );
         } else if holder.disabled() {
-            resume_effects.with(cluster, holder).offer(finding, "Enable the custom resource", "enable");
+            resume_effects.with(cluster, holder).offer(
+                finding,
+                &model,
+                "Enable the custom resource",
+                "enable",
+            );
         } else {
             finding.remedy(
                 Grade::B0,

@@ -4,6 +4,7 @@ use super::support::standstill::{Standstill, Trouble};
 use super::{Finding, Findings, Grade, Severity, Subject};
 use crate::api::Skyhook;
 use crate::cluster::Cluster;
+use crate::model::Model;
 
 rule! {
     /// A custom resource waits for an earlier one on a node.
@@ -69,7 +70,7 @@ fn detect(cluster: &Cluster, findings: &mut Findings) {
                 .evidence(root, "not complete on", &predecessor.node.name)
                 .evidence("nodes", "waiting", some_of(&waiting))
                 .waits_for(root.name());
-            close(cluster, finding, (skyhook, root), trouble.as_ref(), &mut resume_effects);
+            close(cluster, &model, finding, (skyhook, root), trouble.as_ref(), &mut resume_effects);
             continue;
         }
         for node in cluster.selected(skyhook) {
@@ -99,7 +100,7 @@ fn detect(cluster: &Cluster, findings: &mut Findings) {
                     },
                 );
             finding.waits_for_predecessor(&predecessor);
-            close(cluster, finding, (skyhook, root), trouble.as_ref(), &mut resume_effects);
+            close(cluster, &model, finding, (skyhook, root), trouble.as_ref(), &mut resume_effects);
         }
     }
 }
@@ -110,6 +111,7 @@ fn suffix(trouble: Option<&Trouble>) -> String {
 
 fn close<'a>(
     cluster: &'a Cluster,
+    model: &Model<'_>,
     finding: &mut Finding,
     (skyhook, root): (&'a Skyhook, &'a Skyhook),
     trouble: Option<&Trouble>,
@@ -141,6 +143,6 @@ fn close<'a>(
         );
     if root.paused() {
         let resume_effects = resume_effects.with(cluster, root);
-        resume_effects.offer(finding, "Or resume the earlier custom resource", "resume").by_choice();
+        resume_effects.offer(finding, model, "Or resume the earlier custom resource", "resume").by_choice();
     }
 }

@@ -153,20 +153,20 @@ impl Pace {
         if uncertainty <= STEADY { 0.0 } else { uncertainty.min(WIDEST) }
     }
 
-    /// Adds the duration of each finished node divided by the usual duration of its stages.
+    /// Adds the duration of each finished node divided by the usual duration of its stages, and the mean of the durations.
     fn compare_nodes(&mut self, resource: usize, nodes: &[Times]) {
         let finished = |node: &&Times| node.end.is_some() && !node.samples.is_empty();
+        let (mut total, mut count) = (0.0, 0.0);
         for node in nodes.iter().filter(finished) {
             let samples = node.samples.iter();
             let means = samples.filter_map(|s| self.of(resource, s.package, &s.stage));
             let took: f64 = node.samples.iter().map(|sample| sample.seconds).sum();
             self.ratios.push(took / means.sum::<f64>());
+            total += took;
+            count += 1.0;
         }
-        let took = nodes.iter().filter(finished);
-        let took: Vec<f64> =
-            took.map(|node| node.samples.iter().map(|sample| sample.seconds).sum()).collect();
-        if !took.is_empty() {
-            self.rounds.insert(resource, took.iter().sum::<f64>() / took.len() as f64);
+        if count > 0.0 {
+            self.rounds.insert(resource, total / count);
         }
     }
 

@@ -5,6 +5,7 @@ use std::collections::HashMap;
 
 use crate::api::Skyhook;
 use crate::cluster::{Cluster, Node, NodeRecord};
+use crate::model::Model;
 use crate::plan::Consequences;
 use crate::plan::planners::{batches, effects};
 use crate::rules::{Finding, Grade};
@@ -40,12 +41,10 @@ impl<'a> ResumeEffects<'a> {
 
     /// The grade of a command that resumes the work, including that of later custom resources that wait for it
     /// on a node.
-    fn grade_with_later(&self) -> Grade {
+    fn grade_with_later(&self, model: &Model<'_>) -> Grade {
         let grade = || {
-            let unfinished = |other: &Skyhook, node: &Node| {
-                let (done, all) = self.cluster.progress(other, node);
-                other.is_active() && done < all
-            };
+            let unfinished =
+                |other: &Skyhook, node: &Node| other.is_active() && !model.is_done_on(other, node);
             let nodes = self.cluster.selected(self.skyhook);
             let waiting = nodes.flat_map(|node| {
                 let selecting = self.cluster.selecting(node);
@@ -59,7 +58,13 @@ impl<'a> ResumeEffects<'a> {
     }
 
     /// Adds the command that resumes the work, with a caveat about packages that then run.
-    pub fn offer<'f>(&self, finding: &'f mut Finding, title: &str, verb: &str) -> &'f mut Finding {
+    pub fn offer<'f>(
+        &self,
+        finding: &'f mut Finding,
+        model: &Model<'_>,
+        title: &str,
+        verb: &str,
+    ) -> &'f mut Finding {
         let nothing = self.effects.as_ref().filter(|e| e.grade.is_none());
         let runs = if self.interrupts() {
             Some("its packages run, including their interrupts")
@@ -69,17 +74,23 @@ impl<'a> ResumeEffects<'a> {
         } else {
             Some("its packages run")
         };
-        self.command(finding, title, verb, runs)
+        self.command(finding, model, title, verb, runs)
     }
 
     /// Adds the command that resumes a deletion.
-    pub fn offer_deleting<'f>(&self, finding: &'f mut Finding, title: &str, verb: &str) -> &'f mut Finding {
+    pub fn offer_deleting<'f>(
+        &self,
+        finding: &'f mut Finding,
+        model: &Model<'_>,
+        title: &str,
+        verb: &str,
+    ) -> &'f mut Finding {
         let runs = if self.interrupts() {
             "the uninstall runs on every node, followed by the packages' interrupts"
         } else {
             "the uninstall runs on every node"
         };
-        self.command(finding, title, verb, Some(runs))
+        self.command(finding, model, title, verb, Some(runs))
     }
 
     /// Adds the command. While pods of the older operator run, the command would be refused: adds a wait for them
@@ -87,6 +98,7 @@ impl<'a> ResumeEffects<'a> {
     fn command<'f>(
         &self,
         finding: &'f mut Finding,
+        model: &Model<'_>,
         title: &str,
         verb: &str,
         runs: Option<&str>,
@@ -102,7 +114,7 @@ impl<'a> ResumeEffects<'a> {
                 )
                 .caveat(format!("then: kubectl skyhook {verb} {name}"));
         }
-        finding.remedy(self.grade_with_later(), title, [verb, name]);
+        finding.remedy(self.grade_with_later(model), title, [verb, name]);
         match runs {
             Some(runs) => finding.caveat(runs),
             None => finding,

@@ -197,7 +197,9 @@ pub(in crate::rules) fn mark_rejected<'f>(
     let others = findings.iter_mut().filter(|f| f.rule.code != code);
     let mark = |remedies: &mut Vec<Remedy>| {
         for remedy in remedies.iter_mut().filter(|remedy| remedy.changes_custom_resources(flavor)) {
-            let note = format!("the API server rejects this until {code} is fixed");
+            let note = format!(
+                "the API server rejects this until {code} is fixed: kubectl skyhook diagnose stuck --rule {code}"
+            );
             let caveat = remedy.caveat.take();
             let caveat = caveat.map_or(note.clone(), |caveat| format!("{note}; {caveat}"));
             remedy.caveat = Some(caveat);
