@@ -3,11 +3,13 @@
 //! [`COMMANDS`] × [`CHANGES`]: a command refuses the changes that its row lists, and leaves every object as it
 //! is. With any other change, it writes at most the objects that it writes without the change, and keeps the
 //! values that someone else has edited.
+//!
+//! [`COMMANDS`] × [`CHANGES_OF_EFFECTS`]: a command is refused after a change for which its preview shows larger effects.
 
 mod cases;
 mod during;
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 
@@ -15,8 +17,9 @@ use serde_json::{Value, json};
 
 use crate::support::fake_api::State;
 use crate::support::terminal::Terminal;
+use crate::support::test_cluster::TestCluster;
 use crate::writes::confirmation;
-use cases::{CHANGES, COMMANDS, Change, EDITED, Row, edits};
+use cases::{CHANGES, CHANGES_OF_EFFECTS, COMMANDS, Change, EDITED, Row, edits};
 
 /// The objects without the fields that every write changes, and without the status that the operator sets.
 fn comparable(mut objects: Vec<Value>) -> Vec<Value> {
@@ -60,18 +63,54 @@ struct Baseline {
     asks_for_name: bool,
     /// The objects that the command changes.
     written: BTreeSet<String>,
+    /// The sizes of its effects.
+    effects: BTreeMap<String, u64>,
+}
+
+/// The numbers in a command's preview; none if it is refused.
+fn effects(cluster: &TestCluster, row: &Row) -> BTreeMap<String, u64> {
+    let ran = cluster.run(&format!("{} --dry-run -o json", row.command));
+    let mut sizes = BTreeMap::new();
+    if ran.code != Some(0) {
+        return sizes;
+    }
+    let plan = ran.json();
+    let shown = &plan["consequences"];
+    let grade = plan["grade"].as_str().and_then(|grade| grade.strip_prefix('B')).expect("a grade");
+    sizes.insert("grade".to_owned(), grade.parse().expect("a number"));
+    for what in ["nodes", "drains", "restarts", "reboots"] {
+        sizes.insert(what.to_owned(), shown[what].as_u64().expect("a number"));
+    }
+    for rollout in shown["rollouts"].as_array().into_iter().flatten() {
+        let name = &rollout["skyhook"];
+        for what in ["batch", "evictedPods"] {
+            sizes.insert(format!("{what} of {name}"), rollout[what].as_u64().unwrap_or_default());
+        }
+        let cordoned = rollout["cordoned"].as_array().map_or(0, Vec::len);
+        sizes.insert(format!("cordoned by {name}"), cordoned as u64);
+    }
+    sizes
+}
+
+/// Whether the effects of a command are larger after a change than in its preview.
+fn grows(row: &Row, baseline: &Baseline, change: &Change) -> bool {
+    let cluster = (row.cluster)();
+    cluster.fake.change(change.make);
+    let now = effects(&cluster, row);
+    now.iter().any(|(what, size)| *size > baseline.effects.get(what).copied().unwrap_or_default())
 }
 
 impl Baseline {
     fn of(row: &Row) -> Baseline {
         let cluster = (row.cluster)();
         let preview = cluster.run(&format!("{} --dry-run", row.command)).stdout;
+        let effects = effects(&cluster, row);
         let before = cluster.fake.objects();
         let ran = cluster.with_operator(|| cluster.run(&format!("{} --confirm", row.command)));
         let written = differences(before, cluster.fake.objects());
         assert!(!written.is_empty(), "{}", ran.transcript());
         let asks_for_name = preview.contains("; B3)") || preview.contains("; B4)");
-        Baseline { asks_for_name, written }
+        Baseline { asks_for_name, written, effects }
     }
 }
 
@@ -130,15 +169,22 @@ fn run(row: &Row, baseline: &Baseline, change: &Change, when: When) -> Outcome {
     Outcome { code, output, keeps_edits: edits(&before) == edits(&now), written: differences(before, now) }
 }
 
-/// Runs the cells of a row; returns those that are wrong.
-fn check(row: &Row) -> Vec<String> {
+/// Runs the cells of a row; returns those that are wrong, and the changes that enlarge the effects.
+fn check(row: &Row) -> (Vec<String>, Vec<&'static str>) {
     let baseline = Baseline::of(row);
     let mut wrong = Vec::new();
-    for change in CHANGES.iter().filter(|change| !row.cannot_happen.contains(&change.name)) {
-        let refuses = row.refuses.contains(&change.name);
-        let all: &[When] =
-            if refuses { &[When::Question, When::Saved, When::Confirmed] } else { &[When::Saved] };
-        for when in all {
+    let changes = CHANGES.iter().filter(|change| !row.cannot_happen.contains(&change.name));
+    let refused: &[When] = &[When::Question, When::Saved, When::Confirmed];
+    let mut cells: Vec<(&Change, bool, &[When])> =
+        changes.map(|change| (change, row.refuses.contains(&change.name), refused)).collect();
+    let mut enlarge = Vec::new();
+    for change in CHANGES_OF_EFFECTS {
+        let grows = grows(row, &baseline, change);
+        enlarge.extend(grows.then_some(change.name));
+        cells.push((change, grows, &[When::Question, When::Saved]));
+    }
+    for (change, refuses, refused) in cells {
+        for when in if refuses { refused } else { &[When::Saved] } {
             let Outcome { code, output, written, keeps_edits } = run(row, &baseline, change, *when);
             let as_expected = if refuses {
                 code == 3 && written.is_empty()
@@ -151,7 +197,7 @@ fn check(row: &Row) -> Vec<String> {
             }
         }
     }
-    wrong
+    (wrong, enlarge)
 }
 
 #[test]
@@ -166,16 +212,21 @@ fn every_write_command_is_in_the_table() {
 #[test]
 fn no_change_is_applied_silently() {
     let only = std::env::var("ROWS_OF").unwrap_or_default();
-    let (next, wrong) = (AtomicUsize::new(0), Mutex::new(Vec::new()));
+    let next = AtomicUsize::new(0);
+    let found = Mutex::new((Vec::new(), BTreeSet::new()));
     let rows = || {
         while let Some(row) = COMMANDS.get(next.fetch_add(1, Ordering::Relaxed)) {
             if row.command.contains(&only) {
-                let found = check(row);
-                wrong.lock().expect("no panic").extend(found);
+                let (wrong, enlarge) = check(row);
+                let mut found = found.lock().expect("no panic");
+                found.0.extend(wrong);
+                found.1.extend(enlarge);
             }
         }
     };
     std::thread::scope(|scope| (0..4).for_each(|_| drop(scope.spawn(rows))));
-    let wrong = wrong.into_inner().expect("no panic");
+    let (wrong, enlarge) = found.into_inner().expect("no panic");
     assert!(wrong.is_empty(), "{}", wrong.join("\n"));
+    let all: BTreeSet<&str> = CHANGES_OF_EFFECTS.iter().map(|change| change.name).collect();
+    assert!(!only.is_empty() || enlarge == all, "only {enlarge:?} enlarge effects");
 }

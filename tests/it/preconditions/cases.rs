@@ -22,6 +22,33 @@ pub struct Change {
     pub make: fn(&mut State),
 }
 
+/// Changes of what the operator does after a command. Which commands have larger effects then is read from their
+/// previews.
+pub const CHANGES_OF_EFFECTS: &[Change] = &[
+    Change { name: "the packages reboot", make: |state| edit_custom_resource(state, reboot) },
+    Change {
+        name: "all nodes at once",
+        make: |state| {
+            edit_custom_resource(state, |cr| {
+                cr["spec"]["interruptionBudget"] = json!({"percent": 100});
+                cr["spec"].as_object_mut().expect("a spec").shift_remove("deploymentPolicy");
+            });
+        },
+    },
+    Change { name: "pods to evict", make: add_workload },
+    Change {
+        name: "the custom resource is resumed and enabled",
+        make: |state| {
+            edit_custom_resource(state, |cr| {
+                let mut annotations = cr["metadata"]["annotations"].as_object_mut();
+                for hold in ["pause", "disable"] {
+                    annotations.as_mut().and_then(|all| all.shift_remove(&ApiFlavor::Skyhook.key(hold)));
+                }
+            });
+        },
+    },
+];
+
 const RECREATED: &str = "the custom resource is recreated";
 const DELETED: &str = "the custom resource is being deleted";
 const OPERATOR: &str = "the operator returns";
@@ -44,6 +71,36 @@ pub const CHANGES: &[Change] = &[
 fn custom_resource(state: &State) -> Option<Value> {
     let found = state.store.find("skyhooks", "", CR).or_else(|| state.store.find("skyhooks", "", "gpu"));
     found.cloned()
+}
+
+fn edit_custom_resource(state: &mut State, edit: impl Fn(&mut Value)) {
+    if let Some(mut cr) = custom_resource(state) {
+        edit(&mut cr);
+        let generation = cr["metadata"]["generation"].as_u64().unwrap_or(1);
+        cr["metadata"]["generation"] = json!(generation + 1);
+        state.store.load(cr);
+    }
+}
+
+fn reboot(cr: &mut Value) {
+    for package in cr["spec"]["packages"].as_object_mut().expect("packages").values_mut() {
+        package["interrupt"] = json!({"type": "reboot"});
+    }
+}
+
+/// Adds a pod that a drain evicts to each node.
+fn add_workload(state: &mut State) {
+    for node in state.store.objects().iter().filter(|object| object["kind"] == "Node") {
+        let node = node["metadata"]["name"].as_str().expect("a name");
+        let name = format!("web-{node}");
+        state.store.load(json!({
+            "apiVersion": "v1", "kind": "Pod",
+            "metadata": {"name": name, "namespace": "shop", "uid": name, "ownerReferences":
+                [{"apiVersion": "apps/v1", "kind": "ReplicaSet", "name": "web", "uid": "w", "controller": true}]},
+            "spec": {"nodeName": node, "containers": [{"name": "main", "image": "example.com/web"}]},
+            "status": {"phase": "Running"},
+        }));
+    }
 }
 
 fn recreate(state: &mut State) {
