@@ -8,6 +8,7 @@
 pub mod keys;
 
 use std::io::{self, IsTerminal, Result, Write};
+use std::path::Path;
 
 use anyhow::Context;
 use owo_colors::Style;
@@ -46,6 +47,21 @@ pub enum Shown {
     Whole,
     /// The reader has closed the pipe, as `head` does. Not an error.
     ReaderGone,
+}
+
+/// Replaces a file by this text at once, readable for all: a textfile collector reads it as another user.
+fn replaced(file: &Path, text: &str) -> anyhow::Result<Shown> {
+    let written = || -> Result<()> {
+        let directory = file.parent().filter(|parent| *parent != Path::new("")).unwrap_or(Path::new("."));
+        let mut draft = tempfile::Builder::new().prefix(".skyhook-").tempfile_in(directory)?;
+        draft.write_all(text.as_bytes())?;
+        #[cfg(unix)]
+        draft.as_file().set_permissions(std::os::unix::fs::PermissionsExt::from_mode(0o644))?;
+        draft.persist(file).map_err(|error| error.error)?;
+        Ok(())
+    };
+    written().with_context(|| format!("cannot write {}", file.display()))?;
+    Ok(Shown::Whole)
 }
 
 /// Writes a line to stderr immediately, without a [`Screen`]: for events while a command runs.
@@ -123,7 +139,10 @@ impl<O: Write, E: Write> Screen<O, E> {
         }
         match output.format.render(view)? {
             Rendered::Text(text) => self.out.text(&text, !output.no_headers),
-            Rendered::Data(data) => self.print(&data),
+            Rendered::Data(data) => match &output.format {
+                OutputFormat::OpenMetrics(Some(file)) => replaced(file, &data),
+                _ => self.print(&data),
+            },
             Rendered::Unmatched(data) => {
                 let shown = self.print(&data)?;
                 self.note("The JSONPath matches nothing; -o json shows the fields.");

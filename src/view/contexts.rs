@@ -42,7 +42,7 @@ impl Captured {
             OutputFormat::Wide => drop(self.text.append(view.blocks(true))),
             OutputFormat::Name => self.names.extend(view.names()),
             OutputFormat::Junit => self.junit = view.junit(),
-            OutputFormat::OpenMetrics => self.metrics = view.openmetrics(),
+            OutputFormat::OpenMetrics(_) => self.metrics = view.openmetrics(),
             _ => self.documents.push(view.document()),
         }
     }

@@ -1,5 +1,6 @@
 //! The values of `-o`.
 
+use std::path::PathBuf;
 use std::str::FromStr;
 
 use super::columns::Columns;
@@ -28,10 +29,10 @@ pub enum OutputFormat {
     CustomColumns(Columns),
     /// A JUnit report, for views that have one.
     Junit,
-    /// OpenMetrics text, for views that have metrics.
-    OpenMetrics,
+    /// OpenMetrics text, for views that have metrics, on stdout or in a file.
+    OpenMetrics(Option<PathBuf>),
     /// The command's output file; notices are printed as for `table`.
-    File(std::path::PathBuf),
+    File(PathBuf),
 }
 
 /// Rendered output, by how it may be changed for printing.
@@ -113,7 +114,7 @@ impl OutputFormat {
             OutputFormat::Junit => Rendered::Data(junit(view).ok_or_else(|| {
                 FormatError("this command has no JUnit report; `lint`, `diagnose stuck` and `diagnose check` have one".to_owned())
             })?),
-            OutputFormat::OpenMetrics => Rendered::Data(view.openmetrics().map(|metrics| metrics.text()).ok_or_else(|| {
+            OutputFormat::OpenMetrics(_) => Rendered::Data(view.openmetrics().map(|metrics| metrics.text()).ok_or_else(|| {
                 FormatError("this command has no metrics; `diagnose stuck` and `diagnose check` have metrics".to_owned())
             })?),
             OutputFormat::JsonPath(path) => path.text(&document(view))?.into(),
@@ -164,7 +165,8 @@ impl FromStr for OutputFormat {
             ("yaml", None) => Ok(OutputFormat::Yaml),
             ("name", None) => Ok(OutputFormat::Name),
             ("junit", None) => Ok(OutputFormat::Junit),
-            ("openmetrics", None) => Ok(OutputFormat::OpenMetrics),
+            ("openmetrics", None) => Ok(OutputFormat::OpenMetrics(None)),
+            ("openmetrics", Some(file)) if !file.is_empty() => Ok(OutputFormat::OpenMetrics(Some(file.into()))),
             ("jsonpath" | "jsonpath-as-json", None | Some("")) => {
                 Err(FormatError(format!("a template is required, as in {word}='{{.kind}}'")))
             }

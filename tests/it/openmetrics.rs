@@ -41,6 +41,32 @@ fn hostile_names_are_escaped() {
     assert!(text.ends_with(sample), "{text}");
 }
 
+#[cfg(unix)]
+#[test]
+fn a_file_for_a_textfile_collector_is_replaced_at_once() {
+    use std::os::unix::fs::PermissionsExt;
+    let directory = tempfile::tempdir().expect("a directory");
+    let file = directory.path().join("skyhook.prom");
+    let to_file = |capture: &str, file: &std::path::Path| {
+        let captured = clusters::named(capture);
+        let format = format!("openmetrics={}", file.display());
+        run(&format!("diagnose stuck -o {format} --from {}", captured.path())).output()
+    };
+    for capture in ["complete", "apply-erroring"] {
+        let printed = metrics("diagnose stuck", capture);
+        let written = to_file(capture, &file);
+        assert_eq!((written.stdout.as_str(), written.code), ("", printed.code), "{}", written.transcript());
+        assert_eq!(std::fs::read_to_string(&file).expect("a file"), printed.stdout);
+        let mode = file.metadata().expect("a file").permissions().mode();
+        assert_eq!(mode & 0o777, 0o644);
+        let left = std::fs::read_dir(directory.path()).expect("a directory").count();
+        assert_eq!(left, 1, "no temporary file remains");
+    }
+    let missing = to_file("complete", &directory.path().join("none/skyhook.prom"));
+    missing.expect_code(1);
+    missing.expect_stderr("none/skyhook.prom: No such file or directory");
+}
+
 #[test]
 fn other_commands_have_no_metrics() {
     let captured = clusters::named("complete");
