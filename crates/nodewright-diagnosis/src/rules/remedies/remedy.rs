@@ -16,10 +16,12 @@ pub struct Remedy {
     pub argv: Vec<String>,
     /// The grade of the command's worst effect on the cluster.
     pub grade: Grade,
-    /// Conditions under which the command is useful.
+    /// Conditions under which the command is useful; absent if there are none.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
     pub preconditions: Vec<String>,
-    /// Whether `undo` can revert the command.
-    pub undo: Undo,
+    /// Whether `undo` can revert the command; absent if the command changes nothing.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub undo: Option<Undo>,
     /// The same command for all nodes with the problem, as a list of arguments; absent if there is none.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub for_all_nodes: Option<Vec<String>>,
@@ -155,8 +157,6 @@ impl Remedy {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
 pub enum Undo {
-    /// The command changes nothing.
-    Nothing,
     /// Every change can be undone.
     Yes,
     /// The plugin's changes can be undone, but not the operator's work since.
@@ -165,13 +165,12 @@ pub enum Undo {
     No,
 }
 
-const UNCHANGED: &str = "the objects that the command changes have not been modified since they were read; each write checks this";
 const REPAIRED: &str = "the cause of the failure is fixed";
 
 /// A command of the plugin that changes something.
 struct Own {
     words: &'static str,
-    /// Preconditions in addition to `UNCHANGED`.
+    /// Conditions under which the command is useful.
     needs: &'static [&'static str],
     undo: Undo,
     /// Whether the command is a decision of the user: it stops work, ends another user's stop, changes the
@@ -233,19 +232,18 @@ fn begin_with(words: &[String], command: &str) -> bool {
     command.split(' ').all(|part| words.next().is_some_and(|word| word == part))
 }
 
-/// The preconditions of a command, and whether it can be undone.
-fn terms(argv: &[String], grade: Grade) -> (Vec<String>, Undo) {
+/// The preconditions of a command, and whether it can be undone; `None` if it changes nothing.
+fn terms(argv: &[String], grade: Grade) -> (Vec<String>, Option<Undo>) {
     if grade == Grade::B0 {
-        return (Vec::new(), Undo::Nothing);
+        return (Vec::new(), None);
     }
     let Some(words) = own(argv) else {
-        return (Vec::new(), Undo::No);
+        return (Vec::new(), Some(Undo::No));
     };
-    let (more, undo) = known(words).map_or((&[][..], Undo::No), |own| (own.needs, own.undo));
+    let (needs, undo) = known(words).map_or((&[][..], Undo::No), |own| (own.needs, own.undo));
     // The next batch starts at once, which cannot be undone.
     let undo = if words.iter().any(|word| word == "--leave-batch") { Undo::Partly } else { undo };
-    let all = more.iter().chain([&UNCHANGED]);
-    (all.map(ToString::to_string).collect(), undo)
+    (needs.iter().map(ToString::to_string).collect(), Some(undo))
 }
 
 /// Whether only the user can decide that a command is right.
@@ -265,7 +263,7 @@ fn own(argv: &[String]) -> Option<&[String]> {
 mod tests {
     use super::*;
 
-    fn of(line: &str, grade: Grade) -> (usize, Undo) {
+    fn of(line: &str, grade: Grade) -> (usize, Option<Undo>) {
         let argv: Vec<String> = line.split(' ').map(str::to_owned).collect();
         let (preconditions, undo) = terms(&argv, grade);
         (preconditions.len(), undo)
@@ -274,11 +272,11 @@ mod tests {
     #[test]
     fn each_command_has_its_own() {
         for (line, grade, expected) in [
-            ("kubectl skyhook node list", Grade::B0, (0, Undo::Nothing)),
-            ("kubectl skyhook pause gpu", Grade::B1, (1, Undo::Yes)),
-            ("kubectl skyhook package retry a --node b", Grade::B2, (3, Undo::No)),
-            ("kubectl skyhook finalizer strip gpu", Grade::B4, (1, Undo::No)),
-            ("kubectl delete pod a", Grade::B2, (0, Undo::No)),
+            ("kubectl skyhook node list", Grade::B0, (0, None)),
+            ("kubectl skyhook pause gpu", Grade::B1, (0, Some(Undo::Yes))),
+            ("kubectl skyhook package retry a --node b", Grade::B2, (2, Some(Undo::No))),
+            ("kubectl skyhook finalizer strip gpu", Grade::B4, (0, Some(Undo::No))),
+            ("kubectl delete pod a", Grade::B2, (0, Some(Undo::No))),
         ] {
             assert_eq!(of(line, grade), expected, "{line}");
         }
