@@ -10,7 +10,10 @@ use crate::api::ApiFlavor;
 pub fn skyhook(text: &str) -> Result<String, String> {
     let types = ApiFlavor::ALL
         .map(|flavor| [flavor.kind().to_lowercase(), flavor.plural().to_owned(), flavor.resource()]);
-    of(text, &types.concat())
+    match text.split_once(',') {
+        None => of(text, &types.concat()),
+        Some(_) => Err("separate names by spaces".to_owned()),
+    }
 }
 
 /// The API that the type of a custom resource belongs to, and the name; no API for a name without a type.
@@ -63,6 +66,9 @@ fn of(text: &str, types: &[String]) -> Result<String, String> {
 fn untyped<'a>(text: &'a str, types: &[String]) -> Result<&'a str, String> {
     match text.split_once('/') {
         Some((of, name)) if types.iter().any(|known| known.eq_ignore_ascii_case(of)) => Ok(name),
+        Some(_) if std::path::Path::new(text).exists() => {
+            Err("this is a path: captures are read with --from PATH".to_owned())
+        }
         Some(_) => Err(format!("expected NAME or {}/NAME", types[0])),
         None => Ok(text),
     }

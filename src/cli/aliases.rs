@@ -11,6 +11,9 @@ const ALIASES: &[(&[&str], &[&str])] = &[
     (&["get", "pods"], &["package", "status"]),
     (&["get", "pod"], &["package", "status"]),
     (&["get", "po"], &["package", "status"]),
+    (&["get", "jobs"], &["package", "status"]),
+    (&["get", "job"], &["package", "status"]),
+    (&["get", "all"], &["status"]),
     (&["get", "events"], &["events"]),
     (&["get", "skyhook"], &["status"]),
     (&["get", "skyhooks"], &["status"]),
@@ -20,6 +23,11 @@ const ALIASES: &[(&[&str], &[&str])] = &[
     (&["list"], &["status"]),
     (&["ls"], &["status"]),
     (&["show"], &["status"]),
+    (&["nodes", "status"], &["node", "status"]),
+    (&["nodes", "list"], &["node", "list"]),
+    (&["packages", "status"], &["package", "status"]),
+    (&["packages", "logs"], &["package", "logs"]),
+    (&["diagnose", "nodes"], &["diagnose", "node"]),
     (&["nodes"], &["node", "status"]),
     (&["packages"], &["package", "status"]),
     (&["ps"], &["package", "status"]),
@@ -51,6 +59,7 @@ pub const TIPS: &[(&str, &str)] = &[
     ("rerun", "package rerun"),
     ("rollout", "status"),
     ("rules", "explain"),
+    ("pkg", "package"),
 ];
 
 const ROLL_BACK: &str = "`kubectl skyhook undo` reverts a command of this plugin; to roll out an earlier version, apply the earlier \
@@ -65,6 +74,7 @@ const SPEC: &str = "packages and their versions are in the spec of the custom re
      first with `kubectl skyhook lint`";
 const CLEAN: &str =
     "to remove what deleted custom resources left on nodes, use `kubectl skyhook leftovers --clean`";
+const FROM: &str = "captures are read with --from FILE; `kubectl skyhook lint -f FILE` checks manifests";
 const DRY_RUN: &str = "each command that changes something has --dry-run; `kubectl skyhook fix --dry-run` previews the \
      remedies of all findings";
 
@@ -119,12 +129,15 @@ const OF_KUBECTL: &[&str] = &[
     "auth",
     "config",
     "cp",
+    "debug",
     "edit",
     "exec",
     "expose",
+    "kustomize",
     "label",
     "patch",
     "port-forward",
+    "proxy",
     "replace",
     "run",
     "scale",
@@ -150,6 +163,38 @@ const FLAGS: &[(&[&str], &[&str], &str)] = &[
         &["-w", "--watch"],
         "`kubectl skyhook status -w` watches rollouts, and `kubectl skyhook events -w` events",
     ),
+    (&["version"], &["--client", "--short"], "`kubectl skyhook version --client-only` needs no cluster"),
+    (
+        &["diagnose"],
+        &["--severity"],
+        "--fail-on sets the severity from which the exit code is 2; -o json has the severity of each finding",
+    ),
+    (&["status"], &["--all"], "all custom resources are the default"),
+    (&["events"], &["--all"], "all custom resources are the default"),
+    (
+        &["reset"],
+        &["--all"],
+        "name the custom resource: `kubectl skyhook reset NAME`; or nodes: `kubectl skyhook reset --node NODE`",
+    ),
+    (
+        &["status"],
+        &["-l", "--selector", "--node"],
+        "`kubectl skyhook node status` selects nodes by name or label",
+    ),
+    (&["events"], &["--types"], "-o json has the type of each event"),
+    (&["events"], &["--for"], "events are selected by custom resource: `kubectl skyhook events NAME`"),
+    (
+        &["package", "logs"],
+        &["-c", "--container"],
+        "--stage selects a stage; its scripts run in containers of the same pod",
+    ),
+    (
+        &["diff"],
+        &["-f", "--filename"],
+        "captures are arguments: `kubectl skyhook diff BEFORE AFTER`; `kubectl skyhook lint --diff -f FILE` compares a manifest",
+    ),
+    (&["diagnose"], &["-f", "--filename"], FROM),
+    (&["status"], &["-f", "--filename"], FROM),
     (&[], &["--field-selector"], "nodes are selected with --node, --match or -l"),
 ];
 
@@ -181,10 +226,12 @@ pub enum Invalid<'a> {
 /// Replaces an alias in the arguments by its command. The first argument is the program.
 pub fn resolved(args: Vec<OsString>) -> Vec<OsString> {
     let word = |at: usize| args.get(at).and_then(|word| word.to_str());
-    if let Some("describe" | "diagnose") = word(1)
+    if let Some("describe" | "diagnose" | "get") = word(1)
         && let Some(("node" | "nodes", name)) = word(2).and_then(|word| word.split_once('/'))
     {
-        let words = ["diagnose", "node", name].map(OsString::from);
+        let command = if word(1) == Some("get") { "node" } else { "diagnose" };
+        let words = if command == "node" { ["node", "status", name] } else { [command, "node", name] };
+        let words = words.map(OsString::from);
         return replaced(&args, 2, words);
     }
     let typed = |alias: &[&str]| {

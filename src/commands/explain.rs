@@ -235,10 +235,10 @@ impl View for Explanation {
     }
 }
 
-/// The effects of a rule's findings: `blocks installs; every reconcile, for all custom resources; retried
+/// The effects of a rule's findings: `blocks installs; every reconcile, for all custom resources; usually retried
 /// automatically`.
 fn blocks(rule: &Rule) -> String {
     let words: Vec<&str> = rule.blocks.iter().map(|b| b.meaning()).collect();
-    let retried = if rule.retried { "; retried automatically" } else { "" };
+    let retried = if rule.retried { "; usually retried automatically" } else { "" };
     format!("blocks {}{retried}", words.join("; "))
 }

@@ -1,6 +1,7 @@
 //! Applies plans: preview, question, permissions, journal, writes, table.
 
 use std::cell::RefCell;
+use std::collections::BTreeSet;
 
 use super::ask::{Question, Unconfirmed};
 use super::progress::Progress;
@@ -462,7 +463,8 @@ pub fn within(plan: &Plan, safety: &Safety) -> Result<()> {
     if plan.is_empty() {
         return Ok(());
     }
-    let touched = plan.nodes().len();
+    let changed = plan.nodes();
+    let touched = changed.len();
     let paces = [
         ("--canary applies to", safety.canary.is_some()),
         ("--max-failures counts failed", safety.max_failures.is_some()),
@@ -476,14 +478,17 @@ pub fn within(plan: &Plan, safety: &Safety) -> Result<()> {
              each node"
         )));
     }
-    let concerned = plan.consequences.nodes;
     let Some(most) = safety.max_nodes else {
         return Ok(());
     };
-    let does = match touched.max(concerned) {
+    // Other nodes may start work than those that the plan changes.
+    let started = plan.consequences.effects.iter().flat_map(|effect| &effect.nodes);
+    let concerned: BTreeSet<&str> = changed.into_iter().chain(started.map(String::as_str)).collect();
+    let does = match concerned.len().max(plan.consequences.nodes) {
         nodes if nodes <= most => return Ok(()),
         nodes if nodes == touched => format!("touch {}", plural(nodes, "node")),
-        nodes => format!("start work on {}", plural(nodes, "node")),
+        nodes if touched == 0 => format!("start work on {}", plural(nodes, "node")),
+        nodes => format!("touch or start work on {}", plural(nodes, "node")),
     };
     Err(Error::unchanged(format!("the plan would {does}, but --max-nodes allows {}", count(most))))
 }

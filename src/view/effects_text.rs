@@ -10,10 +10,13 @@ pub fn effects_text(packages: &[PackageDocument], rollouts: &[RolloutDocument]) 
     let mut body = Text::new();
     for rollout in rollouts {
         let mut table = Table::with_headings([rollout.skyhook.as_str(), "ONCE APPLIED"]).wrap_last();
-        for package in packages.iter().filter(|p| p.skyhook == rollout.skyhook) {
+        let packages: Vec<&PackageDocument> =
+            packages.iter().filter(|p| p.skyhook == rollout.skyhook).collect();
+        for package in &packages {
             table.row(cells![title(package), outcome(rollout, package)]);
         }
-        for (term, description) in node_rows(rollout) {
+        let everywhere = packages.iter().any(|package| package.exceeds_budget(rollout));
+        for (term, description) in node_rows(rollout, everywhere) {
             table.row(cells![term, description]);
         }
         if !table.is_empty() {
@@ -74,13 +77,15 @@ fn outcome(rollout: &RolloutDocument, package: &PackageDocument) -> String {
             format!(", ALL AT ONCE: the budget ({batch}) does not apply to {changes}")
         }
         (Some(at_once), _) if at_once == nodes => ", all at once".to_owned(),
+        (Some(at_once), _) if rollout.batches_may_overlap => format!(", {at_once} at once"),
         (Some(at_once), _) => format!(", at most {at_once} at once"),
     };
     format!("{} on {}{pace}", verbs.join(" and "), plural(nodes, "node"))
 }
 
-/// Rows for drains, waiting custom resources, and the completion.
-fn node_rows(rollout: &RolloutDocument) -> Vec<(&'static str, String)> {
+/// Rows for drains, the budget unless a change ignores it and starts `everywhere`, waiting custom resources, and the
+/// completion.
+fn node_rows(rollout: &RolloutDocument, everywhere: bool) -> Vec<(&'static str, String)> {
     let mut lines = Vec::new();
     if !rollout.cordoned.is_empty() {
         let nodes = plural(rollout.cordoned.len(), "node");
@@ -96,6 +101,15 @@ fn node_rows(rollout: &RolloutDocument) -> Vec<(&'static str, String)> {
             );
         }
         lines.push(("drains", drains));
+    }
+    let overlaps =
+        |batch: &usize| rollout.batches_may_overlap && !everywhere && rollout.cordoned.len() > *batch;
+    if let Some(batch) = rollout.batch.filter(overlaps) {
+        let twice = (2 * batch).min(rollout.cordoned.len());
+        lines.push((
+            "budget",
+            format!("{batch}, but {twice} at times: without a deploymentPolicy, a second batch may start beside the first"),
+        ));
     }
     match rollout.waiting.as_slice() {
         [] => {}

@@ -4,6 +4,7 @@ use serde_json::{Value, json};
 
 use crate::support::fake_api::FakeApi;
 use crate::support::object_builder::NODEWRIGHT;
+use crate::support::object_builder::SKYHOOK;
 use crate::support::run::{Child, RunOutput, run};
 
 fn event(count: u32) -> Value {
@@ -60,4 +61,33 @@ fn files_and_documents_are_refused() {
         let ran = run(words).output();
         assert_eq!((ran.stdout.as_str(), ran.code), ("", Some(64)), "{words}");
     }
+}
+
+/// Events of nodes that a custom resource selects need not mention it; those of other objects do.
+#[test]
+fn events_of_selected_nodes_are_shown() {
+    let event = |kind: &str, name: &str, message: &str| {
+        json!({
+            "apiVersion": "v1", "kind": "Event", "metadata": {"name": format!("{name}.1"), "namespace": "default"},
+            "involvedObject": {"kind": kind, "name": name}, "type": "Normal", "reason": "NodeNotSchedulable",
+            "message": message, "count": 2, "firstTimestamp": "2026-11-20T09:00:00Z", "lastTimestamp": "2026-11-20T09:50:00Z",
+        })
+    };
+    let mut items = vec![SKYHOOK.skyhook("in_progress", json!({}))];
+    for name in ["gpu-1", "gpu-2"] {
+        items.push(SKYHOOK.node(name, "in_progress", &[]));
+        items.push(event("Node", name, &format!("Node {name} status is now: NodeNotSchedulable")));
+    }
+    items.push(event("Pod", "web", "Started"));
+    let input = json!({"apiVersion": "v1", "kind": "List", "items": items}).to_string();
+    let ran = run("events --from - --now 2026-11-20T10:00:00Z").stdin(input).output();
+    assert_eq!(
+        ran.parts(),
+        (
+            "LAST  COUNT  REASON              EVENT\n\
+             10m   4      NodeNotSchedulable  node/gpu-[1-2]: Node gpu-[1-2] status is now: NodeNotSchedulable\n",
+            "",
+            Some(0)
+        )
+    );
 }

@@ -74,6 +74,25 @@ fn habits_of_other_tools_lead_to_commands() {
             "edit gpu",
             "error: unrecognized subcommand 'edit'\n\n  tip: this is a command of kubectl itself: kubectl edit\n",
         ),
+        (
+            "version --client",
+            "error: unexpected argument '--client' found\n\n  tip: `kubectl skyhook version --client-only` needs no cluster\n",
+        ),
+        (
+            "diagnose -f cluster.yaml",
+            "error: unexpected argument '-f' found\n\n  tip: captures are read with --from FILE; \
+             `kubectl skyhook lint -f FILE` checks manifests\n",
+        ),
+        (
+            "reset --all",
+            "error: unexpected argument '--all' found\n\n  tip: name the custom resource: `kubectl skyhook reset NAME`; or \
+             nodes: `kubectl skyhook reset --node NODE`\n",
+        ),
+        (
+            "status tests/clusters/complete",
+            "error: invalid value 'tests/clusters/complete' for '[NAME]...': this is a path: captures are read with --from PATH\n",
+        ),
+        ("status one,two", "error: invalid value 'one,two' for '[NAME]...': separate names by spaces\n"),
     ] {
         assert_eq!(usage_error(words), error, "{words}");
     }
@@ -93,6 +112,11 @@ fn words_of_questions_are_commands() {
         ("nodes", "node status"),
         ("packages", "package status"),
         ("get pods", "package status"),
+        ("get jobs", "package status"),
+        ("get node/aerr-1", "node status aerr-1"),
+        ("nodes status", "node status"),
+        ("diagnose nodes aerr-1", "diagnose node aerr-1"),
+        ("get all", "status"),
         ("ls", "status"),
     ] {
         let [alias, own] = [typed, command].map(|words| run(&format!("{words} {from}")).output());

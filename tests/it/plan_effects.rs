@@ -85,7 +85,8 @@ fn resuming_shows_drains_refusing_budgets_and_who_waits() {
     assert_eq!(
         consequences["rollouts"][0],
         json!({
-            "skyhook": "gpu", "batch": 2, "cordoned": NODES, "evictedPods": 6, "waiting": ["later"], "stuck": null,
+            "skyhook": "gpu", "batch": 2, "batchesMayOverlap": true, "cordoned": NODES, "evictedPods": 6,
+            "waiting": ["later"], "stuck": null,
             "refusingBudgets": [{"budget": "shop/web", "nodes": NODES}], "estimate": null, "uncertainty": null,
         })
     );

@@ -166,7 +166,7 @@ fn a_finding_takes_little_memory() {
         // Each custom resource fails on ten nodes.
         let each = 1024 * (many - few) / (10 * (MANY - FEW)) as u64;
         assert!(
-            each > 0 && each <= 7 * 1024,
+            each > 0 && each <= 4608,
             "{words}: {each} bytes of each node with a failing custom resource"
         );
     }

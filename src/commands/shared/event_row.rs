@@ -76,7 +76,9 @@ pub fn rows(cluster: &Cluster, names: &[&str]) -> Vec<EventRow> {
     // Count an event once, even if it mentions several custom resources.
     let mut counted: BTreeSet<*const Event> = BTreeSet::new();
     for name in names {
-        for event in cluster.events_mentioning(name) {
+        let nodes = cluster.skyhook(name).into_iter().flat_map(|skyhook| cluster.selected(skyhook));
+        let of_nodes = nodes.flat_map(|node| cluster.events_about("Node", &node.name));
+        for event in cluster.events_mentioning(name).chain(of_nodes) {
             let (message, node) = common(event);
             let group = groups.entry((&event.reason, message)).or_default();
             group.skyhooks.insert(name);
@@ -122,6 +124,9 @@ fn common(event: &Event) -> (String, Option<&str>) {
     });
     match node {
         Some((message, name)) => (message, Some(name)),
+        None if event.kind == "Node" && message.contains(&event.name) => {
+            (message.replacen(&event.name, NODES, 1), Some(&event.name))
+        }
         None => (message.to_owned(), None),
     }
 }

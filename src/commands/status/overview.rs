@@ -145,7 +145,7 @@ pub fn end(status: &StatusReport<'_>) -> Text {
     let document = &status.document;
     let words = ["kubectl", "skyhook", "diagnose", "stuck"].into_iter();
     let words: Vec<&str> = words.chain(status.mute_words.iter().map(String::as_str)).collect();
-    let diagnose = || Line::from(": ") + text::command(shell_words(&words));
+    let diagnose = || Line::from("; see ") + text::command(shell_words(&words));
     let mut text = Text::new();
     if document.not_checked > 0 {
         let rules = plural(document.not_checked, "rule");

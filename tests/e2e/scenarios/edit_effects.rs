@@ -16,10 +16,6 @@ use crate::{
 /// An edit counts as finished after this time without a new pod: the operator reacts within a second.
 const QUIET: Duration = Duration::from_secs(3);
 
-/// Step exempt from the limit of nodes at once: in one of six runs the operator exceeded the budget, with
-/// four instead of two nodes between interrupt and post-interrupt.
-const EXCEEDS_THE_BUDGET: &str = "an interrupt";
-
 /// Per package: the stages that run, and the nodes on which they run.
 type Outcome = BTreeMap<String, (BTreeSet<String>, BTreeSet<String>)>;
 
@@ -71,7 +67,7 @@ pub fn of_all_kinds(cluster: &Cluster) {
     step("uninstall.apply", of(vec![tuned("c"), driver(), package("agent", "1.0.0").uninstalling()]));
     step("an uninstalled package leaves the spec", of(vec![tuned("c"), driver()]));
     let rebooting = || driver().interrupts("reboot");
-    step(EXCEEDS_THE_BUDGET, of(vec![tuned("c"), rebooting()]));
+    step("an interrupt", of(vec![tuned("c"), rebooting()]));
     let newer = package("driver", "2.2.0").after("tuning", "1.0.0").interrupts("reboot");
     step("a newer version with an interrupt", of(vec![tuned("c"), newer]));
 }
@@ -148,6 +144,7 @@ fn compared<'a>(cluster: &'a Cluster, what: &str, announced: &Value, change: imp
     quiet(cluster, &gpu);
     let begun = cluster.kubelet.all_begun().split_off(before);
     assert_eq!(predicted, actual(&begun), "{what}: {announced:#}");
+    let overlapping = announced["rollouts"][0]["batchesMayOverlap"] == true;
     for effect in announced["effects"].as_array().into_iter().flatten() {
         let name = effect["package"].as_str().expect("a name");
         let most = at_once(&begun, name);
@@ -155,10 +152,11 @@ fn compared<'a>(cluster: &'a Cluster, what: &str, announced: &Value, change: imp
         let Some(allowed) = effect["atOnce"].as_u64() else {
             continue;
         };
-        let exceeds = what == EXCEEDS_THE_BUDGET;
+        // Two batches at once happened in 3 of 20 runs.
+        let allowed = if overlapping { 2 * allowed } else { allowed };
         // Not an equality: a node with a single stage counts as working only at the start of that stage.
         assert!(
-            most <= allowed as usize || exceeds,
+            most <= allowed as usize,
             "{what}: {name} on {most} nodes at once, {allowed} announced: {begun:?}"
         );
     }

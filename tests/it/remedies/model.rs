@@ -158,7 +158,7 @@ fn remedies_are_accepted_with_the_announced_impact() {
             let graver = [Grade::B1, Grade::B2, Grade::B3, Grade::B4]
                 .into_iter()
                 .filter(|g| *g > remedy.grade)
-                .find(|g| ran.stdout.contains(&format!("  ({g}: ")));
+                .find(|g| ran.stdout.contains(&format!("; {g})\n")));
             if ran.code != Some(0) {
                 wrong.push_str(&format!("{}: {}\n", case(), ran.stderr));
             } else if let Some(grade) = graver {

@@ -52,6 +52,29 @@ fn max_nodes_counts_the_nodes_of_all_packages() {
     assert_eq!(cluster.run("teardown --dry-run -o json").json()["consequences"]["nodes"], 3);
 }
 
+/// The limit counts the nodes that start work because of a plan, beside those that it changes.
+#[test]
+fn max_nodes_counts_nodes_that_are_freed_and_all_merged_plans() {
+    for (words, plan, does) in [
+        (
+            "node ignore gpu-1 --max-nodes 1",
+            "node-ignore-gives-up-a-slot",
+            "touch or start work on 2 nodes, but --max-nodes allows 1",
+        ),
+        (
+            "fix --up-to B4 --max-nodes 3",
+            "fix-of-two-custom-resources",
+            "start work on 4 nodes, but --max-nodes allows 3",
+        ),
+    ] {
+        let ran = run(&format!("{words} --dry-run --from tests/plans/{plan}/before.yaml")).output();
+        assert_eq!(
+            (ran.stderr, ran.code),
+            (format!("error: the plan would {does}; nothing was changed\n"), Some(3))
+        );
+    }
+}
+
 #[test]
 fn canary_and_max_failures_without_nodes_are_refused() {
     let cluster = TestCluster::from_capture("complete");

@@ -3,6 +3,8 @@
 use serde_json::json;
 
 use super::TestCluster;
+use crate::support::fake_api::FakeApi;
+use crate::support::object_builder::{PackageRun, SKYHOOK};
 
 #[test]
 fn dry_runs_write_nothing() {
@@ -133,4 +135,30 @@ fn saved_plan_is_applied_later() {
     let again = cluster.run(&format!("apply-plan {path} --confirm"));
     again.expect_code(0);
     again.expect_stdout("1 unchanged");
+}
+
+/// After its finalizers were removed by hand, a custom resource is gone and its pods still run: they would record their
+/// outcome again after a reset.
+#[test]
+fn reset_is_refused_while_stages_of_a_removed_custom_resource_run() {
+    for cordoned in [false, true] {
+        let mut node = SKYHOOK.node("node-1", "erroring", &["driver|1.0.0 apply erroring"]);
+        if cordoned {
+            node["metadata"]["annotations"]["skyhook.nvidia.com/cordon_gpu"] = json!("true");
+            node["spec"]["unschedulable"] = json!(true);
+        }
+        let pod = SKYHOOK.pod("gpu-driver", &PackageRun::default(), "Pending", &["driver-init running"]);
+        let flavor = kubectl_skyhook::api::ApiFlavor::Skyhook;
+        let fake = FakeApi::new().serving(flavor).with(SKYHOOK.operator()).with(node).with(pod);
+        let cluster = TestCluster::serving(fake);
+        let ran = cluster.run("reset gpu -y");
+        let cordon = "hint: the cordon stays until it is released: kubectl skyhook cordon release node-1\n";
+        let stderr = "error: gpu no longer exists, but its stages still run on node-1: the operator would record their \
+                      outcome there again; nothing was changed\n\
+                      hint: end the stages and remove the state: kubectl skyhook leftovers gpu --clean --purge-state\n"
+            .to_owned()
+            + if cordoned { cordon } else { "" };
+        assert_eq!(ran.parts(), ("", stderr.as_str(), Some(3)));
+        assert_eq!(cluster.writes(), [""; 0]);
+    }
 }

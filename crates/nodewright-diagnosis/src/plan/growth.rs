@@ -79,3 +79,57 @@ fn effects(plan: &Plan, details: &BTreeMap<String, usize>, named: &[&String]) ->
     let named = if named.is_empty() { String::new() } else { format!(" ({})", named.join(", ")) };
     format!("{} ({grade}) on {nodes}{with}{named}", consequences.at_worst(grade))
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::plan::Grade;
+
+    fn plan(change: impl FnOnce(&mut Consequences)) -> Plan {
+        let mut plan = Plan::new("reset gpu", "gpu");
+        plan.consequences.at_least(Grade::B2);
+        plan.consequences.nodes = 3;
+        change(&mut plan.consequences);
+        plan
+    }
+
+    #[test]
+    fn equal_and_smaller_effects_have_not_grown() {
+        let shown = plan(|effects| effects.drains = 2);
+        assert_eq!(growth(&shown, &shown), None);
+        assert_eq!(growth(&shown, &plan(|_| {})), None);
+    }
+
+    #[test]
+    fn every_number_and_the_grade_count() {
+        let shown = plan(|_| {});
+        let from = "the effects of the plan have grown from packages run again (B2) on 3 nodes to";
+        let grown = |change: fn(&mut Consequences)| growth(&shown, &plan(change)).expect("growth");
+        assert_eq!(grown(|effects| effects.nodes = 4), format!("{from} packages run again (B2) on 4 nodes"));
+        assert_eq!(
+            grown(|effects| effects.drains = 1),
+            format!("{from} packages run again (B2) on 3 nodes with 1 drain")
+        );
+        assert_eq!(
+            grown(|effects| effects.restarts = 2),
+            format!("{from} packages run again (B2) on 3 nodes with 2 service restarts")
+        );
+        assert_eq!(grown(|effects| effects.gpus = 8), format!("{from} packages run again (B2) on 3 nodes"));
+        assert!(grown(|effects| effects.at_least(Grade::B3)).contains("(B3)"));
+    }
+
+    #[test]
+    fn a_new_warning_is_a_change() {
+        let shown = plan(|effects| effects.warn("pods are evicted"));
+        assert_eq!(growth(&shown, &shown), None);
+        let now = plan(|effects| {
+            effects.warn("pods are evicted");
+            effects.warn("the rollout stops");
+        });
+        assert_eq!(
+            growth(&shown, &now).as_deref(),
+            Some("the effects of the plan have changed (the rollout stops)")
+        );
+        assert_eq!(growth(&now, &shown), None);
+    }
+}

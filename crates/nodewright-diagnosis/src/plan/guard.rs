@@ -70,3 +70,41 @@ pub(super) fn check<'a>(
     }
     Ok(())
 }
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn the_first_difference_is_named() {
+        let guard = Guard::default()
+            .not_deleting()
+            .require("/metadata/annotations/example.com~1state", json!("a"))
+            .require("/spec/priority", Value::Null);
+        let object = |state: Value, priority: Value| json!({"metadata": {"annotations": {"example.com/state": state}}, "spec": {"priority": priority}});
+        assert_eq!(guard.check(&object(json!("a"), Value::Null)), Ok(()));
+        let wrong = |object: Value| guard.check(&object).expect_err("a difference");
+        assert_eq!(wrong(object(json!("b"), Value::Null)), "annotations/example.com/state has changed");
+        assert_eq!(wrong(json!({"spec": {}})), "annotations/example.com/state is gone");
+        assert_eq!(wrong(object(json!("a"), json!(7))), "/spec/priority exists now");
+        let mut deleted = object(json!("a"), Value::Null);
+        deleted["metadata"]["deletionTimestamp"] = json!("2026-11-20T10:00:00Z");
+        assert_eq!(wrong(deleted), "deletionTimestamp exists now");
+    }
+
+    /// A server fails a test inside a map that is missing.
+    #[test]
+    fn the_absence_of_a_value_in_a_missing_map_is_that_of_the_map() {
+        let guard = Guard::default()
+            .require("/metadata/annotations/a", Value::Null)
+            .require("/metadata/labels/b", json!("x"));
+        let tested = |object: Value| guard.testable(&object).values.into_keys().collect::<Vec<_>>();
+        assert_eq!(tested(json!({"metadata": {}})), ["/metadata/annotations", "/metadata/labels/b"]);
+        assert_eq!(
+            tested(json!({"metadata": {"annotations": {"c": "y"}}})),
+            ["/metadata/annotations/a", "/metadata/labels/b"]
+        );
+    }
+}

@@ -87,7 +87,7 @@ fn message(cluster: &Cluster, overdue: &Overdue<'_>) -> String {
             Executor::Job => ", and no job has appeared",
             Executor::Pod => ", and no pod has appeared",
         },
-        _ => ", and nothing has changed",
+        _ => ", but has not",
     };
     let why =
         overdue.restrictions.first().map_or(String::new(), |restriction| format!(": {}", restriction.why));

@@ -54,7 +54,9 @@ fn detect(cluster: &Cluster, findings: &mut Findings) {
         let runs = package_runs.any_alive(name);
         let odd = absence != Certainty::Presumed || cordons || runs;
         if !odd && !cluster.skyhooks.items().is_empty() {
-            findings.undetermined(format!("the input may omit {name}"));
+            findings.undetermined(format!(
+                "the input may omit a custom resource that keys on nodes name: {name}"
+            ));
             continue;
         }
         for (node, on) in cluster.tracked(name).filter(|(_, on)| on.has_keys()) {

@@ -117,7 +117,8 @@ impl Report {
         }
         let (muted, findings): (Vec<_>, Vec<_>) =
             std::mem::take(&mut self.findings).into_iter().partition(|f| f.muted.is_some());
-        self.findings = causes_first(findings);
+        self.findings = findings;
+        causes_first(&mut self.findings);
         let errors = |rule: &Rule| {
             let mut own = self.findings.iter().filter(|f| f.rule.code == rule.code);
             own.any(|f| f.severity == Severity::Error)
@@ -142,7 +143,9 @@ impl Report {
     /// All findings, including muted ones; causes first.
     pub fn all_findings(&self) -> Vec<Finding> {
         let all = self.findings.iter().chain(&self.muted);
-        causes_first(all.cloned().collect())
+        let mut all: Vec<Finding> = all.cloned().collect();
+        causes_first(&mut all);
+        all
     }
 
     /// Limits the report to these blocking findings. The verdict is `Stuck` or `Blocked`, even if all are
@@ -182,31 +185,32 @@ pub fn diagnose(cluster: &Cluster, scope: &Scope) -> Report {
     let flavor = cluster.flavor();
     blockers::mark_rejected(flavor, found.iter_mut().flat_map(|(_, found, _)| found));
     undecoded::downgrade_uncertain(cluster, found.iter_mut().flat_map(|(_, found, _)| found));
-    let mut all: Vec<Finding> = Vec::with_capacity(found.iter().map(|(_, found, _)| found.len()).sum());
+    // There may be a finding for each custom resource on each node: they are moved as rarely as possible.
+    let mut findings: Vec<Finding> = Vec::with_capacity(found.iter().map(|(_, found, _)| found.len()).sum());
     let found: Vec<_> = found
         .into_iter()
         .map(|(rule, found, result)| {
             let count = found.len();
-            all.extend(found);
+            findings.extend(found);
             (rule, count, result)
         })
         .collect();
-    let kept = scope.concerned(cluster, &all);
-    let mut all = all.into_iter().zip(kept);
-    let mut findings = Vec::with_capacity(all.len());
+    let kept = scope.concerned(cluster, &findings);
     let mut not_checked = Vec::new();
     let mut partly_checked = Vec::new();
+    let mut all = findings.iter().zip(&kept);
     for (rule, count, result) in found {
-        let own = all.by_ref().take(count).filter(|(_, kept)| *kept);
-        let found: Vec<Finding> = own.map(|(finding, _)| finding).collect();
+        let mut own = all.by_ref().take(count);
         // If the rule found an error, its unread sources cannot change the verdict.
+        let error = own.any(|(finding, kept)| *kept && finding.severity == Severity::Error);
+        own.for_each(drop);
         if let Some(reason) = unread(cluster, rule, &result) {
-            let no_error = found.iter().all(|f| f.severity < Severity::Error);
-            let list = if no_error { &mut not_checked } else { &mut partly_checked };
+            let list = if error { &mut partly_checked } else { &mut not_checked };
             list.push(NotChecked { rule, reason });
         }
-        findings.extend(found);
     }
+    let mut kept = kept.into_iter();
+    findings.retain(|_| kept.next() == Some(true));
     usual::withhold_ignoring_many(cluster, &mut findings);
     findings.sort_by(|a, b| {
         b.severity
@@ -215,7 +219,7 @@ pub fn diagnose(cluster: &Cluster, scope: &Scope) -> Report {
             .then_with(|| a.subject.cmp(&b.subject))
             .then_with(|| a.message.cmp(&b.message))
     });
-    let findings = causes_first(findings);
+    causes_first(&mut findings);
     let counts = Counts {
         rules: rules.len(),
         skyhooks: cluster.skyhooks.items().len(),
@@ -249,15 +253,25 @@ fn verdict(counts: Counts, findings: &[Finding], not_checked: &[NotChecked]) -> 
 }
 
 /// Sorts the causes as [`Causes::ranked`] does, then the effects.
-fn causes_first(findings: Vec<Finding>) -> Vec<Finding> {
-    let ranked = Causes::of(&findings).ranked(&findings);
+fn causes_first(findings: &mut [Finding]) {
+    let ranked = Causes::of(findings).ranked(findings);
     let causes = ranked.iter().flat_map(|cause| &cause.findings);
     let effects = ranked.iter().flat_map(|cause| &cause.effects);
-    let mut findings: Vec<Option<Finding>> = findings.into_iter().map(Some).collect();
-    let order: Vec<usize> = causes.chain(effects).copied().collect();
-    // An effect of several causes is listed once, with the first cause.
-    let ordered = order.into_iter().filter_map(|at| findings[at].take());
-    ordered.collect()
+    // The place that each finding takes; an effect of several causes is listed once, with the first cause.
+    let mut places = vec![usize::MAX; findings.len()];
+    let mut next = 0..;
+    for &at in causes.chain(effects) {
+        if places[at] == usize::MAX {
+            places[at] = next.next().unwrap_or_default();
+        }
+    }
+    for at in 0..findings.len() {
+        while places[at] != at {
+            let to = places[at];
+            findings.swap(at, to);
+            places.swap(at, to);
+        }
+    }
 }
 
 /// The unread sources and unknown values that leave a rule undecided; `None` if it could be checked.

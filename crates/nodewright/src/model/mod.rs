@@ -200,7 +200,9 @@ impl<'a> Model<'a> {
     }
 
     fn resource(&self, skyhook: &str) -> Option<&Resource<'a>> {
-        self.resources.iter().find(|r| r.skyhook.name() == skyhook)
+        let order = self.cluster.skyhook(skyhook)?.order();
+        let place = self.resources.binary_search_by_key(&order, |resource| resource.skyhook.order());
+        Some(&self.resources[place.ok()?])
     }
 
     /// Pods on a node that are not package stages.

@@ -74,8 +74,8 @@ impl Diagnosis<'_> {
                 text.indented(4, contrast);
             }
         }
-        let last = causes.last().map_or(1, |at| at + 1);
-        if let Some(command) = self.command_for(last) {
+        let first = causes.first().map_or(1, |at| at + 1);
+        if let Some(command) = self.command_for(first) {
             text.blank().line(text::dim("one cause in full: ") + text::command(command));
         }
         text

@@ -15,9 +15,18 @@ pub struct ResumeEffects<'a> {
     cluster: &'a Cluster,
     skyhook: &'a Skyhook,
     /// `None` if the effects are unknown.
-    effects: Option<Consequences>,
+    effects: Option<Begun>,
     /// See [`ResumeEffects::grade_with_later`].
     with_later: OnceCell<Grade>,
+}
+
+/// What remedies say of the work that begins: there may be one for each custom resource.
+struct Begun {
+    /// `None` if nothing begins.
+    grade: Option<Grade>,
+    /// Whether nodes are drained for interrupts.
+    interrupts: bool,
+    warning: Option<String>,
 }
 
 impl<'a> ResumeEffects<'a> {
@@ -70,7 +79,7 @@ impl<'a> ResumeEffects<'a> {
             Some("its packages run, including their interrupts")
         } else if let Some(nothing) = nothing {
             // The warning explains why the remaining work does not start.
-            nothing.warnings.first().map(String::as_str)
+            nothing.warning.as_deref()
         } else {
             Some("its packages run")
         };
@@ -123,7 +132,7 @@ impl<'a> ResumeEffects<'a> {
 
     /// Whether the work includes interrupts; true if the effects are unknown.
     fn interrupts(&self) -> bool {
-        self.effects.as_ref().is_none_or(|e| e.drains > 0)
+        self.effects.as_ref().is_none_or(|e| e.interrupts)
     }
 }
 
@@ -140,7 +149,7 @@ impl<'a> ResumeEffectsByName<'a> {
 
 /// The effects of resuming. `None` if nodes or their states cannot be read, or if the spec has changed since the
 /// custom resource was complete, which no node state shows yet.
-fn effects(cluster: &Cluster, skyhook: &Skyhook, nodes: &[&Node]) -> Option<Consequences> {
+fn effects(cluster: &Cluster, skyhook: &Skyhook, nodes: &[&Node]) -> Option<Begun> {
     cluster.nodes.ok()?;
     let unreadable = |n: &&Node| {
         let on = cluster.on_node(n, skyhook.name());
@@ -155,5 +164,6 @@ fn effects(cluster: &Cluster, skyhook: &Skyhook, nodes: &[&Node]) -> Option<Cons
     // If nothing begins after a change of the spec, the node states do not show the change yet. A warning about
     // a permanent failure is another reason that nothing begins.
     let unknown = effects.grade.is_none() && changed && effects.warnings.is_empty();
-    (!unknown).then_some(effects)
+    let Consequences { grade, drains, warnings, .. } = effects;
+    (!unknown).then(|| Begun { grade, interrupts: drains > 0, warning: warnings.into_iter().next() })
 }

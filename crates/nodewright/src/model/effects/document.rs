@@ -28,7 +28,8 @@ pub struct PackageDocument {
     pub stages: Vec<String>,
     /// The type of the package's interrupt, such as `reboot`; null if the nodes are not interrupted.
     pub interrupt: Option<String>,
-    /// Maximum number of these nodes at work at the same time; null if only some nodes were read.
+    /// Maximum number of these nodes at work at the same time, or twice as many where `batchesMayOverlap`; null if only some
+    /// nodes were read.
     pub at_once: Option<usize>,
     /// Estimated time in seconds until the whole custom resource is complete; null if no stage runs or the
     /// time is unknown.
@@ -43,6 +44,10 @@ pub struct RolloutDocument {
     pub skyhook: String,
     /// Number of nodes in one batch, summed over all compartments; null if only some nodes were read.
     pub batch: Option<usize>,
+    /// Whether a second batch may start beside the first: without a deploymentPolicy, the operator chooses nodes in no
+    /// fixed order, also before it sees which it has just chosen.
+    #[serde(default)]
+    pub batches_may_overlap: bool,
     /// Nodes that are cordoned.
     pub cordoned: Vec<String>,
     /// Number of pods evicted from these nodes; null if their pods were not read, as in a capture of
@@ -114,6 +119,7 @@ impl Effects<'_> {
         RolloutDocument {
             skyhook: self.skyhook.to_owned(),
             batch: self.allowed,
+            batches_may_overlap: self.overlapping,
             cordoned: owned(self.cordoned.iter().map(|node| node.name.as_str())),
             evicted_pods: self.evicted,
             refusing_budgets: refusing.collect(),
