@@ -237,6 +237,18 @@ impl Pod {
         self.status.conditions.iter().any(|c| c.kind == "DisruptionTarget" && c.is_true())
     }
 
+    /// Why the pod ended as a whole: reason and message of the kubelet (`Evicted`, `OutOfcpu`, `NodeShutdown`), or of the
+    /// disruption that ended it.
+    pub fn ended_because(&self) -> Option<(&str, &str)> {
+        let status = &self.status;
+        if !status.reason.is_empty() {
+            return Some((&status.reason, &status.message));
+        }
+        let mut conditions = status.conditions.iter();
+        let disruption = conditions.find(|c| c.kind == "DisruptionTarget" && c.is_true())?;
+        Some((&disruption.reason, &disruption.message))
+    }
+
     /// The first container, in the order of execution, that makes no progress.
     pub fn trouble(&self) -> Option<ContainerTrouble<'_>> {
         self.status
