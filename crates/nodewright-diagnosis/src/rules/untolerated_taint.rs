@@ -22,7 +22,7 @@ rule! {
     /// Kubernetes on a node with a problem, an agent that is not ready yet (Cilium, a CSI driver, the Node Readiness
     /// Controller), an autoscaler that removes the node. Such a taint is a warning once the operator has noticed it or
     /// after ten minutes, and an error after half an hour on a node that is ready: then its owner does not remove it. The
-    /// taint of a scale-down is an error after a day.
+    /// taint of a scale-down is an error after six hours.
     ///
     /// If packages install what an agent waits for, such as the driver behind the condition of a NodeReadinessRule, the
     /// taint and the packages wait for each other.
@@ -53,7 +53,7 @@ const SKIPPED_AFTERWARDS: &str = "if other nodes have already finished the unins
 /// Maximum time for which a lifecycle taint may stay on a ready node.
 const LIFTED_WITHIN: SignedDuration = SignedDuration::from_mins(30);
 /// Maximum time of a scale-down or another removal of a node.
-const REMOVED_WITHIN: SignedDuration = SignedDuration::from_hours(24);
+const REMOVED_WITHIN: SignedDuration = SignedDuration::from_hours(6);
 
 fn detect(cluster: &Cluster, findings: &mut Findings) {
     let (model, package_runs) = (findings.model(), findings.package_runs());

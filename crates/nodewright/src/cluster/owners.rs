@@ -1,8 +1,7 @@
 //! Other programs that act on nodes: the owners of well-known taints, labels and finalizers, and the annotations by which
 //! pods refuse a disruption.
 
-use super::node::Taint;
-use super::{Node, Pod};
+use std::collections::BTreeMap;
 
 /// A taint that a known program sets or removes.
 #[derive(Debug)]
@@ -133,26 +132,15 @@ impl TaintOwner {
     }
 }
 
-impl Taint {
-    /// The program that sets or removes the taint, if it is known.
-    pub fn owner(&self) -> Option<&'static TaintOwner> {
-        TAINTS.iter().find(|owner| owner.owns(&self.key))
-    }
-
-    /// Whether another program sets and removes the taint, so that it is not a matter of tolerations.
-    pub fn of_lifecycle(&self) -> bool {
-        self.owner().is_some_and(|owner| owner.kind != Reserved)
-    }
-
-    pub fn is(&self, kind: TaintKind) -> bool {
-        self.owner().is_some_and(|owner| owner.kind == kind)
-    }
+/// The owner of a taint with this key, if it is known.
+pub fn of_taint(key: &str) -> Option<&'static TaintOwner> {
+    TAINTS.iter().find(|owner| owner.owns(key))
 }
 
 /// The program that keeps a node with this taint cordoned.
 pub(super) fn holder_of_cordon(taint: &str) -> Option<&'static str> {
     const CLOUD: &str = "node.cloudprovider.kubernetes.io/";
-    let owner = TAINTS.iter().find(|owner| owner.owns(taint))?;
+    let owner = of_taint(taint)?;
     let holds = matches!(owner.kind, Removal | Maintenance) || taint.starts_with(CLOUD);
     // A candidate for a scale-down is not cordoned.
     (holds && !taint.starts_with("DeletionCandidate")).then_some(owner.name)
@@ -178,31 +166,20 @@ pub fn exclusion_from_injector<'a>(container: &str, namespace: &'a str) -> Optio
     Some([*verb, "namespace", namespace, *setting, "--overwrite"])
 }
 
-impl Pod {
-    /// The annotation by which the pod refuses a disruption, as `KEY=VALUE`.
-    pub fn refuses_disruption(&self) -> Option<String> {
-        let set = |(key, value, _): &&(&str, &str, &str)| {
-            self.metadata.annotations.get(*key).is_some_and(|found| found == value)
-        };
-        REFUSALS.iter().find(set).map(|(key, value, _)| format!("{key}={value}"))
-    }
+/// The annotation by which a pod refuses a disruption, as `KEY=VALUE`.
+pub fn refusal(annotations: &BTreeMap<String, String>) -> Option<String> {
+    let set =
+        |(key, value, _): &&(&str, &str, &str)| annotations.get(*key).is_some_and(|found| found == value);
+    REFUSALS.iter().find(set).map(|(key, value, _)| format!("{key}={value}"))
 }
 
-impl Node {
-    /// Programs that may have lifted a cordon of the node, each with the object that shows it.
-    pub fn may_have_uncordoned(&self) -> Vec<String> {
-        let mut found = Vec::new();
-        for (key, value) in self.labels.iter() {
-            if value.as_str() == PAUSED_FOR_DRIVER {
-                found.push(format!("the NVIDIA driver manager (label {key}={value})"));
-            } else if key.ends_with(DRIVER_UPGRADE) && !matches!(value.as_str(), "" | "unknown") {
-                found.push(format!("a driver upgrade (label {key}={value})"));
-            }
-        }
-        let managers = self.body().map_or(&[][..], |body| &body.cordon_holders);
-        let managers = managers.iter().filter(|holder| holder.mark.is_none());
-        found.extend(managers.map(|holder| format!("{} (owns spec.unschedulable)", holder.name)));
-        found
+/// The program that uncordons nodes in the state that this label of a node shows.
+pub fn uncordons(key: &str, value: &str) -> Option<&'static str> {
+    if value == PAUSED_FOR_DRIVER {
+        Some("the NVIDIA driver manager")
+    } else {
+        let upgrades = key.ends_with(DRIVER_UPGRADE) && !matches!(value, "" | "unknown");
+        upgrades.then_some("a driver upgrade")
     }
 }
 
@@ -231,10 +208,7 @@ mod tests {
 
     #[test]
     fn owners_are_found_by_key() {
-        let owner = |key: &str| {
-            let taint = Taint { key: key.to_owned(), ..Taint::default() };
-            taint.owner().map(|owner| (owner.name, owner.kind))
-        };
+        let owner = |key: &str| of_taint(key).map(|owner| (owner.name, owner.kind));
         assert_eq!(owner("ebs.csi.aws.com/agent-not-ready").map(|(_, kind)| kind), Some(Startup));
         assert_eq!(owner("karpenter.sh/disrupted"), Some(("Karpenter", Removal)));
         assert_eq!(owner("karpenter.sh/unregistered"), Some(("Karpenter", Startup)));

@@ -6,6 +6,7 @@ use std::fmt;
 use jiff::Timestamp;
 use serde::Deserialize;
 
+use super::owners;
 use crate::api::{Condition, Meta, UnknownFields, WithoutManagers, objects_with_metadata, quantity};
 
 #[derive(Debug, Clone, Default, Deserialize)]
@@ -229,6 +230,11 @@ impl Pod {
             && status.init_container_statuses.is_empty()
             && status.container_statuses.is_empty()
             && !self.metadata.deleting()
+    }
+
+    /// The annotation by which the pod refuses a disruption, as `KEY=VALUE`.
+    pub fn refuses_disruption(&self) -> Option<String> {
+        owners::refusal(&self.metadata.annotations)
     }
 
     /// Whether a disruption (eviction, preemption, shutdown) ended the pod, rather than a failure of the

@@ -33,8 +33,8 @@ pub struct ManifestLoader {
     files: BTreeSet<String>,
     /// Kinds without objects in the files because kubectl failed to read them, with the reasons.
     unread: Vec<((String, &'static str), String)>,
-    /// The first file without content.
-    empty: Option<String>,
+    /// The error for the first file without objects.
+    empty: Option<DumpError>,
     /// apiVersion and kind of the items in the current `List`.
     kinds_in_list: BTreeSet<(String, String)>,
     /// Last lines of the capture's logs, by path.
@@ -129,12 +129,16 @@ impl ManifestLoader {
         self.files.insert(stem.to_owned());
     }
 
-    /// Skips a file without content, as a failed kubectl leaves it.
-    pub fn skip_empty(&mut self, path: &str, stem: &str) {
+    /// Skips a file without objects, as a failed kubectl leaves it. `message`: its message in the file.
+    pub fn skip_empty(&mut self, path: &str, stem: &str, message: Option<&str>) {
         let why = format!("{path}: empty, skipped");
         self.unread.extend(resource_of(stem).map(|kind| (kind, why.clone())));
         self.builder.notes.push(why);
-        self.empty.get_or_insert_with(|| path.to_owned());
+        let path = path.to_owned();
+        self.empty.get_or_insert(match message {
+            Some(message) => DumpError::OnlyMessage { path, text: documents::quoted(message) },
+            None => DumpError::Empty { path },
+        });
     }
 
     /// Skips a message of kubectl among objects.
@@ -145,9 +149,9 @@ impl ManifestLoader {
         self.builder.notes.push(why);
     }
 
-    /// A file without content, if no other file has any.
-    pub fn only_empty(&self) -> Option<&str> {
-        self.empty.as_deref().filter(|_| self.files.is_empty())
+    /// The error of a file without objects, if no other file has any.
+    pub fn only_empty(&mut self) -> Option<DumpError> {
+        self.empty.take_if(|_| self.files.is_empty())
     }
 
     /// Adds a log, by its path in the capture.

@@ -29,6 +29,8 @@ pub enum DumpError {
     Io { path: String, source: std::io::Error },
     #[error("{path}: empty; expected the output of `kubectl get nodes,pods,… -o json`")]
     Empty { path: String },
+    #[error("{path}: no objects, only a message of kubectl: {text}")]
+    OnlyMessage { path: String, text: String },
     #[error("{path}: neither JSON nor YAML: {why}")]
     Syntax { path: String, why: String },
     #[error("{path}: line {line} is neither an object nor a known message of kubectl: {text}")]
@@ -77,8 +79,8 @@ pub fn load(paths: &[PathBuf], asked_for: Option<ApiFlavor>) -> Result<Cluster, 
     for path in paths {
         read_path(path, &mut loader)?;
     }
-    if let Some(path) = loader.only_empty() {
-        return Err(DumpError::Empty { path: path.to_owned() });
+    if let Some(error) = loader.only_empty() {
+        return Err(error);
     }
     let all = || paths.iter().map(|p| p.display().to_string()).collect::<Vec<_>>().join(", ");
     loader.finish(asked_for).ok_or_else(|| DumpError::NothingKnown { path: all() })
@@ -281,7 +283,7 @@ fn read_objects(
         parsed => parsed.map_err(syntax)?,
     };
     if documents.is_empty() {
-        loader.skip_empty(label, stem);
+        loader.skip_empty(label, stem, messages.first().copied());
     }
     for document in documents {
         loader.add(label, stem, document)?;
