@@ -274,7 +274,9 @@ impl Table {
         let mut used = 0;
         for (at, column) in widths.iter().enumerate() {
             let room = if starts.len() == 1 { width } else { below };
-            if used > 0 && used + column > room {
+            // Sentences and summaries have their own lines.
+            let apart = at + 1 == widths.len() && self.last != LastColumn::Whole;
+            if used > 0 && (apart || used + column > room) {
                 starts.push(at);
                 used = 0;
             }
@@ -294,7 +296,11 @@ impl Table {
                 let indent = plain(if part == 0 { String::new() } else { " ".repeat(BELOW) });
                 if let [cell] = &row[*start..end] {
                     let room = if part == 0 { width } else { below };
-                    wrap(cell, Some(room)).into_iter().for_each(|line| emit(indent.clone() + line));
+                    let lines = match self.last {
+                        LastColumn::Truncated if end == row.len() => vec![cell.clone().truncated(room)],
+                        _ => wrap(cell, Some(room)),
+                    };
+                    lines.into_iter().for_each(|line| emit(indent.clone() + line));
                     continue;
                 }
                 let mut line = Line::from(indent);

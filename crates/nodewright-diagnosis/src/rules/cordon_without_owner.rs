@@ -1,9 +1,9 @@
-use super::remedies::resume_effects::ResumeEffects;
 use super::support::evidence::{complete_for_long, open_entries, some_of};
 use super::{Finding, Findings, Grade, Severity, Subject};
 use crate::api::Skyhook;
 use crate::api::labels::Labelled;
 use crate::cluster::{Certainty, Cluster, Node, owners};
+use crate::plan::planners::batches;
 
 rule! {
     /// A node is still cordoned for a custom resource that no longer works on it.
@@ -110,7 +110,7 @@ fn detect(cluster: &Cluster, findings: &mut Findings) {
                         );
                     }
                     if !unfinished.is_empty() && !unmet.is_empty() {
-                        select_again(cluster, finding, skyhook, node, &unmet);
+                        select_again(finding, skyhook, node, &unmet);
                     }
                 }
                 None if absence == Certainty::Presumed => {
@@ -166,18 +166,12 @@ fn detect(cluster: &Cluster, findings: &mut Findings) {
 }
 
 /// Adds the command that restores the labels by which the custom resource selected the node.
-fn select_again(
-    cluster: &Cluster,
-    finding: &mut Finding,
-    skyhook: &Skyhook,
-    node: &Node,
-    unmet: &[(&str, String)],
-) {
+fn select_again(finding: &mut Finding, skyhook: &Skyhook, node: &Node, unmet: &[(&str, String)]) {
     let changes = unmet.iter().map(|(_, change)| change.as_str());
     let words = ["label", "node", &node.name, "--overwrite"];
     finding
         .kubectl(
-            ResumeEffects::on_nodes(cluster, skyhook, &[node]).grade(),
+            batches::grade_of_next(skyhook),
             "Restore the label, so that the custom resource finishes its work on the node",
             words.into_iter().chain(changes),
         )

@@ -47,10 +47,10 @@ fn detect(cluster: &Cluster, findings: &mut Findings) {
     let why = match (held.is_empty(), gone) {
         (true, _) => String::new(),
         (false, true) => {
-            format!(" and waits for {}: no operator runs that would remove the finalizer", some_of(&names))
+            format!(", and waits for {}: no operator runs that would remove the finalizer", some_of(&names))
         }
         (false, false) => {
-            format!(" and waits until the operator has removed the finalizer of {}", some_of(&names))
+            format!(", and waits until the operator has removed the finalizer of {}", some_of(&names))
         }
     };
     let finding = findings.report(

@@ -64,7 +64,8 @@ fn detect(cluster: &Cluster, findings: &mut Findings) {
             .evidence(&reference, "failurePolicy", policy)
             .evidence(&reference, "clientConfig.service", &refusing.why)
             .evidence(&reference, "rejects", list(&refusing.refuses));
-        if !refusing.refuses.contains(&"nodes") {
+        let of_nodes = refusing.refuses.contains(&"nodes");
+        if !of_nodes {
             finding.blocks_only(OF_PODS);
         }
         if !refusing.certain {
@@ -88,7 +89,11 @@ fn detect(cluster: &Cluster, findings: &mut Findings) {
         finding
             .kubectl(
                 Grade::B1,
-                "Or exempt the operator's namespace in the namespaceSelector of the webhook",
+                if of_nodes {
+                    "Or exempt the operator's requests from the rules and selectors of the webhook"
+                } else {
+                    "Or exempt the operator's namespace in the namespaceSelector of the webhook"
+                },
                 ["edit", resource, name],
             )
             .kubectl(

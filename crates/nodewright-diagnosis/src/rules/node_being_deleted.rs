@@ -59,17 +59,18 @@ fn detect(cluster: &Cluster, findings: &mut Findings) {
             if !skyhook.deleting() && model.is_done_on(skyhook, node) {
                 continue;
             }
-            let (deleter, mark) = deleter(node, deletion);
+            let deleter = deleter(node, deletion);
+            let by = deleter.as_ref().map_or_else(String::new, |(name, _)| format!(" by {name}"));
             let obstacles = Obstacles::of(cluster, node, &pods);
             let finding = findings.report(
                 Subject::skyhook_on_node(skyhook, node),
                 format!(
-                    "the node is being deleted by {deleter}, with unfinished work of {}{}",
+                    "the node is being deleted{by}, with unfinished work of {}{}",
                     skyhook.reference(),
                     obstacles.clause()
                 ),
             );
-            finding.group_message(format!("the node is being deleted by {deleter}, with unfinished work"));
+            finding.group_message(format!("the node is being deleted{by}, with unfinished work"));
             let age = cluster.taken_at.duration_since(deletion.at);
             if age < USUAL {
                 finding.severity(Severity::Info);
@@ -77,8 +78,8 @@ fn detect(cluster: &Cluster, findings: &mut Findings) {
                 finding.severity(Severity::Warning);
             }
             finding.since(Some(deletion.at)).evidence(node, "deletionTimestamp", deletion.at);
-            if let Some(mark) = mark {
-                finding.evidence(node, "deleted by", format!("{deleter} ({mark})"));
+            if let Some((name, mark)) = deleter {
+                finding.evidence(node, "deleted by", format!("{name} ({mark})"));
             }
             if !deletion.finalizers.is_empty() {
                 finding.evidence(node, "finalizers", deletion.finalizers.join(", "));
@@ -97,17 +98,13 @@ fn detect(cluster: &Cluster, findings: &mut Findings) {
 }
 
 /// Who deletes the node, and the finalizer or taint that shows it.
-fn deleter(node: &Node, deletion: &NodeDeletion) -> (&'static str, Option<String>) {
-    let finalizers = deletion.finalizers.iter();
-    let by_finalizer = finalizers
-        .filter_map(|name| Some((owners::of_finalizer(name)?, Some(format!("finalizer {name}")))))
-        .next();
+fn deleter(node: &Node, deletion: &NodeDeletion) -> Option<(&'static str, String)> {
+    let mut finalizers = deletion.finalizers.iter();
+    let by_finalizer =
+        finalizers.find_map(|name| Some((owners::of_finalizer(name)?, format!("finalizer {name}"))));
     let mut taints = node.taints().iter().filter(|taint| taint.is(TaintKind::Removal));
-    by_finalizer
-        .or_else(|| {
-            taints.find_map(|taint| Some((taint.owner()?.name, Some(format!("taint {}", taint.key)))))
-        })
-        .unwrap_or(("someone that the node does not name", None))
+    let by_taint = || taints.find_map(|taint| Some((taint.owner()?.name, format!("taint {}", taint.key))));
+    by_finalizer.or_else(by_taint)
 }
 
 /// What the drain before the deletion waits for.

@@ -78,9 +78,12 @@ fn detect(cluster: &Cluster, findings: &mut Findings) {
             };
             let kubelet = node.condition(READY).map_or("", |ready| ready.message.as_str());
             let shutting_down = lasts && kubelet.contains(SHUTTING_DOWN);
-            let how =
-                if shutting_down { "has been shutting down for a long time without an end" } else { how };
-            let quoted = if kubelet.is_empty() { String::new() } else { format!(" ({kubelet})") };
+            let how = if shutting_down {
+                "has been shutting down for a long time, so its reboot began and did not finish"
+            } else {
+                how
+            };
+            let quoted = if kubelet.is_empty() { String::new() } else { format!(" (kubelet: {kubelet})") };
             let finding = findings.report(
                 Subject::skyhook_on_node(skyhook, node),
                 format!("the node {how}{quoted}, and {what}"),

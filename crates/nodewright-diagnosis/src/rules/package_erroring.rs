@@ -78,6 +78,12 @@ fn detect(cluster: &Cluster, findings: &mut Findings) {
                     select_fewer(finding, skyhook, contrast);
                 }
                 if let Some(pod) = package_run.and_then(|run| run.job?.failed_by_kubelet(&run.pods)) {
+                    let what = if pod.evicted() { "evicted" } else { "rejected" };
+                    finding.group_message(format!(
+                        "{}: the kubelet {what} all its pods ({})",
+                        common_message(entry),
+                        pod.status.reason
+                    ));
                     let title = if pod.evicted() {
                         "Free the resource that the node is short of"
                     } else {
