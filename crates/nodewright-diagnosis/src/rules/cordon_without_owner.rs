@@ -169,12 +169,14 @@ fn detect(cluster: &Cluster, findings: &mut Findings) {
 fn select_again(finding: &mut Finding, skyhook: &Skyhook, node: &Node, unmet: &[(&str, String)]) {
     let changes = unmet.iter().map(|(_, change)| change.as_str());
     let words = ["label", "node", &node.name, "--overwrite"];
+    let grade = batches::grade_of_next(skyhook);
     finding
         .kubectl(
-            batches::grade_of_next(skyhook),
+            grade,
             "Restore the label, so that the custom resource finishes its work on the node",
             words.into_iter().chain(changes),
         )
+        .reboots(grade == Grade::B4)
         .caveat("first repair the program that owns the label: it may take the label away again");
 }
 

@@ -57,7 +57,7 @@ pub fn without_messages(text: &str) -> (&str, Vec<&str>) {
     loop {
         let end = rest.trim_end();
         let start = end.rfind('\n').map_or(0, |at| at + 1);
-        if !is_message(end[start..].as_bytes()) {
+        if !is_message(&end.as_bytes()[start..]) {
             return (rest, messages);
         }
         messages.push(&end[start..]);
