@@ -183,7 +183,6 @@ fn report_down(cluster: &Cluster, findings: &mut Findings, deployment: &Deployme
         finding
             .edit_operator(Grade::B2, &title, deployment)
             .caveat("rollouts that were in progress continue");
-        finding.describe_operator("See the scheduler's message", deployment);
     } else {
         if let Some(limit) = limit {
             let title = format!(

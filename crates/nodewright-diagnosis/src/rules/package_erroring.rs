@@ -106,6 +106,9 @@ fn detect(cluster: &Cluster, findings: &mut Findings) {
                     );
                 }
                 finding.read_logs(skyhook.name(), &node.name, &entry.name, &entry.stage);
+                if unselective.is_some() {
+                    finding.caveat("where the node is meant to be selected");
+                }
                 if killed {
                     finding.caveat("the log ends where the container was killed");
                 }
