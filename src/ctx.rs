@@ -254,6 +254,7 @@ impl Ctx {
                 cluster.taken_at = now;
                 cluster.clock = Clock::Given;
             }
+            cluster.notes.iter().for_each(|note| self.screen.note(note.as_str()));
             Ok(cluster)
         };
         self.pass_on_warnings();

@@ -24,6 +24,7 @@
 //! | the state of a custom resource, on a node or as a whole, and its precedence | `outlook/`; the tables: `outlook/precedence.rs` |
 //! | a column of a table | `Columns::new()` in the `blocks` of the command's `View`; of `node list`: `commands/node/list.rs`, of `node status`: `commands/node/status.rs`. Their rows are `commands/node/row.rs`: a field of `NodeRow` is also a field of `node status -o json` |
 //! | drains | the operator's recorded refusals: `refusals` in `cluster/drain/refusal.rs`; what the API server would refuse now: `eviction_block` in `cluster/drain/eviction.rs`; both together: `cluster/drain/obstacles.rs`; which nodes need one, and its progress: `model/drains.rs`; `rules/drain_*.rs`, `model/gates/drain.rs` |
+//! | the owners of taints, labels and finalizers of nodes | `cluster/owners.rs`; features of Kubernetes by version: `cluster/kubernetes.rs` |
 //! | completeness, predecessors, compartments and batches of a custom resource on nodes | `model/on_nodes.rs` |
 //! | the order of nodes in a batch | `candidates` in `model/selection.rs`, by `Status::rank` in `model/place.rs`, then by age and name (`nodes` in `model/resource.rs`); only a deployment policy makes it binding (`Resource::ordered`) |
 //! | a difference between versions of the operator | `model/behavior.rs` for rules, planners and commands; the others: `git grep -n -e 'before(0, ' -e 'since(0, ' -e operator_at_least src crates`, then the callers of `knows_uninstall` and `operator_migrates` |

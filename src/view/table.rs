@@ -191,6 +191,9 @@ impl Table {
         let headings = layout.headers.then(|| headings.collect::<Vec<Line>>());
         let widths = self.widths(aligned, headings.as_deref());
         let indent: usize = widths.iter().map(|width| width + GUTTER).sum();
+        if let Some(width) = layout.width.filter(|width| indent + self.least_last() > *width) {
+            return self.each_folded_line(width, widths, headings, emit);
+        }
         let room = layout.width.map(|width| width.saturating_sub(indent));
         let wraps = |room: &usize| self.last == LastColumn::Wrapped && *room >= NARROWEST;
         // Truncation does not help rows that are too long without their last column.
@@ -240,6 +243,73 @@ impl Table {
             (left_out, self.last, self.columns.last())
         {
             emit(dim(format!("{heading} is shortened; {all}")).into());
+        }
+    }
+
+    /// The least width of the last column beside the others.
+    fn least_last(&self) -> usize {
+        let widest = || {
+            let last = self.rows.texts().skip(self.columns.len() - 1).step_by(self.columns.len());
+            let heading = self.columns.last().map(|title| title.width());
+            last.map(|cell| cell.width()).chain(heading).max().unwrap_or_default()
+        };
+        match self.last {
+            LastColumn::Whole => widest(),
+            LastColumn::Wrapped => widest().min(NARROWEST),
+            LastColumn::Truncated | LastColumn::Names { .. } => 1,
+        }
+    }
+
+    /// Lays out a table that is wider than the terminal: each row continues on indented lines.
+    fn each_folded_line(
+        &self,
+        width: usize,
+        mut widths: Vec<usize>,
+        headings: Option<Vec<Line>>,
+        mut emit: impl FnMut(Line),
+    ) {
+        let below = width.saturating_sub(BELOW).max(NARROWEST);
+        widths.push(if self.last == LastColumn::Whole { self.least_last() } else { NARROWEST });
+        let mut starts = vec![0];
+        let mut used = 0;
+        for (at, column) in widths.iter().enumerate() {
+            let room = if starts.len() == 1 { width } else { below };
+            // Sentences and summaries have their own lines.
+            let apart = at + 1 == widths.len() && self.last != LastColumn::Whole;
+            if used > 0 && (apart || used + column > room) {
+                starts.push(at);
+                used = 0;
+            }
+            used += column + GUTTER;
+        }
+        let no_set = headings.is_some().then_some(None);
+        let mut sets = no_set.into_iter().chain(self.sets.iter().map(Some));
+        for mut row in headings.into_iter().chain(self.rows()) {
+            if let (Some(set), LastColumn::Names { runs, .. }) =
+                (sets.next().flatten().filter(|set| !set.is_empty()), self.last)
+            {
+                row.pop();
+                row.push(safe(&set.fitting(runs, below).into()));
+            }
+            for (part, start) in starts.iter().enumerate() {
+                let end = starts.get(part + 1).copied().unwrap_or(row.len());
+                let indent = plain(if part == 0 { String::new() } else { " ".repeat(BELOW) });
+                if let [cell] = &row[*start..end] {
+                    let room = if part == 0 { width } else { below };
+                    let lines = match self.last {
+                        LastColumn::Truncated if end == row.len() => vec![cell.clone().truncated(room)],
+                        _ => wrap(cell, Some(room)),
+                    };
+                    lines.into_iter().for_each(|line| emit(indent.clone() + line));
+                    continue;
+                }
+                let mut line = Line::from(indent);
+                for (cell, width) in row[*start..end].iter().zip(&widths[*start..]) {
+                    let blanks = width.saturating_sub(cell.plain().width()) + GUTTER;
+                    line = line + cell.clone() + " ".repeat(blanks);
+                }
+                emit(trimmed(line));
+            }
         }
     }
 

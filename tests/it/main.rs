@@ -34,6 +34,7 @@ mod formats;
 mod fuzz;
 mod generated;
 mod holds;
+mod imperfect_captures;
 mod input_limits;
 mod jobs_operator;
 mod jsonpath;

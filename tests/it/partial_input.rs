@@ -57,10 +57,17 @@ fn rule_needing_newer_objects_is_not_checked_without_them() {
 
 #[test]
 fn rule_needing_older_objects_is_not_checked_without_them() {
+    let carries_older_keys = NODE
+        .replace("{name: node-1}", "{name: node-1, annotations: {skyhook.nvidia.com/nodeState_gpu: '{}'}}");
     for version in ["v0.18.0", "v0.20.3"] {
-        let files = format!("{}{NODE}{NEWER_OBJECT}", operator(version));
+        let files = format!("{}{carries_older_keys}{NEWER_OBJECT}", operator(version));
         let report = diagnose("--rule SKY601", &files);
         assert_eq!(why_not(&report), "the input has no Skyhook objects");
+        // Nothing was ever migrated.
+        let files = format!("{}{NODE}{NEWER_OBJECT}", operator(version));
+        assert_eq!(diagnose("--rule SKY601", &files)["verdict"], "healthy");
+        let without_nodes = format!("{}{NEWER_OBJECT}", operator(version));
+        assert_eq!(why_not(&diagnose("--rule SKY601", &without_nodes)), "the input has no Skyhook objects");
     }
     let files = format!("{}{NODE}{NEWER_OBJECT}", operator("v0.21.0"));
     assert_eq!(diagnose("--rule SKY601", &files)["verdict"], "healthy");

@@ -33,7 +33,7 @@ fn overdue_action_is_stuck_everywhere() {
 #[test]
 fn refused_pull_names_the_cause() {
     let from = "--from tests/rules/image_not_pulled.refusals.yaml";
-    let nodes = ["rate-limit", "credentials", "absent", "either"];
+    let nodes = ["rate-limit", "credentials", "absent", "either", "other-architecture"];
     let texts = nodes.map(|node| {
         let ran = run(&format!("diagnose stuck --rule SKY202 --node {node} {from}")).output();
         ran.transcript()
@@ -65,4 +65,40 @@ fn foreign_deadline_is_not_the_timeout_of_the_stage() {
 fn job_controller_and_other_managers_are_named() {
     let texts = [texts("SKY229", &["job_controller_stopped"]), texts("SKY230", &["job_suspended_by_others"])];
     assert_snapshot!("job_controllers", texts.join("\n"));
+}
+
+/// The text of one rule on one node of its fixture.
+fn on_node(code: &str, fixture: &str, node: &str) -> String {
+    let words = format!("diagnose stuck --rule {code} --node {node} --from tests/rules/{fixture}.yaml");
+    run(&words).output().transcript()
+}
+
+#[test]
+fn other_programs_on_a_node_are_named() {
+    let texts = [
+        on_node("SKY414", "node_being_deleted", "drained-for-hours"),
+        on_node("SKY414", "node_being_deleted", "behind-budget"),
+        on_node("SKY415", "cordon_lifted", "lifted"),
+        on_node("SKY403", "untolerated_taint", "gated"),
+        on_node("SKY403", "untolerated_taint", "left-by-scale-down"),
+        on_node("SKY402", "cordon_without_owner", "half-changed"),
+        on_node("SKY231", "foreign_container_running", "injected"),
+    ];
+    assert_snapshot!("other_programs", texts.join("\n"));
+}
+
+#[test]
+fn other_programs_of_the_cluster_are_named() {
+    let texts = [texts("SKY514", &["foreign_webhook_unreachable"]), texts("SKY515", &["crd_being_deleted"])];
+    assert_snapshot!("other_programs_of_the_cluster", texts.join("\n"));
+}
+
+#[test]
+fn conclusions_that_the_evidence_proves() {
+    let texts = [
+        on_node("SKY409", "node_not_ready", "shutting-down"),
+        texts("SKY501", &["operator_not_running.circle"]),
+        texts("SKY201", &["package_erroring.evicted", "package_erroring.selector"]),
+    ];
+    assert_snapshot!("conclusions", texts.join("\n"));
 }

@@ -1,7 +1,9 @@
-use super::support::evidence::complete_for_long;
-use super::{Findings, Grade, Severity, Subject};
+use super::support::evidence::{complete_for_long, open_entries, some_of};
+use super::{Finding, Findings, Grade, Severity, Subject};
 use crate::api::Skyhook;
-use crate::cluster::{Certainty, Cluster, Node};
+use crate::api::labels::Labelled;
+use crate::cluster::{Certainty, Cluster, Node, owners};
+use crate::plan::planners::batches;
 
 rule! {
     /// A node is still cordoned for a custom resource that no longer works on it.
@@ -14,7 +16,8 @@ rule! {
     /// # What causes it
     ///
     /// The finalizer was stripped in the middle of an interrupt, or the node's labels or the
-    /// selector were changed while the node was cordoned.
+    /// selector were changed while the node was cordoned. Labels of hardware belong to programs such as Node Feature
+    /// Discovery, which take them away when a detection fails.
     ///
     /// # How to confirm
     ///
@@ -23,8 +26,9 @@ rule! {
     ///
     /// # How to fix
     ///
-    /// Release the cordon: this removes the annotation, and makes the node schedulable if nothing
-    /// else holds it. Or let the custom resource select the node again, so that it finishes there.
+    /// If work on the node is unfinished, let the custom resource select the node again, so that it finishes there: restore
+    /// the missing label. Otherwise release the cordon: this removes the annotation, and makes the node schedulable if
+    /// nothing else holds it.
     ///
     /// # Since
     ///
@@ -60,6 +64,14 @@ fn detect(cluster: &Cluster, findings: &mut Findings) {
         }
         for name in lost {
             let owner = cluster.skyhook(name);
+            let unmet =
+                owner.map_or_else(Vec::new, |skyhook| skyhook.spec.node_selectors.unmet(&node.labels));
+            let unfinished: Vec<&str> = owner
+                .zip(keys.of(name))
+                .into_iter()
+                .flat_map(|(skyhook, on)| open_entries(cluster, skyhook, on))
+                .map(|entry| entry.name.as_str())
+                .collect();
             let finding = findings.report(
                 Subject::node(&node.name, Some(name)),
                 match owner {
@@ -71,8 +83,14 @@ fn detect(cluster: &Cluster, findings: &mut Findings) {
                         "the node stays cordoned for {name}, which is gone: nothing will uncordon the node"
                     ),
                     Some(skyhook) => format!(
-                        "the node stays cordoned for {skyhook}, which no longer selects the node: nothing will release \
-                         the node"
+                        "the node stays cordoned for {skyhook}, which no longer selects the node{}{}: nothing will release \
+                         the node",
+                        unmet.first().map_or_else(String::new, |(key, _)| format!(" because of label {key}")),
+                        if unfinished.is_empty() {
+                            String::new()
+                        } else {
+                            format!(", with package {} unfinished", some_of(&unfinished))
+                        }
                     ),
                 },
             );
@@ -81,6 +99,19 @@ fn detect(cluster: &Cluster, findings: &mut Findings) {
             match owner {
                 Some(skyhook) => {
                     finding.evidence(skyhook, "spec.nodeSelectors", "does not match");
+                    for (key, change) in &unmet {
+                        let value = node.labels.value(key).unwrap_or("none");
+                        let owner =
+                            owners::of_label(key).map(|owner| format!("; its usual owner is {owner}"));
+                        finding.evidence(
+                            node,
+                            format!("label {key}"),
+                            format!("{value} instead of {change}{}", owner.unwrap_or_default()),
+                        );
+                    }
+                    if !unfinished.is_empty() && !unmet.is_empty() {
+                        select_again(finding, skyhook, node, &unmet);
+                    }
                 }
                 None if absence == Certainty::Presumed => {
                     finding.severity(Severity::Warning).evidence(
@@ -108,13 +139,21 @@ fn detect(cluster: &Cluster, findings: &mut Findings) {
             if owner.is_none() && absence == Certainty::Presumed {
                 finding.check_deleted(cluster, name);
             }
+            let half_changed = !unfinished.is_empty();
+            let title = if half_changed {
+                "If the node will not be finished, release the cordon"
+            } else {
+                "Release the cordon"
+            };
             finding
                 .remedy(
                     Grade::B1,
-                    "Release the cordon",
+                    title,
                     ["cordon", "release", &node.name],
                 )
-                .caveat(if !kept.is_empty() {
+                .caveat(if half_changed {
+                    "the packages are unfinished on this host, and pods may be scheduled on it"
+                } else if !kept.is_empty() {
                     "the node stays cordoned for the other owners"
                 } else if keys.runtime_required_cordon {
                     "the node stays cordoned as runtime-required"
@@ -124,6 +163,21 @@ fn detect(cluster: &Cluster, findings: &mut Findings) {
                 });
         }
     }
+}
+
+/// Adds the command that restores the labels by which the custom resource selected the node.
+fn select_again(finding: &mut Finding, skyhook: &Skyhook, node: &Node, unmet: &[(&str, String)]) {
+    let changes = unmet.iter().map(|(_, change)| change.as_str());
+    let words = ["label", "node", &node.name, "--overwrite"];
+    let grade = batches::grade_of_next(skyhook);
+    finding
+        .kubectl(
+            grade,
+            "Restore the label, so that the custom resource finishes its work on the node",
+            words.into_iter().chain(changes),
+        )
+        .reboots(grade == Grade::B4)
+        .caveat("first repair the program that owns the label: it may take the label away again");
 }
 
 /// Reports a node on which the custom resource is complete: the operator should have released it after the

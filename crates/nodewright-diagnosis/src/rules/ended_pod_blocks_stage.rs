@@ -88,13 +88,11 @@ fn detect(cluster: &Cluster, findings: &mut Findings) {
         let node = cluster.node(package_run.node);
         let taints = node.map_or_else(Vec::new, |node| cluster.untolerated_by(skyhook, node));
         if let Some(taint) = taints.iter().find(|taint| taint.of_lifecycle()) {
-            let taint = taint.kubectl_notation();
             let title = format!(
-                "Repair the node until Kubernetes removes the taint {taint}; only then can the stage be retried"
+                "Repair the node until Kubernetes removes the taint {}; only then can the stage be retried",
+                taint.kubectl_notation()
             );
-            finding
-                .evidence(node.expect("it has taints"), "taint", taint)
-                .describe_node(title, package_run.node);
+            finding.taint(node.expect("it has taints"), taint).describe_node(title, package_run.node);
             continue;
         }
         finding.describe_pod("See why the pod ended, and fix the cause", pod);
@@ -158,7 +156,7 @@ fn of_jobs(cluster: &Cluster, findings: &mut Findings) {
 /// recreates the Job.
 fn never_ran(package_run: &PackageRun<'_>, job: &Job) -> bool {
     let count = i64::try_from(package_run.pods.len()).unwrap_or(i64::MAX);
-    count >= job.status.failed && package_run.pods.iter().all(|p| is_rejected(p))
+    count >= job.status.failed && package_run.pods.iter().all(|p| p.rejected())
 }
 
 /// Reports a stage whose newest attempt was rejected, or whose Job has been recreated repeatedly from `since`
@@ -174,7 +172,7 @@ fn rejects_pods(
 ) {
     let message = rejects(&package_run.stage, &package_run.package);
     let finding = report(cluster, findings, package_run, message);
-    let rejected_pods = package_run.pods.iter().filter(|p| is_rejected(p));
+    let rejected_pods = package_run.pods.iter().filter(|p| p.rejected());
     let pods_since = rejected_pods.filter_map(|p| p.metadata.creation_timestamp);
     if let Some(pod) = rejected(package_run) {
         rejection(finding, pod);
@@ -245,6 +243,7 @@ fn close_rejected(
     since: Option<Timestamp>,
     replaced: bool,
 ) {
+    finding.effect_of(&["SKY409"]);
     // At first only a warning: the node may have room again at any moment.
     finding.warning_if(!replaced && !cluster.is_stale(since)).since(since).entry(node, entry).describe_node(
         "See why the node rejects the pods; once the cause is gone, the next job continues automatically",
@@ -306,15 +305,5 @@ fn not_ours(cluster: &Cluster, finding: &mut Finding, pod: &Pod, why: &Unproven)
 fn rejected<'a>(package_run: &PackageRun<'a>) -> Option<&'a Pod> {
     // Skip a pod that the kubelet has not acknowledged: it may still be rejected.
     let mut seen = package_run.pods.iter().filter(|p| !p.unacknowledged());
-    seen.next().copied().filter(|p| is_rejected(p))
-}
-
-fn is_rejected(pod: &Pod) -> bool {
-    let status = &pod.status;
-    status.phase == "Failed"
-        && status.init_container_statuses.is_empty()
-        && status.container_statuses.is_empty()
-        && !status.reason.is_empty()
-        && !pod.disrupted()
-        && !pod.metadata.deleting()
+    seen.next().copied().filter(|p| p.rejected())
 }

@@ -186,6 +186,11 @@ impl Finding {
         self.subject.node.is_none() && self.blocked_nodes.is_empty()
     }
 
+    /// Whether the finding keeps packages from being installed.
+    pub fn blocks_installs(&self) -> bool {
+        self.blocks.contains(&Blocks::Install)
+    }
+
     /// Whether the finding ends the operator's pass, which concerns every custom resource.
     pub fn blocks_reconcile(&self) -> bool {
         self.blocks.contains(&Blocks::Reconcile)

@@ -1,8 +1,10 @@
+use std::collections::BTreeSet;
+
 use super::support::still_retried::succeeded;
 use super::{Finding, Findings, Grade, Subject};
 use crate::api::Entry;
 use crate::cluster::pod::{ContainerTrouble, TroubleKind};
-use crate::cluster::{Cluster, PackageRun, Pod};
+use crate::cluster::{Cluster, Node, PackageRun, Pod};
 
 rule! {
     /// The image of a package cannot be pulled on a node.
@@ -58,6 +60,7 @@ fn detect(cluster: &Cluster, findings: &mut Findings) {
             Refusal::RateLimit => "cannot be pulled because of the registry's rate limit",
             Refusal::Credentials => "cannot be pulled because the registry does not accept the credentials",
             Refusal::NotFound => "does not exist in the registry",
+            Refusal::Platform => "has no build for the architecture of the node",
             Refusal::Other => "cannot be pulled",
         };
         let finding = findings.report(
@@ -85,6 +88,9 @@ fn detect(cluster: &Cluster, findings: &mut Findings) {
             );
             continue;
         }
+        if matches!(refusal, Refusal::Platform) {
+            architectures(cluster, finding, package_run);
+        }
         if matches!(refusal, Refusal::RateLimit | Refusal::Credentials) {
             pull_with_secret(cluster, finding, &refusal);
             continue;
@@ -103,11 +109,35 @@ fn detect(cluster: &Cluster, findings: &mut Findings) {
                 "Correct the image, and do not change the version",
                 "the operator then replaces the pod on every node; with another version, the uninstall would not run",
             )
+        } else if matches!(refusal, Refusal::Platform) {
+            (
+                "Use an image that is built for this architecture, or select only nodes of the others",
+                "the operator then replaces the pod on every node",
+            )
         } else {
             ("Correct the image or the version", "the operator then replaces the pod on every node")
         };
         let edit = ["edit", &cluster.flavor().resource(), &package_run.skyhook];
         finding.kubectl(Grade::B2, title, edit).caveat(caveat);
+    }
+}
+
+/// Adds the architectures of the failing node and of the nodes on which the package runs.
+fn architectures(cluster: &Cluster, finding: &mut Finding, package_run: &PackageRun<'_>) {
+    let of = |node: &Node| node.body().map(|body| body.system.architecture.to_string());
+    let Some(own) = cluster.node(package_run.node) else {
+        return;
+    };
+    finding.evidence(own, "status.nodeInfo.architecture", of(own).unwrap_or_default());
+    let with_entry = cluster.tracked(&package_run.skyhook).filter(|(_, on)| {
+        let mut entries = on.entries().iter();
+        entries.any(|entry| entry.name == package_run.package && entry.version == package_run.version)
+    });
+    let started = with_entry.filter_map(|(node, _)| of(node)).filter(|found| Some(found) != of(own).as_ref());
+    let others: BTreeSet<String> = started.collect();
+    if !others.is_empty() {
+        let others = Vec::from_iter(others).join(", ");
+        finding.evidence("nodes", "architectures on which the package has started", others);
     }
 }
 
@@ -182,6 +212,8 @@ enum Refusal {
     RateLimit,
     Credentials,
     NotFound,
+    /// The image has no build for the node's architecture.
+    Platform,
     /// Not refused, or without a clear reason: some registries deny access to images that do not exist.
     Other,
 }
@@ -192,7 +224,9 @@ impl Refusal {
         let absent = mentions(&["not found", "unknown", "does not exist"]);
         let denied =
             mentions(&["unauthorized", "authentication required", "no basic auth", "denied", "forbidden"]);
-        if mentions(&["too many requests", "toomanyrequests", "rate limit"]) {
+        if mentions(&["no match for platform", "no matching manifest for"]) {
+            Refusal::Platform
+        } else if mentions(&["too many requests", "toomanyrequests", "rate limit"]) {
             Refusal::RateLimit
         } else {
             match (absent, denied) {

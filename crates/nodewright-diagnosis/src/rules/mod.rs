@@ -112,7 +112,9 @@ mod cancelled_uninstall_still_running;
 mod config_change_pending;
 mod config_map_name_taken;
 mod container_not_created;
+mod cordon_lifted;
 mod cordon_without_owner;
+mod crd_being_deleted;
 mod deletion_blocked_by_malformed_state;
 mod deletion_blocked_while_disabled;
 mod deletion_blocked_while_paused;
@@ -128,7 +130,9 @@ mod drain_evicts_package_pods;
 mod drain_timed_out;
 mod ended_pod_blocks_stage;
 mod failed_node_counted_as_waiting;
+mod foreign_container_running;
 mod foreign_cordon;
+mod foreign_webhook_unreachable;
 mod image_not_pulled;
 mod image_reference_truncated;
 mod interrupt_skipped_for_good;
@@ -144,6 +148,7 @@ mod migration_hold;
 mod name_equals_taint_key;
 mod name_too_long;
 mod no_node_selected;
+mod node_being_deleted;
 mod node_erroring_without_cause;
 mod node_ignored;
 mod node_not_ready;
@@ -243,6 +248,7 @@ pub static ALL: &[&Rule] = &[
     &action_overdue::RULE,
     &job_controller_stopped::RULE,
     &job_suspended_by_others::RULE,
+    &foreign_container_running::RULE,
     &rollout_stopped::RULE,
     &waits_for_earlier::RULE,
     &deployment_policy_missing::RULE,
@@ -270,6 +276,8 @@ pub static ALL: &[&Rule] = &[
     &runtime_required_not_in_force::RULE,
     &drain_evicts_package_pods::RULE,
     &package_pods_evicted::RULE,
+    &node_being_deleted::RULE,
+    &cordon_lifted::RULE,
     &operator_not_running::RULE,
     &name_too_long::RULE,
     &auto_taint_key_invalid::RULE,
@@ -280,6 +288,8 @@ pub static ALL: &[&Rule] = &[
     &two_operators_running::RULE,
     &value_not_readable::RULE,
     &spec_rewritten_in_turn::RULE,
+    &foreign_webhook_unreachable::RULE,
+    &crd_being_deleted::RULE,
     &migration_hold::RULE,
     &not_migrated_yet::RULE,
     &two_owners::RULE,

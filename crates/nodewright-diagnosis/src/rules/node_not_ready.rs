@@ -3,6 +3,7 @@ use jiff::Timestamp;
 use super::support::evidence::{is_reboot, open_entries, some_of};
 use super::{Findings, Grade, Severity, Subject};
 use crate::api::{Skyhook, Stage, State};
+use crate::cluster::node::READY;
 use crate::cluster::{Cluster, Node, PackageRuns};
 use crate::model::Model;
 
@@ -18,7 +19,8 @@ rule! {
     /// # What causes it
     ///
     /// The machine did not come back from the reboot of an interrupt, failed, or was switched
-    /// off or removed without its node being deleted.
+    /// off or removed without its node being deleted. While the kubelet reports "node is shutting down", the machine has
+    /// not even gone down: an inhibitor or a hanging unit delays its reboot.
     ///
     /// # How to confirm
     ///
@@ -39,6 +41,8 @@ rule! {
         blocks Install Uninstall
 }
 
+/// The kubelet's message from the beginning of a shutdown to the end of its machine (`pkg/kubelet/nodestatus`).
+const SHUTTING_DOWN: &str = "node is shutting down";
 /// Maximum number of seconds that a reboot of a large machine takes, with its checks of memory and disks.
 const LONGEST_REBOOT: i64 = 3600;
 
@@ -51,7 +55,8 @@ fn detect(cluster: &Cluster, findings: &mut Findings) {
                 continue;
             };
             let lasts = cluster.is_stale(Some(since));
-            if !lasts && is_rebooted(cluster, node) {
+            // Another rule reports nodes that are being deleted.
+            if !lasts && is_rebooted(cluster, node) || node.deletion.is_some() && !skyhook.deleting() {
                 continue;
             }
             let here = pending.iter().filter(|p| p.node.name == node.name);
@@ -71,8 +76,18 @@ fn detect(cluster: &Cluster, findings: &mut Findings) {
             } else {
                 format!("{reference} has unfinished work on it")
             };
-            let finding = findings
-                .report(Subject::skyhook_on_node(skyhook, node), format!("the node {how}, and {what}"));
+            let kubelet = node.condition(READY).map_or("", |ready| ready.message.as_str());
+            let shutting_down = lasts && kubelet.contains(SHUTTING_DOWN);
+            let how = if shutting_down {
+                "has been shutting down for a long time, so its reboot began and did not finish"
+            } else {
+                how
+            };
+            let quoted = if kubelet.is_empty() { String::new() } else { format!(" (kubelet: {kubelet})") };
+            let finding = findings.report(
+                Subject::skyhook_on_node(skyhook, node),
+                format!("the node {how}{quoted}, and {what}"),
+            );
             if !lasts {
                 finding.severity(Severity::Warning).mark_transient();
             } else if may_be_rebooting(cluster, skyhook, node, since) {
@@ -82,7 +97,7 @@ fn detect(cluster: &Cluster, findings: &mut Findings) {
             finding.since(Some(since)).evidence(
                 &object,
                 "condition Ready",
-                format!("not True since {since}"),
+                format!("not True since {since}{quoted}"),
             );
             if let Some(on) = cluster.on_node(node, skyhook.name()) {
                 for entry in open_entries(cluster, skyhook, on) {
@@ -94,7 +109,14 @@ fn detect(cluster: &Cluster, findings: &mut Findings) {
                     finding.evidence(package_run, "ended", "no, according to the node's last report");
                 }
             }
-            finding.describe_node("See the state of the node, and repair it", &node.name);
+            finding.describe_node(
+                if shutting_down {
+                    "Finish the reboot from the console of the machine: something there keeps it from ending"
+                } else {
+                    "See the state of the node, and repair it"
+                },
+                &node.name,
+            );
             if !lasts {
                 continue;
             }

@@ -16,7 +16,8 @@ rule! {
     /// # What causes it
     ///
     /// Its image cannot be pulled, it runs out of memory on a large cluster, it rejects its configuration, it was
-    /// scaled to zero, or it was uninstalled before its custom resources, as by a deletion of its namespace.
+    /// scaled to zero, or it was uninstalled before its custom resources, as by a deletion of its namespace. Or all nodes
+    /// have the runtime-required taint, which only the operator removes, and its own pod does not tolerate it.
     ///
     /// # How to confirm
     ///
@@ -43,7 +44,11 @@ fn detect(cluster: &Cluster, findings: &mut Findings) {
     }
     let operators = cluster.operators.items();
     if operators.is_empty() {
-        return report_none(cluster, findings);
+        // Another rule reports a CRD that is being deleted: no operator can be installed before its end.
+        if cluster.deleted_definition().is_none() {
+            report_none(cluster, findings);
+        }
+        return;
     }
     // The status of an unobserved Deployment may be outdated, but its spec is valid.
     let down = |d: &Deployment| (d.observed() || d.replicas() == 0) && d.available_replicas() == 0;
@@ -88,7 +93,9 @@ fn report_none(cluster: &Cluster, findings: &mut Findings) {
             ["describe", "namespace", name],
         );
     }
-    finding.list_operators("List controller deployments; install the operator if it is missing");
+    if ending.is_empty() {
+        finding.list_operators("List controller deployments; install the operator if it is missing");
+    }
     let waiting = cluster.skyhooks.items().iter();
     for skyhook in waiting.filter(|s| s.deleting() && s.has_finalizer()) {
         finding
@@ -144,12 +151,15 @@ fn work_in_progress(cluster: &Cluster, model: &Model<'_>) -> bool {
 fn report_down(cluster: &Cluster, findings: &mut Findings, deployment: &Deployment) {
     let zero = deployment.replicas() == 0;
     let limit = deployment.memory_limit().filter(|_| !zero && out_of_memory(cluster, deployment));
+    let circle = waits_for_own_taint(cluster, deployment);
     let what = if zero {
         "the operator is scaled to zero".to_owned()
     } else if let Some(limit) = limit {
         format!("the operator exceeds its memory limit of {limit:.0} MiB and is killed")
     } else if cluster.crash_looping(deployment).is_some() {
         "the operator is crash-looping".to_owned()
+    } else if let Some(key) = &circle {
+        format!("the operator's pod does not tolerate the taint {key}, which only the operator removes")
     } else {
         "no replica of the operator is available".to_owned()
     };
@@ -167,6 +177,12 @@ fn report_down(cluster: &Cluster, findings: &mut Findings, deployment: &Deployme
     finding.warning_if(cluster.operator_coming_up_since().is_some());
     if zero {
         finding.scale_up("Scale up the operator", deployment);
+    } else if let Some(key) = circle {
+        let title =
+            format!("Add a toleration of {key} to the operator's Deployment, in the values of its chart");
+        finding
+            .edit_operator(Grade::B2, &title, deployment)
+            .caveat("rollouts that were in progress continue");
     } else {
         if let Some(limit) = limit {
             let title = format!(
@@ -179,6 +195,18 @@ fn report_down(cluster: &Cluster, findings: &mut Findings, deployment: &Deployme
             finding.describe_operator("See why", deployment);
         }
     }
+}
+
+/// The key of a runtime-required taint that keeps the operator's pod from all nodes: only the operator would remove it.
+fn waits_for_own_taint(cluster: &Cluster, operator: &Deployment) -> Option<String> {
+    let mut reasons = cluster.pods_of(operator).filter_map(|pod| pod.unschedulable());
+    let keys = cluster.runtime_required_taints();
+    reasons.find_map(|why| {
+        let named = keys
+            .iter()
+            .find(|(key, _)| why.contains(&format!("{{{key}:")) || why.contains(&format!("{{{key}}}")))?;
+        Some(named.0.clone())
+    })
 }
 
 /// Whether the kernel killed a container of the operator for its memory use.

@@ -5,8 +5,10 @@ use super::support::still_retried::{
 };
 use super::{Finding, Findings, Grade, Subject};
 use crate::api::{Entry, Skyhook, State};
+use crate::cluster::contrast::{Contrast, contrasts};
 use crate::cluster::pod::ContainerTrouble;
-use crate::cluster::{Cluster, Job, PackageRun, Pod};
+use crate::cluster::{Cluster, Job, Node, NodeRecord, PackageRun, Pod};
+use crate::model::Model;
 
 rule! {
     /// A package fails on a node.
@@ -19,7 +21,8 @@ rule! {
     /// # What causes it
     ///
     /// The script fails on this host, its container is killed (`OOMKilled`), or a stage runs into
-    /// its timeout. Older operators restart the pod in place forever; newer ones run a Job that
+    /// its timeout. Before Kubernetes 1.26, evictions count as failed attempts. A custom resource without a selector also
+    /// runs on nodes for which its packages are not made. Older operators restart the pod in place forever; newer ones run a Job that
     /// gives up after a few attempts and then waits for someone to act.
     ///
     /// # How to confirm
@@ -43,8 +46,9 @@ rule! {
 }
 
 fn detect(cluster: &Cluster, findings: &mut Findings) {
-    let package_runs = findings.package_runs();
+    let (model, package_runs) = (findings.model(), findings.package_runs());
     for skyhook in cluster.skyhooks.items() {
+        let unselective = split_without_selector(cluster, &model, skyhook);
         for (node, on) in cluster.tracked(skyhook.name()) {
             for entry in on.entries().iter().filter(|e| fails(skyhook, e)) {
                 let package_run = package_runs.newest(skyhook.name(), &node.name, entry);
@@ -70,6 +74,23 @@ fn detect(cluster: &Cluster, findings: &mut Findings) {
                     finding.package_run_trouble(cluster, package_run);
                 }
                 finding.reruns_wait(skyhook);
+                if let Some(contrast) = &unselective {
+                    select_fewer(finding, skyhook, contrast);
+                }
+                if let Some(pod) = package_run.and_then(|run| run.job?.failed_by_kubelet(&run.pods)) {
+                    let what = if pod.evicted() { "evicted" } else { "rejected" };
+                    finding.group_message(format!(
+                        "{}: the kubelet {what} all its pods ({})",
+                        common_message(entry),
+                        pod.status.reason
+                    ));
+                    let title = if pod.evicted() {
+                        "Free the resource that the node is short of"
+                    } else {
+                        "See why the node rejects the pods, and remove the cause"
+                    };
+                    finding.describe_node(title, &node.name);
+                }
                 let killed = out_of_memory(finding, skyhook, entry, package_run);
                 if let Some(run) = package_run.filter(|run| run.foreign_deadline().is_some())
                     && let Some(job) = run.job.filter(|job| job.deadline_exceeded())
@@ -85,6 +106,9 @@ fn detect(cluster: &Cluster, findings: &mut Findings) {
                     );
                 }
                 finding.read_logs(skyhook.name(), &node.name, &entry.name, &entry.stage);
+                if unselective.is_some() {
+                    finding.caveat("where the node is meant to be selected");
+                }
                 if killed {
                     finding.caveat("the log ends where the container was killed");
                 }
@@ -122,6 +146,38 @@ fn detect(cluster: &Cluster, findings: &mut Findings) {
             }
         }
     }
+}
+
+/// For a custom resource without a selector: a value that all nodes on which it fails have, and no complete one.
+fn split_without_selector(cluster: &Cluster, model: &Model<'_>, skyhook: &Skyhook) -> Option<Contrast> {
+    if !skyhook.spec.node_selectors.is_empty() {
+        return None;
+    }
+    let failing =
+        |(node, on): (_, &NodeRecord)| on.entries().iter().any(|e| fails(skyhook, e)).then_some(node);
+    let failing: Vec<&Node> = cluster.tracked(skyhook.name()).filter_map(failing).collect();
+    if failing.is_empty() {
+        return None;
+    }
+    let healthy: Vec<&Node> =
+        cluster.selected(skyhook).filter(|node| model.is_done_on(skyhook, node)).collect();
+    contrasts(&failing, &healthy).into_iter().find(Contrast::separates)
+}
+
+/// Adds the remedy that selects only the nodes for which the packages are made.
+fn select_fewer(finding: &mut Finding, skyhook: &Skyhook, contrast: &Contrast) {
+    let Contrast { attribute, value, .. } = contrast;
+    finding
+        .evidence(skyhook, "spec.nodeSelectors", "none: every node is selected, including those of the system")
+        .edit(
+            Grade::B2,
+            format!(
+                "Select only the nodes that the packages are made for: all failing nodes have {attribute} {value}, and no \
+                 complete node does"
+            ),
+            skyhook,
+        )
+        .caveat("on nodes that are no longer selected, installed packages and the operator's keys remain");
 }
 
 /// If a stage exceeded its memory limit, adds the limit and how to raise it, and returns true. The logs of a

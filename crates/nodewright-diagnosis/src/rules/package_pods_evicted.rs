@@ -1,5 +1,5 @@
 use super::{Findings, Severity, Subject};
-use crate::cluster::{Cluster, PackageRun, Pod};
+use crate::cluster::{Cluster, Pod};
 
 rule! {
     /// The kubelet evicts the pods of a package.
@@ -36,7 +36,7 @@ fn detect(cluster: &Cluster, findings: &mut Findings) {
         if package_run.job.is_none() || package_run.finished() {
             continue;
         }
-        let evicted: Vec<&Pod> = evicted(package_run).collect();
+        let evicted: Vec<&Pod> = package_run.pods.iter().copied().filter(|pod| pod.evicted()).collect();
         let Some(newest) = evicted.first() else {
             continue;
         };
@@ -46,7 +46,7 @@ fn detect(cluster: &Cluster, findings: &mut Findings) {
                 "the kubelet evicts the pods for stage {} of package {}: {}",
                 package_run.stage,
                 package_run.package,
-                cause(&newest.status.message)
+                eviction_cause(&newest.status.message)
             ),
         );
         finding
@@ -69,14 +69,8 @@ fn detect(cluster: &Cluster, findings: &mut Findings) {
     }
 }
 
-/// The evicted pods of a run, newest first.
-fn evicted<'a>(package_run: &PackageRun<'a>) -> impl Iterator<Item = &'a Pod> {
-    let pods = package_run.pods.iter().copied();
-    pods.filter(|pod| pod.status.phase == "Failed" && pod.status.reason == "Evicted")
-}
-
 /// The first sentence of the kubelet's message: `The node was low on resource: ephemeral-storage`.
-fn cause(message: &str) -> &str {
+pub(super) fn eviction_cause(message: &str) -> &str {
     let first = message.split(". ").next().unwrap_or_default();
     match first.trim_end_matches('.') {
         "" => "the node is short of a resource",

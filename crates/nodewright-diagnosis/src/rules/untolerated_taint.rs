@@ -1,10 +1,12 @@
 use jiff::SignedDuration;
 
 use super::remedies::resume_effects::ResumeEffects;
-use super::{Findings, Grade, Subject};
-use crate::api::Status;
-use crate::cluster::Cluster;
-use crate::cluster::node::Taint;
+use super::{Finding, Findings, Grade, Subject};
+use crate::api::keys::NodeKey;
+use crate::api::{Skyhook, Status};
+use crate::cluster::node::{READY, Taint};
+use crate::cluster::owners::{TaintKind, TaintOwner};
+use crate::cluster::{Cluster, Node};
 
 rule! {
     /// A taint keeps the operator from working on a node.
@@ -16,10 +18,14 @@ rule! {
     ///
     /// # What causes it
     ///
-    /// A taint was added, or `additionalTolerations` does not list it. Taints that Kubernetes itself sets, such as
-    /// `node.kubernetes.io/not-ready`, indicate a problem of the node; they are removed when the node recovers. Such a
-    /// taint is a warning once the operator has noticed it or after ten minutes, and an error after half an hour on a node
-    /// that is ready: then the component that should remove it does not.
+    /// A taint was added, or `additionalTolerations` does not list it. Many taints have an owner that removes them:
+    /// Kubernetes on a node with a problem, an agent that is not ready yet (Cilium, a CSI driver, the Node Readiness
+    /// Controller), an autoscaler that removes the node. Such a taint is a warning once the operator has noticed it or
+    /// after ten minutes, and an error after half an hour on a node that is ready: then its owner does not remove it. The
+    /// taint of a scale-down is an error after six hours.
+    ///
+    /// If packages install what an agent waits for, such as the driver behind the condition of a NodeReadinessRule, the
+    /// taint and the packages wait for each other.
     ///
     /// # How to confirm
     ///
@@ -28,7 +34,8 @@ rule! {
     ///
     /// # How to fix
     ///
-    /// Tolerate the taint in the spec, or remove the taint. If Kubernetes set it, repair the node.
+    /// Tolerate the taint in the spec, or remove the taint. If it has an owner, repair the cause for which the owner keeps
+    /// it; remove the taint of a scale-down only if none runs.
     ///
     /// # Since
     ///
@@ -37,19 +44,24 @@ rule! {
         blocks Install Uninstall
 }
 
+/// Maximum number of conditions in the evidence.
+const SHOWN: usize = 3;
 /// Caveat during a deletion, see the rule `deletion-passes-over-node`.
 const SKIPPED_AFTERWARDS: &str = "if other nodes have already finished the uninstall, the operator skips this node; \
     then apply the remedy of SKY114";
 
 /// Maximum time for which a lifecycle taint may stay on a ready node.
 const LIFTED_WITHIN: SignedDuration = SignedDuration::from_mins(30);
+/// Maximum time of a scale-down or another removal of a node.
+const REMOVED_WITHIN: SignedDuration = SignedDuration::from_hours(6);
 
 fn detect(cluster: &Cluster, findings: &mut Findings) {
     let (model, package_runs) = (findings.model(), findings.package_runs());
     let runtime_keys = cluster.runtime_required_taints();
     for skyhook in cluster.skyhooks.items().iter().filter(|s| s.is_active()) {
         for node in cluster.selected(skyhook) {
-            if node.taints().is_empty() || model.is_done_on(skyhook, node) {
+            // Another rule reports nodes that are being deleted.
+            if node.taints().is_empty() || node.deletion.is_some() || model.is_done_on(skyhook, node) {
                 continue;
             }
             // Another rule covers the runtime-required taint.
@@ -67,23 +79,29 @@ fn detect(cluster: &Cluster, findings: &mut Findings) {
             let ignored = node.ignored(cluster.flavor());
             let blocked = on.is_some_and(|on| on.operator_status() == Status::Blocked) && !ignored;
             let passing = taints.iter().all(|t| t.of_lifecycle());
+            let removal = taints.iter().all(|t| t.is(TaintKind::Removal));
             let at_work = package_runs.any_alive_on(skyhook, node);
             let since = taints.iter().filter_map(|t| node.tainted_since(t)).min();
             let since = since.or(node.selectable);
-            // A node that reboots for its interrupt is temporarily not ready.
-            if passing && (at_work || !blocked && !cluster.is_stale(since)) {
+            // A node that reboots for its interrupt is temporarily not ready, and a removal takes minutes.
+            let expected = !blocked && !cluster.is_stale(since) || removal && cluster.is_recent(since);
+            if passing && (at_work || expected) {
                 continue;
             }
             let notation: Vec<String> = taints.iter().map(|t| t.kubectl_notation()).collect();
             let notation = notation.join(", ");
+            let owner = taints.iter().filter(|t| t.of_lifecycle()).find_map(|t| t.owner());
+            let owned = owner
+                .map_or_else(String::new, |owner| format!(" ({} removes it {})", owner.name, owner.until));
             // A lifecycle taint is removed when a problem of kubelet or network ends; on a ready node there is no
             // such problem.
             let age = since.map(|at| cluster.taken_at.duration_since(at));
-            let kept = passing && node.ready() == Some(true) && age.is_some_and(|age| age >= LIFTED_WITHIN);
+            let within = if removal { REMOVED_WITHIN } else { LIFTED_WITHIN };
+            let kept = passing && node.ready() == Some(true) && age.is_some_and(|age| age >= within);
             let passing = passing && !kept;
             let finding = findings.report(
                 Subject::skyhook_on_node(skyhook, node),
-                format!("{skyhook} does not tolerate {notation}, so its packages do not run here"),
+                format!("{skyhook} does not tolerate {notation}{owned}, so its packages do not run here"),
             );
             finding.warning_if(passing || ignored || !blocked && !kept);
             if kept {
@@ -97,7 +115,9 @@ fn detect(cluster: &Cluster, findings: &mut Findings) {
             if passing {
                 finding.effect_of(&["SKY409"]);
             }
-            finding.evidence(node, "taints", &notation);
+            for taint in &taints {
+                finding.taint(node, taint);
+            }
             if let Some(on) = on {
                 finding.evidence(node, "operator's status", on.operator_status().as_str());
             }
@@ -105,9 +125,8 @@ fn detect(cluster: &Cluster, findings: &mut Findings) {
                 finding.since(condition.last_transition_time);
             }
             finding.describe_node("See the state of the node", &node.name);
-            if kept {
-                let title = "Find out what should remove the taint, such as the cloud controller manager, and repair it";
-                finding.kubectl(Grade::B0, title, ["get", "pods", "-n", "kube-system", "-o", "wide"]);
+            if let Some(owner) = owner.filter(|_| kept) {
+                kept_by(cluster, finding, skyhook, node, owner, &taints);
             } else if !passing {
                 finding
                     .edit(Grade::B2, "Add a toleration for the taint to additionalTolerations", skyhook)
@@ -131,6 +150,63 @@ fn detect(cluster: &Cluster, findings: &mut Findings) {
                         });
                 }
             }
+        }
+    }
+}
+
+/// Adds remedies for taints that their owner should have removed.
+fn kept_by(
+    cluster: &Cluster,
+    finding: &mut Finding,
+    skyhook: &Skyhook,
+    node: &Node,
+    owner: &TaintOwner,
+    taints: &[&Taint],
+) {
+    let TaintOwner { name, until, .. } = owner;
+    match owner.kind {
+        TaintKind::Startup => {
+            let others = node.conditions().iter().filter(|c| c.kind != READY && !c.is_true());
+            for condition in others.filter(|c| !NodeKey::is_ours(&c.kind)).take(SHOWN) {
+                let value = format!("{}: {} {}", condition.status, condition.reason, condition.message);
+                finding.evidence(node, format!("condition {}", condition.kind), value.trim_end());
+            }
+            finding
+                .pods_on_node(&format!("Find out what {name} waits for; it removes the taint {until}"), &node.name)
+                .edit(
+                    Grade::B2,
+                    "If the packages install what it waits for, both wait for each other: tolerate the taint in additionalTolerations",
+                    skyhook,
+                )
+                .caveat("packages then run on every node with this taint");
+        }
+        TaintKind::Removal => {
+            let about = format!("involvedObject.kind=Node,involvedObject.name={}", node.name);
+            let events = ["get", "events", "-A", "--field-selector", &about];
+            finding.kubectl(Grade::B0, format!("Check that {name} is not removing the node"), events);
+            for taint in taints {
+                finding
+                    .remove_taint(
+                        ResumeEffects::on_nodes(cluster, skyhook, &[node]).grade(),
+                        "Then remove the taint",
+                        &node.name,
+                        &taint.kubectl_notation(),
+                    )
+                    .caveat(
+                        "only if no scale-down runs: workloads and packages may run on the node immediately",
+                    );
+            }
+        }
+        TaintKind::Condition => {
+            let title =
+                format!("Find out why {name} does not remove the taint, and repair it; it does so {until}");
+            finding.kubectl(Grade::B0, title, ["get", "pods", "-n", "kube-system", "-o", "wide"]);
+        }
+        TaintKind::Maintenance | TaintKind::Reserved => {
+            finding.pods_on_node(
+                &format!("Find out what {name} does on the node; it removes the taint {until}"),
+                &node.name,
+            );
         }
     }
 }

@@ -34,6 +34,23 @@ impl LabelSelector {
         self.match_labels.iter().all(|(key, value)| labels.value(key) == Some(value.as_str()))
             && self.match_expressions.iter().all(|r| r.matches(labels))
     }
+
+    /// The requirements that the labels do not satisfy: the key, and the change that satisfies it as an argument of
+    /// `kubectl label`.
+    pub fn unmet(&self, labels: &impl Labelled) -> Vec<(&str, String)> {
+        let exact = self.match_labels.iter().filter(|(key, value)| labels.value(key) != Some(value.as_str()));
+        let exact = exact.map(|(key, value)| (key.as_str(), format!("{key}={value}")));
+        let others = self.match_expressions.iter().filter(|requirement| !requirement.matches(labels));
+        let others = others.map(|Requirement { key, operator, values }| {
+            let change = match operator.as_str() {
+                "In" => format!("{key}={}", values.first().map_or("", String::as_str)),
+                "Exists" => format!("{key}="),
+                _ => format!("{key}-"),
+            };
+            (key.as_str(), change)
+        });
+        exact.chain(others).collect()
+    }
 }
 
 impl Requirement {
@@ -98,6 +115,7 @@ mod tests {
             let selector = requirement(operator, &values);
             assert_eq!(selector.matches(&gpu), on_gpu, "{operator} on gpu");
             assert_eq!(selector.matches(&none), on_none, "{operator} on none");
+            assert_eq!(selector.unmet(&gpu).is_empty(), on_gpu, "{operator} on gpu");
         }
     }
 }

@@ -35,7 +35,7 @@ pub struct ApiEvidence {
 const FIRST_NODEWRIGHT: (u64, u64) = (0, 18);
 
 impl ActiveApi {
-    /// Decides which API is active; `None` without `--api` if neither API is served.
+    /// Decides which API is active; `None` without `--api` if a server serves neither API.
     ///
     /// In order of precedence: `--api`, the only API that a server serves, the operator's version, and the
     /// traces that an operator left on objects. Without traces, the newer API counts as active. Two served
@@ -65,6 +65,13 @@ impl ActiveApi {
         });
         let both = "both APIs are served";
         match (evidence.served.as_slice(), by_version) {
+            ([], Some((version, flavor))) if evidence.from_files => {
+                return Some((flavor, vec![format!("the operator version is {version}")]));
+            }
+            ([], None) if evidence.from_files => {
+                let reason = "the files do not show which API is active".to_owned();
+                return Some((ApiFlavor::NodeWright, vec![reason]));
+            }
             ([], _) => return None,
             ([one], Some((version, flavor))) if evidence.from_files && flavor != *one => {
                 let reason = format!("{}, but the operator version is {version}", only(one));
@@ -153,6 +160,17 @@ mod tests {
         assert_eq!(decide(Skyhook, "v0.20.0"), Some(NodeWright));
         assert_eq!(decide(Skyhook, "v0.17.1"), Some(Skyhook));
         assert_eq!(decide(NodeWright, "v0.17.1"), Some(Skyhook));
+    }
+
+    #[test]
+    fn files_without_custom_resources_show_the_operator() {
+        let decide = |version: Option<&str>| {
+            let operator_version = version.and_then(Version::parse);
+            ActiveApi::decide(ApiEvidence { operator_version, from_files: true, ..ApiEvidence::default() })
+        };
+        let found = decide(Some("v0.17.2")).expect("an API");
+        assert_eq!((found.flavor, found.operator_version), (Skyhook, Version::parse("v0.17.2")));
+        assert_eq!(decide(None).map(|found| found.flavor), Some(NodeWright));
     }
 
     #[test]

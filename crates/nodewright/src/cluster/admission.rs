@@ -320,6 +320,15 @@ impl Cluster {
         (last < self.taken_at).then_some((Lack::ValidCertificate, why))
     }
 
+    /// Whether the Services and endpoints behind a configuration were read.
+    pub fn knows_backends(&self, configuration: &WebhookConfiguration) -> bool {
+        let admission = &self.admission;
+        let held = |r: &ServiceReference| admission.services.items().iter().any(|s| r.names(s));
+        let whole =
+            admission.services.ok().is_some() && (!self.may_leave_out() || admission.holds_all_services());
+        admission.endpoints.ok().is_some() && configuration.services().all(|r| whole || held(r))
+    }
+
     /// Whether all Deployments of the operator are unavailable. `false` without any Deployment, because
     /// something else may run the operator.
     fn operator_unavailable(&self) -> bool {

@@ -170,8 +170,8 @@ fn object_messages(package_run: &PackageRun<'_>) -> Vec<String> {
         }
     }
     if let Some(pod) = package_run.pods.first() {
-        if !pod.status.reason.is_empty() {
-            messages.push(reason_and_message(&pod.status.reason, &pod.status.message));
+        if let Some((reason, message)) = pod.ended_because() {
+            messages.push(reason_and_message(reason, message));
         }
         for status in &pod.status.init_container_statuses {
             let waiting = status.state.waiting.as_ref();

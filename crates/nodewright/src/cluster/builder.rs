@@ -26,6 +26,8 @@ pub struct ClusterBuilder {
     pub listed: [bool; 2],
     /// See [`Cluster::only_namespace`].
     pub only_namespace: Option<String>,
+    /// See [`Cluster::notes`].
+    pub notes: Vec<String>,
     /// APIs that are served, or that have traces in files.
     pub served: Vec<ApiFlavor>,
     /// See [`Cluster::limited_to_named_nodes`].
@@ -112,6 +114,27 @@ impl ClusterBuilder {
         self.only_namespace = Some(only);
     }
 
+    /// Reads files without any pod as a cluster without package pods if the status of a Job proves that its pod
+    /// does not exist, and no Job counts a running pod: the API server refuses such pods.
+    pub fn assume_no_pods(&mut self) {
+        let ours = |job: &&Job| {
+            ApiFlavor::ALL.iter().any(|flavor| job.metadata.labels.contains_key(&flavor.key("name")))
+        };
+        let jobs = || self.jobs.items().iter().filter(ours);
+        let podless = |job: &Job| {
+            let status = &job.status;
+            let counted = status.active + status.succeeded + status.failed;
+            counted == 0 && job.finished().is_none() && !job.spec.suspend && !job.metadata.deleting()
+        };
+        if !self.pods.was_asked() && jobs().any(podless) && jobs().all(|job| job.status.active == 0) {
+            self.pods = Read::Ok(Vec::new());
+            self.notes.push(
+                "the input has no pods, and no Job counts a running pod: package pods are assumed not to exist"
+                    .to_owned(),
+            );
+        }
+    }
+
     /// The Deployments that run the operator.
     pub fn operators(&self) -> impl Iterator<Item = &Deployment> {
         let all = self.deployments.items().iter();
@@ -151,6 +174,7 @@ impl ClusterBuilder {
         } else {
             ApiFlavor::Skyhook
         });
+        let operator_version = self.operator_version();
         let builder = ClusterBuilder { skyhooks: [Read::Ok(Vec::new()), Read::Ok(Vec::new())], ..self };
         builder.assemble(ActiveApi {
             flavor,
@@ -158,7 +182,7 @@ impl ClusterBuilder {
                 "neither API is served, but nodes have annotations or labels of this API".to_owned(),
             ],
             served: Vec::new(),
-            operator_version: None,
+            operator_version,
             other_versions: Vec::new(),
         })
     }
@@ -216,6 +240,7 @@ impl ClusterBuilder {
             skyhooks_partial,
             kept_logs: self.kept_logs,
             only_namespace: self.only_namespace,
+            notes: self.notes,
             versions: Default::default(),
             indexes: Default::default(),
         }

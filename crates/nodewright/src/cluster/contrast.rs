@@ -13,6 +13,8 @@ use crate::api::keys::NodeKey;
 
 /// Maximum probability that a reported difference is due to chance.
 const CHANCE: f64 = 0.01;
+/// The attribute of creation times.
+const CREATED: &str = "created";
 /// Labels that identify a single node, or repeat another attribute.
 const NOT_ATTRIBUTES: [&str; 3] = ["kubernetes.io/hostname", "kubernetes.io/os", "beta.kubernetes.io/os"];
 
@@ -34,11 +36,28 @@ pub struct Contrast {
     pub healthy_total: usize,
 }
 
-/// Attributes that separate failing from healthy nodes, most significant first. Empty if chance can explain
-/// all differences.
+/// Numbers of failing and of healthy nodes from which on a perfect split is reported, whatever its chance.
+const PERFECT: (usize, usize) = (3, 2);
+
+impl Contrast {
+    /// Whether all failing nodes have the value, and no healthy node.
+    pub fn separates(&self) -> bool {
+        self.failing == self.failing_total && self.healthy == 0
+    }
+
+    /// Whether few nodes suffice: a perfect split by anything but age.
+    fn is_perfect(&self) -> bool {
+        let enough = self.failing >= PERFECT.0 && self.healthy_total >= PERFECT.1;
+        enough && self.separates() && self.attribute != CREATED
+    }
+}
+
+/// Attributes that separate failing from healthy nodes, most significant first, of equals those of the machine. Empty if
+/// chance can explain all differences.
 ///
 /// A value is reported if its share among the failing nodes is larger than chance allows (hypergeometric
-/// tail, corrected for the number of values that were tried).
+/// tail, corrected for the number of values that were tried), or if it splits at least three failing from two healthy
+/// nodes perfectly.
 pub fn contrasts(failing: &[&Node], healthy: &[&Node]) -> Vec<Contrast> {
     let counts = Counts { failing: failing.len(), healthy: healthy.len() };
     let mut tried = values(failing, healthy);
@@ -47,7 +66,6 @@ pub fn contrasts(failing: &[&Node], healthy: &[&Node]) -> Vec<Contrast> {
     let mut found: Vec<(f64, Contrast)> = tried
         .into_iter()
         .map(|(value, has)| (counts.chance(has) * tries as f64, value, has))
-        .filter(|(chance, _, _)| *chance < CHANCE)
         .map(|(chance, (attribute, value), has)| {
             let contrast = Contrast {
                 attribute,
@@ -59,9 +77,16 @@ pub fn contrasts(failing: &[&Node], healthy: &[&Node]) -> Vec<Contrast> {
             };
             (chance, contrast)
         })
+        .filter(|(chance, contrast)| *chance < CHANCE || contrast.is_perfect())
         .collect();
+    // The system first, as it explains its kernel and its labels.
+    let of_label = |contrast: &Contrast| match contrast.attribute.as_str() {
+        "osImage" => 0,
+        attribute => 1 + usize::from(attribute.contains(['/', '.'])),
+    };
     found.sort_by(|(a, one), (b, other)| {
         a.total_cmp(b)
+            .then_with(|| of_label(one).cmp(&of_label(other)))
             .then_with(|| one.attribute.cmp(&other.attribute))
             .then_with(|| one.value.cmp(&other.value))
     });
@@ -133,7 +158,7 @@ fn ages(failing: &[&Node], healthy: &[&Node]) -> Vec<(Value, Counts)> {
     };
     let mut ages = Vec::new();
     if let (Some(first), Some(last)) = (first, last) {
-        let named = |value: String| ("created".to_owned(), value);
+        let named = |value: String| (CREATED.to_owned(), value);
         ages.push((named(format!("since {first}")), with(&|at| at >= first)));
         ages.push((named(format!("not after {last}")), with(&|at| at <= last)));
     }
@@ -275,6 +300,23 @@ mod tests {
         let first = contrasts(&failing, &healthy).remove(0);
         assert_eq!(first.attribute, "created");
         assert_eq!(first.value, "since 2026-12-24T00:00:00Z");
+    }
+
+    #[test]
+    fn a_perfect_split_of_five_nodes_is_reported() {
+        let node = |name: &str, image: &str| -> Node {
+            let node = json!({"metadata": {"name": name, "labels": {"pool": image}}, "status": {"nodeInfo": {"osImage": image}}});
+            serde_json::from_value(node).expect("a node")
+        };
+        let failing = ["a", "b", "c"].map(|name| node(name, "Fedora"));
+        let healthy = ["d", "e"].map(|name| node(name, "Debian"));
+        let (failing, healthy) = (failing.iter().collect::<Vec<_>>(), healthy.iter().collect::<Vec<_>>());
+        let found = contrasts(&failing, &healthy);
+        let names: Vec<&str> = found.iter().map(|contrast| contrast.attribute.as_str()).collect();
+        assert_eq!(names, ["osImage", "pool"]);
+        assert_eq!(contrasts(&failing[..2], &healthy), []);
+        let mixed = node("f", "Fedora");
+        assert_eq!(contrasts(&failing, &[healthy[0], healthy[1], &mixed]), []);
     }
 
     #[test]

@@ -3,7 +3,7 @@
 use serde_json::Value;
 
 pub use super::cordon_marks::Holder;
-use super::{Cluster, Node, lenient};
+use super::{Cluster, Node, lenient, owners};
 use crate::api::{ApiFlavor, keys};
 
 /// Returns everyone outside the operator who holds the cordon of a node, given as JSON from the API server.
@@ -24,6 +24,20 @@ pub fn holders_on(node: &Value) -> Result<Vec<Holder>, String> {
         holders.push(Holder::unknown());
     }
     Ok(holders)
+}
+
+impl Node {
+    /// Programs that may have lifted a cordon of the node, each with the object that shows it.
+    pub fn may_have_uncordoned(&self) -> Vec<String> {
+        let by_label = self.labels.iter().filter_map(|(key, value)| {
+            let name = owners::uncordons(key, value)?;
+            Some(format!("{name} (label {key}={value})"))
+        });
+        let managers = self.body().map_or(&[][..], |body| &body.cordon_holders);
+        let managers = managers.iter().filter(|holder| holder.mark.is_none());
+        let managers = managers.map(|holder| format!("{} (owns spec.unschedulable)", holder.name));
+        by_label.chain(managers).collect()
+    }
 }
 
 impl Cluster {

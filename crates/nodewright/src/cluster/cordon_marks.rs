@@ -10,6 +10,7 @@ use schemars::JsonSchema;
 use serde::Serialize;
 
 use super::managed::ManagedFields;
+use super::owners::{self, DRIVER_UPGRADE};
 use crate::api::Labels;
 
 /// Prefixes of annotations that exist only while their owner keeps the node cordoned.
@@ -18,23 +19,10 @@ const ANNOTATIONS: [(&str, &str); 3] = [
     ("weave.works/kured-reboot-in-progress", "Kured"),
     ("flatcar-linux-update.v1.flatcar-linux.net/reboot-in-progress", "the Flatcar update operator"),
 ];
-/// Prefixes of taints of nodes in maintenance or about to be removed.
-const TAINTS: [(&str, &str); 8] = [
-    ("node.kubernetes.io/out-of-service", "an administrator"),
-    ("node.cloudprovider.kubernetes.io/", "the cloud provider"),
-    ("ToBeDeletedByClusterAutoscaler", "the cluster autoscaler"),
-    ("karpenter.sh/disrupt", "Karpenter"),
-    ("aws-node-termination-handler/", "the AWS node termination handler"),
-    ("cloud.google.com/impending-node-termination", "the cloud provider"),
-    ("medik8s.io/", "Medik8s"),
-    ("kubevirt.io/drain", "KubeVirt"),
-];
 const MEDIK8S: &str = "medik8s.io";
 /// Prefix of an annotation about a capability, which every node has.
 const MEDIK8S_ALWAYS: &str = "is-reboot-capable.";
 const MACHINE_CONFIG: &str = "machineconfiguration.openshift.io/desiredDrain";
-/// Suffix of the label with the state of a driver upgrade by the GPU or network operator.
-const DRIVER_UPGRADE: &str = "-driver-upgrade-state";
 /// States of a driver upgrade in which the node is not cordoned for the upgrade.
 const NOT_CORDONED: [&str; 4] = ["", "unknown", "upgrade-required", "upgrade-done"];
 
@@ -117,7 +105,7 @@ impl Marks<'_> {
             }
         }
         for key in &self.taints {
-            if let Some((_, by)) = TAINTS.iter().find(|(start, _)| key.starts_with(start)) {
+            if let Some(by) = owners::holder_of_cordon(key) {
                 add(by, Some(format!("taint {key}")));
             }
         }

@@ -100,6 +100,15 @@ impl Namespace {
     }
 }
 
+impl super::Cluster {
+    /// The CRD of the custom resources of the active API, if it was read and is being deleted.
+    pub fn deleted_definition(&self) -> Option<&Definition> {
+        let [name, _] = Definition::names(self.flavor());
+        let mut all = self.installation.definitions.items().iter();
+        all.find(|found| found.metadata.name == name && found.metadata.deleting())
+    }
+}
+
 impl Definition {
     /// Names of the CRDs of an API: the main kind, and its deployment policies.
     pub fn names(flavor: ApiFlavor) -> [String; 2] {

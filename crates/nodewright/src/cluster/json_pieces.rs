@@ -7,7 +7,7 @@ mod list;
 
 use std::io::{self, Read};
 
-use memchr::{memchr_iter, memchr2, memrchr};
+use memchr::{memchr, memchr_iter, memchr2, memrchr};
 use serde_json::Value;
 
 use super::lenient::without_place;
@@ -94,6 +94,15 @@ impl<R: Read> Pieces<R> {
             self.take(blanks);
         }
         Ok(None)
+    }
+
+    /// Consumes the rest of the line, without its end.
+    pub fn line(&mut self) -> io::Result<&[u8]> {
+        let mut end = memchr(b'\n', self.rest());
+        while end.is_none() && self.fill()? {
+            end = memchr(b'\n', self.rest());
+        }
+        Ok(self.take(end.unwrap_or(self.rest().len())))
     }
 
     /// Length in bytes of the value at the current position; `None` if the text ends within the value.

@@ -2,13 +2,29 @@
 
 use jiff::{SignedDuration, Timestamp};
 
+use super::node::NodeKeys;
 use super::{Certainty, Cluster, Node, Source};
-use crate::api::{ApiFlavor, DeploymentPolicy, Skyhook, Status};
+use crate::api::{ApiFlavor, DeploymentPolicy, Meta, Skyhook, Status};
 
 impl Cluster {
     /// Whether the operator is known to process objects of the older API.
     pub fn operator_migrates(&self) -> bool {
         self.flavor() == ApiFlavor::NodeWright && self.operator_since(0, 18) && self.operator_before(0, 21)
+    }
+
+    /// Whether files may omit objects of the older API that exist: their file is empty, or the operator migrates
+    /// and a read object carries the older keys.
+    pub(super) fn may_omit_legacy(&self) -> bool {
+        let older = self.flavor().other();
+        let name = older.key("name");
+        let labelled = |meta: &Meta| meta.labels.contains_key(&name);
+        let traces = || {
+            self.nodes.absence() != Certainty::Proven
+                || self.nodes.indexed().iter().any(|node| *node.keys(older) != NodeKeys::default())
+                || self.pods.indexed().iter().any(|pod| labelled(&pod.metadata))
+                || self.config_maps.indexed().iter().any(|map| labelled(&map.metadata))
+        };
+        self.legacy.unread().is_some() || self.operator_migrates() && traces()
     }
 
     /// Objects of the older API that block the newer operator.

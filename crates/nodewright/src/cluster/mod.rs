@@ -31,6 +31,7 @@ pub mod installation;
 pub mod job;
 pub mod json_pieces;
 pub mod kept_logs;
+mod kubernetes;
 pub mod last_change;
 pub mod leftover;
 pub mod lenient;
@@ -38,6 +39,7 @@ mod managed;
 pub mod migration;
 pub mod node;
 pub mod operator;
+pub mod owners;
 pub mod package_run;
 pub mod package_runs;
 pub mod placement;
@@ -69,6 +71,7 @@ use indexes::Indexes;
 use installation::Installation;
 pub use job::Job;
 pub use kept_logs::KeptLogs;
+pub use kubernetes::Kubernetes;
 pub use lenient::decode as decode_leniently;
 pub use node::{Node, NodeEdit, NodeFields, NodeRecord};
 pub use operator::Deployment;
@@ -132,6 +135,8 @@ pub struct Cluster {
     pub kept_logs: Option<KeptLogs>,
     /// The only namespaces with pods in the files: pods of other namespaces were omitted.
     pub only_namespace: Option<String>,
+    /// Skipped parts of the files, and assumptions about missing objects.
+    pub notes: Vec<String>,
     /// Resource versions from which watches continue.
     pub versions: ResourceVersions,
     /// Indexes over the lists above; see [`Cluster::reset_indexes`].
@@ -232,13 +237,13 @@ impl Cluster {
     /// Whether the active API has this source.
     ///
     /// The older operator runs no Jobs, and a cluster that serves one API has no legacy objects. Files may
-    /// lack existing legacy objects: they count as having some if the operator's version migrates.
+    /// lack existing legacy objects: see [`Cluster::may_omit_legacy`].
     pub fn has(&self, source: Source) -> bool {
         match source {
             Source::Jobs => self.flavor() == ApiFlavor::NodeWright,
             Source::Legacy => {
                 self.active_api.served.contains(&self.flavor().other())
-                    || (self.may_leave_out() && self.operator_migrates())
+                    || (self.may_leave_out() && self.may_omit_legacy())
             }
             _ => true,
         }

@@ -24,6 +24,7 @@ pub use taint::Taint;
 use super::annotations::Annotations;
 use super::cordon_marks::Marks;
 use super::managed::ManagedFields;
+use super::owners::TaintKind;
 use crate::api::keys::NodeKey;
 use crate::api::{ApiFlavor, Labels, Name, NodeState, Object, Shared, UnknownFields, quantity};
 
@@ -36,6 +37,7 @@ pub struct Node {
     pub name: Name,
     pub uid: Option<Box<str>>,
     pub created: Option<Timestamp>,
+    pub deletion: Option<Box<NodeDeletion>>,
     pub labels: Labels,
     /// Time of the last write of the operator's annotations, from `managedFields`.
     pub annotated: Option<Timestamp>,
@@ -63,6 +65,13 @@ impl Object for Node {
     fn set_unknown_fields(&mut self, fields: UnknownFields) {
         self.unknown_fields = fields;
     }
+}
+
+/// The requested deletion of a node, which lasts until its finalizers are removed.
+#[derive(Debug, Clone, PartialEq)]
+pub struct NodeDeletion {
+    pub at: Timestamp,
+    pub finalizers: Vec<String>,
 }
 
 /// The operator's keys of one API on a node.
@@ -131,6 +140,7 @@ struct NodeMeta {
     uid: Option<Box<str>>,
     creation_timestamp: Option<Timestamp>,
     deletion_timestamp: Option<Timestamp>,
+    finalizers: Vec<String>,
     labels: Labels,
     annotations: Annotations,
     managed_fields: ManagedFields,
@@ -186,7 +196,8 @@ impl From<NodeObject> for Node {
             unschedulable: object.spec.unschedulable,
         };
         let conditions = object.status.conditions.into_iter();
-        let conditions = conditions.filter(ConditionObject::is_used);
+        let gated = object.spec.taints.iter().any(|taint| taint.is(TaintKind::Startup));
+        let conditions = conditions.filter(|condition| condition.is_used(gated));
         let body = NodeBody {
             cordon_holders: marks.holders().into(),
             taints: object.spec.taints,
@@ -195,7 +206,10 @@ impl From<NodeObject> for Node {
             allocatable: object.status.allocatable,
             system: object.status.system,
         };
+        let finalizers = object.metadata.finalizers;
+        let deletion = object.metadata.deletion_timestamp.map(|at| NodeDeletion { at, finalizers }.into());
         Node {
+            deletion,
             has_managers: !object.metadata.managed_fields.is_empty(),
             annotated: object.metadata.managed_fields.annotated(),
             selectable: object.metadata.managed_fields.selectable(),

@@ -250,6 +250,13 @@ impl<'a> PackageRun<'a> {
         self.pods.iter().find(over).copied()
     }
 
+    /// The newest failed attempt, if it ended as a whole, with reason and message; see [`Pod::ended_because`].
+    pub fn ended_as_a_whole(&self) -> Option<(&'a Pod, &'a str, &'a str)> {
+        let pod = self.pods.iter().copied().find(|pod| pod.status.phase == "Failed")?;
+        let (reason, message) = pod.ended_because()?;
+        Some((pod, reason, message))
+    }
+
     /// The newest attempt that failed without a disruption, with the cause.
     pub fn trouble(&self) -> Option<(&'a Pod, ContainerTrouble<'a>)> {
         self.pods.iter().filter(|p| !p.disrupted()).find_map(|p| p.trouble().map(|t| (*p, t)))

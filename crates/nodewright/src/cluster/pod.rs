@@ -6,6 +6,7 @@ use std::fmt;
 use jiff::Timestamp;
 use serde::Deserialize;
 
+use super::owners;
 use crate::api::{Condition, Meta, UnknownFields, WithoutManagers, objects_with_metadata, quantity};
 
 #[derive(Debug, Clone, Default, Deserialize)]
@@ -231,10 +232,27 @@ impl Pod {
             && !self.metadata.deleting()
     }
 
+    /// The annotation by which the pod refuses a disruption, as `KEY=VALUE`.
+    pub fn refuses_disruption(&self) -> Option<String> {
+        owners::refusal(&self.metadata.annotations)
+    }
+
     /// Whether a disruption (eviction, preemption, shutdown) ended the pod, rather than a failure of the
     /// package.
     pub fn disrupted(&self) -> bool {
         self.status.conditions.iter().any(|c| c.kind == "DisruptionTarget" && c.is_true())
+    }
+
+    /// Why the pod ended as a whole: reason and message of the kubelet (`Evicted`, `OutOfcpu`, `NodeShutdown`), or of the
+    /// disruption that ended it.
+    pub fn ended_because(&self) -> Option<(&str, &str)> {
+        let status = &self.status;
+        if !status.reason.is_empty() {
+            return Some((&status.reason, &status.message));
+        }
+        let mut conditions = status.conditions.iter();
+        let disruption = conditions.find(|c| c.kind == "DisruptionTarget" && c.is_true())?;
+        Some((&disruption.reason, &disruption.message))
     }
 
     /// The first container, in the order of execution, that makes no progress.

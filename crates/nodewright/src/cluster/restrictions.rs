@@ -324,23 +324,96 @@ impl Cluster {
     }
 }
 
-impl WebhookConfiguration {
-    /// Whether a webhook of the configuration matches custom resources, or other requests of the operator.
-    pub fn is_relevant(&self) -> bool {
-        let requests = [
-            ("", "pods", "CREATE"),
-            ("", "pods/eviction", "CREATE"),
-            ("batch", "jobs", "CREATE"),
-            ("", "nodes", "UPDATE"),
-        ];
-        let sees = |webhook: &Webhook| {
-            requests.iter().any(|(group, resource, operation)| webhook.covers(group, resource, operation))
+/// Requests without which a rollout does not progress: group, resource and operation.
+const REQUESTS: [(&str, &str, &str); 5] = [
+    ("", "pods", "CREATE"),
+    ("", "pods/eviction", "CREATE"),
+    ("", "configmaps", "CREATE"),
+    ("batch", "jobs", "CREATE"),
+    ("", "nodes", "UPDATE"),
+];
+/// Label of each namespace with its name.
+const NAMESPACE_NAME: &str = "kubernetes.io/metadata.name";
+
+/// A webhook that rejects requests of a rollout because its backend is unreachable.
+#[derive(Debug)]
+pub struct RefusingWebhook<'a> {
+    pub configuration: &'a WebhookConfiguration,
+    pub webhook: &'a Webhook,
+    /// Index of the webhook in its configuration.
+    pub index: usize,
+    pub why: String,
+    /// The resources whose requests it rejects.
+    pub refuses: Vec<&'static str>,
+    /// Whether its selectors certainly match the requests.
+    pub certain: bool,
+}
+
+impl Cluster {
+    /// Webhooks of others that fail closed, match requests of a rollout, and have no ready endpoint.
+    pub fn refusing_webhooks(&self) -> Vec<RefusingWebhook<'_>> {
+        let jobs = self.flavor().executor() == Executor::Job;
+        let Some(namespace) = self.operator_namespaces().first().copied() else {
+            return Vec::new();
         };
-        self.concerns_us() || self.webhooks.iter().any(sees)
+        let mut namespaces = self.installation.namespaces.items().iter();
+        let known = namespaces.find(|found| found.metadata.name == namespace);
+        let mut labels = known.map(|found| found.metadata.labels.clone()).unwrap_or_default();
+        labels.insert(NAMESPACE_NAME.to_owned(), namespace.to_owned());
+        let mut found = Vec::new();
+        let others =
+            self.admission.webhooks.items().iter().filter(|configuration| !configuration.is_operators());
+        for configuration in others {
+            for (index, webhook) in
+                configuration.webhooks.iter().enumerate().filter(|(_, w)| w.fails_closed())
+            {
+                let selector = &webhook.namespace_selector;
+                let here = selector.matches(&labels);
+                let by_name = selector.match_expressions.iter().all(|r| r.key == NAMESPACE_NAME);
+                let decided =
+                    known.is_some() || by_name && selector.match_labels.keys().all(|k| k == NAMESPACE_NAME);
+                let requests = REQUESTS.iter().filter(|(group, ..)| jobs || *group != "batch");
+                let covered = requests
+                    .filter(|(group, resource, operation)| webhook.covers(group, resource, operation));
+                let refuses: Vec<&str> = covered
+                    .map(|(_, resource, _)| *resource)
+                    .filter(|resource| *resource == "nodes" || here)
+                    .collect();
+                // Labels of the objects are not evaluated; a webhook that asks for some rarely matches.
+                let asks = !webhook.object_selector.matches(&BTreeMap::<String, String>::new());
+                if refuses.is_empty() || asks || !webhook.match_conditions.is_empty() {
+                    continue;
+                }
+                if let Some((_, why)) = self.dead_backend(configuration, webhook) {
+                    let only_nodes = refuses.as_slice() == ["nodes"];
+                    let certain = webhook.object_selector.is_empty() && (decided || only_nodes);
+                    found.push(RefusingWebhook { configuration, webhook, index, why, refuses, certain });
+                }
+            }
+        }
+        found
+    }
+}
+
+impl WebhookConfiguration {
+    /// Whether a webhook of the configuration matches custom resources, or other requests of a rollout.
+    pub fn is_relevant(&self) -> bool {
+        self.concerns_us() || self.webhooks.iter().any(Webhook::sees_requests)
+    }
+
+    /// Whether the backends of the configuration decide on a rollout: it matches custom resources, or fails closed on other
+    /// requests.
+    pub fn needs_backend(&self) -> bool {
+        self.concerns_us()
+            || self.webhooks.iter().any(|webhook| webhook.fails_closed() && webhook.sees_requests())
     }
 }
 
 impl Webhook {
+    fn sees_requests(&self) -> bool {
+        REQUESTS.iter().any(|(group, resource, operation)| self.covers(group, resource, operation))
+    }
+
     /// Whether a rule matches this operation on a resource, which may be a subresource. Selectors are not evaluated.
     pub(super) fn covers(&self, group: &str, resource: &str, operation: &str) -> bool {
         let has =

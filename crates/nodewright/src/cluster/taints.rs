@@ -7,22 +7,6 @@ use super::{Cluster, Node};
 use crate::api::skyhook::Toleration;
 use crate::api::{ApiFlavor, Skyhook};
 
-/// Prefixes of the keys of taints that come and go with a node's lifecycle.
-const LIFECYCLE: [&str; 5] = [
-    "node.kubernetes.io/",
-    "node.cloudprovider.kubernetes.io/",
-    "ToBeDeletedByClusterAutoscaler",
-    "DeletionCandidateOfClusterAutoscaler",
-    "karpenter.sh/",
-];
-
-impl Taint {
-    /// Whether Kubernetes or an autoscaler sets and removes the taint in the lifecycle of a node.
-    pub fn of_lifecycle(&self) -> bool {
-        LIFECYCLE.iter().any(|start| self.key.starts_with(start))
-    }
-}
-
 /// Keys of taints that the kubelet or the node lifecycle controller sets, with the node condition that causes
 /// each.
 pub const CONDITIONS: [(&str, &str); 4] = [
@@ -31,14 +15,25 @@ pub const CONDITIONS: [(&str, &str); 4] = [
     ("node.kubernetes.io/pid-pressure", "PIDPressure"),
     ("node.kubernetes.io/network-unavailable", "NetworkUnavailable"),
 ];
+/// Values of taints from this number on are times in seconds: 2017.
+const FIRST_TIME: i64 = 1_500_000_000;
 /// The taint that a node registers with, until the cloud controller manager has initialized it.
 const UNINITIALIZED: &str = "node.cloudprovider.kubernetes.io/uninitialized";
+
+impl Taint {
+    /// The time in the value: the cluster autoscaler writes Unix time.
+    fn time_in_value(&self) -> Option<Timestamp> {
+        let seconds =
+            self.value.parse().ok().filter(|seconds| (FIRST_TIME..FIRST_TIME * 2).contains(seconds))?;
+        Timestamp::from_second(seconds).ok()
+    }
+}
 
 impl Node {
     /// Time since which the node has a taint, if it is known from the taint, its condition or the node's age.
     pub fn tainted_since(&self, taint: &Taint) -> Option<Timestamp> {
         let added = taint.time_added.as_deref();
-        let added = added.and_then(|at| at.parse().ok());
+        let added = added.and_then(|at| at.parse().ok()).or(taint.time_in_value());
         let condition = CONDITIONS.iter().find(|(key, _)| taint.key == *key);
         let changed = condition.and_then(|(_, kind)| {
             let condition = self.condition(kind)?;

@@ -31,6 +31,47 @@ pub fn look(head: &[u8]) -> Result<(), String> {
     if text.trim_matches(blank).is_empty() || keyed { Ok(()) } else { Err(TEXT.to_owned()) }
 }
 
+/// Beginnings of lines that kubectl writes to stderr, and that `2>&1` adds to its output.
+const MESSAGES: [&str; 3] =
+    ["Warning: ", "Error from server", "error: the server doesn't have a resource type"];
+/// Maximum number of characters of a quoted line.
+const QUOTED: usize = 160;
+
+/// Whether a line is a message of kubectl, not a part of an object.
+pub fn is_message(line: &[u8]) -> bool {
+    MESSAGES.iter().any(|start| line.starts_with(start.as_bytes()))
+}
+
+/// A line for an error or a note, without secrets.
+pub fn quoted(line: &str) -> String {
+    crate::redact::log::lines([line]).concat().trim().chars().take(QUOTED).collect()
+}
+
+/// Splits messages of kubectl off the beginning and the end of a text.
+pub fn without_messages(text: &str) -> (&str, Vec<&str>) {
+    let (mut rest, mut messages) = (text, Vec::new());
+    while let Some((line, after)) = rest.split_once('\n').filter(|(line, _)| is_message(line.as_bytes())) {
+        messages.push(line);
+        rest = after;
+    }
+    loop {
+        let end = rest.trim_end();
+        let start = end.rfind('\n').map_or(0, |at| at + 1);
+        if !is_message(&end.as_bytes()[start..]) {
+            return (rest, messages);
+        }
+        messages.push(&end[start..]);
+        rest = &rest[..start];
+    }
+}
+
+/// The first line of a text whose next lines are JSON.
+pub fn text_before_json(text: &str) -> Option<&str> {
+    let mut lines = text.lines().filter(|line| !line.trim().is_empty());
+    let first = lines.next()?;
+    lines.next().is_some_and(|next| next.starts_with(['{', '['])).then_some(first)
+}
+
 /// Whether a text begins with an action of a Go template. JSON never does.
 pub fn begins_template(head: &[u8]) -> bool {
     head.trim_ascii_start().starts_with(b"{{")
@@ -118,6 +159,23 @@ mod tests {
         assert!(has_template_name(&name("{{ .Release.Name }}-a".into())));
         assert!(!has_template_name(&name("a".into())));
         assert!(!has_template_name(&serde_json::json!({"kind": "List"})));
+    }
+
+    #[test]
+    fn messages_of_kubectl_around_objects_are_split_off() {
+        for (text, rest, count) in [
+            ("Warning: a is deprecated\nkind: A\n", "kind: A\n", 1),
+            ("kind: A\nError from server (Forbidden): no\n\n", "kind: A\n", 1),
+            ("Warning: a\nWarning: b\nkind: A\nError from server (NotFound): c", "kind: A\n", 3),
+            ("error: the server doesn't have a resource type \"a\"\n", "", 1),
+            ("kind: A\nnote: |\n  Warning: b\n", "kind: A\nnote: |\n  Warning: b\n", 0),
+            ("Unable to connect\nkind: A\n", "Unable to connect\nkind: A\n", 0),
+        ] {
+            let (found, messages) = without_messages(text);
+            assert_eq!((found, messages.len()), (rest, count), "{text}");
+        }
+        assert_eq!(text_before_json("I am text\n{\n"), Some("I am text"));
+        assert_eq!(text_before_json("kind: A\nspec: {\n"), None);
     }
 
     #[test]

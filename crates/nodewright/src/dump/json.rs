@@ -7,6 +7,7 @@ use memchr::memmem;
 use serde_json::Value;
 
 use super::body::Body;
+use super::documents;
 use super::loader::ManifestLoader;
 use super::summary::Summary;
 use super::{DumpError, unreadable};
@@ -18,8 +19,9 @@ const WITHOUT_VERSION: &str = "a value without kind or apiVersion";
 /// Whether a text with this head is JSON. Flow-style YAML also starts like this, but kubectl never writes it.
 pub fn begins(head: &[u8]) -> bool {
     let head = head.strip_prefix("\u{feff}".as_bytes()).unwrap_or(head);
-    let first = head.iter().find(|b| !b.is_ascii_whitespace());
-    matches!(first, Some(b'{' | b'['))
+    let mut lines = head.split(|b| *b == b'\n').map(<[u8]>::trim_ascii_start);
+    let first = lines.find(|line| !line.is_empty() && !documents::is_message(line));
+    first.is_some_and(|line| line.starts_with(b"{") || line.starts_with(b"["))
 }
 
 /// Reads the values of a stream one after another.
@@ -35,9 +37,14 @@ pub fn read(
             b'{' => reading.document()?,
             b'[' => reading.array()?,
             _ => {
-                let whole = reading.pieces.whole(b"");
-                whole.map_err(|stop| stopped(label, stop))?;
-                return Err(reading.no_object(WITHOUT_KIND));
+                let line = reading.pieces.place().line;
+                let text = reading.pieces.line().map_err(|e| unreadable(label, e))?;
+                let text = String::from_utf8_lossy(text).into_owned();
+                if !documents::is_message(text.as_bytes()) {
+                    let text = documents::quoted(&text);
+                    return Err(DumpError::Text { path: label.to_owned(), line, text });
+                }
+                reading.loader.skip_message(label, &text);
             }
         }
     }
@@ -283,10 +290,27 @@ mod tests {
             "{{\n  \"apiVersion\": \"v1\",\n  \"items\": [\n    {NODE},\n    {NODE}\n  ],\n  \"kind\": \"List\"\n}}\n"
         );
         let cut = (1..text.len() - 1).map(|end| text[..end].to_owned());
-        let spoiled = (1..text.len()).map(|at| format!("{}?{}", &text[..at], &text[at..]));
+        // Text behind the last value is quoted.
+        let spoiled = (1..text.len() - 1).map(|at| format!("{}?{}", &text[..at], &text[at..]));
         for bad in cut.chain(spoiled) {
             let Err(why) = at_once(&bad) else { continue };
             assert_eq!(streamed(&bad).map(|_| ()), Err(why), "{bad}");
         }
+    }
+
+    #[test]
+    fn messages_of_kubectl_are_skipped_and_other_text_is_quoted() {
+        let around = |before: &str, after: &str| {
+            streamed(&format!("{before}{NODE}\n{after}")).map(|found| found.expect("a node").notes.len())
+        };
+        assert_eq!(around("Warning: v1 A is deprecated\n", ""), Ok(1));
+        assert_eq!(around("", "Error from server (Forbidden): b is forbidden\n"), Ok(1));
+        assert_eq!(around("Warning: a\nWarning: b\n", "Error from server: c"), Ok(3));
+        assert_eq!(
+            around("", "connection lost, password=hunter2\n"),
+            Err("f: line 3 is neither an object nor a known message of kubectl: connection lost, password=<masked>"
+                .to_owned())
+        );
+        assert!(begins(b"Warning: a\n\n {") && !begins(b"Warning: a\nkind: A\n"));
     }
 }

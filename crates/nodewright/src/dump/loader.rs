@@ -8,6 +8,7 @@ use serde_json::Value;
 
 use super::DumpError;
 use super::body::Body;
+use super::documents;
 use super::kinds::resource_of;
 use super::layout::Namespaces;
 use crate::api::object_name::is_word;
@@ -15,7 +16,7 @@ use crate::api::{ApiFlavor, Object};
 use crate::cluster::admission::{CONFIGURATIONS, WebhookConfiguration};
 use crate::cluster::capture::{Index, index};
 use crate::cluster::clock::{self, NewestTime};
-use crate::cluster::{ActiveApi, Clock, Cluster, ClusterBuilder, KeptLogs, Pod, Read, kept_logs, lenient};
+use crate::cluster::{Clock, Cluster, ClusterBuilder, KeptLogs, Pod, Read, kept_logs, lenient};
 use crate::model::waiting_for_drain;
 
 /// Collects objects without duplicates, and the kinds that were requested.
@@ -30,6 +31,10 @@ pub struct ManifestLoader {
     /// Index of the capture, and the files found.
     index: Option<Index>,
     files: BTreeSet<String>,
+    /// Kinds without objects in the files because kubectl failed to read them, with the reasons.
+    unread: Vec<((String, &'static str), String)>,
+    /// The error for the first file without objects.
+    empty: Option<DumpError>,
     /// apiVersion and kind of the items in the current `List`.
     kinds_in_list: BTreeSet<(String, String)>,
     /// Last lines of the capture's logs, by path.
@@ -124,6 +129,31 @@ impl ManifestLoader {
         self.files.insert(stem.to_owned());
     }
 
+    /// Skips a file without objects, as a failed kubectl leaves it. `message`: its message in the file.
+    pub fn skip_empty(&mut self, path: &str, stem: &str, message: Option<&str>) {
+        let why = format!("{path}: empty, skipped");
+        self.unread.extend(resource_of(stem).map(|kind| (kind, why.clone())));
+        self.builder.notes.push(why);
+        let path = path.to_owned();
+        self.empty.get_or_insert(match message {
+            Some(message) => DumpError::OnlyMessage { path, text: documents::quoted(message) },
+            None => DumpError::Empty { path },
+        });
+    }
+
+    /// Skips a message of kubectl among objects.
+    pub fn skip_message(&mut self, path: &str, message: &str) {
+        let resource = message.split_once("resource \"").and_then(|(_, rest)| rest.split('"').next());
+        let why = format!("{path}: skipped a message of kubectl: {}", documents::quoted(message));
+        self.unread.extend(resource.and_then(resource_of).map(|kind| (kind, why.clone())));
+        self.builder.notes.push(why);
+    }
+
+    /// The error of a file without objects, if no other file has any.
+    pub fn only_empty(&mut self) -> Option<DumpError> {
+        self.empty.take_if(|_| self.files.is_empty())
+    }
+
     /// Adds a log, by its path in the capture.
     pub fn log(&mut self, file: String, text: &[u8]) {
         self.logs.insert(file, kept_logs::last_lines(text));
@@ -209,6 +239,7 @@ impl ManifestLoader {
         self.builder.asked_for = asked_for;
         self.builder.find_operator_pods();
         self.builder.find_node_metadata();
+        self.builder.assume_no_pods();
         if let Some(index) = self.index {
             return Some(finish(self.builder, &index, &self.files, self.logs));
         }
@@ -216,21 +247,16 @@ impl ManifestLoader {
         self.builder.taken_at = taken_at;
         self.builder.clock = clock;
         self.builder.served = self.traces();
+        for ((api_version, kind), why) in std::mem::take(&mut self.unread) {
+            self.sort_in(&api_version, kind, Sorted::Lack(why));
+        }
         if !self.namespaces.restrict(&mut self.builder) {
             self.builder.note_only_namespace();
         }
-        let known = self.builder.nodes.was_asked() || !self.builder.served.is_empty();
-        if !known {
-            return None;
-        }
-        let active_api = self.builder.active_api().unwrap_or_else(|| ActiveApi {
-            flavor: ApiFlavor::NodeWright,
-            reasons: vec!["the files do not show which API is active".to_owned()],
-            served: Vec::new(),
-            operator_version: None,
-            other_versions: Vec::new(),
-        });
-        Some(self.builder.assemble(active_api))
+        let builder = self.builder;
+        let operated = !builder.served.is_empty() || builder.operators().next().is_some();
+        let active_api = builder.active_api().filter(|_| builder.nodes.was_asked() || operated)?;
+        Some(builder.assemble(active_api))
     }
 
     /// APIs with objects or keys in the files.
@@ -356,6 +382,9 @@ pub fn finish(
     builder.kept_logs = Some(KeptLogs::new(index.logs.clone(), logs));
     builder.clock = Clock::Capture;
     builder.taken_at = index.taken_at;
+    if let Some(server) = &index.versions.server {
+        builder.installation.server = Read::Ok(server.clone());
+    }
     builder.served = ApiFlavor::ALL
         .into_iter()
         .filter(|flavor| index.served.iter().any(|group| group == flavor.group()))

@@ -29,8 +29,12 @@ pub enum DumpError {
     Io { path: String, source: std::io::Error },
     #[error("{path}: empty; expected the output of `kubectl get nodes,pods,… -o json`")]
     Empty { path: String },
+    #[error("{path}: no objects, only a message of kubectl: {text}")]
+    OnlyMessage { path: String, text: String },
     #[error("{path}: neither JSON nor YAML: {why}")]
     Syntax { path: String, why: String },
+    #[error("{path}: line {line} is neither an object nor a known message of kubectl: {text}")]
+    Text { path: String, line: usize, text: String },
     #[error(
         "{path}: a template with {{{{ … }}}}, not Kubernetes objects; render the template first, for example with `helm template`"
     )]
@@ -69,11 +73,14 @@ impl DumpError {
 /// # Errors
 ///
 /// Fails if a path cannot be read or contains text that is not Kubernetes objects: a partial capture could hide a
-/// problem.
+/// problem. Empty files beside others and messages of kubectl are skipped with a note, and their kinds count as unread.
 pub fn load(paths: &[PathBuf], asked_for: Option<ApiFlavor>) -> Result<Cluster, DumpError> {
     let mut loader = ManifestLoader::default();
     for path in paths {
         read_path(path, &mut loader)?;
+    }
+    if let Some(error) = loader.only_empty() {
+        return Err(error);
     }
     let all = || paths.iter().map(|p| p.display().to_string()).collect::<Vec<_>>().join(", ");
     loader.finish(asked_for).ok_or_else(|| DumpError::NothingKnown { path: all() })
@@ -262,15 +269,21 @@ fn read_objects(
     let bytes = bounded::read(stream, MOST_CAPTURE).map_err(|e| unreadable(label, e))?;
     let syntax = |why: String| DumpError::syntax(label, why);
     let text = String::from_utf8(bytes).map_err(|e| syntax(e.to_string()))?;
-    let documents = match documents::parse(&text) {
+    let (text, messages) = documents::without_messages(&text);
+    messages.iter().for_each(|message| loader.skip_message(label, message));
+    let documents = match documents::parse(text) {
         Ok(documents) if documents.iter().any(documents::has_template_name) => {
             return Err(template());
         }
-        Err(_) if documents::has_actions(&text) => return Err(template()),
+        Err(_) if documents::has_actions(text) => return Err(template()),
+        Err(_) if documents::text_before_json(text).is_some() => {
+            let text = documents::text_before_json(text).map(documents::quoted).unwrap_or_default();
+            return Err(DumpError::Text { path: label.to_owned(), line: messages.len() + 1, text });
+        }
         parsed => parsed.map_err(syntax)?,
     };
     if documents.is_empty() {
-        return Err(DumpError::Empty { path: label.to_owned() });
+        loader.skip_empty(label, stem, messages.first().copied());
     }
     for document in documents {
         loader.add(label, stem, document)?;

@@ -21,17 +21,18 @@ pub struct DrainProgress<'a> {
     pub refused: bool,
 }
 
-/// Sorted names of the nodes that wait for a drain.
+/// Sorted names of the nodes that wait for a drain: for an interrupt, or because they are being deleted.
 pub fn waiting_for_drain(cluster: &Cluster) -> Vec<&str> {
     let interrupts = |skyhook: &Skyhook| {
         let mut packages = skyhook.packages();
         packages.any(|(name, package)| skyhook.pending_interrupt(name, package).is_some())
     };
-    if !cluster.skyhooks.items().iter().any(interrupts) {
-        return Vec::new();
+    let deleted = cluster.nodes.items().iter().filter(|node| node.deletion.is_some());
+    let mut names: Vec<&str> = deleted.map(|node| node.name.as_str()).collect();
+    if cluster.skyhooks.items().iter().any(interrupts) {
+        let drains = Model::new(cluster).drains();
+        names.extend(drains.iter().map(|drain| drain.node.name.as_str()));
     }
-    let drains = Model::new(cluster).drains();
-    let mut names: Vec<&str> = drains.iter().map(|drain| drain.node.name.as_str()).collect();
     names.sort_unstable();
     names.dedup();
     names

@@ -6,8 +6,9 @@ use std::collections::BTreeSet;
 use super::outcome::{Check, Expectation, operator_log};
 use super::rules;
 use super::versions::{certificates, image_and_chart, operator_and_api, uninstall};
+use crate::cluster::admission::WebhookConfiguration;
 use crate::cluster::installation::{Definition, Installation};
-use crate::cluster::{Cluster, Deployment, Read, Source};
+use crate::cluster::{Cluster, Deployment, Kubernetes, Read, Source};
 use crate::rules::support::mute::Mutes;
 use crate::rules::{Blocks, Finding, NotChecked, Report, Rule, Scope, diagnose};
 use crate::view::{ago, list, plural};
@@ -16,7 +17,7 @@ pub fn checks(cluster: &Cluster, installation: &Installation, changes: Check, mu
     let mut report = diagnose(cluster, &Scope { rules: rules(), ..Scope::default() });
     mutes.mark(cluster, &mut report.findings);
     let findings = &report.findings;
-    let mut checks = vec![server(installation), definitions(cluster, installation)];
+    let mut checks = vec![server(cluster, installation), definitions(cluster, installation)];
     checks.extend(operator(cluster, findings));
     checks.push(leader(cluster, installation));
     checks.push(in_time(cluster, findings));
@@ -24,6 +25,7 @@ pub fn checks(cluster: &Cluster, installation: &Installation, changes: Check, mu
     checks.push(changes);
     checks.push(webhooks(cluster, findings));
     checks.push(certificates(cluster));
+    checks.extend(kubernetes(cluster));
     checks.push(image_and_chart(cluster));
     checks.push(operator_and_api(cluster));
     checks.push(uninstall(cluster, installation));
@@ -32,13 +34,27 @@ pub fn checks(cluster: &Cluster, installation: &Installation, changes: Check, mu
     checks
 }
 
-fn server(installation: &Installation) -> Check {
+fn server(cluster: &Cluster, installation: &Installation) -> Check {
     let expected = Expectation("server", "the API server responds");
     match &installation.server {
+        _ if cluster.from_files => expected.not_checked("the input is files, not a cluster"),
         Read::Ok(version) => expected.good(format!("Kubernetes {version}")),
         Read::Incomplete(_, why) | Read::Unreadable(why) => expected.unread(why),
-        Read::NotRequested => expected.not_checked("the input is files, not a cluster"),
+        Read::NotRequested => expected.not_asked(cluster),
     }
+}
+
+/// A check of the version of Kubernetes; `None` if it has all features.
+fn kubernetes(cluster: &Cluster) -> Option<Check> {
+    let missing = cluster.missing_features();
+    let Kubernetes { version, of_kubelets } = cluster.kubernetes().filter(|_| !missing.is_empty())?;
+    let of = if of_kubelets { " (of the newest kubelet)" } else { "" };
+    let losses =
+        missing.iter().map(|f| format!("{} from 1.{} on, without which {}", f.name, f.since, f.loss));
+    let losses: Vec<String> = losses.collect();
+    let expected = Expectation("versions", "Kubernetes has the features that the operator relies on");
+    let check = expected.warning(format!("Kubernetes {version}{of} lacks {}", losses.join("; ")));
+    Some(check.hint("upgrade Kubernetes"))
 }
 
 fn definitions(cluster: &Cluster, installation: &Installation) -> Check {
@@ -53,6 +69,9 @@ fn definitions(cluster: &Cluster, installation: &Installation) -> Check {
     for name in Definition::names(flavor) {
         match found.iter().find(|d| d.metadata.name == name) {
             None => wrong.push(format!("{name} does not exist")),
+            Some(definition) if definition.metadata.deleting() => {
+                wrong.push(format!("{name} is being deleted"));
+            }
             Some(definition) if !definition.established() => {
                 wrong.push(format!("{name} is not established"));
             }
@@ -193,12 +212,12 @@ fn rights(cluster: &Cluster) -> Check {
 
 fn webhooks(cluster: &Cluster, findings: &[Finding]) -> Check {
     let expected = Expectation("webhooks", "the API server can call the admission webhooks");
-    if let Some(check) = expected.check_findings(findings, &["SKY505"]) {
+    if let Some(check) = expected.check_findings(findings, &["SKY505", "SKY514"]) {
         return check;
     }
     match cluster.source(Source::Webhooks) {
         Read::Ok(0) => expected.good("no webhooks exist for custom resources"),
-        Read::Ok(n) => expected.good(plural(n, "configuration")),
+        Read::Ok(_) => expected.good(tested(cluster)),
         Read::Incomplete(_, why) | Read::Unreadable(why) => {
             Check { withheld: !cluster.from_files, ..expected.unread(&why) }
         }
@@ -206,12 +225,29 @@ fn webhooks(cluster: &Cluster, findings: &[Finding]) -> Check {
     }
 }
 
+/// The configurations whose backends were tested, and the number of others.
+fn tested(cluster: &Cluster) -> String {
+    let all = cluster.admission.webhooks.items().iter();
+    let tests = |c: &&WebhookConfiguration| c.needs_backend() && cluster.knows_backends(c);
+    let (tested, others): (Vec<_>, Vec<_>) = all.partition(tests);
+    let names: Vec<&str> = tested.iter().map(|c| c.metadata.name.as_str()).collect();
+    let names = if names.is_empty() { "none".to_owned() } else { list(&names) };
+    let others = match others.len() {
+        0 => String::new(),
+        n => format!(
+            "; not tested: {}, which fail open or match other requests",
+            plural(n, "other configuration")
+        ),
+    };
+    format!("tested {names}{others}")
+}
+
 fn settings(cluster: &Cluster, report: &Report) -> Check {
     let expected = Expectation("custom resources", "no custom resource stops the operator");
     // The operator and its webhooks have their own checks.
     let stops = |rule: &Rule, blocks: &[Blocks]| {
         let named = matches!(rule.code, "SKY502" | "SKY503" | "SKY504");
-        let other = matches!(rule.code, "SKY501" | "SKY505");
+        let other = matches!(rule.code, "SKY501" | "SKY505" | "SKY514" | "SKY515");
         named || blocks.contains(&Blocks::Reconcile) && !other
     };
     let found = report.findings.iter();

@@ -92,7 +92,7 @@ impl<'a> Chain<'a> {
                 && (f.blocks_reconcile()
                     || f.blocked_nodes.iter().any(|name| node.name == *name)
                     || subject.node.as_deref() == Some(&node.name)
-                    || f.concerns_all_nodes() && subject.skyhook.as_deref().is_some_and(open))
+                    || f.concerns_all_nodes() && subject.skyhook.as_deref().map_or(f.blocks_installs(), open))
         };
         let blocked = |link: &Link<'_>| link.state == ProgressState::Blocked && !link.is_ignored;
         self.findings.iter().any(keeps) || self.links.iter().any(blocked)

@@ -24,6 +24,7 @@ pub fn relevant(
         on == Some(node.name.as_str())
             || f.blocked_nodes.iter().any(|name| node.name == *name)
             || f.comes_first() && (!open.is_empty() || on.is_none() && subject.skyhook.is_none())
+            || subject.skyhook.is_none() && f.concerns_all_nodes() && f.blocks_installs() && !open.is_empty()
             || subject.skyhook.as_deref().is_some_and(|name| {
                 f.concerns_all_nodes() && open.contains(name)
                     || f.severity > Severity::Info && anywhere.contains(name)

@@ -36,7 +36,8 @@ impl Reader<'_> {
             }
         }
         let webhooks = Read::from(webhooks).selected(WebhookConfiguration::is_relevant);
-        let (services, endpoints) = self.backends(webhooks.items(), WebhookConfiguration::concerns_us).await;
+        let (services, endpoints) =
+            self.backends(webhooks.items(), WebhookConfiguration::needs_backend).await;
         Admission { webhooks, services, endpoints }
     }
 

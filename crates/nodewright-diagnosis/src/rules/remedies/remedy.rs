@@ -101,9 +101,9 @@ impl Remedy {
         const REMOVE_RECORDS: [&str; 4] = ["reset", "node reset", "leftovers", "update-state"];
         if self.grade < Grade::B4 {
             self.grade.meaning()
-        } else if self.argv.iter().any(|word| word == "taint" || word == "uncordon") {
+        } else if !self.reboots && self.argv.iter().any(|word| word == "taint" || word == "uncordon") {
             "pods are scheduled on the nodes"
-        } else if self.runs("finalizer strip") || self.own().is_none() {
+        } else if self.runs("finalizer strip") || self.own().is_none() && !self.reboots {
             "uninstalls do not run"
         } else if !REMOVE_RECORDS.iter().any(|command| self.runs(command)) {
             "nodes reboot"

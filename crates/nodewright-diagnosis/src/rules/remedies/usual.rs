@@ -176,7 +176,8 @@ impl Finding {
 
     /// Adds a command that removes a taint. `taint` has kubectl's notation.
     pub fn remove_taint(&mut self, grade: Grade, title: &str, node: &str, taint: &str) -> &mut Self {
-        self.kubectl(grade, title, ["taint", "node", node, &format!("{taint}-")])
+        let words = ["taint", "node", node, &format!("{taint}-")];
+        self.kubectl(grade, title, words).reboots(grade == Grade::B4)
     }
 
     /// Adds that the input has no custom resources, and a check whether this one exists.

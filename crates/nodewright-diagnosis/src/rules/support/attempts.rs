@@ -2,8 +2,10 @@
 
 use jiff::SignedDuration;
 
+use super::reason::shown;
 use crate::api::Entry;
-use crate::cluster::{Cluster, PackageRun};
+use crate::cluster::{Cluster, PackageRun, Pod};
+use crate::rules::package_pods_evicted::eviction_cause;
 
 /// Appends the attempts: `package driver fails at stage apply: its job is retrying, 1 failed attempt so far`.
 pub fn with_attempts(
@@ -27,6 +29,10 @@ pub fn with_attempts(
             format!("{what}: its job exceeded its own deadline of {limit:#}, which the operator does not set")
         }
         None if over => format!("{what}: the stage exceeded its timeout{}", timeout()),
+        None => what,
+    };
+    let what = match job.failed_by_kubelet(&package_run.pods) {
+        Some(pod) => format!("{what}: {}", ended_by_kubelet(cluster, pod)),
         None => what,
     };
     let failed = package_run.failed_attempts(cluster.flavor(), entry);
@@ -58,4 +64,18 @@ pub fn with_attempts(
         }
         None => format!("{what}{and} its job is retrying, {attempts} so far"),
     }
+}
+
+/// Why the kubelet ended the pods of all attempts.
+fn ended_by_kubelet(cluster: &Cluster, pod: &Pod) -> String {
+    let (reason, message) = pod.ended_because().unwrap_or_default();
+    if !pod.evicted() {
+        let message = shown(message).map_or_else(String::new, |message| format!(": {message}"));
+        return format!("the kubelet rejected all its pods ({reason}{message})");
+    }
+    let counted = match cluster.kubernetes().filter(|_| cluster.counts_evictions()) {
+        Some(kubernetes) => format!("Kubernetes {} counts evictions as failed attempts", kubernetes.version),
+        None => "the job counted this as failed attempts".to_owned(),
+    };
+    format!("the kubelet evicted all its pods ({}), and {counted}", eviction_cause(message))
 }

@@ -7,7 +7,7 @@ use jiff::Timestamp;
 use super::reason::shown;
 use crate::api::{ApiFlavor, Condition, Entry, Meta, Skyhook, State, Status};
 use crate::cluster::exit_code;
-use crate::cluster::node::NodeCondition;
+use crate::cluster::node::{NodeCondition, Taint};
 use crate::cluster::package_run::PackageRun;
 use crate::cluster::pod::ContainerTrouble;
 use crate::cluster::{Certainty, Cluster, Node, NodeRecord, Pod};
@@ -66,6 +66,18 @@ impl Finding {
         self
     }
 
+    /// Adds a taint with its owner and its age.
+    pub fn taint(&mut self, node: &Node, taint: &Taint) -> &mut Self {
+        let mut value = taint.kubectl_notation();
+        if let Some(owner) = taint.owner() {
+            value += &format!(", of {}, removed {}", owner.name, owner.until);
+        }
+        if let Some(since) = node.tainted_since(taint) {
+            value += &format!(", since {since}");
+        }
+        self.evidence(node, "taint", value)
+    }
+
     /// Adds the finalizers of an object, if it has any.
     pub fn finalizers(&mut self, object: impl Display, meta: &Meta) -> &mut Self {
         if !meta.finalizers.is_empty() {
@@ -119,9 +131,13 @@ impl Finding {
         if let Some(failed) = package_run.job.and_then(|j| j.failed()) {
             self.evidence(package_run, "condition Failed", reason(failed));
         }
-        if let Some(pod) = package_run.timed_out() {
-            let reason = format!("{}: {}", pod.status.reason, pod.status.message);
-            self.evidence(pod, "status.reason", reason);
+        let whole = package_run.ended_as_a_whole();
+        let timed_out = package_run.timed_out().and_then(|pod| Some((pod, pod.ended_because()?)));
+        let whole = whole.map(|(pod, reason, message)| (pod, (reason, message)));
+        if let Some((pod, (reason, message))) = timed_out.or(whole) {
+            let text =
+                shown(message).map_or_else(|| reason.to_owned(), |message| format!("{reason}: {message}"));
+            self.evidence(pod, "status.reason", text);
         }
         if let Some((pod, trouble)) = package_run.trouble() {
             self.container_trouble(pod, &trouble);

@@ -57,10 +57,13 @@ pub(super) struct ConditionObject {
 
 impl ConditionObject {
     /// Whether this program uses the condition. Kubelets and other controllers write many that it does not
-    /// use.
-    pub fn is_used(&self) -> bool {
+    /// use. `gated`: whether a taint of the node waits for conditions of other controllers.
+    pub fn is_used(&self, gated: bool) -> bool {
         let taints = || CONDITIONS.iter().any(|(_, kind)| self.kind == *kind);
-        self.kind == READY || NodeKey::is_ours(&self.kind) || self.status == "True" && taints()
+        self.kind == READY
+            || NodeKey::is_ours(&self.kind)
+            || self.status == "True" && taints()
+            || gated && self.status != "True" && self.kind.contains('/')
     }
 }
 

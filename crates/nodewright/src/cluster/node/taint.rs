@@ -4,6 +4,7 @@ use serde::Deserialize;
 use serde_json::{Value, json};
 
 use crate::api::skyhook::Toleration;
+use crate::cluster::owners::{self, TaintKind, TaintOwner};
 
 #[derive(Debug, Clone, Default, PartialEq, Eq, Hash, Deserialize)]
 #[serde(default)]
@@ -17,6 +18,20 @@ pub struct Taint {
 }
 
 impl Taint {
+    /// The program that sets or removes the taint, if it is known.
+    pub fn owner(&self) -> Option<&'static TaintOwner> {
+        owners::of_taint(&self.key)
+    }
+
+    /// Whether another program sets and removes the taint, so that it is not a matter of tolerations.
+    pub fn of_lifecycle(&self) -> bool {
+        self.owner().is_some_and(|owner| owner.kind != TaintKind::Reserved)
+    }
+
+    pub fn is(&self, kind: TaintKind) -> bool {
+        self.owner().is_some_and(|owner| owner.kind == kind)
+    }
+
     /// `key=value:effect`, as kubectl writes taints.
     pub fn kubectl_notation(&self) -> String {
         match self.value.as_str() {
