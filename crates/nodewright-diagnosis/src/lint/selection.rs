@@ -1,5 +1,7 @@
 //! The nodes that manifests select, and overlaps between selectors.
 
+use std::collections::HashMap;
+
 use super::Input;
 use crate::api::{LabelSelector, Skyhook};
 use crate::cluster::Node;
@@ -16,22 +18,47 @@ impl<'a> Input<'a> {
         self.matching(&skyhook.spec.node_selectors)
     }
 
-    /// Whether two custom resources certainly select a common node of the cluster. If the nodes are unknown:
-    /// whether one selector implies the other.
-    pub fn share_nodes(&self, one: &Skyhook, other: &Skyhook) -> bool {
-        match self.selected(one) {
-            Some(nodes) => nodes.into_iter().any(|node| other.selects(node)),
-            None => {
-                let (one, other) = (&one.spec.node_selectors, &other.spec.node_selectors);
-                contains(one, other) || contains(other, one)
-            }
+    /// The custom resources that meet a condition after the manifests are applied, with their nodes.
+    pub fn selections(&self, condition: impl Fn(&Skyhook) -> bool) -> Selections<'_> {
+        let all = self.all_skyhooks().into_iter().filter(|skyhook| condition(skyhook));
+        let mut by_selector: HashMap<&LabelSelector, Vec<&Skyhook>> = HashMap::new();
+        for skyhook in all {
+            by_selector.entry(&skyhook.spec.node_selectors).or_default().push(skyhook);
         }
+        Selections { nodes: self.nodes(), by_selector }
     }
 
     /// The custom resources that use a policy.
     pub fn users(&self, policy: &str) -> Vec<&Skyhook> {
-        let all = self.all_skyhooks().into_iter();
-        all.filter(|s| s.spec.deployment_policy == policy).collect()
+        let uses = |skyhook: &&Skyhook| skyhook.spec.deployment_policy == policy;
+        let own = self.skyhooks().map(|(_, skyhook)| skyhook);
+        let live = self.cluster.into_iter().flat_map(|cluster| cluster.skyhooks.items()).filter(uses);
+        let unchanged = live.filter(|live| own.clone().all(|skyhook| skyhook.name() != live.name()));
+        own.clone().filter(uses).chain(unchanged).collect()
+    }
+}
+
+/// Custom resources by their node selectors.
+pub struct Selections<'s> {
+    nodes: Option<&'s [Node]>,
+    by_selector: HashMap<&'s LabelSelector, Vec<&'s Skyhook>>,
+}
+
+impl<'s> Selections<'s> {
+    /// The other custom resources that certainly select a common node of the cluster. If the nodes are unknown: those
+    /// whose selector implies the one of this custom resource, or the reverse.
+    pub fn overlapping(&self, skyhook: &Skyhook) -> impl Iterator<Item = &'s Skyhook> {
+        let own = &skyhook.spec.node_selectors;
+        let selected: Option<Vec<&Node>> =
+            self.nodes.map(|nodes| nodes.iter().filter(|node| own.matches(&node.labels)).collect());
+        let selectors = self.by_selector.iter().filter(|(selector, _)| match &selected {
+            Some(nodes) => nodes.iter().any(|node| selector.matches(&node.labels)),
+            None => **selector == own || contains(own, selector) || contains(selector, own),
+        });
+        let skyhooks = selectors.flat_map(|(_, skyhooks)| skyhooks.iter().copied());
+        let mut others: Vec<&Skyhook> = skyhooks.filter(|other| other.name() != skyhook.name()).collect();
+        others.sort_by_key(|other| other.order());
+        others.into_iter()
     }
 }
 
