@@ -85,7 +85,7 @@ fn documents_of_other_programs_are_skipped_and_counted() {
     let output = lint(directory.path(), "--fail-on info");
     output.expect_code(0);
     output.expect_stdout("No problems found in 3 manifests\n");
-    output.expect_stdout("1 template of another kind skipped. 5 documents without objects skipped. 3 patches and assertions skipped.");
+    output.expect_stdout("4 objects of other kinds skipped. 1 template of another kind skipped. 4 documents without objects skipped. 3 patches and assertions skipped.");
 }
 
 #[test]
@@ -340,7 +340,7 @@ fn lists_and_long_streams_are_read() {
     let stream = stream.replace("      version:", "      interrupt: {type: reboot}\n      version:");
     let start = std::time::Instant::now();
     let output = run("lint --offline -f -").stdin(stream).output();
-    output.expect_stdout("1999 warnings in 2000 manifests\n");
+    output.expect_stdout("1,999 warnings in 2,000 manifests\n");
     assert!(start.elapsed().as_secs() < 60, "{:?}", start.elapsed());
 }
 

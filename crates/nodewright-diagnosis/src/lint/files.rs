@@ -253,8 +253,9 @@ impl Tree {
                 at += 1;
             }
             left.retain(|unit| !closure.contains(unit));
+            // Bases first, as Kustomize accumulates them.
             let files: Vec<_> =
-                closure.iter().filter_map(|unit| units.get(*unit)).flatten().cloned().collect();
+                closure.iter().rev().filter_map(|unit| units.get(*unit)).flatten().cloned().collect();
             if !files.is_empty() {
                 roots.push(Root { files, config: self.config(&top.join("-")) });
             }

@@ -83,6 +83,8 @@ pub enum PackageChange {
     CancelUninstall,
     /// The package changes from one version to another.
     Upgrade,
+    /// The package changes to a lower version: the operator installs it like a new package.
+    Downgrade,
     /// Only the package's configuration is applied again.
     Configure,
     /// Only the package's interrupt runs, with the stages after it.
@@ -91,6 +93,10 @@ pub enum PackageChange {
     Uninstall,
     /// The package was removed from the spec and stays installed.
     LeftSpec,
+    /// The package was removed from the spec, and no node has it.
+    Removed,
+    /// The package was added, and no stage runs.
+    NotInstalled,
 }
 
 /// The effects of an edit on these custom resources. `live` is the cluster before the edit, `edited` the
@@ -124,8 +130,12 @@ impl<'a> Simulation<'a> {
                 continue;
             }
             let moments = timeline.moments.iter();
-            let own =
-                Moments { live, edited, all: moments.filter(|m| m.skyhook == effects.skyhook).collect() };
+            let own = Moments {
+                live,
+                edited,
+                skyhook: effects.skyhook,
+                all: moments.filter(|m| m.skyhook == effects.skyhook).collect(),
+            };
             let was = live.skyhook(effects.skyhook);
             let is = edited.skyhook(effects.skyhook);
             let (before, after) = (was.into_iter(), is.into_iter());
@@ -151,7 +161,9 @@ impl<'a> Simulation<'a> {
             }
             let stopped = matches!(effects.stuck, Some(WaitReason::Paused | WaitReason::Disabled));
             let mut edits = effects.packages.iter();
-            let waits = stopped && edits.any(|p| p.change == PackageChange::WithoutEffect);
+            let waits = stopped
+                && edits
+                    .any(|p| matches!(p.change, PackageChange::WithoutEffect | PackageChange::NotInstalled));
             if !waits && !timeline.stuck.contains(&effects.skyhook) {
                 effects.stuck = None;
             }

@@ -24,8 +24,13 @@ fn check(input: &Input<'_>, effects: &[Effects<'_>], findings: &mut LintFindings
             continue;
         };
         let halted = matches!(reason, WaitReason::Paused | WaitReason::Disabled);
-        // The rule about annotations in manifests reports these.
-        if skyhook.paused() || skyhook.disabled() {
+        // Other rules report annotations in manifests, taints and missing policies.
+        let reported = match reason {
+            WaitReason::Taint(taint) => !taint.of_lifecycle(),
+            WaitReason::PolicyMissing(_) => true,
+            _ => skyhook.paused() || skyhook.disabled(),
+        };
+        if reported {
             continue;
         }
         let why = effects.why_stuck().unwrap_or_default();

@@ -1,4 +1,5 @@
 use super::{Input, LintFindings};
+use crate::lint::parts::KUSTOMIZATIONS;
 
 lint_rule! {
     /// A custom resource stands above its DeploymentPolicy in the same file.
@@ -6,7 +7,7 @@ lint_rule! {
     /// # What it means
     ///
     /// kubectl applies documents in their order, and the webhook rejects a custom resource whose policy does not exist
-    /// yet. A second `kubectl apply` succeeds.
+    /// yet. A second `kubectl apply` succeeds. Kustomize sorts objects, so its resources are not checked.
     ///
     /// # How to fix
     ///

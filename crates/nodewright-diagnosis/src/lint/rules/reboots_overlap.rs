@@ -2,7 +2,7 @@ use std::collections::HashSet;
 
 use super::{Input, LintFindings};
 use crate::api::Skyhook;
-use crate::rules::some_of;
+use crate::view::list;
 
 lint_rule! {
     /// Two custom resources reboot the same nodes.
@@ -18,6 +18,9 @@ lint_rule! {
     SKY857 "reboots-overlap" Warning
 }
 
+/// Maximum number of other custom resources that a finding names.
+const MOST_NAMED: usize = 3;
+
 fn check(input: &Input<'_>, findings: &mut LintFindings) {
     let all = input.selections(reboots);
     let names: HashSet<&str> = input.skyhooks().map(|(_, skyhook)| skyhook.name()).collect();
@@ -28,14 +31,18 @@ fn check(input: &Input<'_>, findings: &mut LintFindings) {
             let earlier = if first { skyhook } else { other };
             !earlier.blocks_all_nodes() && !(first && names.contains(other.name()))
         });
-        let others: Vec<String> = others.map(ToString::to_string).collect();
-        if others.is_empty() {
+        let mut names: Vec<String> = others.take(MOST_NAMED + 1).map(ToString::to_string).collect();
+        if names.is_empty() {
             continue;
         }
-        let verb = if others.len() == 1 { "reboots" } else { "reboot" };
+        let verb = if names.len() == 1 { "reboots" } else { "reboot" };
+        if names.len() > MOST_NAMED {
+            names[MOST_NAMED] = "others".to_owned();
+        }
         let message = format!(
-            "{} {verb} the same nodes: no budget counts the nodes of another custom resource, and each node reboots twice",
-            some_of(&others)
+            "{} {verb} the same nodes: no budget counts the nodes of another custom resource, and each node reboots \
+             for each of them",
+            list(&names)
         );
         findings.report(manifest, &["spec", "packages"], message).fix(
             "Put the packages into one custom resource, or set sequencing: all on the \

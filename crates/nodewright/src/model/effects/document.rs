@@ -17,10 +17,10 @@ pub struct PackageDocument {
     pub package: String,
     /// The kind of effect.
     pub change: PackageChange,
-    /// The old version; absent unless `change` is `upgrade`.
+    /// The old version; absent unless `change` is `upgrade` or `downgrade`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub from: Option<String>,
-    /// The new version; absent unless `change` is `upgrade`.
+    /// The new version; absent unless `change` is `upgrade` or `downgrade`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub to: Option<String>,
     /// Nodes on which stages run, in the order in which they start.
