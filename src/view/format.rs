@@ -173,7 +173,9 @@ impl FromStr for OutputFormat {
             ("junit", None) => Ok(OutputFormat::Junit),
             ("sarif", None) => Ok(OutputFormat::Sarif),
             ("openmetrics", None) => Ok(OutputFormat::OpenMetrics(None)),
-            ("openmetrics", Some(file)) if !file.is_empty() => Ok(OutputFormat::OpenMetrics(Some(file.into()))),
+            ("openmetrics", Some(file)) if !file.is_empty() => {
+                Ok(OutputFormat::OpenMetrics(Some(file.into())))
+            }
             ("jsonpath" | "jsonpath-as-json", None | Some("")) => {
                 Err(FormatError(format!("a template is required, as in {word}='{{.kind}}'")))
             }

@@ -20,6 +20,10 @@ fn check(input: &Input<'_>, findings: &mut LintFindings) {
         let mut policies = input.cluster.into_iter().flat_map(|cluster| cluster.policies.items());
         policies.any(|policy| policy.metadata.name == name)
     };
+    let mut files = input.documents.files.keys();
+    if files.any(|file| KUSTOMIZATIONS.iter().any(|name| file.ends_with(name))) {
+        return;
+    }
     for (manifest, skyhook) in
         input.skyhooks().filter(|(_, skyhook)| !skyhook.spec.deployment_policy.is_empty())
     {
