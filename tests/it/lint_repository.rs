@@ -335,7 +335,7 @@ fn lists_and_long_streams_are_read() {
         .expect_stdout("error SKY812: Skyhook one, package driver: ");
     let mut stream = String::new();
     for number in 0..2000 {
-        write!(stream, "{}---\n", skyhook(&format!("tune-{number}"), "1.2.3")).expect("written");
+        writeln!(stream, "{}---", skyhook(&format!("tune-{number}"), "1.2.3")).expect("written");
     }
     let stream = stream.replace("      version:", "      interrupt: {type: reboot}\n      version:");
     let start = std::time::Instant::now();

@@ -29,7 +29,7 @@ fn check(input: &Input<'_>, findings: &mut LintFindings) {
         let others = all.overlapping(skyhook).filter(|other| {
             let first = skyhook.order() < other.order();
             let earlier = if first { skyhook } else { other };
-            !earlier.blocks_all_nodes() && !(first && names.contains(other.name()))
+            !(earlier.blocks_all_nodes() || first && names.contains(other.name()))
         });
         let mut names: Vec<String> = others.take(MOST_NAMED + 1).map(ToString::to_string).collect();
         if names.is_empty() {
