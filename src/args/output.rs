@@ -16,7 +16,8 @@ pub struct Output {
     /// custom-columns-file=FILE read the template from a file; a columns file has one line of headings and
     /// one of paths. `kubectl skyhook schema` describes the fields of each document. `diagnose stuck`,
     /// `diagnose check` and `lint` also print junit for continuous integration; the first two print
-    /// openmetrics for monitoring, and openmetrics=FILE replaces that file for a textfile collector.
+    /// openmetrics for monitoring, and openmetrics=FILE replaces that file for a textfile collector. `lint`
+    /// also prints sarif for code scanning.
     #[arg(
         short = 'o',
         long = "output",

@@ -40,12 +40,14 @@ fn outcome(rollout: &RolloutDocument, package: &PackageDocument) -> String {
     let runs = |stage: Stage| package.stages.iter().any(|s| *s == stage.to_string());
     let (verb, changes) = match package.change {
         PackageChange::Unchanged => return "unchanged".to_owned(),
-        PackageChange::WithoutEffect if rollout.stuck.is_some() => {
+        PackageChange::WithoutEffect | PackageChange::NotInstalled if rollout.stuck.is_some() => {
             return "nothing runs in the current state".to_owned();
         }
         PackageChange::WithoutEffect => {
             return "changed, but nothing runs on nodes where the package is complete".to_owned();
         }
+        PackageChange::NotInstalled => return "new, but not installed on any node".to_owned(),
+        PackageChange::Removed => return "removed from the spec; no node has it".to_owned(),
         PackageChange::LeftSpec => return "removed from the spec, but stays installed".to_owned(),
         PackageChange::Configure => (Some("configure"), "changes of a configMap"),
         PackageChange::Interrupt => (None, "interrupts"),
@@ -57,6 +59,7 @@ fn outcome(rollout: &RolloutDocument, package: &PackageDocument) -> String {
         _ if runs(Stage::Upgrade) => (Some("upgrade"), "upgrades"),
         PackageChange::Reinstall => (Some("reinstall"), "installs"),
         PackageChange::CancelUninstall => (Some("reinstall"), "canceled uninstalls"),
+        PackageChange::Downgrade => (Some("install the lower version"), "installs"),
         PackageChange::Install | PackageChange::Upgrade => (Some("install"), "installs"),
     };
     let interrupt = package.interrupt.as_deref().map(|kind| match kind {

@@ -29,6 +29,8 @@ pub enum OutputFormat {
     CustomColumns(Columns),
     /// A JUnit report, for views that have one.
     Junit,
+    /// A SARIF log, for views that have one.
+    Sarif,
     /// OpenMetrics text, for views that have metrics, on stdout or in a file.
     OpenMetrics(Option<PathBuf>),
     /// The command's output file; notices are printed as for `table`.
@@ -76,7 +78,8 @@ impl From<EvalError> for FormatError {
 }
 
 const ALLOWED: &str = "table, wide, json, yaml, name, jsonpath=TEMPLATE, jsonpath-file=FILE, \
-     jsonpath-as-json=TEMPLATE, custom-columns=HEADING:PATH,…, custom-columns-file=FILE";
+     jsonpath-as-json=TEMPLATE, custom-columns=HEADING:PATH,…, custom-columns-file=FILE, and for some commands junit, sarif, \
+     openmetrics";
 
 /// The document, with commands as the user typed them.
 fn document(view: &dyn View) -> serde_json::Value {
@@ -113,6 +116,9 @@ impl OutputFormat {
             OutputFormat::Yaml => Rendered::Data(yaml(&document(view))?),
             OutputFormat::Junit => Rendered::Data(junit(view).ok_or_else(|| {
                 FormatError("this command has no JUnit report; `lint`, `diagnose stuck` and `diagnose check` have one".to_owned())
+            })?),
+            OutputFormat::Sarif => Rendered::Data(view.sarif().map(|log| json(&log)).ok_or_else(|| {
+                FormatError("this command has no SARIF report; `lint` has one".to_owned())
             })?),
             OutputFormat::OpenMetrics(_) => Rendered::Data(view.openmetrics().map(|metrics| metrics.text()).ok_or_else(|| {
                 FormatError("this command has no metrics; `diagnose stuck` and `diagnose check` have metrics".to_owned())
@@ -165,6 +171,7 @@ impl FromStr for OutputFormat {
             ("yaml", None) => Ok(OutputFormat::Yaml),
             ("name", None) => Ok(OutputFormat::Name),
             ("junit", None) => Ok(OutputFormat::Junit),
+            ("sarif", None) => Ok(OutputFormat::Sarif),
             ("openmetrics", None) => Ok(OutputFormat::OpenMetrics(None)),
             ("openmetrics", Some(file)) if !file.is_empty() => {
                 Ok(OutputFormat::OpenMetrics(Some(file.into())))

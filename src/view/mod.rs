@@ -55,6 +55,11 @@ pub trait View {
         None
     }
 
+    /// Report for code scanning: the output of `-o sarif`, if the command supports it.
+    fn sarif(&self) -> Option<serde_json::Value> {
+        None
+    }
+
     /// Metrics for monitoring: the output of `-o openmetrics`, if the command supports it.
     fn openmetrics(&self) -> Option<openmetrics::Metrics> {
         None

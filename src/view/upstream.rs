@@ -32,6 +32,10 @@ impl View for Upstream<'_> {
         self.0.junit()
     }
 
+    fn sarif(&self) -> Option<Value> {
+        self.0.sarif()
+    }
+
     fn openmetrics(&self) -> Option<Metrics> {
         self.0.openmetrics()
     }

@@ -125,7 +125,7 @@ fn unread_objects_are_announced_as_unchecked() {
     assert_eq!(found(&output.json()), []);
     let capture = "tests/lint/no_budget/good.yaml";
     let output = run(&format!("lint -f - --from {capture} -o json")).stdin(text).output();
-    output.expect_stderr("warning: Secret elsewhere was not checked: captures do not include Secrets\n");
+    output.expect_stderr("warning: Secret elsewhere was not checked: Secrets of captures are not read\n");
 }
 
 /// The general roles read no Secrets.

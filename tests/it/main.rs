@@ -45,6 +45,7 @@ mod leftovers;
 mod lint;
 mod lint_effects;
 mod lint_references;
+mod lint_repository;
 mod live;
 mod man_pages;
 mod messages;

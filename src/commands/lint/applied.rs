@@ -56,7 +56,7 @@ pub fn applied(input: &Input<'_>, report: &LintReport) -> Option<(Cluster, Vec<S
     if applied.config_maps.ok().is_none() {
         // Assume that the operator has created the ConfigMaps of the live spec.
         let of_packages = cluster.skyhooks.items().iter().flat_map(|skyhook| {
-            let packages = skyhook.packages();
+            let packages = skyhook.packages().filter(|(_, package)| !package.config_map.is_empty());
             packages.map(|(name, package)| config_map::of_package(cluster.flavor(), skyhook, name, package))
         });
         applied.config_maps = Read::Ok(of_packages.collect());

@@ -1,9 +1,12 @@
+mod annotations;
 mod applied;
 mod diff;
 mod junit;
 mod key;
+mod kustomize;
 mod references;
 mod report;
+mod sarif;
 mod subject;
 
 use std::collections::BTreeSet;
@@ -16,9 +19,12 @@ use crate::cluster::{Cluster, Source};
 use crate::commands::shared::baseline::BaselineFlags;
 use crate::commands::shared::command::command;
 use crate::commands::shared::fail_on::FailOn;
-use crate::ctx::{Ctx, unread as unread_sources};
+use crate::commands::shared::mutes::MuteFlags;
+use crate::ctx::{self, Ctx, unread as unread_sources};
 use crate::error::{Error, Exit, Result};
-use crate::lint::{self, Documents, Input, LintFinding, Manifest, References, Schemas, files};
+use crate::lint::{
+    self, Documents, Input, LintFinding, LintReport, Manifest, ManifestFile, References, Schemas, files,
+};
 use crate::model;
 
 /// Check manifests before they are applied
@@ -36,6 +42,8 @@ use crate::model;
 /// checked.
 ///
 /// A comment suppresses a finding in the field below or beside it: `# kubectl-skyhook: allow SKY840 reason`.
+/// The annotation kubectl-skyhook/mutes and --mutes do the same. The file .skyhook-lint.yaml in a directory
+/// above the manifests sets severities, excluded files and the version of the operator. See docs/lint.md.
 ///
 /// Exits with 2 if there is a finding at or above --fail-on, otherwise with 1 if the cluster could not be
 /// read.
@@ -43,21 +51,36 @@ use crate::model;
 #[command(after_help = "Examples:
   kubectl skyhook lint -f gpu-tune.yaml
 
-  # A Helm chart or a Kustomize directory, without a cluster
+  # A Helm chart or a kustomization, without a cluster
   helm template CHART | kubectl skyhook lint --offline -f -
-  kubectl kustomize DIRECTORY | kubectl skyhook lint --offline -f -
+  kubectl skyhook lint --offline -k DIRECTORY
 
   # What changes in the cluster
   kubectl skyhook lint -f gpu-tune.yaml --diff
 
-  # In CI: a JUnit report, and exit code 2 for warnings, too
+  # In CI: a report for code scanning or of tests, and exit code 2 for warnings, too
+  kubectl skyhook lint --offline -f deploy/ --fail-on warning -o sarif > lint.sarif
   kubectl skyhook lint --offline -f deploy/ --fail-on warning -o junit > lint.xml")]
 pub struct Args {
     /// Files, directories, or - for standard input; may be repeated
     ///
-    /// Directories are read recursively: all .yaml, .yml and .json files.
-    #[arg(short = 'f', long = "filename", value_name = "FILE", required = true, num_args = 1..)]
+    /// Directories are read recursively: all .yaml, .yml and .json files. Patches of a kustomization and
+    /// documents of other programs are skipped.
+    #[arg(short = 'f', long = "filename", value_name = "FILE", required_unless_present = "kustomize", num_args = 1..)]
     files: Vec<PathBuf>,
+
+    /// Kustomization to build with kubectl; may be repeated
+    ///
+    /// Lines in the report are those of `kubectl kustomize DIR`.
+    #[arg(short = 'k', long, value_name = "DIR", num_args = 1..)]
+    kustomize: Vec<PathBuf>,
+
+    /// Directory with the manifests of one cluster; may be repeated
+    ///
+    /// Manifests of different clusters neither collide nor satisfy each other's references. Each
+    /// kustomization, with the bases that it uses, and each chart is a root already.
+    #[arg(long = "root", value_name = "DIR")]
+    roots: Vec<PathBuf>,
 
     /// Do not connect to a cluster
     #[arg(long)]
@@ -77,6 +100,9 @@ pub struct Args {
 
     #[command(flatten)]
     baseline: BaselineFlags,
+
+    #[command(flatten)]
+    mutes: MuteFlags,
 }
 
 /// The sources that rules may use.
@@ -109,51 +135,80 @@ async fn run(ctx: &mut Ctx, args: &Args) -> Result<Exit> {
     if args.offline && !ctx.global().reading.from.is_empty() {
         return Err(Error::usage("--offline and --from are mutually exclusive"));
     }
-    let documents = Documents::parse(&files::read(&args.files)?);
+    let mut files = files::read(&args.files, &args.roots)?;
+    for directory in &args.kustomize {
+        let path = directory.display().to_string();
+        let file = ManifestFile { path, text: kustomize::build(directory).await?, is_part: false };
+        files.roots.push(files::of_text(directory, file)?);
+    }
+    for link in &files.dangling {
+        ctx.warn(format!("{link} was skipped: the target of the link does not exist"));
+    }
+    let mutes = args.mutes.read(ctx)?;
+    let parsed: Vec<_> = files.roots.iter().map(|root| Documents::parse(&root.files)).collect();
     let (mut cluster, mut unread) = cluster(ctx, args.offline).await?;
     if let Some(cluster) = &mut cluster {
         if args.operator_version.is_some() {
             cluster.active_api.operator_version.clone_from(&args.operator_version);
             cluster.active_api.other_versions.clear();
         }
-        let nodes = interrupted_nodes(&documents, cluster);
+        let nodes = interrupted_nodes(&parsed, cluster);
         ctx.read_workloads(cluster, nodes).await;
     }
     if args.diff && cluster.is_none() {
         return Err(Error::failed("--diff requires a cluster, or a capture with --from"));
     }
+    let wanted = parsed.iter().flat_map(Documents::referenced).collect();
     let references = match &cluster {
-        Some(cluster) => references::read(ctx, cluster, documents.referenced()).await,
+        Some(cluster) => references::read(ctx, cluster, wanted).await,
         None => References::default(),
     };
-    let mut input = Input::new(documents, cluster.as_ref(), args.operator_version.clone());
+    let mut schemas = Schemas::default();
     if let Some(cluster) = &cluster {
         for (source, why) in unread_sources(cluster, &NEEDS) {
             ctx.warn(format!("cannot read {source}: {why}; checks that require it were skipped"));
             unread = true;
         }
         let definitions = ctx.definitions(cluster).await;
-        let schemas = Schemas::of(definitions.items());
-        for unchecked in schemas.unchecked(&input) {
+        schemas = Schemas::of(definitions.items());
+        for unchecked in schemas.unchecked(parsed.iter().flat_map(|documents| &documents.manifests)) {
             ctx.warn(unchecked);
         }
-        input = input.with_schemas(&schemas);
         if let Some(why) = definitions.unread() {
             ctx.warn(format!("the CRDs could not be read ({why}); using the built-in schemas"));
             unread = true;
         }
     }
-    input = input.with_references(references);
-    let mut report = lint::lint(&input);
-    let applied = applied::applied(&input, &report);
-    let effects = cluster.as_ref().zip(applied.as_ref());
-    let effects = effects.map(|(live, (applied, names))| model::effects(live, applied, names));
-    let effects = effects.unwrap_or_default().into_iter();
-    let (unknown, effects): (Vec<_>, Vec<_>) = effects.partition(|e| e.unread.is_some());
-    for (skyhook, source) in unknown.iter().filter_map(|e| Some((e.skyhook, e.unread?))) {
-        ctx.warn(format!("the effects of {skyhook} are unknown without {source}"));
+    let now = cluster.as_ref().map_or_else(ctx::now, |cluster| cluster.taken_at);
+    let inputs = parsed.into_iter().zip(&files.roots).map(|(documents, root)| {
+        Input::new(documents, cluster.as_ref(), args.operator_version.clone(), &schemas)
+            .with_references(&references)
+            .with_settings(&root.config, mutes.clone(), now)
+    });
+    let checked: Vec<_> = inputs
+        .map(|input| {
+            let report = lint::lint(&input);
+            let applied = applied::applied(&input, &report);
+            (input, report, applied)
+        })
+        .collect();
+    let (mut report, mut effects, mut changes) = (LintReport::default(), Vec::new(), Vec::new());
+    for (input, own, applied) in &checked {
+        let all = cluster.as_ref().zip(applied.as_ref());
+        let all =
+            all.map(|(live, (applied, names))| model::effects(live, applied, names)).unwrap_or_default();
+        let (unknown, known): (Vec<_>, Vec<_>) = all.into_iter().partition(|e| e.unread.is_some());
+        for (skyhook, source) in unknown.iter().filter_map(|e| Some((e.skyhook, e.unread?))) {
+            ctx.warn(format!("the effects of {skyhook} are unknown without {source}"));
+        }
+        let mut own = own.clone();
+        own.add_effects(input, &known);
+        report.merge(own);
+        effects.extend(known);
+        if args.diff {
+            changes.extend(diff::changes(input));
+        }
     }
-    report.add_effects(&input, &effects);
     let baseline = args.baseline.of_lint(ctx)?;
     let known = |finding: &LintFinding| {
         let key = key(finding);
@@ -165,8 +220,16 @@ async fn run(ctx: &mut Ctx, args: &Args) -> Result<Exit> {
         let suppressed = report.findings.iter().filter(|f| f.suppressed.is_some());
         baseline.compare(open, suppressed.map(key), &[])
     });
-    let changes = if args.diff { diff::changes(&input) } else { Vec::new() };
-    ctx.show(&LintView::new(&report, cluster.as_ref(), changes, effects, comparison))?;
+    ctx.show(&LintView {
+        report: &report,
+        cluster: cluster.as_ref(),
+        excluded: files.excluded,
+        changes,
+        effects,
+        comparison,
+        fail_on: args.fail_on,
+        annotated: ctx::variable("GITHUB_ACTIONS").is_some_and(|value| value == "true"),
+    })?;
     Ok(match (failed, unread) {
         (true, _) => Exit::Findings,
         (false, true) => Exit::Failed,
@@ -192,8 +255,8 @@ async fn cluster(ctx: &mut Ctx, offline: bool) -> Result<(Option<Cluster>, bool)
 
 /// The nodes that the manifests may drain: nodes of custom resources with interrupts, and of custom resources
 /// that use the manifests' policies.
-fn interrupted_nodes(documents: &Documents, cluster: &Cluster) -> BTreeSet<String> {
-    let manifests = || documents.manifests.iter();
+fn interrupted_nodes(documents: &[Documents], cluster: &Cluster) -> BTreeSet<String> {
+    let manifests = || documents.iter().flat_map(|documents| &documents.manifests);
     let policies: Vec<&str> = manifests()
         .filter(|manifest| manifest.policy().is_some())
         .map(|manifest| manifest.name.as_str())

@@ -17,7 +17,7 @@ pub(super) async fn read(
     let namespace = namespaces.first().copied().unwrap_or_default();
     for (kind, name) in wanted {
         let why = if cluster.from_files {
-            format!("captures do not include {kind}s")
+            format!("{kind}s of captures are not read")
         } else if namespaces.len() != 1 {
             "the namespace of the operator is unknown".to_owned()
         } else {

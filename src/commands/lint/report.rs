@@ -4,11 +4,13 @@ use schemars::JsonSchema;
 use serde::Serialize;
 use serde_json::Value;
 
+use super::annotations::annotation;
 use super::diff::{self, ObjectChange};
-use super::junit;
 use super::subject::subject_text;
+use super::{junit, sarif};
 use crate::cluster::Cluster;
 use crate::commands::shared::baseline::Comparison;
+use crate::commands::shared::fail_on::FailOn;
 use crate::commands::shared::rule::{counted, label_of};
 use crate::lint::{LintFinding, LintReport};
 use crate::model::{Effects, PackageDocument, RolloutDocument};
@@ -23,9 +25,9 @@ use crate::view::{View, document, list, plural};
 pub struct Document<'a> {
     /// The cluster data that the manifests were checked against: `cluster`, `capture` or `none`.
     checked_against: String,
-    /// Findings that no comment suppresses, by file and line.
+    /// Findings that are not suppressed, by file and line.
     findings: Vec<FindingDocument>,
-    /// Findings that a comment suppresses.
+    /// Findings that a comment, a mute or the configuration suppresses.
     suppressed: Vec<FindingDocument>,
     /// With `--diff`, the custom resources that are created or changed; absent if there are none.
     #[serde(skip_serializing_if = "<[_]>::is_empty")]
@@ -64,9 +66,11 @@ struct FindingDocument {
     file: String,
     /// The line number, from 1.
     line: usize,
+    /// The column of the field in that line, from 1.
+    column: usize,
     /// The path of the field; empty if the finding is about the whole document.
     path: String,
-    /// The reason in the comment that suppresses the finding; absent if none does.
+    /// Why the finding is suppressed; absent if it is not.
     #[serde(skip_serializing_if = "Option::is_none")]
     suppressed: Option<String>,
 }
@@ -79,8 +83,14 @@ struct Counts {
     manifests: usize,
     /// Number of objects of other kinds, which are not checked.
     skipped: usize,
-    /// Number of skipped templates: they mention neither API.
+    /// Number of skipped templates: they declare no object of either API.
     skipped_templates: usize,
+    /// Number of skipped documents without an object, such as lists and broken files of other programs.
+    skipped_documents: usize,
+    /// Number of skipped patches and assertions: a kustomization or a test uses their files.
+    skipped_patches: usize,
+    /// Number of files that the configuration excludes.
+    excluded_files: usize,
     /// Number of findings with severity `error`, without suppressed ones.
     errors: usize,
     /// Number of findings with severity `warning`, without suppressed ones.
@@ -93,24 +103,19 @@ struct Counts {
 
 /// The output of `lint`.
 pub struct LintView<'a> {
-    report: &'a LintReport,
-    cluster: Option<&'a Cluster>,
-    changes: Vec<ObjectChange>,
-    effects: Vec<Effects<'a>>,
-    comparison: Option<Comparison>,
+    pub report: &'a LintReport,
+    pub cluster: Option<&'a Cluster>,
+    /// Number of files that the configuration excludes.
+    pub excluded: usize,
+    pub changes: Vec<ObjectChange>,
+    pub effects: Vec<Effects<'a>>,
+    pub comparison: Option<Comparison>,
+    pub fail_on: FailOn,
+    /// Whether the text contains annotations for GitHub Actions.
+    pub annotated: bool,
 }
 
-impl<'a> LintView<'a> {
-    pub fn new(
-        report: &'a LintReport,
-        cluster: Option<&'a Cluster>,
-        changes: Vec<ObjectChange>,
-        effects: Vec<Effects<'a>>,
-        comparison: Option<Comparison>,
-    ) -> LintView<'a> {
-        LintView { report, cluster, changes, effects, comparison }
-    }
-
+impl LintView<'_> {
     fn packages(&self) -> Vec<PackageDocument> {
         self.effects.iter().flat_map(Effects::packages).collect()
     }
@@ -132,9 +137,10 @@ impl<'a> LintView<'a> {
         if infos > 0 {
             found.push(format!("{infos} info"));
         }
-        let manifests = format!(" in {}", plural(report.manifests, "manifest"));
+        let checked = report.tally().manifests;
+        let manifests = format!(" in {}", plural(checked, "manifest"));
         if found.is_empty() {
-            return match report.manifests {
+            return match checked {
                 0 => text::warning("No manifests of the operator found").into(),
                 _ => text::good("No problems found") + manifests,
             };
@@ -145,7 +151,7 @@ impl<'a> LintView<'a> {
             _ => label_of(Severity::Error),
         };
         let found = label.span(list(&found));
-        match report.manifests {
+        match checked {
             0 => found.into(),
             _ => found + manifests,
         }
@@ -158,9 +164,13 @@ impl<'a> LintView<'a> {
             Some(_) => "Checked against the cluster.".to_owned(),
             None => "Checked without a cluster.".to_owned(),
         }];
+        let tally = self.report.tally();
         let skipped = [
-            (self.report.others, "object of another kind", "objects of other kinds"),
-            (self.report.templates_skipped, "template of another kind", "templates of other kinds"),
+            (tally.others, "object of another kind", "objects of other kinds"),
+            (tally.templates, "template of another kind", "templates of other kinds"),
+            (tally.documents, "document without an object", "documents without objects"),
+            (tally.parts, "patch or assertion", "patches and assertions"),
+            (self.excluded, "excluded file", "excluded files"),
         ];
         for (number, one, many) in skipped {
             match number {
@@ -207,6 +217,12 @@ impl View for LintView<'_> {
                 body.indented(2, indented);
             }
         }
+        if self.annotated {
+            body.blank();
+            for finding in self.report.open() {
+                body.line(annotation(finding));
+            }
+        }
         if let Some(first) = self.report.open().next() {
             let command = format!("kubectl skyhook explain {}", first.rule.code);
             body.blank().line(text::dim("Explain a rule: ") + text::command(command));
@@ -231,6 +247,7 @@ impl View for LintView<'_> {
     fn document(&self) -> Value {
         let report = self.report;
         let suppressed = report.findings.iter().filter(|f| f.suppressed.is_some());
+        let tally = report.tally();
         let fields = Document {
             checked_against: match self.cluster {
                 Some(cluster) if cluster.from_files => "capture",
@@ -242,9 +259,12 @@ impl View for LintView<'_> {
             suppressed: suppressed.map(FindingDocument::from).collect(),
             changes: &self.changes,
             counts: Counts {
-                manifests: report.manifests,
-                skipped: report.others,
-                skipped_templates: report.templates_skipped,
+                manifests: tally.manifests,
+                skipped: tally.others,
+                skipped_templates: tally.templates,
+                skipped_documents: tally.documents,
+                skipped_patches: tally.parts,
+                excluded_files: self.excluded,
                 errors: report.count(Severity::Error),
                 warnings: report.count(Severity::Warning),
                 infos: report.count(Severity::Info),
@@ -258,7 +278,11 @@ impl View for LintView<'_> {
     }
 
     fn junit(&self) -> Option<quick_junit::Report> {
-        Some(junit::report(self.report, self.comparison.as_ref()))
+        Some(junit::report(self.report, self.comparison.as_ref(), self.fail_on))
+    }
+
+    fn sarif(&self) -> Option<Value> {
+        Some(sarif::log(self.report, self.comparison.as_ref()))
     }
 }
 
@@ -274,6 +298,7 @@ impl From<&LintFinding> for FindingDocument {
             evidence: finding.evidence.clone(),
             file: finding.file.clone(),
             line: finding.line,
+            column: finding.column,
             path: finding.path.clone(),
             suppressed: finding.suppressed.clone(),
         }

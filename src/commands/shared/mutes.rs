@@ -46,21 +46,28 @@ impl MuteFlags {
     ///
     /// The file cannot be read, users other than its owner can write to it, or a mute in it is invalid.
     pub fn load(&self, ctx: &mut Ctx, cluster: &Cluster) -> Result<LoadedMutes> {
-        let file = self.mutes.clone().or(variable(VARIABLE).map(PathBuf::from));
-        let mut mutes = match file {
-            None => Mutes::default(),
-            Some(file) => {
-                check_writers(&file)?;
-                let text = String::from_utf8_lossy(&ctx.read_file(&file)?).into_owned();
-                Mutes::parse(&file.display().to_string(), &text).map_err(Error::failed)?
-            }
-        };
+        let mut mutes = self.read(ctx)?;
         let wrong = mutes.add_annotations(cluster);
         for problem in &wrong {
             let problem = format!("invalid mute is ignored: {problem}");
             ctx.error(&Error::failed(problem));
         }
         Ok(LoadedMutes { mutes, broken: !wrong.is_empty() })
+    }
+
+    /// Reads the file.
+    ///
+    /// # Errors
+    ///
+    /// As for [`MuteFlags::load`].
+    pub fn read(&self, ctx: &Ctx) -> Result<Mutes> {
+        let file = self.mutes.clone().or(variable(VARIABLE).map(PathBuf::from));
+        let Some(file) = file else {
+            return Ok(Mutes::default());
+        };
+        check_writers(&file)?;
+        let text = String::from_utf8_lossy(&ctx.read_file(&file)?).into_owned();
+        Mutes::parse(&file.display().to_string(), &text).map_err(Error::failed)
     }
 }
 

@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 
 use kubectl_skyhook::{
     api::{ApiFlavor, Version},
-    lint::{self, Documents, Input, Manifest, ManifestFile},
+    lint::{self, Documents, Input, Manifest, ManifestFile, Schemas},
 };
 use serde_json::{Map, Value};
 
@@ -50,8 +50,9 @@ pub fn webhook_agrees(cluster: &Cluster) {
         let file = ManifestFile {
             path: path.display().to_string(),
             text: std::fs::read_to_string(&path).expect("a fixture"),
+            is_part: false,
         };
-        let input = Input::new(Documents::parse(&[file]), None, Version::parse(VERSION));
+        let input = Input::new(Documents::parse(&[file]), None, Version::parse(VERSION), &Schemas::default());
         let report = lint::lint(&input);
         let mut created = Vec::new();
         // Policies first: the webhook rejects custom resources that refer to a missing policy.

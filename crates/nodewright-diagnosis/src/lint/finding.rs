@@ -17,9 +17,12 @@ pub struct LintFinding {
     pub evidence: Vec<Evidence>,
     pub file: String,
     pub line: usize,
+    /// The column of the field in that line, from 1.
+    pub column: usize,
     /// The field, as in `spec.packages.driver.version`.
     pub path: String,
-    /// The reason in the comment that suppresses the finding; `None` if it is not suppressed.
+    /// Why the finding is suppressed: the reason in a comment or a mute, or the configuration; `None` if it is not
+    /// suppressed.
     pub suppressed: Option<String>,
 }
 
@@ -55,8 +58,9 @@ impl LintFindings {
         path: &[&str],
         message: impl Into<String>,
     ) -> &mut LintFinding {
-        let line = manifest.range(path).first;
-        let finding = self.report_at(&manifest.file, line, subject(manifest), message);
+        let range = manifest.range(path);
+        let finding = self.report_line(manifest, range.first, message);
+        finding.column = range.column;
         finding.path = path_text(path);
         if let ["spec", "packages", package, ..] = path {
             finding.subject.package = Some((*package).to_owned());
@@ -64,6 +68,19 @@ impl LintFindings {
         if let ["spec", "compartments", index, ..] = path {
             finding.subject.compartment = compartment(manifest, index);
         }
+        finding
+    }
+
+    /// Reports a line of a manifest.
+    pub fn report_line(
+        &mut self,
+        manifest: &Manifest,
+        line: usize,
+        message: impl Into<String>,
+    ) -> &mut LintFinding {
+        let suppressed = manifest.suppression(self.rule, line);
+        let finding = self.report_at(&manifest.file, line, subject(manifest), message);
+        finding.suppressed = suppressed;
         finding
     }
 
@@ -91,6 +108,7 @@ impl LintFindings {
             evidence: Vec::new(),
             file: file.to_owned(),
             line,
+            column: 1,
             path: String::new(),
             suppressed: None,
         });
@@ -107,13 +125,6 @@ impl LintFinding {
 
     pub fn severity(&mut self, severity: Severity) -> &mut Self {
         self.severity = severity;
-        self
-    }
-
-    /// Sets line and path explicitly, for a field that occurs more than once.
-    pub(super) fn at(&mut self, line: usize, path: &str) -> &mut Self {
-        self.line = line;
-        path.clone_into(&mut self.path);
         self
     }
 

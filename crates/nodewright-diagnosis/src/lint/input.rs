@@ -1,13 +1,20 @@
 //! The input of lint rules: manifests, and the cluster to which they will be applied, if known.
 
+use std::collections::HashSet;
+use std::rc::Rc;
 use std::sync::OnceLock;
 
+use jiff::Timestamp;
+
+use super::config::Config;
+use super::finding::LintFinding;
 use super::manifest::{Documents, Manifest};
 use super::references::References;
 use super::schema::{self, Schemas};
 use crate::api::{DeploymentPolicy, Skyhook, Version};
 use crate::cluster::{Cluster, Node};
 use crate::model::spec_errors::{SpecError, SpecErrorKind, spec_errors};
+use crate::rules::support::mute::{InvalidMute, Mutes};
 
 /// The manifests to check, and the cluster or capture if there is one.
 #[derive(Debug)]
@@ -18,42 +25,82 @@ pub struct Input<'a> {
     pub operator: Option<Version>,
     /// The referenced Secrets and ConfigMaps that were looked up.
     pub references: References,
+    config: Rc<Config>,
+    mutes: Mutes,
+    /// Invalid mutes in annotations, each with the index of its manifest in `documents`.
+    pub(super) invalid_mutes: Vec<(usize, InvalidMute)>,
+    now: Timestamp,
     /// The errors in the specs of custom resources, each with the index of its manifest in `documents`.
     spec_errors: OnceLock<Vec<(usize, SpecError)>>,
 }
 
 impl<'a> Input<'a> {
-    /// Checks the manifests against the embedded schemas; see [`Input::with_schemas`].
-    pub fn new(documents: Documents, cluster: Option<&'a Cluster>, operator: Option<Version>) -> Input<'a> {
+    /// Checks the manifests against these schemas.
+    pub fn new(
+        mut documents: Documents,
+        cluster: Option<&'a Cluster>,
+        operator: Option<Version>,
+        schemas: &Schemas,
+    ) -> Input<'a> {
+        for manifest in &mut documents.manifests {
+            manifest.violations = schema::violations(manifest, schemas);
+        }
         let running = cluster.and_then(|cluster| cluster.active_api.operator_version.clone());
-        let input = Input {
+        Input {
             documents,
             cluster,
             operator: operator.or(running),
             references: References::default(),
+            config: Rc::default(),
+            mutes: Mutes::default(),
+            invalid_mutes: Vec::new(),
+            now: Timestamp::UNIX_EPOCH,
             spec_errors: OnceLock::new(),
-        };
-        input.with_schemas(&Schemas::default())
+        }
     }
 
-    /// Checks the manifests against the schemas of a cluster.
+    /// Applies a configuration file and mutes: the given ones, and those in annotations of the manifests. Mutes lapse
+    /// by the time `now`.
     #[must_use]
-    pub fn with_schemas(mut self, schemas: &Schemas) -> Input<'a> {
-        for manifest in &mut self.documents.manifests {
-            manifest.violations = schema::violations(manifest, schemas);
+    pub fn with_settings(mut self, config: &Rc<Config>, mutes: Mutes, now: Timestamp) -> Input<'a> {
+        self.operator = self.operator.or_else(|| config.operator_version.clone());
+        self.config = Rc::clone(config);
+        self.mutes = mutes;
+        self.now = now;
+        for (at, manifest) in self.documents.manifests.iter().enumerate() {
+            let added = manifest.skyhook().map_or(Ok(()), |skyhook| self.mutes.add_annotation(skyhook));
+            self.invalid_mutes.extend(added.err().map(|error| (at, error)));
         }
         self
     }
 
+    /// A finding with its configured severity; suppressed if its rule is off, or a mute covers it.
+    pub(super) fn configured(&self, mut finding: LintFinding) -> LintFinding {
+        let rule = finding.rule;
+        match self.config.severity(rule) {
+            Some(Some(severity)) => finding.severity = severity,
+            Some(None) => {
+                finding.suppressed.get_or_insert_with(|| format!("off in {}", self.config.path));
+            }
+            None => {}
+        }
+        match self.mutes.of_manifest((rule.code, rule.name), &finding.subject, self.now) {
+            Some(Ok(reason)) => _ = finding.suppressed.get_or_insert(reason),
+            Some(Err(why)) => finding.message += &format!("; its mute has lapsed: {why}"),
+            None => {}
+        }
+        finding
+    }
+
     /// Sets the objects against which references of packages are checked.
     #[must_use]
-    pub fn with_references(mut self, references: References) -> Input<'a> {
-        self.references = references;
+    pub fn with_references(mut self, references: &References) -> Input<'a> {
+        self.references = references.clone();
         self
     }
 
     /// The manifests of the API groups of Skyhook and NodeWright.
-    pub fn manifests(&self) -> impl Iterator<Item = &Manifest> {
+    pub fn manifests(&self) -> impl Iterator<Item = &Manifest> + Clone {
         let all = self.documents.manifests.iter();
         all.filter(|manifest| manifest.flavor().is_some())
     }
@@ -65,7 +112,7 @@ impl<'a> Input<'a> {
     }
 
     /// The Skyhooks and NodeWrights among the manifests.
-    pub fn skyhooks(&self) -> impl Iterator<Item = (&Manifest, &Skyhook)> {
+    pub fn skyhooks(&self) -> impl Iterator<Item = (&Manifest, &Skyhook)> + Clone {
         self.manifests().filter_map(|m| Some((m, m.skyhook()?)))
     }
 
@@ -91,14 +138,10 @@ impl<'a> Input<'a> {
     /// The custom resources after the manifests are applied: those of the manifests, then the others of the
     /// cluster.
     pub fn all_skyhooks(&self) -> Vec<&Skyhook> {
-        let mut all: Vec<&Skyhook> = self.skyhooks().map(|(_, skyhook)| skyhook).collect();
+        let own = self.skyhooks().map(|(_, skyhook)| skyhook);
+        let names: HashSet<&str> = own.clone().map(Skyhook::name).collect();
         let live = self.cluster.into_iter().flat_map(|cluster| cluster.skyhooks.items());
-        for skyhook in live {
-            if all.iter().all(|s| s.name() != skyhook.name()) {
-                all.push(skyhook);
-            }
-        }
-        all
+        own.chain(live.filter(|skyhook| !names.contains(skyhook.name()))).collect()
     }
 
     /// The policy of this name after the manifests are applied: from the manifests, else from the cluster.

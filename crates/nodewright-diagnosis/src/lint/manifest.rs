@@ -1,11 +1,15 @@
 //! Manifests: the objects of YAML and JSON documents, with file and line.
 
+use std::borrow::Borrow;
+use std::collections::BTreeMap;
 use std::rc::Rc;
 
 use serde_json::Value;
 
+use super::LintRule;
+use super::parts::has_patch_directive;
 use super::violation::Violation;
-use super::yaml::{self, Parsed, Range};
+use super::yaml::{self, Parsed, Positions, Range};
 use crate::api::{ApiFlavor, DeploymentPolicy, Skyhook};
 use crate::cluster::decode_leniently;
 
@@ -14,6 +18,23 @@ use crate::cluster::decode_leniently;
 pub struct ManifestFile {
     pub path: String,
     pub text: String,
+    /// Whether a kustomization or a test uses the file as a patch or an assertion: its objects are incomplete.
+    pub is_part: bool,
+}
+
+/// Number of documents of a file.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct Tally {
+    /// Objects of either API, which are checked.
+    pub manifests: usize,
+    /// Objects of other API groups.
+    pub others: usize,
+    /// Documents without an object, such as lists and broken files, in files without an object of either API.
+    pub documents: usize,
+    /// Templates that declare no object of either API.
+    pub templates: usize,
+    /// Patches and assertions.
+    pub parts: usize,
 }
 
 /// One API object of a document.
@@ -27,12 +48,13 @@ pub struct Manifest {
     pub kind: String,
     /// The name; empty if it is absent or not a string.
     pub name: String,
+    flavor: Option<ApiFlavor>,
     /// The object as kubectl sends it.
     pub value: Value,
     pub object: ManifestObject,
     /// Violations of the schema of the object's kind.
     pub(super) violations: Vec<Violation>,
-    document: Rc<Parsed>,
+    document: Rc<Positions>,
     /// JSON pointer of the object in its document: empty except for items of lists.
     base: String,
     first_line: usize,
@@ -69,83 +91,113 @@ pub enum UnreadableReason {
 /// The parsed documents of all files.
 #[derive(Debug, Default)]
 pub struct Documents {
-    /// Paths in the order in which they were read.
-    pub files: Vec<String>,
+    /// The number of documents by the path of the file.
+    pub files: BTreeMap<String, Tally>,
     /// Objects of all kinds.
     pub manifests: Vec<Manifest>,
     pub unreadable: Vec<Unreadable>,
-    /// Number of skipped templates, which mention neither API.
-    pub templates_skipped: usize,
 }
 
 impl Documents {
     /// Parses the documents of all files.
-    pub fn parse(files: &[ManifestFile]) -> Documents {
+    pub fn parse(files: &[impl Borrow<ManifestFile>]) -> Documents {
         let mut documents = Documents::default();
-        for file in files {
-            documents.files.push(file.path.clone());
+        for file in files.iter().map(Borrow::borrow) {
             let text = file.text.trim_start_matches('\u{feff}');
+            let mut reader =
+                FileReader { file, documents: &mut documents, tally: Tally::default(), broken: Vec::new() };
             for (line, text) in yaml::split(text) {
-                documents.add(&file.path, text, line);
+                reader.add(text, line);
             }
+            reader.finish();
         }
         documents
     }
+}
 
-    fn add(&mut self, file: &str, text: &str, first_line: usize) {
+/// Adds the documents of one file.
+struct FileReader<'d> {
+    file: &'d ManifestFile,
+    documents: &'d mut Documents,
+    tally: Tally,
+    /// Documents without an object, with the reasons.
+    broken: Vec<Unreadable>,
+}
+
+impl FileReader<'_> {
+    fn add(&mut self, text: &str, first_line: usize) {
         let parsed = yaml::parse(text, first_line);
         let template = text.contains("{{") && text.contains("}}");
         if template && parsed.as_ref().map_or(true, |parsed| is_template(&parsed.value)) {
-            if mentions_api(text) {
-                self.unreadable(file, template_line(text, first_line), UnreadableReason::Template);
+            if declares_object(text) {
+                let unreadable = self.unreadable(template_line(text, first_line), UnreadableReason::Template);
+                self.documents.unreadable.push(unreadable);
             } else {
-                self.templates_skipped += 1;
+                self.tally.templates += 1;
             }
             return;
         }
         match parsed {
-            Ok(parsed) if parsed.value.is_object() => {
-                let suppressions = Rc::new(Suppression::all(&parsed));
-                let document = Rc::new(parsed);
-                self.objects(file, &document, first_line, "", &suppressions);
+            Ok(Parsed { value, positions }) if value.is_object() => {
+                let suppressions = Rc::new(Suppression::all(&positions));
+                self.objects(value, &Rc::new(positions), first_line, "", &suppressions);
             }
             Ok(Parsed { value: Value::Null, .. }) => {}
-            Ok(_) => self.unreadable(file, first_line, UnreadableReason::NotAnObject),
+            Ok(_) => self.broken.push(self.unreadable(first_line, UnreadableReason::NotAnObject)),
             Err(error) => {
-                let reason = UnreadableReason::Syntax(error.reason);
-                self.unreadable(file, error.line, reason);
+                let broken = self.unreadable(error.line, UnreadableReason::Syntax(error.reason));
+                if declares_object(text) {
+                    self.documents.unreadable.push(broken);
+                } else {
+                    self.broken.push(broken);
+                }
             }
         }
     }
 
-    fn unreadable(&mut self, file: &str, line: usize, reason: UnreadableReason) {
-        self.unreadable.push(Unreadable { file: file.to_owned(), line, reason });
+    fn unreadable(&self, line: usize, reason: UnreadableReason) -> Unreadable {
+        Unreadable { file: self.file.path.clone(), line, reason }
     }
 
-    /// Adds the object at a JSON pointer, or the items if the object is a list.
+    /// Adds an object, or the items if the object is a list.
     fn objects(
         &mut self,
-        file: &str,
-        document: &Rc<Parsed>,
+        mut value: Value,
+        document: &Rc<Positions>,
         first_line: usize,
         base: &str,
         suppressions: &Rc<Vec<Suppression>>,
     ) {
-        let value = document.value.pointer(base).cloned().unwrap_or_default();
         let text = |key: &str| value[key].as_str().unwrap_or_default().to_owned();
-        let kind = text("kind");
-        if let (true, Some(items)) = (kind.ends_with("List"), value["items"].as_array()) {
-            for item in 0..items.len() {
-                let base = format!("{base}/items/{item}");
-                self.objects(file, document, first_line, &base, suppressions);
+        let (api_version, kind) = (text("apiVersion"), text("kind"));
+        if let (true, Some(items)) =
+            (kind.ends_with("List"), value.get_mut("items").and_then(Value::as_array_mut))
+        {
+            for (item, mut value) in std::mem::take(items).into_iter().enumerate() {
+                // Items of a typed list need no type.
+                if kind != "List" && value.is_object() && value["kind"].is_null() {
+                    value["apiVersion"] = api_version.as_str().into();
+                    value["kind"] = kind.trim_end_matches("List").into();
+                }
+                self.objects(value, document, first_line, &format!("{base}/items/{item}"), suppressions);
             }
             return;
         }
-        self.manifests.push(Manifest {
-            file: file.to_owned(),
-            api_version: text("apiVersion"),
+        let flavor = api_version.split('/').next().and_then(ApiFlavor::of_group);
+        if flavor.is_some() && (self.file.is_part || has_patch_directive(&value)) {
+            self.tally.parts += 1;
+            return;
+        }
+        match flavor {
+            Some(_) => self.tally.manifests += 1,
+            None => self.tally.others += 1,
+        }
+        self.documents.manifests.push(Manifest {
+            file: self.file.path.clone(),
+            api_version,
             name: value["metadata"]["name"].as_str().unwrap_or_default().to_owned(),
-            object: ManifestObject::of(&value),
+            flavor,
+            object: ManifestObject::of(flavor, &kind, &value),
             kind,
             value,
             document: Rc::clone(document),
@@ -155,12 +207,21 @@ impl Documents {
             violations: Vec::new(),
         });
     }
+
+    /// kubectl rejects a file with a broken document as a whole: report it beside objects of either API.
+    fn finish(mut self) {
+        if self.tally.manifests > 0 {
+            self.documents.unreadable.append(&mut self.broken);
+        }
+        self.tally.documents = self.broken.len();
+        self.documents.files.insert(self.file.path.clone(), self.tally);
+    }
 }
 
 impl Manifest {
     /// The API of the object's group, even if that API does not have the object's kind.
     pub fn flavor(&self) -> Option<ApiFlavor> {
-        ApiFlavor::of_group(self.api_version.split('/').next()?)
+        self.flavor
     }
 
     pub fn skyhook(&self) -> Option<&Skyhook> {
@@ -195,7 +256,7 @@ impl Manifest {
                 (Some(range), _) => return *range,
                 (None, Some(end)) => at.truncate(end),
                 (None, None) => {
-                    return Range { first: self.first_line, last: self.first_line };
+                    return Range { first: self.first_line, last: self.first_line, column: 1 };
                 }
             }
         }
@@ -224,6 +285,14 @@ impl Manifest {
         })
     }
 
+    /// The reason in the comment that suppresses a rule at a line; `None` without such a comment or without a
+    /// reason.
+    pub(super) fn suppression(&self, rule: &LintRule, line: usize) -> Option<String> {
+        let mut comments = self.suppressions.iter();
+        let comment = comments.find(|c| c.covers(rule.code, rule.name, line))?;
+        (!comment.reason.is_empty()).then(|| comment.reason.clone())
+    }
+
     /// Repeated keys of mappings: the path of the key, and the line of the repetition.
     pub(super) fn duplicates(&self) -> impl Iterator<Item = (String, usize)> {
         let duplicates = self.document.duplicates.iter();
@@ -235,15 +304,14 @@ impl Manifest {
 }
 
 impl ManifestObject {
-    fn of(value: &Value) -> ManifestObject {
-        let group = value["apiVersion"].as_str().unwrap_or_default().split('/').next();
-        let Some(flavor) = group.and_then(ApiFlavor::of_group) else {
+    fn of(flavor: Option<ApiFlavor>, kind: &str, value: &Value) -> ManifestObject {
+        let Some(flavor) = flavor else {
             return ManifestObject::Other;
         };
-        match value["kind"].as_str() {
-            Some(kind) if kind == flavor.kind() => decode_leniently(value.clone())
+        match kind {
+            kind if kind == flavor.kind() => decode_leniently(value.clone())
                 .map_or(ManifestObject::Other, |s| ManifestObject::Skyhook(Box::new(s))),
-            Some("DeploymentPolicy") => decode_leniently(value.clone())
+            "DeploymentPolicy" => decode_leniently(value.clone())
                 .map_or(ManifestObject::Other, |p| ManifestObject::Policy(Box::new(p))),
             _ => ManifestObject::Other,
         }
@@ -281,17 +349,23 @@ pub(super) fn path_text<S: AsRef<str>>(path: &[S]) -> String {
     text
 }
 
-/// Whether a document is an unrendered template: not a mapping, or with a template action as kind or
+/// Whether a document is an unrendered template: text, or a mapping with a template action as kind or
 /// apiVersion. An unquoted action parses as a mapping.
 fn is_template(value: &Value) -> bool {
     let action = |value: &Value| value.is_object() || value.as_str().is_some_and(|t| t.contains("{{"));
-    !value.is_object() || action(&value["kind"]) || action(&value["apiVersion"])
+    !(value.is_object() || value.is_array()) || action(&value["kind"]) || action(&value["apiVersion"])
 }
 
-/// Whether a text contains the group of either API.
-fn mentions_api(text: &str) -> bool {
+/// Whether a text, which need not be valid YAML, has an `apiVersion` in the group of either API.
+fn declares_object(text: &str) -> bool {
     let mut flavors = ApiFlavor::ALL.into_iter();
-    flavors.any(|flavor| text.contains(flavor.group()))
+    flavors.any(|flavor| {
+        let mut places = text.match_indices(flavor.group());
+        places.any(|(at, _)| {
+            let line = text[..at].rsplit('\n').next().unwrap_or_default();
+            line.trim_end_matches([' ', '"', '\'', ':']).ends_with("apiVersion")
+        })
+    })
 }
 
 /// The line of the first template action.
@@ -315,8 +389,8 @@ pub struct Suppression {
 
 impl Suppression {
     /// All suppressions in a document.
-    pub fn all(parsed: &Parsed) -> Vec<Suppression> {
-        let comments = parsed.comments.iter();
+    pub fn all(positions: &Positions) -> Vec<Suppression> {
+        let comments = positions.comments.iter();
         let found = comments.filter_map(|(line, text)| {
             let text = text.trim().strip_prefix(PREFIX)?.trim();
             let words = text.strip_prefix("allow").unwrap_or_default().trim();
@@ -325,7 +399,7 @@ impl Suppression {
                 line: *line,
                 rule: rule.to_owned(),
                 reason: reason.trim().to_owned(),
-                range: covered(parsed, *line),
+                range: covered(positions, *line),
             })
         });
         found.collect()
@@ -340,9 +414,9 @@ impl Suppression {
 }
 
 /// The lines of the largest field that begins on the line of the comment, else of the next field below.
-fn covered(parsed: &Parsed, line: usize) -> Range {
-    let ranges = || parsed.ranges.values().filter(|range| range.first >= line);
+fn covered(positions: &Positions, line: usize) -> Range {
+    let ranges = || positions.ranges.values().filter(|range| range.first >= line);
     let first = ranges().map(|range| range.first).min().unwrap_or(line);
     let last = ranges().filter(|range| range.first == first);
-    Range { first, last: last.map(|range| range.last).max().unwrap_or(line) }
+    Range { first, last: last.map(|range| range.last).max().unwrap_or(line), column: 1 }
 }

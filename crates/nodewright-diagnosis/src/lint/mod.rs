@@ -1,18 +1,22 @@
 //! Checks of manifests before they are applied.
 //!
 //! ```text
-//! files ─parse─► Documents ─┐
+//! files ─roots─► Documents ─┐
 //!               Cluster ────┴─► Input ─rules─► LintReport
 //! ```
+//!
+//! Each root, which has the manifests of one cluster, is an input of its own; their reports are merged.
 //!
 //! To add a rule: write `crates/nodewright-diagnosis/src/lint/rules/NAME.rs` with `lint_rule!` and `check`, list it in `rules/mod.rs`,
 //! and write `tests/lint/NAME/bad.yaml` and `good.yaml`.
 
 pub mod compatibility;
+mod config;
 pub mod files;
 mod finding;
 mod input;
 mod manifest;
+mod parts;
 mod references;
 mod rules;
 mod schema;
@@ -20,13 +24,16 @@ mod selection;
 mod violation;
 mod yaml;
 
+use std::collections::BTreeMap;
+
 use crate::model::Effects;
 use crate::rules::Severity;
 use crate::suggestions::near;
 
+pub use config::{CONFIG_FILE, Config};
 pub use finding::{LintFinding, LintFindings};
 pub use input::Input;
-pub use manifest::{Documents, Manifest, ManifestFile, ManifestObject, Unreadable, UnreadableReason};
+pub use manifest::{Documents, Manifest, ManifestFile, ManifestObject, Tally, Unreadable, UnreadableReason};
 pub use references::{Existence, ReferenceKind, References};
 pub use rules::ALL;
 pub use schema::Schemas;
@@ -73,22 +80,16 @@ pub fn find(code_or_name: &str) -> Option<&'static LintRule> {
 }
 
 /// The result of all rules for the given manifests.
-#[derive(Debug)]
+#[derive(Debug, Clone, Default)]
 pub struct LintReport {
-    /// All files that were read.
-    pub files: Vec<String>,
+    /// The number of documents by the path of the file.
+    pub files: BTreeMap<String, Tally>,
     /// All findings, sorted by file, line and code. Suppressed findings are included.
     pub findings: Vec<LintFinding>,
-    /// Number of objects of either API.
-    pub manifests: usize,
-    /// Number of objects of other API groups, which are not checked.
-    pub others: usize,
-    /// Number of skipped templates, which mention neither API.
-    pub templates_skipped: usize,
 }
 
 impl LintReport {
-    /// The findings that no comment suppresses.
+    /// The findings that are not suppressed.
     pub fn open(&self) -> impl Iterator<Item = &LintFinding> {
         self.findings.iter().filter(|f| f.suppressed.is_none())
     }
@@ -106,16 +107,39 @@ impl LintReport {
         for rule in ALL.iter().copied() {
             let mut found = LintFindings::of(rule);
             check(rule, &mut found);
-            self.findings.extend(found.into_vec().into_iter().map(|mut finding| {
-                let mut manifests = input.documents.manifests.iter();
-                finding.suppressed = manifests.find_map(|manifest| suppression(manifest, &finding));
-                finding
-            }));
+            self.findings.extend(found.into_vec().into_iter().map(|finding| input.configured(finding)));
         }
-        self.findings.sort_by(|a, b| {
-            let key = |f: &LintFinding| (f.line, f.rule.code, f.subject.clone(), f.message.clone());
-            a.file.cmp(&b.file).then_with(|| key(a).cmp(&key(b)))
+        self.sort();
+    }
+
+    /// Adds the report of another root. A base of several kustomizations is in the report of each.
+    pub fn merge(&mut self, other: LintReport) {
+        self.files.extend(other.files);
+        self.findings.extend(other.findings);
+        self.sort();
+        self.findings.dedup_by(|a, b| {
+            let key = |f: &LintFinding| (f.line, f.rule.code, f.path.clone(), f.message.clone());
+            a.file == b.file && key(a) == key(b)
         });
+    }
+
+    fn sort(&mut self) {
+        self.findings.sort_by_cached_key(|f| {
+            (f.file.clone(), f.line, f.rule.code, f.subject.clone(), f.message.clone())
+        });
+    }
+
+    /// The number of documents in all files.
+    pub fn tally(&self) -> Tally {
+        let mut sum = Tally::default();
+        for tally in self.files.values() {
+            sum.manifests += tally.manifests;
+            sum.others += tally.others;
+            sum.documents += tally.documents;
+            sum.templates += tally.templates;
+            sum.parts += tally.parts;
+        }
+        sum
     }
 
     /// The number of open findings with this severity.
@@ -126,28 +150,12 @@ impl LintReport {
 
 /// Runs all rules about manifests. [`LintReport::add_effects`] adds the findings about their effects.
 pub fn lint(input: &Input<'_>) -> LintReport {
-    let mut report = LintReport {
-        files: input.documents.files.clone(),
-        manifests: input.manifests().count(),
-        others: input.others().count(),
-        templates_skipped: input.documents.templates_skipped,
-        findings: Vec::new(),
-    };
+    let mut report = LintReport { files: input.documents.files.clone(), findings: Vec::new() };
     report.run(input, |rule, findings| match rule.check {
         Check::Manifests(check) => check(input, findings),
         Check::Effects(_) => {}
     });
     report
-}
-
-/// The reason in the manifest's comment that suppresses a finding; `None` without such a comment or without a
-/// reason.
-fn suppression(manifest: &Manifest, finding: &LintFinding) -> Option<String> {
-    let (rule, line) = (finding.rule, finding.line);
-    let mut comments = manifest.suppressions.iter();
-    let comment =
-        comments.find(|c| c.covers(rule.code, rule.name, line)).filter(|_| manifest.file == finding.file)?;
-    (!comment.reason.is_empty()).then(|| comment.reason.clone())
 }
 
 /// Suggests the most similar known name: `; did you mean "driver"?`. Empty if no known name is similar.

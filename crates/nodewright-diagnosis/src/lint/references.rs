@@ -65,7 +65,7 @@ pub enum Existence {
 }
 
 /// Results of looking up referenced objects. Objects that are not in `known` are unknown.
-#[derive(Debug, Default)]
+#[derive(Debug, Clone, Default)]
 pub struct References {
     /// The namespace of the package pods.
     pub namespace: String,

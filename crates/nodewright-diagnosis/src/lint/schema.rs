@@ -9,7 +9,6 @@ use std::sync::LazyLock;
 use regex::Regex;
 use serde_json::{Value, json};
 
-use super::Input;
 use super::manifest::{Manifest, path_text};
 use super::violation::{Violation, ViolationKind};
 use crate::api::ApiFlavor;
@@ -86,11 +85,8 @@ impl Schemas {
 
     /// Warnings about the kinds of the manifests whose schemas contain CEL rules: these rules are not
     /// evaluated.
-    pub fn unchecked(&self, input: &Input<'_>) -> Vec<String> {
-        let is_given = |flavor, kind| {
-            let mut manifests = input.manifests();
-            manifests.any(|m| m.flavor() == Some(flavor) && m.kind == kind)
-        };
+    pub fn unchecked<'m>(&self, manifests: impl Iterator<Item = &'m Manifest> + Clone) -> Vec<String> {
+        let is_given = |flavor, kind| manifests.clone().any(|m| m.flavor() == Some(flavor) && m.kind == kind);
         let given = self.0.iter().filter(|(flavor, kind, _)| is_given(*flavor, *kind));
         let counted = given.map(|(_, kind, schema)| (kind, cel_rules(schema)));
         let unchecked = counted.filter(|(_, rules)| *rules > 0);

@@ -13,12 +13,20 @@ const MAX_ALIASED: usize = 1 << 16;
 pub struct Range {
     pub first: usize,
     pub last: usize,
+    /// The column of its beginning in the first line, from 1.
+    pub column: usize,
 }
 
 /// One parsed document.
 #[derive(Debug, Default)]
 pub struct Parsed {
     pub value: Value,
+    pub positions: Positions,
+}
+
+/// The lines of the fields and comments of a document.
+#[derive(Debug, Default)]
+pub struct Positions {
     /// The lines of each field, by JSON pointer.
     pub ranges: HashMap<String, Range>,
     /// JSON pointers and lines of repeated keys.
@@ -67,13 +75,14 @@ fn has_content(document: &str) -> bool {
 /// Splits a sequence of JSON values; `None` unless the whole text is JSON.
 fn split_json(text: &str) -> Option<Vec<(usize, &str)>> {
     let mut values = serde_json::Deserializer::from_str(text).into_iter::<serde::de::IgnoredAny>();
-    let (mut documents, mut start) = (Vec::new(), 0);
+    let (mut documents, mut start, mut line) = (Vec::new(), 0, 1);
     while let Some(value) = values.next() {
         value.ok()?;
-        let document = &text[start..values.byte_offset()];
-        let before = document.len() - document.trim_start().len();
-        let line = 1 + text[..start + before].matches('\n').count();
-        documents.push((line, document.trim_start()));
+        let whole = &text[start..values.byte_offset()];
+        let document = whole.trim_start();
+        let blank = whole[..whole.len() - document.len()].matches('\n').count();
+        documents.push((line + blank, document));
+        line += blank + document.matches('\n').count();
         start = values.byte_offset();
     }
     Some(documents)
@@ -91,13 +100,10 @@ pub fn parse(text: &str, first_line: usize) -> Result<Parsed, SyntaxError> {
         anchors: HashMap::new(),
         aliased: 0,
         last_line: first_line,
-        parsed: Parsed::default(),
+        positions: Positions::default(),
     };
     match reader.document() {
-        Ok(value) => {
-            reader.parsed.value = value;
-            Ok(reader.parsed)
-        }
+        Ok(value) => Ok(Parsed { value, positions: reader.positions }),
         // YAML cannot join surrogate pairs.
         Err(error) => match serde_json::from_str(text) {
             Ok(value) => Ok(Parsed { value, ..Parsed::default() }),
@@ -118,7 +124,7 @@ struct Reader<'t> {
     aliased: usize,
     /// The last line of the scalars and aliases read so far.
     last_line: usize,
-    parsed: Parsed,
+    positions: Positions,
 }
 
 impl<'t> Reader<'t> {
@@ -135,7 +141,7 @@ impl<'t> Reader<'t> {
             let (event, span) = next.map_err(|error| self.error(&error))?;
             let line = span.start.line() + self.offset;
             if let Event::Comment(text, _) = event {
-                self.parsed.comments.push((line, text.into_owned()));
+                self.positions.comments.push((line, text.into_owned()));
                 continue;
             }
             if matches!(event, Event::Scalar(..) | Event::Alias(_)) {
@@ -163,7 +169,11 @@ impl<'t> Reader<'t> {
 
     fn value(&mut self, event: Event<'t>, span: Span, at: &str) -> Result<Value, SyntaxError> {
         let line = span.start.line() + self.offset;
-        self.parsed.ranges.entry(at.to_owned()).or_insert(Range { first: line, last: line });
+        self.positions.ranges.entry(at.to_owned()).or_insert(Range {
+            first: line,
+            last: line,
+            column: span.start.col() + 1,
+        });
         let (value, anchor) = match event {
             Event::Scalar(text, style, anchor, tag) => {
                 let text_tag = tag.is_some_and(|tag| tag.suffix() == "str");
@@ -205,7 +215,7 @@ impl<'t> Reader<'t> {
         if anchor != 0 {
             self.anchors.insert(anchor, value.clone());
         }
-        if let Some(range) = self.parsed.ranges.get_mut(at) {
+        if let Some(range) = self.positions.ranges.get_mut(at) {
             range.last = self.last_line.max(range.first);
         }
         Ok(value)
@@ -227,11 +237,11 @@ impl<'t> Reader<'t> {
             };
             let below = child(at, &key);
             if members.contains_key(&key) {
-                self.parsed.duplicates.push((below.clone(), line));
+                self.positions.duplicates.push((below.clone(), line));
             }
             // The field begins at its key.
-            let range = Range { first: line, last: line };
-            self.parsed.ranges.insert(below.clone(), range);
+            let range = Range { first: line, last: line, column: span.start.col() + 1 };
+            self.positions.ranges.insert(below.clone(), range);
             let (event, span) = self.next()?;
             let value = self.value(event, span, &below)?;
             if plain && key == "<<" {
@@ -331,14 +341,14 @@ mod tests {
         let text = "---\na:\n  b: |\n    x\n    y\n  c: [1,\n    2]\n# note\nd: {e: 1}\n";
         let parsed = parse(text, 11).expect("YAML");
         let range = |pointer: &str| {
-            let range = parsed.ranges[pointer];
+            let range = parsed.positions.ranges[pointer];
             (range.first, range.last)
         };
         assert_eq!(range("/a"), (12, 17));
         assert_eq!(range("/a/b"), (13, 15));
         assert_eq!(range("/a/c/1"), (17, 17));
         assert_eq!(range("/d/e"), (19, 19));
-        assert_eq!(parsed.comments, [(18, " note".to_owned())]);
+        assert_eq!(parsed.positions.comments, [(18, " note".to_owned())]);
     }
 
     #[test]
@@ -347,7 +357,7 @@ mod tests {
         let parsed = parse(text, 1).expect("YAML");
         let expected = json!({"a": 4, "d": {"c": 3, "b": 1}, "e": {"b": 1, "c": 2}});
         assert_eq!(parsed.value, expected);
-        assert_eq!(parsed.duplicates, [("/a".to_owned(), 6)]);
+        assert_eq!(parsed.positions.duplicates, [("/a".to_owned(), 6)]);
     }
 
     #[test]

@@ -286,6 +286,16 @@ impl Package {
     }
 }
 
+/// The precedence of an interrupt's type if several are due (operator `fudgeInterruptWithPriority`): higher wins.
+pub fn interrupt_strength(kind: &str) -> u8 {
+    match kind {
+        "reboot" => 3,
+        "restartAllServices" => 2,
+        "service" => 1,
+        _ => 0,
+    }
+}
+
 /// Whether the pattern of a config interrupt matches a key: only `*` is special.
 pub fn glob_matches(pattern: &str, text: &str) -> bool {
     match pattern.split_once('*') {

@@ -65,26 +65,37 @@ pub fn selector_errors(selector: &LabelSelector) -> Vec<(Vec<String>, String)> {
 
 /// Whether Go parses a text as a duration: `90s`, `1h30m`, `-1.5h`, `0`.
 pub fn is_duration(text: &str) -> bool {
+    duration_seconds(text).is_some()
+}
+
+/// The seconds of a duration of Go; `None` if the text is none.
+pub fn duration_seconds(text: &str) -> Option<f64> {
     let mut rest = text.trim_start_matches(['-', '+']);
     if text.len() - rest.len() > 1 || rest.is_empty() {
-        return false;
+        return None;
     }
+    let sign = if text.starts_with('-') { -1.0 } else { 1.0 };
     if rest == "0" {
-        return true;
+        return Some(0.0);
     }
+    let units = [
+        ("ns", 1e-9),
+        ("us", 1e-6),
+        ("\u{b5}s", 1e-6),
+        ("\u{3bc}s", 1e-6),
+        ("ms", 1e-3),
+        ("s", 1.0),
+        ("m", 60.0),
+        ("h", 3600.0),
+    ];
+    let mut seconds = 0.0;
     while !rest.is_empty() {
         let unit = rest.trim_start_matches(|c: char| c.is_ascii_digit() || c == '.');
-        let number = &rest[..rest.len() - unit.len()];
-        if number.parse::<f64>().is_err() {
-            return false;
-        }
-        let units = ["ns", "us", "\u{b5}s", "\u{3bc}s", "ms", "s", "m", "h"];
-        let Some(after) =
-            units.iter().filter_map(|name| unit.strip_prefix(name)).min_by_key(|rest| rest.len())
-        else {
-            return false;
-        };
+        let number: f64 = rest[..rest.len() - unit.len()].parse().ok()?;
+        let matched = units.iter().filter_map(|(name, length)| Some((unit.strip_prefix(name)?, length)));
+        let (after, length) = matched.min_by_key(|(rest, _)| rest.len())?;
+        seconds += number * length;
         rest = after;
     }
-    true
+    Some(sign * seconds)
 }

@@ -47,6 +47,8 @@ pub struct Effects<'a> {
     /// Why the rollout never finishes; `None` if it does. If only some nodes were read, only a pause, a
     /// disable or a halt of the operator is known.
     pub stuck: Option<WaitReason<'a>>,
+    /// A node to which `stuck` applies; `None` if it applies to the whole custom resource.
+    pub stuck_on: Option<&'a Node>,
     /// A required source that was not read; the other fields are unknown then.
     pub unread: Option<Source>,
     pub remaining: Option<Remaining>,
@@ -85,6 +87,8 @@ pub enum PackageChange {
     CancelUninstall,
     /// The package changes from one version to another.
     Upgrade,
+    /// The package changes to a lower version: the operator installs it like a new package.
+    Downgrade,
     /// Only the package's configuration is applied again.
     Configure,
     /// Only the package's interrupt runs, with the stages after it.
@@ -93,6 +97,10 @@ pub enum PackageChange {
     Uninstall,
     /// The package was removed from the spec and stays installed.
     LeftSpec,
+    /// The package was removed from the spec, and no node has it.
+    Removed,
+    /// The package was added, and no stage runs.
+    NotInstalled,
 }
 
 /// The effects of an edit on these custom resources. `live` is the cluster before the edit, `edited` the
@@ -126,8 +134,12 @@ impl<'a> Simulation<'a> {
                 continue;
             }
             let moments = timeline.moments.iter();
-            let own =
-                Moments { live, edited, all: moments.filter(|m| m.skyhook == effects.skyhook).collect() };
+            let own = Moments {
+                live,
+                edited,
+                skyhook: effects.skyhook,
+                all: moments.filter(|m| m.skyhook == effects.skyhook).collect(),
+            };
             let was = live.skyhook(effects.skyhook);
             let is = edited.skyhook(effects.skyhook);
             let (before, after) = (was.into_iter(), is.into_iter());
@@ -153,7 +165,9 @@ impl<'a> Simulation<'a> {
             }
             let stopped = matches!(effects.stuck, Some(WaitReason::Paused | WaitReason::Disabled));
             let mut edits = effects.packages.iter();
-            let waits = stopped && edits.any(|p| p.change == PackageChange::WithoutEffect);
+            let waits = stopped
+                && edits
+                    .any(|p| matches!(p.change, PackageChange::WithoutEffect | PackageChange::NotInstalled));
             if !waits && !timeline.stuck.contains(&effects.skyhook) {
                 effects.stuck = None;
             }
@@ -172,6 +186,7 @@ fn at_first<'a>(model: &Model<'a>, resource: &Resource<'a>) -> Effects<'a> {
     });
     let skyhook = resource.skyhook.name();
     let partial = model.cluster.limited_to_named_nodes;
+    let (stuck, stuck_on) = stuck(model, resource).unzip();
     Effects {
         skyhook,
         packages: Vec::new(),
@@ -181,7 +196,8 @@ fn at_first<'a>(model: &Model<'a>, resource: &Resource<'a>) -> Effects<'a> {
         allowed: (!partial).then(|| sizes.sum()),
         overlapping: resource.skyhook.spec.deployment_policy.is_empty(),
         waiting: if partial { Vec::new() } else { waiting(model, skyhook) },
-        stuck: stuck(model, resource),
+        stuck,
+        stuck_on: stuck_on.flatten(),
         unread: unread(model, skyhook),
         remaining: None,
     }
@@ -244,29 +260,30 @@ fn waiting<'a>(model: &Model<'a>, skyhook: &str) -> Vec<&'a str> {
     resources.filter(waits).map(|resource| resource.skyhook.name()).collect()
 }
 
-/// Why the custom resource does not progress on some node; a reason that applies to all nodes comes first.
-fn stuck<'a>(model: &Model<'a>, resource: &Resource<'a>) -> Option<WaitReason<'a>> {
-    if model.halt.is_some() {
-        return model.halt.clone();
+/// Why the custom resource does not progress on some node, and that node. A reason that applies to all nodes comes first,
+/// and a batch that is not chosen yet last: it follows from other nodes.
+fn stuck<'a>(model: &Model<'a>, resource: &Resource<'a>) -> Option<(WaitReason<'a>, Option<&'a Node>)> {
+    if let Some(halt) = &model.halt {
+        return Some((halt.clone(), None));
     }
     if resource.paused {
-        return Some(WaitReason::Paused);
+        return Some((WaitReason::Paused, None));
     }
     if resource.disabled {
-        return Some(WaitReason::Disabled);
+        return Some((WaitReason::Disabled, None));
     }
     if model.cluster.limited_to_named_nodes {
         return None;
     }
-    let mut waits = None;
-    for (_, progress) in model.all_progress(resource.skyhook.name()) {
-        match progress.state {
-            ProgressState::Blocked | ProgressState::Suspended => return Some(progress.reason),
-            ProgressState::Waiting if waits.is_none() => waits = Some(progress.reason),
-            _ => {}
-        }
-    }
-    waits
+    let rank = |progress: &ProgressState, reason: &WaitReason<'_>| match progress {
+        ProgressState::Blocked | ProgressState::Suspended => Some(0),
+        ProgressState::Waiting if matches!(reason, WaitReason::Batch { node: None, .. }) => Some(2),
+        ProgressState::Waiting => Some(1),
+        _ => None,
+    };
+    let all = model.all_progress(resource.skyhook.name());
+    let waits = all.filter_map(|(node, p)| Some((rank(&p.state, &p.reason)?, p.reason, node)));
+    waits.min_by_key(|(rank, ..)| *rank).map(|(_, reason, node)| (reason, Some(node)))
 }
 
 /// All rollouts of a cluster, simulated to their end.

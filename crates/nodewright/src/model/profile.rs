@@ -1,8 +1,11 @@
 //! Node states after the operator's handlers have run in a reconcile, before any work on nodes.
 
+use std::cmp::Reverse;
+
 use super::operator::Operator;
 use super::package_order::Order;
 use super::stage::{Slot, Step, step};
+use crate::api::skyhook::interrupt_strength;
 use crate::api::{Package, Skyhook, Stage, State, Version};
 use crate::cluster::NodeRecord;
 
@@ -249,14 +252,10 @@ impl<'a> Profile<'a> {
 /// The package whose interrupt serves all due packages: the one with the strongest interrupt, then the first
 /// name (operator `fudgeInterruptWithPriority`).
 fn winner(packages: &[SpecPackage<'_>], due: &[usize]) -> Option<usize> {
-    let strength = |kind: &str| match kind {
-        "reboot" => 0,
-        "restartAllServices" => 1,
-        "service" => 2,
-        _ => 3,
-    };
     due.iter()
-        .filter_map(|at| Some((strength(packages[*at].interrupt?), packages[*at].name, *at)))
+        .filter_map(|at| {
+            Some((Reverse(interrupt_strength(packages[*at].interrupt?)), packages[*at].name, *at))
+        })
         .min()
         .map(|(_, _, at)| at)
 }

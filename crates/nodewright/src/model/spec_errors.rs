@@ -199,7 +199,7 @@ fn package_errors(skyhook: &Skyhook, name: &str, package: &Package, errors: &mut
         errors.add(SpecErrorKind::PackageName, &at("name"), &[], "differs from the key of the package");
     }
     if !versioned {
-        errors.add(SpecErrorKind::Version, &at("version"), &[], "is not a semantic version such as 1.2.3");
+        errors.add(SpecErrorKind::Version, &at("version"), &[], version_error(&package.version));
     }
     let label = format!("{name}-{}", package.version);
     if let Some(why) = label_value_error(&label).filter(|_| named && versioned) {
@@ -233,7 +233,12 @@ fn package_errors(skyhook: &Skyhook, name: &str, package: &Package, errors: &mut
         }
     }
     for key in package.config_map.keys().filter(|key| !is_config_map_key(key)) {
-        let why = format!("has the key {key:?}: keys consist of letters, digits, '-', '_' and '.'");
+        let rule = if key.starts_with("..") || key == "." {
+            "a key is not '.', and does not begin with two dots"
+        } else {
+            "keys consist of letters, digits, '-', '_' and '.'"
+        };
+        let why = format!("has the key {key:?}: {rule}");
         errors.add(SpecErrorKind::ConfigMap, &at("configMap"), &[key], why);
     }
     let size: usize = package.config_map.iter().map(|(key, value)| key.len() + value.len()).sum();
@@ -340,6 +345,20 @@ pub fn is_version(text: &str) -> bool {
     match numbers.len() {
         1 | 2 => numbers.into_iter().all(number),
         _ => semver::Version::parse(text).is_ok(),
+    }
+}
+
+/// Why a text is no semantic version, as a predicate.
+fn version_error(text: &str) -> String {
+    let numbers = text.strip_prefix('v').unwrap_or(text).split(['-', '+']).next().unwrap_or_default();
+    let padded = |number: &&str| {
+        number.len() > 1 && number.starts_with('0') && number.bytes().all(|b| b.is_ascii_digit())
+    };
+    match numbers.split('.').find(padded) {
+        Some(number) => format!(
+            "{text:?} has the number {number} with a leading zero, which semantic versions do not allow"
+        ),
+        None => format!("{text:?} is not a semantic version such as 1.2.3"),
     }
 }
 

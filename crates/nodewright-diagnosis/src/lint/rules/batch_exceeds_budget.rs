@@ -27,14 +27,14 @@ fn check(input: &Input<'_>, findings: &mut LintFindings) {
             let Some(budget) = budget.filter(|count| *count > 0) else {
                 continue;
             };
-            let (first, second) = (strategy.initial, strategy.second());
+            let (first, largest) = (strategy.initial, strategy.largest(nodes));
             let message = if first > budget {
                 format!(
                     "initialBatch {first} exceeds the budget of {budget}, which does not limit batches of a strategy"
                 )
-            } else if second > budget && strategy.budget.count.is_some() {
+            } else if largest > budget {
                 format!(
-                    "the {} strategy grows from {first} to {second} nodes; the budget of {budget} does not limit it",
+                    "the {} strategy grows from {first} to {largest} nodes; the budget of {budget} does not limit it",
                     strategy.kind
                 )
             } else {
@@ -51,13 +51,23 @@ fn check(input: &Input<'_>, findings: &mut LintFindings) {
 }
 
 impl Strategy<'_> {
-    /// Number of nodes in the second batch, if the first one succeeds.
-    fn second(&self) -> i64 {
+    /// Number of nodes in the largest batch if all succeed; in the second batch if the nodes are unknown.
+    fn largest(&self, nodes: Option<i64>) -> i64 {
         let number = |name: &str, default| self.fields[name].as_i64().unwrap_or(default);
-        match self.kind {
-            "linear" => self.initial.saturating_add(number("delta", 1)),
-            "exponential" => self.initial.saturating_mul(number("growthFactor", 2)),
-            _ => self.initial,
+        let next = |batch: i64| match self.kind {
+            "linear" => batch.saturating_add(number("delta", 1).max(1)),
+            "exponential" => batch.saturating_mul(number("growthFactor", 2).max(2)),
+            _ => batch,
+        };
+        let Some(nodes) = nodes else {
+            return next(self.initial);
+        };
+        let (mut batch, mut left, mut largest) = (self.initial.max(1), nodes, 0);
+        while left > 0 {
+            largest = largest.max(batch.min(left));
+            left -= batch.min(left);
+            batch = next(batch);
         }
+        largest
     }
 }

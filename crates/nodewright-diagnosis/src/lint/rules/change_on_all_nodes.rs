@@ -23,6 +23,10 @@ fn check(input: &Input<'_>, effects: &[Effects<'_>], findings: &mut LintFindings
         let Some(effects) = effects.iter().find(|effects| effects.skyhook == skyhook.name()) else {
             continue;
         };
+        // Nothing starts.
+        if effects.stuck.is_some() && effects.stuck_on.is_none() {
+            continue;
+        }
         let rollout = effects.rollout();
         for package in effects.packages().iter().filter(|package| package.exceeds_budget(&rollout)) {
             let (change, field) = match package.change {

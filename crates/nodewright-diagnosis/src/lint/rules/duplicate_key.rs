@@ -17,7 +17,7 @@ fn check(input: &Input<'_>, findings: &mut LintFindings) {
     for manifest in input.manifests() {
         for (path, line) in manifest.duplicates() {
             let message = format!("{path} appears twice; kubectl silently keeps the last value");
-            findings.report(manifest, &[], message).at(line, &path);
+            findings.report_line(manifest, line, message).path = path;
         }
     }
 }

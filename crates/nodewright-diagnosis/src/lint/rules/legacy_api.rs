@@ -21,7 +21,9 @@ fn check(input: &Input<'_>, findings: &mut LintFindings) {
     let newer_objects = input
         .cluster
         .is_some_and(|cluster| cluster.flavor() == newer && !cluster.skyhooks.items().is_empty());
-    if !input.operator_at_least(0, 18).unwrap_or(newer_objects) {
+    // Of later operators, the rule about unknown kinds reports the object.
+    let served = input.operator_at_least(0, 21) != Some(true);
+    if !served || !input.operator_at_least(0, 18).unwrap_or(newer_objects) {
         return;
     }
     for manifest in input.manifests().filter(|m| m.flavor() == Some(newer.other())) {

@@ -30,6 +30,7 @@ macro_rules! lint_rule {
     };
 }
 
+mod apply_not_installed;
 mod apply_without_enabled;
 mod batch_exceeds_budget;
 mod batch_exceeds_compartment;
@@ -39,17 +40,22 @@ mod budget_rounds_to_zero;
 mod change_on_all_nodes;
 mod compartment_invalid;
 mod compartments_overlap;
+mod config_interrupt_shadowed;
 mod config_interrupt_unmatched;
 mod config_map_name_shared;
 mod config_map_refused;
 mod dependency_cycle;
 mod dependency_missing;
+mod dependency_uninstalled;
 mod drain_will_be_refused;
 mod duplicate_key;
 mod duration_invalid;
 mod enabled_package_downgraded;
 mod enabled_package_removed;
 mod env_refused;
+mod env_reserved;
+mod exported_fields;
+mod failure_threshold_half;
 mod image_architecture;
 mod image_invalid;
 mod interrupt_without_effect;
@@ -59,14 +65,18 @@ mod legacy_read_only;
 mod metadata_invalid;
 mod missing_field;
 mod name_matches_taint_key;
+mod never_completes;
 mod no_budget;
+mod no_packages;
 mod nodes_in_no_compartment;
 mod non_interrupt_labels_on_daemon_sets;
 mod object_name_too_long;
+mod object_twice;
 mod package_label_refused;
 mod package_name_invalid;
 mod paused_in_manifest;
 mod placeholder;
+mod policy_below;
 mod policy_not_found;
 mod reboots_overlap;
 mod reference_not_found;
@@ -79,6 +89,7 @@ mod selector_invalid;
 mod selects_all_nodes;
 mod selects_no_node;
 mod sequencing_without_effect;
+mod serial;
 mod stage_timeout_too_short;
 mod status_will_outgrow;
 mod strategies;
@@ -86,9 +97,11 @@ mod strategy_invalid;
 mod suppression_invalid;
 mod taint_not_tolerated;
 mod template_not_rendered;
+mod timeouts;
 mod toleration_refused;
 mod unknown_field;
 mod unknown_kind;
+mod unmanaged_pods;
 mod unreadable_manifest;
 mod value_not_allowed;
 mod version_invalid;
@@ -125,7 +138,10 @@ pub const ALL: &[&LintRule] = &[
     &compartment_invalid::RULE,
     &strategy_invalid::RULE,
     &legacy_read_only::RULE,
+    &exported_fields::RULE,
     &dependency_cycle::RULE,
+    &serial::RULE,
+    &never_completes::RULE,
     &selects_all_nodes::RULE,
     &selects_no_node::RULE,
     &no_budget::RULE,
@@ -162,6 +178,16 @@ pub const ALL: &[&LintRule] = &[
     &env_refused::RULE,
     &compartments_overlap::RULE,
     &reference_not_found::RULE,
+    &object_twice::RULE,
+    &apply_not_installed::RULE,
+    &policy_below::RULE,
+    &no_packages::RULE,
+    &config_interrupt_shadowed::RULE,
+    &dependency_uninstalled::RULE,
+    &timeouts::RULE,
+    &failure_threshold_half::RULE,
+    &env_reserved::RULE,
+    &unmanaged_pods::RULE,
 ];
 
 /// Reports the schema violations of one kind.

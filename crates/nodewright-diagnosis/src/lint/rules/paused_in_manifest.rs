@@ -32,6 +32,8 @@ fn check(input: &Input<'_>, findings: &mut LintFindings) {
             };
             let message = if flavor != own && value != "false" {
                 format!("the annotation {key} has no effect on a {}", own.kind())
+            } else if value == "true" && skyhook.spec.auto_taint_new_nodes && skyhook.spec.runtime_required {
+                format!("with {word}, the operator still taints new nodes, and nothing removes the taint")
             } else if value == "true" {
                 match word {
                     "pause" => "the manifest pauses the custom resource: nothing starts, and later custom resources wait on its nodes",

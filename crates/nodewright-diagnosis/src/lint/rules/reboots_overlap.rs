@@ -1,5 +1,8 @@
+use std::collections::HashSet;
+
 use super::{Input, LintFindings};
 use crate::api::Skyhook;
+use crate::view::list;
 
 lint_rule! {
     /// Two custom resources reboot the same nodes.
@@ -15,27 +18,36 @@ lint_rule! {
     SKY857 "reboots-overlap" Warning
 }
 
+/// Maximum number of other custom resources that a finding names.
+const MOST_NAMED: usize = 3;
+
 fn check(input: &Input<'_>, findings: &mut LintFindings) {
-    let all = input.all_skyhooks();
-    let manifests: Vec<_> = input.skyhooks().collect();
-    for (manifest, skyhook) in manifests.iter().filter(|(_, s)| reboots(s)) {
-        let others = all.iter().filter(|other| other.name() != skyhook.name());
-        for other in others.filter(|other| reboots(other)) {
+    let all = input.selections(reboots);
+    let names: HashSet<&str> = input.skyhooks().map(|(_, skyhook)| skyhook.name()).collect();
+    for (manifest, skyhook) in input.skyhooks().filter(|(_, skyhook)| reboots(skyhook)) {
+        // If both custom resources are manifests, only the later one gets the finding.
+        let others = all.overlapping(skyhook).filter(|other| {
             let first = skyhook.order() < other.order();
             let earlier = if first { skyhook } else { other };
-            // If both custom resources are manifests, only the later one gets the finding.
-            let reported = first && manifests.iter().any(|(_, s)| s.name() == other.name());
-            if earlier.blocks_all_nodes() || reported || !input.share_nodes(skyhook, other) {
-                continue;
-            }
-            let message = format!(
-                "{other} reboots the same nodes: neither budget counts the other's nodes, and each node reboots twice"
-            );
-            findings.report(manifest, &["spec", "packages"], message).fix(
-                "Put the packages into one custom resource, or set sequencing: all on the \
-                 earlier custom resource",
-            );
+            !(earlier.blocks_all_nodes() || first && names.contains(other.name()))
+        });
+        let mut names: Vec<String> = others.take(MOST_NAMED + 1).map(ToString::to_string).collect();
+        if names.is_empty() {
+            continue;
         }
+        let verb = if names.len() == 1 { "reboots" } else { "reboot" };
+        if names.len() > MOST_NAMED {
+            names[MOST_NAMED] = "others".to_owned();
+        }
+        let message = format!(
+            "{} {verb} the same nodes: no budget counts the nodes of another custom resource, and each node reboots \
+             for each of them",
+            list(&names)
+        );
+        findings.report(manifest, &["spec", "packages"], message).fix(
+            "Put the packages into one custom resource, or set sequencing: all on the \
+             earlier custom resource",
+        );
     }
 }
 

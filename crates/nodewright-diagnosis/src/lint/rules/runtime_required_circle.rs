@@ -1,3 +1,5 @@
+use std::collections::HashSet;
+
 use super::{Input, LintFindings};
 use crate::api::skyhook::Toleration;
 use crate::api::{ApiFlavor, Skyhook};
@@ -18,20 +20,22 @@ lint_rule! {
 }
 
 fn check(input: &Input<'_>, findings: &mut LintFindings) {
-    let all = input.all_skyhooks();
+    let requires = |skyhook: &Skyhook| skyhook.spec.runtime_required;
+    let stays_out =
+        |skyhook: &Skyhook| !requires(skyhook) && !skyhook.disabled() && !tolerates_taint(input, skyhook);
+    let (requiring, staying_out) = (input.selections(requires), input.selections(stays_out));
+    let names: HashSet<&str> = input.skyhooks().map(|(_, skyhook)| skyhook.name()).collect();
     for (manifest, skyhook) in input.skyhooks() {
-        for other in all.iter().filter(|other| other.name() != skyhook.name()) {
-            let (earlier, later) =
-                if skyhook.order() < other.order() { (skyhook, *other) } else { (*other, skyhook) };
-            let circle = later.spec.runtime_required
-                && !earlier.spec.runtime_required
-                && !earlier.disabled()
-                && !tolerates_taint(input, earlier)
-                && input.share_nodes(earlier, later);
+        let is_later = requires(skyhook);
+        let others = match is_later {
+            true => &staying_out,
+            false if stays_out(skyhook) => &requiring,
+            false => continue,
+        };
+        for other in others.overlapping(skyhook) {
+            let (earlier, later) = if is_later { (other, skyhook) } else { (skyhook, other) };
             // If both custom resources are manifests, only the earlier one gets the finding.
-            let reported =
-                skyhook.name() == later.name() && input.skyhooks().any(|(_, s)| s.name() == earlier.name());
-            if !circle || reported {
+            if later.order() < earlier.order() || is_later && names.contains(earlier.name()) {
                 continue;
             }
             let message = format!(
@@ -47,6 +51,7 @@ fn check(input: &Input<'_>, findings: &mut LintFindings) {
                 )
                 .evidence(earlier, "spec.priority", earlier.order().0)
                 .evidence(later, "spec.priority", later.order().0);
+            break;
         }
     }
 }

@@ -1,4 +1,5 @@
 use super::{Input, LintFindings};
+use crate::rules::some_of;
 
 lint_rule! {
     /// `sequencing: all` does not hold back another custom resource with the same priority.
@@ -23,7 +24,7 @@ fn check(input: &Input<'_>, findings: &mut LintFindings) {
         if !earlier.is_empty() {
             let message = format!(
                 "sequencing: all does not hold back {}: the priority is the same, so the name decides the order",
-                earlier.join(", ")
+                some_of(&earlier)
             );
             findings
                 .report(manifest, &["spec", "sequencing"], message)

@@ -81,8 +81,8 @@ impl<'p> Strategy<'p> {
     /// policy has no users. A node that matches the selectors of several compartments counts in each. `None`
     /// if the nodes are unknown.
     pub fn nodes<'a>(&self, input: &Input<'a>, policy: &DeploymentPolicy) -> Option<Vec<&'a Node>> {
-        let users = input.users(&policy.metadata.name);
         let nodes = input.nodes()?.iter();
+        let users = input.users(&policy.metadata.name);
         let nodes = nodes.filter(|n| users.is_empty() || users.iter().any(|s| s.selects(n)));
         Some(nodes.filter(|n| self.holds(policy, n)).collect())
     }

@@ -2,14 +2,16 @@ use std::collections::BTreeSet;
 
 use super::{Input, LintFindings, did_you_mean};
 use crate::lint;
+use crate::rules::support::mute::ANNOTATION;
 
 lint_rule! {
-    /// A suppression comment names no rule or gives no reason.
+    /// A suppression comment or annotation names no rule or gives no reason.
     ///
     /// # What it means
     ///
-    /// The comment suppresses nothing. A comment has the form `# kubectl-skyhook: allow SKY840 reason`, above the field
-    /// or beside it. It applies to the field with everything in it; above the first field, to the whole object.
+    /// It suppresses nothing. A comment has the form `# kubectl-skyhook: allow SKY840 reason`, above the field
+    /// or beside it. It applies to the field with everything in it; above the first field, to the whole object. The
+    /// annotation `kubectl-skyhook/mutes` is a YAML list with `code`, `reason`, and optionally `package` and `until`.
     ///
     /// # How to fix
     ///
@@ -18,6 +20,10 @@ lint_rule! {
 }
 
 fn check(input: &Input<'_>, findings: &mut LintFindings) {
+    for (at, error) in &input.invalid_mutes {
+        let path = ["metadata", "annotations", ANNOTATION];
+        findings.report(&input.documents.manifests[*at], &path, format!("invalid mute: {error}"));
+    }
     let mut seen = BTreeSet::new();
     for manifest in input.manifests() {
         for suppression in manifest.suppressions.iter() {
@@ -34,7 +40,7 @@ fn check(input: &Input<'_>, findings: &mut LintFindings) {
             } else {
                 continue;
             };
-            findings.report(manifest, &[], message).at(suppression.line, "");
+            findings.report_line(manifest, suppression.line, message);
         }
     }
 }

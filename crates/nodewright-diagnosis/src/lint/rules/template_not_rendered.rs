@@ -6,7 +6,7 @@ lint_rule! {
     /// # What it means
     ///
     /// The manifest contains actions in `{{ }}`, as files of a Helm chart do. Its values are unknown, so
-    /// nothing in it was checked.
+    /// nothing in it was checked. Reported only for objects of the operator's API.
     ///
     /// # How to fix
     ///

@@ -11,7 +11,8 @@ lint_rule! {
     ///
     /// # How to fix
     ///
-    /// Correct `kind` and `apiVersion`. `Skyhook` belongs to the older group, `NodeWright` to the newer one.
+    /// Correct `kind` and `apiVersion`. `Skyhook` belongs to the older group, which operators up to v0.20 serve,
+    /// `NodeWright` to the newer one, which operators since v0.18 serve.
     SKY805 "unknown-kind" Error
 }
 
@@ -33,6 +34,10 @@ fn check(input: &Input<'_>, findings: &mut LintFindings) {
             let message = format!("{} is not served", manifest.api_version);
             let finding = findings.report(manifest, &["apiVersion"], message);
             finding.fix(format!("Write {}", flavor.api_version()));
+        } else if let Some(why) = unserved(input, flavor) {
+            let message = format!("{why} {}", manifest.api_version);
+            let finding = findings.report(manifest, &["apiVersion"], message);
+            finding.fix(format!("Write {}", flavor.other().api_version()));
         }
     }
     for manifest in input.others() {
@@ -47,6 +52,20 @@ fn check(input: &Input<'_>, findings: &mut LintFindings) {
             finding.fix(format!("Write {}", flavor.api_version()));
         }
     }
+}
+
+/// Why the cluster does not serve an API, as the beginning of a sentence; `None` if it may.
+fn unserved(input: &Input<'_>, flavor: ApiFlavor) -> Option<String> {
+    let live = input.cluster.filter(|cluster| !cluster.from_files).map(|cluster| &cluster.active_api.served);
+    if live.is_some_and(|served| !served.is_empty() && !served.contains(&flavor)) {
+        return Some("the API server does not serve".to_owned());
+    }
+    let known = match flavor {
+        ApiFlavor::NodeWright => input.operator_at_least(0, 18)?,
+        ApiFlavor::Skyhook => !input.operator_at_least(0, 21)?,
+    };
+    let version = input.operator.as_ref().filter(|_| !known)?;
+    Some(format!("operator {version} does not serve"))
 }
 
 /// Whether the apiVersion of an object with a kind of this API is probably a mistake: it has no group, or a similar

@@ -5,7 +5,8 @@ lint_rule! {
     ///
     /// # What it means
     ///
-    /// kubectl rejects the whole file. The other documents of the file are still checked.
+    /// kubectl rejects the whole file. The other documents of the file are still checked. Reported only for files with
+    /// an object of the operator's API; lists, patches and broken files of other programs are counted as skipped.
     ///
     /// # How to fix
     ///

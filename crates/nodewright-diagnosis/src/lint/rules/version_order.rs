@@ -25,11 +25,7 @@ fn check(input: &Input<'_>, findings: &mut LintFindings) {
             let before = live.and_then(|live| live.package(name));
             let before = before.map(|p| p.version.as_str());
             let changed = before.filter(|before| *before != package.version);
-            let message = match changed {
-                Some(before) => misjudged(before, &package.version),
-                None => glued(&package.version),
-            };
-            let Some(message) = message else {
+            let Some(message) = changed.and_then(|before| misjudged(before, &package.version)) else {
                 continue;
             };
             findings
@@ -53,19 +49,6 @@ fn misjudged(before: &str, after: &str) -> Option<String> {
     let meant_higher = numbers(&old) == numbers(&new) && (patched || counted);
     (new < old && meant_higher)
         .then(|| format!("{after} is lower than {before} for the operator: the package is not upgraded"))
-}
-
-/// The problem of a pre-release identifier with two digits after letters, such as `rc10`.
-fn glued(version: &str) -> Option<String> {
-    let version = go_version(version)?;
-    let mut identifiers = version.pre.split('.');
-    let (letters, digits) = identifiers.find_map(|identifier| {
-        let letters = identifier.trim_end_matches(|c: char| c.is_ascii_digit());
-        let digits = &identifier[letters.len()..];
-        let named = !letters.is_empty() && letters.bytes().all(|b| b.is_ascii_alphabetic());
-        (named && digits.len() == 2 && !digits.starts_with('0')).then_some((letters, digits))
-    })?;
-    Some(format!("{letters}{digits} compares as text, so it is lower than {letters}9"))
 }
 
 fn is_test_release(version: &semver::Version) -> bool {

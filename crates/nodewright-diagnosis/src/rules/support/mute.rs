@@ -15,6 +15,7 @@ use serde::{Deserialize, Serialize};
 use serde_saphyr::Spanned;
 
 use super::impact::{CauseImpact, Impact};
+use crate::api::Skyhook;
 use crate::cluster::Cluster;
 use crate::model::Model;
 use crate::rules::{Finding, Severity, Subject};
@@ -146,6 +147,33 @@ impl Mutes {
         Ok(Mutes { all: mutes.collect::<Result<_, _>>()? })
     }
 
+    /// Adds the mutes in the annotation of a manifest.
+    ///
+    /// # Errors
+    ///
+    /// Returns the first invalid mute, with its line in the annotation.
+    pub fn add_annotation(&mut self, skyhook: &Skyhook) -> Result<(), InvalidMute> {
+        if let Some(text) = skyhook.metadata.annotations.get(ANNOTATION) {
+            let entries = read(ANNOTATION, text)?;
+            self.all.extend(Mutes::of(ANNOTATION, entries, Some(skyhook.name()))?.all);
+        }
+        Ok(())
+    }
+
+    /// The mute of a finding about a manifest: its reason; or why the mute has lapsed.
+    pub fn of_manifest(
+        &self,
+        (code, name): (&str, &str),
+        subject: &Subject,
+        now: Timestamp,
+    ) -> Option<Result<String, String>> {
+        let mute = self.all.iter().find(|mute| mute.covers((code, name), subject))?;
+        Some(match mute.why_lapsed(now, 0) {
+            None => Ok(mute.to_string()),
+            Some(why) => Err(why),
+        })
+    }
+
     /// Marks the findings of a report that are muted, and returns the mutes that have lapsed.
     ///
     /// An effect is muted, too, if all findings of each of its causes are muted.
@@ -156,14 +184,14 @@ impl Mutes {
         }
         let impact = Impact::new(cluster, &Model::new(cluster), findings);
         for mute in &self.all {
-            let matched = |at: usize| mute.covers(&findings[at]);
+            let matched = |at: usize| mute.covers_finding(&findings[at]);
             let nodes = affected(&impact, findings, &matched);
             let Some(nodes) = nodes else { continue };
             if let Some(reason) = mute.why_lapsed(cluster.taken_at, nodes.len()) {
                 lapsed.push(LapsedMute { mute: Mute::clone(mute), reason });
                 continue;
             }
-            for finding in findings.iter_mut().filter(|f| mute.covers(f)) {
+            for finding in findings.iter_mut().filter(|f| mute.covers_finding(f)) {
                 finding.muted.get_or_insert_with(|| Rc::clone(mute));
             }
         }
@@ -226,12 +254,14 @@ fn mark_effects(impact: &Impact<'_>, findings: &mut [Finding]) {
 }
 
 impl Mute {
-    fn covers(&self, finding: &Finding) -> bool {
-        let subject = &finding.subject;
+    fn covers_finding(&self, finding: &Finding) -> bool {
+        self.covers((finding.rule.code, finding.rule.name), &finding.subject)
+    }
+
+    fn covers(&self, (code, name): (&str, &str), subject: &Subject) -> bool {
         let same = |wanted: &Option<String>, found: &Option<String>| wanted.is_none() || wanted == found;
         let node = self.nodes.is_empty() || subject.node.as_ref().is_some_and(|n| self.nodes.contains(n));
-        let rule = finding.rule;
-        (rule.code.eq_ignore_ascii_case(&self.code) || rule.name == self.code)
+        (code.eq_ignore_ascii_case(&self.code) || name == self.code)
             && same(&self.skyhook, &subject.skyhook)
             && same(&self.package, &subject.package)
             && node
@@ -266,7 +296,9 @@ impl Entry {
     fn checked(self, source: &str, line: u64, owner: Option<&str>) -> Result<Mute, InvalidMute> {
         let fail = |line, problem: String| Err(invalid(source, line, problem));
         let code = self.code.value;
-        if crate::rules::find(&code).is_none() {
+        // Rules of lint, which come after this module, are muted by code.
+        let of_lint = code.len() == 6 && code.to_ascii_uppercase().starts_with("SKY8");
+        if crate::rules::find(&code).is_none() && !of_lint {
             let problem = format!("rule {code:?} not found; `kubectl skyhook explain` lists them");
             return fail(self.code.referenced.line(), problem);
         }

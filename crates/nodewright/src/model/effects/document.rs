@@ -5,6 +5,7 @@ use serde::{Deserialize, Serialize};
 
 use super::{Effects, PackageChange, PackageEffect};
 use crate::api::Stage;
+use crate::model::WaitReason;
 
 /// The effects of an edit on one package of a custom resource.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
@@ -16,10 +17,10 @@ pub struct PackageDocument {
     pub package: String,
     /// The kind of effect.
     pub change: PackageChange,
-    /// The old version; absent unless `change` is `upgrade`.
+    /// The old version; absent unless `change` is `upgrade` or `downgrade`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub from: Option<String>,
-    /// The new version; absent unless `change` is `upgrade`.
+    /// The new version; absent unless `change` is `upgrade` or `downgrade`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub to: Option<String>,
     /// Nodes on which stages run, in the order in which they start.
@@ -111,6 +112,23 @@ impl Effects<'_> {
         self.packages.iter().map(document).collect()
     }
 
+    /// Why the rollout never completes, with the node if the reason names none.
+    pub fn why_stuck(&self) -> Option<String> {
+        let reason = self.stuck.as_ref()?;
+        Some(match (reason, self.stuck_on) {
+            (WaitReason::Ignored, Some(node)) => format!("{node} is ignored"),
+            (
+                WaitReason::Taint(_)
+                | WaitReason::Dependency { .. }
+                | WaitReason::NeverScheduled(_)
+                | WaitReason::GivenUp { .. },
+                Some(node),
+            ) => format!("{reason} on {node}"),
+            (WaitReason::Batch { node: None, .. }, _) => "no node of the next batch can start".to_owned(),
+            _ => reason.to_string(),
+        })
+    }
+
     pub fn rollout(&self) -> RolloutDocument {
         let refusing = self.refusing.iter().map(|(budget, nodes)| RefusingBudget {
             budget: budget.path(),
@@ -124,7 +142,7 @@ impl Effects<'_> {
             evicted_pods: self.evicted,
             refusing_budgets: refusing.collect(),
             waiting: owned(self.waiting.iter().copied()),
-            stuck: self.stuck.as_ref().map(ToString::to_string),
+            stuck: self.why_stuck(),
             estimate: self.remaining.map(|remaining| remaining.seconds),
             uncertainty: self.remaining.map(|remaining| remaining.uncertainty),
         }

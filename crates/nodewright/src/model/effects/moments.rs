@@ -5,12 +5,14 @@ use std::collections::BTreeSet;
 use super::{PackageChange, PackageEffect};
 use crate::api::{Entry, Package, Stage, State};
 use crate::cluster::{Cluster, Node};
+use crate::model::spec_errors::go_version;
 use crate::model::timeline::{Happening, Moment};
 
 /// The moments of one custom resource, in order.
 pub(super) struct Moments<'m, 'a> {
     pub live: &'a Cluster,
     pub edited: &'a Cluster,
+    pub skyhook: &'a str,
     pub all: Vec<&'m Moment<'a>>,
 }
 
@@ -63,10 +65,16 @@ impl<'a> Moments<'_, 'a> {
         let upgrades = edited_version.is_some() || stages.contains(&Stage::Upgrade);
         let runs = |stage: Stage| stages.contains(&stage);
         let change = match is {
-            None => PackageChange::LeftSpec,
+            None => {
+                let nodes: Vec<&Node> = self.live.nodes.items().iter().collect();
+                let stays = self.recorded(self.live, name, &nodes).next().is_some();
+                if stays { PackageChange::LeftSpec } else { PackageChange::Removed }
+            }
             Some(_) if !cancelled && stages.iter().any(Stage::is_uninstall) => PackageChange::Uninstall,
             Some(_) if stages.is_empty() && edited => PackageChange::WithoutEffect,
+            Some(_) if stages.is_empty() && was.is_none() => PackageChange::NotInstalled,
             Some(_) if stages.is_empty() => PackageChange::Unchanged,
+            Some(_) if upgrades && versions.is_some_and(is_lower) => PackageChange::Downgrade,
             Some(_) if upgrades && versions.is_some() => PackageChange::Upgrade,
             Some(is)
                 if runs(Stage::Apply) && applied.iter().any(|node| self.is_uninstalling(name, is, node)) =>
@@ -96,7 +104,8 @@ impl<'a> Moments<'_, 'a> {
         PackageEffect {
             package: name,
             change,
-            versions: versions.filter(|_| change == PackageChange::Upgrade),
+            versions: versions
+                .filter(|_| matches!(change, PackageChange::Upgrade | PackageChange::Downgrade)),
             at_once: Some(self.at_once(&seen)),
             nodes,
             stages,
@@ -107,8 +116,7 @@ impl<'a> Moments<'_, 'a> {
     /// Whether a changed configMap runs stage config again: the package is complete on a node, or a change of its
     /// configMap is in progress.
     fn reconfigures(&self, name: &str, package: &Package, nodes: &[&'a Node]) -> bool {
-        let skyhook = self.all.first().and_then(|moment| self.live.skyhook(moment.skyhook));
-        skyhook.is_some_and(|skyhook| {
+        self.live.skyhook(self.skyhook).is_some_and(|skyhook| {
             let current = |entry: &&Entry| entry.version == package.version;
             let mut recorded = self.recorded(self.live, name, nodes).filter(current);
             !skyhook.config_updates(name).is_empty()
@@ -138,9 +146,9 @@ impl<'a> Moments<'_, 'a> {
         name: &str,
         nodes: &[&'a Node],
     ) -> impl Iterator<Item = &'a Entry> {
-        let skyhook = self.all.first().map(|moment| moment.skyhook);
+        let skyhook = self.skyhook;
         let records =
-            nodes.iter().filter_map(move |node| cluster.on_node(cluster.node(&node.name)?, skyhook?));
+            nodes.iter().filter_map(move |node| cluster.on_node(cluster.node(&node.name)?, skyhook));
         records.flat_map(|record| record.entries()).filter(move |entry| entry.name == name)
     }
 
@@ -176,4 +184,9 @@ impl<'a> Moments<'_, 'a> {
         });
         pods.sum()
     }
+}
+
+/// Whether the second version is lower than the first.
+fn is_lower((from, to): (&str, &str)) -> bool {
+    go_version(to).zip(go_version(from)).is_some_and(|(to, from)| to < from)
 }

@@ -1,0 +1,42 @@
+use super::{Input, LintFindings};
+use crate::rules::Severity;
+
+lint_rule! {
+    /// A manifest contains `resourceVersion` or `uid` of an object that was exported from a cluster.
+    ///
+    /// # What it means
+    ///
+    /// The API server refuses to create an object with a `resourceVersion`, and to change one with an old
+    /// `resourceVersion` or another `uid`: `Operation cannot be fulfilled`. `status` is ignored.
+    ///
+    /// # How to fix
+    ///
+    /// Remove the fields.
+    ///
+    /// # Since
+    ///
+    /// A warning for a `uid` alone: without the object in the cluster, it has no effect.
+    SKY828 "exported-fields" Error
+}
+
+fn check(input: &Input<'_>, findings: &mut LintFindings) {
+    for manifest in input.manifests().filter(|manifest| manifest.is_known_kind()) {
+        let live = input.live(manifest);
+        let differs = |field: &str| {
+            let given = manifest.get(&["metadata", field])?.as_str().filter(|given| !given.is_empty())?;
+            let same = live.is_some_and(|live| live.whole["metadata"][field] == given);
+            (!same).then_some(())
+        };
+        let (field, severity) = match (differs("resourceVersion"), differs("uid")) {
+            (Some(()), _) => ("resourceVersion", Severity::Error),
+            (None, Some(())) => ("uid", Severity::Warning),
+            (None, None) => continue,
+        };
+        let message =
+            format!("{field} is that of an exported object, which the API server compares with its own");
+        findings
+            .report(manifest, &["metadata", field], message)
+            .severity(severity)
+            .fix("Remove resourceVersion, uid and status");
+    }
+}

@@ -1,0 +1,42 @@
+use std::collections::HashMap;
+use std::path::Path;
+
+use super::{Input, LintFindings};
+use crate::lint::parts::KUSTOMIZATIONS;
+use crate::rules::Severity;
+
+lint_rule! {
+    /// Two manifests of one cluster have the same kind and name.
+    ///
+    /// # What it means
+    ///
+    /// The manifest that is applied last replaces the fields of the other. Kustomize refuses to build. The finding is
+    /// info if the manifests are in different directories without a kustomization, which may be different clusters.
+    ///
+    /// Manifests of different kustomizations and charts, or of directories that `--root` or `roots` in
+    /// `.skyhook-lint.yaml` names, belong to different clusters.
+    ///
+    /// # How to fix
+    ///
+    /// Remove one of the two, or name the directory of each cluster with `--root`.
+    SKY876 "object-twice" Warning
+}
+
+fn check(input: &Input<'_>, findings: &mut LintFindings) {
+    let mut files = input.documents.files.keys();
+    let built = files.any(|file| KUSTOMIZATIONS.iter().any(|name| file.ends_with(name)));
+    let directory = |file: &str| Path::new(file).parent().map(Path::to_owned);
+    let mut places = HashMap::new();
+    for manifest in input.manifests().filter(|manifest| !manifest.name.is_empty()) {
+        let object = (&manifest.api_version, &manifest.kind, &manifest.name);
+        if let Some(earlier) = places.insert(object, manifest) {
+            let place = format!("{}:{}", earlier.file, earlier.range(&[]).first);
+            let message = format!("the object is also in {place}: the manifest that is applied last wins");
+            let finding = findings.report(manifest, &["metadata", "name"], message);
+            finding.fix("Remove one of the two, or name the directory of each cluster with --root");
+            if !built && directory(&earlier.file) != directory(&manifest.file) {
+                finding.severity(Severity::Info);
+            }
+        }
+    }
+}

@@ -1,0 +1,43 @@
+use super::{Input, LintFindings};
+use crate::lint::parts::KUSTOMIZATIONS;
+
+lint_rule! {
+    /// A custom resource stands above its DeploymentPolicy in the same file.
+    ///
+    /// # What it means
+    ///
+    /// kubectl applies documents in their order, and the webhook rejects a custom resource whose policy does not exist
+    /// yet. A second `kubectl apply` succeeds. Kustomize sorts objects, so its resources are not checked.
+    ///
+    /// # How to fix
+    ///
+    /// Move the policy to the top of the file.
+    SKY878 "policy-below" Warning
+}
+
+fn check(input: &Input<'_>, findings: &mut LintFindings) {
+    let lives = |name: &str| {
+        let mut policies = input.cluster.into_iter().flat_map(|cluster| cluster.policies.items());
+        policies.any(|policy| policy.metadata.name == name)
+    };
+    let mut files = input.documents.files.keys();
+    if files.any(|file| KUSTOMIZATIONS.iter().any(|name| file.ends_with(name))) {
+        return;
+    }
+    for (manifest, skyhook) in
+        input.skyhooks().filter(|(_, skyhook)| !skyhook.spec.deployment_policy.is_empty())
+    {
+        let name = &skyhook.spec.deployment_policy;
+        let line = manifest.range(&[]).first;
+        let places =
+            input.policies().filter(|(policy, _)| policy.name == *name && policy.file == manifest.file);
+        let first = places.map(|(policy, _)| policy.range(&[]).first).min();
+        if let Some(below) = first.filter(|below| *below > line && !lives(name)) {
+            let message =
+                format!("the webhook rejects the object: its policy {name} only follows at line {below}");
+            findings
+                .report(manifest, &["spec", "deploymentPolicy"], message)
+                .fix("Move the policy to the top of the file");
+        }
+    }
+}

@@ -1,0 +1,39 @@
+use super::{Input, LintFindings};
+use crate::model::Effects;
+use crate::rules::some_of;
+
+lint_rule! {
+    /// Drains do not evict a pod without a controller.
+    ///
+    /// # What it means
+    ///
+    /// With `drainConfig.force: false`, a pod without a controller, such as one of `kubectl run`, stops the drain of its
+    /// node until somebody deletes it.
+    ///
+    /// # How to fix
+    ///
+    /// Delete the pods before the rollout, or remove `force: false`.
+    SKY886 "unmanaged-pods" Warning Effects
+}
+
+fn check(input: &Input<'_>, effects: &[Effects<'_>], findings: &mut LintFindings) {
+    for (manifest, skyhook) in input.skyhooks().filter(|(_, s)| s.spec.drain_config.force == Some(false)) {
+        let (Some(cluster), Some(effects)) =
+            (input.cluster, effects.iter().find(|effects| effects.skyhook == skyhook.name()))
+        else {
+            continue;
+        };
+        let pods = cluster.evictable_by_node();
+        let on_nodes = effects.cordoned.iter().filter_map(|node| pods.get(node.name.as_str())).flatten();
+        let unmanaged = on_nodes.filter(|pod| pod.metadata.controller().is_none());
+        let mut paths: Vec<String> = unmanaged.map(|pod| pod.path()).collect();
+        paths.sort();
+        paths.dedup();
+        if !paths.is_empty() {
+            let message = format!("drains wait for pods without a controller: {}", some_of(&paths));
+            findings
+                .report(manifest, &["spec", "drainConfig", "force"], message)
+                .fix("Delete the pods before the rollout, or remove force: false");
+        }
+    }
+}
