@@ -189,7 +189,7 @@ Output options:
         assert_eq!(
             error.lines().next(),
             Some(
-                "error: invalid value 'xml' for '--output <FORMAT>': allowed formats are table, wide, json, yaml, name, jsonpath=TEMPLATE, jsonpath-file=FILE, jsonpath-as-json=TEMPLATE, custom-columns=HEADING:PATH,…, custom-columns-file=FILE"
+                "error: invalid value 'xml' for '--output <FORMAT>': allowed formats are table, wide, json, yaml, name, jsonpath=TEMPLATE, jsonpath-file=FILE, jsonpath-as-json=TEMPLATE, custom-columns=HEADING:PATH,…, custom-columns-file=FILE, and for some commands junit, sarif, openmetrics"
             )
         );
         let error = parse("list --color=red").expect_err("no such choice");

@@ -328,7 +328,7 @@ mod tests {
         let error = |format: &str| format.parse::<OutputFormat>().expect_err(format).to_string();
         let allowed = "allowed formats are table, wide, json, yaml, name, jsonpath=TEMPLATE, \
                        jsonpath-file=FILE, jsonpath-as-json=TEMPLATE, \
-                       custom-columns=HEADING:PATH,…, custom-columns-file=FILE";
+                       custom-columns=HEADING:PATH,…, custom-columns-file=FILE, and for some commands junit, sarif, openmetrics";
         assert_eq!(error("kyaml"), allowed);
         assert_eq!(error("json="), allowed);
         assert_eq!(

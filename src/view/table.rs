@@ -296,11 +296,7 @@ impl Table {
                 let indent = plain(if part == 0 { String::new() } else { " ".repeat(BELOW) });
                 if let [cell] = &row[*start..end] {
                     let room = if part == 0 { width } else { below };
-                    let lines = match self.last {
-                        LastColumn::Truncated if end == row.len() => vec![cell.clone().truncated(room)],
-                        _ => wrap(cell, Some(room)),
-                    };
-                    lines.into_iter().for_each(|line| emit(indent.clone() + line));
+                    wrap(cell, Some(room)).into_iter().for_each(|line| emit(indent.clone() + line));
                     continue;
                 }
                 let mut line = Line::from(indent);

@@ -8,7 +8,16 @@ use crate::support::run::run;
 fn texts(code: &str, fixtures: &[&str]) -> String {
     let stuck = |fixture: &&str| {
         let ran = run(&format!("diagnose stuck --rule {code} -v --from tests/rules/{fixture}.yaml")).output();
-        format!("# {fixture}\n{}", ran.transcript())
+        // The time of the file is that of the checkout.
+        let transcript = ran.transcript();
+        let undated = match transcript.split_once(" Ages are relative to ") {
+            Some((before, after)) => match after.split_once(", when the file was written.") {
+                Some((_, after)) => format!("{before}{after}"),
+                None => transcript,
+            },
+            None => transcript,
+        };
+        format!("# {fixture}\n{undated}")
     };
     fixtures.iter().map(stuck).collect::<Vec<_>>().join("\n")
 }
