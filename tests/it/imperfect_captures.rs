@@ -75,7 +75,7 @@ fn messages_of_kubectl_are_skipped_with_a_note() {
     ] {
         let ran = on(words, &text);
         assert_eq!(ran.stdout, clean.stdout);
-        ran.expect_stderr(&format!("skipped a message of kubectl: {message}"));
+        ran.expect_stderr(format!("skipped a message of kubectl: {message}"));
     }
     let yaml = "apiVersion: v1\nkind: Node\nmetadata: {name: a-1}\n";
     let ran = on("leftovers", &format!("Warning: a\n{yaml}Error from server: b\n"));

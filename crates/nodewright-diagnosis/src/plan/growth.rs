@@ -83,10 +83,12 @@ fn effects(plan: &Plan, details: &BTreeMap<String, usize>, named: &[&String]) ->
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::plan::Grade;
+    use crate::plan::{Change, Grade, Kind, Step, Target};
 
     fn plan(change: impl FnOnce(&mut Consequences)) -> Plan {
         let mut plan = Plan::new("reset gpu", "gpu");
+        let pod = Target::inside(Kind::Pod, "skyhook", "gpu-driver", None);
+        plan.stage(vec![Step::new(pod, Change::Delete { was: None }, "it has failed")]);
         plan.consequences.at_least(Grade::B2);
         plan.consequences.nodes = 3;
         change(&mut plan.consequences);
