@@ -8,11 +8,11 @@
 pub mod keys;
 
 use std::io::{self, IsTerminal, Result, Write};
-use std::path::Path;
 
 use anyhow::Context;
 use owo_colors::Style;
 
+use crate::apply::file::place;
 use crate::args::output::{ColorChoice, Output};
 use crate::view::format::{OutputFormat, Rendered};
 use crate::view::text::{self, Label, Line, Text};
@@ -47,21 +47,6 @@ pub enum Shown {
     Whole,
     /// The reader has closed the pipe, as `head` does. Not an error.
     ReaderGone,
-}
-
-/// Replaces a file by this text at once, readable for all: a textfile collector reads it as another user.
-fn replaced(file: &Path, text: &str) -> anyhow::Result<Shown> {
-    let written = || -> Result<()> {
-        let directory = file.parent().filter(|parent| *parent != Path::new("")).unwrap_or(Path::new("."));
-        let mut draft = tempfile::Builder::new().prefix(".skyhook-").tempfile_in(directory)?;
-        draft.write_all(text.as_bytes())?;
-        #[cfg(unix)]
-        draft.as_file().set_permissions(std::os::unix::fs::PermissionsExt::from_mode(0o644))?;
-        draft.persist(file).map_err(|error| error.error)?;
-        Ok(())
-    };
-    written().with_context(|| format!("cannot write {}", file.display()))?;
-    Ok(Shown::Whole)
 }
 
 /// Writes a line to stderr immediately, without a [`Screen`]: for events while a command runs.
@@ -140,7 +125,14 @@ impl<O: Write, E: Write> Screen<O, E> {
         match output.format.render(view)? {
             Rendered::Text(text) => self.out.text(&text, !output.no_headers),
             Rendered::Data(data) => match &output.format {
-                OutputFormat::OpenMetrics(Some(file)) => replaced(file, &data),
+                // A textfile collector reads the file as another user.
+                OutputFormat::OpenMetrics(Some(file)) => {
+                    let write =
+                        |out: &mut dyn Write| out.write_all(data.as_bytes()).map(|()| data.len() as u64);
+                    place(file, true, true, write)
+                        .with_context(|| format!("cannot write {}", file.display()))?;
+                    Ok(Shown::Whole)
+                }
                 _ => self.print(&data),
             },
             Rendered::Unmatched(data) => {

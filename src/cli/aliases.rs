@@ -226,13 +226,11 @@ pub enum Invalid<'a> {
 /// Replaces an alias in the arguments by its command. The first argument is the program.
 pub fn resolved(args: Vec<OsString>) -> Vec<OsString> {
     let word = |at: usize| args.get(at).and_then(|word| word.to_str());
-    if let Some("describe" | "diagnose" | "get") = word(1)
+    if let Some(verb @ ("describe" | "diagnose" | "get")) = word(1)
         && let Some(("node" | "nodes", name)) = word(2).and_then(|word| word.split_once('/'))
     {
-        let command = if word(1) == Some("get") { "node" } else { "diagnose" };
-        let words = if command == "node" { ["node", "status", name] } else { [command, "node", name] };
-        let words = words.map(OsString::from);
-        return replaced(&args, 2, words);
+        let command = if verb == "get" { ["node", "status"] } else { ["diagnose", "node"] };
+        return replaced(&args, 2, command.into_iter().chain([name]).map(OsString::from));
     }
     let typed = |alias: &[&str]| {
         let mut words = alias.iter().enumerate();

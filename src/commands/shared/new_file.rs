@@ -1,10 +1,9 @@
 //! The output file of a command, written completely or not at all, or standard output.
 
-use std::io::{BufWriter, Write};
+use std::io::Write;
 use std::path::{Path, PathBuf};
 
-use tempfile::Builder;
-
+use crate::apply::file::{directory, place};
 use crate::ctx::Ctx;
 use crate::error::{Error, Result};
 
@@ -76,16 +75,7 @@ impl File {
             let file = std::fs::OpenOptions::new().write(true).open(&self.path);
             return fill(&mut file.map_err(failed)?).map_err(failed);
         }
-        // Only the owner can read a temporary file, from its creation on.
-        let draft = Builder::new().prefix(".skyhook-").tempfile_in(directory(&self.path)).map_err(failed)?;
-        let mut out = BufWriter::new(draft.as_file());
-        let size = fill(&mut out).map_err(failed)?;
-        out.flush().map_err(failed)?;
-        drop(out);
-        draft.as_file().sync_all().map_err(failed)?;
-        let placed = if self.force { draft.persist(&self.path) } else { draft.persist_noclobber(&self.path) };
-        placed.map_err(|error| failed(error.error))?;
-        Ok(size)
+        place(&self.path, self.force, false, fill).map_err(failed)
     }
 }
 
@@ -106,11 +96,4 @@ fn of_context(path: &Path, context: &str) -> PathBuf {
         None => name.rfind('.').map_or((&*name, ""), |at| name.split_at(at)),
     };
     path.with_file_name(format!("{stem}-{context}{extension}"))
-}
-
-fn directory(path: &Path) -> &Path {
-    match path.parent() {
-        Some(directory) if directory != Path::new("") => directory,
-        _ => Path::new("."),
-    }
 }

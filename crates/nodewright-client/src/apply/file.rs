@@ -45,6 +45,41 @@ fn private(path: &Path) -> std::io::Result<std::fs::File> {
     Ok(file)
 }
 
+/// Writes a file whole or not at all: `fill` writes to a temporary file beside it, which then takes its place. With
+/// `public`, all users can read the file, otherwise only its owner. Returns what `fill` returns.
+///
+/// # Errors
+///
+/// Writing fails, or the file exists and `overwrite` is not set. No partial file remains.
+pub fn place(
+    path: &Path,
+    overwrite: bool,
+    public: bool,
+    fill: impl FnOnce(&mut dyn Write) -> std::io::Result<u64>,
+) -> std::io::Result<u64> {
+    let draft = tempfile::Builder::new().prefix(".skyhook-").tempfile_in(directory(path))?;
+    let mut out = std::io::BufWriter::new(draft.as_file());
+    let size = fill(&mut out)?;
+    out.flush()?;
+    drop(out);
+    #[cfg(unix)]
+    if public {
+        draft.as_file().set_permissions(std::os::unix::fs::PermissionsExt::from_mode(0o644))?;
+    }
+    draft.as_file().sync_all()?;
+    let placed = if overwrite { draft.persist(path) } else { draft.persist_noclobber(path) };
+    placed.map_err(|error| error.error)?;
+    Ok(size)
+}
+
+/// The directory of a file.
+pub fn directory(path: &Path) -> &Path {
+    match path.parent() {
+        Some(directory) if directory != Path::new("") => directory,
+        _ => Path::new("."),
+    }
+}
+
 /// Reads a plan from a file or a pipe.
 ///
 /// # Errors

@@ -40,7 +40,7 @@ pub struct Effects<'a> {
     pub allowed: Option<usize>,
     /// Whether a second batch may start beside the first. With `interruptionBudget` alone, the operator chooses nodes in the
     /// arbitrary order of its cache, even before its cache shows the nodes that it has just chosen (operator v0.17,
-    /// `BuildState`, `createNewBatch`: twice the budget in 3 of 20 rollouts). Nodes of a deployment policy are sorted.
+    /// `BuildState`, `createNewBatch`: twice the budget in 3 of 20 runs of the scenario `edit_effects`). Nodes of a deployment policy are sorted.
     pub overlapping: bool,
     /// Custom resources that wait for this one, on shared nodes or everywhere.
     pub waiting: Vec<&'a str>,

@@ -2,7 +2,7 @@ use super::{Input, LintFindings};
 use crate::lint::parts::KUSTOMIZATIONS;
 
 lint_rule! {
-    /// A custom resource stands above its DeploymentPolicy in the same file.
+    /// A custom resource precedes its DeploymentPolicy in the same file.
     ///
     /// # What it means
     ///
