@@ -1,12 +1,10 @@
 //! The first minute of a new user: the way in, errors that teach, several causes, other names, small documents.
 
-use std::collections::BTreeSet;
 use std::ffi::OsString;
 
 use insta::assert_snapshot;
 
 use crate::screens::Fleet;
-use crate::support::clusters;
 use crate::support::run::{Run, binary, run};
 
 /// The message of a usage error, without its last line, which all of them share.
@@ -180,36 +178,6 @@ fn numbers_of_causes_count_within_the_scope() {
         wrong.parts(),
         ("", "error: cause/1: the number of a cause comes after all names\n", Some(64))
     );
-}
-
-/// A cause of a narrowed diagnosis is a cause of the whole one.
-#[test]
-fn naming_a_node_promotes_no_effect() {
-    let causes = |words: &str| -> BTreeSet<String> {
-        let document = run(words).output().json();
-        let findings = document["findings"].as_array().expect("findings").clone();
-        let causes = findings.iter().filter(|finding| finding["explainedBy"].is_null());
-        causes.map(|finding| format!("{} {}", finding["code"], finding["subject"])).collect()
-    };
-    let mut compared = 0;
-    for captured in clusters::all() {
-        let from = format!("--no-logs -o json --from {}", captured.path());
-        let nodes = run(&format!("node status -o json --from {}", captured.path())).output().json();
-        let names: BTreeSet<&str> = nodes["items"]
-            .as_array()
-            .expect("items")
-            .iter()
-            .filter_map(|item| item["node"].as_str())
-            .collect();
-        let all = causes(&format!("diagnose stuck {from}"));
-        for node in names {
-            let own = causes(&format!("diagnose stuck --node {node} {from}"));
-            let promoted: Vec<&String> = own.difference(&all).collect();
-            assert!(promoted.is_empty(), "{} {node}: {promoted:?}", captured.name);
-            compared += own.len();
-        }
-    }
-    assert!(compared > 100, "{compared}");
 }
 
 /// Log commands name one node: the logs of many are unreadable.

@@ -1,5 +1,7 @@
 //! Commands on one named node send few requests: other nodes are not read unless they matter.
 
+use std::collections::BTreeSet;
+
 use kubectl_skyhook::api::ApiFlavor;
 
 use crate::support::clusters;
@@ -187,7 +189,15 @@ fn complete_node_is_explained_without_reading_others() {
         cluster.fake.started(jiff::SignedDuration::from_mins(63 * 60 + 30));
         let objects = cluster.fake.objects();
         let nodes = objects.iter().filter(|o| o["kind"] == "Node");
-        for node in nodes.map(|o| o["metadata"]["name"].as_str().expect("a name")) {
+        let nodes = nodes.map(|node| (node["metadata"]["name"].as_str().expect("a name"), node));
+        // Nodes with the same records, spec are explained alike.
+        let mut seen = BTreeSet::new();
+        let nodes = nodes.filter(|(name, node)| {
+            let records =
+                [&node["metadata"]["annotations"], &node["spec"]].map(|v| v.to_string().replace(name, ""));
+            seen.insert(records)
+        });
+        for (node, _) in nodes {
             let of_one = [ONE.replace("node-1", node)];
             let words = format!("diagnose node {node} -o json");
             let before = cluster.fake.lines().len();

@@ -222,14 +222,14 @@ fn each_node_counts_once() {
     }
 }
 
-/// The states on the page of a custom resource are those of the node's own page, and no rollout runs in a
-/// custom resource that makes no progress.
+/// The states on the page of a custom resource, and what holds them up, are those of the node's own page, and no
+/// rollout runs in a custom resource that makes no progress.
 #[test]
 fn pages_agree() {
     for captured in clusters::on_screen() {
         let from = captured.path();
         let json = run(&format!("status -o json --from {from}")).output().json();
-        let mut states: BTreeMap<(String, String), Value> = BTreeMap::new();
+        let mut states: BTreeMap<(String, String), [Value; 2]> = BTreeMap::new();
         for item in json["items"].as_array().expect("custom resources") {
             let name = item["skyhook"].as_str().expect("a name");
             if ["Stuck", "Blocked", "Paused", "Disabled"].iter().any(|state| item["assessment"] == *state) {
@@ -242,7 +242,8 @@ fn pages_agree() {
                 let nodes = expand(set).map_or_else(|| vec![set.to_owned()], |nodes| nodes.expect("a set"));
                 assert_eq!(entry["nodeCount"], nodes.len());
                 for node in nodes {
-                    states.insert((name.to_owned(), node), entry["state"].clone());
+                    let state = [&entry["state"], &entry["heldUpBy"]["code"]].map(Value::clone);
+                    states.insert((name.to_owned(), node), state);
                 }
             }
         }
@@ -250,7 +251,8 @@ fn pages_agree() {
             let page = run(&format!("diagnose node {node} -o json --from {from}")).output().json();
             let links = page["skyhooks"].as_array().expect("custom resources");
             let link = links.iter().find(|link| link["skyhook"] == *name).expect("the custom resource");
-            assert_eq!(link["state"], *state, "{}: {name} on {node}", captured.name);
+            let own = [&link["state"], &link["progress"]["heldUpBy"]["code"]].map(Value::clone);
+            assert_eq!(own, *state, "{}: {name} on {node}", captured.name);
         }
     }
 }
@@ -314,6 +316,18 @@ fn a_node_that_is_not_ready_does_not_run() {
 }
 
 /// The missing object is the cause: it stands in the headline.
+/// Pods that the kubelet evicts again and again end at no time that the durations of other nodes tell.
+#[test]
+fn evicted_pods_get_no_estimate() {
+    let ran = run("status -o json --from tests/rules/package_pods_evicted.yaml --now 2026-11-20T10:10:00Z")
+        .output();
+    let item = &ran.json()["items"][0];
+    assert_eq!(
+        [&item["assessment"], &item["remainingSeconds"], &item["uncertainty"]],
+        [&json!("Progressing"), &Value::Null, &Value::Null]
+    );
+}
+
 #[test]
 fn a_missing_secret_is_named_in_the_headline() {
     let ran =

@@ -1,3 +1,5 @@
+use std::collections::HashMap;
+
 use super::support::attempts::with_attempts;
 use super::support::evidence::{failing_since, restarted_by_its_own_reboot};
 use super::support::still_retried::{
@@ -47,8 +49,9 @@ rule! {
 
 fn detect(cluster: &Cluster, findings: &mut Findings) {
     let (model, package_runs) = (findings.model(), findings.package_runs());
+    let mut splits = HashMap::new();
     for skyhook in cluster.skyhooks.items() {
-        let unselective = split_without_selector(cluster, &model, skyhook);
+        let unselective = split_without_selector(cluster, &model, skyhook, &mut splits);
         for (node, on) in cluster.tracked(skyhook.name()) {
             for entry in on.entries().iter().filter(|e| fails(skyhook, e)) {
                 let package_run = package_runs.newest(skyhook.name(), &node.name, entry);
@@ -148,20 +151,30 @@ fn detect(cluster: &Cluster, findings: &mut Findings) {
     }
 }
 
+/// What separates failing from complete nodes, by the names of both: many custom resources fail on the same nodes.
+type Splits<'a> = HashMap<[Vec<&'a str>; 2], Option<Contrast>>;
+
 /// For a custom resource without a selector: a value that all nodes on which it fails have, and no complete one.
-fn split_without_selector(cluster: &Cluster, model: &Model<'_>, skyhook: &Skyhook) -> Option<Contrast> {
+fn split_without_selector<'a>(
+    cluster: &'a Cluster,
+    model: &Model<'_>,
+    skyhook: &'a Skyhook,
+    splits: &mut Splits<'a>,
+) -> Option<Contrast> {
     if !skyhook.spec.node_selectors.is_empty() {
         return None;
     }
     let failing =
         |(node, on): (_, &NodeRecord)| on.entries().iter().any(|e| fails(skyhook, e)).then_some(node);
-    let failing: Vec<&Node> = cluster.tracked(skyhook.name()).filter_map(failing).collect();
+    let failing: Vec<&'a Node> = cluster.tracked(skyhook.name()).filter_map(failing).collect();
     if failing.is_empty() {
         return None;
     }
-    let healthy: Vec<&Node> =
+    let healthy: Vec<&'a Node> =
         cluster.selected(skyhook).filter(|node| model.is_done_on(skyhook, node)).collect();
-    contrasts(&failing, &healthy).into_iter().find(Contrast::separates)
+    let names = |nodes: &[&'a Node]| nodes.iter().map(|node| node.name.as_str()).collect();
+    let split = || contrasts(&failing, &healthy).into_iter().find(Contrast::separates);
+    splits.entry([names(&failing), names(&healthy)]).or_insert_with(split).clone()
 }
 
 /// Adds the remedy that selects only the nodes for which the packages are made.
