@@ -188,6 +188,13 @@ fn plan_terminating(cluster: &Cluster, skyhook: &Skyhook, args: &Args) -> Result
         .hint(format!("kubectl get {resource} {name} -o yaml > {name}.yaml"))
         .hint(format!("once the object is gone: kubectl skyhook undelete {name} -f {name}.yaml")));
     }
+    if let Some(definition) = cluster.deleted_definition() {
+        return Err(Error::unchanged(format!(
+            "the CRD {} is being deleted, so {} cannot be recreated",
+            definition.metadata.name,
+            skyhook.reference()
+        )));
+    }
     if args.safety.no_journal {
         return Err(Error::unchanged(
             "--no-journal cannot be used: between deletion and recreation, only the journal contains the object",

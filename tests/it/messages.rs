@@ -33,7 +33,7 @@ fn warnings_count_as_problems() {
     };
     let headline = first("diagnose stuck gpu-tune").expect("a headline");
     let ends = "could not be checked; the others found no errors: 2 warnings and 1 note";
-    assert!(headline.starts_with("Incomplete: "), "{headline}");
+    assert!(headline.starts_with("Incomplete diagnosis: "), "{headline}");
     assert!(headline.ends_with(ends), "{headline}");
 }
 

@@ -266,10 +266,10 @@ fn files_without_an_essential_kind_are_not_reported_healthy() {
             ran.expect_code(1);
         }
         let (headline, ran) = on("diagnose stuck", &files);
-        assert!(headline.starts_with("Incomplete: "), "{}", ran.transcript());
+        assert!(headline.starts_with("Incomplete diagnosis: "), "{}", ran.transcript());
         assert!(headline.contains(" rules could not be checked; the others found no problems"), "{headline}");
         let (headline, _) = on("diagnose check", &files);
-        assert!(headline.starts_with("Incomplete: "), "{headline}");
+        assert!(headline.starts_with("Incomplete diagnosis: "), "{headline}");
         assert!(headline.contains(" checks could not run"), "{headline}");
     }
     for words in [
@@ -283,7 +283,7 @@ fn files_without_an_essential_kind_are_not_reported_healthy() {
         ran.expect_stderr("cannot read nodes: none in the input");
     }
     let (headline, ran) = on("diagnose stuck --rule SKY211", &only(&["Node", "Skyhook"]));
-    assert_eq!(headline, "Incomplete: 1 rule could not be checked");
+    assert_eq!(headline, "Incomplete diagnosis: 1 rule could not be checked");
     ran.expect_code(1);
     let (_, ran) = on("diagnose stuck --rule SKY211 --fail-on never", &only(&["Node"]));
     ran.expect_code(0);

@@ -110,7 +110,7 @@ fn what_was_not_read_follows_the_verdict() {
     let page = run("report --output-file - --from -").stdin(node.to_string()).output();
     page.expect_code(1);
     let at = |words: &str| page.stdout.find(words).expect(words);
-    let verdict = at("<p class=\"verdict warning\"><span class=\"warning\">Incomplete: ");
+    let verdict = at("<p class=\"verdict warning\"><span class=\"warning\">Incomplete diagnosis: ");
     let missing = at("<details open><summary><b>This page is incomplete: </b>cannot read custom resources; ");
     assert!(verdict < missing && missing < at("id=\"diagnosis\""));
     page.expect_no_stdout("Nothing is stuck");

@@ -41,7 +41,7 @@ pub fn incomplete(unchecked: &str, nothing_left: bool, warnings: usize) -> Strin
         0 => "; the others found no problems",
         _ => "; the others found no errors",
     };
-    format!("Incomplete: {unchecked}{rest}")
+    format!("Incomplete diagnosis: {unchecked}{rest}")
 }
 
 pub fn label_of(severity: Severity) -> Label {

@@ -55,7 +55,7 @@ fn detect(_: &Cluster, findings: &mut Findings) {
                 .warning_if(!certain)
                 .since(Some(overdue.since))
                 .effect_of(EXPLAINED_BY)
-                .evidence(node, "due", action.participle())
+                .evidence(node, "the operator should have", action.participle())
                 .evidence(node, "last change", overdue.since)
                 .no_package_run(cluster, "pods and jobs of the custom resource on the node");
             for restriction in overdue.restrictions.iter() {

@@ -2,6 +2,7 @@ use super::support::evidence::some_of;
 use super::{Findings, Grade, Subject};
 use crate::api::keys;
 use crate::cluster::{Cluster, NodeRecord, Pod};
+use crate::plan::planners::batches::grade_of_next;
 use crate::view::plural;
 
 rule! {
@@ -51,6 +52,7 @@ fn detect(cluster: &Cluster, findings: &mut Findings) {
         }
         let suspects = node.may_have_uncordoned();
         let by = suspects.first().map_or_else(String::new, |suspect| format!(", probably by {suspect}"));
+        let interrupt = grade_of_next(skyhook);
         let finding = findings.report(
             Subject::skyhook_on_node(skyhook, node).package(drain.package),
             format!(
@@ -83,7 +85,8 @@ fn detect(cluster: &Cluster, findings: &mut Findings) {
                 },
                 &node.name,
             )
-            .kubectl(Grade::B1, "Or cordon the node again", ["cordon", &node.name])
+            .kubectl(interrupt, "Or cordon the node again", ["cordon", &node.name])
+            .reboots(interrupt == Grade::B4)
             .caveat("the drain then ends, and the interrupt follows; a program that lifts cordons may lift this one, too");
     }
 }

@@ -109,6 +109,13 @@ fn detect(cluster: &Cluster, findings: &mut Findings) {
                             format!("{value} instead of {change}{}", owner.unwrap_or_default()),
                         );
                     }
+                    if let Some(write) = node.labelled.as_ref().filter(|_| !unmet.is_empty()) {
+                        finding.evidence(
+                            node,
+                            "labels",
+                            format!("last written by {} at {}", write.by, write.at),
+                        );
+                    }
                     if !unfinished.is_empty() && !unmet.is_empty() {
                         select_again(finding, skyhook, node, &unmet);
                     }

@@ -1,7 +1,7 @@
 use super::support::evidence::some_of;
 use super::{Blocks, Findings, Grade, Severity, Subject};
 use crate::api::Skyhook;
-use crate::cluster::{Certainty, Cluster};
+use crate::cluster::{Certainty, Cluster, Read};
 
 rule! {
     /// The CRD of the operator is being deleted, and its deletion does not end.
@@ -38,6 +38,9 @@ const OF_DELETION: &[Blocks] = &[Blocks::Deletion];
 
 fn detect(cluster: &Cluster, findings: &mut Findings) {
     let Some(definition) = cluster.deleted_definition() else {
+        if let Read::Unreadable(why) = &cluster.installation.definitions {
+            findings.undetermined(format!("CRDs cannot be read: {why}"));
+        }
         return;
     };
     let (name, since) = (&definition.metadata.name, definition.metadata.deletion_timestamp);

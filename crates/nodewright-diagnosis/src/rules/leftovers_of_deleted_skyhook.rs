@@ -55,7 +55,7 @@ fn detect(cluster: &Cluster, findings: &mut Findings) {
         let odd = absence != Certainty::Presumed || cordons || runs;
         if !odd && !cluster.skyhooks.items().is_empty() {
             findings.undetermined(format!(
-                "the input may omit a custom resource that keys on nodes name: {name}"
+                "the input may omit the custom resource {name}, which keys on nodes name"
             ));
             continue;
         }

@@ -58,14 +58,15 @@ fn detect(cluster: &Cluster, findings: &mut Findings) {
                 let tries = retry_reason(cluster, package_run);
                 let meanwhile = package_run.is_some_and(|run| created_during_read(cluster, run));
                 let retries = meanwhile || operator_retries(cluster, package_run, on);
+                let trouble = common_message(entry, package_run);
                 let finding = findings.report(
                     Subject::skyhook_on_node(skyhook, node).package(&entry.name),
                     match tries {
-                        Some(why) if !meanwhile => format!("{}: {why}", common_message(entry)),
-                        _ => with_attempts(common_message(entry), cluster, entry, package_run, retries),
+                        Some(why) if !meanwhile => format!("{trouble}: {why}"),
+                        _ => with_attempts(trouble.clone(), cluster, entry, package_run, retries),
                     },
                 );
-                finding.group_message(common_message(entry));
+                finding.group_message(&trouble);
                 finding.warning_if(
                     tries.is_some() || retries && !exceeds_usual_attempts(cluster, entry, package_run),
                 );
@@ -77,14 +78,16 @@ fn detect(cluster: &Cluster, findings: &mut Findings) {
                     finding.package_run_trouble(cluster, package_run);
                 }
                 finding.reruns_wait(skyhook);
+                if skyhook.spec.node_selectors.is_empty() {
+                    finding.evidence(skyhook, "spec.nodeSelectors", "none: every node is selected");
+                }
                 if let Some(contrast) = &unselective {
                     select_fewer(finding, skyhook, contrast);
                 }
                 if let Some(pod) = package_run.and_then(|run| run.job?.failed_by_kubelet(&run.pods)) {
                     let what = if pod.evicted() { "evicted" } else { "rejected" };
                     finding.group_message(format!(
-                        "{}: the kubelet {what} all its pods ({})",
-                        common_message(entry),
+                        "{trouble}: the kubelet {what} all its pods ({})",
                         pod.status.reason
                     ));
                     let title = if pod.evicted() {
@@ -108,18 +111,20 @@ fn detect(cluster: &Cluster, findings: &mut Findings) {
                         job,
                     );
                 }
-                finding.read_logs(skyhook.name(), &node.name, &entry.name, &entry.stage);
+                let interrupt_killed = package_run.is_some_and(interrupt_out_of_memory);
+                if interrupt_killed {
+                    finding.list_operators(
+                        "Upgrade the operator to v0.19.1 or later: before, it gives interrupts 64Mi of memory, whatever the \
+                         package says, and 256Mi since",
+                    );
+                } else if !ended_from_outside(package_run) {
+                    finding.read_logs(skyhook.name(), &node.name, &entry.name, &entry.stage);
+                }
                 if unselective.is_some() {
                     finding.caveat("where the node is meant to be selected");
                 }
                 if killed {
                     finding.caveat("the log ends where the container was killed");
-                }
-                if package_run.is_some_and(interrupt_out_of_memory) {
-                    finding.caveat(
-                        "the package does not set the memory limit of an interrupt: the operator sets 64Mi \
-                         before v0.19.1, and 256Mi since; upgrade the operator",
-                    );
                 }
                 if uninstall_requested(skyhook, entry) {
                     finding.caveat("once the installation completes, the requested uninstall starts");
@@ -151,6 +156,9 @@ fn detect(cluster: &Cluster, findings: &mut Findings) {
     }
 }
 
+/// The kubelet's reason for the end of a container that exceeded its memory limit.
+const OUT_OF_MEMORY: &str = "OOMKilled";
+
 /// What separates failing from complete nodes, by the names of both: many custom resources fail on the same nodes.
 type Splits<'a> = HashMap<[Vec<&'a str>; 2], Option<Contrast>>;
 
@@ -181,7 +189,6 @@ fn split_without_selector<'a>(
 fn select_fewer(finding: &mut Finding, skyhook: &Skyhook, contrast: &Contrast) {
     let Contrast { attribute, value, .. } = contrast;
     finding
-        .evidence(skyhook, "spec.nodeSelectors", "none: every node is selected, including those of the system")
         .edit(
             Grade::B2,
             format!(
@@ -190,7 +197,12 @@ fn select_fewer(finding: &mut Finding, skyhook: &Skyhook, contrast: &Contrast) {
             ),
             skyhook,
         )
-        .caveat("on nodes that are no longer selected, installed packages and the operator's keys remain");
+        .caveat(if skyhook.spec.runtime_required {
+            "on nodes that are no longer selected, installed packages, the operator's keys and the runtime-required taint \
+             remain; nobody removes the taint, and `diagnose stuck` then shows how"
+        } else {
+            "on nodes that are no longer selected, installed packages and the operator's keys remain"
+        });
 }
 
 /// If a stage exceeded its memory limit, adds the limit and how to raise it, and returns true. The logs of a
@@ -202,7 +214,7 @@ fn out_of_memory(
     package_run: Option<&PackageRun<'_>>,
 ) -> bool {
     let killed = package_run.filter(|run| !run.interrupt).and_then(|run| run.trouble());
-    let Some((pod, trouble)) = killed.filter(|(_, trouble)| trouble.reason == "OOMKilled") else {
+    let Some((pod, trouble)) = killed.filter(|(_, trouble)| trouble.reason == OUT_OF_MEMORY) else {
         return false;
     };
     if let Some(limit) = pod.memory_limit(trouble.container) {
@@ -216,10 +228,19 @@ fn out_of_memory(
     true
 }
 
+/// Whether the kubelet or an admission policy ended the pods: their logs do not show the cause.
+fn ended_from_outside(package_run: Option<&PackageRun<'_>>) -> bool {
+    package_run.is_some_and(|run| {
+        let by_policy =
+            run.foreign_deadline().is_some() && run.job.is_some_and(|job| job.deadline_exceeded());
+        by_policy || run.job.and_then(|job| job.failed_by_kubelet(&run.pods)).is_some()
+    })
+}
+
 /// Whether an interrupt exceeded the memory limit of older operators.
 fn interrupt_out_of_memory(package_run: &PackageRun<'_>) -> bool {
     let killed = |(pod, trouble): (&Pod, ContainerTrouble<'_>)| {
-        trouble.reason == "OOMKilled" && pod.memory_limit(trouble.container) == Some("64Mi")
+        trouble.reason == OUT_OF_MEMORY && pod.memory_limit(trouble.container) == Some("64Mi")
     };
     package_run.interrupt && package_run.trouble().is_some_and(killed)
 }
@@ -269,6 +290,9 @@ fn fails(skyhook: &Skyhook, entry: &Entry) -> bool {
 }
 
 /// The message without attempts and retries, which groups findings.
-fn common_message(entry: &Entry) -> String {
-    format!("package {} fails at stage {}", entry.name, entry.stage)
+fn common_message(entry: &Entry, package_run: Option<&PackageRun<'_>>) -> String {
+    let trouble = package_run.and_then(PackageRun::trouble);
+    let killed = trouble.is_some_and(|(_, trouble)| trouble.reason == OUT_OF_MEMORY);
+    let why = if killed { format!(" ({OUT_OF_MEMORY})") } else { String::new() };
+    format!("package {} fails at stage {}{why}", entry.name, entry.stage)
 }

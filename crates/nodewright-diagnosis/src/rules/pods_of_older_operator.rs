@@ -50,9 +50,13 @@ fn detect(cluster: &Cluster, findings: &mut Findings) {
             continue;
         }
         let concurrent_run = package_runs.of_skyhook_on(name, package_run.node).find(|run| run.alive());
+        let of_stage = match package_run.stage.as_str() {
+            "" => String::new(),
+            stage => format!("stage {stage} of "),
+        };
         let what = format!(
-            "the older operator's pod for stage {} of package {} is still running",
-            package_run.stage, package_run.package
+            "the older operator's pod for {of_stage}package {} is still running",
+            package_run.package
         );
         let message = match (skyhook, concurrent_run) {
             (None, _) => format!("{what}, but {name} is gone"),

@@ -171,8 +171,12 @@ fn kept_by(
                 let value = format!("{}: {} {}", condition.status, condition.reason, condition.message);
                 finding.evidence(node, format!("condition {}", condition.kind), value.trim_end());
             }
+            let title = format!("Find out what {name} waits for; it removes the taint {until}");
+            match owner.shown_by() {
+                Some(words) => finding.kubectl(Grade::B0, title, words),
+                None => finding.pods_on_node(&title, &node.name),
+            };
             finding
-                .pods_on_node(&format!("Find out what {name} waits for; it removes the taint {until}"), &node.name)
                 .edit(
                     Grade::B2,
                     "If the packages install what it waits for, both wait for each other: tolerate the taint in additionalTolerations",

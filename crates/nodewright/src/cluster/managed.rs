@@ -18,6 +18,14 @@ use crate::api::{Name, visit};
 #[serde(transparent)]
 pub struct ManagedFields(Vec<Manager>);
 
+/// The last write of a program that owns labels of a node. It may have changed other fields of the program.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct LabelWrite {
+    pub at: Timestamp,
+    /// The field manager.
+    pub by: Name,
+}
+
 #[derive(Default, Deserialize)]
 #[serde(default)]
 struct Manager {
@@ -131,6 +139,19 @@ impl ManagedFields {
 
     /// The field manager that cordoned the node, unless it is the operator or this program.
     pub fn cordoned_by(&self) -> Option<&str> {
+        let mut owners = self.foreign().filter(|m| m.fields.spec.unschedulable.is_some());
+        Some(&owners.next()?.manager)
+    }
+
+    /// The last write by a manager of labels other than the operator and this program.
+    pub fn labelled(&self) -> Option<LabelWrite> {
+        let owners = self.foreign().filter(|m| m.fields.metadata.labels.is_some());
+        let writes = owners.filter_map(|m| Some(LabelWrite { at: m.time?, by: m.manager.clone() }));
+        writes.max_by_key(|write| write.at)
+    }
+
+    /// The managers but the operator and this program.
+    fn foreign(&self) -> impl Iterator<Item = &Manager> {
         let known = |name: &str| {
             let mut named = self.0.iter().filter(|m| m.manager == name);
             // People edit the operator's annotations with kubectl as well: owning such annotations does not
@@ -138,9 +159,7 @@ impl ManagedFields {
             let by_hand = name.starts_with("kubectl");
             name == FIELD_MANAGER || !by_hand && named.any(Manager::is_of_operator)
         };
-        let mut owners = self.0.iter().filter(|m| m.fields.spec.unschedulable.is_some());
-        let other = owners.find(|m| !m.manager.is_empty() && !known(&m.manager))?;
-        Some(&other.manager)
+        self.0.iter().filter(move |m| !m.manager.is_empty() && !known(&m.manager))
     }
 }
 

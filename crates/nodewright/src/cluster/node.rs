@@ -23,7 +23,7 @@ pub use taint::Taint;
 
 use super::annotations::Annotations;
 use super::cordon_marks::Marks;
-use super::managed::ManagedFields;
+use super::managed::{LabelWrite, ManagedFields};
 use super::owners::TaintKind;
 use crate::api::keys::NodeKey;
 use crate::api::{ApiFlavor, Labels, Name, NodeState, Object, Shared, UnknownFields, quantity};
@@ -43,6 +43,8 @@ pub struct Node {
     pub annotated: Option<Timestamp>,
     /// Time of the last write of labels, taints or the cordon, from `managedFields`.
     pub selectable: Option<Timestamp>,
+    /// The last write of a program that owns labels, from `managedFields`.
+    pub labelled: Option<LabelWrite>,
     /// Whether the field managers are known: `kubectl get` omits them, and a patch can empty them.
     pub has_managers: bool,
     keys: [Shared<NodeKeys>; 2],
@@ -213,6 +215,7 @@ impl From<NodeObject> for Node {
             has_managers: !object.metadata.managed_fields.is_empty(),
             annotated: object.metadata.managed_fields.annotated(),
             selectable: object.metadata.managed_fields.selectable(),
+            labelled: object.metadata.managed_fields.labelled(),
             name: object.metadata.name,
             uid: object.metadata.uid,
             created: object.metadata.creation_timestamp,

@@ -124,6 +124,11 @@ pub(super) const DRIVER_UPGRADE: &str = "-driver-upgrade-state";
 const PAUSED_FOR_DRIVER: &str = "paused-for-driver-upgrade";
 
 impl TaintOwner {
+    /// The arguments of the kubectl command that shows what the owner waits for, if it has objects that say so.
+    pub fn shown_by(&self) -> Option<&'static [&'static str]> {
+        (self.key == "readiness.k8s.io/").then_some(&["get", "nodereadinessrules", "-o", "yaml"])
+    }
+
     fn owns(&self, key: &str) -> bool {
         match self.key.strip_prefix('*') {
             Some(end) => key.ends_with(end),

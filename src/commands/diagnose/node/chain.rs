@@ -125,8 +125,21 @@ impl<'a> Inspection<'_, 'a> {
             link.progress = Some(Progress::from(&on));
             link.next_action = on.next_action().map(|action| format!("the operator {action}"));
             link.is_ignored = matches!(on.progress.reason, WaitReason::Ignored);
+        } else if let Some(error) = self.error_here(skyhook) {
+            link.state = ProgressState::Blocked;
+            link.reason = error.message.clone();
         }
         Some(link)
+    }
+
+    /// The first error about the custom resource on this node.
+    fn error_here(&self, skyhook: &Skyhook) -> Option<&Finding> {
+        self.outlook.findings.iter().find(|finding| {
+            let subject = &finding.subject;
+            finding.severity == Severity::Error
+                && subject.skyhook.as_deref() == Some(skyhook.name())
+                && subject.node.as_deref() == Some(&self.node.name)
+        })
     }
 
     /// The link for a custom resource that no longer exists, or could not be read.

@@ -89,7 +89,10 @@ impl NodeReport<'_> {
         // Until the operator works and accepts changes, no other remedy helps.
         let near = |at: &usize| {
             let finding = &findings[*at];
-            let here = finding.subject.node.as_deref() == Some(&self.node.name);
+            let here = match finding.subject.node.as_deref() {
+                Some(node) => node == self.node.name,
+                None => finding.stops_whole(),
+            };
             let first = finding.severity == Severity::Error && finding.comes_first();
             (first, own(at) || behind.contains(at), here)
         };

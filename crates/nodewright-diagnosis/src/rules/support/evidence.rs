@@ -160,7 +160,11 @@ impl Finding {
     pub fn container_trouble(&mut self, pod: &Pod, trouble: &ContainerTrouble<'_>) -> &mut Self {
         let mut value = trouble.reason.to_owned();
         if let Some(code) = trouble.exit_code {
-            value += &format!(", {}", exit_code::with_meaning(code, trouble.reason));
+            // The kubelet's reason for the end of the pod explains the code.
+            value += &match pod.ended_because() {
+                Some((reason, _)) => format!(", exit code {code} ({reason})"),
+                None => format!(", {}", exit_code::with_meaning(code, trouble.reason)),
+            };
         }
         value += &restarts(trouble.restarts);
         let field = format!("container {}", trouble.container);

@@ -63,7 +63,12 @@ impl<'a> DueActions<'a> {
         }
         let of_all = self.changes.of_skyhook(skyhook);
         let mut known: HashMap<String, Rc<[Restriction]>> = HashMap::new();
-        let due = self.model.due_actions(skyhook.name()).filter(|due| self.is_known(skyhook, due));
+        let unknown_batch = self.is_batch_unknown(skyhook);
+        let due = self.model.due_actions(skyhook.name()).filter(|due| {
+            let belongs = skyhook.status.node_priority.contains_key(&due.node.name)
+                || is_at_work(&self.cluster.status_on(skyhook, due.node));
+            (belongs || !unknown_batch) && self.is_known(skyhook, due)
+        });
         let dated = due.filter_map(|due| {
             let node = due.node;
             let since = of_all.max(self.changes.of_node(&self.package_runs, skyhook, node))?;
@@ -92,8 +97,7 @@ impl<'a> DueActions<'a> {
             return false;
         }
         let status = cluster.status_on(skyhook, node);
-        let at_work = matches!(status, Status::InProgress | Status::Erroring);
-        let seen = cluster.certainty_of_no_package_run() == Certainty::Proven || !at_work;
+        let seen = cluster.certainty_of_no_package_run() == Certainty::Proven || !is_at_work(&status);
         let known = match &due.action {
             Action::StartStage { package, .. } if pods.is_none() => {
                 let interrupts = |spec| skyhook.pending_interrupt(package, spec).is_some();
@@ -111,6 +115,17 @@ impl<'a> DueActions<'a> {
         known && (dated || waits)
     }
 
+    /// Whether it is unknown which nodes besides those at work belong to the batch: the operator has not recorded the
+    /// batch, or a node keeps its slot although the custom resource does not tolerate its taints. That node is down, and the
+    /// operator would record it as blocked.
+    fn is_batch_unknown(&self, skyhook: &Skyhook) -> bool {
+        let at_work = |node: &&Node| is_at_work(&self.cluster.status_on(skyhook, node));
+        self.cluster.selected(skyhook).filter(at_work).any(|node| {
+            !skyhook.status.node_priority.contains_key(&node.name)
+                || !self.cluster.untolerated_by(skyhook, node).is_empty()
+        })
+    }
+
     /// Whether evictions are under way or refused.
     fn is_refused(&self, skyhook: &Skyhook, node: &Node, pods: &[&Pod]) -> bool {
         let cluster = self.cluster;
@@ -118,6 +133,10 @@ impl<'a> DueActions<'a> {
         on.is_some_and(|on| !cluster.refusals_in_force(skyhook, node, on).is_empty())
             || pods.iter().any(|pod| pod.metadata.deleting() || cluster.eviction_block(pod).is_some())
     }
+}
+
+fn is_at_work(status: &Status) -> bool {
+    matches!(status, Status::InProgress | Status::Erroring)
 }
 
 /// The operator's request for an action.
