@@ -68,7 +68,7 @@ pub struct Args {
     safety: Safety,
 }
 
-pub const NEEDS: [Source; 8] = [
+pub const NEEDS: [Source; 9] = [
     Source::Skyhooks,
     Source::Legacy,
     Source::Policies,
@@ -77,6 +77,7 @@ pub const NEEDS: [Source; 8] = [
     Source::Pods,
     Source::Jobs,
     Source::Webhooks,
+    Source::Restrictions,
 ];
 
 command! {

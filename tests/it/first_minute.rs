@@ -73,6 +73,15 @@ fn habits_of_other_tools_lead_to_commands() {
             "error: unrecognized subcommand 'edit'\n\n  tip: this is a command of kubectl itself: kubectl edit\n",
         ),
         (
+            "node status --node n021",
+            "error: unexpected argument '--node' found\n\n  tip: nodes are arguments: `kubectl skyhook node status NODE`\n",
+        ),
+        (
+            "package restart driver",
+            "error: unrecognized subcommand 'restart'\n\n  tip: to run one package again, use `kubectl skyhook package rerun`; \
+             to run all packages, `kubectl skyhook reset`\n",
+        ),
+        (
             "version --client",
             "error: unexpected argument '--client' found\n\n  tip: `kubectl skyhook version --client-only` needs no cluster\n",
         ),

@@ -318,8 +318,8 @@ fn failing_stage_states_whether_it_is_retried() {
         all.collect::<Vec<_>>()
     };
     let plain = |end: &str, remedies| (end.to_owned(), String::new(), remedies);
-    let memory = "the package does not set the memory limit of an interrupt: the operator sets 64Mi before v0.19.1, and \
-                  256Mi since; upgrade the operator";
+    let memory =
+        "older ones give an interrupt 64Mi of memory, whatever the package says, and newer ones 256Mi";
     assert_eq!(
         summaries_of("package_erroring.interrupts", "SKY201"),
         [

@@ -30,7 +30,7 @@ fn upgrade_is_not_suggested_beyond_the_limit_of_older_operators() {
         std::fs::write(&file, text).expect("a file");
         let ran = run(&format!("diagnose stuck --all --rule SKY201 --from {}", file.display())).output();
         ran.expect_code(2);
-        ran.stdout.contains("upgrade the operator")
+        ran.stdout.contains("Upgrade the operator to v0.19.1 or later")
     };
     assert!(suggests(&fixture));
     assert!(!suggests(&fixture.replace("memory: 64Mi", "memory: 256Mi")));

@@ -351,3 +351,23 @@ fn status_in_progress_is_removed_before_the_recreation() {
     cluster.run("undo --confirm").expect_code(1);
     assert_eq!(statuses(&cluster), json!([[null, null], [null, null], [null, null]]));
 }
+
+/// A deleted CRD takes all its custom resources with it, and the API server creates no others.
+#[test]
+fn undelete_is_refused_while_the_crd_is_being_deleted() {
+    let cluster = TestCluster::from_capture("deleted-while-erroring");
+    let name = "skyhooks.skyhook.nvidia.com";
+    cluster.fake.load(json!({
+        "apiVersion": "apiextensions.k8s.io/v1", "kind": "CustomResourceDefinition",
+        "metadata": {"name": name, "deletionTimestamp": "2026-11-20T08:00:00Z",
+            "finalizers": ["customresourcecleanup.apiextensions.k8s.io"]},
+    }));
+    let ran = cluster.run(UNDELETE);
+    ran.expect_code(3);
+    let refusal = format!(
+        "error: the CRD {name} is being deleted, so skyhook/gpu-tune cannot be recreated; nothing was changed\n"
+    );
+    ran.expect_stderr(refusal);
+    assert_eq!(cluster.writes(), [""; 0]);
+    cluster.run("diagnose stuck --all").expect_stdout("SKY515 crd-being-deleted");
+}

@@ -124,6 +124,10 @@ fn needed_at_times(command: &str, (verb, group, resource): &Right) -> bool {
         // Limits and roles are read only while the operator may be late.
         return true;
     }
+    if resource == "customresourcedefinitions" {
+        // CRDs are read only while a custom resource is being deleted.
+        return true;
+    }
     match command {
         // Logs are read only of failing containers; nothing fails here.
         "diagnose stuck" => resource == "pods/log",

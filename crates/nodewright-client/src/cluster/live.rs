@@ -152,8 +152,9 @@ async fn read<'a>(
         }
     }
     // The deletion of a CRD deletes its custom resources.
-    if needs.wants(Source::Operator) && cluster.skyhooks.items().iter().any(|skyhook| skyhook.deleting()) {
-        cluster.installation.definitions = installation::definitions(reader.client).await;
+    if needs.wants(Source::Restrictions) && cluster.skyhooks.items().iter().any(|skyhook| skyhook.deleting())
+    {
+        cluster.installation.definitions = installation::definition(&reader, cluster.flavor()).await;
     }
     let versions = reader.versions.into_inner();
     cluster.versions = versions.unwrap_or_else(PoisonError::into_inner);

@@ -255,6 +255,9 @@ impl<'a> Outlook<'a> {
     fn missing_resource(&self, name: &str) -> String {
         let nodes = plural(self.cluster.tracked(name).count(), "node");
         match self.cluster.skyhooks.ok() {
+            Some(_) if self.cluster.may_leave_out() => {
+                format!("not in the input, may still exist; has annotations or labels on {nodes}")
+            }
             Some(_) => format!("gone, but its annotations or labels are still on {nodes}"),
             None => format!("not read, may still exist; has annotations or labels on {nodes}"),
         }

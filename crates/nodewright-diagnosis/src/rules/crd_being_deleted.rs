@@ -29,7 +29,7 @@ rule! {
     /// # Since
     ///
     /// All operators.
-    SKY515 "crd-being-deleted" Error needs Skyhooks, also Operator,
+    SKY515 "crd-being-deleted" Error needs Skyhooks, also Operator Restrictions,
         blocks Deletion Reconcile
 }
 

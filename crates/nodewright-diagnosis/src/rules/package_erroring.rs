@@ -113,9 +113,8 @@ fn detect(cluster: &Cluster, findings: &mut Findings) {
                 }
                 let interrupt_killed = package_run.is_some_and(interrupt_out_of_memory);
                 if interrupt_killed {
-                    finding.list_operators(
-                        "Upgrade the operator to v0.19.1 or later: before, it gives interrupts 64Mi of memory, whatever the \
-                         package says, and 256Mi since",
+                    finding.list_operators("Upgrade the operator to v0.19.1 or later").caveat(
+                        "older ones give an interrupt 64Mi of memory, whatever the package says, and newer ones 256Mi",
                     );
                 } else if !ended_from_outside(package_run) {
                     finding.read_logs(skyhook.name(), &node.name, &entry.name, &entry.stage);

@@ -71,7 +71,8 @@ sources! {
         ("", "services"),
         ("discovery.k8s.io", "endpointslices"),
     ];
-    /// Objects that may restrict the operator's requests in its namespace. Read only while the operator may be late.
+    /// Objects that may restrict the operator's requests in its namespace, read only while the operator may be late; and its
+    /// CRDs, read only while a custom resource is being deleted.
     Restrictions "limits and roles of the operator" from [
         ("", "namespaces"),
         ("", "limitranges"),
@@ -80,6 +81,7 @@ sources! {
         (RBAC, "clusterrolebindings"),
         (RBAC, "roles"),
         (RBAC, "rolebindings"),
+        ("apiextensions.k8s.io", "customresourcedefinitions"),
         ("", "services"),
         ("discovery.k8s.io", "endpointslices"),
     ];

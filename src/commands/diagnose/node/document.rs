@@ -4,6 +4,7 @@ use schemars::JsonSchema;
 use serde::Serialize;
 
 use super::step::NextStep;
+use crate::cluster::cordon::Holder;
 use crate::commands::shared::progress::Progress;
 use crate::model::ProgressState;
 use crate::rules::{Remedy, Severity};
@@ -17,6 +18,8 @@ pub struct Document<'a> {
     /// The worst state of any custom resource on the node; `Blocked` if an error keeps the node from
     /// completing.
     pub(super) state: ProgressState,
+    /// The people and programs other than the operator that keep the node cordoned; empty if it is not cordoned.
+    pub(super) cordoned_by_others: Vec<Holder>,
     /// The custom resources in the order in which they run.
     pub(super) skyhooks: Vec<LinkDocument<'a>>,
     /// Findings about the node, causes first.

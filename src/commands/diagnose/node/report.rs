@@ -6,6 +6,7 @@ use serde_json::Value;
 
 use super::chain::{Chain, Link};
 use super::document::{Document, FindingDocument, LinkDocument};
+use crate::cluster::cordon::Holder;
 use crate::cluster::{Cluster, Node};
 use crate::commands::shared::grouped::grouped;
 use crate::commands::shared::remedy::remedy_text;
@@ -50,6 +51,11 @@ impl NodeReport<'_> {
         here.any(|run| run.node == self.node.name && run.alive() && run.unacknowledged().is_some())
     }
 
+    /// The people and programs other than the operator that keep the node cordoned.
+    fn cordoned_by_others(&self) -> Vec<Holder> {
+        if self.node.cordoned() == Some(true) { self.node.cordon_holders() } else { Vec::new() }
+    }
+
     /// The findings above info.
     fn grave(&self) -> Vec<&Finding> {
         let all = self.chain.findings.iter();
@@ -91,7 +97,7 @@ impl NodeReport<'_> {
             let finding = &findings[*at];
             let here = match finding.subject.node.as_deref() {
                 Some(node) => node == self.node.name,
-                None => finding.stops_whole(),
+                None => finding.stops_whole() && causes.explaining(*at).is_empty(),
             };
             let first = finding.severity == Severity::Error && finding.comes_first();
             (first, own(at) || behind.contains(at), here)
@@ -281,6 +287,11 @@ impl View for NodeReport<'_> {
     fn blocks(&self, _wide: bool) -> Text {
         let mut text = Text::new();
         text.line(self.verdict());
+        let holders = self.cordoned_by_others();
+        if !holders.is_empty() {
+            let holders: Vec<String> = holders.iter().map(Holder::to_string).collect();
+            text.paragraph(text::dim("cordoned by others: ") + holders.join("; "));
+        }
         for link in &self.chain.links {
             text.blank().append(self.link(link));
         }
@@ -321,6 +332,7 @@ impl View for NodeReport<'_> {
         let fields = Document {
             node: &self.node.name,
             state: self.chain.state(self.node),
+            cordoned_by_others: self.cordoned_by_others(),
             skyhooks: links.collect(),
             findings: findings.collect(),
             remedies: self.next(),

@@ -105,6 +105,8 @@ struct CauseDocument {
     severity: Severity,
     /// The problem, in words that apply to all findings of the cause.
     message: String,
+    /// The time since which the oldest of the cause's findings exists; null if it is unknown.
+    since: Option<String>,
     /// The custom resources with the problem; empty if the problem is not that of a custom resource.
     skyhooks: Vec<String>,
     /// The nodes with the problem.
@@ -162,6 +164,7 @@ impl Document {
                 severity: group.severity(),
                 contrasts: group.contrasts(cluster),
                 message: group.message().into_owned(),
+                since: group.since().map(time),
                 skyhooks: group.skyhooks().into_iter().map(str::to_owned).collect(),
                 nodes: group.node_names().into_iter().map(str::to_owned).collect(),
                 blocked_nodes: impact.nodes().len(),

@@ -65,9 +65,9 @@ impl<'a> DueActions<'a> {
         let mut known: HashMap<String, Rc<[Restriction]>> = HashMap::new();
         let unknown_batch = self.is_batch_unknown(skyhook);
         let due = self.model.due_actions(skyhook.name()).filter(|due| {
-            let belongs = skyhook.status.node_priority.contains_key(&due.node.name)
-                || is_at_work(&self.cluster.status_on(skyhook, due.node));
-            (belongs || !unknown_batch) && self.is_known(skyhook, due)
+            let outside = !skyhook.status.node_priority.contains_key(&due.node.name);
+            let waits = self.cluster.status_on(skyhook, due.node) == Status::Waiting;
+            !(unknown_batch && outside && waits) && self.is_known(skyhook, due)
         });
         let dated = due.filter_map(|due| {
             let node = due.node;
@@ -115,15 +115,14 @@ impl<'a> DueActions<'a> {
         known && (dated || waits)
     }
 
-    /// Whether it is unknown which nodes besides those at work belong to the batch: the operator has not recorded the
+    /// Whether it is unknown which of the waiting nodes belong to the batch: the operator has not recorded the
     /// batch, or a node keeps its slot although the custom resource does not tolerate its taints. That node is down, and the
     /// operator would record it as blocked.
     fn is_batch_unknown(&self, skyhook: &Skyhook) -> bool {
         let at_work = |node: &&Node| is_at_work(&self.cluster.status_on(skyhook, node));
-        self.cluster.selected(skyhook).filter(at_work).any(|node| {
-            !skyhook.status.node_priority.contains_key(&node.name)
-                || !self.cluster.untolerated_by(skyhook, node).is_empty()
-        })
+        let unrecorded = skyhook.status.node_priority.is_empty();
+        let keeps_slot = |node: &Node| !self.cluster.untolerated_by(skyhook, node).is_empty();
+        self.cluster.selected(skyhook).filter(at_work).any(|node| unrecorded || keeps_slot(node))
     }
 
     /// Whether evictions are under way or refused.
