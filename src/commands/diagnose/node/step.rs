@@ -42,10 +42,12 @@ pub struct Inspection<'l, 'a> {
 
 impl<'a> Inspection<'_, 'a> {
     pub fn step(&self, skyhook: &Skyhook, placement: &Placement<'a>) -> NextStep {
+        // A stage that has just started is not recorded yet.
+        let started = placement.phase == Phase::NotStarted && self.runs_next(placement).is_some();
         NextStep {
             package: placement.package.to_owned(),
             version: placement.version.to_owned(),
-            phase: phase_label(placement.phase).to_owned(),
+            phase: phase_label(if started { Phase::Running } else { placement.phase }).to_owned(),
             done: placement.is_done(),
             message: self.message(skyhook, placement),
         }
@@ -81,6 +83,9 @@ impl<'a> Inspection<'_, 'a> {
                 format!("{at}{}{}", since.unwrap_or_default(), outcome.unwrap_or_default())
             }
             Phase::NotStarted => {
+                if let Some(stage) = self.runs_next(placement) {
+                    return format!("at stage {stage}");
+                }
                 let missing = self.dependencies(skyhook, placement);
                 if missing.is_empty() {
                     String::new()
@@ -98,13 +103,13 @@ impl<'a> Inspection<'_, 'a> {
 
     /// The running stage, if the record still shows the stage before it.
     fn runs_next(&self, placement: &Placement<'a>) -> Option<&Stage> {
-        let recorded = placement.entry?;
+        let recorded = placement.entry.map(|entry| &entry.stage);
         let here = self.package_runs;
         let mut here = here.of_skyhook_on(placement.skyhook, &placement.node.name);
         let next = here.find(|run| {
             run.package == placement.package
                 && run.version == placement.version
-                && run.stage != recorded.stage
+                && Some(&run.stage) != recorded
                 && run.alive()
                 && run.unacknowledged().is_none()
         });
