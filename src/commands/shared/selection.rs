@@ -9,7 +9,7 @@ use crate::plan::planners::migration;
 use crate::view::plural;
 
 /// Refuses a name that no custom resource of either API has, and of which no node has annotations or labels.
-/// Accepts every name if the input may lack custom resources.
+/// Accepts every name but that of a node if the input may lack custom resources.
 ///
 /// # Errors
 ///
@@ -20,11 +20,21 @@ pub fn known_skyhook(cluster: &Cluster, name: &str) -> Result<()> {
     let mut known: Vec<&str> = cluster.skyhooks.items().iter().map(|s| s.name()).collect();
     known.extend(on_nodes);
     known.extend(legacy);
-    if known.contains(&name) || cluster.skyhooks.absence() == Certainty::Presumed {
+    let may_exist = cluster.skyhooks.absence() == Certainty::Presumed && cluster.node(name).is_none();
+    if known.contains(&name) || may_exist {
         return Ok(());
     }
     complete(cluster, Source::Skyhooks)?;
-    Err(Error::unknown_among(cluster.flavor().kind(), name, known))
+    Err(not_found(cluster, name, known))
+}
+
+/// The error for a name that no custom resource has. For the name of a node, a hint has the command for nodes.
+fn not_found<'a>(cluster: &Cluster, name: &str, known: impl IntoIterator<Item = &'a str>) -> Error {
+    let error = Error::unknown_among(cluster.flavor().kind(), name, known);
+    match cluster.node(name) {
+        Some(_) => error.hint(format!("{name} is a node: kubectl skyhook diagnose node {name}")),
+        None => error,
+    }
 }
 
 /// Refuses the type of an API that the cluster does not serve. The older type of a name is accepted where both are
@@ -71,7 +81,7 @@ pub fn existing<'a>(cluster: &'a Cluster, name: &str) -> Result<&'a Skyhook> {
     migration::refuse_unmigrated(cluster, name)?;
     complete(cluster, Source::Skyhooks)?;
     let known = cluster.skyhooks.items().iter().map(Skyhook::name);
-    Err(Error::unknown_among(cluster.flavor().kind(), name, known))
+    Err(not_found(cluster, name, known))
 }
 
 /// The only custom resource of the cluster that fits.

@@ -88,7 +88,7 @@ async fn watch(ctx: &mut Ctx, args: &Args, needs: &[Source]) -> Result<Exit> {
     let cluster = watched::load_within(ctx, needs, timeout).await?;
     selection::readable(&cluster, Source::Skyhooks)?;
     selection::readable(&cluster, Source::Nodes)?;
-    known(&cluster, &args.names)?;
+    args.names.iter().try_for_each(|name| selection::known_skyhook(&cluster, name))?;
     scope::warn_unreadable(ctx, &cluster, needs);
     let mut live = Live::new(&cluster, &args.names);
     let ended = tokio::select! {
@@ -109,20 +109,8 @@ async fn watch(ctx: &mut Ctx, args: &Args, needs: &[Source]) -> Result<Exit> {
     }
 }
 
-/// Refuses unknown names. For the name of a node, the hint is the command for nodes.
-fn known(cluster: &Cluster, names: &[String]) -> Result<()> {
-    for name in names {
-        let known = selection::known_skyhook(cluster, name);
-        known.map_err(|error| match cluster.node(name) {
-            Some(_) => error.hint(format!("{name} is a node: kubectl skyhook diagnose node {name}")),
-            None => error,
-        })?;
-    }
-    Ok(())
-}
-
 fn view<'a>(cluster: &'a Cluster, args: &Args, mutes: &Mutes) -> Result<StatusReport<'a>> {
-    known(cluster, &args.names)?;
+    args.names.iter().try_for_each(|name| selection::known_skyhook(cluster, name))?;
     let report = rules::diagnose(cluster, &Scope::default()).mute(cluster, mutes);
     let mut status = StatusReport::new(cluster, report, &args.names);
     status.mute_words = args.muting.words();
