@@ -5,7 +5,6 @@ mod support;
 mod apply;
 mod bad_answers;
 mod bad_input;
-mod baseline;
 mod blocker_agreement;
 mod causes;
 mod clocks;

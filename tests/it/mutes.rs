@@ -89,6 +89,10 @@ fn a_mute_lapses_when_more_nodes_are_concerned() {
 
 /// Diagnoses a custom resource whose package fails on the first `nodes` of five nodes.
 fn erroring_on(nodes: usize, mutes: &MuteFile) -> RunOutput {
+    erroring_with(nodes, mutes, "")
+}
+
+fn erroring_with(nodes: usize, mutes: &MuteFile, flags: &str) -> RunOutput {
     let driver = json!({"driver": {"version": "1.0.0", "image": "example.com/driver"}});
     let mut items = vec![SKYHOOK.skyhook("erroring", driver), SKYHOOK.operator()];
     items.extend((1..=5).map(|number| {
@@ -99,7 +103,7 @@ fn erroring_on(nodes: usize, mutes: &MuteFile) -> RunOutput {
     }));
     let list = json!({"apiVersion": "v1", "kind": "List", "items": items});
     let path = mutes.path.display().to_string();
-    let mut output = run("diagnose stuck --from - --now 2026-11-20T12:00:00Z")
+    let mut output = run(&format!("diagnose stuck --from - --now 2026-11-20T12:00:00Z {flags}"))
         .env("KUBECTL_SKYHOOK_MUTES", path.as_str())
         .stdin(list.to_string())
         .output();
@@ -250,4 +254,69 @@ fn file_that_others_can_write_is_refused() {
         assert_eq!(output.stderr == refusal, code != 0, "{}", output.transcript());
         assert_eq!(output.stdout.is_empty(), code != 0, "{}", output.transcript());
     }
+}
+
+/// The mutes that a run wrote, and the report of a second run with them.
+fn known(directory: &TempDir, command: &str) -> String {
+    let path = directory.path().join("known.yaml").display().to_string();
+    let first = run(&format!("{command} --write-mutes {path}")).output();
+    first.expect_code(2);
+    first.expect_stderr("written to");
+    path
+}
+
+#[test]
+fn mutes_that_a_run_wrote_mute_its_findings() {
+    let directory = tempfile::tempdir().expect("a directory");
+    let command = format!("diagnose stuck --from {}", clusters::named("apply-erroring").path());
+    let path = known(&directory, &command);
+    insta::assert_snapshot!(std::fs::read_to_string(&path).expect("a file"));
+    let second = run(&format!("{command} --mutes {path}")).output();
+    second.expect_code(0);
+    second.expect_stdout("1 muted finding, 1 without expiry");
+    let other = clusters::named("drain-blocked");
+    run(&format!("diagnose stuck --from {} --mutes {path}", other.path())).output().expect_code(2);
+}
+
+/// Findings that are new, affect more nodes or are more severe still fail.
+#[test]
+fn written_mutes_cover_no_more_than_what_was_found() {
+    let directory = tempfile::tempdir().expect("a directory");
+    let none = file("  []\n");
+    let path = directory.path().join("known.yaml");
+    erroring_with(3, &none, &format!("--write-mutes {}", path.display())).expect_code(2);
+    let known = MuteFile { _directory: directory, path };
+    erroring_on(3, &known).expect_code(0);
+    erroring_on(2, &known).expect_code(0);
+    erroring_on(4, &known).expect_code(2);
+    let text = std::fs::read_to_string(&known.path).expect("a file");
+    std::fs::write(&known.path, text.replace("severity: error", "severity: warning")).expect("a file");
+    erroring_on(3, &known).expect_code(2);
+}
+
+#[test]
+fn a_file_of_mutes_is_never_overwritten() {
+    let known = file(KNOWN);
+    let captured = clusters::named("apply-erroring");
+    let command = format!("diagnose stuck --from {} --write-mutes", captured.path());
+    let refused = run(&format!("{command} {}", known.path.display())).output();
+    refused.expect_code(3);
+    refused.expect_stderr("already exists; nothing was written");
+    refused.expect_no_stderr("--force");
+    run(&format!("{command} -")).output().expect_code(64);
+}
+
+#[test]
+fn lint_fails_on_new_findings_only() {
+    let directory = tempfile::tempdir().expect("a directory");
+    let manifest = "tests/lint/apply_without_enabled/bad.yaml";
+    let command = format!("lint --offline -f {manifest}");
+    let path = known(&directory, &command);
+    let second = run(&format!("{command} --mutes {path}")).output();
+    second.expect_code(0);
+    // Another field of the same object is another finding.
+    let text = std::fs::read_to_string(&path).expect("a file");
+    assert!(text.contains("  path: spec."), "{text}");
+    std::fs::write(&path, text.replace("path: spec.", "path: other.")).expect("a file");
+    run(&format!("{command} --mutes {path}")).output().expect_code(2);
 }

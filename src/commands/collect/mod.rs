@@ -76,7 +76,7 @@ command! {
 }
 
 async fn run(ctx: &mut Ctx, args: &Args) -> Result<Exit> {
-    let target = Target::of(ctx, args.path()?, args.force, "-o")?;
+    let target = Target::of(ctx, args.path()?, Some(args.force), "-o")?;
     let request = CollectRequest {
         limit: args.max_size,
         patience: match args.timeout {

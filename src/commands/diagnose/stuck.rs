@@ -2,15 +2,15 @@ use crate::args::named;
 use crate::args::nodes::NodeFlags;
 use crate::cluster::Cluster;
 use crate::cluster::kept_logs;
-use crate::commands::shared::baseline::{self, Baseline, BaselineFlags};
 use crate::commands::shared::command::command;
 use crate::commands::shared::diagnosis::{self, Diagnosis, cause_argument, object_named};
 use crate::commands::shared::fail_on::FailOn;
-use crate::commands::shared::mutes::MuteFlags;
+use crate::commands::shared::mutes::{self, MuteFlags, NewMutes};
 use crate::commands::shared::rule::find_rule;
 use crate::commands::shared::scope;
 use crate::ctx::Ctx;
 use crate::error::{Error, Exit, Result};
+use crate::rules::support::mute;
 use crate::rules::{self, Finding, Report, Scope};
 
 /// Find what is stuck, why, and how to fix it
@@ -39,8 +39,8 @@ use crate::rules::{self, Finding, Report, Scope};
   kubectl skyhook diagnose stuck gpu-tune --node gpu-0001
 
   # In CI: fail only on findings that were not there before the change
-  kubectl skyhook diagnose stuck -o json > before.json
-  kubectl skyhook diagnose stuck --baseline before.json
+  kubectl skyhook diagnose stuck --write-mutes known.yaml
+  kubectl skyhook diagnose stuck --mutes known.yaml
 
   # From files, without a cluster
   kubectl get nodes,skyhooks,pods,jobs,events -A -o json | kubectl skyhook diagnose stuck --from -")]
@@ -71,10 +71,10 @@ pub struct Args {
     fail_on: FailOn,
 
     #[command(flatten)]
-    baseline: BaselineFlags,
+    muting: MuteFlags,
 
     #[command(flatten)]
-    muting: MuteFlags,
+    new_mutes: NewMutes,
 }
 
 command! {
@@ -85,6 +85,7 @@ command! {
 }
 
 async fn run(ctx: &mut Ctx, args: &Args) -> Result<Exit> {
+    let new_mutes = args.new_mutes.target(ctx)?;
     let rules = args.rule.iter().map(|rule| find_rule(rule));
     let rules = rules.collect::<Result<Vec<_>>>()?;
     let cluster = ctx.load(&Scope::needs_of(&rules)).await?;
@@ -95,12 +96,14 @@ async fn run(ctx: &mut Ctx, args: &Args) -> Result<Exit> {
     let mut scope = scope::of(&cluster, &subjects.skyhooks, &args.on, rules)?;
     scope.nodes.extend(subjects.nodes.iter().cloned());
     let muting = args.muting.load(ctx, &cluster)?;
-    let baseline = args.baseline.of_diagnosis(ctx, &scope)?;
     let report = rules::diagnose(&cluster, &scope).mute(&cluster, &muting.mutes);
-    let exit = muting.exit(exit(args.fail_on, &report, &cluster, baseline.as_ref()));
+    let exit = muting.exit(exit(args.fail_on, &report, &cluster));
+    if let Some(file) = &new_mutes {
+        let known = |finding: &Finding| args.fail_on.includes(finding.severity);
+        mutes::write(ctx, file, &mute::mutes_of(&cluster, &report.findings, known))?;
+    }
     let mut diagnosis = Diagnosis::new(&cluster, report)
         .narrowed(args.scope_arguments(&subjects))
-        .compared(baseline.as_ref())
         .only(subjects.cause)?;
     if !args.no_logs {
         let tails = ctx.tails(&cluster, &diagnosis.logs(), kept_logs::LINES).await;
@@ -208,20 +211,16 @@ impl Subject {
     }
 }
 
-/// The exit code of a diagnosis. Findings at the threshold that are not in the baseline fail. A missing
-/// source fails too, so that scripts do not read the result as "nothing stuck".
-fn exit(fail_on: FailOn, report: &Report, cluster: &Cluster, baseline: Option<&Baseline>) -> Exit {
+/// The exit code of a diagnosis. Findings at the threshold fail. A missing source fails too, so that scripts do not read
+/// the result as "nothing stuck".
+fn exit(fail_on: FailOn, report: &Report, cluster: &Cluster) -> Exit {
     if fail_on == FailOn::Never {
         return Exit::Done;
     }
     let mut unchecked =
         report.not_checked.iter().flat_map(|n| n.rule.needs.iter().chain(n.rule.optional_sources));
     let nothing_checked = report.not_checked.len() == report.counts.rules;
-    let fails = |finding: &Finding| {
-        let known = |baseline: &Baseline| !baseline.is_new(&baseline::key(finding), finding.severity);
-        fail_on.includes(finding.severity) && !baseline.is_some_and(known)
-    };
-    if report.findings.iter().any(fails) {
+    if report.findings.iter().any(|finding| fail_on.includes(finding.severity)) {
         Exit::Findings
     } else if nothing_checked || unchecked.any(|s| cluster.missing(*s).is_some()) {
         Exit::Failed

@@ -8,8 +8,7 @@ use serde_json::Value;
 
 use super::facts::{Difference, differences, facts, not_compared};
 use crate::cluster::Cluster;
-use crate::commands::shared::baseline::{FindingKey, key, key_lines};
-use crate::rules::{self, Report, Scope, Severity};
+use crate::rules::{self, Finding, Report, Scope, Severity, Subject};
 use crate::view::text::{self, Label, Line, Text};
 use crate::view::{NodeSet, View, document, list, plural, time};
 
@@ -123,6 +122,40 @@ impl DiffReport {
             .collect();
         text::heading(list(&parts)) + sides
     }
+}
+
+/// The identity of a finding on both sides.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Serialize, JsonSchema)]
+struct FindingKey {
+    /// The code of the rule.
+    code: String,
+    /// The object that the finding is about.
+    subject: Subject,
+}
+
+fn key(finding: &Finding) -> FindingKey {
+    FindingKey { code: finding.rule.code.to_owned(), subject: finding.subject.clone() }
+}
+
+/// Findings with their nodes folded: `SKY201 gpu-tune driver on node-[1-3]`.
+fn key_lines(keys: &[FindingKey]) -> Vec<String> {
+    let mut groups: BTreeMap<String, Vec<&str>> = BTreeMap::new();
+    for FindingKey { code, subject } in keys {
+        let mut words = vec![code.as_str()];
+        words.extend(subject.skyhook.as_deref());
+        words.extend(subject.package.as_deref());
+        words.extend(subject.compartment.as_deref());
+        if subject.skyhook.is_none() && subject.node.is_none() {
+            words.push(&subject.name);
+        }
+        let nodes = groups.entry(words.join(" ")).or_default();
+        nodes.extend(subject.node.as_deref());
+    }
+    let line = |(words, nodes): (String, Vec<&str>)| match nodes.len() {
+        0 => words,
+        _ => format!("{words} on {}", NodeSet::of(nodes)),
+    };
+    groups.into_iter().map(line).collect()
 }
 
 /// The findings above info that only `report` has, except for rules that `other` could not check.

@@ -2,24 +2,18 @@
 
 use quick_junit::{NonSuccessKind, Report, TestCase, TestCaseStatus, TestSuite};
 
-use super::key::key;
 use super::subject::subject_text;
-use crate::commands::shared::baseline::Comparison;
 use crate::commands::shared::fail_on::FailOn;
 use crate::lint::{LintFinding, LintReport};
 
 /// A JUnit report: one suite for each file, and one test case for each finding. Findings that cause exit code 2 are
-/// failures, suppressed findings and those of the baseline are skipped tests. A file without findings has one passed
-/// test case.
-pub(super) fn report(lint: &LintReport, comparison: Option<&Comparison>, fail_on: FailOn) -> Report {
+/// failures, suppressed findings are skipped tests. A file without findings has one passed test case.
+pub(super) fn report(lint: &LintReport, fail_on: FailOn) -> Report {
     let mut report = Report::new("lint");
     for file in lint.files.keys() {
         let mut suite = TestSuite::new(file.as_str());
         let findings = lint.findings.iter().filter(|f| f.file == *file);
-        suite.add_test_cases(findings.map(|finding| {
-            let known = comparison.filter(|comparison| !comparison.has_new(&key(finding)));
-            test_case(finding, known, fail_on)
-        }));
+        suite.add_test_cases(findings.map(|finding| test_case(finding, fail_on)));
         if suite.test_cases.is_empty() {
             suite.add_test_case(TestCase::new("no findings", TestCaseStatus::success()));
         }
@@ -28,13 +22,10 @@ pub(super) fn report(lint: &LintReport, comparison: Option<&Comparison>, fail_on
     report
 }
 
-fn test_case(finding: &LintFinding, known: Option<&Comparison>, fail_on: FailOn) -> TestCase {
+fn test_case(finding: &LintFinding, fail_on: FailOn) -> TestCase {
     let subject = subject_text(&finding.subject);
-    let skipped = match known {
-        Some(comparison) => Some(format!("known in {}", comparison.file)),
-        None => finding.suppressed.clone(),
-    };
-    let mut status = match &skipped {
+    let skipped = &finding.suppressed;
+    let mut status = match skipped {
         Some(_) => TestCaseStatus::skipped(),
         None if fail_on.includes(finding.severity) => TestCaseStatus::non_success(NonSuccessKind::Failure),
         None => TestCaseStatus::success(),

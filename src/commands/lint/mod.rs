@@ -2,7 +2,6 @@ mod annotations;
 mod applied;
 mod diff;
 mod junit;
-mod key;
 mod kustomize;
 mod references;
 mod report;
@@ -12,14 +11,14 @@ mod subject;
 use std::collections::BTreeSet;
 use std::path::PathBuf;
 
-use self::key::key;
+use serde_json::Value;
+
 use self::report::LintView;
 use crate::api::{Skyhook, Version};
 use crate::cluster::{Cluster, Source};
-use crate::commands::shared::baseline::BaselineFlags;
 use crate::commands::shared::command::command;
 use crate::commands::shared::fail_on::FailOn;
-use crate::commands::shared::mutes::MuteFlags;
+use crate::commands::shared::mutes::{self, MuteFlags, NewMutes};
 use crate::ctx::{self, Ctx, unread as unread_sources};
 use crate::error::{Error, Exit, Result};
 use crate::lint::{
@@ -99,10 +98,10 @@ pub struct Args {
     fail_on: FailOn,
 
     #[command(flatten)]
-    baseline: BaselineFlags,
+    mutes: MuteFlags,
 
     #[command(flatten)]
-    mutes: MuteFlags,
+    new_mutes: NewMutes,
 }
 
 /// The sources that rules may use.
@@ -135,6 +134,7 @@ async fn run(ctx: &mut Ctx, args: &Args) -> Result<Exit> {
     if args.offline && !ctx.global().reading.from.is_empty() {
         return Err(Error::usage("--offline and --from are mutually exclusive"));
     }
+    let new_mutes = args.new_mutes.target(ctx)?;
     let mut files = files::read(&args.files, &args.roots)?;
     for directory in &args.kustomize {
         let path = directory.display().to_string();
@@ -209,24 +209,20 @@ async fn run(ctx: &mut Ctx, args: &Args) -> Result<Exit> {
             changes.extend(diff::changes(input));
         }
     }
-    let baseline = args.baseline.of_lint(ctx)?;
-    let known = |finding: &LintFinding| {
-        let key = key(finding);
-        baseline.as_ref().is_some_and(|b| !b.is_new(&key, finding.severity))
-    };
-    let failed = report.open().any(|f| args.fail_on.includes(f.severity) && !known(f));
-    let comparison = baseline.as_ref().map(|baseline| {
-        let open = report.open().map(|f| (key(f), f.severity));
-        let suppressed = report.findings.iter().filter(|f| f.suppressed.is_some());
-        baseline.compare(open, suppressed.map(key), &[])
-    });
+    let failing: Vec<&LintFinding> =
+        report.open().filter(|finding| args.fail_on.includes(finding.severity)).collect();
+    let failed = !failing.is_empty();
+    if let Some(file) = &new_mutes {
+        let mut known: Vec<Value> = failing.iter().map(|finding| finding.mute(now).entry()).collect();
+        known.dedup();
+        mutes::write(ctx, file, &known)?;
+    }
     ctx.show(&LintView {
         report: &report,
         cluster: cluster.as_ref(),
         excluded: files.excluded,
         changes,
         effects,
-        comparison,
         fail_on: args.fail_on,
         annotated: ctx::variable("GITHUB_ACTIONS").is_some_and(|value| value == "true"),
     })?;

@@ -9,7 +9,6 @@ use super::diff::{self, ObjectChange};
 use super::subject::subject_text;
 use super::{junit, sarif};
 use crate::cluster::Cluster;
-use crate::commands::shared::baseline::Comparison;
 use crate::commands::shared::fail_on::FailOn;
 use crate::commands::shared::rule::{counted, label_of};
 use crate::lint::{LintFinding, LintReport};
@@ -38,9 +37,6 @@ pub struct Document<'a> {
     effects: Vec<PackageDocument>,
     /// The effects of applying the manifests on nodes; empty without a cluster.
     rollouts: Vec<RolloutDocument>,
-    /// With `--baseline`, the comparison with the earlier run; otherwise absent.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    baseline: Option<&'a Comparison>,
 }
 
 /// A finding about a manifest.
@@ -109,7 +105,6 @@ pub struct LintView<'a> {
     pub excluded: usize,
     pub changes: Vec<ObjectChange>,
     pub effects: Vec<Effects<'a>>,
-    pub comparison: Option<Comparison>,
     pub fail_on: FailOn,
     /// Whether the text contains annotations for GitHub Actions.
     pub annotated: bool,
@@ -227,9 +222,6 @@ impl View for LintView<'_> {
             let command = format!("kubectl skyhook explain {}", first.rule.code);
             body.blank().line(text::dim("Explain a rule: ") + text::command(command));
         }
-        if let Some(comparison) = &self.comparison {
-            body.blank().append(comparison.text());
-        }
         body.append(diff::text(&self.changes));
         body.append(effects_text(&self.packages(), &self.rollouts()));
         body
@@ -272,17 +264,16 @@ impl View for LintView<'_> {
             },
             effects: self.packages(),
             rollouts: self.rollouts(),
-            baseline: self.comparison.as_ref(),
         };
         document("Lint", &fields)
     }
 
     fn junit(&self) -> Option<quick_junit::Report> {
-        Some(junit::report(self.report, self.comparison.as_ref(), self.fail_on))
+        Some(junit::report(self.report, self.fail_on))
     }
 
     fn sarif(&self) -> Option<Value> {
-        Some(sarif::log(self.report, self.comparison.as_ref()))
+        Some(sarif::log(self.report))
     }
 }
 

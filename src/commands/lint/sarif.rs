@@ -3,9 +3,7 @@
 use percent_encoding::{AsciiSet, CONTROLS, utf8_percent_encode};
 use serde_json::{Value, json};
 
-use super::key::key;
 use super::subject::subject_text;
-use crate::commands::shared::baseline::Comparison;
 use crate::lint::{ALL, LintFinding, LintReport, LintRule};
 use crate::rules::Severity;
 
@@ -22,15 +20,15 @@ const ESCAPED: &AsciiSet = &CONTROLS
     .add(b'{')
     .add(b'}');
 
-/// A log with one run. Suppressed findings and those of the baseline are included and marked.
-pub(super) fn log(lint: &LintReport, comparison: Option<&Comparison>) -> Value {
+/// A log with one run. Suppressed findings are included and marked.
+pub(super) fn log(lint: &LintReport) -> Value {
     let driver = json!({
         "name": "kubectl-skyhook",
         "version": env!("CARGO_PKG_VERSION"),
         "informationUri": env!("CARGO_PKG_REPOSITORY"),
         "rules": ALL.iter().map(|rule| descriptor(rule)).collect::<Vec<_>>(),
     });
-    let results: Vec<Value> = lint.findings.iter().map(|finding| result(finding, comparison)).collect();
+    let results: Vec<Value> = lint.findings.iter().map(result).collect();
     json!({
         "$schema": "https://json.schemastore.org/sarif-2.1.0.json",
         "version": "2.1.0",
@@ -50,7 +48,7 @@ fn descriptor(rule: &LintRule) -> Value {
     })
 }
 
-fn result(finding: &LintFinding, comparison: Option<&Comparison>) -> Value {
+fn result(finding: &LintFinding) -> Value {
     let subject = subject_text(&finding.subject);
     let fix = finding.fix.as_ref().map_or_else(String::new, |fix| format!(". {fix}"));
     let uri = finding.file.trim_start_matches("./");
@@ -67,10 +65,6 @@ fn result(finding: &LintFinding, comparison: Option<&Comparison>) -> Value {
     });
     if let Some(reason) = &finding.suppressed {
         result["suppressions"] = json!([{"kind": "inSource", "justification": reason}]);
-    }
-    if let Some(comparison) = comparison {
-        let is_new = comparison.has_new(&key(finding));
-        result["baselineState"] = if is_new { "new" } else { "unchanged" }.into();
     }
     result
 }

@@ -70,7 +70,7 @@ async fn run(ctx: &mut Ctx, args: &Args) -> Result<Exit> {
             .hint("use --output-file FILE to choose the file")
             .hint("kubectl skyhook status -o json"));
     }
-    let target = Target::of(ctx, args.path(), args.force, "--output-file")?;
+    let target = Target::of(ctx, args.path(), Some(args.force), "--output-file")?;
     let needs = Scope::default().needs();
     let cluster = ctx.load(&needs).await?;
     let report = rules::diagnose(&cluster, &Scope::default());

@@ -1,7 +1,6 @@
 //! Code shared by several commands. Nothing here imports a command.
 
 pub mod admission;
-pub mod baseline;
 pub mod cause_table;
 pub mod command;
 pub mod diagnosis;

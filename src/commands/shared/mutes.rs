@@ -2,12 +2,16 @@
 
 use std::path::PathBuf;
 
+use serde_json::Value;
+
 use crate::apply::file::check_writers;
 use crate::cluster::Cluster;
 use crate::ctx::{Ctx, variable};
 use crate::error::{Error, Exit, Result};
-use crate::rules::support::mute::{LapsedMute, MutedFinding, Mutes};
+use crate::commands::shared::new_file::{File, Target};
+use crate::rules::support::mute::{self, LapsedMute, MutedFinding, Mutes};
 use crate::rules::{Finding, Report};
+use crate::view::format::yaml;
 use crate::view::plural;
 use crate::view::text::{self, Line, Text};
 
@@ -23,6 +27,44 @@ pub struct MuteFlags {
     /// format.
     #[arg(long, value_name = "FILE")]
     mutes: Option<PathBuf>,
+}
+
+/// Where the mutes of a run's findings are written.
+#[derive(Debug, Clone, Default, clap::Args)]
+pub struct NewMutes {
+    /// Write a new file that mutes the findings of this run that cause exit code 2
+    ///
+    /// With this file as --mutes, later runs fail only on other findings, and on these if they become more severe or
+    /// affect more nodes.
+    #[arg(long, value_name = "FILE")]
+    write_mutes: Option<PathBuf>,
+}
+
+impl NewMutes {
+    /// Checks that the file can be written, before the cluster is read.
+    ///
+    /// # Errors
+    ///
+    /// The file exists, or no file can be written there.
+    pub fn target(&self, ctx: &Ctx) -> Result<Option<File>> {
+        let Some(path) = &self.write_mutes else { return Ok(None) };
+        match Target::of(ctx, path.clone(), None, "--write-mutes")? {
+            Target::File(file) => Ok(Some(file)),
+            Target::Stdout => Err(Error::usage("--write-mutes requires a file; the report is on standard output")),
+        }
+    }
+}
+
+/// Writes a file with these mutes.
+///
+/// # Errors
+///
+/// The file cannot be written.
+pub fn write(ctx: &mut Ctx, file: &File, mutes: &[Value]) -> Result<()> {
+    let text = yaml(&mute::file(mutes)).map_err(|error| Error::failed(error.to_string()))?;
+    file.fill(|out| out.write_all(text.as_bytes()).map(|()| text.len() as u64))?;
+    ctx.note(format!("{} written to {}", plural(mutes.len(), "mute"), file.path.display()));
+    Ok(())
 }
 
 /// The mutes that apply to a run.

@@ -29,9 +29,9 @@ impl Target {
     ///
     /// # Errors
     ///
-    /// The file exists and `force` is not set; the path is a directory, or its directory does not exist;
+    /// The file exists and `force` is not set, or the command has no such flag; the path is a directory, or its directory does not exist;
     /// several contexts would write to standard output.
-    pub fn of(ctx: &Ctx, path: PathBuf, force: bool, flag: &str) -> Result<Target> {
+    pub fn of(ctx: &Ctx, path: PathBuf, force: Option<bool>, flag: &str) -> Result<Target> {
         let path = match ctx.context() {
             Some(_) if path == Path::new("-") => {
                 let reason = format!("{flag} - cannot be used with --contexts");
@@ -50,15 +50,16 @@ impl Target {
         if there.as_ref().is_some_and(std::fs::Metadata::is_dir) {
             return Err(Error::failed(format!("{shown} is a directory; specify a file in it")));
         }
-        if there.is_some() && !stream && !force {
+        if there.is_some() && !stream && force != Some(true) {
+            let overwrite = if force.is_some() { "--force to overwrite it, or " } else { "" };
             return Err(Error::refused(format!("{shown} already exists; nothing was written"))
-                .hint(format!("use --force to overwrite it, or {flag} FILE to write to another file")));
+                .hint(format!("use {overwrite}{flag} FILE to write to another file")));
         }
         if !directory(&path).is_dir() {
             let directory = directory(&path).display();
             return Err(Error::failed(format!("cannot write {shown}: directory {directory} does not exist")));
         }
-        Ok(Target::File(File { path, force, stream }))
+        Ok(Target::File(File { path, force: force == Some(true), stream }))
     }
 }
 

@@ -1,8 +1,11 @@
 //! Findings about manifests.
 
+use jiff::Timestamp;
+
 use super::manifest::{Manifest, path_text};
 use super::{Input, LintRule};
 use crate::model::spec_errors::SpecErrorKind;
+use crate::rules::support::mute::Mute;
 use crate::rules::{Evidence, Severity, Subject};
 
 /// A rule that fired on a manifest.
@@ -24,6 +27,15 @@ pub struct LintFinding {
     /// Why the finding is suppressed: the reason in a comment or a mute, or the configuration; `None` if it is not
     /// suppressed.
     pub suppressed: Option<String>,
+}
+
+impl LintFinding {
+    /// A mute of this finding.
+    pub fn mute(&self, now: Timestamp) -> Mute {
+        let mut mute = Mute::known(self.rule.code, &self.subject, self.severity, now);
+        mute.path = (!self.path.is_empty()).then(|| self.path.clone());
+        mute
+    }
 }
 
 /// Collects the findings of one rule.

@@ -84,7 +84,12 @@ impl<'a> Input<'a> {
             }
             None => {}
         }
-        match self.mutes.of_manifest((rule.code, rule.name), &finding.subject, self.now) {
+        match self.mutes.of_manifest(
+            (rule.code, rule.name),
+            (&finding.subject, &finding.path),
+            finding.severity,
+            self.now,
+        ) {
             Some(Ok(reason)) => _ = finding.suppressed.get_or_insert(reason),
             Some(Err(why)) => finding.message += &format!("; its mute has lapsed: {why}"),
             None => {}

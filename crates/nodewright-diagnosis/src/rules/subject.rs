@@ -5,7 +5,6 @@ use serde::{Deserialize, Serialize};
 
 use crate::api::Skyhook;
 use crate::cluster::{Deployment, Node, PackageRun};
-use crate::view::expand;
 
 /// The object that a finding is about.
 #[derive(Debug, Clone, Default, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, JsonSchema)]
@@ -67,18 +66,6 @@ impl Subject {
             node: Some(node.to_owned()),
             skyhook: skyhook.map(str::to_owned),
             ..Subject::default()
-        }
-    }
-
-    /// The subject on each node of a folded set such as `gpu-[01-12]`.
-    pub fn on_each_node(self) -> Vec<Subject> {
-        let set = self.node.as_deref().filter(|node| *node == self.name).and_then(expand);
-        match set {
-            Some(Ok(nodes)) => {
-                let of = |node: String| Subject { name: node.clone(), node: Some(node), ..self.clone() };
-                nodes.into_iter().map(of).collect()
-            }
-            _ => vec![self],
         }
     }
 

@@ -7,7 +7,6 @@ use super::Diagnosis;
 use super::alike::AlikeFindings;
 use super::group::FindingGroup;
 use crate::cluster::contrast::Contrast;
-use crate::commands::shared::baseline::Comparison;
 use crate::commands::shared::mutes;
 use crate::rules::support::mute::{LapsedMute, MutedFinding};
 use crate::rules::{Blocks, Counts, Evidence, Reason, Remedy, Severity, Subject, Verdict};
@@ -41,9 +40,6 @@ pub struct Document {
     muted: Vec<MutedFinding>,
     /// Mutes that no longer apply.
     lapsed_mutes: Vec<LapsedMute>,
-    /// With `--baseline`, the comparison with the earlier run; otherwise absent.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    baseline: Option<Comparison>,
 }
 
 /// The API that the operator acts on.
@@ -218,7 +214,6 @@ impl Document {
             counts: report.counts,
             muted: mutes::documents(report),
             lapsed_mutes: report.lapsed.clone(),
-            baseline: diagnosis.comparison.clone(),
         }
     }
 }

@@ -8,7 +8,7 @@ use crate::view::junit::{self, Case, TestResult};
 
 impl Diagnosis<'_> {
     /// One test case for each shown cause, each muted cause and each rule that could not be checked; with
-    /// `--all`, also for the effects. Notes pass; causes that are muted or in the baseline are skipped.
+    /// `--all`, also for the effects. Notes pass; muted causes are skipped.
     pub(super) fn junit_report(&self) -> quick_junit::Report {
         let groups = self.groups();
         let causes = groups.iter().map(|group| self.cause_case(group));
@@ -18,28 +18,19 @@ impl Diagnosis<'_> {
         let muted = muted.iter().map(|cause| {
             let group = FindingGroup::of(cause, &self.report.muted);
             let reason = group.first().muted.as_ref().map(ToString::to_string);
-            self.skipped_case(&group, format!("muted: {}", reason.unwrap_or_default()))
+            let rule = group.first().rule;
+            let subject = group.subject(self.cluster, true);
+            Case {
+                name: format!("{} {}: {subject}", rule.code, rule.name),
+                result: TestResult::Skipped,
+                message: format!("muted: {}", reason.unwrap_or_default()),
+                detail: String::new(),
+            }
         });
         junit::report("diagnose stuck", causes.chain(muted).chain(unchecked))
     }
 
-    fn skipped_case(&self, group: &FindingGroup<'_>, message: String) -> Case {
-        let rule = group.first().rule;
-        let subject = group.subject(self.cluster, true);
-        Case {
-            name: format!("{} {}: {subject}", rule.code, rule.name),
-            result: TestResult::Skipped,
-            message,
-            detail: String::new(),
-        }
-    }
-
     fn cause_case(&self, group: &FindingGroup<'_>) -> Case {
-        if let Some(comparison) = &self.comparison
-            && !group.all().any(|f| comparison.is_new(f))
-        {
-            return self.skipped_case(group, format!("known in {}", comparison.file));
-        }
         let rule = group.first().rule;
         let subject = group.subject(self.cluster, true);
         let failed = group.severity() > Severity::Info;

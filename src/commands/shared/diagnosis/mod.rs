@@ -18,7 +18,6 @@ pub use self::document::Document;
 use self::group::{Detail, FindingGroup};
 pub use self::index::{cause_argument, object_named};
 use crate::cluster::{Clock, Cluster};
-use crate::commands::shared::baseline::{self, Baseline, Comparison};
 use crate::commands::shared::cause_table;
 use crate::commands::shared::grouped::grouped;
 use crate::commands::shared::mutes;
@@ -45,7 +44,6 @@ pub struct Diagnosis<'a> {
     /// The index of the only cause to show.
     chosen: Option<usize>,
     tails: Vec<Tail>,
-    comparison: Option<Comparison>,
 }
 
 /// Maximum number of lines of the report, unless `--all` or one cause is requested.
@@ -65,7 +63,6 @@ impl<'a> Diagnosis<'a> {
             unfolded: false,
             chosen: None,
             tails: Vec::new(),
-            comparison: None,
         }
     }
 
@@ -73,19 +70,6 @@ impl<'a> Diagnosis<'a> {
     pub fn of_blockers(blockers: &Blockers) -> Option<Diagnosis<'_>> {
         let (cluster, report) = blockers.found.as_ref()?;
         Some(Diagnosis { arguments: None, ..Diagnosis::new(cluster, report.clone()) })
-    }
-
-    /// Compares the findings with those of an earlier run.
-    pub fn compared(self, baseline: Option<&Baseline>) -> Diagnosis<'a> {
-        let report = &self.report;
-        let comparison = baseline.map(|baseline| {
-            let findings = report.findings.iter();
-            let findings = findings.map(|f| (baseline::key(f), f.severity));
-            let muted = report.muted.iter().map(baseline::key);
-            let unchecked: Vec<&str> = report.not_checked.iter().map(|n| n.rule.code).collect();
-            baseline.compare(findings, muted, &unchecked)
-        });
-        Diagnosis { comparison, ..self }
     }
 
     /// Sets the arguments that limit the diagnosis to part of the cluster or of the rules.
@@ -287,9 +271,6 @@ impl View for Diagnosis<'_> {
         let muted = self.muted();
         if !muted.is_empty() {
             end.blank().append(muted);
-        }
-        if let Some(comparison) = &self.comparison {
-            end.blank().append(comparison.text());
         }
         end.blank().paragraph(text::dim(self.checked()));
         let taken = 1 + 1 + rows(&end);

@@ -12,6 +12,7 @@ use std::rc::Rc;
 use jiff::{Timestamp, civil};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
+use serde_json::{Value, json};
 use serde_saphyr::Spanned;
 
 use super::impact::{CauseImpact, Impact};
@@ -19,7 +20,7 @@ use crate::api::Skyhook;
 use crate::cluster::Cluster;
 use crate::model::Model;
 use crate::rules::{Finding, Severity, Subject};
-use crate::view::{API_VERSION, expand, plural};
+use crate::view::{API_VERSION, NodeSet, expand, plural};
 
 /// The annotation of a custom resource that holds mutes for its findings, as a YAML list.
 pub const ANNOTATION: &str = "kubectl-skyhook/mutes";
@@ -44,6 +45,12 @@ pub struct Mute {
     /// The object, for findings about neither a custom resource nor a node; absent for any.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub name: Option<String>,
+    /// The path of the field, for findings about a manifest; absent for any.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub path: Option<String>,
+    /// The highest severity that the mute covers; absent for any.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub severity: Option<Severity>,
     /// The reason for muting.
     pub reason: String,
     /// The time at which the mute lapses; absent if it does not expire.
@@ -99,6 +106,8 @@ struct Entry {
     package: Option<String>,
     node: Option<Spanned<String>>,
     name: Option<String>,
+    path: Option<String>,
+    severity: Option<Severity>,
     reason: Spanned<String>,
     until: Option<Spanned<String>>,
     max_nodes: Option<usize>,
@@ -163,11 +172,14 @@ impl Mutes {
     /// The mute of a finding about a manifest: its reason; or why the mute has lapsed.
     pub fn of_manifest(
         &self,
-        (code, name): (&str, &str),
-        subject: &Subject,
+        rule: (&str, &str),
+        (subject, path): (&Subject, &str),
+        severity: Severity,
         now: Timestamp,
     ) -> Option<Result<String, String>> {
-        let mute = self.all.iter().find(|mute| mute.covers((code, name), subject))?;
+        let mute = self.all.iter().find(|mute| {
+            mute.path.as_ref().is_none_or(|own| own == path) && mute.covers(rule, subject, severity)
+        })?;
         Some(match mute.why_lapsed(now, 0) {
             None => Ok(mute.to_string()),
             Some(why) => Err(why),
@@ -255,16 +267,18 @@ fn mark_effects(impact: &Impact<'_>, findings: &mut [Finding]) {
 
 impl Mute {
     fn covers_finding(&self, finding: &Finding) -> bool {
-        self.covers((finding.rule.code, finding.rule.name), &finding.subject)
+        self.path.is_none()
+            && self.covers((finding.rule.code, finding.rule.name), &finding.subject, finding.severity)
     }
 
-    fn covers(&self, (code, name): (&str, &str), subject: &Subject) -> bool {
+    fn covers(&self, (code, name): (&str, &str), subject: &Subject, severity: Severity) -> bool {
         let same = |wanted: &Option<String>, found: &Option<String>| wanted.is_none() || wanted == found;
         let node = self.nodes.is_empty() || subject.node.as_ref().is_some_and(|n| self.nodes.contains(n));
         (code.eq_ignore_ascii_case(&self.code) || name == self.code)
             && same(&self.skyhook, &subject.skyhook)
             && same(&self.package, &subject.package)
             && node
+            && self.severity.is_none_or(|most| severity <= most)
             && self.name.as_ref().is_none_or(|name| *name == subject.name)
     }
 
@@ -279,6 +293,71 @@ impl Mute {
             let nodes = plural(nodes, "node");
             format!("it allows maxNodes: {}, but {nodes} {verb} affected", self.max_nodes)
         })
+    }
+}
+
+/// A file of mutes for known findings.
+pub fn file(mutes: &[Value]) -> Value {
+    json!({"apiVersion": API_VERSION, "kind": "Mutes", "mutes": mutes})
+}
+
+/// The mutes of these findings, as in a file: one for each rule, custom resource and package. Each covers as many
+/// nodes as its findings affect now, and lapses above that.
+pub fn mutes_of(cluster: &Cluster, findings: &[Finding], known: impl Fn(&Finding) -> bool) -> Vec<Value> {
+    let impact = Impact::new(cluster, &Model::new(cluster), findings);
+    let mut mutes: Vec<Mute> = Vec::new();
+    for finding in findings.iter().filter(|finding| known(finding)) {
+        let new = Mute::known(finding.rule.code, &finding.subject, finding.severity, cluster.taken_at);
+        let same = |old: &&mut Mute| {
+            (&old.code, &old.skyhook, &old.package, &old.name, old.nodes.is_empty())
+                == (&new.code, &new.skyhook, &new.package, &new.name, new.nodes.is_empty())
+        };
+        match mutes.iter_mut().find(same) {
+            Some(old) => {
+                old.nodes.extend(new.nodes);
+                old.severity = old.severity.max(new.severity);
+            }
+            None => mutes.push(new),
+        }
+    }
+    let entry = |mut mute: Mute| {
+        let matched = |at: usize| mute.covers_finding(&findings[at]);
+        mute.max_nodes = affected(&impact, findings, &matched).unwrap_or_default().len();
+        mute.entry()
+    };
+    mutes.into_iter().map(entry).collect()
+}
+
+impl Mute {
+    /// A mute of exactly this finding, without expiry.
+    pub fn known(code: &str, subject: &Subject, severity: Severity, now: Timestamp) -> Mute {
+        let named = subject.skyhook.is_none() && subject.node.is_none();
+        Mute {
+            code: code.to_owned(),
+            skyhook: subject.skyhook.clone(),
+            package: subject.package.clone(),
+            nodes: subject.node.iter().cloned().collect(),
+            name: named.then(|| subject.name.clone()),
+            path: None,
+            severity: Some(severity),
+            reason: format!("known on {}", now.strftime("%Y-%m-%d")),
+            until: None,
+            max_nodes: MAX_NODES,
+            source: String::new(),
+            ends: None,
+        }
+    }
+
+    /// The mute as an entry of a file.
+    pub fn entry(&self) -> Value {
+        let mut entry = serde_json::to_value(self).unwrap_or_default();
+        if let Value::Object(fields) = &mut entry {
+            fields.remove("source");
+            if fields.remove("nodes").is_some() {
+                fields.insert("node".to_owned(), NodeSet::of(&self.nodes).to_string().into());
+            }
+        }
+        entry
     }
 }
 
@@ -347,6 +426,8 @@ impl Entry {
             max_nodes: self.max_nodes.unwrap_or(nodes.len().max(MAX_NODES)),
             nodes,
             name: self.name,
+            path: self.path,
+            severity: self.severity,
             reason: reason.to_owned(),
             until: self.until.map(|until| until.value),
             source: match owner {
