@@ -57,6 +57,20 @@ const ALIASES: &[(&[&str], &[&str])] = &[
     (&["must-gather"], &["collect"]),
 ];
 
+/// Former commands, and the commands that replace them.
+const MOVED: &[(&[&str], &str)] = &[
+    (&["node", "repair"], "reset NAME --unreadable"),
+    (&["rules"], "explain"),
+];
+
+/// Where a former command went.
+pub fn moved(args: &[OsString]) -> Option<String> {
+    let words = args.iter().skip(1).filter_map(|word| word.to_str()).filter(|word| !word.starts_with('-'));
+    let words: Vec<&str> = words.take(2).collect();
+    let (former, command) = MOVED.iter().find(|(former, _)| words.starts_with(former))?;
+    Some(format!("`kubectl skyhook {}` is now `kubectl skyhook {command}`", former.join(" ")))
+}
+
 /// Tips for words that change something or have several meanings: the command is only suggested.
 pub const TIPS: &[(&str, &str)] = &[
     ("unpause", "resume"),
@@ -65,7 +79,6 @@ pub const TIPS: &[(&str, &str)] = &[
     ("retry", "package retry"),
     ("rerun", "package rerun"),
     ("rollout", "status"),
-    ("rules", "explain"),
     ("pkg", "package"),
 ];
 

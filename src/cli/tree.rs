@@ -33,6 +33,10 @@ impl Program {
     /// Clap's message about an invalid line, or the help.
     pub fn parse(self, args: impl IntoIterator<Item = OsString>) -> Result<Cli, clap::Error> {
         let args = levels_joined(args);
+        if let Some(moved) = aliases::moved(&args) {
+            let message = format!("{}\n", as_typed(moved.into()));
+            return Err(clap::Error::raw(ErrorKind::InvalidSubcommand, message));
+        }
         let tree = listing_tasks(self.tree(), &self.words());
         let mut tree =
             if args.iter().any(|word| word == "--help") { tree } else { brief(tree, &self.words()) };

@@ -10,7 +10,7 @@ use crate::commands::shared::{nodes, scope, selection};
 use crate::ctx::Ctx;
 use crate::error::{Error, Exit, Result};
 use crate::plan::Plan;
-use crate::plan::planners::{merge, reset};
+use crate::plan::planners::{merge, node_state, reset};
 use crate::view::plural;
 
 /// Reset package state, so that packages rerun from the start
@@ -25,6 +25,10 @@ use crate::view::plural;
 /// If the operator could write to the same nodes during the reset, the custom resource is paused first and resumed
 /// afterwards.
 ///
+/// With --unreadable, node states that cannot be read are restored instead, from the copy in the status of the custom
+/// resource, which dates from the operator's last pass; everything else stays. If there is no copy, only a reset of the
+/// node helps.
+///
 /// Without a NAME, every custom resource is reset on the selected nodes, in the order in which the operator works on them,
 /// as one plan.
 #[derive(Debug, clap::Args)]
@@ -33,7 +37,8 @@ use crate::view::plural;
   kubectl skyhook reset gpu-tune --node gpu-0001
   kubectl skyhook reset --node gpu-0001
   kubectl skyhook reset gpu-tune --failed-only --canary 2 --pause-between 5m
-  kubectl skyhook reset gpu-tune --package driver:2.0.1 -l pool=gpu")]
+  kubectl skyhook reset gpu-tune --package driver:2.0.1 -l pool=gpu
+  kubectl skyhook reset gpu-tune --unreadable --dry-run")]
 pub struct Args {
     /// The custom resource; with selected nodes, default: all
     #[arg(value_name = "NAME", value_parser = named::skyhook)]
@@ -65,6 +70,11 @@ pub struct Args {
     #[arg(long)]
     pub no_pause: bool,
 
+    /// Restore node states that cannot be read from the operator's copy, and change nothing else
+    #[arg(long, requires = "name", conflicts_with_all = ["package", "failed_only", "skip_batch_reset", "batches",
+        "retaint", "no_pause"])]
+    pub unreadable: bool,
+
     #[command(flatten)]
     pub force: Force,
 
@@ -77,7 +87,11 @@ command! {
     needs: Source::OF_ROLLOUTS,
     lists: reset::LISTS,
     writes: WRITES_OF_RESET,
+    plans: plan,
 }
+
+/// The sources of `--unreadable`.
+const OF_RESTORES: [Source; 4] = [Source::Skyhooks, Source::Legacy, Source::Nodes, Source::Operator];
 
 async fn run(ctx: &mut Ctx, args: &Args) -> Result<Exit> {
     let package = args.package.as_deref().map(|package| split_package(package).0);
@@ -86,6 +100,13 @@ async fn run(ctx: &mut Ctx, args: &Args) -> Result<Exit> {
         return Err(Error::usage(
             "no custom resource specified; give its NAME, or nodes with --node, --match or -l",
         ));
+    }
+    if args.unreadable {
+        let named = nodes::named_nodes(query, None, None);
+        let cluster =
+            ctx.limit_to(named).load_to_change(&OF_RESTORES, &Source::REQUIRED_FOR_CHANGES).await?;
+        let plan = plan(&cluster, args)?;
+        return ctx.execute(&cluster, plan, &args.safety).await;
     }
     let named = nodes::named_nodes(query, args.name.as_deref(), package);
     let cluster =
@@ -128,7 +149,10 @@ fn plan(cluster: &Cluster, args: &Args) -> Result<Plan> {
         reset::plan(cluster, &request)
     };
     if let Some(name) = &args.name {
-        return of(name);
+        if !args.unreadable {
+            return of(name);
+        }
+        return node_state::restore(cluster, selection::existing(cluster, name)?, &nodes, args.force.force);
     }
     selection::readable(cluster, Source::Skyhooks)?;
     selection::readable(cluster, Source::Nodes)?;

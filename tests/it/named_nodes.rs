@@ -53,7 +53,7 @@ fn named_node_is_read_alone() {
         ("node ignore node-1 --dry-run", [0, 8]),
         ("node unignore node-1 --dry-run", [0, 8]),
         ("node reset node-1 --skyhook gpu-tune --dry-run", [0, 8]),
-        ("node repair node-1 --skyhook gpu-tune --dry-run", [0, 5]),
+        ("reset gpu-tune --unreadable --node node-1 --dry-run", [0, 5]),
         ("reset gpu-tune --node node-1 --dry-run", [0, 8]),
         ("reset gpu-tune --package driver --node node-1 --dry-run", [0, 8]),
         ("package rerun driver --skyhook gpu-tune --node node-1 --dry-run", [0, 8]),

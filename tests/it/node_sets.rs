@@ -112,7 +112,7 @@ const COMMANDS: &[&str] = &[
     "node ignore SET -y",
     "node unignore SET -y",
     "node reset SET --skyhook gpu -y",
-    "node repair SET --skyhook gpu -y",
+    "reset gpu --unreadable --node SET -y",
     "node leave-batch SET --skyhook gpu -y",
     "cordon release SET -y",
     "diagnose node SET",

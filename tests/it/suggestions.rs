@@ -84,6 +84,21 @@ fn words_of_kubectl_lead_to_commands() {
     }
 }
 
+/// A former name of a command prints one line with the new name.
+#[test]
+fn former_commands_name_their_successors() {
+    for (former, command) in [
+        ("node repair node-1 --skyhook gpu", "reset NAME --unreadable"),
+        ("-v=1 rules -o json", "explain"),
+    ] {
+        let ran = run(former).output();
+        assert_eq!((ran.code, ran.stdout.as_str()), (Some(64), ""), "{former}");
+        let line = format!(" is now `kubectl skyhook {command}`\n");
+        assert!(ran.stderr.starts_with("error: `kubectl skyhook "), "{}", ran.stderr);
+        assert!(ran.stderr.ends_with(&line) && ran.stderr.lines().count() == 1, "{}", ran.stderr);
+    }
+}
+
 #[test]
 fn tips_do_not_name_the_opposite() {
     for (line, tip) in [

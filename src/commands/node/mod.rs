@@ -3,7 +3,6 @@
 pub mod ignore;
 pub mod leave_batch;
 pub mod list;
-pub mod repair;
 pub mod reset;
 pub mod row;
 pub mod status;
@@ -18,7 +17,6 @@ group! {
         Reset(reset::Args),
         Ignore(ignore::Ignore),
         Unignore(ignore::Unignore),
-        Repair(repair::Args),
         LeaveBatch(leave_batch::Args),
     }
 }

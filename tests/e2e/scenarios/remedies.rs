@@ -160,7 +160,7 @@ pub fn deletion_freed_by_node_repair(cluster: &Cluster) {
     gpu.until(condition("NodeStateMalformed", "ParseError"));
     gpu.delete().until(condition("DeletionBlocked", "MalformedNodeState"));
     cluster.result(pods("driver", "uninstall").on("node-2"), StepResult::Hang);
-    cure(&gpu, "SKY108", json!({"node": "node-2"}), &["repair"]);
+    cure(&gpu, "SKY108", json!({"node": "node-2"}), &["--unreadable"]);
     gpu.until(entry("node-2", DRIVER, "uninstall", "in_progress"));
     cluster.heal();
     gpu.until(deleted());
@@ -175,7 +175,7 @@ pub fn malformed_state_is_repaired(cluster: &Cluster) {
     let before = begun();
     break_state(cluster);
     gpu.until(condition("NodeStateMalformed", "ParseError"));
-    cure(&gpu, "SKY206", json!({"node": "node-2"}), &["repair"]);
+    cure(&gpu, "SKY206", json!({"node": "node-2"}), &["--unreadable"]);
     gpu.until(everywhere(DRIVER, "config", "complete"))
         .stays(&everywhere(DRIVER, "config", "complete"), LONG_ENOUGH)
         .well();

@@ -286,7 +286,7 @@ pub const COMMANDS: &[Row] = &[
     row(complete, "update-state gpu-tune driver 2.0.1 apply in_progress --node node-2", DATA, RUNNING),
     row(erroring, "package rerun driver --skyhook gpu-tune --node node-2", DATA, RUNNING),
     row(rejected, "package retry driver --skyhook gpu --node node-2", DATA, RUNNING),
-    row(malformed, "node repair node-1 --skyhook gpu-tune", DATA, RUNNING),
+    row(malformed, "reset gpu-tune --unreadable --node node-1", DATA, RUNNING),
     row(malformed, "fix", DATA, RUNNING),
     row(after_reset, "undo", DATA, RUNNING),
     row(after_cleanup, "undo", &[RECREATED], NO_RESOURCE),

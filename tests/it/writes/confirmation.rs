@@ -69,7 +69,7 @@ pub const COMMANDS: &[Writes] = &[
     writes("node unignore", "drain-blocked", "node ignore node-2 -y", "node unignore node-2", B4, Refuses),
     writes("package rerun", "apply-erroring", "", "package rerun driver --skyhook gpu-tune --node node-2", B2, Refuses),
     writes("package retry", "v0.17-pod-rejected", "", "package retry driver --skyhook gpu --node node-2", B2, Refuses),
-    writes("node repair", "malformed-node-state", "", "node repair node-1 --skyhook gpu-tune", B1, Refuses),
+    writes("reset", "malformed-node-state", "", "reset gpu-tune --unreadable --node node-1", B1, Refuses),
     writes("node leave-batch", "rollout-stopped", "", "node leave-batch node-1 --skyhook gpu-tune", B2, Refuses),
     writes("deployment-policy reset", "rollout-stopped", "", "dp reset gpu-tune", B2, Refuses),
     writes("update-state", "apply-erroring", "", "update-state gpu-tune driver 2.0.1 config complete --node node-2", B2, Refuses),

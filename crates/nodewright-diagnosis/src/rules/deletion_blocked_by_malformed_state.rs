@@ -21,7 +21,7 @@ rule! {
     ///
     /// # How to fix
     ///
-    /// The operator keeps a copy of the state in the status of the custom resource: `node repair` writes it
+    /// The operator keeps a copy of the state in the status of the custom resource: `reset --unreadable` writes it
     /// back. If there is no copy, reset the node: the record of its installed packages is lost, and its
     /// uninstall scripts do not run.
     ///

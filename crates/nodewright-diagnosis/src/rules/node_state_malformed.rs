@@ -21,7 +21,7 @@ rule! {
     ///
     /// # How to fix
     ///
-    /// `node repair` restores the node state from the copy in the status of the custom resource. Where there
+    /// `reset --unreadable` restores the node state from the copy in the status of the custom resource. Where there
     /// is no copy, reset the node, after which its packages are installed again. Until then, pause the custom
     /// resource: from v0.16.0 on, the operator skips it and continues with the others.
     ///

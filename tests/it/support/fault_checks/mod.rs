@@ -62,7 +62,7 @@ pub const COMMANDS: &[WriteCommand] = &[
     after_command("apply-erroring", "reset gpu-tune", "undo ID"),
     on_capture("apply-erroring", "package rerun driver --skyhook gpu-tune --node node-2"),
     on_capture("malformed-node-state", "fix"),
-    on_capture("malformed-node-state", "node repair node-1 --skyhook gpu-tune"),
+    on_capture("malformed-node-state", "reset gpu-tune --unreadable --node node-1"),
     WriteCommand { undoable: false, ..on_capture("v0.17-pod-rejected", "package retry driver --skyhook gpu --node node-2") },
     on_capture("rollout-stopped", "node leave-batch node-1 --skyhook gpu-tune"),
     on_capture("rollout-stopped", "dp reset gpu-tune"),

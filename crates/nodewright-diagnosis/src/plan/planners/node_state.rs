@@ -2,10 +2,51 @@
 
 use serde_json::{Map, Value};
 
-use super::effects;
+use super::{effects, migration};
 use crate::api::{NodeState, Skyhook};
 use crate::cluster::{Cluster, Node, NodeRecord};
-use crate::plan::{Consequences, Edit, Grade, Metadata};
+use crate::error::{Error, Result};
+use crate::plan::{Change, Consequences, Edit, Grade, Metadata, Plan, Step, Target};
+use crate::view::plural;
+
+/// The plan that restores the unreadable states of these nodes.
+///
+/// # Errors
+///
+/// The status has no copy of such a state, or a migration is pending.
+pub fn restore(cluster: &Cluster, skyhook: &Skyhook, nodes: &[&Node], force: bool) -> Result<Plan> {
+    let mut plan = Plan::new("", skyhook.name());
+    let mut steps = Vec::new();
+    for node in nodes {
+        let Some(on) = cluster.on_node(node, skyhook.name()) else {
+            continue;
+        };
+        match repaired(skyhook, node, on) {
+            Err(CannotRepair::NothingMalformed) => {}
+            Err(CannotRepair::NoCopy) => {
+                let name = skyhook.name();
+                let missing = format!("the status of {name} has no copy of the state of {}", node.name);
+                return Err(Error::unchanged(missing)
+                    .hint(format!("kubectl skyhook reset {name} --node {}", node.name)));
+            }
+            Ok(repaired) => {
+                repaired.consequences(cluster, skyhook, node, &mut plan.consequences);
+                plan.consequences.gpus += node.gpus();
+                let why = "restores the state that the operator last read";
+                steps.push(Step::new(Target::of_node(node), Change::Metadata(repaired.change), why));
+            }
+        }
+    }
+    plan.title = format!("restore the node state of {} on {}", skyhook.name(), plural(steps.len(), "node"));
+    if !steps.is_empty() {
+        plan.consequences.nodes = steps.len();
+        plan.consequences.at_least(Grade::B1);
+        plan.consequences.warn("the operator resumes work on every custom resource");
+        plan.stage(steps);
+    }
+    migration::refuse_held(cluster, &mut plan, force)?;
+    Ok(plan)
+}
 
 /// A restored node state, as the operator last read it.
 #[derive(Debug)]
@@ -48,7 +89,7 @@ impl Repaired {
 /// # Errors
 ///
 /// Nothing is malformed; or there is no copy, so that only a reset helps.
-pub fn repaired(skyhook: &Skyhook, node: &Node, on: &NodeRecord) -> Result<Repaired, CannotRepair> {
+pub fn repaired(skyhook: &Skyhook, node: &Node, on: &NodeRecord) -> std::result::Result<Repaired, CannotRepair> {
     let state = on.state.as_ref().ok_or(CannotRepair::NothingMalformed)?;
     if state.malformed().is_empty() {
         return Err(CannotRepair::NothingMalformed);

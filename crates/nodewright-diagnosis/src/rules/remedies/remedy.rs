@@ -196,7 +196,7 @@ const OWN: [Own; 18] = [
     choice("resume", &["the custom resource is paused"], Undo::Partly),
     choice("enable", &["the custom resource is disabled"], Undo::Partly),
     choice("node unignore", &["the node is ignored"], Undo::Partly),
-    repair("node repair", &["the operator's own copy of the node state can be read"], Undo::Partly),
+    repair("reset --unreadable", &["the operator's own copy of the node state can be read"], Undo::Partly),
     choice("node reset", &[], Undo::Partly),
     repair("node leave-batch", &["the node is in the batch"], Undo::Partly),
     choice("reset", &[], Undo::Partly),
@@ -229,9 +229,13 @@ fn known(words: &[String]) -> Option<&'static Own> {
     OWN.iter().find(|own| begin_with(words, own.words))
 }
 
+/// Whether a command line begins with the words of a command, and contains its flags.
 fn begin_with(words: &[String], command: &str) -> bool {
-    let mut words = words.iter();
-    command.split(' ').all(|part| words.next().is_some_and(|word| word == part))
+    let mut first = words.iter();
+    command.split(' ').all(|part| match part.starts_with("--") {
+        true => words.iter().any(|word| word == part),
+        false => first.next().is_some_and(|word| word == part),
+    })
 }
 
 /// The preconditions of a command, and whether it can be undone; `None` if it changes nothing.

@@ -19,7 +19,7 @@ impl Finding {
     ) -> &mut Self {
         if let Ok(repaired) = node_state::repaired(skyhook, node, on) {
             let title = "Restore the node state from the status of the custom resource";
-            let words = ["node", "repair", &node.name, "--skyhook", skyhook.name()];
+            let words = ["reset", skyhook.name(), "--unreadable", "--node", &node.name];
             self.remedy(repaired.grade(cluster, skyhook, node), title, words)
                 .caveat("the operator then continues for every custom resource");
         }
