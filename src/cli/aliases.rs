@@ -59,6 +59,8 @@ const ALIASES: &[(&[&str], &[&str])] = &[
 
 /// Former commands, and the commands that replace them.
 const MOVED: &[(&[&str], &str)] = &[
+    (&["cordon", "release"], "leftovers --clean --node NODE"),
+    (&["node", "leave-batch"], "deployment-policy reset NAME --node NODE"),
     (&["node", "repair"], "reset NAME --unreadable"),
     (&["rules"], "explain"),
 ];
@@ -75,7 +77,6 @@ pub fn moved(args: &[OsString]) -> Option<String> {
 pub const TIPS: &[(&str, &str)] = &[
     ("unpause", "resume"),
     ("undisable", "enable"),
-    ("uncordon", "cordon release"),
     ("retry", "package retry"),
     ("rerun", "package rerun"),
     ("rollout", "status"),
@@ -143,7 +144,13 @@ const HABITS: &[(&[&str], &str)] = &[
     (&["drain"], "the operator drains nodes before interrupts; to drain one by hand, use kubectl drain"),
     (
         &["cordon"],
-        "to cordon a node by hand, use kubectl cordon; `kubectl skyhook cordon release` ends cordons of the operator",
+        "to cordon a node by hand, use kubectl cordon; `kubectl skyhook leftovers --clean` releases cordons that deleted \
+         custom resources left",
+    ),
+    (
+        &["uncordon"],
+        "to uncordon a node by hand, use kubectl uncordon; `kubectl skyhook leftovers --clean --node NODE` releases \
+         cordons that deleted custom resources left",
     ),
     (&["apply"], "kubectl applies manifests; `kubectl skyhook lint -f FILE` checks them first"),
     (&["create"], "kubectl creates objects; `kubectl skyhook lint -f FILE` checks them first"),

@@ -204,16 +204,11 @@ fn own_flags(command: clap::Command) -> clap::Command {
     let after = after.map_or(String::new(), |after| format!("{after}\n\n"));
     command
         .mut_args(|arg| if rare(&arg) { arg.hide_short_help(true) } else { arg })
-        .mut_subcommands(|command| {
-            let rarely = FOR_SCRIPTS.contains(&command.get_name());
-            own_flags(command).hide(rarely)
-        })
+        .mut_subcommands(own_flags)
         .after_help(format!("{after}{more} {GLOBAL_FLAGS}"))
 }
 
 const GLOBAL_FLAGS: &str = "-o, --from, --context, --kubeconfig, -n, --api, --color, -v; see --help";
-/// Subcommands that remedies and scripts use, and that `-h` does not list.
-const FOR_SCRIPTS: [&str; 1] = ["leave-batch"];
 
 /// Collects the values of `--context`. For other flags, the last value counts; for this flag, that could send
 /// a change to the wrong cluster.

@@ -1,18 +1,20 @@
 //! `deployment-policy reset`: restarts the batches of a rollout.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
+use crate::api::{Skyhook, Status};
 use crate::args::named;
+use crate::args::nodes::OnNodes;
 use crate::args::safety::{Force, Safety};
-use crate::cluster::{Cluster, Source};
+use crate::cluster::{Cluster, Node, Source};
 use crate::commands::shared::command::{Write, command, group};
-use crate::commands::shared::selection;
+use crate::commands::shared::{nodes, selection};
 use crate::ctx::Ctx;
 use crate::error::{Error, Exit, Result};
 use crate::model::behavior;
-use crate::plan::Plan;
-use crate::plan::planners::migration;
-use crate::plan::planners::{batch_restart, released};
+use crate::plan::planners::{batch_restart, batches, migration, released};
+use crate::plan::{Change, Plan, Step, Target};
+use crate::view::{NodeSet, plural};
 
 group! {
     /// Reset the batch state of rollouts
@@ -27,18 +29,28 @@ group! {
 /// set to waiting first: otherwise the operator would count them again and stop at once. Nodes on which a Job has
 /// permanently failed remain erroring: if set to waiting, they would block their batch forever. Retry their packages
 /// first. Installed packages are not touched.
+///
+/// With nodes, these leave the current batch instead, and everything else stays. The operator finishes the nodes of a
+/// batch before it forms the next one: without them, the next batch can form at once. The nodes may be chosen again
+/// later.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "Examples:
   kubectl skyhook deployment-policy reset gpu-tune
-  kubectl skyhook deployment-policy reset gpu-tune --compartment canary")]
+  kubectl skyhook deployment-policy reset gpu-tune --compartment canary
+
+  # Let a failing node leave its batch
+  kubectl skyhook deployment-policy reset gpu-tune --node gpu-0001")]
 pub struct Args {
     /// The custom resource, not the policy
     #[arg(value_name = "NAME", value_parser = named::skyhook)]
     name: String,
 
     /// Reset only the batches of this compartment of the policy
-    #[arg(long, value_name = "COMPARTMENT")]
+    #[arg(long, value_name = "COMPARTMENT", conflicts_with_all = ["node", "pattern", "selector"])]
     compartment: Option<String>,
+
+    #[command(flatten)]
+    on: OnNodes,
 
     #[command(flatten)]
     force: Force,
@@ -64,6 +76,9 @@ async fn run(ctx: &mut Ctx, args: &Args) -> Result<Exit> {
 fn plan(cluster: &Cluster, args: &Args) -> Result<Plan> {
     let name = args.name.as_str();
     let skyhook = selection::existing(cluster, name)?;
+    if !args.on.query().is_empty() {
+        return leave(cluster, skyhook, &nodes::selected(cluster, args.on.query())?, args.force.force);
+    }
     let compartment = args.compartment.as_deref();
     let known = &skyhook.status.compartment_statuses;
     if let Some(unknown) = compartment.filter(|name| !known.contains_key(*name)) {
@@ -84,5 +99,41 @@ fn plan(cluster: &Cluster, args: &Args) -> Result<Plan> {
         plan.consequences.warn(advice);
     }
     migration::refuse_held(cluster, &mut plan, args.force.force)?;
+    Ok(plan)
+}
+
+/// Maximum number of node-name ranges in a warning.
+const SHOWN: usize = 6;
+
+/// Removes nodes from the current batch.
+fn leave(cluster: &Cluster, skyhook: &Skyhook, nodes: &[&Node], force: bool) -> Result<Plan> {
+    let fields = batches::leave(skyhook, nodes.iter().map(|node| node.name.as_str()));
+    let title =
+        format!("remove {} from the current batch of {}", plural(fields.len(), "node"), skyhook.name());
+    let mut plan = Plan::new(title, skyhook.name());
+    if fields.is_empty() {
+        return Ok(plan);
+    }
+    let leaving = |node: &&&Node| skyhook.status.node_priority.contains_key(node.name.as_str());
+    let (kept, free): (Vec<&Node>, Vec<&Node>) =
+        nodes.iter().filter(leaving).partition(|node| batches::keeps_place(cluster, skyhook, node));
+    let mut by_status: BTreeMap<Status, Vec<&str>> = BTreeMap::new();
+    for node in kept {
+        by_status.entry(cluster.status_on(skyhook, node)).or_default().push(&node.name);
+    }
+    for (status, names) in by_status {
+        let again = if names.len() == 1 { "it" } else { "them" };
+        plan.consequences.warn(format!(
+            "{}: status {status}; the operator chooses such nodes first, so the next batch includes {again} again",
+            NodeSet::of(names).limited(SHOWN)
+        ));
+    }
+    if batches::next_batch_starts(cluster, skyhook, &mut plan.consequences) && !free.is_empty() {
+        plan.consequences.warn("the next batch may start immediately; the nodes may be chosen again later");
+    }
+    let why = "the next batch is formed without these nodes";
+    let target = Target::of_skyhook(cluster.flavor(), skyhook);
+    plan.stage(vec![Step::new(target, Change::Status(fields), why)]);
+    migration::refuse_held(cluster, &mut plan, force)?;
     Ok(plan)
 }

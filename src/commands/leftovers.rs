@@ -1,21 +1,23 @@
 //! `leftovers`: objects and keys that deleted custom resources left behind.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use serde_json::Value;
 
+use crate::api::{ApiFlavor, keys};
 use crate::args::named;
+use crate::args::nodes::OnNodes;
 use crate::args::safety::Safety;
 use crate::cluster::leftover::{Leftover, LeftoverObject};
 use crate::cluster::provenance::Unproven;
-use crate::cluster::{Certainty, Cluster, Node, Source, Unread};
+use crate::cluster::{Certainty, Cluster, Node, NodeRecord, Source, Unread};
 use crate::commands::shared::command::{Write, command};
-use crate::commands::shared::{scope, selection};
+use crate::commands::shared::{nodes, scope, selection};
 use crate::ctx::{self, Ctx};
 use crate::error::{Exit, Result};
 use crate::plan::planners::node::{self, Owner};
 use crate::plan::recreate::as_new;
-use crate::plan::{Change, Consequences, Grade, Kind, Plan, PlanStage, Step, Target};
+use crate::plan::{Change, Consequences, Edit, Grade, Kind, Metadata, Plan, PlanStage, Step, Target};
 use crate::view::{NodeSet, plural};
 use report::Leftovers;
 
@@ -33,13 +35,21 @@ pub mod report;
 /// operator's namespace is that of its Deployment, else that of the Service in its webhook configurations,
 /// else --namespace. Package records are kept, unless --purge-state is given: they show which files may still
 /// be on the host.
+///
+/// A node becomes schedulable if nothing else keeps it cordoned. That includes cordons of custom resources that exist,
+/// but no longer select the node. With nodes, only what is on these nodes is listed and removed, and the owners of other
+/// cordons are shown: a custom resource that is working on the node, the runtime-required cordon, or someone outside
+/// the operator.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "Examples:
   kubectl skyhook leftovers
   kubectl skyhook leftovers gpu-tune -o json
 
   kubectl skyhook leftovers --clean --dry-run
-  kubectl skyhook leftovers --clean --purge-state")]
+  kubectl skyhook leftovers --clean --purge-state
+
+  # Release an orphaned cordon
+  kubectl skyhook leftovers --clean --node gpu-0001")]
 pub struct Args {
     /// Only leftovers of these custom resources
     #[arg(value_name = "NAME", value_parser = named::skyhook)]
@@ -55,6 +65,14 @@ pub struct Args {
     /// that may still be on the host.
     #[arg(long, requires = "clean")]
     purge_state: bool,
+
+    #[command(flatten)]
+    on: OnNodes,
+
+    /// Also release runtime-required cordons, which someone outside the operator should release; needs node
+    /// names
+    #[arg(long, requires = "clean", requires = "node")]
+    runtime_required: bool,
 
     #[command(flatten)]
     safety: Safety,
@@ -77,6 +95,8 @@ const PLACES: [Source; 5] =
     [Source::Nodes, Source::Pods, Source::Jobs, Source::ConfigMaps, Source::NodeMetadata];
 /// Maximum number of node-name ranges in a warning.
 const SHOWN: usize = 6;
+/// Annotation of a cordon that stays after the runtime is installed: the operator does not remove it.
+const RUNTIME_REQUIRED: &str = "runtimeRequiredCordon";
 
 command! {
     "leftovers": Args => run,
@@ -98,8 +118,14 @@ command! {
 }
 
 async fn run(ctx: &mut Ctx, args: &Args) -> Result<Exit> {
-    let cluster = ctx.load_or_leftovers(&NEEDS, &Source::REQUIRED_FOR_CHANGES).await?;
-    let left = of(&cluster, args)?;
+    let query = args.on.query();
+    let needs = if query.is_empty() { &NEEDS[..] } else { &Source::OF_ROLLOUTS };
+    let cluster = ctx
+        .limit_to(nodes::named_nodes(query, None, None))
+        .load_or_leftovers(needs, &Source::REQUIRED_FOR_CHANGES)
+        .await?;
+    let selected = nodes::selected(&cluster, query)?;
+    let left = of(&cluster, args, &selected)?;
     let without_nodes = cluster.missing(Source::Nodes).is_some();
     let whole = !without_nodes && unread(&cluster).next().is_none();
     for name in &args.names {
@@ -108,7 +134,7 @@ async fn run(ctx: &mut Ctx, args: &Args) -> Result<Exit> {
         }
     }
     if args.clean {
-        let plan = plan(&cluster, &left, &args.names, args.purge_state);
+        let plan = plan(&cluster, &left, args, &selected);
         if plan.is_empty() {
             // Show kept leftovers here: an empty plan has no preview.
             for kept in &plan.consequences.warnings {
@@ -130,9 +156,9 @@ async fn run(ctx: &mut Ctx, args: &Args) -> Result<Exit> {
     ctx.show(&Leftovers {
         cluster: &cluster,
         remnants: cluster.remnants(&installation),
-        only_records: plan(&cluster, &left, &args.names, false).is_empty(),
+        only_records: plan(&cluster, &left, args, &selected).is_empty(),
         left,
-        all: args.names.is_empty(),
+        all: args.names.is_empty() && query.is_empty(),
         unread: !whole,
     })?;
     if let Some(why) = cluster.legacy_policies.unread() {
@@ -142,11 +168,13 @@ async fn run(ctx: &mut Ctx, args: &Args) -> Result<Exit> {
 }
 
 /// The leftovers of the named custom resources, or all leftovers.
-fn of<'a>(cluster: &'a Cluster, args: &Args) -> Result<Vec<Leftover<'a>>> {
+fn of<'a>(cluster: &'a Cluster, args: &Args, selected: &[&Node]) -> Result<Vec<Leftover<'a>>> {
     if args.clean {
         selection::not_left_out(cluster, ", so leftovers cannot be determined")?;
     }
     let mut left = cluster.leftovers();
+    left.extend(cluster.orphaned_cordons());
+    left.sort_by(|a, b| (a.owner, a.flavor).cmp(&(b.owner, b.flavor)));
     for name in &args.names {
         // With `--clean`, finding nothing is no error: the cleanup may be a repetition.
         let is_done = args.clean && cluster.skyhooks.absence() == Certainty::Proven;
@@ -155,6 +183,13 @@ fn of<'a>(cluster: &'a Cluster, args: &Args) -> Result<Vec<Leftover<'a>>> {
         }
     }
     left.retain(|l| args.names.is_empty() || args.names.iter().any(|n| n == l.owner));
+    if !args.on.query().is_empty() {
+        let selected: BTreeSet<&str> = selected.iter().map(|node| node.name.as_str()).collect();
+        left.retain(|l| match l.place {
+            LeftoverObject::Node(node, _) | LeftoverObject::Cordon(node, _) => selected.contains(node.name.as_str()),
+            _ => false,
+        });
+    }
     Ok(left)
 }
 
@@ -163,18 +198,26 @@ fn unread(cluster: &Cluster) -> impl Iterator<Item = (Source, Unread)> {
     ctx::unread(cluster, &PLACES).filter(|(source, _)| cluster.has(*source))
 }
 
-fn plan(cluster: &Cluster, left: &[Leftover<'_>], names: &[String], purge: bool) -> Plan {
+fn plan(cluster: &Cluster, left: &[Leftover<'_>], args: &Args, selected: &[&Node]) -> Plan {
     let mut effects = Consequences::default();
     for (source, why) in unread(cluster) {
         effects.warn(format!("{source} could not be read and will not be removed: {why}"));
     }
     let (mut package_runs, mut rest) = (Vec::new(), Vec::new());
-    let mut nodes: BTreeMap<&str, (&Node, Vec<Owner<'_>>)> = BTreeMap::new();
+    let mut cleanups: BTreeMap<&str, Cleanup<'_>> = BTreeMap::new();
+    // Explain also why other named nodes stay cordoned.
+    for node in selected.iter().filter(|_| !args.on.query().is_empty()) {
+        cleanups.entry(&node.name).or_insert_with(|| Cleanup::of(node));
+    }
     for one in left.iter().filter(|one| one.unproven.is_none()) {
         match one.place {
             LeftoverObject::Node(node, _) => {
-                let (_, owners) = nodes.entry(&node.name).or_insert_with(|| (node, Vec::new()));
-                owners.push((one.flavor, one.owner));
+                let cleanup = cleanups.entry(&node.name).or_insert_with(|| Cleanup::of(node));
+                cleanup.owners.push((one.flavor, one.owner));
+            }
+            LeftoverObject::Cordon(node, on) => {
+                let cleanup = cleanups.entry(&node.name).or_insert_with(|| Cleanup::of(node));
+                cleanup.cordons.push((one.flavor, one.owner, on));
             }
             LeftoverObject::Pod(pod) => package_runs.push(deleted(Kind::Pod, &pod.metadata, None)),
             LeftoverObject::Job(job) => package_runs.push(deleted(Kind::Job, &job.metadata, None)),
@@ -189,10 +232,27 @@ fn plan(cluster: &Cluster, left: &[Leftover<'_>], names: &[String], purge: bool)
         effects.warn(format!("{set}: {} ({why}); not deleted", why.verdict()));
     }
     let mut steps = Vec::new();
-    for (node, owners) in nodes.values() {
-        steps.extend(on_node(cluster, node, owners, purge));
+    let mut released: Vec<&Node> = Vec::new();
+    let mut held: BTreeMap<String, Vec<&str>> = BTreeMap::new();
+    for cleanup in cleanups.values() {
+        let node = cleanup.node;
+        let (change, others) = cleanup.change(cluster, args);
+        if change.uncordons() {
+            released.push(node);
+        } else if node.cordoned() == Some(true) && change.uncordon.left_for.is_empty() {
+            held.entry(others.join(", ")).or_default().push(&node.name);
+        }
+        let why = match cleanup.owners.as_slice() {
+            [] => "the owner of the cordon does not release it",
+            _ => "no custom resource uses these keys anymore",
+        };
+        let keys = (!change.is_empty()).then_some(Change::Metadata(change));
+        let changes: Vec<Change> =
+            keys.into_iter().chain(node::without_conditions(node, &cleanup.owners)).collect();
+        effects.nodes += usize::from(!changes.is_empty());
+        steps.extend(changes.into_iter().map(|change| Step::new(Target::of_node(node), change, why)));
     }
-    effects.nodes = nodes.len();
+    effects.gpus = released.iter().map(|node| node.gpus()).sum();
     steps.append(&mut rest);
     if !package_runs.is_empty() {
         effects.at_least(Grade::B2);
@@ -201,11 +261,13 @@ fn plan(cluster: &Cluster, left: &[Leftover<'_>], names: &[String], purge: bool)
             plural(package_runs.len(), "pod or job")
         ));
     }
-    recorded(left, purge, &mut effects);
+    warn_of_held(held, &mut effects);
+    warn_of_released(cluster, &released, &mut effects);
+    recorded(left, args.purge_state, &mut effects);
     let stages = [package_runs, steps].into_iter().map(PlanStage::of);
     Plan {
         title: "clean up what custom resources left behind".to_owned(),
-        subject: match names {
+        subject: match args.names.as_slice() {
             [one] => one.clone(),
             _ => "leftovers".to_owned(),
         },
@@ -242,15 +304,85 @@ fn deleted(kind: Kind, meta: &crate::api::Meta, was: Option<Box<Value>>) -> Step
     Step::new(target, Change::Delete { was }, "its custom resource is gone")
 }
 
-/// The steps that remove the keys and conditions of these owners from a node. Without `purge`, package
-/// records stay.
-fn on_node(cluster: &Cluster, node: &Node, owners: &[Owner<'_>], purge: bool) -> Vec<Step> {
-    let target = Target::of_node(node);
-    let keys = node::clean(cluster, node, owners, purge);
-    let keys = (!keys.is_empty()).then_some(Change::Metadata(keys));
-    let changes = keys.into_iter().chain(node::without_conditions(node, owners));
-    let why = "no custom resource uses these keys anymore";
-    changes.map(|change| Step::new(target.clone(), change, why)).collect()
+/// What is removed from a node.
+struct Cleanup<'a> {
+    node: &'a Node,
+    /// The deleted custom resources whose keys and conditions are removed.
+    owners: Vec<Owner<'a>>,
+    /// The custom resources that only lose their cordon.
+    cordons: Vec<(ApiFlavor, &'a str, &'a NodeRecord)>,
+}
+
+impl<'a> Cleanup<'a> {
+    fn of(node: &'a Node) -> Cleanup<'a> {
+        Cleanup { node, owners: Vec::new(), cordons: Vec::new() }
+    }
+
+    /// The change to the node's keys and cordon, and the keys of the operator's other cordons. Without `--purge-state`,
+    /// package records stay.
+    fn change(&self, cluster: &Cluster, args: &Args) -> (Metadata, Vec<String>) {
+        let node = self.node;
+        let mut change = node::clean(cluster, node, &self.owners, args.purge_state);
+        let mut holds = false;
+        // Keys of the older API may be copies, whose owner maintains its cordon.
+        let mut owners = self.owners.clone();
+        owners.retain(|(_, name)| cluster.skyhook(name).is_none());
+        for (flavor, name, on) in &self.cordons {
+            let value = on.cordon_value.as_deref();
+            change = change.annotation(keys::cordon(*flavor, name), Edit::new(value, None));
+            owners.push((*flavor, *name));
+            holds = true;
+        }
+        let mut others = cluster.other_cordons(node, &owners);
+        let cordoned = node.cordoned() == Some(true);
+        let key = cluster.flavor().key(RUNTIME_REQUIRED);
+        if args.runtime_required && cordoned && others.contains(&key) {
+            others.retain(|other| *other != key);
+            change = change.annotation(key, Edit::new(Some("true"), None));
+            holds = true;
+        }
+        if holds && cordoned && others.is_empty() && !change.uncordons() && change.uncordon.left_for.is_empty() {
+            change = change.uncordoned(node);
+        }
+        (change, others)
+    }
+}
+
+/// Warns about nodes that stay cordoned, by the keys of the operator's cordons.
+fn warn_of_held(held: BTreeMap<String, Vec<&str>>, effects: &mut Consequences) {
+    for (by, nodes) in held {
+        let names = NodeSet::of(&nodes).limited(SHOWN);
+        let verb = if nodes.len() == 1 { "stays" } else { "stay" };
+        effects.warn(if by.is_empty() {
+            let (it, a_node, node) = match nodes.as_slice() {
+                [node] => ("it", "it", *node),
+                _ => ("them", "a node", "NODE"),
+            };
+            format!(
+                "{names} {verb} cordoned: the operator did not cordon {it}; to release {a_node}, run `kubectl uncordon {node}`"
+            )
+        } else {
+            format!("{names} {verb} cordoned by {by}")
+        });
+    }
+}
+
+fn warn_of_released(cluster: &Cluster, released: &[&Node], effects: &mut Consequences) {
+    if released.is_empty() {
+        return;
+    }
+    effects.warn(
+        "pods may be scheduled on the nodes again; first check that no unfinished interrupt has left the nodes unusable",
+    );
+    let package_runs = cluster.package_runs();
+    let busy = released.iter().filter(|node| {
+        let mut runs = package_runs.all().iter();
+        runs.any(|run| run.node == node.name && run.interrupt && run.alive())
+    });
+    let busy: Vec<&str> = busy.map(|node| node.name.as_str()).collect();
+    if !busy.is_empty() {
+        effects.warn(format!("an interrupt is still running on {}", NodeSet::of(busy).limited(SHOWN)));
+    }
 }
 
 /// Warns about package records that are kept or removed.

@@ -6,7 +6,6 @@
 pub mod apply_plan;
 pub mod collect;
 pub mod completion;
-pub mod cordon;
 pub mod deployment_policy;
 pub mod diagnose;
 pub mod diff;
@@ -94,8 +93,6 @@ table! {
         UpdateState(update_state::Args),
         #[command(subcommand, visible_alias = "dp")]
         DeploymentPolicy(deployment_policy::Command),
-        #[command(subcommand)]
-        Cordon(cordon::Command),
         ApplyPlan(apply_plan::Args),
         Undelete(undelete::Args),
     }

@@ -64,7 +64,7 @@ fn deleting() -> TestCluster {
 /// A cluster whose cordon was released and restored with `undo`; undoing that `undo` would release it again.
 fn undone_release() -> TestCluster {
     let cluster = deleted_with_cordons();
-    assert_eq!(cluster.run("cordon release node-1 --confirm").code, Some(0));
+    assert_eq!(cluster.run("leftovers --clean --node node-1 --confirm").code, Some(0));
     assert_eq!(cluster.run("undo --confirm").code, Some(0));
     assert!(is_cordoned(&cluster));
     cluster
@@ -74,7 +74,7 @@ type Scene = (fn() -> TestCluster, &'static str);
 
 /// Every command that may uncordon a node.
 const COMMANDS: [Scene; 5] = [
-    (deleted_with_cordons, "cordon release"),
+    (deleted_with_cordons, "leftovers --clean --node node-1"),
     (deleted_with_cordons, "leftovers --clean"),
     (deleted_with_cordons, "reset gpu-tune"),
     (deleting, "finalizer strip gpu-tune --force"),
@@ -152,7 +152,7 @@ fn quarantine_set_after_the_preview_is_respected() {
     for request in ["GET nodes node-1", "PATCH nodes node-1"] {
         let cluster = deleted_with_cordons();
         quarantined_at(&cluster, request);
-        let ran = cluster.run("cordon release node-1 --confirm");
+        let ran = cluster.run("leftovers --clean --node node-1 --confirm");
         let transcript = ran.transcript();
         assert!(is_cordoned(&cluster), "{request}\n{transcript}");
         assert!(transcript.contains("cordoned by NVSentinel"), "{request}\n{transcript}");
@@ -163,7 +163,7 @@ fn quarantine_set_after_the_preview_is_respected() {
 fn preview_names_cordon_holders() {
     let cluster = deleted_with_cordons();
     mark(&cluster, &holders()[0].1);
-    let ran = cluster.run("cordon release --dry-run");
+    let ran = cluster.run("leftovers --clean --node node-1 --dry-run");
     insta::assert_snapshot!(ran.transcript());
 }
 
@@ -185,20 +185,20 @@ fn node_status_names_all_cordon_holders() {
     assert_eq!(row["cordonedByOthers"], others, "{row}");
 }
 
-/// `cordon release` removes the mark of the deleted custom resource; the person's cordon stays.
+/// `leftovers --clean` removes the mark of the deleted custom resource; the person's cordon stays.
 #[test]
 fn release_beside_a_cordon_of_someone_else_is_reported_and_undone() {
     let cluster = deleted_with_cordons();
     mark(&cluster, &holders().pop().expect("the last mark, a cordon by hand").1);
     let before = cluster.node(NODE)["metadata"]["annotations"].clone();
-    let ran = cluster.run("cordon release node-1 --confirm");
+    let ran = cluster.run("leftovers --clean --node node-1 --confirm");
     let after = cluster.node(NODE)["metadata"]["annotations"].clone();
     let undo = cluster.run("undo --confirm");
     ran.expect_code(0);
     ran.expect_stdout("node/node-1  changed  the node stays cordoned by someone using kubectl-cordon");
-    ran.expect_stdout("release orphaned cordons on 1 node: 1 changed\n");
+    ran.expect_stdout("clean up what custom resources left behind: 2 changed\n");
     undo.expect_code(0);
-    undo.expect_stdout("undo \"release orphaned cordons on 1 node\" (1 change): 1 changed\n");
+    undo.expect_stdout("undo \"clean up what custom resources left behind\" (2 changes): 2 changed\n");
     assert!(is_cordoned(&cluster));
     assert_ne!(after, before, "{}", ran.transcript());
     assert_eq!(cluster.node(NODE)["metadata"]["annotations"], before, "{}", undo.transcript());

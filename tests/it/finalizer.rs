@@ -186,10 +186,10 @@ fn orphaned_cordon_is_released_and_undone() {
         node["spec"]["unschedulable"] = json!(true);
     });
     let before = test_cluster.nodes();
-    let unasked = test_cluster.run("cordon release");
+    let unasked = test_cluster.run("leftovers --clean");
     unasked.expect_code(3);
     assert_eq!(test_cluster.writes(), [""; 0]);
-    let ran = test_cluster.run("cordon release node-1 --confirm");
+    let ran = test_cluster.run("leftovers --clean --node node-1 --confirm");
     ran.expect_code(0);
     let node = test_cluster.node("node-1");
     assert_eq!(node["spec"]["unschedulable"], Value::Null);

@@ -21,11 +21,9 @@ fn the_first_page_begins_with_the_way_in() {
     assert_eq!((help.stderr.as_str(), help.code), ("", Some(0)));
     let mut lines = help.stdout.lines();
     assert_eq!(lines.next(), Some("Something stuck? kubectl skyhook diagnose"));
-    for hidden in ["update-state", "apply-plan", "schema", "leave-batch"] {
+    for hidden in ["update-state", "apply-plan", "schema"] {
         assert!(!help.stdout.contains(hidden), "{hidden}");
     }
-    run("node -h").output().expect_no_stdout("leave-batch");
-    run("node --help").output().expect_stdout("leave-batch");
     run("--help").output().expect_stdout("\nWhich command?\n");
 }
 

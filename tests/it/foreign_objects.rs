@@ -270,10 +270,10 @@ fn cordon_without_proof_is_not_released() {
         node["metadata"]["annotations"][key("cordon_gone")] = json!("true");
         node["metadata"]["managedFields"] = managers;
         test_cluster.fake.load(node);
-        let preview = test_cluster.run("cordon release node-1 --dry-run");
+        let preview = test_cluster.run("leftovers --clean --node node-1 --dry-run");
         let promises = preview.stdout.lines().any(|line| line.trim() == "uncordon");
         assert!(!promises, "{}", preview.transcript());
-        let ran = test_cluster.run("cordon release node-1 --confirm");
+        let ran = test_cluster.run("leftovers --clean --node node-1 --confirm");
         let node = test_cluster.node("node-1");
         assert_eq!(node["spec"]["unschedulable"], json!(true), "{}", ran.transcript());
         ran.expect_stdout("an unknown owner");

@@ -152,14 +152,14 @@ fn a_node_in_progress_keeps_its_place_in_the_batch() {
     let starts = "the next batch may start immediately";
     let keeps = "node-1: status in_progress; the operator chooses such nodes first, so the next batch includes it again";
     let flat = |ran: RunOutput| ran.stdout.split_whitespace().collect::<Vec<_>>().join(" ");
-    let ran = flat(over(&items, "node leave-batch node-1 --skyhook gpu --dry-run"));
+    let ran = flat(over(&items, "deployment-policy reset gpu --node node-1 --dry-run"));
     assert!(ran.contains(keeps) && !ran.contains(starts), "{ran}");
-    let ran = flat(over(&items, "node leave-batch node-2 --skyhook gpu --dry-run"));
+    let ran = flat(over(&items, "deployment-policy reset gpu --node node-2 --dry-run"));
     assert!(ran.contains(starts) && !ran.contains("chooses such nodes first"), "{ran}");
     // With a deployment policy, waiting nodes keep their slots as well; each status has its own sentence.
     items.push(NODEWRIGHT.node("node-3", "waiting", &[]));
     items[0]["status"]["nodePriority"]["node-3"] = "2026-11-20T11:58:00Z".into();
-    let ran = flat(over(&items, "node leave-batch node-1 node-3 --skyhook gpu --dry-run"));
+    let ran = flat(over(&items, "deployment-policy reset gpu --node node-1 --node node-3 --dry-run"));
     assert!(
         ran.contains(keeps)
             && ran.contains(&keeps.replace("node-1: status in_progress", "node-3: status waiting")),

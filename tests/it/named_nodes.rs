@@ -58,7 +58,7 @@ fn named_node_is_read_alone() {
         ("reset gpu-tune --package driver --node node-1 --dry-run", [0, 8]),
         ("package rerun driver --skyhook gpu-tune --node node-1 --dry-run", [0, 8]),
         ("package retry driver --skyhook gpu-tune --node node-1 --dry-run", [0, 8]),
-        ("cordon release node-1 --dry-run", [0, 8]),
+        ("leftovers --clean --node node-1 --dry-run", [0, 8]),
         ("diagnose node node-1", [7, 8]),
     ];
     let counted = table.map(|(words, _)| {

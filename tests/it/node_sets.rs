@@ -72,8 +72,8 @@ fn names_sets_and_globs_select_the_same_nodes_in_every_command() {
     for words in [
         "diagnose stuck --node n[0-11]",
         "diagnose stuck --node n*",
-        "cordon release n[0-11] --dry-run",
-        "cordon release n* --dry-run",
+        "leftovers --clean --node n[0-11] --dry-run",
+        "leftovers --clean --node n* --dry-run",
         "diagnose node control*",
     ] {
         let ran = cluster.run(words);
@@ -113,8 +113,8 @@ const COMMANDS: &[&str] = &[
     "node unignore SET -y",
     "node reset SET --skyhook gpu -y",
     "reset gpu --unreadable --node SET -y",
-    "node leave-batch SET --skyhook gpu -y",
-    "cordon release SET -y",
+    "deployment-policy reset gpu --node SET -y",
+    "leftovers --clean --node SET -y",
     "diagnose node SET",
     "diagnose stuck --node SET",
     "fix --node SET -y",

@@ -89,6 +89,8 @@ fn words_of_kubectl_lead_to_commands() {
 fn former_commands_name_their_successors() {
     for (former, command) in [
         ("node repair node-1 --skyhook gpu", "reset NAME --unreadable"),
+        ("node leave-batch node-1 --skyhook gpu", "deployment-policy reset NAME --node NODE"),
+        ("cordon release node-1", "leftovers --clean --node NODE"),
         ("-v=1 rules -o json", "explain"),
     ] {
         let ran = run(former).output();
@@ -104,7 +106,10 @@ fn tips_do_not_name_the_opposite() {
     for (line, tip) in [
         ("unpause gpu", Some("tip: a similar subcommand exists: 'resume'")),
         ("undisable gpu", Some("tip: a similar subcommand exists: 'enable'")),
-        ("uncordon gpu-1", Some("tip: a similar subcommand exists: 'cordon release'")),
+        ("uncordon gpu-1", Some(
+            "tip: to uncordon a node by hand, use kubectl uncordon; `kubectl skyhook leftovers --clean --node NODE` releases \
+             cordons that deleted custom resources left",
+        )),
         ("bundle gpu", None),
     ] {
         let ran = run(line).output();
@@ -158,7 +163,7 @@ fn unknown_nodes_get_suggestions() {
             "node ignore noed-2 --dry-run FROM",
             "node unignore noed-2 --dry-run FROM",
             "reset second --node noed-2 --dry-run FROM",
-            "cordon release noed-2 --dry-run FROM",
+            "leftovers --clean --node noed-2 --dry-run FROM",
             "package logs top --skyhook second --node noed-2 FROM",
         ],
         1,

@@ -71,7 +71,7 @@ fn disable_is_not_suggested_for_a_terminating_custom_resource() {
     assert_eq!(commands(&finding), ["node list --skyhook first", "finalizer status first"]);
 }
 
-/// `node leave-batch` has no effect on a node in progress, which the operator chooses first.
+/// `deployment-policy reset --node` has no effect on a node in progress, which the operator chooses first.
 #[test]
 fn leave_batch_is_not_suggested_for_a_node_in_progress() {
     let node = |name: &str, status: &str, entry: &str| {
@@ -113,7 +113,7 @@ status:
     };
     let leaves = |status: &str| {
         let [finding] = found("SKY305", &fails(status)).try_into().expect("one finding");
-        commands(&finding).contains(&"node leave-batch node-1 --skyhook gpu".to_owned())
+        commands(&finding).contains(&"deployment-policy reset gpu --node node-1".to_owned())
     };
     assert!(leaves("erroring"));
     assert!(!leaves("in_progress"));

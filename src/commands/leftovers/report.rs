@@ -7,7 +7,7 @@ use serde_json::Value;
 use crate::api::ApiFlavor;
 use crate::cluster::leftover::Remnant;
 use crate::cluster::leftover::{Leftover, LeftoverObject};
-use crate::cluster::{Certainty, Cluster, NodeRecord, migration};
+use crate::cluster::{Certainty, Cluster, Node, NodeRecord, migration};
 use crate::commands::shared::grouped::grouped;
 use crate::plan::planners::node;
 use crate::view::text::{self, Text};
@@ -127,7 +127,7 @@ impl ObjectRef<'_> {
 
 fn object<'a>(left: &Leftover<'a>) -> ObjectRef<'a> {
     let (kind, meta) = match left.place {
-        LeftoverObject::Node(node, _) => {
+        LeftoverObject::Node(node, _) | LeftoverObject::Cordon(node, _) => {
             return ObjectRef { kind: "Node", namespace: None, name: &node.name };
         }
         LeftoverObject::Pod(pod) => ("Pod", &pod.metadata),
@@ -155,8 +155,10 @@ fn item<'a>(left: &Leftover<'a>) -> LeftoverEntry<'a> {
     };
     let (node, on) = match left.place {
         LeftoverObject::Node(node, on) => (Some(node), Some(on)),
+        LeftoverObject::Cordon(node, _) => (Some(node), None),
         _ => (None, None),
     };
+    let only_cordon = matches!(left.place, LeftoverObject::Cordon(..));
     let cordoned = node.is_some_and(|node| node.cordoned() == Some(true));
     LeftoverEntry {
         skyhook: left.owner,
@@ -165,9 +167,9 @@ fn item<'a>(left: &Leftover<'a>) -> LeftoverEntry<'a> {
         object: object(left),
         node: node.map(|node| node.name.as_str()),
         unproven: left.unproven.as_ref().map(ToString::to_string),
-        keys: on.map_or_else(Vec::new, NodeRecord::remaining_keys),
+        keys: on.map_or_else(|| if only_cordon { vec!["cordon"] } else { vec![] }, NodeRecord::remaining_keys),
         conditions: on.map_or(&[], |on| &on.conditions),
-        cordoned: cordoned && on.is_some_and(|on| on.cordon),
+        cordoned: cordoned && (only_cordon || on.is_some_and(|on| on.cordon)),
         packages: on.map_or_else(Vec::new, record),
     }
 }
@@ -176,6 +178,7 @@ fn item<'a>(left: &Leftover<'a>) -> LeftoverEntry<'a> {
 fn what(left: &Leftover<'_>) -> String {
     let (node, on) = match left.place {
         LeftoverObject::Node(node, on) => (node, on),
+        LeftoverObject::Cordon(node, _) => return cordon(node).to_owned(),
         LeftoverObject::Pod(_) => return "pod".to_owned(),
         LeftoverObject::Job(_) => return "job".to_owned(),
         LeftoverObject::ConfigMap(_) => return "config map".to_owned(),
@@ -197,13 +200,16 @@ fn what(left: &Leftover<'_>) -> String {
         parts.push(keys.join(", "));
     }
     if on.cordon {
-        let holds = if node.cordoned() == Some(true) { "cordon" } else { "cordon mark" };
-        parts.push(holds.to_owned());
+        parts.push(cordon(node).to_owned());
     }
     if !on.conditions.is_empty() {
         parts.push(plural(on.conditions.len(), "condition"));
     }
     parts.join("; ")
+}
+
+fn cordon(node: &Node) -> &'static str {
+    if node.cordoned() == Some(true) { "cordon" } else { "cordon mark" }
 }
 
 impl Leftovers<'_> {
@@ -311,7 +317,7 @@ impl View for Leftovers<'_> {
             let set = NodeSet::of(all.iter().map(|one| object(one).place()));
             // Pod names are long, and would leave no room for wrapped columns.
             let (on, left) = match all[0].place {
-                LeftoverObject::Node(..) => (set.limited(SHOWN), what),
+                LeftoverObject::Node(..) | LeftoverObject::Cordon(..) => (set.limited(SHOWN), what),
                 _ => (String::new(), format!("{what} {}", set.limited(SHOWN))),
             };
             let row = cells![text::name(format!("{}/{owner}", flavor.name())), on, set.len(), left, reason];

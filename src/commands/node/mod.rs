@@ -1,7 +1,6 @@
 //! Nodes, and the state of custom resources on them.
 
 pub mod ignore;
-pub mod leave_batch;
 pub mod list;
 pub mod reset;
 pub mod row;
@@ -17,6 +16,5 @@ group! {
         Reset(reset::Args),
         Ignore(ignore::Ignore),
         Unignore(ignore::Unignore),
-        LeaveBatch(leave_batch::Args),
     }
 }

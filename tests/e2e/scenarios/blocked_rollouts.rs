@@ -76,7 +76,7 @@ pub fn batch_held_by_a_node(cluster: &Cluster) {
     gpu.until(that("one is erroring", |view| view.entries(DRIVER).iter().any(|e| e.state == "erroring")))
         .stays(&that("and no other begun", |view| view.entries(DRIVER).len() == 1), Duration::from_secs(15))
         .capture("old-batch-held-by-a-node");
-    // `leave-batch` removes the failing node from the batch: it keeps failing, and the other nodes complete.
+    // `deployment-policy reset --node` removes the failing node from the batch: it keeps failing, and the other nodes complete.
     let failing = gpu.view().entries(DRIVER)[0].node.clone();
     let nodes = ["node-1", "node-2", "node-3"];
     let (own, others): (Vec<_>, Vec<_>) = nodes.into_iter().partition(|n| *n == failing);
@@ -84,7 +84,7 @@ pub fn batch_held_by_a_node(cluster: &Cluster) {
     for other in others {
         cluster.result(pods("driver", "apply").on(other), StepResult::Succeed);
     }
-    cure(&gpu, "SKY305", json!({"node": node}), &["leave-batch"]);
+    cure(&gpu, "SKY305", json!({"node": node}), &["deployment-policy", "--node"]);
     gpu.until(everywhere(DRIVER, "config", "complete").but_for(node))
         .until(entry(node, DRIVER, "apply", "erroring"));
     cluster.heal();

@@ -154,7 +154,7 @@ pub const UNDO: Group = &[
     ("reverts_pause_resume_disable_and_enable", undo::reverts_pause_resume_disable_and_enable),
     ("reverts_uninstall_and_cancel", undo::reverts_uninstall_and_cancel),
     ("reverts_a_policy_reset", undo::reverts_a_policy_reset),
-    ("reverts_a_cordon_release", undo::reverts_a_cordon_release),
+    ("reverts_a_released_cordon", undo::reverts_a_released_cordon),
     ("canary_stops_on_failure", undo::canary_stops_on_failure),
     ("outdated_plan_is_refused", undo::outdated_plan_is_refused),
 ];

@@ -315,7 +315,7 @@ pub fn cleanup_commands(cluster: &Cluster) {
     gpu.until(deleted());
     proves(&user, "undelete", &words("undelete gpu"), true);
     gpu.delete().until(deleted());
-    proves(&user, "cordon release", &words("cordon release node-1"), true);
+    proves(&user, "leftovers", &words("leftovers --clean --node node-1"), true);
     proves(&user, "leftovers", &words("leftovers --clean --purge-state"), true);
 
     cluster.heal();

@@ -48,7 +48,7 @@ pub fn saved_cleanups_of_a_recreated_resource_are_refused(cluster: &Cluster) {
     gpu.until(deleted());
     let commands: [&[&str]; 4] = [
         &["leftovers", "gpu", "--clean", "--purge-state"],
-        &["cordon", "release"],
+        &["leftovers", "--clean", "--node", "node-*"],
         &["reset", "gpu"],
         &["finalizer", "strip", "gpu"],
     ];

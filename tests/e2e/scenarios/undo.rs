@@ -223,26 +223,26 @@ pub fn reverts_a_policy_reset(cluster: &Cluster) {
 }
 
 /// Nodes stay cordoned for an interrupt after the finalizer of their custom resource was removed by hand.
-pub fn reverts_a_cordon_release(cluster: &Cluster) {
+pub fn reverts_a_released_cordon(cluster: &Cluster) {
     let gpu = cluster.apply(&skyhook("gpu").with(package("driver", "2.0.1").interrupts("service")));
     cluster.result(pods("driver", "interrupt"), StepResult::Hang);
     let cordoned = |node: &str| cluster.node(node)["spec"]["unschedulable"] == true;
     gpu.until(that("interrupting", |view| view.pods_of("driver", "interrupt").len() == 3));
     assert!(cordoned("node-1"));
     // While the custom resource exists and works, its cordons are not released.
-    let kept = run(cluster, &["cordon", "release", "--confirm"]);
-    assert!(kept.stderr.contains("stay cordoned by skyhook/gpu"), "{kept:#?}");
+    let kept = run(cluster, &["leftovers", "--clean", "--node", "node-*", "--confirm"]);
+    assert!(kept.stderr.contains("stay cordoned by skyhook.nvidia.com/cordon_gpu"), "{kept:#?}");
     cluster.stop_operator();
     gpu.delete().strip_finalizer().until(deleted());
     cluster.heal();
     cluster.patch_node("node-3", json!({"spec": {"unschedulable": true}}));
 
     let before = writable_state(&gpu);
-    run(cluster, &["cordon", "release", "node-1", "--confirm"]);
+    run(cluster, &["leftovers", "--clean", "--node", "node-1", "--confirm"]);
     assert!(!cordoned("node-1") && cordoned("node-2") && cordoned("node-3"));
     run(cluster, &["undo", "--confirm"]);
     assert_eq!(writable_state(&gpu), before);
-    run(cluster, &["cordon", "release", "--confirm"]);
+    run(cluster, &["leftovers", "--clean", "--confirm"]);
     for node in ["node-1", "node-2", "node-3"] {
         assert!(!cordoned(node), "{node}");
         assert_eq!(gpu.view().annotation(node, "cordon_gpu"), None, "{node}");

@@ -273,7 +273,7 @@ const RUNNING: &[&str] = &[OPERATOR];
 pub const COMMANDS: &[Row] = &[
     row(stripped, "leftovers --clean", CLEANUP, NO_RESOURCE),
     row(stripped, "leftovers gpu-tune --clean --purge-state", CLEANUP, NO_RESOURCE),
-    row(stripped, "cordon release", CLEANUP, NO_RESOURCE),
+    row(stripped, "leftovers --clean --node node-1", CLEANUP, NO_RESOURCE),
     row(stripped, "reset gpu-tune", CLEANUP, NO_RESOURCE),
     row(stripped, "finalizer strip gpu-tune", CLEANUP, NO_RESOURCE),
     row(paused_deletion, "finalizer strip gpu-tune", &[RECREATED, HELD, OPERATOR], &[DELETED]),
@@ -296,7 +296,7 @@ pub const COMMANDS: &[Row] = &[
     row(paused, "resume gpu-tune", &[RECREATED, HELD], RUNNING),
     row(disabled, "enable gpu-tune", &[RECREATED], RUNNING),
     row(complete_v17, "uninstall gpu-tune tuning", &[RECREATED, DELETED], RUNNING),
-    row(stopped, "node leave-batch node-1 --skyhook gpu-tune", &[RECREATED], RUNNING),
+    row(stopped, "deployment-policy reset gpu-tune --node node-1", &[RECREATED], RUNNING),
     row(stopped, "deployment-policy reset gpu-tune", &[RECREATED], RUNNING),
     row(complete, "teardown --timeout 1s", &[RECREATED], RUNNING),
     // An ignored node is ignored for every custom resource.

@@ -82,7 +82,7 @@ fn leftovers_of_a_living_resource_are_not_removed() {
     for (command, written, writes) in [
         ("leftovers --clean", "PATCH nodes", 1),
         ("leftovers --clean", "PATCH nodes/status", 2),
-        ("cordon release", "PATCH nodes", 1),
+        ("leftovers --clean --node node-[1-2]", "PATCH nodes", 1),
         ("finalizer strip gpu-tune", "PATCH nodes", 1),
     ] {
         let cluster = TestCluster::from_capture("finalizer-stripped");
@@ -152,7 +152,7 @@ fn a_cordon_of_a_resource_that_selects_its_node_again_stays() {
             cluster.fake.load(node);
         }
         let plan = cluster.state.path().join("plan.json").display().to_string();
-        cluster.run(&format!("cordon release --plan-out {plan}")).expect_code(0);
+        cluster.run(&format!("leftovers --clean --plan-out {plan}")).expect_code(0);
         cluster.fake.change(select);
         let ran = cluster.run(&format!("apply-plan {plan} --confirm"));
         ran.expect_code(3);

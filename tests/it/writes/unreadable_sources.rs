@@ -55,7 +55,7 @@ fn commands() -> Vec<Case> {
         Case { first: "node ignore node-2 -y", ..case("node unignore node-2", "complete") },
         case("uninstall gpu-tune driver --enable", "complete"),
         case("finalizer strip gpu-tune --force", "deleted-while-erroring"),
-        case("cordon release", "finalizer-stripped"),
+        case("leftovers --clean --node node-1", "finalizer-stripped"),
         case("leftovers --clean", "finalizer-stripped"),
         case("undelete gpu-tune", "deleted-while-paused"),
     ]

@@ -142,7 +142,7 @@ fn report(
             .remedy(
                 batches::grade_of_next(skyhook),
                 "Remove the node from the batch, so that the next batch forms without it",
-                ["node", "leave-batch", name, "--skyhook", skyhook.name()],
+                ["deployment-policy", "reset", skyhook.name(), "--node", name],
             )
             .caveat("the next batch may start immediately; the node itself may be chosen again later");
     }

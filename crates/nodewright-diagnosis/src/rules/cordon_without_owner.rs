@@ -156,7 +156,7 @@ fn detect(cluster: &Cluster, findings: &mut Findings) {
                 .remedy(
                     Grade::B1,
                     title,
-                    ["cordon", "release", &node.name],
+                    ["leftovers", "--clean", "--node", &node.name],
                 )
                 .caveat(if half_changed {
                     "the packages are unfinished on this host, and pods may be scheduled on it"

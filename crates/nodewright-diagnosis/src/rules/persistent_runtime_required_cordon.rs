@@ -20,7 +20,7 @@ rule! {
     ///
     /// # How to fix
     ///
-    /// If nothing else will release the node, release it with `cordon release --runtime-required`.
+    /// If nothing else will release the node, release it with `leftovers --clean --node NODE --runtime-required`.
     ///
     /// # Since
     ///
@@ -45,7 +45,7 @@ fn detect(cluster: &Cluster, findings: &mut Findings) {
             .remedy(
                 Grade::B1,
                 "Release the cordon if nobody else will",
-                ["cordon", "release", &node.name, "--runtime-required"],
+                ["leftovers", "--clean", "--node", &node.name, "--runtime-required"],
             )
             .caveat("pods may be scheduled on the node immediately");
     }

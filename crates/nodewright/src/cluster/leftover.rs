@@ -25,6 +25,8 @@ pub struct Leftover<'a> {
 #[derive(Debug, Clone, Copy)]
 pub enum LeftoverObject<'a> {
     Node(&'a Node, &'a NodeRecord),
+    /// The cordon of a custom resource that no longer selects the node.
+    Cordon(&'a Node, &'a NodeRecord),
     ConfigMap(&'a ConfigMap),
     Job(&'a Job),
     Pod(&'a Pod),
@@ -32,12 +34,13 @@ pub enum LeftoverObject<'a> {
 
 const GONE: &str = "the custom resource is gone";
 const PRESUMED: &str = "the custom resource is not in the input";
+const NOT_SELECTED: &str = "the custom resource no longer selects the node";
 const NOT_ADOPTED: &str = "the operator does not adopt these keys, because the node is not selected";
 
 impl Leftover<'_> {
     /// Whether the active operator has copied these keys to its own keys.
     pub fn is_copy(&self) -> bool {
-        !matches!(self.reason, GONE | PRESUMED | NOT_ADOPTED)
+        !matches!(self.reason, GONE | PRESUMED | NOT_SELECTED | NOT_ADOPTED)
     }
 }
 
@@ -101,6 +104,27 @@ impl Cluster {
             }
         }
         found.sort_by(|a, b| (a.owner, a.flavor).cmp(&(b.owner, b.flavor)));
+        found
+    }
+
+    /// Cordons of custom resources that exist, and no longer select the node.
+    pub fn orphaned_cordons(&self) -> Vec<Leftover<'_>> {
+        let flavor = self.flavor();
+        let mut found = Vec::new();
+        for node in self.nodes.items() {
+            for (owner, on) in node.keys(flavor).skyhooks.iter().filter(|(_, on)| on.cordon_value.is_some()) {
+                let skyhook = self.skyhook(owner);
+                if skyhook.is_some_and(|skyhook| !skyhook.spec.node_selectors.matches(&node.labels)) {
+                    found.push(Leftover {
+                        owner,
+                        flavor,
+                        reason: NOT_SELECTED,
+                        place: LeftoverObject::Cordon(node, on),
+                        unproven: None,
+                    });
+                }
+            }
+        }
         found
     }
 

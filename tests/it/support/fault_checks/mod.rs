@@ -64,9 +64,9 @@ pub const COMMANDS: &[WriteCommand] = &[
     on_capture("malformed-node-state", "fix"),
     on_capture("malformed-node-state", "reset gpu-tune --unreadable --node node-1"),
     WriteCommand { undoable: false, ..on_capture("v0.17-pod-rejected", "package retry driver --skyhook gpu --node node-2") },
-    on_capture("rollout-stopped", "node leave-batch node-1 --skyhook gpu-tune"),
+    on_capture("rollout-stopped", "deployment-policy reset gpu-tune --node node-1"),
     on_capture("rollout-stopped", "dp reset gpu-tune"),
-    on_capture("finalizer-stripped", "cordon release"),
+    on_capture("finalizer-stripped", "leftovers --clean --node node-[1-3]"),
     on_capture("finalizer-stripped", "leftovers --clean"),
 ];
 

@@ -160,24 +160,15 @@ pub fn refuse_running_leftovers(cluster: &Cluster, name: &str, nodes: &[&Node]) 
     let package_runs = cluster.package_runs_for(name);
     let runs = |node: &&&Node| package_runs.of_skyhook_on(name, &node.name).any(|run| run.alive());
     let running: Vec<&Node> = nodes.iter().filter(runs).copied().collect();
-    let Some(first) = running.first() else {
+    if running.is_empty() {
         return Ok(());
-    };
+    }
     let names = running.iter().map(|node| node.name.as_str());
-    let refusal = Error::unchanged(format!(
+    Err(Error::unchanged(format!(
         "{name} no longer exists, but its stages still run on {}: the operator would record their outcome there again",
         NodeSet::of(names).limited(6)
     ))
-    .hint(format!("end the stages and remove the state: kubectl skyhook leftovers {name} --clean --purge-state"));
-    let cordoned = running.iter().any(|node| cluster.on_node(node, name).is_some_and(|on| on.cordon));
-    Err(if cordoned {
-        refusal.hint(format!(
-            "the cordon stays until it is released: kubectl skyhook cordon release {}",
-            first.name
-        ))
-    } else {
-        refusal
-    })
+    .hint(format!("end the stages and remove the state: kubectl skyhook leftovers {name} --clean --purge-state")))
 }
 
 /// Wraps the stages of a plan between a confirmed pause and its end, with a warning.
