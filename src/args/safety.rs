@@ -1,5 +1,6 @@
 //! The flags of commands that change something: dry run, confirmation and limits.
 
+use std::ops::Deref;
 use std::path::PathBuf;
 use std::time::Duration;
 
@@ -17,6 +18,27 @@ pub const MOST_USED: [&str; 3] = ["confirm", "dry_run", "diff"];
 #[derive(Debug, Clone, clap::Args)]
 #[command(next_help_heading = HEADING)]
 pub struct Safety {
+    #[command(flatten)]
+    confirmation: Confirmation,
+
+    /// Roll out gradually: this many nodes first, or this percentage, then twice as many each time
+    #[arg(long, value_name = "N|P%")]
+    pub canary: Option<Share>,
+
+    /// How long to wait between waves of nodes, before checking for erroring nodes
+    #[arg(long, value_name = "DURATION", default_value = "60s", hide_default_value = true,
+        value_parser = duration, requires = "canary")]
+    pub pause_between: Duration,
+
+    /// Stop once more nodes than this have failed or become erroring
+    #[arg(long, value_name = "N")]
+    pub max_failures: Option<usize>,
+}
+
+/// The flags of a change that does not write to nodes: the operator sets its pace.
+#[derive(Debug, Clone, clap::Args)]
+#[command(next_help_heading = HEADING)]
+pub struct Confirmation {
     /// Skip confirmation
     ///
     /// Without a terminal, changes require this flag, or y on standard input. If nodes reboot, services restart, pods
@@ -57,22 +79,24 @@ pub struct Safety {
     #[arg(long, value_name = "N", default_value_t = 32, value_parser = parallel)]
     pub max_parallel: usize,
 
-    /// Roll out gradually: this many nodes first, or this percentage, then twice as many each time
-    #[arg(long, value_name = "N|P%")]
-    pub canary: Option<Share>,
-
-    /// How long to wait between waves of nodes, before checking for erroring nodes
-    #[arg(long, value_name = "DURATION", default_value = "60s", hide_default_value = true,
-        value_parser = duration, requires = "canary")]
-    pub pause_between: Duration,
-
-    /// Stop once more nodes than this have failed or become erroring
-    #[arg(long, value_name = "N")]
-    pub max_failures: Option<usize>,
-
     /// Do not write a journal: `undo` cannot revert these changes
     #[arg(long)]
     pub no_journal: bool,
+}
+
+impl From<&Confirmation> for Safety {
+    fn from(confirmation: &Confirmation) -> Safety {
+        let confirmation = confirmation.clone();
+        Safety { confirmation, canary: None, pause_between: Duration::ZERO, max_failures: None }
+    }
+}
+
+impl Deref for Safety {
+    type Target = Confirmation;
+
+    fn deref(&self) -> &Confirmation {
+        &self.confirmation
+    }
 }
 
 impl Safety {

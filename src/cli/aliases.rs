@@ -59,6 +59,8 @@ const ALIASES: &[(&[&str], &[&str])] = &[
 
 /// Former commands, and the commands that replace them.
 const MOVED: &[(&[&str], &str)] = &[
+    (&["uninstall", "status"], "status NAME"),
+    (&["finalizer", "status"], "status NAME"),
     (&["cordon", "release"], "leftovers --clean --node NODE"),
     (&["node", "leave-batch"], "deployment-policy reset NAME --node NODE"),
     (&["node", "repair"], "reset NAME --unreadable"),
@@ -110,7 +112,7 @@ const HABITS: &[(&[&str], &str)] = &[
     (
         &["delete"],
         "kubectl deletes a custom resource, which waits until the operator has uninstalled its packages: \
-         `kubectl skyhook finalizer status` shows for what it waits; `kubectl skyhook teardown` deletes all of them in order",
+         `kubectl skyhook status NAME` shows for what it waits; `kubectl skyhook teardown` deletes all of them in order",
     ),
     (
         &["node", "drain"],

@@ -186,7 +186,9 @@ fn of<'a>(cluster: &'a Cluster, args: &Args, selected: &[&Node]) -> Result<Vec<L
     if !args.on.query().is_empty() {
         let selected: BTreeSet<&str> = selected.iter().map(|node| node.name.as_str()).collect();
         left.retain(|l| match l.place {
-            LeftoverObject::Node(node, _) | LeftoverObject::Cordon(node, _) => selected.contains(node.name.as_str()),
+            LeftoverObject::Node(node, _) | LeftoverObject::Cordon(node, _) => {
+                selected.contains(node.name.as_str())
+            }
             _ => false,
         });
     }
@@ -341,7 +343,12 @@ impl<'a> Cleanup<'a> {
             change = change.annotation(key, Edit::new(Some("true"), None));
             holds = true;
         }
-        if holds && cordoned && others.is_empty() && !change.uncordons() && change.uncordon.left_for.is_empty() {
+        if holds
+            && cordoned
+            && others.is_empty()
+            && !change.uncordons()
+            && change.uncordon.left_for.is_empty()
+        {
             change = change.uncordoned(node);
         }
         (change, others)

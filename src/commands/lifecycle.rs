@@ -4,7 +4,7 @@
 mod request;
 
 use self::request::{Names, Request, Verb};
-use crate::args::safety::Safety;
+use crate::args::safety::{Confirmation, Safety};
 use crate::cluster::Source;
 use crate::commands::shared::command::{Write, command};
 use crate::ctx::{CommandOptions, Ctx};
@@ -75,7 +75,7 @@ struct Stop {
     reason: Option<String>,
 
     #[command(flatten)]
-    safety: Safety,
+    safety: Confirmation,
 }
 
 #[derive(Debug, clap::Args)]
@@ -92,7 +92,7 @@ struct Go {
     force: bool,
 
     #[command(flatten)]
-    safety: Safety,
+    safety: Confirmation,
 }
 
 /// The sources of `pause`, after which nothing new starts: an emergency cannot wait for thousands of nodes to be read.
@@ -134,7 +134,7 @@ async fn stop(ctx: &mut Ctx, verb: Verb, args: &Stop) -> Result<Exit> {
     let request = Request { verb, of: &args.of, reason: args.reason.as_deref(), force: false };
     let mut plan = request.plan(&cluster)?;
     ctx.forecast(&cluster, &mut plan).await;
-    ctx.execute_with(&plan, &args.safety, CommandOptions::default(), None).await
+    ctx.execute_with(&plan, &Safety::from(&args.safety), CommandOptions::default(), None).await
 }
 
 async fn go(ctx: &mut Ctx, verb: Verb, args: &Go) -> Result<Exit> {
@@ -150,5 +150,5 @@ async fn go(ctx: &mut Ctx, verb: Verb, args: &Go) -> Result<Exit> {
     }
     // Existing scripts run these commands without a confirmation and a terminal, and expect exit code 0.
     let manner = CommandOptions { aborts: true, ..CommandOptions::default() };
-    ctx.execute_with(&plan, &args.safety, manner, None).await
+    ctx.execute_with(&plan, &Safety::from(&args.safety), manner, None).await
 }

@@ -78,7 +78,7 @@ table! {
         Enable(lifecycle::Enable),
     }
     "Uninstall and remove" {
-        Uninstall(uninstall::Args),
+        Uninstall(uninstall::Request),
         #[command(subcommand)]
         Finalizer(finalizer::Command),
         Leftovers(leftovers::Args),

@@ -103,8 +103,7 @@ async fn run(ctx: &mut Ctx, args: &Args) -> Result<Exit> {
     }
     if args.unreadable {
         let named = nodes::named_nodes(query, None, None);
-        let cluster =
-            ctx.limit_to(named).load_to_change(&OF_RESTORES, &Source::REQUIRED_FOR_CHANGES).await?;
+        let cluster = ctx.limit_to(named).load_to_change(&OF_RESTORES, &Source::REQUIRED_FOR_CHANGES).await?;
         let plan = plan(&cluster, args)?;
         return ctx.execute(&cluster, plan, &args.safety).await;
     }

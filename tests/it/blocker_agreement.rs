@@ -91,12 +91,15 @@ fn deletions(path: &Path) -> Vec<String> {
     let torn = &torn["report"];
     let mut wrong = Vec::new();
     for name in subjects(path, &report, torn) {
-        let status = go(&format!("finalizer status {name} -o json"));
+        let status = go(&format!("status {name} -o json"));
         if status.code != Some(0) {
             // An object of the other API, which this command does not read.
             continue;
         }
-        let status = status.json();
+        let status = status.json().pointer("/items/0/deletion").cloned().unwrap_or_default();
+        if status.is_null() {
+            continue;
+        }
         let blocked = status["state"] == "blocked";
         let timeout = if blocked { "60s" } else { "1s" };
         let waited = go(&format!("wait {name} --for=deleted --tolerate 0s --timeout {timeout} -o json"));
@@ -132,7 +135,7 @@ fn deletions(path: &Path) -> Vec<String> {
             && if first { hangs == by } else { hangs.is_subset(&by) };
         if !agree {
             wrong.push(format!(
-                "{file} {name}: finalizer status: {} ({because}); wait: {:?} {by:?}; teardown: {hangs:?} in wave {}; \
+                "{file} {name}: status: {} ({because}); wait: {:?} {by:?}; teardown: {hangs:?} in wave {}; \
                  errors: {errors:?}",
                 status["state"], waited.code, item["wave"]
             ));

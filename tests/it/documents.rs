@@ -9,19 +9,8 @@ use crate::support::clusters;
 use crate::support::run::{Run, RunOutput, run};
 
 /// Documents about one thing, which may have several lists.
-const NO_LISTS: [&str; 11] = [
-    "Diagnosis",
-    "FinalizerStatus",
-    "Grade",
-    "Journal",
-    "Lint",
-    "NodeDiagnosis",
-    "Outcome",
-    "Plan",
-    "Rule",
-    "Term",
-    "Version",
-];
+const NO_LISTS: [&str; 10] =
+    ["Diagnosis", "Grade", "Journal", "Lint", "NodeDiagnosis", "Outcome", "Plan", "Rule", "Term", "Version"];
 
 /// Names of a custom resource, a node or a list in upstream's documents or in other formats.
 const OTHER_NAMES: [&str; 6] = ["skyhookName", "nodeName", "owner", "hostname", "nodewright", "packageName"];

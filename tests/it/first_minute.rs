@@ -48,7 +48,7 @@ fn habits_of_other_tools_lead_to_commands() {
         (
             "delete gpu",
             "error: unrecognized subcommand 'delete'\n\n  tip: kubectl deletes a custom resource, which waits until the \
-             operator has uninstalled its packages: `kubectl skyhook finalizer status` shows for what it waits; \
+             operator has uninstalled its packages: `kubectl skyhook status NAME` shows for what it waits; \
              `kubectl skyhook teardown` deletes all of them in order\n",
         ),
         (

@@ -65,7 +65,7 @@ fn packages_of_impossible_names_are_in_no_command() {
         "diagnose node node-1",
         "node status",
         "package status --skyhook gpu-tune",
-        "uninstall status gpu-tune",
+        "status gpu-tune",
     ] {
         let ran = cluster.run(words);
         assert!(ran.code.is_some_and(|code| code <= 2), "{}", ran.transcript());

@@ -41,8 +41,6 @@ const READS: &[(&str, &str, &str)] = &[
     ("node list", "apply-erroring", "node list --skyhook gpu-tune"),
     ("package status", "apply-erroring", "package status --skyhook gpu-tune"),
     ("package logs", "apply-erroring", "package logs driver --skyhook gpu-tune"),
-    ("uninstall status", "uninstall-in-progress", "uninstall status"),
-    ("finalizer status", "deleted-while-erroring", "finalizer status gpu-tune"),
     ("leftovers", "finalizer-stripped", "leftovers"),
     ("journal list", "complete", "journal list"),
     ("journal show", "complete", "journal show"),

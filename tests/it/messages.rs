@@ -109,7 +109,7 @@ fn views_count_absent_packages_as_done_during_deletion() {
 fn finished_entries_of_a_deleted_object_are_shown() {
     assert_snapshot!(transcripts(
         "orphaned-uninstall-complete",
-        &["status", "uninstall status", "package status driver --skyhook gpu-tune"]
+        &["status", "status gpu-tune", "package status driver --skyhook gpu-tune"]
     ));
     assert_snapshot!(transcripts(
         "finalizer-stripped",

@@ -57,7 +57,7 @@ fn commands_read_of_nodes_what_they_need() {
         ("package status --node node-1", NAMED),
         ("status", WHOLE),
         ("diagnose stuck --no-logs", WHOLE),
-        ("uninstall status", WHOLE),
+        ("status gpu-tune", WHOLE),
         ("reset gpu-tune --dry-run", WHOLE),
     ] {
         let cluster = TestCluster::captured_with_operator("apply-erroring");

@@ -120,7 +120,6 @@ const COMMANDS: &[&str] = &[
     "fix --node SET -y",
     "reset gpu --node SET -y",
     "update-state gpu driver 1.0.0 apply complete --node SET -y",
-    "uninstall status gpu --node SET",
     "package status --skyhook gpu --node SET",
     "package logs driver --skyhook gpu --node SET",
     "package rerun driver --skyhook gpu --node SET -y",
@@ -259,8 +258,6 @@ fn type_prefix_is_accepted_before_every_name() {
         "package logs top --skyhook NAME",
         "package rerun top --skyhook NAME --node node/node-1 --dry-run",
         "deployment-policy reset NAME --dry-run",
-        "uninstall status NAME",
-        "finalizer status NAME",
         "leftovers NAME",
     ] {
         let bare = run(&format!("{} {from}", words.replace("NAME", "second"))).output();

@@ -261,7 +261,7 @@ fn files_without_an_essential_kind_are_not_reported_healthy() {
     };
     for kind in ["Node", "Skyhook"] {
         let files = only(&[kind]);
-        for words in ["diagnose stuck", "diagnose check", "status", "uninstall status"] {
+        for words in ["diagnose stuck", "diagnose check", "status"] {
             let (_, ran) = on(words, &files);
             ran.expect_code(1);
         }

@@ -30,7 +30,7 @@ fn every_command_reports_a_node_that_is_passed_over_after_a_pause() {
         ("diagnose stuck gpu", 2),
         ("diagnose node late", 2),
         ("diagnose node done", 2),
-        ("finalizer status gpu", 0),
+        ("status gpu", 0),
         ("wait gpu --for=deleted --timeout 30s", 2),
     ] {
         let ran = cluster.run(words);
@@ -38,7 +38,7 @@ fn every_command_reports_a_node_that_is_passed_over_after_a_pause() {
         ran.expect_stdout(SKIPPED);
         ran.expect_stdout(RETRY);
     }
-    let status = cluster.run("finalizer status gpu -o json").json();
+    let status = cluster.run("status gpu -o json").json()["items"][0]["deletion"].take();
     assert_eq!(status["state"], "blocked");
 }
 

@@ -63,8 +63,8 @@ fn every_cancelled_but_running_uninstall_is_reported() {
         let name = format!("pod-{node}");
         fake = fake.with(SKYHOOK.pod(&name, &place, "Pending", &["driver-uninstall running"]));
     }
-    let rows = run_on(&fake, "uninstall status -o json").json();
-    for (row, node) in rows["items"].as_array().expect("rows").iter().zip(nodes) {
+    let rows = run_on(&fake, "status gpu -o json").json();
+    for (row, node) in rows["items"][0]["uninstalls"].as_array().expect("rows").iter().zip(nodes) {
         let because = format!("canceled, but pod/skyhook/pod-{node} is still running");
         assert_eq!((&row["reason"], &row["node"]), (&json!(because), &json!(node)));
     }
@@ -105,8 +105,8 @@ fn unselected_nodes_do_not_block_an_uninstall() {
     fake.load(selected);
     let ran = run_on(&fake, "wait gpu --for=uninstalled=driver --timeout 2s");
     ran.expect_code(0);
-    let status = run_on(&fake, "uninstall status gpu driver -o json").json();
-    let left = &status["items"][0];
+    let status = run_on(&fake, "status gpu -o json").json();
+    let left = &status["items"][0]["uninstalls"][0];
     assert_eq!(left["node"], "node-1", "{status}");
     assert_eq!(left["reason"], "the node is no longer selected", "{status}");
 }

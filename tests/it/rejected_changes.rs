@@ -56,7 +56,7 @@ fn first_remedy(text: &str) -> &str {
 #[test]
 fn the_first_remedy_is_one_that_the_server_accepts() {
     let mut items = cluster();
-    for command in ["diagnose node node-1", "finalizer status gpu"] {
+    for command in ["diagnose node node-1", "status gpu"] {
         let ran = over(&items, command);
         assert_eq!(
             first_remedy(&ran.stdout),
@@ -73,7 +73,7 @@ fn the_first_remedy_is_one_that_the_server_accepts() {
             items[configuration]["webhooks"][webhook]["clientConfig"]["caBundle"] = "".into();
         }
     }
-    for command in ["diagnose node node-1", "finalizer status gpu"] {
+    for command in ["diagnose node node-1", "status gpu"] {
         let ran = over(&items, command);
         assert!(first_remedy(&ran.stdout).starts_with("kubectl logs -n skyhook"), "{}", ran.stdout);
     }

@@ -17,7 +17,7 @@ const POOL: usize = 200;
 const IMAGES: usize = 40;
 
 /// Commands that read the cluster.
-const COMMANDS: [&str; 14] = [
+const COMMANDS: [&str; 13] = [
     "node status",
     "node status -o json",
     "node list --skyhook pool-0",
@@ -25,8 +25,7 @@ const COMMANDS: [&str; 14] = [
     "package status -o json",
     "status",
     "diagnose stuck --no-logs --all",
-    "uninstall status",
-    "finalizer status",
+    "status pool-0",
     "leftovers",
     "fix --dry-run",
     "reset pool-0 --dry-run",

@@ -24,8 +24,7 @@ const WORDS: &str = "SCALE_WORDS";
 const COUNT: &str = "SCALE_COUNT";
 
 /// Commands that read the whole cluster.
-const COMMANDS: [&str; 6] =
-    ["diagnose stuck --all", "status", "node status", "uninstall status", "leftovers", "fix --dry-run"];
+const COMMANDS: [&str; 5] = ["diagnose stuck --all", "status", "node status", "leftovers", "fix --dry-run"];
 
 /// The cost of a command.
 struct Cost {

@@ -76,16 +76,13 @@ fn read_output_matches_schemas() {
         let status = run("status");
         fits("Status", &status);
         fits("NodeStatus", &run("node status"));
-        fits("UninstallStatus", &run("uninstall status"));
         fits("Version", &run("version"));
         let items = status.json()["items"].clone();
         for item in items.as_array().expect("a list") {
             let skyhook = item["skyhook"].as_str().expect("a name");
             fits("NodeList", &run(&format!("node list --skyhook {skyhook}")));
             fits("PackageStatus", &run(&format!("package status --skyhook {skyhook}")));
-            if item["exists"] == true {
-                fits("FinalizerStatus", &run(&format!("finalizer status {skyhook}")));
-            }
+            fits("Status", &run(&format!("status {skyhook}")));
         }
     }
 }

@@ -237,7 +237,6 @@ fn ten_nodes_in_a_rollout() {
         "node list --skyhook gpu-tune",
         "package status",
         "package status --versions",
-        "uninstall status gpu-tune gpu-tune",
         "events",
     ] {
         assert_snapshot!(format!("ten_nodes_{}", words.replace(' ', "_")), fleet.screen(words).0);
@@ -258,7 +257,6 @@ fn status_of_fifteen_custom_resources_fits_on_24_lines() {
         "node list --skyhook gpu-tune",
         "package status",
         "package status --versions",
-        "uninstall status gpu-tune gpu-tune",
         "events",
     ] {
         let (screen, lines) = fleet.screen(words);
@@ -282,7 +280,6 @@ fn pages_of_15000_nodes_are_short() {
         "node list --skyhook gpu-tune",
         "package status",
         "package status --versions",
-        "uninstall status gpu-tune gpu-tune",
         "events",
     ] {
         let (screen, lines) = fleet.screen(words);
@@ -298,8 +295,8 @@ fn a_deletion_waits_for_failing_nodes() {
     for nodes in [10, 130, 15_000] {
         let fleet = Fleet::deleting(nodes);
         let name = if nodes == 10 { "ten".to_owned() } else { nodes.to_string() };
-        let (screen, lines) = fleet.screen("finalizer status");
-        assert_snapshot!(format!("{name}_nodes_finalizer_status"), screen);
+        let (screen, lines) = fleet.screen("status gpu-tune");
+        assert_snapshot!(format!("{name}_nodes_status_of_a_deletion"), screen);
         assert!(lines <= 40, "{lines} lines");
     }
 }

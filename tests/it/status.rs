@@ -1,4 +1,4 @@
-//! `status` and `uninstall status` on captured clusters.
+//! `status` on captured clusters.
 
 use insta::assert_snapshot;
 use serde_json::{Value, json};
@@ -22,13 +22,25 @@ fn output_matches_snapshots() {
     }
 }
 
+/// The page of each custom resource that is deleted or uninstalls a package.
 #[test]
-fn uninstall_status_output_matches_snapshots() {
+fn pages_with_uninstalls_match_snapshots() {
     for captured in clusters::on_screen() {
         let from = captured.path();
-        let mut transcript = run(&format!("uninstall status --from {from}")).output().transcript();
-        transcript += &run(&format!("uninstall status -o wide --from {from}")).output().transcript();
-        assert_snapshot!(format!("uninstall_status_{}", captured.name), transcript);
+        let items = run(&format!("status -o json --from {from}")).output().json()["items"].take();
+        let mut transcript = String::new();
+        for item in items.as_array().expect("items") {
+            let name = item["skyhook"].as_str().expect("a name");
+            let page =
+                run(&format!("status {name} -o json --from {from}")).output().json()["items"][0].take();
+            if !(page["uninstalls"].is_null() && page["deletion"].is_null()) {
+                transcript += &run(&format!("status {name} --from {from}")).output().transcript();
+                transcript += &run(&format!("status {name} -o wide --from {from}")).output().transcript();
+            }
+        }
+        if !transcript.is_empty() {
+            assert_snapshot!(format!("page_{}", captured.name), transcript);
+        }
     }
 }
 
@@ -38,8 +50,7 @@ fn json_and_name_output_match_snapshots() {
     assert_snapshot!(run(&format!("status -o json {from}")).output().transcript());
     assert_snapshot!(run(&format!("status -o name {from}")).output().transcript());
     let from = "--from tests/clusters/uninstall-erroring";
-    assert_snapshot!(run(&format!("uninstall status -o json {from}")).output().transcript());
-    assert_snapshot!(run(&format!("uninstall status gpu-tune tuning {from}")).output().transcript());
+    assert_snapshot!(run(&format!("status gpu-tune -o json {from}")).output().transcript());
 }
 
 #[test]
@@ -47,63 +58,21 @@ fn unknown_names_are_errors() {
     let from = "--from tests/clusters/two-priorities";
     assert_snapshot!(run(&format!("status second {from}")).output().transcript());
     assert_snapshot!(run(&format!("status secnd {from}")).output().transcript());
-    assert_snapshot!(run(&format!("uninstall status first bas {from}")).output().transcript());
 }
 
-/// Rows of `uninstall status` as `node: progress`.
-fn uninstalls(words: &str, capture: &str) -> Vec<String> {
-    let from = clusters::named(capture).path();
-    let ran = run(&format!("uninstall status {words} --from {from} -o json")).output();
-    ran.expect_code(0);
-    let items = ran.json()["items"].clone();
+#[test]
+fn uninstalls_are_shown_by_node() {
+    let from = clusters::named("uninstall-erroring").path().to_owned();
+    let items = run(&format!("status gpu-tune --from {from} -o json")).output().json()["items"].take();
     let row = |row: &Value| {
         let text = |key: &str| row[key].as_str().expect("a text").to_owned();
         format!("{} {}", text("node"), text("uninstall"))
     };
-    items.as_array().expect("rows").iter().map(row).collect()
-}
-
-#[test]
-fn uninstalls_are_filtered() {
-    let capture = "uninstall-erroring";
-    let all = uninstalls("", capture);
-    assert_eq!(all, ["node-1 uninstalled", "node-2 failing", "node-3 in-progress"]);
-    for (words, shown) in [
-        ("--failed-only", &[1][..]),
-        ("--status failing", &[1]),
-        ("--status uninstalled --status failing", &[0, 1]),
-        ("--status in-progress,blocked,uninstalled", &[0, 2]),
-        ("--cordoned", &[]),
-        ("--node node-[2-3]", &[1, 2]),
-        ("--node node-[1-3/2]", &[0, 2]),
-        ("--match .*[12]", &[0, 1]),
-        ("-l kubernetes.io/hostname=node-3", &[2]),
-        ("--skyhook gpu-tune", &[0, 1, 2]),
-        ("--nodewright gpu-tune --failed-only", &[1]),
-        ("gpu-tune driver --node node-1", &[0]),
-        ("--skyhook gpu-tune driver --node node-1", &[0]),
-        ("driver --skyhook gpu-tune --node node-1", &[0]),
-    ] {
-        let rows: Vec<&String> = shown.iter().map(|at: &usize| &all[*at]).collect();
-        assert_eq!(uninstalls(words, capture).iter().collect::<Vec<_>>(), rows, "{words}");
-    }
-    let sorted = uninstalls("--sort-by .uninstall", capture);
-    assert_eq!(sorted[0], "node-2 failing");
-    let from = clusters::named(capture).path();
-    for words in [
-        "--cordoned",
-        "--status finished",
-        "--node node-9",
-        "--skyhook other",
-        "gpu-tune --skyhook gpu-tune",
-        "gpu-tune driver --skyhook gpu-tune",
-        "--status broken",
-    ] {
-        assert_snapshot!(
-            format!("uninstall_status_{words}"),
-            run(&format!("uninstall status {words} --from {from}")).output().transcript()
-        );
-    }
+    let rows: Vec<String> = items[0]["uninstalls"].as_array().expect("rows").iter().map(row).collect();
+    assert_eq!(rows, ["node-1 uninstalled", "node-2 failing", "node-3 in-progress"]);
+    // Only the page of a custom resource has them.
+    let all = run(&format!("status --from {from} -o json")).output().json();
+    assert!(all["items"][0].get("uninstalls").is_none(), "{all:#}");
 }
 
 #[test]
@@ -132,7 +101,8 @@ fn server_and_files_give_the_same_output() {
         let asked = run("diagnose stuck -o json").kubeconfig(&served.kubeconfig());
         let asked = asked.output().json();
         let now = asked["takenAt"].as_str().expect("a time");
-        for words in ["status -o json", "uninstall status -o json"] {
+        let page = if name == "two-priorities" { "status first -o json" } else { "status gpu-tune -o json" };
+        for words in ["status -o json", page] {
             let live = run(words).kubeconfig(&served.kubeconfig()).output().json();
             let path = captured.path();
             let files = run(&format!("{words} --from {path} --now {now}")).output().json();
@@ -167,7 +137,7 @@ fn unknown_custom_resource_is_not_reported_deleted() {
 #[test]
 fn never_installed_package_is_named_with_its_version() {
     let from = "--from tests/clusters/version-changed-while-uninstalling";
-    let ran = run(&format!("uninstall status {from}")).output();
+    let ran = run(&format!("status gpu-tune {from}")).output();
     let rows = ran.stdout.lines().filter(|l| l.contains("2.1.0 never installed"));
     assert_eq!(rows.count(), 3, "{}", ran.transcript());
 }
@@ -256,11 +226,9 @@ fn stalled_uninstall_is_blocked() {
             job["spec"]["suspend"] = suspended.into();
             items.push(job);
         }
-        let json = run("uninstall status -o json --now 2026-11-20T11:51:00Z --from -")
-            .stdin(list(items))
-            .output()
-            .json();
-        let row = &json["items"][0];
+        let json =
+            run("status gpu -o json --now 2026-11-20T11:51:00Z --from -").stdin(list(items)).output().json();
+        let row = &json["items"][0]["uninstalls"][0];
         let text = |key: &str| row[key].as_str().unwrap_or_default().to_owned();
         (text("uninstall"), text("reason"))
     };
@@ -282,8 +250,8 @@ fn stalled_uninstall_is_blocked() {
 #[test]
 fn uninstall_that_cannot_start_is_blocked() {
     let from = "--now 2026-11-20T10:00:00Z --from tests/rules/drain_blocked.yaml";
-    let json = run(&format!("uninstall status old -o json {from}")).output().json();
-    let row = &json["items"][0];
+    let json = run(&format!("status old -o json {from}")).output().json();
+    let row = &json["items"][0]["uninstalls"][0];
     assert_eq!(
         (&row["uninstall"], &row["reason"]),
         (
@@ -328,11 +296,11 @@ fn package_history_is_shown_per_node() {
     ];
     let nodes = ["gpu-1", "gpu-2", "gpu-3", "gpu-4"].map(|name| NODEWRIGHT.node(name, "complete", &[]));
     let all = [skyhook, NODEWRIGHT.operator()].into_iter().chain(nodes).chain(items);
-    let json = run("uninstall status gpu driver -o json --now 2026-11-20T10:00:00Z --from -")
+    let json = run("status gpu -o json --now 2026-11-20T10:00:00Z --from -")
         .stdin(list(all.collect()))
         .output()
         .json();
-    let rows = json["items"].as_array().expect("rows").iter();
+    let rows = json["items"][0]["uninstalls"].as_array().expect("rows").iter();
     let shown: Vec<(&Value, &Value)> = rows.map(|r| (&r["uninstall"], &r["reason"])).collect();
     let node_3 = "it was once installed on this node (event/Apply of node/gpu-3); nothing shows that it was uninstalled";
     let expected = [
@@ -354,7 +322,7 @@ fn unreadable_nodes_are_an_error() {
     ran.expect_stderr("cannot read nodes");
 }
 
-/// An uninstall that `diagnose stuck` reports as held by its batch is blocked in `uninstall status`, too.
+/// An uninstall that `diagnose stuck` reports as held by its batch is blocked in `status NAME`, too.
 #[test]
 fn an_uninstall_that_waits_for_a_failing_node_of_its_batch_is_blocked() {
     let files = r#"apiVersion: skyhook.nvidia.com/v1alpha1
@@ -382,19 +350,12 @@ metadata:
     skyhook.nvidia.com/status_base: waiting
     skyhook.nvidia.com/nodeState_base: '{"driver|1.0.0":{"name":"driver","version":"1.0.0","image":"i","stage":"uninstall","state":"in_progress"}}'
 "#;
-    let status = run("uninstall status -o json --from -").stdin(files).output();
-    let rows = status.json()["items"].take();
+    let status = run("status base -o json --from -").stdin(files).output();
+    let rows = status.json()["items"][0]["uninstalls"].take();
     let uninstalls = [&rows[0]["uninstall"], &rows[1]["uninstall"]];
     assert_eq!(uninstalls, ["failing", "blocked"], "{}", status.transcript());
     assert_eq!(
         rows[1]["reason"],
         "SKY305: the node fails and keeps its slot in the batch of skyhook/base, so no other node joins the batch"
     );
-}
-
-#[test]
-fn failed_only_shows_what_blocks_an_uninstall() {
-    let from = clusters::named("deleted-while-erroring").path();
-    let ran = run(&format!("uninstall status --failed-only --no-headers --from {from}")).output();
-    assert_eq!(ran.parts(), ("gpu-tune  driver  node-2  apply  erroring  blocked  <none>\n", "", Some(0)));
 }

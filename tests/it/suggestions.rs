@@ -90,6 +90,8 @@ fn former_commands_name_their_successors() {
     for (former, command) in [
         ("node repair node-1 --skyhook gpu", "reset NAME --unreadable"),
         ("node leave-batch node-1 --skyhook gpu", "deployment-policy reset NAME --node NODE"),
+        ("uninstall status gpu", "status NAME"),
+        ("finalizer status", "status NAME"),
         ("cordon release node-1", "leftovers --clean --node NODE"),
         ("-v=1 rules -o json", "explain"),
     ] {
@@ -106,10 +108,13 @@ fn tips_do_not_name_the_opposite() {
     for (line, tip) in [
         ("unpause gpu", Some("tip: a similar subcommand exists: 'resume'")),
         ("undisable gpu", Some("tip: a similar subcommand exists: 'enable'")),
-        ("uncordon gpu-1", Some(
-            "tip: to uncordon a node by hand, use kubectl uncordon; `kubectl skyhook leftovers --clean --node NODE` releases \
+        (
+            "uncordon gpu-1",
+            Some(
+                "tip: to uncordon a node by hand, use kubectl uncordon; `kubectl skyhook leftovers --clean --node NODE` releases \
              cordons that deleted custom resources left",
-        )),
+            ),
+        ),
         ("bundle gpu", None),
     ] {
         let ran = run(line).output();
@@ -137,8 +142,6 @@ fn unknown_custom_resources_get_suggestions() {
             "package rerun top --skyhook secnd --dry-run FROM",
             "deployment-policy reset secnd --dry-run FROM",
             "uninstall secnd top --dry-run FROM",
-            "uninstall status secnd FROM",
-            "finalizer status secnd FROM",
             "finalizer strip secnd --dry-run FROM",
         ],
         1,

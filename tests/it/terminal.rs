@@ -23,8 +23,7 @@ fn reading() -> Vec<String> {
         "node status -o wide",
         "node list --skyhook gpu-tune",
         "package status --skyhook gpu-tune",
-        "uninstall status",
-        "finalizer status gpu-tune",
+        "status gpu-tune",
         "version",
         "explain",
         "explain SKY101",
@@ -149,13 +148,9 @@ fn tables_follow_the_terminal_width() {
 /// The most used tables fit the most common width.
 #[test]
 fn default_tables_fit_80_columns() {
-    for words in [
-        "node status",
-        "node list --skyhook gpu-tune",
-        "package status --skyhook gpu-tune",
-        "uninstall status",
-        "status",
-    ] {
+    for words in
+        ["node status", "node list --skyhook gpu-tune", "package status --skyhook gpu-tune", "status"]
+    {
         for cluster in ["apply-erroring", "finalizer-stripped", "uninstall-erroring"] {
             let shown = on_terminal(80, &format!("{words} --from tests/clusters/{cluster}"));
             let wide = shown.lines().filter(|l| l.chars().count() > 80);

@@ -68,7 +68,7 @@ fn disable_is_not_suggested_for_a_terminating_custom_resource() {
     let fails = r#", annotations: {skyhook.nvidia.com/status_first: erroring, skyhook.nvidia.com/nodeState_first: '{"driver|1.0.0":{"name":"driver","version":"1.0.0","image":"i","stage":"uninstall","state":"erroring","restarts":4}}'}"#;
     let objects = one_after_the_other(deleted, fails);
     let [finding] = found("SKY302", &objects).try_into().expect("one finding");
-    assert_eq!(commands(&finding), ["node list --skyhook first", "finalizer status first"]);
+    assert_eq!(commands(&finding), ["node list --skyhook first", "status first"]);
 }
 
 /// `deployment-policy reset --node` has no effect on a node in progress, which the operator chooses first.

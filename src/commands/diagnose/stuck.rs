@@ -102,9 +102,8 @@ async fn run(ctx: &mut Ctx, args: &Args) -> Result<Exit> {
         let known = |finding: &Finding| args.fail_on.includes(finding.severity);
         mutes::write(ctx, file, &mute::mutes_of(&cluster, &report.findings, known))?;
     }
-    let mut diagnosis = Diagnosis::new(&cluster, report)
-        .narrowed(args.scope_arguments(&subjects))
-        .only(subjects.cause)?;
+    let mut diagnosis =
+        Diagnosis::new(&cluster, report).narrowed(args.scope_arguments(&subjects)).only(subjects.cause)?;
     if !args.no_logs {
         let tails = ctx.tails(&cluster, &diagnosis.logs(), kept_logs::LINES).await;
         diagnosis = diagnosis.with_logs(tails);

@@ -1,4 +1,3 @@
-use super::deletion::Deletion;
 use crate::api::Skyhook;
 use crate::apply::journal::Store;
 use crate::args::named;
@@ -7,6 +6,7 @@ use crate::cluster::admission::Operation;
 use crate::cluster::hold::{REASON, STRIPPED_REASON};
 use crate::cluster::{Cluster, Node, Source};
 use crate::commands::shared::command::{Write, command};
+use crate::commands::shared::deletion::Deletion;
 use crate::commands::shared::{admission, selection};
 use crate::ctx::Ctx;
 use crate::error::{Error, Exit, Result};
@@ -42,7 +42,7 @@ mod strip_cleanup;
 #[derive(Debug, clap::Args)]
 #[command(after_help = "Examples:
   # What blocks the deletion, and less disruptive remedies
-  kubectl skyhook finalizer status gpu-tune
+  kubectl skyhook status gpu-tune
 
   kubectl skyhook finalizer strip gpu-tune --dry-run
   kubectl skyhook finalizer strip gpu-tune --force")]
@@ -138,19 +138,18 @@ fn plan(cluster: &Cluster, args: &Args, before: bool) -> Result<Plan> {
 /// Refuses to strip without a requested deletion, and, unless forced, if a less disruptive remedy exists or the
 /// deletion may still finish.
 fn refuse(cluster: &Cluster, skyhook: &Skyhook, args: &Args, effects: &mut Consequences) -> Result<()> {
-    if !skyhook.deleting() {
+    let Some(deletion) = Deletion::of(cluster, skyhook) else {
         let resource = cluster.flavor().resource();
         return Err(Error::unchanged(format!(
             "{} is not being deleted, and the operator would put the finalizer back",
             skyhook.reference()
         ))
         .hint(format!("kubectl delete {resource} {} --wait=false", args.name)));
-    }
+    };
     if skyhook.has_finalizer() {
         let update = Operation::Update;
         admission::refuse_unreachable(cluster, update, skyhook, effects)?;
     }
-    let deletion = Deletion::of(cluster, skyhook);
     if deletion.operator_down {
         effects.warn(if cluster.operator_absent() {
             "no deployment of the operator was found; if the operator is installed again, it finishes the deletion and runs \
@@ -169,7 +168,7 @@ fn refuse(cluster: &Cluster, skyhook: &Skyhook, args: &Args, effects: &mut Conse
     }
     Err(Error::unchanged(objection.why)
         .hint(command)
-        .hint(format!("kubectl skyhook finalizer status {}", args.name))
+        .hint(format!("kubectl skyhook status {}", args.name))
         .hint("use --force to strip the finalizer anyway: uninstall.sh then does not run on any node"))
 }
 

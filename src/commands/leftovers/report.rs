@@ -167,7 +167,8 @@ fn item<'a>(left: &Leftover<'a>) -> LeftoverEntry<'a> {
         object: object(left),
         node: node.map(|node| node.name.as_str()),
         unproven: left.unproven.as_ref().map(ToString::to_string),
-        keys: on.map_or_else(|| if only_cordon { vec!["cordon"] } else { vec![] }, NodeRecord::remaining_keys),
+        keys: on
+            .map_or_else(|| if only_cordon { vec!["cordon"] } else { vec![] }, NodeRecord::remaining_keys),
         conditions: on.map_or(&[], |on| &on.conditions),
         cordoned: cordoned && (only_cordon || on.is_some_and(|on| on.cordon)),
         packages: on.map_or_else(Vec::new, record),

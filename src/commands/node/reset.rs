@@ -13,8 +13,7 @@ use crate::plan::planners::reset;
 
 /// Reset package state on nodes, so that packages rerun
 ///
-/// The same as `reset NAME --node …`: everything that the custom resource left on the nodes is removed, in one
-/// patch per node. The rollout's batch state is not changed.
+/// The same as `reset NAME --node …`: see `reset`.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "Examples:
   kubectl skyhook node reset gpu-0001 --skyhook gpu-tune

@@ -16,8 +16,8 @@ use crate::view::{NodeSet, plural};
 
 /// Rerun a package
 ///
-/// Without --stage, the package's entry is removed and the package runs again, starting with apply. Packages
-/// that depend on it stay complete.
+/// Without --stage, the same as `reset NAME --package PACKAGE` on these nodes, for the version in the spec alone: see
+/// `reset`. Packages that depend on it stay complete.
 ///
 /// Stages other than apply, upgrade and config are refused, because the operator does not restart correctly
 /// from them: it would interrupt the node before draining it, or run apply instead.
@@ -174,9 +174,7 @@ fn refuse_uninstalls(
     } else if skyhook.deleting() {
         let why =
             format!("{} is being deleted, so the operator does not run {package} again", skyhook.reference());
-        return Err(
-            Error::unchanged(why).hint(format!("kubectl skyhook finalizer status {}", skyhook.name()))
-        );
+        return Err(Error::unchanged(why).hint(format!("kubectl skyhook status {}", skyhook.name())));
     } else {
         return Ok(());
     };

@@ -6,9 +6,9 @@ use serde_json::Value;
 
 use crate::apply::file::check_writers;
 use crate::cluster::Cluster;
+use crate::commands::shared::new_file::{File, Target};
 use crate::ctx::{Ctx, variable};
 use crate::error::{Error, Exit, Result};
-use crate::commands::shared::new_file::{File, Target};
 use crate::rules::support::mute::{self, LapsedMute, MutedFinding, Mutes};
 use crate::rules::{Finding, Report};
 use crate::view::format::yaml;
@@ -50,7 +50,9 @@ impl NewMutes {
         let Some(path) = &self.write_mutes else { return Ok(None) };
         match Target::of(ctx, path.clone(), None, "--write-mutes")? {
             Target::File(file) => Ok(Some(file)),
-            Target::Stdout => Err(Error::usage("--write-mutes requires a file; the report is on standard output")),
+            Target::Stdout => {
+                Err(Error::usage("--write-mutes requires a file; the report is on standard output"))
+            }
         }
     }
 }

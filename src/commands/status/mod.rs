@@ -29,7 +29,8 @@ use crate::rules::{self, Scope};
 /// -o wide, more columns.
 ///
 /// With a name: its compartments with the nodes that are next, packages by stage, pods and jobs at work, latest events
-/// and causes. With -o wide, nothing is left out.
+/// and causes; the packages that are to be uninstalled, node by node; and a deletion, with the packages that it waits
+/// for, every remedy, least disruptive first, and the remedy to use now. With -o wide, nothing is left out.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "Examples:
   kubectl skyhook status

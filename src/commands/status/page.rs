@@ -5,7 +5,7 @@ use crate::api::Skyhook;
 use crate::cluster::Cluster;
 use crate::commands::shared::event_row;
 use crate::commands::shared::status::item::{Compartment, Nodes, Package, SkyhookProgress};
-use crate::commands::shared::status::{StatusReport, label};
+use crate::commands::shared::status::{StatusReport, label, uninstalls};
 use crate::model::{AtOnce, ProgressState};
 use crate::outlook::stop_text;
 use crate::view::text::{self, Label, Line, Text};
@@ -13,6 +13,8 @@ use crate::view::{NodeSet, Table, ago, cells, count, plural};
 
 /// Maximum number of lines of a page without `-o wide`.
 const LINES: usize = 39;
+/// The same for the page of a deletion, whose remedies are often longer than a line.
+const DELETION_LINES: usize = 32;
 /// Maximum number of rows of a table, and of drains, before the rest is counted.
 const ROWS: usize = 6;
 /// Maximum number of causes.
@@ -41,7 +43,30 @@ fn page(status: &StatusReport<'_>, item: &SkyhookProgress, wide: bool) -> Text {
     if let Some(nodes) = item.nodes.as_ref().filter(|_| item.exists) {
         head.indented(2, node_counts(nodes, wide));
     }
-    tables(&mut head, item, most(ROWS));
+    let deletion = status.deletions.iter().find(|deletion| deletion.skyhook.name() == item.name);
+    if let Some(deletion) = deletion.filter(|_| !wide) {
+        // The deletion names its causes, and nothing is rolled out; the rest is shown where it fits.
+        head.blank().append(deletion.text(wide));
+        let mut packages = Text::new();
+        tables(&mut packages, &[], &item.packages, item, ROWS);
+        let mut work = Text::new();
+        work.blank().append(tree::text(&status.outlook, &item.name, ROWS));
+        let mut latest = Text::new();
+        latest.blank().table(events(cluster, &item.name, EVENTS));
+        for section in [packages, work, latest] {
+            if head.height() + section.height() <= DELETION_LINES {
+                head.append(section);
+            }
+        }
+        return head;
+    }
+    tables(&mut head, &item.compartments, &item.packages, item, most(ROWS));
+    if !item.uninstalls.is_empty() {
+        head.blank().append(uninstalls::table(&item.uninstalls, wide));
+    }
+    if let Some(deletion) = deletion {
+        head.blank().append(deletion.text(wide));
+    }
     let mut end = Text::new();
     let events = events(cluster, &item.name, most(EVENTS));
     if !events.is_empty() {
@@ -82,11 +107,12 @@ fn title(item: &SkyhookProgress) -> Line {
 fn facts(cluster: &Cluster, item: &SkyhookProgress) -> Text {
     let mut text = Text::new();
     let summary = &item.summary;
-    // The next line has the deletion, the pause and their ages.
-    let repeated = matches!(
-        summary.assessment,
-        ProgressState::Paused | ProgressState::Disabled | ProgressState::Deleting
-    );
+    // The next line has the deletion, the pause and their ages; a deletion has a section of its own.
+    let repeated = item.deletion.is_some()
+        || matches!(
+            summary.assessment,
+            ProgressState::Paused | ProgressState::Disabled | ProgressState::Deleting
+        );
     if !summary.message.is_empty() && !repeated {
         text.paragraph(summary.message.as_str());
     }
@@ -149,12 +175,10 @@ fn node_counts(nodes: &Nodes, wide: bool) -> Text {
 }
 
 /// Compartments and packages.
-fn tables(text: &mut Text, item: &SkyhookProgress, rows: usize) {
-    let parts = &item.compartments;
+fn tables(text: &mut Text, parts: &[Compartment], packages: &[Package], item: &SkyhookProgress, rows: usize) {
     if !parts.is_empty() {
         text.blank().table(compartments(&parts[..parts.len().min(rows)]));
     }
-    let packages = &item.packages;
     if !packages.is_empty() {
         text.blank().table(package_table(item, &packages[..packages.len().min(rows)]));
     }

@@ -1,14 +1,31 @@
-//! Commands that remove packages from nodes.
+//! `uninstall NAME PACKAGE`: requests the uninstall of packages on all nodes, or cancels it.
 
-pub mod ask;
 mod progress;
-pub mod status;
+mod refuse;
 
+use std::time::Duration;
+
+use serde_json::json;
+
+use self::progress::Progress;
+use crate::api::{Package, Skyhook};
+use crate::args::duration::duration;
+use crate::args::named;
+use crate::args::safety::{Confirmation, DryRun, Safety};
 use crate::cluster::live::WATCHED;
-use crate::commands::shared::command::{CommandInfo, Run, Write, command};
-use crate::ctx::Ctx;
-use crate::error::{Exit, Result};
+use crate::cluster::{Certainty, Cluster, Node, Source};
+use crate::commands::shared::command::{Write, command};
+use crate::commands::shared::selection;
+use crate::ctx::{CommandOptions, Ctx, PlanWait};
+use crate::error::{Error, Exit, Result};
+use crate::plan::planners::uninstall::effects::ImpactNotes;
+use crate::plan::planners::uninstall::order::removal_order;
+use crate::plan::planners::uninstall::placement_summary::PlacementSummary;
+use crate::plan::planners::uninstall::spec::{self, out_of_the_spec, path, same, step};
+use crate::plan::planners::{applied, migration};
+use crate::plan::{Change, Field, Plan, PlanStage, Target, WaitCondition, WaitFor};
 use crate::rules::Scope;
+use crate::view::list;
 
 /// Uninstall a package from all nodes
 ///
@@ -23,9 +40,7 @@ use crate::rules::Scope;
 ///
 /// For a custom resource called status, write skyhook/status.
 #[derive(Debug, clap::Args)]
-#[command(
-    args_conflicts_with_subcommands = true,
-    after_help = "Examples:
+#[command(after_help = "Examples:
   # Preview the uninstall, and check whether the operator's webhook accepts it
   kubectl skyhook uninstall gpu-tune driver --dry-run
   kubectl skyhook uninstall gpu-tune driver --dry-run=server
@@ -34,44 +49,262 @@ use crate::rules::Scope;
   kubectl skyhook uninstall gpu-tune driver --remove --timeout 1h
 
   kubectl skyhook uninstall gpu-tune --all-packages --remove
-  kubectl skyhook uninstall gpu-tune driver --cancel"
-)]
-pub struct Args {
-    #[command(subcommand)]
-    command: Option<Command>,
+  kubectl skyhook uninstall gpu-tune driver --cancel")]
+pub struct Request {
+    /// The custom resource
+    #[arg(value_name = "NAME", value_parser = skyhook)]
+    name: String,
+
+    /// The package
+    #[arg(value_name = "PACKAGE")]
+    package: Option<String>,
+
+    /// Uninstall every package, one after the other, each before the packages that it depends on
+    ///
+    /// Waits for each package, and stops at the first that is blocked. Run the command again to continue from
+    /// there.
+    #[arg(long, conflicts_with_all = ["package", "cancel"])]
+    all_packages: bool,
+
+    /// Cancel the request: a package that is not uninstalled yet stays or is installed again
+    #[arg(long, conflicts_with_all = ["enable", "wait", "remove"])]
+    cancel: bool,
+
+    /// Declare that the package can be uninstalled, unless the spec already does
+    ///
+    /// The package must have uninstall.sh and uninstall_check.sh. From then on, the package can be removed
+    /// from the spec, or with the custom resource, only after it is uninstalled.
+    #[arg(long)]
+    enable: bool,
+
+    /// Wait until the package is gone from all nodes, and show its progress
+    ///
+    /// Exits with 2, and prints the reason, as soon as the rules find that the uninstall is blocked until
+    /// someone intervenes.
+    #[arg(long)]
+    wait: bool,
+
+    /// How long to wait; 0 waits forever [default: 30m]
+    #[arg(long, value_name = "DURATION", value_parser = duration)]
+    timeout: Option<Duration>,
+
+    /// How long to tolerate retried failures [default: 2m; 0 with operators from v0.18, whose Jobs count
+    /// attempts]
+    #[arg(long, value_name = "DURATION", value_parser = duration)]
+    tolerate: Option<Duration>,
+
+    /// After the uninstall, remove the package from the spec
+    #[arg(long)]
+    remove: bool,
+
+    /// Proceed even if the request has no effect now (during a migration) or may strand the package
+    #[arg(long)]
+    force: bool,
 
     #[command(flatten)]
-    request: ask::Request,
+    safety: Confirmation,
 }
 
-#[derive(Debug, clap::Subcommand)]
-pub enum Command {
-    Status(status::Args),
-}
+const TIMEOUT: Duration = Duration::from_secs(30 * 60);
 
 command! {
-    "uninstall": ask::Request => ask::run,
+    "uninstall": Request => run,
     needs: Scope::default().needs(),
     watches: &WATCHED,
     writes: &[Write::Skyhooks],
 }
 
-impl Run for Args {
-    fn all() -> Vec<&'static CommandInfo> {
-        [ask::Request::all(), status::Args::all()].concat()
+/// Parses the custom resource. `uninstall status` was a command of its own.
+fn skyhook(text: &str) -> std::result::Result<String, String> {
+    match text {
+        "status" => Err("`uninstall status` is now `status NAME`; write skyhook/status for a custom resource called status".to_owned()),
+        other => named::skyhook(other),
+    }
+}
+
+impl Request {
+    /// Whether the command waits for the uninstall.
+    fn waits(&self) -> bool {
+        self.wait || self.remove || self.all_packages
     }
 
-    fn info(&self) -> &'static CommandInfo {
-        match &self.command {
-            Some(Command::Status(args)) => args.info(),
-            None => self.request.info(),
-        }
+    /// The timeout; zero means no limit.
+    fn limit(&self) -> Duration {
+        self.timeout.unwrap_or(TIMEOUT)
     }
+}
 
-    async fn run(&self, ctx: &mut Ctx) -> Result<Exit> {
-        match &self.command {
-            Some(Command::Status(args)) => args.run(ctx).await,
-            None => self.request.run(ctx).await,
+pub const NEEDS: [Source; 8] = [
+    Source::Skyhooks,
+    Source::Legacy,
+    Source::Policies,
+    Source::Nodes,
+    Source::Pods,
+    Source::Jobs,
+    Source::Events,
+    Source::Operator,
+];
+
+pub async fn run(ctx: &mut Ctx, request: &Request) -> Result<Exit> {
+    let name = request.name.as_str();
+    let safety = Safety::from(&request.safety);
+    if request.timeout.or(request.tolerate).is_some() && !request.waits() {
+        return Err(Error::usage("--timeout and --tolerate require --wait"));
+    }
+    let cluster = ctx.load_to_change(&needs(request), &Source::REQUIRED_FOR_CHANGES).await?;
+    let skyhook = selection::existing(&cluster, name)?;
+    if let Some(package) = request.package.as_deref().filter(|_| request.cancel) {
+        let spec = selection::package(skyhook, package)?;
+        let plan = cancel(&cluster, skyhook, package, spec, request.force)?;
+        return ctx.execute(&cluster, plan, &safety).await;
+    }
+    if request.package.is_none() && !request.all_packages {
+        let names: Vec<&str> = skyhook.packages().map(|(name, _)| name).collect();
+        return Err(Error::usage(format!("specify a package of {name}"))
+            .hint(format!("{name} has {}; use --all-packages for all of them", list(&names))));
+    }
+    let packages: Vec<&str> = match request.package.as_deref() {
+        Some(package) if request.remove && is_removed(&cluster, skyhook, package) => {
+            let title = format!("{package} is no longer in the spec of {name} or on any node");
+            let plan = Plan::new(title, name);
+            return ctx.execute(&cluster, plan, &safety).await;
         }
+        Some(package) => {
+            selection::package(skyhook, package)?;
+            vec![package]
+        }
+        None => removal_order(skyhook),
+    };
+    let mut plan = plan(&cluster, skyhook, &packages, request)?;
+    if !request.waits() {
+        return ctx.execute(&cluster, plan, &safety).await;
+    }
+    ctx.forecast(&cluster, &mut plan).await;
+    let mut progress = Progress::new(&cluster, name, &packages, request.remove, request.tolerate);
+    let waiting = PlanWait {
+        aim: &mut progress,
+        timeout: Some(request.limit()).filter(|limit| !limit.is_zero()),
+        cluster: cluster.clone(),
+    };
+    ctx.execute_with(&plan, &safety, CommandOptions::default(), Some(waiting)).await
+}
+
+/// Whether a package is certainly neither in the spec nor on any node: it was uninstalled and removed, or
+/// never existed.
+fn is_removed(cluster: &Cluster, skyhook: &Skyhook, package: &str) -> bool {
+    let is_recorded = |node: &Node| {
+        let on = cluster.on_node(node, skyhook.name());
+        on.is_some_and(|on| on.is_malformed() || on.entries().iter().any(|e| e.name == package))
+    };
+    skyhook.package(package).is_none()
+        && cluster.nodes.absence() == Certainty::Proven
+        && !cluster.nodes.items().iter().any(is_recorded)
+}
+
+fn needs(request: &Request) -> Vec<Source> {
+    if request.waits() { Scope::default().needs() } else { NEEDS.to_vec() }
+}
+
+/// The plan that uninstalls these packages one after the other.
+///
+/// The server rejects the removal of a package from the spec while the package is on a node, so a server-side
+/// dry run omits the removal.
+fn plan(cluster: &Cluster, skyhook: &Skyhook, packages: &[&str], request: &Request) -> Result<Plan> {
+    let rehearsed = request.safety.dry_run == DryRun::Server;
+    refuse::refuse_at_rest(cluster, skyhook, request)?;
+    let title = title(skyhook.name(), packages, request);
+    let mut plan = Plan::new(title, skyhook.name());
+    let mut gone: Vec<&str> = Vec::new();
+    for name in packages {
+        let package = selection::package(skyhook, name)?;
+        let survey = PlacementSummary::of(cluster, skyhook, name, package);
+        refuse::refuse_traps(cluster, skyhook, name, package, &survey, request)?;
+        let fields = spec::request(name, package);
+        let enables = !package.uninstall().enabled;
+        let impact = ImpactNotes { cluster, skyhook, name, package, survey: &survey };
+        if !fields.is_empty() || request.waits() {
+            impact.uninstall(enables, &gone, &mut plan.consequences);
+        }
+        let mut stage = PlanStage::default();
+        if !fields.is_empty() {
+            let step = step(cluster, skyhook, Change::Spec(fields));
+            // Guard the version: another version is another uninstall.
+            stage.steps.push(step.guard(same(name, package).not_deleting()));
+        }
+        stage.until = request.waits().then(|| WaitFor {
+            target: Target::of_skyhook(cluster.flavor(), skyhook),
+            condition: WaitCondition::Uninstalled {
+                package: (*name).to_owned(),
+                version: package.version.clone(),
+            },
+            at_most: request.limit().as_secs(),
+        });
+        if !stage.steps.is_empty() || stage.until.is_some() {
+            plan.stages.push(stage);
+        }
+        if request.remove && rehearsed && !survey.is_absent() {
+            plan.consequences.warn(format!(
+                "the removal of {name} from the spec cannot be dry-run: the server rejects the removal while the package is on a node"
+            ));
+        } else if request.remove {
+            let out = out_of_the_spec(cluster, skyhook, name, package, &gone);
+            plan.stage(vec![out]);
+        }
+        gone.push(name);
+    }
+    at_rest(skyhook, &mut plan);
+    applied::warn(cluster, &mut plan);
+    migration::refuse_held(cluster, &mut plan, request.force)?;
+    Ok(plan)
+}
+
+fn title(name: &str, packages: &[&str], request: &Request) -> String {
+    let all = request.all_packages;
+    let of_it = if all { "all packages" } else { packages[0] };
+    let also = match (request.remove, request.waits()) {
+        (true, _) => ", wait, and remove from the spec",
+        (false, true) => ", and wait",
+        _ => "",
+    };
+    let order =
+        if all && packages.len() > 1 { format!(" ({})", packages.join(", then ")) } else { String::new() };
+    format!("uninstall {of_it} of {name}{order}{also}")
+}
+
+/// The plan that cancels a requested uninstall.
+fn cancel(cluster: &Cluster, skyhook: &Skyhook, name: &str, package: &Package, force: bool) -> Result<Plan> {
+    let title = format!("cancel the uninstall of {name} in {}", skyhook.name());
+    let mut plan = Plan::new(title, skyhook.name());
+    if !package.uninstall().apply {
+        return Ok(plan);
+    }
+    let path = path(name, &["uninstall", "apply"]);
+    let field = Field::new(path, Some(json!(true)), Some(json!(false)));
+    let step = step(cluster, skyhook, Change::Spec(vec![field]));
+    plan.stage(vec![step.guard(same(name, package))]);
+    let survey = PlacementSummary::of(cluster, skyhook, name, package);
+    let impact = ImpactNotes { cluster, skyhook, name, package, survey: &survey };
+    impact.cancel(&mut plan.consequences);
+    if skyhook.deleting() {
+        plan.consequences
+            .warn(format!("{} is being deleted, which uninstalls {name} anyway", skyhook.reference()));
+    }
+    at_rest(skyhook, &mut plan);
+    applied::warn(cluster, &mut plan);
+    migration::refuse_held(cluster, &mut plan, force)?;
+    Ok(plan)
+}
+
+/// Warns if the custom resource is stopped, and notes that the webhook may reject the change.
+fn at_rest(skyhook: &Skyhook, plan: &mut Plan) {
+    if let Some(what) = skyhook.stopped() {
+        let end = if what == "paused" { "resumed" } else { "enabled" };
+        let reference = skyhook.reference();
+        plan.consequences
+            .warn(format!("{reference} is {what}: nothing happens until the custom resource is {end}"));
+    }
+    if !plan.is_empty() {
+        let note = "the operator's webhook may still reject this; check with --dry-run=server";
+        plan.consequences.notes.push(note.to_owned());
     }
 }

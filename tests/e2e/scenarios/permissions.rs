@@ -239,8 +239,7 @@ pub fn read_commands(cluster: &Cluster) {
         ("node status", vec!["node", "status"]),
         ("node list", vec!["node", "list", "--skyhook", "gpu"]),
         ("package status", vec!["package", "status", "--skyhook", "gpu"]),
-        ("uninstall status", vec!["uninstall", "status"]),
-        ("finalizer status", vec!["finalizer", "status", "gpu"]),
+        ("status", vec!["status", "gpu"]),
         ("wait", vec!["wait", "gpu", "--timeout", "30s"]),
         ("version", vec!["version"]),
     ] {

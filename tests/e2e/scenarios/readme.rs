@@ -47,7 +47,7 @@ pub fn uninstall_a_package(cluster: &Cluster) {
     Transcript::of(cluster, "uninstall")
         .run("uninstall gpu-tune driver --confirm", 0)
         .run("wait gpu-tune --for=uninstalled=driver --timeout=2m", 0)
-        .run("uninstall status gpu-tune", 0)
+        .run("status gpu-tune", 0)
         .is_shown();
     gpu.until(absent("driver|2.0.1"));
 }
@@ -59,7 +59,7 @@ pub fn force_a_deletion(cluster: &Cluster) {
     cluster.remove_operator();
     gpu.delete();
     let mut transcript = Transcript::of(cluster, "force");
-    transcript.run("finalizer status gpu-tune", 0).run("finalizer strip gpu-tune --confirm", 0);
+    transcript.run("status gpu-tune", 0).run("finalizer strip gpu-tune --confirm", 0);
     gpu.until(deleted());
     let path = format!("/api/v1/namespaces/{NAMESPACE}/configmaps");
     cluster.await_that("its config maps are garbage collected", || {

@@ -151,8 +151,8 @@ fn errors_on_other_nodes_are_mentioned_where_nothing_is_to_do() {
     );
 }
 
-/// A custom resource that waits for an earlier one is still stuck by its own failing package, as in
-/// `uninstall status`.
+/// A custom resource that waits for an earlier one is still stuck by its own failing package, as on
+/// its page.
 #[test]
 fn failing_package_behind_an_earlier_custom_resource_is_stuck() {
     let ran = run("diagnose node node-1 -o json --from tests/rules/deletion_not_progressing.yaml");

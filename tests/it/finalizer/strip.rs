@@ -116,7 +116,7 @@ fn nodes_are_unchanged_if_the_finalizer_stays() {
 fn strip_is_refused_while_the_operator_is_scaled_to_zero() {
     let test_cluster = TestCluster::from_capture("deleted-while-paused");
     test_cluster.fake.load(operator(0));
-    let status = test_cluster.run("finalizer status gpu-tune");
+    let status = test_cluster.run("status gpu-tune");
     status.expect_code(0);
     status.expect_stdout("the operator is scaled to zero");
     status.expect_stdout("now: kubectl scale deployment -n skyhook skyhook-operator");

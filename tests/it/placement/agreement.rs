@@ -1,4 +1,4 @@
-//! `status`, `node status`, `package status` and `uninstall status` agree on every captured cluster.
+//! `status`, `node status`, `package status` and the page of a custom resource agree on every captured cluster.
 
 use std::collections::BTreeMap;
 
@@ -54,7 +54,6 @@ fn all_views_agree_on_every_capture() {
         let name = &captured.name;
         let status = asked(&captured, "status");
         let nodes = asked(&captured, "node status");
-        let uninstall = asked(&captured, "uninstall status");
         for item in list(&status["items"]).iter().filter(|i| i["exists"] == true) {
             let skyhook = word(item, "skyhook");
             let packages = asked(&captured, &format!("package status --skyhook {skyhook}"));
@@ -89,18 +88,16 @@ fn all_views_agree_on_every_capture() {
                 let complete = u64::try_from(complete.count()).expect("few");
                 assert_eq!(package["complete"], complete, "{name} {skyhook} {package}");
             }
-            skyhooks += 1;
-        }
-
-        for row in list(&uninstall["items"]) {
-            let skyhook = word(row, "skyhook");
-            let seen = recorded(&of_skyhook(&nodes, skyhook));
-            let (stage, state, restarts) = record(row);
-            match seen.get(&place(row)) {
-                Some(seen) => assert_eq!(&(stage, state, restarts), seen, "{name} {row}"),
-                None => assert_eq!(stage + &state, "", "{name} {row}"),
+            let page = asked(&captured, &format!("status {skyhook}"));
+            for row in page["items"][0]["uninstalls"].as_array().into_iter().flatten() {
+                let (stage, state, restarts) = record(row);
+                match node_records.get(&place(row)) {
+                    Some(seen) => assert_eq!(&(stage, state, restarts), seen, "{name} {row}"),
+                    None => assert_eq!(stage + &state, "", "{name} {row}"),
+                }
+                uninstalls += 1;
             }
-            uninstalls += 1;
+            skyhooks += 1;
         }
     }
     assert!(skyhooks > 50 && uninstalls > 20, "{skyhooks} custom resources, {uninstalls} rows");

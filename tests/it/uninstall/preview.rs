@@ -43,19 +43,18 @@ fn few_unfinished_nodes_are_named_and_many_are_counted() {
     );
 }
 
-/// `uninstall status NAME` is a subcommand; a type prefix names the custom resource.
+/// `uninstall status` was a command; a type prefix names the custom resource.
 #[test]
 fn packages_of_a_custom_resource_called_status_can_be_uninstalled() {
     let mut skyhook = SKYHOOK.skyhook("complete", driver(true));
     skyhook["metadata"]["name"] = json!("status");
     let fake = FakeApi::new().serving(SKYHOOK.0).with(SKYHOOK.operator()).with(skyhook);
     let cluster = TestCluster::serving(fake);
-    let ran = cluster.run("uninstall status driver");
-    ran.expect_code(1);
-    ran.expect_stderr("error: Skyhook \"driver\" not found\n");
-    ran.expect_stderr(
-        "hint: to uninstall driver of skyhook/status: kubectl skyhook uninstall skyhook/status driver\n",
-    );
+    for words in ["uninstall status driver", "uninstall -n skyhook status driver"] {
+        let ran = cluster.run(words);
+        ran.expect_code(64);
+        ran.expect_stderr("is now `");
+    }
     let ran = cluster.run("uninstall skyhook/status driver");
     ran.expect_code(3);
     ran.expect_stderr("hint: kubectl skyhook uninstall skyhook/status driver --cancel\n");

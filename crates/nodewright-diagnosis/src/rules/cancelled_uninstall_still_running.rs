@@ -85,7 +85,7 @@ fn detect(cluster: &Cluster, findings: &mut Findings) {
                 finding.remedy(
                     Grade::B0,
                     "Watch the uninstall; the package ends up installed either way",
-                    ["uninstall", "status", skyhook.name(), name],
+                    ["status", skyhook.name()],
                 );
             }
         }

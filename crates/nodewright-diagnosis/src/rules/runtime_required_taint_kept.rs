@@ -144,7 +144,7 @@ fn detect(cluster: &Cluster, findings: &mut Findings) {
             finding.remedy(
                 Grade::B0,
                 "See what the deletion waits for; the deletion does not remove the taint",
-                ["finalizer", "status", holder.name()],
+                ["status", holder.name()],
             );
         }
     }

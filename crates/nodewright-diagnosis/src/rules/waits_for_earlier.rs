@@ -128,7 +128,7 @@ fn close<'a>(
     finding.list_nodes("See the nodes of the earlier custom resource", root);
     if root.deleting() {
         // Do not offer to disable it, which would block its deletion.
-        finding.remedy(Grade::B0, "See what the deletion waits for", ["finalizer", "status", root.name()]);
+        finding.remedy(Grade::B0, "See what the deletion waits for", ["status", root.name()]);
         return;
     }
     finding

@@ -268,7 +268,7 @@ fn uninstalled(cluster: &Cluster, name: &str, skyhook: Option<&Skyhook>, package
         (left, _) => match (skyhook, package) {
             (None, _) => Wait::Never(
                 format!("{name} is gone, but a record of it remains on {}", plural(left, "node")),
-                Some(format!("kubectl skyhook uninstall status {name}")),
+                Some(format!("kubectl skyhook status {name}")),
             ),
             (Some(skyhook), Some(package)) if !asked(package) && !under_way => Wait::Never(
                 format!(

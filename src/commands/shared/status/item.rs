@@ -6,10 +6,12 @@ use schemars::JsonSchema;
 use serde::Serialize;
 
 use super::findings::Findings;
+use super::uninstalls::{self, UninstallRow};
 use crate::api::deployment_policy::compartment_title;
 use crate::api::skyhook::CompartmentStatus;
 use crate::api::{Skyhook, Status};
 use crate::cluster::{Cluster, Node, NodeRecord, PackageRuns, Phase, Placement};
+use crate::commands::shared::deletion;
 use crate::commands::shared::package_row::phase_label;
 use crate::commands::shared::progress::{Next, ResourceProgress};
 use crate::model::{AtOnce, Model, ProgressState};
@@ -62,6 +64,12 @@ pub struct SkyhookProgress {
     /// The progress by node, with the operator's next actions; only if the custom resource was named.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub progress: Option<ResourceProgress>,
+    /// The deletion; only if it was requested and the custom resource was named.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub deletion: Option<deletion::Document>,
+    /// Uninstalls that are requested or in progress, by package and node; only if the custom resource was named.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub uninstalls: Vec<UninstallRow>,
     #[serde(flatten)]
     pub summary: Summary,
     /// Number of causes that `diagnose stuck` reports about the custom resource.
@@ -217,6 +225,11 @@ impl<'o, 'a> ProgressReader<'o, 'a> {
             deployment_policy: skyhook.map_or_else(String::new, |s| s.spec.deployment_policy.clone()),
             compartments: skyhook.map_or_else(Vec::new, |skyhook| compartments(outlook, skyhook, &summary)),
             progress: named.then(|| ResourceProgress::of(outlook, name)).flatten(),
+            deletion: None,
+            uninstalls: match named && cluster.nodes.ok().is_some() {
+                true => uninstalls::rows(outlook, &self.package_runs, name),
+                false => Vec::new(),
+            },
             summary,
             findings: Findings::about(name, &outlook.impact),
         }

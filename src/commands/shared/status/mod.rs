@@ -2,6 +2,7 @@
 
 pub mod findings;
 pub mod item;
+pub mod uninstalls;
 
 use schemars::JsonSchema;
 use serde::Serialize;
@@ -10,6 +11,7 @@ use self::findings::Findings;
 use self::item::{ProgressReader, SkyhookProgress};
 use crate::args::listing::Sorting;
 use crate::cluster::Cluster;
+use crate::commands::shared::deletion::{self, Deletion};
 use crate::model::ProgressState;
 use crate::outlook::Outlook;
 use crate::rules::support::impact::Impact;
@@ -24,6 +26,8 @@ pub struct StatusReport<'a> {
     /// The findings that are not muted, with their causes; `None` if none is muted.
     unmuted: Option<(Vec<Finding>, Impact<'a>)>,
     pub document: Document,
+    /// The requested deletions of named custom resources.
+    pub deletions: Vec<Deletion<'a>>,
     /// Whether custom resources were named, so that each has its own page.
     pub named: bool,
     /// The flags with which `diagnose stuck` mutes the same findings.
@@ -101,11 +105,18 @@ impl<'a> StatusReport<'a> {
         let reader = ProgressReader::new(&outlook);
         let shown_impact = unmuted.as_ref().map_or(&outlook.impact, |(_, impact)| impact);
         let named = !names.is_empty();
+        let mut items: Vec<SkyhookProgress> = shown.map(|name| reader.progress(name, named)).collect();
+        let mut deletions = Vec::new();
+        for item in items.iter_mut().filter(|_| named) {
+            let deletion = cluster.skyhook(&item.name).and_then(|skyhook| Deletion::of(cluster, skyhook));
+            item.deletion = deletion.as_ref().map(deletion::Document::of);
+            deletions.extend(deletion);
+        }
         let document = Document {
             taken_at: time(cluster.taken_at),
             verdict: report.verdict,
             operator: Operator::of(cluster),
-            items: shown.map(|name| reader.progress(name, named)).collect(),
+            items,
             legacy: cluster.legacy.items().len(),
             findings: Findings::all(shown_impact),
             blocked_nodes: shown_impact.blocked_nodes(),
@@ -115,7 +126,7 @@ impl<'a> StatusReport<'a> {
             muted_without_expiry: report.counts.muted_without_expiry,
             lapsed_mutes: report.lapsed.len(),
         };
-        StatusReport { cluster, outlook, unmuted, document, named, mute_words: Vec::new() }
+        StatusReport { cluster, outlook, unmuted, document, deletions, named, mute_words: Vec::new() }
     }
 
     /// The causes that are not muted.

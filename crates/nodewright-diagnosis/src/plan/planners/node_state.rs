@@ -89,7 +89,11 @@ impl Repaired {
 /// # Errors
 ///
 /// Nothing is malformed; or there is no copy, so that only a reset helps.
-pub fn repaired(skyhook: &Skyhook, node: &Node, on: &NodeRecord) -> std::result::Result<Repaired, CannotRepair> {
+pub fn repaired(
+    skyhook: &Skyhook,
+    node: &Node,
+    on: &NodeRecord,
+) -> std::result::Result<Repaired, CannotRepair> {
     let state = on.state.as_ref().ok_or(CannotRepair::NothingMalformed)?;
     if state.malformed().is_empty() {
         return Err(CannotRepair::NothingMalformed);

@@ -1,5 +1,4 @@
-mod filter;
-mod table;
+//! The uninstalls of a custom resource's packages, node by node.
 
 use std::cell::OnceCell;
 use std::collections::{BTreeMap, HashMap, HashSet};
@@ -7,171 +6,86 @@ use std::collections::{BTreeMap, HashMap, HashSet};
 use schemars::JsonSchema;
 use serde::Serialize;
 
-use self::filter::Filter;
-use self::table::UninstallStatus;
 use crate::api::{Entry, Skyhook};
-use crate::args::listing::Sorting;
-use crate::args::named;
 use crate::cluster::history::{History, StageTrace, versions};
-use crate::cluster::{AskedBy, Cluster, Node, PackageRun, PackageRuns, Phase, Placement, Source};
-use crate::commands::shared::command::command;
-use crate::commands::shared::folded::Expand;
-use crate::commands::shared::{scope, selection};
-use crate::ctx::Ctx;
-use crate::error::{Error, Exit, Result};
-use crate::rules::support::blockers::BlockingFindings;
-use crate::rules::{self, Finding, Goal, Report, Scope, uninstall_command};
-use crate::view::{Items, age, time, to_json};
+use crate::cluster::{AskedBy, Cluster, Node, PackageRun, PackageRuns, Phase, Placement};
+use crate::commands::shared::{folded, scope};
+use crate::outlook::Outlook;
+use crate::rules::{Finding, Goal};
+use crate::view::text::{self, Line, Text};
+use crate::view::{Columns, age, time};
 
-/// Show the progress of an uninstall on each node
+/// The packages whose uninstall is requested or in progress, by `uninstall.apply` or by the deletion of the custom
+/// resource, on every node that is selected or still carries them.
 ///
-/// Lists the packages whose uninstall is requested or in progress, by `uninstall.apply` or by the deletion of
-/// the custom resource, on every node that is selected or still carries them. The operator keeps no record of
-/// what it has uninstalled: for an absent package, this shows whether it was uninstalled or never installed,
-/// if known.
-#[derive(Debug, clap::Args)]
-#[command(after_help = "Examples:
-  kubectl skyhook uninstall status
-  kubectl skyhook uninstall status gpu-tune driver -o wide
-  kubectl skyhook uninstall status --status blocked,failing -l pool=gpu")]
-pub struct Args {
-    /// Show only this custom resource
-    #[arg(value_parser = named::skyhook)]
-    skyhook: Option<String>,
-    /// Show only this package, whether or not its uninstall is requested
-    #[arg(conflicts_with = "name")]
-    package: Option<String>,
-
-    /// Show only this custom resource; SKYHOOK is then the package, if given
-    #[arg(long = "skyhook", value_name = "NAME", alias = "nodewright", value_parser = named::skyhook)]
-    name: Option<String>,
-    #[command(flatten)]
-    filter: Filter,
-    #[command(flatten)]
-    sorting: Sorting,
-    #[command(flatten)]
-    expand: Expand,
-}
-
-impl Args {
-    /// The custom resource and the package: with --skyhook, the only positional argument is the package.
-    fn subject(&self) -> (Option<&str>, Option<&str>) {
-        match (&self.name, &self.skyhook) {
-            (Some(name), package) => (Some(name), package.as_deref()),
-            (None, skyhook) => (skyhook.as_deref(), self.package.as_deref()),
+/// The operator keeps no record of what it has uninstalled: for an absent package, a row shows whether it was
+/// uninstalled or never installed, if known.
+pub fn rows<'a>(outlook: &Outlook<'a>, package_runs: &PackageRuns<'a>, name: &str) -> Vec<UninstallRow> {
+    let cluster = outlook.cluster;
+    let mut by_package: BTreeMap<&str, Vec<Placement<'_>>> = BTreeMap::new();
+    let mut malformed = Vec::new();
+    for placement in cluster.placements(name) {
+        if placement.phase == Phase::Malformed {
+            malformed.push(placement);
+            malformed.dedup_by_key(|p| &p.node.name);
+        } else {
+            by_package.entry(placement.package).or_default().push(placement);
         }
     }
-}
-
-command! {
-    "uninstall status": Args => run,
-    needs: Scope::default().needs(),
-    prints: { "UninstallStatus": Items<UninstallRow> },
-}
-
-async fn run(ctx: &mut Ctx, args: &Args) -> Result<Exit> {
-    let needs = Scope::default().needs();
-    let cluster = ctx.load(&needs).await?;
-    let mut status = view(&cluster, args)?;
-    let folds = args.expand.folds(status.rows.len(), ctx.on_terminal());
-    status.folded = folds && args.sorting.sort_by.is_none();
-    let exit = selection::exit_without(&cluster, &Source::ESSENTIAL);
-    if status.rows.is_empty() {
-        ctx.note(match exit {
-            Exit::Done if !args.filter.is_empty() => "No row matches.",
-            Exit::Done => "No uninstall is requested or in progress.",
-            _ => {
-                "No uninstall was found, but without both the custom resources and the nodes, it is unknown whether one is \
-                 requested or in progress."
-            }
-        });
-    }
-    scope::warn_unreadable(ctx, &cluster, &needs);
-    ctx.show(&status)?;
-    Ok(exit)
-}
-
-/// Adds a hint for the other meaning of `uninstall status NAME`: a package of the custom resource `status`.
-fn perhaps_package(cluster: &Cluster, args: &Args, error: Error) -> Error {
-    match (cluster.skyhook("status"), &args.skyhook, args.subject()) {
-        (Some(status), Some(name), (_, None)) if status.package(name).is_some() => error.hint(format!(
-            "to uninstall {name} of {}: {}",
-            status.reference(),
-            uninstall_command(status, name)
-        )),
-        _ => error,
-    }
-}
-
-fn view(cluster: &Cluster, args: &Args) -> Result<UninstallStatus> {
-    selection::readable(cluster, Source::Nodes)?;
-    selection::readable(cluster, Source::Skyhooks)?;
-    let (skyhook, only) = args.subject();
-    if let Some(name) = skyhook {
-        selection::known_skyhook(cluster, name).map_err(|error| perhaps_package(cluster, args, error))?;
-        if let Some(package) = only {
-            scope::known_package(cluster, name, package)?;
-        }
-    }
-    let package_runs = cluster.package_runs();
-    let report = OnceCell::new();
-    let blocking = OnceCell::new();
     let mut rows = Vec::new();
-    for name in names(cluster, skyhook) {
-        let mut all: BTreeMap<&str, Vec<Placement<'_>>> = BTreeMap::new();
-        let mut malformed = Vec::new();
-        for placement in cluster.placements(name) {
-            if placement.phase == Phase::Malformed {
-                malformed.push(placement);
-                malformed.dedup_by_key(|p| &p.node.name);
-            } else {
-                all.entry(placement.package).or_default().push(placement);
-            }
-        }
-        let packages = scope::packages(cluster, &package_runs, name);
-        for package in &packages {
-            let of = PackageUninstall {
-                cluster,
-                package_runs: &package_runs,
-                skyhook: cluster.skyhook(name),
-                name,
-                package,
-                placements: all.remove(package.as_str()).unwrap_or_default(),
-                malformed: &malformed,
-                report: &report,
-                blocking: &blocking,
-                blockers: OnceCell::new(),
-            };
-            let wanted = match only {
-                Some(only) => only == package,
-                None => of.is_concerned(),
-            };
-            if wanted {
-                rows.extend(of.rows());
-            }
+    let packages = scope::packages(cluster, package_runs, name);
+    for package in &packages {
+        let uninstall = PackageUninstall {
+            cluster,
+            outlook,
+            package_runs,
+            skyhook: cluster.skyhook(name),
+            name,
+            package,
+            placements: by_package.remove(package.as_str()).unwrap_or_default(),
+            malformed: &malformed,
+            blockers: OnceCell::new(),
+        };
+        if uninstall.is_concerned() {
+            rows.extend(uninstall.rows());
         }
     }
-    args.filter.apply(cluster, &mut rows)?;
-    args.sorting.sort(&mut rows, to_json)?;
-    Ok(UninstallStatus { rows, folded: false })
+    rows
 }
 
-/// The selected custom resources, including deleted ones that left state behind.
-fn names<'a>(cluster: &'a Cluster, only: Option<&'a str>) -> Vec<&'a str> {
-    if let Some(only) = only {
-        return vec![only];
+/// The rows as a table. Unless `wide`, nodes with equal cells share a row.
+pub fn table(rows: &[UninstallRow], wide: bool) -> Text {
+    let folded = !wide && rows.len() > ROWS;
+    let columns = Columns::new()
+        .with("package", |row: &&UninstallRow| row.package.as_str().into())
+        .with_if(!folded, "node", |row| row.node.as_str().into())
+        .with("stage", |row| row.stage.as_str().into())
+        .with("state", |row| match row.runs_for.as_str() {
+            time if time.is_empty() || !wide => row.state.as_str().into(),
+            time => text::plain(&row.state) + text::dim(format!(" ({time})")),
+        })
+        .with("uninstall", |row| row.progress())
+        // The most severe condition comes first; its reason would not fit.
+        .with("condition", |row| if wide { row.conditions.join(",").into() } else { row.condition().into() })
+        .with_if(wide, "version", |row| row.version.as_str().into())
+        .with_if(wide, "restarts", |row| row.restarts.into())
+        .with_if(wide, "asked-by", |row| row.requested_by.into())
+        .with_if(wide, "reason", |row| row.reason.as_str().into());
+    if folded {
+        let rows: Vec<&UninstallRow> = rows.iter().collect();
+        return folded::table(&columns, &rows, |row| &row.node).into();
     }
-    let mut names = cluster.names_on_nodes();
-    names.extend(cluster.skyhooks.items().iter().map(|s| s.name()));
-    names.sort_unstable();
-    names.dedup();
-    names
+    let table = columns.table(rows);
+    if wide { table.wrap_last().into() } else { table.into() }
 }
+
+/// Maximum number of rows that are not folded.
+const ROWS: usize = 6;
 
 /// The progress of an uninstall of a package on a node.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum, Serialize, JsonSchema)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
-pub(super) enum Uninstall {
+enum Uninstall {
     /// Installed, and no uninstall is requested.
     Installed,
     /// The uninstall has not started, and the package is recorded on the node.
@@ -197,54 +111,50 @@ pub(super) enum Uninstall {
 /// A package on a node, and the progress of its uninstall.
 #[derive(Debug, Serialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
-pub(super) struct UninstallRow {
-    /// The custom resource.
-    pub skyhook: String,
+pub struct UninstallRow {
     /// The package.
-    pub package: String,
+    package: String,
     /// The recorded version; without a record, the version in the spec; empty without either.
-    pub version: String,
+    version: String,
     /// The node.
-    pub node: String,
+    node: String,
     /// The recorded stage; empty without a record.
-    pub stage: String,
+    stage: String,
     /// The recorded state of the stage; empty without a record.
-    pub state: String,
+    state: String,
     /// Number of failed attempts of the stage.
-    pub restarts: i64,
+    restarts: i64,
     /// The start of the running stage; absent if unknown.
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub since: Option<String>,
+    since: Option<String>,
     /// The age of `since`: `17h`.
     #[serde(skip)]
-    pub runs_for: String,
+    runs_for: String,
     /// The progress of the uninstall.
-    pub uninstall: Uninstall,
+    uninstall: Uninstall,
     /// The reason for this progress; absent if there is none.
     #[serde(skip_serializing_if = "String::is_empty")]
-    pub reason: String,
+    reason: String,
     /// The request: `uninstall.apply`, `deletion`, or empty if the uninstall is not requested.
-    pub requested_by: &'static str,
+    requested_by: &'static str,
     /// Conditions of the custom resource that concern uninstalls.
-    pub conditions: Vec<String>,
+    conditions: Vec<String>,
 }
 
 /// The uninstall of a package of a custom resource, on all nodes.
-struct PackageUninstall<'a> {
+struct PackageUninstall<'o, 'a> {
     cluster: &'a Cluster,
-    package_runs: &'a PackageRuns<'a>,
+    outlook: &'o Outlook<'a>,
+    package_runs: &'o PackageRuns<'a>,
     skyhook: Option<&'a Skyhook>,
-    name: &'a str,
-    package: &'a str,
-    placements: Vec<Placement<'a>>,
-    malformed: &'a [Placement<'a>],
-    /// The diagnosis, computed on first use.
-    report: &'a OnceCell<Report>,
-    blocking: &'a OnceCell<BlockingFindings>,
-    blockers: OnceCell<Vec<&'a Finding>>,
+    name: &'o str,
+    package: &'o str,
+    placements: Vec<Placement<'o>>,
+    malformed: &'o [Placement<'o>],
+    blockers: OnceCell<Vec<&'o Finding>>,
 }
 
-impl<'a> PackageUninstall<'a> {
+impl<'o> PackageUninstall<'o, '_> {
     /// Whether an uninstall of the package is requested, or recorded or running on any node.
     fn is_concerned(&self) -> bool {
         let uninstalled = |p: &Placement<'_>| p.entry.is_some_and(|e| e.stage.is_uninstall());
@@ -288,7 +198,7 @@ impl<'a> PackageUninstall<'a> {
         rows
     }
 
-    fn present(&self, placement: &Placement<'a>, entry: &Entry) -> UninstallRow {
+    fn present(&self, placement: &Placement<'o>, entry: &Entry) -> UninstallRow {
         let mut uninstall = match placement.phase {
             Phase::UninstallFailing => Uninstall::Failing,
             Phase::Uninstalled => Uninstall::Finished,
@@ -328,7 +238,7 @@ impl<'a> PackageUninstall<'a> {
     }
 
     /// The row for a package without a record, explained by traces of earlier runs.
-    fn absent(&self, placement: &Placement<'a>, past: &Past) -> UninstallRow {
+    fn absent(&self, placement: &Placement<'o>, past: &Past) -> UninstallRow {
         let node = placement.node;
         if let Some(why) = placement.malformed {
             return self.row(node, Uninstall::Malformed, why.to_owned());
@@ -347,7 +257,6 @@ impl<'a> PackageUninstall<'a> {
     fn row(&self, node: &Node, uninstall: Uninstall, reason: String) -> UninstallRow {
         let package = self.skyhook.and_then(|s| s.package(self.package));
         UninstallRow {
-            skyhook: self.name.to_owned(),
             package: self.package.to_owned(),
             version: package.map_or_else(String::new, |p| p.version.clone()),
             node: node.name.to_string(),
@@ -390,26 +299,17 @@ impl<'a> PackageUninstall<'a> {
             })
             .collect()
     }
-}
 
-impl<'a> PackageUninstall<'a> {
     /// The blocker of an uninstall that needs an intervention. Only findings about the node itself stop a stage that is
     /// running there; without a running stage, the node may also wait for another node.
-    pub fn blocked(&self, placement: &Placement<'a>) -> Option<String> {
+    fn blocked(&self, placement: &Placement<'o>) -> Option<String> {
         let skyhook = self.skyhook?;
         let at_work = self.package_runs.since(placement).is_some();
         if let Some(how) = skyhook.stopped().filter(|_| !at_work) {
             return Some(format!("the custom resource is {how}"));
         }
-        let blockers = self.blockers.get_or_init(|| {
-            let cluster = self.cluster;
-            let report = self.report.get_or_init(|| rules::diagnose(cluster, &Scope::default()));
-            let findings = &report.findings;
-            let blocking = self.blocking;
-            let blocking = blocking.get_or_init(|| BlockingFindings::of(findings));
-            let goal = Goal::Uninstall(Some(self.package));
-            blocking.of_goal(findings, cluster, skyhook, goal)
-        });
+        let goal = Goal::Uninstall(Some(self.package));
+        let blockers = self.blockers.get_or_init(|| self.outlook.blockers(skyhook, goal));
         let node = placement.node.name.as_str();
         let here = |f: &&&Finding| {
             let blocked = f.blocked_nodes.iter().any(|n| n == node);
@@ -477,5 +377,44 @@ impl Past {
             ),
             None => self.elsewhere.clone(),
         }
+    }
+}
+
+impl UninstallRow {
+    /// The progress column. "Never installed" includes the version, because another version may have been installed.
+    fn progress(&self) -> Line {
+        match (self.uninstall, self.version.as_str()) {
+            (Uninstall::NeverInstalled, version) if !version.is_empty() => {
+                text::warning(format!("{version} never installed")).into()
+            }
+            (uninstall, _) => uninstall.line(),
+        }
+    }
+
+    /// The type of the most severe condition, unless the previous column implies it.
+    fn condition(&self) -> &str {
+        let first = self.conditions.first().map_or("", String::as_str);
+        let kind = first.split('=').next().unwrap_or_default();
+        let begun = matches!(self.uninstall, Uninstall::InProgress | Uninstall::Blocked);
+        let known = begun && kind == "UninstallInProgress";
+        if known { "" } else { kind }
+    }
+}
+
+impl Uninstall {
+    fn line(self) -> Line {
+        match self {
+            Uninstall::Installed => text::plain("installed"),
+            Uninstall::NotStarted => text::plain("not started"),
+            Uninstall::InProgress => text::plain("in progress"),
+            Uninstall::Blocked => text::warning("blocked"),
+            Uninstall::Finished => text::warning("uninstalled, record kept"),
+            Uninstall::Failing => text::error("failing"),
+            Uninstall::Uninstalled => text::good("uninstalled"),
+            Uninstall::NeverInstalled => text::warning("never installed"),
+            Uninstall::Absent => text::plain("absent"),
+            Uninstall::Malformed => text::error("malformed"),
+        }
+        .into()
     }
 }

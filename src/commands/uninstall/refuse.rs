@@ -94,7 +94,7 @@ pub(super) fn refuse_at_rest(cluster: &Cluster, skyhook: &Skyhook, request: &Req
         return Err(Error::unchanged(format!(
             "{reference} is being deleted, which already uninstalls its packages"
         ))
-        .hint(format!("kubectl skyhook finalizer status {cr}")));
+        .hint(format!("kubectl skyhook status {cr}")));
     }
     let Some(state) = skyhook.stopped() else {
         return Ok(());

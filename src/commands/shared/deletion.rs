@@ -1,0 +1,443 @@
+//! The state of a requested deletion and its remedies, as text and as a document.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use schemars::JsonSchema;
+use serde::Serialize;
+
+use crate::api::Skyhook;
+use crate::cluster::Cluster;
+use crate::cluster::deletion::Pending;
+use crate::commands::shared::grouped::grouped;
+use crate::commands::shared::remedy::remedy_text;
+use crate::commands::shared::rule::severity;
+use crate::model::ProgressState;
+use crate::outlook::{Outlook, with_node};
+use crate::rules::{self, Finding, Grade, Remedy, Scope, Severity, Subject};
+use crate::view::text::{self, Label, Line, Text};
+use crate::view::{NodeSet, Table, ago, cells, shell_words};
+
+/// The rule for deletions without a known cause: it has no remedy milder than the strip.
+const WITHOUT_CAUSE: &str = "SKY113";
+const STRIP: &str = "finalizer strip";
+
+/// A custom resource's deletion: its state, blockers and findings.
+#[derive(Debug)]
+pub struct Deletion<'a> {
+    cluster: &'a Cluster,
+    pub skyhook: &'a Skyhook,
+    /// As in [`DeletionOutlook`](crate::outlook::DeletionOutlook).
+    pub state: ProgressState,
+    pub reason: String,
+    pub pending: Vec<Pending<'a>>,
+    /// All findings about the custom resource, most severe first.
+    pub findings: Vec<Finding>,
+    /// The blockers: permanent ones first, then those that may resolve themselves.
+    held_up_by: Vec<Finding>,
+    /// Whether no replica of the operator is available, or no operator is installed.
+    pub operator_down: bool,
+}
+
+impl<'a> Deletion<'a> {
+    /// The deletion of a custom resource; `None` if it was not requested.
+    pub fn of(cluster: &'a Cluster, skyhook: &'a Skyhook) -> Option<Self> {
+        let scope = Scope { skyhooks: vec![skyhook.name().to_owned()], ..Scope::default() };
+        let outlook = Outlook::new(cluster, rules::diagnose(cluster, &scope).findings);
+        let deletion = outlook.deletion(skyhook)?;
+        let held_up_by = deletion.held_up_by.into_iter().cloned().collect();
+        let (state, reason, pending) = (deletion.state, deletion.reason, deletion.pending);
+        let operator_down = cluster.operator_down() || cluster.operator_absent();
+        let findings = outlook.findings;
+        Some(Deletion { cluster, skyhook, state, reason, pending, findings, held_up_by, operator_down })
+    }
+
+    /// All remedies, least disruptive first; stripping the finalizer comes last.
+    pub fn remedies(&self) -> Vec<Remedy> {
+        let mut remedies: Vec<Remedy> = Vec::new();
+        let grave = |f: &&Finding| f.severity >= Severity::Warning;
+        for remedy in self.findings.iter().filter(grave).flat_map(|f| f.remedies()) {
+            if !remedy.runs(STRIP) && remedies.iter().all(|r| r.argv != remedy.argv) {
+                remedies.push(remedy);
+            }
+        }
+        remedies.sort_by_key(|r| r.grade);
+        if self.may_finish() {
+            remedies.insert(0, self.wait());
+        }
+        if self.state == ProgressState::Blocked {
+            let see = self.show_finalizers();
+            remedies.retain(|r| r.argv != see.argv);
+            remedies.insert(0, see);
+        }
+        remedies.extend(self.strip());
+        remedies
+    }
+
+    /// The remedy that strips the operator's finalizer, with `--force` if the strip would be refused without it.
+    fn strip(&self) -> Option<Remedy> {
+        if !self.skyhook.has_finalizer() {
+            return None;
+        }
+        let mut argv = own(&["finalizer", "strip", self.skyhook.name()]);
+        if self.objection().is_some() {
+            argv.push("--force".to_owned());
+        }
+        let caveat = if self.cluster.operator_absent() {
+            "uninstall.sh does not run on any node; if you plan to reinstall the operator, do so instead: \
+                 the operator then finishes the deletion"
+        } else {
+            "uninstall.sh does not run on any node"
+        };
+        Some(Remedy {
+            caveat: Some(caveat.to_owned()),
+            ..Remedy::new(Grade::B4, "Strip the finalizer", argv)
+        })
+    }
+
+    /// Why stripping requires `--force`, with a better remedy.
+    pub fn objection(&self) -> Option<Objection> {
+        if self.cluster.operator_absent() {
+            return None;
+        }
+        let others = self.skyhook.third_party_finalizers();
+        if !others.is_empty() && !self.skyhook.paused() {
+            return Some(Objection {
+                why: format!(
+                    "{} would stay because of third-party finalizers ({}), and the operator would run its packages again",
+                    self.skyhook.reference(),
+                    others.join(", ")
+                ),
+                instead: self.show_finalizers().argv,
+            });
+        }
+        let acts = self.milder(Finding::changing_remedy);
+        let exists = if acts.is_some() {
+            "a less disruptive remedy exists"
+        } else {
+            "the cause should be checked first"
+        };
+        if let Some((finding, remedy)) = acts.or_else(|| self.less_disruptive()) {
+            return Some(Objection {
+                why: format!("{exists} for {}: {}", finding.rule.code, with_node(finding)),
+                instead: remedy.argv,
+            });
+        }
+        self.may_finish().then(|| Objection {
+            why: format!("the deletion may still finish on its own: {}", self.reason),
+            instead: self.wait().argv,
+        })
+    }
+
+    /// The remedy to apply now.
+    pub fn recommended(&self) -> Option<Remedy> {
+        if let Some(strip) = self.strip().filter(|_| self.cluster.operator_absent()) {
+            return Some(strip);
+        }
+        if self.may_finish() {
+            return Some(self.wait());
+        }
+        if self.state == ProgressState::Blocked {
+            return Some(self.show_finalizers());
+        }
+        let milder = self.less_disruptive().map(|(_, remedy)| remedy);
+        milder.or_else(|| self.remedies().into_iter().next())
+    }
+
+    /// The first remedy other than a strip, with its finding.
+    fn less_disruptive(&self) -> Option<(&Finding, Remedy)> {
+        self.milder(|f| f.remedies().find(|r| !r.runs(STRIP)))
+    }
+
+    /// The first chosen remedy other than a strip, with its finding.
+    fn milder(&self, choose: impl Fn(&Finding) -> Option<Remedy>) -> Option<(&Finding, Remedy)> {
+        let mut caused = self.held_up_by.iter().filter(|f| f.rule.code != WITHOUT_CAUSE);
+        caused.find_map(|f| Some((f, choose(f).filter(|r| !r.runs(STRIP))?)))
+    }
+
+    /// Whether the deletion may still finish without help.
+    fn may_finish(&self) -> bool {
+        use ProgressState::{Deleting, Unknown, Waiting};
+        matches!(self.state, Deleting | Waiting | Unknown) && self.less_disruptive().is_none()
+    }
+
+    fn show_finalizers(&self) -> Remedy {
+        let resource = self.cluster.flavor().resource();
+        let argv = kubectl(&["get", &resource, self.skyhook.name(), "-o", "yaml"]);
+        Remedy::new(Grade::B0, "Show the remaining finalizers", argv)
+    }
+
+    /// The command that waits for the deletion.
+    fn wait(&self) -> Remedy {
+        let argv = own(&["wait", self.skyhook.name(), "--for=deleted"]);
+        Remedy::new(Grade::B0, "Wait for the deletion", argv)
+    }
+}
+
+/// Why a strip requires `--force`.
+#[derive(Debug)]
+pub struct Objection {
+    pub why: String,
+    /// The command to run instead.
+    pub instead: Vec<String>,
+}
+
+fn own(words: &[&str]) -> Vec<String> {
+    kubectl(&[&["skyhook"], words].concat())
+}
+
+fn kubectl(words: &[&str]) -> Vec<String> {
+    let all = std::iter::once(&"kubectl").chain(words);
+    all.map(|w| (*w).to_owned()).collect()
+}
+
+/// How the state of a deletion is shown, its word in documents, and in text.
+fn words(state: ProgressState) -> (Label, &'static str, &'static str) {
+    match state {
+        ProgressState::Deleting => (Label::Good, "progressing", "the deletion is progressing"),
+        ProgressState::Waiting => (Label::Warning, "slow", "the deletion is slow"),
+        ProgressState::Stuck => (Label::Error, "blocked", "the deletion is blocked"),
+        ProgressState::Blocked => (Label::Warning, "held-by-others", "only third-party finalizers are left"),
+        _ => (Label::Warning, "unknown", "cannot tell whether the deletion is progressing"),
+    }
+}
+
+/// The state of a deletion, and what blocks it.
+#[derive(Debug, Serialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct Document {
+    /// The state of the deletion: `progressing`, `slow`, `blocked`, `held-by-others` (only finalizers of third
+    /// parties remain) or `unknown`.
+    state: &'static str,
+    /// The reason for the state, in one sentence.
+    reason: String,
+    /// All finalizers of the custom resource.
+    finalizers: Vec<String>,
+    /// The name of the operator's finalizer.
+    finalizer: String,
+    /// Packages that must be uninstalled before the operator removes its finalizer.
+    pending: Vec<PendingPackage>,
+    /// Findings that concern the deletion.
+    findings: Vec<DeletionFinding>,
+    /// All remedies, least disruptive first.
+    remedies: Vec<Remedy>,
+    /// The remedy to apply now; null if there is none.
+    recommended: Option<Remedy>,
+}
+
+/// A package that is still to be uninstalled on a node.
+#[derive(Debug, Serialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+struct PendingPackage {
+    /// The node.
+    node: String,
+    /// The package.
+    package: String,
+    /// The recorded version.
+    version: String,
+    /// The recorded stage.
+    stage: String,
+    /// The recorded state of the stage.
+    state: String,
+    /// Number of failed attempts of the stage.
+    restarts: i64,
+}
+
+/// A rule's finding about the deletion.
+#[derive(Debug, Serialize, JsonSchema)]
+struct DeletionFinding {
+    /// The code of the rule.
+    code: String,
+    /// The name of the rule.
+    name: String,
+    /// The severity of the finding.
+    severity: Severity,
+    /// The object that the finding is about.
+    subject: Subject,
+    /// The observed problem.
+    message: String,
+}
+
+impl Document {
+    pub fn of(deletion: &Deletion<'_>) -> Document {
+        let skyhook = deletion.skyhook;
+        Document {
+            state: words(deletion.state).1,
+            reason: deletion.reason.clone(),
+            finalizers: skyhook.metadata.finalizers.clone(),
+            finalizer: deletion.cluster.flavor().finalizer().to_string(),
+            pending: deletion.pending.iter().map(PendingPackage::of).collect(),
+            findings: (deletion.findings.iter())
+                .map(|f| DeletionFinding {
+                    code: f.rule.code.to_owned(),
+                    name: f.rule.name.to_owned(),
+                    severity: f.severity,
+                    subject: f.subject.clone(),
+                    message: f.message.clone(),
+                })
+                .collect(),
+            remedies: deletion.remedies(),
+            recommended: deletion.recommended(),
+        }
+    }
+}
+
+impl PendingPackage {
+    fn of(pending: &Pending<'_>) -> PendingPackage {
+        PendingPackage {
+            node: pending.node.name.to_string(),
+            package: pending.entry.name.to_string(),
+            version: pending.entry.version.to_string(),
+            stage: pending.entry.stage.to_string(),
+            state: pending.entry.state.to_string(),
+            restarts: pending.entry.restarts,
+        }
+    }
+}
+
+/// Maximum number of node-name ranges in a row.
+const SHOWN: usize = 6;
+/// Maximum number of nodes named in one command.
+const NAMED: usize = 8;
+
+impl Deletion<'_> {
+    fn title(&self) -> Line {
+        let skyhook = self.skyhook;
+        let (label, _, words) = words(self.state);
+        let title = text::heading(skyhook.reference()) + ": " + label.span(words);
+        match skyhook.metadata.deletion_timestamp {
+            Some(at) => {
+                let ago = ago(Some(at), self.cluster.taken_at);
+                title + text::dim(format!("  requested {ago}"))
+            }
+            None => title,
+        }
+    }
+
+    /// The pending uninstalls. Equal ones on several nodes share a row, unless `wide`.
+    fn pending_table(&self, wide: bool) -> Table {
+        let mut rows: BTreeMap<(String, String, String, String), Vec<&str>> = BTreeMap::new();
+        for (at, p) in self.pending.iter().enumerate() {
+            let alone = if wide { format!("{at:08}") } else { String::new() };
+            let key = (
+                p.entry.name.to_string(),
+                p.entry.version.to_string(),
+                format!("{}/{}", p.entry.stage, p.entry.state),
+                alone,
+            );
+            rows.entry(key).or_default().push(&p.node.name);
+        }
+        let table = Table::new(["pending", "version", "stage", "count", "nodes"]);
+        let mut table = table.names(SHOWN, "-o wide shows a row for each node");
+        for ((package, version, at, _), nodes) in &rows {
+            let set = NodeSet::of(nodes);
+            table.row_of(cells![package.as_str(), version.as_str(), at.as_str(), set.len()], set);
+        }
+        table
+    }
+
+    fn finding_list(&self) -> Text {
+        let mut text = Text::new();
+        let all = self.findings.iter().enumerate();
+        let alike = all.map(|(at, f)| {
+            let node = f.subject.node.as_deref();
+            let alone = node.is_none().then_some(at);
+            ((f.rule.code, f.severity, &f.message, alone), node)
+        });
+        for ((code, grave, message, _), nodes) in grouped(alike) {
+            let nodes = NodeSet::of(nodes.into_iter().flatten());
+            let on = if nodes.is_empty() { String::new() } else { format!(" on {}", nodes.limited(SHOWN)) };
+            let start = severity(grave) + " " + text::name(code) + on;
+            text.item("- ", start + ": " + message.as_str());
+        }
+        text
+    }
+
+    /// The remedies with their nodes. Remedies that differ only in the node are merged.
+    fn folded_ladder(&self) -> Vec<(Remedy, Vec<String>)> {
+        let nodes = self.cluster.nodes.items().iter();
+        let nodes: BTreeSet<&str> = nodes.map(|n| n.name.as_str()).collect();
+        let blank = |remedy: &Remedy| {
+            let mut shape = remedy.clone();
+            let named = |word: &&mut String| nodes.contains(word.as_str());
+            let named: Vec<String> = shape.argv.iter_mut().filter(named).map(std::mem::take).collect();
+            (shape, named)
+        };
+        let mut folded: Vec<(Remedy, Remedy, Vec<String>)> = Vec::new();
+        for remedy in self.remedies() {
+            let (shape, named) = blank(&remedy);
+            let same = folded.iter_mut().find(|(_, s, _)| *s == shape);
+            match same.filter(|_| !named.is_empty()) {
+                Some((_, _, all)) => all.extend(named),
+                None => folded.push((remedy, shape, named)),
+            }
+        }
+        folded.into_iter().map(|(r, _, all)| (r, all)).collect()
+    }
+
+    /// The command for all of these nodes, or for the first one if there are more than [`NAMED`].
+    fn command(remedy: &Remedy, nodes: &[String]) -> Vec<String> {
+        let all: Vec<&str> = nodes.iter().map(String::as_str).collect();
+        let joined = match all.as_slice() {
+            [first, _, ..] if all.len() <= NAMED && !remedy.runs("package logs") => {
+                remedy.on_nodes(first, &all)
+            }
+            _ => None,
+        };
+        joined.unwrap_or_else(|| remedy.argv.clone())
+    }
+
+    /// The command of the recommended remedy.
+    fn next(&self) -> Option<String> {
+        let next = self.recommended()?;
+        let folded = self.folded_ladder();
+        let own = folded.iter().find(|(remedy, _)| *remedy == next);
+        let nodes = own.map_or(&[][..], |(_, nodes)| nodes);
+        Some(shell_words(&Self::command(&next, nodes)))
+    }
+
+    fn remedy_list(&self) -> Text {
+        let mut text = Text::new();
+        for (at, (remedy, nodes)) in self.folded_ladder().iter().enumerate() {
+            let joins = remedy.own().is_some() && nodes.len() <= NAMED;
+            let repeat = (nodes.len() > 1 && !joins)
+                .then(|| format!("repeat for {}", NodeSet::of(&nodes[1..]).limited(SHOWN)));
+            let mark = format!("{}. ", at + 1);
+            let argv = Self::command(remedy, nodes);
+            text.append(remedy_text(&mark, remedy, &argv, repeat));
+        }
+        text
+    }
+
+    /// The deletion, its blockers and remedies; with `wide`, each node in its own row.
+    pub fn text(&self, wide: bool) -> Text {
+        let mut body = Text::new();
+        body.paragraph(self.reason.as_str());
+        body.line(text::dim(format!(
+            "finalizers: {}",
+            match self.skyhook.metadata.finalizers.as_slice() {
+                [] => "none".to_owned(),
+                all => all.join(", "),
+            }
+        )));
+        let mut text = Text::new();
+        text.line(self.title());
+        text.indented(2, body);
+        if !self.pending.is_empty() {
+            text.blank().table(self.pending_table(wide));
+        }
+        if !self.findings.is_empty() {
+            text.blank().line(text::dim("findings"));
+            text.indented(2, self.finding_list());
+        }
+        let remedies = self.remedy_list();
+        if !remedies.is_empty() {
+            text.blank().line(text::dim("remedies, least disruptive first"));
+            text.indented(2, remedies);
+        }
+        if let Some(command) = self.next() {
+            text.blank();
+            text.line(Line::from("now: ") + text::command(command));
+        }
+        text
+    }
+}
