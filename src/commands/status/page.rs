@@ -49,13 +49,15 @@ fn page(status: &StatusReport<'_>, item: &SkyhookProgress, wide: bool) -> Text {
         head.blank().append(deletion.text(wide));
         let mut packages = Text::new();
         tables(&mut packages, &[], &item.packages, item, ROWS);
-        let mut work = Text::new();
-        work.blank().append(tree::text(&status.outlook, &item.name, ROWS));
+        let work = tree::text(&status.outlook, &item.name, ROWS);
         let mut latest = Text::new();
-        latest.blank().table(events(cluster, &item.name, EVENTS));
+        let events = events(cluster, &item.name, EVENTS);
+        if !events.is_empty() {
+            latest.table(events);
+        }
         for section in [packages, work, latest] {
-            if head.height() + section.height() <= DELETION_LINES {
-                head.append(section);
+            if !section.is_empty() && head.height() + section.height() < DELETION_LINES {
+                head.blank().append(section);
             }
         }
         return head;

@@ -226,9 +226,10 @@ impl<'o, 'a> ProgressReader<'o, 'a> {
             compartments: skyhook.map_or_else(Vec::new, |skyhook| compartments(outlook, skyhook, &summary)),
             progress: named.then(|| ResourceProgress::of(outlook, name)).flatten(),
             deletion: None,
-            uninstalls: match named && cluster.nodes.ok().is_some() {
-                true => uninstalls::rows(outlook, &self.package_runs, name),
-                false => Vec::new(),
+            uninstalls: if named && cluster.nodes.ok().is_some() {
+                uninstalls::rows(outlook, &self.package_runs, name)
+            } else {
+                Vec::new()
             },
             summary,
             findings: Findings::about(name, &outlook.impact),

@@ -232,9 +232,12 @@ fn known(words: &[String]) -> Option<&'static Own> {
 /// Whether a command line begins with the words of a command, and contains its flags.
 fn begin_with(words: &[String], command: &str) -> bool {
     let mut first = words.iter();
-    command.split(' ').all(|part| match part.starts_with("--") {
-        true => words.iter().any(|word| word == part),
-        false => first.next().is_some_and(|word| word == part),
+    command.split(' ').all(|part| {
+        if part.starts_with("--") {
+            words.iter().any(|word| word == part)
+        } else {
+            first.next().is_some_and(|word| word == part)
+        }
     })
 }
 
