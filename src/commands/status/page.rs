@@ -56,7 +56,7 @@ fn page(status: &StatusReport<'_>, item: &SkyhookProgress, wide: bool) -> Text {
             latest.table(events);
         }
         for section in [packages, work, latest] {
-            if !section.is_empty() && head.height() + section.height() < DELETION_LINES {
+            if !section.is_empty() && head.height() + section.height() <= DELETION_LINES {
                 head.blank().append(section);
             }
         }

@@ -314,7 +314,6 @@ pub fn cleanup_commands(cluster: &Cluster) {
     gpu.until(deleted());
     proves(&user, "undelete", &words("undelete gpu"), true);
     gpu.delete().until(deleted());
-    proves(&user, "leftovers", &words("leftovers --clean --node node-1"), true);
     proves(&user, "leftovers", &words("leftovers --clean --purge-state"), true);
 
     cluster.heal();
