@@ -86,6 +86,11 @@ fn there_and_back(gpu: &Rollout<'_>, words: &str) {
 pub fn restores_previous_values(cluster: &Cluster) {
     let gpu = cluster.apply(&two().with(package("clock", "1.0.0").uninstallable()));
     gpu.until(complete());
+    // The operator counts the complete nodes of a batch in a later pass.
+    gpu.until(that("all nodes are counted", |view| {
+        let counts = "/status/compartmentStatuses/__default__/completed";
+        view.object.as_ref().and_then(|gpu| gpu.pointer(counts)) == Some(&json!(3))
+    }));
     cluster.stop_operator();
     for words in [
         "reset gpu",
