@@ -306,7 +306,7 @@ fn deleted(kind: Kind, meta: &crate::api::Meta, was: Option<Box<Value>>) -> Step
     Step::new(target, Change::Delete { was }, "its custom resource is gone")
 }
 
-/// What is removed from a node.
+/// The planned removals on one node.
 struct Cleanup<'a> {
     node: &'a Node,
     /// The deleted custom resources whose keys and conditions are removed.

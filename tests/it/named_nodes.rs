@@ -190,7 +190,7 @@ fn complete_node_is_explained_without_reading_others() {
         let objects = cluster.fake.objects();
         let nodes = objects.iter().filter(|o| o["kind"] == "Node");
         let nodes = nodes.map(|node| (node["metadata"]["name"].as_str().expect("a name"), node));
-        // Nodes with the same records, spec are explained alike.
+        // Nodes with the same records and spec are explained alike.
         let mut seen = BTreeSet::new();
         let nodes = nodes.filter(|(name, node)| {
             let records =

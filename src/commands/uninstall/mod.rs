@@ -114,7 +114,7 @@ command! {
     writes: &[Write::Skyhooks],
 }
 
-/// Parses the custom resource. `uninstall status` was a command of its own.
+/// Parses the name of the custom resource. Refuses the former subcommand `status`.
 fn skyhook(text: &str) -> std::result::Result<String, String> {
     match text {
         "status" => Err("`uninstall status` is now `status NAME`; write skyhook/status for a custom resource called status".to_owned()),

@@ -198,7 +198,7 @@ fn select_fewer(finding: &mut Finding, skyhook: &Skyhook, contrast: &Contrast) {
         )
         .caveat(if skyhook.spec.runtime_required {
             "on nodes that are no longer selected, installed packages, the operator's keys and the runtime-required taint \
-             remain; nobody removes the taint, and `diagnose stuck` then shows how"
+             remain; `diagnose stuck` then shows how to remove the taint"
         } else {
             "on nodes that are no longer selected, installed packages and the operator's keys remain"
         });

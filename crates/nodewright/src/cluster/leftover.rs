@@ -114,7 +114,7 @@ impl Cluster {
         for node in self.nodes.items() {
             for (owner, on) in node.keys(flavor).skyhooks.iter().filter(|(_, on)| on.cordon_value.is_some()) {
                 let skyhook = self.skyhook(owner);
-                if skyhook.is_some_and(|skyhook| !skyhook.spec.node_selectors.matches(&node.labels)) {
+                if skyhook.is_some_and(|skyhook| !skyhook.selects(node)) {
                     found.push(Leftover {
                         owner,
                         flavor,

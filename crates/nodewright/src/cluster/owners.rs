@@ -124,7 +124,8 @@ pub(super) const DRIVER_UPGRADE: &str = "-driver-upgrade-state";
 const PAUSED_FOR_DRIVER: &str = "paused-for-driver-upgrade";
 
 impl TaintOwner {
-    /// The arguments of the kubectl command that shows what the owner waits for, if it has objects that say so.
+    /// The arguments of the kubectl command that shows the owner's condition for removing the taint; `None` if no object
+    /// has it.
     pub fn shown_by(&self) -> Option<&'static [&'static str]> {
         (self.key == "readiness.k8s.io/").then_some(&["get", "nodereadinessrules", "-o", "yaml"])
     }
