@@ -11,7 +11,7 @@ use crate::commands::shared::{nodes, selection};
 use crate::ctx::Ctx;
 use crate::error::{Exit, Result};
 use crate::plan::planners::node;
-use crate::plan::{Change, Edit, Grade, Metadata, Plan, Step, Target};
+use crate::plan::{Change, Edit, Metadata, Plan, Step, Target};
 use crate::view::{NodeSet, plural};
 
 group! {
@@ -103,9 +103,6 @@ fn plan(cluster: &Cluster, args: &Args) -> Result<Plan> {
     let title = format!("release orphaned cordons on {}", plural(steps.len(), "node"));
     let mut plan = Plan::new(title, "release");
     if !steps.is_empty() {
-        plan.consequences.at_least(Grade::B1);
-        plan.consequences.nodes = steps.len();
-        plan.consequences.gpus = released.iter().map(|n| n.gpus()).sum();
         plan.stage(steps);
     }
     for (by, nodes) in held {

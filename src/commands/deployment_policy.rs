@@ -11,8 +11,7 @@ use crate::ctx::Ctx;
 use crate::error::{Error, Exit, Result};
 use crate::model::behavior;
 use crate::plan::Plan;
-use crate::plan::planners::migration;
-use crate::plan::planners::{batch_restart, released};
+use crate::plan::planners::{self, batch_restart, migration};
 
 group! {
     /// Reset the batch state of rollouts
@@ -50,7 +49,7 @@ pub struct Args {
 command! {
     "deployment-policy reset": Args => run,
     needs: Source::OF_ROLLOUTS,
-    lists: released::LISTS,
+    lists: planners::LISTS,
     writes: &[Write::Nodes, Write::SkyhookStatus],
     plans: plan,
 }
@@ -76,9 +75,7 @@ fn plan(cluster: &Cluster, args: &Args) -> Result<Plan> {
     };
     let mut plan = Plan::new(title, name);
     let compartments = compartment.map(|name| BTreeSet::from([name]));
-    plan.consequences.nodes = batch_restart::add(cluster, skyhook, compartments.as_ref(), &[], &mut plan);
-    // A stopped rollout continues.
-    plan.consequences.cover(&batch_restart::continues(cluster, skyhook, compartments.as_ref()));
+    batch_restart::add(cluster, skyhook, compartments.as_ref(), &[], &mut plan);
     if !behavior::knows_policies(cluster) {
         let advice = "the operator is older than v0.8.0 and does not support deployment policies: it may ignore the reset";
         plan.consequences.warn(advice);

@@ -15,7 +15,7 @@ use crate::ctx::{self, Ctx};
 use crate::error::{Exit, Result};
 use crate::plan::planners::node::{self, Owner};
 use crate::plan::recreate::as_new;
-use crate::plan::{Change, Consequences, Grade, Kind, Plan, PlanStage, Step, Target};
+use crate::plan::{Change, Consequences, Kind, Plan, PlanStage, Step, Target};
 use crate::view::{NodeSet, plural};
 use report::Leftovers;
 
@@ -192,10 +192,8 @@ fn plan(cluster: &Cluster, left: &[Leftover<'_>], names: &[String], purge: bool)
     for (node, owners) in nodes.values() {
         steps.extend(on_node(cluster, node, owners, purge));
     }
-    effects.nodes = nodes.len();
     steps.append(&mut rest);
     if !package_runs.is_empty() {
-        effects.at_least(Grade::B2);
         effects.cannot_be_undone.push(format!(
             "{} of deleted custom resources: any that are still running are killed while they modify the host",
             plural(package_runs.len(), "pod or job")
@@ -268,7 +266,6 @@ fn recorded(left: &[Leftover<'_>], purge: bool, effects: &mut Consequences) {
         .cannot_be_undone
         .push(format!("changes made by packages stay on the hosts of {on}; no API can remove them"));
     if purge {
-        effects.lose_record();
         effects.warn(format!("the only record of what is installed on {on} is removed"));
     } else {
         effects.warn(format!(

@@ -11,7 +11,7 @@ use crate::commands::shared::command::{Write, command};
 use crate::commands::shared::{nodes, selection};
 use crate::ctx::Ctx;
 use crate::error::{Exit, Result};
-use crate::plan::planners::{batches, migration, released};
+use crate::plan::planners::{self, batches, migration};
 use crate::plan::{Change, Plan, Step, Target};
 use crate::view::{NodeSet, plural};
 
@@ -43,7 +43,7 @@ command! {
     "node leave-batch": Args => run,
     // The next batch may contain any node.
     needs: Source::OF_ROLLOUTS,
-    lists: released::LISTS,
+    lists: planners::LISTS,
     writes: &[Write::SkyhookStatus],
     plans: plan,
 }
@@ -79,7 +79,7 @@ fn plan(cluster: &Cluster, args: &Args) -> Result<Plan> {
             NodeSet::of(names).limited(SHOWN)
         ));
     }
-    if batches::next_batch_starts(cluster, skyhook, &mut plan.consequences) && !free.is_empty() {
+    if skyhook.is_active() && !free.is_empty() {
         plan.consequences.warn("the next batch may start immediately; the nodes may be chosen again later");
     }
     let why = "the next batch is formed without these nodes";

@@ -10,7 +10,7 @@ use crate::ctx::Ctx;
 use crate::error::{Error, Exit, Result};
 use crate::plan::planners::migration;
 use crate::plan::planners::node_state::{self, CannotRepair};
-use crate::plan::{Change, Grade, Plan, Step, Target};
+use crate::plan::{Change, Plan, Step, Target};
 use crate::view::plural;
 
 /// Restore node states that cannot be read
@@ -68,8 +68,6 @@ fn plan(cluster: &Cluster, args: &Args) -> Result<Plan> {
             Err(CannotRepair::NothingMalformed) => {}
             Err(CannotRepair::NoCopy) => return Err(no_copy(skyhook.name(), node)),
             Ok(repaired) => {
-                repaired.consequences(cluster, skyhook, node, &mut plan.consequences);
-                plan.consequences.gpus += node.gpus();
                 let target = Target::of_node(node);
                 let why = "restores the state that the operator last read";
                 steps.push(Step::new(target, Change::Metadata(repaired.change), why));
@@ -78,8 +76,6 @@ fn plan(cluster: &Cluster, args: &Args) -> Result<Plan> {
     }
     plan.title = format!("repair the node state of {} on {}", skyhook.name(), plural(steps.len(), "node"));
     if !steps.is_empty() {
-        plan.consequences.nodes = steps.len();
-        plan.consequences.at_least(Grade::B1);
         plan.consequences.warn("the operator resumes work on every custom resource");
         plan.stage(steps);
     }

@@ -2,10 +2,9 @@
 
 use serde_json::{Map, Value};
 
-use super::effects;
 use crate::api::{NodeState, Skyhook};
-use crate::cluster::{Cluster, Node, NodeRecord};
-use crate::plan::{Consequences, Edit, Grade, Metadata};
+use crate::cluster::{Cluster, Node, NodeRecord, Phase};
+use crate::plan::{Edit, Grade, Metadata};
 
 /// A restored node state, as the operator last read it.
 #[derive(Debug)]
@@ -24,22 +23,18 @@ pub enum CannotRepair {
 }
 
 impl Repaired {
-    /// Adds the operator's work once the state is readable again.
-    pub fn consequences(
-        &self,
-        cluster: &Cluster,
-        skyhook: &Skyhook,
-        node: &Node,
-        effects: &mut Consequences,
-    ) {
-        effects::begins_from(cluster, skyhook, node, &self.state, effects);
-    }
-
-    /// The worst grade of that work.
-    pub fn grade(&self, cluster: &Cluster, skyhook: &Skyhook, node: &Node) -> Grade {
-        let mut effects = Consequences::default();
-        self.consequences(cluster, skyhook, node, &mut effects);
-        effects.worst_grade()
+    /// The worst grade of the operator's work once the state is readable again.
+    pub fn grade(&self, cluster: &Cluster, skyhook: &Skyhook) -> Grade {
+        let unfinished = skyhook.packages().filter(|(name, package)| {
+            let phase = skyhook.phase(cluster, name, Some(&self.state));
+            match skyhook.uninstalls(package) {
+                true => !phase.is_absent(),
+                false => !skyhook.deleting() && phase != Phase::Complete,
+            }
+        });
+        let grades =
+            unfinished.map(|(name, package)| Grade::of_rerun(skyhook.pending_interrupt(name, package)));
+        grades.filter(|_| skyhook.is_active()).max().unwrap_or(Grade::B1)
     }
 }
 
