@@ -57,7 +57,11 @@ impl Plan {
             };
             if named.iter().any(waits) {
                 let (anyway, then) = (Simulation::unhindered(cluster), Simulation::unhindered(&after));
-                let mut later = edited.started(&anyway.work(), then.work(), true);
+                // Without an operator at work, the next batch is not known.
+                let away = cluster.operator_down()
+                    || cluster.operator_absent()
+                    || cluster.holding().next().is_some();
+                let mut later = edited.started(&anyway.work(), then.work(), hidden || away);
                 // A pause that the plan leaves behind ends by another decision.
                 let is_active =
                     |cluster: &Cluster, name: &str| cluster.skyhook(name).is_some_and(Skyhook::is_active);
