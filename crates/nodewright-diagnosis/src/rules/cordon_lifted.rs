@@ -2,7 +2,6 @@ use super::support::evidence::some_of;
 use super::{Findings, Grade, Subject};
 use crate::api::keys;
 use crate::cluster::{Cluster, NodeRecord, Pod};
-use crate::plan::planners::batches::grade_of_next;
 use crate::view::plural;
 
 rule! {
@@ -52,7 +51,7 @@ fn detect(cluster: &Cluster, findings: &mut Findings) {
         }
         let suspects = node.may_have_uncordoned();
         let by = suspects.first().map_or_else(String::new, |suspect| format!(", probably by {suspect}"));
-        let interrupt = grade_of_next(skyhook);
+        let interrupt = Grade::of_running(skyhook);
         let finding = findings.report(
             Subject::skyhook_on_node(skyhook, node).package(drain.package),
             format!(
