@@ -40,7 +40,7 @@
 //! | the plan of a command | `plan/planners/`; the preconditions of a step: `plan/guard.rs`; of a whole plan, on custom resources and the operator: `plan/precondition.rs`, proven in `apply/precondition.rs` |
 //! | the order of a plan's stages | `plan/graph.rs`, `apply/stages.rs` |
 //! | the text of a preview | `view/preview.rs`; its lines: `plan/change.rs`, `plan/metadata.rs`, `plan/consequences.rs` |
-//! | the effects of a plan or a manifest on rollouts | `model/effects/`; a plan on a copy of the cluster: `plan/forecast.rs` |
+//! | the effects of a plan or a manifest on rollouts | `model/effects/`; grade, numbers and effects of a plan: `plan/forecast.rs`, which runs the model on a copy of the cluster |
 //! | requests for changes, and their results | `apply/`; retries: `apply/step.rs` |
 //! | manuals, completions, schemas, tables of `docs` | nothing: `UPDATE=1 cargo test --test it generated` writes them |
 //!

@@ -8,7 +8,7 @@ use crate::cluster::Source;
 use crate::commands::shared::command::{Write, command};
 use crate::ctx::{CommandOptions, Ctx};
 use crate::error::{Error, Exit, Result};
-use crate::plan::planners::released;
+use crate::plan::planners;
 use crate::plan::{Grade, SavedError};
 
 /// Apply a plan written by --plan-out
@@ -37,7 +37,7 @@ pub struct Args {
 
 command! {
     "apply-plan": Args => run,
-    needs: released::NEEDS,
+    needs: planners::NEEDS,
     writes: Write::ALL,
 }
 
@@ -52,13 +52,9 @@ async fn run(ctx: &mut Ctx, args: &Args) -> Result<Exit> {
         ctx.same_cluster(&format!("the plan in {file}"), saved.cluster.as_ref()).await?;
         let unmet = ctx.unmet(&saved.plan).await?;
         let runs = saved.plan.grade() > Grade::B1;
-        let required: &[Source] = if runs || released::starts_work(&saved.plan) {
-            &[Source::Skyhooks, Source::Nodes]
-        } else {
-            &[Source::Skyhooks]
-        };
+        let required: &[Source] = if runs { &[Source::Skyhooks, Source::Nodes] } else { &[Source::Skyhooks] };
         let limit = saved.plan.few_nodes();
-        let cluster = ctx.limit_to(limit).load_or_leftovers(&released::NEEDS, required).await?;
+        let cluster = ctx.limit_to(limit).load_or_leftovers(&planners::NEEDS, required).await?;
         let grown = ctx.growth(&cluster, &saved.plan, &saved.specs).await;
         if let Some(change) = unmet.or(grown) {
             return Err(Error::unchanged(format!("{change} since the plan in {file} was made")).hint(AGAIN));

@@ -12,7 +12,7 @@ use crate::commands::shared::{nodes, selection};
 use crate::ctx::Ctx;
 use crate::error::{Error, Exit, Result};
 use crate::model::behavior;
-use crate::plan::planners::{batch_restart, batches, migration, released};
+use crate::plan::planners::{self, batch_restart, batches, migration};
 use crate::plan::{Change, Plan, Step, Target};
 use crate::view::{NodeSet, plural};
 
@@ -62,7 +62,7 @@ pub struct Args {
 command! {
     "deployment-policy reset": Args => run,
     needs: Source::OF_ROLLOUTS,
-    lists: released::LISTS,
+    lists: planners::LISTS,
     writes: &[Write::Nodes, Write::SkyhookStatus],
     plans: plan,
 }
@@ -91,9 +91,7 @@ fn plan(cluster: &Cluster, args: &Args) -> Result<Plan> {
     };
     let mut plan = Plan::new(title, name);
     let compartments = compartment.map(|name| BTreeSet::from([name]));
-    plan.consequences.nodes = batch_restart::add(cluster, skyhook, compartments.as_ref(), &[], &mut plan);
-    // A stopped rollout continues.
-    plan.consequences.cover(&batch_restart::continues(cluster, skyhook, compartments.as_ref()));
+    batch_restart::add(cluster, skyhook, compartments.as_ref(), &[], &mut plan);
     if !behavior::knows_policies(cluster) {
         let advice = "the operator is older than v0.8.0 and does not support deployment policies: it may ignore the reset";
         plan.consequences.warn(advice);
@@ -128,7 +126,7 @@ fn leave(cluster: &Cluster, skyhook: &Skyhook, nodes: &[&Node], force: bool) -> 
             NodeSet::of(names).limited(SHOWN)
         ));
     }
-    if batches::next_batch_starts(cluster, skyhook, &mut plan.consequences) && !free.is_empty() {
+    if skyhook.is_active() && !free.is_empty() {
         plan.consequences.warn("the next batch may start immediately; the nodes may be chosen again later");
     }
     let why = "the next batch is formed without these nodes";

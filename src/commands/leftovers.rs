@@ -17,7 +17,7 @@ use crate::ctx::{self, Ctx};
 use crate::error::{Exit, Result};
 use crate::plan::planners::node::{self, Owner};
 use crate::plan::recreate::as_new;
-use crate::plan::{Change, Consequences, Edit, Grade, Kind, Metadata, Plan, PlanStage, Step, Target};
+use crate::plan::{Change, Consequences, Edit, Kind, Metadata, Plan, PlanStage, Step, Target};
 use crate::view::{NodeSet, plural};
 use report::Leftovers;
 
@@ -251,13 +251,10 @@ fn plan(cluster: &Cluster, left: &[Leftover<'_>], args: &Args, selected: &[&Node
         let keys = (!change.is_empty()).then_some(Change::Metadata(change));
         let changes: Vec<Change> =
             keys.into_iter().chain(node::without_conditions(node, &cleanup.owners)).collect();
-        effects.nodes += usize::from(!changes.is_empty());
         steps.extend(changes.into_iter().map(|change| Step::new(Target::of_node(node), change, why)));
     }
-    effects.gpus = released.iter().map(|node| node.gpus()).sum();
     steps.append(&mut rest);
     if !package_runs.is_empty() {
-        effects.at_least(Grade::B2);
         effects.cannot_be_undone.push(format!(
             "{} of deleted custom resources: any that are still running are killed while they modify the host",
             plural(package_runs.len(), "pod or job")
@@ -407,7 +404,6 @@ fn recorded(left: &[Leftover<'_>], purge: bool, effects: &mut Consequences) {
         .cannot_be_undone
         .push(format!("changes made by packages stay on the hosts of {on}; no API can remove them"));
     if purge {
-        effects.lose_record();
         effects.warn(format!("the only record of what is installed on {on} is removed"));
     } else {
         effects.warn(format!(

@@ -9,7 +9,7 @@ use crate::cluster::Source;
 use crate::commands::shared::command::{Write, command};
 use crate::ctx::{CommandOptions, Ctx};
 use crate::error::{Exit, Result};
-use crate::plan::planners::reset;
+use crate::plan::planners;
 
 /// Pause custom resources
 ///
@@ -107,7 +107,7 @@ command! {
     "resume": Resume => async |ctx, args: &Resume| go(ctx, Verb::Resume, &args.with).await,
     // Nodes are needed to predict the work that starts again.
     needs: Source::OF_ROLLOUTS,
-    lists: reset::LISTS,
+    lists: planners::LISTS,
     writes: &[Write::Skyhooks],
 }
 
@@ -115,7 +115,7 @@ command! {
     "disable": Disable => async |ctx, args: &Disable| stop(ctx, Verb::Disable, &args.with).await,
     // Nodes are needed to predict the custom resources that no longer wait.
     needs: Source::OF_ROLLOUTS,
-    lists: reset::LISTS,
+    lists: planners::LISTS,
     writes: &[Write::Skyhooks],
 }
 
@@ -123,7 +123,7 @@ command! {
     "enable": Enable => async |ctx, args: &Enable| go(ctx, Verb::Enable, &args.with).await,
     // Nodes are needed to predict the work that starts again.
     needs: Source::OF_ROLLOUTS,
-    lists: reset::LISTS,
+    lists: planners::LISTS,
     writes: &[Write::Skyhooks],
 }
 

@@ -10,7 +10,7 @@ use crate::commands::shared::{nodes, scope, selection};
 use crate::ctx::Ctx;
 use crate::error::{Error, Exit, Result};
 use crate::plan::Plan;
-use crate::plan::planners::{merge, node_state, reset};
+use crate::plan::planners::{self, merge, node_state, reset};
 use crate::view::plural;
 
 /// Reset package state, so that packages rerun from the start
@@ -85,7 +85,7 @@ pub struct Args {
 command! {
     "reset": Args => run,
     needs: Source::OF_ROLLOUTS,
-    lists: reset::LISTS,
+    lists: planners::LISTS,
     writes: WRITES_OF_RESET,
     plans: plan,
 }

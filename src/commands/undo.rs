@@ -7,7 +7,7 @@ use crate::args::safety::Safety;
 use crate::commands::shared::command::{Write, command};
 use crate::ctx::{CommandOptions, Ctx};
 use crate::error::{Error, Exit, Result};
-use crate::plan::planners::{applied, released};
+use crate::plan::planners::{self, applied};
 use crate::plan::{Plan, Step};
 use crate::view::{ago, some_of};
 
@@ -35,7 +35,7 @@ pub struct Args {
 
 command! {
     "undo": Args => run,
-    needs: released::NEEDS,
+    needs: planners::NEEDS,
     lists: &[("", "nodes"), ("policy", "poddisruptionbudgets")],
     writes: Write::ALL,
 }
@@ -80,7 +80,10 @@ async fn run(ctx: &mut Ctx, args: &Args) -> Result<Exit> {
         rebased.plan.title.clone_from(&rebased.changes.title);
     }
     let mut shown = shown(ctx, &record, &rebased)?;
-    weigh(ctx, &mut shown).await?;
+    if !shown.is_empty() {
+        let cluster = ctx.limit_to(shown.few_nodes()).load_or_leftovers(&planners::NEEDS, &[]).await?;
+        ctx.forecast(&cluster, &mut shown).await;
+    }
     // Saved plans and journals contain the effects and preconditions of the preview.
     rebased.plan.consequences.clone_from(&shown.consequences);
     rebased.plan.preconditions.clone_from(&shown.preconditions);
@@ -90,28 +93,6 @@ async fn run(ctx: &mut Ctx, args: &Args) -> Result<Exit> {
         ..CommandOptions::default()
     };
     ctx.execute_with(&rebased.plan, &args.safety, manner, None).await
-}
-
-/// Adds the work that the operator starts after the undo, with its grade. The grade of the undone command counts as
-/// well, unless the effects of the undo are known.
-async fn weigh(ctx: &mut Ctx, shown: &mut Plan) -> Result<()> {
-    let recreates = released::only_recreates(shown);
-    let of_command = shown.consequences.grade;
-    if recreates || released::edits_only_stops(shown) {
-        shown.consequences.grade = None;
-    }
-    let mut predicted = false;
-    if !shown.is_empty() {
-        let cluster = ctx.limit_to(shown.few_nodes()).load_or_leftovers(&released::NEEDS, &[]).await?;
-        released::add(&cluster, shown);
-        ctx.forecast(&cluster, shown).await;
-        let acts = !cluster.operator_down() && !cluster.operator_absent();
-        predicted = acts && !shown.consequences.rollouts.is_empty();
-    }
-    if recreates && !predicted {
-        shown.consequences.grade = shown.consequences.grade.max(of_command);
-    }
-    Ok(())
 }
 
 /// The journal of the most recent command that is not undone.

@@ -9,8 +9,8 @@ use crate::commands::shared::command::{Write, command};
 use crate::commands::shared::{nodes, selection};
 use crate::ctx::Ctx;
 use crate::error::{Error, Exit, Result};
-use crate::plan::planners::{effects, held, migration, node};
-use crate::plan::{Change, Grade, Plan, Step, Target};
+use crate::plan::planners::{held, migration, node};
+use crate::plan::{Change, Plan, Step, Target};
 use crate::view::{NodeSet, plural};
 
 /// Set the state of one package by hand
@@ -93,7 +93,6 @@ fn plan(cluster: &Cluster, args: &Args) -> Result<Plan> {
     let mut steps = Vec::new();
     let mut nodes: Vec<&Node> = Vec::new();
     let mut without: Vec<&str> = Vec::new();
-    let mut reruns = effects::Reruns::default();
     for node in nodes::selected(cluster, args.selection.query())? {
         let on = cluster.on_node(node, skyhook.name());
         if args.selection.failed_only && !on.is_some_and(NodeRecord::fails) {
@@ -115,9 +114,6 @@ fn plan(cluster: &Cluster, args: &Args) -> Result<Plan> {
             }
         };
         nodes.push(node);
-        if state == State::InProgress {
-            reruns.add(node, &args.package);
-        }
         steps.push(Step::new(Target::of_node(node), Change::Metadata(change), "requested by the user"));
     }
     if steps.is_empty() && !args.selection.query().named.is_empty() && !without.is_empty() {
@@ -132,14 +128,11 @@ fn plan(cluster: &Cluster, args: &Args) -> Result<Plan> {
             plural(nodes.len(), "node")
         ),
         subject: args.name.clone(),
-        consequences: reruns.consequences(cluster, Some(skyhook)),
         ..Plan::default()
     };
     if steps.is_empty() {
         return Ok(held::end_what_is_left(cluster, plan, skyhook));
     }
-    plan.consequences.nodes = nodes.len();
-    plan.consequences.at_least(Grade::B2);
     plan.stage(steps);
     migration::refuse_held(cluster, &mut plan, args.force)?;
     held::around_if_needed(cluster, plan, skyhook, &nodes, args.no_pause)

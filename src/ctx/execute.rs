@@ -1,7 +1,6 @@
 //! Applies plans: preview, question, permissions, journal, writes, table.
 
 use std::cell::RefCell;
-use std::collections::BTreeSet;
 
 use super::ask::{Question, Unconfirmed};
 use super::progress::Progress;
@@ -65,21 +64,16 @@ impl Ctx {
             return Err(Error::usage(reason));
         }
         self.say_what_was_not_read(plan, safety.dry_run, command_options.digest.is_some());
-        let changes = shown.as_ref().unwrap_or(plan);
-        let own = waiting.as_ref().and_then(|w| w.aim.preview());
         let saved = match &safety.plan_out {
             Some(file) => Some((file, self.saved(plan).await?)),
             None => None,
         };
         let digest = saved.as_ref().map(|(_, saved)| saved.digest());
         let digest = digest.or(command_options.digest.as_deref());
-        let preview = Preview {
-            plan: changes,
-            diff: safety.diff,
-            destination: self.destination(),
-            own: own.as_deref(),
-            digest,
-        };
+        let changes = shown.as_ref().unwrap_or(plan);
+        let report = waiting.as_ref().and_then(|waiting| waiting.aim.foreseen());
+        let preview =
+            Preview { plan: changes, diff: safety.diff, destination: self.destination(), digest, report };
         if let Some((file, saved)) = &saved {
             apply_file::write(saved, file)?;
             self.show(&preview)?;
@@ -91,12 +85,11 @@ impl Ctx {
         if plan.is_empty() && !waits {
             self.note(format!("{}: nothing to do", plan.title));
             if safety.dry_run == DryRun::Client || from_files {
-                if preview.own.is_some() || self.global.output.format.is_data() {
+                if self.global.output.format.is_data() {
                     self.show(&preview)?;
                 }
                 return Ok(Exit::Done);
             }
-            drop(own);
             let aim = waiting.as_ref().map(|w| &*w.aim);
             let outcome = PlanOutcome::nothing_done(plan);
             return self.close(plan, &outcome, None, safety, aim, digest);
@@ -122,7 +115,6 @@ impl Ctx {
             }
             self.read_again(changes).await?;
         }
-        drop(own);
         let undoes = command_options.undoes.clone();
         let (outcome, journal) = self.send(plan, &options, safety, undoes, waiting.as_mut()).await?;
         let aim = waiting.as_ref().map(|w| &*w.aim);
@@ -148,8 +140,7 @@ impl Ctx {
     /// Why a plan that was made earlier, from these specs, is not applied to this cluster: its effects have grown, or
     /// cannot be compared.
     pub async fn growth(&self, cluster: &Cluster, plan: &Plan, specs: &[ReadSpec]) -> Option<String> {
-        let consequences = plan.consequences.clone().without_forecast();
-        let mut now = Plan { consequences, ..plan.clone() };
+        let mut now = plan.clone();
         self.forecast(cluster, &mut now).await;
         let read = ReadSpec::all(cluster);
         let grown = growth(plan, &now).or_else(|| specs.iter().find_map(|spec| spec.changed(&read, plan)))?;
@@ -463,8 +454,7 @@ pub fn within(plan: &Plan, safety: &Safety) -> Result<()> {
     if plan.is_empty() {
         return Ok(());
     }
-    let changed = plan.nodes();
-    let touched = changed.len();
+    let touched = plan.nodes().len();
     let paces = [
         ("--canary applies to", safety.canary.is_some()),
         ("--max-failures counts failed", safety.max_failures.is_some()),
@@ -481,10 +471,7 @@ pub fn within(plan: &Plan, safety: &Safety) -> Result<()> {
     let Some(most) = safety.max_nodes else {
         return Ok(());
     };
-    // Other nodes may start work than those that the plan changes.
-    let started = plan.consequences.effects.iter().flat_map(|effect| &effect.nodes);
-    let concerned: BTreeSet<&str> = changed.into_iter().chain(started.map(String::as_str)).collect();
-    let does = match concerned.len().max(plan.consequences.nodes) {
+    let does = match plan.consequences.nodes {
         nodes if nodes <= most => return Ok(()),
         nodes if nodes == touched => format!("touch {}", plural(nodes, "node")),
         nodes if touched == 0 => format!("start work on {}", plural(nodes, "node")),

@@ -4,6 +4,7 @@ use std::time::Duration;
 
 use futures::FutureExt;
 use futures::future::LocalBoxFuture;
+use serde_json::Value;
 use tokio::time::{Instant, sleep_until, timeout_at};
 
 use super::Ctx;
@@ -93,8 +94,8 @@ pub trait PlannedAim: Aim {
         false
     }
 
-    /// The preview that replaces the plan's changes.
-    fn preview(&self) -> Option<Box<dyn View + '_>> {
+    /// The command's own document for previews as data, with the blockers that it foresees.
+    fn foreseen(&self) -> Option<Value> {
         None
     }
 

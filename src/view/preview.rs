@@ -21,10 +21,10 @@ pub struct Preview<'a> {
     pub diff: bool,
     /// The cluster that the plan changes; `None` if the input was read from files.
     pub destination: Option<Destination>,
-    /// The command's own preview, instead of the changes.
-    pub own: Option<&'a dyn View>,
     /// The digest of a saved plan.
     pub digest: Option<&'a str>,
+    /// The command's own document, for previews as data.
+    pub report: Option<Value>,
 }
 
 /// The planned changes of a command, before confirmation.
@@ -77,10 +77,7 @@ impl View for Preview<'_> {
         if let Some(destination) = &self.destination {
             text.line(text::dim(destination.line()));
         }
-        text.blank().append(match self.own {
-            Some(own) => own.blocks(false),
-            None => changes(plan),
-        });
+        text.blank().append(changes(plan));
         if self.diff {
             text.blank().append(diff(plan));
         }
@@ -110,7 +107,7 @@ impl View for Preview<'_> {
             consequences: plan.consequences.clone(),
             preconditions: plan.preconditions.clone(),
             steps: steps.collect(),
-            report: self.own.map(View::document),
+            report: self.report.clone(),
         };
         document("Plan", &fields)
     }
@@ -235,13 +232,11 @@ fn effects(plan: &Plan) -> Text {
 /// Numbers of affected nodes, regardless of when the operator works on them.
 fn numbers(effects: &Consequences) -> Text {
     let mut text = Text::new();
-    if !effects.reruns.is_empty() {
-        let packages: Vec<String> = effects
-            .reruns
-            .iter()
-            .map(|(name, nodes)| format!("{name} on {}", plural(*nodes, "node")))
-            .collect();
-        text.item("- ", format!("reruns {}", packages.join(", ")));
+    for (verb, packages) in [("runs", &effects.reruns), ("uninstalls", &effects.uninstalls)] {
+        let on = packages.iter().map(|(name, nodes)| format!("{name} on {}", plural(*nodes, "node")));
+        if !packages.is_empty() {
+            text.item("- ", format!("{verb} {}", on.collect::<Vec<_>>().join(", ")));
+        }
     }
     if effects.drains > 0 {
         let mut line = format!("up to {} cordoned and drained", plural(effects.drains, "node"));

@@ -7,8 +7,8 @@ use crate::cluster::{Cluster, Source, Unread};
 use crate::commands::shared::selection;
 use crate::error::Result;
 use crate::model::behavior;
-use crate::plan::planners::{held, migration, released};
-use crate::plan::{Change, Edit, Grade, Metadata, OnConflict, Plan, Step, Target};
+use crate::plan::planners::{held, migration};
+use crate::plan::{Change, Edit, Metadata, OnConflict, Plan, Step, Target};
 use crate::view::{NodeSet, list, plural};
 
 /// The custom resources of a change.
@@ -82,9 +82,6 @@ impl Request<'_> {
         }
         let changed: Vec<String> = steps.iter().map(|s: &Step| s.target.name.clone()).collect();
         plan.stage(steps);
-        if !plan.is_empty() {
-            released::add(cluster, &mut plan);
-        }
         if verb.sets() {
             // In an emergency, pause and disable must work during a migration, too: they only warn about it.
             migration::warn_of_hold(cluster, &mut plan.consequences);
@@ -310,7 +307,6 @@ fn warn(cluster: &Cluster, skyhook: &Skyhook, verb: Verb, plan: &mut Plan) {
         let nodes = running.filter(|run| run.skyhook == skyhook.name() && run.alive());
         let nodes = NodeSet::of(nodes.map(|run| run.node));
         if !nodes.is_empty() {
-            effects.at_least(Grade::B2);
             effects.warn(format!(
                 "{reference}: stages that are running on {} are stopped, and start again after `resume`",
                 nodes.limited(6)

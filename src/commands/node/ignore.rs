@@ -10,7 +10,7 @@ use crate::commands::shared::nodes;
 use crate::ctx::{CommandOptions, Ctx};
 use crate::error::{Exit, Result};
 use crate::model::{Model, behavior};
-use crate::plan::planners::{batches, migration, node, released};
+use crate::plan::planners::{self, batches, migration, node};
 use crate::plan::{Change, Edit, Metadata, Plan, Step, Target};
 use crate::view::{NodeSet, plural};
 
@@ -60,15 +60,15 @@ struct IgnoreArgs {
 
 command! {
     "node ignore": Ignore => ignore,
-    needs: released::NEEDS,
-    lists: released::LISTS,
+    needs: planners::NEEDS,
+    lists: planners::LISTS,
     writes: &[Write::Nodes, Write::SkyhookStatus],
 }
 
 command! {
     "node unignore": Unignore => unignore,
-    needs: released::NEEDS,
-    lists: released::LISTS,
+    needs: planners::NEEDS,
+    lists: planners::LISTS,
     writes: &[Write::Nodes],
 }
 
@@ -104,7 +104,7 @@ async fn run(ctx: &mut Ctx, args: &IgnoreArgs, action: IgnoreAction) -> Result<E
         IgnoreAction::Ignore { leave_batch: true } => None,
         _ => nodes::named_nodes(args.on.query(), None, None),
     };
-    let cluster = ctx.limit_to(named).load_to_change(&released::NEEDS, required).await?;
+    let cluster = ctx.limit_to(named).load_to_change(&planners::NEEDS, required).await?;
     let nodes = nodes::selected(&cluster, args.on.query())?;
     let mut plan = plan(&cluster, &nodes, action);
     ctx.forecast(&cluster, &mut plan).await;
@@ -132,13 +132,10 @@ fn plan(cluster: &Cluster, nodes: &[&Node], action: IgnoreAction) -> Plan {
     let verb = if ignore { "ignore" } else { "unignore" };
     let title = format!("{verb} {}", plural(steps.len(), "node"));
     let mut plan = Plan::new(title, verb);
-    plan.consequences.nodes = steps.len();
-    plan.consequences.gpus = nodes.iter().map(|n| n.gpus()).sum();
     if ignore && !steps.is_empty() {
         plan.consequences.warn("this applies to every custom resource");
     }
     plan.stage(steps);
-    released::add(cluster, &mut plan);
     match action {
         IgnoreAction::Ignore { leave_batch: true } => leave_batches(cluster, nodes, &mut plan),
         IgnoreAction::Ignore { leave_batch: false } if !plan.stages.is_empty() => {
@@ -157,7 +154,7 @@ fn leave_batches(cluster: &Cluster, nodes: &[&Node], plan: &mut Plan) {
         if fields.is_empty() {
             continue;
         }
-        if batches::next_batch_starts(cluster, skyhook, &mut plan.consequences) {
+        if skyhook.is_active() {
             plan.consequences
                 .warn(format!("the next batch of {} may start immediately", skyhook.reference()));
         }

@@ -9,7 +9,7 @@ use crate::commands::shared::{nodes, selection};
 use crate::ctx::Ctx;
 use crate::error::{Exit, Result};
 use crate::plan::Plan;
-use crate::plan::planners::reset;
+use crate::plan::planners::{self, reset};
 
 /// Reset package state on nodes, so that packages rerun
 ///
@@ -39,7 +39,7 @@ pub struct Args {
 command! {
     "node reset": Args => run,
     needs: Source::OF_ROLLOUTS,
-    lists: reset::LISTS,
+    lists: planners::LISTS,
     writes: WRITES_OF_RESET,
 }
 

@@ -1,5 +1,7 @@
 //! `package rerun`: runs one package again, from the start or from a stage on.
 
+use std::collections::BTreeSet;
+
 use crate::api::{Skyhook, Stage, State, keys};
 use crate::args::safety::{Force, Safety};
 use crate::args::selection::OfSkyhook;
@@ -9,8 +11,7 @@ use crate::commands::shared::nodes::PackageNodes;
 use crate::commands::shared::selection;
 use crate::ctx::Ctx;
 use crate::error::{Error, Exit, Result};
-use crate::plan::planners::migration;
-use crate::plan::planners::{batches, effects, held, node, pause_guard, reset, stranding};
+use crate::plan::planners::{self, batches, effects, held, migration, node, pause_guard, stranding};
 use crate::plan::{Change, Plan, Step, Target};
 use crate::view::{NodeSet, plural};
 
@@ -58,7 +59,7 @@ pub struct Args {
 command! {
     "package rerun": Args => run,
     needs: Source::OF_ROLLOUTS,
-    lists: reset::LISTS,
+    lists: planners::LISTS,
     writes: &[Write::Nodes, Write::Skyhooks, Write::DeletePods],
     plans: plan,
 }
@@ -103,15 +104,16 @@ fn plan(cluster: &Cluster, args: &Args) -> Result<Plan> {
         title: format!("rerun {} of {} on {}", args.package, args.of.skyhook, plural(nodes.len(), "node")),
         subject: args.of.skyhook.clone(),
         erroring: Some(format!("{}=erroring", keys::status(cluster.flavor(), skyhook.name()))),
-        consequences: effects::rerun(cluster, skyhook, &args.package, &nodes, stage.is_none()),
         ..Plan::default()
     };
     if steps.is_empty() {
         return Ok(held::end_what_is_left(cluster, plan, skyhook));
     }
     plan.stage(steps);
-    effects::stopped_rollout(cluster, skyhook, &nodes, &mut plan.consequences);
-    effects::stopped_deletion(cluster, skyhook, &mut plan);
+    if stage.is_none() {
+        let package = BTreeSet::from([args.package.as_str()]);
+        effects::bypassed_uninstalls(skyhook, &package, &mut plan.consequences);
+    }
     effects::uninstalled_dependencies(cluster, skyhook, &args.package, &nodes, &mut plan.consequences);
     batches::warn_of_counters(cluster, skyhook, &nodes, &mut plan.consequences);
     effects::dependants_stay(skyhook, &args.package, &targets, &mut plan.consequences);

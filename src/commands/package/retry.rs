@@ -12,10 +12,8 @@ use crate::commands::shared::selection;
 use crate::ctx::Ctx;
 use crate::error::{Error, Exit, Result};
 use crate::model::Model;
-use crate::plan::planners::migration;
-use crate::plan::planners::uninstalls::{self, ByPackage, Uninstalls};
-use crate::plan::planners::{batch_restart, batches, effects, held, node};
-use crate::plan::{Change, Grade, Kind, Plan, PlanStage, Step, Target, WaitCondition, WaitFor};
+use crate::plan::planners::{batch_restart, effects, held, migration, node};
+use crate::plan::{Change, Kind, Plan, PlanStage, Step, Target, WaitCondition, WaitFor};
 use crate::view::{NodeSet, list, plural};
 
 /// Retry a package stage that has failed permanently
@@ -86,7 +84,6 @@ fn plan(cluster: &Cluster, args: &Args) -> Result<Plan> {
     plan.stage(marks.collect());
     plan.stage(stalled.iter().flat_map(Stalled::deletions).collect());
     continue_rollout(cluster, &model, skyhook, &stalled, &mut plan);
-    effects::stopped_deletion(cluster, skyhook, &mut plan);
     migration::refuse_held(cluster, &mut plan, args.force.force)?;
     Ok(plan)
 }
@@ -190,7 +187,6 @@ fn continue_rollout(
         ..PlanStage::default()
     }));
     batch_restart::add(cluster, skyhook, Some(&stopped), &nodes, plan);
-    plan.consequences.at_least(batches::grade_of_next(skyhook));
     plan.consequences.warn(format!(
         "the rollout of {} is stopped; this command restarts its batches, which also affects other nodes",
         skyhook.reference()
@@ -219,22 +215,9 @@ fn consequences(
     stalled: &[Stalled<'_>],
 ) -> crate::plan::Consequences {
     let installs = |s: &&Stalled<'_>| !s.entry.stage.is_uninstall() && !s.ended.is_empty();
-    let mut reruns = effects::Reruns::default();
-    for one in stalled.iter().filter(installs) {
-        reruns.add(one.node, package);
-    }
-    let mut effects = reruns.consequences(cluster, Some(skyhook));
+    let mut effects = crate::plan::Consequences::default();
     let nodes: Vec<&Node> = stalled.iter().filter(installs).map(|s| s.node).collect();
     effects::uninstalled_dependencies(cluster, skyhook, package, &nodes, &mut effects);
-    let mut leaving = ByPackage::new();
-    for one in stalled.iter().filter(|s| !installs(s)) {
-        let nodes = leaving.entry((package, Uninstalls::of(one.entry)));
-        nodes.or_default().push(one.node);
-    }
-    uninstalls::uninstalls(cluster, skyhook, &leaving, &mut effects);
-    effects.nodes = stalled.len();
-    effects.gpus = stalled.iter().map(|s| s.node.gpus()).sum();
-    effects.at_least(Grade::B2);
     let from_apply = |s: &Stalled<'_>| {
         let bare = s.ended.iter().any(|t| t.kind == Kind::Pod);
         bare && s.entry.stage == Stage::PostInterrupt
@@ -243,11 +226,8 @@ fn consequences(
         effects
             .warn("a package at stage post-interrupt starts again at apply, and its interrupt is repeated");
     }
-    if cluster.left_paused(skyhook) {
-        effects::stands_still(skyhook, &mut effects);
-    }
     if stalled.iter().any(|s| !s.ended.is_empty()) {
-        effects.cannot_be_undone.push("the deletion of finished pods or jobs, with their logs".to_owned());
+        effects.cannot_undo("the deletion of finished pods or jobs, with their logs");
     }
     effects
 }

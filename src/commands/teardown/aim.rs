@@ -2,8 +2,9 @@
 
 use std::time::Duration;
 
+use serde_json::Value;
+
 use super::blocker::{self, Blocker};
-use super::report::TeardownReport;
 use super::state::{Planned, RemovalState, Teardown};
 use crate::cluster::Cluster;
 use crate::ctx::{self, AimProgress};
@@ -11,8 +12,8 @@ use crate::error::Exit;
 use crate::plan::{WaitCondition, WaitFor};
 use crate::rules::support::blockers::BlockingFindings;
 use crate::rules::{Finding, Report, Scope};
-use crate::view::text::{Line, Text};
-use crate::view::{View, count, plural};
+use crate::view::text::{self, Label, Line, Text};
+use crate::view::{Table, View, count, document, plural};
 use crate::wait::Wait;
 
 /// Time for pods to terminate after their owner is deleted.
@@ -206,12 +207,12 @@ impl ctx::PlannedAim for Teardown {
         true
     }
 
-    fn preview(&self) -> Option<Box<dyn View + '_>> {
-        Some(Box::new(TeardownReport { teardown: self, before: true }))
+    fn foreseen(&self) -> Option<Value> {
+        Some(TeardownReport(self).document())
     }
 
     fn found(&self) -> Option<Box<dyn View + '_>> {
-        Some(Box::new(TeardownReport { teardown: self, before: false }))
+        Some(Box::new(TeardownReport(self)))
     }
 
     fn summary(&self, finished: bool, begun: bool) -> Option<String> {
@@ -236,5 +237,78 @@ impl ctx::PlannedAim for Teardown {
         } else {
             Exit::Partly
         }
+    }
+}
+
+/// The unfinished deletions of a teardown, and the leftovers.
+pub struct TeardownReport<'a>(pub &'a Teardown);
+
+impl Teardown {
+    /// The unfinished deletions, at most `most`.
+    pub fn under_way(&self, most: usize) -> Text {
+        let mut table = Table::new(["object", "state", "reason", "next"]);
+        let mut more = 0;
+        for planned in &self.items {
+            let (label, state) = match planned.state {
+                RemovalState::NotStarted | RemovalState::Gone => continue,
+                _ if table.len() == most => {
+                    more += 1;
+                    continue;
+                }
+                RemovalState::InProgress => (Label::Warning, "in progress"),
+                RemovalState::Blocked => (Label::Error, "blocked"),
+            };
+            let first = planned.blockers.first().filter(|_| state == "blocked");
+            let why = match (first, planned.blockers.len()) {
+                (None, _) => planned.progress.clone(),
+                (Some(first), 1) => first.brief(),
+                (Some(first), n) => format!("{} (and {} more)", first.brief(), n - 1),
+            };
+            let next = first.and_then(|b| b.remedy.as_ref());
+            table.row([
+                text::name(&planned.item.target).into(),
+                label.span(state).into(),
+                why.as_str().into(),
+                next.map_or(Line::from(""), |n| text::command(n).into()),
+            ]);
+        }
+        let mut text = Text::from(table);
+        if more > 0 {
+            text.line(text::dim(format!("and {} more", count(more))));
+        }
+        text
+    }
+
+    fn leftover_lines(&self) -> Text {
+        let mut text = Text::new();
+        for (label, all) in [(Label::Error, &self.remaining), (Label::Dim, &self.leftovers)] {
+            for left in all {
+                text.item("- ", label.span("left: ") + left.to_string().as_str());
+                if let Some(next) = &left.remedy {
+                    let mut command = Text::new();
+                    command.line(text::command(next));
+                    text.indented(4, command);
+                }
+            }
+        }
+        text
+    }
+}
+
+impl View for TeardownReport<'_> {
+    fn blocks(&self, _wide: bool) -> Text {
+        let mut text = self.0.under_way(usize::MAX);
+        text.append(self.0.leftover_lines());
+        text
+    }
+
+    fn names(&self) -> Vec<String> {
+        let left = self.0.items.iter();
+        let left = left.filter(|p| p.state != RemovalState::Gone);
+        left.map(|p| p.item.target.to_string()).collect()
+    }
+
+    fn document(&self) -> Value {
+        document("Teardown", self.0)
     }
 }

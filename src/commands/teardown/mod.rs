@@ -1,13 +1,11 @@
 mod aim;
 mod blocker;
-mod effects;
-mod order;
-mod report;
 mod state;
 
 use std::time::Duration;
 
-use self::state::{Planned, Teardown};
+use self::aim::TeardownReport;
+use self::state::{Planned, RemovalState, Teardown};
 use crate::args::duration::duration;
 use crate::args::safety::{DryRun, Safety};
 use crate::cluster::live::WATCHED;
@@ -16,7 +14,7 @@ use crate::commands::shared::command::{Write, command};
 use crate::ctx::{CommandOptions, Ctx, PlanWait, PlannedAim};
 use crate::error::{Error, Exit, Result};
 use crate::plan::planners::applied;
-use crate::plan::{Change, Consequences, Grade, Plan, PlanStage, Step, WaitCondition, WaitFor};
+use crate::plan::{Change, Consequences, Plan, PlanStage, Step, WaitCondition, WaitFor};
 use crate::rules::Scope;
 use crate::view::{list, plural};
 
@@ -64,12 +62,30 @@ async fn run(ctx: &mut Ctx, args: &Args) -> Result<Exit> {
         return Err(Error::usage(both).hint("kubectl skyhook teardown --dry-run"));
     }
     let mut teardown = Teardown::of(&cluster, args.tolerate);
-    let mut plan = teardown.plan(&cluster, args.timeout);
-    plan.rely_on(&cluster);
+    let mut plan = teardown.plan(args.timeout);
+    applied::warn(&cluster, &mut plan);
     ctx.forecast(&cluster, &mut plan).await;
     let preview_exit = teardown.preview_exit(&cluster);
     let safety = &args.safety;
     let only_preview = safety.plan_out.is_none() && (cluster.from_files || safety.dry_run == DryRun::Client);
+    if only_preview && plan.is_empty() && !ctx.global().output.format.is_data() {
+        // Nothing is left to request: show what the deletions wait for.
+        for planned in &mut teardown.items {
+            let hangs = !planned.blockers.is_empty();
+            planned.state = if hangs { RemovalState::Blocked } else { RemovalState::InProgress };
+        }
+        ctx.show(&TeardownReport(&teardown))?;
+        ctx.note(if teardown.items.is_empty() {
+            teardown.verdict()
+        } else {
+            format!("{}: all deletions have been requested", plan.title)
+        });
+        for left in &teardown.foreseen {
+            ctx.warn(format!("would be left: {left}{}", left.next()));
+        }
+        teardown.unreadable.iter().for_each(|why| ctx.warn(why.as_str()));
+        return Ok(preview_exit);
+    }
     let waiting = PlanWait {
         aim: &mut teardown,
         cluster,
@@ -86,7 +102,7 @@ async fn run(ctx: &mut Ctx, args: &Args) -> Result<Exit> {
 impl Teardown {
     /// The plan with one stage per deletion, after the deletions that it depends on. An object that is already being
     /// deleted is only awaited.
-    fn plan(&self, cluster: &Cluster, timeout: Duration) -> Plan {
+    fn plan(&self, timeout: Duration) -> Plan {
         let why = "the object must be deleted before the operator is uninstalled";
         let stage = |planned: &Planned| {
             let target = &planned.item.target;
@@ -109,26 +125,20 @@ impl Teardown {
         if !policies.is_empty() {
             what.push(plural(policies.len(), "deployment policy"));
         }
-        let mut plan = Plan {
+        Plan {
             title: format!("teardown of {}", list(&what)),
             subject: format!("teardown {}", self.items.len()),
             stages: self.items.iter().map(stage).collect(),
-            consequences: self.consequences(cluster),
+            consequences: self.consequences(),
             ..Plan::default()
-        };
-        applied::warn(cluster, &mut plan);
-        plan
+        }
     }
 
-    fn consequences(&self, cluster: &Cluster) -> Consequences {
+    fn consequences(&self) -> Consequences {
         let mut effects = Consequences::default();
-        effects.at_least(Grade::B1);
-        for planned in &self.items {
-            planned.effects.add_to(&mut effects, &planned.item.target);
-        }
-        // Without nodes, the effects on them are unknown.
-        if cluster.nodes.ok().is_none() {
-            effects.at_least(Grade::B4);
+        for planned in self.items.iter().filter(|planned| planned.was_deleting) {
+            let target = &planned.item.target;
+            effects.notes.push(format!("waits until {target}, which is already being deleted, is gone"));
         }
         if self.items.iter().any(|p| p.item.wave > 1) {
             let note = "custom resources that share nodes are deleted in reverse order of priority, each once the previous ones are gone";
@@ -137,6 +147,15 @@ impl Teardown {
         if !self.items.is_empty() {
             let note = "Ctrl-C stops the teardown: the remaining objects are left unchanged; a requested deletion cannot be canceled";
             effects.notes.push(note.to_owned());
+        }
+        for planned in &self.items {
+            let target = &planned.item.target;
+            for blocker in &planned.blockers {
+                effects.warn(format!("the deletion of {target} would hang: {blocker}{}", blocker.next()));
+            }
+        }
+        for left in &self.foreseen {
+            effects.warn(format!("would be left: {left}{}", left.next()));
         }
         for why in &self.unreadable {
             let may_hang = if self.items.is_empty() { "" } else { "; other deletions may hang, too" };

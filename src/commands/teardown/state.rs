@@ -1,4 +1,4 @@
-//! The objects to delete, with their state. Pure.
+//! The objects that a teardown deletes, with their state. Pure.
 
 use std::collections::BTreeSet;
 use std::time::Duration;
@@ -7,9 +7,7 @@ use jiff::Timestamp;
 use schemars::JsonSchema;
 use serde::Serialize;
 
-use super::blocker::{self, Blocker};
-use super::effects::DeletionEffects;
-use super::order::{DoomedObject, items};
+use super::blocker::{self, Blocker, DoomedObject, items};
 use crate::cluster::{Cluster, Read, Source};
 use crate::rules::support::blockers::BlockingFindings;
 use crate::rules::{self, Scope};
@@ -39,7 +37,7 @@ pub struct Teardown {
     pub all_gone_at: Option<Timestamp>,
 }
 
-/// An object to delete, the effects of its deletion, and its progress.
+/// An object to delete, and the progress of its deletion.
 #[derive(Serialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct Planned {
@@ -52,8 +50,6 @@ pub struct Planned {
     pub after: Vec<String>,
     /// Whether the deletion was requested before this command.
     pub was_deleting: bool,
-    /// The effects of the deletion on nodes.
-    pub effects: DeletionEffects,
     /// Problems that block the deletion, or would block it.
     pub blockers: Vec<Blocker>,
     /// The progress of the deletion.
@@ -81,26 +77,20 @@ pub enum RemovalState {
 }
 
 impl Teardown {
-    /// The objects to delete, with their predicted blockers and effects.
+    /// The objects to delete, with their predicted blockers.
     pub fn of(cluster: &Cluster, tolerate: Option<Duration>) -> Teardown {
         let doomed = items(cluster);
         let blockers = foreseen_blockers(cluster, &doomed);
         let objects: Vec<String> = doomed.iter().map(|item| item.target.to_string()).collect();
-        let planned = |(item, blockers): (DoomedObject, Vec<Blocker>)| {
-            let found = item.find(cluster);
-            let skyhook = found.and_then(|f| f.skyhook);
-            let ours = skyhook.filter(|_| item.flavor == cluster.flavor());
-            Planned {
-                was_deleting: found.is_some_and(|f| f.metadata.deleting()),
-                effects: ours.map_or_else(DeletionEffects::default, |s| DeletionEffects::of(cluster, s)),
-                blockers,
-                state: RemovalState::NotStarted,
-                progress: String::new(),
-                awaited: false,
-                skyhook: item.priority.is_some().then(|| item.target.name.clone()),
-                after: item.after.iter().map(|at| objects[*at].clone()).collect(),
-                item,
-            }
+        let planned = |(item, blockers): (DoomedObject, Vec<Blocker>)| Planned {
+            was_deleting: item.find(cluster).is_some_and(|found| found.metadata.deleting()),
+            blockers,
+            state: RemovalState::NotStarted,
+            progress: String::new(),
+            awaited: false,
+            skyhook: item.priority.is_some().then(|| item.target.name.clone()),
+            after: item.after.iter().map(|at| objects[*at].clone()).collect(),
+            item,
         };
         let items: Vec<Planned> = doomed.into_iter().zip(blockers).map(planned).collect();
         let mut teardown = Teardown {

@@ -18,10 +18,9 @@ use crate::commands::shared::command::{Write, command};
 use crate::commands::shared::selection;
 use crate::ctx::{CommandOptions, Ctx, PlanWait};
 use crate::error::{Error, Exit, Result};
-use crate::plan::planners::uninstall::effects::ImpactNotes;
-use crate::plan::planners::uninstall::order::removal_order;
-use crate::plan::planners::uninstall::placement_summary::PlacementSummary;
-use crate::plan::planners::uninstall::spec::{self, out_of_the_spec, path, same, step};
+use crate::plan::planners::uninstall::{
+    self, ImpactNotes, PlacementSummary, out_of_the_spec, path, removal_order, same, step,
+};
 use crate::plan::planners::{applied, migration};
 use crate::plan::{Change, Field, Plan, PlanStage, Target, WaitCondition, WaitFor};
 use crate::rules::Scope;
@@ -219,7 +218,7 @@ fn plan(cluster: &Cluster, skyhook: &Skyhook, packages: &[&str], request: &Reque
         let package = selection::package(skyhook, name)?;
         let survey = PlacementSummary::of(cluster, skyhook, name, package);
         refuse::refuse_traps(cluster, skyhook, name, package, &survey, request)?;
-        let fields = spec::request(name, package);
+        let fields = uninstall::request(name, package);
         let enables = !package.uninstall().enabled;
         let impact = ImpactNotes { cluster, skyhook, name, package, survey: &survey };
         if !fields.is_empty() || request.waits() {
@@ -252,7 +251,7 @@ fn plan(cluster: &Cluster, skyhook: &Skyhook, packages: &[&str], request: &Reque
         }
         gone.push(name);
     }
-    at_rest(skyhook, &mut plan);
+    note_webhook(&mut plan);
     applied::warn(cluster, &mut plan);
     migration::refuse_held(cluster, &mut plan, request.force)?;
     Ok(plan)
@@ -289,20 +288,14 @@ fn cancel(cluster: &Cluster, skyhook: &Skyhook, name: &str, package: &Package, f
         plan.consequences
             .warn(format!("{} is being deleted, which uninstalls {name} anyway", skyhook.reference()));
     }
-    at_rest(skyhook, &mut plan);
+    note_webhook(&mut plan);
     applied::warn(cluster, &mut plan);
     migration::refuse_held(cluster, &mut plan, force)?;
     Ok(plan)
 }
 
-/// Warns if the custom resource is stopped, and notes that the webhook may reject the change.
-fn at_rest(skyhook: &Skyhook, plan: &mut Plan) {
-    if let Some(what) = skyhook.stopped() {
-        let end = if what == "paused" { "resumed" } else { "enabled" };
-        let reference = skyhook.reference();
-        plan.consequences
-            .warn(format!("{reference} is {what}: nothing happens until the custom resource is {end}"));
-    }
+/// Notes that the webhook may reject the change.
+fn note_webhook(plan: &mut Plan) {
     if !plan.is_empty() {
         let note = "the operator's webhook may still reject this; check with --dry-run=server";
         plan.consequences.notes.push(note.to_owned());

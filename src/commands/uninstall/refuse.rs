@@ -5,8 +5,7 @@ use crate::api::{Package, Skyhook};
 use crate::cluster::Cluster;
 use crate::cluster::history::History;
 use crate::error::{Error, Result};
-use crate::plan::planners::uninstall::order::removal_order;
-use crate::plan::planners::uninstall::placement_summary::{PlacementSummary, first, nodes};
+use crate::plan::planners::uninstall::{PlacementSummary, first, nodes, removal_order};
 use crate::rules::{uninstall_argument, uninstall_command};
 use crate::view::list;
 

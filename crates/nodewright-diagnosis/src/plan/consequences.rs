@@ -1,12 +1,13 @@
-//! Side effects of a plan, beyond its writes.
+//! Side effects of a plan, beyond its writes, and whether they have grown since the preview.
 
 use std::collections::BTreeMap;
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use super::Grade;
+use super::{Grade, Plan};
 use crate::model::{PackageDocument, RolloutDocument};
+use crate::view::{list, plural};
 
 /// Side effects of a plan, and changes that cannot be undone.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
@@ -15,12 +16,15 @@ pub struct Consequences {
     /// The grade of the worst side effect; absent if there are none above the grade of the changes themselves.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub grade: Option<Grade>,
-    /// Number of nodes with side effects.
+    /// Number of nodes that the plan changes or on which packages run.
     pub nodes: usize,
     /// Number of `nvidia.com/gpu` resources on those nodes.
     pub gpus: u64,
-    /// Number of nodes on which each package runs again, by package.
+    /// Number of nodes on which each package runs, by package.
     pub reruns: BTreeMap<String, usize>,
+    /// Number of nodes on which each package is uninstalled, by package; absent if there are none.
+    #[serde(skip_serializing_if = "BTreeMap::is_empty")]
+    pub uninstalls: BTreeMap<String, usize>,
     /// Number of nodes that are cordoned and drained for an interrupt.
     pub drains: usize,
     /// Number of nodes on which services restart.
@@ -51,7 +55,8 @@ pub struct Consequences {
 impl Consequences {
     /// The worst effect of the plan on the cluster: at least that of its changes.
     pub fn worst_grade(&self) -> Grade {
-        self.grade.map_or(Grade::B1, |grade| grade.max(Grade::B1))
+        let loses = self.skips_uninstall || self.loses_record;
+        self.grade.unwrap_or(Grade::B1).max(if loses { Grade::B4 } else { Grade::B1 })
     }
 
     /// Raises the grade to at least this one.
@@ -59,28 +64,11 @@ impl Consequences {
         self.grade = self.grade.max(Some(grade));
     }
 
-    /// The statements of the planner with their grade, without numbers and effects.
-    pub fn without_forecast(self) -> Consequences {
+    /// What a planner states, without grade, numbers and effects, which the forecast computes.
+    pub fn statements(self) -> Consequences {
         let Consequences { skips_uninstall, loses_record, cannot_be_undone, notes, warnings, .. } = self;
-        let grade = (skips_uninstall || loses_record).then_some(Grade::B4);
         let none = Consequences::default();
-        Consequences { grade, skips_uninstall, loses_record, cannot_be_undone, notes, warnings, ..none }
-    }
-
-    /// Raises the grade and the numbers of nodes to at least those of another estimate of the same side effects.
-    pub fn cover(&mut self, other: &Consequences) {
-        self.grade = self.grade.max(other.grade);
-        self.nodes = self.nodes.max(other.nodes);
-        self.gpus = self.gpus.max(other.gpus);
-        self.drains = self.drains.max(other.drains);
-        self.restarts = self.restarts.max(other.restarts);
-        self.reboots = self.reboots.max(other.reboots);
-    }
-
-    /// Records that the only record of an installation is removed.
-    pub fn lose_record(&mut self) {
-        self.loses_record = true;
-        self.at_least(Grade::B4);
+        Consequences { skips_uninstall, loses_record, cannot_be_undone, notes, warnings, ..none }
     }
 
     /// The worst effect of this plan in a few words; [`Grade::B4`] has several meanings.
@@ -97,26 +85,21 @@ impl Consequences {
         does.join(", ")
     }
 
-    /// Adds the side effects of another plan, without its forecast. A node in both plans counts twice.
+    /// Adds the statements of another plan.
     pub fn add(&mut self, other: Consequences) {
-        self.grade = self.grade.max(other.grade);
-        self.nodes += other.nodes;
-        self.gpus += other.gpus;
-        for (package, nodes) in other.reruns {
-            *self.reruns.entry(package).or_default() += nodes;
-        }
-        self.drains += other.drains;
-        self.restarts += other.restarts;
-        self.reboots += other.reboots;
         self.skips_uninstall |= other.skips_uninstall;
         self.loses_record |= other.loses_record;
-        for lost in other.cannot_be_undone {
-            if !self.cannot_be_undone.contains(&lost) {
-                self.cannot_be_undone.push(lost);
-            }
-        }
+        other.cannot_be_undone.into_iter().for_each(|lost| self.cannot_undo(lost));
         self.notes.extend(other.notes);
-        other.warnings.into_iter().for_each(|w| self.warn(w));
+        other.warnings.into_iter().for_each(|warning| self.warn(warning));
+    }
+
+    /// Adds a change that `undo` cannot revert, once.
+    pub fn cannot_undo(&mut self, lost: impl Into<String>) {
+        let lost = lost.into();
+        if !self.cannot_be_undone.contains(&lost) {
+            self.cannot_be_undone.push(lost);
+        }
     }
 
     /// Adds a warning, once.
@@ -125,5 +108,140 @@ impl Consequences {
         if !self.warnings.contains(&warning) {
             self.warnings.push(warning);
         }
+    }
+}
+
+/// What the details of evictions count.
+const PODS: &str = "pods to evict";
+
+/// The growth of the effects of a plan from the preview that was `shown` to the same preview `now`; `None` if nothing in
+/// it has grown.
+pub fn growth(shown: &Plan, now: &Plan) -> Option<String> {
+    let sizes = |plan: &Plan| {
+        let Consequences { nodes, drains, restarts, reboots, gpus, .. } = &plan.consequences;
+        [*nodes, *drains, *restarts, *reboots, usize::try_from(*gpus).unwrap_or(usize::MAX)]
+    };
+    let more = sizes(now).iter().zip(sizes(shown)).any(|(now, before)| *now > before);
+    let (before, after) = (details(&shown.consequences), details(&now.consequences));
+    let grown = after.iter().filter(|(what, now)| {
+        let before = before.get(*what).copied().unwrap_or_default();
+        // The number of pods varies by itself.
+        let varies = if what.starts_with(PODS) { before / 10 } else { 0 };
+        **now > before + varies
+    });
+    let grown: Vec<&String> = grown.map(|(what, _)| what).collect();
+    let more = more || now.grade() > shown.grade();
+    if more || !grown.is_empty() {
+        // The numbers of the whole plan suffice if they have grown.
+        let grown: &[&String] = if more { &[] } else { &grown };
+        let (from, to) = (effects(shown, &before, grown), effects(now, &after, grown));
+        return Some(format!("the effects of the plan have grown from {from} to {to}"));
+    }
+    let warned = &shown.consequences.warnings;
+    let new = now.consequences.warnings.iter().find(|warning| !warned.contains(warning));
+    new.map(|warning| format!("the effects of the plan have changed ({warning})"))
+}
+
+/// The numbers of the preview beyond those of the whole plan, by what they count.
+fn details(consequences: &Consequences) -> BTreeMap<String, usize> {
+    let mut details = BTreeMap::new();
+    for (verb, packages) in [("run", &consequences.reruns), ("uninstall", &consequences.uninstalls)] {
+        details
+            .extend(packages.iter().map(|(package, nodes)| (format!("nodes that {verb} {package}"), *nodes)));
+    }
+    for effect in &consequences.effects {
+        let of = format!("{} of {}", effect.package, effect.skyhook);
+        let interrupt = effect.interrupt.iter().map(|kind| format!("nodes with {kind} by {of}"));
+        details.extend(interrupt.map(|what| (what, effect.nodes.len())));
+        details.insert(format!("nodes that run {of}"), effect.nodes.len());
+        details.extend(effect.at_once.map(|nodes| (format!("nodes at once for {of}"), nodes)));
+    }
+    for rollout in &consequences.rollouts {
+        let of = &rollout.skyhook;
+        let pods = rollout.evicted_pods;
+        details.insert(format!("nodes cordoned for {of}"), rollout.cordoned.len());
+        details.extend(rollout.batch.map(|nodes| (format!("nodes in a batch of {of}"), nodes)));
+        details.extend(pods.map(|pods| (format!("{PODS} for {of}"), pods)));
+        details.insert(format!("custom resources that wait for {of}"), rollout.waiting.len());
+        for refusing in &rollout.refusing_budgets {
+            details
+                .insert(format!("nodes with evictions refused by {}", refusing.budget), refusing.nodes.len());
+        }
+    }
+    details
+}
+
+/// The grade and size of a plan's effects, with these details:
+/// `nodes reboot (B4) on 3 nodes with 3 drains and 3 reboots (pods to evict for gpu: 6)`.
+fn effects(plan: &Plan, details: &BTreeMap<String, usize>, named: &[&String]) -> String {
+    let (grade, consequences) = (plan.grade(), &plan.consequences);
+    let nodes = plural(consequences.nodes, "node");
+    let interrupts = [
+        (consequences.drains, "drain"),
+        (consequences.restarts, "service restart"),
+        (consequences.reboots, "reboot"),
+    ];
+    let interrupts = interrupts.iter().filter(|(n, _)| *n > 0).map(|(n, what)| plural(*n, what));
+    let interrupts: Vec<String> = interrupts.collect();
+    let with = if interrupts.is_empty() { String::new() } else { format!(" with {}", list(&interrupts)) };
+    let number = |what: &&String| details.get(*what).copied().unwrap_or_default();
+    let named = named.iter().map(|what| format!("{what}: {}", number(what))).collect::<Vec<_>>();
+    let named = if named.is_empty() { String::new() } else { format!(" ({})", named.join(", ")) };
+    format!("{} ({grade}) on {nodes}{with}{named}", consequences.at_worst(grade))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::plan::{Change, Grade, Kind, Step, Target};
+
+    fn plan(change: impl FnOnce(&mut Consequences)) -> Plan {
+        let mut plan = Plan::new("reset gpu", "gpu");
+        let pod = Target::inside(Kind::Pod, "skyhook", "gpu-driver", None);
+        plan.stage(vec![Step::new(pod, Change::Delete { was: None }, "it has failed")]);
+        plan.consequences.at_least(Grade::B2);
+        plan.consequences.nodes = 3;
+        change(&mut plan.consequences);
+        plan
+    }
+
+    #[test]
+    fn equal_and_smaller_effects_have_not_grown() {
+        let shown = plan(|effects| effects.drains = 2);
+        assert_eq!(growth(&shown, &shown), None);
+        assert_eq!(growth(&shown, &plan(|_| {})), None);
+    }
+
+    #[test]
+    fn every_number_and_the_grade_count() {
+        let shown = plan(|_| {});
+        let from = "the effects of the plan have grown from packages run again (B2) on 3 nodes to";
+        let grown = |change: fn(&mut Consequences)| growth(&shown, &plan(change)).expect("growth");
+        assert_eq!(grown(|effects| effects.nodes = 4), format!("{from} packages run again (B2) on 4 nodes"));
+        assert_eq!(
+            grown(|effects| effects.drains = 1),
+            format!("{from} packages run again (B2) on 3 nodes with 1 drain")
+        );
+        assert_eq!(
+            grown(|effects| effects.restarts = 2),
+            format!("{from} packages run again (B2) on 3 nodes with 2 service restarts")
+        );
+        assert_eq!(grown(|effects| effects.gpus = 8), format!("{from} packages run again (B2) on 3 nodes"));
+        assert!(grown(|effects| effects.at_least(Grade::B3)).contains("(B3)"));
+    }
+
+    #[test]
+    fn a_new_warning_is_a_change() {
+        let shown = plan(|effects| effects.warn("pods are evicted"));
+        assert_eq!(growth(&shown, &shown), None);
+        let now = plan(|effects| {
+            effects.warn("pods are evicted");
+            effects.warn("the rollout stops");
+        });
+        assert_eq!(
+            growth(&shown, &now).as_deref(),
+            Some("the effects of the plan have changed (the rollout stops)")
+        );
+        assert_eq!(growth(&now, &shown), None);
     }
 }

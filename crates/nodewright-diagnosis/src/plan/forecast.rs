@@ -6,22 +6,26 @@ use std::collections::{BTreeMap, BTreeSet};
 use serde::Deserialize;
 use serde_json::{Value, json};
 
-use super::planners::effects::interrupts;
-use super::{Change, Consequences, Edit, Field, Grade, Kind, Metadata, Plan, Step};
+use super::planners::effects::{permanently_failed, stays_failed};
+use super::{Change, Consequences, Edit, Field, Grade, Kind, Metadata, Plan, Step, WaitCondition};
 use crate::api::keys::NodeKey;
 use crate::api::skyhook::{BatchState, SkyhookStatus};
-use crate::api::{DeploymentPolicy, Object, Skyhook};
+use crate::api::{
+    ApiFlavor, DeploymentPolicy, Entry, Executor, NodeState, Object, Shared, Skyhook, Stage, State,
+};
 use crate::cluster::node::Taint;
 use crate::cluster::{Certainty, Cluster, NamedNodes, Node, NodeEdit, PackageRun, Source, decode_leniently};
-use crate::model::{PackageChange, Simulation, WorkByPlace};
+use crate::model::{Model, PackageChange, Simulation, WorkByPlace};
+use crate::view::NodeSet;
+
+/// Maximum number of node-name ranges in a warning.
+const SHOWN: usize = 6;
 
 impl Plan {
-    /// Replaces the effects on packages and nodes by those of all steps, on all custom resources. Unknown effects are
-    /// omitted; a warning then names the source that could not be read.
+    /// Computes grade, numbers and effects from the steps; the planner's statements stay. Unknown effects are omitted; a
+    /// warning then names the source that could not be read.
     pub fn forecast(&mut self, cluster: &Cluster) {
-        let mut consequences = std::mem::take(&mut self.consequences);
-        consequences.effects.clear();
-        consequences.rollouts.clear();
+        let mut consequences = std::mem::take(&mut self.consequences).statements();
         if !self.is_empty() {
             self.add_effects(cluster, &mut consequences);
         }
@@ -30,23 +34,39 @@ impl Plan {
 
     fn add_effects(&self, cluster: &Cluster, consequences: &mut Consequences) {
         let after = self.carried_out(cluster);
-        let edited = Edited::of(self, cluster);
+        let mut edited = Edited::of(self, cluster);
+        edited.add_released(cluster, &after);
         let named = edited.skyhooks(&after);
         let mut unread: BTreeSet<Source> = BTreeSet::new();
-        if cluster.certainty_of_no_package_run() == Certainty::Unknown {
-            unread.extend([Source::Pods, Source::Jobs]);
-        } else if after.nodes.ok().is_none() {
+        let mut work = StartedWork::new();
+        if cluster.skyhooks.unread().is_some() && !self.only_stops() {
+            unread.insert(Source::Skyhooks);
+        }
+        // Without pods and Jobs, only the work without obstacles is known.
+        let hidden = cluster.certainty_of_no_package_run() == Certainty::Unknown;
+        if after.nodes.ok().is_none() {
             unread.insert(Source::Nodes);
         } else {
             let (anyway, then) = (Simulation::new(cluster), Simulation::new(&after));
-            let mut work = edited.started(&anyway.work(), then.work(), true);
+            if !hidden {
+                work = edited.started(&anyway.work(), then.work(), true);
+            }
             // A pause, for example, only delays the work.
-            let waits =
-                |name: &&str| then.is_stuck(name) || !after.skyhook(name).is_some_and(Skyhook::is_active);
+            let waits = |name: &&str| {
+                hidden || then.is_stuck(name) || !after.skyhook(name).is_some_and(Skyhook::is_active)
+            };
             if named.iter().any(waits) {
                 let (anyway, then) = (Simulation::unhindered(cluster), Simulation::unhindered(&after));
-                let mut later = edited.started(&anyway.work(), then.work(), false);
-                later.retain(|(skyhook, _), _| named.contains(skyhook));
+                // Without an operator at work, the next batch is not known.
+                let away = cluster.operator_down()
+                    || cluster.operator_absent()
+                    || cluster.holding().next().is_some();
+                let mut later = edited.started(&anyway.work(), then.work(), hidden || away);
+                // A pause that the plan leaves behind ends by another decision.
+                let is_active =
+                    |cluster: &Cluster, name: &str| cluster.skyhook(name).is_some_and(Skyhook::is_active);
+                let stops = |name: &str| is_active(cluster, name) && !is_active(&after, name);
+                later.retain(|(skyhook, _), _| named.contains(skyhook) && !stops(skyhook));
                 for (place, packages) in later {
                     work.entry(place).or_default().extend(packages);
                 }
@@ -54,7 +74,8 @@ impl Plan {
             let starts = |name: &str| work.keys().any(|(skyhook, _)| *skyhook == name);
             let is_named = |name: &&str| starts(name) || named.contains(name);
             let names = after.skyhooks.items().iter().map(Skyhook::name).filter(is_named);
-            for effects in then.effects(cluster, &after, &names.collect::<Vec<_>>()) {
+            let names = names.filter(|_| !hidden).collect::<Vec<_>>();
+            for effects in then.effects(cluster, &after, &names) {
                 let edits = edited.resources.contains(effects.skyhook)
                     && effects.packages.iter().any(|package| package.change != PackageChange::Unchanged);
                 match effects.unread {
@@ -66,20 +87,186 @@ impl Plan {
                     None => {}
                 }
             }
-            consequences.cover(&numbers(cluster, &work));
+        }
+        if hidden {
+            unread.extend([Source::Pods, Source::Jobs]);
+        }
+        self.add_numbers(cluster, &work, consequences);
+        hindrances(cluster, &after, &edited, &work, consequences);
+        let reruns =
+            |((skyhook, node), packages): (&(&str, &str), &BTreeSet<((&str, bool), Option<&str>)>)| {
+                let recorded =
+                    edited.records.contains(&(*skyhook, *node)) || edited.created.contains(skyhook);
+                recorded && packages.iter().any(|((_, uninstall), _)| !uninstall)
+            };
+        if work.iter().any(reruns) {
+            consequences.cannot_undo("host changes made by rerunning packages");
+        }
+        for step in self.steps() {
+            consequences.at_least(self.grade_of(step, cluster));
+            self.add_losses(step, cluster, &after, consequences);
         }
         for source in unread {
             if let Some(why) = cluster.source(source).unread() {
                 // Any package may run, and any node be interrupted.
-                let worst = named.iter().filter_map(|name| after.skyhook(name)).flat_map(|skyhook| {
-                    let packages = skyhook.packages();
-                    packages.map(|(name, p)| Grade::of_rerun(skyhook.pending_interrupt(name, p)))
-                });
-                worst.for_each(|grade| consequences.at_least(grade));
+                let worst = named.iter().filter_map(|name| after.skyhook(name)).map(Grade::of_running).max();
+                let worst = worst.filter(|_| source != Source::Skyhooks).unwrap_or(Grade::B4);
+                consequences.at_least(worst);
                 consequences.warn(format!(
                     "{source} cannot be read ({why}): the operator's next actions are not shown"
                 ));
             }
+        }
+    }
+
+    /// Whether the plan only ignores nodes, and pauses or disables custom resources.
+    fn only_stops(&self) -> bool {
+        let stops = |(key, edit): (&String, &Edit)| {
+            let words = ["pause", "disable", "ignore"];
+            let mut keys = words.into_iter().flat_map(|word| ApiFlavor::ALL.map(|flavor| flavor.key(word)));
+            !keys.any(|stop| stop == *key) || edit.to.as_deref() == Some("true")
+        };
+        self.steps().all(|step| match &step.change {
+            Change::Metadata(metadata) => {
+                let keys = metadata.annotations.iter().chain(&metadata.labels);
+                let mut own = keys.clone().filter_map(|(key, _)| NodeKey::parse(ApiFlavor::Skyhook, key));
+                own.all(|key| key.skyhook().is_none()) && keys.into_iter().all(stops)
+            }
+            _ => false,
+        })
+    }
+
+    /// Adds the numbers of this work and its grade. A node counts once.
+    fn add_numbers(&self, cluster: &Cluster, work: &StartedWork<'_>, consequences: &mut Consequences) {
+        let mut kinds_by_node: BTreeMap<&str, BTreeSet<&str>> = BTreeMap::new();
+        for ((_, node), packages) in work {
+            let kinds = kinds_by_node.entry(node).or_default();
+            for ((package, uninstall), interrupt) in packages {
+                consequences.at_least(Grade::of_rerun(*interrupt));
+                kinds.extend(*interrupt);
+                let runs = if *uninstall { &mut consequences.uninstalls } else { &mut consequences.reruns };
+                *runs.entry((*package).to_owned()).or_default() += 1;
+            }
+        }
+        for kinds in kinds_by_node.values() {
+            consequences.drains += usize::from(!kinds.is_empty());
+            if kinds.contains("reboot") {
+                consequences.reboots += 1;
+            } else if kinds.iter().any(|kind| *kind != "noop") {
+                consequences.restarts += 1;
+            }
+        }
+        let nodes: BTreeSet<&str> = self.nodes().into_iter().chain(kinds_by_node.into_keys()).collect();
+        consequences.nodes = nodes.len();
+        consequences.gpus = nodes.iter().filter_map(|node| cluster.node(node)).map(Node::gpus).sum();
+    }
+
+    /// The grade of a step itself, without the work that follows.
+    fn grade_of(&self, step: &Step, cluster: &Cluster) -> Grade {
+        let target = &step.target;
+        let flavor = cluster.flavor();
+        let reruns = match &step.change {
+            Change::Delete { .. } => matches!(target.kind, Kind::Pod | Kind::Job),
+            // Without its finalizer, the custom resource goes with its pods, and nothing is uninstalled.
+            Change::Finalizer { .. } => {
+                let creates = |other: &Step| self.recreates(other) && other.target.same_object_name(target);
+                if !self.steps().any(creates) {
+                    return Grade::B4;
+                }
+                true
+            }
+            Change::Metadata(metadata) if target.kind == Kind::Node => {
+                let rewrites = |(key, edit): (&String, &Edit)| {
+                    let Some(NodeKey::NodeState { skyhook, .. }) = NodeKey::parse(flavor, key) else {
+                        return false;
+                    };
+                    let skyhook = cluster.skyhook(skyhook);
+                    let [from, to] = edit_of_state(key, edit);
+                    from.entries().iter().any(|entry| {
+                        let same = |now: &Entry| now.stage == entry.stage && now.state == entry.state;
+                        let package = skyhook.and_then(|skyhook| skyhook.package(&entry.name));
+                        package.is_some_and(|package| entry.version == package.version)
+                            && !to.entry(&entry.key).is_some_and(same)
+                            && !is_uninstalled(skyhook, entry)
+                    })
+                };
+                metadata.annotations.iter().any(rewrites)
+            }
+            // A pause stops running Jobs, which later start their stage again.
+            Change::Metadata(metadata) if target.kind == flavor.into() => {
+                let pause = metadata.annotations.get(&flavor.key("pause"));
+                let package_runs = cluster.package_runs_for(&target.name);
+                flavor.executor() == Executor::Job
+                    && pause.is_some_and(|edit| edit.to.as_deref() == Some("true"))
+                    && package_runs.all().iter().any(|run| run.skyhook == target.name && run.alive())
+            }
+            _ => false,
+        };
+        if reruns { Grade::B2 } else { Grade::B1 }
+    }
+
+    /// Adds whether a step removes the only record of an installed package, or keeps an uninstall from running.
+    fn add_losses(&self, step: &Step, cluster: &Cluster, after: &Cluster, consequences: &mut Consequences) {
+        let target = &step.target;
+        match &step.change {
+            Change::Metadata(metadata) if target.kind == Kind::Node => {
+                let lost = |flavor: ApiFlavor, key: &str, edit: &Edit| {
+                    let Some(NodeKey::NodeState { skyhook, .. }) = NodeKey::parse(flavor, key) else {
+                        return false;
+                    };
+                    let node = cluster.node(&target.name);
+                    // The operator has its own copy of the older API's records that it has adopted.
+                    if flavor != cluster.flavor()
+                        && node.is_some_and(|node| cluster.is_adopted(node, skyhook))
+                    {
+                        return false;
+                    }
+                    let [from, to] = edit_of_state(key, edit);
+                    let selects = |owner: &&Skyhook| node.is_some_and(|node| owner.selects(node));
+                    let owner = after.skyhook(skyhook).filter(|owner| !owner.deleting()).filter(selects);
+                    let ignored = after.node(&target.name).is_some_and(|node| node.ignored(after.flavor()));
+                    // The operator records a package that it runs again. Without its entry, a package with an uninstall
+                    // counts as uninstalled until then, which may be never while users keep it from running.
+                    let again = |entry: &Entry| {
+                        owner.is_some_and(|owner| {
+                            owner.package(&entry.name).is_some_and(|package| {
+                                let runs = owner.is_active() && !ignored && !owner.uninstalls(package);
+                                runs || !package.uninstall().enabled
+                            })
+                        })
+                    };
+                    let mut entries = from.entries().iter();
+                    !from.malformed().is_empty() && edit.to.is_none()
+                        || entries.any(|entry| {
+                            to.entry(&entry.key).is_none()
+                                && !is_uninstalled(cluster.skyhook(skyhook), entry)
+                                && !again(entry)
+                        })
+                };
+                let mut edits = metadata.annotations.iter();
+                consequences.loses_record |=
+                    edits.any(|(key, edit)| ApiFlavor::ALL.iter().any(|flavor| lost(*flavor, key, edit)));
+            }
+            Change::Finalizer { .. } => {
+                let recorded = cluster.tracked(&target.name).any(|(_, on)| !on.entries().is_empty());
+                let recreates = self.steps().any(|step| self.recreates(step));
+                consequences.skips_uninstall |= recorded && !recreates;
+            }
+            Change::Delete { .. } if target.kind == cluster.flavor().into() => {
+                // The operator removes the node states with the custom resource.
+                let Some(skyhook) = cluster.skyhook(&target.name) else {
+                    return;
+                };
+                consequences.loses_record |= cluster.nodes.ok().is_none();
+                for (package, nodes) in stays_on_hosts(cluster, skyhook) {
+                    consequences.loses_record = true;
+                    consequences.cannot_undo(format!(
+                        "{package} of {target} is not uninstalled: its host changes remain on {}",
+                        NodeSet::of(nodes).limited(SHOWN)
+                    ));
+                }
+            }
+            _ => {}
         }
     }
 
@@ -131,6 +318,17 @@ impl Plan {
         after
     }
 
+    /// The custom resources and nodes of the Jobs and pods that the plan deletes, by their labels.
+    pub(super) fn places_of_deleted_runs<'c>(&self, cluster: &'c Cluster) -> BTreeSet<(&'c str, &'c str)> {
+        let deleted = self.deleted_runs();
+        if deleted.is_empty() {
+            return BTreeSet::new();
+        }
+        let runs = cluster.package_runs_of(cluster.flavor()).into_iter();
+        let deleted = runs.filter(|run| is_deleted(run, &deleted));
+        deleted.filter_map(|run| Some((cluster.skyhook(&run.skyhook)?.name(), run.node))).collect()
+    }
+
     /// Namespace and name of the pods and Jobs that the plan deletes.
     fn deleted_runs(&self) -> BTreeSet<(&str, &str)> {
         let deletes = self.steps().map(|step| &step.target);
@@ -156,6 +354,14 @@ struct Edited<'a> {
     batches: BTreeSet<&'a str>,
     /// The state of a custom resource on a node, or a stage of it there, by both names.
     places: BTreeSet<(&'a str, &'a str)>,
+    /// The places whose packages get another record or run.
+    records: BTreeSet<(&'a str, &'a str)>,
+    /// Custom resources all of whose work belongs to the plan: it creates or resumes them, or waits until they are gone.
+    whole: BTreeSet<&'a str>,
+    /// Custom resources that the plan creates.
+    created: BTreeSet<&'a str>,
+    /// Custom resources and packages whose uninstall the plan awaits.
+    awaited: BTreeSet<(&'a str, &'a str)>,
     /// Nodes whose keys or taints concern every custom resource.
     nodes: BTreeSet<&'a str>,
 }
@@ -170,31 +376,60 @@ impl<'a> Edited<'a> {
                 Change::Metadata(metadata) if step.target.kind == Kind::Node => {
                     let keys = metadata.annotations.keys().chain(metadata.labels.keys());
                     for key in keys.filter_map(|key| NodeKey::parse(flavor, key)) {
-                        match key.skyhook() {
-                            Some(skyhook) => drop(edited.places.insert((skyhook, target))),
-                            None => drop(edited.nodes.insert(target)),
+                        let Some(skyhook) = key.skyhook() else {
+                            edited.nodes.insert(target);
+                            continue;
+                        };
+                        edited.places.insert((skyhook, target));
+                        if matches!(key, NodeKey::NodeState { .. }) {
+                            edited.records.insert((skyhook, target));
                         }
                     }
                 }
                 Change::Taints { .. } => drop(edited.nodes.insert(target)),
                 change if step.target.kind == flavor.into() => {
                     edited.resources.insert(target);
-                    if matches!(change, Change::Status(_)) {
-                        edited.batches.insert(target);
+                    match change {
+                        Change::Status(_) => drop(edited.batches.insert(target)),
+                        Change::Create(_) => {
+                            edited.whole.insert(target);
+                            edited.created.insert(target);
+                        }
+                        _ => {}
                     }
                 }
                 _ => {}
             }
         }
-        let deleted = plan.deleted_runs();
-        if !deleted.is_empty() {
-            let runs = cluster.package_runs_of(flavor).into_iter();
-            for run in runs.filter(|run| is_deleted(run, &deleted)) {
-                let owner = cluster.skyhook(&run.skyhook);
-                edited.places.extend(owner.map(|owner| (owner.name(), run.node)));
+        for until in plan.stages.iter().filter_map(|stage| stage.until.as_ref()) {
+            let name = until.target.name.as_str();
+            match &until.condition {
+                WaitCondition::Uninstalled { package, .. } => drop(edited.awaited.insert((name, package))),
+                WaitCondition::Gone if until.target.kind == flavor.into() => drop(edited.whole.insert(name)),
+                _ => {}
             }
         }
+        for (skyhook, node) in plan.places_of_deleted_runs(cluster) {
+            edited.places.insert((skyhook, node));
+            edited.records.insert((skyhook, node));
+        }
         edited
+    }
+
+    /// Adds custom resources and nodes on which the operator works again: all work there belongs to the plan, also if
+    /// another obstacle still delays it.
+    fn add_released(&mut self, cluster: &'a Cluster, after: &Cluster) {
+        let flavor = cluster.flavor();
+        for skyhook in cluster.skyhooks.items() {
+            let is_active = after.skyhook(skyhook.name()).is_some_and(Skyhook::is_active);
+            if is_active && !skyhook.is_active() {
+                self.whole.insert(skyhook.name());
+            }
+            let freed = self.nodes.iter().filter_map(|name| Some((cluster.node(name)?, after.node(name)?)));
+            let freed = freed.filter(|(before, now)| before.ignored(flavor) && !now.ignored(flavor));
+            let freed = freed.filter(|(before, _)| skyhook.selects(before));
+            self.places.extend(freed.map(|(before, _)| (skyhook.name(), before.name.as_str())));
+        }
     }
 
     /// The custom resources whose rollouts the steps may change.
@@ -216,8 +451,11 @@ impl<'a> Edited<'a> {
         for (place, mut work) in then {
             if let Some(known) = anyway.get(&place) {
                 let sooner = sooner && (work.now && !known.now || self.batches.contains(place.0));
-                if !sooner && !self.places.contains(&place) {
-                    work.packages.retain(|package, kind| known.packages.get(package) != Some(kind));
+                if !sooner && !self.places.contains(&place) && !self.whole.contains(place.0) {
+                    work.packages.retain(|package, kind| {
+                        let awaited = self.awaited.contains(&(place.0, package.0));
+                        awaited || known.packages.get(package) != Some(kind)
+                    });
                 }
             }
             if !work.packages.is_empty() {
@@ -231,22 +469,104 @@ impl<'a> Edited<'a> {
 /// The packages that run, with the types of their interrupts, by the names of the custom resource and of the node.
 type StartedWork<'a> = BTreeMap<(&'a str, &'a str), BTreeSet<((&'a str, bool), Option<&'a str>)>>;
 
-/// The grade and the numbers of this work. A node counts once.
-fn numbers(cluster: &Cluster, work: &StartedWork<'_>) -> Consequences {
-    let mut consequences = Consequences::default();
-    let mut by_node: BTreeMap<&str, BTreeSet<&str>> = BTreeMap::new();
-    for ((_, node), packages) in work {
-        for (_, interrupt) in packages {
-            consequences.at_least(Grade::of_rerun(*interrupt));
-            by_node.entry(node).or_default().extend(*interrupt);
+/// The node states of an annotation before and after an edit.
+fn edit_of_state(key: &str, edit: &Edit) -> [Shared<NodeState>; 2] {
+    [&edit.from, &edit.to].map(|text| {
+        let annotation: Vec<(&str, &str)> = text.iter().map(|text| (key, text.as_str())).collect();
+        NodeState::of(&annotation)
+    })
+}
+
+/// Warns why work does not start at once, and what starts it.
+fn hindrances(
+    cluster: &Cluster,
+    after: &Cluster,
+    edited: &Edited<'_>,
+    work: &StartedWork<'_>,
+    consequences: &mut Consequences,
+) {
+    for skyhook in after.skyhooks.items() {
+        let name = skyhook.name();
+        let places = work.keys().filter(|(skyhook, _)| *skyhook == name);
+        let nodes: Vec<&Node> = places.filter_map(|(_, node)| after.node(node)).collect();
+        // A plan that pauses the custom resource says so itself.
+        if !skyhook.is_active() && cluster.skyhook(name).is_none_or(|before| !before.is_active()) {
+            let (stopped, command) =
+                if skyhook.paused() { ("paused", "resume") } else { ("disabled", "enable") };
+            let reference = skyhook.reference();
+            let edits = edited.places.iter().any(|(skyhook, _)| *skyhook == name);
+            let pending = (edits && skyhook.deleting()).then(|| after.pending_uninstalls(skyhook).len());
+            if !nodes.is_empty() || pending > Some(0) {
+                consequences.warn(format!(
+                    "{reference} is {stopped}: nothing runs until you run `kubectl skyhook {command} {name}`"
+                ));
+            } else if pending == Some(0) {
+                // `model/gates/finalizer.rs`: a pause does not keep the operator from removing its finalizer.
+                consequences.warn(format!(
+                    "{reference} is {stopped}, but the operator still finishes its deletion: no package is left to uninstall"
+                ));
+            }
+        }
+        let was_active = cluster.skyhook(name).is_some_and(Skyhook::is_active);
+        if skyhook.is_active() && (!was_active || edited.batches.contains(name)) {
+            let selected: Vec<&Node> = after.selected(skyhook).collect();
+            for (package, nodes) in permanently_failed(after, skyhook, &selected) {
+                consequences.warn(stays_failed(skyhook, &package, &nodes));
+            }
+        }
+        let ignored: Vec<&str> =
+            nodes.iter().filter(|node| node.ignored(after.flavor())).map(|node| &*node.name).collect();
+        if let Some(first) = ignored.first() {
+            let (carry, each) = match ignored.len() {
+                1 => ("carries", ""),
+                _ => ("carry", "; repeat for each node"),
+            };
+            consequences.warn(format!(
+                "{} {carry} the ignore label: nothing runs there until you run `kubectl skyhook node unignore {first}`{each}",
+                NodeSet::of(&ignored).limited(SHOWN),
+            ));
+        }
+        if skyhook.stopped_compartments().next().is_some() {
+            let model = Model::new(after);
+            let stopped = nodes.iter().filter(|node| model.is_stopped(skyhook, node));
+            let stopped = NodeSet::of(stopped.map(|node| node.name.as_str()));
+            if !stopped.is_empty() {
+                consequences.warn(format!(
+                    "the rollout of {} has stopped: nothing runs on {} until you run `kubectl skyhook deployment-policy reset \
+                     {name}`",
+                    skyhook.reference(),
+                    stopped.limited(SHOWN),
+                ));
+            }
         }
     }
-    for (node, kinds) in &by_node {
-        consequences.nodes += 1;
-        consequences.gpus += cluster.node(node).map_or(0, Node::gpus);
-        interrupts(kinds, &mut consequences);
+}
+
+/// The nodes on which a deletion leaves a package installed, by package.
+fn stays_on_hosts<'a>(cluster: &'a Cluster, skyhook: &'a Skyhook) -> BTreeMap<String, Vec<&'a str>> {
+    let pending = cluster.pending_uninstalls(skyhook);
+    let pending: BTreeSet<(&str, &str)> =
+        pending.iter().map(|pending| (&*pending.node.name, pending.entry.key.as_ref())).collect();
+    let mut stays: BTreeMap<String, Vec<&str>> = BTreeMap::new();
+    for (node, on) in cluster.tracked(skyhook.name()) {
+        for entry in on.entries().iter().filter(|entry| !pending.contains(&(&*node.name, entry.key.as_ref())))
+        {
+            let (name, version) = entry.identity();
+            stays.entry(format!("{name} {version}")).or_default().push(&node.name);
+        }
     }
-    consequences
+    stays
+}
+
+/// Whether the host has no files of the package, and no interrupt of its uninstall is pending.
+pub(super) fn is_uninstalled(skyhook: Option<&Skyhook>, entry: &Entry) -> bool {
+    let interrupts = skyhook.is_some_and(|s| {
+        let spec = s.package(&entry.name);
+        spec.is_some_and(|p| s.pending_interrupt(&entry.name, p).is_some())
+    });
+    entry.stage.is_uninstall()
+        && entry.state == State::Complete
+        && (entry.stage == Stage::UninstallInterrupt || !interrupts)
 }
 
 /// Applies a step to the simulated cluster. `waited`: an earlier stage waits for the operator. Removals of
@@ -271,7 +591,9 @@ fn carry_out(after: &mut Cluster, step: &Step, waited: bool) {
             };
             match &step.change {
                 Change::Delete { .. } => {
-                    skyhooks.retain(|s| s.name() != target.name || !s.metadata.finalizers.is_empty());
+                    // The operator adds its finalizer to a custom resource that it has not seen yet.
+                    let stays = |s: &Skyhook| !s.metadata.finalizers.is_empty() || s.is_untouched();
+                    skyhooks.retain(|s| s.name() != target.name || stays(s));
                     let own = skyhooks.iter_mut().filter(|s| s.name() == target.name);
                     own.for_each(|s| s.metadata.deletion_timestamp = Some(taken_at));
                 }
@@ -354,6 +676,12 @@ fn edited(live: &Skyhook, change: &Change, waited: bool) -> Option<Skyhook> {
     let changed = edited.whole["spec"] != live.whole["spec"];
     edited.metadata.generation = live.metadata.generation + i64::from(changed);
     edited.status = live.status.clone();
+    // The operator that has seen the last edit will see this one: its condition shows what it supports.
+    for condition in &mut edited.status.conditions {
+        if condition.observed_generation == Some(live.metadata.generation) {
+            condition.observed_generation = Some(edited.metadata.generation);
+        }
+    }
     edited.size = live.size;
     Some(edited)
 }

@@ -11,7 +11,6 @@ mod edit;
 mod fields;
 mod forecast;
 mod graph;
-mod growth;
 mod guard;
 mod hold;
 mod metadata;
@@ -41,11 +40,10 @@ use crate::cluster::Cluster;
 pub use crate::cluster::hold::FIELD_MANAGER;
 pub use change::{Change, Request, Verb};
 pub use cluster_identity::{ClusterIdentity, Destination, Sameness};
-pub use consequences::Consequences;
+pub use consequences::{Consequences, growth};
 pub use edit::{At, Edit, Move, OnConflict, Rebased};
 pub use fields::Field;
 pub use graph::retain_stages;
-pub use growth::growth;
 pub use guard::Guard;
 pub use hold::Hold;
 pub use metadata::Metadata;
@@ -267,6 +265,13 @@ impl Grade {
             Some("reboot") => Grade::B4,
             Some(_) => Grade::B3,
         }
+    }
+
+    /// The worst grade of running packages of a custom resource.
+    pub fn of_running(skyhook: &Skyhook) -> Grade {
+        let packages = skyhook.packages();
+        let grades = packages.map(|(name, p)| Grade::of_rerun(skyhook.pending_interrupt(name, p)));
+        grades.max().unwrap_or(Grade::B2)
     }
 
     /// The meaning of the grade in a few words.

@@ -88,7 +88,7 @@ fn detect(cluster: &Cluster, findings: &mut Findings) {
                     "in the compartment",
                     format!("{complete} complete, {failed} erroring, of {}", of.len()),
                 )
-                .reset_batches("Reset the batch state", cluster, skyhook, None)
+                .reset_batches("Reset the batch state", skyhook, None)
                 .caveat("the rollout restarts with its initial batch size");
         }
     }

@@ -1,4 +1,3 @@
-use super::remedies::resume_effects::ResumeEffects;
 use super::support::evidence::{failing_since, some_of};
 use super::support::standstill::{Trouble, stands_still, stuck_in_batch};
 use super::{Findings, Grade, Subject};
@@ -98,6 +97,7 @@ fn report(
     trouble: &Trouble,
     blocked: &BlockedNodes<'_>,
 ) {
+    let resumed = findings.resumed();
     let status = cluster.status_on(skyhook, node);
     // The batch's other nodes wait only for nodes in progress.
     let passed_over: &[&str] = match status {
@@ -140,7 +140,7 @@ fn report(
     if !batches::keeps_place(cluster, skyhook, node) {
         finding
             .remedy(
-                batches::grade_of_next(skyhook),
+                Grade::of_running(skyhook),
                 "Remove the node from the batch, so that the next batch forms without it",
                 ["deployment-policy", "reset", skyhook.name(), "--node", name],
             )
@@ -149,7 +149,7 @@ fn report(
     if node.ignored(cluster.flavor()) {
         finding
             .remedy(
-                ResumeEffects::on_nodes(cluster, skyhook, &[node]).grade(),
+                resumed.on_node(skyhook, node).grade(),
                 "Or stop ignoring the node",
                 ["node", "unignore", name],
             )

@@ -53,7 +53,7 @@ fn detect(cluster: &Cluster, findings: &mut Findings) {
             let package_runs = findings.package_runs();
             if let Some(pending) = PendingNodes::of(cluster, &package_runs, skyhook, name, package) {
                 let differs = format!("differs from spec.packages.{name}.configMap: {}", some_of(&changed));
-                pending.report(cluster, findings, skyhook, name, config_map, &differs);
+                pending.report(findings, skyhook, name, config_map, &differs);
             }
         }
     }
@@ -109,7 +109,6 @@ impl<'a> PendingNodes<'a> {
 
     fn report(
         &self,
-        cluster: &Cluster,
         findings: &mut Findings,
         skyhook: &Skyhook,
         name: &str,
@@ -152,7 +151,7 @@ impl<'a> PendingNodes<'a> {
                      again",
                 );
             let title = "Then run the package again";
-            if finding.rerun(title, cluster, skyhook, node, name) {
+            if finding.rerun(title, skyhook, node, name) {
                 finding.for_all_nodes(["--all-nodes", "--failed-only"]);
             }
         }

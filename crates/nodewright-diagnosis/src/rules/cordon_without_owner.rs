@@ -3,7 +3,6 @@ use super::{Finding, Findings, Grade, Severity, Subject};
 use crate::api::Skyhook;
 use crate::api::labels::Labelled;
 use crate::cluster::{Certainty, Cluster, Node, owners};
-use crate::plan::planners::batches;
 
 rule! {
     /// A node is still cordoned for a custom resource that no longer works on it.
@@ -176,7 +175,7 @@ fn detect(cluster: &Cluster, findings: &mut Findings) {
 fn select_again(finding: &mut Finding, skyhook: &Skyhook, node: &Node, unmet: &[(&str, String)]) {
     let changes = unmet.iter().map(|(_, change)| change.as_str());
     let words = ["label", "node", &node.name, "--overwrite"];
-    let grade = batches::grade_of_next(skyhook);
+    let grade = Grade::of_running(skyhook);
     finding
         .kubectl(
             grade,

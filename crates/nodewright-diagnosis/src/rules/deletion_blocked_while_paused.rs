@@ -1,4 +1,3 @@
-use super::remedies::resume_effects::ResumeEffects;
 use super::support::evidence::stopped_deletions;
 use super::{Findings, Subject};
 use crate::api::Skyhook;
@@ -35,7 +34,7 @@ rule! {
 }
 
 fn detect(cluster: &Cluster, findings: &mut Findings) {
-    let model = findings.model();
+    let (model, resumed) = (findings.model(), findings.resumed());
     for skyhook in stopped_deletions(cluster, Skyhook::paused, "PausedWithPendingUninstall") {
         let finding = findings.report(
             Subject::skyhook(skyhook),
@@ -44,7 +43,8 @@ fn detect(cluster: &Cluster, findings: &mut Findings) {
             ),
         );
         finding.pending_deletion(cluster, skyhook);
-        ResumeEffects::everywhere(cluster, skyhook)
+        resumed
+            .everywhere(skyhook)
             .offer_deleting(finding, &model, "Resume the custom resource", "resume")
             .strip_finalizer("Strip the finalizer", skyhook);
     }

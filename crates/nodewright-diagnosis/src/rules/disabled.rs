@@ -1,4 +1,3 @@
-use super::remedies::resume_effects::ResumeEffects;
 use super::{Findings, Severity, Subject};
 use crate::cluster::Cluster;
 
@@ -34,7 +33,7 @@ rule! {
 
 fn detect(cluster: &Cluster, findings: &mut Findings) {
     let skyhooks = cluster.skyhooks.items().iter();
-    let model = findings.model();
+    let (model, resumed) = (findings.model(), findings.resumed());
     for skyhook in skyhooks.filter(|s| s.disabled() && !s.deleting()) {
         let Some(flavor) = skyhook.flavor() else {
             continue;
@@ -47,11 +46,6 @@ fn detect(cluster: &Cluster, findings: &mut Findings) {
             finding.severity(Severity::Info);
         }
         finding.annotated(skyhook, flavor, "disable");
-        ResumeEffects::everywhere(cluster, skyhook).offer(
-            finding,
-            &model,
-            "Enable the custom resource",
-            "enable",
-        );
+        resumed.everywhere(skyhook).offer(finding, &model, "Enable the custom resource", "enable");
     }
 }

@@ -82,5 +82,5 @@ fn report(
         // A rerun would make the package count as uninstalled.
         return;
     }
-    finding.rerun("Or run the package again from the start", cluster, skyhook, node, &entry.name);
+    finding.rerun("Or run the package again from the start", skyhook, node, &entry.name);
 }

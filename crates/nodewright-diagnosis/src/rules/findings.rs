@@ -4,6 +4,7 @@ use std::cell::{OnceCell, RefCell};
 use std::collections::BTreeMap;
 use std::rc::Rc;
 
+use super::remedies::resume_effects::ResumedWork;
 use super::support::node_troubles::NodeTroubles;
 use super::{ALL, Finding, Finds, Rule, Subject};
 use crate::cluster::{Cluster, PackageRuns, Source};
@@ -28,6 +29,7 @@ struct Shared<'c> {
     troubles: OnceCell<Rc<NodeTroubles>>,
     package_runs: OnceCell<Rc<PackageRuns<'c>>>,
     model: OnceCell<Rc<Model<'c>>>,
+    resumed: OnceCell<Rc<ResumedWork<'c>>>,
 }
 
 /// The findings of a rule, and further sources that they depend on.
@@ -47,6 +49,7 @@ impl<'c> RuleRun<'c> {
             troubles: OnceCell::new(),
             package_runs: OnceCell::new(),
             model: OnceCell::new(),
+            resumed: OnceCell::new(),
         }))
     }
 
@@ -100,6 +103,12 @@ impl<'c> Findings<'c> {
     pub fn model(&self) -> Rc<Model<'c>> {
         let shared = &self.run.0;
         Rc::clone(shared.model.get_or_init(|| Rc::new(Model::new(shared.cluster))))
+    }
+
+    /// The work that follows once nothing hinders the operator.
+    pub fn resumed(&self) -> Rc<ResumedWork<'c>> {
+        let shared = &self.run.0;
+        Rc::clone(shared.resumed.get_or_init(|| Rc::new(ResumedWork::new(shared.cluster))))
     }
 
     /// The findings that keep nodes from making progress, for rules about effects.

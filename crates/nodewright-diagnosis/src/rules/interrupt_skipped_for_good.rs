@@ -93,7 +93,7 @@ fn detect(cluster: &Cluster, findings: &mut Findings) {
                     )
                     .caveat("the interrupt does not run for this package");
                 let title = "Otherwise run the package again";
-                if finding.rerun(title, cluster, skyhook, node, &entry.name) {
+                if finding.rerun(title, skyhook, node, &entry.name) {
                     finding.by_choice();
                 }
             }

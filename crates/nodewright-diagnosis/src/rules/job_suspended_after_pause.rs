@@ -1,7 +1,6 @@
 use jiff::Timestamp;
 
 use super::job_suspended_by_others::Suspensions;
-use super::remedies::resume_effects::ResumeEffectsByName;
 use super::{Findings, Grade, Severity, Subject};
 use crate::api::Status;
 use crate::cluster::Cluster;
@@ -35,7 +34,7 @@ rule! {
 }
 
 fn detect(cluster: &Cluster, findings: &mut Findings) {
-    let mut resume_effects = ResumeEffectsByName::default();
+    let resumed = findings.resumed();
     let package_runs = findings.package_runs();
     for package_run in package_runs.all().iter().filter(|run| run.alive()) {
         let Some(job) = package_run.job.filter(|j| j.spec.suspend) else {
@@ -80,7 +79,7 @@ fn detect(cluster: &Cluster, findings: &mut Findings) {
                 .severity(Severity::Warning)
                 .evidence(skyhook, "disabled", "yes")
                 .remedy(
-                    resume_effects.with(cluster, skyhook).grade(),
+                    resumed.everywhere(skyhook).grade(),
                     "Enable the custom resource",
                     ["enable", skyhook.name()],
                 )
@@ -96,7 +95,7 @@ fn detect(cluster: &Cluster, findings: &mut Findings) {
                 .remedy(Grade::B2, "Pause the custom resource again", ["pause", skyhook.name()])
                 .caveat("running jobs of the custom resource are stopped, and start again after the resume")
                 .remedy(
-                    resume_effects.with(cluster, skyhook).grade(),
+                    resumed.everywhere(skyhook).grade(),
                     "Then resume the custom resource",
                     ["resume", skyhook.name()],
                 )

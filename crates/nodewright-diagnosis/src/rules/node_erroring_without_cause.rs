@@ -158,13 +158,12 @@ fn report<'a>(
             continue;
         }
         let title = "Once the cause is gone, run the package again";
-        finding.rerun(title, cluster, skyhook, node, &entry.name);
+        finding.rerun(title, skyhook, node, &entry.name);
     }
     if !given_up && !skyhook.deleting() {
         finding
             .reset_batches(
                 "If nothing failed here, set the erroring nodes to waiting and reset the batch state",
-                cluster,
                 skyhook,
                 None,
             )

@@ -1,4 +1,3 @@
-use super::remedies::resume_effects::ResumeEffects;
 use super::{Finding, Findings, Grade, Subject, drain_blocked};
 use crate::cluster::Cluster;
 
@@ -32,7 +31,7 @@ rule! {
 fn detect(cluster: &Cluster, findings: &mut Findings) {
     let flavor = cluster.flavor();
     let refused = findings.of_rule(&drain_blocked::RULE, cluster);
-    let model = findings.model();
+    let (model, resumed) = (findings.model(), findings.resumed());
     for skyhook in cluster.skyhooks.items().iter().filter(|s| !s.disabled()) {
         for node in cluster.selected(skyhook) {
             if !node.ignored(flavor) || model.is_done_on(skyhook, node) {
@@ -60,7 +59,7 @@ fn detect(cluster: &Cluster, findings: &mut Findings) {
             }
             finding
                 .remedy(
-                    ResumeEffects::on_nodes(cluster, skyhook, &[node]).grade(),
+                    resumed.on_node(skyhook, node).grade(),
                     "Let the operator work on the node again",
                     ["node", "unignore", &node.name],
                 )

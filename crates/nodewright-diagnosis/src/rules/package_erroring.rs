@@ -147,7 +147,7 @@ fn detect(cluster: &Cluster, findings: &mut Findings) {
                 } else {
                     "Once the cause is gone, run the package again"
                 };
-                if finding.rerun(title, cluster, skyhook, node, &entry.name) {
+                if finding.rerun(title, skyhook, node, &entry.name) {
                     finding.for_all_nodes(["--all-nodes", "--failed-only"]);
                 }
             }

@@ -86,7 +86,7 @@ fn detect(cluster: &Cluster, findings: &mut Findings) {
                 // A reset of one package is sufficient only if exactly one package too many is complete.
                 let last = last_of(skyhook, done).filter(|_| complete == independent.len() + 1);
                 if let Some((last, version)) = last {
-                    finding.reset_package(cluster, skyhook, node, last, version);
+                    finding.reset_package(skyhook, node, last, version);
                 }
                 finding.reset_node("Or reset the node", cluster, skyhook, node);
             }

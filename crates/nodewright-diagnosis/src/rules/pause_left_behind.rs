@@ -1,4 +1,3 @@
-use super::remedies::resume_effects::ResumeEffects;
 use super::{Findings, Subject};
 use crate::cluster::Cluster;
 use crate::cluster::hold::{HOLDER, HolderState};
@@ -36,7 +35,7 @@ rule! {
 }
 
 fn detect(cluster: &Cluster, findings: &mut Findings) {
-    let model = findings.model();
+    let (model, resumed) = (findings.model(), findings.resumed());
     for skyhook in cluster.skyhooks.items().iter().filter(|s| !s.deleting()) {
         let Some((hold, state)) = cluster.hold(skyhook) else {
             continue;
@@ -56,11 +55,6 @@ fn detect(cluster: &Cluster, findings: &mut Findings) {
             HOLDER,
             hold.identity,
         );
-        ResumeEffects::everywhere(cluster, skyhook).offer(
-            finding,
-            &model,
-            "Resume the custom resource",
-            "resume",
-        );
+        resumed.everywhere(skyhook).offer(finding, &model, "Resume the custom resource", "resume");
     }
 }

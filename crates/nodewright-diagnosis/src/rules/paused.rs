@@ -1,4 +1,3 @@
-use super::remedies::resume_effects::ResumeEffects;
 use super::{Findings, Severity, Subject};
 use crate::cluster::Cluster;
 
@@ -34,7 +33,7 @@ rule! {
 
 fn detect(cluster: &Cluster, findings: &mut Findings) {
     let skyhooks = cluster.skyhooks.items().iter();
-    let model = findings.model();
+    let (model, resumed) = (findings.model(), findings.resumed());
     for skyhook in skyhooks.filter(|s| s.paused() && !s.deleting()) {
         let Some(flavor) = skyhook.flavor().filter(|_| !cluster.left_paused(skyhook)) else {
             continue;
@@ -54,11 +53,6 @@ fn detect(cluster: &Cluster, findings: &mut Findings) {
             finding.severity(Severity::Info);
         }
         finding.annotated(skyhook, flavor, "pause");
-        ResumeEffects::everywhere(cluster, skyhook).offer(
-            finding,
-            &model,
-            "Resume the custom resource",
-            "resume",
-        );
+        resumed.everywhere(skyhook).offer(finding, &model, "Resume the custom resource", "resume");
     }
 }

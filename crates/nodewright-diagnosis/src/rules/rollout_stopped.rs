@@ -1,4 +1,3 @@
-use super::remedies::resume_effects::ResumeEffects;
 use super::support::evidence::some_of;
 use super::{Findings, Grade, Severity, Subject};
 use crate::api::deployment_policy::compartment_title;
@@ -59,7 +58,7 @@ fn detect(cluster: &Cluster, findings: &mut Findings) {
 }
 
 fn report(cluster: &Cluster, findings: &mut Findings, skyhook: &Skyhook, compartment: &str, held: &[&Node]) {
-    let model = findings.model();
+    let (model, resumed) = (findings.model(), findings.resumed());
     let name = skyhook.name();
     let failed = |n: &&&Node| cluster.status_on(skyhook, n) == Status::Erroring;
     let names =
@@ -109,13 +108,13 @@ fn report(cluster: &Cluster, findings: &mut Findings, skyhook: &Skyhook, compart
         ["node", "list", "--skyhook", name],
     );
     if skyhook.disabled() {
-        let enable = ResumeEffects::everywhere(cluster, skyhook);
+        let enable = resumed.everywhere(skyhook);
         enable.offer(finding, &model, "Enable the custom resource first", "enable").by_choice();
     }
     let title = if only { "Let the rollout continue" } else { "Let the rollout of the compartment continue" };
     let compartment = (!only).then_some(compartment);
     finding
-        .reset_batches(title, cluster, skyhook, compartment)
+        .reset_batches(title, skyhook, compartment)
         .caveat("a node that is still erroring is counted as failed again and stops the rollout again")
         .outlasts_cause();
     if skyhook.disabled() {

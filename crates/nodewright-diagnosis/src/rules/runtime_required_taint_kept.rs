@@ -1,4 +1,3 @@
-use super::remedies::resume_effects::{ResumeEffects, ResumeEffectsByName};
 use super::support::evidence::{complete_for_long, some_of};
 use super::{Blocks, Findings, Grade, Severity, Subject};
 use crate::api::Skyhook;
@@ -44,7 +43,7 @@ rule! {
 }
 
 fn detect(cluster: &Cluster, findings: &mut Findings) {
-    let mut resume_effects = ResumeEffectsByName::default();
+    let resumed = findings.resumed();
     // An input without custom resources may just omit them.
     let presumed = cluster.skyhooks_absence() == Certainty::Presumed;
     if cluster.skyhooks_absence() == Certainty::Unknown {
@@ -127,19 +126,9 @@ fn detect(cluster: &Cluster, findings: &mut Findings) {
             some_of(&references),
         );
         if holder.paused() {
-            resume_effects.with(cluster, holder).offer(
-                finding,
-                &model,
-                "Resume the custom resource",
-                "resume",
-            );
+            resumed.everywhere(holder).offer(finding, &model, "Resume the custom resource", "resume");
         } else if holder.disabled() {
-            resume_effects.with(cluster, holder).offer(
-                finding,
-                &model,
-                "Enable the custom resource",
-                "enable",
-            );
+            resumed.everywhere(holder).offer(finding, &model, "Enable the custom resource", "enable");
         } else {
             finding.remedy(
                 Grade::B0,
@@ -179,6 +168,7 @@ fn not_lifted(
 
 /// Reports a taint with the older default key, which the operator no longer recognizes.
 fn dropped_key(cluster: &Cluster, findings: &mut Findings, node: &Node, taint: &Taint, skyhook: &Skyhook) {
+    let resumed = findings.resumed();
     let known = cluster.runtime_required_taints();
     let (key, effect) = &known[0];
     let value = cluster.runtime_required_value();
@@ -203,7 +193,7 @@ fn dropped_key(cluster: &Cluster, findings: &mut Findings, node: &Node, taint: &
             ["taint", "node", &node.name, &format!("{key}={value}:{effect}")],
         )
         .remove_taint(
-            ResumeEffects::on_nodes(cluster, skyhook, &[node]).grade(),
+            resumed.on_node(skyhook, node).grade(),
             "Then remove the older taint",
             &node.name,
             &notation,

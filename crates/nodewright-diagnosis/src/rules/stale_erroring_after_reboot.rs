@@ -73,7 +73,7 @@ fn detect(cluster: &Cluster, findings: &mut Findings) {
                 .entry(&node.name, entry)
                 .evidence(node, "condition Ready", "True")
                 .evidence(skyhook, "shouldStop", "true")
-                .reset_batches("Set the node to waiting and reset the batch state", cluster, skyhook, None)
+                .reset_batches("Set the node to waiting and reset the batch state", skyhook, None)
                 .caveat("the rollout continues, on other nodes as well");
         }
     }

@@ -1,6 +1,6 @@
 use jiff::SignedDuration;
 
-use super::remedies::resume_effects::ResumeEffects;
+use super::remedies::resume_effects::ResumedWork;
 use super::{Finding, Findings, Grade, Subject};
 use crate::api::keys::NodeKey;
 use crate::api::{Skyhook, Status};
@@ -57,6 +57,7 @@ const REMOVED_WITHIN: SignedDuration = SignedDuration::from_hours(6);
 
 fn detect(cluster: &Cluster, findings: &mut Findings) {
     let (model, package_runs) = (findings.model(), findings.package_runs());
+    let resumed = findings.resumed();
     let runtime_keys = cluster.runtime_required_taints();
     for skyhook in cluster.skyhooks.items().iter().filter(|s| s.is_active()) {
         for node in cluster.selected(skyhook) {
@@ -126,7 +127,7 @@ fn detect(cluster: &Cluster, findings: &mut Findings) {
             }
             finding.describe_node("See the state of the node", &node.name);
             if let Some(owner) = owner.filter(|_| kept) {
-                kept_by(cluster, finding, skyhook, node, owner, &taints);
+                kept_by(&resumed, finding, skyhook, node, owner, &taints);
             } else if !passing {
                 finding
                     .edit(Grade::B2, "Add a toleration for the taint to additionalTolerations", skyhook)
@@ -138,7 +139,7 @@ fn detect(cluster: &Cluster, findings: &mut Findings) {
                 for taint in taints.iter().filter(|t| !t.of_lifecycle()) {
                     finding
                         .remove_taint(
-                            ResumeEffects::on_nodes(cluster, skyhook, &[node]).grade(),
+                            resumed.on_node(skyhook, node).grade(),
                             "Or remove the taint if its owner no longer needs it",
                             &node.name,
                             &taint.kubectl_notation(),
@@ -156,7 +157,7 @@ fn detect(cluster: &Cluster, findings: &mut Findings) {
 
 /// Adds remedies for taints that their owner should have removed.
 fn kept_by(
-    cluster: &Cluster,
+    resumed: &ResumedWork<'_>,
     finding: &mut Finding,
     skyhook: &Skyhook,
     node: &Node,
@@ -191,7 +192,7 @@ fn kept_by(
             for taint in taints {
                 finding
                     .remove_taint(
-                        ResumeEffects::on_nodes(cluster, skyhook, &[node]).grade(),
+                        resumed.on_node(skyhook, node).grade(),
                         "Then remove the taint",
                         &node.name,
                         &taint.kubectl_notation(),

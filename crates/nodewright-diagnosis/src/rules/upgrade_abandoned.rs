@@ -1,7 +1,7 @@
+use super::remedies::retry::grade_of_rerun;
 use super::{Findings, Grade, Subject};
 use crate::api::{Entry, Skyhook, Stage, State, Version};
 use crate::cluster::{Cluster, Phase};
-use crate::plan::planners::effects;
 
 rule! {
     /// A package counts as complete at an older version, although an upgrade of it stopped midway.
@@ -64,9 +64,8 @@ fn detect(cluster: &Cluster, findings: &mut Findings) {
                     format!("spec.packages.{name}.version"),
                     older,
                 );
-                let effects = effects::rerun(cluster, skyhook, name, &[node], true);
                 finding.remedy(
-                    effects.grade.unwrap_or(Grade::B2),
+                    grade_of_rerun(skyhook, name),
                     format!("Install {older} again"),
                     ["reset", skyhook.name(), "--node", &node.name, "--package", name],
                 );

@@ -1,4 +1,4 @@
-use super::remedies::resume_effects::ResumeEffectsByName;
+use super::remedies::resume_effects::ResumedWork;
 use super::support::evidence::some_of;
 use super::support::standstill::{Standstill, Trouble};
 use super::{Finding, Findings, Grade, Severity, Subject};
@@ -41,7 +41,7 @@ rule! {
 fn detect(cluster: &Cluster, findings: &mut Findings) {
     let model = findings.model();
     let mut standstill = None;
-    let mut resume_effects = ResumeEffectsByName::default();
+    let resumed = findings.resumed();
     // All custom resources wait for the same root: the first incomplete one with `sequencing: all`.
     let mut trouble_of_root = None;
     for skyhook in cluster.skyhooks.items().iter().filter(|s| s.is_active()) {
@@ -70,7 +70,7 @@ fn detect(cluster: &Cluster, findings: &mut Findings) {
                 .evidence(root, "not complete on", &predecessor.node.name)
                 .evidence("nodes", "waiting", some_of(&waiting))
                 .waits_for(root.name());
-            close(cluster, &model, finding, (skyhook, root), trouble.as_ref(), &mut resume_effects);
+            close(&model, finding, (skyhook, root), trouble.as_ref(), &resumed);
             continue;
         }
         for node in cluster.selected(skyhook) {
@@ -100,7 +100,7 @@ fn detect(cluster: &Cluster, findings: &mut Findings) {
                     },
                 );
             finding.waits_for_predecessor(&predecessor);
-            close(cluster, &model, finding, (skyhook, root), trouble.as_ref(), &mut resume_effects);
+            close(&model, finding, (skyhook, root), trouble.as_ref(), &resumed);
         }
     }
 }
@@ -109,13 +109,12 @@ fn suffix(trouble: Option<&Trouble>) -> String {
     trouble.map_or(String::new(), |t| format!(" and {}", t.why))
 }
 
-fn close<'a>(
-    cluster: &'a Cluster,
+fn close(
     model: &Model<'_>,
     finding: &mut Finding,
-    (skyhook, root): (&'a Skyhook, &'a Skyhook),
+    (skyhook, root): (&Skyhook, &Skyhook),
     trouble: Option<&Trouble>,
-    resume_effects: &mut ResumeEffectsByName<'a>,
+    resumed: &ResumedWork<'_>,
 ) {
     let Some(trouble) = trouble else {
         finding.severity(Severity::Info);
@@ -134,7 +133,7 @@ fn close<'a>(
     finding
         .remedy(
             // The later custom resource then starts.
-            resume_effects.with(cluster, skyhook).grade(),
+            resumed.everywhere(skyhook).grade(),
             "Disable the earlier custom resource, so that later ones continue without it",
             ["disable", root.name()],
         )
@@ -142,7 +141,7 @@ fn close<'a>(
             "the earlier custom resource then stays unfinished, and later ones may depend on its packages",
         );
     if root.paused() {
-        let resume_effects = resume_effects.with(cluster, root);
+        let resume_effects = resumed.everywhere(root);
         resume_effects.offer(finding, model, "Or resume the earlier custom resource", "resume").by_choice();
     }
 }

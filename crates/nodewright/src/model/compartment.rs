@@ -42,6 +42,7 @@ pub(super) fn compartments<'a>(
     skyhook: &'a Skyhook,
     policy: Option<&'a DeploymentPolicy>,
     nodes: usize,
+    without_policy: bool,
 ) -> Vec<Compartment<'a>> {
     let compartment = |name: &'a str, selector, budget: &Budget, strategy| {
         let recorded = skyhook.status.compartment_statuses.get(name);
@@ -55,7 +56,7 @@ pub(super) fn compartments<'a>(
             members: Vec::new(),
         }
     };
-    if skyhook.spec.deployment_policy.is_empty() {
+    if without_policy {
         let budget = match &skyhook.spec.interruption_budget {
             Budget { percent: None, count: None } => Budget { percent: Some(100), count: None },
             // The percentage takes precedence if both are set.

@@ -104,8 +104,8 @@ impl<'a> Model<'a> {
         model
     }
 
-    /// The model without pauses, disables, ignore labels, taints, stopped rollouts and earlier custom resources, and
-    /// with a running operator.
+    /// The model without pauses, disables, ignore labels, taints, stopped rollouts, missing policies and earlier custom
+    /// resources, and with a running operator.
     pub fn unhindered(cluster: &'a Cluster) -> Model<'a> {
         Model::reconcile(cluster, true)
     }

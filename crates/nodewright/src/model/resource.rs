@@ -107,7 +107,8 @@ impl<'a> Builder<'_, 'a> {
             profile.finish(&self.operator, &packages, &order);
         }
         let policy = self.policy();
-        let mut compartments = compartment::compartments(skyhook, policy, nodes.len());
+        let without_policy = skyhook.spec.deployment_policy.is_empty() || self.unhindered && policy.is_none();
+        let mut compartments = compartment::compartments(skyhook, policy, nodes.len(), without_policy);
         if self.unhindered {
             compartments.iter_mut().for_each(|c| c.strategy = None);
         }
@@ -125,7 +126,7 @@ impl<'a> Builder<'_, 'a> {
             queues: Vec::new(),
             ordered: !skyhook.spec.deployment_policy.is_empty(),
             gate,
-            policy_missing: self.cluster.policy_missing(skyhook),
+            policy_missing: !self.unhindered && self.cluster.policy_missing(skyhook),
             paused: skyhook.paused() && !self.unhindered,
             disabled: skyhook.disabled() && !self.unhindered,
             deleting: skyhook.deleting(),
@@ -282,6 +283,10 @@ impl<'a> Builder<'_, 'a> {
             }
             resource.selections.push(selection);
             resource.queues.push(OnceCell::new());
+        }
+        if self.unhindered {
+            // A node whose state cannot be read keeps no other node waiting.
+            resource.places.iter_mut().for_each(|place| place.selected_now = true);
         }
     }
 }

@@ -6,8 +6,8 @@ use super::Args;
 use crate::api::Executor;
 use crate::cluster::{Certainty, Cluster, Node, Source};
 use crate::model::Model;
+use crate::plan::Consequences;
 use crate::plan::planners::{node, pause_guard};
-use crate::plan::{Consequences, Grade};
 use crate::view::{NodeSet, plural};
 
 /// Maximum number of node-name ranges in a warning.
@@ -36,9 +36,6 @@ pub fn needs_no_taint(cluster: &Cluster, model: &Model<'_>, node: &Node, name: &
 
 /// Adds the consequences of the strip, including those that no API can undo.
 pub fn consequences(cluster: &Cluster, args: &Args, nodes: &[&Node], effects: &mut Consequences) {
-    effects.at_least(Grade::B4);
-    effects.nodes = nodes.len();
-    effects.gpus = nodes.iter().map(|n| n.gpus()).sum();
     let name = args.name.as_str();
     if let Some(skyhook) = cluster.skyhook(name) {
         let others = skyhook.third_party_finalizers();
@@ -85,8 +82,6 @@ fn hosts(cluster: &Cluster, args: &Args, effects: &mut Consequences) {
             "uninstall.sh does not run; changes made by {packages} stay on the hosts of {on}, as do /var/lib/skyhook/{name} \
              and /var/log/skyhook/{name}; no API can remove them"
         ));
-        effects.skips_uninstall = true;
-        effects.loses_record |= args.purge_state;
         effects.warn(if args.purge_state {
             format!("the only record of what is installed on {on} is removed")
         } else {
@@ -99,7 +94,6 @@ fn hosts(cluster: &Cluster, args: &Args, effects: &mut Consequences) {
     let malformed = cluster.tracked(name).filter(|(_, on)| on.is_malformed());
     let malformed: Vec<&Node> = malformed.map(|(n, _)| n).collect();
     if !malformed.is_empty() {
-        effects.lose_record();
         effects.warn(format!(
             "the node state on {} cannot be read: it is unknown what is installed there, and the record \
              is removed",

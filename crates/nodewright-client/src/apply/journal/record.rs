@@ -286,7 +286,6 @@ impl Record {
             subject: self.begun.plan.subject.clone(),
             stages,
             consequences: Consequences {
-                grade: self.begun.plan.consequences.grade,
                 warnings: left_out.into_iter().collect(),
                 ..Consequences::default()
             },

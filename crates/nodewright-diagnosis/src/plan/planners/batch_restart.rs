@@ -2,26 +2,11 @@
 
 use std::collections::BTreeSet;
 
-use super::{batches, effects, node};
+use super::{batches, node};
 use crate::api::{Skyhook, Status};
 use crate::cluster::{Cluster, Node};
 use crate::model::Model;
-use crate::plan::{Change, Consequences, Field, Grade, Plan, Step, Target};
-
-/// The side effects of the work that continues once the batches of these compartments, or of all, restart; at
-/// least [`Grade::B2`].
-pub fn continues(
-    cluster: &Cluster,
-    skyhook: &Skyhook,
-    compartments: Option<&BTreeSet<&str>>,
-) -> Consequences {
-    let mut effects = Consequences::default();
-    effects.at_least(Grade::B2);
-    if skyhook.is_active() {
-        effects::begins(cluster, skyhook, &nodes_in(cluster, skyhook, compartments), &mut effects);
-    }
-    effects
-}
+use crate::plan::{Change, Field, Plan, Step, Target};
 
 fn nodes_in<'a>(
     cluster: &'a Cluster,
@@ -37,8 +22,7 @@ fn nodes_in<'a>(
     cluster.selected(skyhook).filter(within).collect()
 }
 
-/// Adds the restart of the batches of these compartments, or of all, to a plan; returns the number of nodes
-/// that change.
+/// Adds the restart of the batches of these compartments, or of all, to a plan.
 ///
 /// Erroring nodes are set to waiting first: otherwise the operator counts them as failed again and stops the
 /// rollout. A node on which a Job has failed permanently stays erroring: as a waiting node, it would hold its
@@ -49,7 +33,7 @@ pub fn add(
     compartments: Option<&BTreeSet<&str>>,
     handled: &[&Node],
     plan: &mut Plan,
-) -> usize {
+) {
     let nodes = nodes_in(cluster, skyhook, compartments);
     let package_runs = cluster.package_runs();
     let mut permanently_failed = 0;
@@ -70,8 +54,7 @@ pub fn add(
         let why = "otherwise the operator would immediately count the node as failed again";
         steps.push(Step::new(Target::of_node(one), Change::Metadata(change), why));
     }
-    let changed = steps.len();
-    if changed > 0 {
+    if !steps.is_empty() {
         plan.stage(steps);
         plan.consequences.warn(
             "erroring nodes are set to waiting and may be chosen again; if the cause remains, they will fail again",
@@ -93,7 +76,6 @@ pub fn add(
         let why = "the rollout starts again from the first batch";
         plan.stage(vec![Step::new(target, Change::Status(fields), why)]);
     }
-    changed
 }
 
 fn of_compartments(skyhook: &Skyhook, compartments: &BTreeSet<&str>, nodes: &[&Node]) -> Option<Vec<Field>> {

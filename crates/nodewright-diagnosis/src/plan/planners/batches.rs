@@ -4,10 +4,9 @@ use serde_json::{Value, json};
 
 use crate::api::skyhook::CompartmentStatus;
 use crate::api::{Skyhook, Status};
-use crate::cluster::{Certainty, Cluster, Node};
+use crate::cluster::{Cluster, Node};
 use crate::model::{Model, behavior};
-use crate::plan::planners::effects::stands_still;
-use crate::plan::{Consequences, Field, Grade};
+use crate::plan::{Consequences, Field};
 use crate::view::NodeSet;
 
 /// The status fields that restart a rollout, with explicit zeros.
@@ -56,35 +55,6 @@ pub fn keeps_place(cluster: &Cluster, skyhook: &Skyhook, node: &Node) -> bool {
         Status::Waiting => !skyhook.spec.deployment_policy.is_empty(),
         _ => false,
     }
-}
-
-/// Whether the next batch may start once nodes have left the current one. Warns if the custom resource is stopped, and
-/// adds the worst grade of the next batch if the forecast cannot predict the batch.
-pub fn next_batch_starts(cluster: &Cluster, skyhook: &Skyhook, effects: &mut Consequences) -> bool {
-    if !skyhook.is_active() {
-        stands_still(skyhook, effects);
-        return false;
-    }
-    if !predictable(cluster, skyhook) {
-        effects.at_least(grade_of_next(skyhook));
-    }
-    true
-}
-
-/// Whether the operator acts now, and the model knows every node that the next batch may contain.
-fn predictable(cluster: &Cluster, skyhook: &Skyhook) -> bool {
-    let halted = cluster.operator_down() || cluster.operator_absent() || cluster.holding().next().is_some();
-    !halted
-        && cluster.nodes.ok().is_some()
-        && !cluster.limited_to_named_nodes
-        && cluster.certainty_of_no_package_run() != Certainty::Unknown
-        && (skyhook.spec.deployment_policy.is_empty() || cluster.policies.ok().is_some())
-}
-
-/// The worst possible grade of the next batch, whose nodes are not known yet.
-pub fn grade_of_next(skyhook: &Skyhook) -> Grade {
-    let grades = skyhook.packages().map(|(name, p)| Grade::of_rerun(skyhook.pending_interrupt(name, p)));
-    grades.max().unwrap_or(Grade::B2)
 }
 
 /// [`reset`] for the counters of one compartment only. `None` also if the status lacks the compartment.

@@ -6,7 +6,7 @@ use std::hash::{DefaultHasher, Hash as _, Hasher as _};
 use super::pause_guard;
 use crate::api::Skyhook;
 use crate::cluster::Cluster;
-use crate::plan::{Consequences, Plan, PlanStage, Step, retain_stages};
+use crate::plan::{Plan, PlanStage, Step, retain_stages};
 
 /// Merges the plans in this order, with one pause of each custom resource around those that change it. `subject` is
 /// the name that a user types to confirm a plan with several subjects.
@@ -18,9 +18,11 @@ pub fn merged(cluster: &Cluster, title: String, subject: &str, plans: Vec<Plan>)
         title,
         subject: common(&plans, |plan| Some(plan.subject.as_str())).unwrap_or(subject).to_owned(),
         erroring: common(&plans, |plan| plan.erroring.as_deref()).map(str::to_owned),
-        consequences: consequences(cluster, &plans),
         ..Plan::default()
     };
+    for one in &plans {
+        plan.consequences.add(one.consequences.clone());
+    }
     let mut held: BTreeMap<String, &Skyhook> = BTreeMap::new();
     for step in plans.iter().flat_map(Plan::steps) {
         if step.change.holds()
@@ -37,7 +39,7 @@ pub fn merged(cluster: &Cluster, title: String, subject: &str, plans: Vec<Plan>)
     }
     let mut taken: HashMap<Fingerprint, Vec<Step>> = HashMap::new();
     for one in plans {
-        let mut part = Part::of(&one);
+        let mut part = Part::of(&one, cluster);
         let shares = parts.iter().filter(|earlier| earlier.shares_with(&part));
         let after: Vec<usize> = shares.flat_map(|earlier| earlier.stages.clone()).collect();
         let stages = one.stages.into_iter().map(|stage| remaining_stage(stage, &held, &mut taken));
@@ -63,13 +65,11 @@ struct Part {
 }
 
 impl Part {
-    fn of(plan: &Plan) -> Part {
+    fn of(plan: &Plan, cluster: &Cluster) -> Part {
+        let runs = plan.places_of_deleted_runs(cluster);
         let names = plan.steps().flat_map(Step::custom_resources);
-        let mut custom_resources: BTreeSet<String> = names.map(str::to_owned).collect();
-        // Pods and Jobs do not name their custom resource, which then is the subject.
-        if custom_resources.is_empty() {
-            custom_resources.insert(plan.subject.clone());
-        }
+        let names = names.chain(runs.into_iter().map(|(skyhook, _)| skyhook));
+        let custom_resources = names.map(str::to_owned).collect();
         Part {
             custom_resources,
             objects: plan.steps().map(|step| step.target.path()).collect(),
@@ -114,25 +114,6 @@ fn common<'a>(plans: &'a [Plan], value: impl Fn(&'a Plan) -> Option<&'a str>) ->
         1 => values.into_iter().next().flatten(),
         _ => None,
     }
-}
-
-/// The combined side effects. A node in several plans counts once.
-fn consequences(cluster: &Cluster, plans: &[Plan]) -> Consequences {
-    let mut all = Consequences::default();
-    let mut nodes: BTreeSet<&str> = BTreeSet::new();
-    let (mut twice, mut gpus) = (0, 0);
-    for plan in plans {
-        all.add(plan.consequences.clone());
-        for node in plan.nodes() {
-            if !nodes.insert(node) {
-                twice += 1;
-                gpus += cluster.node(node).map_or(0, |n| n.gpus());
-            }
-        }
-    }
-    all.nodes = all.nodes.saturating_sub(twice).max(nodes.len());
-    all.gpus = all.gpus.saturating_sub(gpus);
-    all
 }
 
 /// Path and hash of a step. Each step is compared only with steps of the same fingerprint: node states may be

@@ -11,8 +11,14 @@ pub mod node;
 pub mod node_state;
 pub mod pause_guard;
 pub mod recreation;
-pub mod released;
 pub mod reset;
 pub mod stranding;
 pub mod uninstall;
-pub mod uninstalls;
+
+use crate::cluster::Source;
+
+/// The sources of commands that only start or stop the operator's work.
+pub const NEEDS: [Source; 6] =
+    [Source::Nodes, Source::Policies, Source::Skyhooks, Source::Operator, Source::Pods, Source::Jobs];
+/// Resources that are also listed if nodes are drained: budgets may refuse the evictions.
+pub const LISTS: &[(&str, &str)] = &[("policy", "poddisruptionbudgets")];

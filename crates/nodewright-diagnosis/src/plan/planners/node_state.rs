@@ -2,11 +2,11 @@
 
 use serde_json::{Map, Value};
 
-use super::{effects, migration};
+use super::migration;
 use crate::api::{NodeState, Skyhook};
-use crate::cluster::{Cluster, Node, NodeRecord};
+use crate::cluster::{Cluster, Node, NodeRecord, Phase};
 use crate::error::{Error, Result};
-use crate::plan::{Change, Consequences, Edit, Grade, Metadata, Plan, Step, Target};
+use crate::plan::{Change, Edit, Grade, Metadata, Plan, Step, Target};
 use crate::view::plural;
 
 /// The plan that restores the unreadable states of these nodes.
@@ -30,8 +30,6 @@ pub fn restore(cluster: &Cluster, skyhook: &Skyhook, nodes: &[&Node], force: boo
                     .hint(format!("kubectl skyhook reset {name} --node {}", node.name)));
             }
             Ok(repaired) => {
-                repaired.consequences(cluster, skyhook, node, &mut plan.consequences);
-                plan.consequences.gpus += node.gpus();
                 let why = "restores the state that the operator last read";
                 steps.push(Step::new(Target::of_node(node), Change::Metadata(repaired.change), why));
             }
@@ -39,8 +37,6 @@ pub fn restore(cluster: &Cluster, skyhook: &Skyhook, nodes: &[&Node], force: boo
     }
     plan.title = format!("restore the node state of {} on {}", skyhook.name(), plural(steps.len(), "node"));
     if !steps.is_empty() {
-        plan.consequences.nodes = steps.len();
-        plan.consequences.at_least(Grade::B1);
         plan.consequences.warn("the operator resumes work on every custom resource");
         plan.stage(steps);
     }
@@ -65,22 +61,18 @@ pub enum CannotRepair {
 }
 
 impl Repaired {
-    /// Adds the operator's work once the state is readable again.
-    pub fn consequences(
-        &self,
-        cluster: &Cluster,
-        skyhook: &Skyhook,
-        node: &Node,
-        effects: &mut Consequences,
-    ) {
-        effects::begins_from(cluster, skyhook, node, &self.state, effects);
-    }
-
-    /// The worst grade of that work.
-    pub fn grade(&self, cluster: &Cluster, skyhook: &Skyhook, node: &Node) -> Grade {
-        let mut effects = Consequences::default();
-        self.consequences(cluster, skyhook, node, &mut effects);
-        effects.worst_grade()
+    /// The worst grade of the operator's work once the state is readable again.
+    pub fn grade(&self, cluster: &Cluster, skyhook: &Skyhook) -> Grade {
+        let unfinished = skyhook.packages().filter(|(name, package)| {
+            let phase = skyhook.phase(cluster, name, Some(&self.state));
+            match skyhook.uninstalls(package) {
+                true => !phase.is_absent(),
+                false => !skyhook.deleting() && phase != Phase::Complete,
+            }
+        });
+        let grades =
+            unfinished.map(|(name, package)| Grade::of_rerun(skyhook.pending_interrupt(name, package)));
+        grades.filter(|_| skyhook.is_active()).max().unwrap_or(Grade::B1)
     }
 }
 

@@ -6,11 +6,10 @@ use crate::api::keys::NodeKey;
 use crate::api::{ApiFlavor, NodeState, Skyhook};
 use crate::cluster::{Certainty, Cluster, Node, Phase};
 use crate::error::{Error, Result};
-use crate::plan::planners::effects::Reruns;
 use crate::plan::planners::{node, pause_guard};
 use crate::plan::recreate::as_new;
 use crate::plan::{
-    Change, Consequences, Field, Grade, Hold, Metadata, Plan, PlanStage, Step, Target, WaitCondition, WaitFor,
+    Change, Consequences, Field, Hold, Metadata, Plan, PlanStage, Step, Target, WaitCondition, WaitFor,
 };
 use crate::view::NodeSet;
 
@@ -146,7 +145,6 @@ impl<'a> Recreation<'a> {
                 ..PlanStage::default()
             });
         }
-        self.effects.at_least(Grade::B2);
         self.effects.warn(format!(
             "Kubernetes cannot cancel a deletion: {} is removed and recreated immediately",
             old.reference()
@@ -232,33 +230,23 @@ impl<'a> Recreation<'a> {
         self.stages.push(status(field.with_any_old_value()));
     }
 
-    /// The plan, with the side effects of the packages that run again.
     pub fn plan(mut self, title: String) -> Plan {
         if let Some(end) = self.release.take() {
             let end = pause_guard::end(self.target(None), end);
             self.stages.push(end);
         }
         let (cluster, skyhook) = (self.cluster, &self.skyhook);
-        let mut reruns = Reruns::default();
-        let nodes = cluster.nodes.items().iter();
-        for node in nodes.filter(|n| skyhook.selects(n)) {
-            let restored = self.states.iter().find(|(name, _)| *name == node.name);
-            let on = cluster.on_node(node, skyhook.name());
-            let state = restored.map(|(_, state)| state);
-            let state = state.or(on.and_then(|on| on.state.as_deref()));
-            for (name, _) in skyhook.packages() {
-                // Absent implies a requested uninstall.
-                if !matches!(skyhook.phase(cluster, name, state), Phase::Complete | Phase::Absent) {
-                    reruns.add(node, name);
-                }
-            }
-        }
-        let mut effects = reruns.consequences(cluster, Some(skyhook));
-        effects.grade = effects.grade.max(self.effects.grade);
-        for warning in self.effects.warnings {
-            effects.warn(warning);
-        }
-        if !effects.reruns.is_empty() {
+        let mut effects = self.effects;
+        let rerun = cluster.selected(skyhook).any(|node| {
+            let restored = self.states.iter().find(|(name, _)| *name == node.name).map(|(_, state)| state);
+            let on = cluster.on_node(node, skyhook.name()).and_then(|on| on.state.as_deref());
+            // Absent implies a requested uninstall.
+            let done = |name| {
+                matches!(skyhook.phase(cluster, name, restored.or(on)), Phase::Complete | Phase::Absent)
+            };
+            skyhook.packages().any(|(name, _)| !done(name))
+        });
+        if rerun {
             effects.warn("packages that were not complete, or whose uninstall had started, rerun as listed");
         }
         effects.warn("the uid, status and batch state are not preserved");

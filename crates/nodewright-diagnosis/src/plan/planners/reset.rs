@@ -2,15 +2,13 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use crate::api::{Entry, Skyhook, Stage, State, keys};
+use crate::api::{Entry, Skyhook, keys};
 use crate::cluster::{Cluster, Node, NodeRecord};
 use crate::error::Result;
+use crate::plan::forecast::is_uninstalled;
 use crate::plan::planners::{batches, effects, held, migration, node, pause_guard, stranding};
 use crate::plan::{Change, Edit, Metadata, OnConflict, Plan, PlanStage, RemovedEntry, Step, Target};
 use crate::view::plural;
-
-/// Resources that are also listed if nodes are drained, to preview refused evictions.
-pub use crate::plan::planners::released::LISTS;
 
 /// The scope of a reset.
 #[derive(Debug)]
@@ -44,7 +42,7 @@ pub fn plan<'a>(cluster: &'a Cluster, request: &'a ResetRequest<'a>) -> Result<P
         skyhook: cluster.skyhook(request.name),
         steps: Vec::new(),
         touched: Vec::new(),
-        reruns: effects::Reruns::default(),
+        reruns: Vec::new(),
         packages: BTreeSet::new(),
         unreadable: 0,
         recorded: 0,
@@ -97,7 +95,8 @@ struct ResetPlanner<'a> {
     skyhook: Option<&'a Skyhook>,
     steps: Vec<Step>,
     touched: Vec<&'a Node>,
-    reruns: effects::Reruns<'a>,
+    /// Nodes on which packages run again.
+    reruns: Vec<&'a Node>,
     /// Packages that lose an entry.
     packages: BTreeSet<&'a str>,
     /// Number of nodes whose state cannot be read.
@@ -137,8 +136,8 @@ impl<'a> ResetPlanner<'a> {
         }
         match self.runs_here(node) {
             Some(skyhook) => {
-                for (name, _) in skyhook.packages().filter(|(_, p)| !skyhook.uninstalls(p)) {
-                    self.reruns.add(node, name);
+                if skyhook.packages().any(|(_, package)| !skyhook.uninstalls(package)) {
+                    self.reruns.push(node);
                 }
                 self.count_left_spec(skyhook, node, |_| true);
             }
@@ -181,8 +180,8 @@ impl<'a> ResetPlanner<'a> {
         let current = in_spec.filter(|(_, spec)| version.is_none_or(|v| v == spec.version));
         let mut why = "the record of the package is removed";
         match (self.runs_here(node), current) {
-            (Some(skyhook), Some((name, spec))) if !skyhook.uninstalls(spec) => {
-                self.reruns.add(node, name);
+            (Some(skyhook), Some((_, spec))) if !skyhook.uninstalls(spec) => {
+                self.reruns.push(node);
                 why = "the package runs again from the start";
             }
             (None, _) => self.recorded += usize::from(installed),
@@ -277,7 +276,6 @@ impl<'a> ResetPlanner<'a> {
             let package = self.request.package.map(|(name, _)| name);
             pause_guard::end_failing(self.cluster, skyhook, &self.touched, package, &mut plan);
             pause_guard::warn_of_halt(self.cluster, skyhook, &self.touched, package, &mut plan);
-            effects::stopped_deletion(self.cluster, skyhook, &mut plan);
         }
         match waits {
             Some(skyhook) if !plan.stages.is_empty() => held::around(self.cluster, plan, skyhook),
@@ -302,9 +300,7 @@ impl<'a> ResetPlanner<'a> {
     }
 
     fn consequences(&self) -> crate::plan::Consequences {
-        let mut effects = self.reruns.consequences(self.cluster, self.skyhook);
-        effects.nodes = self.touched.len();
-        effects.gpus = self.touched.iter().map(|n| n.gpus()).sum();
+        let mut effects = crate::plan::Consequences::default();
         if self.steps.iter().any(|step| !step.stays_removed.is_empty()) {
             let checked = "afterwards, checks that the operator does not record the removed state again";
             effects.notes.push(checked.to_owned());
@@ -312,18 +308,15 @@ impl<'a> ResetPlanner<'a> {
         if let Some(skyhook) = self.skyhook.filter(|s| !s.deleting())
             && !self.request.batches
         {
-            let nodes = self.reruns.nodes();
-            effects::stopped_rollout(self.cluster, skyhook, &nodes, &mut effects);
-            batches::warn_of_counters(self.cluster, skyhook, &nodes, &mut effects);
+            batches::warn_of_counters(self.cluster, skyhook, &self.reruns, &mut effects);
         }
-        if let Some(skyhook) = self.skyhook
-            && effects::bypassed_uninstalls(skyhook, &self.packages, &mut effects)
-        {
-            effects.lose_record();
+        if let Some(skyhook) = self.skyhook {
+            let bypassed = effects::bypassed_uninstalls(skyhook, &self.packages, &mut effects);
+            effects.loses_record |= bypassed;
         }
         if let Some(skyhook) = self.skyhook
             && let Some((package, _)) = self.request.package
-            && !effects.reruns.is_empty()
+            && !self.reruns.is_empty()
         {
             let touched = self.touched.iter();
             let targets: Vec<(&Node, &NodeRecord)> =
@@ -340,7 +333,6 @@ impl<'a> ResetPlanner<'a> {
             ));
         }
         if self.recorded > 0 {
-            effects.lose_record();
             let nodes = plural(self.recorded, "node");
             let name = self.request.name;
             effects.warn(match self.skyhook {
@@ -356,14 +348,12 @@ impl<'a> ResetPlanner<'a> {
             });
         }
         for (package, nodes) in &self.left_spec {
-            effects.lose_record();
             effects.warn(format!(
                 "{package} is not in the spec: the only record of what it installed on {} is removed",
                 plural(*nodes, "node")
             ));
         }
         if self.unreadable > 0 {
-            effects.lose_record();
             effects.warn(format!(
                 "the state on {} cannot be read: what is installed there is unknown, and the record is removed",
                 plural(self.unreadable, "node")
@@ -371,15 +361,4 @@ impl<'a> ResetPlanner<'a> {
         }
         effects
     }
-}
-
-/// Whether the host has no files of the package, and no interrupt of its uninstall is pending.
-fn is_uninstalled(skyhook: Option<&Skyhook>, entry: &Entry) -> bool {
-    let interrupts = skyhook.is_some_and(|s| {
-        let spec = s.package(&entry.name);
-        spec.is_some_and(|p| s.pending_interrupt(&entry.name, p).is_some())
-    });
-    entry.stage.is_uninstall()
-        && entry.state == State::Complete
-        && (entry.stage == Stage::UninstallInterrupt || !interrupts)
 }

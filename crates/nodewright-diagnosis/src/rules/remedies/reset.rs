@@ -2,9 +2,9 @@
 
 use std::collections::BTreeSet;
 
+use super::retry::grade_of_stage;
 use crate::api::Skyhook;
 use crate::cluster::{Cluster, Node};
-use crate::plan::planners::effects::{Reruns, bypassed_uninstalls};
 use crate::rules::{Finding, Grade};
 
 impl Finding {
@@ -21,7 +21,7 @@ impl Finding {
         let entries = on.map_or(&[][..], |on| on.entries());
         let recorded = entries.iter().map(|e| e.name.as_ref()).collect();
         let packages: Vec<&str> = skyhook.packages().map(|(name, _)| name).collect();
-        let (grade, reboots) = grade(cluster, skyhook, node, &packages, recorded);
+        let (grade, reboots) = grade(skyhook, &packages, recorded);
         let words = ["reset", skyhook.name(), "--node", &node.name];
         self.remedy(grade, title, words)
             .reboots(reboots)
@@ -37,18 +37,11 @@ impl Finding {
     }
 
     /// Adds a remedy that resets one package of the spec on a node, with the grade of the command's preview.
-    pub fn reset_package(
-        &mut self,
-        cluster: &Cluster,
-        skyhook: &Skyhook,
-        node: &Node,
-        name: &str,
-        version: &str,
-    ) -> &mut Self {
+    pub fn reset_package(&mut self, skyhook: &Skyhook, node: &Node, name: &str, version: &str) -> &mut Self {
         let spec = skyhook.package(name);
         let interrupts = spec.is_some_and(|p| skyhook.pending_interrupt(name, p).is_some());
         let including = if interrupts { ", including its interrupt" } else { "" };
-        let (grade, reboots) = grade(cluster, skyhook, node, &[name], BTreeSet::from([name]));
+        let (grade, reboots) = grade(skyhook, &[name], BTreeSet::from([name]));
         let package = format!("{name}:{version}");
         let words = ["reset", skyhook.name(), "--node", &node.name];
         let words = words.into_iter().chain(["--package", &package]);
@@ -59,22 +52,10 @@ impl Finding {
 }
 
 /// The grade of resetting these packages on a node with these recorded packages, and whether the node reboots.
-fn grade(
-    cluster: &Cluster,
-    skyhook: &Skyhook,
-    node: &Node,
-    packages: &[&str],
-    recorded: BTreeSet<&str>,
-) -> (Grade, bool) {
-    let mut reruns = Reruns::default();
-    for (name, _) in skyhook.packages().filter(|(name, p)| packages.contains(name) && !skyhook.uninstalls(p))
-    {
-        reruns.add(node, name);
-    }
-    let mut effects = reruns.consequences(cluster, Some(skyhook));
-    let reboots = effects.reboots > 0;
-    if bypassed_uninstalls(skyhook, &recorded, &mut effects) {
-        effects.at_least(Grade::B4);
-    }
-    (effects.grade.unwrap_or(Grade::B2).max(Grade::B2), reboots)
+fn grade(skyhook: &Skyhook, packages: &[&str], recorded: BTreeSet<&str>) -> (Grade, bool) {
+    let reruns = skyhook.packages().filter(|(name, p)| packages.contains(name) && !skyhook.uninstalls(p));
+    let grade = reruns.map(|(name, _)| grade_of_stage(skyhook, name)).max().unwrap_or(Grade::B2);
+    let gated = |name: &&str| skyhook.package(name).is_some_and(|package| package.uninstall().enabled);
+    let bypasses = recorded.iter().any(gated);
+    (if bypasses { Grade::B4 } else { grade }, grade == Grade::B4)
 }

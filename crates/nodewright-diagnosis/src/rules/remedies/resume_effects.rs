@@ -1,14 +1,68 @@
 //! The effects of resuming the operator's work on a custom resource.
 
 use std::cell::OnceCell;
-use std::collections::HashMap;
+use std::collections::BTreeSet;
 
 use crate::api::Skyhook;
 use crate::cluster::{Cluster, Node, NodeRecord};
-use crate::model::Model;
-use crate::plan::Consequences;
-use crate::plan::planners::{batches, effects};
+use crate::model::{Model, Simulation, WorkByPlace};
+use crate::plan::planners::effects::{permanently_failed, stays_failed};
 use crate::rules::{Finding, Grade};
+
+/// The operator's work without pauses, ignore labels and other obstacles, simulated when a rule first needs it.
+pub struct ResumedWork<'a> {
+    cluster: &'a Cluster,
+    work: OnceCell<WorkByPlace<'a>>,
+}
+
+impl<'a> ResumedWork<'a> {
+    pub fn new(cluster: &'a Cluster) -> ResumedWork<'a> {
+        ResumedWork { cluster, work: OnceCell::new() }
+    }
+
+    /// The effects of resuming the work on all nodes.
+    pub fn everywhere<'s>(&'s self, skyhook: &'s Skyhook) -> ResumeEffects<'s> {
+        let nodes: Vec<&Node> = self.cluster.selected(skyhook).collect();
+        self.on_nodes(skyhook, &nodes)
+    }
+
+    /// The effects of resuming the work on a node.
+    pub fn on_node<'s>(&'s self, skyhook: &'s Skyhook, node: &Node) -> ResumeEffects<'s> {
+        self.on_nodes(skyhook, &[node])
+    }
+
+    fn on_nodes<'s>(&'s self, skyhook: &'s Skyhook, nodes: &[&Node]) -> ResumeEffects<'s> {
+        ResumeEffects { cluster: self.cluster, skyhook, effects: self.effects(skyhook, nodes) }
+    }
+
+    /// `None` if nodes or their states cannot be read, or if the spec has changed since the custom resource was complete,
+    /// which no node state shows yet.
+    fn effects(&self, skyhook: &Skyhook, nodes: &[&Node]) -> Option<Begun> {
+        let cluster = self.cluster;
+        cluster.nodes.ok()?;
+        let unreadable =
+            |node: &&Node| cluster.on_node(node, skyhook.name()).is_some_and(NodeRecord::is_malformed);
+        if nodes.iter().any(unreadable) {
+            return None;
+        }
+        let work = self.work.get_or_init(|| Simulation::unhindered(cluster).work());
+        let failed = permanently_failed(cluster, skyhook, nodes);
+        let mut kinds: BTreeSet<Option<&str>> = BTreeSet::new();
+        for node in nodes.iter().map(|node| node.name.as_str()) {
+            let here = work.get(&(skyhook.name(), node));
+            let packages = here.into_iter().flat_map(|here| &here.packages);
+            let starts = packages
+                .filter(|((package, _), _)| failed.get(*package).is_none_or(|nodes| !nodes.contains(&node)));
+            kinds.extend(starts.map(|(_, kind)| *kind));
+        }
+        let grade = kinds.iter().map(|kind| Grade::of_rerun(*kind)).max();
+        let mut stays = failed.iter().map(|(package, nodes)| stays_failed(skyhook, package, nodes));
+        let warning = stays.next().filter(|_| grade.is_none());
+        let changed = skyhook.status.observed_generation < skyhook.metadata.generation;
+        let unknown = grade.is_none() && changed && warning.is_none();
+        (!unknown).then(|| Begun { grade, interrupts: kinds.iter().any(Option::is_some), warning })
+    }
+}
 
 /// The effects of resuming the operator's work on a custom resource, on some nodes or on all.
 pub struct ResumeEffects<'a> {
@@ -16,11 +70,9 @@ pub struct ResumeEffects<'a> {
     skyhook: &'a Skyhook,
     /// `None` if the effects are unknown.
     effects: Option<Begun>,
-    /// See [`ResumeEffects::grade_with_later`].
-    with_later: OnceCell<Grade>,
 }
 
-/// What remedies say of the work that begins: there may be one for each custom resource.
+/// The work that begins.
 struct Begun {
     /// `None` if nothing begins.
     grade: Option<Grade>,
@@ -29,17 +81,7 @@ struct Begun {
     warning: Option<String>,
 }
 
-impl<'a> ResumeEffects<'a> {
-    pub fn everywhere(cluster: &'a Cluster, skyhook: &'a Skyhook) -> ResumeEffects<'a> {
-        let nodes: Vec<&Node> = cluster.selected(skyhook).collect();
-        ResumeEffects::on_nodes(cluster, skyhook, &nodes)
-    }
-
-    pub fn on_nodes(cluster: &'a Cluster, skyhook: &'a Skyhook, nodes: &[&Node]) -> ResumeEffects<'a> {
-        let effects = effects(cluster, skyhook, nodes);
-        ResumeEffects { cluster, skyhook, effects, with_later: OnceCell::new() }
-    }
-
+impl ResumeEffects<'_> {
     /// The grade of the custom resource's own work.
     pub fn grade(&self) -> Grade {
         match &self.effects {
@@ -51,19 +93,15 @@ impl<'a> ResumeEffects<'a> {
     /// The grade of a command that resumes the work, including that of later custom resources that wait for it
     /// on a node.
     fn grade_with_later(&self, model: &Model<'_>) -> Grade {
-        let grade = || {
-            let unfinished =
-                |other: &Skyhook, node: &Node| other.is_active() && !model.is_done_on(other, node);
-            let nodes = self.cluster.selected(self.skyhook);
-            let waiting = nodes.flat_map(|node| {
-                let selecting = self.cluster.selecting(node);
-                selecting
-                    .filter(|other| other.order() > self.skyhook.order())
-                    .filter(move |other| unfinished(other, node))
-            });
-            waiting.map(batches::grade_of_next).fold(self.grade(), Grade::max)
-        };
-        *self.with_later.get_or_init(grade)
+        let unfinished = |other: &Skyhook, node: &Node| other.is_active() && !model.is_done_on(other, node);
+        let nodes = self.cluster.selected(self.skyhook);
+        let waiting = nodes.flat_map(|node| {
+            let selecting = self.cluster.selecting(node);
+            selecting
+                .filter(|other| other.order() > self.skyhook.order())
+                .filter(move |other| unfinished(other, node))
+        });
+        waiting.map(Grade::of_running).fold(self.grade(), Grade::max)
     }
 
     /// Adds the command that resumes the work, with a caveat about packages that then run.
@@ -134,36 +172,4 @@ impl<'a> ResumeEffects<'a> {
     fn interrupts(&self) -> bool {
         self.effects.as_ref().is_none_or(|e| e.interrupts)
     }
-}
-
-/// The effects on all nodes by custom resource, each calculated once, for rules that report many nodes.
-#[derive(Default)]
-pub struct ResumeEffectsByName<'a>(HashMap<&'a str, ResumeEffects<'a>>);
-
-impl<'a> ResumeEffectsByName<'a> {
-    pub fn with(&mut self, cluster: &'a Cluster, skyhook: &'a Skyhook) -> &ResumeEffects<'a> {
-        let known = self.0.entry(skyhook.name());
-        known.or_insert_with(|| ResumeEffects::everywhere(cluster, skyhook))
-    }
-}
-
-/// The effects of resuming. `None` if nodes or their states cannot be read, or if the spec has changed since the
-/// custom resource was complete, which no node state shows yet.
-fn effects(cluster: &Cluster, skyhook: &Skyhook, nodes: &[&Node]) -> Option<Begun> {
-    cluster.nodes.ok()?;
-    let unreadable = |n: &&Node| {
-        let on = cluster.on_node(n, skyhook.name());
-        on.is_some_and(NodeRecord::is_malformed)
-    };
-    if nodes.iter().any(unreadable) {
-        return None;
-    }
-    let mut effects = Consequences::default();
-    effects::begins(cluster, skyhook, nodes, &mut effects);
-    let changed = skyhook.status.observed_generation < skyhook.metadata.generation;
-    // If nothing begins after a change of the spec, the node states do not show the change yet. A warning about
-    // a permanent failure is another reason that nothing begins.
-    let unknown = effects.grade.is_none() && changed && effects.warnings.is_empty();
-    let Consequences { grade, drains, warnings, .. } = effects;
-    (!unknown).then(|| Begun { grade, interrupts: drains > 0, warning: warnings.into_iter().next() })
 }

@@ -4,7 +4,7 @@ use crate::api::{Entry, Skyhook};
 use crate::cluster::package_run::PackageRun;
 use crate::cluster::pod::Pod;
 use crate::cluster::{Cluster, Node, NodeRecord};
-use crate::plan::planners::{effects, node_state};
+use crate::plan::planners::node_state;
 use crate::rules::{Finding, Grade};
 
 impl Finding {
@@ -20,7 +20,7 @@ impl Finding {
         if let Ok(repaired) = node_state::repaired(skyhook, node, on) {
             let title = "Restore the node state from the status of the custom resource";
             let words = ["reset", skyhook.name(), "--unreadable", "--node", &node.name];
-            self.remedy(repaired.grade(cluster, skyhook, node), title, words)
+            self.remedy(repaired.grade(cluster, skyhook), title, words)
                 .caveat("the operator then continues for every custom resource");
         }
         let words = ["reset", skyhook.name(), "--node", &node.name];
@@ -78,25 +78,13 @@ impl Finding {
     /// Adds a remedy that runs a package again from its start, with the grade of the command's preview. Returns false
     /// if that is impossible: the operator does not rerun a package with a requested uninstall, nor packages of a
     /// custom resource that is being deleted.
-    pub fn rerun(
-        &mut self,
-        title: &str,
-        cluster: &Cluster,
-        skyhook: &Skyhook,
-        node: &Node,
-        package: &str,
-    ) -> bool {
+    pub fn rerun(&mut self, title: &str, skyhook: &Skyhook, node: &Node, package: &str) -> bool {
         let spec = skyhook.package(package);
         if skyhook.deleting() || spec.is_some_and(|p| skyhook.uninstalls(p)) {
             return false;
         }
-        let effects = effects::rerun(cluster, skyhook, package, &[node], true);
-        let words = ["package", "rerun", package, "--skyhook", skyhook.name()];
-        self.remedy(
-            effects.grade.unwrap_or(Grade::B2),
-            title,
-            words.into_iter().chain(["--node", &node.name]),
-        );
+        let words = ["package", "rerun", package, "--skyhook", skyhook.name(), "--node", &node.name];
+        self.remedy(grade_of_rerun(skyhook, package), title, words);
         if let Some(kind) = spec.and_then(|p| skyhook.pending_interrupt(package, p)) {
             self.caveat(format!("its interrupt ({kind}) runs after the node is drained"));
         }
@@ -116,4 +104,10 @@ impl Finding {
 pub fn grade_of_stage(skyhook: &Skyhook, package: &str) -> Grade {
     let spec = skyhook.package(package);
     Grade::of_rerun(spec.and_then(|p| skyhook.pending_interrupt(package, p)))
+}
+
+/// The grade of running a package again from its start. Without its entry, it counts as uninstalled until it runs.
+pub fn grade_of_rerun(skyhook: &Skyhook, package: &str) -> Grade {
+    let gated = skyhook.package(package).is_some_and(|p| p.uninstall().enabled);
+    if gated && !skyhook.is_active() { Grade::B4 } else { grade_of_stage(skyhook, package) }
 }

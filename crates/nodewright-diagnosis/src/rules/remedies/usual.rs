@@ -1,11 +1,10 @@
 //! Remedies that many rules use.
 
-use std::collections::{BTreeSet, HashMap};
+use std::collections::HashMap;
 
 use crate::api::{Entry, Skyhook, Stage};
 use crate::cluster::{Cluster, Deployment, Job, Pod};
 use crate::model::behavior;
-use crate::plan::planners::{batch_restart, batches};
 use crate::rules::{Finding, Grade, Remedy, uninstall_argument};
 use crate::view::{NodeSet, expand};
 
@@ -75,15 +74,8 @@ impl Finding {
     /// Adds a command that resets the batch state, so that the rollout starts again.
     ///
     /// With `compartment`, only the batch state of this compartment is reset.
-    pub fn reset_batches(
-        &mut self,
-        title: &str,
-        cluster: &Cluster,
-        skyhook: &Skyhook,
-        compartment: Option<&str>,
-    ) -> &mut Self {
-        let only = compartment.map(|name| BTreeSet::from([name]));
-        let grade = batch_restart::continues(cluster, skyhook, only.as_ref()).worst_grade();
+    pub fn reset_batches(&mut self, title: &str, skyhook: &Skyhook, compartment: Option<&str>) -> &mut Self {
+        let grade = if skyhook.is_active() { Grade::of_running(skyhook) } else { Grade::B2 };
         let words = ["deployment-policy", "reset", skyhook.name()];
         let limit = compartment.into_iter().flat_map(|name| ["--compartment", name]);
         self.remedy(grade, title, words.into_iter().chain(limit))
@@ -243,7 +235,7 @@ impl Finding {
         let in_batch = nodes.iter().any(|node| skyhook.status.node_priority.contains_key(*node));
         let flag = (in_batch && behavior::blocked_nodes_keep_places(cluster)).then_some("--leave-batch");
         let (grade, next) = if in_batch {
-            (batches::grade_of_next(skyhook), "; the next batch may start immediately")
+            (Grade::of_running(skyhook), "; the next batch may start immediately")
         } else {
             (Grade::B1, "")
         };
