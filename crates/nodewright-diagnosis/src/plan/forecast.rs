@@ -67,6 +67,18 @@ impl Plan {
                     |cluster: &Cluster, name: &str| cluster.skyhook(name).is_some_and(Skyhook::is_active);
                 let stops = |name: &str| is_active(cluster, name) && !is_active(&after, name);
                 later.retain(|(skyhook, _), _| named.contains(skyhook) && !stops(skyhook));
+                for skyhook in after.skyhooks.items().iter().filter(|skyhook| named.contains(skyhook.name()))
+                {
+                    let nodes: Vec<&Node> = after.selected(skyhook).collect();
+                    for (package, nodes) in permanently_failed(&after, skyhook, &nodes) {
+                        for node in nodes {
+                            if let Some(packages) = later.get_mut(&(skyhook.name(), node)) {
+                                packages.retain(|((name, _), _)| *name != package);
+                            }
+                        }
+                    }
+                }
+                later.retain(|_, packages| !packages.is_empty());
                 for (place, packages) in later {
                     work.entry(place).or_default().extend(packages);
                 }
