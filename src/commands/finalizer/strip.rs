@@ -11,11 +11,12 @@ use crate::commands::shared::{admission, selection};
 use crate::ctx::Ctx;
 use crate::error::{Error, Exit, Result};
 use crate::model::Model;
+use crate::outlook::Outlook;
 use crate::plan::planners::{applied, migration, node};
 use crate::plan::{
     Change, Consequences, Edit, Kind, Metadata, Plan, PlanStage, Step, Target, WaitCondition, WaitFor,
 };
-use crate::rules::Scope;
+use crate::rules::{Scope, diagnose};
 use crate::view::shell_words;
 
 mod strip_cleanup;
@@ -138,7 +139,8 @@ fn plan(cluster: &Cluster, args: &Args, before: bool) -> Result<Plan> {
 /// Refuses to strip without a requested deletion, and, unless forced, if a less disruptive remedy exists or the
 /// deletion may still finish.
 fn refuse(cluster: &Cluster, skyhook: &Skyhook, args: &Args, effects: &mut Consequences) -> Result<()> {
-    let Some(deletion) = Deletion::of(cluster, skyhook) else {
+    let outlook = Outlook::new(cluster, diagnose(cluster, &Scope::default()).findings);
+    let Some(deletion) = Deletion::of(&outlook, skyhook) else {
         let resource = cluster.flavor().resource();
         return Err(Error::unchanged(format!(
             "{} is not being deleted, and the operator would put the finalizer back",
@@ -150,7 +152,7 @@ fn refuse(cluster: &Cluster, skyhook: &Skyhook, args: &Args, effects: &mut Conse
         let update = Operation::Update;
         admission::refuse_unreachable(cluster, update, skyhook, effects)?;
     }
-    if deletion.operator_down {
+    if cluster.operator_down() || cluster.operator_absent() {
         effects.warn(if cluster.operator_absent() {
             "no deployment of the operator was found; if the operator is installed again, it finishes the deletion and runs \
              uninstall.sh"

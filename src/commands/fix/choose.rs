@@ -256,8 +256,9 @@ impl Choosing<'_> {
         if plan.is_empty() {
             return self.leave(finding, subject, &format!("{command} would change nothing"));
         }
-        if plan.grade() > self.limits.up_to {
-            return self.leave(finding, subject, &above(&plan, &command));
+        let remedies = group.findings.iter().filter_map(|finding| finding.changing_remedy());
+        if let Some(worst) = remedies.max_by_key(|r| r.grade).filter(|r| r.grade > self.limits.up_to) {
+            return self.leave(finding, subject, &above(worst.grade, worst.worst_effect(), &command));
         }
         let named = &self.limits.scope.nodes;
         let beyond: Vec<&str> = plan
@@ -341,11 +342,9 @@ pub fn skipped(finding: &str, why: &str) -> String {
     format!("skips {finding}, because {why}")
 }
 
-/// Why a remedy with this plan exceeds `--up-to`.
-pub fn above(plan: &Plan, command: &str) -> String {
-    let grade = plan.grade();
-    let meaning = plan.consequences.at_worst(grade);
-    format!("{meaning} ({grade}); --up-to {} includes it: {command}", grade.word())
+/// Why a remedy of this grade exceeds `--up-to`.
+pub fn above(grade: Grade, effect: &str, command: &str) -> String {
+    format!("{effect} ({grade}); --up-to {} includes it: {command}", grade.word())
 }
 
 /// The command that shows a finding with all its remedies.

@@ -147,10 +147,12 @@ fn plan(cluster: &Cluster, report: &Report, limits: &FixLimits) -> Result<Plan> 
         let mut skipped = Vec::new();
         parts.retain(|part| {
             let plan = part.forecast(cluster);
-            if plan.grade() > limits.up_to {
-                skipped.push(choose::skipped(&part.label(), &choose::above(&plan, &part.command)));
+            let grade = plan.grade();
+            if grade > limits.up_to {
+                let why = choose::above(grade, &plan.consequences.at_worst(grade), &part.command);
+                skipped.push(choose::skipped(&part.label(), &why));
             }
-            plan.grade() <= limits.up_to
+            grade <= limits.up_to
         });
         left.splice(0..0, skipped);
         plan = merge::merged(cluster, parts.clone())?;

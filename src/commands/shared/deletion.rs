@@ -12,8 +12,8 @@ use crate::commands::shared::grouped::grouped;
 use crate::commands::shared::remedy::remedy_text;
 use crate::commands::shared::rule::severity;
 use crate::model::ProgressState;
-use crate::outlook::{Outlook, with_node};
-use crate::rules::{self, Finding, Grade, Remedy, Scope, Severity, Subject};
+use crate::outlook::{DeletionOutlook, Outlook, with_node};
+use crate::rules::{Finding, Grade, Remedy, Scope, Severity, Subject};
 use crate::view::text::{self, Label, Line, Text};
 use crate::view::{NodeSet, Table, ago, cells, shell_words};
 
@@ -22,39 +22,29 @@ const WITHOUT_CAUSE: &str = "SKY113";
 const STRIP: &str = "finalizer strip";
 
 /// A custom resource's deletion: its state, blockers and findings.
-#[derive(Debug)]
-pub struct Deletion<'a> {
+pub struct Deletion<'o, 'a> {
     cluster: &'a Cluster,
-    pub skyhook: &'a Skyhook,
-    /// As in [`DeletionOutlook`](crate::outlook::DeletionOutlook).
-    pub state: ProgressState,
-    pub reason: String,
-    pub pending: Vec<Pending<'a>>,
+    skyhook: &'a Skyhook,
+    outlook: DeletionOutlook<'o, 'a>,
     /// All findings about the custom resource, most severe first.
-    pub findings: Vec<Finding>,
-    /// The blockers: permanent ones first, then those that may resolve themselves.
-    held_up_by: Vec<Finding>,
-    /// Whether no replica of the operator is available, or no operator is installed.
-    pub operator_down: bool,
+    findings: Vec<&'o Finding>,
 }
 
-impl<'a> Deletion<'a> {
+impl<'o, 'a> Deletion<'o, 'a> {
     /// The deletion of a custom resource; `None` if it was not requested.
-    pub fn of(cluster: &'a Cluster, skyhook: &'a Skyhook) -> Option<Self> {
+    pub fn of(outlook: &'o Outlook<'a>, skyhook: &'a Skyhook) -> Option<Self> {
+        let cluster = outlook.cluster;
         let scope = Scope { skyhooks: vec![skyhook.name().to_owned()], ..Scope::default() };
-        let outlook = Outlook::new(cluster, rules::diagnose(cluster, &scope).findings);
-        let deletion = outlook.deletion(skyhook)?;
-        let held_up_by = deletion.held_up_by.into_iter().cloned().collect();
-        let (state, reason, pending) = (deletion.state, deletion.reason, deletion.pending);
-        let operator_down = cluster.operator_down() || cluster.operator_absent();
-        let findings = outlook.findings;
-        Some(Deletion { cluster, skyhook, state, reason, pending, findings, held_up_by, operator_down })
+        let concerned = scope.concerned(cluster, &outlook.findings);
+        let findings = outlook.findings.iter().zip(concerned).filter(|(_, concerned)| *concerned);
+        let findings = findings.map(|(finding, _)| finding).collect();
+        Some(Deletion { cluster, skyhook, outlook: outlook.deletion(skyhook)?, findings })
     }
 
     /// All remedies, least disruptive first; stripping the finalizer comes last.
     pub fn remedies(&self) -> Vec<Remedy> {
         let mut remedies: Vec<Remedy> = Vec::new();
-        let grave = |f: &&Finding| f.severity >= Severity::Warning;
+        let grave = |f: &&&Finding| f.severity >= Severity::Warning;
         for remedy in self.findings.iter().filter(grave).flat_map(|f| f.remedies()) {
             if !remedy.runs(STRIP) && remedies.iter().all(|r| r.argv != remedy.argv) {
                 remedies.push(remedy);
@@ -64,7 +54,7 @@ impl<'a> Deletion<'a> {
         if self.may_finish() {
             remedies.insert(0, self.wait());
         }
-        if self.state == ProgressState::Blocked {
+        if self.outlook.state == ProgressState::Blocked {
             let see = self.show_finalizers();
             remedies.retain(|r| r.argv != see.argv);
             remedies.insert(0, see);
@@ -123,7 +113,7 @@ impl<'a> Deletion<'a> {
             });
         }
         self.may_finish().then(|| Objection {
-            why: format!("the deletion may still finish on its own: {}", self.reason),
+            why: format!("the deletion may still finish on its own: {}", self.outlook.reason),
             instead: self.wait().argv,
         })
     }
@@ -136,7 +126,7 @@ impl<'a> Deletion<'a> {
         if self.may_finish() {
             return Some(self.wait());
         }
-        if self.state == ProgressState::Blocked {
+        if self.outlook.state == ProgressState::Blocked {
             return Some(self.show_finalizers());
         }
         let milder = self.less_disruptive().map(|(_, remedy)| remedy);
@@ -150,14 +140,14 @@ impl<'a> Deletion<'a> {
 
     /// The first chosen remedy other than a strip, with its finding.
     fn milder(&self, choose: impl Fn(&Finding) -> Option<Remedy>) -> Option<(&Finding, Remedy)> {
-        let mut caused = self.held_up_by.iter().filter(|f| f.rule.code != WITHOUT_CAUSE);
+        let mut caused = self.outlook.held_up_by.iter().copied().filter(|f| f.rule.code != WITHOUT_CAUSE);
         caused.find_map(|f| Some((f, choose(f).filter(|r| !r.runs(STRIP))?)))
     }
 
     /// Whether the deletion may still finish without help.
     fn may_finish(&self) -> bool {
         use ProgressState::{Deleting, Unknown, Waiting};
-        matches!(self.state, Deleting | Waiting | Unknown) && self.less_disruptive().is_none()
+        matches!(self.outlook.state, Deleting | Waiting | Unknown) && self.less_disruptive().is_none()
     }
 
     fn show_finalizers(&self) -> Remedy {
@@ -258,14 +248,14 @@ struct DeletionFinding {
 }
 
 impl Document {
-    pub fn of(deletion: &Deletion<'_>) -> Document {
+    pub fn of(deletion: &Deletion<'_, '_>) -> Document {
         let skyhook = deletion.skyhook;
         Document {
-            state: words(deletion.state).1,
-            reason: deletion.reason.clone(),
+            state: words(deletion.outlook.state).1,
+            reason: deletion.outlook.reason.clone(),
             finalizers: skyhook.metadata.finalizers.clone(),
             finalizer: deletion.cluster.flavor().finalizer().to_string(),
-            pending: deletion.pending.iter().map(PendingPackage::of).collect(),
+            pending: deletion.outlook.pending.iter().map(PendingPackage::of).collect(),
             findings: (deletion.findings.iter())
                 .map(|f| DeletionFinding {
                     code: f.rule.code.to_owned(),
@@ -299,10 +289,10 @@ const SHOWN: usize = 6;
 /// Maximum number of nodes named in one command.
 const NAMED: usize = 8;
 
-impl Deletion<'_> {
+impl Deletion<'_, '_> {
     fn title(&self) -> Line {
         let skyhook = self.skyhook;
-        let (label, _, words) = words(self.state);
+        let (label, _, words) = words(self.outlook.state);
         let title = text::heading(skyhook.reference()) + ": " + label.span(words);
         match skyhook.metadata.deletion_timestamp {
             Some(at) => {
@@ -316,7 +306,7 @@ impl Deletion<'_> {
     /// The pending uninstalls. Equal ones on several nodes share a row, unless `wide`.
     fn pending_table(&self, wide: bool) -> Table {
         let mut rows: BTreeMap<(String, String, String, String), Vec<&str>> = BTreeMap::new();
-        for (at, p) in self.pending.iter().enumerate() {
+        for (at, p) in self.outlook.pending.iter().enumerate() {
             let alone = if wide { format!("{at:08}") } else { String::new() };
             let key = (
                 p.entry.name.to_string(),
@@ -411,7 +401,7 @@ impl Deletion<'_> {
     /// The deletion, its blockers and remedies; with `wide`, each node in its own row.
     pub fn text(&self, wide: bool) -> Text {
         let mut body = Text::new();
-        body.paragraph(self.reason.as_str());
+        body.paragraph(self.outlook.reason.as_str());
         body.line(text::dim(format!(
             "finalizers: {}",
             match self.skyhook.metadata.finalizers.as_slice() {
@@ -422,7 +412,7 @@ impl Deletion<'_> {
         let mut text = Text::new();
         text.line(self.title());
         text.indented(2, body);
-        if !self.pending.is_empty() {
+        if !self.outlook.pending.is_empty() {
             text.blank().table(self.pending_table(wide));
         }
         if !self.findings.is_empty() {

@@ -43,8 +43,8 @@ fn page(status: &StatusReport<'_>, item: &SkyhookProgress, wide: bool) -> Text {
     if let Some(nodes) = item.nodes.as_ref().filter(|_| item.exists) {
         head.indented(2, node_counts(nodes, wide));
     }
-    let deletion = status.deletions.iter().find(|deletion| deletion.skyhook.name() == item.name);
-    if let Some(deletion) = deletion.filter(|_| !wide) {
+    let deletion = status.deletion(&item.name);
+    if let Some(deletion) = deletion.as_ref().filter(|_| !wide) {
         // The deletion names its causes, and nothing is rolled out; the rest is shown where it fits.
         head.blank().append(deletion.text(wide));
         let mut packages = Text::new();

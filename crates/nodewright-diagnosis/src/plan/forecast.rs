@@ -69,7 +69,8 @@ impl Plan {
                 later.retain(|(skyhook, _), _| named.contains(skyhook) && !stops(skyhook));
                 for skyhook in after.skyhooks.items().iter().filter(|skyhook| named.contains(skyhook.name()))
                 {
-                    let nodes: Vec<&Node> = after.selected(skyhook).collect();
+                    let nodes = after.nodes.items().iter().filter(|node| skyhook.selects(node));
+                    let nodes: Vec<&Node> = nodes.collect();
                     for (package, nodes) in permanently_failed(&after, skyhook, &nodes) {
                         for node in nodes {
                             if let Some(packages) = later.get_mut(&(skyhook.name(), node)) {
@@ -501,8 +502,11 @@ fn hindrances(
         let name = skyhook.name();
         let places = work.keys().filter(|(skyhook, _)| *skyhook == name);
         let nodes: Vec<&Node> = places.filter_map(|(_, node)| after.node(node)).collect();
+        // Without its finalizer, a custom resource that is being deleted is not reconciled again.
+        let released = skyhook.deleting() && !skyhook.has_finalizer();
         // A plan that pauses the custom resource says so itself.
-        if !skyhook.is_active() && cluster.skyhook(name).is_none_or(|before| !before.is_active()) {
+        let was_stopped = cluster.skyhook(name).is_none_or(|before| !before.is_active());
+        if !skyhook.is_active() && was_stopped && !released {
             let (stopped, command) =
                 if skyhook.paused() { ("paused", "resume") } else { ("disabled", "enable") };
             let reference = skyhook.reference();
@@ -521,8 +525,8 @@ fn hindrances(
         }
         let was_active = cluster.skyhook(name).is_some_and(Skyhook::is_active);
         if skyhook.is_active() && (!was_active || edited.batches.contains(name)) {
-            let selected: Vec<&Node> = after.selected(skyhook).collect();
-            for (package, nodes) in permanently_failed(after, skyhook, &selected) {
+            let selected = after.nodes.items().iter().filter(|node| skyhook.selects(node));
+            for (package, nodes) in permanently_failed(after, skyhook, &selected.collect::<Vec<_>>()) {
                 consequences.warn(stays_failed(skyhook, &package, &nodes));
             }
         }

@@ -108,7 +108,7 @@ impl<'c> Findings<'c> {
     /// The work that follows once nothing hinders the operator.
     pub fn resumed(&self) -> Rc<ResumedWork<'c>> {
         let shared = &self.run.0;
-        Rc::clone(shared.resumed.get_or_init(|| Rc::new(ResumedWork::new(shared.cluster))))
+        Rc::clone(shared.resumed.get_or_init(|| Rc::new(ResumedWork::new(shared.cluster, self.model()))))
     }
 
     /// The findings that keep nodes from making progress, for rules about effects.

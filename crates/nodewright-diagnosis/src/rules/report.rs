@@ -348,7 +348,7 @@ impl Scope {
 
     /// Whether each finding concerns something in scope, or explains a finding or a wait in scope. Causes are
     /// found among all findings and filtered afterwards, so that no effect remains without its cause.
-    fn concerned(&self, cluster: &Cluster, findings: &[Finding]) -> Vec<bool> {
+    pub fn concerned(&self, cluster: &Cluster, findings: &[Finding]) -> Vec<bool> {
         let mut kept: Vec<bool> = findings.iter().map(|finding| self.covers(cluster, finding)).collect();
         if self.skyhooks.is_empty() && self.nodes.is_empty() {
             return kept;

@@ -3,6 +3,7 @@
 use std::borrow::Cow;
 use std::collections::{BTreeMap, HashMap};
 
+use foldhash::fast::RandomState;
 use jiff::Timestamp;
 use schemars::JsonSchema;
 use serde::Serialize;
@@ -107,7 +108,7 @@ type Value = (String, String);
 ///
 /// Nodes share label strings, so labels (up to a million) are counted by address instead of content.
 fn values(failing: &[&Node], healthy: &[&Node]) -> Vec<(Value, Counts)> {
-    let mut places: HashMap<(usize, usize), (&Name, &Name, Counts)> = HashMap::new();
+    let mut places: HashMap<(usize, usize), (&Name, &Name, Counts), RandomState> = HashMap::default();
     let mut values: BTreeMap<(&str, Cow<'_, str>), Counts> = BTreeMap::new();
     for (node, fails) in with_outcome(failing, healthy) {
         for (key, value) in node.labels.iter() {

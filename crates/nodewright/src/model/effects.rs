@@ -318,6 +318,11 @@ impl<'a> Simulation<'a> {
         Simulation::of(Model::unhindered(cluster))
     }
 
+    /// [`Simulation::unhindered`] of one custom resource, which waits for no other.
+    pub fn unhindered_alone(model: &Model<'a>, skyhook: &'a Skyhook) -> Simulation<'a> {
+        Simulation::of(model.unhindered_alone(skyhook))
+    }
+
     fn of(model: Model<'a>) -> Simulation<'a> {
         let resources = model.resources.iter();
         let interrupts = resources.flat_map(|resource| {

@@ -55,6 +55,7 @@ mod work;
 
 use std::cell::OnceCell;
 use std::collections::HashMap;
+use std::rc::Rc;
 
 use jiff::Timestamp;
 
@@ -88,7 +89,7 @@ pub struct DueAction<'a> {
 pub struct Model<'a> {
     cluster: &'a Cluster,
     operator: Operator<'a>,
-    runs: Runs<'a>,
+    runs: Rc<Runs<'a>>,
     /// The custom resources, in the operator's order.
     resources: Vec<Resource<'a>>,
     /// The reason why the operator works on no custom resource at all.
@@ -110,12 +111,25 @@ impl<'a> Model<'a> {
         Model::reconcile(cluster, true)
     }
 
+    /// [`Model::unhindered`] with this custom resource alone.
+    fn unhindered_alone(&self, skyhook: &'a Skyhook) -> Model<'a> {
+        Model::of(self.cluster, self.operator, Rc::clone(&self.runs), vec![skyhook], true)
+    }
+
     fn reconcile(cluster: &'a Cluster, unhindered: bool) -> Model<'a> {
-        let operator = Operator::new(cluster);
-        let runs = Runs::new(cluster);
         let mut skyhooks: Vec<&'a Skyhook> = cluster.skyhooks.items().iter().collect();
         // Operator `BuildState`: by priority, then by name.
         skyhooks.sort_by_key(|s| s.order());
+        Model::of(cluster, Operator::new(cluster), Rc::new(Runs::new(cluster)), skyhooks, unhindered)
+    }
+
+    fn of(
+        cluster: &'a Cluster,
+        operator: Operator<'a>,
+        runs: Rc<Runs<'a>>,
+        skyhooks: Vec<&'a Skyhook>,
+        unhindered: bool,
+    ) -> Model<'a> {
         let resources = resource::build(cluster, operator, &runs, skyhooks, unhindered);
         Model { cluster, operator, runs, resources, halt: None, workloads: OnceCell::new() }
     }

@@ -26,8 +26,6 @@ pub struct StatusReport<'a> {
     /// The findings that are not muted, with their causes; `None` if none is muted.
     unmuted: Option<(Vec<Finding>, Impact<'a>)>,
     pub document: Document,
-    /// The requested deletions of named custom resources.
-    pub deletions: Vec<Deletion<'a>>,
     /// Whether custom resources were named, so that each has its own page.
     pub named: bool,
     /// The flags with which `diagnose stuck` mutes the same findings.
@@ -106,11 +104,9 @@ impl<'a> StatusReport<'a> {
         let shown_impact = unmuted.as_ref().map_or(&outlook.impact, |(_, impact)| impact);
         let named = !names.is_empty();
         let mut items: Vec<SkyhookProgress> = shown.map(|name| reader.progress(name, named)).collect();
-        let mut deletions = Vec::new();
         for item in items.iter_mut().filter(|_| named) {
-            let deletion = cluster.skyhook(&item.name).and_then(|skyhook| Deletion::of(cluster, skyhook));
+            let deletion = cluster.skyhook(&item.name).and_then(|skyhook| Deletion::of(&outlook, skyhook));
             item.deletion = deletion.as_ref().map(deletion::Document::of);
-            deletions.extend(deletion);
         }
         let document = Document {
             taken_at: time(cluster.taken_at),
@@ -126,7 +122,13 @@ impl<'a> StatusReport<'a> {
             muted_without_expiry: report.counts.muted_without_expiry,
             lapsed_mutes: report.lapsed.len(),
         };
-        StatusReport { cluster, outlook, unmuted, document, deletions, named, mute_words: Vec::new() }
+        StatusReport { cluster, outlook, unmuted, document, named, mute_words: Vec::new() }
+    }
+
+    /// The requested deletion of a custom resource that was named.
+    pub fn deletion(&self, name: &str) -> Option<Deletion<'_, 'a>> {
+        let skyhook = self.cluster.skyhook(name).filter(|_| self.named)?;
+        Deletion::of(&self.outlook, skyhook)
     }
 
     /// The causes that are not muted.

@@ -1,23 +1,44 @@
 //! The effects of resuming the operator's work on a custom resource.
 
-use std::cell::OnceCell;
-use std::collections::BTreeSet;
+use std::cell::RefCell;
+use std::collections::{BTreeSet, HashMap};
+use std::rc::Rc;
 
 use crate::api::Skyhook;
 use crate::cluster::{Cluster, Node, NodeRecord};
-use crate::model::{Model, Simulation, WorkByPlace};
+use crate::model::{Model, Simulation};
 use crate::plan::planners::effects::{permanently_failed, stays_failed};
 use crate::rules::{Finding, Grade};
 
-/// The operator's work without pauses, ignore labels and other obstacles, simulated when a rule first needs it.
+/// The operator's work without pauses, ignore labels and other obstacles, simulated for each custom resource when a rule
+/// first needs it.
 pub struct ResumedWork<'a> {
     cluster: &'a Cluster,
-    work: OnceCell<WorkByPlace<'a>>,
+    model: Rc<Model<'a>>,
+    work: RefCell<HashMap<&'a str, Rc<StartsByNode<'a>>>>,
 }
 
+/// The packages that start on each node, with the types of their interrupts.
+type StartsByNode<'a> = HashMap<&'a str, Box<[(&'a str, Option<&'a str>)]>>;
+
 impl<'a> ResumedWork<'a> {
-    pub fn new(cluster: &'a Cluster) -> ResumedWork<'a> {
-        ResumedWork { cluster, work: OnceCell::new() }
+    pub fn new(cluster: &'a Cluster, model: Rc<Model<'a>>) -> ResumedWork<'a> {
+        ResumedWork { cluster, model, work: RefCell::default() }
+    }
+
+    fn work(&self, name: &str) -> Rc<StartsByNode<'a>> {
+        let Some(skyhook) = self.cluster.skyhook(name) else {
+            return Rc::default();
+        };
+        let mut known = self.work.borrow_mut();
+        let work = known.entry(skyhook.name()).or_insert_with(|| {
+            let work = Simulation::unhindered_alone(&self.model, skyhook).work().into_iter();
+            let starts = work.map(|((_, node), work)| {
+                (node, work.packages.iter().map(|((package, _), kind)| (*package, *kind)).collect())
+            });
+            Rc::new(starts.collect())
+        });
+        Rc::clone(work)
     }
 
     /// The effects of resuming the work on all nodes.
@@ -45,14 +66,13 @@ impl<'a> ResumedWork<'a> {
         if nodes.iter().any(unreadable) {
             return None;
         }
-        let work = self.work.get_or_init(|| Simulation::unhindered(cluster).work());
+        let work = self.work(skyhook.name());
         let failed = permanently_failed(cluster, skyhook, nodes);
         let mut kinds: BTreeSet<Option<&str>> = BTreeSet::new();
         for node in nodes.iter().map(|node| node.name.as_str()) {
-            let here = work.get(&(skyhook.name(), node));
-            let packages = here.into_iter().flat_map(|here| &here.packages);
-            let starts = packages
-                .filter(|((package, _), _)| failed.get(*package).is_none_or(|nodes| !nodes.contains(&node)));
+            let starts = work.get(node).into_iter().flatten();
+            let starts =
+                starts.filter(|(package, _)| failed.get(*package).is_none_or(|nodes| !nodes.contains(&node)));
             kinds.extend(starts.map(|(_, kind)| *kind));
         }
         let grade = kinds.iter().map(|kind| Grade::of_rerun(*kind)).max();
