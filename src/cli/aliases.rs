@@ -101,6 +101,11 @@ const FROM: &str = "captures are read with --from FILE; `kubectl skyhook lint -f
 const DRY_RUN: &str = "each command that changes something has --dry-run; `kubectl skyhook fix --dry-run` previews the \
      remedies of all findings";
 
+const CORDON: &str = "to cordon a node by hand, use kubectl cordon; the operator does not lift such a cordon";
+const UNCORDON: &str = "`kubectl skyhook diagnose node NODE` shows who cordoned a node; the operator lifts its own cordon, \
+     and `kubectl skyhook leftovers --clean --node NODE` that of a deleted custom resource; for others, use kubectl uncordon";
+const REBOOT: &str = "`kubectl skyhook diagnose node NODE` shows what a reboot would interrupt now";
+
 /// What the user may have meant by commands of kubectl and other tools; the first match counts.
 const HABITS: &[(&[&str], &str)] = &[
     (&["ignore"], "to make the operator ignore nodes, use `kubectl skyhook node ignore NODE`"),
@@ -112,14 +117,15 @@ const HABITS: &[(&[&str], &str)] = &[
     (
         &["delete"],
         "kubectl deletes a custom resource, which waits until the operator has uninstalled its packages: \
-         `kubectl skyhook status NAME` shows for what it waits; `kubectl skyhook teardown` deletes all of them in order",
+         `kubectl skyhook teardown NAME --dry-run` shows what happens then, `kubectl skyhook status NAME` for what a \
+         deletion waits",
     ),
     (
         &["node", "drain"],
         "the operator drains nodes before interrupts; to drain one by hand, use kubectl drain",
     ),
-    (&["node", "cordon"], "to cordon a node by hand, use kubectl cordon"),
-    (&["node", "uncordon"], "to uncordon a node by hand, use kubectl uncordon"),
+    (&["node", "cordon"], CORDON),
+    (&["node", "uncordon"], UNCORDON),
     (&["package", "restart"], RUN_AGAIN),
     (&["package", "delete"], "to uninstall a package from all nodes, use `kubectl skyhook uninstall`"),
     (&["rollout", "pause"], STOP),
@@ -144,16 +150,10 @@ const HABITS: &[(&[&str], &str)] = &[
     (&["plan"], DRY_RUN),
     (&["preview"], DRY_RUN),
     (&["drain"], "the operator drains nodes before interrupts; to drain one by hand, use kubectl drain"),
-    (
-        &["cordon"],
-        "to cordon a node by hand, use kubectl cordon; `kubectl skyhook leftovers --clean` releases cordons that deleted \
-         custom resources left",
-    ),
-    (
-        &["uncordon"],
-        "to uncordon a node by hand, use kubectl uncordon; `kubectl skyhook leftovers --clean --node NODE` releases \
-         cordons that deleted custom resources left",
-    ),
+    (&["cordon"], CORDON),
+    (&["uncordon"], UNCORDON),
+    (&["reboot"], REBOOT),
+    (&["node", "reboot"], REBOOT),
     (&["apply"], "kubectl applies manifests; `kubectl skyhook lint -f FILE` checks them first"),
     (&["create"], "kubectl creates objects; `kubectl skyhook lint -f FILE` checks them first"),
 ];
@@ -187,8 +187,9 @@ const FLAGS: &[(&[&str], &[&str], &str)] = &[
     (
         &["uninstall"],
         &["--node", "--match", "-l", "--selector", "--nodes"],
-        "the operator uninstalls from all nodes that the custom resource selects; for some nodes, narrow spec.nodeSelectors to \
-         them, uninstall, and then widen it to the other nodes",
+        "the operator uninstalls from all nodes that the custom resource selects; for some nodes, once nothing runs: select \
+         only them in spec.nodeSelectors, uninstall, select only the other nodes, and run `kubectl skyhook uninstall NAME \
+         PACKAGE --cancel`",
     ),
     (
         &["pause"],

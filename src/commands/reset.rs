@@ -117,6 +117,9 @@ async fn run(ctx: &mut Ctx, args: &Args) -> Result<Exit> {
     if let (true, Some(name)) = (plan.is_empty(), &args.name) {
         // An unknown name is no error, because scripts reset before they start; warn, because it may be a typo.
         if let Err(unknown) = selection::known_skyhook(&cluster, name) {
+            if cluster.node(name).is_some() {
+                return Err(unknown.hint(format!("to reset the node: kubectl skyhook reset --node {name}")));
+            }
             ctx.warn(unknown.message);
             unknown.hints.into_iter().for_each(|hint| ctx.note(hint));
         } else if let Some((package, _)) = args.package.as_deref().map(split_package) {

@@ -54,7 +54,7 @@ pub fn run(kubeconfig: &Path, args: &[&str]) -> RunResult {
 }
 
 pub fn diagnose(kubeconfig: &Path, more: &[&str]) -> Report {
-    let args = [&["diagnose", "stuck", "-o", "json"], more].concat();
+    let args = [&["diagnose", "stuck", "--all", "-o", "json"], more].concat();
     let ran = run(kubeconfig, &args);
     let json = serde_json::from_str(&ran.stdout)
         .unwrap_or_else(|error| panic!("diagnose prints JSON: {error}: {ran:?}"));
@@ -215,7 +215,7 @@ impl Watcher {
             while !stopped.load(Ordering::Relaxed) {
                 watched.looks += 1;
                 counted.store(watched.looks, Ordering::Relaxed);
-                let ran = run(&kubeconfig, &["diagnose", "stuck", "-o", "json"]);
+                let ran = run(&kubeconfig, &["diagnose", "stuck", "--all", "-o", "json"]);
                 let Ok(json) = serde_json::from_str::<Value>(&ran.stdout) else {
                     assert!(ran.exit == Some(1) && ran.stdout.is_empty(), "{ran:?}");
                     watched.unanswered += 1;

@@ -255,7 +255,7 @@ fn unignore_is_not_suggested_for_a_node_with_a_refused_drain() {
     let node = drain["findings"][0]["subject"]["node"].as_str().expect("a node");
     set_label(&cluster, node, "ignore");
     let report = cluster.run("diagnose stuck --rule SKY304 -o json").json();
-    let remedies = report["findings"][0]["remedies"].as_array().expect("remedies");
+    let remedies = report["causes"][0]["remedies"].as_array().expect("remedies");
     let argvs: Vec<String> = remedies
         .iter()
         .map(|r| {

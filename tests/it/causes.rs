@@ -231,7 +231,7 @@ fn node_that_is_down_explains_its_terminating_pod() {
     assert_eq!(explained(items(&pod)), [("SKY409".to_owned(), vec!["SKY211".to_owned()])]);
     let remedies = |pod: &Value| {
         let list = json!({"apiVersion": "v1", "kind": "List", "items": items(pod)});
-        let words = "diagnose stuck --rule SKY211 -o jsonpath={.findings[0].remedies[*].title} \
+        let words = "diagnose stuck --rule SKY211 -o jsonpath={.causes[0].remedies[*].title} \
                      --now 2026-11-20T12:00:00Z --from -";
         run(words).stdin(list.to_string()).output().stdout
     };
@@ -309,7 +309,7 @@ fn pod_of_another_custom_resource_explains_a_waiting_interrupt() {
 #[test]
 fn webhook_findings_are_effects_of_a_stopped_operator() {
     let fixture = "tests/rules/webhook_unreachable.scaled_to_zero.yaml";
-    let ran = run(&format!("diagnose stuck -o json --from {fixture}")).output();
+    let ran = run(&format!("diagnose stuck --all -o json --from {fixture}")).output();
     let document = ran.json();
     let causes = document["causes"].as_array().expect("causes");
     let findings = document["findings"].as_array().expect("findings");

@@ -10,7 +10,7 @@ use crate::support::marks;
 use crate::support::run::run;
 
 fn diagnosis(captured: &Captured) -> Value {
-    run(&format!("diagnose stuck -o json --from {}", captured.path())).output().json()
+    run(&format!("diagnose stuck --all -o json --from {}", captured.path())).output().json()
 }
 
 #[test]

@@ -149,8 +149,8 @@ fn deletion_held_by_other_finalizers_waits_for_no_uninstall() {
     for message in [
         "only third-party finalizers are left: example.com/keep",
         "SKY112",
-        "1. Show the remaining finalizers (reads only, B0)",
-        "2. Check the logs for the cause, then fix the package (reads only, B0)",
+        "1. Show the remaining finalizers",
+        "2. Check the logs for the cause, then fix the package",
         "kubectl skyhook package logs driver --skyhook gpu-tune --node node-1 --stage uninstall",
         "3. Remove the finalizer if its owner no longer exists",
         "4. Reset the package on the node",

@@ -38,7 +38,8 @@ fn habits_of_other_tools_lead_to_commands() {
         (
             "uninstall gpu driver --node n021",
             "error: unexpected argument '--node' found\n\n  tip: the operator uninstalls from all nodes that the custom resource \
-             selects; for some nodes, narrow spec.nodeSelectors to them, uninstall, and then widen it to the other nodes\n",
+             selects; for some nodes, once nothing runs: select only them in spec.nodeSelectors, uninstall, select only \
+             the other nodes, and run `kubectl skyhook uninstall NAME PACKAGE --cancel`\n",
         ),
         (
             "ignore n021",
@@ -48,8 +49,19 @@ fn habits_of_other_tools_lead_to_commands() {
         (
             "delete gpu",
             "error: unrecognized subcommand 'delete'\n\n  tip: kubectl deletes a custom resource, which waits until the \
-             operator has uninstalled its packages: `kubectl skyhook status NAME` shows for what it waits; \
-             `kubectl skyhook teardown` deletes all of them in order\n",
+             operator has uninstalled its packages: `kubectl skyhook teardown NAME --dry-run` shows what happens then, \
+             `kubectl skyhook status NAME` for what a deletion waits\n",
+        ),
+        (
+            "uncordon n021",
+            "error: unrecognized subcommand 'uncordon'\n\n  tip: `kubectl skyhook diagnose node NODE` shows who cordoned a \
+             node; the operator lifts its own cordon, and `kubectl skyhook leftovers --clean --node NODE` that of a deleted \
+             custom resource; for others, use kubectl uncordon\n",
+        ),
+        (
+            "reboot n021",
+            "error: unrecognized subcommand 'reboot'\n\n  tip: `kubectl skyhook diagnose node NODE` shows what a reboot would \
+             interrupt now\n",
         ),
         (
             "node status -w",
@@ -278,7 +290,7 @@ fn other_names_of_the_program_are_used_everywhere() {
 /// One finding on many nodes is listed once, and a cause has everything for a script.
 #[test]
 fn documents_of_many_nodes_are_small() {
-    for (nodes, most) in [(130, 58_000), (15_000, 1_000_000)] {
+    for (nodes, most) in [(130, 40_000), (15_000, 1_000_000)] {
         let fleet = Fleet::of(nodes);
         let from = format!("--from {} --now 2026-11-20T10:00:00Z", fleet.directory.path().display());
         let ran = run(&format!("diagnose stuck -o json {from}")).output();
@@ -286,8 +298,6 @@ fn documents_of_many_nodes_are_small() {
         assert!(ran.stdout.len() <= most, "{nodes} nodes: {} bytes", ran.stdout.len());
         let document = ran.document();
         for cause in document["causes"].as_array().expect("causes") {
-            let first = usize::try_from(cause["findings"][0].as_u64().expect("a place")).expect("a place");
-            assert_eq!(cause["remedies"], document["findings"][first]["remedies"], "{cause}");
             let grave = cause["severity"] == "error";
             assert!(!grave || cause["remedies"].as_array().is_some_and(|all| !all.is_empty()), "{cause}");
         }

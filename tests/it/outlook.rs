@@ -370,7 +370,7 @@ fn a_failing_package_explains_why_a_deletion_skips_its_node() {
 fn a_stopped_and_disabled_rollout_is_enabled_first() {
     let from = "--from tests/rules/rollout_stopped.yaml";
     let json = run(&format!("diagnose stuck switched-off --rule SKY301 -o json {from}")).output().json();
-    let remedies = json["findings"][0]["remedies"].as_array().expect("remedies").iter();
+    let remedies = json["causes"][0]["remedies"].as_array().expect("remedies").iter();
     let mut changes = remedies.filter(|remedy| remedy["grade"] != "B0");
     let first = &changes.next().expect("a change")["argv"];
     assert_eq!(*first, json!(["kubectl", "skyhook", "enable", "switched-off"]), "{json:#}");

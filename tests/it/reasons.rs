@@ -269,7 +269,7 @@ fn log_requests_of_50_groups_run_in_parallel() {
 #[test]
 fn every_remedy_states_impact_and_undo() {
     for captured in clusters::all() {
-        let ran = run(&format!("diagnose stuck -o json --from {}", captured.path())).output();
+        let ran = run(&format!("diagnose stuck --all -o json --from {}", captured.path())).output();
         let json = ran.json();
         let findings = json["findings"].as_array().expect("findings").iter();
         let remedies = findings.flat_map(|f| f["remedies"].as_array().expect("remedies").clone());

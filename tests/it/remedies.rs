@@ -67,9 +67,10 @@ fn many_affected_nodes_get_one_command() {
 
 /// The findings of a rule in a fixture: each message with the commands and notes of its remedies.
 fn findings_with_remedies(fixture: &str, code: &str) -> Vec<(String, Vec<String>)> {
-    let document = run(&format!("diagnose stuck --rule {code} -o json --from tests/rules/{fixture}.yaml"))
-        .output()
-        .json();
+    let document =
+        run(&format!("diagnose stuck --rule {code} --all -o json --from tests/rules/{fixture}.yaml"))
+            .output()
+            .json();
     let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
     let findings = document["findings"].as_array().expect("findings").iter();
     let found = findings.map(|finding| {
@@ -150,7 +151,7 @@ fn resume_remedy_names_what_will_run() {
         let list = json!({"apiVersion": "v1", "kind": "List", "items": [skyhook, node]});
         let ran = run("diagnose stuck --rule SKY308 -o json --from -").stdin(list.to_string());
         let found = ran.output().json();
-        let resume = &found["findings"][0]["remedies"][0];
+        let resume = &found["causes"][0]["remedies"][0];
         assert_eq!(resume["caveat"].as_str().unwrap_or_default(), caveat, "{found:#}");
     }
 }
@@ -369,7 +370,7 @@ fn taint_remedy_uses_the_configured_taint() {
     )
     .output()
     .json();
-    let remedy = &document["findings"][0]["remedies"][0];
+    let remedy = &document["causes"][0]["remedies"][0];
     assert_eq!(
         (&remedy["argv"][4], &remedy["grade"]),
         (&json!("acme.io=not-prepared:NoExecute"), &json!("B3"))

@@ -154,6 +154,8 @@ fn unknown_custom_resources_get_suggestions() {
 fn unknown_custom_resource_to_reset_gets_suggestions() {
     let messages = ["warning: Skyhook \"secnd\" not found", "did you mean second?"];
     assert_suggests(&["reset secnd --dry-run FROM"], 0, &messages);
+    let node = "hint: to reset the node: kubectl skyhook reset --node node-2";
+    assert_suggests(&["reset node-2 --dry-run FROM"], 1, &["error: Skyhook \"node-2\" not found", node]);
 }
 
 #[test]

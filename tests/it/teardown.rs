@@ -208,6 +208,21 @@ fn later_custom_resources_go_first_and_policies_last() {
     again.expect_code(0);
 }
 
+/// The others, and the policies, are left.
+#[test]
+fn only_the_named_custom_resource_is_deleted() {
+    let fake = two();
+    delete_at_once(&fake, SKYHOOK, "late");
+    let test_cluster = TestCluster::serving(fake);
+    assert_snapshot!("teardown_of_a_name_preview", teardown(&test_cluster, "late --dry-run").transcript());
+    assert_snapshot!("teardown_of_a_name", teardown(&test_cluster, "late --confirm").transcript());
+    let api = format!("DELETE /apis/{}", ApiFlavor::Skyhook.api_version());
+    assert_eq!(test_cluster.writes(), [format!("{api}/skyhooks/late")]);
+    let unknown = teardown(&test_cluster, "lat --dry-run");
+    unknown.expect_code(1);
+    unknown.expect_stderr("Skyhook \"lat\" not found");
+}
+
 /// The order is in the plan, so a saved plan deletes in the same order.
 #[test]
 fn teardown_plan_can_be_saved_and_applied() {

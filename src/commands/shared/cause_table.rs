@@ -16,9 +16,16 @@ use crate::view::{Columns, Table, age, count, list, plural};
 pub fn stuck(impact: &Impact<'_>) -> Option<Line> {
     let blocked = blocked(impact)?;
     let others = [(Severity::Warning, "warning"), (Severity::Info, "note")];
-    let others = others.map(|(severity, noun)| match impact.count(severity) {
-        0 => String::new(),
-        number => format!("; {}", plural(number, noun)),
+    let others = others.map(|(severity, noun)| {
+        let number = impact.count(severity);
+        let block = if number == 1 { "blocks" } else { "block" };
+        // A note, such as that of a pause, is intended.
+        let blocked = if severity == Severity::Info { 0 } else { impact.blocked_nodes(severity) };
+        match (number, blocked) {
+            (0, _) => String::new(),
+            (_, 0) => format!("; {}", plural(number, noun)),
+            _ => format!("; {} {block} {}", plural(number, noun), plural(blocked, "node")),
+        }
     });
     Some(text::error("STUCK") + format!(": {blocked}") + others.concat())
 }
@@ -38,7 +45,7 @@ pub fn left_out(severities: impl Iterator<Item = Severity>) -> String {
 /// The causes and the nodes that they block: `3 causes block 120 of 120 nodes`; `None` without an error.
 fn blocked(impact: &Impact<'_>) -> Option<String> {
     let errors = impact.count(Severity::Error);
-    let (blocked, selected) = (impact.blocked_nodes(), impact.selected);
+    let (blocked, selected) = (impact.blocked_nodes(Severity::Error), impact.selected);
     let causes = plural(errors, "cause");
     let block = if errors == 1 { "blocks" } else { "block" };
     match errors {

@@ -10,7 +10,12 @@ use crate::view::text::{self, Line, Span, Text};
 pub fn remedy_text(mark: &str, remedy: &Remedy, argv: &[String], repeat: Option<String>) -> Text {
     let mut text = Text::new();
     let title = Line::from(remedy.title.as_str());
-    text.item(mark, title + " (" + remedy_grade(remedy) + ")");
+    // The command of such a remedy only reads; what its title asks for may do more.
+    let title = match remedy.grade {
+        Grade::B0 => title,
+        _ => title + " (" + remedy_grade(remedy) + ")",
+    };
+    text.item(mark, title);
     let mut command = Text::new();
     command.line(text::command(shell_words(argv)));
     if let Some(repeat) = repeat {
@@ -24,7 +29,7 @@ pub fn remedy_text(mark: &str, remedy: &Remedy, argv: &[String], repeat: Option<
 }
 
 /// The worst effect and its grade: `packages run again, B2`.
-pub fn remedy_grade(remedy: &Remedy) -> Span {
+fn remedy_grade(remedy: &Remedy) -> Span {
     let grade = format!("{}, {}", remedy.worst_effect(), remedy.grade);
     match remedy.grade {
         Grade::B0 | Grade::B1 => text::dim(grade),

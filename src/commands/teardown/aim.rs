@@ -85,7 +85,9 @@ impl Teardown {
     /// A sentence on whether it is safe to uninstall the operator.
     pub fn verdict(&self) -> String {
         let what = if self.items.is_empty() { "Nothing to remove" } else { "Everything is gone" };
-        if self.safe {
+        if !self.whole {
+            "All named custom resources are gone".to_owned()
+        } else if self.safe {
             format!("{what}: it is safe to uninstall the operator")
         } else if !self.remaining.is_empty() {
             "Not safe to uninstall the operator yet: not everything has been removed".to_owned()
@@ -227,7 +229,7 @@ impl ctx::PlannedAim for Teardown {
     }
 
     fn exit(&self) -> Exit {
-        if self.safe {
+        if self.safe || !self.whole && self.all_gone() {
             Exit::Done
         } else if !self.remaining.is_empty() {
             Exit::Findings

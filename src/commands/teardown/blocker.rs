@@ -191,7 +191,7 @@ pub fn kept_taints(cluster: &Cluster) -> Vec<Blocker> {
 /// nodes, then all others on nodes.
 pub fn leftovers(cluster: &Cluster) -> (Vec<Blocker>, Vec<Blocker>) {
     let mut left = Vec::new();
-    let made = items(cluster).into_iter().map(|item| item.target);
+    let made = items(cluster, &[]).into_iter().map(|item| item.target);
     let made: Vec<String> = made.map(|target| target.to_string()).collect();
     if !made.is_empty() {
         let message = format!(
@@ -296,19 +296,23 @@ impl DoomedObject {
 /// Custom resources are deleted in reverse order of priority, because later ones build on earlier ones. Two
 /// that share no node do not wait for each other, unless the earlier one has `sequencing: all`. While the
 /// operator migrates, objects of the older API are deleted before the newer objects, which the operator would
-/// otherwise recreate from them. Deployment policies are deleted last: nothing may refer to them.
-pub fn items(cluster: &Cluster) -> Vec<DoomedObject> {
+/// otherwise recreate from them. Deployment policies are deleted last: nothing may refer to them. With `names`, only
+/// these custom resources are deleted.
+pub fn items(cluster: &Cluster, names: &[String]) -> Vec<DoomedObject> {
     let mut items: Vec<DoomedObject> = Vec::new();
     let (ours, other) = (cluster.flavor(), cluster.flavor().other());
     let apis =
         [(other, &cluster.legacy, &cluster.legacy_policies), (ours, &cluster.skyhooks, &cluster.policies)];
     for (flavor, skyhooks, _) in apis {
-        for skyhook in skyhooks.items().iter().rev() {
+        let is_named =
+            |skyhook: &&Skyhook| names.is_empty() || names.iter().any(|name| name == skyhook.name());
+        for skyhook in skyhooks.items().iter().rev().filter(is_named) {
             let target = Target::of_skyhook(flavor, skyhook);
             items.push(DoomedObject::new(target, flavor, Some(skyhook.order().0)));
         }
     }
-    for at in cluster.legacy.items().len()..items.len() {
+    let older = items.iter().filter(|item| item.flavor == other).count();
+    for at in older..items.len() {
         let earlier = cluster.skyhook(&items[at].target.name);
         let goes_before = |at: &usize| match &items[*at] {
             older if older.flavor == other => cluster.active_api.migrating(),
@@ -320,7 +324,7 @@ pub fn items(cluster: &Cluster) -> Vec<DoomedObject> {
         items[at].after = (0..at).filter(goes_before).collect();
     }
     let custom = items.len();
-    for (flavor, _, policies) in apis {
+    for (flavor, _, policies) in apis.into_iter().filter(|_| names.is_empty()) {
         for policy in policies.items() {
             let name = policy.metadata.name.as_str();
             let same = |at: &usize| items[*at].target.name == name;

@@ -7,10 +7,12 @@ use std::time::Duration;
 use self::aim::TeardownReport;
 use self::state::{Planned, RemovalState, Teardown};
 use crate::args::duration::duration;
+use crate::args::named;
 use crate::args::safety::{DryRun, Safety};
 use crate::cluster::live::WATCHED;
 use crate::cluster::{Cluster, Source};
 use crate::commands::shared::command::{Write, command};
+use crate::commands::shared::selection;
 use crate::ctx::{CommandOptions, Ctx, PlanWait, PlannedAim};
 use crate::error::{Error, Exit, Result};
 use crate::plan::planners::applied;
@@ -18,7 +20,7 @@ use crate::plan::{Change, Consequences, Plan, PlanStage, Step, WaitCondition, Wa
 use crate::rules::Scope;
 use crate::view::{list, plural};
 
-/// Delete all custom resources in order, before the operator is uninstalled
+/// Delete custom resources in order: all before the operator is uninstalled, or only these
 ///
 /// First shows which deletions would hang and why, their effects on nodes, and what they leave on hosts. --dry-run
 /// stops here, with exit code 2 if a deletion would hang or nodes would stay unavailable. Then it deletes custom
@@ -33,8 +35,15 @@ use crate::view::{list, plural};
   # What would hang, and why
   kubectl skyhook teardown --dry-run
 
+  # What happens when one custom resource is deleted
+  kubectl skyhook teardown gpu-tune --dry-run
+
   kubectl skyhook teardown --timeout 1h && helm uninstall nodewright")]
 pub struct Args {
+    /// Custom resources to delete; all, and then the deployment policies, if none is named
+    #[arg(value_name = "NAME", value_parser = named::skyhook)]
+    names: Vec<String>,
+
     /// How long to wait; 0 waits forever
     #[arg(long, value_name = "DURATION", default_value = "30m", value_parser = duration)]
     timeout: Duration,
@@ -61,7 +70,10 @@ async fn run(ctx: &mut Ctx, args: &Args) -> Result<Exit> {
         let both = "teardown deletes the custom resources of both APIs; --api does not limit it";
         return Err(Error::usage(both).hint("kubectl skyhook teardown --dry-run"));
     }
-    let mut teardown = Teardown::of(&cluster, args.tolerate);
+    for name in &args.names {
+        selection::existing(&cluster, name)?;
+    }
+    let mut teardown = Teardown::of(&cluster, &args.names, args.tolerate);
     let mut plan = teardown.plan(args.timeout);
     applied::warn(&cluster, &mut plan);
     ctx.forecast(&cluster, &mut plan).await;

@@ -31,6 +31,9 @@ pub struct Teardown {
     pub leftovers: Vec<Blocker>,
     /// Sources that could not be read, with the reason.
     pub unreadable: Vec<String>,
+    /// Whether all custom resources are deleted, not only named ones.
+    #[serde(skip)]
+    pub whole: bool,
     #[serde(skip)]
     pub blockers: Blockers,
     #[serde(skip)]
@@ -78,8 +81,8 @@ pub enum RemovalState {
 
 impl Teardown {
     /// The objects to delete, with their predicted blockers.
-    pub fn of(cluster: &Cluster, tolerate: Option<Duration>) -> Teardown {
-        let doomed = items(cluster);
+    pub fn of(cluster: &Cluster, names: &[String], tolerate: Option<Duration>) -> Teardown {
+        let doomed = items(cluster, names);
         let blockers = foreseen_blockers(cluster, &doomed);
         let objects: Vec<String> = doomed.iter().map(|item| item.target.to_string()).collect();
         let planned = |(item, blockers): (DoomedObject, Vec<Blocker>)| Planned {
@@ -97,9 +100,10 @@ impl Teardown {
             safe: false,
             items,
             remaining: Vec::new(),
-            foreseen: foreseen_taints(cluster),
+            foreseen: foreseen_taints(cluster, names),
             leftovers: Vec::new(),
             unreadable: unread(cluster),
+            whole: names.is_empty(),
             blockers: Blockers::new(cluster, tolerate),
             all_gone_at: None,
         };
@@ -109,18 +113,21 @@ impl Teardown {
         teardown
     }
 
-    /// Records the leftovers after the last deletion.
+    /// Records the leftovers after the last deletion of all custom resources.
     pub fn close(&mut self, cluster: &Cluster) {
+        if !self.whole {
+            return;
+        }
         (self.remaining, self.leftovers) = blocker::leftovers(cluster);
         self.unreadable = unread(cluster);
         self.safe = self.unreadable.is_empty() && self.remaining.is_empty();
     }
 }
 
-/// The runtime-required taints that remain after the last custom resource is deleted.
-fn foreseen_taints(cluster: &Cluster) -> Vec<Blocker> {
-    let all = cluster.skyhooks.items().iter();
-    let gone = all.map(|skyhook| skyhook.name()).collect();
+/// The runtime-required taints that remain after the custom resources are deleted.
+fn foreseen_taints(cluster: &Cluster, names: &[String]) -> Vec<Blocker> {
+    let all = cluster.skyhooks.items().iter().map(|skyhook| skyhook.name());
+    let gone = all.filter(|name| names.is_empty() || names.iter().any(|named| named == name)).collect();
     let then = cluster.simulate_deletion(&gone, &BTreeSet::new());
     blocker::kept_taints(&then)
 }

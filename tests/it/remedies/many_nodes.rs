@@ -45,7 +45,7 @@ fn held(others: usize) -> String {
 #[test]
 fn a_fleet_is_not_offered_to_be_ignored() {
     for (others, offered) in [(1, false), (179, false), (180, true)] {
-        let found = run("diagnose stuck -o json --from -").stdin(held(others)).output();
+        let found = run("diagnose stuck --all -o json --from -").stdin(held(others)).output();
         let ignores = found.stdout.contains("\"ignore\"");
         assert_eq!(ignores, offered, "{others}: {}", found.transcript());
     }
@@ -55,7 +55,7 @@ fn a_fleet_is_not_offered_to_be_ignored() {
 fn many_nodes_to_ignore_are_one_folded_set() {
     let input = held(200);
     let found = run("diagnose stuck --rule SKY312 -o json --from -").stdin(input.clone()).output();
-    let remedies = found.json()["findings"][0]["remedies"].clone();
+    let remedies = found.json()["causes"][0]["remedies"].clone();
     assert_eq!(
         remedies[1]["argv"],
         json!(["kubectl", "skyhook", "node", "ignore", "gpu-[01-20]"]),

@@ -34,7 +34,7 @@ fn many_equal_causes_are_one_with_a_set_of_names() {
 
 #[test]
 fn the_document_of_many_equal_causes_is_complete() {
-    let document = diagnosed("diagnose stuck -o json", 250, |_| {}).json();
+    let document = diagnosed("diagnose stuck --all -o json", 250, |_| {}).json();
     let causes = document["causes"].as_array().expect("causes");
     assert_eq!(causes.len(), 1);
     let length = |value: &Value| value.as_array().expect("a list").len();

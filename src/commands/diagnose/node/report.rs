@@ -7,7 +7,7 @@ use serde_json::Value;
 use super::chain::{Chain, Link};
 use super::document::{Document, FindingDocument, LinkDocument};
 use crate::cluster::cordon::Holder;
-use crate::cluster::{Cluster, Node};
+use crate::cluster::{Certainty, Cluster, Node};
 use crate::commands::shared::grouped::grouped;
 use crate::commands::shared::remedy::remedy_text;
 use crate::commands::shared::rule::label_of;
@@ -17,7 +17,7 @@ use crate::rules::support::causes::Causes;
 use crate::rules::{Finding, Grade, Remedy, Severity};
 use crate::view::shell_words;
 use crate::view::text::{self, Label, Line, Text};
-use crate::view::{NodeSet, View, document, time};
+use crate::view::{NodeSet, View, document, list, time};
 use crate::wait::drain;
 
 /// Maximum number of findings listed for a node.
@@ -49,6 +49,23 @@ impl NodeReport<'_> {
         let package_runs = self.cluster.package_runs();
         let mut here = package_runs.all().iter();
         here.any(|run| run.node == self.node.name && run.alive() && run.unacknowledged().is_some())
+    }
+
+    /// The stages that a reboot of the node would interrupt; `None` if they could not be read, or if no custom resource
+    /// selects the node.
+    fn reboot_now(&self) -> Option<String> {
+        let selected = self.cluster.selecting(self.node).next().is_some();
+        if !selected || self.cluster.certainty_of_no_package_run() == Certainty::Unknown {
+            return None;
+        }
+        let package_runs = self.cluster.package_runs();
+        let running = package_runs.on_node(&self.node.name).filter(|run| run.alive());
+        let running: Vec<String> =
+            running.map(|run| format!("stage {} of {} ({})", run.stage, run.package, run.skyhook)).collect();
+        Some(match running.as_slice() {
+            [] => "interrupts no stage".to_owned(),
+            running => format!("interrupts {}", list(running)),
+        })
     }
 
     /// The people and programs other than the operator that keep the node cordoned.
@@ -248,9 +265,11 @@ impl NodeReport<'_> {
                         "Nothing to do: the rollout continues without intervention.".into()
                     }
                 }
-                _ => "See the findings with their evidence:".into(),
+                _ => Line::default(),
             };
-            text.paragraph(nothing);
+            if !nothing.is_empty() {
+                text.paragraph(nothing);
+            }
         } else {
             text.line(text::dim("what to do next"));
         }
@@ -291,6 +310,9 @@ impl View for NodeReport<'_> {
         if !holders.is_empty() {
             let holders: Vec<String> = holders.iter().map(Holder::to_string).collect();
             text.paragraph(text::dim("cordoned by others: ") + holders.join("; "));
+        }
+        if let Some(reboot) = self.reboot_now() {
+            text.paragraph(text::dim("a reboot now: ") + reboot);
         }
         for link in &self.chain.links {
             text.blank().append(self.link(link));

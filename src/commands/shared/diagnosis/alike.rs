@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeSet, HashMap};
 
-use super::group::{FindingGroup, on_node_set};
+use super::group::FindingGroup;
 use crate::rules::support::causes::{Cause, Causes};
 use crate::rules::{Finding, Grade, Reason, Remedy, Severity, Subject};
 use crate::view::NodeSet;
@@ -114,15 +114,6 @@ impl Alike<'_> {
                 Subject { name: nodes.clone(), node: Some(nodes), ..subject }
             }
         }
-    }
-
-    /// The remedies, for all nodes where one command can name them.
-    pub fn remedies(&self) -> Vec<Remedy> {
-        let all = self.group.first().remedies().map(|remedy| {
-            let argv = on_node_set(&self.group.findings, &remedy, usize::MAX);
-            Remedy { argv: argv.unwrap_or_else(|| remedy.argv.clone()), ..remedy }
-        });
-        all.collect()
     }
 
     /// The most informative attempt: one with a log, else the first.

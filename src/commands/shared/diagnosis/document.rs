@@ -77,10 +77,13 @@ struct FindingDocument {
     /// The start of the problem, of several nodes the earliest; absent if unknown.
     #[serde(skip_serializing_if = "Option::is_none")]
     since: Option<String>,
-    /// Values that support the finding, of several nodes those of the first.
+    /// Values that support the finding, of several nodes those of the first; absent if there are none, and for an
+    /// explained finding without `--all`.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
     evidence: Vec<Evidence>,
-    /// Remedies, least disruptive first.
-    remedies: Vec<Remedy>,
+    /// Remedies, least disruptive first; absent without `--all`, because those of the causes suffice.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    remedies: Option<Vec<Remedy>>,
     /// Why a package's stage, or the operator, makes no progress; absent if the finding is about neither.
     #[serde(skip_serializing_if = "Option::is_none")]
     reason: Option<Box<Reason>>,
@@ -101,13 +104,14 @@ struct CauseDocument {
     severity: Severity,
     /// The problem, in words that apply to all findings of the cause.
     message: String,
-    /// The time since which the oldest of the cause's findings exists; null if it is unknown.
+    /// The time since which the oldest of the cause's findings exists; absent if it is unknown.
+    #[serde(skip_serializing_if = "Option::is_none")]
     since: Option<String>,
     /// The custom resources with the problem; empty if the problem is not that of a custom resource.
     skyhooks: Vec<String>,
     /// The nodes with the problem.
     nodes: Vec<String>,
-    /// Remedies of the first of the cause's findings, least disruptive first.
+    /// Remedies of the first of the cause's findings, least disruptive first, for all nodes where one command can name them.
     remedies: Vec<Remedy>,
     /// Number of nodes that make no progress because of the cause, each counted once.
     blocked_nodes: usize,
@@ -171,13 +175,14 @@ impl Document {
                         node_count: nodes.len(),
                     })
                     .collect(),
-                remedies: alike.groups[alike.groups_of(&cause.findings[..1])[0]].remedies(),
+                remedies: group.remedies_for_all(),
                 findings: alike.groups_of(&cause.findings),
                 explains: alike.groups_of(&cause.effects),
             }
         });
         let findings = alike.groups.iter().map(|findings| {
             let first = findings.group.first();
+            let whole = diagnosis.unfolded || findings.explained_by.is_empty();
             FindingDocument {
                 code: first.rule.code.to_owned(),
                 name: first.rule.name.to_owned(),
@@ -187,8 +192,8 @@ impl Document {
                 message: findings.group.message().into_owned(),
                 blocks: first.blocks.to_vec(),
                 since: findings.group.since().map(time),
-                evidence: first.evidence.clone(),
-                remedies: findings.remedies(),
+                evidence: if whole { first.evidence.clone() } else { Vec::new() },
+                remedies: diagnosis.unfolded.then(|| findings.group.remedies_for_all()),
                 reason: findings.reason(),
                 explained_by: findings.explained_by.iter().copied().collect(),
             }
@@ -209,7 +214,7 @@ impl Document {
                 .iter()
                 .map(|n| NotCheckedDocument { code: n.rule.code.to_owned(), reason: n.reason.clone() })
                 .collect(),
-            blocked_nodes: diagnosis.impact.blocked_nodes(),
+            blocked_nodes: diagnosis.impact.blocked_nodes(Severity::Error),
             selected_nodes: diagnosis.impact.selected,
             counts: report.counts,
             muted: mutes::documents(report),

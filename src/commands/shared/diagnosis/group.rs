@@ -129,6 +129,15 @@ impl<'a> FindingGroup<'a> {
         NodeSet::of(names)
     }
 
+    /// The remedies, for all nodes where one command can name them.
+    pub fn remedies_for_all(&self) -> Vec<Remedy> {
+        let all = self.first().remedies().map(|remedy| {
+            let argv = on_node_set(&self.findings, &remedy, usize::MAX);
+            Remedy { argv: argv.unwrap_or_else(|| remedy.argv.clone()), ..remedy }
+        });
+        all.collect()
+    }
+
     /// The remedies to show. `Brief` includes the first, and the next one that changes something.
     pub(super) fn remedies(&self, detail: Detail) -> Vec<Remedy> {
         let mut all = self.findings[0].remedies();

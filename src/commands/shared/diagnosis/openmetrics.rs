@@ -3,7 +3,7 @@
 use super::Diagnosis;
 use crate::cluster::NodeRecord;
 use crate::cluster::{Cluster, Read, Source};
-use crate::rules::{Finding, Verdict};
+use crate::rules::{Finding, Severity, Verdict};
 use crate::view::openmetrics::{Labels, Metrics};
 use crate::view::to_json;
 
@@ -33,7 +33,7 @@ impl Diagnosis<'_> {
         let counts = [
             ("lapsed_mutes", "Mutes that no longer apply", report.lapsed.len()),
             ("rules_not_checked", "Rules that could not be checked", report.not_checked.len()),
-            ("blocked_nodes", "Nodes that are blocked by errors", self.impact.blocked_nodes()),
+            ("blocked_nodes", "Nodes that are blocked by errors", self.impact.blocked_nodes(Severity::Error)),
         ];
         for (name, help, value) in counts {
             metrics.gauge(name, help, [(Labels::new(), value as u64)]);

@@ -115,7 +115,7 @@ impl<'a> StatusReport<'a> {
             items,
             legacy: cluster.legacy.items().len(),
             findings: Findings::all(shown_impact),
-            blocked_nodes: shown_impact.blocked_nodes(),
+            blocked_nodes: shown_impact.blocked_nodes(Severity::Error),
             selected_nodes: shown_impact.selected,
             not_checked: report.not_checked.len(),
             muted: report.counts.muted,

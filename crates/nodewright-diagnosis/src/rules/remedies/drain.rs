@@ -75,10 +75,10 @@ fn overlap(finding: &mut Finding, pod: &Pod, budgets: &[&DisruptionBudget]) {
     }
     let title = "Or delete the pod: a deletion does not check budgets";
     let words = ["delete", "pod", "-n", pod.namespace(), pod.name()];
-    finding
-        .kubectl(Grade::B3, title, words)
-        .by_choice()
-        .caveat("a pod without a controller is not recreated");
+    let finding = finding.kubectl(Grade::B3, title, words).by_choice();
+    if pod.metadata.controller().is_none() {
+        finding.caveat("a pod without a controller is not recreated");
+    }
 }
 
 /// Adds remedies that repair the pod, or let the API server evict it although it is not ready.

@@ -86,10 +86,10 @@ impl<'a> Impact<'a> {
         self.causes.iter().filter(of).count()
     }
 
-    /// Number of nodes that errors block.
-    pub fn blocked_nodes(&self) -> usize {
-        let errors = self.causes.iter().filter(|c| c.severity == Severity::Error);
-        let nodes: HashSet<&str> = errors.flat_map(CauseImpact::nodes).collect();
+    /// Number of nodes that causes of this severity block.
+    pub fn blocked_nodes(&self, severity: Severity) -> usize {
+        let causes = self.causes.iter().filter(|c| c.severity == severity);
+        let nodes: HashSet<&str> = causes.flat_map(CauseImpact::nodes).collect();
         nodes.len()
     }
 }
