@@ -161,6 +161,11 @@ pub fn of_label(key: &str) -> Option<&'static str> {
     found(LABELS, key)
 }
 
+/// The row of a label's usual owner.
+pub(super) fn row_of_label(key: &str) -> Option<usize> {
+    LABELS.iter().position(|(start, ..)| key.starts_with(start))
+}
+
 /// The owner of a finalizer of nodes.
 pub fn of_finalizer(finalizer: &str) -> Option<&'static str> {
     found(FINALIZERS, finalizer)

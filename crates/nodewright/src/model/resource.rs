@@ -268,8 +268,8 @@ impl<'a> Builder<'_, 'a> {
                 Selection::New { candidates, size, joining } => {
                     let size = (*size).min(candidates.len());
                     // If the order is arbitrary, the nodes of a batch are known only if it contains all
-                    // candidates.
-                    let certain = resource.ordered || size == candidates.len();
+                    // candidates. Nobody knows which others join a batch that is not recorded.
+                    let certain = joining.is_empty() && (resource.ordered || size == candidates.len());
                     let (taken, rest) = candidates.split_at(if certain { size } else { 0 });
                     ([taken, joining].concat(), rest.to_vec())
                 }
