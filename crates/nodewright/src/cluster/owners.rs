@@ -127,7 +127,11 @@ impl TaintOwner {
     /// The arguments of the kubectl command that shows the owner's condition for removing the taint; `None` if no object
     /// has it.
     pub fn shown_by(&self) -> Option<&'static [&'static str]> {
-        (self.key == "readiness.k8s.io/").then_some(&["get", "nodereadinessrules", "-o", "yaml"])
+        match self.key {
+            "readiness.k8s.io/" => Some(&["get", "nodereadinessrules", "-o", "yaml"]),
+            "UpdateInProgress" => Some(&["get", "machineconfigpools"]),
+            _ => None,
+        }
     }
 
     fn owns(&self, key: &str) -> bool {

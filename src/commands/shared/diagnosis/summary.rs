@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 
 use jiff::Timestamp;
 
-use super::group::{Detail, FindingGroup, OWN, on_all_nodes};
+use super::group::{Detail, FOLDED, FindingGroup, OWN, on_all_nodes};
 use crate::rules::{Grade, Remedy};
 use crate::view::NodeSet;
 
@@ -37,10 +37,11 @@ impl FindingGroup<'_> {
         subject.package.iter().fold(objects, |objects, package| format!("{objects} {package}"))
     }
 
-    /// The nodes of a custom resource if their names fold into one: ` on gpu-[1-3]`; empty otherwise.
+    /// The nodes of a custom resource if they are few and their names fold into one: ` on gpu-[1-3]`; empty otherwise.
     pub fn on_nodes(&self) -> String {
         let nodes = NodeSet::of(self.node_names());
-        let named = self.first().subject.skyhook.is_some() && nodes.runs() == 1;
+        let few = nodes.runs() == 1 && nodes.len() <= FOLDED;
+        let named = self.first().subject.skyhook.is_some() && few;
         if named { format!(" on {nodes}") } else { String::new() }
     }
 
