@@ -213,3 +213,12 @@ fn the_owner_of_a_missing_label_shows_in_the_managed_fields() {
          - node/unlabelled: such labels: last written by gpu-operator at 2026-11-20T09:30:00Z\n",
     );
 }
+
+/// Who else works on a node that does not come back.
+#[test]
+fn a_node_that_is_down_names_who_keeps_it_cordoned() {
+    let ran = run("diagnose stuck --from tests/rules/node_not_ready.machine_config.yaml").output();
+    ran.expect_stdout(
+        "- node/worker-3: kept cordoned by: the Machine Config Operator (annotation machineconfiguration.openshift.io/desiredDrain)\n",
+    );
+}

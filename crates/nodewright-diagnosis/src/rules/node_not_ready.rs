@@ -3,6 +3,7 @@ use jiff::Timestamp;
 use super::support::evidence::{is_reboot, open_entries, some_of};
 use super::{Findings, Grade, Severity, Subject};
 use crate::api::{Skyhook, Stage, State};
+use crate::cluster::cordon::Holder;
 use crate::cluster::{Cluster, Node, PackageRuns};
 use crate::model::Model;
 
@@ -98,6 +99,10 @@ fn detect(cluster: &Cluster, findings: &mut Findings) {
                 "condition Ready",
                 format!("not True since {since}{quoted}"),
             );
+            let holders = node.cordon_holders().into_iter().filter(|_| node.cordoned() == Some(true));
+            for holder in holders.filter(|holder| *holder != Holder::unknown()) {
+                finding.evidence(&object, "kept cordoned by", holder);
+            }
             if let Some(on) = cluster.on_node(node, skyhook.name()) {
                 for entry in open_entries(cluster, skyhook, on) {
                     finding.entry(&node.name, entry);
