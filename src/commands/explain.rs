@@ -106,6 +106,8 @@ enum TopicDocument {
 
 impl Topic {
     fn named(name: &str) -> Result<Topic> {
+        let is_code = name.len() == 3 && name.bytes().all(|byte| byte.is_ascii_digit());
+        let name = &*if is_code { format!("SKY{name}") } else { name.to_owned() };
         if let Some(grade) = Grade::named(name) {
             return Ok(Topic::Grade(grade));
         }

@@ -173,7 +173,7 @@ fn of<'a>(cluster: &'a Cluster, args: &Args, selected: &[&Node]) -> Result<Vec<L
         selection::not_left_out(cluster, ", so leftovers cannot be determined")?;
     }
     let mut left = cluster.leftovers();
-    left.extend(cluster.orphaned_cordons());
+    left.extend(cluster.cordons_of_deselected_nodes());
     left.sort_by(|a, b| (a.owner, a.flavor).cmp(&(b.owner, b.flavor)));
     for name in &args.names {
         // With `--clean`, finding nothing is no error: the cleanup may be a repetition.

@@ -2,7 +2,7 @@
 
 use serde_json::{Value, json};
 
-use crate::support::run::RunOutput;
+use crate::support::run::{RunOutput, run};
 use crate::support::test_cluster::TestCluster;
 
 const NODE: &str = "node-1";
@@ -202,4 +202,23 @@ fn release_beside_a_cordon_of_someone_else_is_reported_and_undone() {
     assert!(is_cordoned(&cluster));
     assert_ne!(after, before, "{}", ran.transcript());
     assert_eq!(cluster.node(NODE)["metadata"]["annotations"], before, "{}", undo.transcript());
+}
+
+/// Of several programs that write labels, the one that owns labels like the missing one is named.
+#[test]
+fn the_owner_of_a_missing_label_shows_in_the_managed_fields() {
+    let ran = run("diagnose stuck --from tests/rules/cordon_without_owner.label.yaml").output();
+    ran.expect_stdout(
+        "- node/unlabelled: label nvidia.com/gpu.deploy.driver: none instead of nvidia.com/gpu.deploy.driver=true; its usual owner is the NVIDIA GPU Operator\n  \
+         - node/unlabelled: such labels: last written by gpu-operator at 2026-11-20T09:30:00Z\n",
+    );
+}
+
+/// Who else works on a node that does not come back.
+#[test]
+fn a_node_that_is_down_names_who_keeps_it_cordoned() {
+    let ran = run("diagnose stuck --from tests/rules/node_not_ready.machine_config.yaml").output();
+    ran.expect_stdout(
+        "- node/worker-3: kept cordoned by: the Machine Config Operator (annotation machineconfiguration.openshift.io/desiredDrain)\n",
+    );
 }

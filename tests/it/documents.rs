@@ -78,7 +78,7 @@ const ONE_LINERS: [(&str, &str); 12] = [
     ("in-progress", "node-1 2.0.1 node-2 2.0.1"),
     ("apply-erroring", "driver"),
     ("complete", "node-1 node-2 node-3"),
-    ("apply-erroring", "SKY201 package driver fails at stage apply"),
+    ("apply-erroring", "SKY201 package driver fails at stage apply (exit code 2)"),
     ("apply-erroring", "node-2"),
     ("deleted-while-erroring", "node-2 driver"),
     ("apply-erroring", "BackOff"),

@@ -50,6 +50,15 @@ fn shown(ran: &RunOutput) -> String {
     ages.replace_all(&ran.transcript(), "[age]").into_owned()
 }
 
+/// Events say why a pod ended where its status does not, and the events of other pods and times say nothing.
+#[test]
+fn events_show_why_pods_ended() {
+    for rule in ["package_erroring.ended", "package_pods_evicted.others"] {
+        let ran = run(&format!("diagnose stuck --all --from tests/rules/{rule}.yaml")).output();
+        insta::assert_snapshot!(format!("events_{rule}"), ran.transcript());
+    }
+}
+
 #[test]
 fn finding_shows_the_failing_log_line() {
     let fake = looping(&["node-1"]);

@@ -129,6 +129,14 @@ fn custom_resource_named_like_a_number_is_told_from_a_cause() {
     }
 }
 
+/// Three digits are the code of a rule.
+#[test]
+fn a_code_is_found_without_its_letters() {
+    assert_eq!(run("explain 410").output().stdout, run("explain SKY410").output().stdout);
+    assert_eq!(run("explain 840").output().stdout, run("explain SKY840").output().stdout);
+    run("explain 999").output().expect_code(64);
+}
+
 /// Only `diagnose stuck` takes the number of a cause.
 #[test]
 fn number_in_place_of_a_rule_is_explained() {

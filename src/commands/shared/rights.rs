@@ -43,6 +43,9 @@ fn rights_to(command: &CommandInfo, writes: &[Write]) -> BTreeSet<Right> {
     let always = live::ALWAYS.iter().filter(|_| !reads.is_empty());
     let sources: BTreeSet<Source> = reads.iter().chain(always).copied().collect();
     let to = |verb: &'static str| move |(group, resource): (&str, &str)| Right::new(verb, group, resource);
+    let definitions = sources
+        .contains(&Source::Restrictions)
+        .then(|| Right::new("get", "apiextensions.k8s.io", "customresourcedefinitions"));
     let listed = sources.into_iter().flat_map(Source::resources).map(to("list"));
     let beside = command.lists.iter().copied().map(to("list"));
     let watched = command.watches.iter().flat_map(|source| source.resources());
@@ -59,7 +62,7 @@ fn rights_to(command: &CommandInfo, writes: &[Write]) -> BTreeSet<Right> {
         };
         Right::new(p.verb, p.group, &resource)
     });
-    listed.chain(beside).chain(watched).chain(gets).chain(origin).chain(writes).collect()
+    listed.chain(definitions).chain(beside).chain(watched).chain(gets).chain(origin).chain(writes).collect()
 }
 
 /// A plan with a step of every kind that these writes may need: plans list the permissions of their steps.

@@ -118,6 +118,7 @@ pub fn causes(status: &StatusReport<'_>, name: Option<&str>, most: usize) -> Tex
         let group = FindingGroup::of(&impact.cause, status.findings());
         let nodes = match group.node_count() {
             0 => String::new(),
+            1 => group.on_nodes(),
             nodes => format!(" on {}", plural(nodes, "node")),
         };
         let since = group

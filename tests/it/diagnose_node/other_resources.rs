@@ -151,6 +151,41 @@ fn errors_on_other_nodes_are_mentioned_where_nothing_is_to_do() {
     );
 }
 
+/// A webhook that refuses Jobs blocks the nodes where one has to be created, and no stage that already runs.
+#[test]
+fn a_webhook_that_refuses_jobs_blocks_nodes_without_one() {
+    let from = "--from tests/rules/foreign_webhook_unreachable.rollout.yaml";
+    let refused = run(&format!("diagnose node refused {from}")).output();
+    refused.expect_code(2);
+    refused.expect_stdout(
+        "kernel, priority 200: blocked\n  every request for jobs is rejected: service kyverno/kyverno-svc ",
+    );
+    refused.expect_stdout("kubectl get service,endpointslices,pods -n kyverno\n");
+    run(&format!("diagnose node at-work {from}")).output().expect_stdout("kernel, priority 200: running\n");
+    let status = run(&format!("status {from}")).output();
+    status.expect_stdout("STUCK: 1 cause blocks 1 of 2 nodes\n");
+    status.expect_no_stdout("SKY222");
+}
+
+/// A node that went down at work keeps its slot: the node behind it is not next, and its cause and remedy are shown.
+#[test]
+fn a_node_behind_one_that_is_down_shows_what_it_waits_for() {
+    let batch = |node: &str| {
+        run(&format!("diagnose node {node} --from tests/rules/action_overdue.batch.yaml")).output()
+    };
+    let ran = batch("down-2");
+    ran.expect_code(2);
+    ran.expect_stdout("down-2: stuck\n");
+    ran.expect_stdout("- SKY409 node-not-ready on down-1: ");
+    ran.expect_stdout("kubectl skyhook node ignore down-1\n");
+    ran.expect_no_stdout("next reconcile");
+    // Without a recorded batch it is unknown which nodes belong to it.
+    let ran = batch("unrecorded-2");
+    ran.expect_code(0);
+    ran.expect_stdout("unrecorded-2: waiting\n");
+    ran.expect_no_stdout("next reconcile");
+}
+
 /// A custom resource that waits for an earlier one is still stuck by its own failing package, as on
 /// its page.
 #[test]

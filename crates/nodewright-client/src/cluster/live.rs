@@ -154,7 +154,7 @@ async fn read<'a>(
     // The deletion of a CRD deletes its custom resources.
     if needs.wants(Source::Restrictions) && cluster.skyhooks.items().iter().any(|skyhook| skyhook.deleting())
     {
-        cluster.installation.definitions = installation::definition(&reader, cluster.flavor()).await;
+        cluster.installation.definitions = installation::definitions(reader.client).await;
     }
     let versions = reader.versions.into_inner();
     cluster.versions = versions.unwrap_or_else(PoisonError::into_inner);

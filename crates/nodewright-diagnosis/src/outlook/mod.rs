@@ -190,6 +190,16 @@ impl<'a> Outlook<'a> {
         states.max().unwrap_or(ProgressState::Complete)
     }
 
+    /// The state of a custom resource's keys on a node that it no longer selects, with the error that decides it.
+    pub fn on_deselected(&self, skyhook: &Skyhook, node: &Node) -> (ProgressState, Option<&Finding>) {
+        let error = self.findings.iter().find(|finding| {
+            finding.severity == Severity::Error
+                && finding.subject.skyhook.as_deref() == Some(skyhook.name())
+                && finding.subject.node.as_deref() == Some(&node.name)
+        });
+        (error.and_then(implied).unwrap_or(ProgressState::Complete), error)
+    }
+
     /// The findings that block a goal of a custom resource until someone intervenes, and their causes.
     pub fn blockers(&self, skyhook: &Skyhook, goal: Goal<'_>) -> Vec<&Finding> {
         let blockers = self.blockers.get_or_init(|| BlockingFindings::of(&self.findings));

@@ -71,7 +71,7 @@ fn detect(cluster: &Cluster, findings: &mut Findings) {
         finding
             .set_failing_since(pod.metadata.creation_timestamp)
             .since(pod.metadata.creation_timestamp)
-            .container_message(pod, &trouble);
+            .container_message(cluster, pod, &trouble);
         remedies(finding, cluster, package_run, pod);
     }
 }

@@ -45,13 +45,9 @@ fn detect(cluster: &Cluster, findings: &mut Findings) {
     let model = findings.model();
     for node in cluster.nodes.items().iter().filter(|n| n.cordoned() == Some(true)) {
         let keys = node.keys(flavor);
-        let (kept, lost): (Vec<_>, Vec<_>) =
-            keys.skyhooks.iter().filter(|(_, on)| on.cordon).map(|(name, _)| name.as_str()).partition(
-                |name| {
-                    let owner = cluster.skyhook(name);
-                    owner.is_some_and(|s| s.selects(node))
-                },
-            );
+        let lost: Vec<&str> = cluster.orphaned_cordons(node).map(|(name, _)| name).collect();
+        let cordons = keys.skyhooks.iter().filter(|(_, on)| on.cordon).map(|(name, _)| name.as_str());
+        let kept: Vec<&str> = cordons.filter(|name| !lost.contains(name)).collect();
         // A runtime-required cordon is meant to stay.
         for name in kept.iter().filter(|_| !keys.runtime_required_cordon) {
             let complete = cluster.skyhook(name).filter(|s| {
@@ -107,13 +103,15 @@ fn detect(cluster: &Cluster, findings: &mut Findings) {
                             format!("label {key}"),
                             format!("{value} instead of {change}{}", owner.unwrap_or_default()),
                         );
-                    }
-                    if let Some(write) = node.labelled.as_ref().filter(|_| !unmet.is_empty()) {
-                        finding.evidence(
-                            node,
-                            "labels",
-                            format!("last written by {} at {}", write.by, write.at),
-                        );
+                        let writes = node.labelled.iter();
+                        if let Some(write) = writes.max_by_key(|write| (write.is_of_owner(key), write.at)) {
+                            let of_owner = if write.is_of_owner(key) { "such labels" } else { "labels" };
+                            finding.evidence(
+                                node,
+                                of_owner,
+                                format!("last written by {} at {}", write.by, write.at),
+                            );
+                        }
                     }
                     if !unfinished.is_empty() && !unmet.is_empty() {
                         select_again(finding, skyhook, node, &unmet);

@@ -196,6 +196,16 @@ impl Finding {
         self.blocks.contains(&Blocks::Reconcile)
     }
 
+    /// Whether nothing can be installed for any custom resource, although the operator's pass goes on.
+    pub fn refuses_installs(&self) -> bool {
+        let subject = &self.subject;
+        subject.skyhook.is_none()
+            && subject.node.is_none()
+            && self.severity == Severity::Error
+            && self.blocks_installs()
+            && !self.blocks_reconcile()
+    }
+
     /// Whether the finding concerns every custom resource and has to be fixed before remedies for others
     /// help.
     pub fn comes_first(&self) -> bool {

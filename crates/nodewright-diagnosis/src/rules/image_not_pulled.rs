@@ -79,7 +79,7 @@ fn detect(cluster: &Cluster, findings: &mut Findings) {
         finding
             .set_failing_since(pod.metadata.creation_timestamp)
             .since(pod.metadata.creation_timestamp)
-            .container_message(pod, &trouble)
+            .container_message(cluster, pod, &trouble)
             .describe_pod("See the error from the registry", pod)
             .effect_of(&["SKY213"]);
         if has_run {

@@ -92,7 +92,7 @@ fn detect(cluster: &Cluster, findings: &mut Findings) {
                 finding.evidence(node, format!("event {}", event.reason), &event.message);
             }
             obstacles.evidence(finding);
-            obstacles.remedies(finding, node);
+            obstacles.remedies(finding, cluster, node);
         }
     }
 }
@@ -177,7 +177,7 @@ impl<'a> Obstacles<'a> {
         }
     }
 
-    fn remedies(&self, finding: &mut Finding, node: &Node) {
+    fn remedies(&self, finding: &mut Finding, cluster: &Cluster, node: &Node) {
         let end = |finding: &mut Finding, pod: &Pod, caveat: &str| {
             let words = ["delete", "pod", "-n", pod.namespace(), pod.name()];
             finding
@@ -200,7 +200,11 @@ impl<'a> Obstacles<'a> {
                 )
                 .caveat("the pods are then evicted");
         } else if let Some(pod) = self.ending.first() {
-            finding.describe_pod("See why the pod does not end", pod);
+            let until = pod.metadata.deletion_timestamp.filter(|until| *until > cluster.taken_at);
+            match until {
+                Some(until) => finding.describe_pod(&format!("Wait: the pod has until {until} to end"), pod),
+                None => finding.describe_pod("See why the pod does not end", pod),
+            };
         } else {
             finding.describe_node("See in the events of the node what the deletion waits for", &node.name);
             finding.pods_on_node("See what still runs on the node", &node.name);

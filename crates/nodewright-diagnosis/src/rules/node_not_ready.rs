@@ -3,7 +3,7 @@ use jiff::Timestamp;
 use super::support::evidence::{is_reboot, open_entries, some_of};
 use super::{Findings, Grade, Severity, Subject};
 use crate::api::{Skyhook, Stage, State};
-use crate::cluster::node::READY;
+use crate::cluster::cordon::Holder;
 use crate::cluster::{Cluster, Node, PackageRuns};
 use crate::model::Model;
 
@@ -76,7 +76,7 @@ fn detect(cluster: &Cluster, findings: &mut Findings) {
             } else {
                 format!("{reference} has unfinished work on it")
             };
-            let kubelet = node.condition(READY).map_or("", |ready| ready.message.as_str());
+            let kubelet = node.kubelet_message().unwrap_or_default();
             let shutting_down = lasts && kubelet.contains(SHUTTING_DOWN);
             let how = if shutting_down {
                 "has been shutting down for a long time, so its reboot began and did not finish"
@@ -99,6 +99,10 @@ fn detect(cluster: &Cluster, findings: &mut Findings) {
                 "condition Ready",
                 format!("not True since {since}{quoted}"),
             );
+            let holders = node.cordon_holders().into_iter().filter(|_| node.cordoned() == Some(true));
+            for holder in holders.filter(|holder| *holder != Holder::unknown()) {
+                finding.evidence(&object, "kept cordoned by", holder);
+            }
             if let Some(on) = cluster.on_node(node, skyhook.name()) {
                 for entry in open_entries(cluster, skyhook, on) {
                     finding.entry(&node.name, entry);

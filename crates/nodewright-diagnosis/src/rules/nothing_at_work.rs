@@ -143,15 +143,16 @@ struct OtherFindings {
     by_skyhook: HashMap<String, Vec<Finding>>,
     /// Nodes with findings that are not about a custom resource.
     nodes: HashSet<String>,
-    blocks_reconcile: bool,
+    /// Whether a finding explains the standstill of every custom resource.
+    explain_all: bool,
 }
 
 impl OtherFindings {
     fn of(findings: &Findings, cluster: &Cluster) -> OtherFindings {
         let mut others =
-            OtherFindings { by_skyhook: HashMap::new(), nodes: HashSet::new(), blocks_reconcile: false };
+            OtherFindings { by_skyhook: HashMap::new(), nodes: HashSet::new(), explain_all: false };
         for finding in findings.of_all_others(cluster) {
-            others.blocks_reconcile |= finding.blocks_reconcile();
+            others.explain_all |= finding.blocks_reconcile() || finding.refuses_installs();
             match (&finding.subject.skyhook, &finding.subject.node) {
                 (Some(skyhook), _) => {
                     let of_it = others.by_skyhook.entry(skyhook.clone());
@@ -180,7 +181,7 @@ impl OtherFindings {
             says_why && reaches_open
         };
         let own = self.by_skyhook.get(skyhook.name());
-        self.blocks_reconcile
+        self.explain_all
             || own.is_some_and(|own| own.iter().any(explains))
             || names.iter().any(|name| self.nodes.contains(*name))
     }

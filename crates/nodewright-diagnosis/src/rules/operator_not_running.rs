@@ -156,8 +156,11 @@ fn report_down(cluster: &Cluster, findings: &mut Findings, deployment: &Deployme
         "the operator is scaled to zero".to_owned()
     } else if let Some(limit) = limit {
         format!("the operator exceeds its memory limit of {limit:.0} MiB and is killed")
-    } else if cluster.crash_looping(deployment).is_some() {
-        "the operator is crash-looping".to_owned()
+    } else if let Some(pod) = cluster.crash_looping(deployment) {
+        match pod.trouble().and_then(|trouble| trouble.exit_code) {
+            Some(code) => format!("the operator is crash-looping (exit code {code})"),
+            None => "the operator is crash-looping".to_owned(),
+        }
     } else if let Some(key) = &circle {
         format!("the operator's pod does not tolerate the taint {key}, which only the operator removes")
     } else {
@@ -228,7 +231,7 @@ fn add_pod_problems(finding: &mut Finding, cluster: &Cluster, operator: &Deploym
             finding.evidence(&object, "condition PodScheduled", why);
         }
         if let Some(ended) = pod.trouble().or_else(|| pod.last_failure()) {
-            finding.container_trouble(pod, &ended);
+            finding.container_trouble(cluster, pod, &ended);
         }
     }
     if out_of_memory(cluster, operator)

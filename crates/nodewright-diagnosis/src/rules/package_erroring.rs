@@ -58,12 +58,13 @@ fn detect(cluster: &Cluster, findings: &mut Findings) {
                 let tries = retry_reason(cluster, package_run);
                 let meanwhile = package_run.is_some_and(|run| created_during_read(cluster, run));
                 let retries = meanwhile || operator_retries(cluster, package_run, on);
-                let trouble = common_message(entry, package_run);
+                let trouble = common_message(cluster, entry, package_run);
+                let message = format!("{trouble}{}", exit_code(cluster, package_run));
                 let finding = findings.report(
                     Subject::skyhook_on_node(skyhook, node).package(&entry.name),
                     match tries {
-                        Some(why) if !meanwhile => format!("{trouble}: {why}"),
-                        _ => with_attempts(trouble.clone(), cluster, entry, package_run, retries),
+                        Some(why) if !meanwhile => format!("{message}: {why}"),
+                        _ => with_attempts(message, cluster, entry, package_run, retries),
                     },
                 );
                 finding.group_message(&trouble);
@@ -288,10 +289,24 @@ fn fails(skyhook: &Skyhook, entry: &Entry) -> bool {
         && !restarted_by_its_own_reboot(skyhook, entry)
 }
 
+/// The exit code of the newest failed attempt, for the end of a message; empty if the pod ended as a whole.
+fn exit_code(cluster: &Cluster, package_run: Option<&PackageRun<'_>>) -> String {
+    let failed = package_run.filter(|run| run.ended_as_a_whole(cluster).is_none());
+    let trouble = failed.and_then(PackageRun::trouble).map(|(_, trouble)| trouble);
+    match trouble.filter(|trouble| trouble.reason != OUT_OF_MEMORY).and_then(|trouble| trouble.exit_code) {
+        Some(code) => format!(" (exit code {code})"),
+        None => String::new(),
+    }
+}
+
 /// The message without attempts and retries, which groups findings.
-fn common_message(entry: &Entry, package_run: Option<&PackageRun<'_>>) -> String {
+fn common_message(cluster: &Cluster, entry: &Entry, package_run: Option<&PackageRun<'_>>) -> String {
     let trouble = package_run.and_then(PackageRun::trouble);
     let killed = trouble.is_some_and(|(_, trouble)| trouble.reason == OUT_OF_MEMORY);
-    let why = if killed { format!(" ({OUT_OF_MEMORY})") } else { String::new() };
+    // The status of an evicted or rejected pod is in the message about all attempts.
+    let ending = package_run.and_then(|run| run.ended_as_a_whole(cluster));
+    let ending = ending.filter(|(pod, _)| pod.status.reason.is_empty()).map(|(_, ending)| ending.reason);
+    let why = ending.filter(|_| !killed).or(killed.then_some(OUT_OF_MEMORY));
+    let why = why.map_or_else(String::new, |why| format!(" ({why})"));
     format!("package {} fails at stage {}{why}", entry.name, entry.stage)
 }

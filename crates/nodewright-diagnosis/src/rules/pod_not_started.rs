@@ -72,7 +72,15 @@ fn detect(cluster: &Cluster, findings: &mut Findings) {
             .warning_if(!down && age.is_none_or(|age| age < HOPELESS))
             .since(pod.metadata.creation_timestamp)
             .evidence(pod, "status.startTime", "absent")
-            .evidence(node, "condition Ready", if node.ready() == Some(true) { "True" } else { "not True" })
+            .evidence(
+                node,
+                "condition Ready",
+                match (node.ready(), node.kubelet_message()) {
+                    (Some(true), _) => "True".to_owned(),
+                    (_, None) => "not True".to_owned(),
+                    (_, Some(message)) => format!("not True (kubelet: {message})"),
+                },
+            )
             .describe_node("See the state of the node, and repair it", &node.name);
         // A deletion waits for every node with a pending uninstall, even if the node is ignored.
         let skyhook = cluster.skyhook(&package_run.skyhook);

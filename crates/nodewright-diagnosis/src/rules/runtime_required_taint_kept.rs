@@ -75,12 +75,24 @@ fn detect(cluster: &Cluster, findings: &mut Findings) {
         if keepers.clone().next().is_none() {
             // A new node may not have all of its labels yet, unless the operator has already processed it.
             let young = cluster.is_recent(node.created) && !has_met_the_operator(cluster, node);
+            // The operator leaves its keys on each node that a custom resource selects.
+            let all = || node.keys(cluster.flavor()).skyhooks.keys().map(|name| cluster.skyhook(name));
+            let former = all().flatten().find(|s| s.spec.runtime_required && s.is_active());
+            let former = former.filter(|_| all().all(|skyhook| skyhook.is_some()));
+            let presumed = presumed && former.is_none();
             let finding = findings.report(
                 Subject::node(&node.name, None),
-                if presumed {
+                if let Some(former) = former {
+                    format!(
+                        "{former} no longer selects the node, and no other custom resource with runtimeRequired does, so the \
+                         operator does not remove its runtime-required taint"
+                    )
+                } else if presumed {
                     "the node has the runtime-required taint, and the input has no custom resource that would remove it"
+                        .to_owned()
                 } else {
                     "no custom resource with runtimeRequired selects the node, so the operator does not remove its runtime-required taint"
+                        .to_owned()
                 },
             );
             if presumed || young {

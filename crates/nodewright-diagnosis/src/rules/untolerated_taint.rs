@@ -172,12 +172,7 @@ fn kept_by(
                 let value = format!("{}: {} {}", condition.status, condition.reason, condition.message);
                 finding.evidence(node, format!("condition {}", condition.kind), value.trim_end());
             }
-            let title = format!("Find out what {name} waits for; it removes the taint {until}");
-            match owner.shown_by() {
-                Some(words) => finding.kubectl(Grade::B0, title, words),
-                None => finding.pods_on_node(&title, &node.name),
-            };
-            finding
+            look(finding, node, owner, &format!("Find out what {name} waits for; it removes the taint {until}"))
                 .edit(
                     Grade::B2,
                     "If the packages install what it waits for, both wait for each other: tolerate the taint in additionalTolerations",
@@ -208,10 +203,16 @@ fn kept_by(
             finding.kubectl(Grade::B0, title, ["get", "pods", "-n", "kube-system", "-o", "wide"]);
         }
         TaintKind::Maintenance | TaintKind::Reserved => {
-            finding.pods_on_node(
-                &format!("Find out what {name} does on the node; it removes the taint {until}"),
-                &node.name,
-            );
+            let title = format!("Find out what {name} does on the node; it removes the taint {until}");
+            look(finding, node, owner, &title);
         }
+    }
+}
+
+/// Adds the command that shows the state of the taint's owner.
+fn look<'f>(finding: &'f mut Finding, node: &Node, owner: &TaintOwner, title: &str) -> &'f mut Finding {
+    match owner.shown_by() {
+        Some(words) => finding.kubectl(Grade::B0, title, words),
+        None => finding.pods_on_node(title, &node.name),
     }
 }

@@ -93,7 +93,7 @@ pub fn choice(cluster: &Cluster, package_run: &PackageRun<'_>, previous: bool) -
         reference: package_run.reference(),
         attempts: attempts.collect(),
         last_logs: package_run.job.and_then(|j| j.metadata.annotations.get(&key).cloned()),
-        messages: object_messages(package_run),
+        messages: object_messages(cluster, package_run),
         alive: package_run.alive(),
     }
 }
@@ -153,7 +153,7 @@ fn pieces(node: &str, pod: &Pod, names: &[String], of_before: bool) -> Vec<Conta
 }
 
 /// Messages from the objects: why nothing runs, or how the run ended.
-fn object_messages(package_run: &PackageRun<'_>) -> Vec<String> {
+fn object_messages(cluster: &Cluster, package_run: &PackageRun<'_>) -> Vec<String> {
     let mut messages = Vec::new();
     let reason_and_message = |reason: &str, message: &str| match message {
         "" => reason.to_owned(),
@@ -170,8 +170,8 @@ fn object_messages(package_run: &PackageRun<'_>) -> Vec<String> {
         }
     }
     if let Some(pod) = package_run.pods.first() {
-        if let Some((reason, message)) = pod.ended_because() {
-            messages.push(reason_and_message(reason, message));
+        if let Some(ending) = cluster.ending(pod) {
+            messages.push(reason_and_message(ending.reason, ending.message));
         }
         for status in &pod.status.init_container_statuses {
             let waiting = status.state.waiting.as_ref();

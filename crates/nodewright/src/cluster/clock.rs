@@ -156,6 +156,12 @@ impl Node {
         let ready = self.condition(READY)?;
         ready.last_transition_time.filter(|_| !ready.is_true())
     }
+
+    /// The kubelet's message about a node that is not ready.
+    pub fn kubelet_message(&self) -> Option<&str> {
+        let ready = self.condition(READY).filter(|ready| !ready.is_true())?;
+        Some(ready.message.as_str()).filter(|message| !message.is_empty())
+    }
 }
 
 #[cfg(test)]

@@ -33,10 +33,12 @@ impl Node {
             let name = owners::uncordons(key, value)?;
             Some(format!("{name} (label {key}={value})"))
         });
-        let managers = self.body().map_or(&[][..], |body| &body.cordon_holders);
-        let managers = managers.iter().filter(|holder| holder.mark.is_none());
-        let managers = managers.map(|holder| format!("{} (owns spec.unschedulable)", holder.name));
-        by_label.chain(managers).collect()
+        let holders = self.body().map_or(&[][..], |body| &body.cordon_holders);
+        let holders = holders.iter().filter_map(|holder| match &holder.mark {
+            None => Some(format!("{} (owns spec.unschedulable)", holder.name)),
+            Some(_) => (holder.name == owners::DRIVER_MANAGER).then(|| holder.to_string()),
+        });
+        by_label.chain(holders).collect()
     }
 }
 
@@ -101,6 +103,7 @@ mod tests {
                 annotated("machineconfiguration.openshift.io/desiredDrain", "drain-abc"),
                 "the Machine Config Operator",
             ),
+            (annotated(owners::DRIVER_MANAGER_RECORD, "true"), owners::DRIVER_MANAGER),
             (labelled("drain-required"), "a driver upgrade"),
             (tainted("medik8s.io/drain"), "Medik8s"),
             (tainted("node.kubernetes.io/out-of-service"), "an administrator"),
@@ -113,6 +116,17 @@ mod tests {
             assert_eq!(found.len(), 1, "{node}");
             assert!(found[0].starts_with(by), "{found:?}");
         }
+    }
+
+    #[test]
+    fn the_driver_manager_may_have_lifted_a_cordon() {
+        let suspects = |node: Value| {
+            let node: Node = lenient::decode(node).expect("the JSON is a node");
+            node.may_have_uncordoned()
+        };
+        let mark = format!("the NVIDIA driver manager (annotation {})", owners::DRIVER_MANAGER_RECORD);
+        assert_eq!(suspects(annotated(owners::DRIVER_MANAGER_RECORD, "false")), [mark]);
+        assert_eq!(suspects(annotated("weave.works/kured-reboot-in-progress", "now")), Vec::<String>::new());
     }
 
     #[test]

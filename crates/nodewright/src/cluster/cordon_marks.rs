@@ -14,7 +14,8 @@ use super::owners::{self, DRIVER_UPGRADE};
 use crate::api::Labels;
 
 /// Prefixes of annotations that exist only while their owner keeps the node cordoned.
-const ANNOTATIONS: [(&str, &str); 3] = [
+const ANNOTATIONS: [(&str, &str); 4] = [
+    (owners::DRIVER_MANAGER_RECORD, owners::DRIVER_MANAGER),
     ("quarantineHealthEvent", "NVSentinel"),
     ("weave.works/kured-reboot-in-progress", "Kured"),
     ("flatcar-linux-update.v1.flatcar-linux.net/reboot-in-progress", "the Flatcar update operator"),

@@ -107,25 +107,26 @@ impl Cluster {
         found
     }
 
-    /// Cordons of custom resources that exist, and no longer select the node.
-    pub fn orphaned_cordons(&self) -> Vec<Leftover<'_>> {
-        let flavor = self.flavor();
-        let mut found = Vec::new();
-        for node in self.nodes.items() {
-            for (owner, on) in node.keys(flavor).skyhooks.iter().filter(|(_, on)| on.cordon_value.is_some()) {
-                let skyhook = self.skyhook(owner);
-                if skyhook.is_some_and(|skyhook| !skyhook.selects(node)) {
-                    found.push(Leftover {
-                        owner,
-                        flavor,
-                        reason: NOT_SELECTED,
-                        place: LeftoverObject::Cordon(node, on),
-                        unproven: None,
-                    });
-                }
-            }
-        }
-        found
+    /// The operator's cordons of a node that it never releases: their custom resources do not exist, or do not select
+    /// the node.
+    pub fn orphaned_cordons<'a>(&'a self, node: &'a Node) -> impl Iterator<Item = (&'a str, &'a NodeRecord)> {
+        let cordons = node.keys(self.flavor()).skyhooks.iter().filter(|(_, on)| on.cordon);
+        cordons
+            .filter(move |(owner, _)| !self.skyhook(owner).is_some_and(|skyhook| skyhook.selects(node)))
+            .map(|(owner, on)| (owner.as_str(), on))
+    }
+
+    /// Orphaned cordons of custom resources that exist.
+    pub fn cordons_of_deselected_nodes(&self) -> impl Iterator<Item = Leftover<'_>> {
+        let of_node = |node| self.orphaned_cordons(node).map(move |(owner, on)| (owner, node, on));
+        let all = self.nodes.items().iter().flat_map(of_node);
+        all.filter(|(owner, ..)| self.skyhook(owner).is_some()).map(|(owner, node, on)| Leftover {
+            owner,
+            flavor: self.flavor(),
+            reason: NOT_SELECTED,
+            place: LeftoverObject::Cordon(node, on),
+            unproven: None,
+        })
     }
 
     /// Nodes that no custom resource with `runtimeRequired` selects, as two lists: nodes with the

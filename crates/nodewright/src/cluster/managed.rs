@@ -9,6 +9,7 @@ use serde::de::IgnoredAny;
 use serde::{Deserialize, Deserializer};
 
 use super::hold::FIELD_MANAGER;
+use super::owners;
 use crate::api::keys::NodeKey;
 use crate::api::{Name, visit};
 
@@ -24,6 +25,41 @@ pub struct LabelWrite {
     pub at: Timestamp,
     /// The field manager.
     pub by: Name,
+    labels: LabelOwners,
+}
+
+impl LabelWrite {
+    /// Whether the program owns labels with the usual owner of this label.
+    pub fn is_of_owner(&self, label: &str) -> bool {
+        self.labels.0 & LabelOwners::of(label).0 != 0
+    }
+}
+
+/// The usual owners of labels, as bits of their rows in the table of owners.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+struct LabelOwners(u16);
+
+impl LabelOwners {
+    fn of(label: &str) -> LabelOwners {
+        LabelOwners(owners::row_of_label(label).map_or(0, |row| 1 << row))
+    }
+}
+
+impl<'de> Deserialize<'de> for LabelOwners {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<LabelOwners, D::Error> {
+        struct Field(LabelOwners);
+
+        impl<'de> Deserialize<'de> for Field {
+            fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Field, D::Error> {
+                let owners =
+                    |field: &str| Field(LabelOwners::of(field.strip_prefix("f:").unwrap_or_default()));
+                visit::text(deserializer, owners)
+            }
+        }
+
+        let fields: Vec<(Field, IgnoredAny)> = visit::entries(deserializer, "a map")?;
+        Ok(LabelOwners(fields.iter().fold(0, |all, (Field(owners), _)| all | owners.0)))
+    }
 }
 
 #[derive(Default, Deserialize)]
@@ -92,7 +128,7 @@ struct MetadataFields {
     #[serde(rename = "f:annotations", deserialize_with = "any_of_operator")]
     annotations_of_operator: bool,
     #[serde(rename = "f:labels")]
-    labels: Option<IgnoredAny>,
+    labels: Option<LabelOwners>,
 }
 
 /// Whether any of the annotations is the operator's.
@@ -143,11 +179,12 @@ impl ManagedFields {
         Some(&owners.next()?.manager)
     }
 
-    /// The last write by a manager of labels other than the operator and this program.
-    pub fn labelled(&self) -> Option<LabelWrite> {
-        let owners = self.foreign().filter(|m| m.fields.metadata.labels.is_some());
-        let writes = owners.filter_map(|m| Some(LabelWrite { at: m.time?, by: m.manager.clone() }));
-        writes.max_by_key(|write| write.at)
+    /// The last writes by managers of labels other than the operator and this program.
+    pub fn labelled(&self) -> Vec<LabelWrite> {
+        let write = |m: &Manager| {
+            Some(LabelWrite { at: m.time?, by: m.manager.clone(), labels: m.fields.metadata.labels? })
+        };
+        self.foreign().filter_map(write).collect()
     }
 
     /// The managers but the operator and this program.

@@ -43,8 +43,8 @@ pub struct Node {
     pub annotated: Option<Timestamp>,
     /// Time of the last write of labels, taints or the cordon, from `managedFields`.
     pub selectable: Option<Timestamp>,
-    /// The last write of a program that owns labels, from `managedFields`.
-    pub labelled: Option<LabelWrite>,
+    /// The last writes of programs that own labels, from `managedFields`; empty unless the operator has cordoned the node.
+    pub labelled: Box<[LabelWrite]>,
     /// Whether the field managers are known: `kubectl get` omits them, and a patch can empty them.
     pub has_managers: bool,
     keys: [Shared<NodeKeys>; 2],
@@ -189,7 +189,7 @@ impl NodeObject {
 
 impl From<NodeObject> for Node {
     fn from(object: NodeObject) -> Node {
-        let keys = ApiFlavor::ALL.map(|flavor| NodeKeys::read(flavor, &object).into());
+        let keys: [Shared<NodeKeys>; 2] = ApiFlavor::ALL.map(|flavor| NodeKeys::read(flavor, &object).into());
         let marks = Marks {
             annotations: &object.metadata.annotations.cordon_marks,
             labels: &object.metadata.labels,
@@ -209,13 +209,15 @@ impl From<NodeObject> for Node {
             system: object.status.system,
         };
         let finalizers = object.metadata.finalizers;
+        let cordons = keys.iter().any(|keys| keys.skyhooks.values().any(|on| on.cordon));
+        let labelled = if cordons { object.metadata.managed_fields.labelled() } else { Vec::new() };
         let deletion = object.metadata.deletion_timestamp.map(|at| NodeDeletion { at, finalizers }.into());
         Node {
             deletion,
             has_managers: !object.metadata.managed_fields.is_empty(),
             annotated: object.metadata.managed_fields.annotated(),
             selectable: object.metadata.managed_fields.selectable(),
-            labelled: object.metadata.managed_fields.labelled(),
+            labelled: labelled.into(),
             name: object.metadata.name,
             uid: object.metadata.uid,
             created: object.metadata.creation_timestamp,

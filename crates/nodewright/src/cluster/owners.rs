@@ -119,15 +119,23 @@ const INJECTED: &[(&str, &str, &str, &str)] = &[
 
 /// End of the label with the state of a driver upgrade, by the GPU operator or the network operator.
 pub(super) const DRIVER_UPGRADE: &str = "-driver-upgrade-state";
-/// Value of `nvidia.com/gpu.deploy.*` labels while the driver manager replaces the driver
-/// (<https://github.com/NVIDIA/k8s-driver-manager>).
+/// Replaces drivers, and cordons the node meanwhile (<https://github.com/NVIDIA/k8s-driver-manager>).
+pub(super) const DRIVER_MANAGER: &str = "the NVIDIA driver manager";
+/// Annotation with which the driver manager records whether a node was cordoned before: otherwise it uncordons the node in
+/// the end (`CordonNode`, `UncordonNode`).
+pub(super) const DRIVER_MANAGER_RECORD: &str = "nvidia.com/driver-manager.node-initial-state.unschedulable";
+/// Value of `nvidia.com/gpu.deploy.*` labels while the driver manager replaces the driver.
 const PAUSED_FOR_DRIVER: &str = "paused-for-driver-upgrade";
 
 impl TaintOwner {
     /// The arguments of the kubectl command that shows the owner's condition for removing the taint; `None` if no object
     /// has it.
     pub fn shown_by(&self) -> Option<&'static [&'static str]> {
-        (self.key == "readiness.k8s.io/").then_some(&["get", "nodereadinessrules", "-o", "yaml"])
+        match self.key {
+            "readiness.k8s.io/" => Some(&["get", "nodereadinessrules", "-o", "yaml"]),
+            "UpdateInProgress" => Some(&["get", "machineconfigpools"]),
+            _ => None,
+        }
     }
 
     fn owns(&self, key: &str) -> bool {
@@ -161,6 +169,11 @@ pub fn of_label(key: &str) -> Option<&'static str> {
     found(LABELS, key)
 }
 
+/// The row of a label's usual owner.
+pub(super) fn row_of_label(key: &str) -> Option<usize> {
+    LABELS.iter().position(|(start, ..)| key.starts_with(start))
+}
+
 /// The owner of a finalizer of nodes.
 pub fn of_finalizer(finalizer: &str) -> Option<&'static str> {
     found(FINALIZERS, finalizer)
@@ -182,7 +195,7 @@ pub fn refusal(annotations: &BTreeMap<String, String>) -> Option<String> {
 /// The program that uncordons nodes in the state that this label of a node shows.
 pub fn uncordons(key: &str, value: &str) -> Option<&'static str> {
     if value == PAUSED_FOR_DRIVER {
-        Some("the NVIDIA driver manager")
+        Some(DRIVER_MANAGER)
     } else {
         let upgrades = key.ends_with(DRIVER_UPGRADE) && !matches!(value, "" | "unknown");
         upgrades.then_some("a driver upgrade")

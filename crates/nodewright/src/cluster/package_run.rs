@@ -6,8 +6,8 @@ use std::fmt;
 use jiff::Timestamp;
 use serde::Deserialize;
 
-use super::Job;
-use super::pod::{ContainerTrouble, Pod};
+use super::pod::{ContainerTrouble, Ending, Pod};
+use super::{Cluster, Job};
 use crate::api::object_name::is_word;
 use crate::api::{ApiFlavor, Entry, Meta, Stage};
 
@@ -250,11 +250,10 @@ impl<'a> PackageRun<'a> {
         self.pods.iter().find(over).copied()
     }
 
-    /// The newest failed attempt, if it ended as a whole, with reason and message; see [`Pod::ended_because`].
-    pub fn ended_as_a_whole(&self) -> Option<(&'a Pod, &'a str, &'a str)> {
+    /// The newest failed attempt, if it ended as a whole; see [`Cluster::ending`].
+    pub fn ended_as_a_whole(&self, cluster: &'a Cluster) -> Option<(&'a Pod, Ending<'a>)> {
         let pod = self.pods.iter().copied().find(|pod| pod.status.phase == "Failed")?;
-        let (reason, message) = pod.ended_because()?;
-        Some((pod, reason, message))
+        Some((pod, cluster.ending(pod)?))
     }
 
     /// The newest attempt that failed without a disruption, with the cause.

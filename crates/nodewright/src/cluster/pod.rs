@@ -6,7 +6,7 @@ use std::fmt;
 use jiff::Timestamp;
 use serde::Deserialize;
 
-use super::owners;
+use super::{Cluster, owners};
 use crate::api::{Condition, Meta, UnknownFields, WithoutManagers, objects_with_metadata, quantity};
 
 #[derive(Debug, Clone, Default, Deserialize)]
@@ -240,19 +240,12 @@ impl Pod {
     /// Whether a disruption (eviction, preemption, shutdown) ended the pod, rather than a failure of the
     /// package.
     pub fn disrupted(&self) -> bool {
-        self.status.conditions.iter().any(|c| c.kind == "DisruptionTarget" && c.is_true())
+        self.disruption().is_some()
     }
 
-    /// Why the pod ended as a whole: reason and message of the kubelet (`Evicted`, `OutOfcpu`, `NodeShutdown`), or of the
-    /// disruption that ended it.
-    pub fn ended_because(&self) -> Option<(&str, &str)> {
-        let status = &self.status;
-        if !status.reason.is_empty() {
-            return Some((&status.reason, &status.message));
-        }
-        let mut conditions = status.conditions.iter();
-        let disruption = conditions.find(|c| c.kind == "DisruptionTarget" && c.is_true())?;
-        Some((&disruption.reason, &disruption.message))
+    /// The disruption that ended the pod.
+    pub fn disruption(&self) -> Option<&Condition> {
+        self.status.conditions.iter().find(|c| c.kind == "DisruptionTarget" && c.is_true())
     }
 
     /// The first container, in the order of execution, that makes no progress.
@@ -293,6 +286,68 @@ impl Pod {
             .init_container_statuses
             .iter()
             .find_map(|c| c.state.running.as_ref().map(|r| (c.name.as_str(), r.started_at)))
+    }
+}
+
+/// Why a pod ended as a whole.
+#[derive(Debug, Clone, Copy)]
+pub struct Ending<'a> {
+    /// The field or event that shows it.
+    pub field: &'static str,
+    pub reason: &'a str,
+    pub message: &'a str,
+}
+
+/// Reasons of events about the end of a pod, the most specific first (`pkg/kubelet/events`, the scheduler's preemption,
+/// and the taint eviction controller).
+const POD_ENDINGS: [&str; 6] =
+    ["Evicted", "Preempted", "Preempting", "TaintManagerEviction", "ExceededGracePeriod", "Killing"];
+/// Reasons of events about the end of containers on a node (`pkg/kubelet/events`, the node problem detector).
+const NODE_ENDINGS: [&str; 4] = ["OOMKilling", "SystemOOM", "NodeShutdown", "Rebooted"];
+/// Exit codes of a container that was killed, terminated, or lost in a reboot.
+const ENDED_FROM_OUTSIDE: [i64; 3] = [137, 143, 255];
+/// Maximum number of seconds between the end of a container and the event about its cause.
+const NEAR: i64 = 60;
+
+impl Cluster {
+    /// Why the pod ended as a whole: the kubelet's reason (`Evicted`, `OutOfcpu`, `NodeShutdown`), the disruption that ended
+    /// it, or an event about the pod or its node.
+    pub fn ending<'a>(&'a self, pod: &'a Pod) -> Option<Ending<'a>> {
+        let status = &pod.status;
+        if !status.reason.is_empty() && !status.message.is_empty() {
+            return Some(Ending { field: "status.reason", reason: &status.reason, message: &status.message });
+        }
+        if let Some(disruption) = pod.disruption() {
+            let (reason, message) = (&disruption.reason, &disruption.message);
+            return Some(Ending { field: "condition DisruptionTarget", reason, message });
+        }
+        let recorded = Ending { field: "status.reason", reason: &status.reason, message: "" };
+        let recorded = (!status.reason.is_empty()).then_some(recorded);
+        self.ending_in_events(pod).or(recorded)
+    }
+
+    fn ending_in_events<'a>(&'a self, pod: &'a Pod) -> Option<Ending<'a>> {
+        if !pod.ended() && !pod.metadata.deleting() {
+            return None;
+        }
+        let ours = |uid: &str| uid.is_empty() || pod.metadata.uid.as_deref().is_none_or(|own| own == uid);
+        let rank = |reason: &str| POD_ENDINGS.iter().position(|known| *known == reason);
+        let about = self.events_about("Pod", pod.name()).filter(|event| ours(&event.uid));
+        let about = about.filter_map(|event| Some((rank(&event.reason)?, event)));
+        if let Some((_, event)) = about.min_by_key(|(rank, _)| *rank) {
+            return Some(Ending { field: "event", reason: &event.reason, message: &event.message });
+        }
+        let killed = pod.trouble().filter(|trouble| {
+            let outside = trouble.exit_code.is_some_and(|code| ENDED_FROM_OUTSIDE.contains(&code));
+            outside && trouble.reason != "OOMKilled"
+        });
+        let at = killed?.at?;
+        let mut on_node = self.events_about("Node", &pod.spec.node_name);
+        let event = on_node.find(|event| {
+            let apart = event.last.map(|last| (last.as_second() - at.as_second()).abs());
+            NODE_ENDINGS.contains(&event.reason.as_str()) && apart.is_some_and(|apart| apart <= NEAR)
+        })?;
+        Some(Ending { field: "event of the node", reason: &event.reason, message: &event.message })
     }
 }
 

@@ -72,7 +72,7 @@ sources! {
         ("discovery.k8s.io", "endpointslices"),
     ];
     /// Objects that may restrict the operator's requests in its namespace, read only while the operator may be late; and its
-    /// CRDs, read only while a custom resource is being deleted.
+    /// CRDs, read by name only while a custom resource is being deleted.
     Restrictions "limits and roles of the operator" from [
         ("", "namespaces"),
         ("", "limitranges"),
@@ -81,7 +81,6 @@ sources! {
         (RBAC, "clusterrolebindings"),
         (RBAC, "roles"),
         (RBAC, "rolebindings"),
-        ("apiextensions.k8s.io", "customresourcedefinitions"),
         ("", "services"),
         ("discovery.k8s.io", "endpointslices"),
     ];

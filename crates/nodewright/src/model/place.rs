@@ -41,6 +41,12 @@ impl Place {
     pub fn eligible(&self) -> bool {
         !self.ignored && self.tolerated
     }
+
+    /// Whether a node went down at work, and the operator has not recorded it as blocked: its batch may last.
+    pub fn keeps_slot(&self) -> bool {
+        let at_work = matches!(self.recorded, Status::InProgress | Status::Erroring);
+        at_work && !self.tolerated && !self.complete
+    }
 }
 
 /// The node statuses that batches distinguish.

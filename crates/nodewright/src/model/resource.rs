@@ -52,6 +52,15 @@ impl<'a> Resource<'a> {
         &self.profiles[place.profile as usize]
     }
 
+    /// Whether it is unknown which nodes join the nodes in progress: the operator has not recorded any batch.
+    pub fn is_unrecorded(&self, selection: &Selection) -> bool {
+        let Selection::New { joining, .. } = selection else {
+            return false;
+        };
+        let in_progress = |at: &u32| self.places[*at as usize].recorded == Status::InProgress;
+        self.skyhook.status.node_priority.is_empty() && joining.iter().any(in_progress)
+    }
+
     /// Whether the operator starts new work for this custom resource.
     pub fn acts(&self) -> bool {
         !self.paused && !self.disabled && !self.policy_missing
@@ -270,7 +279,8 @@ impl<'a> Builder<'_, 'a> {
                     let size = (*size).min(candidates.len());
                     // If the order is arbitrary, the nodes of a batch are known only if it contains all
                     // candidates.
-                    let certain = resource.ordered || size == candidates.len();
+                    let known = resource.ordered || size == candidates.len();
+                    let certain = known && !resource.is_unrecorded(&selection);
                     let (taken, rest) = candidates.split_at(if certain { size } else { 0 });
                     ([taken, joining].concat(), rest.to_vec())
                 }

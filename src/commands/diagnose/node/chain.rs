@@ -69,7 +69,15 @@ impl<'a> Chain<'a> {
         let errors = errors.filter(|f| f.severity == Severity::Error);
         let failing = errors.filter_map(|f| f.subject.skyhook.clone());
         let failing_elsewhere = failing.into_iter().find(|name| open.contains(name.as_str()));
-        let findings = relevant(node, outlook.findings, &open, &anywhere.collect());
+        let on_node = cluster.skyhooks.items().iter().filter_map(|s| outlook.on_node(s.name(), &node.name));
+        let reasons: Vec<*const Finding> = on_node
+            .filter(OnNode::explained_by_finding)
+            .filter_map(|on| on.held_up_by)
+            .map(std::ptr::from_ref)
+            .collect();
+        let explains = |finding: &Finding| reasons.iter().any(|reason| std::ptr::eq(*reason, finding));
+        let reasons = (0..outlook.findings.len()).filter(|at| explains(&outlook.findings[*at])).collect();
+        let findings = relevant(node, outlook.findings, &open, &anywhere.collect(), reasons);
         Chain { links, findings, failing_elsewhere }
     }
 
@@ -125,21 +133,14 @@ impl<'a> Inspection<'_, 'a> {
             link.progress = Some(Progress::from(&on));
             link.next_action = on.next_action().map(|action| format!("the operator {action}"));
             link.is_ignored = matches!(on.progress.reason, WaitReason::Ignored);
-        } else if let Some(error) = self.error_here(skyhook) {
-            link.state = ProgressState::Blocked;
-            link.reason = error.message.clone();
+        } else {
+            let (state, error) = self.outlook.on_deselected(skyhook, self.node);
+            link.state = state;
+            if let Some(error) = error {
+                link.reason.clone_from(&error.message);
+            }
         }
         Some(link)
-    }
-
-    /// The first error about the custom resource on this node.
-    fn error_here(&self, skyhook: &Skyhook) -> Option<&Finding> {
-        self.outlook.findings.iter().find(|finding| {
-            let subject = &finding.subject;
-            finding.severity == Severity::Error
-                && subject.skyhook.as_deref() == Some(skyhook.name())
-                && subject.node.as_deref() == Some(&self.node.name)
-        })
     }
 
     /// The link for a custom resource that no longer exists, or could not be read.

@@ -10,12 +10,13 @@ use crate::rules::{Finding, Severity};
 /// node, findings about other nodes or custom resources do not count, but problems of the operator itself do.
 ///
 /// `open`: custom resources that are unfinished on this node. `anywhere`: custom resources that this node
-/// waits for on all nodes.
+/// waits for on all nodes. `reasons`: indexes of the findings that are the reason for a state on the node.
 pub fn relevant(
     node: &Node,
     findings: Vec<Finding>,
     open: &BTreeSet<&str>,
     anywhere: &BTreeSet<&str>,
+    reasons: BTreeSet<usize>,
 ) -> Vec<Finding> {
     let causes = Causes::of(&findings);
     let here = |f: &Finding| {
@@ -30,7 +31,8 @@ pub fn relevant(
                     || f.severity > Severity::Info && anywhere.contains(name)
             })
     };
-    let mut open: Vec<usize> = (0..findings.len()).filter(|at| here(&findings[*at])).collect();
+    let mut open: Vec<usize> =
+        (0..findings.len()).filter(|at| reasons.contains(at) || here(&findings[*at])).collect();
     let mut wanted: BTreeSet<usize> = open.iter().copied().collect();
     while let Some(at) = open.pop() {
         let causes = causes.explaining(at).iter().copied();

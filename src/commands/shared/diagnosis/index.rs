@@ -15,6 +15,16 @@ const IN_FULL: usize = 1;
 /// Maximum number of causes whose next commands have a title.
 const EXPLAINED: usize = 3;
 
+/// How much of the next commands of each cause an index shows.
+#[derive(Clone, Copy, PartialEq)]
+enum Next {
+    /// The first command, and the first one that changes something, with titles.
+    Explained,
+    /// The same without titles.
+    Commands,
+    First,
+}
+
 /// The argument of `diagnose stuck` for this cause: the number, or `cause/N` if an object is named N.
 pub fn cause_argument(cluster: &Cluster, number: usize) -> String {
     let name = number.to_string();
@@ -40,18 +50,22 @@ impl Diagnosis<'_> {
         (grave.len() > IN_FULL && !self.unfolded && self.chosen.is_none()).then_some(grave)
     }
 
-    /// The table of causes, then their commands: of a few causes with titles, if that fits into the lines.
+    /// The table of causes, then as many of their commands as fit into the lines: of a few causes with titles.
     pub(super) fn index(&self, causes: &[usize], lines: usize) -> Text {
-        let explained = self.index_with(causes, causes.len() <= EXPLAINED);
-        // In a pipe, rows of a table are not cut.
-        let piped = explained.lines(Layout::PIPE);
-        let rows: usize =
-            piped.iter().map(|line| line.plain().chars().count().div_ceil(COLUMNS).max(1)).sum();
-        // The empty lines around the text count as well.
-        if rows + 2 <= lines { explained } else { self.index_with(causes, false) }
+        let fits = |text: &Text| {
+            // In a pipe, rows of a table are not cut.
+            let piped = text.lines(Layout::PIPE);
+            let rows = piped.iter().map(|line| line.plain().chars().count().div_ceil(COLUMNS).max(1));
+            // The empty lines around the text count as well.
+            rows.sum::<usize>() + 2 <= lines
+        };
+        let explained = (causes.len() <= EXPLAINED).then_some(Next::Explained);
+        let mut texts =
+            explained.into_iter().chain([Next::Commands]).map(|next| self.index_with(causes, next));
+        texts.find(fits).unwrap_or_else(|| self.index_with(causes, Next::First))
     }
 
-    fn index_with(&self, causes: &[usize], explained: bool) -> Text {
+    fn index_with(&self, causes: &[usize], next: Next) -> Text {
         let findings = &self.report.findings;
         let rows = causes.iter().map(|at| (*at, &self.impact.causes[*at]));
         let mut text = Text::new();
@@ -60,13 +74,17 @@ impl Diagnosis<'_> {
         for at in causes {
             let group = FindingGroup::of(&self.impact.causes[*at].cause, findings);
             let number = format!("{:>2}  ", at + 1);
-            let remedies = if explained { group.remedies(Detail::Brief) } else { Vec::new() };
-            if remedies.is_empty() {
-                text.line(text::plain(&number) + text::command(shell_words(&group.first_command())));
-            }
-            for (place, remedy) in remedies.iter().enumerate() {
-                let mark = if place == 0 { &*number } else { "    " };
-                text.append(group.remedy(mark, remedy));
+            let mut marks = std::iter::once(&*number).chain(std::iter::repeat("    "));
+            let remedies = group.remedies(Detail::Brief);
+            if next == Next::Explained && !remedies.is_empty() {
+                for (remedy, mark) in remedies.iter().zip(marks) {
+                    text.append(group.remedy(mark, remedy));
+                }
+            } else {
+                let most = if next == Next::First { 1 } else { usize::MAX };
+                for (command, mark) in group.next_commands().into_iter().take(most).zip(&mut marks) {
+                    text.line(text::plain(mark) + text::command(shell_words(&command)));
+                }
             }
             if causes.len() <= EXPLAINED
                 && let Some(contrast) = contrast::sentence(&group.contrasts(self.cluster))

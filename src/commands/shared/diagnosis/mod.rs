@@ -179,6 +179,8 @@ impl<'a> Diagnosis<'a> {
         if let Some(stuck) = cause_table::stuck(&self.impact) {
             return stuck;
         }
+        let muted = mutes::counted(counts.muted, counts.muted_without_expiry);
+        let apart = muted.map_or_else(String::new, |counted| format!(" apart from {counted}"));
         match self.report.verdict {
             Verdict::Stuck => text::error("Stuck") + found,
             Verdict::Blocked => {
@@ -192,17 +194,13 @@ impl<'a> Diagnosis<'a> {
             Verdict::Healthy => {
                 let verdict =
                     if self.narrowed { "No problems in the selected scope" } else { "Nothing is stuck" };
-                let apart = match mutes::counted(counts.muted, counts.muted_without_expiry) {
-                    Some(counted) => format!(" apart from {counted}"),
-                    None => String::new(),
-                };
                 text::good(verdict) + apart + found
             }
             Verdict::Incomplete => {
                 let unchecked = self.report.not_checked.len();
                 let what = format!("{} could not be checked", plural(unchecked, "rule"));
                 let whole = unchecked == counts.rules;
-                text::warning(incomplete(&what, whole, counts.warnings)) + found
+                text::warning(incomplete(&what, whole, counts.warnings)) + apart + found
             }
         }
     }

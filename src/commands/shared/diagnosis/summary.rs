@@ -4,7 +4,9 @@ use std::collections::BTreeSet;
 
 use jiff::Timestamp;
 
-use super::group::{FindingGroup, OWN, on_all_nodes};
+use super::group::{Detail, FOLDED, FindingGroup, OWN, on_all_nodes};
+use crate::rules::{Grade, Remedy};
+use crate::view::NodeSet;
 
 impl FindingGroup<'_> {
     /// The start of the oldest finding.
@@ -35,15 +37,25 @@ impl FindingGroup<'_> {
         subject.package.iter().fold(objects, |objects, package| format!("{objects} {package}"))
     }
 
-    /// The command of the first remedy, for all nodes if possible. Without remedies, the command for the
-    /// rule's manual.
-    pub fn first_command(&self) -> Vec<String> {
-        match self.first().remedies().next() {
-            Some(remedy) => on_all_nodes(&self.findings, &remedy).unwrap_or(remedy.argv),
-            None => {
-                let words = ["explain", self.first().rule.code];
-                OWN.into_iter().chain(words).map(str::to_owned).collect()
-            }
+    /// The nodes of a custom resource if they are few and their names fold into one: ` on gpu-[1-3]`; empty otherwise.
+    pub fn on_nodes(&self) -> String {
+        let nodes = NodeSet::of(self.node_names());
+        let few = nodes.runs() == 1 && nodes.len() <= FOLDED;
+        let named = self.first().subject.skyhook.is_some() && few;
+        if named { format!(" on {nodes}") } else { String::new() }
+    }
+
+    /// The command of the first remedy, and of the first one that changes something, for all nodes if possible. Without
+    /// remedies, the command for the rule's manual.
+    pub fn next_commands(&self) -> Vec<Vec<String>> {
+        let mut remedies = self.remedies(Detail::Brief);
+        // Commands of ours state their effects before they act.
+        remedies.retain(|remedy| remedy.grade <= Grade::B1 || remedy.own().is_some());
+        if remedies.is_empty() {
+            let words = ["explain", self.first().rule.code];
+            return vec![OWN.into_iter().chain(words).map(str::to_owned).collect()];
         }
+        let command = |remedy: Remedy| on_all_nodes(&self.findings, &remedy).unwrap_or(remedy.argv);
+        remedies.into_iter().map(command).collect()
     }
 }

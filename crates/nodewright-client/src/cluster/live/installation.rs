@@ -142,14 +142,6 @@ pub(super) async fn restrictions(reader: &Reader<'_>, cluster: &mut Cluster) {
     }
 }
 
-/// Reads the CRD of the custom resources.
-pub(super) async fn definition(reader: &Reader<'_>, flavor: ApiFlavor) -> Read<Vec<Definition>> {
-    let [name, _] = Definition::names(flavor);
-    let api = "/apis/apiextensions.k8s.io/v1";
-    let list = List::all(api, "customresourcedefinitions", "CustomResourceDefinition");
-    sources::read(reader.list(&list.with_fields(&format!("metadata.name={name}"))).await)
-}
-
 /// Reads the namespaces with these names that exist.
 pub(super) async fn namespaces(reader: &Reader<'_>, names: BTreeSet<String>) -> Read<Vec<Namespace>> {
     let list = |name: &String| {

@@ -68,7 +68,8 @@ pub fn with_attempts(
 
 /// Why the kubelet ended the pods of all attempts.
 fn ended_by_kubelet(cluster: &Cluster, pod: &Pod) -> String {
-    let (reason, message) = pod.ended_because().unwrap_or_default();
+    let ending = cluster.ending(pod);
+    let (reason, message) = ending.map_or(("", ""), |ending| (ending.reason, ending.message));
     if !pod.evicted() {
         let message = shown(message).map_or_else(String::new, |message| format!(": {message}"));
         return format!("the kubelet rejected all its pods ({reason}{message})");

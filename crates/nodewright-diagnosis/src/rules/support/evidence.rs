@@ -9,7 +9,7 @@ use crate::api::{ApiFlavor, Condition, Entry, Meta, Skyhook, State, Status};
 use crate::cluster::exit_code;
 use crate::cluster::node::{NodeCondition, Taint};
 use crate::cluster::package_run::PackageRun;
-use crate::cluster::pod::ContainerTrouble;
+use crate::cluster::pod::{ContainerTrouble, Ending};
 use crate::cluster::{Certainty, Cluster, Node, NodeRecord, Pod};
 use crate::rules::{Finding, Severity};
 use crate::view::{count, plural};
@@ -127,20 +127,20 @@ impl Finding {
     }
 
     /// Adds why the Job failed, and the problem of the newest attempt.
-    pub fn package_run_trouble(&mut self, cluster: &Cluster, package_run: &PackageRun<'_>) -> &mut Self {
+    pub fn package_run_trouble<'a>(
+        &mut self,
+        cluster: &'a Cluster,
+        package_run: &PackageRun<'a>,
+    ) -> &mut Self {
         if let Some(failed) = package_run.job.and_then(|j| j.failed()) {
             self.evidence(package_run, "condition Failed", reason(failed));
         }
-        let whole = package_run.ended_as_a_whole();
-        let timed_out = package_run.timed_out().and_then(|pod| Some((pod, pod.ended_because()?)));
-        let whole = whole.map(|(pod, reason, message)| (pod, (reason, message)));
-        if let Some((pod, (reason, message))) = timed_out.or(whole) {
-            let text =
-                shown(message).map_or_else(|| reason.to_owned(), |message| format!("{reason}: {message}"));
-            self.evidence(pod, "status.reason", text);
+        let timed_out = package_run.timed_out().and_then(|pod| Some((pod, cluster.ending(pod)?)));
+        if let Some((pod, ending)) = timed_out.or(package_run.ended_as_a_whole(cluster)) {
+            self.ending(pod, ending);
         }
         if let Some((pod, trouble)) = package_run.trouble() {
-            self.container_trouble(pod, &trouble);
+            self.container_trouble(cluster, pod, &trouble);
             // A script controls its termination message, which may contain secrets.
             if let Some(message) = shown(trouble.message) {
                 self.evidence(pod, "message", message);
@@ -156,13 +156,25 @@ impl Finding {
         self
     }
 
+    /// Adds why a pod ended as a whole.
+    pub fn ending(&mut self, pod: &Pod, ending: Ending<'_>) -> &mut Self {
+        let Ending { field, reason, message } = ending;
+        let text = shown(message).map_or_else(|| reason.to_owned(), |message| format!("{reason}: {message}"));
+        self.evidence(pod, field, text)
+    }
+
     /// Adds the problem of a container: `CrashLoopBackOff, exit code 3, 3 restarts`.
-    pub fn container_trouble(&mut self, pod: &Pod, trouble: &ContainerTrouble<'_>) -> &mut Self {
+    pub fn container_trouble(
+        &mut self,
+        cluster: &Cluster,
+        pod: &Pod,
+        trouble: &ContainerTrouble<'_>,
+    ) -> &mut Self {
         let mut value = trouble.reason.to_owned();
         if let Some(code) = trouble.exit_code {
             // The kubelet's reason for the end of the pod explains the code.
-            value += &match pod.ended_because() {
-                Some((reason, _)) => format!(", exit code {code} ({reason})"),
+            value += &match cluster.ending(pod) {
+                Some(ending) => format!(", exit code {code} ({})", ending.reason),
                 None => format!(", {}", exit_code::with_meaning(code, trouble.reason)),
             };
         }
@@ -172,8 +184,13 @@ impl Finding {
     }
 
     /// Adds the problem of a container, and the kubelet's message.
-    pub fn container_message(&mut self, pod: &Pod, trouble: &ContainerTrouble<'_>) -> &mut Self {
-        self.container_trouble(pod, trouble);
+    pub fn container_message(
+        &mut self,
+        cluster: &Cluster,
+        pod: &Pod,
+        trouble: &ContainerTrouble<'_>,
+    ) -> &mut Self {
+        self.container_trouble(cluster, pod, trouble);
         if !trouble.message.is_empty() {
             self.evidence(pod, "message", trouble.message);
         }

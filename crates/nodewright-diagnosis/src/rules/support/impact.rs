@@ -200,6 +200,10 @@ impl<'a> Places<'a> {
                 let held = skyhooks.filter(|place| self.is_held(place));
                 held.chain([("", node)]).collect()
             }
+            (None, None) if finding.refuses_installs() => {
+                let due = self.open.iter().filter(|(_, standing)| **standing == Standing::Due);
+                due.map(|(place, _)| *place).collect()
+            }
             (None, None) => Vec::new(),
         }
     }

@@ -63,12 +63,7 @@ impl<'a> DueActions<'a> {
         }
         let of_all = self.changes.of_skyhook(skyhook);
         let mut known: HashMap<String, Rc<[Restriction]>> = HashMap::new();
-        let unknown_batch = self.is_batch_unknown(skyhook);
-        let due = self.model.due_actions(skyhook.name()).filter(|due| {
-            let outside = !skyhook.status.node_priority.contains_key(&due.node.name);
-            let waits = self.cluster.status_on(skyhook, due.node) == Status::Waiting;
-            !(unknown_batch && outside && waits) && self.is_known(skyhook, due)
-        });
+        let due = self.model.due_actions(skyhook.name()).filter(|due| self.is_known(skyhook, due));
         let dated = due.filter_map(|due| {
             let node = due.node;
             let since = of_all.max(self.changes.of_node(&self.package_runs, skyhook, node))?;
@@ -113,16 +108,6 @@ impl<'a> DueActions<'a> {
         let waits = status == Status::Waiting && noted.is_some_and(|c| c.last_transition_time.is_some());
         let dated = node.has_managers && !skyhook.metadata.managed_fields.is_empty();
         known && (dated || waits)
-    }
-
-    /// Whether it is unknown which of the waiting nodes belong to the batch: the operator has not recorded the
-    /// batch, or a node keeps its slot although the custom resource does not tolerate its taints. That node is down, and the
-    /// operator would record it as blocked.
-    fn is_batch_unknown(&self, skyhook: &Skyhook) -> bool {
-        let at_work = |node: &&Node| is_at_work(&self.cluster.status_on(skyhook, node));
-        let unrecorded = skyhook.status.node_priority.is_empty();
-        let keeps_slot = |node: &Node| !self.cluster.untolerated_by(skyhook, node).is_empty();
-        self.cluster.selected(skyhook).filter(at_work).any(|node| unrecorded || keeps_slot(node))
     }
 
     /// Whether evictions are under way or refused.

@@ -159,7 +159,7 @@ impl<'a> Reasons<'a> {
             }
             (None, None) => reason.waits(package_run),
         }
-        reason.ended_as_a_whole(package_run);
+        reason.ended_as_a_whole(self.cluster, package_run);
         reason.pieces(&choice);
         if let Some(kept) = &choice.last_logs {
             let from = format!("{} (saved by the operator)", choice.reference);
@@ -254,14 +254,14 @@ impl Reason {
 
     /// Replaces the container's exit by the end of the whole pod, which explains more: an eviction, a rejection, a
     /// shutdown of the node, or an exceeded deadline.
-    fn ended_as_a_whole(&mut self, package_run: &PackageRun<'_>) {
+    fn ended_as_a_whole<'a>(&mut self, cluster: &'a Cluster, package_run: &PackageRun<'a>) {
         const OVER: &str = "DeadlineExceeded";
         let runs = self.state.as_deref() == Some("Running");
-        if let Some((pod, reason, message)) = package_run.ended_as_a_whole().filter(|_| !runs) {
+        if let Some((pod, ending)) = package_run.ended_as_a_whole(cluster).filter(|_| !runs) {
             self.pod = Some(pod.name().to_owned());
-            self.state = Some(reason.to_owned());
-            self.meaning = exit_code::meaning(None, reason).map(str::to_owned);
-            self.message = shown(message).or(self.message.take());
+            self.state = Some(ending.reason.to_owned());
+            self.meaning = exit_code::meaning(None, ending.reason).map(str::to_owned);
+            self.message = shown(ending.message).or(self.message.take());
             return;
         }
         let pod = package_run.timed_out();

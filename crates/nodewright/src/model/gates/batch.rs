@@ -22,7 +22,8 @@ pub fn check<'a>(at: &At<'_, 'a>) -> Option<NodeProgress<'a>> {
         return None;
     }
     let places = &at.resource.places;
-    let batch = match &at.resource.selections[index] {
+    let selection = &at.resource.selections[index];
+    let batch = match selection {
         Selection::Stopped => {
             let reason = WaitReason::RolloutStopped(compartment.name);
             return Some(NodeProgress::without_action(ProgressState::Blocked, reason));
@@ -30,7 +31,10 @@ pub fn check<'a>(at: &At<'_, 'a>) -> Option<NodeProgress<'a>> {
         Selection::Current(batch) => batch.as_slice(),
         Selection::New { joining, .. } => joining,
     };
-    let node = batch.first().map(|at_work| at.resource.nodes[*at_work as usize]);
+    // All candidates fit into a batch that is not recorded: none of them waits for a node of it.
+    let fits = matches!(selection, Selection::New { candidates, size, .. } if *size >= candidates.len());
+    let first = batch.first().filter(|_| !fits || !at.resource.is_unrecorded(selection));
+    let node = first.map(|at_work| at.resource.nodes[*at_work as usize]);
     if at.place.in_recorded_batch
         && let Some(node) = node
     {
