@@ -29,8 +29,14 @@ pub struct Effects<'a> {
     pub skyhook: &'a str,
     /// The effects by package, sorted by name; includes packages that were removed from the spec.
     pub packages: Vec<PackageEffect<'a>>,
+    /// Nodes that are no longer selected; the operator changes nothing on them.
+    pub deselected: Vec<&'a Node>,
     /// The nodes that are cordoned.
     pub cordoned: Vec<&'a Node>,
+    /// Nodes that are interrupted before they are cordoned.
+    pub interrupted_uncordoned: Vec<&'a Node>,
+    /// Nodes that lose the runtime-required taint.
+    pub untainted: Vec<&'a Node>,
     /// Number of pods that are evicted from the cordoned nodes; `None` if their pods were not read.
     pub evicted: Option<usize>,
     /// PodDisruptionBudgets that refuse evictions now, sorted by path, with the affected nodes. Empty if the
@@ -151,7 +157,14 @@ impl<'a> Simulation<'a> {
                 let effect = own.package(name, package(was), package(is), kind);
                 effects.packages.push(effect);
             }
+            let leaves = |node: &&Node| {
+                let selected = |skyhook: Option<&Skyhook>| skyhook.is_some_and(|s| s.selects(node));
+                selected(was) && !selected(is) && live.on_node(node, effects.skyhook).is_some()
+            };
+            effects.deselected = live.nodes.items().iter().filter(leaves).collect();
             effects.cordoned = own.cordoned();
+            effects.interrupted_uncordoned = own.interrupted_uncordoned();
+            effects.untainted = timeline.untainted(&model, effects.skyhook);
             let known = knows_workloads_on(live, &effects.cordoned);
             effects.evicted = known.then(|| own.evicted());
             if is.is_some_and(|is| is.spec.drain_config.disable_eviction != Some(true)) {
@@ -176,6 +189,34 @@ impl<'a> Simulation<'a> {
     }
 }
 
+impl<'a> Timeline<'a> {
+    /// The nodes that lose the runtime-required taint: every custom resource that requires it is complete on them
+    /// (operator `HandleRuntimeRequired`).
+    fn untainted(&self, model: &Model<'a>, skyhook: &str) -> Vec<&'a Node> {
+        let requires = |resource: &&Resource<'a>| resource.skyhook.spec.runtime_required;
+        let Some(own) = model.resource(skyhook).filter(requires) else {
+            return Vec::new();
+        };
+        let is_tainted = |node: &&&Node| model.cluster.runtime_required_taint(node).is_some();
+        let tainted: Vec<&'a Node> = own.nodes.iter().filter(is_tainted).copied().collect();
+        if tainted.is_empty() {
+            return tainted;
+        }
+        let completions = self.moments.iter().filter(|moment| moment.what == Happening::Complete);
+        let completions: BTreeSet<_> = completions.map(|m| (m.skyhook, m.node.name.as_str())).collect();
+        let completes = |resource: &Resource<'a>, node: &Node| {
+            let mut places = resource.nodes.iter().zip(&resource.places);
+            completions.contains(&(resource.skyhook.name(), node.name.as_str()))
+                || places.any(|(other, place)| other.name == node.name && place.complete)
+        };
+        let removes = |node: &&Node| {
+            let mut requiring = model.resources.iter().filter(requires);
+            requiring.all(|resource| !resource.skyhook.selects(node) || completes(resource, node))
+        };
+        tainted.into_iter().filter(removes).collect()
+    }
+}
+
 /// The effects that can be computed without a timeline.
 fn at_first<'a>(model: &Model<'a>, resource: &Resource<'a>) -> Effects<'a> {
     let sizes = resource.compartments.iter();
@@ -190,7 +231,10 @@ fn at_first<'a>(model: &Model<'a>, resource: &Resource<'a>) -> Effects<'a> {
     Effects {
         skyhook,
         packages: Vec::new(),
+        deselected: Vec::new(),
         cordoned: Vec::new(),
+        interrupted_uncordoned: Vec::new(),
+        untainted: Vec::new(),
         evicted: None,
         refusing: Vec::new(),
         allowed: (!partial).then(|| sizes.sum()),

@@ -17,7 +17,7 @@ pub(super) struct SpecPackage<'a> {
     /// The type of interrupt that currently follows the installation.
     pub interrupt: Option<&'a str>,
     /// Whether an uninstall is requested, by `uninstall.apply` or by deleting the custom resource.
-    uninstalls: bool,
+    pub uninstalls: bool,
     /// Whether `uninstall.apply` is set.
     applies_uninstall: bool,
 }

@@ -144,6 +144,14 @@ impl<'a> Advance<'a> {
                 Some(Slot::new(Stage::UninstallInterrupt, State::InProgress))
             }
             Some(Stage::Uninstall | Stage::UninstallInterrupt) | None => None,
+            // A requested uninstall starts at the next stage that is complete (`HandleUninstallRequests`).
+            Some(_)
+                if resource.packages[package].uninstalls
+                    && resource.acts()
+                    && !self.model.operator.before(0, 16) =>
+            {
+                Some(Slot::new(Stage::Uninstall, State::InProgress))
+            }
             Some(stage) => Some(Slot::new(stage, State::Complete)),
         };
         self.change(number, at, package, slot);
