@@ -48,7 +48,10 @@ fn outcome(rollout: &RolloutDocument, package: &PackageDocument) -> String {
         }
         PackageChange::NotInstalled => return "not installed on any node".to_owned(),
         PackageChange::Removed => return "removed from the spec; no node has it".to_owned(),
-        PackageChange::LeftSpec => return "removed from the spec: stays installed and recorded, but new nodes do not get it".to_owned(),
+        PackageChange::LeftSpec => {
+            return "removed from the spec: stays installed and recorded, but new nodes do not get it"
+                .to_owned();
+        }
         PackageChange::Configure => (Some("configure"), "changes of a configMap"),
         PackageChange::Interrupt => (None, "interrupts"),
         // Of an uninstall that has run, only the interrupt is left.
@@ -93,7 +96,10 @@ fn node_rows(rollout: &RolloutDocument, everywhere: bool) -> Vec<(&'static str, 
     let mut lines = Vec::new();
     if !rollout.deselected.is_empty() {
         let nodes = plural(rollout.deselected.len(), "node");
-        lines.push(("selector", format!("{nodes} no longer selected: packages, cordons and taints stay on them")));
+        lines.push((
+            "selector",
+            format!("{nodes} no longer selected: packages, cordons and taints stay on them"),
+        ));
     }
     if !rollout.cordoned.is_empty() {
         let nodes = plural(rollout.cordoned.len(), "node");
@@ -111,7 +117,9 @@ fn node_rows(rollout: &RolloutDocument, everywhere: bool) -> Vec<(&'static str, 
         match rollout.interrupted_uncordoned.len() {
             0 => {}
             early if early == rollout.cordoned.len() => drains += "; the interrupt starts before the cordon",
-            early => drains += &format!("; on {}, the interrupt starts before the cordon", plural(early, "node")),
+            early => {
+                drains += &format!("; on {}, the interrupt starts before the cordon", plural(early, "node"))
+            }
         }
         lines.push(("drains", drains));
     }

@@ -25,6 +25,8 @@ pub struct Input<'a> {
     pub operator: Option<Version>,
     /// The referenced Secrets and ConfigMaps that were looked up.
     pub references: References,
+    /// Why the server refuses manifests, each with the index of its manifest in `documents`.
+    pub refusals: Vec<(usize, String)>,
     config: Rc<Config>,
     mutes: Mutes,
     /// Invalid mutes in annotations, each with the index of its manifest in `documents`.
@@ -51,6 +53,7 @@ impl<'a> Input<'a> {
             cluster,
             operator: operator.or(running),
             references: References::default(),
+            refusals: Vec::new(),
             config: Rc::default(),
             mutes: Mutes::default(),
             invalid_mutes: Vec::new(),

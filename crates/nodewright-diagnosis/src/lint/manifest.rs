@@ -245,7 +245,10 @@ impl Manifest {
 
     /// The value at a path of keys and indexes.
     pub fn get(&self, path: &[&str]) -> Option<&Value> {
-        self.value.pointer(&pointer(path))
+        path.iter().try_fold(&self.value, |value, key| match value {
+            Value::Array(items) => items.get(key.parse::<usize>().ok()?),
+            value => value.get(key),
+        })
     }
 
     /// The lines of the field at this path, or of the nearest field above it.

@@ -62,6 +62,8 @@ pub enum Check {
     Manifests(fn(&Input<'_>, &mut LintFindings)),
     /// The effects of applying the accepted manifests, which the model of the operator predicts.
     Effects(fn(&Input<'_>, &[Effects<'_>], &mut LintFindings)),
+    /// The refusals of the server.
+    Server(fn(&Input<'_>, &mut LintFindings)),
 }
 
 impl LintRule {
@@ -97,8 +99,16 @@ impl LintReport {
     /// Adds the findings about the effects of applying the manifests.
     pub fn add_effects(&mut self, input: &Input<'_>, effects: &[Effects<'_>]) {
         self.run(input, |rule, findings| match rule.check {
-            Check::Manifests(_) => {}
+            Check::Manifests(_) | Check::Server(_) => {}
             Check::Effects(check) => check(input, effects, findings),
+        });
+    }
+
+    /// Adds the refusals of the server.
+    pub fn add_refusals(&mut self, input: &Input<'_>) {
+        self.run(input, |rule, findings| match rule.check {
+            Check::Manifests(_) | Check::Effects(_) => {}
+            Check::Server(check) => check(input, findings),
         });
     }
 
@@ -153,7 +163,7 @@ pub fn lint(input: &Input<'_>) -> LintReport {
     let mut report = LintReport { files: input.documents.files.clone(), findings: Vec::new() };
     report.run(input, |rule, findings| match rule.check {
         Check::Manifests(check) => check(input, findings),
-        Check::Effects(_) => {}
+        Check::Effects(_) | Check::Server(_) => {}
     });
     report
 }

@@ -105,7 +105,7 @@ pub enum PackageChange {
     LeftSpec,
     /// The package was removed from the spec, and no node has it.
     Removed,
-    /// The package was added, and no stage runs.
+    /// No node has the package, and no stage runs.
     NotInstalled,
 }
 

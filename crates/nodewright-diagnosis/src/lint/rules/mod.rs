@@ -58,6 +58,7 @@ mod exported_fields;
 mod failure_threshold_half;
 mod image_architecture;
 mod image_invalid;
+mod interrupt_removed;
 mod interrupt_without_effect;
 mod legacy_api;
 mod legacy_key;
@@ -80,6 +81,7 @@ mod policy_below;
 mod policy_not_found;
 mod reboots_overlap;
 mod reference_not_found;
+mod refused_by_server;
 mod requests_exceed_node;
 mod resources_invalid;
 mod runtime_required_circle;
@@ -139,6 +141,7 @@ pub const ALL: &[&LintRule] = &[
     &strategy_invalid::RULE,
     &legacy_read_only::RULE,
     &exported_fields::RULE,
+    &refused_by_server::RULE,
     &dependency_cycle::RULE,
     &serial::RULE,
     &never_completes::RULE,
@@ -188,6 +191,7 @@ pub const ALL: &[&LintRule] = &[
     &failure_threshold_half::RULE,
     &env_reserved::RULE,
     &unmanaged_pods::RULE,
+    &interrupt_removed::RULE,
 ];
 
 /// Reports the schema violations of one kind.

@@ -96,13 +96,14 @@ pub(super) fn is_placeholder(text: &str) -> bool {
     ];
     const BEGINNINGS: [&str; 5] = ["your-", "replace-with-", "insert-", "<your", "change-this"];
     const BRACKETS: [(&str, &str); 5] = [("{{", "}}"), ("${", "}"), ("$(", ")"), ("%%", "%%"), ("[[", "]]")];
-    let lower = text.to_lowercase().replace('_', "-");
+    let lower: String = text.chars().map(|c| if c == '_' { '-' } else { c.to_ascii_lowercase() }).collect();
     let mut words = lower.split(|c: char| matches!(c, '/' | '.' | ':') || c.is_whitespace());
     words.any(|word| WORDS.contains(&word) || BEGINNINGS.iter().any(|begin| word.starts_with(begin)))
-        || BRACKETS.iter().any(|(open, close)| is_between(text, open, close))
-        || text != "__default__" && is_enclosed(text, "__")
-        || has_angle_brackets(text)
-        || text.split(['/', ':']).any(is_variable)
+        || text.contains(['{', '$', '%', '[', '_', '<', '@'])
+            && (BRACKETS.iter().any(|(open, close)| is_between(text, open, close))
+                || text != "__default__" && is_enclosed(text, "__")
+                || has_angle_brackets(text)
+                || text.split(['/', ':']).any(is_variable))
 }
 
 /// Whether the text contains `open` and `close` around at most 60 bytes that are not blank.

@@ -66,12 +66,17 @@ impl<'a> Moments<'_, 'a> {
         let runs = |stage: Stage| stages.contains(&stage);
         let change = match is {
             None => {
-                if self.is_recorded(self.live, name) { PackageChange::LeftSpec } else { PackageChange::Removed }
+                if self.is_recorded(self.live, name) {
+                    PackageChange::LeftSpec
+                } else {
+                    PackageChange::Removed
+                }
             }
             Some(_) if !cancelled && stages.iter().any(Stage::is_uninstall) => PackageChange::Uninstall,
             Some(is)
                 if stages.is_empty()
-                    && (was.is_none() || is.uninstall().apply && !self.is_recorded(self.edited, name)) =>
+                    && (was.is_none()
+                        || edited && is.uninstall().apply && !self.is_recorded(self.edited, name)) =>
             {
                 PackageChange::NotInstalled
             }
