@@ -236,14 +236,14 @@ fn a_dry_run_on_the_server() {
             "PATCH /apis/skyhook.nvidia.com/v1alpha1/skyhooks/gpu",
         ]
     );
-    fake.on("POST skyhooks").reply(422);
+    fake.on("CREATE skyhooks").reply(422);
     let output = lint(&text);
     output.expect_code(2);
     output.expect_stdout(
         "error SKY829: Skyhook new: denied by the admission webhook",
     );
     fake.heal();
-    fake.on("POST skyhooks").reply(403);
+    fake.on("CREATE skyhooks").reply(403);
     let new = serde_json::to_string_pretty(&new).expect("JSON");
     let output = lint(&new);
     output.expect_code(1);
