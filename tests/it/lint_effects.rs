@@ -233,6 +233,7 @@ fn an_interrupt_added_to_a_complete_package_drains_its_nodes() {
     let mut deleting = rebooting(json!({"count": 2}));
     deleting["drainConfig"] = json!({"disableEviction": true});
     let output = lint(deleting);
-    output.expect_stdout("drains  4 nodes cordoned, 2 pods to evict; the interrupt starts before the cordon\n");
+    output
+        .expect_stdout("drains  4 nodes cordoned, 2 pods to evict; the interrupt starts before the cordon\n");
     assert!(!output.stdout.contains("SKY866"), "{}", output.transcript());
 }

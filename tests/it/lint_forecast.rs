@@ -239,9 +239,7 @@ fn a_dry_run_on_the_server() {
     fake.on("CREATE skyhooks").reply(422);
     let output = lint(&text);
     output.expect_code(2);
-    output.expect_stdout(
-        "error SKY829: Skyhook new: denied by the admission webhook",
-    );
+    output.expect_stdout("error SKY829: Skyhook new: denied by the admission webhook");
     fake.heal();
     fake.on("CREATE skyhooks").reply(403);
     let new = serde_json::to_string_pretty(&new).expect("JSON");

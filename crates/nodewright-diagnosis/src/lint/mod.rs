@@ -35,7 +35,7 @@ pub use finding::{LintFinding, LintFindings};
 pub use input::Input;
 pub use manifest::{Documents, Manifest, ManifestFile, ManifestObject, Tally, Unreadable, UnreadableReason};
 pub use references::{Existence, ReferenceKind, References};
-pub use rules::ALL;
+pub use rules::{ALL, FOLDED};
 pub use schema::Schemas;
 
 /// One rule about manifests.
@@ -53,6 +53,26 @@ pub struct LintRule {
     /// The full text: meaning, fix, sources.
     pub docs: &'static str,
     pub check: Check,
+}
+
+/// A former rule, whose check is part of another one.
+#[derive(Debug, PartialEq, Eq)]
+pub struct FoldedRule {
+    pub code: &'static str,
+    pub name: &'static str,
+    /// The code of the rule that it is part of.
+    pub into: &'static str,
+}
+
+impl FoldedRule {
+    pub fn find(code_or_name: &str) -> Option<&'static FoldedRule> {
+        FOLDED.iter().find(|rule| is_named((rule.code, rule.name), code_or_name))
+    }
+}
+
+/// Whether a code or name is that of a rule.
+fn is_named((code, name): (&str, &str), code_or_name: &str) -> bool {
+    code.eq_ignore_ascii_case(code_or_name) || name.eq_ignore_ascii_case(code_or_name)
 }
 
 /// The objects that a rule checks.
@@ -73,12 +93,10 @@ impl LintRule {
     }
 }
 
-/// The rule with this code or name.
+/// The rule with this code or name, or the one that it is part of.
 pub fn find(code_or_name: &str) -> Option<&'static LintRule> {
-    let mut all = ALL.iter().copied();
-    all.find(|rule| {
-        rule.code.eq_ignore_ascii_case(code_or_name) || rule.name.eq_ignore_ascii_case(code_or_name)
-    })
+    let name = FoldedRule::find(code_or_name).map_or(code_or_name, |rule| rule.into);
+    ALL.iter().copied().find(|rule| is_named((rule.code, rule.name), name))
 }
 
 /// The result of all rules for the given manifests.

@@ -171,7 +171,7 @@ impl Walk<'_> {
                 self.limits(schema, value);
                 match value {
                     Value::Object(_) => self.members(schema, value),
-                    Value::Array(items) => {
+                    Value::Array(items) if schema["items"].is_object() => {
                         for (index, item) in items.iter().enumerate() {
                             self.below(&index.to_string(), &schema["items"], item);
                         }
