@@ -158,8 +158,9 @@ impl<'a> Simulation<'a> {
                 effects.packages.push(effect);
             }
             let leaves = |node: &&Node| {
-                let selected = |skyhook: Option<&Skyhook>| skyhook.is_some_and(|s| s.selects(node));
-                selected(was) && !selected(is) && live.on_node(node, effects.skyhook).is_some()
+                was.is_some_and(|s| s.selects(node))
+                    && is.is_some_and(|s| !s.selects(node))
+                    && live.on_node(node, effects.skyhook).is_some()
             };
             effects.deselected = live.nodes.items().iter().filter(leaves).collect();
             effects.cordoned = own.cordoned();
@@ -193,27 +194,22 @@ impl<'a> Timeline<'a> {
     /// The nodes that lose the runtime-required taint: every custom resource that requires it is complete on them
     /// (operator `HandleRuntimeRequired`).
     fn untainted(&self, model: &Model<'a>, skyhook: &str) -> Vec<&'a Node> {
-        let requires = |resource: &&Resource<'a>| resource.skyhook.spec.runtime_required;
-        let Some(own) = model.resource(skyhook).filter(requires) else {
+        let requiring = model.resources.iter().filter(|resource| resource.skyhook.spec.runtime_required);
+        let requiring: Vec<&Resource<'a>> = requiring.collect();
+        let Some(own) = requiring.iter().find(|resource| resource.skyhook.name() == skyhook) else {
             return Vec::new();
         };
-        let is_tainted = |node: &&&Node| model.cluster.runtime_required_taint(node).is_some();
-        let tainted: Vec<&'a Node> = own.nodes.iter().filter(is_tainted).copied().collect();
-        if tainted.is_empty() {
-            return tainted;
-        }
         let completions = self.moments.iter().filter(|moment| moment.what == Happening::Complete);
         let completions: BTreeSet<_> = completions.map(|m| (m.skyhook, m.node.name.as_str())).collect();
         let completes = |resource: &Resource<'a>, node: &Node| {
-            let mut places = resource.nodes.iter().zip(&resource.places);
-            completions.contains(&(resource.skyhook.name(), node.name.as_str()))
-                || places.any(|(other, place)| other.name == node.name && place.complete)
+            let complete = resource.index(&node.name).is_none_or(|at| resource.places[at].complete);
+            complete || completions.contains(&(resource.skyhook.name(), node.name.as_str()))
         };
-        let removes = |node: &&Node| {
-            let mut requiring = model.resources.iter().filter(requires);
-            requiring.all(|resource| !resource.skyhook.selects(node) || completes(resource, node))
+        let removes = |node: &&&Node| {
+            model.cluster.runtime_required_taint(node).is_some()
+                && requiring.iter().all(|resource| completes(resource, node))
         };
-        tainted.into_iter().filter(removes).collect()
+        own.nodes.iter().filter(removes).copied().collect()
     }
 }
 
