@@ -44,7 +44,7 @@ pub(super) async fn read(
 
 /// Whether the object exists in a capture; `None` if the capture has no object of this kind in the namespace.
 fn captured(cluster: &Cluster, kind: ReferenceKind, namespace: &str, name: &str) -> Option<Existence> {
-    let objects = cluster.installation.key_maps.available()?.iter();
+    let objects = cluster.installation.key_maps.ok()?.iter();
     let mut same = objects
         .filter(|object| {
             object.kind == kind.to_string() && object.metadata.namespace.as_deref() == Some(namespace)
