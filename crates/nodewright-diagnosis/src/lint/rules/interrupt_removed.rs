@@ -7,8 +7,9 @@ lint_rule! {
     ///
     /// # What it means
     ///
-    /// The operator no longer handles the interrupt: it does not create a lost interrupt pod again, and a package at
-    /// `uninstall-interrupt` or at `skipped` stays there, with its node cordoned. Checked with a cluster or capture only.
+    /// The operator no longer handles the interrupt: if the interrupt pod is lost, as in a reboot, it is not created again.
+    /// The package is then installed again without the interrupt, or stays at `uninstall-interrupt` or `skipped` with its
+    /// node cordoned. Checked with a cluster or capture only.
     ///
     /// # How to fix
     ///
@@ -45,7 +46,7 @@ fn check(input: &Input<'_>, findings: &mut LintFindings) {
                 others => format!(" and {}", plural(others, "other node")),
             };
             let message = format!(
-                "the interrupt ({kind}) is in progress on {first}{others}: once removed, the operator neither repeats nor finishes it"
+                "the interrupt ({kind}) is in progress on {first}{others}: without it in the spec, a lost interrupt pod is not created again"
             );
             findings
                 .report(manifest, &["spec", "packages", name], message)
