@@ -8,7 +8,7 @@ use crate::commands::shared::command::command;
 use crate::commands::shared::rule::{self, Document, find_rule, severity};
 use crate::ctx::Ctx;
 use crate::error::{Error, Exit, Result};
-use crate::lint::{self, LintRule};
+use crate::lint::{self, FoldedRule, LintRule};
 use crate::plan::Grade;
 use crate::rules::Rule;
 use crate::view::text::{self, Text};
@@ -63,7 +63,7 @@ async fn run(ctx: &mut Ctx, args: &Args) -> Result<Exit> {
 
 enum Topic {
     Rule(&'static Rule),
-    Lint(&'static LintRule),
+    Lint(&'static LintRule, Option<&'static FoldedRule>),
     Grade(Grade),
     Term(TermDocument),
 }
@@ -112,7 +112,7 @@ impl Topic {
             return Ok(Topic::Grade(grade));
         }
         if let Some(rule) = lint::find(name) {
-            return Ok(Topic::Lint(rule));
+            return Ok(Topic::Lint(rule, FoldedRule::find(name).filter(|folded| folded.code != rule.code)));
         }
         let plural = |term: &str| format!("{term}s").eq_ignore_ascii_case(name);
         let named = |term: &str| term.eq_ignore_ascii_case(name) || plural(term);
@@ -135,7 +135,11 @@ impl Topic {
                 text.blank();
                 text.indented(2, Text::markdown(rule.docs));
             }
-            Topic::Lint(rule) => {
+            Topic::Lint(rule, folded) => {
+                if let Some(FoldedRule { code, name, into }) = folded {
+                    text.line(format!("{code} {name} is a check of {into}."));
+                    text.blank();
+                }
                 let title = text::name(rule.code) + " " + text::heading(rule.name);
                 text.line(title + " (" + severity(rule.severity) + ")");
                 text.line(text::dim("checked by lint, before a manifest is applied"));
@@ -164,7 +168,7 @@ impl Topic {
     fn markdown(&self) -> String {
         match self {
             Topic::Rule(rule) => markdown::rule_page(rule),
-            Topic::Lint(rule) => markdown::lint_page(rule),
+            Topic::Lint(rule, _) => markdown::lint_page(rule),
             Topic::Grade(grade) => markdown::grade_page(*grade),
             Topic::Term(term) => markdown::term_page(term),
         }
@@ -173,7 +177,7 @@ impl Topic {
     fn reference(&self) -> String {
         match self {
             Topic::Rule(rule) => format!("rule/{}", rule.code),
-            Topic::Lint(rule) => format!("rule/{}", rule.code),
+            Topic::Lint(rule, _) => format!("rule/{}", rule.code),
             Topic::Grade(grade) => format!("grade/{grade}"),
             Topic::Term(term) => format!("term/{}", term.term),
         }
@@ -182,7 +186,7 @@ impl Topic {
     fn document(&self) -> TopicDocument {
         match self {
             Topic::Rule(rule) => TopicDocument::Rule(Document::of(rule)),
-            Topic::Lint(rule) => TopicDocument::Rule(Document::of_lint(rule)),
+            Topic::Lint(rule, _) => TopicDocument::Rule(Document::of_lint(rule)),
             Topic::Grade(grade) => {
                 TopicDocument::Grade(GradeDocument { grade: *grade, meaning: grade.meaning() })
             }

@@ -2,15 +2,17 @@
 
 use std::collections::BTreeSet;
 
+use serde_json::Value;
+
 use super::Ctx;
 pub use crate::apply::PermissionCheck;
-use crate::apply::{Options, preflight, unmet};
+use crate::apply::{Options, preflight, refusal, unmet};
 use crate::cluster::installation::{Definition, Installation};
 use crate::cluster::live::{self, installation};
 use crate::cluster::{Cluster, Read, Source};
 use crate::error::{Error, Result};
 use crate::model::waiting_for_drain;
-use crate::plan::Plan;
+use crate::plan::{Plan, Target};
 
 impl Ctx {
     /// Server version, CRDs and leases, read from the server or taken from the files.
@@ -67,6 +69,21 @@ impl Ctx {
                 let warning = format!("{source} cannot be read ({why}): {lost}");
                 plan.consequences.warn(warning);
             }
+        }
+    }
+
+    /// Why the server refuses a manifest in a dry run; `Ok(None)` if it accepts the manifest, or for files.
+    pub async fn refusal(
+        &self,
+        target: &Target,
+        manifest: &Value,
+    ) -> std::result::Result<Option<String>, String> {
+        match self.client() {
+            Some(client) => {
+                let options = Options::of_connection(&self.global.connection);
+                refusal(&client, &options, target, manifest).await
+            }
+            None => Ok(None),
         }
     }
 

@@ -46,15 +46,19 @@ fn outcome(rollout: &RolloutDocument, package: &PackageDocument) -> String {
         PackageChange::WithoutEffect => {
             return "changed, but nothing runs on nodes where the package is complete".to_owned();
         }
-        PackageChange::NotInstalled => return "new, but not installed on any node".to_owned(),
+        PackageChange::NotInstalled => return "not installed on any node".to_owned(),
         PackageChange::Removed => return "removed from the spec; no node has it".to_owned(),
-        PackageChange::LeftSpec => return "removed from the spec, but stays installed".to_owned(),
+        PackageChange::LeftSpec => {
+            return "removed from the spec: stays installed and recorded, but new nodes do not get it"
+                .to_owned();
+        }
         PackageChange::Configure => (Some("configure"), "changes of a configMap"),
         PackageChange::Interrupt => (None, "interrupts"),
         // Of an uninstall that has run, only the interrupt is left.
         PackageChange::Uninstall => {
             let uninstalls = runs(Stage::Uninstall) || package.interrupt.is_none();
-            (uninstalls.then_some("uninstall"), "uninstalls")
+            let verb = if runs(Stage::Upgrade) { "upgrade, then uninstall" } else { "uninstall" };
+            (uninstalls.then_some(verb), "uninstalls")
         }
         _ if runs(Stage::Upgrade) => (Some("upgrade"), "upgrades"),
         PackageChange::Reinstall => (Some("reinstall"), "installs"),
@@ -90,6 +94,13 @@ fn outcome(rollout: &RolloutDocument, package: &PackageDocument) -> String {
 /// completion.
 fn node_rows(rollout: &RolloutDocument, everywhere: bool) -> Vec<(&'static str, String)> {
     let mut lines = Vec::new();
+    if !rollout.deselected.is_empty() {
+        let nodes = plural(rollout.deselected.len(), "node");
+        lines.push((
+            "selector",
+            format!("{nodes} no longer selected: packages, cordons and taints stay on them"),
+        ));
+    }
     if !rollout.cordoned.is_empty() {
         let nodes = plural(rollout.cordoned.len(), "node");
         let mut drains = match rollout.evicted_pods {
@@ -103,6 +114,13 @@ fn node_rows(rollout: &RolloutDocument, everywhere: bool) -> Vec<(&'static str, 
                 plural(refusing.nodes.len(), "node")
             );
         }
+        match rollout.interrupted_uncordoned.len() {
+            0 => {}
+            early if early == rollout.cordoned.len() => drains += "; the interrupt starts before the cordon",
+            early => {
+                drains += &format!("; on {}, the interrupt starts before the cordon", plural(early, "node"))
+            }
+        }
         lines.push(("drains", drains));
     }
     let overlaps =
@@ -113,6 +131,10 @@ fn node_rows(rollout: &RolloutDocument, everywhere: bool) -> Vec<(&'static str, 
             "budget",
             format!("{batch}, but {twice} at times: without a deploymentPolicy, a second batch may start beside the first"),
         ));
+    }
+    if !rollout.untainted.is_empty() {
+        let nodes = plural(rollout.untainted.len(), "node");
+        lines.push(("taint", format!("runtime-required, removed from {nodes} once complete")));
     }
     match rollout.waiting.as_slice() {
         [] => {}

@@ -27,7 +27,7 @@ const READS: &[(&str, &str, &str)] = &[
     ("diagnose check", "apply-erroring", "diagnose check"),
     ("events", "apply-erroring", "events"),
     ("explain", "complete", "explain SKY101"),
-    ("lint", "apply-erroring", "lint -f tests/lint/apply_without_enabled/good.yaml"),
+    ("lint", "apply-erroring", "lint -f tests/lint/refused_by_webhook/good_apply_without_enabled.yaml"),
     ("wait", "apply-erroring", "wait gpu-tune --for=erroring --timeout 5s"),
     ("wait", "in-progress", "wait gpu-tune --timeout 1s"),
     ("collect", "apply-erroring", "collect -o /dev/null"),

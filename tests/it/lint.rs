@@ -1,10 +1,11 @@
 //! Every rule of `lint` against its fixtures in `tests/lint/NAME`: the whole output for `bad*`, silence for
 //! `good*`.
 
+use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 
 use insta::assert_snapshot;
-use kubectl_skyhook::lint::ALL;
+use kubectl_skyhook::lint::{ALL, FOLDED, FoldedRule};
 use serde_json::json;
 
 use crate::support::run::{Run, RunOutput, run};
@@ -44,14 +45,14 @@ fn lint(path: &Path) -> RunOutput {
     Run::new(words).output()
 }
 
-/// Tested in `lint_references`: captures hold neither Secrets nor other ConfigMaps.
-const LIVE_ONLY: &str = "reference-not-found";
+/// Tested in `lint_references` and `lint_forecast`.
+const LIVE_ONLY: [&str; 2] = ["reference-not-found", "refused-by-server"];
 
 #[test]
 fn every_rule_reports_its_bad_manifests() {
     let update = std::env::var_os("UPDATE").is_some();
     let mut wrong = String::new();
-    for rule in ALL.iter().filter(|rule| rule.name != LIVE_ONLY) {
+    for rule in ALL.iter().filter(|rule| !LIVE_ONLY.contains(&rule.name)) {
         let directory = format!("tests/lint/{}", rule.name.replace('-', "_"));
         let bad = fixtures(&directory, "bad");
         if bad.is_empty() {
@@ -81,7 +82,7 @@ fn good_manifests_have_no_findings() {
     let mut wrong = String::new();
     let directories = ALL
         .iter()
-        .filter(|rule| rule.name != LIVE_ONLY)
+        .filter(|rule| !LIVE_ONLY.contains(&rule.name))
         .map(|rule| format!("tests/lint/{}", rule.name.replace('-', "_")));
     let of_rules = directories.flat_map(|directory| {
         let good = fixtures(&directory, "good");
@@ -97,7 +98,7 @@ fn good_manifests_have_no_findings() {
     assert!(wrong.is_empty(), "{wrong}");
 }
 
-const BAD: &str = "tests/lint/apply_without_enabled/bad.yaml";
+const BAD: &str = "tests/lint/refused_by_webhook/bad_apply_without_enabled.yaml";
 
 #[test]
 fn a_report_for_ci() {
@@ -105,7 +106,8 @@ fn a_report_for_ci() {
     assert_snapshot!("junit", junit.output().transcript());
     let json = run(&format!("lint --offline -f {BAD} -o json"));
     assert_snapshot!("json", json.output().transcript());
-    let names = run("lint --offline -f tests/lint/compartment_invalid -o name").output();
+    let names =
+        run("lint --offline -f tests/lint/refused_by_webhook/bad_compartment_invalid.yaml -o name").output();
     assert_eq!(
         names.parts(),
         ("deploymentpolicy/a-reserved\ndeploymentpolicy/b-twice\ndeploymentpolicy/c-same\n", "", Some(2))
@@ -174,7 +176,7 @@ fn a_change_is_shown_as_a_diff() {
 /// was checked.
 #[test]
 fn an_unreachable_cluster_is_no_silent_success() {
-    let good = "lint -f tests/lint/apply_without_enabled/good.yaml";
+    let good = "lint -f tests/lint/refused_by_webhook/good_apply_without_enabled.yaml";
     run(good).output().expect_code(0);
     let output = run(&format!("{good} --server http://127.0.0.1:1 --request-timeout 2s")).output();
     output.expect_code(1);
@@ -200,7 +202,10 @@ fn cel_rules_of_a_crd_are_announced_as_unchecked() {
     let directory = tempfile::tempdir().expect("a directory");
     let capture = directory.path().join("cluster.yaml");
     std::fs::write(&capture, format!("{cluster}\n---\n{definition}\n")).expect("written");
-    let words = format!("lint -f tests/lint/apply_without_enabled/good.yaml --from {}", capture.display());
+    let words = format!(
+        "lint -f tests/lint/refused_by_webhook/good_apply_without_enabled.yaml --from {}",
+        capture.display()
+    );
     let output = run(&words).output();
     output.expect_stderr(
         "warning: the CRD of Skyhook has 1 validation rule in CEL, which lint does not check\n",
@@ -245,10 +250,44 @@ fn rules_are_listed_and_explained() {
     }
 }
 
+/// The code and the name of a rule that became a check of another one still resolve, and mute only that check.
+#[test]
+fn folded_rules_resolve() {
+    for FoldedRule { code, name, into } in FOLDED {
+        for word in [code, name] {
+            let output = run(&format!("explain {word}")).output();
+            let line = format!("{code} {name} is a check of {into}.\n");
+            assert_eq!(output.stdout.starts_with(&line), code != into, "{}", output.transcript());
+            output.expect_stdout(format!("{into} refused-by-"));
+        }
+    }
+    let directory = tempfile::tempdir().expect("a directory");
+    let text = read(Path::new("tests/lint/refused_by_webhook/bad_version_invalid.yaml"));
+    let text = text + "  priority: high\n";
+    let file = directory.path().join("manifest.yaml");
+    std::fs::write(&file, text).expect("written");
+    let codes = |rules: &str| {
+        let config = format!("apiVersion: kubectl-skyhook/v1\nkind: LintConfig\nrules: {{{rules}}}\n");
+        std::fs::write(directory.path().join(".skyhook-lint.yaml"), config).expect("written");
+        let output = run(&format!("lint --offline -f {} -o json", file.display())).output();
+        let document = output.json();
+        let findings = document["findings"].as_array().expect("findings").iter();
+        let codes: BTreeSet<String> =
+            findings.map(|finding| finding["code"].as_str().expect("a code").to_owned()).collect();
+        codes.into_iter().collect::<Vec<_>>().join(" ")
+    };
+    assert_eq!(codes(""), "SKY806 SKY811");
+    assert_eq!(codes("SKY812: off"), "SKY806");
+    assert_eq!(codes("version-invalid: off, wrong-type: off"), "");
+    assert_eq!(codes("SKY814: off"), "SKY806 SKY811");
+    assert_eq!(codes("SKY811: off"), "SKY806");
+}
+
 /// `kubectl apply` accepts manifests of UTF-16, too.
 #[test]
 fn utf16_manifests_are_checked() {
-    let bad = std::fs::read_to_string("tests/lint/package_name_invalid/bad.yaml").expect("a fixture");
+    let bad = std::fs::read_to_string("tests/lint/refused_by_webhook/bad_package_name_invalid.yaml")
+        .expect("a fixture");
     let directory = tempfile::tempdir().expect("a directory");
     let file = directory.path().join("manifest.yaml");
     let lint_of = |bytes: Vec<u8>| {

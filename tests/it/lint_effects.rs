@@ -90,7 +90,8 @@ fn counters_of_an_earlier_rollout_do_not_shrink_the_budget() {
     let half = json!({"matchLabels": {"half": "first"}});
     assert_eq!(
         report(live, &policy, counted(), spec(both, half)),
-        "driver  unchanged\nextra   install on 4 nodes, 2 at once\n"
+        "driver    unchanged\nextra     install on 4 nodes, 2 at once\n\
+         selector  4 nodes no longer selected: packages, cordons and taints stay on them\n"
     );
 }
 
@@ -225,13 +226,14 @@ fn an_interrupt_added_to_a_complete_package_drains_its_nodes() {
     output.expect_stdout("the budget shop/web allows no eviction: drains wait on node-1\n");
     output.expect_stdout(
         "driver  reboot on 4 nodes, 2 at once\n\
-         drains  4 nodes cordoned, 2 pods to evict; PodDisruptionBudget shop/web refuses evictions on 1 node\n\
+         drains  4 nodes cordoned, 2 pods to evict; PodDisruptionBudget shop/web refuses evictions on 1 node; the interrupt starts before the cordon\n\
          budget  2, but 4 at times: without a deploymentPolicy, a second batch may start beside the first\n",
     );
     // The operator deletes the pods: no budget is asked.
     let mut deleting = rebooting(json!({"count": 2}));
     deleting["drainConfig"] = json!({"disableEviction": true});
     let output = lint(deleting);
-    output.expect_stdout("drains  4 nodes cordoned, 2 pods to evict\n");
+    output
+        .expect_stdout("drains  4 nodes cordoned, 2 pods to evict; the interrupt starts before the cordon\n");
     assert!(!output.stdout.contains("SKY866"), "{}", output.transcript());
 }

@@ -125,7 +125,52 @@ fn unread_objects_are_announced_as_unchecked() {
     assert_eq!(found(&output.json()), []);
     let capture = "tests/lint/no_budget/good.yaml";
     let output = run(&format!("lint -f - --from {capture} -o json")).stdin(text).output();
-    output.expect_stderr("warning: Secret elsewhere was not checked: Secrets of captures are not read\n");
+    output.expect_stderr(
+        "warning: Secret elsewhere was not checked: the namespace of the operator is unknown\n",
+    );
+}
+
+/// A capture shows missing objects and keys of the kinds that it contains.
+#[test]
+fn captures_show_objects_of_their_kinds() {
+    let object = |kind: &str, name: &str| {
+        json!({
+            "apiVersion": "v1", "kind": kind, "data": {"mode": "c2VjcmV0"},
+            "metadata": {"name": name, "namespace": NODEWRIGHT.namespace()},
+        })
+    };
+    let report = |objects: &[Value]| {
+        let node = NODEWRIGHT.node("node-1", "complete", &[]);
+        let items: Vec<Value> = [NODEWRIGHT.operator(), node].iter().chain(objects).cloned().collect();
+        let directory = tempfile::tempdir().expect("a directory");
+        let capture = directory.path().join("capture.json");
+        let list = json!({"apiVersion": "v1", "kind": "List", "items": items});
+        std::fs::write(&capture, list.to_string()).expect("written");
+        let text = manifest(&[
+            (SECRET, "present", "mode"),
+            (SECRET, "present", "token"),
+            (SECRET, "missing", "token"),
+            (CONFIG_MAP, "settings", "mode"),
+        ]);
+        run(&format!("lint -f - --from {} -o json", capture.display())).stdin(text.to_string()).output()
+    };
+    let namespace = NODEWRIGHT.namespace();
+    let secrets = report(&[object("Secret", "present")]);
+    let document = secrets.json();
+    let messages: Vec<&str> = found(&document).into_iter().map(|(_, message)| message).collect();
+    assert_eq!(
+        messages,
+        [
+            format!("Secret missing does not exist in namespace {namespace}: pods cannot start"),
+            format!("Secret present in namespace {namespace} has no key \"token\": pods cannot start"),
+        ]
+    );
+    secrets.expect_stderr(
+        "warning: ConfigMap settings was not checked: the capture contains no ConfigMap of namespace",
+    );
+    let both = report(&[object("Secret", "present"), object("ConfigMap", "settings")]);
+    both.expect_no_stderr("not checked");
+    assert!(!both.stdout.contains("c2VjcmV0"), "{}", both.stdout);
 }
 
 /// The general roles read no Secrets.

@@ -136,7 +136,7 @@ fn a_kustomization_is_checked_with_its_bases() {
         ("two/extra.yaml", &good),
     ];
     let directory = repository(&files);
-    assert_eq!(found(directory.path(), ""), ["SKY812 base/skyhook.yaml:12", "SKY876 two/extra.yaml:4"]);
+    assert_eq!(found(directory.path(), ""), ["SKY811 base/skyhook.yaml:12", "SKY876 two/extra.yaml:4"]);
 }
 
 /// With a capture, a policy of another cluster does not satisfy a reference.
@@ -224,12 +224,12 @@ fn symbolic_links_are_followed() {
     symlink("link.yaml", at("same.yaml")).expect("a link");
     symlink(".", at("loop")).expect("a link");
     symlink("missing", at("dangling.yaml")).expect("a link");
-    assert_eq!(found(directory.path(), ""), ["SKY812 link.yaml:12"]);
+    assert_eq!(found(directory.path(), ""), ["SKY811 link.yaml:12"]);
     lint(directory.path(), "")
         .expect_stderr("dangling.yaml was skipped: the target of the link does not exist");
     fs::remove_file(at("link.yaml")).expect("removed");
     symlink(outside.path(), at("linked")).expect("a link");
-    assert_eq!(found(directory.path(), ""), ["SKY812 linked/real.yaml:12"]);
+    assert_eq!(found(directory.path(), ""), ["SKY811 linked/real.yaml:12"]);
 }
 
 /// As pre-commit runs the hook: all files are arguments.
@@ -258,7 +258,7 @@ fn one_fault_in_a_kustomize_repository_of_200_files() {
     assert_eq!(files.len(), 200);
     let named: Vec<(&str, &str)> = files.iter().map(|(path, text)| (path.as_str(), text.as_str())).collect();
     let directory = repository(&named);
-    assert_eq!(found(directory.path(), "--fail-on warning"), ["SKY809 clusters/c41/policy.yaml:6"]);
+    assert_eq!(found(directory.path(), "--fail-on warning"), ["SKY806 clusters/c41/policy.yaml:6"]);
     let hook = fs::read_to_string(".pre-commit-hooks.yaml").expect("the hook");
     let entry =
         hook.lines().find_map(|line| line.trim().strip_prefix("entry: kubectl-skyhook ")).expect("an entry");
@@ -277,16 +277,16 @@ fn reports_for_code_scanning_and_pull_requests() {
     let log = log.json();
     assert_eq!(log["version"], "2.1.0");
     let result = &log["runs"][0]["results"][0];
-    assert_eq!((&result["ruleId"], &result["level"]), (&"SKY812".into(), &"error".into()));
+    assert_eq!((&result["ruleId"], &result["level"]), (&"SKY811".into(), &"error".into()));
     let place = &result["locations"][0]["physicalLocation"];
     assert!(place["artifactLocation"]["uri"].as_str().expect("a URI").ends_with("/a%20b.yaml"));
     assert_eq!((&place["region"]["startLine"], &place["region"]["startColumn"]), (&12.into(), &7.into()));
     let index = result["ruleIndex"].as_u64().expect("an index") as usize;
-    assert_eq!(log["runs"][0]["tool"]["driver"]["rules"][index]["id"], "SKY812");
+    assert_eq!(log["runs"][0]["tool"]["driver"]["rules"][index]["id"], "SKY811");
     run("explain -o sarif").output().expect_stderr("this command has no SARIF report; `lint` has one");
     let words = format!("lint --offline -f {}", directory.path().display());
     let annotated = run(&words).env("GITHUB_ACTIONS", "true").output();
-    annotated.expect_stdout("a b.yaml,line=12,col=7,title=SKY812::Skyhook gpu-tune, package driver: ");
+    annotated.expect_stdout("a b.yaml,line=12,col=7,title=SKY811::Skyhook gpu-tune, package driver: ");
     run(&words).output().expect_no_stdout("::error");
 }
 
@@ -320,7 +320,7 @@ fn kustomizations_are_built_with_kubectl() {
         let built =
             run(&format!("lint --offline -k {}", directory.path().display())).env("PATH", path).output();
         built.expect_code(2);
-        built.expect_stdout(":12: error SKY812: Skyhook built, package driver: ");
+        built.expect_stdout(":12: error SKY811: Skyhook built, package driver: ");
     }
 }
 
@@ -332,7 +332,7 @@ fn lists_and_long_streams_are_read() {
     run("lint --offline -f -")
         .stdin(list)
         .output()
-        .expect_stdout("error SKY812: Skyhook one, package driver: ");
+        .expect_stdout("error SKY811: Skyhook one, package driver: ");
     let mut stream = String::new();
     for number in 0..2000 {
         writeln!(stream, "{}---", skyhook(&format!("tune-{number}"), "1.2.3")).expect("written");

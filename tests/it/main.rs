@@ -43,6 +43,7 @@ mod least_privilege;
 mod leftovers;
 mod lint;
 mod lint_effects;
+mod lint_forecast;
 mod lint_references;
 mod lint_repository;
 mod live;

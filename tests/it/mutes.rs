@@ -307,7 +307,7 @@ fn a_file_of_mutes_is_never_overwritten() {
 #[test]
 fn lint_fails_on_new_findings_only() {
     let directory = tempfile::tempdir().expect("a directory");
-    let manifest = "tests/lint/apply_without_enabled/bad.yaml";
+    let manifest = "tests/lint/refused_by_webhook/bad_apply_without_enabled.yaml";
     let command = format!("lint --offline -f {manifest}");
     let path = known(&directory, &command);
     let second = run(&format!("{command} --mutes {path}")).output();

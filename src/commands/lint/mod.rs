@@ -4,6 +4,7 @@ mod diff;
 mod junit;
 mod kustomize;
 mod references;
+mod refusals;
 mod report;
 mod sarif;
 mod subject;
@@ -89,6 +90,12 @@ pub struct Args {
     #[arg(long)]
     diff: bool,
 
+    /// Also ask the server whether it accepts the objects, without storing them
+    ///
+    /// Needs the rights to get, create and patch the objects, which the roles of `rbac` for lint do not include.
+    #[arg(long, conflicts_with = "offline")]
+    server_dry_run: bool,
+
     /// The version of the operator, such as v0.17.0; default: that of the cluster
     #[arg(long, value_name = "VERSION", value_parser = version)]
     operator_version: Option<Version>,
@@ -134,6 +141,9 @@ async fn run(ctx: &mut Ctx, args: &Args) -> Result<Exit> {
     if args.offline && !ctx.global().reading.from.is_empty() {
         return Err(Error::usage("--offline and --from are mutually exclusive"));
     }
+    if args.server_dry_run && !ctx.global().reading.from.is_empty() {
+        return Err(Error::usage("--server-dry-run and --from are mutually exclusive"));
+    }
     let new_mutes = args.new_mutes.target(ctx)?;
     let mut files = files::read(&args.files, &args.roots)?;
     for directory in &args.kustomize {
@@ -157,6 +167,9 @@ async fn run(ctx: &mut Ctx, args: &Args) -> Result<Exit> {
     }
     if args.diff && cluster.is_none() {
         return Err(Error::failed("--diff requires a cluster, or a capture with --from"));
+    }
+    if args.server_dry_run && cluster.is_none() {
+        return Err(Error::failed("--server-dry-run requires a cluster"));
     }
     let wanted = parsed.iter().flat_map(Documents::referenced).collect();
     let references = match &cluster {
@@ -185,13 +198,16 @@ async fn run(ctx: &mut Ctx, args: &Args) -> Result<Exit> {
             .with_references(&references)
             .with_settings(&root.config, mutes.clone(), now)
     });
-    let checked: Vec<_> = inputs
-        .map(|input| {
-            let report = lint::lint(&input);
-            let applied = applied::applied(&input, &report);
-            (input, report, applied)
-        })
-        .collect();
+    let mut checked = Vec::new();
+    for mut input in inputs {
+        let mut report = lint::lint(&input);
+        if args.server_dry_run {
+            unread |= refusals::read(ctx, &mut input, &report).await;
+            report.add_refusals(&input);
+        }
+        let applied = applied::applied(&input, &report);
+        checked.push((input, report, applied));
+    }
     let (mut report, mut effects, mut changes) = (LintReport::default(), Vec::new(), Vec::new());
     for (input, own, applied) in &checked {
         let all = cluster.as_ref().zip(applied.as_ref());

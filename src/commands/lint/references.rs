@@ -16,10 +16,16 @@ pub(super) async fn read(
     let namespaces = cluster.operator_namespaces();
     let namespace = namespaces.first().copied().unwrap_or_default();
     for (kind, name) in wanted {
-        let why = if cluster.from_files {
-            format!("{kind}s of captures are not read")
-        } else if namespaces.len() != 1 {
+        let why = if namespaces.len() != 1 {
             "the namespace of the operator is unknown".to_owned()
+        } else if cluster.from_files {
+            match captured(cluster, kind, namespace, &name) {
+                Some(existence) => {
+                    references.known.insert((kind, name), existence);
+                    continue;
+                }
+                None => format!("the capture contains no {kind} of namespace {namespace}"),
+            }
         } else {
             match existence(ctx, kind, namespace, &name).await {
                 Read::Ok(existence) => {
@@ -34,6 +40,21 @@ pub(super) async fn read(
     }
     namespace.clone_into(&mut references.namespace);
     references
+}
+
+/// Whether the object exists in a capture; `None` if the capture has no object of this kind in the namespace.
+fn captured(cluster: &Cluster, kind: ReferenceKind, namespace: &str, name: &str) -> Option<Existence> {
+    let objects = cluster.installation.key_maps.ok()?.iter();
+    let mut same = objects
+        .filter(|object| {
+            object.kind == kind.to_string() && object.metadata.namespace.as_deref() == Some(namespace)
+        })
+        .peekable();
+    same.peek()?;
+    let found = same.find(|object| object.metadata.name == name);
+    Some(found.map_or(Existence::Absent, |object| {
+        Existence::Present(Some(object.keys().map(str::to_owned).collect()))
+    }))
 }
 
 async fn existence(ctx: &Ctx, kind: ReferenceKind, namespace: &str, name: &str) -> Read<Existence> {

@@ -52,6 +52,7 @@ fn result(finding: &LintFinding) -> Value {
     let subject = subject_text(&finding.subject);
     let fix = finding.fix.as_ref().map_or_else(String::new, |fix| format!(". {fix}"));
     let uri = finding.file.trim_start_matches("./");
+    let check = finding.folded.map_or(finding.rule.code, |folded| folded.code);
     let mut result = json!({
         "ruleId": finding.rule.code,
         "ruleIndex": ALL.iter().position(|rule| rule.code == finding.rule.code),
@@ -61,7 +62,7 @@ fn result(finding: &LintFinding) -> Value {
             "artifactLocation": {"uri": utf8_percent_encode(uri, ESCAPED).to_string()},
             "region": {"startLine": finding.line, "startColumn": finding.column},
         }}],
-        "partialFingerprints": {"finding/v1": format!("{} {subject} {}", finding.rule.code, finding.path)},
+        "partialFingerprints": {"finding/v1": format!("{check} {subject} {}", finding.path)},
     });
     if let Some(reason) = &finding.suppressed {
         result["suppressions"] = json!([{"kind": "inSource", "justification": reason}]);

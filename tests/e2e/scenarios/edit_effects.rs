@@ -64,7 +64,11 @@ pub fn of_all_kinds(cluster: &Cluster) {
     let all = || vec![tuned("c"), driver(), agent(), package("extra", "1.0.0")];
     step("a wider selector", of(all()));
     step("a package leaves the spec", of(vec![tuned("c"), driver(), agent()]));
-    step("uninstall.apply", of(vec![tuned("c"), driver(), package("agent", "1.0.0").uninstalling()]));
+    let with_agent = |agent: Package| of(vec![tuned("c"), driver(), agent]);
+    step("uninstall.apply and a newer version", with_agent(package("agent", "1.1.0").uninstalling()));
+    step("a newer version after the uninstall", with_agent(package("agent", "1.2.0").uninstalling()));
+    step("no uninstall.apply", with_agent(package("agent", "1.2.0").uninstallable()));
+    step("uninstall.apply", with_agent(package("agent", "1.2.0").uninstalling()));
     step("an uninstalled package leaves the spec", of(vec![tuned("c"), driver()]));
     let rebooting = || driver().interrupts("reboot");
     step("an interrupt", of(vec![tuned("c"), rebooting()]));

@@ -264,6 +264,7 @@ pub const WEBHOOKS: Group = &[
     ("operator_gone", strip::webhooks_without_an_operator),
     ("teardown_refused", teardown::refused_by_a_webhook),
     ("lint_agrees", lint::webhook_agrees),
+    ("lint_asks_the_server", lint::asks_the_server),
     ("lint_schemas", lint::schemas_are_current),
 ];
 

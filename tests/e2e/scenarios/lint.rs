@@ -7,10 +7,11 @@ use kubectl_skyhook::{
     api::{ApiFlavor, Version},
     lint::{self, Documents, Input, Manifest, ManifestFile, Schemas},
 };
-use serde_json::{Map, Value};
+use serde_json::{Map, Value, json};
 
 use crate::{
     cluster::{Cluster, SKYHOOKS},
+    manifest::{package, skyhook},
     operator::{VERSION, document},
 };
 
@@ -105,6 +106,50 @@ pub fn webhook_agrees(cluster: &Cluster) {
     }
     assert!(wrong.is_empty(), "{}", wrong.join("\n"));
     assert!(compared > 100, "{compared} manifests were compared");
+}
+
+/// `--server-dry-run` finds what no rule knows: a policy of the cluster.
+pub fn asks_the_server(cluster: &Cluster) {
+    const ADMISSION: &str = "/apis/admissionregistration.k8s.io/v1";
+    let metadata = json!({"name": "owners.example.com"});
+    let policy = json!({
+        "apiVersion": "admissionregistration.k8s.io/v1", "kind": "ValidatingAdmissionPolicy", "metadata": metadata,
+        "spec": {
+            "matchConstraints": {"resourceRules": [{
+                "apiGroups": ["skyhook.nvidia.com"], "apiVersions": ["v1alpha1"], "operations": ["CREATE", "UPDATE"],
+                "resources": ["skyhooks"],
+            }]},
+            "validations": [{"expression": "has(object.metadata.labels) && 'owner' in object.metadata.labels", "message": "no owner"}],
+        },
+    });
+    let binding = json!({
+        "apiVersion": "admissionregistration.k8s.io/v1", "kind": "ValidatingAdmissionPolicyBinding", "metadata": metadata,
+        "spec": {"policyName": "owners.example.com", "validationActions": ["Deny"]},
+    });
+    for (plural, object) in
+        [("validatingadmissionpolicies", policy), ("validatingadmissionpolicybindings", binding)]
+    {
+        cluster.api.post(&format!("{ADMISSION}/{plural}"), &object).expect("an admission policy");
+    }
+    let whole =
+        skyhook("gpu").with(package("driver", "1.0.0")).set("interruptionBudget", json!({"count": 1}));
+    let refused = |labels: Value| {
+        let mut body = whole.body();
+        body["metadata"]["labels"] = labels;
+        let file = tempfile::Builder::new().suffix(".json").tempfile().expect("a file");
+        std::fs::write(file.path(), body.to_string()).expect("written");
+        let path = file.path().to_str().expect("text");
+        let report = cluster.ours(&["lint", "--server-dry-run", "--fail-on", "never", "-f", path]);
+        let findings = report["findings"].as_array().expect("findings").clone();
+        let mut own = findings.iter().filter(|finding| finding["code"] == "SKY829");
+        own.next().map(|finding| finding["message"].as_str().unwrap_or_default().to_owned())
+    };
+    // The server takes a moment to load the policy.
+    cluster.await_that("the admission policy refuses the object", || refused(json!({})).is_some());
+    let message = refused(json!({})).expect("a refusal");
+    assert!(message.contains("no owner"), "{message}");
+    assert_eq!(refused(json!({"owner": "gpu-team"})), None);
+    assert!(cluster.api.get(&format!("{SKYHOOKS}/gpu")).is_err());
 }
 
 /// Keeps the structure of a schema: no descriptions, no examples.

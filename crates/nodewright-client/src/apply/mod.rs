@@ -26,10 +26,11 @@ use futures::future::join_all;
 use k8s_openapi::api::authorization::v1::{
     ResourceAttributes, SelfSubjectAccessReview, SelfSubjectAccessReviewSpec,
 };
+use serde_json::Value;
 use tokio::sync::{Semaphore, watch};
 
 use crate::args::connection::Connection;
-use crate::plan::{Kind, Permission, Plan, Step, WaitFor};
+use crate::plan::{Kind, Permission, Plan, Step, Target, WaitFor};
 pub use event::{ApplyEvent, PlanOutcome, PlanVerdict, StepResult, StopReason, Tally};
 pub use journal::Journal;
 use precondition::SharedCheck;
@@ -415,6 +416,20 @@ impl Stop {
             output = future => Some(output),
         }
     }
+}
+
+/// Why the server refuses a manifest in a dry run, which stores nothing; `None` if it accepts the manifest.
+///
+/// # Errors
+///
+/// The server could not be asked.
+pub async fn refusal(
+    client: &kube::Client,
+    options: &Options,
+    target: &Target,
+    manifest: &Value,
+) -> Result<Option<String>, String> {
+    ApiWriter::new(client.clone(), options).refusal(target, manifest).await
 }
 
 #[cfg(test)]

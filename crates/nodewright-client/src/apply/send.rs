@@ -8,11 +8,14 @@ use http_body_util::BodyExt;
 use k8s_openapi::api::authorization::v1::SelfSubjectAccessReview;
 use kube::client::Body;
 use percent_encoding::{NON_ALPHANUMERIC, utf8_percent_encode};
-use serde_json::{Value, json};
+use serde_json::{Map, Value, json};
 use tokio::time::{Instant, timeout};
 
 use super::Options;
 use super::page::RawPage;
+use crate::api::Skyhook;
+use crate::cluster::applied::applied;
+use crate::cluster::decode_leniently;
 use crate::connect::{self, retry_after};
 use crate::plan::{FIELD_MANAGER, Kind, Request, Step, Target, Verb};
 use crate::view::go_json::escaped;
@@ -26,6 +29,7 @@ pub(super) const JSON: &str = "application/json";
 /// `Accept` value: object metadata only, whole objects as fallback.
 pub(super) const METADATA: &str =
     "application/json;as=PartialObjectMetadataList;g=meta.k8s.io;v=v1,application/json";
+const MERGE_PATCH: &str = "application/merge-patch+json";
 /// Maximum total wait without a successful change; a busy server is not retried after that.
 const MOST_WAITED: Duration = Duration::from_secs(120);
 
@@ -194,6 +198,31 @@ impl ApiWriter {
         Ok(reply.await?)
     }
 
+    /// Why the server refuses a manifest in a dry run; `None` if it accepts the manifest.
+    pub async fn refusal(&self, target: &Target, manifest: &Value) -> Result<Option<String>, String> {
+        let live = self.read(target).await?;
+        let (method, uri, kind, body) = if live.is_null() {
+            (http::Method::POST, target.collection(), JSON, manifest.clone())
+        } else {
+            let skyhook: Skyhook = decode_leniently(live).map_err(|error| error.to_string())?;
+            let patch = merge_patch(&skyhook.whole, &applied(&skyhook, manifest));
+            (http::Method::PATCH, target.path(), MERGE_PATCH, patch)
+        };
+        let request = http::Request::builder()
+            .method(method)
+            .uri(format!("{uri}?fieldManager={FIELD_MANAGER}&dryRun=All"))
+            .header(ACCEPT, JSON)
+            .header(CONTENT_TYPE, kind)
+            .body(Body::from(body.to_string().into_bytes()));
+        let reply = self.exchange(request.expect("a request of ASCII parts")).await?;
+        match reply.status {
+            200..=299 => Ok(None),
+            403 if reply.message().contains("User \"") => Err(reply.message()),
+            400 | 403 | 409 | 422 => Ok(Some(reply.message())),
+            _ => Err(reply.message()),
+        }
+    }
+
     /// Posts an access review, which changes nothing; returns whether access is allowed.
     pub async fn review(&self, review: &SelfSubjectAccessReview) -> Result<bool, String> {
         let bytes = serde_json::to_vec(review).expect("a review is JSON");
@@ -229,6 +258,18 @@ impl ApiWriter {
             }),
         }
     }
+}
+
+/// The JSON merge patch from one value to another.
+fn merge_patch(from: &Value, to: &Value) -> Value {
+    let (Value::Object(from), Value::Object(to)) = (from, to) else {
+        return to.clone();
+    };
+    let removed = from.keys().filter(|key| !to.contains_key(*key)).map(|key| (key.clone(), Value::Null));
+    let changed = to.iter().filter(|(key, value)| from.get(*key) != Some(*value));
+    let changed =
+        changed.map(|(key, value)| (key.clone(), merge_patch(from.get(key).unwrap_or(&Value::Null), value)));
+    removed.chain(changed).collect::<Map<String, Value>>().into()
 }
 
 /// Why there is no reply to a request.

@@ -6,7 +6,8 @@ use std::path::{Path, PathBuf};
 use glob::{MatchOptions, Pattern};
 use serde::Deserialize;
 
-use super::LintRule;
+use super::finding::LintFinding;
+use super::is_named;
 use crate::api::Version;
 use crate::rules::Severity;
 use crate::view::API_VERSION;
@@ -108,9 +109,9 @@ impl Config {
         below.is_some_and(|path| globs.iter().any(|Glob(glob)| glob.matches_path_with(path, options)))
     }
 
-    /// The configured severity of a rule: `Some(None)` if the rule is off.
-    pub(super) fn severity(&self, rule: &LintRule) -> Option<Option<Severity>> {
-        let named = |name: &str| name == rule.name || name.eq_ignore_ascii_case(rule.code);
+    /// The configured severity of a finding: `Some(None)` if its rule is off.
+    pub(super) fn severity(&self, finding: &LintFinding) -> Option<Option<Severity>> {
+        let named = |name: &str| finding.names().any(|rule| is_named(rule, name));
         let (_, level) = self.settings.rules.iter().find(|(name, _)| named(name))?;
         Some(match level {
             Level::Off => None,

@@ -3,7 +3,7 @@
 use jiff::Timestamp;
 
 use super::manifest::{Manifest, path_text};
-use super::{Input, LintRule};
+use super::{FoldedRule, Input, LintRule};
 use crate::model::spec_errors::SpecErrorKind;
 use crate::rules::support::mute::Mute;
 use crate::rules::{Evidence, Severity, Subject};
@@ -12,6 +12,8 @@ use crate::rules::{Evidence, Severity, Subject};
 #[derive(Debug, Clone)]
 pub struct LintFinding {
     pub rule: &'static LintRule,
+    /// The former rule of the check.
+    pub folded: Option<&'static FoldedRule>,
     pub severity: Severity,
     pub subject: Subject,
     pub message: String,
@@ -30,9 +32,20 @@ pub struct LintFinding {
 }
 
 impl LintFinding {
+    /// Code and name of the rule, then of its former rule.
+    pub fn names(&self) -> impl Iterator<Item = (&'static str, &'static str)> {
+        let folded = self.folded.map(|folded| (folded.code, folded.name));
+        std::iter::once((self.rule.code, self.rule.name)).chain(folded)
+    }
+
     /// A mute of this finding.
     pub fn mute(&self, now: Timestamp) -> Mute {
-        let mut mute = Mute::known(self.rule.code, &self.subject, self.severity, now);
+        let mut mute = Mute::known(
+            self.folded.map_or(self.rule.code, |folded| folded.code),
+            &self.subject,
+            self.severity,
+            now,
+        );
         mute.path = (!self.path.is_empty()).then(|| self.path.clone());
         mute
     }
@@ -42,12 +55,18 @@ impl LintFinding {
 #[derive(Debug)]
 pub struct LintFindings {
     rule: &'static LintRule,
+    folded: Option<&'static FoldedRule>,
     found: Vec<LintFinding>,
 }
 
 impl LintFindings {
     pub(super) fn of(rule: &'static LintRule) -> LintFindings {
-        LintFindings { rule, found: Vec::new() }
+        LintFindings { rule, folded: None, found: Vec::new() }
+    }
+
+    /// The next findings are of the check with this former code.
+    pub(super) fn fold(&mut self, code: &str) {
+        self.folded = FoldedRule::find(code);
     }
 
     pub(super) fn into_vec(self) -> Vec<LintFinding> {
@@ -90,7 +109,7 @@ impl LintFindings {
         line: usize,
         message: impl Into<String>,
     ) -> &mut LintFinding {
-        let suppressed = manifest.suppression(self.rule, line);
+        let suppressed = manifest.suppression(self.rule, self.folded, line);
         let finding = self.report_at(&manifest.file, line, subject(manifest), message);
         finding.suppressed = suppressed;
         finding
@@ -113,6 +132,7 @@ impl LintFindings {
     ) -> &mut LintFinding {
         self.found.push(LintFinding {
             rule: self.rule,
+            folded: self.folded,
             severity: self.rule.severity,
             subject,
             message: message.into(),

@@ -25,6 +25,8 @@ pub struct Input<'a> {
     pub operator: Option<Version>,
     /// The referenced Secrets and ConfigMaps that were looked up.
     pub references: References,
+    /// Why the server refuses manifests, each with the index of its manifest in `documents`.
+    pub refusals: Vec<(usize, String)>,
     config: Rc<Config>,
     mutes: Mutes,
     /// Invalid mutes in annotations, each with the index of its manifest in `documents`.
@@ -51,6 +53,7 @@ impl<'a> Input<'a> {
             cluster,
             operator: operator.or(running),
             references: References::default(),
+            refusals: Vec::new(),
             config: Rc::default(),
             mutes: Mutes::default(),
             invalid_mutes: Vec::new(),
@@ -76,20 +79,17 @@ impl<'a> Input<'a> {
 
     /// A finding with its configured severity; suppressed if its rule is off, or a mute covers it.
     pub(super) fn configured(&self, mut finding: LintFinding) -> LintFinding {
-        let rule = finding.rule;
-        match self.config.severity(rule) {
+        match self.config.severity(&finding) {
             Some(Some(severity)) => finding.severity = severity,
             Some(None) => {
                 finding.suppressed.get_or_insert_with(|| format!("off in {}", self.config.path));
             }
             None => {}
         }
-        match self.mutes.of_manifest(
-            (rule.code, rule.name),
-            (&finding.subject, &finding.path),
-            finding.severity,
-            self.now,
-        ) {
+        let place = (&finding.subject, finding.path.as_str());
+        let muted =
+            finding.names().find_map(|rule| self.mutes.of_manifest(rule, place, finding.severity, self.now));
+        match muted {
             Some(Ok(reason)) => _ = finding.suppressed.get_or_insert(reason),
             Some(Err(why)) => finding.message += &format!("; its mute has lapsed: {why}"),
             None => {}

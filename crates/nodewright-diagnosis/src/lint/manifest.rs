@@ -6,10 +6,10 @@ use std::rc::Rc;
 
 use serde_json::Value;
 
-use super::LintRule;
 use super::parts::has_patch_directive;
 use super::violation::Violation;
 use super::yaml::{self, Parsed, Positions, Range};
+use super::{FoldedRule, LintRule};
 use crate::api::{ApiFlavor, DeploymentPolicy, Skyhook};
 use crate::cluster::decode_leniently;
 
@@ -245,7 +245,10 @@ impl Manifest {
 
     /// The value at a path of keys and indexes.
     pub fn get(&self, path: &[&str]) -> Option<&Value> {
-        self.value.pointer(&pointer(path))
+        path.iter().try_fold(&self.value, |value, key| match value {
+            Value::Array(items) => items.get(key.parse::<usize>().ok()?),
+            value => value.get(key),
+        })
     }
 
     /// The lines of the field at this path, or of the nearest field above it.
@@ -287,9 +290,16 @@ impl Manifest {
 
     /// The reason in the comment that suppresses a rule at a line; `None` without such a comment or without a
     /// reason.
-    pub(super) fn suppression(&self, rule: &LintRule, line: usize) -> Option<String> {
+    pub(super) fn suppression(
+        &self,
+        rule: &LintRule,
+        folded: Option<&FoldedRule>,
+        line: usize,
+    ) -> Option<String> {
         let mut comments = self.suppressions.iter();
-        let comment = comments.find(|c| c.covers(rule.code, rule.name, line))?;
+        let comment = comments.find(|c| {
+            c.covers(rule.code, rule.name, line) || folded.is_some_and(|f| c.covers(f.code, f.name, line))
+        })?;
         (!comment.reason.is_empty()).then(|| comment.reason.clone())
     }
 

@@ -35,7 +35,7 @@ pub use finding::{LintFinding, LintFindings};
 pub use input::Input;
 pub use manifest::{Documents, Manifest, ManifestFile, ManifestObject, Tally, Unreadable, UnreadableReason};
 pub use references::{Existence, ReferenceKind, References};
-pub use rules::ALL;
+pub use rules::{ALL, FOLDED};
 pub use schema::Schemas;
 
 /// One rule about manifests.
@@ -55,6 +55,26 @@ pub struct LintRule {
     pub check: Check,
 }
 
+/// A former rule, whose check is part of another one.
+#[derive(Debug, PartialEq, Eq)]
+pub struct FoldedRule {
+    pub code: &'static str,
+    pub name: &'static str,
+    /// The code of the rule that it is part of.
+    pub into: &'static str,
+}
+
+impl FoldedRule {
+    pub fn find(code_or_name: &str) -> Option<&'static FoldedRule> {
+        FOLDED.iter().find(|rule| is_named((rule.code, rule.name), code_or_name))
+    }
+}
+
+/// Whether a code or name is that of a rule.
+fn is_named((code, name): (&str, &str), code_or_name: &str) -> bool {
+    code.eq_ignore_ascii_case(code_or_name) || name.eq_ignore_ascii_case(code_or_name)
+}
+
 /// The objects that a rule checks.
 #[derive(Debug)]
 pub enum Check {
@@ -62,6 +82,8 @@ pub enum Check {
     Manifests(fn(&Input<'_>, &mut LintFindings)),
     /// The effects of applying the accepted manifests, which the model of the operator predicts.
     Effects(fn(&Input<'_>, &[Effects<'_>], &mut LintFindings)),
+    /// The refusals of the server.
+    Server(fn(&Input<'_>, &mut LintFindings)),
 }
 
 impl LintRule {
@@ -71,12 +93,10 @@ impl LintRule {
     }
 }
 
-/// The rule with this code or name.
+/// The rule with this code or name, or the one that it is part of.
 pub fn find(code_or_name: &str) -> Option<&'static LintRule> {
-    let mut all = ALL.iter().copied();
-    all.find(|rule| {
-        rule.code.eq_ignore_ascii_case(code_or_name) || rule.name.eq_ignore_ascii_case(code_or_name)
-    })
+    let name = FoldedRule::find(code_or_name).map_or(code_or_name, |rule| rule.into);
+    ALL.iter().copied().find(|rule| is_named((rule.code, rule.name), name))
 }
 
 /// The result of all rules for the given manifests.
@@ -97,8 +117,16 @@ impl LintReport {
     /// Adds the findings about the effects of applying the manifests.
     pub fn add_effects(&mut self, input: &Input<'_>, effects: &[Effects<'_>]) {
         self.run(input, |rule, findings| match rule.check {
-            Check::Manifests(_) => {}
+            Check::Manifests(_) | Check::Server(_) => {}
             Check::Effects(check) => check(input, effects, findings),
+        });
+    }
+
+    /// Adds the refusals of the server.
+    pub fn add_refusals(&mut self, input: &Input<'_>) {
+        self.run(input, |rule, findings| match rule.check {
+            Check::Manifests(_) | Check::Effects(_) => {}
+            Check::Server(check) => check(input, findings),
         });
     }
 
@@ -153,7 +181,7 @@ pub fn lint(input: &Input<'_>) -> LintReport {
     let mut report = LintReport { files: input.documents.files.clone(), findings: Vec::new() };
     report.run(input, |rule, findings| match rule.check {
         Check::Manifests(check) => check(input, findings),
-        Check::Effects(_) => {}
+        Check::Effects(_) | Check::Server(_) => {}
     });
     report
 }

@@ -171,7 +171,7 @@ impl Walk<'_> {
                 self.limits(schema, value);
                 match value {
                     Value::Object(_) => self.members(schema, value),
-                    Value::Array(items) => {
+                    Value::Array(items) if schema["items"].is_object() => {
                         for (index, item) in items.iter().enumerate() {
                             self.below(&index.to_string(), &schema["items"], item);
                         }
@@ -189,6 +189,7 @@ impl Walk<'_> {
         let found = match value {
             Value::Null => "empty".to_owned(),
             Value::Bool(_) | Value::Number(_) => value.to_string(),
+            Value::String(text) if text.len() <= 60 => format!("{text:?}"),
             Value::String(_) => "a string".to_owned(),
             Value::Array(_) => "a list".to_owned(),
             Value::Object(_) => "a mapping".to_owned(),
@@ -259,7 +260,6 @@ impl Walk<'_> {
     }
 
     fn limits(&mut self, schema: &Value, value: &Value) {
-        let field = path_text(&self.path);
         let length = value.as_str().map(|text| text.chars().count());
         let limit = |name: &str| schema[name].as_f64();
         let number = value.as_f64();
@@ -271,6 +271,7 @@ impl Walk<'_> {
             let value = value.as_str().unwrap_or_default();
             let near = near(value, words.iter().copied());
             let fix = near.first().map(|word| format!("Did you mean {word}?"));
+            let field = path_text(&self.path);
             let message = format!("{field} must be one of {}, but is {value:?}", words.join(", "));
             self.add(ViolationKind::Value, message, fix);
         }
@@ -301,11 +302,11 @@ impl Walk<'_> {
                 pattern if pattern.starts_with(r"^(\+|-)?") => {
                     format!("must be a quantity such as 500m or 256Mi, but is {text:?}")
                 }
-                pattern => format!("must match {pattern}"),
+                pattern => format!("must match {pattern}, but is {text:?}"),
             });
         }
         if let Some(wrong) = wrong {
-            self.add(ViolationKind::Value, format!("{field} {wrong}"), None);
+            self.add(ViolationKind::Value, format!("{} {wrong}", path_text(&self.path)), None);
         }
     }
 }

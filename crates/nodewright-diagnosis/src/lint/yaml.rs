@@ -5,6 +5,9 @@ use std::collections::HashMap;
 use granit_parser::{Event, Parser, ScalarStyle, ScanError, Span};
 use serde_json::{Map, Number, Value};
 
+/// Maximum size of a request to the API server, and so of a value.
+const MAX_REQUEST: usize = 3 << 20;
+
 /// Maximum number of values that aliases may add to one document.
 const MAX_ALIASED: usize = 1 << 16;
 
@@ -100,12 +103,14 @@ pub fn parse(text: &str, first_line: usize) -> Result<Parsed, SyntaxError> {
         anchors: HashMap::new(),
         aliased: 0,
         last_line: first_line,
+        exceeds: false,
         positions: Positions::default(),
     };
     match reader.document() {
         Ok(value) => Ok(Parsed { value, positions: reader.positions }),
         // YAML cannot join surrogate pairs.
         Err(error) => match serde_json::from_str(text) {
+            Ok(_) if reader.exceeds => Err(error),
             Ok(value) => Ok(Parsed { value, ..Parsed::default() }),
             Err(_) => Err(error),
         },
@@ -114,7 +119,11 @@ pub fn parse(text: &str, first_line: usize) -> Result<Parsed, SyntaxError> {
 
 /// Appends a key or an index to a JSON pointer.
 pub fn child(pointer: &str, key: &str) -> String {
-    format!("{pointer}/{}", key.replace('~', "~0").replace('/', "~1"))
+    if key.contains(['~', '/']) {
+        format!("{pointer}/{}", key.replace('~', "~0").replace('/', "~1"))
+    } else {
+        [pointer, key].join("/")
+    }
 }
 
 struct Reader<'t> {
@@ -124,6 +133,8 @@ struct Reader<'t> {
     aliased: usize,
     /// The last line of the scalars and aliases read so far.
     last_line: usize,
+    /// Whether a value exceeds [`MAX_REQUEST`].
+    exceeds: bool,
     positions: Positions,
 }
 
@@ -175,6 +186,14 @@ impl<'t> Reader<'t> {
             column: span.start.col() + 1,
         });
         let (value, anchor) = match event {
+            Event::Scalar(text, ..) if text.len() > MAX_REQUEST => {
+                self.exceeds = true;
+                let reason = format!(
+                    "a value has {} bytes; the API server accepts requests of at most {MAX_REQUEST}",
+                    text.len()
+                );
+                return Err(SyntaxError { line, reason });
+            }
             Event::Scalar(text, style, anchor, tag) => {
                 let text_tag = tag.is_some_and(|tag| tag.suffix() == "str");
                 let plain = style == ScalarStyle::Plain && !text_tag;

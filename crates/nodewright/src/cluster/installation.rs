@@ -1,8 +1,11 @@
 //! Objects of the operator's installation, as opposed to the objects that the operator works on.
 
+use std::collections::BTreeMap;
+
 use jiff::{SignedDuration, Timestamp};
 use k8s_openapi::api::coordination::v1 as coordination;
 use serde::Deserialize;
+use serde::de::IgnoredAny;
 use serde_json::Value;
 
 use super::Read;
@@ -27,6 +30,29 @@ pub struct Installation {
     pub limit_ranges: Read<Vec<LimitRange>>,
     /// Quotas of the operator's namespace. Read from a server only while the operator may be late.
     pub quotas: Read<Vec<ResourceQuota>>,
+    /// Secrets and ConfigMaps of files, except the operator's. Never read from a server.
+    pub key_maps: Read<Vec<KeyMap>>,
+}
+
+/// A Secret or ConfigMap, without its values.
+#[derive(Debug, Clone, Default, Deserialize)]
+#[serde(default, rename_all = "camelCase")]
+pub struct KeyMap {
+    pub kind: String,
+    pub metadata: Meta,
+    data: BTreeMap<String, IgnoredAny>,
+    binary_data: BTreeMap<String, IgnoredAny>,
+    string_data: BTreeMap<String, IgnoredAny>,
+    #[serde(skip)]
+    pub unknown_fields: UnknownFields,
+}
+
+impl KeyMap {
+    pub fn keys(&self) -> impl Iterator<Item = &str> {
+        [&self.data, &self.binary_data, &self.string_data]
+            .into_iter()
+            .flat_map(|map| map.keys().map(String::as_str))
+    }
 }
 
 impl Installation {
@@ -66,7 +92,7 @@ pub struct Definition {
     pub unknown_fields: UnknownFields,
 }
 
-objects_with_metadata!(Definition, Namespace);
+objects_with_metadata!(Definition, Namespace, KeyMap);
 
 #[derive(Debug, Clone, Default, Deserialize)]
 #[serde(default)]

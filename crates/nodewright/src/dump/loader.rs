@@ -322,10 +322,19 @@ impl ManifestLoader {
             ("policy", "PodDisruptionBudget") => take(&mut builder.disruption_budgets, item),
             ("apps", "Deployment") => take(&mut builder.deployments, item),
             ("", "ConfigMap") => match &item {
-                Sorted::Object(object) if !object.body.summary.of_config_maps => return false,
+                Sorted::Object(object) if !object.body.summary.of_config_maps => {
+                    take(&mut builder.installation.key_maps, item);
+                    return false;
+                }
                 // ConfigMaps are requested as one kind, and separated after decoding.
                 _ => take(&mut builder.config_maps, item),
             },
+            ("", "Secret") => {
+                if let Sorted::Object(_) = &item {
+                    take(&mut builder.installation.key_maps, item);
+                }
+                return false;
+            }
             ("", "Namespace") => {
                 if let Sorted::Object(object) = &item {
                     let name = Some(object.body.summary.name.as_str());

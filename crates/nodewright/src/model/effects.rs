@@ -29,8 +29,14 @@ pub struct Effects<'a> {
     pub skyhook: &'a str,
     /// The effects by package, sorted by name; includes packages that were removed from the spec.
     pub packages: Vec<PackageEffect<'a>>,
+    /// Nodes that are no longer selected; the operator changes nothing on them.
+    pub deselected: Vec<&'a Node>,
     /// The nodes that are cordoned.
     pub cordoned: Vec<&'a Node>,
+    /// Nodes that are interrupted before they are cordoned.
+    pub interrupted_uncordoned: Vec<&'a Node>,
+    /// Nodes that lose the runtime-required taint.
+    pub untainted: Vec<&'a Node>,
     /// Number of pods that are evicted from the cordoned nodes; `None` if their pods were not read.
     pub evicted: Option<usize>,
     /// PodDisruptionBudgets that refuse evictions now, sorted by path, with the affected nodes. Empty if the
@@ -99,7 +105,7 @@ pub enum PackageChange {
     LeftSpec,
     /// The package was removed from the spec, and no node has it.
     Removed,
-    /// The package was added, and no stage runs.
+    /// No node has the package, and no stage runs.
     NotInstalled,
 }
 
@@ -151,7 +157,15 @@ impl<'a> Simulation<'a> {
                 let effect = own.package(name, package(was), package(is), kind);
                 effects.packages.push(effect);
             }
+            let leaves = |node: &&Node| {
+                was.is_some_and(|s| s.selects(node))
+                    && is.is_some_and(|s| !s.selects(node))
+                    && live.on_node(node, effects.skyhook).is_some()
+            };
+            effects.deselected = live.nodes.items().iter().filter(leaves).collect();
             effects.cordoned = own.cordoned();
+            effects.interrupted_uncordoned = own.interrupted_uncordoned();
+            effects.untainted = timeline.untainted(&model, effects.skyhook);
             let known = knows_workloads_on(live, &effects.cordoned);
             effects.evicted = known.then(|| own.evicted());
             if is.is_some_and(|is| is.spec.drain_config.disable_eviction != Some(true)) {
@@ -176,6 +190,29 @@ impl<'a> Simulation<'a> {
     }
 }
 
+impl<'a> Timeline<'a> {
+    /// The nodes that lose the runtime-required taint: every custom resource that requires it is complete on them
+    /// (operator `HandleRuntimeRequired`).
+    fn untainted(&self, model: &Model<'a>, skyhook: &str) -> Vec<&'a Node> {
+        let requiring = model.resources.iter().filter(|resource| resource.skyhook.spec.runtime_required);
+        let requiring: Vec<&Resource<'a>> = requiring.collect();
+        let Some(own) = requiring.iter().find(|resource| resource.skyhook.name() == skyhook) else {
+            return Vec::new();
+        };
+        let completions = self.moments.iter().filter(|moment| moment.what == Happening::Complete);
+        let completions: BTreeSet<_> = completions.map(|m| (m.skyhook, m.node.name.as_str())).collect();
+        let completes = |resource: &Resource<'a>, node: &Node| {
+            let complete = resource.index(&node.name).is_none_or(|at| resource.places[at].complete);
+            complete || completions.contains(&(resource.skyhook.name(), node.name.as_str()))
+        };
+        let removes = |node: &&&Node| {
+            model.cluster.runtime_required_taint(node).is_some()
+                && requiring.iter().all(|resource| completes(resource, node))
+        };
+        own.nodes.iter().filter(removes).copied().collect()
+    }
+}
+
 /// The effects that can be computed without a timeline.
 fn at_first<'a>(model: &Model<'a>, resource: &Resource<'a>) -> Effects<'a> {
     let sizes = resource.compartments.iter();
@@ -190,7 +227,10 @@ fn at_first<'a>(model: &Model<'a>, resource: &Resource<'a>) -> Effects<'a> {
     Effects {
         skyhook,
         packages: Vec::new(),
+        deselected: Vec::new(),
         cordoned: Vec::new(),
+        interrupted_uncordoned: Vec::new(),
+        untainted: Vec::new(),
         evicted: None,
         refusing: Vec::new(),
         allowed: (!partial).then(|| sizes.sum()),

@@ -128,7 +128,7 @@ impl Errors {
         if !is_duration(text) {
             self.add(SpecErrorKind::Duration, path, &[], format!("{text:?} is not a duration"));
         } else if positive && text.starts_with('-') {
-            self.add(SpecErrorKind::Duration, path, &[], "must not be negative");
+            self.add(SpecErrorKind::Duration, path, &[], format!("{text:?} is negative"));
         }
     }
 }
@@ -196,7 +196,8 @@ fn package_errors(skyhook: &Skyhook, name: &str, package: &Package, errors: &mut
         errors.add(SpecErrorKind::PackageName, &["spec", "packages", name], &[], why);
     }
     if !package.name.is_empty() && package.name != name {
-        errors.add(SpecErrorKind::PackageName, &at("name"), &[], "differs from the key of the package");
+        let why = format!("{:?} differs from {name:?}, the key of the package", package.name);
+        errors.add(SpecErrorKind::PackageName, &at("name"), &[], why);
     }
     if !versioned {
         errors.add(SpecErrorKind::Version, &at("version"), &[], version_error(&package.version));
@@ -368,27 +369,26 @@ fn has_config_key(package: &Package, key: &str) -> bool {
 
 /// The first violated rule of a package's resources: all four values or none, all positive, no limit below
 /// its request.
-fn broken_resources(resources: &Value) -> Option<&'static str> {
-    let of = |name: &str| Some(&resources[name]).filter(|v| !v.is_null());
-    let pairs = [("cpuRequest", "cpuLimit"), ("memoryRequest", "memoryLimit")]
-        .map(|(request, limit)| (of(request), of(limit)));
-    let set = pairs.iter().flat_map(|(r, l)| [r, l]).flatten().count();
-    if !matches!(set, 0 | 4) {
-        return Some("sets some but not all of cpuRequest, cpuLimit, memoryRequest and memoryLimit");
+fn broken_resources(resources: &Value) -> Option<String> {
+    const PAIRS: [[&str; 2]; 2] = [["cpuRequest", "cpuLimit"], ["memoryRequest", "memoryLimit"]];
+    let all = || PAIRS.into_iter().flatten();
+    let missing: Vec<&str> = all().filter(|name| resources[*name].is_null()).collect();
+    if missing.len() == 4 {
+        return None;
     }
-    for (request, limit) in pairs {
-        let amounts = (request.and_then(quantity::parse), limit.and_then(quantity::parse));
-        let (Some(request), Some(limit)) = amounts else {
-            continue;
-        };
-        if request <= 0.0 || limit <= 0.0 {
-            return Some("has a quantity that is not positive");
-        }
-        if quantity::is_less(limit, request) {
-            return Some("has a limit below its request");
-        }
+    if !missing.is_empty() {
+        return Some(format!("lacks {}: all four are required", missing.join(", ")));
     }
-    None
+    let amount = |name: &str| quantity::parse(&resources[name]);
+    let text =
+        |name: &str| resources[name].as_str().map_or_else(|| resources[name].to_string(), str::to_owned);
+    if let Some(name) = all().find(|name| amount(name).is_some_and(|amount| amount <= 0.0)) {
+        return Some(format!("has {name} {}, which is not positive", text(name)));
+    }
+    let [request, limit] = PAIRS.into_iter().find(|[request, limit]| {
+        amount(request).zip(amount(limit)).is_some_and(|(request, limit)| quantity::is_less(limit, request))
+    })?;
+    Some(format!("has {limit} {} below {request} {}", text(limit), text(request)))
 }
 
 /// A version as Go compares it: missing numbers are 0, build metadata is ignored.

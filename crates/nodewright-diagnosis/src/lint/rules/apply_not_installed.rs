@@ -1,12 +1,12 @@
 use super::{Input, LintFindings, is_uninstalled};
 
 lint_rule! {
-    /// `uninstall.apply` is set for a package that no node has.
+    /// `uninstall.apply` is set for a package or version that no node has.
     ///
     /// # What it means
     ///
-    /// The operator does not install the package, and reports the custom resource as complete. Checked with a cluster
-    /// or capture only.
+    /// The operator does not install the package, and reports the custom resource as complete. If the version is raised
+    /// while nodes have an earlier one, they upgrade and then uninstall it. Checked with a cluster or capture only.
     ///
     /// # How to fix
     ///
@@ -22,6 +22,18 @@ fn check(input: &Input<'_>, findings: &mut LintFindings) {
         let live = input.live(manifest);
         for (name, package) in skyhook.packages().filter(|(_, package)| package.uninstall().apply) {
             let earlier = live.and_then(|live| Some((live, live.package(name)?)));
+            let path = ["spec", "packages", name, "uninstall", "apply"];
+            let fix = "Remove uninstall.apply to install the package";
+            if package.uninstall().enabled
+                && let Some((_, earlier)) = earlier.filter(|(_, p)| p.version != package.version)
+            {
+                let (from, to) = (&earlier.version, &package.version);
+                let message = format!(
+                    "with uninstall.apply, {name} {to} does not stay: nodes that have {from} upgrade and then uninstall it, the others skip it"
+                );
+                findings.report(manifest, &path, message).fix(fix);
+                continue;
+            }
             // After a finished uninstall, the package stays in the spec until the user removes it.
             let known = earlier.is_some_and(|(live, earlier)| {
                 earlier.uninstall().apply || !is_uninstalled(live, name, earlier)
@@ -30,10 +42,10 @@ fn check(input: &Input<'_>, findings: &mut LintFindings) {
                 findings
                     .report(
                         manifest,
-                        &["spec", "packages", name, "uninstall", "apply"],
+                        &path,
                         format!("no node has {name}: with uninstall.apply it is not installed, and the status is complete"),
                     )
-                    .fix("Remove uninstall.apply to install the package");
+                    .fix(fix);
             }
         }
     }

@@ -23,8 +23,9 @@ fn check(input: &Input<'_>, findings: &mut LintFindings) {
         for (name, package) in skyhook.packages().filter(|(name, _)| !uninstalled(name)) {
             for dependency in package.depends_on.keys().filter(|dependency| uninstalled(dependency)) {
                 let path = ["spec", "packages", name, "dependsOn", dependency];
-                let message =
-                    format!("{dependency} is uninstalled, so {name} does not start on nodes without it");
+                let message = format!(
+                    "{dependency} is uninstalled, so nodes on which {name} is not complete, such as new ones, do not get it"
+                );
                 findings
                     .report(manifest, &path, message)
                     .fix("Remove the dependency, or uninstall both packages");

@@ -1,7 +1,6 @@
 //! The rules about manifests, one file each, in the order of codes.
 
-use super::violation::ViolationKind;
-use super::{Input, LintFindings, LintRule, UnreadableReason, did_you_mean};
+use super::{FoldedRule, Input, LintFindings, LintRule, UnreadableReason, did_you_mean};
 use crate::api::{Package, Skyhook};
 use crate::rules::{Severity, Subject};
 
@@ -30,26 +29,40 @@ macro_rules! lint_rule {
     };
 }
 
+/// Rules that are checks of another rule now. Their codes and names still resolve, and mute only their own findings.
+pub const FOLDED: &[FoldedRule] = &[
+    FoldedRule { code: "SKY806", name: "unknown-field", into: "SKY806" },
+    FoldedRule { code: "SKY807", name: "wrong-type", into: "SKY806" },
+    FoldedRule { code: "SKY808", name: "missing-field", into: "SKY806" },
+    FoldedRule { code: "SKY809", name: "value-not-allowed", into: "SKY806" },
+    FoldedRule { code: "SKY810", name: "metadata-invalid", into: "SKY806" },
+    FoldedRule { code: "SKY811", name: "package-name-invalid", into: "SKY811" },
+    FoldedRule { code: "SKY812", name: "version-invalid", into: "SKY811" },
+    FoldedRule { code: "SKY814", name: "resources-invalid", into: "SKY811" },
+    FoldedRule { code: "SKY815", name: "budget-invalid", into: "SKY811" },
+    FoldedRule { code: "SKY816", name: "budget-and-policy", into: "SKY811" },
+    FoldedRule { code: "SKY817", name: "selector-invalid", into: "SKY811" },
+    FoldedRule { code: "SKY818", name: "dependency-missing", into: "SKY811" },
+    FoldedRule { code: "SKY819", name: "apply-without-enabled", into: "SKY811" },
+    FoldedRule { code: "SKY820", name: "config-interrupt-unmatched", into: "SKY811" },
+    FoldedRule { code: "SKY821", name: "duration-invalid", into: "SKY811" },
+    FoldedRule { code: "SKY825", name: "compartment-invalid", into: "SKY811" },
+    FoldedRule { code: "SKY826", name: "strategy-invalid", into: "SKY811" },
+];
+
 mod apply_not_installed;
-mod apply_without_enabled;
 mod batch_exceeds_budget;
 mod batch_exceeds_compartment;
-mod budget_and_policy;
-mod budget_invalid;
 mod budget_rounds_to_zero;
 mod change_on_all_nodes;
-mod compartment_invalid;
 mod compartments_overlap;
 mod config_interrupt_shadowed;
-mod config_interrupt_unmatched;
 mod config_map_name_shared;
 mod config_map_refused;
 mod dependency_cycle;
-mod dependency_missing;
 mod dependency_uninstalled;
 mod drain_will_be_refused;
 mod duplicate_key;
-mod duration_invalid;
 mod enabled_package_downgraded;
 mod enabled_package_removed;
 mod env_refused;
@@ -58,12 +71,11 @@ mod exported_fields;
 mod failure_threshold_half;
 mod image_architecture;
 mod image_invalid;
+mod interrupt_removed;
 mod interrupt_without_effect;
 mod legacy_api;
 mod legacy_key;
 mod legacy_read_only;
-mod metadata_invalid;
-mod missing_field;
 mod name_matches_taint_key;
 mod never_completes;
 mod no_budget;
@@ -73,19 +85,19 @@ mod non_interrupt_labels_on_daemon_sets;
 mod object_name_too_long;
 mod object_twice;
 mod package_label_refused;
-mod package_name_invalid;
 mod paused_in_manifest;
 mod placeholder;
 mod policy_below;
 mod policy_not_found;
 mod reboots_overlap;
 mod reference_not_found;
+mod refused_by_schema;
+mod refused_by_server;
+mod refused_by_webhook;
 mod requests_exceed_node;
-mod resources_invalid;
 mod runtime_required_circle;
 mod runtime_required_missing;
 mod runtime_required_with_sequencing;
-mod selector_invalid;
 mod selects_all_nodes;
 mod selects_no_node;
 mod sequencing_without_effect;
@@ -93,21 +105,16 @@ mod serial;
 mod stage_timeout_too_short;
 mod status_will_outgrow;
 mod strategies;
-mod strategy_invalid;
 mod suppression_invalid;
 mod taint_not_tolerated;
 mod template_not_rendered;
 mod timeouts;
 mod toleration_refused;
-mod unknown_field;
 mod unknown_kind;
 mod unmanaged_pods;
 mod unreadable_manifest;
-mod value_not_allowed;
-mod version_invalid;
 mod version_order;
 mod wildcard_toleration;
-mod wrong_type;
 
 /// Every rule, in the order of codes.
 pub const ALL: &[&LintRule] = &[
@@ -116,29 +123,15 @@ pub const ALL: &[&LintRule] = &[
     &duplicate_key::RULE,
     &suppression_invalid::RULE,
     &unknown_kind::RULE,
-    &unknown_field::RULE,
-    &wrong_type::RULE,
-    &missing_field::RULE,
-    &value_not_allowed::RULE,
-    &metadata_invalid::RULE,
-    &package_name_invalid::RULE,
-    &version_invalid::RULE,
+    &refused_by_schema::RULE,
+    &refused_by_webhook::RULE,
     &image_invalid::RULE,
-    &resources_invalid::RULE,
-    &budget_invalid::RULE,
-    &budget_and_policy::RULE,
-    &selector_invalid::RULE,
-    &dependency_missing::RULE,
-    &apply_without_enabled::RULE,
-    &config_interrupt_unmatched::RULE,
-    &duration_invalid::RULE,
     &policy_not_found::RULE,
     &enabled_package_removed::RULE,
     &enabled_package_downgraded::RULE,
-    &compartment_invalid::RULE,
-    &strategy_invalid::RULE,
     &legacy_read_only::RULE,
     &exported_fields::RULE,
+    &refused_by_server::RULE,
     &dependency_cycle::RULE,
     &serial::RULE,
     &never_completes::RULE,
@@ -188,18 +181,8 @@ pub const ALL: &[&LintRule] = &[
     &failure_threshold_half::RULE,
     &env_reserved::RULE,
     &unmanaged_pods::RULE,
+    &interrupt_removed::RULE,
 ];
-
-/// Reports the schema violations of one kind.
-fn schema_violations(input: &Input<'_>, findings: &mut LintFindings, kind: ViolationKind) {
-    for manifest in input.manifests() {
-        for violation in manifest.violations.iter().filter(|v| v.kind == kind) {
-            let path: Vec<&str> = violation.path.iter().map(String::as_str).collect();
-            let finding = findings.report(manifest, &path, &violation.message);
-            finding.fix.clone_from(&violation.fix);
-        }
-    }
-}
 
 /// Whether no node has a record of a package, which is the webhook's criterion for an uninstalled package.
 fn is_uninstalled(live: &Skyhook, name: &str, package: &Package) -> bool {

@@ -96,13 +96,23 @@ pub(super) fn is_placeholder(text: &str) -> bool {
     ];
     const BEGINNINGS: [&str; 5] = ["your-", "replace-with-", "insert-", "<your", "change-this"];
     const BRACKETS: [(&str, &str); 5] = [("{{", "}}"), ("${", "}"), ("$(", ")"), ("%%", "%%"), ("[[", "]]")];
-    let lower = text.to_lowercase().replace('_', "-");
-    let mut words = lower.split(|c: char| matches!(c, '/' | '.' | ':') || c.is_whitespace());
-    words.any(|word| WORDS.contains(&word) || BEGINNINGS.iter().any(|begin| word.starts_with(begin)))
-        || BRACKETS.iter().any(|(open, close)| is_between(text, open, close))
-        || text != "__default__" && is_enclosed(text, "__")
-        || has_angle_brackets(text)
-        || text.split(['/', ':']).any(is_variable)
+    let mut words = text.as_bytes().split(|b| matches!(b, b'/' | b'.' | b':') || b.is_ascii_whitespace());
+    let is_word = |word: &[u8]| {
+        let begins = |begin: &str| word.get(..begin.len()).is_some_and(|start| is_same(start, begin));
+        WORDS.iter().any(|known| is_same(word, known)) || BEGINNINGS.iter().any(|begin| begins(begin))
+    };
+    words.any(is_word)
+        || text.bytes().any(|b| b"{$%[_<@".contains(&b))
+            && (BRACKETS.iter().any(|(open, close)| is_between(text, open, close))
+                || text != "__default__" && is_enclosed(text, "__")
+                || has_angle_brackets(text)
+                || text.split(['/', ':']).any(is_variable))
+}
+
+/// Whether a word is this one, in any case, and with `_` as `-`.
+fn is_same(word: &[u8], known: &str) -> bool {
+    let same = |(a, b): (&u8, u8)| a.to_ascii_lowercase() == b || *a == b'_' && b == b'-';
+    word.len() == known.len() && word.iter().zip(known.bytes()).all(same)
 }
 
 /// Whether the text contains `open` and `close` around at most 60 bytes that are not blank.

@@ -7,8 +7,9 @@ lint_rule! {
     /// # What it means
     ///
     /// The pods of the package wait with `CreateContainerConfigError`, which the operator does not report.
-    /// The object must be in the namespace of the operator. Checked only against a cluster. For Secrets, only
-    /// the existence is checked, never the data. Without the permission to get Secrets, they are not checked.
+    /// The object must be in the namespace of the operator. Checked against a cluster, and against captures
+    /// that contain objects of that kind. Of Secrets in a cluster, only the existence is checked, never the data. Without
+    /// the permission to get Secrets, they are not checked.
     ///
     /// # How to fix
     ///

@@ -5,6 +5,7 @@ use serde::{Deserialize, Serialize};
 
 use super::{Effects, PackageChange, PackageEffect};
 use crate::api::Stage;
+use crate::cluster::Node;
 use crate::model::WaitReason;
 
 /// The effects of an edit on one package of a custom resource.
@@ -49,8 +50,17 @@ pub struct RolloutDocument {
     /// fixed order, also before it sees which it has just chosen.
     #[serde(default)]
     pub batches_may_overlap: bool,
+    /// Nodes that are no longer selected: packages, cordons and taints stay on them.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub deselected: Vec<String>,
     /// Nodes that are cordoned.
     pub cordoned: Vec<String>,
+    /// Nodes that are interrupted before they are cordoned.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub interrupted_uncordoned: Vec<String>,
+    /// Nodes that lose the runtime-required taint once they are complete.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub untainted: Vec<String>,
     /// Number of pods evicted from these nodes; null if their pods were not read, as in a capture of
     /// `collect`.
     pub evicted_pods: Option<usize>,
@@ -102,7 +112,7 @@ impl Effects<'_> {
                 change: package.change,
                 from,
                 to,
-                nodes: owned(package.nodes.iter().map(|node| node.name.as_str())),
+                nodes: names(&package.nodes),
                 stages: package.stages.iter().map(ToString::to_string).collect(),
                 interrupt: package.interrupt.map(str::to_owned),
                 at_once: package.at_once,
@@ -138,7 +148,10 @@ impl Effects<'_> {
             skyhook: self.skyhook.to_owned(),
             batch: self.allowed,
             batches_may_overlap: self.overlapping,
-            cordoned: owned(self.cordoned.iter().map(|node| node.name.as_str())),
+            deselected: names(&self.deselected),
+            cordoned: names(&self.cordoned),
+            interrupted_uncordoned: names(&self.interrupted_uncordoned),
+            untainted: names(&self.untainted),
             evicted_pods: self.evicted,
             refusing_budgets: refusing.collect(),
             waiting: owned(self.waiting.iter().copied()),
@@ -147,6 +160,10 @@ impl Effects<'_> {
             uncertainty: self.remaining.map(|remaining| remaining.uncertainty),
         }
     }
+}
+
+fn names(nodes: &[&Node]) -> Vec<String> {
+    owned(nodes.iter().map(|node| node.name.as_str()))
 }
 
 fn owned<'n>(names: impl Iterator<Item = &'n str>) -> Vec<String> {

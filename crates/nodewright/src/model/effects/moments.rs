@@ -66,13 +66,21 @@ impl<'a> Moments<'_, 'a> {
         let runs = |stage: Stage| stages.contains(&stage);
         let change = match is {
             None => {
-                let nodes: Vec<&Node> = self.live.nodes.items().iter().collect();
-                let stays = self.recorded(self.live, name, &nodes).next().is_some();
-                if stays { PackageChange::LeftSpec } else { PackageChange::Removed }
+                if self.is_recorded(self.live, name) {
+                    PackageChange::LeftSpec
+                } else {
+                    PackageChange::Removed
+                }
             }
             Some(_) if !cancelled && stages.iter().any(Stage::is_uninstall) => PackageChange::Uninstall,
+            Some(is)
+                if stages.is_empty()
+                    && (was.is_none()
+                        || edited && is.uninstall().apply && !self.is_recorded(self.edited, name)) =>
+            {
+                PackageChange::NotInstalled
+            }
             Some(_) if stages.is_empty() && edited => PackageChange::WithoutEffect,
-            Some(_) if stages.is_empty() && was.is_none() => PackageChange::NotInstalled,
             Some(_) if stages.is_empty() => PackageChange::Unchanged,
             Some(_) if upgrades && versions.is_some_and(is_lower) => PackageChange::Downgrade,
             Some(_) if upgrades && versions.is_some() => PackageChange::Upgrade,
@@ -139,6 +147,11 @@ impl<'a> Moments<'_, 'a> {
         recorded.any(|entry| entry.version == package.version && entry.stage == Stage::Uninstall)
     }
 
+    fn is_recorded(&self, cluster: &'a Cluster, name: &str) -> bool {
+        let nodes: Vec<&Node> = self.live.nodes.items().iter().collect();
+        self.recorded(cluster, name, &nodes).next().is_some()
+    }
+
     /// The entries of a package in the node states of these nodes.
     fn recorded(
         &self,
@@ -175,6 +188,26 @@ impl<'a> Moments<'_, 'a> {
     pub fn cordoned(&self) -> Vec<&'a Node> {
         let cordons = self.all.iter().filter(|m| matches!(m.what, Happening::Cordon { .. }));
         cordons.map(|moment| moment.node).collect()
+    }
+
+    /// Nodes with an interrupt before their cordon: one that was added to a complete package (operator `ProcessInterrupt`).
+    pub fn interrupted_uncordoned(&self) -> Vec<&'a Node> {
+        let mut cordoned: BTreeSet<&str> = BTreeSet::new();
+        let mut interrupted: Vec<&'a Node> = Vec::new();
+        for moment in &self.all {
+            match &moment.what {
+                Happening::Cordon { .. } => drop(cordoned.insert(&moment.node.name)),
+                Happening::Start { stage, .. }
+                    if stage.is_interrupt()
+                        && moment.node.cordoned() == Some(false)
+                        && cordoned.insert(&moment.node.name) =>
+                {
+                    interrupted.push(moment.node);
+                }
+                _ => {}
+            }
+        }
+        interrupted
     }
 
     pub fn evicted(&self) -> usize {
