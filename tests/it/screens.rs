@@ -336,7 +336,7 @@ fn counts_agree() {
     let (warnings, notes) = (&status["findings"]["warnings"], &status["findings"]["infos"]);
     assert_eq!([warnings, notes], [&diagnosis["counts"]["warnings"], &diagnosis["counts"]["infos"]]);
     let headline = format!(
-        "STUCK: {grave} causes block {} of 130 nodes; {warnings} warning; {notes} notes",
+        "STUCK: {grave} causes block {} of 130 nodes; {warnings} warning blocks 16 nodes; {notes} notes",
         status["blockedNodes"]
     );
     for words in ["status", "diagnose stuck"] {

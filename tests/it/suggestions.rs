@@ -111,8 +111,8 @@ fn tips_do_not_name_the_opposite() {
         (
             "uncordon gpu-1",
             Some(
-                "tip: to uncordon a node by hand, use kubectl uncordon; `kubectl skyhook leftovers --clean --node NODE` releases \
-             cordons that deleted custom resources left",
+                "tip: `kubectl skyhook diagnose node NODE` shows who cordoned a node; the operator lifts its own cordon, and \
+                 `kubectl skyhook leftovers --clean --node NODE` that of a deleted custom resource; for others, use kubectl uncordon",
             ),
         ),
         ("bundle gpu", None),

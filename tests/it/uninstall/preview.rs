@@ -26,8 +26,8 @@ fn unfinished(nodes: usize) -> Vec<String> {
 
 #[test]
 fn few_unfinished_nodes_are_named_and_many_are_counted() {
-    let ignored = "- warning: the uninstall of driver does not run on node-9, which the operator ignores, until you run `kubectl \
-                   skyhook node unignore node-9`";
+    let ignored = "- warning: node-9 carries the ignore label: nothing runs there until you run `kubectl skyhook node \
+                   unignore node-9`";
     let one = |n| {
         format!(
             "- warning: on node-{n}, driver is at apply (in_progress): the uninstall starts only after this stage is complete"

@@ -1,6 +1,6 @@
 //! The effects of resuming the operator's work on a custom resource.
 
-use std::cell::RefCell;
+use std::cell::{OnceCell, RefCell};
 use std::collections::{BTreeSet, HashMap};
 use std::rc::Rc;
 
@@ -16,6 +16,8 @@ pub struct ResumedWork<'a> {
     cluster: &'a Cluster,
     model: Rc<Model<'a>>,
     work: RefCell<HashMap<&'a str, Rc<StartsByNode<'a>>>>,
+    /// The effects on all nodes, by custom resource: findings on thousands of nodes may ask.
+    everywhere: RefCell<HashMap<&'a str, Rc<ResumeEffects<'a>>>>,
 }
 
 /// The packages that start on each node, with the types of their interrupts.
@@ -23,7 +25,7 @@ type StartsByNode<'a> = HashMap<&'a str, Box<[(&'a str, Option<&'a str>)]>>;
 
 impl<'a> ResumedWork<'a> {
     pub fn new(cluster: &'a Cluster, model: Rc<Model<'a>>) -> ResumedWork<'a> {
-        ResumedWork { cluster, model, work: RefCell::default() }
+        ResumedWork { cluster, model, work: RefCell::default(), everywhere: RefCell::default() }
     }
 
     fn work(&self, name: &str) -> Rc<StartsByNode<'a>> {
@@ -42,18 +44,26 @@ impl<'a> ResumedWork<'a> {
     }
 
     /// The effects of resuming the work on all nodes.
-    pub fn everywhere<'s>(&'s self, skyhook: &'s Skyhook) -> ResumeEffects<'s> {
+    pub fn everywhere(&self, skyhook: &Skyhook) -> Rc<ResumeEffects<'a>> {
+        if let Some(known) = self.everywhere.borrow().get(skyhook.name()) {
+            return Rc::clone(known);
+        }
         let nodes: Vec<&Node> = self.cluster.selected(skyhook).collect();
-        self.on_nodes(skyhook, &nodes)
+        let effects = Rc::new(self.on_nodes(skyhook, &nodes));
+        self.everywhere.borrow_mut().insert(effects.skyhook.name(), Rc::clone(&effects));
+        effects
     }
 
     /// The effects of resuming the work on a node.
-    pub fn on_node<'s>(&'s self, skyhook: &'s Skyhook, node: &Node) -> ResumeEffects<'s> {
+    pub fn on_node(&self, skyhook: &Skyhook, node: &Node) -> ResumeEffects<'a> {
         self.on_nodes(skyhook, &[node])
     }
 
-    fn on_nodes<'s>(&'s self, skyhook: &'s Skyhook, nodes: &[&Node]) -> ResumeEffects<'s> {
-        ResumeEffects { cluster: self.cluster, skyhook, effects: self.effects(skyhook, nodes) }
+    fn on_nodes(&self, skyhook: &Skyhook, nodes: &[&Node]) -> ResumeEffects<'a> {
+        let skyhook =
+            self.cluster.skyhook(skyhook.name()).expect("rules ask about custom resources of the cluster");
+        let effects = self.effects(skyhook, nodes);
+        ResumeEffects { cluster: self.cluster, skyhook, effects, with_later: OnceCell::new() }
     }
 
     /// `None` if nodes or their states cannot be read, or if the spec has changed since the custom resource was complete,
@@ -90,6 +100,8 @@ pub struct ResumeEffects<'a> {
     skyhook: &'a Skyhook,
     /// `None` if the effects are unknown.
     effects: Option<Begun>,
+    /// See [`ResumeEffects::grade_with_later`].
+    with_later: OnceCell<Grade>,
 }
 
 /// The work that begins.
@@ -113,15 +125,19 @@ impl ResumeEffects<'_> {
     /// The grade of a command that resumes the work, including that of later custom resources that wait for it
     /// on a node.
     fn grade_with_later(&self, model: &Model<'_>) -> Grade {
-        let unfinished = |other: &Skyhook, node: &Node| other.is_active() && !model.is_done_on(other, node);
-        let nodes = self.cluster.selected(self.skyhook);
-        let waiting = nodes.flat_map(|node| {
-            let selecting = self.cluster.selecting(node);
-            selecting
-                .filter(|other| other.order() > self.skyhook.order())
-                .filter(move |other| unfinished(other, node))
-        });
-        waiting.map(Grade::of_running).fold(self.grade(), Grade::max)
+        let grade = || {
+            let unfinished =
+                |other: &Skyhook, node: &Node| other.is_active() && !model.is_done_on(other, node);
+            let nodes = self.cluster.selected(self.skyhook);
+            let waiting = nodes.flat_map(|node| {
+                let selecting = self.cluster.selecting(node);
+                selecting
+                    .filter(|other| other.order() > self.skyhook.order())
+                    .filter(move |other| unfinished(other, node))
+            });
+            waiting.map(Grade::of_running).fold(self.grade(), Grade::max)
+        };
+        *self.with_later.get_or_init(grade)
     }
 
     /// Adds the command that resumes the work, with a caveat about packages that then run.
