@@ -267,7 +267,9 @@ fn files_without_an_essential_kind_are_not_reported_healthy() {
         }
         let (headline, ran) = on("diagnose stuck", &files);
         assert!(headline.starts_with("Incomplete diagnosis: "), "{}", ran.transcript());
-        assert!(headline.contains(" rules could not be checked; the others found no problems"), "{headline}");
+        let found =
+            headline.split_once(" rules could not be checked; the others found ").map(|(_, found)| found);
+        assert!(matches!(found, Some("no problems" | "1 note")), "{headline}");
         let (headline, _) = on("diagnose check", &files);
         assert!(headline.starts_with("Incomplete diagnosis: "), "{headline}");
         assert!(headline.contains(" checks could not run"), "{headline}");

@@ -335,9 +335,10 @@ fn counts_agree() {
     assert_eq!(errors, &json!(grave));
     let (warnings, notes) = (&status["findings"]["warnings"], &status["findings"]["infos"]);
     assert_eq!([warnings, notes], [&diagnosis["counts"]["warnings"], &diagnosis["counts"]["infos"]]);
+    let warning = causes.iter().find(|cause| cause["severity"] == "warning").expect("a warning");
     let headline = format!(
-        "STUCK: {grave} causes block {} of 130 nodes; {warnings} warning blocks 16 nodes; {notes} notes",
-        status["blockedNodes"]
+        "STUCK: {grave} causes block {} of 130 nodes; {warnings} warning blocks {}; {notes} notes",
+        status["blockedNodes"], warning["blockedNodes"]
     );
     for words in ["status", "diagnose stuck"] {
         let ran = run(&format!("{words} {from}")).output();

@@ -39,6 +39,7 @@ pub fn choose(cluster: &Cluster, findings: &[Finding], limits: &FixLimits) -> Ch
         chosen: Chosen::default(),
         changed_packages: HashMap::new(),
         skippable: BTreeSet::new(),
+        skipped_block: false,
     };
     let causes = Causes::of(findings).ranked(findings);
     for cause in &causes {
@@ -98,6 +99,8 @@ struct Choosing<'a> {
     changed_packages: HashMap<SkyhookOnNode, Vec<(Option<String>, &'static str)>>,
     /// The codes of skipped findings that may resolve themselves or are only info.
     skippable: BTreeSet<&'static str>,
+    /// Whether any of them blocks something.
+    skipped_block: bool,
 }
 
 impl Choosing<'_> {
@@ -164,6 +167,7 @@ impl Choosing<'_> {
         let finding = group.findings[0];
         if self.is_skippable(finding) {
             self.skippable.insert(finding.rule.code);
+            self.skipped_block |= finding.blocks_progress();
             return;
         }
         if group.elsewhere {
@@ -326,9 +330,11 @@ impl Choosing<'_> {
     fn finish(mut self) -> Chosen {
         if !self.skippable.is_empty() {
             let codes: Vec<&str> = self.skippable.into_iter().collect();
-            let may = match codes.len() {
-                1 => "it may resolve itself or does not block anything",
-                _ => "they may resolve themselves or do not block anything",
+            let may = match (codes.len(), self.skipped_block) {
+                (1, true) => "it may resolve itself",
+                (1, false) => "it blocks nothing",
+                (_, true) => "they may resolve themselves",
+                (_, false) => "they block nothing",
             };
             let left = format!("skips {}, because {may}; specify a code to include it", list(&codes));
             self.chosen.left.push(left);

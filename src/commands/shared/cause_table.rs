@@ -24,7 +24,7 @@ pub fn stuck(impact: &Impact<'_>) -> Option<Line> {
         match (number, blocked) {
             (0, _) => String::new(),
             (_, 0) => format!("; {}", plural(number, noun)),
-            _ => format!("; {} {block} {}", plural(number, noun), plural(blocked, "node")),
+            _ => format!("; {} {block} {}", plural(number, noun), count(blocked)),
         }
     });
     Some(text::error("STUCK") + format!(": {blocked}") + others.concat())

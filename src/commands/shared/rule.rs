@@ -7,15 +7,14 @@ use crate::error::{Error, Exit, Result};
 use crate::lint::{self, LintRule};
 use crate::rules::{self, Blocks, Rule, Severity};
 use crate::view::text::{self, Label, Text};
-use crate::view::{Table, cells, plural};
+use crate::view::{Table, cells, list, plural};
 
 /// Finds a rule by its code or name.
 pub fn find_rule(code_or_name: &str) -> Result<&'static Rule> {
     rules::find(code_or_name).ok_or_else(|| {
         if let Ok(number) = code_or_name.parse::<usize>() {
             let why = format!("expected the code or name of a rule, not the number of a cause: {number}");
-            let cause = format!("cause/{number}");
-            let cause = format!("kubectl skyhook diagnose stuck {cause}");
+            let cause = format!("kubectl skyhook diagnose stuck cause/{number}");
             return Error::usage(why).hint(cause).hint("kubectl skyhook explain");
         }
         let known = rules::ALL.iter().flat_map(|r| [r.code, r.name]);
@@ -34,12 +33,13 @@ pub fn counted(errors: usize, warnings: usize) -> Vec<String> {
     all.filter(|(number, _)| *number > 0).map(|(number, noun)| plural(number, noun)).collect()
 }
 
-/// The headline of an incomplete check without errors: the unchecked part, and the result of the rest.
-pub fn incomplete(unchecked: &str, nothing_left: bool, warnings: usize) -> String {
-    let rest = match warnings {
-        _ if nothing_left => "",
-        0 => "; the others found no problems",
-        _ => "; the others found no errors",
+/// The headline of an incomplete check without errors: the unchecked part, and what the rest found.
+pub fn incomplete(unchecked: &str, nothing_left: bool, found: &[String], warnings: usize) -> String {
+    let rest = match found {
+        _ if nothing_left => String::new(),
+        [] => "; the others found no problems".to_owned(),
+        found if warnings == 0 => format!("; the others found {}", list(found)),
+        found => format!("; the others found {}, but no errors", list(found)),
     };
     format!("Incomplete diagnosis: {unchecked}{rest}")
 }

@@ -33,7 +33,9 @@ use crate::wait::{Blockers, Condition};
   kubectl skyhook wait gpu-tune --timeout 1h
 
   kubectl skyhook wait gpu-tune --for=uninstalled=driver
-  kubectl delete skyhook gpu-tune --wait=false && kubectl skyhook wait gpu-tune --for=deleted --ignore-not-found")]
+
+  # After kubectl delete --wait=false
+  kubectl skyhook wait gpu-tune --for=deleted --ignore-not-found")]
 pub struct Args {
     /// Names of custom resources; default: all
     #[arg(value_name = "NAME", value_parser = named::typed_skyhook)]

@@ -6,6 +6,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use serde::Deserialize;
 use serde_json::{Value, json};
 
+use super::planners::batches::may_free_others;
 use super::planners::effects::{permanently_failed, stays_failed};
 use super::{Change, Consequences, Edit, Field, Grade, Kind, Metadata, Plan, Step, WaitCondition};
 use crate::api::keys::NodeKey;
@@ -117,6 +118,7 @@ impl Plan {
         }
         for step in self.steps() {
             consequences.at_least(self.grade_of(step, cluster));
+            add_freed(step, cluster, consequences);
             self.add_losses(step, cluster, &after, consequences);
         }
         for source in unread {
@@ -274,7 +276,7 @@ impl Plan {
                 for (package, nodes) in stays_on_hosts(cluster, skyhook) {
                     consequences.loses_record = true;
                     consequences.cannot_undo(format!(
-                        "{package} of {target} is not uninstalled: its host changes remain on {}",
+                        "{package} of {target} is not uninstalled, and its changes remain on the hosts: {}",
                         NodeSet::of(nodes).limited(SHOWN)
                     ));
                 }
@@ -488,6 +490,25 @@ fn edit_of_state(key: &str, edit: &Edit) -> [Shared<NodeState>; 2] {
         let annotation: Vec<(&str, &str)> = text.iter().map(|text| (key, text.as_str())).collect();
         NodeState::of(&annotation)
     })
+}
+
+/// Adds the work that may follow on other nodes once this step ignores a node whose batch is not recorded.
+fn add_freed(step: &Step, cluster: &Cluster, consequences: &mut Consequences) {
+    let Change::Metadata(metadata) = &step.change else {
+        return;
+    };
+    let ignores = metadata.labels.get(&cluster.flavor().key("ignore"));
+    let Some(node) = ignores.filter(|edit| edit.to.is_some()).and_then(|_| cluster.node(&step.target.name))
+    else {
+        return;
+    };
+    for skyhook in cluster.selecting(node).filter(|skyhook| may_free_others(cluster, skyhook, node)) {
+        consequences.at_least(Grade::of_running(skyhook));
+        consequences.warn(format!(
+            "{} records no batch: its packages may then start on other nodes",
+            skyhook.reference()
+        ));
+    }
 }
 
 /// Warns why work does not start at once, and what starts it.

@@ -83,7 +83,11 @@ fn detect(cluster: &Cluster, findings: &mut Findings) {
             } else {
                 how
             };
-            let quoted = if kubelet.is_empty() { String::new() } else { format!(" (kubelet: {kubelet})") };
+            let quoted = if kubelet.is_empty() {
+                String::new()
+            } else {
+                format!(" (kubelet: {})", kubelet.trim_end_matches('.'))
+            };
             let finding = findings.report(
                 Subject::skyhook_on_node(skyhook, node),
                 format!("the node {how}{quoted}, and {what}"),

@@ -79,16 +79,21 @@ impl CheckReport {
             open => parts.push(plural(open, "open question")),
         }
         let found = if parts.is_empty() { String::new() } else { format!(": {}", list(&parts)) };
+        let mut text = Text::new();
         let verdict = match self.verdict {
             CheckVerdict::Failed => text::error("The installation has problems"),
             CheckVerdict::Healthy => text::good("The installation is healthy"),
             CheckVerdict::Incomplete => {
                 let what = format!("{} could not run", plural(not_checked, "check"));
                 let whole = not_checked == self.checks.len();
-                text::warning(incomplete(&what, whole, warnings))
+                // The headline counts the warnings.
+                let rest = parts.split_off(counted(0, warnings).len());
+                let verdict = text::warning(incomplete(&what, whole, &parts, warnings));
+                let rest = if rest.is_empty() { String::new() } else { format!("; {}", list(&rest)) };
+                text.line(verdict + rest);
+                return text;
             }
         };
-        let mut text = Text::new();
         text.line(verdict + found);
         text
     }

@@ -12,12 +12,12 @@ use crate::commands::shared::grouped::grouped;
 use crate::commands::shared::remedy::remedy_text;
 use crate::commands::shared::rule::label_of;
 use crate::error::Exit;
-use crate::model::ProgressState;
+use crate::model::{ProgressState, knows_workloads_on};
 use crate::rules::support::causes::Causes;
 use crate::rules::{Finding, Grade, Remedy, Severity};
 use crate::view::shell_words;
 use crate::view::text::{self, Label, Line, Text};
-use crate::view::{NodeSet, View, document, list, time};
+use crate::view::{NodeSet, View, document, list, plural, time};
 use crate::wait::drain;
 
 /// Maximum number of findings listed for a node.
@@ -51,20 +51,30 @@ impl NodeReport<'_> {
         here.any(|run| run.node == self.node.name && run.alive() && run.unacknowledged().is_some())
     }
 
-    /// The stages that a reboot of the node would interrupt; `None` if they could not be read, or if no custom resource
-    /// selects the node.
+    /// What a reboot of the node would interrupt: stages and workloads. `None` if the stages could not be read, if no
+    /// custom resource selects the node, or if the node is down.
     fn reboot_now(&self) -> Option<String> {
         let selected = self.cluster.selecting(self.node).next().is_some();
-        if !selected || self.cluster.certainty_of_no_package_run() == Certainty::Unknown {
+        if !selected
+            || self.node.ready() == Some(false)
+            || self.cluster.certainty_of_no_package_run() == Certainty::Unknown
+        {
             return None;
         }
         let package_runs = self.cluster.package_runs();
         let running = package_runs.on_node(&self.node.name).filter(|run| run.alive());
-        let running: Vec<String> =
+        let mut interrupted: Vec<String> =
             running.map(|run| format!("stage {} of {} ({})", run.stage, run.package, run.skyhook)).collect();
-        Some(match running.as_slice() {
-            [] => "interrupts no stage".to_owned(),
-            running => format!("interrupts {}", list(running)),
+        let known = knows_workloads_on(self.cluster, &[self.node]);
+        let workloads = self.cluster.evictable_by_node().remove(self.node.name.as_str()).unwrap_or_default();
+        if !workloads.is_empty() {
+            interrupted.push(plural(workloads.len(), "workload pod"));
+        }
+        let unread = if known { "" } else { "; its workloads were not read" };
+        Some(match interrupted.as_slice() {
+            [] if known => "interrupts no stage and no workload".to_owned(),
+            [] => format!("interrupts no stage{unread}"),
+            interrupted => format!("interrupts {}{unread}", list(interrupted)),
         })
     }
 

@@ -200,7 +200,7 @@ impl<'a> Diagnosis<'a> {
                 let unchecked = self.report.not_checked.len();
                 let what = format!("{} could not be checked", plural(unchecked, "rule"));
                 let whole = unchecked == counts.rules;
-                text::warning(incomplete(&what, whole, counts.warnings)) + apart + found
+                text::warning(incomplete(&what, whole, &parts, counts.warnings)) + apart
             }
         }
     }

@@ -57,6 +57,18 @@ pub fn keeps_place(cluster: &Cluster, skyhook: &Skyhook, node: &Node) -> bool {
     }
 }
 
+/// Whether ignoring the node may let other nodes start although no batch is recorded: the node is at work, and which
+/// nodes follow it is unknown.
+pub fn may_free_others(cluster: &Cluster, skyhook: &Skyhook, node: &Node) -> bool {
+    let status = |node: &Node| cluster.status_on(skyhook, node);
+    let waits =
+        |other: &Node| other.name != node.name && skyhook.selects(other) && status(other) != Status::Complete;
+    skyhook.is_active()
+        && skyhook.status.node_priority.is_empty()
+        && matches!(status(node), Status::InProgress | Status::Erroring)
+        && cluster.nodes.items().iter().any(waits)
+}
+
 /// [`reset`] for the counters of one compartment only. `None` also if the status lacks the compartment.
 pub fn reset_compartment(skyhook: &Skyhook, name: &str) -> Option<Vec<Field>> {
     skyhook.status.status.as_ref()?;

@@ -5,6 +5,7 @@ use std::collections::HashMap;
 use crate::api::{Entry, Skyhook, Stage};
 use crate::cluster::{Cluster, Deployment, Job, Pod};
 use crate::model::behavior;
+use crate::plan::planners::batches::may_free_others;
 use crate::rules::{Finding, Grade, Remedy, uninstall_argument};
 use crate::view::{NodeSet, expand};
 
@@ -234,7 +235,8 @@ impl Finding {
     ) -> &mut Self {
         let in_batch = nodes.iter().any(|node| skyhook.status.node_priority.contains_key(*node));
         let flag = (in_batch && behavior::blocked_nodes_keep_places(cluster)).then_some("--leave-batch");
-        let (grade, next) = if in_batch {
+        let freed = nodes.iter().filter_map(|node| cluster.node(node));
+        let (grade, next) = if in_batch || { freed }.any(|node| may_free_others(cluster, skyhook, node)) {
             (Grade::of_running(skyhook), "; the next batch may start immediately")
         } else {
             (Grade::B1, "")
