@@ -107,13 +107,11 @@ impl Plan {
         }
         self.add_numbers(cluster, &work, consequences);
         hindrances(cluster, &after, &edited, &work, consequences);
-        let reruns =
-            |((skyhook, node), packages): (&(&str, &str), &BTreeSet<((&str, bool), Option<&str>)>)| {
-                let recorded =
-                    edited.records.contains(&(*skyhook, *node)) || edited.created.contains(skyhook);
-                recorded && packages.iter().any(|((_, uninstall), _)| !uninstall)
-            };
-        if work.iter().any(reruns) {
+        let reruns = work.iter().any(|((skyhook, node), packages)| {
+            let recorded = edited.records.contains(&(*skyhook, *node)) || edited.created.contains(skyhook);
+            recorded && packages.iter().any(|((_, uninstall), _)| !uninstall)
+        });
+        if reruns {
             consequences.cannot_undo("host changes made by rerunning packages");
         }
         for step in self.steps() {

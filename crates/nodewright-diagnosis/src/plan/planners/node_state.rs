@@ -65,9 +65,10 @@ impl Repaired {
     pub fn grade(&self, cluster: &Cluster, skyhook: &Skyhook) -> Grade {
         let unfinished = skyhook.packages().filter(|(name, package)| {
             let phase = skyhook.phase(cluster, name, Some(&self.state));
-            match skyhook.uninstalls(package) {
-                true => !phase.is_absent(),
-                false => !skyhook.deleting() && phase != Phase::Complete,
+            if skyhook.uninstalls(package) {
+                !phase.is_absent()
+            } else {
+                !skyhook.deleting() && phase != Phase::Complete
             }
         });
         let grades =
