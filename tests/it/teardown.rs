@@ -208,11 +208,12 @@ fn later_custom_resources_go_first_and_policies_last() {
     again.expect_code(0);
 }
 
-/// The others, and the policies, are left.
+/// The others, their pods, and the policies are left.
 #[test]
 fn only_the_named_custom_resource_is_deleted() {
     let fake = two();
     delete_at_once(&fake, SKYHOOK, "late");
+    uninstalling(&fake, "base", "node-2");
     let test_cluster = TestCluster::serving(fake);
     assert_snapshot!("teardown_of_a_name_preview", teardown(&test_cluster, "late --dry-run").transcript());
     assert_snapshot!("teardown_of_a_name", teardown(&test_cluster, "late --confirm").transcript());

@@ -72,6 +72,12 @@ impl Teardown {
         items.all(|p| p.state == RemovalState::Gone)
     }
 
+    /// The package pods and jobs that must be gone, too.
+    fn package_runs(&self, cluster: &Cluster) -> Vec<String> {
+        let names: Vec<&str> = self.items.iter().map(|planned| planned.item.target.name.as_str()).collect();
+        blocker::package_runs(cluster, (!self.whole).then_some(&names))
+    }
+
     fn awaited(&mut self) -> impl Iterator<Item = &mut Planned> {
         self.items.iter_mut().filter(|p| p.awaited)
     }
@@ -130,7 +136,7 @@ impl ctx::Aim for Teardown {
         if self.all_gone() {
             self.all_gone_at.get_or_insert(cluster.taken_at);
             // Pods are deleted after their owners.
-            over &= blocker::package_runs(cluster).is_empty();
+            over &= self.package_runs(cluster).is_empty();
             if over {
                 self.close(cluster);
             }
@@ -150,7 +156,7 @@ impl ctx::Aim for Teardown {
                 return Vec::new();
             }
             self.close(cluster);
-            return blocker::package_runs(cluster);
+            return self.package_runs(cluster);
         }
         let scope = Scope::default();
         let (report, confirmed) = self.blockers.confirm(cluster, &scope, lasting);

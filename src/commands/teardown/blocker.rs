@@ -170,11 +170,16 @@ fn folded<'f>(findings: impl IntoIterator<Item = &'f Finding>, may_strip: bool) 
     blockers.collect()
 }
 
-/// The existing package pods and jobs, running or not.
-pub fn package_runs(cluster: &Cluster) -> Vec<String> {
+/// The existing package pods and jobs, running or not: all, or those of the named custom resources.
+pub fn package_runs(cluster: &Cluster, names: Option<&[&str]>) -> Vec<String> {
+    let key = cluster.flavor().key("name");
+    let is_meant = |meta: &Meta| {
+        let name = meta.labels.get(&key).map(|name| name.as_str());
+        names.is_none_or(|names| name.is_some_and(|name| names.contains(&name)))
+    };
     let jobs = cluster.jobs.items().iter().map(|j| ("job", &j.metadata));
     let pods = cluster.pods.items().iter().map(|p| ("pod", &p.metadata));
-    let all = jobs.chain(pods).map(|(kind, meta)| {
+    let all = jobs.chain(pods).filter(|(_, meta)| is_meant(meta)).map(|(kind, meta)| {
         let namespace = meta.namespace.as_deref().unwrap_or_default();
         format!("{kind}/{namespace}/{}", meta.name)
     });
@@ -202,7 +207,7 @@ pub fn leftovers(cluster: &Cluster) -> (Vec<Blocker>, Vec<Blocker>) {
         let again = "kubectl skyhook teardown".to_owned();
         left.push(Blocker::unruled(message, again));
     }
-    let runs = package_runs(cluster);
+    let runs = package_runs(cluster, None);
     if let Some([kind, namespace, name]) =
         runs.first().map(|run| run.split('/').collect::<Vec<_>>()).as_deref()
     {

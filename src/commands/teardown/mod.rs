@@ -115,7 +115,11 @@ impl Teardown {
     /// The plan with one stage per deletion, after the deletions that it depends on. An object that is already being
     /// deleted is only awaited.
     fn plan(&self, timeout: Duration) -> Plan {
-        let why = "the object must be deleted before the operator is uninstalled";
+        let why = if self.whole {
+            "the object must be deleted before the operator is uninstalled"
+        } else {
+            "the custom resource is to be deleted"
+        };
         let stage = |planned: &Planned| {
             let target = &planned.item.target;
             let delete = Step::new(target.clone(), Change::Delete { was: None }, why);
@@ -170,7 +174,7 @@ impl Teardown {
             effects.warn(format!("would be left: {left}{}", left.next()));
         }
         for why in &self.unreadable {
-            let may_hang = if self.items.is_empty() { "" } else { "; other deletions may hang, too" };
+            let may_hang = if self.items.len() < 2 { "" } else { "; other deletions may hang, too" };
             effects.warn(format!("{why}{may_hang}"));
         }
         effects

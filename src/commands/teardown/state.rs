@@ -129,7 +129,12 @@ fn foreseen_taints(cluster: &Cluster, names: &[String]) -> Vec<Blocker> {
     let all = cluster.skyhooks.items().iter().map(|skyhook| skyhook.name());
     let gone = all.filter(|name| names.is_empty() || names.iter().any(|named| named == name)).collect();
     let then = cluster.simulate_deletion(&gone, &BTreeSet::new());
-    blocker::kept_taints(&then)
+    let mut kept = blocker::kept_taints(&then);
+    if !names.is_empty() {
+        let before = blocker::kept_taints(cluster);
+        kept.retain(|taint| !before.contains(taint));
+    }
+    kept
 }
 
 /// The blockers of each deletion, in the cluster after the preceding deletions.

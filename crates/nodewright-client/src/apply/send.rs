@@ -217,8 +217,10 @@ impl ApiWriter {
         let reply = self.exchange(request.expect("a request of ASCII parts")).await?;
         match reply.status {
             200..=299 => Ok(None),
-            403 if reply.message().contains("User \"") => Err(reply.message()),
-            400 | 403 | 409 | 422 => Ok(Some(reply.message())),
+            403 if reply.message().contains("is forbidden: User \"") => Err(reply.message()),
+            // A webhook with side effects cannot be asked.
+            400 if reply.message().contains("does not support dry run") => Err(reply.message()),
+            400 | 403 | 422 => Ok(Some(reply.message())),
             _ => Err(reply.message()),
         }
     }

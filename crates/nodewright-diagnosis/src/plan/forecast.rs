@@ -75,14 +75,18 @@ impl Plan {
                     for (package, nodes) in permanently_failed(&after, skyhook, &nodes) {
                         for node in nodes {
                             if let Some(packages) = later.get_mut(&(skyhook.name(), node)) {
-                                packages.retain(|((name, _), _)| *name != package);
+                                packages.retain(|(name, _), _| *name != package);
                             }
                         }
                     }
                 }
                 later.retain(|_, packages| !packages.is_empty());
                 for (place, packages) in later {
-                    work.entry(place).or_default().extend(packages);
+                    let here = work.entry(place).or_default();
+                    for (package, kind) in packages {
+                        let known = here.entry(package).or_default();
+                        *known = known.or(kind);
+                    }
                 }
             }
             let starts = |name: &str| work.keys().any(|(skyhook, _)| *skyhook == name);
@@ -109,16 +113,16 @@ impl Plan {
         hindrances(cluster, &after, &edited, &work, consequences);
         let reruns = work.iter().any(|((skyhook, node), packages)| {
             let recorded = edited.records.contains(&(*skyhook, *node)) || edited.created.contains(skyhook);
-            recorded && packages.iter().any(|((_, uninstall), _)| !uninstall)
+            recorded && packages.keys().any(|(_, uninstall)| !uninstall)
         });
         if reruns {
             consequences.cannot_undo("host changes made by rerunning packages");
         }
         for step in self.steps() {
             consequences.at_least(self.grade_of(step, cluster));
-            add_freed(step, cluster, consequences);
             self.add_losses(step, cluster, &after, consequences);
         }
+        add_freed(self, &after, consequences);
         for source in unread {
             if let Some(why) = cluster.source(source).unread() {
                 // Any package may run, and any node be interrupted.
@@ -134,16 +138,18 @@ impl Plan {
 
     /// Whether the plan only ignores nodes, and pauses or disables custom resources.
     fn only_stops(&self) -> bool {
-        let stops = |(key, edit): (&String, &Edit)| {
-            let words = ["pause", "disable", "ignore"];
-            let mut keys = words.into_iter().flat_map(|word| ApiFlavor::ALL.map(|flavor| flavor.key(word)));
-            !keys.any(|stop| stop == *key) || edit.to.as_deref() == Some("true")
+        let words = ["pause", "disable", "ignore"];
+        let stops: Vec<String> =
+            words.into_iter().flat_map(|word| ApiFlavor::ALL.map(|flavor| flavor.key(word))).collect();
+        // Keys of nobody, such as the record of a pause, start nothing either.
+        let is_ours = |key: &str| ApiFlavor::ALL.iter().any(|flavor| NodeKey::parse(*flavor, key).is_some());
+        let harmless = |(key, edit): (&String, &Edit)| {
+            if stops.contains(key) { edit.to.as_deref() == Some("true") } else { !is_ours(key) }
         };
         self.steps().all(|step| match &step.change {
             Change::Metadata(metadata) => {
-                let keys = metadata.annotations.iter().chain(&metadata.labels);
-                let mut own = keys.clone().filter_map(|(key, _)| NodeKey::parse(ApiFlavor::Skyhook, key));
-                own.all(|key| key.skyhook().is_none()) && keys.into_iter().all(stops)
+                metadata.unschedulable.is_none()
+                    && metadata.annotations.iter().chain(&metadata.labels).all(harmless)
             }
             _ => false,
         })
@@ -472,15 +478,15 @@ impl<'a> Edited<'a> {
                 }
             }
             if !work.packages.is_empty() {
-                started.insert(place, work.packages.into_iter().collect());
+                started.insert(place, work.packages);
             }
         }
         started
     }
 }
 
-/// The packages that run, with the types of their interrupts, by the names of the custom resource and of the node.
-type StartedWork<'a> = BTreeMap<(&'a str, &'a str), BTreeSet<((&'a str, bool), Option<&'a str>)>>;
+/// The packages that run or are uninstalled, with the types of their interrupts, by the names of the custom resource and of the node.
+type StartedWork<'a> = BTreeMap<(&'a str, &'a str), BTreeMap<(&'a str, bool), Option<&'a str>>>;
 
 /// The node states of an annotation before and after an edit.
 fn edit_of_state(key: &str, edit: &Edit) -> [Shared<NodeState>; 2] {
@@ -490,22 +496,20 @@ fn edit_of_state(key: &str, edit: &Edit) -> [Shared<NodeState>; 2] {
     })
 }
 
-/// Adds the work that may follow on other nodes once this step ignores a node whose batch is not recorded.
-fn add_freed(step: &Step, cluster: &Cluster, consequences: &mut Consequences) {
-    let Change::Metadata(metadata) = &step.change else {
-        return;
-    };
-    let ignores = metadata.labels.get(&cluster.flavor().key("ignore"));
-    let Some(node) = ignores.filter(|edit| edit.to.is_some()).and_then(|_| cluster.node(&step.target.name))
-    else {
-        return;
-    };
-    for skyhook in cluster.selecting(node).filter(|skyhook| may_free_others(cluster, skyhook, node)) {
-        consequences.at_least(Grade::of_running(skyhook));
-        consequences.warn(format!(
-            "{} records no batch: its packages may then start on other nodes",
-            skyhook.reference()
-        ));
+/// Adds the work that may follow on other nodes once the plan ignores a node whose batch is not recorded.
+fn add_freed(plan: &Plan, after: &Cluster, consequences: &mut Consequences) {
+    let key = after.flavor().key("ignore");
+    let ignores = plan.steps().filter(|step| match &step.change {
+        Change::Metadata(metadata) => metadata.labels.get(&key).is_some_and(|edit| edit.to.is_some()),
+        _ => false,
+    });
+    for node in ignores.filter_map(|step| after.node(&step.target.name)) {
+        for skyhook in after.selecting(node).filter(|skyhook| may_free_others(after, skyhook, node)) {
+            consequences.at_least(Grade::of_running(skyhook));
+            let reference = skyhook.reference();
+            consequences
+                .warn(format!("{reference} records no batch: its packages may then start on other nodes"));
+        }
     }
 }
 

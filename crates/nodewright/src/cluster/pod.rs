@@ -333,6 +333,8 @@ impl Cluster {
         let ours = |uid: &str| uid.is_empty() || pod.metadata.uid.as_deref().is_none_or(|own| own == uid);
         let rank = |reason: &str| POD_ENDINGS.iter().position(|known| *known == reason);
         let about = self.events_about("Pod", pod.name()).filter(|event| ours(&event.uid));
+        // The kubelet also kills single containers, such as a sidecar at the end.
+        let about = about.filter(|event| event.reason != "Killing" || pod.metadata.deleting());
         let about = about.filter_map(|event| Some((rank(&event.reason)?, event)));
         if let Some((_, event)) = about.min_by_key(|(rank, _)| *rank) {
             return Some(Ending { field: "event", reason: &event.reason, message: &event.message });

@@ -42,10 +42,11 @@ impl Place {
         !self.ignored && self.tolerated
     }
 
-    /// Whether a node went down at work, and the operator has not recorded it as blocked: its batch may last.
+    /// Whether the node still occupies a slot of its batch: it became untolerated at work, and its status is not yet
+    /// `blocked`.
     pub fn keeps_slot(&self) -> bool {
         let at_work = matches!(self.recorded, Status::InProgress | Status::Erroring);
-        at_work && !self.tolerated && !self.complete
+        at_work && !self.tolerated && !self.ignored && !self.complete
     }
 }
 

@@ -68,11 +68,11 @@ impl NodeReport<'_> {
         let known = knows_workloads_on(self.cluster, &[self.node]);
         let workloads = self.cluster.evictable_by_node().remove(self.node.name.as_str()).unwrap_or_default();
         if !workloads.is_empty() {
-            interrupted.push(plural(workloads.len(), "workload pod"));
+            interrupted.push(plural(workloads.len(), "pod") + " that a drain would evict");
         }
         let unread = if known { "" } else { "; its workloads were not read" };
         Some(match interrupted.as_slice() {
-            [] if known => "interrupts no stage and no workload".to_owned(),
+            [] if known => "interrupts no stage, and no pod that a drain would evict".to_owned(),
             [] => format!("interrupts no stage{unread}"),
             interrupted => format!("interrupts {}{unread}", list(interrupted)),
         })

@@ -61,8 +61,12 @@ pub fn keeps_place(cluster: &Cluster, skyhook: &Skyhook, node: &Node) -> bool {
 /// nodes follow it is unknown.
 pub fn may_free_others(cluster: &Cluster, skyhook: &Skyhook, node: &Node) -> bool {
     let status = |node: &Node| cluster.status_on(skyhook, node);
-    let waits =
-        |other: &Node| other.name != node.name && skyhook.selects(other) && status(other) != Status::Complete;
+    let waits = |other: &Node| {
+        other.name != node.name
+            && !other.ignored(cluster.flavor())
+            && skyhook.selects(other)
+            && status(other) != Status::Complete
+    };
     skyhook.is_active()
         && skyhook.status.node_priority.is_empty()
         && matches!(status(node), Status::InProgress | Status::Erroring)

@@ -31,7 +31,7 @@ pub fn check<'a>(at: &At<'_, 'a>) -> Option<NodeProgress<'a>> {
         Selection::Current(batch) => batch.as_slice(),
         Selection::New { joining, .. } => joining,
     };
-    // All candidates fit into a batch that is not recorded: none of them waits for a node of it.
+    // If all candidates fit into the unrecorded batch, no candidate waits.
     let fits = matches!(selection, Selection::New { candidates, size, .. } if *size >= candidates.len());
     let first = batch.first().filter(|_| !fits || !at.resource.is_unrecorded(selection));
     let node = first.map(|at_work| at.resource.nodes[*at_work as usize]);
