@@ -14,7 +14,8 @@ pub fn find_rule(code_or_name: &str) -> Result<&'static Rule> {
     rules::find(code_or_name).ok_or_else(|| {
         if let Ok(number) = code_or_name.parse::<usize>() {
             let why = format!("expected the code or name of a rule, not the number of a cause: {number}");
-            let cause = format!("kubectl skyhook diagnose stuck cause/{number}");
+            let cause = format!("cause/{number}");
+            let cause = format!("kubectl skyhook diagnose stuck {cause}");
             return Error::usage(why).hint(cause).hint("kubectl skyhook explain");
         }
         let known = rules::ALL.iter().flat_map(|r| [r.code, r.name]);

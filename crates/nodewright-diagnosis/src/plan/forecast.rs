@@ -122,7 +122,7 @@ impl Plan {
             consequences.at_least(self.grade_of(step, cluster));
             self.add_losses(step, cluster, &after, consequences);
         }
-        add_freed(self, &after, consequences);
+        add_freed(self, cluster, &after, consequences);
         for source in unread {
             if let Some(why) = cluster.source(source).unread() {
                 // Any package may run, and any node be interrupted.
@@ -497,14 +497,15 @@ fn edit_of_state(key: &str, edit: &Edit) -> [Shared<NodeState>; 2] {
 }
 
 /// Adds the work that may follow on other nodes once the plan ignores a node whose batch is not recorded.
-fn add_freed(plan: &Plan, after: &Cluster, consequences: &mut Consequences) {
+fn add_freed(plan: &Plan, cluster: &Cluster, after: &Cluster, consequences: &mut Consequences) {
     let key = after.flavor().key("ignore");
     let ignores = plan.steps().filter(|step| match &step.change {
         Change::Metadata(metadata) => metadata.labels.get(&key).is_some_and(|edit| edit.to.is_some()),
         _ => false,
     });
     for node in ignores.filter_map(|step| after.node(&step.target.name)) {
-        for skyhook in after.selecting(node).filter(|skyhook| may_free_others(after, skyhook, node)) {
+        // The plan itself may remove the record of the batch.
+        for skyhook in cluster.selecting(node).filter(|skyhook| may_free_others(after, skyhook, node)) {
             consequences.at_least(Grade::of_running(skyhook));
             let reference = skyhook.reference();
             consequences

@@ -334,7 +334,9 @@ impl Cluster {
         let rank = |reason: &str| POD_ENDINGS.iter().position(|known| *known == reason);
         let about = self.events_about("Pod", pod.name()).filter(|event| ours(&event.uid));
         // The kubelet also kills single containers, such as a sidecar at the end.
-        let about = about.filter(|event| event.reason != "Killing" || pod.metadata.deleting());
+        let trouble = pod.trouble();
+        let own = |message: &str| trouble.as_ref().is_some_and(|trouble| message.contains(trouble.container));
+        let about = about.filter(|e| e.reason != "Killing" || pod.metadata.deleting() || own(&e.message));
         let about = about.filter_map(|event| Some((rank(&event.reason)?, event)));
         if let Some((_, event)) = about.min_by_key(|(rank, _)| *rank) {
             return Some(Ending { field: "event", reason: &event.reason, message: &event.message });

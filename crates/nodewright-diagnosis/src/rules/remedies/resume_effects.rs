@@ -28,19 +28,12 @@ impl<'a> ResumedWork<'a> {
         ResumedWork { cluster, model, work: RefCell::default(), everywhere: RefCell::default() }
     }
 
-    fn work(&self, name: &str) -> Rc<StartsByNode<'a>> {
-        let Some(skyhook) = self.cluster.skyhook(name) else {
-            return Rc::default();
-        };
-        let mut known = self.work.borrow_mut();
-        let work = known.entry(skyhook.name()).or_insert_with(|| {
-            let work = Simulation::unhindered_alone(&self.model, skyhook).work().into_iter();
-            let starts = work.map(|((_, node), work)| {
-                (node, work.packages.iter().map(|((package, _), kind)| (*package, *kind)).collect())
-            });
-            Rc::new(starts.collect())
+    fn simulated(&self, skyhook: &'a Skyhook) -> StartsByNode<'a> {
+        let work = Simulation::unhindered_alone(&self.model, skyhook).work().into_iter();
+        let starts = work.map(|((_, node), work)| {
+            (node, work.packages.iter().map(|((package, _), kind)| (*package, *kind)).collect())
         });
-        Rc::clone(work)
+        starts.collect()
     }
 
     /// The effects of resuming the work on all nodes.
@@ -48,27 +41,42 @@ impl<'a> ResumedWork<'a> {
         if let Some(known) = self.everywhere.borrow().get(skyhook.name()) {
             return Rc::clone(known);
         }
+        let skyhook = self.own(skyhook);
         let nodes: Vec<&Node> = self.cluster.selected(skyhook).collect();
-        let effects = Rc::new(self.on_nodes(skyhook, &nodes));
-        self.everywhere.borrow_mut().insert(effects.skyhook.name(), Rc::clone(&effects));
+        // The work on each node is not kept: it would be much for many custom resources.
+        let effects = self.effects(skyhook, &nodes, || Rc::new(self.simulated(skyhook)));
+        let effects = Rc::new(self.resumed(skyhook, effects));
+        self.everywhere.borrow_mut().insert(skyhook.name(), Rc::clone(&effects));
         effects
     }
 
     /// The effects of resuming the work on a node.
     pub fn on_node(&self, skyhook: &Skyhook, node: &Node) -> ResumeEffects<'a> {
-        self.on_nodes(skyhook, &[node])
+        let skyhook = self.own(skyhook);
+        let work = || {
+            let mut known = self.work.borrow_mut();
+            Rc::clone(known.entry(skyhook.name()).or_insert_with(|| Rc::new(self.simulated(skyhook))))
+        };
+        let effects = self.effects(skyhook, &[node], work);
+        self.resumed(skyhook, effects)
     }
 
-    fn on_nodes(&self, skyhook: &Skyhook, nodes: &[&Node]) -> ResumeEffects<'a> {
-        let skyhook =
-            self.cluster.skyhook(skyhook.name()).expect("rules ask about custom resources of the cluster");
-        let effects = self.effects(skyhook, nodes);
+    fn own(&self, skyhook: &Skyhook) -> &'a Skyhook {
+        self.cluster.skyhook(skyhook.name()).expect("rules ask about custom resources of the cluster")
+    }
+
+    fn resumed(&self, skyhook: &'a Skyhook, effects: Option<Begun>) -> ResumeEffects<'a> {
         ResumeEffects { cluster: self.cluster, skyhook, effects, with_later: OnceCell::new() }
     }
 
     /// `None` if nodes or their states cannot be read, or if the spec has changed since the custom resource was complete,
     /// which no node state shows yet.
-    fn effects(&self, skyhook: &Skyhook, nodes: &[&Node]) -> Option<Begun> {
+    fn effects(
+        &self,
+        skyhook: &Skyhook,
+        nodes: &[&Node],
+        work: impl FnOnce() -> Rc<StartsByNode<'a>>,
+    ) -> Option<Begun> {
         let cluster = self.cluster;
         cluster.nodes.ok()?;
         let unreadable =
@@ -76,7 +84,7 @@ impl<'a> ResumedWork<'a> {
         if nodes.iter().any(unreadable) {
             return None;
         }
-        let work = self.work(skyhook.name());
+        let work = work();
         let failed = permanently_failed(cluster, skyhook, nodes);
         let mut kinds: BTreeSet<Option<&str>> = BTreeSet::new();
         for node in nodes.iter().map(|node| node.name.as_str()) {
