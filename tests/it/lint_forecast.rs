@@ -1,4 +1,4 @@
-//! What `lint` foretells of edits, and of what stays as it is.
+//! The effects of edits in `lint`.
 
 use std::fmt::Write;
 

@@ -11,7 +11,10 @@ pub(super) async fn read(ctx: &mut Ctx, input: &mut Input<'_>, report: &LintRepo
     let mut unread = false;
     for (at, manifest) in input.documents.manifests.iter().enumerate() {
         let mut errors = report.open().filter(|finding| finding.severity == Severity::Error);
-        let refused = errors.any(|f| (&f.file, &f.subject.name) == (&manifest.file, &manifest.name));
+        let refused = errors.any(|f| {
+            let of = &f.subject;
+            (&f.file, &of.kind, &of.name) == (&manifest.file, &manifest.kind, &manifest.name)
+        });
         let Some(flavor) = manifest.flavor().filter(|_| manifest.is_known_kind() && !refused) else {
             continue;
         };

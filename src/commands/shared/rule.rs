@@ -34,7 +34,7 @@ pub fn counted(errors: usize, warnings: usize) -> Vec<String> {
     all.filter(|(number, _)| *number > 0).map(|(number, noun)| plural(number, noun)).collect()
 }
 
-/// The headline of an incomplete check without errors: the unchecked part, and what the rest found.
+/// The headline of an incomplete check without errors: the unchecked part, and the findings of the rest.
 pub fn incomplete(unchecked: &str, nothing_left: bool, found: &[String], warnings: usize) -> String {
     let rest = match found {
         _ if nothing_left => String::new(),

@@ -81,7 +81,7 @@ async fn run(ctx: &mut Ctx, args: &Args) -> Result<Exit> {
     let safety = &args.safety;
     let only_preview = safety.plan_out.is_none() && (cluster.from_files || safety.dry_run == DryRun::Client);
     if only_preview && plan.is_empty() && !ctx.global().output.format.is_data() {
-        // Nothing is left to request: show what the deletions wait for.
+        // All deletions were requested before: show what they wait for.
         for planned in &mut teardown.items {
             let hangs = !planned.blockers.is_empty();
             planned.state = if hangs { RemovalState::Blocked } else { RemovalState::InProgress };

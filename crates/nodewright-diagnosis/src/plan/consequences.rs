@@ -111,7 +111,7 @@ impl Consequences {
     }
 }
 
-/// What the details of evictions count.
+/// The name of the number of evicted pods in [`details`].
 const PODS: &str = "pods to evict";
 
 /// The growth of the effects of a plan from the preview that was `shown` to the same preview `now`; `None` if nothing in
@@ -130,7 +130,10 @@ pub fn growth(shown: &Plan, now: &Plan) -> Option<String> {
         **now > before + varies
     });
     let grown: Vec<&String> = grown.map(|(what, _)| what).collect();
-    let more = more || now.grade() > shown.grade();
+    // At grade B4 a further loss does not raise the grade.
+    let losses = |plan: &Plan| [plan.consequences.skips_uninstall, plan.consequences.loses_record];
+    let loses_more = losses(now).iter().zip(losses(shown)).any(|(now, before)| *now && !before);
+    let more = more || loses_more || now.grade() > shown.grade();
     if more || !grown.is_empty() {
         // The numbers of the whole plan suffice if they have grown.
         let grown: &[&String] = if more { &[] } else { &grown };
@@ -228,6 +231,27 @@ mod tests {
         );
         assert_eq!(grown(|effects| effects.gpus = 8), format!("{from} packages run again (B2) on 3 nodes"));
         assert!(grown(|effects| effects.at_least(Grade::B3)).contains("(B3)"));
+    }
+
+    #[test]
+    fn a_further_loss_counts_at_the_worst_grade() {
+        let reboots = |effects: &mut Consequences| {
+            effects.reboots = 1;
+            effects.at_least(Grade::B4);
+        };
+        let shown = plan(reboots);
+        let now = plan(|effects| {
+            reboots(effects);
+            effects.loses_record = true;
+        });
+        assert_eq!(
+            growth(&shown, &now).as_deref(),
+            Some(
+                "the effects of the plan have grown from nodes reboot (B4) on 3 nodes with 1 reboot to nodes reboot, \
+                 installation records are lost (B4) on 3 nodes with 1 reboot"
+            )
+        );
+        assert_eq!(growth(&now, &shown), None);
     }
 
     #[test]

@@ -141,7 +141,7 @@ impl Plan {
         let words = ["pause", "disable", "ignore"];
         let stops: Vec<String> =
             words.into_iter().flat_map(|word| ApiFlavor::ALL.map(|flavor| flavor.key(word))).collect();
-        // Keys of nobody, such as the record of a pause, start nothing either.
+        // Keys of other programs start nothing, nor does the reason that accompanies a pause.
         let is_ours = |key: &str| ApiFlavor::ALL.iter().any(|flavor| NodeKey::parse(*flavor, key).is_some());
         let harmless = |(key, edit): (&String, &Edit)| {
             if stops.contains(key) { edit.to.as_deref() == Some("true") } else { !is_ours(key) }
@@ -528,7 +528,7 @@ fn hindrances(
         let nodes: Vec<&Node> = places.filter_map(|(_, node)| after.node(node)).collect();
         // Without its finalizer, a custom resource that is being deleted is not reconciled again.
         let released = skyhook.deleting() && !skyhook.has_finalizer();
-        // A plan that pauses the custom resource says so itself.
+        // The planner warns of a pause that the plan sets.
         let was_stopped = cluster.skyhook(name).is_none_or(|before| !before.is_active());
         if !skyhook.is_active() && was_stopped && !released {
             let (stopped, command) =
@@ -716,7 +716,7 @@ fn edited(live: &Skyhook, change: &Change, waited: bool) -> Option<Skyhook> {
     let changed = edited.whole["spec"] != live.whole["spec"];
     edited.metadata.generation = live.metadata.generation + i64::from(changed);
     edited.status = live.status.clone();
-    // The operator that has seen the last edit will see this one: its condition shows what it supports.
+    // A condition of the current generation shows what the operator supports; the edit does not change that.
     for condition in &mut edited.status.conditions {
         if condition.observed_generation == Some(live.metadata.generation) {
             condition.observed_generation = Some(edited.metadata.generation);

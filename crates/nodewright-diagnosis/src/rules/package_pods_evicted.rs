@@ -134,7 +134,7 @@ fn by_others<'a>(
     let finding = findings.report(
         Subject::package_run(package_run),
         format!(
-            "the pods for stage {} of package {} are evicted {who}, and their job starts others",
+            "the pods for stage {} of package {} are evicted {who}, and the job creates new pods each time",
             package_run.stage, package_run.package
         ),
     );
@@ -148,8 +148,7 @@ fn by_others<'a>(
             finding.taint(node, taint);
         }
     }
-    finding
-        .describe_node("Find out who evicts the pods, and stop it until the stage is done", package_run.node);
+    finding.describe_node("See who evicts the pods, and stop it until the stage is done", package_run.node);
 }
 
 /// The first sentence of the kubelet's message: `The node was low on resource: ephemeral-storage`.

@@ -66,7 +66,8 @@ impl CheckReport {
     fn verdict(&self) -> Text {
         let of = |outcome| self.checks.iter().filter(|c| c.outcome == outcome).count();
         let (warnings, not_checked) = (of(CheckResult::Warning), of(CheckResult::NotChecked));
-        let mut parts = counted(of(CheckResult::Error), warnings);
+        let graded = counted(of(CheckResult::Error), warnings);
+        let mut parts = Vec::new();
         if not_checked > 0 && self.verdict == CheckVerdict::Failed {
             parts.push(format!("{not_checked} not checked"));
         }
@@ -78,7 +79,6 @@ impl CheckReport {
             0 => {}
             open => parts.push(plural(open, "open question")),
         }
-        let found = if parts.is_empty() { String::new() } else { format!(": {}", list(&parts)) };
         let mut text = Text::new();
         let verdict = match self.verdict {
             CheckVerdict::Failed => text::error("The installation has problems"),
@@ -86,14 +86,14 @@ impl CheckReport {
             CheckVerdict::Incomplete => {
                 let what = format!("{} could not run", plural(not_checked, "check"));
                 let whole = not_checked == self.checks.len();
-                // The headline counts the warnings.
-                let rest = parts.split_off(counted(0, warnings).len());
-                let verdict = text::warning(incomplete(&what, whole, &parts, warnings));
-                let rest = if rest.is_empty() { String::new() } else { format!("; {}", list(&rest)) };
+                let verdict = text::warning(incomplete(&what, whole, &graded, warnings));
+                let rest = if parts.is_empty() { String::new() } else { format!("; {}", list(&parts)) };
                 text.line(verdict + rest);
                 return text;
             }
         };
+        let found = [graded, parts].concat();
+        let found = if found.is_empty() { String::new() } else { format!(": {}", list(&found)) };
         text.line(verdict + found);
         text
     }

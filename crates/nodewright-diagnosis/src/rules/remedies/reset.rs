@@ -36,7 +36,7 @@ impl Finding {
             })
     }
 
-    /// Adds a remedy that resets one package of the spec on a node, with the grade of the command's preview.
+    /// Adds a remedy that resets one package of the spec on a node, with the grade of its own stages.
     pub fn reset_package(&mut self, skyhook: &Skyhook, node: &Node, name: &str, version: &str) -> &mut Self {
         let spec = skyhook.package(name);
         let interrupts = spec.is_some_and(|p| skyhook.pending_interrupt(name, p).is_some());

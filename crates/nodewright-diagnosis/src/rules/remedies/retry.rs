@@ -75,8 +75,8 @@ impl Finding {
         given_up
     }
 
-    /// Adds a remedy that runs a package again from its start, with the grade of the command's preview. Returns false
-    /// if that is impossible: the operator does not rerun a package with a requested uninstall, nor packages of a
+    /// Adds a remedy that runs a package again from its start, with the grade of its own stages. Returns false if that is
+    /// impossible: the operator does not rerun a package with a requested uninstall, nor packages of a
     /// custom resource that is being deleted.
     pub fn rerun(&mut self, title: &str, skyhook: &Skyhook, node: &Node, package: &str) -> bool {
         let spec = skyhook.package(package);
