@@ -69,7 +69,12 @@ fn untyped<'a>(text: &'a str, types: &[String]) -> Result<&'a str, String> {
         Some(_) if std::path::Path::new(text).exists() => {
             Err("this is a path: captures are read with --from PATH".to_owned())
         }
-        Some(_) => Err(format!("expected NAME or {}/NAME", types[0])),
+        Some((of, name)) => {
+            let node = of
+                .eq_ignore_ascii_case("node")
+                .then(|| format!("; the node: kubectl skyhook diagnose node {name}"));
+            Err(format!("expected NAME or {}/NAME{}", types[0], node.unwrap_or_default()))
+        }
         None => Ok(text),
     }
 }

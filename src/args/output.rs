@@ -11,7 +11,7 @@ pub struct Output {
     /// Print as table, wide, json, yaml, name, jsonpath=… or custom-columns=…
     ///
     /// The formats are those of kubectl, without Go templates. jsonpath=TEMPLATE takes kubectl's templates
-    /// ('{range .items[*]}{.node}{"\n"}{end}') or a bare path (.kind), jsonpath-as-json=TEMPLATE prints the
+    /// ('{range .items[*]}{.name}{"\n"}{end}') or a bare path (.kind), jsonpath-as-json=TEMPLATE prints the
     /// results as JSON lists, and custom-columns=HEADING:PATH,… a custom table. jsonpath-file=FILE and
     /// custom-columns-file=FILE read the template from a file; a columns file has one line of headings and
     /// one of paths. `kubectl skyhook schema` describes the fields of each document. `diagnose stuck`,

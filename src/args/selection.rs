@@ -11,10 +11,10 @@ pub struct OfSkyhook {
     pub skyhook: String,
 }
 
-/// The custom resource that a command reads; by default, the only one.
+/// The custom resource of a command; by default, the only one that fits.
 #[derive(Debug, Clone, clap::Args)]
 pub struct OnlySkyhook {
-    /// The custom resource; required if there are several
+    /// The custom resource; required if several fit
     #[arg(long, value_name = "NAME", alias = "nodewright", value_parser = named::skyhook)]
     pub skyhook: Option<String>,
 }

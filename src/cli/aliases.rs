@@ -31,6 +31,7 @@ const ALIASES: &[(&[&str], &[&str])] = &[
     (&["package", "get"], &["package", "status"]),
     (&["package", "describe"], &["package", "status"]),
     (&["node", "describe"], &["diagnose", "node"]),
+    (&["node", "get"], &["node", "status"]),
     (&["node", "logs"], &["package", "logs"]),
     (&["skyhooks"], &["status"]),
     (&["nodewrights"], &["status"]),
@@ -39,6 +40,7 @@ const ALIASES: &[(&[&str], &[&str])] = &[
     (&["packages"], &["package", "status"]),
     (&["ps"], &["package", "status"]),
     (&["describe", "node"], &["diagnose", "node"]),
+    (&["describe", "package"], &["package", "status"]),
     (&["describe", "skyhook"], &["status"]),
     (&["describe", "nodewright"], &["status"]),
     (&["describe"], &["status"]),
@@ -52,7 +54,7 @@ const ALIASES: &[(&[&str], &[&str])] = &[
     (&["health"], &["diagnose", "check"]),
     (&["doctor"], &["diagnose", "stuck"]),
     (&["stuck"], &["diagnose", "stuck"]),
-    (&["why"], &["diagnose", "stuck"]),
+    (&["why"], &["diagnose"]),
     (&["troubleshoot"], &["diagnose", "stuck"]),
     (&["must-gather"], &["collect"]),
 ];
@@ -155,6 +157,17 @@ const HABITS: &[(&[&str], &str)] = &[
     (&["reboot"], REBOOT),
     (&["node", "reboot"], REBOOT),
     (&["apply"], "kubectl applies manifests; `kubectl skyhook lint -f FILE` checks them first"),
+    (
+        &["edit"],
+        "`kubectl edit nodewright NAME`, or `kubectl edit skyhook NAME`, changes the spec; `kubectl skyhook lint -f FILE` \
+         checks a manifest first",
+    ),
+    (
+        &["auth"],
+        "`kubectl skyhook rbac --for COMMAND` prints the rights that a command needs; `kubectl skyhook diagnose check` \
+         tests yours",
+    ),
+    (&["man"], "`kubectl skyhook COMMAND --help` has the text of the manual page"),
     (&["create"], "kubectl creates objects; `kubectl skyhook lint -f FILE` checks them first"),
 ];
 
@@ -163,11 +176,9 @@ const OF_KUBECTL: &[&str] = &[
     "annotate",
     "api-resources",
     "attach",
-    "auth",
     "config",
     "cp",
     "debug",
-    "edit",
     "exec",
     "expose",
     "kustomize",
@@ -182,7 +193,10 @@ const OF_KUBECTL: &[&str] = &[
     "top",
 ];
 
-/// Explanations for flags that a command does not have: the first words of the command, the flags, and the tip.
+const LOGS: &[&str] = &["package", "logs"];
+
+/// Explanations for flags that a command does not have: the first words of the command, the flags (none for a further
+/// argument), and the tip.
 const FLAGS: &[(&[&str], &[&str], &str)] = &[
     (
         &["uninstall"],
@@ -216,17 +230,28 @@ const FLAGS: &[(&[&str], &[&str], &str)] = &[
     ),
     (
         &["status"],
-        &["-l", "--selector", "--node"],
-        "`kubectl skyhook node status` selects nodes by name or label",
+        &["-l", "--selector", "--node", "--match", "--field-selector", "--show-labels"],
+        "`kubectl skyhook node status` selects nodes by name or label, and shows their labels",
+    ),
+    (&[], &["<NAME>..."], "name custom resources, or use --all for all of them"),
+    (&["status"], &["--watch[=<true|false>]"], "--timeout ends a watch: add -w"),
+    (&["events"], &["--sort-by"], "events are sorted by time, the newest last"),
+    (&["undo"], &["--list"], "`kubectl skyhook journal list` lists the commands that can be undone"),
+    (&[], &["--man"], "`kubectl skyhook COMMAND --help` has the text of the manual page"),
+    (
+        &["journal", "list"],
+        &[],
+        "`kubectl skyhook journal list` lists all commands; `kubectl skyhook events NAME` shows what the operator did",
     ),
     (&["events"], &["--types"], "-o json has the type of each event"),
     (&["node", "status"], &["--node", "--nodes"], "nodes are arguments: `kubectl skyhook node status NODE`"),
     (&["events"], &["--for"], "events are selected by custom resource: `kubectl skyhook events NAME`"),
     (
-        &["package", "logs"],
-        &["-c", "--container"],
+        LOGS,
+        &["-c", "--container", "--all-containers"],
         "--stage selects a stage; its scripts run in containers of the same pod",
     ),
+    (LOGS, &[], "nodes are flags: `kubectl skyhook logs PACKAGE --node NODE`"),
     (
         &["diff"],
         &["-f", "--filename"],
@@ -251,7 +276,10 @@ pub fn tip(args: &[OsString], invalid: &Invalid<'_>) -> Option<String> {
         }
         Invalid::Flag(flag) => FLAGS
             .iter()
-            .find(|(command, flags, _)| words.starts_with(command) && flags.contains(flag))
+            .find(|(command, flags, _)| {
+                let argument = flags.is_empty() && !flag.starts_with('-');
+                words.starts_with(command) && (argument || flags.contains(flag))
+            })
             .map(|(_, _, tip)| (*tip).to_owned()),
     }
 }

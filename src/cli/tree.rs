@@ -62,11 +62,14 @@ impl Program {
 fn explained(mut error: clap::Error, args: &[OsString]) -> Result<clap::Error, clap::Error> {
     let text = |kind| match error.get(kind) {
         Some(ContextValue::String(text)) => text.as_str(),
+        Some(ContextValue::Strings(texts)) => texts.first().map_or("", String::as_str),
         _ => "",
     };
     let invalid = match error.kind() {
         ErrorKind::InvalidSubcommand => Invalid::Command(text(ContextKind::InvalidSubcommand)),
-        ErrorKind::UnknownArgument => Invalid::Flag(text(ContextKind::InvalidArg)),
+        ErrorKind::UnknownArgument | ErrorKind::MissingRequiredArgument => {
+            Invalid::Flag(text(ContextKind::InvalidArg))
+        }
         _ => return Err(error),
     };
     let Some(tip) = aliases::tip(args, &invalid) else {

@@ -164,7 +164,8 @@ struct JournalEntry {
     steps: usize,
     /// Whether the command was interrupted before it recorded its end.
     incomplete: bool,
-    /// The journal that this command undid; null if it is not an undo.
+    /// The journal that this command undid; absent if it is not an undo.
+    #[serde(skip_serializing_if = "Option::is_none")]
     undoes: Option<String>,
     /// Whether the command has been undone, or an undo found nothing left to revert.
     undone: bool,
@@ -247,6 +248,7 @@ pub struct Document<'a> {
     begun: &'a Begun,
     /// The result of each step, by stage; null if unknown.
     results: &'a [Vec<Option<StepResult>>],
-    /// Why the plan ended; null if the command was interrupted before it recorded its end.
+    /// Why the plan ended; absent if the command was interrupted before it recorded its end.
+    #[serde(skip_serializing_if = "Option::is_none")]
     ended: Option<&'a StopReason>,
 }

@@ -58,14 +58,17 @@ async fn ask(ctx: &mut Ctx, timeout: Duration) -> Operator {
 /// The operator of the cluster.
 #[derive(Default, Serialize, JsonSchema)]
 struct Operator {
-    /// The version of the operator; null if unknown.
+    /// The version of the operator; absent if unknown.
+    #[serde(skip_serializing_if = "Option::is_none")]
     version: Option<String>,
-    /// The namespace of the operator; null if unknown.
+    /// The namespace of the operator; absent if unknown.
+    #[serde(skip_serializing_if = "Option::is_none")]
     namespace: Option<String>,
-    /// The API group and version that the operator acts on; null if unknown.
+    /// The API group and version that the operator acts on; absent if unknown.
+    #[serde(skip_serializing_if = "Option::is_none")]
     api: Option<String>,
-    /// Why the version is unknown; null if it is known.
-    #[serde(rename = "unknownReason")]
+    /// Why the version is unknown; absent if it is known.
+    #[serde(rename = "unknownReason", skip_serializing_if = "Option::is_none")]
     reason: Option<String>,
 }
 
@@ -74,7 +77,8 @@ struct Operator {
 pub struct Version {
     /// The plugin.
     plugin: Plugin,
-    /// The operator; null with `--client-only`.
+    /// The operator; absent with `--client-only`.
+    #[serde(skip_serializing_if = "Option::is_none")]
     operator: Option<Operator>,
 }
 

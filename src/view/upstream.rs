@@ -9,8 +9,13 @@ use super::{List, View};
 
 /// The kinds of the documents that upstream's CLI prints as well.
 const KINDS: [&str; 3] = ["NodeList", "NodeStatus", "PackageStatus"];
-/// The names of fields that differ.
-const NAMES: [(&str, &str); 3] = [("node", "nodeName"), ("package", "name"), ("skyhook", "skyhookName")];
+/// The fields of the items of a kind that have other names.
+const NAMES: [(&str, &str, &str); 4] = [
+    ("Node", "name", "nodeName"),
+    ("Node", "state", "status"),
+    ("", "node", "nodeName"),
+    ("", "skyhook", "skyhookName"),
+];
 
 /// A view whose documents have upstream's shape, if upstream's CLI has them.
 pub struct Upstream<'a>(pub &'a dyn View);
@@ -66,18 +71,21 @@ fn document(mut document: Value) -> Value {
     }
 }
 
-/// A row with upstream's names. `package status` omits `restarts` if zero, and `state` if empty.
+/// A row with upstream's names. `package status` omits `restarts` if zero, and always has `stage`.
 fn row(kind: &str, row: Value) -> Value {
-    let omitted = |key: &str, value: &Value| {
-        kind == "PackageStatus" && matches!(key, "restarts" | "state") && (*value == 0 || *value == "")
-    };
+    let omitted = |key: &str, value: &Value| kind == "PackageStatus" && key == "restarts" && *value == 0;
     match row {
-        Value::Object(fields) => {
+        Value::Object(mut fields) => {
+            if let Some(at) = fields.keys().position(|key| kind == "PackageStatus" && key == "restarts")
+                && !fields.contains_key("stage")
+            {
+                fields.shift_insert(at, "stage".to_owned(), "".into());
+            }
             let fields = fields.into_iter().filter(|(key, value)| !omitted(key, value));
             let fields = fields.map(|(key, value)| {
-                let name = NAMES.into_iter().find(|(ours, _)| *ours == key);
-                let value = if key == "packages" { self::row(kind, value) } else { value };
-                (name.map_or(key, |(_, theirs)| theirs.to_owned()), value)
+                let name = NAMES.into_iter().find(|(of, ours, _)| kind.starts_with(of) && *ours == key);
+                let value = if key == "packages" { self::row("", value) } else { value };
+                (name.map_or(key, |(.., theirs)| theirs.to_owned()), value)
             });
             Value::Object(fields.collect::<Map<_, _>>())
         }

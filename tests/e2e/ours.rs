@@ -70,7 +70,7 @@ impl Report {
     }
 
     pub fn errors(&self) -> Vec<&Value> {
-        self.findings().iter().filter(|finding| finding["severity"] == "error").collect()
+        self.findings().iter().filter(|finding| finding["severity"] == "Error").collect()
     }
 
     pub fn with_code(&self, code: &str) -> Vec<&Value> {
@@ -90,8 +90,8 @@ impl Report {
     #[track_caller]
     pub fn exit_fits(&self) {
         let expected = match self.json["verdict"].as_str() {
-            Some("healthy" | "blocked") => 0,
-            Some("stuck") => 2,
+            Some("Healthy" | "Blocked") => 0,
+            Some("Stuck") => 2,
             _ => 1,
         };
         assert_eq!(self.ran.exit, Some(expected), "exit code of {:#?}", self.ran);
@@ -102,10 +102,10 @@ impl Report {
 fn stuck(kubeconfig: &Path) -> BTreeMap<(String, String), bool> {
     let report = diagnose(kubeconfig, &[]);
     let grave = report.findings().iter();
-    let grave = grave.filter(|finding| finding["severity"] != "info");
+    let grave = grave.filter(|finding| finding["severity"] != "Info");
     let of = |finding: &Value| {
         let which = (finding["code"].to_string(), finding["subject"].to_string());
-        (which, finding["severity"] == "error")
+        (which, finding["severity"] == "Error")
     };
     grave.map(of).collect()
 }
@@ -222,10 +222,10 @@ impl Watcher {
                     continue;
                 };
                 let report = Report { ran, json };
-                watched.unanswered += usize::from(report.json["verdict"] == "incomplete");
+                watched.unanswered += usize::from(report.json["verdict"] == "Incomplete");
                 watched.errors.extend(report.errors().into_iter().cloned());
                 for finding in report.findings() {
-                    if finding["severity"] == "warning" {
+                    if finding["severity"] == "Warning" {
                         let code = finding["code"].as_str().unwrap_or_default();
                         *watched.warned.entry(code.to_owned()).or_default() += 1;
                     }

@@ -32,7 +32,7 @@ pub fn count(report: &Value) {
     }
     let causes = report["causes"].as_array().into_iter().flatten();
     for cause in causes.filter(|cause| FAILING.iter().any(|code| cause["code"] == *code)) {
-        let at = cause["findings"].as_array().into_iter().flatten();
+        let at = cause["findingIndexes"].as_array().into_iter().flatten();
         let reasons: Vec<&Value> = at
             .filter_map(|at| Some(&report["findings"][usize::try_from(at.as_u64()?).ok()?]["reason"]))
             .collect();

@@ -100,14 +100,14 @@ fn deletions(path: &Path) -> Vec<String> {
         if status.is_null() {
             continue;
         }
-        let blocked = status["state"] == "blocked";
+        let blocked = status["state"] == "Stuck";
         let timeout = if blocked { "60s" } else { "1s" };
         let waited = go(&format!("wait {name} --for=deleted --tolerate 0s --timeout {timeout} -o json"));
         let by = match waited.code {
             Some(2) => codes(&waited.json()["findings"]),
             _ => BTreeSet::new(),
         };
-        let because = status["reason"].as_str().expect("a reason");
+        let because = status["message"].as_str().expect("a reason");
         let reported = waited.json()["findings"].as_array().is_some_and(|all| {
             let mut messages = all.iter().filter_map(|f| f["message"].as_str());
             messages.any(|m| because.contains(m))
@@ -126,7 +126,7 @@ fn deletions(path: &Path) -> Vec<String> {
         let first = item["wave"] == 1;
         let errors: BTreeSet<String> = {
             let all = report["findings"].as_array().expect("findings");
-            let errors = all.iter().filter(|f| f["severity"] == "error");
+            let errors = all.iter().filter(|f| f["severity"] == "Error");
             codes(&errors.cloned().collect())
         };
         let agree = blocked == (waited.code == Some(2))

@@ -113,7 +113,7 @@ fn causes_come_first_with_their_effects() {
         .map(|cause| {
             json!([
                 cause["code"],
-                cause["findings"].as_array().expect("findings").len(),
+                cause["findingIndexes"].as_array().expect("findings").len(),
                 cause["explains"].as_array().expect("effects").len(),
                 cause["contrasts"][0]["attribute"],
                 cause["contrasts"][0]["value"],
@@ -317,7 +317,7 @@ fn webhook_findings_are_effects_of_a_stopped_operator() {
         .iter()
         .map(|cause| {
             let count = |key: &str| cause[key].as_array().expect("findings").len();
-            json!([cause["code"], count("findings"), count("explains")])
+            json!([cause["code"], count("findingIndexes"), count("explains")])
         })
         .collect();
     assert_eq!(summaries, [json!(["SKY501", 1, 2])]);

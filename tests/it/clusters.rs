@@ -53,8 +53,8 @@ fn severities(document: &Value) -> BTreeMap<String, Severity> {
     findings
         .map(|finding| {
             let severity = finding["severity"].as_str().expect("a severity");
-            let level = ["info", "warning", "error"].iter().position(|s| *s == severity);
-            let mark = marks::of_document(finding).replacen(&format!(" {severity}"), "", 1);
+            let level = ["Info", "Warning", "Error"].iter().position(|s| *s == severity);
+            let mark = marks::of_document(finding).replacen(&format!(" {}", severity.to_lowercase()), "", 1);
             (mark, level.expect("a known severity"))
         })
         .collect()
@@ -93,7 +93,7 @@ fn server_and_files_give_the_same_report() {
             let code = mark.split(' ').next().expect("a code");
             assert!(unchecked.contains(&code), "{name}: the files do not say {mark}");
         }
-        let stuck = live["verdict"] == "stuck";
+        let stuck = live["verdict"] == "Stuck";
         assert_eq!(ran.code, Some(if stuck { 2 } else { 0 }), "{name}");
     }
 }
@@ -104,7 +104,7 @@ fn missing_permission_is_never_reported_healthy() {
     let healthy = captured.served();
     let served = healthy.serve();
     let ran = run("diagnose stuck -o json").kubeconfig(&served.kubeconfig()).output();
-    assert_eq!((ran.json()["verdict"].as_str(), ran.code), (Some("healthy"), Some(0)));
+    assert_eq!((ran.json()["verdict"].as_str(), ran.code), (Some("Healthy"), Some(0)));
     let mut sources: Vec<String> = healthy.requests().iter().filter_map(listed_plural).collect();
     sources.sort();
     sources.dedup();
@@ -116,7 +116,7 @@ fn missing_permission_is_never_reported_healthy() {
         fake.on(&format!("LIST {source}")).reply(403);
         let served = fake.serve();
         let ran = run("diagnose stuck -o json").kubeconfig(&served.kubeconfig()).output();
-        assert_eq!(ran.json()["verdict"], "incomplete", "without {source}");
+        assert_eq!(ran.json()["verdict"], "Incomplete", "without {source}");
         assert_ne!(ran.json()["notChecked"], serde_json::json!([]), "without {source}");
         assert_eq!(ran.code, Some(1), "without {source}");
         let ran = run("diagnose stuck --fail-on never").kubeconfig(&served.kubeconfig()).output();

@@ -123,7 +123,7 @@ fn a_stopped_canary_holds_up_no_node_outside_of_it() {
         let explained = finding["explainedBy"].as_array().map_or(0, Vec::len);
         if node.starts_with("main-") {
             assert_eq!(explained, 0, "{finding}");
-            assert_eq!(finding["severity"], "info", "{finding}");
+            assert_eq!(finding["severity"], "Info", "{finding}");
         }
     }
     assert_eq!(document["blockedNodes"], 6);
@@ -132,8 +132,8 @@ fn a_stopped_canary_holds_up_no_node_outside_of_it() {
         .as_array()
         .expect("causes")
         .iter()
-        .filter(|cause| cause["severity"] == "error")
-        .map(|cause| &cause["blocks"])
+        .filter(|cause| cause["severity"] == "Error")
+        .map(|cause| &cause["blocked"])
         .collect();
     let [first, second] =
         ["first", "second"].map(|name| json!({"skyhook": name, "node": "canary-[01-06]", "nodeCount": 6}));

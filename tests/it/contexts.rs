@@ -117,7 +117,7 @@ fn documents_name_the_context_of_each_item() {
     let items = list["items"].as_array().expect("items");
     let contexts: Vec<&Value> = items.iter().map(|item| &item["context"]).collect();
     assert_eq!(contexts, ["prod-east", "prod-west"]);
-    assert!(items.iter().all(|item| item["skyhook"] == "gpu-tune"), "{list:#}");
+    assert!(items.iter().all(|item| item["name"] == "gpu-tune"), "{list:#}");
     let contexts = list["contexts"].as_array().expect("contexts");
     let codes: Vec<&Value> = contexts.iter().map(|one| &one["exitCode"]).collect();
     assert_eq!(codes, [0, 0, 1]);
@@ -131,7 +131,7 @@ fn documents_name_the_context_of_each_item() {
     // The rows of all contexts are items of one list.
     let nodes = servers.run("node status -o json --contexts prod-*").json();
     let nodes = nodes["items"].as_array().expect("items").iter();
-    let nodes: Vec<String> = nodes.map(|node| format!("{} {}", node["context"], node["node"])).collect();
+    let nodes: Vec<String> = nodes.map(|node| format!("{} {}", node["context"], node["name"])).collect();
     assert_eq!(
         nodes,
         [

@@ -90,8 +90,10 @@ fn not_good(ran: &RunOutput) -> Vec<String> {
     let checks = json["items"].as_array().expect("checks").iter();
     let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
     checks
-        .filter(|c| c["outcome"] != "good")
-        .map(|c| format!("{} {}: {}", text(&c["outcome"]), text(&c["title"]), text(&c["message"])))
+        .filter(|c| c["outcome"] != "Good")
+        .map(|c| {
+            format!("{} {}: {}", text(&c["outcome"]).to_lowercase(), text(&c["title"]), text(&c["message"]))
+        })
         .collect()
 }
 
@@ -125,7 +127,7 @@ fn installation_problems_are_reported() {
     );
     assert_eq!(
         (wrong.len(), ran.code, ran.json()["verdict"].as_str().map(str::to_owned)),
-        (4, Some(2), Some("failed".to_owned()))
+        (4, Some(2), Some("Failed".to_owned()))
     );
 }
 
@@ -155,7 +157,7 @@ fn unreadable_sources_are_not_reported_good() {
         fake.on(pattern).reply(403);
         let ran = check(&fake, "-o json");
         assert!(not_good(&ran).len() >= least, "{pattern}: {}", ran.transcript());
-        assert_eq!(ran.json()["verdict"], "incomplete", "{pattern}");
+        assert_eq!(ran.json()["verdict"], "Incomplete", "{pattern}");
         assert_eq!(ran.code, Some(1), "{pattern}: {}", ran.transcript());
     }
 }

@@ -57,7 +57,7 @@ fn node_with_error_findings_is_never_fine() {
         let from = captured.path();
         let report = run(&format!("diagnose stuck -o json --from {from}")).output().json();
         let findings = report["findings"].as_array().expect("findings");
-        let errors = findings.iter().filter(|f| f["severity"] == "error");
+        let errors = findings.iter().filter(|f| f["severity"] == "Error");
         let mut nodes: Vec<&str> = errors.filter_map(|f| f["subject"]["node"].as_str()).collect();
         nodes.sort_unstable();
         nodes.dedup();

@@ -72,13 +72,14 @@ fn a_thing_has_one_name() {
 }
 
 /// The one-liners of `docs/automation.md`: the capture that each reads, and its output.
-const ONE_LINERS: [(&str, &str); 12] = [
+const ONE_LINERS: [(&str, &str); 13] = [
     ("apply-erroring", "node-2"),
     ("two-priorities", "first second"),
     ("in-progress", "node-1 2.0.1 node-2 2.0.1"),
     ("apply-erroring", "driver"),
     ("complete", "node-1 node-2 node-3"),
     ("apply-erroring", "SKY201 package driver fails at stage apply (exit code 2)"),
+    ("apply-erroring", "kubectl skyhook package logs driver --skyhook gpu-tune --node node-2 --stage apply"),
     ("apply-erroring", "node-2"),
     ("deleted-while-erroring", "node-2 driver"),
     ("apply-erroring", "BackOff"),
@@ -143,8 +144,7 @@ fn one_liners_of_the_page_print_what_they_say() {
 #[test]
 fn columns_have_a_row_for_each_item() {
     let from = "--from tests/clusters/apply-erroring";
-    let ran =
-        run(&format!("node status -o custom-columns=NODE:.node,CR:.skyhook,IS:.status {from}")).output();
+    let ran = run(&format!("node status -o custom-columns=NODE:.name,CR:.skyhook,IS:.state {from}")).output();
     assert_eq!(
         ran.parts(),
         (
@@ -166,7 +166,7 @@ fn a_jsonpath_that_matches_nothing_says_so() {
         ("jsonpath={.nope}", "", note),
         ("jsonpath={range.items[*]}{.nodeName}{end}", "", note),
         ("jsonpath-as-json={.nope}", "[]\n", note),
-        ("jsonpath={.items[0].node}", "node-1", ""),
+        ("jsonpath={.items[0].name}", "node-1", ""),
     ] {
         let ran = run(&format!("node status -o {template} {from}")).output();
         assert_eq!(ran.parts(), (stdout, stderr, Some(0)), "{template}");

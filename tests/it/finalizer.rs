@@ -80,7 +80,7 @@ fn unreadable_pods_may_be_running() {
     test_cluster.fake.on("LIST pods").reply(403);
     let status = test_cluster.run("status gpu-tune -o json");
     let document = status.json()["items"][0]["deletion"].take();
-    assert_eq!(document["state"], json!("unknown"), "{}", status.transcript());
+    assert_eq!(document["state"], json!("Unknown"), "{}", status.transcript());
     let strip = test_cluster.run("finalizer strip gpu-tune --confirm");
     strip.expect_code(3);
     strip.expect_stderr("kubectl skyhook wait gpu-tune --for=deleted");
@@ -94,11 +94,11 @@ fn blocked_deletion_is_reported_without_pods() {
         let test_cluster = TestCluster::captured_with_operator(cluster);
         let document = || test_cluster.run("status gpu-tune -o json").json()["items"][0]["deletion"].take();
         let (state, unread) = (document()["state"].clone(), "may still be running");
-        assert_eq!(state, json!("blocked"), "{cluster}");
+        assert_eq!(state, json!("Stuck"), "{cluster}");
         test_cluster.fake.on("LIST pods").reply(403);
         let document = document();
-        assert_eq!(document["state"], json!("blocked"), "{cluster}");
-        let because = document["reason"].as_str().expect("a reason");
+        assert_eq!(document["state"], json!("Stuck"), "{cluster}");
+        let because = document["message"].as_str().expect("a reason");
         assert!(because.contains(unread), "{because}");
     }
 }
@@ -109,7 +109,7 @@ fn all_commands_agree_when_the_operator_is_missing() {
     let test_cluster = TestCluster::from_capture("deleted-while-erroring");
     let report = test_cluster.run("diagnose stuck gpu-tune -o json");
     report.expect_code(2);
-    assert_eq!(report.json()["verdict"], "stuck");
+    assert_eq!(report.json()["verdict"], "Stuck");
     let waited = test_cluster.run("wait gpu-tune --for=deleted --timeout 20s -o json");
     waited.expect_code(2);
     let torn = test_cluster.run("teardown --dry-run -o json");
@@ -223,11 +223,11 @@ fn starting_operator_delays_but_does_not_block_deletion() {
         run(&format!("status gpu -o json {from} --now {now}")).output().json()["items"][0]["deletion"].take()
     };
     let young = status("2026-11-20T10:00:04Z");
-    assert_eq!(young["state"], json!("slow"), "{young:#}");
+    assert_eq!(young["state"], json!("Waiting"), "{young:#}");
     let old = status("2026-11-20T10:10:00Z");
-    assert_eq!(old["state"], json!("blocked"), "{old:#}");
+    assert_eq!(old["state"], json!("Stuck"), "{old:#}");
     for status in [young, old] {
-        let reason = status["reason"].as_str().expect("a reason");
+        let reason = status["message"].as_str().expect("a reason");
         assert!(reason.contains("no replica of the operator"), "{reason}");
     }
 }
@@ -249,7 +249,7 @@ fn unreadable_nodes_are_not_reported_as_progress() {
         .json()["items"][0]["deletion"]
         .take();
     assert_eq!(
-        (&status["state"], &status["reason"]),
-        (&json!("unknown"), &json!("nodes could not be read, so the remaining uninstalls are unknown"))
+        (&status["state"], &status["message"]),
+        (&json!("Unknown"), &json!("nodes could not be read, so the remaining uninstalls are unknown"))
     );
 }

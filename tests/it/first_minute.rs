@@ -80,7 +80,51 @@ fn habits_of_other_tools_lead_to_commands() {
         ),
         (
             "edit gpu",
-            "error: unrecognized subcommand 'edit'\n\n  tip: this is a command of kubectl itself: kubectl edit\n",
+            "error: unrecognized subcommand 'edit'\n\n  tip: `kubectl edit nodewright NAME`, or `kubectl edit skyhook NAME`, changes \
+             the spec; `kubectl skyhook lint -f FILE` checks a manifest first\n",
+        ),
+        (
+            "top gpu",
+            "error: unrecognized subcommand 'top'\n\n  tip: this is a command of kubectl itself: kubectl top\n",
+        ),
+        (
+            "logs driver node-2",
+            "error: unexpected argument 'node-2' found\n\n  tip: nodes are flags: `kubectl skyhook logs PACKAGE --node NODE`\n",
+        ),
+        (
+            "logs driver --all-containers",
+            "error: unexpected argument '--all-containers' found\n\n  tip: --stage selects a stage; its scripts run in containers \
+             of the same pod\n",
+        ),
+        (
+            "rollout history gpu",
+            "error: unexpected argument 'gpu' found\n\n  tip: `kubectl skyhook journal list` lists all commands; \
+             `kubectl skyhook events NAME` shows what the operator did\n",
+        ),
+        (
+            "status --show-labels",
+            "error: unexpected argument '--show-labels' found\n\n  tip: `kubectl skyhook node status` selects nodes by name or \
+             label, and shows their labels\n",
+        ),
+        (
+            "undo --list",
+            "error: unexpected argument '--list' found\n\n  tip: `kubectl skyhook journal list` lists the commands that can be \
+             undone\n",
+        ),
+        (
+            "pause",
+            "error: the following required arguments were not provided:\n  <NAME>...\n\n  tip: name custom resources, or use --all \
+             for all of them\n",
+        ),
+        (
+            "events node/n021",
+            "error: invalid value 'node/n021' for '[NAME]...': expected NAME or skyhook/NAME; the node: kubectl skyhook diagnose \
+             node n021\n",
+        ),
+        (
+            "auth can-i reset",
+            "error: unrecognized subcommand 'auth'\n\n  tip: `kubectl skyhook rbac --for COMMAND` prints the rights that a command \
+             needs; `kubectl skyhook diagnose check` tests yours\n",
         ),
         (
             "node status --node n021",
@@ -125,7 +169,7 @@ fn words_of_questions_are_commands() {
     let from = "--from tests/clusters/nodewright-apply-erroring";
     for (typed, command) in [
         ("stuck", "diagnose stuck"),
-        ("why aerr-1", "diagnose stuck aerr-1"),
+        ("why aerr-1", "diagnose node aerr-1"),
         ("nodes", "node status"),
         ("packages", "package status"),
         ("get pods", "package status"),
@@ -154,6 +198,18 @@ fn the_only_custom_resource_need_not_be_named() {
     assert_ne!(named.stderr, "");
     for words in ["logs alpha --node aerr-1", "logs aerr-1"] {
         assert_eq!(output(words).parts(), named.parts(), "{words}");
+    }
+    for command in ["rerun", "retry"] {
+        let words = |of: &str| format!("package {command} alpha {of} --node aerr-1 --dry-run");
+        let named = output(&words("--skyhook aerr"));
+        assert_eq!(output(&words("")).parts(), named.parts(), "{command}");
+    }
+    let pods = "--from tests/clusters/apply-erroring";
+    let named = run(&format!("package logs driver --skyhook gpu-tune --node node-2 {pods}")).output();
+    for pod in
+        ["gpu-tune-driver-2-0-1-apply-node-2-a2c3b676", "pod/gpu-tune-driver-2-0-1-apply-node-2-a2c3b676"]
+    {
+        assert_eq!(run(&format!("logs {pod} {pods}")).output().parts(), named.parts(), "{pod}");
     }
     let ran = run("node list --from tests/clusters/two-priorities").output();
     assert_eq!(
@@ -298,7 +354,7 @@ fn documents_of_many_nodes_are_small() {
         assert!(ran.stdout.len() <= most, "{nodes} nodes: {} bytes", ran.stdout.len());
         let document = ran.document();
         for cause in document["causes"].as_array().expect("causes") {
-            let grave = cause["severity"] == "error";
+            let grave = cause["severity"] == "Error";
             assert!(!grave || cause["remedies"].as_array().is_some_and(|all| !all.is_empty()), "{cause}");
         }
     }

@@ -29,7 +29,7 @@ fn on(words: &str, text: &str) -> RunOutput {
 fn not_checked(report: &serde_json::Value) -> Vec<String> {
     let all = report["notChecked"].as_array().expect("a list").iter();
     all.map(|n| {
-        format!("{} {}", n["code"].as_str().expect("a code"), n["reason"].as_str().expect("a reason"))
+        format!("{} {}", n["code"].as_str().expect("a code"), n["message"].as_str().expect("a reason"))
     })
     .collect()
 }

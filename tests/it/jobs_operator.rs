@@ -56,7 +56,7 @@ fn a_job_deleted_by_hand_stops_its_own_stage_only() {
     let ran = over(&items, "diagnose stuck --rule SKY217");
     insta::assert_snapshot!(ran.transcript());
     let finding = &over(&items, "diagnose stuck -o json --rule SKY217").json()["findings"][0];
-    assert_eq!(finding["blocks"], json!(["install", "uninstall"]));
+    assert_eq!(finding["blocks"], json!(["Install", "Uninstall"]));
     // After a reset the operator waits for the Job before it does anything else.
     items[1] = NODEWRIGHT.node("node-1", "in_progress", &[]);
     let ran = over(&items, "diagnose stuck --rule SKY217");
@@ -112,7 +112,7 @@ fn rejected_pods_are_one_steady_finding() {
         assert_eq!(found.len(), 1, "{phase}: {document}");
         // Jobs that were replaced have used up their limit: nothing changes by itself.
         let replaced = phase == "it is swept" || phase == "and made again";
-        assert_eq!(found[0]["severity"], if replaced { "error" } else { "warning" }, "{phase}");
+        assert_eq!(found[0]["severity"], if replaced { "Error" } else { "Warning" }, "{phase}");
         assert_eq!(
             found[0]["message"],
             "the kubelet rejects the pods for stage apply of package driver, and their job is retried",

@@ -64,7 +64,7 @@ fn synopsis_shows_the_values_of_options() {
     let synopsis = page.split(".SH ").find_map(|part| part.strip_prefix("SYNOPSIS\n"));
     let synopsis = synopsis.expect("a synopsis").replace("\\-", "-");
     for part in [
-        "\\fBkubectl skyhook package rerun\\fR \\fB--skyhook\\fR \\fINAME\\fR [\\fB--node\\fR \\fINODE\\fR]... ",
+        "\\fBkubectl skyhook package rerun\\fR [\\fB--skyhook\\fR \\fINAME\\fR] [\\fB--node\\fR \\fINODE\\fR]... ",
         " [\\fB--failed-only\\fR] ",
         " [\\fB-y\\fR|\\fB--confirm\\fR] ",
         " [\\fB--dry-run\\fR] ",

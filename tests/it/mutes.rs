@@ -288,7 +288,7 @@ fn written_mutes_cover_no_more_than_what_was_found() {
     erroring_on(2, &known).expect_code(0);
     erroring_on(4, &known).expect_code(2);
     let text = std::fs::read_to_string(&known.path).expect("a file");
-    std::fs::write(&known.path, text.replace("severity: error", "severity: warning")).expect("a file");
+    std::fs::write(&known.path, text.replace("severity: Error", "severity: warning")).expect("a file");
     erroring_on(3, &known).expect_code(2);
 }
 

@@ -62,8 +62,8 @@ fn stopped_work_has_one_answer() {
         node.expect_stdout(code);
         let json = ask("status -o json", &items).json();
         let item = &json["items"][0];
-        assert_eq!(item["assessment"], word);
-        assert_eq!(item["heldUpBy"], json!([code]));
+        assert_eq!(item["state"], word);
+        assert_eq!(item["causes"], json!([code]));
         assert_eq!(item["stoppedBy"], "kubectl-annotate");
         assert_eq!(item["stoppedSince"], "2026-11-20T09:00:00Z");
         let row = format!("{} by kubectl-annotate 3h ago (new disks)", word.to_lowercase());
@@ -98,9 +98,9 @@ fn a_wait_ends_only_with_its_cause() {
     let from = "--from tests/clusters/two-priorities";
     let json = run(&format!("status -o json {from}")).output().json();
     let items = json["items"].as_array().expect("custom resources");
-    let second = items.iter().find(|item| item["skyhook"] == "second").expect("the second one");
-    assert_eq!(second["heldUpBy"], json!(["SKY201"]), "{second:#}");
-    assert!(["Stuck", "Degraded"].contains(&second["assessment"].as_str().expect("a word")), "{second:#}");
+    let second = items.iter().find(|item| item["name"] == "second").expect("the second one");
+    assert_eq!(second["causes"], json!(["SKY201"]), "{second:#}");
+    assert!(["Stuck", "Degraded"].contains(&second["state"].as_str().expect("a word")), "{second:#}");
     let message = second["message"].as_str().expect("a message");
     assert!(message.starts_with("waits for first: SKY201 "), "{message}");
 }
@@ -114,8 +114,8 @@ fn a_wait_behind_a_pause_is_blocked_by_the_pause() {
     let node = NODEWRIGHT.node("node-1", "waiting", &[]);
     let json = ask("status later -o json", &[stopped("pause"), later, NODEWRIGHT.operator(), node]).json();
     let later = &json["items"][0];
-    assert_eq!(later["assessment"], "Blocked", "{later:#}");
-    assert_eq!(later["heldUpBy"], json!(["SKY308"]));
+    assert_eq!(later["state"], "Blocked", "{later:#}");
+    assert_eq!(later["causes"], json!(["SKY308"]));
     let message = later["message"].as_str().expect("a message");
     assert!(message.starts_with("waits for gpu: SKY308 "), "{message}");
 }
@@ -141,8 +141,8 @@ fn nodes_behind_a_stuck_batch_are_blocked_by_its_cause() {
     ];
     let json = ask("status gpu -o json", &items).json();
     let item = &json["items"][0];
-    assert_eq!(item["assessment"], "Stuck", "{item:#}");
-    assert_eq!(item["nodeStates"]["waiting"], 0, "{item:#}");
+    assert_eq!(item["state"], "Stuck", "{item:#}");
+    assert_eq!(item["nodes"]["waiting"], 0, "{item:#}");
     let node = ask("diagnose node n-3 -o json", &items).json();
     assert_eq!(node["state"], "Blocked");
     assert_eq!(node["skyhooks"][0]["progress"]["heldUpBy"]["node"], "n-1", "{node:#}");
@@ -210,7 +210,7 @@ fn each_node_counts_once() {
             assert_eq!(summary.node_states.all(), cluster.selected(skyhook).count(), "{place}");
             let counted =
                 |state| outlook.on_nodes(skyhook.name()).filter(|(_, on)| on.counted() == state).count();
-            assert_eq!(summary.failed_nodes, counted(ProgressState::Failed), "{place}");
+            assert_eq!(summary.node_states.failed, counted(ProgressState::Failed), "{place}");
             let compartments = summary.compartments.iter().map(|(_, _, states)| states);
             let (all, complete) =
                 compartments.fold((0, 0), |sum, states| (sum.0 + states.all(), sum.1 + states.complete));
@@ -231,14 +231,14 @@ fn pages_agree() {
         let json = run(&format!("status -o json --from {from}")).output().json();
         let mut states: BTreeMap<(String, String), [Value; 2]> = BTreeMap::new();
         for item in json["items"].as_array().expect("custom resources") {
-            let name = item["skyhook"].as_str().expect("a name");
-            if ["Stuck", "Blocked", "Paused", "Disabled"].iter().any(|state| item["assessment"] == *state) {
+            let name = item["name"].as_str().expect("a name");
+            if ["Stuck", "Blocked", "Paused", "Disabled"].iter().any(|state| item["state"] == *state) {
                 let page = run(&format!("status {name} --from {from}")).output();
                 page.expect_no_stdout("  running  ");
             }
             let named = run(&format!("status {name} -o json --from {from}")).output().json();
             for entry in named["items"][0]["progress"]["nodes"].as_array().into_iter().flatten() {
-                let set = entry["node"].as_str().expect("a name");
+                let set = entry["name"].as_str().expect("a name");
                 let nodes = expand(set).map_or_else(|| vec![set.to_owned()], |nodes| nodes.expect("a set"));
                 assert_eq!(entry["nodeCount"], nodes.len());
                 for node in nodes {
@@ -250,7 +250,7 @@ fn pages_agree() {
         for ((name, node), state) in &states {
             let page = run(&format!("diagnose node {node} -o json --from {from}")).output().json();
             let links = page["skyhooks"].as_array().expect("custom resources");
-            let link = links.iter().find(|link| link["skyhook"] == *name).expect("the custom resource");
+            let link = links.iter().find(|link| link["name"] == *name).expect("the custom resource");
             let own = [&link["state"], &link["progress"]["heldUpBy"]["code"]].map(Value::clone);
             assert_eq!(own, *state, "{}: {name} on {node}", captured.name);
         }
@@ -312,7 +312,7 @@ fn a_node_that_is_not_ready_does_not_run() {
     assert_eq!(first_line(&node), "n-1: waiting", "{}", node.transcript());
     node.expect_stdout("SKY409");
     let status = ask("status -o json").json();
-    assert_eq!(status["items"][0]["nodeStates"]["running"], 0, "{status:#}");
+    assert_eq!(status["items"][0]["nodes"]["running"], 0, "{status:#}");
 }
 
 /// The missing object is the cause: it stands in the headline.
@@ -323,7 +323,7 @@ fn evicted_pods_get_no_estimate() {
         .output();
     let item = &ran.json()["items"][0];
     assert_eq!(
-        [&item["assessment"], &item["remainingSeconds"], &item["uncertainty"]],
+        [&item["state"], &item["remainingSeconds"], &item["uncertainty"]],
         [&json!("Progressing"), &Value::Null, &Value::Null]
     );
 }

@@ -7,7 +7,7 @@ use insta::assert_snapshot;
 /// The name of the custom resource in a capture.
 fn skyhook(path: &str) -> String {
     let page = run(&format!("status -o json --from {path}")).output().json();
-    page["items"][0]["skyhook"].as_str().expect("the capture has a custom resource").to_owned()
+    page["items"][0]["name"].as_str().expect("the capture has a custom resource").to_owned()
 }
 
 fn of(cluster: &str, words: &str) -> RunOutput {
@@ -36,7 +36,7 @@ fn json_has_every_field() {
     assert_snapshot!(ran.transcript());
     let ran = of("complete", "--skyhook gpu-tune -o json");
     for row in ran.json()["items"].as_array().expect("a list") {
-        for field in ["skyhook", "node", "package", "version", "image", "stage", "state"] {
+        for field in ["skyhook", "node", "name", "version", "image", "stage", "state"] {
             assert!(row[field].is_string(), "{field} of {row}");
         }
         assert_eq!(row["restarts"], 0);

@@ -8,8 +8,8 @@ use crate::support::run::run;
 
 /// Why the selected rule was not checked.
 fn why_not(report: &Value) -> &str {
-    assert_eq!(report["verdict"], "incomplete", "{report}");
-    report["notChecked"][0]["reason"].as_str().expect("a reason")
+    assert_eq!(report["verdict"], "Incomplete", "{report}");
+    report["notChecked"][0]["message"].as_str().expect("a reason")
 }
 
 fn operator(version: &str) -> String {
@@ -65,12 +65,12 @@ fn rule_needing_older_objects_is_not_checked_without_them() {
         assert_eq!(why_not(&report), "the input has no Skyhook objects");
         // Nothing was ever migrated.
         let files = format!("{}{NODE}{NEWER_OBJECT}", operator(version));
-        assert_eq!(diagnose("--rule SKY601", &files)["verdict"], "healthy");
+        assert_eq!(diagnose("--rule SKY601", &files)["verdict"], "Healthy");
         let without_nodes = format!("{}{NEWER_OBJECT}", operator(version));
         assert_eq!(why_not(&diagnose("--rule SKY601", &without_nodes)), "the input has no Skyhook objects");
     }
     let files = format!("{}{NODE}{NEWER_OBJECT}", operator("v0.21.0"));
-    assert_eq!(diagnose("--rule SKY601", &files)["verdict"], "healthy");
+    assert_eq!(diagnose("--rule SKY601", &files)["verdict"], "Healthy");
 }
 
 #[test]
@@ -102,7 +102,7 @@ status: {{nodePriority: {{node-1: '2026-11-01T10:00:00Z'}}, compartmentStatuses:
     let report = diagnose("--rule SKY305", &files);
     assert_eq!(why_not(&report), "the input has no deployment policies");
     let named = files.replace("deploymentPolicy: slow, ", "");
-    assert_eq!(diagnose("--rule SKY305", &named)["verdict"], "healthy");
+    assert_eq!(diagnose("--rule SKY305", &named)["verdict"], "Healthy");
 }
 
 /// An empty list in a file named after its kind means that there are none.
@@ -121,12 +121,12 @@ spec: {deploymentPolicy: slow, packages: {}}
     write("all.yaml", &format!("{}{NODE}{held}", operator("v0.20.0")));
     let words =
         format!("diagnose stuck -o json --rule SKY212 --rule SKY601 --from {}", directory.path().display());
-    assert_eq!(run(&words).output().json()["verdict"], "incomplete");
+    assert_eq!(run(&words).output().json()["verdict"], "Incomplete");
     let none = r#"{"apiVersion": "v1", "kind": "List", "items": []}"#;
     for name in ["deploymentpolicies.nodewright.nvidia.com.json", "skyhooks.skyhook.nvidia.com.json"] {
         write(name, none);
     }
-    assert_eq!(run(&words).output().json()["verdict"], "healthy");
+    assert_eq!(run(&words).output().json()["verdict"], "Healthy");
 }
 
 #[test]
@@ -144,7 +144,7 @@ spec: {{packages: {{driver: {{version: 2.0.1, image: i, uninstall: {{enabled: tr
         assert_eq!(why_not(&report), "the input has no events");
         let with = format!("{files}---\napiVersion: v1\nkind: EventList\nitems: []\n");
         let report = diagnose(&format!("--rule {rule}"), &with);
-        assert_eq!(report["verdict"], "healthy");
+        assert_eq!(report["verdict"], "Healthy");
     }
 }
 
@@ -168,7 +168,7 @@ metadata: {{name: {name}, namespace: {namespace}}}
         why_not(&diagnose("--rule SKY401", &own)),
         "workload pods on nodes to be drained: the input contains only the pods in namespace skyhook"
     );
-    assert_eq!(diagnose("--rule SKY202", &own)["verdict"], "healthy");
+    assert_eq!(diagnose("--rule SKY202", &own)["verdict"], "Healthy");
     let others = format!("{rest}{}{}", pod("web", "shop"), pod("db", "shop"));
     assert_eq!(
         why_not(&diagnose("--rule SKY202", &others)),
@@ -177,7 +177,7 @@ metadata: {{name: {name}, namespace: {namespace}}}
     let all = format!("{own}{}", pod("web", "shop"));
     for rule in ["SKY202", "SKY401"] {
         let report = diagnose(&format!("--rule {rule}"), &all);
-        assert_eq!(report["verdict"], "healthy", "{rule}");
+        assert_eq!(report["verdict"], "Healthy", "{rule}");
     }
 }
 
@@ -240,7 +240,7 @@ fn rule_needing_webhooks_is_not_checked_without_them() {
     let dead = format!("{base}{WEBHOOK}{SERVICE}{}", slice(false));
     assert_eq!(codes(&diagnose(rule, &dead)), ["SKY505"]);
     let answered = format!("{base}{WEBHOOK}{SERVICE}{}", slice(true));
-    assert_eq!(diagnose(rule, &answered)["verdict"], "healthy");
+    assert_eq!(diagnose(rule, &answered)["verdict"], "Healthy");
 }
 
 /// Without the custom resources or the nodes, no rollout can be judged: the headline reports this, and no

@@ -39,7 +39,7 @@ fn every_command_reports_a_node_that_is_passed_over_after_a_pause() {
         ran.expect_stdout(RETRY);
     }
     let status = cluster.run("status gpu -o json").json()["items"][0]["deletion"].take();
-    assert_eq!(status["state"], "blocked");
+    assert_eq!(status["state"], "Stuck");
 }
 
 fn status(cluster: &TestCluster, node: &str) -> [Value; 2] {

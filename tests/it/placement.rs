@@ -66,7 +66,7 @@ fn every_cancelled_but_running_uninstall_is_reported() {
     let rows = run_on(&fake, "status gpu -o json").json();
     for (row, node) in rows["items"][0]["uninstalls"].as_array().expect("rows").iter().zip(nodes) {
         let because = format!("canceled, but pod/skyhook/pod-{node} is still running");
-        assert_eq!((&row["reason"], &row["node"]), (&json!(because), &json!(node)));
+        assert_eq!((&row["message"], &row["node"]), (&json!(because), &json!(node)));
     }
 }
 
@@ -108,5 +108,5 @@ fn unselected_nodes_do_not_block_an_uninstall() {
     let status = run_on(&fake, "status gpu -o json").json();
     let left = &status["items"][0]["uninstalls"][0];
     assert_eq!(left["node"], "node-1", "{status}");
-    assert_eq!(left["reason"], "the node is no longer selected", "{status}");
+    assert_eq!(left["message"], "the node is no longer selected", "{status}");
 }

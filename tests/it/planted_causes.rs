@@ -124,7 +124,7 @@ fn wrong(plants: &[PlantedCause; 3], fleet: &Fleet) -> Vec<String> {
     let causes = document["causes"].as_array().expect("causes");
     let mut wrong = Vec::new();
     let describe = |cause: &Value| {
-        let first = at(&document, &cause["findings"])[0];
+        let first = at(&document, &cause["findingIndexes"])[0];
         format!("{} {} {}", cause["code"], first["subject"]["skyhook"], first["message"])
     };
     for (at_all, cause) in causes.iter().enumerate().skip(3) {
@@ -133,7 +133,7 @@ fn wrong(plants: &[PlantedCause; 3], fleet: &Fleet) -> Vec<String> {
     let planted = plants.iter().zip(&fleet.failing).zip(&fleet.held);
     for (((plant, failing), held), skyhook) in planted.zip(&fleet.skyhooks) {
         let is_it = |cause: &&Value| {
-            let first = at(&document, &cause["findings"])[0];
+            let first = at(&document, &cause["findingIndexes"])[0];
             cause["code"] == plant.code && first["subject"]["skyhook"] == skyhook.as_str()
         };
         let Some(cause) = causes.iter().take(3).find(is_it) else {
@@ -141,7 +141,7 @@ fn wrong(plants: &[PlantedCause; 3], fleet: &Fleet) -> Vec<String> {
             continue;
         };
         let planted: BTreeSet<String> = failing.iter().cloned().collect();
-        let found = nodes(&at(&document, &cause["findings"]), skyhook);
+        let found = nodes(&at(&document, &cause["findingIndexes"]), skyhook);
         if found != planted {
             wrong.push(format!("{} of {skyhook} is on {found:?}, not on {planted:?}", plant.code));
         }
@@ -205,7 +205,7 @@ fn distinguishing_attribute_is_named_despite_exceptions() {
         let causes = document["causes"].as_array().expect("causes");
         for (plant, skyhook) in plants.iter().zip(&fleet.skyhooks) {
             let cause = causes.iter().find(|cause| {
-                let first = at(&document, &cause["findings"])[0];
+                let first = at(&document, &cause["findingIndexes"])[0];
                 first["subject"]["skyhook"] == skyhook.as_str()
             });
             let contrast = cause.map(|cause| &cause["contrasts"][0]);

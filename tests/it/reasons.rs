@@ -289,7 +289,7 @@ fn every_remedy_states_impact_and_undo() {
             assert!(conditions.is_none() || own && !reads, "{remedy:#}");
             assert_eq!(remedy.get("undo").is_none(), reads, "{remedy:#}");
             let known = remedy["argv"][2] == "finalizer" || remedy["argv"][3] == "retry" || !own;
-            assert_eq!(remedy["undo"] == "no", known && !reads, "{remedy:#}");
+            assert_eq!(remedy["undo"] == "No", known && !reads, "{remedy:#}");
         }
     }
 }

@@ -79,7 +79,7 @@ fn read_output_matches_schemas() {
         fits("Version", &run("version"));
         let items = status.json()["items"].clone();
         for item in items.as_array().expect("a list") {
-            let skyhook = item["skyhook"].as_str().expect("a name");
+            let skyhook = item["name"].as_str().expect("a name");
             fits("NodeList", &run(&format!("node list --skyhook {skyhook}")));
             fits("PackageStatus", &run(&format!("package status --skyhook {skyhook}")));
             fits("Status", &run(&format!("status {skyhook}")));

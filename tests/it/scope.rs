@@ -125,7 +125,7 @@ spec: {nodeName: node-1}
         let files = format!("{objects}{OTHER}");
         let report = diagnose(&format!("other --rule {code}"), &files);
         assert_eq!(codes(&report), [code]);
-        assert_eq!(report["verdict"], "stuck", "{code}");
+        assert_eq!(report["verdict"], "Stuck", "{code}");
     }
 }
 
@@ -166,7 +166,7 @@ fn cause_of_a_wait_is_in_scope() {
     let words = "diagnose stuck second -o json --from tests/clusters/two-priorities";
     let report = run(words).output().json();
     assert_eq!(codes(&report), ["SKY201", "SKY302"]);
-    assert_eq!(report["verdict"], "stuck");
+    assert_eq!(report["verdict"], "Stuck");
 }
 
 const POLICY: &str = "---
@@ -194,7 +194,7 @@ status: {nodePriority: {node-1: '2026-11-01T10:00:00Z'}}
 fn blocker_of_a_node_is_in_its_scope() {
     let report = diagnose("--rule SKY305 --node node-2", POLICY);
     assert_eq!(codes(&report), ["SKY305"]);
-    assert_eq!(report["verdict"], "stuck");
+    assert_eq!(report["verdict"], "Stuck");
     // A later custom resource waits there for the blocked one.
     let report = diagnose("other --rule SKY305 --node node-2", &format!("{POLICY}{OTHER}"));
     assert_eq!(codes(&report), ["SKY305"]);
@@ -266,7 +266,7 @@ spec: none
     let report = diagnose("--rule SKY201 --node node-2", &files);
     assert_eq!(codes(&report), [""; 0]);
     assert_eq!(report["notChecked"][0]["code"], "SKY201");
-    assert_eq!(report["verdict"], "incomplete");
+    assert_eq!(report["verdict"], "Incomplete");
 }
 
 /// Unrelated objects with times in the future do not determine when the capture was taken.

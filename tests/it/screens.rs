@@ -325,17 +325,17 @@ fn counts_agree() {
     let from = format!("--from {} --now 2026-11-20T10:00:00Z", fleet.directory.path().display());
     let json = |words: &str| run(&format!("{words} -o json {from}")).output().json();
     let (status, diagnosis) = (json("status"), json("diagnose stuck"));
-    let errors = &status["findings"]["errors"];
+    let errors = &status["counts"]["errors"];
     assert_eq!(errors, &diagnosis["counts"]["errors"]);
     for key in ["blockedNodes", "selectedNodes"] {
         assert_eq!(status[key], diagnosis[key], "{key}");
     }
     let causes = diagnosis["causes"].as_array().expect("causes");
-    let grave = causes.iter().filter(|cause| cause["severity"] == "error").count();
+    let grave = causes.iter().filter(|cause| cause["severity"] == "Error").count();
     assert_eq!(errors, &json!(grave));
-    let (warnings, notes) = (&status["findings"]["warnings"], &status["findings"]["infos"]);
+    let (warnings, notes) = (&status["counts"]["warnings"], &status["counts"]["infos"]);
     assert_eq!([warnings, notes], [&diagnosis["counts"]["warnings"], &diagnosis["counts"]["infos"]]);
-    let warning = causes.iter().find(|cause| cause["severity"] == "warning").expect("a warning");
+    let warning = causes.iter().find(|cause| cause["severity"] == "Warning").expect("a warning");
     let headline = format!(
         "STUCK: {grave} causes block {} of 130 nodes; {warnings} warning blocks {}; {notes} notes",
         status["blockedNodes"], warning["blockedNodes"]

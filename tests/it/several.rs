@@ -163,6 +163,6 @@ fn a_deletion_is_shown_with_its_next_command() {
     assert_eq!(commands, [logs, logs], "{}", ran.transcript());
     let json = cluster.run("status gpu-tune other -o json").json();
     let items = json["items"].as_array().expect("items").iter();
-    assert!(items.clone().all(|item| item["deletion"]["state"] == "blocked"), "{json:#}");
+    assert!(items.clone().all(|item| item["deletion"]["state"] == "Stuck"), "{json:#}");
     two().run("status gpu-tune").expect_no_stdout("the deletion is");
 }

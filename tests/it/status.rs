@@ -30,7 +30,7 @@ fn pages_with_uninstalls_match_snapshots() {
         let items = run(&format!("status -o json --from {from}")).output().json()["items"].take();
         let mut transcript = String::new();
         for item in items.as_array().expect("items") {
-            let name = item["skyhook"].as_str().expect("a name");
+            let name = item["name"].as_str().expect("a name");
             let page =
                 run(&format!("status {name} -o json --from {from}")).output().json()["items"][0].take();
             if !(page["uninstalls"].is_null() && page["deletion"].is_null()) {
@@ -66,10 +66,10 @@ fn uninstalls_are_shown_by_node() {
     let items = run(&format!("status gpu-tune --from {from} -o json")).output().json()["items"].take();
     let row = |row: &Value| {
         let text = |key: &str| row[key].as_str().expect("a text").to_owned();
-        format!("{} {}", text("node"), text("uninstall"))
+        format!("{} {}", text("node"), text("phase"))
     };
     let rows: Vec<String> = items[0]["uninstalls"].as_array().expect("rows").iter().map(row).collect();
-    assert_eq!(rows, ["node-1 uninstalled", "node-2 failing", "node-3 in-progress"]);
+    assert_eq!(rows, ["node-1 Uninstalled", "node-2 Failing", "node-3 InProgress"]);
     // Only the page of a custom resource has them.
     let all = run(&format!("status --from {from} -o json")).output().json();
     assert!(all["items"][0].get("uninstalls").is_none(), "{all:#}");
@@ -230,13 +230,13 @@ fn stalled_uninstall_is_blocked() {
             run("status gpu -o json --now 2026-11-20T11:51:00Z --from -").stdin(list(items)).output().json();
         let row = &json["items"][0]["uninstalls"][0];
         let text = |key: &str| row[key].as_str().unwrap_or_default().to_owned();
-        (text("uninstall"), text("reason"))
+        (text("phase"), text("message"))
     };
-    let in_progress = ("in-progress".to_owned(), String::new());
+    let in_progress = ("InProgress".to_owned(), String::new());
     assert_eq!(uninstall("uninstall", false, false, true), in_progress);
     // Until the operator suspends the Job, the uninstall of a paused custom resource runs.
     assert_eq!(uninstall("uninstall", true, false, true), in_progress);
-    let blocked = |why: &str| ("blocked".to_owned(), why.to_owned());
+    let blocked = |why: &str| ("Blocked".to_owned(), why.to_owned());
     assert_eq!(uninstall("uninstall", true, true, true), blocked("the custom resource is paused"));
     assert_eq!(
         uninstall("uninstall-interrupt", false, false, false),
@@ -253,9 +253,9 @@ fn uninstall_that_cannot_start_is_blocked() {
     let json = run(&format!("status old -o json {from}")).output().json();
     let row = &json["items"][0]["uninstalls"][0];
     assert_eq!(
-        (&row["uninstall"], &row["reason"]),
+        (&row["phase"], &row["message"]),
         (
-            &json!("blocked"),
+            &json!("Blocked"),
             &json!(
                 "SKY401: PodDisruptionBudget apps/single allows no evictions, so the node cannot be drained for the \
                  interrupt of package driver; until the node can be drained, every operator reconcile ends at this node"
@@ -301,13 +301,13 @@ fn package_history_is_shown_per_node() {
         .output()
         .json();
     let rows = json["items"][0]["uninstalls"].as_array().expect("rows").iter();
-    let shown: Vec<(&Value, &Value)> = rows.map(|r| (&r["uninstall"], &r["reason"])).collect();
+    let shown: Vec<(&Value, &Value)> = rows.map(|r| (&r["phase"], &r["message"])).collect();
     let node_3 = "it was once installed on this node (event/Apply of node/gpu-3); nothing shows that it was uninstalled";
     let expected = [
-        ("uninstalled", format!("event/Apply of node/gpu-1: {}", apply_message("uninstall"))),
-        ("uninstalled", format!("event/Apply of nodewright/gpu: {uninstalled_on_own}")),
-        ("absent", node_3.to_owned()),
-        ("absent", "recorded only on another node (event/Apply of node/gpu-1)".to_owned()),
+        ("Uninstalled", format!("event/Apply of node/gpu-1: {}", apply_message("uninstall"))),
+        ("Uninstalled", format!("event/Apply of nodewright/gpu: {uninstalled_on_own}")),
+        ("Absent", node_3.to_owned()),
+        ("Absent", "recorded only on another node (event/Apply of node/gpu-1)".to_owned()),
     ]
     .map(|(uninstall, reason)| (json!(uninstall), json!(reason)));
     assert_eq!(shown, expected.each_ref().map(|(a, b)| (a, b)));
@@ -352,10 +352,10 @@ metadata:
 "#;
     let status = run("status base -o json --from -").stdin(files).output();
     let rows = status.json()["items"][0]["uninstalls"].take();
-    let uninstalls = [&rows[0]["uninstall"], &rows[1]["uninstall"]];
-    assert_eq!(uninstalls, ["failing", "blocked"], "{}", status.transcript());
+    let uninstalls = [&rows[0]["phase"], &rows[1]["phase"]];
+    assert_eq!(uninstalls, ["Failing", "Blocked"], "{}", status.transcript());
     assert_eq!(
-        rows[1]["reason"],
+        rows[1]["message"],
         "SKY305: the node fails and keeps its slot in the batch of skyhook/base, so no other node joins the batch"
     );
 }

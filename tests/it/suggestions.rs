@@ -54,7 +54,7 @@ fn words_of_kubectl_lead_to_commands() {
         ("describe gpu-tune", "status gpu-tune"),
         ("describe node node-1", "diagnose node node-1"),
         ("diagnose node/node-1", "diagnose node node-1"),
-        ("diagnose node-1", "diagnose stuck --node node-1"),
+        ("diagnose node-1", "diagnose node node-1"),
         ("rollout status gpu-tune", "status gpu-tune"),
         ("doctor", "diagnose stuck"),
         ("check", "diagnose check"),
@@ -147,6 +147,21 @@ fn unknown_custom_resources_get_suggestions() {
         1,
         &["error: Skyhook \"secnd\" not found", "hint: did you mean second?"],
     );
+}
+
+#[test]
+fn names_of_other_things_lead_to_commands() {
+    let package = "hint: top is a package of second: kubectl skyhook package status top --skyhook second";
+    let lines = [
+        "diagnose top FROM",
+        "describe top FROM",
+        "uninstall top --dry-run FROM",
+        "pause top --dry-run FROM",
+    ];
+    assert_suggests(&lines, 1, &[package]);
+    let rule = "hint: SKY201 is a rule: kubectl skyhook explain SKY201, kubectl skyhook diagnose stuck --rule SKY201";
+    assert_suggests(&["diagnose SKY201 FROM", "status SKY201 FROM"], 1, &[rule]);
+    assert_suggests(&["explain nodewright.spec"], 64, &["hint: kubectl explain nodewright.spec"]);
 }
 
 /// Scripts reset before they start, so a name without anything to reset is no error.

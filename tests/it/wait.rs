@@ -80,7 +80,7 @@ fn stale_observed_generation_is_not_complete() {
         it.store.load(skyhook);
     });
     let ran = wait(&fake, "gpu -o json");
-    assert_eq!(ran.json()["items"], json!([{"kind": "Skyhook", "skyhook": "gpu", "met": true}]));
+    assert_eq!(ran.json()["items"], json!([{"kind": "Skyhook", "name": "gpu", "met": true}]));
     assert!(fake.lines().iter().any(|l| l.contains("watch=true")));
 }
 

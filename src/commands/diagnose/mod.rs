@@ -46,7 +46,7 @@ impl Run for Args {
     async fn run(&self, ctx: &mut Ctx) -> Result<Exit> {
         match &self.command {
             Some(command) => command.run(ctx).await,
-            None => self.stuck.run(ctx).await,
+            None => self.stuck.bare().run(ctx).await,
         }
     }
 }

@@ -11,7 +11,7 @@ use self::report::NodeReport;
 use crate::args::nodes::NodeArg;
 use crate::cluster::{Cluster, NamedNodes, Node, Read, Source};
 use crate::commands::shared::command::command;
-use crate::commands::shared::mutes::MuteFlags;
+use crate::commands::shared::mutes::{LoadedMutes, MuteFlags};
 use crate::commands::shared::nodes;
 use crate::ctx::Ctx;
 use crate::error::{Exit, Result};
@@ -55,7 +55,11 @@ async fn run(ctx: &mut Ctx, args: &Args) -> Result<Exit> {
     };
     let cluster = ctx.limit_to(named).load(&Scope::default().needs()).await?;
     let muting = args.muting.load(ctx, &cluster)?;
-    let page = view(&cluster, nodes::single(&cluster, &args.node)?, &muting.mutes);
+    show(ctx, &cluster, nodes::single(&cluster, &args.node)?, &muting)
+}
+
+pub fn show(ctx: &mut Ctx, cluster: &Cluster, node: &Node, muting: &LoadedMutes) -> Result<Exit> {
+    let page = view(cluster, node, &muting.mutes);
     ctx.show(&page)?;
     Ok(muting.exit(page.exit()))
 }

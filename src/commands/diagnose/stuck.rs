@@ -75,6 +75,10 @@ pub struct Args {
 
     #[command(flatten)]
     new_mutes: NewMutes,
+
+    /// Whether a node has its own page, as without `stuck`.
+    #[arg(skip)]
+    bare: bool,
 }
 
 command! {
@@ -96,6 +100,11 @@ async fn run(ctx: &mut Ctx, args: &Args) -> Result<Exit> {
     let mut scope = scope::of(&cluster, &subjects.skyhooks, &args.on, rules)?;
     scope.nodes.extend(subjects.nodes.iter().cloned());
     let muting = args.muting.load(ctx, &cluster)?;
+    if let [name] = subjects.nodes.as_slice()
+        && let Some(node) = cluster.node(name).filter(|_| args.bare && args.rule.is_empty() && !args.all)
+    {
+        return super::node::show(ctx, &cluster, node, &muting);
+    }
     let report = rules::diagnose(&cluster, &scope).mute(&cluster, &muting.mutes);
     let exit = muting.exit(exit(args.fail_on, &report, &cluster));
     if let Some(file) = &new_mutes {
@@ -147,6 +156,11 @@ struct Subjects {
 }
 
 impl Args {
+    /// The arguments of `diagnose` without `stuck`.
+    pub fn bare(&self) -> Args {
+        Args { bare: true, ..self.clone() }
+    }
+
     /// Resolves the positional arguments. A name is a custom resource, else a node, else the number of a
     /// cause.
     fn subjects(&self, cluster: &Cluster) -> Result<Subjects> {

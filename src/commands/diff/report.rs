@@ -45,14 +45,17 @@ struct Side {
 /// A change of one field.
 #[derive(Serialize, JsonSchema)]
 struct Change {
-    /// The custom resource; null for a field of a node or of the operator.
+    /// The custom resource; absent for a field of a node or of the operator.
+    #[serde(skip_serializing_if = "Option::is_none")]
     skyhook: Option<String>,
     /// A path such as `spec.packages.driver.version`; or `package NAME VERSION`, `node status`, `cordon`,
     /// `taint KEY:EFFECT`.
     field: String,
-    /// The value on the old side; null if it has none.
+    /// The value on the old side; absent if it has none.
+    #[serde(skip_serializing_if = "Option::is_none")]
     before: Option<String>,
-    /// The value on the new side; null if it has none.
+    /// The value on the new side; absent if it has none.
+    #[serde(skip_serializing_if = "Option::is_none")]
     after: Option<String>,
     /// The nodes with this change; empty if the field is not part of a node.
     nodes: Vec<String>,

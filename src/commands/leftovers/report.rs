@@ -56,6 +56,7 @@ struct LeftoverEntry<'a> {
     /// The API group and version of the owner.
     api: String,
     /// Why the object counts as a leftover.
+    #[serde(rename = "message")]
     reason: &'static str,
     /// The object; for data on a node, the node.
     object: ObjectRef<'a>,
@@ -107,6 +108,7 @@ impl<'a> RemnantEntry<'a> {
 #[derive(Serialize, JsonSchema)]
 struct Recorded<'a> {
     /// The package.
+    #[serde(rename = "name")]
     package: &'a str,
     /// The recorded version.
     version: &'a str,

@@ -25,10 +25,12 @@ pub const NEEDS: [Source; 3] = [Source::Skyhooks, Source::Nodes, Source::Operato
 #[serde(rename_all = "camelCase")]
 pub struct NodeRow {
     /// The node.
+    #[serde(rename = "name")]
     pub node: String,
     /// The custom resource.
     pub skyhook: String,
     /// The operator's status of the node; `unknown` if it has not set one yet.
+    #[serde(rename = "state")]
     pub status: String,
     /// Number of packages of the spec that are done: at their last stage, or absent if they are to be
     /// uninstalled.
@@ -89,6 +91,7 @@ pub struct FromTaints {
 #[serde(rename_all = "camelCase")]
 pub struct PackageRow {
     /// The package.
+    #[serde(rename = "name")]
     pub package: String,
     /// The recorded version.
     pub version: String,

@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 
 use crate::api::{Skyhook, Stage, State, keys};
 use crate::args::safety::{Force, Safety};
-use crate::args::selection::OfSkyhook;
+use crate::args::selection::OnlySkyhook;
 use crate::cluster::{Cluster, Node, NodeRecord, Source};
 use crate::commands::shared::command::{Write, command};
 use crate::commands::shared::nodes::PackageNodes;
@@ -32,7 +32,7 @@ pub struct Args {
     package: String,
 
     #[command(flatten)]
-    of: OfSkyhook,
+    of: OnlySkyhook,
 
     #[command(flatten)]
     on: PackageNodes,
@@ -74,7 +74,7 @@ async fn run(ctx: &mut Ctx, args: &Args) -> Result<Exit> {
 }
 
 fn plan(cluster: &Cluster, args: &Args) -> Result<Plan> {
-    let skyhook = selection::existing(cluster, &args.of.skyhook)?;
+    let skyhook = selection::owner(cluster, args.of.skyhook.as_deref(), &args.package)?;
     let package = selection::package(skyhook, &args.package)?;
     let stage = stage(args)?;
     let key = package.entry_key(&args.package);
@@ -101,8 +101,8 @@ fn plan(cluster: &Cluster, args: &Args) -> Result<Plan> {
     }
     let nodes: Vec<&Node> = targets.iter().map(|(node, _)| *node).collect();
     let mut plan = Plan {
-        title: format!("rerun {} of {} on {}", args.package, args.of.skyhook, plural(nodes.len(), "node")),
-        subject: args.of.skyhook.clone(),
+        title: format!("rerun {} of {} on {}", args.package, skyhook.name(), plural(nodes.len(), "node")),
+        subject: skyhook.name().to_owned(),
         erroring: Some(format!("{}=erroring", keys::status(cluster.flavor(), skyhook.name()))),
         ..Plan::default()
     };

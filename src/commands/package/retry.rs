@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 
 use crate::api::{Entry, Skyhook, Stage, State, Status};
 use crate::args::safety::{Force, Safety};
-use crate::args::selection::OfSkyhook;
+use crate::args::selection::OnlySkyhook;
 use crate::cluster::{Cluster, Node, NodeRecord, PackageRun, PackageRuns, Source};
 use crate::commands::shared::command::{Write, command};
 use crate::commands::shared::nodes::PackageNodes;
@@ -33,7 +33,7 @@ pub struct Args {
     package: String,
 
     #[command(flatten)]
-    of: OfSkyhook,
+    of: OnlySkyhook,
 
     #[command(flatten)]
     on: PackageNodes,
@@ -63,7 +63,7 @@ async fn run(ctx: &mut Ctx, args: &Args) -> Result<Exit> {
 }
 
 fn plan(cluster: &Cluster, args: &Args) -> Result<Plan> {
-    let skyhook = selection::existing(cluster, &args.of.skyhook)?;
+    let skyhook = selection::owner(cluster, args.of.skyhook.as_deref(), &args.package)?;
     held::refuse(cluster, skyhook)?;
     let nodes = args.on.nodes(cluster)?;
     let package_runs = cluster.package_runs_for(skyhook.name());

@@ -30,8 +30,8 @@ fn rollout(status: &StatusReport<'_>, item: &SkyhookProgress) -> Markup {
         }
         p {
             (summary.complete()) " complete"
-            @if summary.failed_nodes > 0 {
-                ", " span.error { (count(summary.failed_nodes)) " failed" }
+            @if summary.node_states.failed > 0 {
+                ", " span.error { (count(summary.node_states.failed)) " failed" }
             }
             @if let Some(left) = &summary.remaining { ", " (left) " left" }
             @if !summary.message.is_empty() { ". " (sanitize(&summary.message)) }
@@ -115,11 +115,8 @@ pub fn packages(status: &StatusReport<'_>) -> Table {
     let mut table = Table::new(["custom resource", "package", "version", "complete", "stages"]);
     for item in &status.document.items {
         for package in &item.packages {
-            let stages = package.stages.iter().map(|stage| {
-                let words = [stage.stage.as_str(), stage.state.as_str()];
-                let words: Vec<&str> = words.into_iter().filter(|word| !word.is_empty()).collect();
-                format!("{} {}", count(stage.nodes), words.join(" "))
-            });
+            let stages =
+                package.stages.iter().map(|stage| format!("{} {}", count(stage.nodes), stage.place(" ")));
             let note = if package.in_spec { "" } else { " (not in the spec)" };
             let version = format!("{}{note}", package.version);
             let done = if package.uninstalling { package.absent } else { package.complete };

@@ -180,14 +180,14 @@ fn kubectl(words: &[&str]) -> Vec<String> {
     all.map(|w| (*w).to_owned()).collect()
 }
 
-/// How the state of a deletion is shown, its word in documents, and in text.
-fn words(state: ProgressState) -> (Label, &'static str, &'static str) {
+/// How the state of a deletion is shown.
+fn words(state: ProgressState) -> (Label, &'static str) {
     match state {
-        ProgressState::Deleting => (Label::Good, "progressing", "the deletion is progressing"),
-        ProgressState::Waiting => (Label::Warning, "slow", "the deletion is slow"),
-        ProgressState::Stuck => (Label::Error, "blocked", "the deletion is blocked"),
-        ProgressState::Blocked => (Label::Warning, "held-by-others", "only third-party finalizers are left"),
-        _ => (Label::Warning, "unknown", "cannot tell whether the deletion is progressing"),
+        ProgressState::Deleting => (Label::Good, "the deletion is progressing"),
+        ProgressState::Waiting => (Label::Warning, "the deletion is slow"),
+        ProgressState::Stuck => (Label::Error, "the deletion is blocked"),
+        ProgressState::Blocked => (Label::Warning, "only third-party finalizers are left"),
+        _ => (Label::Warning, "cannot tell whether the deletion is progressing"),
     }
 }
 
@@ -195,11 +195,11 @@ fn words(state: ProgressState) -> (Label, &'static str, &'static str) {
 #[derive(Debug, Serialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct Document {
-    /// The state of the deletion: `progressing`, `slow`, `blocked`, `held-by-others` (only finalizers of third
-    /// parties remain) or `unknown`.
-    state: &'static str,
+    /// The state of the deletion: `Deleting`, `Waiting` if it is slow, `Stuck`, `Blocked` if only finalizers of third parties
+    /// remain, or `Unknown`.
+    state: ProgressState,
     /// The reason for the state, in one sentence.
-    reason: String,
+    message: String,
     /// All finalizers of the custom resource.
     finalizers: Vec<String>,
     /// The name of the operator's finalizer.
@@ -210,7 +210,8 @@ pub struct Document {
     findings: Vec<DeletionFinding>,
     /// All remedies, least disruptive first.
     remedies: Vec<Remedy>,
-    /// The remedy to apply now; null if there is none.
+    /// The remedy to apply now; absent if there is none.
+    #[serde(skip_serializing_if = "Option::is_none")]
     recommended: Option<Remedy>,
 }
 
@@ -251,8 +252,8 @@ impl Document {
     pub fn of(deletion: &Deletion<'_, '_>) -> Document {
         let skyhook = deletion.skyhook;
         Document {
-            state: words(deletion.outlook.state).1,
-            reason: deletion.outlook.reason.clone(),
+            state: deletion.outlook.state,
+            message: deletion.outlook.reason.clone(),
             finalizers: skyhook.metadata.finalizers.clone(),
             finalizer: deletion.cluster.flavor().finalizer().to_string(),
             pending: deletion.outlook.pending.iter().map(PendingPackage::of).collect(),
@@ -292,7 +293,7 @@ const NAMED: usize = 8;
 impl Deletion<'_, '_> {
     fn title(&self) -> Line {
         let skyhook = self.skyhook;
-        let (label, _, words) = words(self.outlook.state);
+        let (label, words) = words(self.outlook.state);
         let title = text::heading(skyhook.reference()) + ": " + label.span(words);
         match skyhook.metadata.deletion_timestamp {
             Some(at) => {

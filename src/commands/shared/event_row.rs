@@ -37,9 +37,11 @@ pub struct EventRow {
     objects: Vec<String>,
     /// Number of occurrences.
     pub count: i64,
-    /// The time of the first occurrence; null if unknown.
+    /// The time of the first occurrence; absent if unknown.
+    #[serde(skip_serializing_if = "Option::is_none")]
     first: Option<String>,
-    /// The time of the last occurrence; null if unknown.
+    /// The time of the last occurrence; absent if unknown.
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub last: Option<String>,
     #[serde(skip)]
     pub at: Option<Timestamp>,

@@ -19,6 +19,7 @@ pub const READS: [Source; 5] =
 #[serde(rename_all = "camelCase")]
 pub struct PackageRow<'a> {
     /// The package.
+    #[serde(rename = "name")]
     pub package: &'a str,
     /// The recorded version; without a record, the version in the spec.
     pub version: &'a str,
@@ -27,9 +28,11 @@ pub struct PackageRow<'a> {
     /// The recorded digest of the image; absent if there is none.
     #[serde(rename = "containerSHA", skip_serializing_if = "str::is_empty")]
     pub container_sha: &'a str,
-    /// The recorded stage; empty without a record.
+    /// The recorded stage; absent without a record.
+    #[serde(skip_serializing_if = "str::is_empty")]
     pub stage: &'a str,
-    /// The recorded state of the stage; empty without a record.
+    /// The recorded state of the stage; absent without a record.
+    #[serde(skip_serializing_if = "str::is_empty")]
     pub state: &'a str,
     /// Number of failed attempts of the stage.
     pub restarts: i64,

@@ -19,14 +19,18 @@ pub struct Progress {
     pub state: ProgressState,
     /// Why the custom resource is in this state.
     reason: Reason,
-    /// The operator's next action on the node if nothing else changes in the cluster; null if there is none.
+    /// The operator's next action on the node if nothing else changes in the cluster; absent if there is none.
+    #[serde(skip_serializing_if = "Option::is_none")]
     next_action: Option<NextAction>,
-    /// The finding that blocks the custom resource here, which may be about another node or custom resource; null
+    /// The finding that blocks the custom resource here, which may be about another node or custom resource; absent
     /// if there is none.
+    #[serde(skip_serializing_if = "Option::is_none")]
     held_up_by: Option<HeldUpBy>,
-    /// The start of the running stage or of the drain; null if neither is in progress or the time is unknown.
+    /// The start of the running stage or of the drain; absent if neither is in progress or the time is unknown.
+    #[serde(skip_serializing_if = "Option::is_none")]
     since: Option<String>,
-    /// The position among the nodes that wait for a batch; null if the node does not wait for one.
+    /// The position among the nodes that wait for a batch; absent if the node does not wait for one.
+    #[serde(skip_serializing_if = "Option::is_none")]
     queue: Option<Queue>,
 }
 
@@ -38,7 +42,8 @@ struct Reason {
     /// reconcile.
     #[serde(rename = "type")]
     kind: &'static str,
-    /// The object, package or compartment that the progress depends on; null if there is none.
+    /// The object, package or compartment that the progress depends on; absent if there is none.
+    #[serde(skip_serializing_if = "Option::is_none")]
     object: Option<String>,
     /// The reason as a sentence.
     message: String,
@@ -49,9 +54,11 @@ struct Reason {
 struct HeldUpBy {
     /// The code of the rule.
     code: &'static str,
-    /// The custom resource that the finding is about; null if it is about none.
+    /// The custom resource that the finding is about; absent if it is about none.
+    #[serde(skip_serializing_if = "Option::is_none")]
     skyhook: Option<String>,
-    /// The node that the finding is about; null if it is about none.
+    /// The node that the finding is about; absent if it is about none.
+    #[serde(skip_serializing_if = "Option::is_none")]
     node: Option<String>,
     /// The observed problem.
     message: String,
@@ -76,9 +83,11 @@ struct NextAction {
     /// The kind of the action.
     #[serde(rename = "type")]
     kind: &'static str,
-    /// The package; null if the action concerns none.
+    /// The package; absent if the action concerns none.
+    #[serde(skip_serializing_if = "Option::is_none")]
     package: Option<String>,
-    /// The stage; null if the action concerns none.
+    /// The stage; absent if the action concerns none.
+    #[serde(skip_serializing_if = "Option::is_none")]
     stage: Option<String>,
     /// The action as a sentence.
     message: String,
@@ -90,7 +99,8 @@ struct NextAction {
 struct Queue {
     /// The compartment of the node.
     compartment: String,
-    /// The position, from 1; null if the operator takes nodes in an arbitrary order.
+    /// The position, from 1; absent if the operator takes nodes in an arbitrary order.
+    #[serde(skip_serializing_if = "Option::is_none")]
     position: Option<usize>,
     /// Number of waiting nodes, this node included.
     waiting: usize,
@@ -109,7 +119,7 @@ pub struct ResourceProgress {
     #[serde(flatten)]
     leading: Progress,
     /// The node whose progress is shown beside this field.
-    node: Option<String>,
+    node: String,
     /// The progress on all nodes, one entry for nodes that differ only in names, times and positions.
     nodes: Vec<NodesEntry>,
 }
@@ -119,7 +129,8 @@ pub struct ResourceProgress {
 #[serde(rename_all = "camelCase")]
 struct NodesEntry {
     /// The node, or a folded set of nodes such as `gpu-[01-12]`; then `since` is the earliest time, and the position in
-    /// the queue is null.
+    /// the queue is absent.
+    #[serde(rename = "name")]
     node: String,
     /// Number of these nodes.
     node_count: usize,
@@ -273,7 +284,7 @@ impl ResourceProgress {
         let (node, leading) = running.or_else(|| all.iter().max_by_key(|(_, p)| p.state))?;
         Some(ResourceProgress {
             leading: leading.into(),
-            node: Some(node.name.to_string()),
+            node: node.name.to_string(),
             nodes: NodeGroup::all(all.iter().map(|(node, on)| NodeGroup::of(&node.name, on)))
                 .into_iter()
                 .map(NodesEntry::from)

@@ -6,6 +6,7 @@ use crate::api::{ApiFlavor, Package, Skyhook};
 use crate::cluster::{Certainty, Cluster, Read, Source};
 use crate::error::{Error, Exit, Result};
 use crate::plan::planners::migration;
+use crate::rules;
 use crate::view::plural;
 
 /// Refuses a name that no custom resource of either API has, and of which no node has annotations or labels.
@@ -28,12 +29,23 @@ pub fn known_skyhook(cluster: &Cluster, name: &str) -> Result<()> {
     Err(not_found(cluster, name, known))
 }
 
-/// The error for a name that no custom resource has. For the name of a node, a hint has the command for nodes.
+/// The error for a name that no custom resource has. Hints have the command for a node, a package or a rule of that name.
 fn not_found<'a>(cluster: &Cluster, name: &str, known: impl IntoIterator<Item = &'a str>) -> Error {
     let error = Error::unknown_among(cluster.flavor().kind(), name, known);
-    match cluster.node(name) {
-        Some(_) => error.hint(format!("{name} is a node: kubectl skyhook diagnose node {name}")),
-        None => error,
+    let owner = cluster.skyhooks.items().iter().find(|skyhook| skyhook.package(name).is_some());
+    if cluster.node(name).is_some() {
+        error.hint(format!("{name} is a node: kubectl skyhook diagnose node {name}"))
+    } else if let Some(owner) = owner {
+        let owner = owner.name();
+        error.hint(format!(
+            "{name} is a package of {owner}: kubectl skyhook package status {name} --skyhook {owner}"
+        ))
+    } else if rules::find(name).is_some() {
+        error.hint(format!(
+            "{name} is a rule: kubectl skyhook explain {name}, kubectl skyhook diagnose stuck --rule {name}"
+        ))
+    } else {
+        error
     }
 }
 
@@ -102,6 +114,20 @@ pub fn only_skyhook(cluster: &Cluster, fits: impl Fn(&str) -> bool) -> Result<St
             Err(Error::usage(format!("there are {number}; select one with --skyhook"))
                 .hint(several.join(", ")))
         }
+    }
+}
+
+/// The custom resource of a package: the named one, or else the only one with this package.
+///
+/// # Errors
+///
+/// The custom resource does not exist, or none is named and several fit.
+pub fn owner<'a>(cluster: &'a Cluster, named: Option<&str>, package: &str) -> Result<&'a Skyhook> {
+    let has = |name: &str| cluster.skyhook(name).is_some_and(|skyhook| skyhook.package(package).is_some());
+    let none = !cluster.skyhooks.items().iter().any(|skyhook| has(skyhook.name()));
+    match named {
+        Some(name) => existing(cluster, name),
+        None => existing(cluster, &only_skyhook(cluster, |name| none || has(name))?),
     }
 }
 

@@ -144,11 +144,11 @@ impl Live {
 
 /// A custom resource as a line: `gpu-tune  Progressing 78% (31/40), 2 failed, ~6m: driver apply on 3 nodes`.
 fn summary(item: &SkyhookProgress) -> Line {
-    let Summary { assessment, failed_nodes, remaining, message, .. } = &item.summary;
+    let Summary { assessment, node_states, remaining, message, .. } = &item.summary;
     let assessed = label(*assessment).span(format!("{assessment:?}"));
     let mut line = text::heading(&item.name) + "  " + assessed + " " + item.summary.complete();
-    if *failed_nodes > 0 {
-        line = line + format!(", {} failed", count(*failed_nodes));
+    if node_states.failed > 0 {
+        line = line + format!(", {} failed", count(node_states.failed));
     }
     if let Some(remaining) = remaining {
         line = line + format!(", {remaining}");
@@ -166,7 +166,7 @@ fn unchanging(item: &SkyhookProgress) -> String {
         ProgressState::Deleting | ProgressState::Paused | ProgressState::Disabled => "",
         _ => &summary.message,
     };
-    format!("{:?} {} {} {message}", summary.assessment, summary.complete(), summary.failed_nodes)
+    format!("{:?} {} {} {message}", summary.assessment, summary.complete(), summary.node_states.failed)
 }
 
 /// Whether the custom resource needs no further work.

@@ -35,7 +35,7 @@ use crate::rules::{self, Scope};
 #[command(after_help = "Examples:
   kubectl skyhook status
   kubectl skyhook status gpu-tune
-  kubectl skyhook status -o jsonpath='{.items[?(@.assessment!=\"Complete\")].skyhook}'")]
+  kubectl skyhook status -o jsonpath='{.items[?(@.state!=\"Complete\")].name}'")]
 pub struct Args {
     /// Show only these custom resources
     #[arg(value_name = "NAME", value_parser = named::skyhook)]

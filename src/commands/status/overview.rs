@@ -2,6 +2,7 @@
 
 use crate::commands::shared::cause_table;
 use crate::commands::shared::diagnosis::group::FindingGroup;
+use crate::commands::shared::grouped::grouped;
 use crate::commands::shared::mutes;
 use crate::commands::shared::rule::{counted, label_of};
 use crate::commands::shared::status::findings::Findings;
@@ -26,6 +27,14 @@ pub fn text(status: &StatusReport<'_>, wide: bool) -> Text {
         text.paragraph(text::dim(format!("This operator ignores {ignored}.")));
     }
     text.table(items(status, wide));
+    let untimed =
+        document.items.iter().filter_map(|item| Some((item.summary.no_estimate.as_ref()?, &*item.name)));
+    // A long table leaves the reasons to the pages of its custom resources.
+    if wide || text.height() < LINES / 2 {
+        for (why, names) in grouped(untimed) {
+            text.paragraph(text::dim(format!("no estimate for {}: {why}", list(&names))));
+        }
+    }
     let end = end(status);
     // The 3 lines are an empty line, the headline and the command.
     let used = text.height() + 3 + end.height();
@@ -44,7 +53,7 @@ fn items(status: &StatusReport<'_>, wide: bool) -> Table {
             label(assessment).span(format!("{assessment:?}")).into()
         })
         .with("complete", |item| item.summary.complete().into())
-        .with("failed", |item| match item.summary.failed_nodes {
+        .with("failed", |item| match item.summary.node_states.failed {
             0 => "0".into(),
             failed => text::error(count(failed)).into(),
         })

@@ -95,13 +95,13 @@ fn title(item: &SkyhookProgress) -> Line {
     if summary.complete_percent.is_some() {
         title = title + ", " + summary.complete();
     }
-    if summary.failed_nodes > 0 {
-        title = title + ", " + text::error(format!("{} failed", count(summary.failed_nodes)));
+    if summary.node_states.failed > 0 {
+        title = title + ", " + text::error(format!("{} failed", count(summary.node_states.failed)));
     }
-    match &summary.remaining {
-        Some(remaining) => title + format!(", {remaining} left"),
-        None if summary.too_early_to_estimate => title + ", no estimate: no node has finished yet",
-        None => title,
+    match (&summary.remaining, &summary.no_estimate) {
+        (Some(remaining), _) => title + format!(", {remaining} left"),
+        (None, Some(why)) => title + format!(", no estimate: {why}"),
+        (None, None) => title,
     }
 }
 
@@ -229,10 +229,7 @@ fn package_table(item: &SkyhookProgress, packages: &[Package]) -> Table {
             if !stages.is_empty() {
                 stages = stages + ", ";
             }
-            let place = match stage.stage.as_str() {
-                "" => stage.state.clone(),
-                at => format!("{at}/{}", stage.state),
-            };
+            let place = stage.place("/");
             let label = match stage.state.as_str() {
                 "erroring" => Label::Error,
                 _ => Label::Plain,

@@ -67,7 +67,6 @@ pub struct Planned {
 
 /// The progress of an object's deletion.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, JsonSchema)]
-#[serde(rename_all = "kebab-case")]
 pub enum RemovalState {
     /// The deletion was not requested, or its request is not known.
     NotStarted,

@@ -129,6 +129,7 @@ struct WaitedResource {
     /// `Skyhook` or `NodeWright`.
     kind: String,
     /// The custom resource.
+    #[serde(rename = "name")]
     skyhook: String,
     /// Whether the condition is met.
     met: bool,

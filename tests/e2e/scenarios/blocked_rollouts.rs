@@ -277,7 +277,7 @@ pub fn operator_makes_no_progress(cluster: &Cluster) {
         let now = now.strftime("%Y-%m-%dT%H:%M:%SZ").to_string();
         let report = ours::diagnose(&kubeconfig, &["--from", file, "--now", &now]);
         let finding = report.has("SKY228", &json!({"node": "node-1"}));
-        assert_eq!(finding["severity"], "error", "{:#}", report.json);
+        assert_eq!(finding["severity"], "Error", "{:#}", report.json);
     }
     cluster.api.delete(&quota, &json!({})).expect("a quota can be deleted");
     // The quota is deleted; the next reconcile continues.

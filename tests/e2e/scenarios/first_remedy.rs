@@ -327,7 +327,7 @@ pub fn drain_evicts_package_pods(cluster: &Cluster) {
     cluster.await_that("it is an error", || {
         report = cluster.report(&[]);
         let found = report.with_code("SKY412");
-        found.iter().any(|finding| finding["severity"] == "error")
+        found.iter().any(|finding| finding["severity"] == "Error")
     });
     let finding = report.has("SKY412", &json!({"name": "gpu"}));
     execute(&gpu, finding, &first_change(finding));

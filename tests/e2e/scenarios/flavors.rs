@@ -65,7 +65,7 @@ pub fn both_served_and_nodewright_active(cluster: &Cluster) {
     report.has("SKY201", &json!({"node": "node-2", "package": "driver"}));
     let status = cluster.ours(&["node", "status"]);
     let of = |node: &str| {
-        status["items"].as_array().into_iter().flatten().filter(|row| row["node"] == node).count()
+        status["items"].as_array().into_iter().flatten().filter(|row| row["name"] == node).count()
     };
     assert_eq!(of("node-2"), 1, "one row a node and CR, not one a generation: {status:#}");
 }
@@ -101,9 +101,9 @@ pub fn operator_rolled_back(cluster: &Cluster) {
 pub fn without_rights(cluster: &Cluster) {
     cluster.apply(&gpu()).until(complete());
     let restricted = ours::diagnose(&cluster.kubeconfig("restricted"), &[]);
-    assert_eq!(restricted.json["verdict"], "incomplete", "{:#}", restricted.json);
+    assert_eq!(restricted.json["verdict"], "Incomplete", "{:#}", restricted.json);
     let admin = cluster.report(&[]);
-    assert_eq!(admin.json["verdict"], "healthy", "{:#}", admin.json);
+    assert_eq!(admin.json["verdict"], "Healthy", "{:#}", admin.json);
     let unchecked = restricted.json["notChecked"].as_array().map_or(0, Vec::len);
     assert_eq!(unchecked, admin.json["counts"]["rules"], "no rule could be checked");
 }

@@ -39,7 +39,7 @@ pub fn stale_job_terminating(cluster: &Cluster) {
     });
     let node = json!({"node": "node-1", "package": "driver"});
     let early = cluster.report(&[]);
-    assert_eq!(early.has("SKY217", &node)["severity"], "warning");
+    assert_eq!(early.has("SKY217", &node)["severity"], "Warning");
     // Shorten the grace period from 30 seconds to one.
     let pod = gpu.pods(&job)[0]["metadata"]["name"].clone();
     let pod = format!("{PODS}/{}", pod.as_str().expect("a name"));
@@ -47,7 +47,7 @@ pub fn stale_job_terminating(cluster: &Cluster) {
     sooner.expect("a pod can be deleted again");
     cluster.await_that("it is overdue", || {
         let report = cluster.report(&["--fail-on", "never"]);
-        report.has("SKY217", &node)["severity"] == "error"
+        report.has("SKY217", &node)["severity"] == "Error"
     });
     cluster.capture("new-stale-job-terminating");
     let report = cluster.report(&[]);

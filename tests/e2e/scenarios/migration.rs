@@ -51,7 +51,7 @@ pub fn pods_of_the_older_operator(cluster: &Cluster) {
     let report = cluster.report(&[]);
     assert!(report.with_code("SKY604").is_empty(), "{:#}", report.json);
     let finding = report.has("SKY703", &json!({"node": "node-3", "package": "driver"}));
-    assert_eq!(finding["severity"], "error");
+    assert_eq!(finding["severity"], "Error");
     cluster.capture("new-old-pods-beside-a-job");
     let argv = first_change(finding);
     assert_eq!(argv[..3], ["kubectl", "delete", "pod"]);

@@ -23,7 +23,7 @@ fn is_stuck<'c>(gpu: &Rollout<'c>, cause: &str) -> Value {
     cluster.await_that("the overdue action is reported", || {
         let report = cluster.report(&["--fail-on", "never"]);
         let mut errors =
-            report.with_code("SKY228").into_iter().filter(|finding| finding["severity"] == "error");
+            report.with_code("SKY228").into_iter().filter(|finding| finding["severity"] == "Error");
         found = errors.next().cloned().unwrap_or_default();
         !found.is_null()
     });
@@ -35,7 +35,7 @@ fn is_stuck<'c>(gpu: &Rollout<'c>, cause: &str) -> Value {
     let explained: Value = serde_json::from_str(&ran.stdout).expect("JSON");
     assert_eq!(explained["state"], "Blocked", "{explained:#}");
     let shown = cluster.ours(&["status", "gpu", "-o", "json"]);
-    assert_eq!(shown["items"][0]["assessment"], "Stuck", "{shown:#}");
+    assert_eq!(shown["items"][0]["state"], "Stuck", "{shown:#}");
     found
 }
 

@@ -40,7 +40,7 @@ pub fn status_too_large(cluster: &Cluster) {
     cluster.capture("old-status-too-large");
     let report = cluster.report(&[]);
     let finding = report.has("SKY506", &json!({"name": "gpu"}));
-    assert_eq!(finding["severity"], "warning");
+    assert_eq!(finding["severity"], "Warning");
     execute(&gpu, finding, &only_looks(finding));
     let refused = holding(limit * 11 / 10).expect_err("etcd takes no more");
     assert!(refused.to_string().contains("too large"), "{refused}");

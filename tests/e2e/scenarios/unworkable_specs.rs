@@ -73,7 +73,7 @@ pub fn config_change_not_applied(cluster: &Cluster) {
     cluster.await_that("it is a warning", || {
         let report = gpu.report();
         let mut found = report.with_code("SKY225").into_iter();
-        let warning = found.find(|f| f["subject"]["node"] == "node-1" && f["severity"] == "warning");
+        let warning = found.find(|f| f["subject"]["node"] == "node-1" && f["severity"] == "Warning");
         let Some(finding) = warning else {
             return false;
         };

@@ -142,7 +142,7 @@ pub fn expired_certificate(cluster: &Cluster) {
             let report = cluster.report(&[]);
             let mut found = report.with_code("SKY505").into_iter();
             found.any(|f| {
-                f["subject"]["name"] == format!("skyhook-operator-{kind}-webhook") && f["severity"] == "error"
+                f["subject"]["name"] == format!("skyhook-operator-{kind}-webhook") && f["severity"] == "Error"
             })
         };
         refused.is_some_and(|r| r.message.contains("failed calling webhook"))

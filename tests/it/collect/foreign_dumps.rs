@@ -107,7 +107,7 @@ fn must_gather_without_the_operator_namespace_proves_no_absence() {
     let directory = tempfile::tempdir().expect("a directory");
     must_gather(directory.path(), &objects, &["default", "kube-system"]);
     let report = diagnose(directory.path());
-    assert_ne!(report["verdict"], "healthy");
+    assert_ne!(report["verdict"], "Healthy");
     let unchecked = report["notChecked"].to_string();
     assert!(unchecked.contains("only the pods in namespace default, kube-system"), "{unchecked}");
     assert_eq!(report["counts"]["pods"], 0);
@@ -128,7 +128,7 @@ fn cluster_info_dump_is_read() {
         write(root, &format!("{namespace}/a-pod/logs.txt"), "==== START logs\n");
     }
     let report = diagnose(root);
-    assert_ne!(report["verdict"], "healthy", "{report:#}");
+    assert_ne!(report["verdict"], "Healthy", "{report:#}");
     let unchecked = report["notChecked"].to_string();
     assert!(unchecked.contains("the input has no Skyhook objects"), "{unchecked}");
     assert!(unchecked.contains("only the pods in namespace default, kube-system"), "{unchecked}");

@@ -193,9 +193,9 @@ fn failing_package_behind_an_earlier_custom_resource_is_stuck() {
     let ran = run("diagnose node node-1 -o json --from tests/rules/deletion_not_progressing.yaml");
     let json = ran.output().json();
     let links = json["skyhooks"].as_array().expect("custom resources");
-    let link = links.iter().find(|link| link["skyhook"] == "failing");
+    let link = links.iter().find(|link| link["name"] == "failing");
     let link = link.expect("the failing one");
     assert_eq!(link["state"], "Blocked", "{link}");
-    let reason = link["reason"].as_str().expect("a sentence");
+    let reason = link["message"].as_str().expect("a sentence");
     assert!(reason.contains("skyhook/at-work"), "{reason}");
 }

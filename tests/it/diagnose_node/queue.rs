@@ -47,7 +47,7 @@ fn queued_node_is_not_stuck() {
     let ran = run("diagnose node gpu-09 -o json --from -").stdin(queue().to_string()).output();
     let json = ran.json();
     assert_eq!((&json["state"], ran.code), (&json!("Waiting"), Some(0)));
-    let because = json["skyhooks"][0]["reason"].as_str().expect("a sentence");
+    let because = json["skyhooks"][0]["message"].as_str().expect("a sentence");
     assert!(because.contains("number 7 of 8 in the queue"), "{because}");
 }
 
@@ -94,7 +94,7 @@ fn at_once_is(cluster: &Value, strategy: &Value, column: &str, number: &Value, s
     let compartment = &document["items"][0]["compartments"][0];
     assert_eq!(&compartment["atOnce"], number, "{strategy}");
     let node = on("diagnose node gpu-09 -o json --from -").json();
-    let reason = node["skyhooks"][0]["reason"].as_str().expect("a sentence");
+    let reason = node["skyhooks"][0]["message"].as_str().expect("a sentence");
     assert!(reason.contains(says), "{strategy}: {reason}");
 }
 

@@ -21,7 +21,9 @@ fn word<'v>(row: &'v Value, field: &str) -> &'v str {
 
 /// A package on a node: the node, then name and version.
 fn place(row: &Value) -> [String; 3] {
-    ["node", "package", "version"].map(|field| word(row, field).to_owned())
+    // A row of `uninstalls` names the package beside the node.
+    let name = if row["package"].is_string() { "package" } else { "name" };
+    ["node", name, "version"].map(|field| word(row, field).to_owned())
 }
 
 /// Stage, state and restarts; empty where nothing is recorded.
@@ -40,7 +42,7 @@ fn recorded(nodes: &[&Value]) -> BTreeMap<[String; 3], (String, String, u64)> {
     for node in nodes {
         for package in list(&node["packages"]) {
             let [_, name, version] = place(package);
-            let at = [word(node, "node").to_owned(), name, version];
+            let at = [word(node, "name").to_owned(), name, version];
             assert!(all.insert(at, record(package)).is_none(), "{node}");
         }
     }
@@ -55,7 +57,7 @@ fn all_views_agree_on_every_capture() {
         let status = asked(&captured, "status");
         let nodes = asked(&captured, "node status");
         for item in list(&status["items"]).iter().filter(|i| i["exists"] == true) {
-            let skyhook = word(item, "skyhook");
+            let skyhook = word(item, "name");
             let packages = asked(&captured, &format!("package status --skyhook {skyhook}"));
             let rows = of_skyhook(&nodes, skyhook);
             let node_records = recorded(&rows);
@@ -74,16 +76,16 @@ fn all_views_agree_on_every_capture() {
                     } else {
                         row["complete"] == true
                     };
-                    row["node"] == node["node"] && row["inSpec"] == true && done
+                    row["node"] == node["name"] && row["inSpec"] == true && done
                 });
                 let done = u64::try_from(done.count()).expect("few");
                 assert_eq!(node["packagesComplete"], done, "{name} {skyhook} {node}");
             }
 
             for package in list(&item["packages"]) {
-                let of_it = list(&packages["items"]).iter().filter(|row| {
-                    row["package"] == package["package"] && row["version"] == package["version"]
-                });
+                let of_it = list(&packages["items"])
+                    .iter()
+                    .filter(|row| row["name"] == package["name"] && row["version"] == package["version"]);
                 let complete = of_it.filter(|row| row["complete"] == true && row["selected"] == true);
                 let complete = u64::try_from(complete.count()).expect("few");
                 assert_eq!(package["complete"], complete, "{name} {skyhook} {package}");

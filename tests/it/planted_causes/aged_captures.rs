@@ -18,7 +18,7 @@ fn causes(capture: &str, minutes: i64) -> Vec<String> {
     };
     let causes = document["causes"].as_array().expect("causes").iter();
     causes
-        .filter(|cause| cause["severity"] != "info")
+        .filter(|cause| cause["severity"] != "Info")
         .map(|cause| {
             let mut effects: Vec<String> =
                 cause["explains"].as_array().expect("a list").iter().map(code).collect();
@@ -33,12 +33,12 @@ fn causes(capture: &str, minutes: i64) -> Vec<String> {
 #[test]
 fn masked_failure_is_one_cause() {
     let masked = causes("nodewright-parked-node-masked-by-pause", 0);
-    assert_eq!(masked, ["error SKY201 SKY218 SKY305"]);
+    assert_eq!(masked, ["Error SKY201 SKY218 SKY305"]);
 }
 
 #[test]
 fn stuck_deleted_job_is_one_cause() {
-    for (minutes, summary) in [(0, "error SKY217"), (5, "error SKY217"), (12, "error SKY217 SKY208")] {
+    for (minutes, summary) in [(0, "Error SKY217"), (5, "Error SKY217"), (12, "Error SKY217 SKY208")] {
         let mut wedged = causes("nodewright-undying-pod-after-reset-wedged", minutes);
         assert_eq!(wedged.remove(0), summary, "{wedged:?}");
     }

@@ -21,9 +21,9 @@ fn summaries(document: &Value) -> Vec<CauseSummary> {
     let causes = document["causes"].as_array().expect("causes").iter();
     let summaries = causes.map(|cause| {
         let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
-        let first = at(document, &cause["findings"])[0];
+        let first = at(document, &cause["findingIndexes"])[0];
         let count = |field: &str| cause[field].as_array().expect("places").len();
-        (text(&cause["code"]), text(&first["subject"]["skyhook"]), count("findings"), count("explains"))
+        (text(&cause["code"]), text(&first["subject"]["skyhook"]), count("findingIndexes"), count("explains"))
     });
     summaries.collect()
 }
@@ -139,7 +139,10 @@ fn head_of_a_chain_comes_before_its_dependents() {
         let custom_resources: Vec<CustomResource> = [chain].into_iter().chain(behind).collect();
         let document = diagnosed(&cluster(of, &custom_resources, &BTreeMap::new(), &mut dice));
         assert_eq!(summaries(&document), wanted(&[("SKY201", "chain", 9, 27)]), "{seed}");
-        assert_eq!(at(&document, &document["causes"][0]["findings"])[0]["subject"]["package"], "driver");
+        assert_eq!(
+            at(&document, &document["causes"][0]["findingIndexes"])[0]["subject"]["package"],
+            "driver"
+        );
     }
 }
 
@@ -214,7 +217,7 @@ fn healthy_large_clusters_have_no_findings() {
         let waits = [busy, next].concat();
         let document = diagnosed(&cluster(of, &[one, last(&waits, done)], &BTreeMap::new(), &mut dice));
         let findings = document["findings"].as_array().expect("findings");
-        let worrying = findings.iter().filter(|f| f["severity"] != "info");
+        let worrying = findings.iter().filter(|f| f["severity"] != "Info");
         assert_eq!(worrying.collect::<Vec<_>>(), Vec::<&Value>::new(), "the rollout makes progress");
     }
 }

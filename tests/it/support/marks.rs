@@ -14,7 +14,7 @@ pub fn of_document(finding: &Value) -> String {
     let word = |value: &Value| value.as_str().map(str::to_owned);
     let subject = &finding["subject"];
     let mut words = vec![word(&finding["code"]).expect("a code")];
-    words.extend(word(&finding["severity"]).filter(|s| s != "error"));
+    words.extend(word(&finding["severity"]).map(|s| s.to_lowercase()).filter(|s| s != "error"));
     words.extend(word(&subject["name"]));
     words.extend(word(&subject["skyhook"]).filter(|_| subject["skyhook"] != subject["name"]));
     words.extend(word(&subject["package"]));

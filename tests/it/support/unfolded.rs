@@ -42,7 +42,7 @@ pub fn on_each_node(mut document: Value) -> Value {
         }
     }
     for cause in document["causes"].as_array_mut().expect("causes") {
-        unfold(&mut cause["findings"]);
+        unfold(&mut cause["findingIndexes"]);
         unfold(&mut cause["explains"]);
     }
     document["findings"] = unfolded.into();

@@ -29,9 +29,9 @@ fn blocked_deletion_keeps_its_dependencies() {
     assert_eq!(
         states,
         [
-            (Some("skyhook/late"), Some("blocked")),
-            (Some("skyhook/base"), Some("not-started")),
-            (Some("deploymentpolicy/careful"), Some("not-started")),
+            (Some("skyhook/late"), Some("Blocked")),
+            (Some("skyhook/base"), Some("NotStarted")),
+            (Some("deploymentpolicy/careful"), Some("NotStarted")),
         ]
     );
     assert_eq!(items[0]["blockers"][0]["code"], json!("SKY110"));

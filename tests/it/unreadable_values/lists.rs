@@ -71,7 +71,7 @@ fn an_incomplete_list_is_used_and_reported() {
     assert!({ findings }.any(|f| f["code"] == "SKY201"), "{report:#}");
     let reasons = report["notChecked"].as_array().expect("a list").iter();
     let why = "custom resources: 1 item cannot be identified: a Skyhook: metadata.name cannot be read (7)";
-    assert!({ reasons }.any(|n| n["reason"] == why), "{report:#}");
+    assert!({ reasons }.any(|n| n["message"] == why), "{report:#}");
     let ran = run(&test_cluster, &format!("reset {CR} -y"));
     ran.expect_code(1);
     ran.expect_stderr(why);

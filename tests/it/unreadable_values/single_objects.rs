@@ -67,7 +67,7 @@ spec: {packages: {driver: {version: 1.0.0, image: i}}}
     let beside = format!("{NODES}---\napiVersion: v1\nkind: PodList\nitems: []\n---\n{manifest}");
     let report = diagnose("--rule SKY222", &beside);
     assert_eq!(codes(&report), [""; 0]);
-    let reason = report["notChecked"][0]["reason"].as_str().expect("a reason");
+    let reason = report["notChecked"][0]["message"].as_str().expect("a reason");
     let why =
         "skyhook/tune has neither uid nor creation time, so it may be a manifest that was never applied";
     assert!(reason.contains(why), "{reason}");
@@ -97,7 +97,7 @@ fn a_list_without_items_is_not_an_empty_list() {
     let empty = |items: &str| format!("{item}---\napiVersion: v1\nkind: PodList\n{items}");
     for items in ["", "items: null\n", "items: ~\n"] {
         let report = diagnose("--rule SKY702", &format!("{}---\n{ONE}", empty(items)));
-        let reason = report["notChecked"][0]["reason"].as_str().expect("a reason");
+        let reason = report["notChecked"][0]["message"].as_str().expect("a reason");
         assert!(reason.contains("the PodList lacks the items field"), "{reason}");
     }
 }

@@ -1,7 +1,7 @@
 //! A custom resource as a whole: one state, node counts, the causes that hold it up, and a message.
 
 use std::cmp::Reverse;
-use std::collections::{BTreeMap, HashMap};
+use std::collections::{BTreeMap, BTreeSet, HashMap};
 
 use jiff::Timestamp;
 use schemars::JsonSchema;
@@ -33,23 +33,28 @@ pub struct NodeStates {
 #[serde(rename_all = "camelCase")]
 pub struct Summary {
     /// The overall state.
+    #[serde(rename = "state")]
     pub assessment: ProgressState,
-    /// Percentage of nodes that are complete, rounded down; null without nodes.
+    /// Percentage of nodes that are complete, rounded down; absent without nodes.
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub complete_percent: Option<usize>,
     /// Number of selected nodes by state.
-    pub node_states: NodeStates,
-    /// Number of nodes on which a stage fails or has failed permanently, as in `nodeStates`.
-    pub failed_nodes: usize,
-    /// The codes of the causes that hold the custom resource up until someone intervenes, as in `diagnose stuck`.
-    pub held_up_by: Vec<&'static str>,
-    /// The start of the oldest running stage; null if none runs or the time is unknown.
-    pub running_since: Option<String>,
-    /// The estimated remaining time: `~6m` or `5m to 20m`; null without an estimate.
-    pub remaining: Option<String>,
-    /// Whether the custom resource makes progress and there is no estimate because no node has finished yet.
     #[serde(skip)]
-    pub too_early_to_estimate: bool,
-    /// The same in seconds, from the shortest to the longest; null without an estimate.
+    pub node_states: NodeStates,
+    /// The codes of the causes that hold the custom resource up until someone intervenes, as in `diagnose stuck`.
+    #[serde(rename = "causes")]
+    pub held_up_by: BTreeSet<&'static str>,
+    /// The start of the oldest running stage; absent if none runs or the time is unknown.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub running_since: Option<String>,
+    /// The estimated remaining time: `~6m` or `5m to 20m`; absent without an estimate.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub remaining: Option<String>,
+    /// Why a custom resource that makes progress has no estimate.
+    #[serde(skip)]
+    pub no_estimate: Option<String>,
+    /// The same in seconds, from the shortest to the longest; absent without an estimate.
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub remaining_seconds: Option<RemainingSeconds>,
     /// The cause, the object that the custom resource waits for, or the running stages.
     pub message: String,
@@ -136,13 +141,12 @@ impl<'a> Outlook<'a> {
         let known = self.cluster.nodes.ok().is_some() && states.all() > 0;
         let lasting = self.causes_of(name).filter(|cause| cause.lasts(&self.findings));
         let remaining = self.remaining(name, assessment);
-        let early = remaining.is_none() && self.timeline.untimed && states.complete == 0;
         Summary {
-            too_early_to_estimate: early && assessment == ProgressState::Progressing,
+            no_estimate: (remaining.is_none() && assessment == ProgressState::Progressing)
+                .then(|| self.no_estimate(name)),
             assessment,
             complete_percent: known.then(|| states.complete * 100 / states.all()),
             node_states: states,
-            failed_nodes: states.failed,
             held_up_by: lasting.map(|cause| self.findings[cause.cause.findings[0]].rule.code).collect(),
             running_since: tally.since.map(time),
             remaining: remaining.as_ref().map(ToString::to_string),
@@ -224,6 +228,15 @@ impl<'a> Outlook<'a> {
         let deleting = self.cluster.skyhook(name).is_some_and(Skyhook::deleting);
         let remaining = self.timeline.remaining(name)?;
         (progresses && !blocked && !deleting).then_some(remaining)
+    }
+
+    /// Why a custom resource that makes progress has no estimate.
+    fn no_estimate(&self, name: &str) -> String {
+        match self.timeline.untimed {
+            Some(untimed) => untimed.to_string(),
+            None if self.timeline.remaining(name).is_some() => "a stage fails and is retried".to_owned(),
+            None => "some nodes do not finish without intervention".to_owned(),
+        }
     }
 
     /// The code and the message of a cause, with the custom resource that it is about if that is another one:

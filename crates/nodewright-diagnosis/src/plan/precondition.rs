@@ -55,15 +55,18 @@ pub struct ResourceState {
 
 /// How close the operator is to running.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, JsonSchema)]
-#[serde(rename_all = "camelCase")]
 pub enum OperatorState {
     /// No Deployment runs the operator.
+    #[serde(alias = "absent")]
     Absent,
     /// All Deployments of the operator are scaled to zero.
+    #[serde(alias = "scaledDown")]
     ScaledDown,
     /// No replica of the operator is available.
+    #[serde(alias = "unavailable")]
     Unavailable,
     /// A replica is available, or may be.
+    #[serde(alias = "running")]
     Running,
 }
 

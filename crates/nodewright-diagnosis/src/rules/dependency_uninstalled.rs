@@ -1,7 +1,7 @@
-use super::support::evidence::some_of;
 use super::{Findings, Grade, Severity, Subject};
 use crate::api::Skyhook;
 use crate::cluster::{Cluster, Node, Phase};
+use crate::view::NodeSet;
 
 rule! {
     /// A package waits for a dependency that is uninstalled.
@@ -63,7 +63,7 @@ fn detect(cluster: &Cluster, findings: &mut Findings) {
                 finding
                     .package_field(skyhook, name, "dependsOn", dependency)
                     .package_field(skyhook, dependency, "uninstall.apply", "true")
-                    .evidence("nodes", "waiting", some_of(&held));
+                    .evidence("nodes", "waiting", NodeSet::of(&held));
                 if let Some(condition) = skyhook.true_condition("Blocked") {
                     finding.condition(skyhook, condition, &condition.message);
                 }
@@ -101,7 +101,7 @@ fn later(findings: &mut Findings, skyhook: &Skyhook, name: &str, dependency: &st
         .severity(Severity::Info)
         .package_field(skyhook, name, "dependsOn", dependency)
         .package_field(skyhook, dependency, "uninstall.apply", "true")
-        .evidence("nodes", "complete without the dependency", some_of(nodes))
+        .evidence("nodes", "complete without the dependency", NodeSet::of(nodes))
         .cancel_uninstall(
             format!("If {name} still needs {dependency}, cancel the uninstall of {dependency}"),
             skyhook,

@@ -18,13 +18,15 @@ use crate::plan::Grade;
 
 /// The severity of a finding.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize, JsonSchema)]
-#[serde(rename_all = "lowercase")]
 pub enum Severity {
     /// Worth knowing: nothing is stuck, or the evidence is ambiguous.
+    #[serde(alias = "info")]
     Info,
     /// Will cause a problem later, or blocks a part of the work.
+    #[serde(alias = "warning")]
     Warning,
     /// Progress is stuck, and the problem does not resolve itself.
+    #[serde(alias = "error")]
     Error,
 }
 

@@ -55,6 +55,7 @@ pub struct Counts {
     /// Number of causes whose highest severity, including their effects, is `info`.
     pub infos: usize,
     /// Number of muted causes.
+    #[serde(rename = "mutedCauses")]
     pub muted: usize,
     /// Number of muted causes whose mute has no expiry.
     pub muted_without_expiry: usize,
@@ -62,7 +63,6 @@ pub struct Counts {
 
 /// The overall result of the rules.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, JsonSchema)]
-#[serde(rename_all = "lowercase")]
 pub enum Verdict {
     /// At least one finding is an error.
     Stuck,

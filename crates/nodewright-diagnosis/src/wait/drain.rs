@@ -14,7 +14,8 @@ pub struct Drain {
     /// The start of the drain; absent with operators before v0.18.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub since: Option<String>,
-    /// The pods that the drain still evicts or waits for, as `namespace/name`; null if they were not read.
+    /// The pods that the drain still evicts or waits for, as `namespace/name`; absent if they were not read.
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub pods: Option<Vec<String>>,
     /// Whether some evictions are refused, according to the operator's annotation or the disruption budgets.
     pub refused: bool,

@@ -29,7 +29,7 @@ pub struct Placement<'a> {
 }
 
 /// Progress of a package on a node.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, serde::Serialize, schemars::JsonSchema)]
 pub enum Phase {
     /// The node state cannot be read.
     Malformed,

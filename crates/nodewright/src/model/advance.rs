@@ -14,7 +14,7 @@ use super::profile::SpecPackage;
 use super::resource::Resource;
 use super::selection::{self, Selection};
 use super::stage::Slot;
-use super::timeline::{Moment, Remaining, Timeline};
+use super::timeline::{Moment, Remaining, Timeline, Untimed};
 use crate::cluster::Node;
 
 /// A simulated rollout of all custom resources. Times are milliseconds from the time of the cluster.
@@ -49,7 +49,7 @@ pub(super) struct Advance<'a> {
     /// The time of the last action, by custom resource.
     last: Vec<Option<u64>>,
     /// Whether durations are unknown: no stage has finished anywhere, or there are too many nodes.
-    untimed: bool,
+    untimed: Option<Untimed<'a>>,
 }
 
 /// Maximum number of incomplete nodes, summed over all custom resources, for which estimates are computed.
@@ -159,7 +159,7 @@ impl<'a> Advance<'a> {
             moments,
             completions: Vec::new(),
             last,
-            untimed: false,
+            untimed: None,
         };
         advance.begin();
         advance
@@ -167,7 +167,7 @@ impl<'a> Advance<'a> {
 
     fn run(mut self) -> Timeline<'a> {
         let too_many = self.moments.is_none() && self.open.iter().sum::<usize>() > MOST;
-        self.untimed |= too_many;
+        self.untimed = too_many.then_some(Untimed::TooManyNodes);
         if self.model.halt.is_none() && !too_many {
             self.act();
             while let Some((at, ends)) = self.ends.pop_first() {

@@ -79,7 +79,6 @@ pub struct PackageEffect<'a> {
 
 /// The effect of an edit on a package.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-#[serde(rename_all = "camelCase")]
 pub enum PackageChange {
     /// The package was not edited, and no stage runs.
     Unchanged,

@@ -74,7 +74,7 @@ pub use progress::{NodeProgress, ProgressState, QueuePosition};
 pub use reason::WaitReason;
 use resource::Resource;
 use runs::Runs;
-pub use timeline::{Happening, Moment, Remaining, Timeline, remaining};
+pub use timeline::{Happening, Moment, Remaining, Timeline, Untimed, remaining};
 
 /// An action that the operator takes in its next reconcile.
 #[derive(Debug)]

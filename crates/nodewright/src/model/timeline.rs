@@ -19,9 +19,25 @@ pub struct Timeline<'a> {
     pub(super) ends: Vec<(&'a str, Remaining)>,
     /// The custom resources that do not finish in the simulation.
     pub stuck: Vec<&'a str>,
-    /// Whether durations are unknown: no stage has finished anywhere, or there are too many nodes for an
-    /// estimate.
-    pub untimed: bool,
+    /// Why durations are unknown, if they are.
+    pub untimed: Option<Untimed<'a>>,
+}
+
+/// Why there is no estimate.
+#[derive(Debug, Clone, Copy)]
+pub enum Untimed<'a> {
+    /// No stage has ended anywhere; the first package with a stage to run.
+    NoStageEnded(&'a str),
+    TooManyNodes,
+}
+
+impl fmt::Display for Untimed<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Untimed::NoStageEnded(package) => write!(f, "no stage of {package} has ended yet"),
+            Untimed::TooManyNodes => write!(f, "there are too many nodes"),
+        }
+    }
 }
 
 /// An action for a custom resource on a node.
@@ -72,7 +88,7 @@ impl Timeline<'_> {
     /// The time until a custom resource is complete; `None` if it is already complete or never completes, or
     /// durations are unknown.
     pub fn remaining(&self, skyhook: &str) -> Option<Remaining> {
-        if self.untimed || self.stuck.contains(&skyhook) {
+        if self.untimed.is_some() || self.stuck.contains(&skyhook) {
             return None;
         }
         self.ends.iter().find(|(name, _)| *name == skyhook).map(|(_, end)| *end)
@@ -81,7 +97,7 @@ impl Timeline<'_> {
     /// The time until the first action for a custom resource on a node; `None` if there is none, or durations
     /// are unknown.
     pub fn start(&self, skyhook: &str, node: &str) -> Option<Remaining> {
-        let mut moments = self.moments.iter().filter(|_| !self.untimed);
+        let mut moments = self.moments.iter().filter(|_| self.untimed.is_none());
         let first = moments.find(|m| m.skyhook == skyhook && m.node.name == *node)?;
         let (_, end) = self.ends.iter().find(|(name, _)| *name == skyhook)?;
         Some(Remaining { seconds: first.seconds, ..*end })

@@ -10,7 +10,6 @@ use crate::view::shell_words;
 
 /// The result of a check.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, JsonSchema)]
-#[serde(rename_all = "camelCase")]
 pub enum CheckResult {
     /// No problem was found.
     Good,
@@ -29,6 +28,7 @@ pub enum CheckResult {
 #[serde(rename_all = "camelCase")]
 pub struct Check {
     /// The part of the installation: `operator`, `webhooks` …
+    #[serde(rename = "area")]
     pub subject: &'static str,
     /// The expected state.
     pub title: &'static str,

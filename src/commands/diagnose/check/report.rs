@@ -30,7 +30,6 @@ pub struct CheckReport {
 
 /// The conclusion from the checks of the installation.
 #[derive(Clone, Copy, PartialEq, Eq, Serialize, JsonSchema)]
-#[serde(rename_all = "camelCase")]
 enum CheckVerdict {
     /// A check found an error.
     Failed,
@@ -152,7 +151,7 @@ impl View for CheckReport {
         let mut metrics = Metrics::default();
         let outcome = |check: &Check| {
             let outcome = to_json(&check.outcome);
-            outcome.as_str().unwrap_or_default().to_owned()
+            outcome.as_str().unwrap_or_default().to_lowercase()
         };
         metrics.gauge(
             "checks",

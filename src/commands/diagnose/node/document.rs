@@ -7,7 +7,7 @@ use super::step::NextStep;
 use crate::cluster::cordon::Holder;
 use crate::commands::shared::progress::Progress;
 use crate::model::ProgressState;
-use crate::rules::{Remedy, Severity};
+use crate::rules::{Remedy, Severity, Subject};
 
 /// Why a node is not complete.
 #[derive(Serialize, JsonSchema)]
@@ -38,14 +38,14 @@ pub(super) struct LinkDocument<'a> {
     /// `Skyhook` or `NodeWright`.
     pub(super) kind: &'static str,
     /// The custom resource.
-    pub(super) skyhook: &'a str,
+    pub(super) name: &'a str,
     /// The priority; the lowest runs first. Absent for a deleted custom resource.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(super) priority: Option<i64>,
     /// The progress on the node.
     pub(super) state: ProgressState,
     /// Why the custom resource is not complete on the node, or a statement that it is.
-    pub(super) reason: &'a str,
+    pub(super) message: &'a str,
     /// The progress in detail, with the operator's next action; absent if the custom resource does not select
     /// the node.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -63,15 +63,11 @@ pub(super) struct FindingDocument<'a> {
     pub(super) name: &'static str,
     /// The severity of the finding.
     pub(super) severity: Severity,
-    /// The node; absent if the finding is not about a single node.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub(super) node: Option<&'a str>,
-    /// The custom resource; absent if the finding is about none.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub(super) skyhook: Option<&'a str>,
+    /// The object that the finding is about.
+    pub(super) subject: &'a Subject,
     /// The observed problem.
     pub(super) message: &'a str,
     /// The reason for muting the finding; absent if it is not muted.
-    #[serde(skip_serializing_if = "Option::is_none")]
+    #[serde(rename = "muteReason", skip_serializing_if = "Option::is_none")]
     pub(super) muted: Option<&'a str>,
 }

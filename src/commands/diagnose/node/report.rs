@@ -9,6 +9,7 @@ use super::document::{Document, FindingDocument, LinkDocument};
 use crate::cluster::cordon::Holder;
 use crate::cluster::{Certainty, Cluster, Node};
 use crate::commands::shared::grouped::grouped;
+use crate::commands::shared::package_row::phase_label;
 use crate::commands::shared::remedy::remedy_text;
 use crate::commands::shared::rule::label_of;
 use crate::error::Exit;
@@ -199,8 +200,8 @@ impl NodeReport<'_> {
         }
         for package in link.packages.iter().filter(|p| !p.done || link.state == ProgressState::Complete) {
             let message = match package.message.as_str() {
-                "" => package.phase.clone(),
-                message => format!("{}: {message}", package.phase),
+                "" => phase_label(package.phase).to_owned(),
+                message => format!("{}: {message}", phase_label(package.phase)),
             };
             let name = text::name(package.package.as_str()) + " " + package.version.as_str();
             body.item("- ", name + "  " + message);
@@ -345,10 +346,10 @@ impl View for NodeReport<'_> {
     fn document(&self) -> Value {
         let links = self.chain.links.iter().map(|link| LinkDocument {
             kind: self.cluster.flavor().kind(),
-            skyhook: link.name,
+            name: link.name,
             priority: link.priority,
             state: link.state,
-            reason: &link.reason,
+            message: &link.reason,
             progress: link.progress.as_ref(),
             packages: &link.packages,
         });
@@ -356,8 +357,7 @@ impl View for NodeReport<'_> {
             code: f.rule.code,
             name: f.rule.name,
             severity: f.severity,
-            node: f.subject.node.as_deref(),
-            skyhook: f.subject.skyhook.as_deref(),
+            subject: &f.subject,
             message: &f.message,
             muted: f.muted.as_ref().map(|mute| mute.reason.as_str()),
         });

@@ -7,7 +7,6 @@ use serde::Serialize;
 
 use crate::api::{Skyhook, Stage, State};
 use crate::cluster::{Cluster, Node, PackageRuns, Phase, Placement};
-use crate::commands::shared::package_row::phase_label;
 use crate::model::Timeline;
 use crate::outlook::Outlook;
 use crate::rules::Finding;
@@ -17,14 +16,16 @@ use crate::view::{ago, for_how_long, list};
 #[derive(Debug, Clone, Serialize, JsonSchema)]
 pub struct NextStep {
     /// The package.
+    #[serde(rename = "name")]
     pub package: String,
     /// The version of the package.
     pub version: String,
-    /// The phase, with the words of `package status`.
-    pub phase: String,
+    /// The phase of the package.
+    pub phase: Phase,
     /// Whether the package is done on the node: complete, or absent if it is to be uninstalled.
     pub done: bool,
-    /// The current stage, or why the package waits or fails.
+    /// The current stage, or why the package waits or fails; absent if neither is known.
+    #[serde(skip_serializing_if = "String::is_empty")]
     pub message: String,
 }
 
@@ -47,7 +48,7 @@ impl<'a> Inspection<'_, 'a> {
         NextStep {
             package: placement.package.to_owned(),
             version: placement.version.to_owned(),
-            phase: phase_label(if started { Phase::Running } else { placement.phase }).to_owned(),
+            phase: if started { Phase::Running } else { placement.phase },
             done: placement.is_done(),
             message: self.message(skyhook, placement),
         }

@@ -162,6 +162,15 @@ impl Args {
         if !is_package && self.on.query().is_empty() && cluster.node(&self.package).is_some() {
             return self.of_node(cluster, &self.package);
         }
+        let pod = self.package.strip_prefix("pod/").unwrap_or(&self.package);
+        if let Some(run) =
+            cluster.package_runs().all().iter().find(|run| run.pods.iter().any(|of| of.name() == pod))
+            && !is_package
+        {
+            args.of.skyhook = Some(run.skyhook.clone());
+            args.package.clone_from(&run.package);
+            args.on.flags.node = vec![run.node.parse().map_err(Error::usage)?];
+        }
         if args.of.skyhook.is_none() {
             let any = is_package || names().next().is_none();
             let fits = |skyhook: &str| !any || has(skyhook, &self.package);

@@ -72,7 +72,9 @@ struct FindingDocument {
     node_count: usize,
     /// The observed problem.
     message: String,
-    /// The operations that are blocked while the finding exists.
+    /// The operations that are blocked while the finding exists; absent if there are none, and for an explained finding
+    /// without `--all`.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
     blocks: Vec<Blocks>,
     /// The start of the problem, of several nodes the earliest; absent if unknown.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -116,8 +118,9 @@ struct CauseDocument {
     /// Number of nodes that make no progress because of the cause, each counted once.
     blocked_nodes: usize,
     /// The blocked nodes by custom resource.
-    blocks: Vec<BlockedDocument>,
+    blocked: Vec<BlockedDocument>,
     /// The findings of the cause, as indexes into `findings`, starting at 0.
+    #[serde(rename = "findingIndexes")]
     findings: Vec<usize>,
     /// Findings that the cause explains, directly or through others, as indexes into `findings`.
     explains: Vec<usize>,
@@ -144,7 +147,7 @@ struct NotCheckedDocument {
     /// The code of the rule.
     code: String,
     /// Why the rule could not be checked.
-    reason: String,
+    message: String,
 }
 
 impl Document {
@@ -168,7 +171,7 @@ impl Document {
                 skyhooks: group.skyhooks().into_iter().map(str::to_owned).collect(),
                 nodes: group.node_names().into_iter().map(str::to_owned).collect(),
                 blocked_nodes: impact.nodes().len(),
-                blocks: blocked
+                blocked: blocked
                     .map(|(skyhook, nodes)| BlockedDocument {
                         skyhook: (*skyhook).to_owned(),
                         node: NodeSet::of(nodes.iter().copied()).to_string(),
@@ -190,7 +193,7 @@ impl Document {
                 subject: findings.subject(),
                 node_count: findings.group.node_count(),
                 message: findings.group.message().into_owned(),
-                blocks: first.blocks.to_vec(),
+                blocks: if whole { first.blocks.to_vec() } else { Vec::new() },
                 since: findings.group.since().map(time),
                 evidence: if whole { first.evidence.clone() } else { Vec::new() },
                 remedies: diagnosis.unfolded.then(|| findings.group.remedies_for_all()),
@@ -212,7 +215,7 @@ impl Document {
             not_checked: report
                 .not_checked
                 .iter()
-                .map(|n| NotCheckedDocument { code: n.rule.code.to_owned(), reason: n.reason.clone() })
+                .map(|n| NotCheckedDocument { code: n.rule.code.to_owned(), message: n.reason.clone() })
                 .collect(),
             blocked_nodes: diagnosis.impact.blocked_nodes(Severity::Error),
             selected_nodes: diagnosis.impact.selected,

@@ -16,7 +16,7 @@ impl Diagnosis<'_> {
             "verdict",
             "1 for the current verdict, 0 for all others",
             verdicts.map(|verdict| {
-                let name = to_json(&verdict).as_str().unwrap_or_default().to_owned();
+                let name = to_json(&verdict).as_str().unwrap_or_default().to_lowercase();
                 (vec![("verdict", name)], u64::from(verdict == report.verdict))
             }),
         );

@@ -26,7 +26,6 @@ pub struct SkyhookProgress {
     /// `Skyhook` or `NodeWright`.
     pub kind: String,
     /// The name of the custom resource.
-    #[serde(rename = "skyhook")]
     pub name: String,
     /// Whether the custom resource exists; if not, nodes may still have its annotations or labels.
     pub exists: bool,
@@ -52,7 +51,8 @@ pub struct SkyhookProgress {
     /// The time of the deletion request; absent if the deletion was not requested.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub deleting_since: Option<String>,
-    /// The nodes of the custom resource; null if they could not be read.
+    /// The nodes of the custom resource; absent if they could not be read.
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub nodes: Option<Nodes>,
     /// The package versions on its nodes.
     pub packages: Vec<Package>,
@@ -73,6 +73,7 @@ pub struct SkyhookProgress {
     #[serde(flatten)]
     pub summary: Summary,
     /// Number of causes that `diagnose stuck` reports about the custom resource.
+    #[serde(rename = "counts")]
     pub findings: Findings,
 }
 
@@ -81,7 +82,10 @@ pub struct SkyhookProgress {
 #[serde(rename_all = "camelCase")]
 pub struct Nodes {
     /// Number of nodes that the custom resource selects.
+    #[serde(rename = "total")]
     pub selected: usize,
+    #[serde(flatten)]
+    states: NodeStates,
     /// Number of selected nodes with the ignore label.
     pub ignored: usize,
     /// Number of selected nodes whose state cannot be read.
@@ -110,7 +114,6 @@ pub struct DrainingNode {
 #[serde(rename_all = "camelCase")]
 pub struct Package {
     /// The package.
-    #[serde(rename = "package")]
     pub name: String,
     /// The version.
     pub version: String,
@@ -133,10 +136,14 @@ pub struct Package {
 #[derive(Debug, Serialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct StageCount {
-    /// The recorded stage; empty without a record.
+    /// The recorded stage; absent without a record.
+    #[serde(skip_serializing_if = "String::is_empty")]
     pub stage: String,
-    /// The recorded state of the stage; without a record, `not started` or `absent`.
+    /// The recorded state of the stage; absent without a record.
+    #[serde(skip_serializing_if = "String::is_empty")]
     pub state: String,
+    /// The phase of the package.
+    pub phase: Phase,
     /// Number of nodes.
     pub nodes: usize,
     /// The earliest start of the running stage on these nodes; absent if unknown.
@@ -147,14 +154,24 @@ pub struct StageCount {
     pub runs_for: String,
 }
 
+impl StageCount {
+    /// Stage and state, separated by this text, or the phase without a record.
+    pub fn place(&self, separator: &str) -> String {
+        match self.stage.as_str() {
+            "" => phase_label(self.phase).to_owned(),
+            stage => format!("{stage}{separator}{}", self.state),
+        }
+    }
+}
+
 /// A compartment of a rollout: its nodes, and its batch as the operator's status reports it.
 #[derive(Debug, Serialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct Compartment {
     /// The name of the compartment.
-    #[serde(rename = "compartment")]
     pub name: String,
     /// The state of the compartment; if its nodes are unknown, of the custom resource.
+    #[serde(rename = "state")]
     pub assessment: ProgressState,
     /// Number of nodes in the compartment.
     pub nodes: i64,
@@ -165,8 +182,9 @@ pub struct Compartment {
     /// Maximum number of nodes that the budget allows at once. If the compartment has a batch strategy,
     /// `atOnce` applies instead.
     pub ceiling: i64,
-    /// Maximum number of nodes in progress at once; null if the strategy changes it from batch to batch, or
+    /// Maximum number of nodes in progress at once; absent if the strategy changes it from batch to batch, or
     /// it is unknown.
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub at_once: Option<i64>,
     /// The limit on nodes in progress at once.
     #[serde(skip)]
@@ -221,7 +239,10 @@ impl<'o, 'a> ProgressReader<'o, 'a> {
             deleting: skyhook.is_some_and(Skyhook::deleting),
             deleting_since: skyhook.and_then(|s| s.metadata.deletion_timestamp).map(time),
             packages: packages(cluster, &self.package_runs, name),
-            nodes: cluster.nodes.ok().map(|_| Nodes::new(cluster, &outlook.model, &nodes, name)),
+            nodes: cluster
+                .nodes
+                .ok()
+                .map(|_| Nodes::new(cluster, &outlook.model, &nodes, name, summary.node_states)),
             deployment_policy: skyhook.map_or_else(String::new, |s| s.spec.deployment_policy.clone()),
             compartments: skyhook.map_or_else(Vec::new, |skyhook| compartments(outlook, skyhook, &summary)),
             progress: named.then(|| ResourceProgress::of(outlook, name)).flatten(),
@@ -262,9 +283,10 @@ fn selects(skyhook: Option<&Skyhook>, node: &Node) -> bool {
 }
 
 impl Nodes {
-    fn new(cluster: &Cluster, model: &Model<'_>, nodes: &[&Node], name: &str) -> Nodes {
+    fn new(cluster: &Cluster, model: &Model<'_>, nodes: &[&Node], name: &str, states: NodeStates) -> Nodes {
         let skyhook = cluster.skyhook(name);
-        let mut counts = Nodes::default();
+        let by_status = Status::KNOWN.iter().map(|status| ((*status).to_owned(), 0)).collect();
+        let mut counts = Nodes { by_status, states, ..Nodes::default() };
         for node in nodes {
             if !selects(skyhook, node) {
                 counts.left_behind += 1;
@@ -295,7 +317,7 @@ impl Nodes {
             order.iter().position(|s| *s == status).unwrap_or(order.len())
         };
         let mut counts: Vec<(&str, usize)> =
-            self.by_status.iter().map(|(status, n)| (status.as_str(), *n)).collect();
+            self.by_status.iter().map(|(status, n)| (status.as_str(), *n)).filter(|(_, n)| *n > 0).collect();
         counts.sort_by_key(|(status, _)| place(status));
         counts
     }
@@ -340,9 +362,10 @@ impl Package {
         self.absent += usize::from(placement.phase == Phase::Absent);
         let (stage, state) = match placement.entry {
             Some(entry) => (entry.stage.as_str(), entry.state.as_str()),
-            None => ("", phase_label(placement.phase)),
+            None => ("", ""),
         };
-        let same = |s: &&mut StageCount| s.stage == stage && s.state == state;
+        let phase = placement.phase;
+        let same = |s: &&mut StageCount| s.stage == stage && s.state == state && s.phase == phase;
         match self.stages.iter_mut().find(same) {
             Some(stage) => {
                 stage.nodes += 1;
@@ -352,6 +375,7 @@ impl Package {
             None => self.stages.push(StageCount {
                 stage: stage.to_owned(),
                 state: state.to_owned(),
+                phase,
                 nodes: 1,
                 since,
                 runs_for: String::new(),

@@ -47,18 +47,22 @@ pub struct Document {
     /// Number of custom resources of the other API, which are not listed.
     pub legacy: usize,
     /// Number of causes that `diagnose stuck` reports, by severity.
+    #[serde(rename = "counts")]
     pub findings: Findings,
     /// Number of nodes that errors block.
     blocked_nodes: usize,
     /// Number of nodes that any custom resource selects.
     selected_nodes: usize,
     /// Number of rules that could not be checked.
+    #[serde(rename = "notCheckedRules")]
     pub not_checked: usize,
     /// Number of muted causes; they affect neither the verdict nor `findings`.
+    #[serde(rename = "mutedCauses")]
     pub muted: usize,
     /// Number of muted causes whose mute has no expiry.
     pub muted_without_expiry: usize,
     /// Number of mutes that no longer apply.
+    #[serde(rename = "lapsedMuteCount")]
     pub lapsed_mutes: usize,
 }
 

@@ -84,7 +84,6 @@ const ROWS: usize = 6;
 
 /// The progress of an uninstall of a package on a node.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, JsonSchema)]
-#[serde(rename_all = "kebab-case")]
 enum Uninstall {
     /// Installed, and no uninstall is requested.
     Installed,
@@ -114,13 +113,16 @@ enum Uninstall {
 pub struct UninstallRow {
     /// The package.
     package: String,
-    /// The recorded version; without a record, the version in the spec; empty without either.
+    /// The recorded version; without a record, the version in the spec; absent without either.
+    #[serde(skip_serializing_if = "String::is_empty")]
     version: String,
     /// The node.
     node: String,
-    /// The recorded stage; empty without a record.
+    /// The recorded stage; absent without a record.
+    #[serde(skip_serializing_if = "String::is_empty")]
     stage: String,
-    /// The recorded state of the stage; empty without a record.
+    /// The recorded state of the stage; absent without a record.
+    #[serde(skip_serializing_if = "String::is_empty")]
     state: String,
     /// Number of failed attempts of the stage.
     restarts: i64,
@@ -131,11 +133,13 @@ pub struct UninstallRow {
     #[serde(skip)]
     runs_for: String,
     /// The progress of the uninstall.
+    #[serde(rename = "phase")]
     uninstall: Uninstall,
     /// The reason for this progress; absent if there is none.
-    #[serde(skip_serializing_if = "String::is_empty")]
+    #[serde(rename = "message", skip_serializing_if = "String::is_empty")]
     reason: String,
-    /// The request: `uninstall.apply`, `deletion`, or empty if the uninstall is not requested.
+    /// The request: `uninstall.apply`, or `deletion`; absent if the uninstall is not requested.
+    #[serde(skip_serializing_if = "str::is_empty")]
     requested_by: &'static str,
     /// Conditions of the custom resource that concern uninstalls.
     conditions: Vec<String>,

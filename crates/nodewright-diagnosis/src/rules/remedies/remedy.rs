@@ -1,10 +1,11 @@
 //! Remedies: commands that help against a finding, with preconditions and undo.
 
 use schemars::JsonSchema;
-use serde::Serialize;
+use serde::{Serialize, Serializer};
 
 use crate::api::{ApiFlavor, Shared, Skyhook};
 use crate::rules::{Grade, Subject};
+use crate::view::shell_words;
 
 /// A command that remedies a finding.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, Serialize, JsonSchema)]
@@ -12,7 +13,8 @@ use crate::rules::{Grade, Subject};
 pub struct Remedy {
     /// The purpose of the command.
     pub title: String,
-    /// The command, as a list of arguments.
+    #[serde(flatten, serialize_with = "command_line")]
+    #[schemars(with = "CommandLine<'static>")]
     pub argv: Vec<String>,
     /// The grade of the command's worst effect on the cluster.
     pub grade: Grade,
@@ -34,6 +36,19 @@ pub struct Remedy {
     /// Whether nodes reboot, for a command that also removes records.
     #[serde(skip)]
     pub reboots: bool,
+}
+
+/// A command for programs and for shells.
+#[derive(Serialize, JsonSchema)]
+struct CommandLine<'a> {
+    /// The command, as a list of arguments.
+    argv: &'a [String],
+    /// The command, quoted for a shell.
+    command: String,
+}
+
+fn command_line<S: Serializer>(argv: &[String], serializer: S) -> Result<S::Ok, S::Error> {
+    CommandLine { argv, command: shell_words(argv) }.serialize(serializer)
 }
 
 /// Placeholders for names of a finding's subject; no name contains a null character.
@@ -157,7 +172,6 @@ impl Remedy {
 
 /// Whether `undo` can revert a command.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, JsonSchema)]
-#[serde(rename_all = "lowercase")]
 pub enum Undo {
     /// Every change can be undone.
     Yes,

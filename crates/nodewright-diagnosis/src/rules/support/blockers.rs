@@ -14,7 +14,6 @@ use crate::view::plural;
 
 /// An operation that is blocked while a finding exists.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, JsonSchema)]
-#[serde(rename_all = "lowercase")]
 pub enum Blocks {
     /// The custom resource does not become complete.
     Install,

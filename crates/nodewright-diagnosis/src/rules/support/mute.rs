@@ -70,6 +70,7 @@ pub struct LapsedMute {
     /// The mute.
     pub mute: Mute,
     /// Why it lapsed.
+    #[serde(rename = "message")]
     pub reason: String,
 }
 

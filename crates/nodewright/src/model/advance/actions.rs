@@ -6,7 +6,7 @@ use crate::cluster::Node;
 use crate::model::gates::{At, drain};
 use crate::model::place::Status;
 use crate::model::stage::{Slot, Step};
-use crate::model::timeline::{Happening, Moment};
+use crate::model::timeline::{Happening, Moment, Untimed};
 
 impl<'a> Advance<'a> {
     /// Performs one action of the operator for a custom resource on a node; returns whether another action
@@ -102,7 +102,10 @@ impl<'a> Advance<'a> {
         let slot = Slot::new(stage.clone(), State::InProgress);
         self.change(number, at, package, Some(slot));
         let lasts = self.pace.of(number, package, stage);
-        self.untimed |= lasts.is_none();
+        if lasts.is_none() {
+            let name = self.model.resources[number].packages[package].name;
+            self.untimed.get_or_insert(Untimed::NoStageEnded(name));
+        }
         let work = &mut self.works[number][at as usize];
         let slower_than = f64::from(work.slower_than);
         let evicts = work.drain == Drain::Evicts;

@@ -7,6 +7,7 @@ use super::{Effects, PackageChange, PackageEffect};
 use crate::api::Stage;
 use crate::cluster::Node;
 use crate::model::WaitReason;
+use crate::text::any_case;
 
 /// The effects of an edit on one package of a custom resource.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
@@ -17,24 +18,28 @@ pub struct PackageDocument {
     /// The package.
     pub package: String,
     /// The kind of effect.
+    #[serde(deserialize_with = "any_case")]
     pub change: PackageChange,
-    /// The old version; absent unless `change` is `upgrade` or `downgrade`.
+    /// The old version; absent unless `change` is `Upgrade` or `Downgrade`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub from: Option<String>,
-    /// The new version; absent unless `change` is `upgrade` or `downgrade`.
+    /// The new version; absent unless `change` is `Upgrade` or `Downgrade`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub to: Option<String>,
     /// Nodes on which stages run, in the order in which they start.
     pub nodes: Vec<String>,
     /// Stages that run, in this order.
     pub stages: Vec<String>,
-    /// The type of the package's interrupt, such as `reboot`; null if the nodes are not interrupted.
+    /// The type of the package's interrupt, such as `reboot`; absent if the nodes are not interrupted.
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub interrupt: Option<String>,
-    /// Maximum number of these nodes at work at the same time, or twice as many where `batchesMayOverlap`; null if only some
+    /// Maximum number of these nodes at work at the same time, or twice as many where `batchesMayOverlap`; absent if only some
     /// nodes were read.
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub at_once: Option<usize>,
-    /// Estimated time in seconds until the whole custom resource is complete; null if no stage runs or the
+    /// Estimated time in seconds until the whole custom resource is complete; absent if no stage runs or the
     /// time is unknown.
+    #[serde(rename = "estimateSeconds", alias = "estimate", skip_serializing_if = "Option::is_none")]
     pub estimate: Option<f64>,
 }
 
@@ -44,7 +49,8 @@ pub struct PackageDocument {
 pub struct RolloutDocument {
     /// The custom resource.
     pub skyhook: String,
-    /// Number of nodes in one batch, summed over all compartments; null if only some nodes were read.
+    /// Number of nodes in one batch, summed over all compartments; absent if only some nodes were read.
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub batch: Option<usize>,
     /// Whether a second batch may start beside the first: without a deploymentPolicy, the operator chooses nodes in no
     /// fixed order, also before it sees which it has just chosen.
@@ -61,19 +67,23 @@ pub struct RolloutDocument {
     /// Nodes that lose the runtime-required taint once they are complete.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub untainted: Vec<String>,
-    /// Number of pods evicted from these nodes; null if their pods were not read, as in a capture of
+    /// Number of pods evicted from these nodes; absent if their pods were not read, as in a capture of
     /// `collect`.
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub evicted_pods: Option<usize>,
     /// PodDisruptionBudgets that refuse evictions now.
     pub refusing_budgets: Vec<RefusingBudget>,
     /// Custom resources that wait for this one, on shared nodes or everywhere.
     pub waiting: Vec<String>,
-    /// Why the rollout never completes; null if it does.
+    /// Why the rollout never completes; absent if it does.
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub stuck: Option<String>,
-    /// Estimated time in seconds until the custom resource is complete; null if unknown.
+    /// Estimated time in seconds until the custom resource is complete; absent if unknown.
+    #[serde(rename = "estimateSeconds", alias = "estimate", skip_serializing_if = "Option::is_none")]
     pub estimate: Option<f64>,
     /// Relative uncertainty of the estimate, such as 0.5 if the time may be half as long again, or shorter by the same
-    /// factor; null without an estimate.
+    /// factor; absent without an estimate.
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub uncertainty: Option<f64>,
 }
 
