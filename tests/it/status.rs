@@ -60,6 +60,22 @@ fn unknown_names_are_errors() {
     assert_snapshot!(run(&format!("status secnd {from}")).output().transcript());
 }
 
+/// A rollout that makes progress has an estimate, or a reason for none.
+#[test]
+fn a_rollout_without_an_estimate_says_why() {
+    for (capture, name, why) in [
+        ("uninstall-in-progress", "gpu-tune", "no stage of driver has ended yet"),
+        ("in-progress", "gpu-tune", "no stage of driver has ended yet"),
+        ("modelled-first-attempt-failed", "gpu", "a stage fails and is retried"),
+    ] {
+        let from = format!("--from tests/clusters/{capture}");
+        run(&format!("status {from}")).output().expect_stdout(format!("\nno estimate for {name}: {why}\n"));
+        run(&format!("status {name} {from}")).output().expect_stdout(format!(", no estimate: {why}\n"));
+        let json = run(&format!("status -o json {from}")).output().json();
+        assert!(json["items"][0].get("remaining").is_none(), "{json:#}");
+    }
+}
+
 #[test]
 fn uninstalls_are_shown_by_node() {
     let from = clusters::named("uninstall-erroring").path().to_owned();

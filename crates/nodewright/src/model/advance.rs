@@ -167,7 +167,7 @@ impl<'a> Advance<'a> {
 
     fn run(mut self) -> Timeline<'a> {
         let too_many = self.moments.is_none() && self.open.iter().sum::<usize>() > MOST;
-        self.untimed = too_many.then_some(Untimed::TooManyNodes);
+        self.untimed = self.untimed.or(too_many.then_some(Untimed::TooManyNodes));
         if self.model.halt.is_none() && !too_many {
             self.act();
             while let Some((at, ends)) = self.ends.pop_first() {
