@@ -190,7 +190,7 @@ fn uninstalls(path: &Path) -> Vec<String> {
 
 /// Compares fixtures concurrently: most of the time is waiting.
 fn each(compare: fn(&Path) -> Vec<String>) -> Vec<String> {
-    let mut fixtures = some(fixtures(), 30);
+    let mut fixtures = some(fixtures(), 16);
     // The plugin refuses writes while a value cannot be read, so that fixture has no plan.
     fixtures.retain(|path| !path.ends_with("value_not_readable.yaml"));
     let queue = Mutex::new(fixtures);

@@ -161,6 +161,9 @@ fn processor_time_does_not_multiply_with_equal_causes() {
 #[cfg(target_os = "linux")]
 #[test]
 fn a_finding_takes_little_memory() {
+    if !every_case() {
+        return;
+    }
     const FEW: usize = 200;
     const MANY: usize = 600;
     let directory = tempfile::tempdir().expect("a directory");

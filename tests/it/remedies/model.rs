@@ -137,7 +137,7 @@ fn apply_and_undo(case: &Case) -> Result<(), String> {
 #[test]
 fn remedies_are_accepted_with_the_announced_impact() {
     let mut wrong = String::new();
-    for capture in some(captures(), 40) {
+    for capture in some(captures(), 20) {
         let cluster = dump::load(std::slice::from_ref(&capture), None).expect("a capture");
         let mut seen = BTreeSet::new();
         let findings = rules::diagnose(&cluster, &Scope::default()).findings;
