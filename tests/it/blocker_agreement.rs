@@ -10,6 +10,7 @@ use serde_json::{Value, json};
 use crate::support::fake_api::{FakeApi, Served};
 use crate::support::object_builder::ObjectBuilder;
 use crate::support::run::run;
+use crate::support::sample::some;
 use crate::support::test_cluster::TestCluster;
 
 /// Maximum number of custom resources that are checked per fixture.
@@ -189,7 +190,7 @@ fn uninstalls(path: &Path) -> Vec<String> {
 
 /// Compares fixtures concurrently: most of the time is waiting.
 fn each(compare: fn(&Path) -> Vec<String>) -> Vec<String> {
-    let mut fixtures = fixtures();
+    let mut fixtures = some(fixtures(), 16);
     // The plugin refuses writes while a value cannot be read, so that fixture has no plan.
     fixtures.retain(|path| !path.ends_with("value_not_readable.yaml"));
     let queue = Mutex::new(fixtures);

@@ -16,6 +16,7 @@ use tempfile::TempDir;
 use crate::support::clusters;
 use crate::support::fake_api::{FakeApi, Served};
 use crate::support::run::{RunOutput, run};
+use crate::support::sample::some;
 
 /// A cluster, and a directory for its capture.
 struct Scene {
@@ -93,8 +94,7 @@ fn timeless(ran: &RunOutput) -> Value {
 /// Every command that reads files prints the same for the capture as for the cluster.
 #[test]
 fn capture_gives_the_same_output_as_the_cluster() {
-    let all = clusters::all();
-    for cluster in all.iter().step_by(8) {
+    for cluster in some(clusters::all().into_iter().step_by(8), 3) {
         let fake = cluster.served();
         let scene = Scene::of(&fake);
         let collected = scene.collect("");

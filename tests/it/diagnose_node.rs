@@ -10,6 +10,7 @@ use crate::support::clusters;
 use crate::support::fake_api::FakeApi;
 use crate::support::object_builder::{NODEWRIGHT, PackageRun};
 use crate::support::run::{RunOutput, run};
+use crate::support::sample::some;
 
 fn node(capture: &str, node: &str) -> RunOutput {
     let captured = clusters::named(capture);
@@ -53,7 +54,7 @@ fn running_job(node: &str) -> PackageRun<'_> {
 /// fine.
 #[test]
 fn node_with_error_findings_is_never_fine() {
-    for captured in clusters::all() {
+    for captured in some(clusters::all(), 12) {
         let from = captured.path();
         let report = run(&format!("diagnose stuck -o json --from {from}")).output().json();
         let findings = report["findings"].as_array().expect("findings");

@@ -7,6 +7,7 @@ use kubectl_skyhook::api::ApiFlavor;
 use crate::support::clusters;
 use crate::support::fake_api::FakeApi;
 use crate::support::run::RunOutput;
+use crate::support::sample::{every_case, some};
 use crate::support::test_cluster::{TestCluster, operator};
 
 /// The most requests that a command may send for one named node.
@@ -183,7 +184,7 @@ fn answer_is_the_same_as_from_all_nodes() {
 #[test]
 fn complete_node_is_explained_without_reading_others() {
     let mut alone = 0;
-    for captured in clusters::all() {
+    for captured in some(clusters::all(), 6) {
         let cluster = TestCluster::serving(captured.served());
         // Ages are in hours here, so the time between the two calls does not show.
         cluster.fake.started(jiff::SignedDuration::from_mins(63 * 60 + 30));
@@ -218,5 +219,5 @@ fn complete_node_is_explained_without_reading_others() {
             assert_eq!(result(&one), result(&of_all), "{}: {words}", captured.name);
         }
     }
-    assert!(alone > 20, "{alone} nodes were read alone");
+    assert!(alone > if every_case() { 20 } else { 0 }, "{alone} nodes were read alone");
 }

@@ -9,6 +9,7 @@ use kubectl_skyhook::rules::{Scope, Verdict, diagnose};
 use crate::support::clusters::{self, Captured};
 use crate::support::fake_api::FakeApi;
 use crate::support::run::{RunOutput, run};
+use crate::support::sample::some;
 use crate::support::test_cluster::TestCluster;
 
 /// The requested node lists, each with its preferred part of the nodes and its field selector.
@@ -100,7 +101,7 @@ fn answers(captured: &Captured, fake: FakeApi) -> Vec<RunOutput> {
 /// Some servers return whole nodes when asked for their metadata.
 #[test]
 fn metadata_and_whole_nodes_give_the_same_answers() {
-    for captured in clusters::on_screen() {
+    for captured in some(clusters::on_screen(), 3) {
         let metadata = answers(&captured, captured.served());
         let fake = captured.served();
         fake.change(|state| state.whole_objects = true);
@@ -121,7 +122,7 @@ fn without_notes(table: &str) -> String {
 /// Files hold whole nodes.
 #[test]
 fn metadata_gives_the_same_documents_as_files() {
-    for captured in clusters::on_screen() {
+    for captured in some(clusters::on_screen(), 4) {
         let served = captured.served().serve();
         for words in ["package status -o json", "node status"] {
             let live = run(words).kubeconfig(&served.kubeconfig()).output();

@@ -5,6 +5,7 @@ use serde_json::{Value, json};
 use crate::support::fake_api::FakeApi;
 use crate::support::object_builder::SKYHOOK;
 use crate::support::run::{RunOutput, run};
+use crate::support::sample::some;
 use crate::support::test_cluster::TestCluster;
 
 /// Twelve nodes, `n0` to `n11`, and one of another name.
@@ -54,13 +55,16 @@ fn names_sets_and_globs_select_the_same_nodes_in_every_command() {
         ("n1?", 2),
         ("node/*[!0-9]", 1),
     ] {
-        for words in [
-            "node ignore SET --dry-run -o json",
-            "node reset SET --skyhook gpu --dry-run -o json",
-            "package rerun driver --skyhook gpu --node SET --dry-run -o json",
-            "reset gpu --node SET --dry-run -o json",
-            "update-state gpu driver 1.0.0 apply complete --node SET --dry-run -o json",
-        ] {
+        for words in some(
+            [
+                "node ignore SET --dry-run -o json",
+                "node reset SET --skyhook gpu --dry-run -o json",
+                "package rerun driver --skyhook gpu --node SET --dry-run -o json",
+                "reset gpu --node SET --dry-run -o json",
+                "update-state gpu driver 1.0.0 apply complete --node SET --dry-run -o json",
+            ],
+            2,
+        ) {
             let ran = cluster.run(&words.replace("SET", set));
             assert_eq!(nodes(&ran).len(), named, "{}", ran.transcript());
         }
@@ -129,7 +133,7 @@ const COMMANDS: &[&str] = &[
 #[test]
 fn pattern_without_match_is_an_error_in_every_command() {
     let cluster = cluster();
-    for command in COMMANDS {
+    for command in some(COMMANDS, 8) {
         let expect = |words: &str, stderr: &str, code: i32| {
             let ran = cluster.run(words);
             assert_eq!(

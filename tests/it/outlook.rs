@@ -16,6 +16,7 @@ use crate::support::clusters;
 use crate::support::fake_api::FakeApi;
 use crate::support::object_builder::{NODEWRIGHT, PackageRun, SKYHOOK};
 use crate::support::run::{RunOutput, run};
+use crate::support::sample::some;
 
 const NOW: &str = "2026-11-20T12:00:00Z";
 
@@ -177,7 +178,7 @@ fn causes_and_effects(findings: &[Finding]) -> (BTreeSet<FindingKey>, BTreeSet<F
 /// A limit to a node or a custom resource removes findings, and makes no effect a cause.
 #[test]
 fn a_scope_never_makes_an_effect_a_cause() {
-    for captured in clusters::all() {
+    for captured in some(clusters::all(), 10) {
         let cluster = cluster(&captured);
         let (_, effects) = causes_and_effects(&rules::diagnose(&cluster, &Scope::default()).findings);
         let skyhooks = cluster
@@ -201,7 +202,7 @@ fn a_scope_never_makes_an_effect_a_cause() {
 /// Each node counts once, also in the compartments.
 #[test]
 fn each_node_counts_once() {
-    for captured in clusters::all() {
+    for captured in some(clusters::all(), 20) {
         let cluster = cluster(&captured);
         let outlook = Outlook::new(&cluster, rules::diagnose(&cluster, &Scope::default()).findings);
         for skyhook in cluster.skyhooks.items() {
@@ -226,7 +227,7 @@ fn each_node_counts_once() {
 /// rollout runs in a custom resource that makes no progress.
 #[test]
 fn pages_agree() {
-    for captured in clusters::on_screen() {
+    for captured in some(clusters::on_screen(), 4) {
         let from = captured.path();
         let json = run(&format!("status -o json --from {from}")).output().json();
         let mut states: BTreeMap<(String, String), [Value; 2]> = BTreeMap::new();

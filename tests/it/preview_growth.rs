@@ -5,6 +5,7 @@ use serde_json::{Value, json};
 
 use crate::support::fake_api::FakeApi;
 use crate::support::object_builder::{PackageRun, SKYHOOK};
+use crate::support::sample::some;
 use crate::support::terminal::Terminal;
 use crate::support::test_cluster::TestCluster;
 
@@ -170,7 +171,7 @@ fn workload(node: &str) -> Value {
 #[test]
 fn no_saved_plan_is_applied_after_its_effects_have_grown() {
     let mut silent = Vec::new();
-    for (words, state, unconcerned) in COMMANDS {
+    for (words, state, unconcerned) in some(COMMANDS, 4) {
         for meanwhile in ALL.into_iter().filter(|meanwhile| !unconcerned.contains(meanwhile)) {
             let cluster = cluster(state, meanwhile);
             let file = cluster.state.path().join("plan.json").display().to_string();
@@ -195,7 +196,7 @@ fn no_saved_plan_is_applied_after_its_effects_have_grown() {
 #[test]
 fn no_plan_is_applied_after_its_effects_have_grown_during_the_question() {
     let mut silent = Vec::new();
-    for (words, state, unconcerned) in COMMANDS {
+    for (words, state, unconcerned) in some(COMMANDS, 4) {
         for meanwhile in ALL.into_iter().filter(|meanwhile| !unconcerned.contains(meanwhile)) {
             let cluster = cluster(state, meanwhile);
             let asks = |words: &str| {

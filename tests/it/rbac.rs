@@ -1,7 +1,7 @@
 //! The roles that `rbac` prints contain the rights that commands need, and no more.
 
 use std::collections::BTreeSet;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use insta::assert_snapshot;
 use kubectl_skyhook::cluster::live::origin::NAMESPACE;
@@ -14,6 +14,7 @@ use serde_json::Value;
 
 use crate::support::fake_api::Logged;
 use crate::support::run::{Run, run};
+use crate::support::sample::{every_case, some};
 use crate::support::test_cluster::{CR, TestCluster};
 
 #[test]
@@ -78,8 +79,10 @@ fn verb(words: &[String]) -> &'static str {
 fn plans_need_no_more_than_their_role() {
     let directory = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/plans");
     let mut seen = BTreeSet::new();
-    for case in std::fs::read_dir(directory).expect("the directory is there") {
-        let case = case.expect("an entry").path();
+    let cases = std::fs::read_dir(directory).expect("the directory is there");
+    let mut cases: Vec<PathBuf> = cases.map(|case| case.expect("an entry").path()).collect();
+    cases.sort();
+    for case in some(cases, 40) {
         let command = std::fs::read_to_string(case.join("command")).expect("a command");
         let words: Vec<String> = command.split_whitespace().map(str::to_owned).collect();
         let out = tempfile::tempdir().expect("a directory");
@@ -107,7 +110,7 @@ fn plans_need_no_more_than_their_role() {
             seen.insert(verb);
         }
     }
-    assert!(seen.len() >= 10, "{seen:?}");
+    assert!(seen.len() >= if every_case() { 10 } else { 5 }, "{seen:?}");
 }
 
 /// The right that a request needs; `None` if all users have it.

@@ -16,6 +16,8 @@ use tempfile::TempDir;
 
 use shapes::{ALIKE, LEFT_ON_A_NODE, PACKAGES_OF_ONE, SHAPES, Shape};
 
+use crate::support::sample::{every_case, some};
+
 /// Objects of the smaller cluster.
 const SMALL: usize = 100;
 /// The capture of a child process, its command line, and the file that it writes the count to.
@@ -107,7 +109,7 @@ fn capture_of(directory: &TempDir, shape: Shape, count: usize) -> PathBuf {
 fn scans_do_not_multiply_with_the_objects() {
     let directory = tempfile::tempdir().expect("a directory");
     let mut wrong = Vec::new();
-    for (name, shape) in SHAPES {
+    for (name, shape) in some(SHAPES, 2) {
         let [small, large] = [SMALL, 2 * SMALL].map(|count| capture_of(&directory, shape, count));
         for words in COMMANDS {
             let [few, many] = [&small, &large].map(|capture| cost(capture, words).scanned);
@@ -125,6 +127,9 @@ fn scans_do_not_multiply_with_the_objects() {
 /// as long.
 #[cfg(unix)]
 fn processor_time_does_not_multiply(shape: Shape, counts: [usize; 2]) {
+    if !every_case() {
+        return;
+    }
     let directory = tempfile::tempdir().expect("a directory");
     let [small, large] = counts.map(|count| capture_of(&directory, shape, count));
     let mut wrong = Vec::new();
@@ -156,6 +161,9 @@ fn processor_time_does_not_multiply_with_equal_causes() {
 #[cfg(target_os = "linux")]
 #[test]
 fn a_finding_takes_little_memory() {
+    if !every_case() {
+        return;
+    }
     const FEW: usize = 200;
     const MANY: usize = 600;
     let directory = tempfile::tempdir().expect("a directory");

@@ -9,6 +9,7 @@ use tempfile::TempDir;
 
 use crate::support::object_builder::{NODEWRIGHT, PackageRun};
 use crate::support::run::{run, without_rule_counts};
+use crate::support::sample::{every_case, sizes};
 use crate::terminal::on_terminal;
 
 const API: ApiFlavor = ApiFlavor::NodeWright;
@@ -269,6 +270,9 @@ fn status_of_fifteen_custom_resources_fits_on_24_lines() {
 
 #[test]
 fn pages_of_15000_nodes_are_short() {
+    if !every_case() {
+        return;
+    }
     let fleet = Fleet::of(15_000);
     for words in [
         "status",
@@ -292,7 +296,7 @@ fn pages_of_15000_nodes_are_short() {
 
 #[test]
 fn a_deletion_waits_for_failing_nodes() {
-    for nodes in [10, 130, 15_000] {
+    for nodes in sizes([10, 130, 15_000]) {
         let fleet = Fleet::deleting(nodes);
         let name = if nodes == 10 { "ten".to_owned() } else { nodes.to_string() };
         let (screen, lines) = fleet.screen("status gpu-tune");
@@ -304,7 +308,7 @@ fn a_deletion_waits_for_failing_nodes() {
 /// Each next command runs as it is printed.
 #[test]
 fn printed_commands_run() {
-    for nodes in [130, 15_000] {
+    for nodes in sizes([130, 15_000]) {
         let fleet = Fleet::of(nodes);
         let from = format!("--from {} --now 2026-11-20T10:00:00Z", fleet.directory.path().display());
         let (screen, _) = fleet.screen("diagnose stuck");

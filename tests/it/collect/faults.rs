@@ -8,6 +8,7 @@ use super::{Scene, outcomes, timeless};
 use crate::support::clusters;
 use crate::support::fake_api::{FakeApi, Reply};
 use crate::support::object_builder::NODEWRIGHT;
+use crate::support::sample::some;
 
 fn cluster() -> FakeApi {
     clusters::named("nodewright-in-progress").served()
@@ -16,21 +17,24 @@ fn cluster() -> FakeApi {
 /// Each fault, the affected source, and its recorded outcome.
 #[test]
 fn read_failures_are_recorded_in_the_capture() {
-    for (pattern, reply, source, outcome) in [
-        ("LIST nodes", Reply::Forbidden, "nodes", "refused"),
-        ("LIST nodewrights", Reply::Forbidden, "nodewrights", "refused"),
-        ("LIST pods", Reply::Forbidden, "package-pods", "refused"),
-        ("LIST jobs", Reply::Forbidden, "jobs", "refused"),
-        ("LIST deployments", Reply::Forbidden, "operators", "refused"),
-        ("LIST validatingwebhookconfigurations", Reply::Forbidden, "webhooks", "refused"),
-        ("LIST configmaps", Reply::Forbidden, "config-maps", "refused"),
-        ("LIST events", Reply::from(500), "events", "failed"),
-        ("LIST jobs", Reply::Body("<html>".to_owned()), "jobs", "failed"),
-        ("LIST nodes", Reply::Half, "nodes", "failed"),
-        ("LIST poddisruptionbudgets", Reply::Cut, "disruption-budgets", "failed"),
-        ("LIST pods", Reply::Hang, "package-pods", "failed"),
-        ("GET customresourcedefinitions", Reply::Forbidden, "definitions", "refused"),
-    ] {
+    for (pattern, reply, source, outcome) in some(
+        [
+            ("LIST nodes", Reply::Forbidden, "nodes", "refused"),
+            ("LIST nodewrights", Reply::Forbidden, "nodewrights", "refused"),
+            ("LIST pods", Reply::Forbidden, "package-pods", "refused"),
+            ("LIST jobs", Reply::Forbidden, "jobs", "refused"),
+            ("LIST deployments", Reply::Forbidden, "operators", "refused"),
+            ("LIST validatingwebhookconfigurations", Reply::Forbidden, "webhooks", "refused"),
+            ("LIST configmaps", Reply::Forbidden, "config-maps", "refused"),
+            ("LIST events", Reply::from(500), "events", "failed"),
+            ("LIST jobs", Reply::Body("<html>".to_owned()), "jobs", "failed"),
+            ("LIST nodes", Reply::Half, "nodes", "failed"),
+            ("LIST poddisruptionbudgets", Reply::Cut, "disruption-budgets", "failed"),
+            ("LIST pods", Reply::Hang, "package-pods", "failed"),
+            ("GET customresourcedefinitions", Reply::Forbidden, "definitions", "refused"),
+        ],
+        4,
+    ) {
         let fake = cluster();
         fake.on(pattern).reply(reply.clone());
         let scene = Scene::of(&fake);
@@ -67,15 +71,18 @@ fn read_failures_are_recorded_in_the_capture() {
 /// An item without a readable name is reported, and the others are used, as on the server.
 #[test]
 fn incomplete_lists_are_incomplete_in_the_capture() {
-    for (plural, kind, version, source) in [
-        ("nodes", "Node", "v1", "nodes"),
-        ("nodewrights", "NodeWright", &NODEWRIGHT.0.api_version(), "nodewrights"),
-        ("pods", "Pod", "v1", "package-pods"),
-        ("jobs", "Job", "batch/v1", "jobs"),
-        ("events", "Event", "v1", "events"),
-        ("deployments", "Deployment", "apps/v1", "operators"),
-        ("poddisruptionbudgets", "PodDisruptionBudget", "policy/v1", "disruption-budgets"),
-    ] {
+    for (plural, kind, version, source) in some(
+        [
+            ("nodes", "Node", "v1", "nodes"),
+            ("nodewrights", "NodeWright", &NODEWRIGHT.0.api_version(), "nodewrights"),
+            ("pods", "Pod", "v1", "package-pods"),
+            ("jobs", "Job", "batch/v1", "jobs"),
+            ("events", "Event", "v1", "events"),
+            ("deployments", "Deployment", "apps/v1", "operators"),
+            ("poddisruptionbudgets", "PodDisruptionBudget", "policy/v1", "disruption-budgets"),
+        ],
+        4,
+    ) {
         let fake = clusters::named("nodewright-apply-erroring").served();
         let mut items: Vec<Value> = fake.objects();
         items.retain(|object| object["kind"] == kind);

@@ -11,6 +11,7 @@ use super::clusters;
 use crate::support::marks;
 use crate::support::model::{self, Objects, execute, tidy};
 use crate::support::run::Run;
+use crate::support::sample::{every_case, some};
 
 /// The marks of all findings on these objects.
 fn found(objects: &Objects, directory: &Path) -> BTreeSet<String> {
@@ -65,7 +66,7 @@ fn apply_and_undo(capture: &Path, up_to: Grade) -> Result<Option<Vec<String>>, S
 fn fixes_resolve_findings_on_the_model_and_undo() {
     let mut effects = String::new();
     let mut wrong = String::new();
-    for capture in clusters() {
+    for capture in some(clusters(), 12) {
         let name = capture.file_name().expect("a name").to_string_lossy().into_owned();
         let mut last = None;
         // A capture without a fix at the highest grade has none at a lower grade.
@@ -83,5 +84,7 @@ fn fixes_resolve_findings_on_the_model_and_undo() {
         }
     }
     assert!(wrong.is_empty(), "{wrong}");
-    insta::assert_snapshot!(effects);
+    if every_case() {
+        insta::assert_snapshot!(effects);
+    }
 }

@@ -7,7 +7,7 @@ use crate::support::run::{Run, RunOutput};
 
 /// The address space of a run in KiB: far less than all log lines would take in memory.
 const MEMORY: u64 = 400 << 10;
-const LINES: usize = 1_200_000;
+const LINES: usize = 800_000;
 
 fn logs(fake: &FakeApi, words: &str) -> RunOutput {
     let served = fake.serve();

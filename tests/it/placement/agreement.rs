@@ -6,6 +6,7 @@ use serde_json::Value;
 
 use crate::support::clusters::{self, Captured};
 use crate::support::run::run;
+use crate::support::sample::{every_case, some};
 
 fn asked(captured: &Captured, words: &str) -> Value {
     run(&format!("{words} -o json --from {}", captured.path())).output().json()
@@ -52,7 +53,7 @@ fn recorded(nodes: &[&Value]) -> BTreeMap<[String; 3], (String, String, u64)> {
 #[test]
 fn all_views_agree_on_every_capture() {
     let (mut skyhooks, mut uninstalls) = (0, 0);
-    for captured in clusters::all() {
+    for captured in some(clusters::all(), 10) {
         let name = &captured.name;
         let status = asked(&captured, "status");
         let nodes = asked(&captured, "node status");
@@ -102,5 +103,8 @@ fn all_views_agree_on_every_capture() {
             skyhooks += 1;
         }
     }
-    assert!(skyhooks > 50 && uninstalls > 20, "{skyhooks} custom resources, {uninstalls} rows");
+    assert!(
+        !every_case() || skyhooks > 50 && uninstalls > 20,
+        "{skyhooks} custom resources, {uninstalls} rows"
+    );
 }

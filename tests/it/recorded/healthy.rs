@@ -4,6 +4,8 @@ use kubectl_skyhook::rules::{self, Scope};
 
 use super::recording::{Recording, recordings};
 
+use crate::support::sample::{every_case, some};
+
 /// Seconds between two frames.
 const STEP: f64 = 5.0;
 
@@ -12,7 +14,8 @@ fn recorded_operators_are_never_late() {
     let rules = ["SKY228", "SKY229", "SKY230"].map(|code| rules::find(code).expect("a rule"));
     let scope = Scope { rules: rules.to_vec(), ..Scope::default() };
     let mut frames = 0;
-    for path in ["recordings", "recordings-v0.17"].iter().flat_map(|directory| recordings(directory)) {
+    let directories = ["recordings", "recordings-v0.17"];
+    for path in some(directories.iter().flat_map(|directory| recordings(directory)), 4) {
         let recording = Recording::read(&path);
         let times = (0..).map(|step| f64::from(step) * STEP).take_while(|at| *at < recording.end());
         for at in times.filter(|at| recording.has_skyhooks(*at)) {
@@ -24,7 +27,7 @@ fn recorded_operators_are_never_late() {
             assert_eq!(found, Vec::<String>::new(), "{} at {at} s", recording.name);
         }
     }
-    assert!(frames > 200, "{frames} frames");
+    assert!(frames > if every_case() { 200 } else { 20 }, "{frames} frames");
 }
 
 /// The recordings are not accepted because nothing is ever due: 90 s later, without another write, actions are overdue.

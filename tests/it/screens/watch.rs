@@ -10,6 +10,7 @@ use serde_json::{Value, json};
 
 use super::{API, NAMES, POOLS, complete, objects};
 use crate::support::fake_api::FakeApi;
+use crate::support::sample::sizes;
 use crate::support::terminal::Terminal;
 use crate::support::test_cluster::TestCluster;
 use crate::support::virtual_screen::VirtualScreen;
@@ -93,7 +94,8 @@ fn screen(output: &str) -> String {
 
 #[test]
 fn a_rollout_is_watched_to_its_end() {
-    for (name, nodes) in [("ten", 10), ("130", 130), ("15000", 15_000)] {
+    for nodes in sizes([10, 130, 15_000]) {
+        let name = if nodes == 10 { "ten".to_owned() } else { nodes.to_string() };
         for words in ["status -w", "status -w base"] {
             let cluster = serving(nodes);
             let mut command = Command::new("sh");

@@ -10,6 +10,7 @@ pub mod object_builder;
 pub mod programs;
 pub mod proxy;
 pub mod run;
+pub mod sample;
 pub mod terminal;
 pub mod test_cluster;
 pub mod unfolded;

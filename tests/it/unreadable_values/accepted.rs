@@ -3,7 +3,7 @@
 //! A sample runs with the suite; `LEAVES=1 cargo test --test it -- accepted` replaces every leaf.
 
 use std::collections::BTreeSet;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use jiff::Timestamp;
 use kubectl_skyhook::cluster::{Cluster, Source};
@@ -12,6 +12,7 @@ use serde_json::{Value, json};
 
 use super::any_leaf::{is_identity, leaves, load, objects, others};
 use super::{NEVER, run};
+use crate::support::sample::some;
 use crate::support::test_cluster::{CR, TestCluster, operator};
 
 /// One of this many leaves is replaced.
@@ -121,8 +122,11 @@ fn captures() {
 fn fixtures_of_rules() {
     let directory = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/rules");
     let mut kinds = BTreeSet::new();
-    for entry in std::fs::read_dir(directory).expect("the directory is there") {
-        let path = entry.expect("an entry").path();
+    let entries = std::fs::read_dir(directory).expect("the directory is there");
+    let mut fixtures: Vec<PathBuf> = entries.map(|entry| entry.expect("an entry").path()).collect();
+    fixtures.sort();
+    let checked = some(fixtures.clone(), 40);
+    for path in fixtures {
         let text = std::fs::read_to_string(&path).expect("a fixture");
         let objects: Vec<Value> = text
             .split("\n---")
@@ -134,6 +138,9 @@ fn fixtures_of_rules() {
             .filter(|object| object["metadata"]["name"].is_string())
             .collect();
         kinds.extend(objects.iter().filter_map(|object| object["kind"].as_str().map(str::to_owned)));
+        if !checked.contains(&path) {
+            continue;
+        }
         let (count, lost) = lost_by_any(&objects, sample(SAMPLE));
         assert!(lost.is_empty(), "{}: {count} leaves\n{}", path.display(), lost.join("\n"));
     }

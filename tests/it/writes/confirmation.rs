@@ -9,6 +9,7 @@ use serde_json::{Value, json};
 use super::TestCluster;
 use crate::support::fake_api::Logged;
 use crate::support::run::{Child, run};
+use crate::support::sample::some;
 use crate::support::terminal::Terminal;
 use crate::support::test_cluster::operator_of_version;
 
@@ -161,7 +162,7 @@ fn impact_grades_match_previews() {
 
 #[test]
 fn unconfirmed_commands_write_nothing() {
-    for command in COMMANDS {
+    for command in some(COMMANDS, 10) {
         for (flag, stdin) in [("", None), (" --confirm=false", None), ("", Some("")), ("", Some("n\n"))] {
             let prepared = command.test_cluster();
             let run = prepared.test_cluster.command(&format!("{}{flag}", prepared.words));
@@ -330,7 +331,7 @@ fn confirm_flag_is_refused_for_files() {
 
 #[test]
 fn dry_run_of_every_command_writes_nothing() {
-    for command in COMMANDS {
+    for command in some(COMMANDS, 12) {
         for dry in ["--dry-run", "--dry-run=server"] {
             let prepared = command.test_cluster();
             let before = prepared.test_cluster.fake.objects();

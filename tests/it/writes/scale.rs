@@ -9,6 +9,7 @@ use super::TestCluster;
 use crate::support::fake_api::Reply;
 use crate::support::object_builder::SKYHOOK;
 use crate::support::run::{RunOutput, run};
+use crate::support::sample::every_case;
 
 const NODES: usize = 1000;
 
@@ -37,6 +38,9 @@ fn always_fails(number: usize) -> bool {
 
 #[test]
 fn reset_of_1000_nodes_survives_server_errors() {
+    if !every_case() {
+        return;
+    }
     let driver = json!({"driver": {"version": "1.0.0", "image": "example.com/driver"}});
     let fake = crate::support::fake_api::FakeApi::new()
         .serving(ApiFlavor::Skyhook)
@@ -114,6 +118,9 @@ fn reset_of_1000_nodes_survives_server_errors() {
 /// effects, it reads few nodes one by one, and many from the list of all nodes in four pages.
 #[test]
 fn undo_reads_only_the_affected_nodes() {
+    if !every_case() {
+        return;
+    }
     const ALL: usize = 1_600;
     let fake = SKYHOOK.serve(json!({}));
     for number in 0..ALL {
