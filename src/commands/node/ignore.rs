@@ -63,6 +63,9 @@ command! {
     needs: planners::NEEDS,
     lists: planners::LISTS,
     writes: &[Write::Nodes, Write::SkyhookStatus],
+    plans: |cluster, args: &Ignore| {
+        planned(cluster, &args.with, IgnoreAction::Ignore { leave_batch: args.leave_batch })
+    },
 }
 
 command! {
@@ -70,6 +73,7 @@ command! {
     needs: planners::NEEDS,
     lists: planners::LISTS,
     writes: &[Write::Nodes],
+    plans: |cluster, args: &Unignore| planned(cluster, &args.with, IgnoreAction::Unignore),
 }
 
 async fn ignore(ctx: &mut Ctx, args: &Ignore) -> Result<Exit> {
@@ -111,6 +115,10 @@ async fn run(ctx: &mut Ctx, args: &IgnoreArgs, action: IgnoreAction) -> Result<E
     let unasked = action == IgnoreAction::Unignore || nodes.len() <= UNASKED;
     let options = CommandOptions { unasked, ..CommandOptions::default() };
     ctx.execute_with(&plan, &args.safety, options, None).await
+}
+
+fn planned(cluster: &Cluster, args: &IgnoreArgs, action: IgnoreAction) -> Result<Plan> {
+    Ok(plan(cluster, &nodes::selected(cluster, args.on.query())?, action))
 }
 
 fn plan(cluster: &Cluster, nodes: &[&Node], action: IgnoreAction) -> Plan {
