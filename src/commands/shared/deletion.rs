@@ -24,6 +24,7 @@ const STRIP: &str = "finalizer strip";
 /// A custom resource's deletion: its state, blockers and findings.
 pub struct Deletion<'o, 'a> {
     cluster: &'a Cluster,
+    grades: Grades<'a>,
     skyhook: &'a Skyhook,
     outlook: DeletionOutlook<'o, 'a>,
     /// All findings about the custom resource, most severe first.
@@ -38,7 +39,8 @@ impl<'o, 'a> Deletion<'o, 'a> {
         let concerned = scope.concerned(cluster, &outlook.findings);
         let findings = outlook.findings.iter().zip(concerned).filter(|(_, concerned)| *concerned);
         let findings = findings.map(|(finding, _)| finding).collect();
-        Some(Deletion { cluster, skyhook, outlook: outlook.deletion(skyhook)?, findings })
+        let grades = Grades::new(cluster);
+        Some(Deletion { cluster, grades, skyhook, outlook: outlook.deletion(skyhook)?, findings })
     }
 
     /// All remedies, least disruptive first; stripping the finalizer comes last.
@@ -66,7 +68,6 @@ impl<'o, 'a> Deletion<'o, 'a> {
 
     /// Grades the remedies; those that differ only in the node as one command for all of these nodes.
     fn grade(&self, remedies: &mut [Remedy]) {
-        let grades = Grades::new(self.cluster);
         let alike = remedies.iter().enumerate().map(|(at, remedy)| (self.nameless(remedy).0.argv, at));
         for (_, places) in grouped(alike) {
             let mut all = remedies[places[0]].clone();
@@ -74,7 +75,7 @@ impl<'o, 'a> Deletion<'o, 'a> {
             let nodes: Vec<&str> = nodes.iter().map(String::as_str).collect();
             let joined = nodes.first().and_then(|first| all.on_nodes(first, &nodes));
             all.argv = joined.unwrap_or(all.argv);
-            grades.grade(std::slice::from_mut(&mut all));
+            self.grades.grade(std::slice::from_mut(&mut all));
             for at in places {
                 remedies[at].grade = all.grade;
                 remedies[at].effect.clone_from(&all.effect);

@@ -140,11 +140,13 @@ impl NodeReport<'_> {
         let left = all.iter().map(|at| (&findings[*at], causes.explaining(*at)));
         let left = left.filter(|(f, by)| f.severity == Severity::Error && by.iter().any(of_first));
         let grades = Grades::new(self.cluster);
-        let mut own: Vec<Remedy> = findings[*first].remedies().collect();
-        grades.grade(&mut own);
-        let mut own = own.into_iter();
+        let mut own = findings[*first].remedies();
         let mut next: Vec<Remedy> = own.next().into_iter().collect();
-        next.extend(own.find(|r| r.changes() && r.grade < Some(Grade::B4)));
+        next.extend(own.filter(Remedy::changes).find(|remedy| {
+            let mut graded = remedy.clone();
+            grades.grade(std::slice::from_mut(&mut graded));
+            graded.grade < Some(Grade::B4)
+        }));
         let offers = |remedy: &Remedy| remedy.changes() && !remedy.choice;
         let mut then: Option<&'static str> = None;
         for (finding, _) in left {
