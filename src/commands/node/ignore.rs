@@ -162,10 +162,6 @@ fn leave_batches(cluster: &Cluster, nodes: &[&Node], plan: &mut Plan) {
         if fields.is_empty() {
             continue;
         }
-        if skyhook.is_active() {
-            plan.consequences
-                .warn(format!("the next batch of {} may start immediately", skyhook.reference()));
-        }
         let target = Target::of_skyhook(cluster.flavor(), skyhook);
         let why = "the next batch is formed without these nodes";
         steps.push(Step::new(target, Change::Status(fields), why));
