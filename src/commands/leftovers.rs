@@ -114,6 +114,10 @@ command! {
         Write::DeleteConfigMaps,
     ],
     writes_only_with_flag: true,
+    plans: |cluster, args: &Args| {
+        let selected = nodes::selected(cluster, args.on.query())?;
+        Ok(plan(cluster, &of(cluster, args, &selected)?, args, &selected))
+    },
     prints: { "LeftoverList": report::Document<'static> },
 }
 

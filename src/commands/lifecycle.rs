@@ -5,10 +5,11 @@ mod request;
 
 use self::request::{Names, Request, Verb};
 use crate::args::safety::{Confirmation, Safety};
-use crate::cluster::Source;
+use crate::cluster::{Cluster, Source};
 use crate::commands::shared::command::{Write, command};
 use crate::ctx::{CommandOptions, Ctx};
 use crate::error::{Exit, Result};
+use crate::plan::Plan;
 use crate::plan::planners;
 
 /// Pause custom resources
@@ -101,6 +102,7 @@ command! {
     "pause": Pause => async |ctx, args: &Pause| stop(ctx, Verb::Pause, &args.with).await,
     needs: STOP_NEEDS,
     writes: &[Write::Skyhooks],
+    plans: |cluster, args: &Pause| plan_stop(cluster, Verb::Pause, &args.with),
 }
 
 command! {
@@ -109,6 +111,7 @@ command! {
     needs: Source::OF_ROLLOUTS,
     lists: planners::LISTS,
     writes: &[Write::Skyhooks],
+    plans: |cluster, args: &Resume| plan_go(cluster, Verb::Resume, &args.with),
 }
 
 command! {
@@ -117,6 +120,7 @@ command! {
     needs: Source::OF_ROLLOUTS,
     lists: planners::LISTS,
     writes: &[Write::Skyhooks],
+    plans: |cluster, args: &Disable| plan_stop(cluster, Verb::Disable, &args.with),
 }
 
 command! {
@@ -125,22 +129,29 @@ command! {
     needs: Source::OF_ROLLOUTS,
     lists: planners::LISTS,
     writes: &[Write::Skyhooks],
+    plans: |cluster, args: &Enable| plan_go(cluster, Verb::Enable, &args.with),
+}
+
+fn plan_stop(cluster: &Cluster, verb: Verb, args: &Stop) -> Result<Plan> {
+    Request { verb, of: &args.of, reason: args.reason.as_deref(), force: false }.plan(cluster)
+}
+
+fn plan_go(cluster: &Cluster, verb: Verb, args: &Go) -> Result<Plan> {
+    Request { verb, of: &args.of, reason: None, force: args.force }.plan(cluster)
 }
 
 async fn stop(ctx: &mut Ctx, verb: Verb, args: &Stop) -> Result<Exit> {
     // A pause holds up later custom resources as well; after a disable, they continue.
     let needs: &[Source] = if verb == Verb::Pause { &STOP_NEEDS } else { &Source::OF_ROLLOUTS };
     let cluster = ctx.load_to_change(needs, &[]).await?;
-    let request = Request { verb, of: &args.of, reason: args.reason.as_deref(), force: false };
-    let mut plan = request.plan(&cluster)?;
+    let mut plan = plan_stop(&cluster, verb, args)?;
     ctx.forecast(&cluster, &mut plan).await;
     ctx.execute_with(&plan, &Safety::from(&args.safety), CommandOptions::default(), None).await
 }
 
 async fn go(ctx: &mut Ctx, verb: Verb, args: &Go) -> Result<Exit> {
     let cluster = ctx.load_to_change(&Source::OF_ROLLOUTS, &Source::REQUIRED_FOR_CHANGES).await?;
-    let request = Request { verb, of: &args.of, reason: None, force: args.force };
-    let mut plan = request.plan(&cluster)?;
+    let mut plan = plan_go(&cluster, verb, args)?;
     ctx.forecast(&cluster, &mut plan).await;
     if plan.is_empty() {
         // Name the skipped custom resources here: an empty plan has no preview.

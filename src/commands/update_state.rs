@@ -68,6 +68,7 @@ command! {
     "update-state": Args => run,
     needs: Source::OF_ROLLOUTS,
     writes: &[Write::Nodes, Write::Skyhooks],
+    plans: plan,
 }
 
 async fn run(ctx: &mut Ctx, args: &Args) -> Result<Exit> {

@@ -8,6 +8,7 @@ use crate::commands::parse;
 use crate::commands::shared::command::Run as _;
 use crate::commands::shared::diagnosis::group::FindingGroup;
 use crate::commands::shared::grouped::grouped;
+use crate::commands::shared::remedy::Grades;
 use crate::plan::{Grade, Plan};
 use crate::rules::support::causes::{Cause, Causes};
 use crate::rules::{Finding, Finds, Remedy, Rule, Scope, Severity};
@@ -35,6 +36,7 @@ pub struct Chosen {
 pub fn choose(cluster: &Cluster, findings: &[Finding], limits: &FixLimits) -> Chosen {
     let mut choosing = Choosing {
         cluster,
+        grades: Grades::new(cluster),
         limits,
         chosen: Chosen::default(),
         changed_packages: HashMap::new(),
@@ -92,6 +94,7 @@ fn place(finding: &Finding) -> Option<SkyhookOnNode> {
 
 struct Choosing<'a> {
     cluster: &'a Cluster,
+    grades: Grades<'a>,
     limits: &'a FixLimits,
     chosen: Chosen,
     /// The packages that chosen remedies already change, with the codes of their rules. `None` means all
@@ -184,12 +187,15 @@ impl Choosing<'_> {
         };
         // Do not show a command that may evict, delete or drop a record if it needs a decision or is not one
         // of this plugin: `diagnose stuck` shows it with its caveat.
-        let command = if remedy.grade >= Grade::B3 && (remedy.choice || remedy.own().is_none()) {
-            format!("see `{}`", pointer(finding))
-        } else {
-            group.command(remedy, argv)
-        };
-        let planned = match remedy.own().filter(|_| !remedy.choice) {
+        let mut graded = Remedy { argv: argv.clone(), ..remedy.clone() };
+        if remedy.choice {
+            self.grades.grade(std::slice::from_mut(&mut graded));
+        }
+        let hidden = graded.grade >= Some(Grade::B3) && (remedy.choice || remedy.own().is_none());
+        let command =
+            if hidden { format!("see `{}`", pointer(finding)) } else { group.command(remedy, argv) };
+        // Leftovers of several custom resources are reviewed in their own preview.
+        let planned = match remedy.own().filter(|_| !remedy.choice && !remedy.runs("leftovers")) {
             Some(_) => self.plan(argv),
             None => None,
         };
@@ -260,9 +266,13 @@ impl Choosing<'_> {
         if plan.is_empty() {
             return self.leave(finding, subject, &format!("{command} would change nothing"));
         }
-        let remedies = group.findings.iter().filter_map(|finding| finding.changing_remedy());
-        if let Some(worst) = remedies.max_by_key(|r| r.grade).filter(|r| r.grade > self.limits.up_to) {
-            return self.leave(finding, subject, &above(worst.grade, worst.worst_effect(), &command));
+        // The operator continues with more than what a remedy itself repeats.
+        let mut alone = plan.clone();
+        alone.forecast(self.cluster);
+        let grade = alone.grade();
+        if grade > self.limits.up_to {
+            let why = above(grade, &alone.consequences.at_worst(grade), &command);
+            return self.leave(finding, subject, &why);
         }
         let named = &self.limits.scope.nodes;
         let beyond: Vec<&str> = plan

@@ -28,13 +28,6 @@ impl Part {
         format!("for {}: {}", self.label(), self.command)
     }
 
-    /// The plan with its effects on this cluster.
-    pub fn forecast(&self, cluster: &Cluster) -> Plan {
-        let mut plan = self.plan.clone();
-        plan.forecast(cluster);
-        plan
-    }
-
     /// Whether the plan restarts the batches of the finding's custom resource.
     pub fn restarts_batches_of(&self, finding: &Finding) -> bool {
         let mut steps = self.plan.steps().filter(|step| restarts_batches(step));

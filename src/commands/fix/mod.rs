@@ -140,32 +140,17 @@ fn few(lines: &[String]) -> Vec<String> {
 /// Two remedies contradict each other; or the input has no custom resources, so that leftovers may be in use.
 fn plan(cluster: &Cluster, report: &Report, limits: &FixLimits) -> Result<Plan> {
     selection::not_left_out(cluster, ", so it is unknown what is still in use")?;
-    let Chosen { mut parts, mut left } = choose(cluster, &report.findings, limits);
-    let mut plan = merge::merged(cluster, parts.clone())?;
-    if plan.grade() > limits.up_to {
-        // The operator continues with more than what a remedy itself repeats.
-        let mut skipped = Vec::new();
-        parts.retain(|part| {
-            let plan = part.forecast(cluster);
-            let grade = plan.grade();
-            if grade > limits.up_to {
-                let why = choose::above(grade, &plan.consequences.at_worst(grade), &part.command);
-                skipped.push(choose::skipped(&part.label(), &why));
-            }
-            grade <= limits.up_to
-        });
-        left.splice(0..0, skipped);
-        plan = merge::merged(cluster, parts.clone())?;
-        let grade = plan.grade();
-        if grade > limits.up_to {
-            let meaning = plan.consequences.at_worst(grade);
-            let why =
-                format!("together, the remedies exceed --up-to {}: {meaning} ({grade})", limits.up_to.word());
-            let argv = ["kubectl", "skyhook", "fix", "--up-to", grade.word()];
-            return Err(Error::unchanged(why).hint(shell_words(&argv)));
-        }
-    }
+    let Chosen { parts, left } = choose(cluster, &report.findings, limits);
     let cured: Vec<String> = parts.iter().map(Part::describe).collect();
+    let mut plan = merge::merged(cluster, parts)?;
+    if plan.grade() > limits.up_to {
+        let grade = plan.grade();
+        let meaning = plan.consequences.at_worst(grade);
+        let why =
+            format!("together, the remedies exceed --up-to {}: {meaning} ({grade})", limits.up_to.word());
+        let argv = ["kubectl", "skyhook", "fix", "--up-to", grade.word()];
+        return Err(Error::unchanged(why).hint(shell_words(&argv)));
+    }
     let notes = std::mem::take(&mut plan.consequences.notes);
     plan.consequences.notes = cured.into_iter().chain(notes).chain(left).collect();
     if !report.not_checked.is_empty() {

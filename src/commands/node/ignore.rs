@@ -63,6 +63,9 @@ command! {
     needs: planners::NEEDS,
     lists: planners::LISTS,
     writes: &[Write::Nodes, Write::SkyhookStatus],
+    plans: |cluster, args: &Ignore| {
+        planned(cluster, &args.with, IgnoreAction::Ignore { leave_batch: args.leave_batch })
+    },
 }
 
 command! {
@@ -70,6 +73,7 @@ command! {
     needs: planners::NEEDS,
     lists: planners::LISTS,
     writes: &[Write::Nodes],
+    plans: |cluster, args: &Unignore| planned(cluster, &args.with, IgnoreAction::Unignore),
 }
 
 async fn ignore(ctx: &mut Ctx, args: &Ignore) -> Result<Exit> {
@@ -113,6 +117,10 @@ async fn run(ctx: &mut Ctx, args: &IgnoreArgs, action: IgnoreAction) -> Result<E
     ctx.execute_with(&plan, &args.safety, options, None).await
 }
 
+fn planned(cluster: &Cluster, args: &IgnoreArgs, action: IgnoreAction) -> Result<Plan> {
+    Ok(plan(cluster, &nodes::selected(cluster, args.on.query())?, action))
+}
+
 fn plan(cluster: &Cluster, nodes: &[&Node], action: IgnoreAction) -> Plan {
     let ignore = action != IgnoreAction::Unignore;
     let mut steps = Vec::new();
@@ -153,10 +161,6 @@ fn leave_batches(cluster: &Cluster, nodes: &[&Node], plan: &mut Plan) {
         let fields = batches::leave(skyhook, nodes.iter().map(|n| n.name.as_str()));
         if fields.is_empty() {
             continue;
-        }
-        if skyhook.is_active() {
-            plan.consequences
-                .warn(format!("the next batch of {} may start immediately", skyhook.reference()));
         }
         let target = Target::of_skyhook(cluster.flavor(), skyhook);
         let why = "the next batch is formed without these nodes";

@@ -41,6 +41,7 @@ command! {
     needs: Source::OF_ROLLOUTS,
     lists: planners::LISTS,
     writes: WRITES_OF_RESET,
+    plans: plan,
 }
 
 async fn run(ctx: &mut Ctx, args: &Args) -> Result<Exit> {

@@ -166,7 +166,7 @@ impl Page<'_, '_> {
         html! {
             article.cause id=(format!("cause-{number}")) {
                 h3 { span.dim { (number) ". " } (cause.title(self.cluster, false).html()) }
-                (cause.body(self.cluster, false, Detail::Full).html())
+                (cause.body(&self.diagnosis.grades, false, Detail::Full).html())
             }
         }
     }

@@ -122,8 +122,8 @@ pub trait Run {
     /// The selected command.
     fn info(&self) -> &'static CommandInfo;
 
-    /// The command's plan for a cluster, for `fix`, which merges several plans; `None` for commands that `fix` does not
-    /// run.
+    /// The command's plan for a cluster, for `fix`, which merges several plans, and for the grades of remedies; `None` for
+    /// commands that are no remedies.
     fn plan(&self, _cluster: &Cluster) -> Option<Result<Plan>> {
         None
     }
@@ -143,7 +143,7 @@ macro_rules! command {
      $(, watches: $watches:expr)?
      $(, writes: $writes:expr)?
      $(, writes_only_with_flag: $writes_only_with_flag:expr)?
-     $(, plans: $plans:path)?
+     $(, plans: $plans:expr)?
      $(, prints: { $($kind:literal: $document:ty),+ })?
      $(,)?) => {
         impl $crate::commands::shared::command::Run for $args {
@@ -173,7 +173,7 @@ macro_rules! command {
                     &self,
                     cluster: &$crate::cluster::Cluster,
                 ) -> Option<$crate::error::Result<$crate::plan::Plan>> {
-                    Some($plans(cluster, self))
+                    Some(($plans)(cluster, self))
                 }
             )?
 

@@ -1,6 +1,6 @@
 //! The state of a requested deletion and its remedies, as text and as a document.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 
 use schemars::JsonSchema;
 use serde::Serialize;
@@ -9,7 +9,7 @@ use crate::api::Skyhook;
 use crate::cluster::Cluster;
 use crate::cluster::deletion::Pending;
 use crate::commands::shared::grouped::grouped;
-use crate::commands::shared::remedy::remedy_text;
+use crate::commands::shared::remedy::{Grades, remedy_text};
 use crate::commands::shared::rule::severity;
 use crate::model::ProgressState;
 use crate::outlook::{DeletionOutlook, Outlook, with_node};
@@ -24,6 +24,7 @@ const STRIP: &str = "finalizer strip";
 /// A custom resource's deletion: its state, blockers and findings.
 pub struct Deletion<'o, 'a> {
     cluster: &'a Cluster,
+    grades: Grades<'a>,
     skyhook: &'a Skyhook,
     outlook: DeletionOutlook<'o, 'a>,
     /// All findings about the custom resource, most severe first.
@@ -38,7 +39,8 @@ impl<'o, 'a> Deletion<'o, 'a> {
         let concerned = scope.concerned(cluster, &outlook.findings);
         let findings = outlook.findings.iter().zip(concerned).filter(|(_, concerned)| *concerned);
         let findings = findings.map(|(finding, _)| finding).collect();
-        Some(Deletion { cluster, skyhook, outlook: outlook.deletion(skyhook)?, findings })
+        let grades = Grades::new(cluster);
+        Some(Deletion { cluster, grades, skyhook, outlook: outlook.deletion(skyhook)?, findings })
     }
 
     /// All remedies, least disruptive first; stripping the finalizer comes last.
@@ -50,6 +52,7 @@ impl<'o, 'a> Deletion<'o, 'a> {
                 remedies.push(remedy);
             }
         }
+        self.grade(&mut remedies);
         remedies.sort_by_key(|r| r.grade);
         if self.may_finish() {
             remedies.insert(0, self.wait());
@@ -63,15 +66,38 @@ impl<'o, 'a> Deletion<'o, 'a> {
         remedies
     }
 
+    /// Grades the remedies; those that differ only in the node as one command for all of these nodes.
+    fn grade(&self, remedies: &mut [Remedy]) {
+        let alike = remedies.iter().enumerate().map(|(at, remedy)| (self.nameless(remedy).0.argv, at));
+        for (_, places) in grouped(alike) {
+            let mut all = remedies[places[0]].clone();
+            let nodes: Vec<String> = places.iter().flat_map(|at| self.nameless(&remedies[*at]).1).collect();
+            let nodes: Vec<&str> = nodes.iter().map(String::as_str).collect();
+            let joined = nodes.first().and_then(|first| all.on_nodes(first, &nodes));
+            all.argv = joined.unwrap_or(all.argv);
+            self.grades.grade(std::slice::from_mut(&mut all));
+            for at in places {
+                remedies[at].grade = all.grade;
+                remedies[at].effect.clone_from(&all.effect);
+            }
+        }
+    }
+
+    /// The remedy without names of nodes, and these names.
+    fn nameless(&self, remedy: &Remedy) -> (Remedy, Vec<String>) {
+        let mut shape = remedy.clone();
+        let named = |word: &&mut String| self.cluster.node(word).is_some();
+        let names = shape.argv.iter_mut().filter(named).map(std::mem::take).collect();
+        (shape, names)
+    }
+
     /// The remedy that strips the operator's finalizer, with `--force` if the strip would be refused without it.
     fn strip(&self) -> Option<Remedy> {
         if !self.skyhook.has_finalizer() {
             return None;
         }
-        let mut argv = own(&["finalizer", "strip", self.skyhook.name()]);
-        if self.objection().is_some() {
-            argv.push("--force".to_owned());
-        }
+        let force = self.objection().map(|_| "--force");
+        let words = ["finalizer", "strip", self.skyhook.name()].into_iter().chain(force);
         let caveat = if self.cluster.operator_absent() {
             "uninstall.sh does not run on any node; if you plan to reinstall the operator, do so instead: \
                  the operator then finishes the deletion"
@@ -80,7 +106,7 @@ impl<'o, 'a> Deletion<'o, 'a> {
         };
         Some(Remedy {
             caveat: Some(caveat.to_owned()),
-            ..Remedy::new(Grade::B4, "Strip the finalizer", argv)
+            ..Remedy::planned("Strip the finalizer", words.map(str::to_owned))
         })
     }
 
@@ -250,6 +276,7 @@ struct DeletionFinding {
 
 impl Document {
     pub fn of(deletion: &Deletion<'_, '_>) -> Document {
+        let remedies = deletion.remedies();
         let skyhook = deletion.skyhook;
         Document {
             state: deletion.outlook.state,
@@ -266,8 +293,11 @@ impl Document {
                     message: f.message.clone(),
                 })
                 .collect(),
-            remedies: deletion.remedies(),
-            recommended: deletion.recommended(),
+            recommended: deletion.recommended().map(|next| {
+                let graded = remedies.iter().find(|remedy| remedy.argv == next.argv);
+                graded.cloned().unwrap_or(next)
+            }),
+            remedies,
         }
     }
 }
@@ -345,17 +375,9 @@ impl Deletion<'_, '_> {
 
     /// The remedies with their nodes. Remedies that differ only in the node are merged.
     fn folded_ladder(&self) -> Vec<(Remedy, Vec<String>)> {
-        let nodes = self.cluster.nodes.items().iter();
-        let nodes: BTreeSet<&str> = nodes.map(|n| n.name.as_str()).collect();
-        let blank = |remedy: &Remedy| {
-            let mut shape = remedy.clone();
-            let named = |word: &&mut String| nodes.contains(word.as_str());
-            let named: Vec<String> = shape.argv.iter_mut().filter(named).map(std::mem::take).collect();
-            (shape, named)
-        };
         let mut folded: Vec<(Remedy, Remedy, Vec<String>)> = Vec::new();
         for remedy in self.remedies() {
-            let (shape, named) = blank(&remedy);
+            let (shape, named) = self.nameless(&remedy);
             let same = folded.iter_mut().find(|(_, s, _)| *s == shape);
             match same.filter(|_| !named.is_empty()) {
                 Some((_, _, all)) => all.extend(named),
@@ -381,7 +403,7 @@ impl Deletion<'_, '_> {
     fn next(&self) -> Option<String> {
         let next = self.recommended()?;
         let folded = self.folded_ladder();
-        let own = folded.iter().find(|(remedy, _)| *remedy == next);
+        let own = folded.iter().find(|(remedy, _)| remedy.argv == next.argv);
         let nodes = own.map_or(&[][..], |(_, nodes)| nodes);
         Some(shell_words(&Self::command(&next, nodes)))
     }
@@ -393,8 +415,8 @@ impl Deletion<'_, '_> {
             let repeat = (nodes.len() > 1 && !joins)
                 .then(|| format!("repeat for {}", NodeSet::of(&nodes[1..]).limited(SHOWN)));
             let mark = format!("{}. ", at + 1);
-            let argv = Self::command(remedy, nodes);
-            text.append(remedy_text(&mark, remedy, &argv, repeat));
+            let remedy = Remedy { argv: Self::command(remedy, nodes), ..remedy.clone() };
+            text.append(remedy_text(&mark, &remedy, repeat));
         }
         text
     }

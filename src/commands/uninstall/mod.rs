@@ -111,6 +111,15 @@ command! {
     needs: Scope::default().needs(),
     watches: &WATCHED,
     writes: &[Write::Skyhooks],
+    plans: |cluster, request: &Request| {
+        let skyhook = selection::existing(cluster, &request.name)?;
+        let package = request.package.as_deref().unwrap_or_default();
+        let spec = selection::package(skyhook, package)?;
+        match request.cancel {
+            true => cancel(cluster, skyhook, package, spec, request.force),
+            false => plan(cluster, skyhook, &[package], request),
+        }
+    },
 }
 
 /// Parses the name of the custom resource. Refuses the former subcommand `status`.

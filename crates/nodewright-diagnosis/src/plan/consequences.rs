@@ -140,8 +140,12 @@ pub fn growth(shown: &Plan, now: &Plan) -> Option<String> {
         let (from, to) = (effects(shown, &before, grown), effects(now, &after, grown));
         return Some(format!("the effects of the plan have grown from {from} to {to}"));
     }
-    let warned = &shown.consequences.warnings;
-    let new = now.consequences.warnings.iter().find(|warning| !warned.contains(warning));
+    let sentences = |plan: &Plan| {
+        let Consequences { warnings, cannot_be_undone, .. } = &plan.consequences;
+        [warnings.clone(), cannot_be_undone.clone()].concat()
+    };
+    let known = sentences(shown);
+    let new = sentences(now).into_iter().find(|sentence| !known.contains(sentence));
     new.map(|warning| format!("the effects of the plan have changed ({warning})"))
 }
 
@@ -250,6 +254,20 @@ mod tests {
                 "the effects of the plan have grown from nodes reboot (B4) on 3 nodes with 1 reboot to nodes reboot, \
                  installation records are lost (B4) on 3 nodes with 1 reboot"
             )
+        );
+        assert_eq!(growth(&now, &shown), None);
+    }
+
+    #[test]
+    fn a_further_permanent_change_is_a_change() {
+        let shown = plan(|effects| effects.cannot_undo("the deletion of finished pods"));
+        let now = plan(|effects| {
+            effects.cannot_undo("the deletion of finished pods");
+            effects.cannot_undo("host changes made by rerunning packages");
+        });
+        assert_eq!(
+            growth(&shown, &now).as_deref(),
+            Some("the effects of the plan have changed (host changes made by rerunning packages)")
         );
         assert_eq!(growth(&now, &shown), None);
     }

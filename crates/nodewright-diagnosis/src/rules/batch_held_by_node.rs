@@ -1,6 +1,6 @@
 use super::support::evidence::{failing_since, some_of};
 use super::support::standstill::{Trouble, stands_still, stuck_in_batch};
-use super::{Findings, Grade, Subject};
+use super::{Findings, Subject};
 use crate::api::{Skyhook, Status};
 use crate::cluster::{Cluster, Node, Source};
 use crate::model::behavior;
@@ -97,7 +97,6 @@ fn report(
     trouble: &Trouble,
     blocked: &BlockedNodes<'_>,
 ) {
-    let resumed = findings.resumed();
     let status = cluster.status_on(skyhook, node);
     // The batch's other nodes wait only for nodes in progress.
     let passed_over: &[&str] = match status {
@@ -132,7 +131,6 @@ fn report(
     let name = node.name.as_str();
     if trouble.on_node {
         finding.remedy(
-            Grade::B0,
             "Check why the node makes no progress, and fix the cause",
             ["node", "status", name, "-o", "wide"],
         );
@@ -140,7 +138,6 @@ fn report(
     if !batches::keeps_place(cluster, skyhook, node) {
         finding
             .remedy(
-                Grade::of_running(skyhook),
                 "Remove the node from the batch, so that the next batch forms without it",
                 ["deployment-policy", "reset", skyhook.name(), "--node", name],
             )
@@ -148,11 +145,7 @@ fn report(
     }
     if node.ignored(cluster.flavor()) {
         finding
-            .remedy(
-                resumed.on_node(skyhook, node).grade(),
-                "Or stop ignoring the node",
-                ["node", "unignore", name],
-            )
+            .remedy("Or stop ignoring the node", ["node", "unignore", name])
             .caveat("packages may run on the node immediately, including their interrupts");
     }
 }

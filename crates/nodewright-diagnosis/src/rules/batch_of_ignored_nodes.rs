@@ -1,5 +1,5 @@
 use super::support::evidence::some_of;
-use super::{Findings, Grade, Subject};
+use super::{Findings, Subject};
 use crate::api::Status;
 use crate::cluster::{Cluster, Node, Source};
 use crate::model::behavior;
@@ -96,12 +96,11 @@ fn detect(cluster: &Cluster, findings: &mut Findings) {
                 )
                 .evidence("nodes", "available, with status blocked", some_of(free))
                 .remedy(
-                    Grade::B1,
                     "Pause the custom resource, and wait until its status is paused",
                     ["pause", skyhook.name()],
                 )
                 .caveat("running stages run to completion")
-                .remedy(Grade::B3, "Then resume the custom resource", ["resume", skyhook.name()])
+                .remedy("Then resume the custom resource", ["resume", skyhook.name()])
                 .caveat(
                     "the available nodes are then chosen, and packages run there, including their interrupts",
                 )

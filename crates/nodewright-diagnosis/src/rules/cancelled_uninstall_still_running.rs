@@ -1,6 +1,6 @@
 use std::collections::BTreeMap;
 
-use super::{Findings, Grade, Subject};
+use super::{Findings, Subject};
 use crate::api::{Executor, Stage, State};
 use crate::cluster::{Cluster, Node, PackageRun};
 
@@ -83,7 +83,6 @@ fn detect(cluster: &Cluster, findings: &mut Findings) {
                     );
                 }
                 finding.remedy(
-                    Grade::B0,
                     "Watch the uninstall; the package ends up installed either way",
                     ["status", skyhook.name()],
                 );

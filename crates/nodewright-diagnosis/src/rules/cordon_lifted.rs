@@ -1,4 +1,3 @@
-use super::remedies::retry::grade_of_stage;
 use super::support::evidence::some_of;
 use super::{Findings, Grade, Subject};
 use crate::api::keys;
@@ -52,7 +51,9 @@ fn detect(cluster: &Cluster, findings: &mut Findings) {
         }
         let suspects = node.may_have_uncordoned();
         let by = suspects.first().map_or_else(String::new, |suspect| format!(", probably by {suspect}"));
-        let interrupt = grade_of_stage(skyhook, drain.package);
+        let interrupt = Grade::of_rerun(
+            skyhook.package(drain.package).and_then(|p| skyhook.pending_interrupt(drain.package, p)),
+        );
         let finding = findings.report(
             Subject::skyhook_on_node(skyhook, node).package(drain.package),
             format!(
@@ -86,7 +87,6 @@ fn detect(cluster: &Cluster, findings: &mut Findings) {
                 &node.name,
             )
             .kubectl(interrupt, "Or cordon the node again", ["cordon", &node.name])
-            .reboots(interrupt == Grade::B4)
             .caveat("the drain then ends, and the interrupt follows; a program that lifts cordons may lift this one, too");
     }
 }

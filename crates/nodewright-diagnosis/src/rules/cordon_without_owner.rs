@@ -151,7 +151,6 @@ fn detect(cluster: &Cluster, findings: &mut Findings) {
             };
             finding
                 .remedy(
-                    Grade::B1,
                     title,
                     ["leftovers", "--clean", "--node", &node.name],
                 )
@@ -180,7 +179,6 @@ fn select_again(finding: &mut Finding, skyhook: &Skyhook, node: &Node, unmet: &[
             "Restore the label, so that the custom resource finishes its work on the node",
             words.into_iter().chain(changes),
         )
-        .reboots(grade == Grade::B4)
         .caveat("first repair the program that owns the label: it may take the label away again");
 }
 

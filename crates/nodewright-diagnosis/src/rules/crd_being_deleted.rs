@@ -74,11 +74,7 @@ fn detect(cluster: &Cluster, findings: &mut Findings) {
     finding.kubectl(Grade::B0, "See what the deletion of the CRD waits for", ["describe", "crd", name]);
     for skyhook in held.iter().filter(|_| gone) {
         finding
-            .remedy(
-                Grade::B4,
-                "Strip the finalizer; the CRD is then deleted",
-                ["finalizer", "strip", skyhook.name()],
-            )
+            .remedy("Strip the finalizer; the CRD is then deleted", ["finalizer", "strip", skyhook.name()])
             .caveat("uninstall.sh does not run on any node; afterwards run `kubectl skyhook leftovers`");
     }
     if held.is_empty() {

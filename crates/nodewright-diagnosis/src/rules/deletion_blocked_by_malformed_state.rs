@@ -57,7 +57,7 @@ fn detect(cluster: &Cluster, findings: &mut Findings) {
                 if let Some(condition) = blocked {
                     finding.evidence(skyhook, "condition DeletionBlocked", &condition.reason);
                 }
-                finding.repair_node_state(cluster, skyhook, node, on);
+                finding.repair_node_state(skyhook, node, on);
             }
         }
         if let Some(condition) = blocked.filter(|_| !computed) {

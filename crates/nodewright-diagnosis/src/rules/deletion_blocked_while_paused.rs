@@ -34,7 +34,7 @@ rule! {
 }
 
 fn detect(cluster: &Cluster, findings: &mut Findings) {
-    let (model, resumed) = (findings.model(), findings.resumed());
+    let resumed = findings.resumed();
     for skyhook in stopped_deletions(cluster, Skyhook::paused, "PausedWithPendingUninstall") {
         let finding = findings.report(
             Subject::skyhook(skyhook),
@@ -45,7 +45,7 @@ fn detect(cluster: &Cluster, findings: &mut Findings) {
         finding.pending_deletion(cluster, skyhook);
         resumed
             .everywhere(skyhook)
-            .offer_deleting(finding, &model, "Resume the custom resource", "resume")
+            .offer_deleting(finding, "Resume the custom resource", "resume")
             .strip_finalizer("Strip the finalizer", skyhook);
     }
 }

@@ -46,6 +46,6 @@ fn detect(cluster: &Cluster, findings: &mut Findings) {
             finding.severity(Severity::Info);
         }
         finding.annotated(skyhook, flavor, "disable");
-        resumed.everywhere(skyhook).offer(finding, &model, "Enable the custom resource", "enable");
+        resumed.everywhere(skyhook).offer(finding, "Enable the custom resource", "enable");
     }
 }

@@ -2,7 +2,6 @@ use std::collections::BTreeMap;
 
 use jiff::Timestamp;
 
-use super::remedies::retry::grade_of_stage;
 use super::support::evidence::due_entry;
 use super::{Finding, Findings, Grade, Subject};
 use crate::api::{Entry, Executor, Stage, State};
@@ -284,9 +283,7 @@ fn start_again(cluster: &Cluster, finding: &mut Finding, package_run: &PackageRu
     if package_run.unproven(cluster).is_some() {
         return;
     }
-    let grade =
-        cluster.skyhook(&package_run.skyhook).map_or(Grade::B2, |s| grade_of_stage(s, &package_run.package));
-    finding.retry(grade, "Retry the stage", &package_run.skyhook, package_run.node, &package_run.package);
+    finding.retry("Retry the stage", &package_run.skyhook, package_run.node, &package_run.package);
 }
 
 /// Adds evidence that the operator did not create the pod, and the command that removes the pod's label: the

@@ -161,7 +161,7 @@ impl Finding {
     /// The least disruptive remedy that changes something, preferably a command of the plugin that is not a
     /// decision of the user.
     pub fn changing_remedy(&self) -> Option<Remedy> {
-        let changing = || self.remedies().filter(|r| r.grade > Grade::B0);
+        let changing = || self.remedies().filter(Remedy::changes);
         changing().find(|r| r.own().is_some() && !r.choice).or_else(|| changing().next())
     }
 
@@ -327,11 +327,12 @@ impl Finding {
     /// Adds a remedy that is a command of this plugin.
     pub fn remedy<S: AsRef<str>>(
         &mut self,
-        grade: Grade,
         title: impl Into<String>,
         words: impl IntoIterator<Item = S>,
     ) -> &mut Self {
-        self.command(grade, title, &["kubectl", "skyhook"], words)
+        let words = words.into_iter().map(|word| word.as_ref().to_owned());
+        self.new_remedies.push(Remedy::planned(title, words));
+        self
     }
 
     /// Adds a remedy for which only a plain kubectl command exists.
@@ -341,7 +342,10 @@ impl Finding {
         title: impl Into<String>,
         words: impl IntoIterator<Item = S>,
     ) -> &mut Self {
-        self.command(grade, title, &["kubectl"], words)
+        let words = words.into_iter().map(|word| word.as_ref().to_owned());
+        let argv = std::iter::once("kubectl".to_owned()).chain(words);
+        self.new_remedies.push(Remedy::new(grade, title, argv.collect()));
+        self
     }
 
     /// Ends the finding once its rule has added everything.
@@ -357,19 +361,6 @@ impl Finding {
         let names = [Some(name), skyhook.as_ref(), node.as_ref(), package.as_ref()];
         let flags: Vec<&String> = names.into_iter().flatten().filter(|n| !is_word(n)).collect();
         self.new_remedies.retain(|remedy| !remedy.argv.iter().any(|word| flags.contains(&word)));
-    }
-
-    fn command<S: AsRef<str>>(
-        &mut self,
-        grade: Grade,
-        title: impl Into<String>,
-        program: &[&str],
-        words: impl IntoIterator<Item = S>,
-    ) -> &mut Self {
-        let own = words.into_iter().map(|w| w.as_ref().to_owned());
-        let argv = program.iter().map(ToString::to_string).chain(own);
-        self.new_remedies.push(Remedy::new(grade, title, argv.collect()));
-        self
     }
 
     /// Sets the command of the last remedy for all affected nodes: these flags replace `--node NODE`.
@@ -390,9 +381,9 @@ impl Finding {
         self.change_last(|remedy| remedy.choice = true)
     }
 
-    /// Marks the last remedy as one after which nodes reboot.
-    pub fn reboots(&mut self, reboots: bool) -> &mut Self {
-        self.change_last(|remedy| remedy.reboots = reboots)
+    /// Sets the worst effect of the last remedy, where it differs from the meaning of its grade.
+    pub fn effect(&mut self, effect: &str) -> &mut Self {
+        self.change_last(|remedy| remedy.effect = Some(effect.to_owned()))
     }
 
     /// Sets the limits and risks of the last remedy.

@@ -1,7 +1,7 @@
 use super::support::last_activity::last_activity;
-use super::{Findings, Grade, Subject};
+use super::{Findings, Subject};
 use crate::api::{Entry, Skyhook, Stage, State, Status};
-use crate::cluster::{Certainty, Cluster, Node, NodeRecord, Phase};
+use crate::cluster::{Certainty, Cluster, NodeRecord};
 use crate::model::behavior;
 
 rule! {
@@ -75,10 +75,8 @@ fn detect(cluster: &Cluster, findings: &mut Findings) {
                         format!("unknown ({why}); v0.17 continues such a package automatically"),
                     );
                 }
-                let grade = grade_of_others(cluster, skyhook, node, &entry.name).max(Grade::B2);
                 finding
                     .remedy(
-                        grade,
                         "If the interrupt has since run on the node, let the package continue",
                         [
                             "update-state",
@@ -99,15 +97,6 @@ fn detect(cluster: &Cluster, findings: &mut Findings) {
             }
         }
     }
-}
-
-/// The grade of the packages that start on the node after this one.
-fn grade_of_others(cluster: &Cluster, skyhook: &Skyhook, node: &Node, package: &str) -> Grade {
-    let others = skyhook.packages().filter(|(name, _)| {
-        *name != package && cluster.placement(skyhook, name, node).phase != Phase::Complete
-    });
-    let grades = others.map(|(name, other)| Grade::of_rerun(skyhook.pending_interrupt(name, other)));
-    grades.max().unwrap_or(Grade::B1)
 }
 
 fn is_skipped(entry: &Entry) -> bool {

@@ -1,7 +1,7 @@
 use jiff::Timestamp;
 
 use super::job_suspended_by_others::Suspensions;
-use super::{Findings, Grade, Severity, Subject};
+use super::{Findings, Severity, Subject};
 use crate::api::Status;
 use crate::cluster::Cluster;
 
@@ -34,7 +34,6 @@ rule! {
 }
 
 fn detect(cluster: &Cluster, findings: &mut Findings) {
-    let resumed = findings.resumed();
     let package_runs = findings.package_runs();
     for package_run in package_runs.all().iter().filter(|run| run.alive()) {
         let Some(job) = package_run.job.filter(|j| j.spec.suspend) else {
@@ -78,11 +77,7 @@ fn detect(cluster: &Cluster, findings: &mut Findings) {
             finding
                 .severity(Severity::Warning)
                 .evidence(skyhook, "disabled", "yes")
-                .remedy(
-                    resumed.everywhere(skyhook).grade(),
-                    "Enable the custom resource",
-                    ["enable", skyhook.name()],
-                )
+                .remedy("Enable the custom resource", ["enable", skyhook.name()])
                 .caveat("all of its work continues");
         } else {
             if rests && written.is_none() {
@@ -92,13 +87,9 @@ fn detect(cluster: &Cluster, findings: &mut Findings) {
             // The operator does not reach the Job while its pass ends early.
             finding
                 .effect_of(&["SKY206", "SKY217", "SKY501", "SKY601"])
-                .remedy(Grade::B2, "Pause the custom resource again", ["pause", skyhook.name()])
+                .remedy("Pause the custom resource again", ["pause", skyhook.name()])
                 .caveat("running jobs of the custom resource are stopped, and start again after the resume")
-                .remedy(
-                    resumed.everywhere(skyhook).grade(),
-                    "Then resume the custom resource",
-                    ["resume", skyhook.name()],
-                )
+                .remedy("Then resume the custom resource", ["resume", skyhook.name()])
                 .caveat("all of its work continues")
                 // The resume has no effect alone: it must follow the pause.
                 .by_choice();

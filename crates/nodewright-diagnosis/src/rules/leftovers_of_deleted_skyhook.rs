@@ -1,6 +1,6 @@
-use super::{Findings, Grade, Severity, Subject};
+use super::{Findings, Severity, Subject};
 use crate::api::{Entry, Stage, State};
-use crate::cluster::leftover::{Leftover, LeftoverObject};
+//DEL
 use crate::cluster::{Certainty, Cluster};
 
 rule! {
@@ -42,8 +42,6 @@ fn detect(cluster: &Cluster, findings: &mut Findings) {
         return;
     }
     let package_runs = findings.package_runs();
-    let is_run = |left: &Leftover<'_>| matches!(left.place, LeftoverObject::Pod(_) | LeftoverObject::Job(_));
-    let grade = if cluster.leftovers().iter().any(is_run) { Grade::B2 } else { Grade::B1 };
     for name in cluster.names_on_nodes() {
         if cluster.skyhook(name).is_some() {
             continue;
@@ -90,11 +88,10 @@ fn detect(cluster: &Cluster, findings: &mut Findings) {
             if absence == Certainty::Presumed {
                 finding.not_in_input(cluster, name);
             }
-            finding.remedy(Grade::B0, "List all leftovers", ["leftovers"]);
+            finding.remedy("List all leftovers", ["leftovers"]);
             if marker {
                 finding
                     .remedy(
-                        Grade::B4,
                         "Remove the record once the files are gone from the host",
                         ["leftovers", "--clean", "--purge-state"],
                     )
@@ -104,7 +101,7 @@ fn detect(cluster: &Cluster, findings: &mut Findings) {
                     );
             } else {
                 finding
-                    .remedy(grade, "Remove the leftovers", ["leftovers", "--clean"])
+                    .remedy("Remove the leftovers", ["leftovers", "--clean"])
                     .caveat("package records are kept, because package files may still be on the host");
             }
         }

@@ -1,4 +1,4 @@
-use super::{Findings, Grade, Subject};
+use super::{Findings, Subject};
 use crate::api::ApiFlavor;
 use crate::cluster::{Certainty, Cluster};
 
@@ -59,19 +59,18 @@ fn detect(cluster: &Cluster, findings: &mut Findings) {
                 let owner = format!("{}/{name}", cluster.flavor().name());
                 finding.evidence(owner, "legacy-migrated-at", at);
             }
-            finding.remedy(Grade::B0, "List all leftovers", ["leftovers"]);
+            finding.remedy("List all leftovers", ["leftovers"]);
             let copied = cluster.skyhook(name).is_some() && cluster.is_adopted(node, name);
             if on.is_marker() && !copied {
                 finding
                     .remedy(
-                        Grade::B4,
                         "Remove the record once the files are gone from the host",
                         ["leftovers", "--clean", "--purge-state"],
                     )
                     .caveat("this is the only record of which packages are on the host");
                 continue;
             }
-            finding.remedy(Grade::B1, "Remove the leftovers", ["leftovers", "--clean"]).caveat(if copied {
+            finding.remedy("Remove the leftovers", ["leftovers", "--clean"]).caveat(if copied {
                 "after a rollback the old operator would not know what is installed"
             } else {
                 "package records are kept, because package files may still be on the host"

@@ -1,4 +1,4 @@
-use super::{Finding, Findings, Grade, Subject, drain_blocked};
+use super::{Finding, Findings, Subject, drain_blocked};
 use crate::cluster::Cluster;
 
 rule! {
@@ -31,7 +31,7 @@ rule! {
 fn detect(cluster: &Cluster, findings: &mut Findings) {
     let flavor = cluster.flavor();
     let refused = findings.of_rule(&drain_blocked::RULE, cluster);
-    let (model, resumed) = (findings.model(), findings.resumed());
+    let model = findings.model();
     for skyhook in cluster.skyhooks.items().iter().filter(|s| !s.disabled()) {
         for node in cluster.selected(skyhook) {
             if !node.ignored(flavor) || model.is_done_on(skyhook, node) {
@@ -54,15 +54,11 @@ fn detect(cluster: &Cluster, findings: &mut Findings) {
             };
             for drain in refused.iter().filter(here) {
                 finding.evidence(node, drain.rule.code, &drain.message);
-                let cures = drain.remedies().filter(|r| r.grade > Grade::B0);
+                let cures = drain.remedies().filter(crate::rules::Remedy::changes);
                 finding.change_remedies(|remedies| remedies.extend(cures));
             }
             finding
-                .remedy(
-                    resumed.on_node(skyhook, node).grade(),
-                    "Let the operator work on the node again",
-                    ["node", "unignore", &node.name],
-                )
+                .remedy("Let the operator work on the node again", ["node", "unignore", &node.name])
                 .caveat(if skyhook.deleting() {
                     "the uninstall may run immediately, including its interrupts"
                 } else {

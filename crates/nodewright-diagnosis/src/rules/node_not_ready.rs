@@ -1,7 +1,7 @@
 use jiff::Timestamp;
 
 use super::support::evidence::{is_reboot, open_entries, some_of};
-use super::{Findings, Grade, Severity, Subject};
+use super::{Findings, Severity, Subject};
 use crate::api::{Skyhook, Stage, State};
 use crate::cluster::cordon::Holder;
 use crate::cluster::{Cluster, Node, PackageRuns};
@@ -132,7 +132,6 @@ fn detect(cluster: &Cluster, findings: &mut Findings) {
                 finding
                     .evidence(&object, "packages still to be uninstalled", some_of(&waited_for))
                     .remedy(
-                        Grade::B4,
                         "Reset the node if it will not come back",
                         ["reset", skyhook.name(), "--node", &node.name],
                     )

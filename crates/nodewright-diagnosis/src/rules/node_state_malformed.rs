@@ -1,4 +1,4 @@
-use super::{Blocks, Findings, Grade, Severity, Subject};
+use super::{Blocks, Findings, Severity, Subject};
 use crate::api::ApiFlavor;
 use crate::cluster::Cluster;
 
@@ -75,19 +75,16 @@ fn detect(cluster: &Cluster, findings: &mut Findings) {
                 if let Some(condition) = skyhook.true_condition("NodeStateMalformed") {
                     finding.condition(skyhook, condition, &condition.reason);
                 }
-                finding.repair_node_state(cluster, skyhook, node, on);
+                finding.repair_node_state(skyhook, node, on);
                 if pause_helps && !skyhook.paused() && !left && others {
                     finding
                         .remedy(
-                            Grade::B1,
                             "Pause the custom resource in the meantime, so that the \
                              other custom resources continue",
                             ["pause", skyhook.name()],
                         )
                         .caveat("while the custom resource is paused, it makes no progress on any node");
                 }
-                // A stable sort: among equal grades, the repair stays first.
-                finding.change_remedies(|remedies| remedies.sort_by_key(|r| r.grade));
             }
         }
     }

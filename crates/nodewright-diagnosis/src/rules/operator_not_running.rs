@@ -100,7 +100,6 @@ fn report_none(cluster: &Cluster, findings: &mut Findings) {
     for skyhook in waiting.filter(|s| s.deleting() && s.has_finalizer()) {
         finding
             .remedy(
-                Grade::B4,
                 "If the operator will not be reinstalled, strip the finalizer",
                 ["finalizer", "strip", skyhook.name()],
             )
@@ -117,6 +116,7 @@ fn report_none(cluster: &Cluster, findings: &mut Findings) {
                 "If the operator will not be reinstalled, delete the custom resources and strip their finalizers",
                 delete.into_iter().chain(names.iter().copied()),
             )
+            .effect("uninstalls do not run")
             .caveat(format!(
                 "then strip each finalizer, as in `kubectl skyhook finalizer strip {first}`, and run `kubectl skyhook leftovers`; \
                  uninstall.sh does not run on any node"

@@ -1,4 +1,4 @@
-use super::{Findings, Grade, Subject};
+use super::{Findings, Subject};
 use crate::api::{Stage, State};
 use crate::cluster::{Certainty, Cluster};
 
@@ -67,7 +67,7 @@ fn detect(cluster: &Cluster, findings: &mut Findings) {
                 if presumed {
                     finding.not_in_input(cluster, name);
                 }
-                finding.reset_record(Grade::B1, name, &node.name, entry).caveat(
+                finding.reset_record(name, &node.name, entry).caveat(
                     "this command removes only the record of the package, which is already uninstalled",
                 );
             }

@@ -62,7 +62,7 @@ fn detect(cluster: &Cluster, findings: &mut Findings) {
                 finding.entry(&node.name, entry).evidence(skyhook, format!("spec.packages.{name}"), "absent");
                 finding
                     .edit(Grade::B2, "Add the package back to the spec, then uninstall it", skyhook)
-                    .reset_record(Grade::B4, skyhook.name(), &node.name, entry)
+                    .reset_record(skyhook.name(), &node.name, entry)
                     .caveat(
                         "this command removes only the record; run it only if the host was cleaned or re-imaged",
                     );
@@ -78,5 +78,5 @@ fn together(findings: &mut Findings, skyhook: &Skyhook, node: &Node, packages: u
     findings
         .report(Subject::skyhook_on_node(skyhook, node), text)
         .evidence(node, "nodeState", format!("{packages} entries that are not in the spec"))
-        .remedy(Grade::B0, "See the full record", ["node", "status", &node.name, "-o", "wide"]);
+        .remedy("See the full record", ["node", "status", &node.name, "-o", "wide"]);
 }

@@ -35,7 +35,7 @@ rule! {
 }
 
 fn detect(cluster: &Cluster, findings: &mut Findings) {
-    let (model, resumed) = (findings.model(), findings.resumed());
+    let resumed = findings.resumed();
     for skyhook in cluster.skyhooks.items().iter().filter(|s| !s.deleting()) {
         let Some((hold, state)) = cluster.hold(skyhook) else {
             continue;
@@ -55,6 +55,6 @@ fn detect(cluster: &Cluster, findings: &mut Findings) {
             HOLDER,
             hold.identity,
         );
-        resumed.everywhere(skyhook).offer(finding, &model, "Resume the custom resource", "resume");
+        resumed.everywhere(skyhook).offer(finding, "Resume the custom resource", "resume");
     }
 }

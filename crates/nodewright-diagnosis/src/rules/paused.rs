@@ -53,6 +53,6 @@ fn detect(cluster: &Cluster, findings: &mut Findings) {
             finding.severity(Severity::Info);
         }
         finding.annotated(skyhook, flavor, "pause");
-        resumed.everywhere(skyhook).offer(finding, &model, "Resume the custom resource", "resume");
+        resumed.everywhere(skyhook).offer(finding, "Resume the custom resource", "resume");
     }
 }

@@ -1,4 +1,4 @@
-use super::{Findings, Grade, Subject};
+use super::{Findings, Subject};
 use crate::cluster::Cluster;
 
 rule! {
@@ -43,7 +43,6 @@ fn detect(cluster: &Cluster, findings: &mut Findings) {
             .evidence(node, "spec.unschedulable", "true")
             .evidence(node, flavor.key("runtimeRequiredCordon"), "set")
             .remedy(
-                Grade::B1,
                 "Release the cordon if nobody else will",
                 ["leftovers", "--clean", "--node", &node.name, "--runtime-required"],
             )

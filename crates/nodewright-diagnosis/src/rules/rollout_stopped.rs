@@ -1,5 +1,5 @@
 use super::support::evidence::some_of;
-use super::{Findings, Grade, Severity, Subject};
+use super::{Findings, Severity, Subject};
 use crate::api::deployment_policy::compartment_title;
 use crate::api::{Skyhook, Status};
 use crate::cluster::{Cluster, Node};
@@ -58,7 +58,7 @@ fn detect(cluster: &Cluster, findings: &mut Findings) {
 }
 
 fn report(cluster: &Cluster, findings: &mut Findings, skyhook: &Skyhook, compartment: &str, held: &[&Node]) {
-    let (model, resumed) = (findings.model(), findings.resumed());
+    let resumed = findings.resumed();
     let name = skyhook.name();
     let failed = |n: &&&Node| cluster.status_on(skyhook, n) == Status::Erroring;
     let names =
@@ -102,14 +102,10 @@ fn report(cluster: &Cluster, findings: &mut Findings, skyhook: &Skyhook, compart
     if !failed.is_empty() {
         finding.evidence("nodes", "failed", names(&failed));
     }
-    finding.remedy(
-        Grade::B0,
-        "See which nodes failed, and repair them first",
-        ["node", "list", "--skyhook", name],
-    );
+    finding.remedy("See which nodes failed, and repair them first", ["node", "list", "--skyhook", name]);
     if skyhook.disabled() {
         let enable = resumed.everywhere(skyhook);
-        enable.offer(finding, &model, "Enable the custom resource first", "enable").by_choice();
+        enable.offer(finding, "Enable the custom resource first", "enable").by_choice();
     }
     let title = if only { "Let the rollout continue" } else { "Let the rollout of the compartment continue" };
     let compartment = (!only).then_some(compartment);

@@ -160,7 +160,7 @@ fn report(cluster: &Cluster, findings: &mut Findings, skyhook: &Skyhook, node: &
     let left_here =
         |left: &Leftover<'_>| matches!(left.place, LeftoverObject::Node(n, _) if n.name == node.name);
     if auto && cluster.leftovers().iter().any(left_here) {
-        finding.remedy(Grade::B0, "List the leftovers", ["leftovers"]);
+        finding.remedy("List the leftovers", ["leftovers"]);
     }
     let taint = format!("{key}{value}:{effect}");
     finding.kubectl(grade, "Taint the node", ["taint", "node", &node.name, &taint]).caveat(caveat);

@@ -101,11 +101,7 @@ fn detect(cluster: &Cluster, findings: &mut Findings) {
             finding
                 .evidence(node, "taint", &notation)
                 .evidence(cluster.flavor().resource(), "with runtimeRequired that select the node", "none")
-                .remedy(
-                    Grade::B0,
-                    "See which custom resources select the node",
-                    ["node", "status", &node.name],
-                )
+                .remedy("See which custom resources select the node", ["node", "status", &node.name])
                 .remove_taint(
                     Grade::B1,
                     "Remove the taint if nothing has to be installed first",
@@ -138,12 +134,11 @@ fn detect(cluster: &Cluster, findings: &mut Findings) {
             some_of(&references),
         );
         if holder.paused() {
-            resumed.everywhere(holder).offer(finding, &model, "Resume the custom resource", "resume");
+            resumed.everywhere(holder).offer(finding, "Resume the custom resource", "resume");
         } else if holder.disabled() {
-            resumed.everywhere(holder).offer(finding, &model, "Enable the custom resource", "enable");
+            resumed.everywhere(holder).offer(finding, "Enable the custom resource", "enable");
         } else {
             finding.remedy(
-                Grade::B0,
                 "See what the deletion waits for; the deletion does not remove the taint",
                 ["status", holder.name()],
             );

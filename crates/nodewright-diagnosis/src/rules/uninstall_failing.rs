@@ -1,7 +1,7 @@
 use super::support::attempts::with_attempts;
 use super::support::evidence::failing_since;
 use super::support::still_retried::{exceeds_usual_attempts, operator_retries, retry_reason};
-use super::{Findings, Grade, Subject};
+use super::{Findings, Subject};
 use crate::api::State;
 use crate::cluster::{Cluster, PackageRun};
 
@@ -79,7 +79,7 @@ fn detect(cluster: &Cluster, findings: &mut Findings) {
                 if passes {
                     continue;
                 }
-                finding.reset_record(Grade::B4, skyhook.name(), &node.name, entry).caveat(
+                finding.reset_record(skyhook.name(), &node.name, entry).caveat(
                     "the package then counts as uninstalled, though its files may still be on the host",
                 );
             }

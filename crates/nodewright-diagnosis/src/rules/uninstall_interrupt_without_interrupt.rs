@@ -120,9 +120,7 @@ fn detect(cluster: &Cluster, findings: &mut Findings) {
                         )
                         .caveat(runs);
                 }
-                finding
-                    .reset_record(Grade::B4, skyhook.name(), &node.name, entry)
-                    .caveat("the interrupt does not run");
+                finding.reset_record(skyhook.name(), &node.name, entry).caveat("the interrupt does not run");
             }
         }
     }

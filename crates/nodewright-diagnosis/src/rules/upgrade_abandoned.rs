@@ -1,5 +1,4 @@
-use super::remedies::retry::grade_of_rerun;
-use super::{Findings, Grade, Subject};
+use super::{Findings, Subject};
 use crate::api::{Entry, Skyhook, Stage, State, Version};
 use crate::cluster::{Cluster, Phase};
 
@@ -65,11 +64,10 @@ fn detect(cluster: &Cluster, findings: &mut Findings) {
                     older,
                 );
                 finding.remedy(
-                    grade_of_rerun(skyhook, name),
                     format!("Install {older} again"),
                     ["reset", skyhook.name(), "--node", &node.name, "--package", name],
                 );
-                finding.reset_record(Grade::B1, skyhook.name(), &node.name, entry).by_choice().caveat(
+                finding.reset_record(skyhook.name(), &node.name, entry).by_choice().caveat(
                     "this command removes only the record; run it only if the upgrade changed nothing on the host",
                 );
             }

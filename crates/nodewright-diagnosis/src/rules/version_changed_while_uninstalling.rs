@@ -1,5 +1,5 @@
 use super::support::evidence::uninstall_requested;
-use super::{Findings, Grade, Severity, Subject, uninstall_argument};
+use super::{Findings, Severity, Subject, uninstall_argument};
 use crate::api::State;
 use crate::cluster::history::History;
 use crate::cluster::{Cluster, Source};
@@ -98,10 +98,6 @@ fn detect(cluster: &Cluster, findings: &mut Findings) {
 
 fn take_back(finding: &mut super::Finding, skyhook: &str, package: &str) {
     finding
-        .remedy(
-            Grade::B2,
-            "Cancel the uninstall",
-            ["uninstall", &uninstall_argument(skyhook), package, "--cancel"],
-        )
+        .remedy("Cancel the uninstall", ["uninstall", &uninstall_argument(skyhook), package, "--cancel"])
         .caveat("the version in the spec is then installed on every selected node");
 }

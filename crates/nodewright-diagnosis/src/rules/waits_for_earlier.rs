@@ -1,10 +1,9 @@
 use super::remedies::resume_effects::ResumedWork;
 use super::support::evidence::some_of;
 use super::support::standstill::{Standstill, Trouble};
-use super::{Finding, Findings, Grade, Severity, Subject};
+use super::{Finding, Findings, Severity, Subject};
 use crate::api::Skyhook;
 use crate::cluster::Cluster;
-use crate::model::Model;
 
 rule! {
     /// A custom resource waits for an earlier one on a node.
@@ -70,7 +69,7 @@ fn detect(cluster: &Cluster, findings: &mut Findings) {
                 .evidence(root, "not complete on", &predecessor.node.name)
                 .evidence("nodes", "waiting", some_of(&waiting))
                 .waits_for(root.name());
-            close(&model, finding, (skyhook, root), trouble.as_ref(), &resumed);
+            close(finding, root, trouble.as_ref(), &resumed);
             continue;
         }
         for node in cluster.selected(skyhook) {
@@ -100,7 +99,7 @@ fn detect(cluster: &Cluster, findings: &mut Findings) {
                     },
                 );
             finding.waits_for_predecessor(&predecessor);
-            close(&model, finding, (skyhook, root), trouble.as_ref(), &resumed);
+            close(finding, root, trouble.as_ref(), &resumed);
         }
     }
 }
@@ -109,13 +108,7 @@ fn suffix(trouble: Option<&Trouble>) -> String {
     trouble.map_or(String::new(), |t| format!(" and {}", t.why))
 }
 
-fn close(
-    model: &Model<'_>,
-    finding: &mut Finding,
-    (skyhook, root): (&Skyhook, &Skyhook),
-    trouble: Option<&Trouble>,
-    resumed: &ResumedWork<'_>,
-) {
+fn close(finding: &mut Finding, root: &Skyhook, trouble: Option<&Trouble>, resumed: &ResumedWork<'_>) {
     let Some(trouble) = trouble else {
         finding.severity(Severity::Info);
         return;
@@ -127,13 +120,11 @@ fn close(
     finding.list_nodes("See the nodes of the earlier custom resource", root);
     if root.deleting() {
         // Do not offer to disable it, which would block its deletion.
-        finding.remedy(Grade::B0, "See what the deletion waits for", ["status", root.name()]);
+        finding.remedy("See what the deletion waits for", ["status", root.name()]);
         return;
     }
     finding
         .remedy(
-            // The later custom resource then starts.
-            resumed.everywhere(skyhook).grade(),
             "Disable the earlier custom resource, so that later ones continue without it",
             ["disable", root.name()],
         )
@@ -142,6 +133,6 @@ fn close(
         );
     if root.paused() {
         let resume_effects = resumed.everywhere(root);
-        resume_effects.offer(finding, model, "Or resume the earlier custom resource", "resume").by_choice();
+        resume_effects.offer(finding, "Or resume the earlier custom resource", "resume").by_choice();
     }
 }

@@ -10,7 +10,7 @@ use crate::cluster::cordon::Holder;
 use crate::cluster::{Certainty, Cluster, Node};
 use crate::commands::shared::grouped::grouped;
 use crate::commands::shared::package_row::phase_label;
-use crate::commands::shared::remedy::remedy_text;
+use crate::commands::shared::remedy::{Grades, remedy_text};
 use crate::commands::shared::rule::label_of;
 use crate::error::Exit;
 use crate::model::{ProgressState, knows_workloads_on};
@@ -140,10 +140,15 @@ impl NodeReport<'_> {
         let of_first = |at: &usize| findings[*at].rule.code == findings[*first].rule.code;
         let left = all.iter().map(|at| (&findings[*at], causes.explaining(*at)));
         let left = left.filter(|(f, by)| f.severity == Severity::Error && by.iter().any(of_first));
+        let grades = Grades::new(self.cluster);
         let mut own = findings[*first].remedies();
         let mut next: Vec<Remedy> = own.next().into_iter().collect();
-        next.extend(own.find(|r| r.grade > Grade::B0 && r.grade < Grade::B4));
-        let offers = |remedy: &Remedy| remedy.grade > Grade::B0 && !remedy.choice;
+        next.extend(own.filter(Remedy::changes).find(|remedy| {
+            let mut graded = remedy.clone();
+            grades.grade(std::slice::from_mut(&mut graded));
+            graded.grade < Some(Grade::B4)
+        }));
+        let offers = |remedy: &Remedy| remedy.changes() && !remedy.choice;
         let mut then: Option<&'static str> = None;
         for (finding, _) in left {
             let is_new = |r: &Remedy| offers(r) && next.iter().all(|n| n.argv != r.argv);
@@ -157,6 +162,7 @@ impl NodeReport<'_> {
                 next.push(remedy);
             }
         }
+        grades.grade(&mut next);
         next
     }
 
@@ -286,7 +292,7 @@ impl NodeReport<'_> {
         }
         for (at, remedy) in next.iter().enumerate() {
             let mark = format!("{}. ", at + 1);
-            text.append(remedy_text(&mark, remedy, &remedy.argv, None));
+            text.append(remedy_text(&mark, remedy, None));
         }
         if self.chain.state(self.node).needs_someone() || !self.grave().is_empty() {
             // Limit the command to this node unless findings are on other nodes.

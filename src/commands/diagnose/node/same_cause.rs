@@ -3,8 +3,8 @@
 
 use crate::cluster::{Cluster, Node};
 use crate::commands::shared::diagnosis::group::{of_first, on_all_nodes, on_node_set};
+use crate::rules::Finding;
 use crate::rules::support::causes::Causes;
-use crate::rules::{Finding, Grade};
 use crate::view::plural;
 
 /// Extends the remedies of each cause to all affected nodes, on the finding of this node or else on the first
@@ -27,9 +27,10 @@ pub fn extend_to_all_nodes(cluster: &Cluster, findings: &mut [Finding], node: &N
         let group = of_first(&group);
         for (number, remedy) in group[0].remedies().enumerate() {
             // Never shorten a command that makes changes.
-            let argv = match remedy.grade {
-                Grade::B0 => on_all_nodes(&group, &remedy),
-                _ => on_node_set(&group, &remedy, usize::MAX),
+            let argv = if remedy.changes() {
+                on_node_set(&group, &remedy, usize::MAX)
+            } else {
+                on_all_nodes(&group, &remedy)
             };
             extended.extend(argv.map(|argv| (places[0], number, argv, group.len())));
         }

@@ -4,7 +4,7 @@ use std::collections::{BTreeSet, HashMap};
 
 use super::group::FindingGroup;
 use crate::rules::support::causes::{Cause, Causes};
-use crate::rules::{Finding, Grade, Reason, Remedy, Severity, Subject};
+use crate::rules::{Finding, Reason, Remedy, Severity, Subject};
 use crate::view::NodeSet;
 
 /// The groups of all findings, in the order of their first members.
@@ -45,7 +45,7 @@ impl<'a> Key<'a> {
             let words = remedy.argv.iter_mut().filter(|word| Some(word.as_str()) == node);
             words.for_each(|word| ANY.clone_into(word));
             // A look at the pod of one node is an example for all.
-            if remedy.grade == Grade::B0 && remedy.own().is_none() {
+            if !remedy.changes() && remedy.own().is_none() {
                 remedy.argv.clear();
             }
             remedy

@@ -178,7 +178,7 @@ impl Document {
                         node_count: nodes.len(),
                     })
                     .collect(),
-                remedies: group.remedies_for_all(),
+                remedies: group.remedies_for_all(&diagnosis.grades),
                 findings: alike.groups_of(&cause.findings),
                 explains: alike.groups_of(&cause.effects),
             }
@@ -196,7 +196,7 @@ impl Document {
                 blocks: if whole { first.blocks.to_vec() } else { Vec::new() },
                 since: findings.group.since().map(time),
                 evidence: if whole { first.evidence.clone() } else { Vec::new() },
-                remedies: diagnosis.unfolded.then(|| findings.group.remedies_for_all()),
+                remedies: diagnosis.unfolded.then(|| findings.group.remedies_for_all(&diagnosis.grades)),
                 reason: findings.reason(),
                 explained_by: findings.explained_by.iter().copied().collect(),
             }

@@ -8,10 +8,10 @@ use crate::api::keys::NodeKey;
 use crate::cluster::contrast::{Contrast, contrasts};
 use crate::cluster::{Cluster, Node};
 use crate::commands::shared::grouped::grouped;
-use crate::commands::shared::remedy::remedy_text;
+use crate::commands::shared::remedy::{Grades, remedy_text};
 use crate::commands::shared::rule::severity;
 use crate::rules::support::causes::{Cause, common_message};
-use crate::rules::{Finding, Grade, Remedy, Severity};
+use crate::rules::{Finding, Remedy, Severity};
 use crate::view::shell_words;
 use crate::view::text::{self, Line, Text};
 use crate::view::{NodeSet, age, list, plural};
@@ -77,15 +77,16 @@ impl<'a> FindingGroup<'a> {
         all.map(|f| f.severity).max().unwrap_or(Severity::Info)
     }
 
-    pub fn text(&self, cluster: &Cluster, wide: bool, detail: Detail) -> Text {
+    pub fn text(&self, grades: &Grades<'_>, wide: bool, detail: Detail) -> Text {
         let mut text = Text::new();
-        text.line(self.title(cluster, wide));
-        text.indented(2, self.body(cluster, wide, detail));
+        text.line(self.title(grades.cluster, wide));
+        text.indented(2, self.body(grades, wide, detail));
         text
     }
 
     /// The text below the title.
-    pub fn body(&self, cluster: &Cluster, wide: bool, detail: Detail) -> Text {
+    pub fn body(&self, grades: &Grades<'_>, wide: bool, detail: Detail) -> Text {
+        let cluster = grades.cluster;
         let mut body = Text::new();
         body.paragraph(self.message().into_owned());
         if let Some(contrast) = contrast::sentence(&self.contrasts(cluster)) {
@@ -99,21 +100,21 @@ impl<'a> FindingGroup<'a> {
         }
         let full = detail == Detail::Full;
         body.append(reason::text(&self.findings, cluster, full, detail.lines()));
-        let remedies = self.remedies(detail);
+        let remedies = self.graded_remedies(grades, detail);
         if detail == Detail::Full && !remedies.is_empty() {
             // A remedy that applies only under a condition comes last, regardless of its grade.
-            let order = if remedies.is_sorted_by_key(|r| r.grade) {
+            let order = if remedies.is_sorted_by_key(|(remedy, _)| remedy.grade) {
                 "remedies, least disruptive first"
             } else {
                 "remedies, recommended first"
             };
             body.line(text::dim(order));
         }
-        for (at, remedy) in remedies.into_iter().enumerate() {
-            body.append(self.remedy(&format!("{}. ", at + 1), &remedy));
+        for (at, (remedy, repeat)) in remedies.into_iter().enumerate() {
+            body.append(remedy_text(&format!("{}. ", at + 1), &remedy, repeat));
         }
         if detail != Detail::Short {
-            body.append(self.held_up(cluster, wide));
+            body.append(self.held_up(grades, wide));
         }
         body
     }
@@ -129,24 +130,38 @@ impl<'a> FindingGroup<'a> {
         NodeSet::of(names)
     }
 
-    /// The remedies, for all nodes where one command can name them.
-    pub fn remedies_for_all(&self) -> Vec<Remedy> {
+    /// The graded remedies, for all nodes where one command can name them.
+    pub fn remedies_for_all(&self, grades: &Grades<'_>) -> Vec<Remedy> {
         let all = self.first().remedies().map(|remedy| {
             let argv = on_node_set(&self.findings, &remedy, usize::MAX);
             Remedy { argv: argv.unwrap_or_else(|| remedy.argv.clone()), ..remedy }
         });
-        all.collect()
+        let mut all: Vec<Remedy> = all.collect();
+        grades.grade(&mut all);
+        all
     }
 
-    /// The remedies to show. `Brief` includes the first, and the next one that changes something.
-    pub(super) fn remedies(&self, detail: Detail) -> Vec<Remedy> {
-        let mut all = self.findings[0].remedies();
+    /// The remedies to show, with their grades.
+    pub(super) fn graded_remedies(
+        &self,
+        grades: &Grades<'_>,
+        detail: Detail,
+    ) -> Vec<(Remedy, Option<String>)> {
+        let (mut remedies, repeats): (Vec<_>, Vec<_>) = self.remedies(detail).into_iter().unzip();
+        grades.grade(&mut remedies);
+        remedies.into_iter().zip(repeats).collect()
+    }
+
+    /// The remedies to show, each with the nodes or objects to repeat it for. `Brief` includes the first, and the next one
+    /// that changes something.
+    pub(super) fn remedies(&self, detail: Detail) -> Vec<(Remedy, Option<String>)> {
+        let mut all = self.findings[0].remedies().map(|remedy| self.for_all(remedy));
         match detail {
             Detail::Full => all.collect(),
             Detail::Short => Vec::new(),
             Detail::Brief => {
                 let first = all.next();
-                first.into_iter().chain(all.find(changes)).collect()
+                first.into_iter().chain(all.find(|(remedy, _)| remedy.changes())).collect()
             }
         }
     }
@@ -193,7 +208,8 @@ impl<'a> FindingGroup<'a> {
     }
 
     /// The effects of the group, one line per rule.
-    fn held_up(&self, cluster: &Cluster, wide: bool) -> Text {
+    fn held_up(&self, grades: &Grades<'_>, wide: bool) -> Text {
+        let cluster = grades.cluster;
         let mut text = Text::new();
         let effects = self.effects();
         if effects.is_empty() {
@@ -222,10 +238,12 @@ impl<'a> FindingGroup<'a> {
             let own = effects.iter().filter(|e| e.findings[0].severity == Severity::Error);
             let mut shown: Vec<Vec<String>> = Vec::new();
             for effect in own.take(EFFECTS) {
-                let remedy = effect.first().remedies().find(changes);
+                let remedy = effect.first().remedies().find(Remedy::changes);
                 if let Some(remedy) = remedy.filter(|r| !shown.contains(&r.argv)) {
-                    text.indented(2, effect.remedy("", &remedy));
-                    shown.push(remedy.argv);
+                    shown.push(remedy.argv.clone());
+                    let (mut remedy, repeat) = effect.for_all(remedy);
+                    grades.grade(std::slice::from_mut(&mut remedy));
+                    text.indented(2, remedy_text("", &remedy, repeat));
                 }
             }
         }
@@ -280,19 +298,21 @@ impl<'a> FindingGroup<'a> {
         format!("{}{on}{shown}{many}", words.join(" "))
     }
 
-    pub(super) fn remedy(&self, mark: &str, remedy: &Remedy) -> Text {
+    /// The remedy for all nodes if one command can name them; otherwise with the nodes or objects to repeat it for.
+    fn for_all(&self, mut remedy: Remedy) -> (Remedy, Option<String>) {
         let of_first = of_first(&self.findings);
-        let all = on_all_nodes(&of_first, remedy);
+        let all = on_all_nodes(&of_first, &remedy);
         let last = self.findings[self.findings.len() - 1];
         let differs = |other: &Remedy| other.title == remedy.title && other.argv != remedy.argv;
         let each = if !is_alike(self.first(), last) && last.remedies().any(|other| differs(&other)) {
             Some(if last.subject.skyhook.is_some() { "custom resource" } else { "object" })
         } else {
             let shared = all.is_some() || remedy.runs("package logs");
-            (!shared && is_for_one_of_many(&of_first, remedy)).then_some("node")
+            (!shared && is_for_one_of_many(&of_first, &remedy)).then_some("node")
         };
         let repeat = each.map(|each| format!("repeat for each {each}"));
-        remedy_text(mark, remedy, &all.unwrap_or_else(|| remedy.argv.clone()), repeat)
+        remedy.argv = all.unwrap_or(remedy.argv);
+        (remedy, repeat)
     }
 }
 
@@ -321,7 +341,7 @@ fn is_for_one_of_many(findings: &[&Finding], remedy: &Remedy) -> bool {
     let others = findings[1..].iter().flat_map(|f| f.remedies());
     let mut same = others.filter(|other| other.title == remedy.title);
     findings.len() > 1
-        && (remedy.argv.contains(node) || changes(remedy) && same.any(|other| other.argv != remedy.argv))
+        && (remedy.argv.contains(node) || remedy.changes() && same.any(|other| other.argv != remedy.argv))
 }
 
 /// The command that applies a remedy of the first of these equal findings to all nodes of its custom resource;
@@ -356,10 +376,6 @@ pub fn on_node_set(findings: &[&Finding], remedy: &Remedy, most_runs: usize) -> 
     let set = NodeSet::of(&nodes);
     let few = set.runs() <= most_runs;
     few.then(|| remedy.on_nodes(nodes[0], &[&set.to_string()]))?
-}
-
-fn changes(remedy: &Remedy) -> bool {
-    remedy.grade > Grade::B0
 }
 
 /// A label such as `pool=a100` that exactly these nodes have, for names that do not fold.

@@ -4,6 +4,7 @@ use super::group::{Detail, FindingGroup, OWN};
 use super::{COLUMNS, Diagnosis, contrast};
 use crate::cluster::Cluster;
 use crate::commands::shared::cause_table;
+use crate::commands::shared::remedy::remedy_text;
 use crate::rules::Severity;
 use crate::rules::support::impact::CauseImpact;
 use crate::view::text::{self, Layout, Text};
@@ -75,12 +76,14 @@ impl Diagnosis<'_> {
             let group = FindingGroup::of(&self.impact.causes[*at].cause, findings);
             let number = format!("{:>2}  ", at + 1);
             let mut marks = std::iter::once(&*number).chain(std::iter::repeat("    "));
-            let remedies = group.remedies(Detail::Brief);
-            if next == Next::Explained && !remedies.is_empty() {
-                for (remedy, mark) in remedies.iter().zip(marks) {
-                    text.append(group.remedy(mark, remedy));
-                }
-            } else {
+            let remedies = match next {
+                Next::Explained => group.graded_remedies(&self.grades, Detail::Brief),
+                _ => Vec::new(),
+            };
+            for ((remedy, repeat), mark) in remedies.iter().zip(&mut marks) {
+                text.append(remedy_text(mark, remedy, repeat.clone()));
+            }
+            if remedies.is_empty() {
                 let most = if next == Next::First { 1 } else { usize::MAX };
                 for (command, mark) in group.next_commands().into_iter().take(most).zip(&mut marks) {
                     text.line(text::plain(mark) + text::command(shell_words(&command)));

@@ -38,7 +38,7 @@ impl Diagnosis<'_> {
             name: format!("{} {}: {subject}", rule.code, rule.name),
             result: if failed { TestResult::Failed } else { TestResult::Passed },
             message: group.message().into_owned(),
-            detail: if failed { group.text(self.cluster, true, Detail::Full).plain() } else { String::new() },
+            detail: if failed { group.text(&self.grades, true, Detail::Full).plain() } else { String::new() },
         }
     }
 

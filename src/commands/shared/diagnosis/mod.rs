@@ -21,6 +21,7 @@ use crate::cluster::{Clock, Cluster};
 use crate::commands::shared::cause_table;
 use crate::commands::shared::grouped::grouped;
 use crate::commands::shared::mutes;
+use crate::commands::shared::remedy::Grades;
 use crate::commands::shared::rule::{counted, incomplete};
 use crate::ctx::Tail;
 use crate::error::{Error, Result};
@@ -35,6 +36,7 @@ use crate::wait::Blockers;
 /// The output of `diagnose stuck`.
 pub struct Diagnosis<'a> {
     cluster: &'a Cluster,
+    pub grades: Grades<'a>,
     report: Report,
     impact: Impact<'a>,
     narrowed: bool,
@@ -57,6 +59,7 @@ impl<'a> Diagnosis<'a> {
         Diagnosis {
             impact: Impact::new(cluster, &Model::new(cluster), &report.findings),
             cluster,
+            grades: Grades::new(cluster),
             report,
             narrowed: false,
             arguments: Some(Vec::new()),
@@ -129,7 +132,7 @@ impl<'a> Diagnosis<'a> {
         let groups = self.groups();
         let render = |group: &FindingGroup<'_>, detail| {
             let mut text = Text::new();
-            text.blank().append(group.text(self.cluster, wide, detail));
+            text.blank().append(group.text(&self.grades, wide, detail));
             text
         };
         let all = |detail| groups.iter().map(move |group| render(group, detail));

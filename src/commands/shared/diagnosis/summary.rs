@@ -4,8 +4,8 @@ use std::collections::BTreeSet;
 
 use jiff::Timestamp;
 
-use super::group::{Detail, FOLDED, FindingGroup, OWN, on_all_nodes};
-use crate::rules::{Grade, Remedy};
+use super::group::{Detail, FOLDED, FindingGroup, OWN};
+use crate::rules::Grade;
 use crate::view::NodeSet;
 
 impl FindingGroup<'_> {
@@ -50,12 +50,11 @@ impl FindingGroup<'_> {
     pub fn next_commands(&self) -> Vec<Vec<String>> {
         let mut remedies = self.remedies(Detail::Brief);
         // Commands of ours state their effects before they act.
-        remedies.retain(|remedy| remedy.grade <= Grade::B1 || remedy.own().is_some());
+        remedies.retain(|(remedy, _)| remedy.own().is_some() || remedy.grade <= Some(Grade::B1));
         if remedies.is_empty() {
             let words = ["explain", self.first().rule.code];
             return vec![OWN.into_iter().chain(words).map(str::to_owned).collect()];
         }
-        let command = |remedy: Remedy| on_all_nodes(&self.findings, &remedy).unwrap_or(remedy.argv);
-        remedies.into_iter().map(command).collect()
+        remedies.into_iter().map(|(remedy, _)| remedy.argv).collect()
     }
 }

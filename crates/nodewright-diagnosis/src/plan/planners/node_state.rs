@@ -4,9 +4,9 @@ use serde_json::{Map, Value};
 
 use super::migration;
 use crate::api::{NodeState, Skyhook};
-use crate::cluster::{Cluster, Node, NodeRecord, Phase};
+use crate::cluster::{Cluster, Node, NodeRecord};
 use crate::error::{Error, Result};
-use crate::plan::{Change, Edit, Grade, Metadata, Plan, Step, Target};
+use crate::plan::{Change, Edit, Metadata, Plan, Step, Target};
 use crate::view::plural;
 
 /// The plan that restores the unreadable states of these nodes.
@@ -29,9 +29,9 @@ pub fn restore(cluster: &Cluster, skyhook: &Skyhook, nodes: &[&Node], force: boo
                 return Err(Error::unchanged(missing)
                     .hint(format!("kubectl skyhook reset {name} --node {}", node.name)));
             }
-            Ok(repaired) => {
+            Ok(change) => {
                 let why = "restores the state that the operator last read";
-                steps.push(Step::new(Target::of_node(node), Change::Metadata(repaired.change), why));
+                steps.push(Step::new(Target::of_node(node), Change::Metadata(change), why));
             }
         }
     }
@@ -44,13 +44,6 @@ pub fn restore(cluster: &Cluster, skyhook: &Skyhook, nodes: &[&Node], force: boo
     Ok(plan)
 }
 
-/// A restored node state, as the operator last read it.
-#[derive(Debug)]
-pub struct Repaired {
-    pub change: Metadata,
-    pub state: NodeState,
-}
-
 /// Why the node state cannot be restored.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum CannotRepair {
@@ -58,23 +51,6 @@ pub enum CannotRepair {
     NothingMalformed,
     /// The status of the custom resource contains no usable copy.
     NoCopy,
-}
-
-impl Repaired {
-    /// The worst grade of the operator's work once the state is readable again.
-    pub fn grade(&self, cluster: &Cluster, skyhook: &Skyhook) -> Grade {
-        let unfinished = skyhook.packages().filter(|(name, package)| {
-            let phase = skyhook.phase(cluster, name, Some(&self.state));
-            if skyhook.uninstalls(package) {
-                !phase.is_absent()
-            } else {
-                !skyhook.deleting() && phase != Phase::Complete
-            }
-        });
-        let grades =
-            unfinished.map(|(name, package)| Grade::of_rerun(skyhook.pending_interrupt(name, package)));
-        grades.filter(|_| skyhook.is_active()).max().unwrap_or(Grade::B1)
-    }
 }
 
 /// Restores the malformed part of a node state from the operator's copy.
@@ -86,7 +62,7 @@ pub fn repaired(
     skyhook: &Skyhook,
     node: &Node,
     on: &NodeRecord,
-) -> std::result::Result<Repaired, CannotRepair> {
+) -> std::result::Result<Metadata, CannotRepair> {
     let state = on.state.as_ref().ok_or(CannotRepair::NothingMalformed)?;
     if state.malformed().is_empty() {
         return Err(CannotRepair::NothingMalformed);
@@ -107,11 +83,7 @@ pub fn repaired(
         };
         after.add(key, package, &text);
     }
-    if after.malformed().is_empty() {
-        Ok(Repaired { change, state: after })
-    } else {
-        Err(CannotRepair::NoCopy)
-    }
+    if after.malformed().is_empty() { Ok(change) } else { Err(CannotRepair::NoCopy) }
 }
 
 /// The text of an annotation from the copy: the entries of all packages, or the entry of `package`.

@@ -54,8 +54,6 @@ pub fn remedies(
     if let Some(pod) = overdue {
         does_not_end(finding, pod);
     }
-    // Ignoring a node may have a high grade: it may cause reboots of other nodes.
-    finding.change_remedies(|remedies| remedies.sort_by_key(|r| r.grade));
 }
 
 const EVICTED_THEN: &str = "the pods are then evicted as soon as the operator tries again";

@@ -16,8 +16,10 @@ pub struct Remedy {
     #[serde(flatten, serialize_with = "command_line")]
     #[schemars(with = "CommandLine<'static>")]
     pub argv: Vec<String>,
-    /// The grade of the command's worst effect on the cluster.
-    pub grade: Grade,
+    /// The grade of the command's worst effect on the cluster; absent if the command cannot be planned from the sources that
+    /// were read.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub grade: Option<Grade>,
     /// Conditions under which the command is useful; absent if there are none.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub preconditions: Vec<String>,
@@ -33,9 +35,9 @@ pub struct Remedy {
     /// Whether the command requires a decision of the user: no object shows whether it is right.
     #[serde(skip)]
     pub choice: bool,
-    /// Whether nodes reboot, for a command that also removes records.
+    /// The worst effect in a few words, where it differs from the meaning of the grade.
     #[serde(skip)]
-    pub reboots: bool,
+    pub effect: Option<String>,
 }
 
 /// A command for programs and for shells.
@@ -90,7 +92,26 @@ impl Remedy {
         self
     }
 
+    /// A command of another program, with its grade.
     pub fn new(grade: Grade, title: impl Into<String>, argv: Vec<String>) -> Remedy {
+        Remedy::graded(Some(grade), title, argv)
+    }
+
+    /// A command of the plugin. Without a plan, only those that read have a grade.
+    pub fn planned(title: impl Into<String>, words: impl Iterator<Item = String>) -> Remedy {
+        let argv: Vec<String> = ["kubectl", "skyhook"].map(str::to_owned).into_iter().chain(words).collect();
+        match own(&argv).and_then(known) {
+            None => Remedy::graded(Some(Grade::B0), title, argv),
+            // Without its finalizer, a custom resource is deleted before its packages are uninstalled.
+            Some(own) if own.words == "finalizer strip" => Remedy {
+                effect: Some("uninstalls do not run".to_owned()),
+                ..Remedy::graded(Some(Grade::B4), title, argv)
+            },
+            Some(_) => Remedy::graded(None, title, argv),
+        }
+    }
+
+    fn graded(grade: Option<Grade>, title: impl Into<String>, argv: Vec<String>) -> Remedy {
         let (preconditions, undo) = terms(&argv, grade);
         let choice = own(&argv).is_some_and(is_choice);
         Remedy {
@@ -102,7 +123,7 @@ impl Remedy {
             for_all_nodes: None,
             caveat: None,
             choice,
-            reboots: false,
+            effect: None,
         }
     }
 
@@ -111,21 +132,18 @@ impl Remedy {
         own(&self.argv)
     }
 
-    /// The worst effect in a few words; [`Grade::B4`] has several meanings.
-    pub fn worst_effect(&self) -> &'static str {
-        const REMOVE_RECORDS: [&str; 4] = ["reset", "node reset", "leftovers", "update-state"];
-        if self.grade < Grade::B4 {
-            self.grade.meaning()
-        } else if !self.reboots && self.argv.iter().any(|word| word == "taint" || word == "uncordon") {
-            "pods are scheduled on the nodes"
-        } else if self.runs("finalizer strip") || self.own().is_none() && !self.reboots {
-            "uninstalls do not run"
-        } else if !REMOVE_RECORDS.iter().any(|command| self.runs(command)) {
-            "nodes reboot"
-        } else if self.reboots {
-            "nodes reboot, installation records are lost"
-        } else {
-            "installation records are lost"
+    /// Whether the command changes something.
+    pub fn changes(&self) -> bool {
+        self.grade != Some(Grade::B0)
+    }
+
+    /// The worst effect in a few words, unless it is unknown; [`Grade::B4`] has several meanings.
+    pub fn worst_effect(&self) -> &str {
+        match self.grade {
+            _ if self.effect.is_some() => self.effect.as_deref().unwrap_or_default(),
+            Some(Grade::B4) => "nodes reboot",
+            Some(grade) => grade.meaning(),
+            None => "effects unknown",
         }
     }
 
@@ -137,8 +155,7 @@ impl Remedy {
     /// Whether the remedy writes the spec or metadata of a custom resource, which admission webhooks check.
     pub fn changes_custom_resources(&self, flavor: ApiFlavor) -> bool {
         const OWN: [&str; 6] = ["pause", "resume", "disable", "enable", "uninstall", "finalizer strip"];
-        let changes = self.grade > Grade::B0;
-        changes
+        self.changes()
             && match self.own() {
                 Some(words) => OWN.iter().any(|command| begin_with(words, command)),
                 None => {
@@ -222,7 +239,7 @@ const OWN: [Own; 18] = [
     choice("update-state", &[], Undo::Partly),
     choice("uninstall", &[], Undo::Partly),
     choice("finalizer strip", &[], Undo::No),
-    repair("leftovers", &["no custom resource needs the leftovers"], Undo::Partly),
+    repair("leftovers --clean", &["no custom resource needs the leftovers"], Undo::Partly),
 ];
 
 /// A custom resource as an argument of `uninstall`. The name `status` needs a prefix: it is a subcommand.
@@ -256,8 +273,8 @@ fn begin_with(words: &[String], command: &str) -> bool {
 }
 
 /// The preconditions of a command, and whether it can be undone; `None` if it changes nothing.
-fn terms(argv: &[String], grade: Grade) -> (Vec<String>, Option<Undo>) {
-    if grade == Grade::B0 {
+fn terms(argv: &[String], grade: Option<Grade>) -> (Vec<String>, Option<Undo>) {
+    if grade == Some(Grade::B0) {
         return (Vec::new(), None);
     }
     let Some(words) = own(argv) else {
@@ -286,7 +303,7 @@ fn own(argv: &[String]) -> Option<&[String]> {
 mod tests {
     use super::*;
 
-    fn of(line: &str, grade: Grade) -> (usize, Option<Undo>) {
+    fn of(line: &str, grade: Option<Grade>) -> (usize, Option<Undo>) {
         let argv: Vec<String> = line.split(' ').map(str::to_owned).collect();
         let (preconditions, undo) = terms(&argv, grade);
         (preconditions.len(), undo)
@@ -295,11 +312,11 @@ mod tests {
     #[test]
     fn each_command_has_its_own() {
         for (line, grade, expected) in [
-            ("kubectl skyhook node list", Grade::B0, (0, None)),
-            ("kubectl skyhook pause gpu", Grade::B1, (0, Some(Undo::Yes))),
-            ("kubectl skyhook package retry a --node b", Grade::B2, (2, Some(Undo::No))),
-            ("kubectl skyhook finalizer strip gpu", Grade::B4, (0, Some(Undo::No))),
-            ("kubectl delete pod a", Grade::B2, (0, Some(Undo::No))),
+            ("kubectl skyhook node list", Some(Grade::B0), (0, None)),
+            ("kubectl skyhook pause gpu", None, (0, Some(Undo::Yes))),
+            ("kubectl skyhook package retry a --node b", None, (2, Some(Undo::No))),
+            ("kubectl skyhook finalizer strip gpu", None, (0, Some(Undo::No))),
+            ("kubectl delete pod a", Some(Grade::B2), (0, Some(Undo::No))),
         ] {
             assert_eq!(of(line, grade), expected, "{line}");
         }

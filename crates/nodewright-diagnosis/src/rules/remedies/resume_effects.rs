@@ -1,6 +1,6 @@
 //! The effects of resuming the operator's work on a custom resource.
 
-use std::cell::{OnceCell, RefCell};
+use std::cell::RefCell;
 use std::collections::{BTreeSet, HashMap};
 use std::rc::Rc;
 
@@ -66,7 +66,7 @@ impl<'a> ResumedWork<'a> {
     }
 
     fn resumed(&self, skyhook: &'a Skyhook, effects: Option<Begun>) -> ResumeEffects<'a> {
-        ResumeEffects { cluster: self.cluster, skyhook, effects, with_later: OnceCell::new() }
+        ResumeEffects { cluster: self.cluster, skyhook, effects }
     }
 
     /// `None` if nodes or their states cannot be read, or if the spec has changed since the custom resource was complete,
@@ -108,8 +108,6 @@ pub struct ResumeEffects<'a> {
     skyhook: &'a Skyhook,
     /// `None` if the effects are unknown.
     effects: Option<Begun>,
-    /// See [`ResumeEffects::grade_with_later`].
-    with_later: OnceCell<Grade>,
 }
 
 /// The work that begins.
@@ -130,32 +128,8 @@ impl ResumeEffects<'_> {
         }
     }
 
-    /// The grade of a command that resumes the work, including that of later custom resources that wait for it
-    /// on a node.
-    fn grade_with_later(&self, model: &Model<'_>) -> Grade {
-        let grade = || {
-            let unfinished =
-                |other: &Skyhook, node: &Node| other.is_active() && !model.is_done_on(other, node);
-            let nodes = self.cluster.selected(self.skyhook);
-            let waiting = nodes.flat_map(|node| {
-                let selecting = self.cluster.selecting(node);
-                selecting
-                    .filter(|other| other.order() > self.skyhook.order())
-                    .filter(move |other| unfinished(other, node))
-            });
-            waiting.map(Grade::of_running).fold(self.grade(), Grade::max)
-        };
-        *self.with_later.get_or_init(grade)
-    }
-
     /// Adds the command that resumes the work, with a caveat about packages that then run.
-    pub fn offer<'f>(
-        &self,
-        finding: &'f mut Finding,
-        model: &Model<'_>,
-        title: &str,
-        verb: &str,
-    ) -> &'f mut Finding {
+    pub fn offer<'f>(&self, finding: &'f mut Finding, title: &str, verb: &str) -> &'f mut Finding {
         let nothing = self.effects.as_ref().filter(|e| e.grade.is_none());
         let runs = if self.interrupts() {
             Some("its packages run, including their interrupts")
@@ -165,23 +139,17 @@ impl ResumeEffects<'_> {
         } else {
             Some("its packages run")
         };
-        self.command(finding, model, title, verb, runs)
+        self.command(finding, title, verb, runs)
     }
 
     /// Adds the command that resumes a deletion.
-    pub fn offer_deleting<'f>(
-        &self,
-        finding: &'f mut Finding,
-        model: &Model<'_>,
-        title: &str,
-        verb: &str,
-    ) -> &'f mut Finding {
+    pub fn offer_deleting<'f>(&self, finding: &'f mut Finding, title: &str, verb: &str) -> &'f mut Finding {
         let runs = if self.interrupts() {
             "the uninstall runs on every node, followed by the packages' interrupts"
         } else {
             "the uninstall runs on every node"
         };
-        self.command(finding, model, title, verb, Some(runs))
+        self.command(finding, title, verb, Some(runs))
     }
 
     /// Adds the command. While pods of the older operator run, the command would be refused: adds a wait for them
@@ -189,7 +157,6 @@ impl ResumeEffects<'_> {
     fn command<'f>(
         &self,
         finding: &'f mut Finding,
-        model: &Model<'_>,
         title: &str,
         verb: &str,
         runs: Option<&str>,
@@ -205,7 +172,7 @@ impl ResumeEffects<'_> {
                 )
                 .caveat(format!("then: kubectl skyhook {verb} {name}"));
         }
-        finding.remedy(self.grade_with_later(model), title, [verb, name]);
+        finding.remedy(title, [verb, name]);
         match runs {
             Some(runs) => finding.caveat(runs),
             None => finding,

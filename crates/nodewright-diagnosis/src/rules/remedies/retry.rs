@@ -3,28 +3,21 @@
 use crate::api::{Entry, Skyhook};
 use crate::cluster::package_run::PackageRun;
 use crate::cluster::pod::Pod;
-use crate::cluster::{Cluster, Node, NodeRecord};
+use crate::cluster::{Node, NodeRecord};
 use crate::plan::planners::node_state;
 use crate::rules::{Finding, Grade};
 
 impl Finding {
     /// Adds remedies for a node state that cannot be read: a restore if the operator's own copy can be read, and a
     /// reset.
-    pub fn repair_node_state(
-        &mut self,
-        cluster: &Cluster,
-        skyhook: &Skyhook,
-        node: &Node,
-        on: &NodeRecord,
-    ) -> &mut Self {
-        if let Ok(repaired) = node_state::repaired(skyhook, node, on) {
+    pub fn repair_node_state(&mut self, skyhook: &Skyhook, node: &Node, on: &NodeRecord) -> &mut Self {
+        if node_state::repaired(skyhook, node, on).is_ok() {
             let title = "Restore the node state from the status of the custom resource";
             let words = ["reset", skyhook.name(), "--unreadable", "--node", &node.name];
-            self.remedy(repaired.grade(cluster, skyhook), title, words)
-                .caveat("the operator then continues for every custom resource");
+            self.remedy(title, words).caveat("the operator then continues for every custom resource");
         }
         let words = ["reset", skyhook.name(), "--node", &node.name];
-        self.remedy(Grade::B4, "Reset the node", words).caveat(
+        self.remedy("Reset the node", words).caveat(
             "the record of what is installed is lost: packages are installed again, and packages that a deletion \
              would have uninstalled stay on the host",
         )
@@ -39,22 +32,14 @@ impl Finding {
         node: &str,
         package: &str,
     ) -> &mut Self {
-        let grade = grade_of_stage(skyhook, package);
-        self.retry(grade, title, skyhook.name(), node, package)
+        self.retry(title, skyhook.name(), node, package)
             .caveat("once other nodes have finished the uninstall, the operator works only on nodes with status in_progress")
     }
 
     /// Adds a remedy that runs a permanently failed stage again and keeps its record.
-    pub fn retry(
-        &mut self,
-        grade: Grade,
-        title: &str,
-        skyhook: &str,
-        node: &str,
-        package: &str,
-    ) -> &mut Self {
+    pub fn retry(&mut self, title: &str, skyhook: &str, node: &str, package: &str) -> &mut Self {
         let words = ["package", "retry", package, "--skyhook", skyhook];
-        self.remedy(grade, title, words.into_iter().chain(["--node", node])).for_all_nodes(["--all-nodes"])
+        self.remedy(title, words.into_iter().chain(["--node", node])).for_all_nodes(["--all-nodes"])
     }
 
     /// If the stage has failed permanently, adds a remedy that runs it again, and returns true.
@@ -68,15 +53,13 @@ impl Finding {
         let at_this_stage = |run: &&PackageRun<'_>| run.stage == entry.stage || run.interrupt;
         let given_up = package_run.filter(at_this_stage).is_some_and(PackageRun::given_up);
         if given_up {
-            let grade = grade_of_stage(skyhook, &entry.name);
             let title = "Once the cause is gone, retry the stage";
-            self.retry(grade, title, skyhook.name(), node, &entry.name);
+            self.retry(title, skyhook.name(), node, &entry.name);
         }
         given_up
     }
 
-    /// Adds a remedy that runs a package again from its start, with the grade of its own stages. Returns false if that is
-    /// impossible: the operator does not rerun a package with a requested uninstall, nor packages of a
+    /// Adds a remedy that runs a package again from its start. Returns false if that is impossible: the operator does not rerun a package with a requested uninstall, nor packages of a
     /// custom resource that is being deleted.
     pub fn rerun(&mut self, title: &str, skyhook: &Skyhook, node: &Node, package: &str) -> bool {
         let spec = skyhook.package(package);
@@ -84,7 +67,7 @@ impl Finding {
             return false;
         }
         let words = ["package", "rerun", package, "--skyhook", skyhook.name(), "--node", &node.name];
-        self.remedy(grade_of_rerun(skyhook, package), title, words);
+        self.remedy(title, words);
         if let Some(kind) = spec.and_then(|p| skyhook.pending_interrupt(package, p)) {
             self.caveat(format!("its interrupt ({kind}) runs after the node is drained"));
         }
@@ -98,16 +81,4 @@ impl Finding {
         let words = words.into_iter().chain([pod.name()]);
         self.kubectl(Grade::B2, title, words)
     }
-}
-
-/// The grade of running a stage of a package again: its interrupt may follow.
-pub fn grade_of_stage(skyhook: &Skyhook, package: &str) -> Grade {
-    let spec = skyhook.package(package);
-    Grade::of_rerun(spec.and_then(|p| skyhook.pending_interrupt(package, p)))
-}
-
-/// The grade of running a package again from its start. Without its entry, it counts as uninstalled until it runs.
-pub fn grade_of_rerun(skyhook: &Skyhook, package: &str) -> Grade {
-    let gated = skyhook.package(package).is_some_and(|p| p.uninstall().enabled);
-    if gated && !skyhook.is_active() { Grade::B4 } else { grade_of_stage(skyhook, package) }
 }

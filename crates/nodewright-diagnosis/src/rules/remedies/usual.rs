@@ -45,7 +45,7 @@ impl Finding {
     /// Adds a command that ends a deletion if nothing else ends it.
     pub fn strip_finalizer(&mut self, title: &str, skyhook: &Skyhook) -> &mut Self {
         let words = ["finalizer", "strip", skyhook.name(), "--force"];
-        self.remedy(Grade::B4, title, words).caveat("uninstall.sh does not run on any node")
+        self.remedy(title, words).caveat("uninstall.sh does not run on any node")
     }
 
     /// Adds a command that cancels a requested uninstall.
@@ -57,40 +57,39 @@ impl Finding {
     ) -> &mut Self {
         let skyhook = uninstall_argument(skyhook.name());
         let words = ["uninstall", &skyhook, package, "--cancel"];
-        self.remedy(Grade::B2, title, words)
+        self.remedy(title, words)
     }
 
     /// Adds a command that removes the record of one package from a node state.
-    pub fn reset_record(&mut self, grade: Grade, skyhook: &str, node: &str, entry: &Entry) -> &mut Self {
+    pub fn reset_record(&mut self, skyhook: &str, node: &str, entry: &Entry) -> &mut Self {
         let package = format!("{}:{}", entry.name, entry.version);
         let words = ["reset", skyhook, "--node", node, "--package", &package];
-        self.remedy(grade, "Reset the package on the node", words)
+        self.remedy("Reset the package on the node", words)
     }
 
     /// Like [`Finding::reset_record`], for a package with a pending uninstall: the uninstall does not run.
     pub fn skip_uninstall(&mut self, skyhook: &str, node: &str, entry: &Entry) -> &mut Self {
-        self.reset_record(Grade::B4, skyhook, node, entry).caveat(CHANGES_REMAIN)
+        self.reset_record(skyhook, node, entry).caveat(CHANGES_REMAIN)
     }
 
     /// Adds a command that resets the batch state, so that the rollout starts again.
     ///
     /// With `compartment`, only the batch state of this compartment is reset.
     pub fn reset_batches(&mut self, title: &str, skyhook: &Skyhook, compartment: Option<&str>) -> &mut Self {
-        let grade = if skyhook.is_active() { Grade::of_running(skyhook) } else { Grade::B2 };
         let words = ["deployment-policy", "reset", skyhook.name()];
         let limit = compartment.into_iter().flat_map(|name| ["--compartment", name]);
-        self.remedy(grade, title, words.into_iter().chain(limit))
+        self.remedy(title, words.into_iter().chain(limit))
     }
 
     /// Adds a command that lists the nodes of a custom resource with their status.
     pub fn list_nodes(&mut self, title: &str, skyhook: &Skyhook) -> &mut Self {
-        self.remedy(Grade::B0, title, ["node", "list", "--skyhook", skyhook.name()])
+        self.remedy(title, ["node", "list", "--skyhook", skyhook.name()])
     }
 
     /// Adds a command that shows the packages of a custom resource on each node.
     pub fn node_status(&mut self, title: &str, skyhook: &Skyhook) -> &mut Self {
         let words = ["node", "status", "--skyhook", skyhook.name()];
-        self.remedy(Grade::B0, title, words)
+        self.remedy(title, words)
     }
 
     /// Adds a command that shows the log of a failing stage.
@@ -98,7 +97,7 @@ impl Finding {
         let title = "Check the logs for the cause, then fix the package";
         let words = ["package", "logs", package, "--skyhook", skyhook];
         let place = ["--node", node, "--stage", stage.as_str()];
-        self.remedy(Grade::B0, title, words.into_iter().chain(place))
+        self.remedy(title, words.into_iter().chain(place))
     }
 
     /// Adds a command that shows the operator's log.
@@ -170,7 +169,7 @@ impl Finding {
     /// Adds a command that removes a taint. `taint` has kubectl's notation.
     pub fn remove_taint(&mut self, grade: Grade, title: &str, node: &str, taint: &str) -> &mut Self {
         let words = ["taint", "node", node, &format!("{taint}-")];
-        self.kubectl(grade, title, words).reboots(grade == Grade::B4)
+        self.kubectl(grade, title, words)
     }
 
     /// Adds that the input has no custom resources, and a check whether this one exists.
@@ -236,10 +235,10 @@ impl Finding {
         let in_batch = nodes.iter().any(|node| skyhook.status.node_priority.contains_key(*node));
         let flag = (in_batch && behavior::blocked_nodes_keep_places(cluster)).then_some("--leave-batch");
         let freed = nodes.iter().filter_map(|node| cluster.node(node));
-        let (grade, next) = if in_batch || { freed }.any(|node| may_free_others(cluster, skyhook, node)) {
-            (Grade::of_running(skyhook), "; the next batch may start immediately")
+        let next = if in_batch || { freed }.any(|node| may_free_others(cluster, skyhook, node)) {
+            "; the next batch may start immediately"
         } else {
-            (Grade::B1, "")
+            ""
         };
         let (them, until) = match nodes {
             [_] => ("the node", "it is"),
@@ -248,7 +247,7 @@ impl Finding {
         let set = NodeSet::of(nodes).to_string();
         let names = if nodes.len() > NAMED { &[&*set] } else { nodes };
         let words = ["node", "ignore"].iter().chain(names).copied().chain(flag);
-        self.remedy(grade, title, words).caveat(format!(
+        self.remedy(title, words).caveat(format!(
             "the operator skips {them} for every custom resource until {until} unignored{next}"
         ))
     }
