@@ -1,15 +1,9 @@
 //! The I/O of a command: loading a cluster and printing a view.
 
-mod ask;
-mod clock;
-mod collect;
 mod display;
 mod execute;
-mod installation;
 mod origin;
 mod process;
-mod progress;
-mod unreadable;
 mod wait;
 mod watch;
 
@@ -18,31 +12,31 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use futures::StreamExt;
+use indicatif::{ProgressBar, ProgressDrawTarget, ProgressState, ProgressStyle};
 use tokio::time::{Instant, timeout_at};
 
-use crate::apply::owner;
+use crate::apply::{ApplyEvent, StepResult};
 use crate::args::global::Global;
-use crate::bounded::{self, MOST_PLAN};
+use crate::bounded::MOST_PLAN;
 use crate::cluster::attempts::ContainerLog;
-use crate::cluster::live::tail::tail;
-use crate::cluster::{Clock, Cluster, NamedNodes, NodeFields, Source, Unread, live};
-use crate::connect::{self, Connected, Environment, HttpTrace};
-use crate::dump;
-use crate::error::{Error, Result};
+use crate::cluster::capture::ReadOutcome;
+use crate::cluster::live::log::tail;
+use crate::cluster::live::{CollectRequest, Collected};
+use crate::cluster::{Clock, Cluster, NamedNodes, NodeFields, Read, Source, Unread, live};
+use crate::connect::{Connected, Environment, HttpTrace, ServerClock};
+use crate::error::{Error, Result, plain_reason};
 use crate::model::Model;
-use crate::plan::ReadSpec;
-use crate::reason::plain_reason;
+use crate::plan::{Plan, ReadSpec};
 use crate::screen::{OutputStream, Screen, Shown};
 use crate::view::contexts::Captured;
-use crate::view::{Upstream, View, text};
-pub use clock::now;
-use clock::time_of;
+use crate::view::{CLOCK_SKEW, Upstream, View, human, plural, text};
+use crate::{bounded, connect, dump, screen};
+
 pub use display::AimProgress;
 pub use execute::CommandOptions;
-pub use installation::PermissionCheck;
 pub use origin::Here;
+pub use origin::PermissionCheck;
 pub use process::{check_open_files, interrupt, survive_file_size_limit, variable};
-pub use unreadable::unread;
 pub use wait::{Aim, Ended, PlanWait, PlannedAim};
 pub use watch::{ContactNotice, Watch, WatchUpdate, pause_after};
 
@@ -158,7 +152,7 @@ impl Ctx {
         let cluster = self.load_inner(needs, false).await?;
         // Documents list unreadable sources themselves.
         if !self.global.output.format.is_data() {
-            unreadable::any(&cluster, needs)?;
+            any(&cluster, needs)?;
         }
         Ok(cluster)
     }
@@ -208,7 +202,7 @@ impl Ctx {
         }
         let named = self.named_nodes.clone();
         let cluster = self.load_inner(needs, leftovers).await?;
-        self.unread = unreadable::check_required(&cluster, needs, required)?;
+        self.unread = check_required(&cluster, needs, required)?;
         self.planned_from = PlannedFrom {
             needs: needs.to_vec(),
             required: required.to_vec(),
@@ -262,9 +256,9 @@ impl Ctx {
         let given = &self.global.connection.namespace;
         cluster.namespace_flag.clone_from(given);
         if !cluster.from_files {
-            owner::look(&mut cluster);
+            crate::apply::precondition::look(&mut cluster);
         }
-        self.refused |= unreadable::unread(&cluster, needs).any(|(_, reason)| reason.is_forbidden());
+        self.refused |= unread(&cluster, needs).any(|(_, reason)| reason.is_forbidden());
         if self.global.reading.verbose.talks() {
             let active_api = &cluster.active_api;
             self.screen.note(format!(
@@ -463,5 +457,203 @@ impl Ctx {
             }
         };
         futures::stream::iter(wanted).map(|pieces| read(pieces.as_slice())).buffered(AT_ONCE).collect().await
+    }
+}
+
+impl Ctx {
+    /// Warns once if this machine's clock differs from the API server's.
+    fn report_clock_difference(&mut self) {
+        let Some(connected) = &mut self.connected else {
+            return;
+        };
+        let ahead = server_ahead(&connected.clock, now());
+        let Some(ahead) = ahead.filter(|_| !connected.reported_clock) else {
+            return;
+        };
+        connected.reported_clock = true;
+        let direction = if ahead.is_positive() { "behind" } else { "ahead of" };
+        self.screen.warn(format!(
+            "the clock of this machine is {} {direction} that of the API server; ages are counted by the server's clock",
+            human(ahead.abs())
+        ));
+    }
+}
+
+/// How far the server's clock is ahead, if the difference is more than the usual clock skew.
+fn server_ahead(clock: &ServerClock, local: jiff::Timestamp) -> Option<jiff::SignedDuration> {
+    clock.ahead_of(local).filter(|ahead| ahead.abs() > CLOCK_SKEW)
+}
+
+/// The API server's time if its clock differs from this machine's, otherwise the local time.
+fn time_of(clock: &ServerClock) -> jiff::Timestamp {
+    let local = now();
+    let ahead = server_ahead(clock, local).unwrap_or_default();
+    local.saturating_add(ahead).unwrap_or(local)
+}
+
+#[expect(clippy::disallowed_methods, reason = "the one clock")]
+pub fn now() -> jiff::Timestamp {
+    jiff::Timestamp::now()
+}
+
+impl Ctx {
+    /// Reads the cluster for `request`, completed by `--api`, `--namespace` and the state of this plugin's processes on
+    /// this machine.
+    ///
+    /// # Errors
+    ///
+    /// The input is files, or the server does not respond at all.
+    pub async fn collect(&mut self, request: CollectRequest) -> Result<Collected> {
+        if !self.global.reading.from.is_empty() {
+            let reason =
+                "collect requires a cluster; --from is not supported because the files can be shared as is";
+            return Err(Error::usage(reason));
+        }
+        let api = self.global.reading.api;
+        let connected = self.connected().await?;
+        let request = CollectRequest {
+            see_holders: crate::apply::precondition::look,
+            api,
+            namespace: connected.namespace.clone(),
+            ..request
+        };
+        let clock = connected.clock.clone();
+        let collected = live::collect(&connected.client, &request, &|| time_of(&clock)).await;
+        self.pass_on_warnings();
+        let collected = collected?;
+        let index = &collected.index;
+        let sources = index.sources.iter().map(|source| source.outcome);
+        let mut outcomes = sources.chain(index.logs.iter().map(|log| log.outcome));
+        self.refused |= outcomes.any(|outcome| outcome == ReadOutcome::Refused);
+        Ok(collected)
+    }
+}
+
+/// The needed sources that could not be read, with the reasons.
+pub fn unread(cluster: &Cluster, needs: &[Source]) -> impl Iterator<Item = (Source, Unread)> {
+    needs.iter().filter_map(|need| match cluster.source(*need) {
+        Read::Incomplete(_, reason) | Read::Unreadable(reason) => Some((*need, reason)),
+        Read::Ok(_) => Some((*need, cluster.undecoded(*need)?.into())),
+        Read::NotRequested => None,
+    })
+}
+
+/// Returns the unreadable sources that a writing command can do without, for a warning.
+///
+/// # Errors
+///
+/// A required source was not read completely: an object that was not read must not count as absent. Or a
+/// value in a required source cannot be read.
+pub fn check_required(
+    cluster: &Cluster,
+    needs: &[Source],
+    required: &[Source],
+) -> Result<Vec<(Source, Unread)>> {
+    let (missed, without): (Vec<_>, Vec<_>) =
+        unread(cluster, needs).partition(|(source, _)| required.contains(source));
+    if missed.is_empty() {
+        Ok(without)
+    } else {
+        let reasons = one_line(&missed);
+        Err(Error::failed(format!("{reasons}; nothing was changed")))
+    }
+}
+
+/// Fails if none of several sources may be read: otherwise each result would have its own reason.
+///
+/// # Errors
+///
+/// Several sources were requested, and all are forbidden.
+pub fn any(cluster: &Cluster, needs: &[Source]) -> Result<()> {
+    let asked = needs.iter().filter(|need| cluster.source(**need).was_asked());
+    let unread: Vec<_> = unread(cluster, needs).collect();
+    let forbidden = unread.iter().all(|(_, reason)| reason.is_forbidden());
+    if unread.len() > 1 && forbidden && unread.len() == asked.count() {
+        Err(Error::failed(one_line(&unread)))
+    } else {
+        Ok(())
+    }
+}
+
+/// The unreadable sources with the reasons, in one line; equal reasons are listed once.
+pub fn one_line(unread: &[(Source, Unread)]) -> String {
+    let mut parts: Vec<(&Unread, Vec<String>)> = Vec::new();
+    for (source, reason) in unread {
+        let like = |other: &Unread| other == reason || other.is_forbidden() && reason.is_forbidden();
+        match parts.iter_mut().find(|(other, _)| like(other)) {
+            Some((_, more)) => more.push(source.to_string()),
+            None => parts.push((reason, vec![source.to_string()])),
+        }
+    }
+    let part = |(reason, sources): (&Unread, Vec<String>)| match sources.as_slice() {
+        [one] => format!("cannot read {one}: {reason}"),
+        [first, rest @ ..] => {
+            format!("cannot read {first}: {reason}; same error for {}", rest.join(", "))
+        }
+        [] => String::new(),
+    };
+    let parts: Vec<String> = parts.into_iter().map(part).collect();
+    parts.join("; ")
+}
+
+/// The progress of applying a plan.
+pub struct Progress {
+    bar: ProgressBar,
+    failed: usize,
+    /// Whether throttling was reported.
+    throttled: bool,
+}
+
+impl Progress {
+    pub fn of(plan: &Plan, terminal: bool) -> Progress {
+        let steps = plan.steps().filter(|step| plan.is_work(step)).count();
+        // A single step ends before anybody could read the line.
+        let target =
+            if terminal && steps > 1 { ProgressDrawTarget::stderr() } else { ProgressDrawTarget::hidden() };
+        let bar = ProgressBar::with_draw_target(u64::try_from(steps).ok(), target);
+        let style = ProgressStyle::with_template("{pos}/{len} objects  {rate}  {msg}");
+        let rate = |state: &ProgressState, out: &mut dyn std::fmt::Write| {
+            // Ignore write errors of the progress bar.
+            let _ = write!(out, "{:.1}/s", state.per_sec());
+        };
+        bar.set_style(style.expect("the template is sound").with_key("rate", rate));
+        bar.enable_steady_tick(Duration::from_millis(200));
+        Progress { bar, failed: 0, throttled: false }
+    }
+
+    pub fn on_event(&mut self, event: &ApplyEvent<'_>) {
+        match event {
+            ApplyEvent::Step { step, result, .. } => {
+                self.failed +=
+                    usize::from(matches!(result, StepResult::Failed { .. } | StepResult::Unknown { .. }));
+                if self.failed > 0 {
+                    self.bar.set_message(format!("{} failed", self.failed));
+                }
+                self.bar.inc(u64::from(!step.change.is_hold()));
+            }
+            ApplyEvent::Throttled { wait } => self.throttled(*wait),
+            ApplyEvent::Waiting { until } => {
+                self.bar.set_message(format!("waiting until {}", until.describe()))
+            }
+            ApplyEvent::Pausing { pause, left, .. } => {
+                let seconds = pause.as_secs();
+                self.bar.set_message(format!("{} left; pausing for {seconds} s", plural(*left, "node")));
+            }
+            _ => {}
+        }
+    }
+
+    /// Shows the wait in the progress line, and once on its own line: a silent wait looks like a hang.
+    fn throttled(&mut self, wait: Duration) {
+        let seconds = wait.as_secs_f32().ceil();
+        let message = format!("throttled by the API server, retrying in {seconds} s");
+        if !std::mem::replace(&mut self.throttled, true) {
+            self.bar.suspend(|| screen::trace(&message));
+        }
+        self.bar.set_message(message);
+    }
+
+    pub fn end(self) {
+        self.bar.finish_and_clear();
     }
 }

@@ -1,5 +1,5 @@
 //! The terminal: writes to stdout and stderr, with colors. Other code does so only for live progress
-//! (`ctx/display.rs`, `ctx/progress.rs`) and for help and usage errors, which clap prints.
+//! (`ctx/display.rs`, `ctx.rs`) and for help and usage errors, which clap prints.
 //!
 //! The output of a command goes to stdout, everything else to stderr.
 #![allow(clippy::print_stdout, clippy::print_stderr)]
@@ -13,7 +13,7 @@ use anyhow::Context;
 use owo_colors::Style;
 
 use crate::apply::file::place;
-use crate::args::output::{ColorChoice, Output};
+use crate::args::global::{ColorChoice, Output};
 use crate::view::format::{OutputFormat, Rendered};
 use crate::view::text::{self, Label, Line, Text};
 use crate::view::{Layout, List, View, harmless_lines, sanitize};

@@ -1,7 +1,7 @@
 //! Label selectors as kubectl reads them: `a=b,c!=d,e in (x,y),f notin (z),g,!h,i>1`.
 
 use crate::api::LabelSelector;
-use crate::api::selector::Requirement;
+use crate::api::labels::Requirement;
 
 /// Maximum length of the name in a key, and of a value.
 const LONGEST: usize = 63;

@@ -3,7 +3,7 @@
 use clap::builder::{PossibleValuesParser, TypedValueParser as _};
 use serde_json::Value;
 
-use crate::api::Status;
+use crate::api::{Status, quantity};
 use crate::view::{FormatError, SortBy};
 
 const HEADING: &str = "Output options";
@@ -72,4 +72,25 @@ impl RowFilter {
 
 fn statuses() -> impl clap::builder::TypedValueParser<Value = Status> {
     PossibleValuesParser::new(Status::KNOWN).map(|word| Status::from(word.as_str()))
+}
+
+/// Parses a number of bytes in the notation of Kubernetes quantities: `100Mi`, `1Gi`, `500k`.
+pub fn size(text: &str) -> Result<u64, String> {
+    let bytes = quantity::parse_text(text);
+    let bytes = bytes.filter(|bytes| (1.0..1e15).contains(bytes));
+    bytes.map(|bytes| bytes as u64).ok_or_else(|| "expected a size such as 100Mi or 1Gi".to_owned())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn sizes_are_quantities() {
+        assert_eq!(size("100Mi"), Ok(104_857_600));
+        assert_eq!(size("1G"), Ok(1_000_000_000));
+        for wrong in ["", "0", "-1", "some", "1e30", "100 Mi"] {
+            assert!(size(wrong).is_err(), "{wrong}");
+        }
+    }
 }

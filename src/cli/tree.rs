@@ -11,8 +11,8 @@ use super::{Cli, by_task};
 use crate::args::boolean::with_boolean_values;
 use crate::args::safety;
 use crate::commands::EVERYDAY;
+use crate::error::near;
 use crate::program::{Program, as_typed};
-use crate::suggestions::near;
 use crate::view::plural;
 
 impl Program {

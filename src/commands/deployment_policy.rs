@@ -3,17 +3,14 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use crate::api::{Skyhook, Status};
-use crate::args::named;
 use crate::args::nodes::OnNodes;
 use crate::args::safety::{Force, Safety};
 use crate::cluster::{Cluster, Node, Source};
 use crate::commands::shared::command::{Write, command, group};
-use crate::commands::shared::{nodes, selection};
 use crate::ctx::Ctx;
 use crate::error::{Error, Exit, Result};
-use crate::model::behavior;
-use crate::plan::planners::{self, batch_restart, batches, migration};
-use crate::plan::{Change, Plan, Step, Target};
+use crate::plan::planners::{batches, migration};
+use crate::plan::{Change, Plan, Step, Target, planners};
 use crate::view::{NodeSet, plural};
 
 group! {
@@ -42,7 +39,7 @@ group! {
   kubectl skyhook deployment-policy reset gpu-tune --node gpu-0001")]
 pub struct Args {
     /// The custom resource, not the policy
-    #[arg(value_name = "NAME", value_parser = named::skyhook)]
+    #[arg(value_name = "NAME", value_parser = crate::args::nodes::skyhook)]
     name: String,
 
     /// Reset only the batches of this compartment of the policy
@@ -75,9 +72,14 @@ async fn run(ctx: &mut Ctx, args: &Args) -> Result<Exit> {
 
 fn plan(cluster: &Cluster, args: &Args) -> Result<Plan> {
     let name = args.name.as_str();
-    let skyhook = selection::existing(cluster, name)?;
+    let skyhook = super::shared::scope::existing(cluster, name)?;
     if !args.on.query().is_empty() {
-        return leave(cluster, skyhook, &nodes::selected(cluster, args.on.query())?, args.force.force);
+        return leave(
+            cluster,
+            skyhook,
+            &super::shared::scope::selected(cluster, args.on.query())?,
+            args.force.force,
+        );
     }
     let compartment = args.compartment.as_deref();
     let known = &skyhook.status.compartment_statuses;
@@ -91,8 +93,8 @@ fn plan(cluster: &Cluster, args: &Args) -> Result<Plan> {
     };
     let mut plan = Plan::new(title, name);
     let compartments = compartment.map(|name| BTreeSet::from([name]));
-    batch_restart::add(cluster, skyhook, compartments.as_ref(), &[], &mut plan);
-    if !behavior::knows_policies(cluster) {
+    crate::plan::planners::batches::add(cluster, skyhook, compartments.as_ref(), &[], &mut plan);
+    if !crate::model::profile::knows_policies(cluster) {
         let advice = "the operator is older than v0.8.0 and does not support deployment policies: it may ignore the reset";
         plan.consequences.warn(advice);
     }

@@ -4,12 +4,11 @@ use std::time::Duration;
 use jiff::{SignedDuration, Timestamp};
 use serde_json::Value;
 
+use super::shared::rows::EventRow;
 use crate::args::duration::duration;
-use crate::args::named;
 use crate::cluster::{Cluster, Source};
 use crate::commands::shared::command::command;
-use crate::commands::shared::event_row::{self, EventRow};
-use crate::commands::shared::{scope, selection, watched};
+use crate::commands::shared::scope;
 use crate::ctx::{self, AimProgress, Ctx, Ended};
 use crate::error::{Exit, Result};
 use crate::view::text::Text;
@@ -27,7 +26,7 @@ use crate::wait::Wait;
   kubectl skyhook events -w")]
 pub struct Args {
     /// Show only events of these custom resources
-    #[arg(value_name = "NAME", value_parser = named::skyhook)]
+    #[arg(value_name = "NAME", value_parser = crate::args::nodes::skyhook)]
     names: Vec<String>,
 
     /// Show only events within this time
@@ -60,7 +59,7 @@ command! {
 
 async fn run(ctx: &mut Ctx, args: &Args) -> Result<Exit> {
     if args.watch {
-        watched::refuse(ctx, None)?;
+        super::shared::progress::refuse(ctx, None)?;
     }
     let cluster = ctx.load(&READS).await?;
     let events = view(&cluster, args)?;
@@ -72,7 +71,7 @@ async fn run(ctx: &mut Ctx, args: &Args) -> Result<Exit> {
         ctx.note("No events.");
     }
     ctx.show(&events)?;
-    Ok(selection::exit_without(&cluster, &[Source::Events]))
+    Ok(super::shared::scope::exit_without(&cluster, &[Source::Events]))
 }
 
 async fn watch(ctx: &mut Ctx, args: &Args, cluster: Cluster) -> Result<Exit> {
@@ -89,7 +88,7 @@ async fn watch(ctx: &mut Ctx, args: &Args, cluster: Cluster) -> Result<Exit> {
     }
     match ended {
         None => Ok(Exit::Interrupted),
-        Some(Ended::TimedOut(_)) => Err(watched::timed_out(args.timeout)),
+        Some(Ended::TimedOut(_)) => Err(super::shared::progress::timed_out(args.timeout)),
         Some(Ended::Met | Ended::Blocked(_)) => Ok(Exit::Done),
     }
 }
@@ -128,7 +127,7 @@ impl ctx::Aim for Live<'_> {
             }
         }
         let shown = events.rows.len().saturating_sub(SHOWN);
-        progress.whole = event_row::table(&events.rows[shown..], events.now).into();
+        progress.whole = super::shared::rows::table(&events.rows[shown..], events.now).into();
         self.events = events;
         progress
     }
@@ -143,9 +142,9 @@ impl ctx::Aim for Live<'_> {
 }
 
 fn view(cluster: &Cluster, args: &Args) -> Result<Events> {
-    selection::readable(cluster, Source::Events)?;
+    super::shared::scope::readable(cluster, Source::Events)?;
     for name in &args.names {
-        selection::known_skyhook(cluster, name)?;
+        super::shared::scope::known_skyhook(cluster, name)?;
     }
     let mut names: BTreeSet<&str> = args.names.iter().map(String::as_str).collect();
     if names.is_empty() {
@@ -153,7 +152,7 @@ fn view(cluster: &Cluster, args: &Args) -> Result<Events> {
         names.extend(cluster.names_on_nodes());
     }
     let names: Vec<&str> = names.into_iter().collect();
-    let mut rows = event_row::rows(cluster, &names);
+    let mut rows = super::shared::rows::rows(cluster, &names);
     if let Some(since) = args.since {
         let since = SignedDuration::try_from(since).unwrap_or(SignedDuration::MAX);
         rows.retain(|row| row.at.is_none_or(|at| cluster.taken_at.duration_since(at) <= since));
@@ -168,7 +167,7 @@ struct Events {
 
 impl View for Events {
     fn blocks(&self, _wide: bool) -> Text {
-        event_row::table(&self.rows, self.now).into()
+        super::shared::rows::table(&self.rows, self.now).into()
     }
 
     /// The objects, without duplicates.

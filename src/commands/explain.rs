@@ -1,16 +1,16 @@
-pub mod markdown;
+use std::collections::BTreeMap;
 
 use schemars::JsonSchema;
 use serde::Serialize;
 use serde_json::Value;
 
-use crate::commands::shared::command::command;
-use crate::commands::shared::rule::{self, Document, find_rule, severity};
+use super::shared::command::command;
+use super::shared::rule::{self, Document, find_rule, severity};
 use crate::ctx::Ctx;
 use crate::error::{Error, Exit, Result};
 use crate::lint::{self, FoldedRule, LintRule};
 use crate::plan::Grade;
-use crate::rules::Rule;
+use crate::rules::{self, Rule};
 use crate::view::text::{self, Text};
 use crate::view::{Items, List, View, document};
 
@@ -167,10 +167,10 @@ impl Topic {
 
     fn markdown(&self) -> String {
         match self {
-            Topic::Rule(rule) => markdown::rule_page(rule),
-            Topic::Lint(rule, _) => markdown::lint_page(rule),
-            Topic::Grade(grade) => markdown::grade_page(*grade),
-            Topic::Term(term) => markdown::term_page(term),
+            Topic::Rule(rule) => rule_page(rule),
+            Topic::Lint(rule, _) => lint_page(rule),
+            Topic::Grade(grade) => grade_page(*grade),
+            Topic::Term(term) => term_page(term),
         }
     }
 
@@ -247,4 +247,68 @@ fn blocks(rule: &Rule) -> String {
     let words: Vec<&str> = rule.blocks.iter().map(|b| b.meaning()).collect();
     let retried = if rule.retried { "; usually retried automatically" } else { "" };
     format!("blocks {}{retried}", words.join("; "))
+}
+
+/// Every page of `docs/codes` by file name: `SKY101.md`.
+pub fn pages() -> BTreeMap<String, String> {
+    let rules = rules::ALL.iter().map(|r| (r.code, rule_page(r)));
+    let lint = lint::ALL.iter().map(|r| (r.code, lint_page(r)));
+    let retired = rules::RETIRED.iter().map(|(code, heir)| (*code, retired_page(code, heir)));
+    let all = rules.chain(lint).chain(retired);
+    all.map(|(code, page)| (format!("{code}.md"), page)).collect()
+}
+
+fn rule_page(rule: &Rule) -> String {
+    let mut facts = vec![format!("Severity: {}.", rule.severity)];
+    if !rule.blocks.is_empty() {
+        facts.push(format!("It {}.", blocks(rule)));
+    }
+    let command = format!("kubectl skyhook diagnose stuck --rule {}", rule.code);
+    page(rule.code, rule.name, &facts, rule.docs, &command)
+}
+
+fn lint_page(rule: &LintRule) -> String {
+    let facts = [
+        format!("Severity: {}.", rule.severity),
+        "Checked by `lint`, before a manifest is applied.".to_owned(),
+    ];
+    let command = "kubectl skyhook lint -f FILE";
+    page(rule.code, rule.name, &facts, rule.docs, command)
+}
+
+fn grade_page(grade: Grade) -> String {
+    let grades = Grade::ALL.iter();
+    let rows: String =
+        grades.map(|grade| format!("- {grade} ({}): {}\n", grade.word(), grade.meaning())).collect();
+    format!(
+        "# {grade}: {}\n\nThe grade of a plan or remedy shows its worst possible effect on the cluster:\n\n{rows}",
+        grade.meaning()
+    )
+}
+
+fn term_page(term: &TermDocument) -> String {
+    format!("# {}\n\n{}\n", term.term, term.meaning)
+}
+
+fn page(code: &str, name: &str, facts: &[String], docs: &str, command: &str) -> String {
+    let facts = facts.join(" ");
+    let docs = body(docs);
+    format!(
+        "# {code}: {name}\n\n{docs}\n\n## In the command line\n\n{facts}\n\n    {command}\n    kubectl skyhook explain {code}\n"
+    )
+}
+
+fn retired_page(code: &str, heir: &str) -> String {
+    format!("# {code}\n\nThis code is retired; it was replaced by [{heir}]({heir}.md).\n")
+}
+
+/// A doc comment with its headings one level down, below the title of the page.
+fn body(docs: &str) -> String {
+    let mut fenced = false;
+    let lines = docs.lines().map(|line| {
+        let line = line.strip_prefix(' ').unwrap_or(line).trim_end();
+        fenced ^= line.trim_start().starts_with("```");
+        if line.starts_with('#') && !fenced { format!("#{line}") } else { line.to_owned() }
+    });
+    lines.collect::<Vec<_>>().join("\n").trim().to_owned()
 }

@@ -8,7 +8,6 @@ use crate::apply::journal::record::Begun;
 use crate::apply::journal::{Record, Store, Undone};
 use crate::apply::{StepResult, StopReason};
 use crate::args::listing::Sorting;
-use crate::args::named;
 use crate::commands::shared::command::{command, group};
 use crate::ctx::{Ctx, now, variable};
 use crate::error::{Error, Exit, Result};
@@ -40,7 +39,7 @@ pub struct List {
   kubectl skyhook journal show 20261120-174612 -o json")]
 pub struct Show {
     /// Journal id, or the beginning of one; default: the newest journal
-    #[arg(value_name = "ID", value_parser = named::journal)]
+    #[arg(value_name = "ID", value_parser = crate::args::nodes::journal)]
     id: Option<String>,
 }
 

@@ -5,18 +5,17 @@ use std::collections::{BTreeMap, BTreeSet};
 use serde_json::Value;
 
 use crate::api::{ApiFlavor, keys};
-use crate::args::named;
 use crate::args::nodes::OnNodes;
 use crate::args::safety::Safety;
 use crate::cluster::leftover::{Leftover, LeftoverObject};
 use crate::cluster::provenance::Unproven;
 use crate::cluster::{Certainty, Cluster, Node, NodeRecord, Source, Unread};
 use crate::commands::shared::command::{Write, command};
-use crate::commands::shared::{nodes, scope, selection};
+use crate::commands::shared::scope;
 use crate::ctx::{self, Ctx};
 use crate::error::{Exit, Result};
 use crate::plan::planners::node::{self, Owner};
-use crate::plan::recreate::as_new;
+use crate::plan::step::as_new;
 use crate::plan::{Change, Consequences, Edit, Kind, Metadata, Plan, PlanStage, Step, Target};
 use crate::view::{NodeSet, plural};
 use report::Leftovers;
@@ -52,7 +51,7 @@ pub mod report;
   kubectl skyhook leftovers --clean --node gpu-0001")]
 pub struct Args {
     /// Only leftovers of these custom resources
-    #[arg(value_name = "NAME", value_parser = named::skyhook)]
+    #[arg(value_name = "NAME", value_parser = crate::args::nodes::skyhook)]
     names: Vec<String>,
 
     /// Remove the leftovers
@@ -115,7 +114,7 @@ command! {
     ],
     writes_only_with_flag: true,
     plans: |cluster, args: &Args| {
-        let selected = nodes::selected(cluster, args.on.query())?;
+        let selected = super::shared::scope::selected(cluster, args.on.query())?;
         Ok(plan(cluster, &of(cluster, args, &selected)?, args, &selected))
     },
     prints: { "LeftoverList": report::Document<'static> },
@@ -125,10 +124,10 @@ async fn run(ctx: &mut Ctx, args: &Args) -> Result<Exit> {
     let query = args.on.query();
     let needs = if query.is_empty() { &NEEDS[..] } else { &Source::OF_ROLLOUTS };
     let cluster = ctx
-        .limit_to(nodes::named_nodes(query, None, None))
+        .limit_to(super::shared::scope::named_nodes(query, None, None))
         .load_or_leftovers(needs, &Source::REQUIRED_FOR_CHANGES)
         .await?;
-    let selected = nodes::selected(&cluster, query)?;
+    let selected = super::shared::scope::selected(&cluster, query)?;
     let left = of(&cluster, args, &selected)?;
     let without_nodes = cluster.missing(Source::Nodes).is_some();
     let whole = !without_nodes && unread(&cluster).next().is_none();
@@ -174,7 +173,7 @@ async fn run(ctx: &mut Ctx, args: &Args) -> Result<Exit> {
 /// The leftovers of the named custom resources, or all leftovers.
 fn of<'a>(cluster: &'a Cluster, args: &Args, selected: &[&Node]) -> Result<Vec<Leftover<'a>>> {
     if args.clean {
-        selection::not_left_out(cluster, ", so leftovers cannot be determined")?;
+        super::shared::scope::not_left_out(cluster, ", so leftovers cannot be determined")?;
     }
     let mut left = cluster.leftovers();
     left.extend(cluster.cordons_of_deselected_nodes());
@@ -183,7 +182,7 @@ fn of<'a>(cluster: &'a Cluster, args: &Args, selected: &[&Node]) -> Result<Vec<L
         // With `--clean`, finding nothing is no error: the cleanup may be a repetition.
         let is_done = args.clean && cluster.skyhooks.absence() == Certainty::Proven;
         if !is_done && left.iter().all(|l| l.owner != name) {
-            selection::known_skyhook(cluster, name)?;
+            super::shared::scope::known_skyhook(cluster, name)?;
         }
     }
     left.retain(|l| args.names.is_empty() || args.names.iter().any(|n| n == l.owner));

@@ -1,16 +1,15 @@
 //! `reset`: makes packages run again from the start.
 
 use crate::api::Skyhook;
-use crate::args::named;
+use crate::args::nodes::Selection;
 use crate::args::safety::{Force, Safety};
-use crate::args::selection::Selection;
 use crate::cluster::{Cluster, Node, NodeRecord, Source};
 use crate::commands::shared::command::{WRITES_OF_RESET, command};
-use crate::commands::shared::{nodes, scope, selection};
+use crate::commands::shared::scope;
 use crate::ctx::Ctx;
 use crate::error::{Error, Exit, Result};
-use crate::plan::Plan;
-use crate::plan::planners::{self, merge, node_state, reset};
+use crate::plan::planners::{merge, reset};
+use crate::plan::{Plan, planners};
 use crate::view::plural;
 
 /// Reset package state, so that packages rerun from the start
@@ -41,7 +40,7 @@ use crate::view::plural;
   kubectl skyhook reset gpu-tune --unreadable --dry-run")]
 pub struct Args {
     /// The custom resource; with selected nodes, default: all
-    #[arg(value_name = "NAME", value_parser = named::skyhook)]
+    #[arg(value_name = "NAME", value_parser = crate::args::nodes::skyhook)]
     pub name: Option<String>,
 
     #[command(flatten)]
@@ -102,21 +101,21 @@ async fn run(ctx: &mut Ctx, args: &Args) -> Result<Exit> {
         ));
     }
     if args.unreadable {
-        let named = nodes::named_nodes(query, None, None);
+        let named = super::shared::scope::named_nodes(query, None, None);
         let cluster = ctx.limit_to(named).load_to_change(&OF_RESTORES, &Source::REQUIRED_FOR_CHANGES).await?;
         let plan = plan(&cluster, args)?;
         return ctx.execute(&cluster, plan, &args.safety).await;
     }
-    let named = nodes::named_nodes(query, args.name.as_deref(), package);
+    let named = super::shared::scope::named_nodes(query, args.name.as_deref(), package);
     let cluster =
         ctx.limit_to(named).load_or_leftovers(&Source::OF_ROLLOUTS, &Source::REQUIRED_FOR_CHANGES).await?;
     let plan = plan(&cluster, args)?;
-    if !query.is_empty() && nodes::selected(&cluster, query)?.is_empty() {
+    if !query.is_empty() && super::shared::scope::selected(&cluster, query)?.is_empty() {
         ctx.warn("no selected node matches -l, so no node is reset");
     }
     if let (true, Some(name)) = (plan.is_empty(), &args.name) {
         // An unknown name is no error, because scripts reset before they start; warn, because it may be a typo.
-        if let Err(unknown) = selection::known_skyhook(&cluster, name) {
+        if let Err(unknown) = super::shared::scope::known_skyhook(&cluster, name) {
             if cluster.node(name).is_some() {
                 return Err(unknown.hint(format!("to reset the node: kubectl skyhook reset --node {name}")));
             }
@@ -136,7 +135,7 @@ async fn run(ctx: &mut Ctx, args: &Args) -> Result<Exit> {
 /// A node does not exist, a source cannot be read, or a migration is pending.
 fn plan(cluster: &Cluster, args: &Args) -> Result<Plan> {
     let part = args.package.is_some() || !args.selection.is_everything();
-    let nodes = nodes::selected(cluster, args.selection.query())?;
+    let nodes = super::shared::scope::selected(cluster, args.selection.query())?;
     let of = |name: &str| {
         let request = reset::ResetRequest {
             name,
@@ -154,10 +153,15 @@ fn plan(cluster: &Cluster, args: &Args) -> Result<Plan> {
         if !args.unreadable {
             return of(name);
         }
-        return node_state::restore(cluster, selection::existing(cluster, name)?, &nodes, args.force.force);
+        return crate::plan::planners::reset::restore(
+            cluster,
+            super::shared::scope::existing(cluster, name)?,
+            &nodes,
+            args.force.force,
+        );
     }
-    selection::readable(cluster, Source::Skyhooks)?;
-    selection::readable(cluster, Source::Nodes)?;
+    super::shared::scope::readable(cluster, Source::Skyhooks)?;
+    super::shared::scope::readable(cluster, Source::Nodes)?;
     let mut plans = Vec::new();
     for name in in_order(cluster, &nodes) {
         plans.push(of(name)?);

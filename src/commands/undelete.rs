@@ -4,23 +4,21 @@ use std::path::PathBuf;
 
 use serde_json::Value;
 
+use super::shared::admission;
+use super::shared::command::{Write, command};
 use crate::api::Skyhook;
-use crate::args::named;
+use crate::apply::StepResult;
+use crate::apply::journal::{Record, Store};
 use crate::args::safety::Safety;
 use crate::cluster::admission::Operation;
 use crate::cluster::{Cluster, Source};
-use crate::commands::shared::command::{Write, command};
-use crate::commands::shared::{admission, selection};
 use crate::ctx::Ctx;
 use crate::dump;
 use crate::error::{Error, Exit, Result};
-use crate::plan::planners::recreation::Recreation;
-use crate::plan::planners::{applied, held, migration};
-use crate::plan::{Change, Field, Plan, Step, Target};
-
-mod saved;
-
-use saved::SavedResource;
+use crate::plan::planners::node::Recreation;
+use crate::plan::planners::{held, migration};
+use crate::plan::{Change, Field, Kind, Plan, Step, Target};
+use crate::view::ago;
 
 /// Restore a deleted custom resource without rerunning its packages
 ///
@@ -44,7 +42,7 @@ use saved::SavedResource;
   kubectl skyhook undelete gpu-tune -f gpu-tune.yaml")]
 pub struct Args {
     /// The custom resource
-    #[arg(value_name = "NAME", value_parser = named::skyhook)]
+    #[arg(value_name = "NAME", value_parser = crate::args::nodes::skyhook)]
     name: String,
 
     /// Recreate the custom resource from this file instead of the journal
@@ -53,7 +51,7 @@ pub struct Args {
 
     /// Recreate the custom resource from this journal instead of the newest that contains it; see `journal
     /// list`
-    #[arg(long, value_name = "ID", value_parser = named::journal)]
+    #[arg(long, value_name = "ID", value_parser = crate::args::nodes::journal)]
     journal: Option<String>,
 
     /// Do not pause the operator while the old object is removed
@@ -101,19 +99,19 @@ async fn run(ctx: &mut Ctx, args: &Args) -> Result<Exit> {
             Plan::new(title, &args.name)
         }
         Some(skyhook) if !skyhook.deleting() => {
-            let saved = saved::find(ctx, &cluster, &args.name, args.journal.as_deref()).await;
+            let saved = find(ctx, &cluster, &args.name, args.journal.as_deref()).await;
             plan_held(&cluster, skyhook, saved.ok(), args)
         }
         Some(terminating) => plan_terminating(&cluster, terminating, args)?,
         None => {
             let saved = match &args.file {
                 Some(file) => from_file(&cluster, file, &args.name)?,
-                None => saved::find(ctx, &cluster, &args.name, args.journal.as_deref()).await?,
+                None => find(ctx, &cluster, &args.name, args.journal.as_deref()).await?,
             };
             plan_gone(&cluster, &saved, args)?
         }
     };
-    applied::warn(&cluster, &mut plan);
+    crate::plan::planners::node::warn(&cluster, &mut plan);
     ctx.execute(&cluster, plan, &args.safety).await
 }
 
@@ -121,7 +119,7 @@ async fn run(ctx: &mut Ctx, args: &Args) -> Result<Exit> {
 fn existing<'a>(cluster: &'a Cluster, args: &Args) -> Result<Option<&'a Skyhook>> {
     migration::refuse_unmigrated(cluster, &args.name)?;
     let Some(skyhook) = cluster.skyhook(&args.name) else {
-        selection::not_left_out(cluster, "")?;
+        super::shared::scope::not_left_out(cluster, "")?;
         return Ok(None);
     };
     held::refuse(cluster, skyhook)?;
@@ -209,4 +207,109 @@ fn plan_terminating(cluster: &Cluster, skyhook: &Skyhook, args: &Args) -> Result
     again.clear_progress();
     again.make();
     Ok(again.plan(format!("restore {}, which is being deleted", args.name)))
+}
+
+/// A saved custom resource, and the steps that restore its removed keys on nodes.
+pub struct SavedResource {
+    pub object: Value,
+    pub nodes: Vec<Step>,
+    /// What these steps do not restore.
+    pub left_out: Vec<String>,
+    /// A description of the journal or file that contains it.
+    pub origin: String,
+}
+
+/// Finds the custom resource in the named journal, or in the newest journal that contains it.
+///
+/// # Errors
+///
+/// No journal contains the custom resource; the error lists journals of others.
+pub async fn find(ctx: &mut Ctx, cluster: &Cluster, name: &str, id: Option<&str>) -> Result<SavedResource> {
+    let store = Store::of(crate::ctx::variable)?;
+    store.trusted()?;
+    let kind = Kind::from(cluster.flavor());
+    let here = if cluster.from_files { None } else { Some(ctx.here().await?.origin) };
+    let mut known: Vec<String> = Vec::new();
+    if let Some(id) = id {
+        let record = store.read(id)?;
+        if let Some(saved) = saved(&record, kind, name) {
+            return of_this_cluster(ctx, cluster, &record, saved).await;
+        }
+        known.extend(names(&record, kind));
+    } else {
+        let (records, complaints) = store.all()?;
+        complaints.into_iter().for_each(|complaint| ctx.warn(complaint));
+        for record in records {
+            // Skip custom resources of the same name from other clusters.
+            let origin = record.begun.origin();
+            if here.as_ref().is_some_and(|here| !origin.is_taken_for(here)) {
+                continue;
+            }
+            if let Some(saved) = saved(&record, kind, name) {
+                return of_this_cluster(ctx, cluster, &record, saved).await;
+            }
+            known.extend(names(&record, kind));
+        }
+    }
+    let what = format!("saved {}", cluster.flavor().kind());
+    let known = known.iter().map(String::as_str);
+    Err(Error::unknown(&what, name, known)
+        .hint(format!("kubectl skyhook undelete {name} -f FILE"))
+        .hint("kubectl skyhook journal list"))
+}
+
+/// The saved object, unless it is from another cluster.
+///
+/// # Errors
+///
+/// The journal is from another cluster; see [`Ctx::same_cluster`].
+async fn of_this_cluster(
+    ctx: &mut Ctx,
+    cluster: &Cluster,
+    record: &Record,
+    saved: SavedResource,
+) -> Result<SavedResource> {
+    if !cluster.from_files {
+        let what = format!("journal {}", record.begun.id);
+        ctx.same_cluster(&what, Some(&record.begun.origin())).await?;
+    }
+    Ok(saved)
+}
+
+/// The object that a step deleted, or may have deleted.
+fn deleted_object<'a>(step: &'a Step, result: &Option<StepResult>) -> Option<&'a Value> {
+    let may = result.as_ref().is_none_or(StepResult::may_have_changed);
+    match &step.change {
+        Change::Finalizer { was, .. } | Change::Delete { was } if may => was.as_deref(),
+        _ => None,
+    }
+}
+
+fn steps(record: &Record) -> impl Iterator<Item = (&Step, &Option<StepResult>)> {
+    record.begun.plan.steps().zip(record.results.iter().flatten())
+}
+
+fn names(record: &Record, kind: Kind) -> Vec<String> {
+    steps(record)
+        .filter(|(step, result)| step.target.kind == kind && deleted_object(step, result).is_some())
+        .map(|(step, _)| step.target.name.clone())
+        .collect()
+}
+
+fn saved(record: &Record, kind: Kind, name: &str) -> Option<SavedResource> {
+    let (step, object) = steps(record).find_map(|(step, result)| {
+        let meant = step.target.kind == kind && step.target.name == name;
+        Some((step, deleted_object(step, result).filter(|_| meant)?))
+    })?;
+    let begun = &record.begun;
+    // A strip of the finalizer also cleaned the nodes. After a deletion, the operator cleans them.
+    let stripped = matches!(step.change, Change::Finalizer { .. });
+    let (back, _) = record.undo();
+    let nodes = back.steps().filter(|s| stripped && s.target.kind == Kind::Node);
+    Some(SavedResource {
+        object: object.clone(),
+        nodes: nodes.cloned().collect(),
+        left_out: back.consequences.warnings.clone(),
+        origin: format!("journal {} ({})", begun.id, ago(Some(begun.at), crate::ctx::now())),
+    })
 }

@@ -1,14 +1,12 @@
 //! `undo`: reverts the changes of a command.
 
 use crate::apply::journal::{Record, Store};
-use crate::apply::rebase::RebasedPlan;
-use crate::args::named;
+use crate::apply::precondition::RebasedPlan;
 use crate::args::safety::Safety;
 use crate::commands::shared::command::{Write, command};
 use crate::ctx::{CommandOptions, Ctx};
 use crate::error::{Error, Exit, Result};
-use crate::plan::planners::{self, applied};
-use crate::plan::{Plan, Step};
+use crate::plan::{Plan, Step, planners};
 use crate::view::{ago, some_of};
 
 /// Maximum number of objects named in a message before the rest is counted.
@@ -26,7 +24,7 @@ const SHOWN: usize = 6;
   kubectl skyhook undo 20261120-174612 --dry-run --diff")]
 pub struct Args {
     /// Journal id, or the beginning of one; see `journal list`
-    #[arg(value_name = "ID", value_parser = named::journal)]
+    #[arg(value_name = "ID", value_parser = crate::args::nodes::journal)]
     id: Option<String>,
 
     #[command(flatten)]
@@ -132,7 +130,7 @@ fn shown(ctx: &mut Ctx, record: &Record, rebased: &RebasedPlan) -> Result<Plan> 
     }
     let left: Vec<String> = rebased.moved.iter().map(words).collect();
     let mut shown = rebased.changes.clone();
-    applied::warn_of(&mut shown, &rebased.custom);
+    crate::plan::planners::node::warn_of(&mut shown, &rebased.custom);
     if shown.is_empty() && !left.is_empty() {
         let error = Error::unchanged(format!(
             "{:?} cannot be undone because all of its objects have changed since: {}",

@@ -1,12 +1,10 @@
 //! `update-state`: sets one entry of node states.
 
 use crate::api::{Entry, Skyhook, Stage, State, keys};
-use crate::args::named;
+use crate::args::nodes::Selection;
 use crate::args::safety::Safety;
-use crate::args::selection::Selection;
 use crate::cluster::{Cluster, Node, NodeRecord, Source};
 use crate::commands::shared::command::{Write, command};
-use crate::commands::shared::{nodes, selection};
 use crate::ctx::Ctx;
 use crate::error::{Error, Exit, Result};
 use crate::plan::planners::{held, migration, node};
@@ -24,7 +22,7 @@ use crate::view::{NodeSet, plural};
   kubectl skyhook update-state gpu-tune driver 2.0.1 apply in_progress --failed-only")]
 pub struct Args {
     /// The custom resource
-    #[arg(value_name = "NAME", value_parser = named::skyhook)]
+    #[arg(value_name = "NAME", value_parser = crate::args::nodes::skyhook)]
     name: String,
 
     /// The package
@@ -78,7 +76,7 @@ async fn run(ctx: &mut Ctx, args: &Args) -> Result<Exit> {
 }
 
 fn plan(cluster: &Cluster, args: &Args) -> Result<Plan> {
-    let skyhook = selection::existing(cluster, &args.name)?;
+    let skyhook = super::shared::scope::existing(cluster, &args.name)?;
     let (stage, state) = (Stage::from(args.stage.as_str()), State::from(args.state.as_str()));
     if !args.force {
         refuse_unknown(skyhook, args)?;
@@ -94,7 +92,7 @@ fn plan(cluster: &Cluster, args: &Args) -> Result<Plan> {
     let mut steps = Vec::new();
     let mut nodes: Vec<&Node> = Vec::new();
     let mut without: Vec<&str> = Vec::new();
-    for node in nodes::selected(cluster, args.selection.query())? {
+    for node in super::shared::scope::selected(cluster, args.selection.query())? {
         let on = cluster.on_node(node, skyhook.name());
         if args.selection.failed_only && !on.is_some_and(NodeRecord::fails) {
             continue;
@@ -181,7 +179,7 @@ fn new_entry(skyhook: &Skyhook, args: &Args) -> String {
 
 /// Refuses a package or version that is not in the spec, and a stage or state that the operator does not know.
 fn refuse_unknown(skyhook: &Skyhook, args: &Args) -> Result<()> {
-    let package = selection::package(skyhook, &args.package)?;
+    let package = super::shared::scope::package(skyhook, &args.package)?;
     if package.version != args.version {
         return Err(Error::failed(format!(
             "{} of {} is at version {}, not {}",

@@ -2,16 +2,15 @@
 
 use std::cell::RefCell;
 
-use super::ask::{Question, Unconfirmed};
-use super::progress::Progress;
+use super::process::{Question, Unconfirmed};
 use super::wait::WatchStrategy;
 use super::watch::WatchOrigin;
-use super::{Ctx, PlanWait, PlannedAim, PlannedFrom, process, unreadable};
+use super::{Ctx, PlanWait, PlannedAim, PlannedFrom, Progress, process};
 use crate::apply::journal::{Circumstances, Store};
-use crate::apply::rebase::{RebasedPlan, rebase};
+use crate::apply::precondition::{RebasedPlan, rebase};
 use crate::apply::{
     ApplyEvent, Journal, Options, PlanOutcome, StepResult, StopReason, Stopper, WaitStrategy, apply,
-    file as apply_file, owner, preflight,
+    file as apply_file, preflight,
 };
 use crate::args::safety::{DryRun, Safety};
 use crate::cluster::Cluster;
@@ -163,7 +162,7 @@ impl Ctx {
 
     fn options(&self, safety: &Safety) -> Options {
         Options {
-            holder: owner::of(super::now()).identity(),
+            holder: crate::apply::precondition::of(super::now()).identity(),
             ..safety.options(Options::of_connection(&self.global.connection))
         }
     }
@@ -236,7 +235,7 @@ impl Ctx {
             !(shown && warnings.iter().any(mentions))
         });
         if !unread.is_empty() {
-            let reasons = unreadable::one_line(&unread);
+            let reasons = super::one_line(&unread);
             let lost = if saved { "the plan was not checked against" } else { "the plan was made without" };
             self.warn(format!("{reasons}; {lost} this information"));
         }

@@ -1,11 +1,20 @@
 //! Identity of the cluster: printed before a change, recorded in the journal, and compared before a saved plan is
 //! applied.
 
+use std::collections::BTreeSet;
+
+use serde_json::Value;
+
 use super::Ctx;
-use crate::cluster::Unread;
-use crate::cluster::live::origin;
+use crate::apply::{Options, preflight, refusal, unmet};
+use crate::cluster::installation::{Definition, Installation};
+use crate::cluster::live::{self, installation, origin};
+use crate::cluster::{Cluster, Read, Source, Unread};
 use crate::error::{Error, Result};
-use crate::plan::{ClusterIdentity, Destination, Sameness};
+use crate::model::waiting_for_drain;
+use crate::plan::{ClusterIdentity, Destination, Plan, Sameness, Target};
+
+pub use crate::apply::PermissionCheck;
 
 /// The identity of the current cluster, if readable.
 #[derive(Debug, Clone, Default)]
@@ -90,5 +99,123 @@ impl Ctx {
         }
         self.warn(format!("cannot tell whether this is the same cluster: {reason}"));
         Ok(())
+    }
+}
+
+impl Ctx {
+    /// Server version, CRDs and leases, read from the server or taken from the files.
+    pub async fn installation(&self, cluster: &Cluster) -> Installation {
+        match self.client() {
+            Some(client) => installation::read(&client, cluster).await,
+            None => cluster.installation.clone(),
+        }
+    }
+
+    /// The CRDs of both APIs, read from the server or taken from the files.
+    pub async fn definitions(&self, cluster: &Cluster) -> Read<Vec<Definition>> {
+        match self.client() {
+            Some(client) => installation::definitions(&client).await,
+            None => cluster.installation.definitions.clone(),
+        }
+    }
+
+    /// Reads the workload pods on these nodes, and on nodes that wait for a drain, into the cluster. No effect on
+    /// files.
+    pub async fn read_workloads(&self, cluster: &mut Cluster, nodes: BTreeSet<String>) {
+        let Some(client) = self.client().filter(|_| !nodes.is_empty()) else {
+            return;
+        };
+        let waiting = if cluster.limited_to_named_nodes { Vec::new() } else { waiting_for_drain(cluster) };
+        let waiting = waiting.into_iter();
+        let nodes: BTreeSet<&str> = nodes.iter().map(String::as_str).chain(waiting).collect();
+        let nodes: Vec<&str> = nodes.into_iter().collect();
+        let workloads = live::workloads(&client, cluster, &nodes).await;
+        cluster.workloads = workloads;
+    }
+
+    /// Adds the effects and the preconditions of a plan. Evicted pods and refusing budgets are read only if the plan drains nodes, and not
+    /// from files.
+    pub async fn forecast(&self, cluster: &Cluster, plan: &mut Plan) {
+        plan.forecast(cluster);
+        plan.rely_on(cluster);
+        // A load has read the pods of nodes that wait for a drain, and no others.
+        let rollouts = plan.consequences.rollouts.iter();
+        let nodes: BTreeSet<String> = rollouts.flat_map(|rollout| rollout.cordoned.clone()).collect();
+        let Some(client) = self.client().filter(|_| !nodes.is_empty()) else {
+            return;
+        };
+        let mut cluster = cluster.clone();
+        let budgets = live::disruption_budgets(&client).await;
+        cluster.disruption_budgets = budgets;
+        self.read_workloads(&mut cluster, nodes).await;
+        plan.forecast(&cluster);
+        for (source, lost) in [
+            (Source::Workloads, "evicted pods are not counted"),
+            (Source::DisruptionBudgets, "refused evictions are not shown"),
+        ] {
+            if let Some(why) = cluster.source(source).unread() {
+                let warning = format!("{source} cannot be read ({why}): {lost}");
+                plan.consequences.warn(warning);
+            }
+        }
+    }
+
+    /// Why the server refuses a manifest in a dry run; `Ok(None)` if it accepts the manifest, or for files.
+    pub async fn refusal(
+        &self,
+        target: &Target,
+        manifest: &Value,
+    ) -> std::result::Result<Option<String>, String> {
+        match self.client() {
+            Some(client) => {
+                let options = Options::of_connection(&self.global.connection);
+                refusal(&client, &options, target, manifest).await
+            }
+            None => Ok(None),
+        }
+    }
+
+    /// Whether a Secret exists, without reading its data; `NotRequested` for files.
+    pub async fn has_secret(&self, namespace: &str, name: &str) -> Read<bool> {
+        match self.client() {
+            Some(client) => installation::has_secret(&client, namespace, name).await,
+            None => Read::NotRequested,
+        }
+    }
+
+    /// The keys of a ConfigMap, `None` if it does not exist; `NotRequested` for files.
+    pub async fn config_map_keys(&self, namespace: &str, name: &str) -> Read<Option<Vec<String>>> {
+        match self.client() {
+            Some(client) => installation::config_map_keys(&client, namespace, name).await,
+            None => Read::NotRequested,
+        }
+    }
+
+    /// The installation with the CRDs and cluster roles that a removed operator left; unchanged if an operator exists.
+    pub async fn remains(&self, cluster: &Cluster) -> Installation {
+        match self.client().filter(|_| cluster.operator_gone()) {
+            Some(client) => installation::remains(&client).await,
+            None => cluster.installation.clone(),
+        }
+    }
+
+    /// Missing permissions for a plan that is not applied; `None` for files. Posts access reviews, which change
+    /// nothing.
+    pub async fn may_change(&self, plan: &Plan) -> Option<PermissionCheck> {
+        let client = self.client()?;
+        let options = Options::of_connection(&self.global.connection);
+        Some(preflight(&client, plan, &options).await)
+    }
+
+    /// Why a precondition of the plan is not met; `None` if all are.
+    ///
+    /// # Errors
+    ///
+    /// The precondition could not be checked.
+    pub async fn unmet(&mut self, plan: &Plan) -> Result<Option<String>> {
+        let options = Options { holder: String::new(), ..Options::of_connection(&self.global.connection) };
+        let client = self.connected_client().await?;
+        let unmet = unmet(&client, plan, &options).await;
+        unmet.map_err(|why| Error::failed(format!("{why}; nothing was changed")))
     }
 }

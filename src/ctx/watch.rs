@@ -6,9 +6,8 @@ use jiff::Timestamp;
 use tokio::time::Instant;
 
 use super::Ctx;
-use crate::apply::owner;
-use crate::cluster::Cluster;
-use crate::cluster::live::{self, Follow, LoadError};
+use crate::cluster::live::{Follow, LoadError};
+use crate::cluster::{Cluster, live};
 use crate::connect::{Connected, ServerClock};
 use crate::error::Result;
 use crate::view::human;
@@ -86,7 +85,7 @@ impl Watch {
     /// The current state.
     pub fn cluster(&mut self) -> &Cluster {
         let cluster = self.follow.cluster(super::time_of(&self.clock));
-        owner::look(cluster);
+        crate::apply::precondition::look(cluster);
         cluster
     }
 

@@ -3,35 +3,29 @@
 //! A command builds a [`View`]; [`OutputFormat`] selects its form; `screen` prints it. Text has labels with
 //! its meaning ([`Label`]), never colors.
 
-mod columns;
 pub mod contexts;
-pub mod diff;
-mod effects_text;
 pub mod format;
-mod html;
 mod jsonpath;
 pub mod junit;
-mod markdown;
 pub mod openmetrics;
 pub mod outcome_view;
 pub mod preview;
 pub mod schema;
-mod sort;
 mod table;
 pub mod text;
 mod upstream;
 mod yaml;
 
-pub use effects_text::effects_text;
 pub use format::{FormatError, OutputFormat};
 pub use nodewright::text::{
     API_VERSION, CLOCK_SKEW, Items, List, NodeSet, age, ago, count, document, duration_text, expand,
-    for_how_long, go_json, harmless_json, harmless_lines, harmless_xml, human, is_harmless, list, natural,
-    plural, sanitize, shell_words, some_of, time, to_json,
+    for_how_long, harmless_json, harmless_lines, harmless_xml, human, is_harmless, list, natural, plural,
+    some_of, time, to_json,
 };
-pub use sort::SortBy;
+pub use outcome_view::effects_text;
 pub use table::{Columns, Table, cells};
 pub use text::{Label, Layout, Line, Span, Text};
+pub use upstream::SortBy;
 pub use upstream::Upstream;
 
 use std::collections::HashSet;

@@ -1,15 +1,14 @@
 //! Tables as kubectl prints them: no borders, two blanks between columns, headings in capitals.
 
-mod columns;
-
 use comfy_table::{ColumnConstraint, Table as Grid, Width, presets};
 use maud::{Markup, html};
 use unicode_width::UnicodeWidthStr;
 
 use super::NodeSet;
-use super::text::layout::{Layout, NARROWEST, safe, wrap};
-use super::text::{Label, Line, Span, dim, heading, plain};
-pub use columns::Columns;
+use super::text::{Label, Layout, Line, NARROWEST, Span, dim, heading, plain, safe, wrap};
+
+#[doc(inline)]
+pub use crate::__cells as cells;
 
 /// Rows of labeled cells.
 ///
@@ -59,8 +58,6 @@ macro_rules! __cells {
         [$($crate::view::Line::from($cell)),*]
     };
 }
-#[doc(inline)]
-pub use crate::__cells as cells;
 
 /// Indentation of a last column that goes below its row.
 const BELOW: usize = 4;
@@ -459,3 +456,66 @@ fn to_u32(length: usize) -> u32 {
 
 #[cfg(test)]
 mod tests;
+
+/// The cell of a row.
+type Cell<'c, R> = Box<dyn Fn(&R) -> Line + 'c>;
+
+/// The columns of a table with one row per `R`.
+///
+/// ```
+/// use kubectl_skyhook::view::{Columns, text::Text};
+///
+/// let wide = false;
+/// let columns = Columns::new()
+///     .with("node", |(name, _): &(&str, usize)| (*name).into())
+///     .with("pods", |(_, pods)| pods.to_string().into())
+///     .with_if(wide, "zone", |_| "a".into());
+/// let table = columns.table([("gpu-1", 3)]);
+/// assert_eq!(Text::from(table).plain(), "NODE   PODS\ngpu-1  3\n");
+/// ```
+pub struct Columns<'c, R> {
+    headings: Vec<&'static str>,
+    cells: Vec<Cell<'c, R>>,
+}
+
+impl<R> Default for Columns<'_, R> {
+    fn default() -> Self {
+        Columns { headings: Vec::new(), cells: Vec::new() }
+    }
+}
+
+impl<'c, R> Columns<'c, R> {
+    pub fn new() -> Self {
+        Columns::default()
+    }
+
+    /// Adds a column: its heading, in lower case, and the cell of a row.
+    pub fn with(mut self, heading: &'static str, cell: impl Fn(&R) -> Line + 'c) -> Self {
+        self.headings.push(heading);
+        self.cells.push(Box::new(cell));
+        self
+    }
+
+    /// Adds a column that is shown on a condition, such as `-o wide`.
+    pub fn with_if(self, shown: bool, heading: &'static str, cell: impl Fn(&R) -> Line + 'c) -> Self {
+        if shown { self.with(heading, cell) } else { self }
+    }
+
+    pub fn headings(&self) -> &[&'static str] {
+        &self.headings
+    }
+
+    /// The cells of a row.
+    pub fn cells(&self, row: &R) -> Vec<Line> {
+        self.cells.iter().map(|cell| cell(row)).collect()
+    }
+
+    /// A table with these rows.
+    pub fn table(&self, rows: impl IntoIterator<Item = R>) -> Table {
+        let mut table = Table::new(&self.headings);
+        for row in rows {
+            table.row(self.cells(&row));
+        }
+        table
+    }
+}

@@ -10,15 +10,14 @@
 //! assert!(text.plain().starts_with("stuck: gpu-0001 waits for a reboot\n- A long"));
 //! ```
 
-pub(super) mod layout;
-
 use std::ops::Add;
 
+use maud::{Markup, html};
 use unicode_width::{UnicodeWidthChar, UnicodeWidthStr};
 
-use super::Table;
+use self::{command, heading, plain};
+use super::{Table, sanitize};
 use crate::program::as_typed;
-pub use layout::Layout;
 
 /// The meaning of a piece of text, from which `screen` derives a color, and `html` a class.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -314,7 +313,7 @@ impl Text {
 
     /// Passes the lines for a layout to `emit` one by one, as a table may be long.
     pub fn each_line(&self, layout: Layout, emit: impl FnMut(Line)) {
-        layout::each_line(self, layout, emit);
+        each_line(self, layout, emit);
     }
 
     /// The text without labels and wrapping, as printed in a pipe.
@@ -358,9 +357,253 @@ impl From<Table> for Text {
     }
 }
 
+impl Text {
+    /// The blocks as paragraphs and tables. A style sheet defines the classes.
+    pub fn html(&self) -> Markup {
+        html! {
+            @for block in &self.blocks {
+                @match &block.content {
+                    Content::Blank => {}
+                    Content::Line(line) | Content::Summary(line) => {
+                        p class=(format!("line i{}", block.indent)) { (line.html()) }
+                    }
+                    Content::Paragraph(mark, line) => {
+                        p class=(format!("i{}", block.indent)) { (mark) (line.html()) }
+                    }
+                    Content::Table(table) => (table.html()),
+                }
+            }
+        }
+    }
+}
+
+impl Line {
+    /// The spans, with their labels as classes.
+    pub fn html(&self) -> Markup {
+        html! {
+            @for Span { label, text } in &safe(self).spans {
+                @match label {
+                    Label::Plain | Label::Tint(_) => (text),
+                    Label::Command => code { (text) },
+                    label => span class=(format!("{label:?}").to_lowercase()) { (text) },
+                }
+            }
+        }
+    }
+}
+
+impl Text {
+    /// Parses the Markdown that doc comments use: headings, lists, indented or fenced code, `code`.
+    ///
+    /// Lines of one paragraph are joined, and wrapped to the width of the terminal.
+    pub fn markdown(markdown: &str) -> Text {
+        let mut text = Text::new();
+        let mut open: Option<(String, String)> = None;
+        let mut fenced = false;
+        // The text of a doc comment begins one blank after its slashes.
+        let lines = || markdown.lines().map(str::trim_end);
+        let padded = lines().all(|line| line.is_empty() || line.starts_with(' '));
+        for line in lines() {
+            let line = if padded { line.strip_prefix(' ').unwrap_or(line) } else { line };
+            if line.trim_start().starts_with("```") {
+                finish(&mut text, &mut open);
+                fenced = !fenced;
+            } else if fenced || (open.is_none() && line.starts_with("    ")) {
+                let code = if fenced { line } else { &line[4..] };
+                let mut block = Text::new();
+                block.line(command(code));
+                text.indented(4, block);
+            } else if line.is_empty() {
+                finish(&mut text, &mut open);
+                text.blank();
+            } else if line.starts_with('#') {
+                finish(&mut text, &mut open);
+                text.line(heading(line.trim_start_matches('#').trim_start()));
+            } else if let Some((mark, rest)) = list_mark(line) {
+                finish(&mut text, &mut open);
+                open = Some((mark.to_owned(), rest.to_owned()));
+            } else {
+                let (_, paragraph) = open.get_or_insert_default();
+                paragraph.push(' ');
+                paragraph.push_str(line.trim_start());
+            }
+        }
+        finish(&mut text, &mut open);
+        text
+    }
+}
+
+fn finish(text: &mut Text, open: &mut Option<(String, String)>) {
+    if let Some((mark, paragraph)) = open.take() {
+        text.item(&mark, prose(paragraph.trim()));
+    }
+}
+
+/// Splits a list mark off a line: `- `, `* ` or `1. `, with the blanks before and after it.
+fn list_mark(line: &str) -> Option<(&str, &str)> {
+    let item = line.trim_start();
+    let digits = item.len() - item.trim_start_matches(|c: char| c.is_ascii_digit()).len();
+    let rest = match digits {
+        0 => item.strip_prefix(['-', '*']),
+        _ => item[digits..].strip_prefix('.'),
+    };
+    let rest = rest?.strip_prefix(' ')?.trim_start();
+    Some((&line[..line.len() - rest.len()], rest))
+}
+
+/// The properties of an output that determine the layout.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Layout {
+    /// Columns of the terminal. Without a width no line is wrapped, so that `grep` and `awk` see whole lines.
+    pub width: Option<usize>,
+    /// Whether tables have headings.
+    pub headers: bool,
+}
+
+impl Layout {
+    /// The layout without a terminal.
+    pub const PIPE: Layout = Layout { width: None, headers: true };
+
+    /// The layout of a terminal of this width.
+    pub fn columns(width: usize) -> Layout {
+        Layout { width: Some(width), headers: true }
+    }
+}
+
+/// Minimum width of wrapped text in columns, even on a narrower terminal.
+pub(in crate::view) const NARROWEST: usize = 20;
+
+/// Maximum width of wrapped text in columns, even on a wider terminal: longer lines are hard to read.
+const WIDEST: usize = 100;
+
+fn each_line(text: &Text, layout: Layout, emit: impl FnMut(Line)) {
+    let mut lines = Lines { emit, last: None };
+    for Block { indent, content } in &text.blocks {
+        let room = layout.width.map(|width| width.saturating_sub(*indent));
+        let mut line = |line: Line| {
+            lines.push(match *indent {
+                0 => line,
+                _ if line.is_empty() => line,
+                by => plain(" ".repeat(by)) + line,
+            });
+        };
+        match content {
+            Content::Blank => lines.blank(),
+            Content::Line(own) => line(safe(own)),
+            Content::Summary(own) => line(match room {
+                Some(room) => safe(own).truncated(room),
+                None => safe(own),
+            }),
+            Content::Paragraph(mark, own) => {
+                let room = room.map(|room| room.min(WIDEST));
+                hanging(mark, &safe(own), room).into_iter().for_each(line);
+            }
+            Content::Table(table) => table.each_line(Layout { width: room, ..layout }, line),
+        }
+    }
+    if let Some(last) = lines.last.filter(|last| !last.is_empty()) {
+        (lines.emit)(last);
+    }
+}
+
+/// Emits lines one after the other. The last line is held back, so that empty lines at the end are dropped.
+struct Lines<F> {
+    emit: F,
+    last: Option<Line>,
+}
+
+impl<F: FnMut(Line)> Lines<F> {
+    fn push(&mut self, line: Line) {
+        if let Some(before) = self.last.replace(line) {
+            (self.emit)(before);
+        }
+    }
+
+    /// Adds an empty line, except at the start or after another one.
+    fn blank(&mut self) {
+        if self.last.as_ref().is_some_and(|last| !last.is_empty()) {
+            self.push(Line::default());
+        }
+    }
+}
+
+/// Sanitizes a line. All text for people passes through here, so that no view has to escape anything.
+pub(in crate::view) fn safe(line: &Line) -> Line {
+    let spans = line
+        .spans
+        .iter()
+        .map(|Span { label, text }| Span { label: *label, text: sanitize(text).into_owned() });
+    Line { spans: spans.collect() }
+}
+
+/// Wraps a paragraph after a mark, with further lines indented to the first word.
+fn hanging(mark: &str, line: &Line, room: Option<usize>) -> Vec<Line> {
+    let hang = mark.width();
+    let room = room.map(|room| room.saturating_sub(hang));
+    let wrapped = wrap(line, room).into_iter().enumerate();
+    wrapped
+        .map(|(i, line)| match i {
+            0 => Line::default() + mark + line,
+            _ => Line::default() + " ".repeat(hang) + line,
+        })
+        .collect()
+}
+
+/// Wraps a line at blanks. Commands and long words, such as names and addresses, stay whole, so that they can
+/// be copied.
+pub(in crate::view) fn wrap(line: &Line, room: Option<usize>) -> Vec<Line> {
+    let room = room.map_or(usize::MAX, |room| room.max(NARROWEST));
+    let mut lines = vec![Line::default()];
+    let mut used = 0;
+    for word in words(line) {
+        let width: usize = word.iter().map(|span| span.text.width()).sum();
+        let last = lines.last_mut().expect("`lines` is never empty");
+        if used == 0 {
+            used = width;
+        } else if used + 1 + width > room {
+            lines.push(Line::default());
+            used = width;
+        } else {
+            // A blank between two words with the same label gets that label.
+            let label = match (last.spans.last(), word.first()) {
+                (Some(before), Some(after)) if before.label == after.label => before.label,
+                _ => Label::Plain,
+            };
+            last.push(label.span(" "));
+            used += 1 + width;
+        }
+        let last = lines.last_mut().expect("`lines` is never empty");
+        word.into_iter().for_each(|span| last.push(span));
+    }
+    lines
+}
+
+/// Splits a line into words; one word may have several labels.
+fn words(line: &Line) -> Vec<Vec<Span>> {
+    let mut words: Vec<Vec<Span>> = Vec::new();
+    let mut inside = false;
+    for Span { label, text } in &line.spans {
+        let parts: Vec<&str> = if *label == Label::Command { vec![text] } else { text.split(' ').collect() };
+        for (i, part) in parts.into_iter().enumerate() {
+            inside &= i == 0;
+            if part.is_empty() {
+                continue;
+            }
+            match words.last_mut() {
+                Some(word) if inside => word.push(label.span(part)),
+                _ => words.push(vec![label.span(part)]),
+            }
+            inside = true;
+        }
+    }
+    words
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::view::Layout;
+    use crate::view::text::{command, error, name};
 
     #[test]
     fn plus_joins_spans_of_one_label() {
@@ -375,5 +618,96 @@ mod tests {
         let mut text = Text::new();
         text.blank().line(Label::Error.span("stuck") + " since 5m").indented(2, inner).blank();
         assert_eq!(text.labelled(Layout::PIPE), "[error:stuck] since 5m\n  why: [dim:no idea]\n");
+    }
+
+    #[test]
+    fn prints_what_a_doc_comment_says() {
+        let text = Text::markdown(
+            "A package of the resource
+             errors.
+
+# How to confirm
+
+1. Look at the node state with
+   `kubectl skyhook node status`, and at the pod.
+2. Then:
+
+    kubectl get pods   -A
+
+```console
+kubectl  logs x
+```
+- done
+\x20 - or not",
+        );
+        assert_eq!(
+            text.labelled(Layout::columns(40)),
+            "A package of the resource errors.
+
+[heading:How to confirm]
+
+1. Look at the node state with
+   [command:`kubectl skyhook node status`], and at
+   the pod.
+2. Then:
+
+    [command:kubectl get pods   -A]
+
+    [command:kubectl  logs x]
+- done
+  - or not
+"
+        );
+    }
+
+    #[test]
+    fn odd_marks_are_text() {
+        assert_eq!(Text::markdown("a ` b\n1.x -y\n#\n").plain(), "a ` b 1.x -y\n");
+        assert_eq!(Text::markdown("").plain(), "");
+        assert_eq!(Text::markdown(" # A\n\n b\n\n     c\n").plain(), "A\n\nb\n\n    c\n");
+    }
+
+    fn sample() -> Text {
+        let mut text = Text::new();
+        text.line(error("error") + " SKY101  deletion-waits-for-erroring-install  node/gpu-0001");
+        text.item(
+            "  - ",
+            "the package "
+                + name("shellscript")
+                + ", on "
+                + name("gpu-0001")
+                + ", has failed 12 times and waits; try "
+                + command("kubectl skyhook explain SKY101"),
+        );
+        text
+    }
+
+    #[test]
+    fn wraps_prose_under_its_first_word_and_leaves_lines_alone() {
+        assert_eq!(
+            sample().labelled(Layout::columns(40)),
+            "[error:error] SKY101  deletion-waits-for-erroring-install  node/gpu-0001\n\
+            \x20 - the package [name:shellscript], on\n\
+            \x20   [name:gpu-0001], has failed 12 times and\n\
+            \x20   waits; try\n\
+            \x20   [command:kubectl skyhook explain SKY101]\n"
+        );
+    }
+
+    #[test]
+    fn does_not_wrap_in_a_pipe() {
+        assert_eq!(
+            sample().plain(),
+            "error SKY101  deletion-waits-for-erroring-install  node/gpu-0001\n\
+            \x20 - the package shellscript, on gpu-0001, has failed 12 times and waits; \
+            try kubectl skyhook explain SKY101\n"
+        );
+    }
+
+    #[test]
+    fn a_cluster_cannot_break_out_of_its_line() {
+        let mut text = Text::new();
+        text.paragraph("a\nb\x1b[2Jc").blank().blank().line("x\ry");
+        assert_eq!(text.plain(), "a\\nb^[[2Jc\n\nx\\ry\n");
     }
 }

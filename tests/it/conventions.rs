@@ -16,12 +16,12 @@ const EDGES: &[(&str, &[&str])] = &[
         &[
             "apply",
             // Templates can be files.
-            "args/output.rs",
+            "args/global.rs",
             "bounded.rs",
             "dump",
             "lint/files.rs",
             "connect",
-            "commands/shared/new_file.rs",
+            "commands/shared/mutes.rs",
             "commands/completion/install.rs",
             // Checks whether the process ignores SIGHUP.
             "ctx/process.rs",
@@ -30,12 +30,12 @@ const EDGES: &[(&str, &[&str])] = &[
     (
         "std::env",
         &[
-            "apply/owner.rs",
+            "apply/precondition.rs",
             "connect",
             "screen.rs",
             "main.rs",
             "commands/completion/install.rs",
-            "cli/completion/shell.rs",
+            "cli/completion/mod.rs",
             "ctx/process.rs",
         ],
     ),

@@ -11,7 +11,6 @@ use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
 use kubectl_skyhook::commands::completion;
-use kubectl_skyhook::commands::explain::markdown;
 use kubectl_skyhook::commands::schema::documents;
 use kubectl_skyhook::view::format::json;
 
@@ -125,7 +124,7 @@ fn the_picture_of_the_readme_is_up_to_date() {
 /// One page for each code: `docs/codes/SKY101.md`.
 #[test]
 fn pages_of_codes_are_up_to_date() {
-    let expected = markdown::pages();
+    let expected = crate::commands::explain::pages();
     assert_eq!(stale_in("docs/codes", &expected), Vec::<String>::new());
 }
 

@@ -10,7 +10,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
 use kubectl_skyhook::cli;
-use kubectl_skyhook::cluster::read::scanned_items;
+use kubectl_skyhook::cluster::source::scanned_items;
 use serde_json::json;
 use tempfile::TempDir;
 

@@ -5,7 +5,7 @@ use std::fmt;
 use schemars::JsonSchema;
 use serde::Serialize;
 
-use crate::suggestions::near;
+use crate::redact;
 
 /// The exit code of the process; `-o` has no effect on it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, JsonSchema)]
@@ -78,7 +78,7 @@ pub struct Error {
     pub hints: Vec<String>,
 }
 
-pub type Result<T> = std::result::Result<T, Error>;
+pub type Result<T, E = Error> = std::result::Result<T, E>;
 
 impl Error {
     /// A failure. The message is in lower case and follows `error: `.
@@ -142,6 +142,36 @@ impl From<anyhow::Error> for Error {
     }
 }
 
+/// The known names most similar to the typed one, best first, at most three.
+pub fn near<'a>(name: &str, known: impl IntoIterator<Item = &'a str>) -> Vec<&'a str> {
+    let mut near: Vec<(usize, &str)> = known
+        .into_iter()
+        .map(|k| (strsim::damerau_levenshtein(&name.to_lowercase(), &k.to_lowercase()), k))
+        .filter(|(distance, k)| {
+            let length = name.chars().count().max(k.chars().count());
+            *distance <= 1 + length / 4 || k.starts_with(name)
+        })
+        .collect();
+    near.sort_unstable();
+    near.dedup();
+    near.into_iter().take(3).map(|(_, k)| k).collect()
+}
+
+/// The reason of an I/O error, in lower case and without the error number of the system.
+pub fn plain_reason(error: &std::io::Error) -> String {
+    let text = error.to_string();
+    let text = text.split(" (os error").next().unwrap_or_default();
+    let mut chars = text.chars();
+    chars.next().map_or_else(String::new, |first| first.to_lowercase().chain(chars).collect())
+}
+
+/// The first non-empty line of untrusted text, without secrets and control characters, and of bounded length.
+pub fn first_line(text: &str) -> String {
+    const LONGEST: usize = 300;
+    let line = text.lines().map(str::trim).find(|line| !line.is_empty());
+    redact::text(line.unwrap_or_default()).chars().filter(|c| !c.is_control()).take(LONGEST).collect()
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -150,5 +180,12 @@ mod tests {
     fn the_table_has_every_code_once_and_in_order() {
         let codes: Vec<u8> = Exit::ALL.iter().map(|(exit, _)| exit.code()).collect();
         assert_eq!(codes, [0, 1, 2, 3, 4, 5, 64, 130]);
+    }
+
+    #[test]
+    fn near_names_are_few_and_nearest_first() {
+        let known = ["gpu-tune", "gpu-tone", "kernel", "gpu-tuned", "gpu-t"];
+        assert_eq!(near("gpu-tunr", known), ["gpu-tune", "gpu-tone", "gpu-tuned"]);
+        assert_eq!(near("zzz", known), Vec::<&str>::new());
     }
 }

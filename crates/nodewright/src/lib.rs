@@ -25,9 +25,6 @@
 pub mod bounded;
 pub mod redact;
 
-pub mod reason;
-pub mod suggestions;
-
 pub mod error;
 
 pub mod api;

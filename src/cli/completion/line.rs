@@ -5,8 +5,7 @@ use std::ffi::{OsStr, OsString};
 use clap::{ArgMatches, FromArgMatches};
 
 use crate::args::connection::Connection;
-use crate::args::global::Global;
-use crate::args::reading::Reading;
+use crate::args::global::{Global, Reading};
 use crate::program::Program;
 
 /// The part of a command line that candidates for its next word depend on.

@@ -8,11 +8,20 @@ mod answer;
 mod candidates;
 mod line;
 mod lookup;
-mod shell;
 mod wanted;
 
 use std::ffi::OsString;
+use std::sync::Arc;
 
+use answer::with_completers;
+use clap_complete::env::Shells;
+use line::Typed;
+use lookup::Lookup;
+use wanted::CandidateKind;
+
+use crate::args::global::Global;
+use crate::commands::completion::ASKS;
+use crate::ctx::Ctx;
 use crate::error::Exit;
 use crate::program::Program;
 
@@ -21,6 +30,49 @@ pub fn answered(program: Program, args: &[OsString]) -> Option<Exit> {
     if let Some(asked) = answer::asked(program, args) {
         return Some(answer::run(program, &asked));
     }
-    let (shell, line) = shell::asked(args)?;
-    Some(shell::run(program, &shell, line))
+    let (shell, line) = asked(args)?;
+    Some(run(program, &shell, line))
+}
+
+/// The name of the shell and the line to complete, if a completion script runs the program.
+pub fn asked(args: &[OsString]) -> Option<(String, Vec<OsString>)> {
+    let shell = std::env::var(ASKS).ok().filter(|name| !name.is_empty())?;
+    let (_, line) = args.split_at(args.iter().position(|arg| arg == "--")? + 1);
+    (!line.is_empty()).then(|| (shell, line.to_vec()))
+}
+
+/// Prints the candidates in the shell's format, or nothing on errors.
+pub fn run(program: Program, shell: &str, line: Vec<OsString>) -> Exit {
+    let shells = Shells::builtins();
+    let Some(shell) = shells.completer(shell) else {
+        return Exit::Done;
+    };
+    let words = line.get(1..).unwrap_or_default();
+    let (current, before) = match words {
+        [before @ .., current] => (current.to_string_lossy(), before),
+        [] => ("".into(), words),
+    };
+    let lookup = Arc::new(Lookup::new(program, Typed::read(program, before)));
+    // These scripts cannot ask the shell for files, so the engine lists them.
+    let ours = |wanted: &CandidateKind| !matches!(wanted, CandidateKind::File | CandidateKind::Directory);
+    let mut tree = with_completers(program.tree(), &lookup, ours);
+    if !current.starts_with('-') {
+        // Only a built tree has all its flags.
+        tree.build();
+        tree = with_flags_hidden(tree);
+    }
+    let here = std::env::current_dir().ok();
+    let mut bytes = Vec::new();
+    if shell.write_complete(&mut tree, line, here.as_deref(), &mut bytes).is_ok() {
+        let text = String::from_utf8_lossy(&bytes);
+        // Ignore write errors: they cannot be reported.
+        let _ = Ctx::silent(Global::default(), "completion").print(&text);
+    }
+    Exit::Done
+}
+
+/// Hides flags, so that the shell offers them only if nothing else matches.
+fn with_flags_hidden(tree: clap::Command) -> clap::Command {
+    tree.mut_args(|arg| if arg.is_positional() { arg } else { arg.hide(true) })
+        .mut_subcommands(with_flags_hidden)
 }

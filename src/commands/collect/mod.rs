@@ -1,20 +1,20 @@
-mod summary;
-
+use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::time::Duration;
 
+use super::shared::command::command;
+use super::shared::diagnosis::Diagnosis;
+use super::shared::mutes::Target;
 use crate::args::duration::duration;
-use crate::args::size::size;
+use crate::args::listing::size;
 use crate::cluster::Source;
-use crate::cluster::capture::archive;
+use crate::cluster::capture::{Index, ReadOutcome};
 use crate::cluster::live::{CollectRequest, Collected};
-use crate::commands::shared::command::command;
-use crate::commands::shared::diagnosis::Diagnosis;
-use crate::commands::shared::new_file::Target;
 use crate::ctx::{Ctx, now};
 use crate::error::{Error, Exit, Result};
 use crate::rules::{self, Scope};
-use crate::view::OutputFormat;
+use crate::view::text::Text;
+use crate::view::{OutputFormat, count, plural, text};
 
 /// A time limit that is never reached.
 const NO_LIMIT: Duration = Duration::from_secs(365 * 24 * 60 * 60);
@@ -99,17 +99,17 @@ async fn run(ctx: &mut Ctx, args: &Args) -> Result<Exit> {
     let size = match target {
         Target::Stdout => {
             let mut bytes = Vec::new();
-            let size = archive::write(&mut bytes, &index, reels, &logs);
+            let size = crate::cluster::capture::index::write(&mut bytes, &index, reels, &logs);
             ctx.write_bytes(&bytes)?;
             size.map_err(|error| Error::failed(format!("cannot write the capture: {error}")))?
         }
         Target::File(file) => {
-            let size = file.fill(|out| archive::write(out, &index, reels, &logs))?;
+            let size = file.fill(|out| crate::cluster::capture::index::write(out, &index, reels, &logs))?;
             ctx.print(&format!("{}\n", file.path.display()))?;
             size
         }
     };
-    ctx.note(summary::of(&index, size));
+    ctx.note(of(&index, size));
     Ok(if index.is_whole() { Exit::Done } else { Exit::Partly })
 }
 
@@ -138,4 +138,57 @@ fn capture_file(text: &str) -> std::result::Result<OutputFormat, String> {
         ));
     }
     Ok(OutputFormat::File(PathBuf::from(text)))
+}
+
+const MIB: f64 = (1u64 << 20) as f64;
+
+pub fn of(index: &Index, size: u64) -> Text {
+    let mut text = Text::new();
+    let size = match size as f64 / MIB {
+        small if small < 0.1 => format!("{} KiB", count(size.div_ceil(1024) as usize)),
+        mib => format!("{mib:.1} MiB"),
+    };
+    text.paragraph(format!("Collected {}: {size}.", contents(index)));
+    let logs = index.sources.iter().find(|s| s.name == "logs");
+    if let Some(message) = logs.and_then(|logs| logs.message.as_ref()) {
+        text.paragraph(format!("{message}."));
+    }
+    for (what, why) in missing(index) {
+        text.item("- ", text::warning("missing: ") + format!("{what}: {why}"));
+    }
+    let whole = if index.is_whole() { "" } else { " Commands that read this file report what is missing." };
+    text.paragraph(format!(
+        "Recognized secrets are replaced by placeholders; review the file before you share \
+         it.{whole}"
+    ));
+    text
+}
+
+fn contents(index: &Index) -> String {
+    let number = |names: &[&str]| {
+        let sources = index.sources.iter();
+        let named = sources.filter(|source| names.contains(&source.name.as_str()));
+        named.filter_map(|source| source.items).sum::<usize>()
+    };
+    let parts = [
+        plural(number(&["nodes"]), "node"),
+        plural(number(&["skyhooks", "nodewrights"]), "custom resource"),
+        plural(number(&["package-pods"]), "package pod"),
+        plural(number(&["logs"]), "log"),
+    ];
+    parts.join(", ")
+}
+
+/// The missing sources with reasons; logs with equal reasons are combined.
+fn missing(index: &Index) -> Vec<(String, String)> {
+    let is_missing = |outcome: ReadOutcome| !outcome.is_whole();
+    let sources = index.sources.iter().filter(|s| is_missing(s.outcome));
+    let mut missing: Vec<(String, String)> =
+        sources.map(|s| (s.name.replace('-', " "), s.message.clone().unwrap_or_default())).collect();
+    let mut logs: BTreeMap<&str, usize> = BTreeMap::new();
+    for log in index.logs.iter().filter(|log| is_missing(log.outcome)) {
+        *logs.entry(log.message.as_deref().unwrap_or_default()).or_default() += 1;
+    }
+    missing.extend(logs.into_iter().map(|(why, n)| (plural(n, "log"), why.to_owned())));
+    missing
 }

@@ -1,16 +1,11 @@
-mod changes;
 mod checks;
 mod outcome;
 mod ready;
-mod report;
 mod rollback;
-mod versions;
 
 use std::time::Duration;
 
-use self::changes::{changes, every_change};
 use self::checks::checks;
-use self::report::CheckReport;
 use crate::args::duration::duration;
 use crate::cluster::Cluster;
 use crate::commands;
@@ -20,6 +15,8 @@ use crate::ctx::{Ctx, interrupt};
 use crate::error::{Error, Exit, Result};
 use crate::rules::{Blocks, Rule, Scope};
 use crate::view::duration_text;
+use outcome::CheckReport;
+use ready::{changes, every_change};
 
 /// Check the installation of the operator itself
 ///

@@ -1,23 +1,29 @@
-mod chain;
-mod document;
-mod relevant;
 mod report;
-mod same_cause;
-mod sentence;
 mod step;
 
-use self::chain::Chain;
-use self::report::NodeReport;
+use std::collections::BTreeSet;
+
+use report::NodeReport;
+use schemars::JsonSchema;
+use serde::Serialize;
+use step::Chain;
+use step::NextStep;
+
 use crate::args::nodes::NodeArg;
+use crate::cluster::cordon::Holder;
 use crate::cluster::{Cluster, NamedNodes, Node, Read, Source};
 use crate::commands::shared::command::command;
+use crate::commands::shared::diagnosis::group::{of_first, on_all_nodes, on_node_set};
 use crate::commands::shared::mutes::{LoadedMutes, MuteFlags};
-use crate::commands::shared::nodes;
+use crate::commands::shared::progress::Progress;
 use crate::ctx::Ctx;
 use crate::error::{Exit, Result};
+use crate::model::ProgressState;
+use crate::rules::support::causes::Causes;
 use crate::rules::support::mute::Mutes;
 use crate::rules::support::reason;
-use crate::rules::{self, Scope};
+use crate::rules::{self, Finding, Remedy, Scope, Severity, Subject};
+use crate::view::plural;
 
 /// Explain why a node is not complete
 ///
@@ -45,7 +51,7 @@ pub struct Args {
 command! {
     "diagnose node": Args => run,
     needs: Scope::default().needs(),
-    prints: { "NodeDiagnosis": document::Document<'static> },
+    prints: { "NodeDiagnosis": Document<'static> },
 }
 
 async fn run(ctx: &mut Ctx, args: &Args) -> Result<Exit> {
@@ -55,7 +61,7 @@ async fn run(ctx: &mut Ctx, args: &Args) -> Result<Exit> {
     };
     let cluster = ctx.limit_to(named).load(&Scope::default().needs()).await?;
     let muting = args.muting.load(ctx, &cluster)?;
-    show(ctx, &cluster, nodes::single(&cluster, &args.node)?, &muting)
+    show(ctx, &cluster, crate::commands::shared::scope::single(&cluster, &args.node)?, &muting)
 }
 
 pub fn show(ctx: &mut Ctx, cluster: &Cluster, node: &Node, muting: &LoadedMutes) -> Result<Exit> {
@@ -69,7 +75,7 @@ fn view<'a>(cluster: &'a Cluster, node: &'a Node, mutes: &Mutes) -> NodeReport<'
     // Muted findings are marked and kept, because they explain the node as well.
     mutes.mark(cluster, &mut report.findings);
     reason::add(cluster, &mut report.findings);
-    same_cause::extend_to_all_nodes(cluster, &mut report.findings, node);
+    extend_to_all_nodes(cluster, &mut report.findings, node);
     let (unreadable, unseen) = (unreadable(cluster), unseen(cluster));
     let whole = unreadable.is_empty() && unseen.is_empty();
     NodeReport { cluster, node, chain: Chain::of(cluster, node, report, whole), unreadable, unseen }
@@ -87,4 +93,144 @@ fn unreadable(cluster: &Cluster) -> Vec<String> {
     let sources = Scope::default().needs().into_iter();
     let why = |source| Some(format!("{source}: {}", cluster.missing(source)?));
     sources.filter_map(why).collect()
+}
+
+/// Extends the remedies of each cause to all affected nodes, on the finding of this node or else on the first
+/// finding. Causes of deleted custom resources are skipped: their leftovers stop no rollout.
+pub fn extend_to_all_nodes(cluster: &Cluster, findings: &mut [Finding], node: &Node) {
+    let causes = Causes::of(findings).ranked(findings);
+    let mut extended = Vec::new();
+    let exists = |name: &String| cluster.skyhook(name).is_some();
+    for cause in causes.iter().filter(|cause| cause.findings.len() > 1) {
+        let skyhook = &findings[cause.findings[0]].subject.skyhook;
+        if !skyhook.as_ref().is_some_and(exists) {
+            continue;
+        }
+        let mut places = cause.findings.clone();
+        let here = |at: &usize| findings[*at].subject.node.as_deref() == Some(&node.name);
+        if let Some(own) = places.iter().position(here) {
+            places[..=own].rotate_right(1);
+        }
+        let group: Vec<&Finding> = places.iter().map(|at| &findings[*at]).collect();
+        let group = of_first(&group);
+        for (number, remedy) in group[0].remedies().enumerate() {
+            // Never shorten a command that makes changes.
+            let argv = if remedy.changes() {
+                on_node_set(&group, &remedy, usize::MAX)
+            } else {
+                on_all_nodes(&group, &remedy)
+            };
+            extended.extend(argv.map(|argv| (places[0], number, argv, group.len())));
+        }
+    }
+    for (at, number, argv, nodes) in extended {
+        findings[at].change_remedies(|remedies| {
+            let remedy = &mut remedies[number];
+            remedy.argv = argv;
+            let note = format!("for all {} with this cause", plural(nodes, "node"));
+            let caveat = remedy.caveat.take();
+            remedy.caveat = Some(caveat.map_or(note.clone(), |caveat| format!("{note}; {caveat}")));
+        });
+    }
+}
+
+/// Selects the findings about the node and its blockers, and the findings that explain them. On a finished
+/// node, findings about other nodes or custom resources do not count, but problems of the operator itself do.
+///
+/// `open`: custom resources that are unfinished on this node. `anywhere`: custom resources that this node
+/// waits for on all nodes. `reasons`: indexes of the findings that are the reason for a state on the node.
+pub fn relevant(
+    node: &Node,
+    findings: Vec<Finding>,
+    open: &BTreeSet<&str>,
+    anywhere: &BTreeSet<&str>,
+    reasons: BTreeSet<usize>,
+) -> Vec<Finding> {
+    let causes = Causes::of(&findings);
+    let here = |f: &Finding| {
+        let subject = &f.subject;
+        let on = subject.node.as_deref();
+        on == Some(node.name.as_str())
+            || f.blocked_nodes.iter().any(|name| node.name == *name)
+            || f.comes_first() && (!open.is_empty() || on.is_none() && subject.skyhook.is_none())
+            || subject.skyhook.is_none() && f.concerns_all_nodes() && f.blocks_installs() && !open.is_empty()
+            || subject.skyhook.as_deref().is_some_and(|name| {
+                f.concerns_all_nodes() && open.contains(name)
+                    || f.severity > Severity::Info && anywhere.contains(name)
+            })
+    };
+    let mut open: Vec<usize> =
+        (0..findings.len()).filter(|at| reasons.contains(at) || here(&findings[*at])).collect();
+    let mut wanted: BTreeSet<usize> = open.iter().copied().collect();
+    while let Some(at) = open.pop() {
+        let causes = causes.explaining(at).iter().copied();
+        // Maximum number of causes to follow for each finding: a few of a thousand failing nodes suffice.
+        const MOST: usize = 5;
+        open.extend(causes.take(MOST).filter(|cause| wanted.insert(*cause)));
+    }
+    let all = findings.into_iter().enumerate();
+    all.filter(|(at, _)| wanted.contains(at)).map(|(_, f)| f).collect()
+}
+
+/// Why a node is not complete.
+#[derive(Serialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct Document<'a> {
+    /// The node.
+    node: &'a str,
+    /// The worst state of any custom resource on the node; `Blocked` if an error keeps the node from
+    /// completing.
+    state: ProgressState,
+    /// The people and programs other than the operator that keep the node cordoned; empty if it is not cordoned.
+    cordoned_by_others: Vec<Holder>,
+    /// The custom resources in the order in which they run.
+    skyhooks: Vec<LinkDocument<'a>>,
+    /// Findings about the node, causes first.
+    findings: Vec<FindingDocument<'a>>,
+    /// The next remedies, in the order to try them.
+    remedies: Vec<Remedy>,
+    /// Sources that could not be read, with the reason; the result may be incomplete.
+    unreadable: &'a [String],
+    /// The time at which ages are calculated.
+    taken_at: String,
+}
+
+/// A custom resource on the node.
+#[derive(Serialize, JsonSchema)]
+struct LinkDocument<'a> {
+    /// `Skyhook` or `NodeWright`.
+    kind: &'static str,
+    /// The custom resource.
+    name: &'a str,
+    /// The priority; the lowest runs first. Absent for a deleted custom resource.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    priority: Option<i64>,
+    /// The progress on the node.
+    state: ProgressState,
+    /// Why the custom resource is not complete on the node, or a statement that it is.
+    message: &'a str,
+    /// The progress in detail, with the operator's next action; absent if the custom resource does not select
+    /// the node.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    progress: Option<&'a Progress>,
+    /// The packages of the custom resource on the node.
+    packages: &'a [NextStep],
+}
+
+/// A finding about the node.
+#[derive(Serialize, JsonSchema)]
+struct FindingDocument<'a> {
+    /// The code of the rule, such as `SKY201`.
+    code: &'static str,
+    /// The name of the rule.
+    name: &'static str,
+    /// The severity of the finding.
+    severity: Severity,
+    /// The object that the finding is about.
+    subject: &'a Subject,
+    /// The observed problem.
+    message: &'a str,
+    /// The reason for muting the finding; absent if it is not muted.
+    #[serde(rename = "muteReason", skip_serializing_if = "Option::is_none")]
+    muted: Option<&'a str>,
 }

@@ -1,13 +1,11 @@
-use crate::args::named;
 use crate::args::nodes::NodeFlags;
 use crate::cluster::Cluster;
-use crate::cluster::kept_logs;
 use crate::commands::shared::command::command;
-use crate::commands::shared::diagnosis::{self, Diagnosis, cause_argument, object_named};
+use crate::commands::shared::diagnosis::{Diagnosis, cause_argument, object_named};
 use crate::commands::shared::fail_on::FailOn;
-use crate::commands::shared::mutes::{self, MuteFlags, NewMutes};
+use crate::commands::shared::mutes::{MuteFlags, NewMutes};
 use crate::commands::shared::rule::find_rule;
-use crate::commands::shared::scope;
+use crate::commands::shared::{diagnosis, mutes, scope};
 use crate::ctx::Ctx;
 use crate::error::{Error, Exit, Result};
 use crate::rules::support::mute;
@@ -114,7 +112,7 @@ async fn run(ctx: &mut Ctx, args: &Args) -> Result<Exit> {
     let mut diagnosis =
         Diagnosis::new(&cluster, report).narrowed(args.scope_arguments(&subjects)).only(subjects.cause)?;
     if !args.no_logs {
-        let tails = ctx.tails(&cluster, &diagnosis.logs(), kept_logs::LINES).await;
+        let tails = ctx.tails(&cluster, &diagnosis.logs(), crate::cluster::attempts::LINES).await;
         diagnosis = diagnosis.with_logs(tails);
     }
     ctx.show(&diagnosis.unfolded(args.all))?;
@@ -139,8 +137,8 @@ impl Subject {
                 let number = number.parse().map_err(|_| "expected cause/N, such as cause/2")?;
                 Ok(Subject::Cause(number))
             }
-            Some(_) => named::skyhook(text).map(Subject::Skyhook),
-            None => named::skyhook(text).map(Subject::Any),
+            Some(_) => crate::args::nodes::skyhook(text).map(Subject::Skyhook),
+            None => crate::args::nodes::skyhook(text).map(Subject::Any),
         }
     }
 }

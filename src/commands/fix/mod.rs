@@ -1,24 +1,28 @@
 //! `fix`: the remedies of all findings, as one plan.
 
-mod choose;
 mod merge;
 
-use clap::builder::{PossibleValue, PossibleValuesParser, TypedValueParser};
+use std::collections::{BTreeSet, HashMap};
 
-use self::choose::{Chosen, FixLimits, choose};
-use self::merge::Part;
-use crate::args::named;
+use clap::builder::{PossibleValue, PossibleValuesParser, TypedValueParser};
+use merge::{Part, finding_label};
+
+use super::parse;
+use super::shared::command::{Run as _, Write, command};
+use super::shared::deletion::Grades;
+use super::shared::diagnosis::group::FindingGroup;
+use super::shared::grouped::grouped;
+use super::shared::rule::find_rule;
+use super::shared::scope;
 use crate::args::nodes::NodeFlags;
 use crate::args::safety::Safety;
 use crate::cluster::{Cluster, Source};
-use crate::commands::shared::command::{Write, command};
-use crate::commands::shared::rule::find_rule;
-use crate::commands::shared::{scope, selection};
 use crate::ctx::Ctx;
 use crate::error::{Error, Exit, Result};
 use crate::plan::{Grade, Plan};
-use crate::rules::{self, Report, Scope};
-use crate::view::{plural, shell_words, text};
+use crate::rules::support::causes::{Cause, Causes};
+use crate::rules::{self, Finding, Finds, Remedy, Report, Rule, Scope, Severity};
+use crate::view::{count, list, plural, shell_words, text};
 
 /// Apply the remedies of all findings as one plan
 ///
@@ -49,7 +53,7 @@ pub struct Args {
     rules: Vec<String>,
 
     /// Only fix findings of this custom resource; may be repeated
-    #[arg(long = "skyhook", value_name = "NAME", alias = "nodewright", value_parser = named::skyhook)]
+    #[arg(long = "skyhook", value_name = "NAME", alias = "nodewright", value_parser = crate::args::nodes::skyhook)]
     skyhooks: Vec<String>,
 
     #[command(flatten)]
@@ -139,7 +143,7 @@ fn few(lines: &[String]) -> Vec<String> {
 ///
 /// Two remedies contradict each other; or the input has no custom resources, so that leftovers may be in use.
 fn plan(cluster: &Cluster, report: &Report, limits: &FixLimits) -> Result<Plan> {
-    selection::not_left_out(cluster, ", so it is unknown what is still in use")?;
+    super::shared::scope::not_left_out(cluster, ", so it is unknown what is still in use")?;
     let Chosen { parts, left } = choose(cluster, &report.findings, limits);
     let cured: Vec<String> = parts.iter().map(Part::describe).collect();
     let mut plan = merge::merged(cluster, parts)?;
@@ -157,4 +161,357 @@ fn plan(cluster: &Cluster, report: &Report, limits: &FixLimits) -> Result<Plan> 
         plan.consequences.warn("some rules could not be checked: see `kubectl skyhook diagnose stuck`");
     }
     Ok(plan)
+}
+
+/// The limits of `fix`.
+pub struct FixLimits {
+    pub scope: Scope,
+    /// The rules whose findings to fix; empty for all.
+    pub rules: Vec<&'static Rule>,
+    pub up_to: Grade,
+    pub no_pause: bool,
+}
+
+/// The applied and the skipped remedies.
+#[derive(Default)]
+pub struct Chosen {
+    pub parts: Vec<Part>,
+    /// One line for each group of skipped findings.
+    pub left: Vec<String>,
+}
+
+/// Chooses a remedy for each cause, within the limits.
+pub fn choose(cluster: &Cluster, findings: &[Finding], limits: &FixLimits) -> Chosen {
+    let mut choosing = Choosing {
+        cluster,
+        grades: Grades::new(cluster),
+        limits,
+        chosen: Chosen::default(),
+        changed_packages: HashMap::new(),
+        skippable: BTreeSet::new(),
+        skipped_block: false,
+    };
+    let causes = Causes::of(findings).ranked(findings);
+    for cause in &causes {
+        for group in choosing.remedy_groups(cause, findings) {
+            choosing.of_cause(&group);
+        }
+    }
+    for cause in &causes {
+        choosing.effects(cause, findings);
+    }
+    choosing.finish()
+}
+
+/// Findings of one cause with the same remedy.
+struct RemedyGroup<'a> {
+    findings: Vec<&'a Finding>,
+    subject: String,
+    /// The remedy, and its command line for all nodes.
+    remedy: Option<(Remedy, Vec<String>)>,
+    /// Whether the findings concern objects outside the flags' selection.
+    elsewhere: bool,
+    /// The rule whose remedy already changes the same package on the same node.
+    cured_by: Option<&'static str>,
+}
+
+/// Maximum number of nodes named in a displayed command.
+const NAMED: usize = 8;
+
+impl RemedyGroup<'_> {
+    /// The command for display. With many nodes, or one command per node, only one node is named.
+    fn command(&self, remedy: &Remedy, argv: &[String]) -> String {
+        let number = self.findings.len();
+        let joined = argv != remedy.argv && number <= NAMED;
+        let is_it = |f: &&Finding| f.changing_remedy().is_some_and(|other| other.argv == remedy.argv);
+        if joined || self.findings.iter().all(is_it) {
+            format!("`{}`", shell_words(argv))
+        } else {
+            format!("`{}` and {} more such commands", shell_words(&remedy.argv), count(number - 1))
+        }
+    }
+}
+
+/// Names of a custom resource and of a node.
+type SkyhookOnNode = (String, String);
+
+fn place(finding: &Finding) -> Option<SkyhookOnNode> {
+    let subject = &finding.subject;
+    Some((subject.skyhook.clone()?, subject.node.clone()?))
+}
+
+struct Choosing<'a> {
+    cluster: &'a Cluster,
+    grades: Grades<'a>,
+    limits: &'a FixLimits,
+    chosen: Chosen,
+    /// The packages that chosen remedies already change, with the codes of their rules. `None` means all
+    /// packages.
+    changed_packages: HashMap<SkyhookOnNode, Vec<(Option<String>, &'static str)>>,
+    /// The codes of skipped findings that may resolve themselves or are only info.
+    skippable: BTreeSet<&'static str>,
+    /// Whether any of them blocks something.
+    skipped_block: bool,
+}
+
+impl Choosing<'_> {
+    fn is_meant(&self, finding: &Finding) -> bool {
+        let rules = &self.limits.rules;
+        rules.is_empty() || rules.iter().any(|rule| rule.code == finding.rule.code)
+    }
+
+    /// Whether a finding concerns objects outside the flags' selection, and is listed because it explains or
+    /// blocks selected ones.
+    fn is_elsewhere(&self, finding: &Finding) -> bool {
+        let scope = &self.limits.scope;
+        let other = |named: &[String], own: &Option<String>| {
+            !named.is_empty() && own.as_ref().is_some_and(|own| !named.contains(own))
+        };
+        // Findings about a whole custom resource affect all of its nodes.
+        let whole = !scope.nodes.is_empty() && finding.subject.node.is_none();
+        whole
+            || other(&scope.skyhooks, &finding.subject.skyhook)
+            || other(&scope.nodes, &finding.subject.node)
+    }
+
+    /// The selected findings of a cause, grouped by the command of their remedy.
+    fn remedy_groups<'f>(&self, cause: &Cause, findings: &'f [Finding]) -> Vec<RemedyGroup<'f>> {
+        // Placeholder for the node.
+        const ANY: &str = "NODE";
+        let meant = cause.findings.iter().copied();
+        let meant = meant.filter(|at| self.is_meant(&findings[*at]));
+        let by_command = meant.map(|at| {
+            let finding = &findings[at];
+            let command = finding.changing_remedy().map(|remedy| {
+                if remedy.own().is_none() {
+                    return Vec::new();
+                }
+                let node = finding.subject.node.as_deref();
+                let other = node.and_then(|node| remedy.on_nodes(node, &[ANY]));
+                other.unwrap_or_else(|| remedy.argv.clone())
+            });
+            let key = (self.is_elsewhere(finding), self.cured_by(finding), command);
+            (key, at)
+        });
+        let kinds = grouped(by_command).into_iter();
+        let kinds = kinds.map(|((elsewhere, cured_by, _), places)| {
+            let members: Vec<&Finding> = places.iter().map(|at| &findings[*at]).collect();
+            let own = Cause { findings: places, effects: Vec::new() };
+            let nodes: Vec<&str> = members.iter().filter_map(|f| f.subject.node.as_deref()).collect();
+            let remedy = members[0].changing_remedy();
+            let argv = remedy.as_ref().map(|remedy| {
+                let all = nodes.first().and_then(|node| remedy.on_nodes(node, &nodes));
+                all.unwrap_or_else(|| remedy.argv.clone())
+            });
+            RemedyGroup {
+                findings: members,
+                subject: FindingGroup::of(&own, findings).subject(self.cluster, false),
+                remedy: remedy.zip(argv),
+                elsewhere,
+                cured_by,
+            }
+        });
+        kinds.collect()
+    }
+
+    fn of_cause(&mut self, group: &RemedyGroup<'_>) {
+        let finding = group.findings[0];
+        if self.is_skippable(finding) {
+            self.skippable.insert(finding.rule.code);
+            self.skipped_block |= finding.blocks_progress();
+            return;
+        }
+        if group.elsewhere {
+            return self.leave(finding, &group.subject, "it does not match --skyhook or --node");
+        }
+        if let Some(other) = group.cured_by {
+            let reason =
+                format!("the remedy for {other} changes the same objects; run diagnose again afterwards");
+            return self.leave(finding, &group.subject, &reason);
+        }
+        let Some((remedy, argv)) = &group.remedy else {
+            let reason = format!("none of its remedies changes anything: see `{}`", pointer(finding));
+            return self.leave(finding, &group.subject, &reason);
+        };
+        // Do not show a command that may evict, delete or drop a record if it needs a decision or is not one
+        // of this plugin: `diagnose stuck` shows it with its caveat.
+        let mut graded = Remedy { argv: argv.clone(), ..remedy.clone() };
+        if remedy.choice {
+            self.grades.grade(std::slice::from_mut(&mut graded));
+        }
+        let hidden = graded.grade >= Some(Grade::B3) && (remedy.choice || remedy.own().is_none());
+        let command =
+            if hidden { format!("see `{}`", pointer(finding)) } else { group.command(remedy, argv) };
+        // Leftovers of several custom resources are reviewed in their own preview.
+        let planned = match remedy.own().filter(|_| !remedy.choice && !remedy.runs("leftovers")) {
+            Some(_) => self.plan(argv),
+            None => None,
+        };
+        match planned {
+            None if remedy.own().is_some() => {
+                let why = if remedy.choice {
+                    "it needs a decision"
+                } else {
+                    "its remedy must be run as a separate command"
+                };
+                self.leave(finding, &group.subject, &format!("{why}: {command}"));
+            }
+            None => {
+                self.leave(finding, &group.subject, &format!("its remedy must be applied by hand: {command}"))
+            }
+            Some(Err(why)) => {
+                let reason = format!("{command} would be refused: {why}");
+                self.leave(finding, &group.subject, &reason);
+            }
+            Some(Ok(plan)) => self.weigh(finding, remedy, group, argv, plan),
+        }
+    }
+
+    /// The rule whose remedy already changes the same package on the same node.
+    fn cured_by(&self, finding: &Finding) -> Option<&'static str> {
+        let package = &finding.subject.package;
+        let mut here = self.changed_packages.get(&place(finding)?)?.iter();
+        let meets = |known: &Option<String>| known.is_none() || package.is_none() || known == package;
+        here.find(|(known, _)| meets(known)).map(|(_, code)| *code)
+    }
+
+    /// Whether a finding is skipped because no rules are named, and it may resolve itself, is only info, or is
+    /// an intended wait such as a pause.
+    fn is_skippable(&self, finding: &Finding) -> bool {
+        let intended = finding.rule.finds == Finds::LastingWaits && finding.severity < Severity::Error;
+        let stays = finding.severity > Severity::Info && finding.permanent && !intended;
+        !stays && self.limits.rules.is_empty()
+    }
+
+    /// The plan of a command; `None` for commands without a plan.
+    fn plan(&self, argv: &[String]) -> Option<Result<Plan, String>> {
+        let words = &argv[2..];
+        // Only commands that pause have the flag.
+        let unpaused = [words, &["--no-pause".to_owned()]].concat();
+        let unpaused = self.limits.no_pause.then(|| parse(&unpaused).ok()).flatten();
+        let command = match unpaused {
+            Some(command) => command,
+            None => parse(words).ok()?,
+        };
+        Some(command.plan(self.cluster)?.map_err(|error| {
+            let hints = error.hints.iter().take(1);
+            let hints: Vec<String> = hints.map(|hint| format!(" ({hint})")).collect();
+            format!("{}{}", error.message, hints.concat())
+        }))
+    }
+
+    /// Adds the plan of a remedy, unless it exceeds the limits.
+    fn weigh(
+        &mut self,
+        finding: &Finding,
+        remedy: &Remedy,
+        group: &RemedyGroup<'_>,
+        argv: &[String],
+        mut plan: Plan,
+    ) {
+        let subject = &group.subject;
+        let command = group.command(remedy, argv);
+        if plan.is_empty() {
+            return self.leave(finding, subject, &format!("{command} would change nothing"));
+        }
+        // The operator continues with more than what a remedy itself repeats.
+        let mut alone = plan.clone();
+        alone.forecast(self.cluster);
+        let grade = alone.grade();
+        if grade > self.limits.up_to {
+            let why = above(grade, &alone.consequences.at_worst(grade), &command);
+            return self.leave(finding, subject, &why);
+        }
+        let named = &self.limits.scope.nodes;
+        let beyond: Vec<&str> = plan
+            .nodes()
+            .into_iter()
+            .filter(|node| !named.is_empty() && !named.iter().any(|name| name == node))
+            .take(3)
+            .collect();
+        if !beyond.is_empty() {
+            let reason = format!("{command} would also change other nodes: {}", list(&beyond));
+            return self.leave(finding, subject, &reason);
+        }
+        if remedy.follows_a_repair() {
+            plan.consequences.warn(format!(
+                "{}: the remedy is effective only after the cause of the failure is fixed",
+                finding.rule.code
+            ));
+        }
+        for one in &group.findings {
+            if let Some(place) = place(one) {
+                let work = (one.subject.package.clone(), one.rule.code);
+                self.changed_packages.entry(place).or_default().push(work);
+            }
+        }
+        self.chosen.parts.push(Part { rule: finding.rule, subject: group.subject.clone(), command, plan });
+    }
+
+    /// Skips effects that end with their cause. Effects that outlast a cause fixed here are fixed like
+    /// causes, unless a chosen remedy restarts the batches of the custom resource.
+    fn effects(&mut self, cause: &Cause, findings: &[Finding]) {
+        let code = findings[cause.findings[0]].rule.code;
+        let effects = FindingGroup::of(cause, findings).effects();
+        for effect in effects {
+            let finding = effect.first();
+            if !self.is_meant(finding) || self.is_skippable(finding) {
+                continue;
+            }
+            let subject = effect.subject(self.cluster, false);
+            let parts = &self.chosen.parts;
+            let cured = parts.iter().any(|part| part.rule.code == code);
+            let restarted = parts.iter().any(|part| part.restarts_batches_of(finding));
+            if finding.outlasts_cause && cured && !restarted {
+                let remedy = finding.changing_remedy();
+                self.of_cause(&RemedyGroup {
+                    findings: vec![finding],
+                    subject,
+                    remedy: remedy.map(|remedy| (remedy.clone(), remedy.argv)),
+                    elsewhere: self.is_elsewhere(finding),
+                    cured_by: None,
+                });
+            } else {
+                self.leave(finding, &subject, &format!("it is caused by {code}"));
+            }
+        }
+    }
+
+    fn leave(&mut self, finding: &Finding, subject: &str, why: &str) {
+        let line = skipped(&finding_label(finding.rule, subject), why);
+        // List an effect of several causes once per cause.
+        if !self.chosen.left.contains(&line) {
+            self.chosen.left.push(line);
+        }
+    }
+
+    fn finish(mut self) -> Chosen {
+        if !self.skippable.is_empty() {
+            let codes: Vec<&str> = self.skippable.into_iter().collect();
+            let may = match (codes.len(), self.skipped_block) {
+                (1, true) => "it may resolve itself",
+                (1, false) => "it blocks nothing",
+                (_, true) => "they may resolve themselves",
+                (_, false) => "they block nothing",
+            };
+            let left = format!("skips {}, because {may}; specify a code to include it", list(&codes));
+            self.chosen.left.push(left);
+        }
+        self.chosen
+    }
+}
+
+/// The line for a skipped finding.
+pub fn skipped(finding: &str, why: &str) -> String {
+    format!("skips {finding}, because {why}")
+}
+
+/// Why a remedy of this grade exceeds `--up-to`.
+pub fn above(grade: Grade, effect: &str, command: &str) -> String {
+    format!("{effect} ({grade}); --up-to {} includes it: {command}", grade.word())
+}
+
+/// The command that shows a finding with all its remedies.
+fn pointer(finding: &Finding) -> String {
+    format!("kubectl skyhook diagnose stuck --rule {}", finding.rule.code)
 }

@@ -5,9 +5,8 @@ use serde::Serialize;
 use serde_json::Value;
 
 use crate::api::ApiFlavor;
-use crate::cluster::leftover::Remnant;
-use crate::cluster::leftover::{Leftover, LeftoverObject};
-use crate::cluster::{Certainty, Cluster, Node, NodeRecord, migration};
+use crate::cluster::leftover::{Leftover, LeftoverObject, Remnant};
+use crate::cluster::{Certainty, Cluster, Node, NodeRecord};
 use crate::commands::shared::grouped::grouped;
 use crate::plan::planners::node;
 use crate::view::text::{self, Text};
@@ -218,7 +217,8 @@ fn cordon(node: &Node) -> &'static str {
 impl Leftovers<'_> {
     /// Deployment policies of the older API that no Skyhook uses.
     fn older_policies(&self) -> Vec<&str> {
-        let all = if self.all { migration::unused_policies(self.cluster) } else { Vec::new() };
+        let all =
+            if self.all { crate::cluster::active_api::unused_policies(self.cluster) } else { Vec::new() };
         all.into_iter().map(|policy| policy.metadata.name.as_str()).collect()
     }
 

@@ -5,7 +5,7 @@ use serde::Serialize;
 use serde_json::Value;
 use similar::{ChangeTag, TextDiff};
 
-use crate::cluster::applied::{applied, changeable};
+use crate::cluster::provenance::{applied, changeable};
 use crate::lint::Input;
 use crate::view::format::yaml;
 use crate::view::text::{self, Label, Text};

@@ -1,31 +1,29 @@
-mod annotations;
-mod applied;
 mod diff;
-mod junit;
-mod kustomize;
-mod references;
-mod refusals;
 mod report;
-mod sarif;
 mod subject;
 
 use std::collections::BTreeSet;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
+use std::process::Stdio;
 
+use report::LintView;
 use serde_json::Value;
+use tokio::process::Command;
 
-use self::report::LintView;
-use crate::api::{Skyhook, Version};
-use crate::cluster::{Cluster, Source};
-use crate::commands::shared::command::command;
-use crate::commands::shared::fail_on::FailOn;
-use crate::commands::shared::mutes::{self, MuteFlags, NewMutes};
-use crate::ctx::{self, Ctx, unread as unread_sources};
+use super::shared::command::command;
+use super::shared::fail_on::FailOn;
+use super::shared::mutes::{self, MuteFlags, NewMutes};
+use crate::api::{DeploymentPolicy, Skyhook, Version};
+use crate::cluster::provenance::applied as applied_object;
+use crate::cluster::{Certainty, Cluster, Read, Source, decode_leniently};
+use crate::ctx::{Ctx, unread as unread_sources};
 use crate::error::{Error, Exit, Result};
 use crate::lint::{
-    self, Documents, Input, LintFinding, LintReport, Manifest, ManifestFile, References, Schemas, files,
+    Documents, Existence, Input, LintFinding, LintReport, Manifest, ManifestFile, ReferenceKind, References,
+    Schemas, files,
 };
-use crate::model;
+use crate::rules::Severity;
+use crate::{ctx, lint, model};
 
 /// Check manifests before they are applied
 ///
@@ -148,7 +146,7 @@ async fn run(ctx: &mut Ctx, args: &Args) -> Result<Exit> {
     let mut files = files::read(&args.files, &args.roots)?;
     for directory in &args.kustomize {
         let path = directory.display().to_string();
-        let file = ManifestFile { path, text: kustomize::build(directory).await?, is_part: false };
+        let file = ManifestFile { path, text: build(directory).await?, is_part: false };
         files.roots.push(files::of_text(directory, file)?);
     }
     for link in &files.dangling {
@@ -173,7 +171,7 @@ async fn run(ctx: &mut Ctx, args: &Args) -> Result<Exit> {
     }
     let wanted = parsed.iter().flat_map(Documents::referenced).collect();
     let references = match &cluster {
-        Some(cluster) => references::read(ctx, cluster, wanted).await,
+        Some(cluster) => read(ctx, cluster, wanted).await,
         None => References::default(),
     };
     let mut schemas = Schemas::default();
@@ -202,10 +200,10 @@ async fn run(ctx: &mut Ctx, args: &Args) -> Result<Exit> {
     for mut input in inputs {
         let mut report = lint::lint(&input);
         if args.server_dry_run {
-            unread |= refusals::read(ctx, &mut input, &report).await;
+            unread |= report::read(ctx, &mut input, &report).await;
             report.add_refusals(&input);
         }
-        let applied = applied::applied(&input, &report);
+        let applied = applied(&input, &report);
         checked.push((input, report, applied));
     }
     let (mut report, mut effects, mut changes) = (LintReport::default(), Vec::new(), Vec::new());
@@ -284,4 +282,150 @@ fn interrupted_nodes(documents: &[Documents], cluster: &Cluster) -> BTreeSet<Str
     let nodes = cluster.nodes.items().iter();
     let selected = nodes.filter(|node| skyhooks.iter().any(|s| s.selects(node)));
     selected.map(|node| node.name.to_string()).collect()
+}
+
+/// The valid manifests of the active API.
+struct Accepted<'i> {
+    /// The resulting objects: manifests merged into the objects of the cluster.
+    skyhooks: Vec<Skyhook>,
+    policies: Vec<&'i DeploymentPolicy>,
+}
+
+impl<'i> Accepted<'i> {
+    fn of(input: &'i Input<'_>, report: &LintReport) -> Accepted<'i> {
+        // A capture without custom resources does not show the active API.
+        let known = input.cluster.filter(|c| !c.from_files || !c.skyhooks.items().is_empty());
+        let flavor = known.map(Cluster::flavor);
+        let refused = |manifest: &Manifest| {
+            let mut errors = report.open().filter(|f| f.severity == Severity::Error);
+            let own = |f: &LintFinding| (&f.file, &f.subject.name) == (&manifest.file, &manifest.name);
+            flavor.is_some() && manifest.flavor() != flavor || errors.any(own)
+        };
+        let skyhooks = input.skyhooks().filter(|(manifest, _)| !refused(manifest));
+        let policies = input.policies().filter(|(manifest, _)| !refused(manifest));
+        Accepted {
+            skyhooks: skyhooks.map(|(manifest, skyhook)| merged(input, manifest, skyhook)).collect(),
+            policies: policies.map(|(_, policy)| policy).collect(),
+        }
+    }
+}
+
+/// A manifest merged into the live object, if there is one.
+fn merged(input: &Input<'_>, manifest: &Manifest, skyhook: &Skyhook) -> Skyhook {
+    let object = input.live(manifest).map(|live| applied_object(live, &manifest.value));
+    let decoded = object.and_then(|object| decode_leniently(object).ok());
+    decoded.unwrap_or_else(|| skyhook.clone())
+}
+
+/// The cluster after the manifests are applied, and the affected custom resources: they are in the manifests,
+/// or use a policy in the manifests. `None` without a cluster, or if its package runs were not read.
+pub fn applied(input: &Input<'_>, report: &LintReport) -> Option<(Cluster, Vec<String>)> {
+    let cluster = input.cluster?;
+    if cluster.certainty_of_no_package_run() == Certainty::Unknown {
+        return None;
+    }
+    let accepted = Accepted::of(input, report);
+    let own = accepted.skyhooks.iter();
+    let own: Vec<String> = own.map(|skyhook| skyhook.name().to_owned()).collect();
+    let policies = accepted.policies.iter().map(|p| p.metadata.name.as_str());
+    let policies: Vec<&str> = policies.collect();
+    let mut applied =
+        cluster.with_applied(accepted.skyhooks, accepted.policies.iter().copied().cloned().collect());
+    if applied.config_maps.ok().is_none() {
+        // Assume that the operator has created the ConfigMaps of the live spec.
+        let of_packages = cluster.skyhooks.items().iter().flat_map(|skyhook| {
+            let packages = skyhook.packages().filter(|(_, package)| !package.config_map.is_empty());
+            packages.map(|(name, package)| {
+                crate::cluster::kubernetes::of_package(cluster.flavor(), skyhook, name, package)
+            })
+        });
+        applied.config_maps = Read::Ok(of_packages.collect());
+    }
+    let concerned = applied.skyhooks.items().iter().filter(|skyhook| {
+        let policy = skyhook.spec.deployment_policy.as_str();
+        own.iter().any(|name| name == skyhook.name()) || policies.contains(&policy)
+    });
+    let concerned = concerned.map(|skyhook| skyhook.name().to_owned()).collect();
+    Some((applied, concerned))
+}
+
+/// Looks up the objects in the operator's namespace, and warns about those that cannot be checked.
+async fn read(ctx: &mut Ctx, cluster: &Cluster, wanted: BTreeSet<(ReferenceKind, String)>) -> References {
+    let mut references = References::default();
+    let namespaces = cluster.operator_namespaces();
+    let namespace = namespaces.first().copied().unwrap_or_default();
+    for (kind, name) in wanted {
+        let why = if namespaces.len() != 1 {
+            "the namespace of the operator is unknown".to_owned()
+        } else if cluster.from_files {
+            match captured(cluster, kind, namespace, &name) {
+                Some(existence) => {
+                    references.known.insert((kind, name), existence);
+                    continue;
+                }
+                None => format!("the capture contains no {kind} of namespace {namespace}"),
+            }
+        } else {
+            match existence(ctx, kind, namespace, &name).await {
+                Read::Ok(existence) => {
+                    references.known.insert((kind, name), existence);
+                    continue;
+                }
+                Read::Incomplete(_, why) | Read::Unreadable(why) => why.to_string(),
+                Read::NotRequested => "not read".to_owned(),
+            }
+        };
+        ctx.warn(format!("{kind} {name} was not checked: {why}"));
+    }
+    namespace.clone_into(&mut references.namespace);
+    references
+}
+
+/// Whether the object exists in a capture; `None` if the capture has no object of this kind in the namespace.
+fn captured(cluster: &Cluster, kind: ReferenceKind, namespace: &str, name: &str) -> Option<Existence> {
+    let objects = cluster.installation.key_maps.ok()?.iter();
+    let mut same = objects
+        .filter(|object| {
+            object.kind == kind.to_string() && object.metadata.namespace.as_deref() == Some(namespace)
+        })
+        .peekable();
+    same.peek()?;
+    let found = same.find(|object| object.metadata.name == name);
+    Some(found.map_or(Existence::Absent, |object| {
+        Existence::Present(Some(object.keys().map(str::to_owned).collect()))
+    }))
+}
+
+async fn existence(ctx: &Ctx, kind: ReferenceKind, namespace: &str, name: &str) -> Read<Existence> {
+    match kind {
+        ReferenceKind::Secret => {
+            let exists = ctx.has_secret(namespace, name).await;
+            exists.map(|exists| if exists { Existence::Present(None) } else { Existence::Absent })
+        }
+        ReferenceKind::ConfigMap => {
+            let keys = ctx.config_map_keys(namespace, name).await;
+            keys.map(|keys| keys.map_or(Existence::Absent, |keys| Existence::Present(Some(keys))))
+        }
+    }
+}
+
+/// The manifests that `kubectl kustomize DIRECTORY` prints.
+///
+/// # Errors
+///
+/// kubectl is not on the PATH, or does not build the kustomization.
+async fn build(directory: &Path) -> Result<String> {
+    let name = directory.display();
+    let mut command = Command::new("kubectl");
+    command.arg("kustomize").arg(directory).stdin(Stdio::null()).kill_on_drop(true);
+    let output = command.output().await.map_err(|error| {
+        let hint =
+            format!("-k requires kubectl; or build {name} with kustomize and lint its output with -f -");
+        Error::failed(format!("cannot run kubectl: {}", crate::error::plain_reason(&error))).hint(hint)
+    })?;
+    if !output.status.success() {
+        let reason = String::from_utf8_lossy(&output.stderr);
+        return Err(Error::failed(format!("cannot build {name}: {}", reason.trim())));
+    }
+    Ok(String::from_utf8_lossy(&output.stdout).into_owned())
 }

@@ -1,22 +1,23 @@
 //! The report of `lint`, as text and as a document.
 
+use percent_encoding::{AsciiSet, CONTROLS, utf8_percent_encode};
+use quick_junit::{NonSuccessKind, Report, TestCase, TestCaseStatus, TestSuite};
 use schemars::JsonSchema;
 use serde::Serialize;
-use serde_json::Value;
+use serde_json::{Value, json};
 
-use super::annotations::annotation;
 use super::diff::{self, ObjectChange};
 use super::subject::subject_text;
-use super::{junit, sarif};
 use crate::cluster::Cluster;
 use crate::commands::shared::fail_on::FailOn;
 use crate::commands::shared::rule::{counted, label_of};
-use crate::lint::{LintFinding, LintReport};
+use crate::ctx::Ctx;
+use crate::lint::{ALL, Input, LintFinding, LintReport, LintRule};
 use crate::model::{Effects, PackageDocument, RolloutDocument};
+use crate::plan::Target;
 use crate::rules::{Evidence, Severity, Subject};
-use crate::view::effects_text;
-use crate::view::text::{self, Line, Text};
-use crate::view::{View, document, list, plural};
+use crate::view::text::{Line, Text};
+use crate::view::{View, document, list, plural, text};
 
 /// The findings about manifests.
 #[derive(Serialize, JsonSchema)]
@@ -269,11 +270,11 @@ impl View for LintView<'_> {
     }
 
     fn junit(&self) -> Option<quick_junit::Report> {
-        Some(junit::report(self.report, self.fail_on))
+        Some(report(self.report, self.fail_on))
     }
 
     fn sarif(&self) -> Option<Value> {
-        Some(sarif::log(self.report))
+        Some(log(self.report))
     }
 }
 
@@ -294,4 +295,168 @@ impl From<&LintFinding> for FindingDocument {
             suppressed: finding.suppressed.clone(),
         }
     }
+}
+
+/// The command for a finding: `::error file=gpu.yaml,line=14,col=5,title=SKY819::…`.
+pub(super) fn annotation(finding: &LintFinding) -> String {
+    let command = match finding.severity {
+        Severity::Error => "error",
+        Severity::Warning => "warning",
+        Severity::Info => "notice",
+    };
+    let message = format!("{}: {}", subject_text(&finding.subject), finding.message);
+    format!(
+        "::{command} file={},line={},col={},title={}::{}",
+        property(&finding.file),
+        finding.line,
+        finding.column,
+        finding.rule.code,
+        escaped(&message)
+    )
+}
+
+fn escaped(text: &str) -> String {
+    text.replace('%', "%25").replace('\r', "%0D").replace('\n', "%0A")
+}
+
+fn property(text: &str) -> String {
+    escaped(text).replace(':', "%3A").replace(',', "%2C")
+}
+
+/// Characters that a URI must not contain.
+const ESCAPED: &AsciiSet = &CONTROLS
+    .add(b' ')
+    .add(b'"')
+    .add(b'#')
+    .add(b'%')
+    .add(b'<')
+    .add(b'>')
+    .add(b'?')
+    .add(b'`')
+    .add(b'{')
+    .add(b'}');
+
+/// A log with one run. Suppressed findings are included and marked.
+pub(super) fn log(lint: &LintReport) -> Value {
+    let driver = json!({
+        "name": "kubectl-skyhook",
+        "version": env!("CARGO_PKG_VERSION"),
+        "informationUri": env!("CARGO_PKG_REPOSITORY"),
+        "rules": ALL.iter().map(|rule| descriptor(rule)).collect::<Vec<_>>(),
+    });
+    let results: Vec<Value> = lint.findings.iter().map(result).collect();
+    json!({
+        "$schema": "https://json.schemastore.org/sarif-2.1.0.json",
+        "version": "2.1.0",
+        "runs": [{"tool": {"driver": driver}, "columnKind": "unicodeCodePoints", "results": results}],
+    })
+}
+
+fn descriptor(rule: &LintRule) -> Value {
+    let page = format!("{}/blob/main/docs/codes/{}.md", env!("CARGO_PKG_REPOSITORY"), rule.code);
+    json!({
+        "id": rule.code,
+        "name": rule.name,
+        "shortDescription": {"text": rule.summary()},
+        "help": {"text": rule.docs, "markdown": rule.docs},
+        "helpUri": page,
+        "defaultConfiguration": {"level": level(rule.severity)},
+    })
+}
+
+fn result(finding: &LintFinding) -> Value {
+    let subject = subject_text(&finding.subject);
+    let fix = finding.fix.as_ref().map_or_else(String::new, |fix| format!(". {fix}"));
+    let uri = finding.file.trim_start_matches("./");
+    let check = finding.folded.map_or(finding.rule.code, |folded| folded.code);
+    let mut result = json!({
+        "ruleId": finding.rule.code,
+        "ruleIndex": ALL.iter().position(|rule| rule.code == finding.rule.code),
+        "level": level(finding.severity),
+        "message": {"text": format!("{subject}: {}{fix}", finding.message)},
+        "locations": [{"physicalLocation": {
+            "artifactLocation": {"uri": utf8_percent_encode(uri, ESCAPED).to_string()},
+            "region": {"startLine": finding.line, "startColumn": finding.column},
+        }}],
+        "partialFingerprints": {"finding/v1": format!("{check} {subject} {}", finding.path)},
+    });
+    if let Some(reason) = &finding.suppressed {
+        result["suppressions"] = json!([{"kind": "inSource", "justification": reason}]);
+    }
+    result
+}
+
+fn level(severity: Severity) -> &'static str {
+    match severity {
+        Severity::Error => "error",
+        Severity::Warning => "warning",
+        Severity::Info => "note",
+    }
+}
+
+/// A JUnit report: one suite for each file, and one test case for each finding. Findings that cause exit code 2 are
+/// failures, suppressed findings are skipped tests. A file without findings has one passed test case.
+pub(super) fn report(lint: &LintReport, fail_on: FailOn) -> Report {
+    let mut report = Report::new("lint");
+    for file in lint.files.keys() {
+        let mut suite = TestSuite::new(file.as_str());
+        let findings = lint.findings.iter().filter(|f| f.file == *file);
+        suite.add_test_cases(findings.map(|finding| test_case(finding, fail_on)));
+        if suite.test_cases.is_empty() {
+            suite.add_test_case(TestCase::new("no findings", TestCaseStatus::success()));
+        }
+        report.add_test_suite(suite);
+    }
+    report
+}
+
+fn test_case(finding: &LintFinding, fail_on: FailOn) -> TestCase {
+    let subject = subject_text(&finding.subject);
+    let skipped = &finding.suppressed;
+    let mut status = match skipped {
+        Some(_) => TestCaseStatus::skipped(),
+        None if fail_on.includes(finding.severity) => TestCaseStatus::non_success(NonSuccessKind::Failure),
+        None => TestCaseStatus::success(),
+    };
+    status.set_message(skipped.as_ref().unwrap_or(&finding.message).as_str());
+    status.set_type(finding.severity.to_string());
+    if skipped.is_none() {
+        let fix = finding.fix.as_ref().map_or_else(String::new, |fix| format!("\n{fix}"));
+        let place = format!("{}:{}", finding.file, finding.line);
+        status.set_description(format!("{place}: {subject}: {}{fix}", finding.message));
+    }
+    let name = format!("{} {}: {subject}", finding.rule.code, finding.rule.name);
+    let mut case = TestCase::new(name, status);
+    case.set_classname(finding.file.as_str());
+    case.extra.insert("file".into(), finding.file.as_str().into());
+    case.extra.insert("line".into(), finding.line.to_string().as_str().into());
+    case
+}
+
+/// Asks the server about the manifests without errors, and warns about those that it cannot check. Returns whether
+/// there are any.
+pub(super) async fn read(ctx: &mut Ctx, input: &mut Input<'_>, report: &LintReport) -> bool {
+    let mut unread = false;
+    for (at, manifest) in input.documents.manifests.iter().enumerate() {
+        let mut errors = report.open().filter(|finding| finding.severity == Severity::Error);
+        let refused = errors.any(|f| {
+            let of = &f.subject;
+            (&f.file, &of.kind, &of.name) == (&manifest.file, &manifest.kind, &manifest.name)
+        });
+        let Some(flavor) = manifest.flavor().filter(|_| manifest.is_known_kind() && !refused) else {
+            continue;
+        };
+        let target = match manifest.policy() {
+            Some(_) => Target::policy(flavor, &manifest.name, None),
+            None => Target::skyhook(flavor, &manifest.name, None),
+        };
+        match ctx.refusal(&target, &manifest.value).await {
+            Ok(refusal) => input.refusals.extend(refusal.map(|why| (at, why))),
+            Err(why) => {
+                ctx.warn(format!("{target} was not checked by the server: {why}"));
+                unread = true;
+            }
+        }
+    }
+    unread
 }

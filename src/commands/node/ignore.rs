@@ -6,12 +6,11 @@ use crate::args::nodes::SomeNodes;
 use crate::args::safety::Safety;
 use crate::cluster::{Cluster, Node, Source};
 use crate::commands::shared::command::{Write, command};
-use crate::commands::shared::nodes;
 use crate::ctx::{CommandOptions, Ctx};
 use crate::error::{Exit, Result};
-use crate::model::{Model, behavior};
-use crate::plan::planners::{self, batches, migration, node};
-use crate::plan::{Change, Edit, Metadata, Plan, Step, Target};
+use crate::model::Model;
+use crate::plan::planners::{batches, migration, node};
+use crate::plan::{Change, Edit, Metadata, Plan, Step, Target, planners};
 use crate::view::{NodeSet, plural};
 
 /// Make the operator ignore nodes
@@ -106,10 +105,10 @@ async fn run(ctx: &mut Ctx, args: &IgnoreArgs, action: IgnoreAction) -> Result<E
     // The next batch may contain any node.
     let named = match action {
         IgnoreAction::Ignore { leave_batch: true } => None,
-        _ => nodes::named_nodes(args.on.query(), None, None),
+        _ => crate::commands::shared::scope::named_nodes(args.on.query(), None, None),
     };
     let cluster = ctx.limit_to(named).load_to_change(&planners::NEEDS, required).await?;
-    let nodes = nodes::selected(&cluster, args.on.query())?;
+    let nodes = crate::commands::shared::scope::selected(&cluster, args.on.query())?;
     let mut plan = plan(&cluster, &nodes, action);
     ctx.forecast(&cluster, &mut plan).await;
     let unasked = action == IgnoreAction::Unignore || nodes.len() <= UNASKED;
@@ -118,7 +117,7 @@ async fn run(ctx: &mut Ctx, args: &IgnoreArgs, action: IgnoreAction) -> Result<E
 }
 
 fn planned(cluster: &Cluster, args: &IgnoreArgs, action: IgnoreAction) -> Result<Plan> {
-    Ok(plan(cluster, &nodes::selected(cluster, args.on.query())?, action))
+    Ok(plan(cluster, &crate::commands::shared::scope::selected(cluster, args.on.query())?, action))
 }
 
 fn plan(cluster: &Cluster, nodes: &[&Node], action: IgnoreAction) -> Plan {
@@ -210,7 +209,7 @@ fn change(flavor: ApiFlavor, node: &Node, ignore: bool) -> Metadata {
 }
 
 fn warn_of_batches(cluster: &Cluster, nodes: &[&Node], plan: &mut Plan) {
-    if !behavior::blocked_nodes_keep_places(cluster) {
+    if !crate::model::profile::blocked_nodes_keep_places(cluster) {
         return;
     }
     let model = Model::new(cluster);

@@ -1,7 +1,6 @@
 //! Nodes, and the state of custom resources on them.
 
 pub mod ignore;
-pub mod list;
 pub mod reset;
 pub mod row;
 pub mod status;
@@ -12,7 +11,7 @@ group! {
     /// Inspect nodes, reset them, or make the operator ignore them
     Command {
         Status(status::Args),
-        List(list::Args),
+        List(row::Args),
         Reset(reset::Args),
         Ignore(ignore::Ignore),
         Unignore(ignore::Unignore),

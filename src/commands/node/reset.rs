@@ -1,15 +1,13 @@
 //! `node reset`: the same as `reset`, with the nodes as positional arguments.
 
-use crate::args::nodes::SomeNodes;
+use crate::args::nodes::{OfSkyhook, SomeNodes};
 use crate::args::safety::{Force, Safety};
-use crate::args::selection::OfSkyhook;
 use crate::cluster::{Cluster, Source};
 use crate::commands::shared::command::{WRITES_OF_RESET, command};
-use crate::commands::shared::{nodes, selection};
 use crate::ctx::Ctx;
 use crate::error::{Exit, Result};
-use crate::plan::Plan;
-use crate::plan::planners::{self, reset};
+use crate::plan::planners::reset;
+use crate::plan::{Plan, planners};
 
 /// Reset package state on nodes, so that packages rerun
 ///
@@ -45,7 +43,7 @@ command! {
 }
 
 async fn run(ctx: &mut Ctx, args: &Args) -> Result<Exit> {
-    let named = nodes::named_nodes(args.on.query(), Some(&args.of.skyhook), None);
+    let named = crate::commands::shared::scope::named_nodes(args.on.query(), Some(&args.of.skyhook), None);
     let cluster =
         ctx.limit_to(named).load_to_change(&Source::OF_ROLLOUTS, &Source::REQUIRED_FOR_CHANGES).await?;
     let plan = plan(&cluster, args)?;
@@ -53,10 +51,10 @@ async fn run(ctx: &mut Ctx, args: &Args) -> Result<Exit> {
 }
 
 fn plan(cluster: &Cluster, args: &Args) -> Result<Plan> {
-    selection::known_skyhook(cluster, &args.of.skyhook)?;
+    crate::commands::shared::scope::known_skyhook(cluster, &args.of.skyhook)?;
     let request = reset::ResetRequest {
         name: &args.of.skyhook,
-        nodes: nodes::selected(cluster, args.on.query())?,
+        nodes: crate::commands::shared::scope::selected(cluster, args.on.query())?,
         package: None,
         failed_only: false,
         batches: false,

@@ -4,13 +4,12 @@ use std::rc::Rc;
 
 use super::row::{self, NEEDS, NodeRow, PackageRow, Rows};
 use crate::args::listing::{Labels, RowFilter, Sorting};
-use crate::args::named;
 use crate::args::nodes::AnyNodes;
 use crate::cluster::{Cluster, NodeFields, Source};
 use crate::commands::shared::command::command;
-use crate::commands::shared::folded::{self, Expand};
-use crate::commands::shared::package_row::READS;
-use crate::commands::shared::{nodes, scope, selection};
+use crate::commands::shared::grouped::Expand;
+use crate::commands::shared::rows::READS;
+use crate::commands::shared::scope;
 use crate::ctx::Ctx;
 use crate::error::{Exit, Result};
 use crate::view::text::{Label, Text};
@@ -35,7 +34,7 @@ pub struct Args {
     on: AnyNodes,
 
     /// Show only this custom resource
-    #[arg(long, value_name = "NAME", alias = "nodewright", value_parser = named::skyhook)]
+    #[arg(long, value_name = "NAME", alias = "nodewright", value_parser = crate::args::nodes::skyhook)]
     skyhook: Option<String>,
     #[command(flatten)]
     filter: RowFilter,
@@ -54,7 +53,7 @@ command! {
 }
 
 async fn run(ctx: &mut Ctx, args: &Args) -> Result<Exit> {
-    let named = nodes::named_nodes(args.on.query(), args.only_skyhook(), None);
+    let named = crate::commands::shared::scope::named_nodes(args.on.query(), args.only_skyhook(), None);
     // The plain table shows no start times of stages, and nothing that depends on taints.
     let table = ctx.global().output.format == OutputFormat::Table;
     let needs: &[Source] = if table { &NEEDS } else { &READS };
@@ -75,7 +74,7 @@ async fn run(ctx: &mut Ctx, args: &Args) -> Result<Exit> {
     }
     scope::warn_unreadable(ctx, &cluster, needs);
     ctx.show(&status)?;
-    Ok(selection::exit_without(&cluster, &[Source::Nodes]))
+    Ok(crate::commands::shared::scope::exit_without(&cluster, &[Source::Nodes]))
 }
 
 impl Args {
@@ -85,13 +84,13 @@ impl Args {
 }
 
 fn view<'a>(cluster: &'a Cluster, args: &Args) -> Result<NodeStatus<'a>> {
-    selection::readable(cluster, Source::Nodes)?;
+    crate::commands::shared::scope::readable(cluster, Source::Nodes)?;
     let only = args.only_skyhook();
     if let Some(name) = only {
-        selection::known_skyhook(cluster, name)?;
+        crate::commands::shared::scope::known_skyhook(cluster, name)?;
     }
     let labels = args.labels.show_labels;
-    let nodes = nodes::selected(cluster, args.on.query())?;
+    let nodes = crate::commands::shared::scope::selected(cluster, args.on.query())?;
     let mut rows = Rows::of(cluster, &nodes, only, labels);
     rows.filter(&args.filter);
     rows.sort(&args.sorting, to_json)?;
@@ -120,7 +119,7 @@ impl View for NodeStatus<'_> {
             .with_if(self.labels, "labels", |row| row.labels.as_str().into());
         if self.folded {
             let rows: Vec<NodeRow> = self.rows.iter().collect();
-            return folded::table(&columns, &rows, |row| &row.node).into();
+            return crate::commands::shared::grouped::table(&columns, &rows, |row| &row.node).into();
         }
         columns.table(self.rows.iter()).into()
     }

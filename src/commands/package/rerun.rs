@@ -3,16 +3,15 @@
 use std::collections::BTreeSet;
 
 use crate::api::{Skyhook, Stage, State, keys};
+use crate::args::nodes::OnlySkyhook;
 use crate::args::safety::{Force, Safety};
-use crate::args::selection::OnlySkyhook;
 use crate::cluster::{Cluster, Node, NodeRecord, Source};
 use crate::commands::shared::command::{Write, command};
-use crate::commands::shared::nodes::PackageNodes;
-use crate::commands::shared::selection;
+use crate::commands::shared::scope::PackageNodes;
 use crate::ctx::Ctx;
 use crate::error::{Error, Exit, Result};
-use crate::plan::planners::{self, batches, effects, held, migration, node, pause_guard, stranding};
-use crate::plan::{Change, Plan, Step, Target};
+use crate::plan::planners::{batches, held, migration, node, pause_guard};
+use crate::plan::{Change, Plan, Step, Target, planners};
 use crate::view::{NodeSet, plural};
 
 /// Rerun a package
@@ -74,8 +73,8 @@ async fn run(ctx: &mut Ctx, args: &Args) -> Result<Exit> {
 }
 
 fn plan(cluster: &Cluster, args: &Args) -> Result<Plan> {
-    let skyhook = selection::owner(cluster, args.of.skyhook.as_deref(), &args.package)?;
-    let package = selection::package(skyhook, &args.package)?;
+    let skyhook = crate::commands::shared::scope::owner(cluster, args.of.skyhook.as_deref(), &args.package)?;
+    let package = crate::commands::shared::scope::package(skyhook, &args.package)?;
     let stage = stage(args)?;
     let key = package.entry_key(&args.package);
     let targets: Vec<(&Node, &NodeRecord)> = args
@@ -86,7 +85,7 @@ fn plan(cluster: &Cluster, args: &Args) -> Result<Plan> {
         .filter(|(_, on)| on.entry(&key).is_some_and(|e| !args.failed_only || e.state == State::Erroring))
         .collect();
     refuse_uninstalls(skyhook, &args.package, &key, stage.as_ref(), &targets)?;
-    stranding::refuse(cluster, skyhook, &args.package, &targets)?;
+    crate::plan::planners::reset::refuse(cluster, skyhook, &args.package, &targets)?;
     let mut steps = Vec::new();
     for (node, on) in &targets {
         let Some(state) = &on.state else {
@@ -112,11 +111,17 @@ fn plan(cluster: &Cluster, args: &Args) -> Result<Plan> {
     plan.stage(steps);
     if stage.is_none() {
         let package = BTreeSet::from([args.package.as_str()]);
-        effects::bypassed_uninstalls(skyhook, &package, &mut plan.consequences);
+        crate::plan::planners::merge::bypassed_uninstalls(skyhook, &package, &mut plan.consequences);
     }
-    effects::uninstalled_dependencies(cluster, skyhook, &args.package, &nodes, &mut plan.consequences);
+    crate::plan::planners::merge::uninstalled_dependencies(
+        cluster,
+        skyhook,
+        &args.package,
+        &nodes,
+        &mut plan.consequences,
+    );
     batches::warn_of_counters(cluster, skyhook, &nodes, &mut plan.consequences);
-    effects::dependants_stay(skyhook, &args.package, &targets, &mut plan.consequences);
+    crate::plan::planners::merge::dependants_stay(skyhook, &args.package, &targets, &mut plan.consequences);
     warn_of_running(cluster, skyhook, &args.package, stage.as_ref(), &nodes, &mut plan);
     migration::refuse_held(cluster, &mut plan, args.force.force)?;
     pause_guard::end_failing(cluster, skyhook, &nodes, Some(&args.package), &mut plan);

@@ -3,16 +3,15 @@
 use std::collections::BTreeSet;
 
 use crate::api::{Entry, Skyhook, Stage, State, Status};
+use crate::args::nodes::OnlySkyhook;
 use crate::args::safety::{Force, Safety};
-use crate::args::selection::OnlySkyhook;
 use crate::cluster::{Cluster, Node, NodeRecord, PackageRun, PackageRuns, Source};
 use crate::commands::shared::command::{Write, command};
-use crate::commands::shared::nodes::PackageNodes;
-use crate::commands::shared::selection;
+use crate::commands::shared::scope::PackageNodes;
 use crate::ctx::Ctx;
 use crate::error::{Error, Exit, Result};
 use crate::model::Model;
-use crate::plan::planners::{batch_restart, effects, held, migration, node};
+use crate::plan::planners::{held, migration, node};
 use crate::plan::{Change, Kind, Plan, PlanStage, Step, Target, WaitCondition, WaitFor};
 use crate::view::{NodeSet, list, plural};
 
@@ -63,7 +62,7 @@ async fn run(ctx: &mut Ctx, args: &Args) -> Result<Exit> {
 }
 
 fn plan(cluster: &Cluster, args: &Args) -> Result<Plan> {
-    let skyhook = selection::owner(cluster, args.of.skyhook.as_deref(), &args.package)?;
+    let skyhook = crate::commands::shared::scope::owner(cluster, args.of.skyhook.as_deref(), &args.package)?;
     held::refuse(cluster, skyhook)?;
     let nodes = args.on.nodes(cluster)?;
     let package_runs = cluster.package_runs_for(skyhook.name());
@@ -186,7 +185,7 @@ fn continue_rollout(
         }),
         ..PlanStage::default()
     }));
-    batch_restart::add(cluster, skyhook, Some(&stopped), &nodes, plan);
+    crate::plan::planners::batches::add(cluster, skyhook, Some(&stopped), &nodes, plan);
     plan.consequences.warn(format!(
         "the rollout of {} is stopped; this command restarts its batches, which also affects other nodes",
         skyhook.reference()
@@ -217,7 +216,7 @@ fn consequences(
     let installs = |s: &&Stalled<'_>| !s.entry.stage.is_uninstall() && !s.ended.is_empty();
     let mut effects = crate::plan::Consequences::default();
     let nodes: Vec<&Node> = stalled.iter().filter(installs).map(|s| s.node).collect();
-    effects::uninstalled_dependencies(cluster, skyhook, package, &nodes, &mut effects);
+    crate::plan::planners::merge::uninstalled_dependencies(cluster, skyhook, package, &nodes, &mut effects);
     let from_apply = |s: &Stalled<'_>| {
         let bare = s.ended.iter().any(|t| t.kind == Kind::Pod);
         bare && s.entry.stage == Stage::PostInterrupt
@@ -252,7 +251,7 @@ fn nothing_given_up(
         })
         .collect();
     if recorded.is_empty() {
-        selection::package(skyhook, package)?;
+        crate::commands::shared::scope::package(skyhook, package)?;
         let reason = format!("{package} is not recorded on any of these nodes");
         return Err(Error::unchanged(reason));
     }

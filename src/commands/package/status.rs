@@ -3,17 +3,16 @@ use std::collections::{BTreeMap, BTreeSet, HashSet};
 use serde_json::Value;
 
 use crate::args::listing::{RowFilter, Sorting};
-use crate::args::named;
 use crate::args::nodes::OnNodes;
 use crate::cluster::{Cluster, NodeFields, Phase, Source};
 use crate::commands::shared::command::command;
-use crate::commands::shared::folded::{self, Expand};
-use crate::commands::shared::package_row::{PackageRow, PackageRows, READS, phase_label};
-use crate::commands::shared::{nodes, scope, selection};
+use crate::commands::shared::grouped::Expand;
+use crate::commands::shared::rows::{PackageRow, PackageRows, READS, phase_label};
+use crate::commands::shared::scope;
 use crate::ctx::Ctx;
 use crate::error::{Exit, Result};
-use crate::view::text::{self, Label, Line, Text};
-use crate::view::{Columns, Items, List, Table, View, count, node_names, plural};
+use crate::view::text::{Label, Line, Text};
+use crate::view::{Columns, Items, List, Table, View, count, node_names, plural, text};
 
 /// Show the state of packages on each node
 ///
@@ -34,7 +33,7 @@ pub struct Args {
     package: Option<String>,
 
     /// Show only this custom resource; default: all
-    #[arg(long, value_name = "NAME", alias = "nodewright", value_parser = named::skyhook)]
+    #[arg(long, value_name = "NAME", alias = "nodewright", value_parser = crate::args::nodes::skyhook)]
     skyhook: Option<String>,
     #[command(flatten)]
     on: OnNodes,
@@ -66,7 +65,8 @@ command! {
 
 async fn run(ctx: &mut Ctx, args: &Args) -> Result<Exit> {
     let skyhook = args.skyhook.as_deref();
-    let named = nodes::named_nodes(args.on.query(), skyhook, args.package.as_deref());
+    let named =
+        crate::commands::shared::scope::named_nodes(args.on.query(), skyhook, args.package.as_deref());
     if !args.filter.cordoned {
         ctx.node_fields(NodeFields::Metadata);
     }
@@ -88,17 +88,17 @@ async fn run(ctx: &mut Ctx, args: &Args) -> Result<Exit> {
     status.folded = folds && args.sorting.sort_by.is_none();
     scope::warn_unreadable(ctx, &cluster, &READS);
     ctx.show(&status)?;
-    Ok(selection::exit_without(&cluster, &[Source::Nodes]))
+    Ok(crate::commands::shared::scope::exit_without(&cluster, &[Source::Nodes]))
 }
 
 fn view<'a>(cluster: &'a Cluster, args: &'a Args) -> Result<PackageStatus<'a>> {
-    selection::readable(cluster, Source::Nodes)?;
+    crate::commands::shared::scope::readable(cluster, Source::Nodes)?;
     let package = args.package.as_deref();
-    let mut nodes = nodes::selected(cluster, args.on.query())?;
+    let mut nodes = crate::commands::shared::scope::selected(cluster, args.on.query())?;
     nodes.retain(|node| !args.filter.cordoned || node.cordoned() == Some(true));
     let mut rows = match args.skyhook.as_deref() {
         Some(skyhook) => {
-            selection::known_skyhook(cluster, skyhook)?;
+            crate::commands::shared::scope::known_skyhook(cluster, skyhook)?;
             if let Some(package) = package {
                 scope::known_package(cluster, skyhook, package)?;
             }
@@ -190,7 +190,7 @@ impl View for PackageStatus<'_> {
             .with_if(wide, "node-status", |row| node_status(row).into());
         if folded {
             let rows: Vec<PackageRow<'_>> = self.rows.iter().collect();
-            return folded::table(&columns, &rows, |row| row.node).into();
+            return crate::commands::shared::grouped::table(&columns, &rows, |row| row.node).into();
         }
         columns.table(self.rows.iter()).into()
     }
@@ -227,7 +227,7 @@ impl PackageStatus<'_> {
                 _ => row.version.into(),
             })
             .with("spec", |row| row.spec_version.into());
-        folded::in_order(&columns, &rows, |row| row.node, wide)
+        crate::commands::shared::grouped::in_order(&columns, &rows, |row| row.node, wide)
     }
 }
 

@@ -2,22 +2,28 @@
 
 mod chart;
 mod fleet;
-mod page;
 mod rollouts;
 
+use std::collections::BTreeMap;
 use std::path::PathBuf;
 
-use self::page::Page;
-use crate::cluster::{Source, kept_logs};
-use crate::commands::shared::command::command;
-use crate::commands::shared::diagnosis::Diagnosis;
-use crate::commands::shared::new_file::Target;
-use crate::commands::shared::selection;
-use crate::commands::shared::status::StatusReport;
-use crate::ctx::{Ctx, now};
+use base64::Engine;
+use base64::prelude::BASE64_STANDARD;
+use fleet::Fleet;
+use maud::{DOCTYPE, Markup, PreEscaped, html};
+use ring::digest::{SHA256, digest};
+
+use super::shared::command::command;
+use super::shared::diagnosis::Diagnosis;
+use super::shared::diagnosis::group::{Detail, FindingGroup};
+use super::shared::mutes::Target;
+use super::shared::status::StatusReport;
+use crate::cluster::{Cluster, Node, Source};
+use crate::ctx::{Ctx, now, unread};
 use crate::error::{Error, Exit, Result};
-use crate::rules::{self, Scope};
-use crate::view::OutputFormat;
+use crate::rules::{self, Scope, Severity};
+use crate::view::text::{Label, Line, Text};
+use crate::view::{NodeSet, OutputFormat, Table, cells, count, plural, sanitize};
 
 /// Write the state of the cluster as one HTML page, for a ticket or a meeting
 ///
@@ -77,7 +83,7 @@ async fn run(ctx: &mut Ctx, args: &Args) -> Result<Exit> {
     let mut diagnosis = Diagnosis::new(&cluster, report.clone());
     if !args.no_logs {
         let logs = diagnosis.logs();
-        let tails = ctx.tails(&cluster, &logs, kept_logs::LINES).await;
+        let tails = ctx.tails(&cluster, &logs, crate::cluster::attempts::LINES).await;
         diagnosis = diagnosis.with_logs(tails);
     }
     let page = Page {
@@ -98,7 +104,7 @@ async fn run(ctx: &mut Ctx, args: &Args) -> Result<Exit> {
             ctx.print(&format!("{}\n", file.path.display()))?;
         }
     }
-    Ok(selection::exit_without(&cluster, &Source::ESSENTIAL))
+    Ok(super::shared::scope::exit_without(&cluster, &Source::ESSENTIAL))
 }
 
 impl Args {
@@ -108,4 +114,226 @@ impl Args {
             PathBuf::from(format!("skyhook-report-{time}.html"))
         })
     }
+}
+
+const STYLE: &str = include_str!("page.css");
+const SCRIPT: &str = include_str!("page.js");
+
+/// Maximum number of causes without a table of contents, and of notes that are not folded.
+const FEW: usize = 3;
+
+pub struct Page<'c, 'a> {
+    pub title: &'c str,
+    pub cluster: &'a Cluster,
+    pub needs: &'c [Source],
+    pub diagnosis: &'c Diagnosis<'a>,
+    pub status: &'c StatusReport<'a>,
+}
+
+impl Page<'_, '_> {
+    pub fn html(&self) -> String {
+        let title = sanitize(self.title);
+        let sections = self.sections();
+        let page = html! {
+            (DOCTYPE)
+            html lang="en" {
+                head {
+                    meta charset="utf-8";
+                    meta http-equiv="Content-Security-Policy" content=(policy());
+                    meta name="viewport" content="width=device-width,initial-scale=1";
+                    meta name="color-scheme" content="light dark";
+                    meta name="referrer" content="no-referrer";
+                    title { (title) }
+                    style { (PreEscaped(STYLE)) }
+                }
+                body {
+                    a.skip href="#main" { "Skip to content" }
+                    header {
+                        h1 { (title) }
+                        p {
+                            "State of " time datetime=(self.cluster.taken_at) { (self.cluster.taken_at.strftime("%Y-%m-%d %H:%M:%S UTC")) }
+                            ". " (self.status.document.operator.line().html()) "."
+                        }
+                        nav aria-label="Sections" {
+                            @for (id, name, _) in &sections { a href=(format!("#{id}")) { (name) } " " }
+                        }
+                    }
+                    main #main {
+                        (self.verdict())
+                        (self.not_read())
+                        @for (id, name, content) in &sections {
+                            section id=(id) aria-labelledby=(format!("{id}-title")) {
+                                h2 id=(format!("{id}-title")) { (name) }
+                                (content)
+                            }
+                        }
+                    }
+                    footer {
+                        p { (self.diagnosis.checked()) " Written by kubectl-skyhook " (env!("CARGO_PKG_VERSION")) "." }
+                    }
+                    script { (PreEscaped(SCRIPT)) }
+                }
+            }
+        };
+        page.into_string()
+    }
+
+    fn sections(&self) -> [(&'static str, &'static str, Markup); 5] {
+        [
+            ("fleet", "Fleet", Fleet::of(self.status).html()),
+            ("rollouts", "Rollouts", rollouts::html(self.status)),
+            ("diagnosis", "Diagnosis", self.diagnosis()),
+            ("packages", "Packages", or_none(&rollouts::packages(self.status), "No packages.")),
+            ("cordons", "Cordons", or_none(&table(self.cluster), "No node is cordoned.")),
+        ]
+    }
+
+    /// Sources, rules and logs that are missing from the page.
+    fn not_read(&self) -> Markup {
+        let sources: Vec<_> = unread(self.cluster, self.needs).collect();
+        let empty = Source::ESSENTIAL.into_iter().filter(|source| {
+            self.cluster.missing(*source).is_some() && sources.iter().all(|(s, _)| s != source)
+        });
+        let empty: Vec<Source> = empty.collect();
+        let (rules, logs) = (self.diagnosis.not_checked(), self.diagnosis.logs_not_read());
+        let mut missing: Vec<String> = sources
+            .iter()
+            .map(|(source, _)| source)
+            .chain(&empty)
+            .map(|source| format!("cannot read {source}"))
+            .collect();
+        let summary = |text: &Text| text.plain().lines().next().map(str::to_owned);
+        missing.extend(rules.as_ref().and_then(summary));
+        missing.extend(logs.iter().map(Line::plain));
+        html! {
+            @if !missing.is_empty() {
+                aside.missing aria-label="What could not be read" {
+                    details open[!sources.is_empty() || !empty.is_empty()] {
+                        summary { b { "This page is incomplete: " } (missing.join("; ")) }
+                        @for (source, why) in &sources {
+                            p { "Cannot read " (source) ": " (sanitize(&why.to_string())) }
+                        }
+                        @for source in &empty {
+                            p { "Cannot read " (source) ": none in the input" }
+                        }
+                        @if let Some(rules) = &rules { (rules.html()) }
+                        @if let Some(logs) = &logs { p { (logs.html()) } }
+                    }
+                }
+            }
+        }
+    }
+
+    fn verdict(&self) -> Markup {
+        let verdict = self.diagnosis.verdict();
+        html! { p class=(format!("verdict {}", label(&verdict))) { (verdict.html()) } }
+    }
+
+    /// All causes in full, with a table of contents if there are many; notes are folded.
+    fn diagnosis(&self) -> Markup {
+        let groups = self.diagnosis.causes();
+        let groups = groups.iter().enumerate().map(|(at, group)| (at + 1, group));
+        let (causes, notes): (Vec<_>, Vec<_>) =
+            groups.partition(|(_, group)| group.severity() > Severity::Info);
+        html! {
+            @if causes.is_empty() && notes.is_empty() {
+                p {
+                    @if self.diagnosis.not_checked().is_none() { "No findings." }
+                    @else { "The rules that could be checked found nothing." }
+                }
+            }
+            @if causes.len() > FEW {
+                ol {
+                    @for (number, cause) in &causes {
+                        li { a href=(format!("#cause-{number}")) { (cause.title(self.cluster, false).html()) } }
+                    }
+                }
+            }
+            @for (number, cause) in &causes { (self.cause(*number, cause)) }
+            @if !notes.is_empty() {
+                details open[causes.is_empty() && notes.len() <= FEW] {
+                    summary { (plural(notes.len(), "note")) }
+                    @for (number, note) in &notes { (self.cause(*number, note)) }
+                }
+            }
+            (self.diagnosis.muted().html())
+        }
+    }
+
+    fn cause(&self, number: usize, cause: &FindingGroup) -> Markup {
+        html! {
+            article.cause id=(format!("cause-{number}")) {
+                h3 { span.dim { (number) ". " } (cause.title(self.cluster, false).html()) }
+                (cause.body(&self.diagnosis.grades, false, Detail::Full).html())
+            }
+        }
+    }
+}
+
+/// The content security policy: only the page's own style and script are allowed.
+fn policy() -> String {
+    let hash = |text: &str| {
+        let hash = BASE64_STANDARD.encode(digest(&SHA256, text.as_bytes()));
+        format!("'sha256-{hash}'")
+    };
+    format!(
+        "default-src 'none'; style-src {}; script-src {}; base-uri 'none'; form-action 'none'",
+        hash(STYLE),
+        hash(SCRIPT)
+    )
+}
+
+fn label(line: &Line) -> String {
+    let first = line.spans.first().map_or(Label::Plain, |span| span.label);
+    format!("{first:?}").to_lowercase()
+}
+
+fn or_none(table: &Table, none: &str) -> Markup {
+    html! {
+        (table.html())
+        @if table.is_empty() { p { (none) } }
+    }
+}
+
+/// Maximum number of node-name ranges in a row.
+const RUNS: usize = 20;
+
+/// A table with one row per holder. A node with several holders is in several rows.
+pub fn table(cluster: &Cluster) -> Table {
+    let mut by_holder: BTreeMap<String, Vec<&str>> = BTreeMap::new();
+    for node in cluster.nodes.items() {
+        for holder in holders(cluster, node) {
+            by_holder.entry(holder).or_default().push(&node.name);
+        }
+    }
+    let mut table = Table::new(["held by", "count", "nodes"]);
+    for (holder, nodes) in by_holder {
+        table.row(cells![holder, count(nodes.len()), NodeSet::of(&nodes).limited(RUNS)]);
+    }
+    table
+}
+
+fn holders(cluster: &Cluster, node: &Node) -> Vec<String> {
+    let keys = node.keys(cluster.flavor());
+    let marked = keys.skyhooks.iter().filter(|(_, on)| on.cordon);
+    let mut holders: Vec<String> = marked
+        .map(|(name, _)| match cluster.skyhook(name) {
+            Some(skyhook) if skyhook.selects(node) => skyhook.reference(),
+            Some(skyhook) => format!("{} (does not select the node)", skyhook.reference()),
+            None => format!("{name} (custom resource not found)"),
+        })
+        .collect();
+    if keys.runtime_required_cordon {
+        holders.push("runtime required, until someone releases the cordon".to_owned());
+    }
+    holders.extend(node.cordon_holders().iter().map(ToString::to_string));
+    if node.cordoned() == Some(true) && holders.is_empty() {
+        holders.push("someone outside the operator".to_owned());
+    }
+    if node.cordoned() != Some(true) {
+        for holder in &mut holders {
+            holder.push_str("; node is schedulable");
+        }
+    }
+    holders
 }

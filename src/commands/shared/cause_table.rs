@@ -7,7 +7,7 @@ use std::collections::BTreeMap;
 use super::diagnosis::group::FindingGroup;
 use super::rule::label_of;
 use crate::cluster::Cluster;
-use crate::rules::support::impact::{CauseImpact, Impact};
+use crate::rules::support::blockers::{CauseImpact, Impact};
 use crate::rules::{Finding, Severity};
 use crate::view::text::{self, Line};
 use crate::view::{Columns, Table, age, count, list, plural};

@@ -1,7 +1,11 @@
 //! Grouping of equal items, to show each group once.
 
+use std::cmp::Reverse;
 use std::collections::HashMap;
 use std::hash::Hash;
+
+use crate::view::text::Line;
+use crate::view::{Columns, NodeSet, Table, count};
 
 /// Groups items by key. Groups and items keep the order of first appearance.
 pub fn grouped<K, V>(items: impl IntoIterator<Item = (K, V)>) -> Vec<(K, Vec<V>)>
@@ -18,4 +22,68 @@ where
         groups[at].1.push(item);
     }
     groups
+}
+
+/// Maximum number of rows before a table on a terminal is folded.
+const ROWS: usize = 50;
+/// Maximum number of node-name ranges before the rest is counted.
+const RUNS: usize = 3;
+/// The columns after the cells.
+const END: [&str; 2] = ["count", "nodes"];
+
+// No doc comment: clap would use it as the description of commands that have none.
+#[derive(Debug, Clone, Copy, Default, clap::Args)]
+pub struct Expand {
+    /// Show one row per node; by default a terminal folds tables of more than 50 rows
+    #[arg(long, help_heading = "Output options")]
+    expand: bool,
+}
+
+impl Expand {
+    /// Whether to fold this many rows. In a pipe, or with `--expand`, each node has its own row.
+    pub fn folds(self, rows: usize, terminal: bool) -> bool {
+        terminal && !self.expand && rows > ROWS
+    }
+}
+
+/// A table with one row per group of equal rows, with the number and the set of its nodes; largest groups
+/// first.
+pub fn table<R>(columns: &Columns<'_, R>, rows: &[R], node: impl Fn(&R) -> &str) -> Table {
+    let mut groups = groups(columns, rows, node);
+    groups.sort_by_key(|(_, nodes)| Reverse(nodes.len()));
+    filled(empty(columns).names(RUNS, "--expand shows a row for each node"), groups)
+}
+
+/// [`table`] with the rows in the order of first appearance.
+pub fn in_order<R>(columns: &Columns<'_, R>, rows: &[R], node: impl Fn(&R) -> &str, wide: bool) -> Table {
+    let table = empty(columns);
+    let table = if wide { table } else { table.names(RUNS, "-o wide shows all nodes") };
+    filled(table, groups(columns, rows, node))
+}
+
+fn empty<R>(columns: &Columns<'_, R>) -> Table {
+    Table::new(columns.headings().iter().chain(&END))
+}
+
+type Group<'a> = (Vec<Line>, Vec<&'a str>);
+
+fn groups<'a, R>(columns: &Columns<'_, R>, rows: &'a [R], node: impl Fn(&'a R) -> &'a str) -> Vec<Group<'a>> {
+    let rows = rows.iter().map(|row| {
+        let cells = columns.cells(row);
+        let key: Vec<String> = cells.iter().map(Line::plain).collect();
+        (key, (cells, node(row)))
+    });
+    let groups = grouped(rows).into_iter().map(|(_, mut rows)| {
+        let nodes = rows.iter().map(|(_, node)| *node).collect();
+        (rows.swap_remove(0).0, nodes)
+    });
+    groups.collect()
+}
+
+fn filled(mut table: Table, groups: Vec<Group<'_>>) -> Table {
+    for (cells, nodes) in groups {
+        let count = count(nodes.len()).into();
+        table.row_of(cells.into_iter().chain::<[Line; 1]>([count]), NodeSet::of(&nodes));
+    }
+    table
 }

@@ -1,13 +1,11 @@
 //! The screen of `status` without a name: one row per custom resource, then the causes.
 
-use crate::commands::shared::cause_table;
 use crate::commands::shared::diagnosis::group::FindingGroup;
 use crate::commands::shared::grouped::grouped;
-use crate::commands::shared::mutes;
 use crate::commands::shared::rule::{counted, label_of};
-use crate::commands::shared::status::findings::Findings;
 use crate::commands::shared::status::item::{Compartment, Package, SkyhookProgress};
-use crate::commands::shared::status::{StatusReport, label};
+use crate::commands::shared::status::{Findings, StatusReport, label};
+use crate::commands::shared::{cause_table, mutes};
 use crate::view::text::{self, Line, Text};
 use crate::view::{Columns, Table, age, count, list, plural, shell_words};
 

@@ -3,7 +3,6 @@
 use super::{overview, tree};
 use crate::api::Skyhook;
 use crate::cluster::Cluster;
-use crate::commands::shared::event_row;
 use crate::commands::shared::status::item::{Compartment, Nodes, Package, SkyhookProgress};
 use crate::commands::shared::status::{StatusReport, label, uninstalls};
 use crate::model::{AtOnce, ProgressState};
@@ -265,8 +264,8 @@ fn done(package: &Package) -> Line {
 
 /// The latest events about a custom resource, its pods and jobs.
 fn events(cluster: &Cluster, name: &str, most: usize) -> Table {
-    let mut rows = event_row::rows(cluster, &[name]);
+    let mut rows = crate::commands::shared::rows::rows(cluster, &[name]);
     rows.reverse();
     rows.truncate(most);
-    event_row::table(&rows, cluster.taken_at)
+    crate::commands::shared::rows::table(&rows, cluster.taken_at)
 }

@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, HashMap};
 use jiff::Timestamp;
 
 use crate::api::State;
-use crate::api::deployment_policy::compartment_title;
+use crate::api::skyhook::compartment_title;
 use crate::cluster::{Cluster, Node, PackageRun, PackageRuns};
 use crate::model::ProgressState;
 use crate::outlook::{OnNode, Outlook};

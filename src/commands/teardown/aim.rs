@@ -5,7 +5,7 @@ use std::time::Duration;
 use serde_json::Value;
 
 use super::blocker::{self, Blocker};
-use super::state::{Planned, RemovalState, Teardown};
+use super::{Planned, RemovalState, Teardown};
 use crate::cluster::Cluster;
 use crate::ctx::{self, AimProgress};
 use crate::error::Exit;

@@ -1,29 +1,27 @@
 //! `uninstall NAME PACKAGE`: requests the uninstall of packages on all nodes, or cancels it.
 
 mod progress;
-mod refuse;
 
 use std::time::Duration;
 
+use progress::Progress;
 use serde_json::json;
 
-use self::progress::Progress;
+use super::shared::command::{Write, command};
 use crate::api::{Package, Skyhook};
 use crate::args::duration::duration;
-use crate::args::named;
 use crate::args::safety::{Confirmation, DryRun, Safety};
+use crate::cluster::history::History;
 use crate::cluster::live::WATCHED;
 use crate::cluster::{Certainty, Cluster, Node, Source};
-use crate::commands::shared::command::{Write, command};
-use crate::commands::shared::selection;
 use crate::ctx::{CommandOptions, Ctx, PlanWait};
 use crate::error::{Error, Exit, Result};
+use crate::plan::planners::migration;
 use crate::plan::planners::uninstall::{
-    self, ImpactNotes, PlacementSummary, out_of_the_spec, path, removal_order, same, step,
+    self, ImpactNotes, PlacementSummary, first, nodes, out_of_the_spec, path, removal_order, same, step,
 };
-use crate::plan::planners::{applied, migration};
 use crate::plan::{Change, Field, Plan, PlanStage, Target, WaitCondition, WaitFor};
-use crate::rules::Scope;
+use crate::rules::{Scope, uninstall_argument, uninstall_command};
 use crate::view::list;
 
 /// Uninstall a package from all nodes
@@ -112,9 +110,9 @@ command! {
     watches: &WATCHED,
     writes: &[Write::Skyhooks],
     plans: |cluster, request: &Request| {
-        let skyhook = selection::existing(cluster, &request.name)?;
+        let skyhook = super::shared::scope::existing(cluster, &request.name)?;
         let package = request.package.as_deref().unwrap_or_default();
-        let spec = selection::package(skyhook, package)?;
+        let spec = super::shared::scope::package(skyhook, package)?;
         match request.cancel {
             true => cancel(cluster, skyhook, package, spec, request.force),
             false => plan(cluster, skyhook, &[package], request),
@@ -126,7 +124,7 @@ command! {
 fn skyhook(text: &str) -> std::result::Result<String, String> {
     match text {
         "status" => Err("`uninstall status` is now `status NAME`; write skyhook/status for a custom resource called status".to_owned()),
-        other => named::skyhook(other),
+        other => crate::args::nodes::skyhook(other),
     }
 }
 
@@ -160,9 +158,9 @@ pub async fn run(ctx: &mut Ctx, request: &Request) -> Result<Exit> {
         return Err(Error::usage("--timeout and --tolerate require --wait"));
     }
     let cluster = ctx.load_to_change(&needs(request), &Source::REQUIRED_FOR_CHANGES).await?;
-    let skyhook = selection::existing(&cluster, name)?;
+    let skyhook = super::shared::scope::existing(&cluster, name)?;
     if let Some(package) = request.package.as_deref().filter(|_| request.cancel) {
-        let spec = selection::package(skyhook, package)?;
+        let spec = super::shared::scope::package(skyhook, package)?;
         let plan = cancel(&cluster, skyhook, package, spec, request.force)?;
         return ctx.execute(&cluster, plan, &safety).await;
     }
@@ -178,7 +176,7 @@ pub async fn run(ctx: &mut Ctx, request: &Request) -> Result<Exit> {
             return ctx.execute(&cluster, plan, &safety).await;
         }
         Some(package) => {
-            selection::package(skyhook, package)?;
+            super::shared::scope::package(skyhook, package)?;
             vec![package]
         }
         None => removal_order(skyhook),
@@ -219,14 +217,14 @@ fn needs(request: &Request) -> Vec<Source> {
 /// dry run omits the removal.
 fn plan(cluster: &Cluster, skyhook: &Skyhook, packages: &[&str], request: &Request) -> Result<Plan> {
     let rehearsed = request.safety.dry_run == DryRun::Server;
-    refuse::refuse_at_rest(cluster, skyhook, request)?;
+    refuse_at_rest(cluster, skyhook, request)?;
     let title = title(skyhook.name(), packages, request);
     let mut plan = Plan::new(title, skyhook.name());
     let mut gone: Vec<&str> = Vec::new();
     for name in packages {
-        let package = selection::package(skyhook, name)?;
+        let package = super::shared::scope::package(skyhook, name)?;
         let survey = PlacementSummary::of(cluster, skyhook, name, package);
-        refuse::refuse_traps(cluster, skyhook, name, package, &survey, request)?;
+        refuse_traps(cluster, skyhook, name, package, &survey, request)?;
         let fields = uninstall::request(name, package);
         let enables = !package.uninstall().enabled;
         let impact = ImpactNotes { cluster, skyhook, name, package, survey: &survey };
@@ -261,7 +259,7 @@ fn plan(cluster: &Cluster, skyhook: &Skyhook, packages: &[&str], request: &Reque
         gone.push(name);
     }
     note_webhook(&mut plan);
-    applied::warn(cluster, &mut plan);
+    crate::plan::planners::node::warn(cluster, &mut plan);
     migration::refuse_held(cluster, &mut plan, request.force)?;
     Ok(plan)
 }
@@ -298,7 +296,7 @@ fn cancel(cluster: &Cluster, skyhook: &Skyhook, name: &str, package: &Package, f
             .warn(format!("{} is being deleted, which uninstalls {name} anyway", skyhook.reference()));
     }
     note_webhook(&mut plan);
-    applied::warn(cluster, &mut plan);
+    crate::plan::planners::node::warn(cluster, &mut plan);
     migration::refuse_held(cluster, &mut plan, force)?;
     Ok(plan)
 }
@@ -308,5 +306,183 @@ fn note_webhook(plan: &mut Plan) {
     if !plan.is_empty() {
         let note = "the operator's webhook may still reject this; check with --dry-run=server";
         plan.consequences.notes.push(note.to_owned());
+    }
+}
+
+/// Refuses requests that would hang, strand the package, or do nothing.
+///
+/// # Errors
+///
+/// The code of the problem, its reason, and the next command; exit code 3.
+fn refuse_traps(
+    cluster: &Cluster,
+    skyhook: &Skyhook,
+    name: &str,
+    package: &Package,
+    survey: &PlacementSummary<'_>,
+    request: &Request,
+) -> Result<()> {
+    let cr = uninstall_argument(skyhook.name());
+    let force = "to request the uninstall anyway, add --force";
+    if request.remove && !request.all_packages {
+        needed(skyhook, name)?;
+    }
+    undeclared(skyhook, name, package, request)?;
+    if let Some((node, entry)) = first(&survey.other).filter(|_| !request.force) {
+        let why = format!(
+            "SKY104: on {}, {name} is at version {} ({} {}), but the spec has {}; if the version changes during the \
+             uninstall, the package may be stranded",
+            node.name, entry.version, entry.stage, entry.state, package.version
+        );
+        return Err(if package.uninstall().apply {
+            Error::unchanged(why)
+                .hint(format!("kubectl skyhook uninstall {cr} {name} --cancel"))
+                .hint("kubectl skyhook explain SKY104")
+        } else {
+            Error::unchanged(why).hint(format!("kubectl skyhook wait {}", skyhook.name())).hint(force)
+        });
+    }
+    if survey.is_absent() && !request.all_packages {
+        never_installed(cluster, skyhook, name, package, request)?;
+    }
+    Ok(())
+}
+
+/// Refuses to remove a package that others need, and names the package to remove first.
+fn needed(skyhook: &Skyhook, name: &str) -> Result<()> {
+    let held_by = skyhook.dependants(name);
+    if held_by.is_empty() {
+        return Ok(());
+    }
+    let order = removal_order(skyhook);
+    let mut removed = vec![name];
+    // In reverse order, dependencies come before their dependants.
+    for other in order.iter().rev() {
+        let package = skyhook.package(other);
+        if package.is_some_and(|p| p.depends_on.keys().any(|on| removed.contains(&on.as_str()))) {
+            removed.push(other);
+        }
+    }
+    let first = order.iter().find(|package| removed.contains(package)).unwrap_or(&held_by[0]);
+    let declared = skyhook.packages().all(|(_, package)| package.uninstall().enabled);
+    let all = if declared { "--all-packages --remove" } else { "--all-packages --enable --remove" };
+    let cr = uninstall_argument(skyhook.name());
+    Err(Error::unchanged(format!(
+        "{} {} on {name}, so {name} cannot be removed from the spec first",
+        list(&held_by),
+        match held_by.len() {
+            1 => "depends",
+            _ => "depend",
+        }
+    ))
+    .hint(format!("{} --wait --remove", uninstall_command(skyhook, first)))
+    .hint(format!("kubectl skyhook uninstall {cr} {all}")))
+}
+
+/// Refuses a request that the operator would not act on.
+fn refuse_at_rest(cluster: &Cluster, skyhook: &Skyhook, request: &Request) -> Result<()> {
+    let cr = uninstall_argument(skyhook.name());
+    let reference = skyhook.reference();
+    if !cluster.knows_uninstall() {
+        return Err(Error::unchanged(
+            "the operator is older than v0.16.0 and does not support explicit uninstall: it would ignore the request",
+        )
+        .hint("kubectl skyhook version"));
+    }
+    if skyhook.deleting() {
+        return Err(Error::unchanged(format!(
+            "{reference} is being deleted, which already uninstalls its packages"
+        ))
+        .hint(format!("kubectl skyhook status {cr}")));
+    }
+    let Some(state) = skyhook.stopped() else {
+        return Ok(());
+    };
+    let (code, end, way_out) = match state {
+        "paused" => ("SKY308", "resumed", format!("kubectl skyhook resume {cr}")),
+        _ => ("SKY309", "enabled", format!("kubectl skyhook enable {cr}")),
+    };
+    if request.force && !request.waits() {
+        return Ok(());
+    }
+    let error =
+        Error::unchanged(format!("{code}: {reference} is {state}, so no uninstall starts until it is {end}"))
+            .hint(way_out);
+    Err(if request.waits() {
+        error
+    } else {
+        error.hint(format!(
+            "to request the uninstall now, so that it starts when the custom resource is {end}, add --force"
+        ))
+    })
+}
+
+fn undeclared(skyhook: &Skyhook, name: &str, package: &Package, request: &Request) -> Result<()> {
+    if package.uninstall().enabled || request.enable {
+        return Ok(());
+    }
+    let cr = uninstall_argument(skyhook.name());
+    let mut again = if request.all_packages {
+        format!("kubectl skyhook uninstall {cr} --all-packages --enable")
+    } else {
+        format!("kubectl skyhook uninstall {cr} {name} --enable")
+    };
+    let flags = [(request.wait, " --wait"), (request.remove, " --remove"), (request.force, " --force")];
+    for (on, flag) in flags {
+        if on {
+            again += flag;
+        }
+    }
+    Err(Error::unchanged(format!(
+        "the spec of {} does not enable the uninstall of {name}, so the operator would run nothing; if the package has \
+         uninstall.sh and uninstall_check.sh, add --enable",
+        skyhook.reference()
+    ))
+    .hint(again))
+}
+
+/// Refuses a request for a package that was never installed: the operator would consider it uninstalled.
+fn never_installed(
+    cluster: &Cluster,
+    skyhook: &Skyhook,
+    name: &str,
+    package: &Package,
+    request: &Request,
+) -> Result<()> {
+    let cr = uninstall_argument(skyhook.name());
+    let version = &package.version;
+    let cancel = format!("kubectl skyhook uninstall {cr} {name} --cancel");
+    let nowhere = match cluster.selected(skyhook).count() {
+        0 => format!("{} selects no node", skyhook.reference()),
+        _ => format!("{name} {version} is not on {}", nodes(cluster.selected(skyhook))),
+    };
+    if !package.uninstall().apply {
+        if request.force {
+            return Ok(());
+        }
+        return Err(Error::unchanged(format!(
+            "SKY103: {nowhere}, so the operator would consider {name} uninstalled and never install it; if {name} is still to \
+             be installed, wait until the installation is complete"
+        ))
+        .hint(format!("kubectl skyhook wait {}", skyhook.name()))
+        .hint("to prevent the installation anyway, add --force"));
+    }
+    // The uninstall is requested already: removing the package from the spec helps, too.
+    if request.remove || request.force {
+        return Ok(());
+    }
+    match cluster.history(skyhook, name) {
+        History::Never(why) => Err(Error::unchanged(format!(
+            "SKY103: {nowhere}, and {name} was never installed ({why}), so there is nothing to uninstall"
+        ))
+        .hint(cancel)
+        .hint(format!("kubectl skyhook uninstall {cr} {name} --remove"))),
+        History::OnlyOther(traces) => Err(Error::unchanged(format!(
+            "SKY104: {nowhere}; the version of {name} was changed from {} during the uninstall, and {version} will not be \
+             installed",
+            traces[0].version
+        ))
+        .hint(cancel)),
+        History::Present(_) | History::Unknown(_) => Ok(()),
     }
 }

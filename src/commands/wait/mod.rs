@@ -1,21 +1,23 @@
-pub mod waited;
-
+use std::cell::OnceCell;
 use std::time::Duration;
 
-use self::waited::Waited;
+use schemars::JsonSchema;
+use serde::Serialize;
+use serde_json::Value;
+
+use super::shared::command::command;
+use super::shared::diagnosis::Diagnosis;
+use super::shared::scope;
 use crate::api::{ApiFlavor, Skyhook};
 use crate::args::duration::duration;
-use crate::args::named;
 use crate::cluster::live::WATCHED;
 use crate::cluster::{Cluster, Source};
-use crate::commands::shared::command::command;
-use crate::commands::shared::diagnosis::Diagnosis;
-use crate::commands::shared::{scope, selection, watched};
-use crate::ctx::{self, Ctx, Ended};
+use crate::ctx::{self, Aim, AimProgress, Ctx, Ended};
 use crate::error::{Error, Exit, Result};
 use crate::rules::Scope;
-use crate::view::duration_text;
-use crate::wait::{Blockers, Condition};
+use crate::view::text::{self, Text};
+use crate::view::{View, document, duration_text};
+use crate::wait::{AwaitedResource, Blockers, Condition, Wait};
 
 /// Wait for a condition on custom resources
 ///
@@ -38,7 +40,7 @@ use crate::wait::{Blockers, Condition};
   kubectl skyhook wait gpu-tune --for=deleted --ignore-not-found")]
 pub struct Args {
     /// Names of custom resources; default: all
-    #[arg(value_name = "NAME", value_parser = named::typed_skyhook)]
+    #[arg(value_name = "NAME", value_parser = crate::args::nodes::typed_skyhook)]
     names: Vec<(Option<ApiFlavor>, String)>,
 
     /// Condition to wait for; uninstalled=PACKAGE waits for this package only
@@ -66,7 +68,7 @@ command! {
     "wait": Args => run,
     needs: Scope::default().needs(),
     watches: &WATCHED,
-    prints: { "Waited": waited::Document, "Diagnosis": crate::commands::shared::diagnosis::Document },
+    prints: { "Waited": Document, "Diagnosis": crate::commands::shared::diagnosis::Document },
 }
 
 async fn run(ctx: &mut Ctx, args: &Args) -> Result<Exit> {
@@ -79,7 +81,7 @@ async fn run(ctx: &mut Ctx, args: &Args) -> Result<Exit> {
         return Err(Error::usage("--ignore-not-found requires --for=deleted"));
     }
     let timeout = (!args.timeout.is_zero()).then_some(args.timeout);
-    let cluster = watched::load_within(ctx, &needs, timeout).await?;
+    let cluster = super::shared::progress::load_within(ctx, &needs, timeout).await?;
     let names = args.subjects(&cluster)?;
     scope::warn_unreadable(ctx, &cluster, &needs);
     let mut waited = Waited::new(&cluster, &args.condition, &names);
@@ -119,18 +121,18 @@ async fn run(ctx: &mut Ctx, args: &Args) -> Result<Exit> {
 impl Args {
     /// The names of the custom resources to wait for.
     fn subjects(&self, cluster: &Cluster) -> Result<Vec<String>> {
-        selection::complete(cluster, Source::Skyhooks)?;
+        super::shared::scope::complete(cluster, Source::Skyhooks)?;
         if self.condition != Condition::Erroring && self.condition != Condition::Deleted {
-            selection::complete(cluster, Source::Nodes)?;
+            super::shared::scope::complete(cluster, Source::Nodes)?;
         }
         for (flavor, name) in &self.names {
             if let Some(flavor) = flavor {
-                selection::served(cluster, *flavor, name)?;
+                super::shared::scope::served(cluster, *flavor, name)?;
             }
-            selection::not_only_in_other_api(cluster, name)?;
+            super::shared::scope::not_only_in_other_api(cluster, name)?;
             if !self.ignore_not_found {
                 let hint = "kubectl skyhook wait --for=deleted --ignore-not-found accepts a name that does not exist";
-                let known = selection::known_skyhook(cluster, name);
+                let known = super::shared::scope::known_skyhook(cluster, name);
                 known.map_err(|error| match self.condition {
                     Condition::Deleted => error.hint(hint),
                     _ => error,
@@ -155,4 +157,131 @@ impl Args {
         }
         Ok(names)
     }
+}
+
+/// The awaited custom resources and their progress.
+pub struct Waited {
+    kind: &'static str,
+    pub condition: Condition,
+    items: Vec<AwaitedResource>,
+    /// The blockers that end the wait; `None` with `--keep-going`.
+    pub blockers: Option<Blockers>,
+}
+
+impl Waited {
+    pub fn new(cluster: &Cluster, condition: &Condition, names: &[String]) -> Waited {
+        let items = names.iter();
+        Waited {
+            kind: cluster.flavor().kind(),
+            condition: condition.clone(),
+            items: items.map(|name| AwaitedResource::new(cluster, name)).collect(),
+            blockers: None,
+        }
+    }
+
+    fn met(&self) -> impl Iterator<Item = &AwaitedResource> {
+        self.items.iter().filter(|item| item.is_met())
+    }
+
+    /// The custom resources whose condition is not met: `gpu-tune: in_progress, 2 of 3 nodes done`.
+    pub fn missing(&self) -> Vec<String> {
+        let items = self.items.iter();
+        items.filter_map(|item| Some(format!("{}: {}", item.name, progress(&item.state)?))).collect()
+    }
+}
+
+fn progress(state: &Wait) -> Option<&str> {
+    match state {
+        Wait::Pending(progress) | Wait::Never(progress, _) => Some(progress),
+        Wait::Met | Wait::Blocked(_) => None,
+    }
+}
+
+impl Aim for Waited {
+    fn look(&mut self, cluster: &Cluster) -> AimProgress {
+        let model = OnceCell::new();
+        for item in &mut self.items {
+            item.judge(cluster, &model, &self.condition);
+        }
+        let missing = self.missing();
+        let reached = if self.condition.any() { self.met().next().is_some() } else { missing.is_empty() };
+        let mut items = self.items.iter();
+        let state = match items.find(|item| matches!(item.state, Wait::Never(..))) {
+            _ if reached => Wait::Met,
+            Some(item) => item.state.clone(),
+            None => Wait::Pending(missing.join("; ")),
+        };
+        let mut whole = Text::new();
+        for line in missing {
+            whole.paragraph(line);
+        }
+        AimProgress { state, whole, news: Vec::new() }
+    }
+
+    fn blocked(&mut self, cluster: &Cluster) -> Vec<String> {
+        let (Some(blockers), Some(goal)) = (&mut self.blockers, self.condition.goal()) else {
+            return Vec::new();
+        };
+        let open = self.items.iter().filter(|item| !item.is_met());
+        let goals: Vec<_> = open.map(|item| (item.name.as_str(), goal)).collect();
+        blockers.judge(cluster, &goals)
+    }
+
+    fn look_again(&self) -> bool {
+        self.blockers.as_ref().is_some_and(|b| b.look_again)
+    }
+}
+
+impl View for Waited {
+    fn blocks(&self, _wide: bool) -> Text {
+        let mut text = Text::new();
+        for item in self.met() {
+            let reference = format!("{}/{} ", self.kind.to_lowercase(), item.name);
+            text.line(text::plain(reference) + text::good(&self.condition));
+        }
+        text
+    }
+
+    fn names(&self) -> Vec<String> {
+        let kind = self.kind.to_lowercase();
+        self.met().map(|item| format!("{kind}/{}", item.name)).collect()
+    }
+
+    fn document(&self) -> Value {
+        let items = self.items.iter().map(|item| WaitedResource {
+            kind: self.kind.to_owned(),
+            skyhook: item.name.clone(),
+            met: item.is_met(),
+            progress: progress(&item.state).map(str::to_owned),
+        });
+        let items = items.collect();
+        document("Waited", &Document { condition: self.condition.to_string(), items })
+    }
+}
+
+/// The results of a wait.
+#[derive(Serialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct Document {
+    /// The awaited condition.
+    condition: String,
+    /// The result for each custom resource.
+    items: Vec<WaitedResource>,
+}
+
+/// The result of the wait for a custom resource.
+#[derive(Serialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+struct WaitedResource {
+    /// `Skyhook` or `NodeWright`.
+    kind: String,
+    /// The custom resource.
+    #[serde(rename = "name")]
+    skyhook: String,
+    /// Whether the condition is met.
+    met: bool,
+    /// The progress so far, or why the condition can never be met; absent if it is met or blocked by
+    /// findings.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    progress: Option<String>,
 }

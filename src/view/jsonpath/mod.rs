@@ -9,17 +9,18 @@
 //! is the whole document. On unexpected data it follows kubectl: a missing key prints nothing; an index out
 //! of range and a comparison of a string with a number fail.
 
-mod eval_error;
 mod parse;
-mod scan;
 
-use jsonpath_rust::parser::model::{JpQuery, Segment};
+use std::cmp::Ordering;
+
+use jsonpath_rust::parser::model::{
+    Comparable, Comparison, Filter, FilterAtom, JpQuery, Literal, Segment, Selector, SingularQuery,
+    SingularQuerySegment,
+};
 use jsonpath_rust::query::js_path_process;
 use serde_json::Value;
 
-use crate::view::go_json::escaped;
-pub use eval_error::EvalError;
-pub use scan::PathError;
+use super::go_json::escaped;
 
 /// A template, such as `{range .items[*]}{.metadata.name}{"\n"}{end}`.
 #[derive(Debug, Clone, PartialEq)]
@@ -84,7 +85,7 @@ impl JsonPath {
     pub fn json(&self, document: &Value) -> Result<Printed, EvalError> {
         self.render(&sorted(document), |found| {
             let list = Value::Array(found.iter().map(|value| whole(value)).collect());
-            escaped(&crate::view::go_json::json(&list)).into_owned()
+            escaped(&crate::view::sanitize::json(&list)).into_owned()
         })
     }
 
@@ -172,7 +173,7 @@ impl Path {
 /// list.
 fn find<'a>(query: &JpQuery, mut from: Vec<&'a Value>) -> Result<Vec<&'a Value>, EvalError> {
     for segment in &query.segments {
-        from.iter().try_for_each(|value| eval_error::check(segment, value))?;
+        from.iter().try_for_each(|value| check(segment, value))?;
         let one = JpQuery::new(vec![segment.clone()]);
         from = match segment {
             // As in kubectl, each member of a union is applied to all values before the next member.
@@ -244,3 +245,230 @@ fn float(number: f64) -> String {
 
 #[cfg(test)]
 mod tests;
+
+/// The data does not have the shape that the template requires. As in kubectl, nothing is printed.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("{0}")]
+pub struct EvalError(String);
+
+/// Fails if the segment cannot be applied to the value.
+fn check(segment: &Segment, value: &Value) -> Result<(), EvalError> {
+    match segment {
+        // Every value below is searched.
+        Segment::Descendant(_) => Ok(()),
+        Segment::Selector(selector) => selects(selector, value),
+        Segment::Selectors(all) => all.iter().try_for_each(|s| selects(s, value)),
+    }
+}
+
+fn selects(selector: &Selector, value: &Value) -> Result<(), EvalError> {
+    match selector {
+        Selector::Name(_) | Selector::Wildcard => Ok(()),
+        Selector::Index(index) => bounds(value, Some(*index), Some(*index), true),
+        Selector::Slice(start, end, _) => bounds(value, *start, *end, false),
+        Selector::Filter(filter) => match value {
+            Value::Array(items) => items.iter().try_for_each(|item| compares(filter, item)),
+            Value::Object(_) | Value::Null => Ok(()),
+            other => Err(EvalError(format!("{} is not a list and cannot be filtered", kind(other)))),
+        },
+    }
+}
+
+/// Checks a slice; an index (`one`) is the slice of one item that starts there.
+fn bounds(value: &Value, start: Option<i64>, end: Option<i64>, one: bool) -> Result<(), EvalError> {
+    let length = match value {
+        Value::Array(items) => i64::try_from(items.len()).unwrap_or(i64::MAX),
+        Value::Null => return Ok(()),
+        other => return Err(EvalError(format!("{} is not a list", kind(other)))),
+    };
+    let from_end = |at: i64| if at < 0 { at + length } else { at };
+    let start = from_end(start.unwrap_or(0));
+    let end = if one { start + 1 } else { from_end(end.unwrap_or(length)) };
+    let outside =
+        |index: i64| Err(EvalError(format!("index {index} is out of bounds for a list of length {length}")));
+    match start.cmp(&end) {
+        Ordering::Equal => Ok(()),
+        _ if start >= length || start < 0 => outside(start),
+        _ if end > length || end < 0 => outside(end - 1),
+        Ordering::Greater => Err(EvalError(format!("a slice that starts at {start} cannot end at {end}"))),
+        Ordering::Less => Ok(()),
+    }
+}
+
+fn compares(filter: &Filter, item: &Value) -> Result<(), EvalError> {
+    match filter {
+        Filter::Or(all) | Filter::And(all) => all.iter().try_for_each(|f| compares(f, item)),
+        Filter::Atom(FilterAtom::Filter { expr, .. }) => compares(expr, item),
+        Filter::Atom(FilterAtom::Test { .. }) => Ok(()),
+        Filter::Atom(FilterAtom::Comparison(comparison)) => {
+            let (left, right) = match &**comparison {
+                Comparison::Eq(left, right)
+                | Comparison::Ne(left, right)
+                | Comparison::Gt(left, right)
+                | Comparison::Gte(left, right)
+                | Comparison::Lt(left, right)
+                | Comparison::Lte(left, right) => (left, right),
+            };
+            match (side(left, item), side(right, item)) {
+                (Some(left), Some(right)) if left != right => {
+                    Err(EvalError(format!("{left} and {right} cannot be compared: {comparison}")))
+                }
+                _ => Ok(()),
+            }
+        }
+    }
+}
+
+/// The type of an operand; `None` if it is missing or null.
+fn side(side: &Comparable, item: &Value) -> Option<&'static str> {
+    match side {
+        Comparable::Literal(Literal::Int(_) | Literal::Float(_)) => Some("a number"),
+        Comparable::Literal(Literal::String(_)) => Some("a string"),
+        Comparable::Literal(Literal::Bool(_)) => Some("a boolean"),
+        Comparable::Literal(Literal::Null) | Comparable::Function(_) => None,
+        Comparable::SingularQuery(SingularQuery::Current(segments) | SingularQuery::Root(segments)) => {
+            let found = segments.iter().try_fold(item, |at, segment| match segment {
+                SingularQuerySegment::Name(name) => at.get(name),
+                SingularQuerySegment::Index(index) => {
+                    let items = at.as_array()?;
+                    let from_end = i64::try_from(items.len()).ok()? + index;
+                    let at = if *index < 0 { from_end } else { *index };
+                    items.get(usize::try_from(at).ok()?)
+                }
+            })?;
+            (!found.is_null()).then(|| kind(found))
+        }
+    }
+}
+
+fn kind(value: &Value) -> &'static str {
+    match value {
+        Value::Null => "null",
+        Value::Bool(_) => "a boolean",
+        Value::Number(_) => "a number",
+        Value::String(_) => "a string",
+        Value::Array(_) => "a list",
+        Value::Object(_) => "an object",
+    }
+}
+
+/// A template error with its position.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("{what} at character {at}{}", after(.before))]
+pub struct PathError {
+    what: String,
+    /// Position in characters, counted from one.
+    at: usize,
+    /// Text before the position.
+    before: String,
+}
+
+fn after(before: &str) -> String {
+    match before {
+        "" => String::new(),
+        _ => format!(", after `{before}`"),
+    }
+}
+
+#[derive(Debug, Clone, Copy)]
+struct Scanner<'s> {
+    text: &'s str,
+    at: usize,
+}
+
+impl<'s> Scanner<'s> {
+    pub fn new(text: &'s str) -> Scanner<'s> {
+        Scanner { text, at: 0 }
+    }
+
+    pub fn rest(&self) -> &'s str {
+        &self.text[self.at..]
+    }
+
+    pub fn peek(&self) -> Option<char> {
+        self.rest().chars().next()
+    }
+
+    pub fn next(&mut self) -> Option<char> {
+        let next = self.peek()?;
+        self.at += next.len_utf8();
+        Some(next)
+    }
+
+    pub fn eat(&mut self, text: &str) -> bool {
+        let there = self.rest().starts_with(text);
+        if there {
+            self.at += text.len();
+        }
+        there
+    }
+
+    pub fn take_while(&mut self, wanted: impl Fn(char) -> bool) -> &'s str {
+        let rest = self.rest();
+        let length = rest.find(|c| !wanted(c)).unwrap_or(rest.len());
+        self.at += length;
+        &rest[..length]
+    }
+
+    pub fn blanks(&mut self) {
+        self.take_while(char::is_whitespace);
+    }
+
+    pub fn error(&self, what: impl Into<String>) -> PathError {
+        const SHOWN: usize = 24;
+        let before = &self.text[..self.at];
+        let length = before.chars().count();
+        let tail: String = before.chars().skip(length.saturating_sub(SHOWN)).collect();
+        PathError {
+            what: what.into(),
+            at: length + 1,
+            before: if length > SHOWN { format!("…{tail}") } else { tail },
+        }
+    }
+
+    /// An error with the found and the expected token.
+    pub fn unexpected(&self, expected: &str) -> PathError {
+        match self.peek() {
+            Some(c) => self.error(format!("expected {expected}, found `{c}`")),
+            None => self.error(format!("expected {expected}, found the end")),
+        }
+    }
+
+    /// Parses a quoted string with Go's escapes, from the opening quote on.
+    pub fn quoted(&mut self) -> Result<String, PathError> {
+        let start = *self;
+        let quote = self.next();
+        let mut text = String::new();
+        loop {
+            match self.next() {
+                None => return Err(start.error("unclosed quote")),
+                c if c == quote => return Ok(text),
+                Some('\\') => text.push(self.escape()?),
+                Some(c) => text.push(c),
+            }
+        }
+    }
+
+    fn escape(&mut self) -> Result<char, PathError> {
+        let start = *self;
+        let digits = match self.next() {
+            Some('n') => return Ok('\n'),
+            Some('t') => return Ok('\t'),
+            Some('r') => return Ok('\r'),
+            Some('a') => return Ok('\x07'),
+            Some('b') => return Ok('\x08'),
+            Some('f') => return Ok('\x0c'),
+            Some('v') => return Ok('\x0b'),
+            Some(c @ ('\\' | '"' | '\'')) => return Ok(c),
+            Some('x') => 2,
+            Some('u') => 4,
+            Some('U') => 8,
+            _ => return Err(start.error("unknown escape sequence")),
+        };
+        let code = self.rest().get(..digits);
+        let code = code.filter(|code| code.bytes().all(|b| b.is_ascii_hexdigit()));
+        let code = code.and_then(|code| u32::from_str_radix(code, 16).ok());
+        self.at += code.map_or(0, |_| digits);
+        code.and_then(char::from_u32).ok_or_else(|| start.error("invalid character escape"))
+    }
+}

@@ -195,7 +195,7 @@ fn used(template: &str) {
         let _ = path.text(&node());
         let _ = path.json(&node());
     }
-    let columns = super::super::columns::Columns::parse(template);
+    let columns = crate::view::format::Columns::parse(template);
     let _ = columns.map(|c| c.table(&node()).map(|table| table.len()));
 }
 

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use kubectl_skyhook::api::object_name::is_object_name;
+use kubectl_skyhook::api::name::is_object_name;
 use kubectl_skyhook::api::{LabelSelector, NodeState, Stage, State};
 use kubectl_skyhook::args::labels::selector;
 use kubectl_skyhook::view::{NodeSet, expand};

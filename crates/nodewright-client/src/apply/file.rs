@@ -9,8 +9,8 @@ use anyhow::Context;
 use super::trust;
 pub use super::trust::{Untrusted, check_writers};
 use crate::bounded::{self, MOST_PLAN};
+use crate::error::plain_reason;
 use crate::plan::SavedPlan;
-use crate::reason::plain_reason;
 
 /// Writes a plan to a file with mode 0600: objects may contain secrets.
 ///

@@ -5,39 +5,33 @@
 mod event;
 pub mod file;
 pub mod journal;
-pub mod owner;
-mod page;
-mod precondition;
-pub mod rebase;
+pub mod precondition;
 mod send;
-mod settle;
 mod stages;
 mod step;
 mod trust;
-mod wait;
-mod waves;
 
 use std::cell::RefCell;
 use std::future::Future;
 use std::time::Duration;
 
 use futures::StreamExt;
-use futures::future::join_all;
+use futures::future::{LocalBoxFuture, join_all};
 use k8s_openapi::api::authorization::v1::{
     ResourceAttributes, SelfSubjectAccessReview, SelfSubjectAccessReviewSpec,
 };
+use precondition::SharedCheck;
+use send::ApiWriter;
 use serde_json::Value;
 use tokio::sync::{Semaphore, watch};
 
 use crate::args::connection::Connection;
 use crate::plan::{Kind, Permission, Plan, Step, Target, WaitFor};
+
 pub use event::{ApplyEvent, PlanOutcome, PlanVerdict, StepResult, StopReason, Tally};
 pub use journal::Journal;
-use precondition::SharedCheck;
 pub use precondition::unmet;
-use send::ApiWriter;
-pub use wait::WaitStrategy;
-pub use waves::{Canary, Share};
+pub use stages::{Canary, Share};
 
 /// Maximum number of retries to read the erroring nodes.
 const MOST_LOOKS: u32 = 3;
@@ -87,7 +81,7 @@ impl Default for Options {
             max_failures: None,
             timeout: Duration::from_secs(30),
             longest_wait: Duration::from_secs(60),
-            holder: owner::of(jiff::Timestamp::UNIX_EPOCH).identity(),
+            holder: precondition::of(jiff::Timestamp::UNIX_EPOCH).identity(),
             retry_wait: Duration::from_millis(250),
             namespace: None,
         }
@@ -430,6 +424,57 @@ pub async fn refusal(
     manifest: &Value,
 ) -> Result<Option<String>, String> {
     ApiWriter::new(client.clone(), options).refusal(target, manifest).await
+}
+
+/// Waits on behalf of the writer for slow effects, shows progress, and reports when an effect cannot occur.
+pub trait WaitStrategy {
+    /// Whether this strategy waits for the condition.
+    fn handles(&self, until: &WaitFor) -> bool;
+
+    /// Waits for these conditions until at least one wait ends; returns the indices of the ended waits, and
+    /// the reason.
+    ///
+    /// The future may be dropped at any time, and `wait` called again with more conditions.
+    fn wait<'a>(&'a mut self, untils: &'a [&'a WaitFor]) -> LocalBoxFuture<'a, (Vec<usize>, StopReason)>;
+}
+
+impl PlanRun<'_, '_> {
+    /// Polls the object until the condition holds. If the last read before the timeout failed, the result is
+    /// unknown.
+    async fn wait_until(&self, until: &WaitFor) -> StopReason {
+        self.emit(&ApplyEvent::Waiting { until });
+        let unread = RefCell::new(None);
+        let come_about = async {
+            loop {
+                let looked = self.holds(until).await;
+                if looked == Ok(true) {
+                    return StopReason::Finished;
+                }
+                unread.replace(looked.err());
+                tokio::time::sleep(self.options.retry_wait).await;
+            }
+        };
+        let ended = self.stop.during(async {
+            if until.at_most == 0 {
+                return come_about.await;
+            }
+            let limit = Duration::from_secs(until.at_most);
+            let ended = tokio::time::timeout(limit, come_about).await;
+            ended.unwrap_or_else(|_| match unread.take() {
+                Some(reason) => StopReason::Unknown {
+                    reason: format!("cannot tell whether {}: {reason}", until.describe()),
+                },
+                None => StopReason::TimedOut { waiting: until.describe() },
+            })
+        });
+        ended.await.unwrap_or(StopReason::Interrupted)
+    }
+
+    /// Whether the condition holds; or why the object could not be read.
+    async fn holds(&self, until: &WaitFor) -> Result<bool, String> {
+        let object = self.api.read(&until.target).await?;
+        Ok(until.holds(&object))
+    }
 }
 
 #[cfg(test)]

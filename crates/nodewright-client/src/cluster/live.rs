@@ -4,39 +4,34 @@ mod admission;
 mod arriving;
 mod collect;
 mod decode;
-mod discovery;
-mod error;
 mod finished_node;
 mod follow;
 pub mod installation;
 mod list;
 pub mod log;
 mod logs;
-mod names;
 mod nodes;
-mod operator;
 pub mod origin;
 mod protobuf;
 mod record;
 mod request;
 mod sources;
-pub mod tail;
 mod watch;
 
 use std::sync::PoisonError;
 
 use jiff::Timestamp;
 
-use super::capture::{index, pieces};
+use super::capture::index;
 use super::{
-    Cluster, ClusterBuilder, Deployment, DisruptionBudget, NamedNodes, NodeFields, Pod, Read, Source, acting,
+    Cluster, ClusterBuilder, Deployment, DisruptionBudget, NamedNodes, NodeFields, Pod, Read, Source,
 };
 use crate::api::ApiFlavor;
 use crate::model::Model;
 pub use collect::{CollectRequest, Collected, collect};
-pub use error::LoadError;
 pub use follow::{Follow, FollowEvent, WATCHED};
-pub use names::{Named, names};
+pub use nodes::{Named, names};
+pub use request::LoadError;
 use sources::Reader;
 
 /// A clock: returns the current time.
@@ -93,7 +88,7 @@ async fn read<'a>(
         return Ok((cluster, Vec::new()));
     }
     if builder.served.is_empty() {
-        let served = reader.within(discovery::served(reader.client));
+        let served = reader.within(request::served(reader.client));
         let (served, deployments) = futures::join!(served, reader.deployments());
         (builder.served, builder.deployments) = (served?, deployments);
         builder.taken_at = now();
@@ -106,7 +101,7 @@ async fn read<'a>(
         return Err(LoadError::AskedForAbsent { asked_for });
     }
     let operators: Vec<&Deployment> = builder.operators().collect();
-    if acting::undecided(&operators) {
+    if super::installation::undecided(&operators) {
         builder.installation.leases = installation::leases(&reader, &operators).await;
     }
     let needs = Needs::new(needs, &builder);
@@ -131,19 +126,19 @@ async fn read<'a>(
     if needs.wants(Source::Workloads) {
         cluster.workloads = reader.workloads(&cluster).await;
         let read = cluster.source(Source::Workloads);
-        let last = outcomes.iter_mut().find(|o| o.name == pieces::WORKLOADS);
+        let last = outcomes.iter_mut().find(|o| o.name == super::capture::index::WORKLOADS);
         if let Some(last) = last {
-            *last = index::Source::of(pieces::WORKLOADS, &read);
+            *last = index::Source::of(super::capture::index::WORKLOADS, &read);
         }
     }
     if needs.wants(Source::Restrictions) && Model::new(&cluster).may_be_late() {
         installation::restrictions(&reader, &mut cluster).await;
         let read = &cluster.installation;
         let counts = [
-            (pieces::NAMESPACES, read.namespaces.count()),
-            (pieces::LIMIT_RANGES, read.limit_ranges.count()),
-            (pieces::QUOTAS, read.quotas.count()),
-            (pieces::ROLES, read.roles.count()),
+            (super::capture::index::NAMESPACES, read.namespaces.count()),
+            (super::capture::index::LIMIT_RANGES, read.limit_ranges.count()),
+            (super::capture::index::QUOTAS, read.quotas.count()),
+            (super::capture::index::ROLES, read.roles.count()),
         ];
         for outcome in &mut outcomes {
             if let Some((name, count)) = counts.iter().find(|(name, _)| outcome.name == *name) {

@@ -3,8 +3,7 @@
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use crate::reason::plain_reason;
-use crate::suggestions::near;
+use crate::error::{near, plain_reason};
 
 /// Why no client could be created, in one line with a remedy.
 ///

@@ -1,13 +1,17 @@
 //! Finds, reads and merges kubeconfig files, as kubectl does.
 
+use std::collections::BTreeSet;
+use std::ffi::OsString;
 use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 
+use http::Uri;
+use hyper_util::client::proxy::matcher::Matcher;
 use kube::config::{Kubeconfig, KubeconfigError};
 use secrecy::{ExposeSecret, SecretString};
 
-use super::Environment;
-use super::error::Error;
+use super::{Error, kubeconfig};
+use crate::args::connection::Connection;
 use crate::bounded::{self, Excess, MOST_KUBECONFIG};
 
 /// The kubeconfig that the flag or the environment selects; `None` if no kubeconfig exists.
@@ -91,7 +95,7 @@ fn read_file(path: &Path) -> Result<Option<Kubeconfig>, Error> {
         Ok(config) => Ok(Some(without_empty(config, path))),
         Err(KubeconfigError::ReadConfig(error, _)) if error.kind() == ErrorKind::NotFound => Ok(None),
         Err(KubeconfigError::ReadConfig(error, _)) => {
-            Err(Error::ReadKubeconfig { path: path.to_owned(), why: crate::reason::plain_reason(&error) })
+            Err(Error::ReadKubeconfig { path: path.to_owned(), why: crate::error::plain_reason(&error) })
         }
         // Drop the parser's message: it quotes the file, which may contain a token.
         Err(KubeconfigError::Parse(error)) => {
@@ -135,4 +139,126 @@ fn without_empty(mut config: Kubeconfig, file: &Path) -> Kubeconfig {
         drop(&mut user.impersonate_uid);
     }
     config
+}
+
+/// The environment variables that determine the cluster and the proxy.
+///
+/// `connect` reads the environment only here; the values are passed on.
+#[derive(Debug, Clone, Default)]
+pub struct Environment {
+    /// `KUBECONFIG`, a list of files.
+    pub kubeconfig: Option<OsString>,
+    pub home: Option<PathBuf>,
+    /// `KUBERC`, the file with kubectl's preferences.
+    pub kuberc: Option<OsString>,
+    /// `PATH`.
+    pub path: Option<OsString>,
+    pub http_proxy: Option<String>,
+    pub https_proxy: Option<String>,
+    pub no_proxy: Option<String>,
+    /// Host and port of the API server, if this process runs in a pod.
+    pub in_cluster: Option<(String, String)>,
+}
+
+impl Environment {
+    pub fn of_process() -> Environment {
+        let text = |name: &str| std::env::var(name).ok().filter(|v| !v.is_empty());
+        let either = |upper: &str| text(upper).or_else(|| text(&upper.to_lowercase()));
+        Environment {
+            kubeconfig: std::env::var_os("KUBECONFIG"),
+            home: std::env::home_dir(),
+            kuberc: std::env::var_os("KUBERC").filter(|path| !path.is_empty()),
+            path: std::env::var_os("PATH"),
+            http_proxy: either("HTTP_PROXY"),
+            https_proxy: either("HTTPS_PROXY"),
+            no_proxy: either("NO_PROXY"),
+            in_cluster: text("KUBERNETES_SERVICE_HOST").zip(text("KUBERNETES_SERVICE_PORT")),
+        }
+    }
+
+    /// The proxy for a server, chosen as by Go's HTTP library.
+    ///
+    /// Loopback addresses and `localhost` never have a proxy.
+    pub(super) fn proxy(&self, server: &Uri) -> Option<String> {
+        let proxy = match server.scheme_str() {
+            Some("https") => self.https_proxy.as_ref()?,
+            _ => self.http_proxy.as_ref()?,
+        };
+        let host = server.host()?.trim_matches(['[', ']']);
+        let loopback = host.parse().is_ok_and(|address: std::net::IpAddr| address.is_loopback());
+        if loopback || host == "localhost" {
+            return None;
+        }
+        // Use the matcher only to find out whether to use a proxy: it would silently ignore an invalid proxy
+        // address.
+        let matcher =
+            Matcher::builder().all("http://proxy").no(self.no_proxy.as_deref().unwrap_or_default()).build();
+        matcher.intercept(server)?;
+        Some(proxy.clone())
+    }
+}
+
+/// The valid values of the connection flags, each list sorted.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Names {
+    pub contexts: Vec<String>,
+    pub clusters: Vec<String>,
+    pub users: Vec<String>,
+    /// The namespaces of all contexts.
+    pub namespaces: Vec<String>,
+}
+
+/// The names in the kubeconfig that the flags and the environment select; empty without a kubeconfig.
+///
+/// # Errors
+///
+/// A kubeconfig that is missing or cannot be read.
+pub fn names(connection: &Connection) -> Result<Names, Error> {
+    let environment = Environment::of_process();
+    let found = kubeconfig::read(connection.kubeconfig.as_deref(), &environment)?;
+    let Some(found) = found else {
+        return Ok(Names::default());
+    };
+    let namespaces = found.contexts.iter().filter_map(|c| {
+        let context = c.context.as_ref()?;
+        context.namespace.clone().filter(|n| !n.is_empty())
+    });
+    let namespaces = sorted(namespaces);
+    Ok(Names {
+        namespaces,
+        contexts: sorted(found.contexts.into_iter().map(|c| c.name)),
+        clusters: sorted(found.clusters.into_iter().map(|c| c.name)),
+        users: sorted(found.auth_infos.into_iter().map(|u| u.name)),
+    })
+}
+
+fn sorted(names: impl Iterator<Item = String>) -> Vec<String> {
+    let names: BTreeSet<String> = names.collect();
+    names.into_iter().collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_target_decides_whether_a_proxy_is_taken() {
+        let environment = Environment {
+            https_proxy: Some("http://proxy:3128".into()),
+            no_proxy: Some("10.0.0.0/8,.corp,".into()),
+            ..Environment::default()
+        };
+        for (server, proxied) in [
+            ("https://k8s.example.com:6443", true),
+            ("https://api.corp:6443", false),
+            ("https://10.1.2.3:6443", false),
+            ("https://127.0.0.1:6443", false),
+            ("https://[::1]:6443", false),
+            ("https://localhost:6443", false),
+            ("http://k8s.example.com", false),
+        ] {
+            let uri = server.parse().expect("a URI");
+            assert_eq!(environment.proxy(&uri).is_some(), proxied, "{server}");
+        }
+    }
 }

@@ -3,7 +3,8 @@
 //! This module runs plugins instead of kube: kube would run a plugin three times for one client, and a plugin
 //! may prompt its user for a password.
 
-use std::io::IsTerminal;
+use std::io::{ErrorKind, IsTerminal};
+use std::path::{Path, PathBuf};
 use std::process::Stdio;
 use std::sync::Arc;
 use std::time::Duration;
@@ -22,9 +23,9 @@ use tokio::sync::Mutex;
 use tokio::time::{Instant, timeout};
 use tower::BoxError;
 
+use super::Environment;
 use super::error::{Error, unsendable};
-use super::{Environment, kuberc};
-use crate::reason::first_line;
+use crate::error::{first_line, plain_reason};
 
 /// A token is renewed this long before it expires, and a short-lived one after four fifths of its lifetime.
 const AHEAD: SignedDuration = SignedDuration::from_secs(30);
@@ -66,7 +67,7 @@ pub(super) async fn resolve(
     let Some(exec) = user.exec.take().filter(|_| !other && !basic) else {
         return Ok(None);
     };
-    kuberc::allows(environment, exec.command.as_deref().unwrap_or_default())?;
+    allows(environment, exec.command.as_deref().unwrap_or_default())?;
     let status = run(&exec, limit).await?;
     if let (Some(certificate), Some(key)) = (status.client_certificate_data, status.client_key_data) {
         user.client_certificate_data = Some(STANDARD.encode(certificate));
@@ -175,7 +176,7 @@ async fn run(exec: &ExecConfig, limit: Option<Duration>) -> Result<Status, Error
         .map_err(|_| Error::PluginTimedOut { command: name.clone(), limit })?
         .map_err(|error| Error::PluginMissing {
             command: name.clone(),
-            why: crate::reason::plain_reason(&error),
+            why: crate::error::plain_reason(&error),
             hint: exec.install_hint.clone().unwrap_or_default(),
         })?;
     if !output.status.success() {
@@ -220,6 +221,87 @@ fn command(exec: &ExecConfig, interactive: bool) -> Command {
     command
 }
 
+#[derive(Debug, Default, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+struct Preference {
+    credential_plugin_policy: String,
+    credential_plugin_allowlist: Option<Vec<Allowed>>,
+}
+
+/// An allowed plugin: a path, or a name that is searched in `PATH`. Kubernetes 1.35 calls the field `name`, later
+/// versions `command`.
+#[derive(Debug, Default, Deserialize)]
+#[serde(default)]
+struct Allowed {
+    name: String,
+    command: String,
+}
+
+/// Refuses a plugin that the user's policy forbids.
+///
+/// # Errors
+///
+/// The policy forbids the plugin; or it cannot be read, so that it may forbid the plugin.
+pub(super) fn allows(environment: &Environment, plugin: &str) -> Result<(), Error> {
+    let Some(path) = path(environment) else {
+        return Ok(());
+    };
+    let text = match std::fs::read_to_string(&path) {
+        Ok(text) => text,
+        Err(error) if error.kind() == ErrorKind::NotFound => return Ok(()),
+        Err(error) => return Err(unusable(&path, plain_reason(&error))),
+    };
+    let documents: Vec<Preference> = serde_saphyr::from_multiple(&text)
+        .map_err(|error| unusable(&path, first_line(&error.to_string())))?;
+    let policy = documents.iter().find(|document| !document.credential_plugin_policy.is_empty());
+    let listed = documents.iter().any(|document| document.credential_plugin_allowlist.is_some());
+    let forbidden = |policy: &str| {
+        Err(Error::PluginForbidden {
+            command: plugin.to_owned(),
+            policy: policy.to_owned(),
+            path: path.clone(),
+        })
+    };
+    match policy.map(|document| document.credential_plugin_policy.as_str()) {
+        None | Some("AllowAll") if listed => {
+            Err(unusable(&path, "credentialPluginAllowlist requires the policy Allowlist".to_owned()))
+        }
+        None | Some("AllowAll") => Ok(()),
+        Some("Allowlist") => {
+            let lists = documents.iter().filter_map(|document| document.credential_plugin_allowlist.as_ref());
+            let program = found(environment, plugin);
+            let mut names = lists.flatten().flat_map(|allowed| [&allowed.name, &allowed.command]);
+            let is_listed = program.is_some()
+                && names.any(|name| !name.is_empty() && found(environment, name) == program);
+            if is_listed { Ok(()) } else { forbidden("Allowlist") }
+        }
+        Some("DenyAll") => forbidden("DenyAll"),
+        Some(other) => Err(unusable(&path, format!("unknown credentialPluginPolicy {other:?}"))),
+    }
+}
+
+/// The file with the preferences; `None` if kubectl would not read one.
+fn path(environment: &Environment) -> Option<PathBuf> {
+    match environment.kuberc.as_deref() {
+        Some(off) if off == "off" => None,
+        Some(path) => Some(path.into()),
+        None => Some(environment.home.as_ref()?.join(".kube/kuberc")),
+    }
+}
+
+/// The program that a command runs: a path, or the first of that name in `PATH`.
+fn found(environment: &Environment, command: &str) -> Option<PathBuf> {
+    if Path::new(command).components().count() > 1 {
+        return Some(command.into());
+    }
+    let directories = environment.path.as_deref()?;
+    std::env::split_paths(directories).map(|directory| directory.join(command)).find(|path| path.is_file())
+}
+
+fn unusable(path: &Path, why: String) -> Error {
+    Error::KubercUnusable { path: path.to_owned(), why }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -232,5 +314,69 @@ mod tests {
             assert_eq!(renewed.duration_since(now).as_secs(), used, "{lifetime}");
         }
         assert_eq!(renewed_at(now, Timestamp::MAX), Timestamp::MAX - AHEAD);
+    }
+
+    /// The error of a policy for the plugin `login`, which `PATH` has as `bin/login`.
+    fn refused(kuberc: &str) -> Option<String> {
+        let home = tempfile::tempdir().expect("a directory");
+        let bin = home.path().join("bin");
+        for directory in [&bin, &home.path().join(".kube")] {
+            std::fs::create_dir(directory).expect("a directory");
+        }
+        std::fs::write(bin.join("login"), "").expect("a program");
+        let kuberc = kuberc.replace("BIN", &bin.display().to_string());
+        std::fs::write(home.path().join(".kube/kuberc"), kuberc).expect("a file");
+        let environment = Environment {
+            home: Some(home.path().to_owned()),
+            path: Some(bin.into()),
+            ..Environment::default()
+        };
+        let error = allows(&environment, "login").err()?.to_string();
+        Some(error.replace(&home.path().display().to_string(), "~"))
+    }
+
+    #[test]
+    fn the_policy_of_kubectl_decides() {
+        let head = "apiVersion: kubectl.config.k8s.io/v1beta1\nkind: Preference\n";
+        let forbidden = |policy: &str| {
+            Some(format!(
+                "credential plugin \"login\" is forbidden: ~/.kube/kuberc sets credentialPluginPolicy to {policy}"
+            ))
+        };
+        for (policy, error) in [
+            ("", None),
+            ("credentialPluginPolicy: AllowAll\n", None),
+            ("credentialPluginPolicy: DenyAll\n", forbidden("DenyAll")),
+            ("credentialPluginPolicy: Allowlist\n", forbidden("Allowlist")),
+            ("credentialPluginPolicy: Allowlist\ncredentialPluginAllowlist:\n- name: login\n", None),
+            ("credentialPluginPolicy: Allowlist\ncredentialPluginAllowlist:\n- command: BIN/login\n", None),
+            (
+                "credentialPluginPolicy: Allowlist\ncredentialPluginAllowlist:\n- name: other\n- command: /opt/login\n",
+                forbidden("Allowlist"),
+            ),
+            (
+                "credentialPluginAllowlist:\n- name: login\n",
+                Some(
+                    "cannot use ~/.kube/kuberc: credentialPluginAllowlist requires the policy Allowlist"
+                        .to_owned(),
+                ),
+            ),
+            (
+                "credentialPluginPolicy: Most\n",
+                Some("cannot use ~/.kube/kuberc: unknown credentialPluginPolicy \"Most\"".to_owned()),
+            ),
+        ] {
+            assert_eq!(refused(&format!("{head}{policy}")), error, "{policy}");
+        }
+        assert!(refused(": [").expect("an error").starts_with("cannot use ~/.kube/kuberc: "));
+    }
+
+    #[test]
+    fn without_preferences_all_plugins_run() {
+        let home = tempfile::tempdir().expect("a directory");
+        let environment = Environment { home: Some(home.path().to_owned()), ..Environment::default() };
+        assert_eq!(allows(&environment, "login").map_err(|error| error.to_string()), Ok(()));
+        let off = Environment { kuberc: Some("off".into()), ..environment };
+        assert_eq!(allows(&off, "login").map_err(|error| error.to_string()), Ok(()));
     }
 }

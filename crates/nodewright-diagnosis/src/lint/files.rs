@@ -6,11 +6,11 @@ use std::rc::Rc;
 
 use thiserror::Error;
 
-use super::config::{CONFIG_FILE, Config};
+use super::finding::{CONFIG_FILE, Config};
 use super::parts::{KUSTOMIZATIONS, Named, TESTS};
 use super::{ManifestFile, yaml};
 use crate::bounded::{self, MOST_CAPTURE, utf16};
-use crate::reason::plain_reason;
+use crate::error::plain_reason;
 
 /// An error of reading manifests.
 #[derive(Debug, Error)]

@@ -4,22 +4,20 @@
 //! [`Outlook::on_node`] judges a custom resource on a node, [`Outlook::resource`] a whole custom resource, from
 //! the same judgment of its nodes. `precedence.rs` has the tables that decide between reasons.
 
-mod deletion;
-mod precedence;
 mod resource;
 
 use std::cell::OnceCell;
 use std::collections::HashMap;
 
-pub use self::deletion::{DeletionOutlook, with_node};
-use self::precedence::{Decides, decides, implied};
-pub use self::resource::{NodeStates, Summary, action_in_progress, stop_text};
 use crate::api::{Skyhook, Status};
-use crate::cluster::{Cluster, Node, NodeRecord, PackageRuns};
+use crate::cluster::deletion::Pending;
+use crate::cluster::{Certainty, Cluster, Node, NodeRecord, PackageRuns};
 use crate::model::{Action, Model, NodeProgress, ProgressState, Timeline, WaitReason};
-use crate::rules::support::blockers::BlockingFindings;
-use crate::rules::support::impact::Impact;
+use crate::rules::support::blockers::{BlockingFindings, Impact, delays};
 use crate::rules::{Finding, Finds, Goal, Severity};
+use crate::view::plural;
+
+pub use resource::{NodeStates, Summary, action_in_progress, stop_text};
 
 /// The model and the findings of one cluster.
 pub struct Outlook<'a> {
@@ -268,5 +266,226 @@ impl<'a> Outlook<'a> {
             Some(_) => ProgressState::Waiting,
         };
         (state, own)
+    }
+}
+
+/// The deletion of a custom resource.
+pub struct DeletionOutlook<'o, 'a> {
+    /// `Deleting` if it makes progress, `Waiting` if it takes long or fails in part, but may still finish, `Stuck`
+    /// until someone intervenes, `Blocked` if only finalizers of third parties remain, or `Unknown`.
+    pub state: ProgressState,
+    /// The reason for the state, as a clause.
+    pub reason: String,
+    /// The findings that hold it up: permanent ones first, then those that may resolve themselves.
+    pub held_up_by: Vec<&'o Finding>,
+    /// The packages that must be uninstalled first. Without the operator's finalizer, a deletion waits for none.
+    pub pending: Vec<Pending<'a>>,
+}
+
+impl<'a> Outlook<'a> {
+    /// The deletion of a custom resource; `None` if no deletion was requested.
+    pub fn deletion(&self, skyhook: &'a Skyhook) -> Option<DeletionOutlook<'_, 'a>> {
+        if !skyhook.deleting() {
+            return None;
+        }
+        let pending =
+            if skyhook.has_finalizer() { self.cluster.pending_uninstalls(skyhook) } else { Vec::new() };
+        let findings = &self.findings;
+        let blockers = self.blockers(skyhook, Goal::Deletion);
+        let delays = delays(self.cluster, findings, skyhook);
+        let (state, reason) = self.deletion_state(skyhook, &pending, &blockers, &delays);
+        Some(DeletionOutlook { state, reason, held_up_by: [blockers, delays].concat(), pending })
+    }
+
+    fn deletion_state(
+        &self,
+        skyhook: &'a Skyhook,
+        pending: &[Pending<'a>],
+        blockers: &[&Finding],
+        delays: &[&Finding],
+    ) -> (ProgressState, String) {
+        let cluster = self.cluster;
+        let left = plural(pending.len(), "uninstall");
+        let runs_unread = cluster.certainty_of_no_package_run() == Certainty::Unknown;
+        let unread = "package pods or jobs could not be read and may still be running";
+        if !skyhook.has_finalizer() {
+            let others = skyhook.third_party_finalizers().join(", ");
+            return (ProgressState::Blocked, format!("only third-party finalizers are left: {others}"));
+        }
+        if let Some(blocker) = blockers.first() {
+            let runs = self.package_runs.get_or_init(|| cluster.package_runs());
+            let mut runs = runs.of(skyhook.name());
+            let at_work = if runs_unread {
+                format!("; {unread}")
+            } else if runs.any(|run| cluster.may_progress(run) && run.trouble().is_none()) {
+                "; pods are still running".to_owned()
+            } else {
+                String::new()
+            };
+            return (ProgressState::Stuck, format!("{}{at_work}", with_node(blocker)));
+        }
+        if runs_unread {
+            return (ProgressState::Unknown, unread.to_owned());
+        }
+        if let Some(delay) = delays.first() {
+            return (ProgressState::Waiting, with_node(delay));
+        }
+        if cluster.nodes.ok().is_none() {
+            let reason = "nodes could not be read, so the remaining uninstalls are unknown";
+            return (ProgressState::Unknown, reason.to_owned());
+        }
+        if pending.is_empty() {
+            let reason = "nothing is left to uninstall; the operator removes its finalizer next";
+            return (ProgressState::Deleting, reason.to_owned());
+        }
+        let old = cluster.is_stale(skyhook.metadata.deletion_timestamp);
+        let mut on_nodes = self.on_nodes(skyhook.name());
+        let goes_on = |state| matches!(state, ProgressState::Running | ProgressState::Waiting);
+        if old && !on_nodes.any(|(_, on)| goes_on(on.state)) {
+            return (ProgressState::Waiting, format!("{left} left, and none is running"));
+        }
+        (ProgressState::Deleting, format!("{left} left"))
+    }
+}
+
+/// The finding's message, with its node.
+pub fn with_node(finding: &Finding) -> String {
+    match &finding.subject.node {
+        Some(node) => format!("on {node}: {}", finding.message),
+        None => finding.message.clone(),
+    }
+}
+
+/// The source that decides the state of a custom resource on a node.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Decides {
+    /// The model: somebody's decision or the operator itself is the reason, and a finding adds only evidence.
+    Model,
+    /// A finding that blocks the custom resource there, if there is one; otherwise the model. The operator
+    /// itself ends the wait if nothing fails.
+    Findings,
+    /// Like `Findings`, but something outside of the operator ends the wait.
+    FindingsOfOthers,
+}
+
+/// The source that decides, by the model's reason.
+pub fn decides(reason: &WaitReason<'_>) -> Decides {
+    match reason {
+        WaitReason::Paused
+        | WaitReason::Disabled
+        | WaitReason::Ignored
+        | WaitReason::MalformedState { .. }
+        | WaitReason::OperatorDown
+        | WaitReason::PolicyMissing(_) => Decides::Model,
+        // Node lifecycle taints may be temporary: only a finding shows that one blocks the custom resource.
+        WaitReason::Taint(taint) if !taint.of_lifecycle() => Decides::Model,
+        WaitReason::Taint(_)
+        | WaitReason::MigrationHold(_)
+        | WaitReason::RolloutStopped(_)
+        | WaitReason::Dependency { .. }
+        | WaitReason::NeverScheduled(_)
+        | WaitReason::GivenUp { .. }
+        | WaitReason::ProtectedPod(_)
+        | WaitReason::Unread(_) => Decides::FindingsOfOthers,
+        WaitReason::Nothing
+        | WaitReason::Earlier { .. }
+        | WaitReason::Batch { .. }
+        | WaitReason::BatchSibling(_)
+        | WaitReason::Stage { .. }
+        | WaitReason::Kubelet(_)
+        | WaitReason::Drain(_)
+        | WaitReason::OtherRun { .. }
+        | WaitReason::OtherInterrupt(_)
+        | WaitReason::Deletion(_) => Decides::Findings,
+    }
+}
+
+/// The state that a finding implies for the custom resource that it blocks; `None` if the model's state stays.
+pub fn implied(finding: &Finding) -> Option<ProgressState> {
+    match finding.severity {
+        Severity::Error => Some(ProgressState::Blocked),
+        _ if finding.blocks_for_good() => Some(ProgressState::Suspended),
+        _ => None,
+    }
+}
+
+/// The properties of a custom resource that is not being deleted, or of one of its compartments, that decide its
+/// state. `deletion.rs` decides for deletions.
+#[derive(Debug, Default, Clone, Copy)]
+pub struct Facts {
+    pub nodes_unread: bool,
+    pub disabled: bool,
+    pub paused: bool,
+    /// An error blocks it, on any node.
+    pub error: bool,
+    /// Nodes whose work advances without an intervention.
+    pub advancing: usize,
+    pub nodes: usize,
+    /// Nodes that are not complete.
+    pub open: usize,
+    /// Nodes that run, whether or not a stage fails there.
+    pub running: usize,
+    /// Waiting nodes that the operator drains, or chooses in its next reconcile.
+    pub acted_on: usize,
+    pub failed: usize,
+    /// Nodes that are blocked or suspended, whether or not a stage fails there.
+    pub blocked: usize,
+    pub unknown: usize,
+}
+
+type Rule = (fn(&Facts) -> bool, ProgressState);
+
+/// The states of a custom resource: the first whose condition holds.
+const STATES: [Rule; 12] = [
+    (|f| f.nodes_unread, ProgressState::Unknown),
+    (|f| f.disabled, ProgressState::Disabled),
+    (|f| f.paused, ProgressState::Paused),
+    (|f| f.error && f.advancing > 0, ProgressState::Degraded),
+    (|f| f.error, ProgressState::Stuck),
+    (|f| f.nodes == 0, ProgressState::Waiting),
+    (|f| f.open == 0, ProgressState::Complete),
+    (|f| f.running > 0 && f.failed + f.blocked > 0, ProgressState::Degraded),
+    (|f| f.running + f.acted_on > 0, ProgressState::Progressing),
+    (|f| f.unknown > 0, ProgressState::Unknown),
+    (|f| f.blocked > 0, ProgressState::Blocked),
+    (|_| true, ProgressState::Waiting),
+];
+
+impl Facts {
+    pub fn state(&self) -> ProgressState {
+        let state = STATES.iter().find(|(holds, _)| holds(self));
+        state.map_or(ProgressState::Waiting, |(_, state)| *state)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use ProgressState::{Blocked, Complete, Degraded, Disabled, Paused, Progressing, Stuck};
+    use ProgressState::{Unknown, Waiting};
+
+    #[test]
+    fn the_first_reason_decides() {
+        let running = Facts { nodes: 4, open: 2, running: 1, advancing: 1, ..Facts::default() };
+        let idle = Facts { nodes: 4, open: 2, ..Facts::default() };
+        let all = Facts { disabled: true, paused: true, error: true, ..running };
+        for (facts, state) in [
+            (Facts { nodes_unread: true, ..all }, Unknown),
+            (all, Disabled),
+            (Facts { disabled: false, ..all }, Paused),
+            (Facts { error: true, ..running }, Degraded),
+            (Facts { error: true, ..idle }, Stuck),
+            (Facts::default(), Waiting),
+            (Facts { open: 0, ..idle }, Complete),
+            (Facts { failed: 1, ..running }, Degraded),
+            (Facts { blocked: 1, ..running }, Degraded),
+            (running, Progressing),
+            (Facts { acted_on: 1, ..idle }, Progressing),
+            (Facts { unknown: 1, blocked: 1, ..idle }, Unknown),
+            (Facts { blocked: 1, ..idle }, Blocked),
+            (idle, Waiting),
+        ] {
+            assert_eq!(facts.state(), state, "{facts:?}");
+        }
     }
 }

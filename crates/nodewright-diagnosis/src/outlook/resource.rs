@@ -7,13 +7,12 @@ use jiff::Timestamp;
 use schemars::JsonSchema;
 use serde::Serialize;
 
-use super::precedence::{Decides, Facts, decides};
-use super::{OnNode, Outlook};
+use super::{Decides, Facts, OnNode, Outlook, decides};
 use crate::api::Skyhook;
 use crate::cluster::{Certainty, Stop};
 use crate::model::{NodeProgress, ProgressState, Remaining, WaitReason};
 use crate::rules::Severity;
-use crate::rules::support::impact::CauseImpact;
+use crate::rules::support::blockers::CauseImpact;
 use crate::view::{ago, count, list, plural, time};
 
 /// Number of selected nodes by state. Each node counts once: a node on which a stage fails counts only as failed.

@@ -5,14 +5,13 @@ use std::collections::BTreeMap;
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
-use super::edit::Rebased;
-use super::fields::{self, Field};
-use super::guard::check;
-use super::hold::{self, Hold};
+use super::edit::{Rebased, lookup, normalise, pointer, test};
+use super::fields::Field;
+use super::hold::Hold;
 use super::metadata::Metadata;
-use super::pointer::{lookup, normalise, pointer, test};
-use super::recreate::is_as_made;
-use super::{Guard, Target, recreate, taints};
+use super::precondition::check;
+use super::step::is_as_made;
+use super::{Guard, Target, fields, hold, taints};
 
 /// One change of one object, made by one request.
 ///
@@ -200,8 +199,8 @@ impl Change {
             Change::Taints { from, to } => Change::Taints { from: to.clone(), to: from.clone() },
             // With other finalizers, the object was not deleted by this change.
             Change::Finalizer { was, .. } => {
-                let was = was.as_deref().filter(|was| recreate::held_by_one(was))?;
-                Change::Create(Box::new(recreate::as_new(was)))
+                let was = was.as_deref().filter(|was| super::step::held_by_one(was))?;
+                Change::Create(Box::new(super::step::as_new(was)))
             }
             Change::Delete { was } => Change::Create(was.clone()?),
             Change::Create(made) => {

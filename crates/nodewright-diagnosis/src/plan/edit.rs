@@ -1,9 +1,11 @@
 //! Edits of single annotations and labels, and how they apply to a value that has changed since the plan.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
 use serde::{Deserialize, Serialize};
+use serde_json::{Map, Value, json};
 
+use super::{Change, Field, Metadata, Step};
 use crate::api::keys::NodeKey;
 use crate::api::{Entry, NodeState, Stage, State};
 use crate::cluster::hold;
@@ -339,3 +341,147 @@ type Replayed = (Option<String>, Vec<Move>);
 
 #[cfg(test)]
 mod tests;
+
+/// Formats a path as a JSON pointer: `["metadata", "annotations", "a/b"]` becomes
+/// `/metadata/annotations/a~1b`.
+pub fn pointer<S: AsRef<str>>(path: &[S]) -> String {
+    path.iter().fold(String::new(), |so_far, step| {
+        let step = step.as_ref().replace('~', "~0").replace('/', "~1");
+        format!("{so_far}/{step}")
+    })
+}
+
+/// The value at a path; `None` if absent or null, which a server does not distinguish.
+pub fn lookup<'a>(object: &'a Value, pointer: &str) -> Option<&'a Value> {
+    object.pointer(pointer).filter(|v| !v.is_null())
+}
+
+/// Sets or removes a member, and creates missing maps on the path.
+pub fn set<S: AsRef<str>>(object: &mut Value, path: &[S], value: Option<Value>) {
+    let Some((last, parents)) = path.split_last() else {
+        return;
+    };
+    let mut at = object;
+    for step in parents {
+        if !at.is_object() {
+            *at = Value::Object(Map::new());
+        }
+        let map = at.as_object_mut().expect("the value is a map");
+        at = map.entry(step.as_ref()).or_insert_with(|| json!({}));
+    }
+    if !at.is_object() {
+        *at = Value::Object(Map::new());
+    }
+    let map = at.as_object_mut().expect("the value is a map");
+    match value {
+        Some(value) => {
+            map.insert(last.as_ref().to_owned(), value);
+        }
+        None => {
+            map.shift_remove(last.as_ref());
+        }
+    }
+}
+
+/// Removes empty annotations, labels and finalizers, which the server does not store.
+pub fn normalise(object: &mut Value) {
+    let Some(metadata) = object.get_mut("metadata").and_then(Value::as_object_mut) else {
+        return;
+    };
+    for member in ["annotations", "labels", "finalizers"] {
+        let empty = match metadata.get(member) {
+            Some(Value::Object(map)) => map.is_empty(),
+            Some(Value::Array(list)) => list.is_empty(),
+            Some(Value::Null) => true,
+            _ => false,
+        };
+        if empty {
+            metadata.shift_remove(member);
+        }
+    }
+}
+
+pub fn test(pointer: &str, value: Value) -> Value {
+    json!({"op": "test", "path": pointer, "value": value})
+}
+
+/// The operation that turns one value into another; `None` if they are equal.
+pub fn change(pointer: &str, from: Option<&Value>, to: Option<&Value>) -> Option<Value> {
+    match (from, to) {
+        (from, to) if from == to => None,
+        (_, None) => Some(json!({"op": "remove", "path": pointer})),
+        (Some(_), Some(to)) => Some(json!({"op": "replace", "path": pointer, "value": to})),
+        (None, Some(to)) => Some(json!({"op": "add", "path": pointer, "value": to})),
+    }
+}
+
+impl Step {
+    /// The contradiction between two steps on the same object; `None` if both can be applied.
+    ///
+    /// The second is rebased onto the result of the first: finished edits are dropped, and other entries of the same
+    /// node state are edited in the new value.
+    pub fn contradicts(&self, other: &Step) -> Option<String> {
+        if !self.target.same_object_name(&other.target) {
+            return None;
+        }
+        // Equal changes agree. Compare them last: the texts of node states are long, and mostly equal.
+        self.place_of_contradiction(other).filter(|_| self.change != other.change)
+    }
+
+    fn place_of_contradiction(&self, other: &Step) -> Option<String> {
+        match (&self.change, &other.change) {
+            (Change::Delete { .. }, Change::Delete { .. }) => None,
+            (Change::Delete { .. }, _) | (_, Change::Delete { .. }) => Some("the whole object".to_owned()),
+            (Change::Metadata(a), Change::Metadata(b)) => metadata(a, b),
+            (Change::Hold(hold) | Change::Release(hold), Change::Metadata(edits))
+            | (Change::Metadata(edits), Change::Hold(hold) | Change::Release(hold)) => {
+                metadata(hold.edits(), edits)
+            }
+            (Change::Spec(a), Change::Spec(b)) | (Change::Status(a), Change::Status(b)) => fields(a, b),
+            (Change::Taints { .. }, Change::Taints { .. }) => Some("spec.taints".to_owned()),
+            _ => None,
+        }
+    }
+}
+
+fn metadata(a: &Metadata, b: &Metadata) -> Option<String> {
+    if a.unschedulable.is_some() && b.unschedulable.is_some_and(|to| Some(to) != a.unschedulable) {
+        return Some("spec.unschedulable".to_owned());
+    }
+    edits(&a.annotations, &b.annotations).or_else(|| edits(&a.labels, &b.labels))
+}
+
+fn edits(a: &BTreeMap<String, Edit>, b: &BTreeMap<String, Edit>) -> Option<String> {
+    let both = a.iter().filter_map(|(key, edit)| Some((key, edit, b.get(key)?)));
+    let mut apart = both.filter(|(_, a, b)| !agree(a, b));
+    apart.next().map(|(key, ..)| key.clone())
+}
+
+fn agree(a: &Edit, b: &Edit) -> bool {
+    match (&a.on_conflict, &b.on_conflict) {
+        (OnConflict::MoveEntries(ours), OnConflict::MoveEntries(theirs)) => ours.iter().all(|one| {
+            let mut same = theirs.iter().filter(|other| other.entry == one.entry);
+            same.all(|other| other.to == one.to)
+        }),
+        _ => a.to == b.to,
+    }
+}
+
+fn fields(a: &[Field], b: &[Field]) -> Option<String> {
+    for one in a {
+        for other in b {
+            let (short, long) = if one.path.len() <= other.path.len() { (one, other) } else { (other, one) };
+            let Some(below) = long.path.strip_prefix(short.path.as_slice()) else {
+                continue;
+            };
+            let mut to = short.to.as_ref();
+            for member in below {
+                to = to.and_then(|value| value.get(member));
+            }
+            if json!(to) != json!(long.to.as_ref().unwrap_or(&Value::Null)) {
+                return Some(long.path.join("."));
+            }
+        }
+    }
+    None
+}

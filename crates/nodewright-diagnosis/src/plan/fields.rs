@@ -5,8 +5,7 @@ use std::collections::BTreeMap;
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
-use super::edit::{OnConflict, Rebased};
-use super::pointer::{change, lookup, pointer, set, test};
+use super::edit::{OnConflict, Rebased, change, lookup, pointer, set, test};
 
 /// One field with its old and new value. `None` is absent; a zero is a value.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]

@@ -7,7 +7,7 @@ use serde::Deserialize;
 use serde_json::{Value, json};
 
 use super::planners::batches::may_free_others;
-use super::planners::effects::{permanently_failed, stays_failed};
+use super::planners::merge::{permanently_failed, stays_failed};
 use super::{Change, Consequences, Edit, Field, Grade, Kind, Metadata, Plan, Step, WaitCondition};
 use crate::api::keys::NodeKey;
 use crate::api::skyhook::{BatchState, SkyhookStatus};

@@ -6,8 +6,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
 use super::Uncordon;
-use super::edit::{Edit, Move, OnConflict, Rebased};
-use super::pointer::{change, lookup, pointer, set, test};
+use super::edit::{Edit, Move, OnConflict, Rebased, change, lookup, pointer, set, test};
 use crate::api::keys::NodeKey;
 use crate::cluster::Node;
 

@@ -4,8 +4,7 @@ use std::collections::BTreeMap;
 
 use serde_json::Value;
 
-use super::edit::Rebased;
-use super::pointer::{change, lookup, pointer, set, test};
+use super::edit::{Rebased, change, lookup, pointer, set, test};
 
 const PATH: [&str; 2] = ["spec", "taints"];
 

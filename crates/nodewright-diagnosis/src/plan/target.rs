@@ -6,7 +6,7 @@ use schemars::JsonSchema;
 use serde::de::{self, Deserializer};
 use serde::{Deserialize, Serialize};
 
-use crate::api::object_name::is_object_name;
+use crate::api::name::is_object_name;
 use crate::api::{ApiFlavor, Meta, Skyhook};
 use crate::cluster::Node;
 

@@ -1,12 +1,12 @@
 //! Properties of every change: simulated as on the server, guarded, invertible.
 
-mod recreate;
-
 use proptest::prelude::*;
 use serde_json::{Map, Value, json};
 
-use super::pointer::{normalise, set};
+use super::edit::{normalise, set};
 use super::*;
+
+mod recreate;
 
 mod taints;
 
@@ -334,4 +334,24 @@ fn a_plan_asks_for_just_what_it_needs() {
         })
         .collect();
     assert_eq!(spelled, ["get nodes", "get nodewrights", "patch nodes", "patch nodewrights/status"]);
+}
+
+#[test]
+fn the_uid_decides_and_the_address_where_there_is_none() {
+    let origin = |server: &str, uid: &str| ClusterIdentity {
+        server: server.to_owned(),
+        uid: (!uid.is_empty()).then(|| uid.to_owned()),
+    };
+    for (a, b, sameness) in [
+        (("x", "1"), ("x", "1"), Sameness::Same),
+        (("x", "1"), ("y", "1"), Sameness::Same),
+        // The cluster was rebuilt behind the same address.
+        (("x", "1"), ("x", "2"), Sameness::Other),
+        (("x", "1"), ("y", "2"), Sameness::Other),
+        (("x", ""), ("x", "2"), Sameness::SameAddress),
+        (("x", "1"), ("y", ""), Sameness::OtherAddress),
+    ] {
+        let found = origin(a.0, a.1).sameness(&origin(b.0, b.1));
+        assert_eq!(found, sameness, "{a:?} {b:?}");
+    }
 }

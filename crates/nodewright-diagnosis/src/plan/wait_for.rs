@@ -4,7 +4,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 use super::Target;
-use super::pointer::lookup;
+use super::edit::lookup;
 use crate::api::ApiFlavor;
 
 /// An awaited effect of the operator or the server.

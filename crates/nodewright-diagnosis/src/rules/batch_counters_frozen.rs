@@ -1,7 +1,6 @@
 use super::{Findings, Subject};
 use crate::api::Status;
 use crate::cluster::{Certainty, Cluster, Node, Source};
-use crate::model::behavior;
 
 rule! {
     /// The counters of a batch are higher than the number of nodes.
@@ -34,7 +33,7 @@ rule! {
 
 fn detect(cluster: &Cluster, findings: &mut Findings) {
     let absence = cluster.certainty_of_no_package_run();
-    if !behavior::keeps_batch_counters(cluster) || absence == Certainty::Unknown {
+    if !crate::model::profile::keeps_batch_counters(cluster) || absence == Certainty::Unknown {
         return;
     }
     let (model, package_runs) = (findings.model(), findings.package_runs());

@@ -3,7 +3,6 @@ use super::support::standstill::{Trouble, stands_still, stuck_in_batch};
 use super::{Findings, Subject};
 use crate::api::{Skyhook, Status};
 use crate::cluster::{Cluster, Node, Source};
-use crate::model::behavior;
 use crate::plan::planners::batches;
 
 rule! {
@@ -45,7 +44,7 @@ rule! {
 }
 
 fn detect(cluster: &Cluster, findings: &mut Findings) {
-    if !behavior::records_batches(cluster) {
+    if !crate::model::profile::records_batches(cluster) {
         return;
     }
     let (model, package_runs) = (findings.model(), findings.package_runs());
@@ -70,7 +69,7 @@ fn detect(cluster: &Cluster, findings: &mut Findings) {
             let leaves = |node: &Node| {
                 let blocked =
                     node.ignored(cluster.flavor()) || !cluster.untolerated_by(skyhook, node).is_empty();
-                blocked && !behavior::blocked_nodes_keep_places(cluster)
+                blocked && !crate::model::profile::blocked_nodes_keep_places(cluster)
             };
             for node in batch.chosen.iter().filter(|node| !leaves(node)) {
                 if let Some(trouble) = stuck(node) {

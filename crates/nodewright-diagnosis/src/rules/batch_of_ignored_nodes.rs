@@ -2,7 +2,6 @@ use super::support::evidence::some_of;
 use super::{Findings, Subject};
 use crate::api::Status;
 use crate::cluster::{Cluster, Node, Source};
-use crate::model::behavior;
 use crate::view::count;
 
 rule! {
@@ -40,7 +39,9 @@ rule! {
 }
 
 fn detect(cluster: &Cluster, findings: &mut Findings) {
-    if !behavior::records_batches(cluster) || !behavior::blocked_nodes_keep_places(cluster) {
+    if !crate::model::profile::records_batches(cluster)
+        || !crate::model::profile::blocked_nodes_keep_places(cluster)
+    {
         return;
     }
     let model = findings.model();

@@ -2,7 +2,7 @@ use super::support::evidence::some_of;
 use super::support::standstill::{Standstill, stands_still};
 use super::{Findings, Severity, Subject};
 use crate::cluster::{Cluster, Source};
-use crate::model::{Predecessor, behavior};
+use crate::model::Predecessor;
 use crate::view::count;
 
 rule! {
@@ -39,7 +39,7 @@ rule! {
 }
 
 fn detect(cluster: &Cluster, findings: &mut Findings) {
-    if !behavior::records_batches(cluster) {
+    if !crate::model::profile::records_batches(cluster) {
         return;
     }
     let (model, package_runs) = (findings.model(), findings.package_runs());
@@ -55,7 +55,9 @@ fn detect(cluster: &Cluster, findings: &mut Findings) {
             let predecessors: Vec<_> = batch
                 .chosen
                 .iter()
-                .filter(|n| behavior::blocked_nodes_keep_places(cluster) || !n.ignored(cluster.flavor()))
+                .filter(|n| {
+                    crate::model::profile::blocked_nodes_keep_places(cluster) || !n.ignored(cluster.flavor())
+                })
                 .filter_map(|n| model.predecessor_on(skyhook, n))
                 .collect();
             let (Some(first), false) = (predecessors.first(), waiting.is_empty()) else {

@@ -3,7 +3,7 @@ use std::collections::HashSet;
 use super::support::evidence::some_of;
 use super::{Findings, Grade, Severity, Subject};
 use crate::api::{Package, Skyhook, Stage, State};
-use crate::cluster::{Cluster, ConfigMap, Node, PackageRuns, config_map};
+use crate::cluster::{Cluster, ConfigMap, Node, PackageRuns};
 
 rule! {
     /// A change to the configMap of a package has not reached the nodes yet.
@@ -165,7 +165,7 @@ fn found<'a>(
     name: &str,
     package: &Package,
 ) -> Option<&'a ConfigMap> {
-    let wanted = config_map::name(skyhook, name, package);
+    let wanted = crate::cluster::kubernetes::name(skyhook, name, package);
     let owner = (cluster.flavor(), skyhook.name());
     let mut all = cluster.config_maps.items().iter();
     all.find(|map| {

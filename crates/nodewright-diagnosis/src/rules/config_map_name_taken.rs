@@ -1,6 +1,6 @@
 use super::{Findings, Grade, Subject};
 use crate::api::Skyhook;
-use crate::cluster::{Cluster, config_map};
+use crate::cluster::Cluster;
 
 rule! {
     /// Packages of two custom resources need a ConfigMap of the same name.
@@ -34,7 +34,7 @@ rule! {
 
 fn detect(cluster: &Cluster, findings: &mut Findings) {
     let skyhooks = cluster.skyhooks.items().iter().filter(|s| !s.deleting());
-    for (name, all) in &config_map::contested(skyhooks) {
+    for (name, all) in &crate::cluster::kubernetes::contested(skyhooks) {
         let mut made = cluster.config_maps.items().iter();
         let made = made.find(|map| map.metadata.name == *name && !cluster.is_elsewhere(&map.metadata));
         let owner = made.and_then(|map| Some(map.owner()?.1));

@@ -1,7 +1,7 @@
 use jiff::SignedDuration;
 
 use super::support::blockers::BlockingFindings;
-use super::support::last_activity::last_activity;
+use super::support::standstill::last_activity;
 use super::{Findings, Goal, Grade, Severity, Subject};
 use crate::api::{Skyhook, Stage, State};
 use crate::cluster::deletion::Pending;

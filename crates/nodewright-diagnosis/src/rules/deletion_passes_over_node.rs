@@ -3,7 +3,7 @@ use super::{Findings, Subject};
 use crate::api::{Executor, Skyhook, State, Status};
 use crate::cluster::deletion::Pending;
 use crate::cluster::{Certainty, Cluster, Node};
-use crate::model::{Model, behavior};
+use crate::model::Model;
 
 rule! {
     /// A deletion skips a node on which a package has yet to be uninstalled.
@@ -117,7 +117,8 @@ fn report(
 /// the operator never continues a skipped package on any node.
 fn may_be_chosen(cluster: &Cluster, model: &Model<'_>, skyhook: &Skyhook, p: &Pending<'_>) -> bool {
     let has_other_finding = p.entry.state == State::Erroring
-        || p.entry.state == State::Skipped && behavior::continues_skipped_packages(cluster) == Some(false)
+        || p.entry.state == State::Skipped
+            && crate::model::profile::continues_skipped_packages(cluster) == Some(false)
         || p.begins_next()
         || p.on.is_malformed()
         || p.node.ignored(cluster.flavor())

@@ -1,5 +1,5 @@
 use super::support::evidence::failing_since;
-use super::support::still_retried::{exceeds_usual_attempts, operator_retries, retry_reason};
+use super::support::overdue::{exceeds_usual_attempts, operator_retries, retry_reason};
 use super::{Findings, Subject};
 use crate::api::State;
 use crate::cluster::Cluster;

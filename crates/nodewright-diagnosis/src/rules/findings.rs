@@ -4,8 +4,8 @@ use std::cell::{OnceCell, RefCell};
 use std::collections::BTreeMap;
 use std::rc::Rc;
 
-use super::remedies::resume_effects::ResumedWork;
-use super::support::node_troubles::NodeTroubles;
+use super::remedies::remedy::ResumedWork;
+use super::support::standstill::NodeTroubles;
 use super::{ALL, Finding, Finds, Rule, Subject};
 use crate::cluster::{Cluster, PackageRuns, Source};
 use crate::model::Model;

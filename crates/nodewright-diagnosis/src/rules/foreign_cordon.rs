@@ -1,7 +1,6 @@
 use super::{Findings, Severity, Subject};
 use crate::api::ApiFlavor;
 use crate::cluster::Cluster;
-use crate::model::behavior;
 
 rule! {
     /// The operator will release a cordon that someone else set.
@@ -32,7 +31,7 @@ rule! {
 }
 
 fn detect(cluster: &Cluster, findings: &mut Findings) {
-    if !behavior::removes_foreign_cordons(cluster) {
+    if !crate::model::profile::removes_foreign_cordons(cluster) {
         return;
     }
     for drain in findings.model().drains().into_iter().filter(|d| !d.ignored) {

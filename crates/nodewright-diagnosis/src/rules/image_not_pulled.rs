@@ -1,6 +1,6 @@
 use std::collections::BTreeSet;
 
-use super::support::still_retried::succeeded;
+use super::support::overdue::succeeded;
 use super::{Finding, Findings, Grade, Subject};
 use crate::api::Entry;
 use crate::cluster::pod::{ContainerTrouble, TroubleKind};

@@ -3,7 +3,7 @@ use std::collections::BTreeMap;
 use serde_json::Value;
 
 use super::{Findings, Grade, Subject};
-use crate::api::image::ImageParts;
+use crate::api::name::ImageParts;
 use crate::api::{ApiFlavor, Skyhook};
 use crate::cluster::Cluster;
 

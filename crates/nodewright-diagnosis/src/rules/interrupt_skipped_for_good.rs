@@ -1,8 +1,7 @@
-use super::support::last_activity::last_activity;
+use super::support::standstill::last_activity;
 use super::{Findings, Subject};
 use crate::api::{Entry, Skyhook, Stage, State, Status};
 use crate::cluster::{Certainty, Cluster, NodeRecord};
-use crate::model::behavior;
 
 rule! {
     /// A package waits for an interrupt that another package should have run.
@@ -37,7 +36,7 @@ rule! {
 
 fn detect(cluster: &Cluster, findings: &mut Findings) {
     let absence = cluster.certainty_of_no_package_run();
-    let continues = behavior::continues_skipped_packages(cluster);
+    let continues = crate::model::profile::continues_skipped_packages(cluster);
     if continues == Some(true) || absence == Certainty::Unknown {
         return;
     }

@@ -1,6 +1,6 @@
 use super::{Findings, Grade, Subject};
 use crate::api::ApiFlavor;
-use crate::cluster::{Cluster, migration};
+use crate::cluster::Cluster;
 
 rule! {
     /// A DeploymentPolicy of the older API remains although no custom resource uses it.
@@ -33,7 +33,7 @@ fn detect(cluster: &Cluster, findings: &mut Findings) {
     if let Some(why) = cluster.legacy_policies.unread() {
         findings.undetermined(format!("deployment policies of the older API could not be read: {why}"));
     }
-    for policy in migration::unused_policies(cluster) {
+    for policy in crate::cluster::active_api::unused_policies(cluster) {
         let name = policy.metadata.name.as_str();
         let resource = format!("deploymentpolicies.{}", ApiFlavor::Skyhook.group());
         findings

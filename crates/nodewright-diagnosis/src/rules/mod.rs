@@ -8,17 +8,16 @@ mod finding;
 mod findings;
 mod remedies;
 mod report;
-mod subject;
 pub mod support;
 
 pub use crate::plan::Grade;
+pub use finding::Subject;
 pub use finding::{Evidence, Finding, FindingKey, Severity};
 pub use findings::Findings;
 pub use name_equals_taint_key::names_taken_by;
 pub use remedies::remedy::{Remedy, Undo, uninstall_argument, uninstall_command};
 pub use report::{Counts, NotChecked, Report, Scope, Verdict, diagnose};
 pub use status_too_large::LIMIT as STATUS_LIMIT;
-pub use subject::Subject;
 pub use support::blockers::{Blocks, Goal};
 pub use support::evidence::some_of;
 pub use support::reason::Reason;

@@ -1,6 +1,5 @@
 use super::{Blocks, Findings, Grade, Severity, Subject};
 use crate::cluster::Cluster;
-use crate::model::behavior;
 use crate::view::count;
 
 rule! {
@@ -71,7 +70,7 @@ fn detect(cluster: &Cluster, findings: &mut Findings) {
 fn no_nodes_at_all(cluster: &Cluster, findings: &mut Findings) {
     for skyhook in cluster.skyhooks.items().iter().filter(|s| !s.disabled()) {
         let reference = skyhook.reference();
-        let known = behavior::ends_pass_without_nodes(cluster)
+        let known = crate::model::profile::ends_pass_without_nodes(cluster)
             || cluster.is_stale(skyhook.metadata.deletion_timestamp);
         let held = skyhook.deleting() && skyhook.has_finalizer() && known;
         if skyhook.deleting() && !held {

@@ -4,7 +4,7 @@ use jiff::SignedDuration;
 
 use super::support::evidence::some_of;
 use super::{Finding, Findings, Grade, Severity, Subject};
-use crate::cluster::drain::eviction::EvictionBlock;
+use crate::cluster::drain::EvictionBlock;
 use crate::cluster::node::NodeDeletion;
 use crate::cluster::owners::{self, TaintKind};
 use crate::cluster::{Cluster, Node, Pod};

@@ -3,10 +3,10 @@ use std::collections::{HashMap, HashSet};
 use jiff::SignedDuration;
 
 use super::support::evidence::some_of;
-use super::support::last_activity::{last_activity, unknown_activity};
+use super::support::standstill::{last_activity, unknown_activity};
 use super::{Finding, Findings, Severity, Subject};
 use crate::api::{Skyhook, Status};
-use crate::cluster::last_change::PROMPT;
+use crate::cluster::history::PROMPT;
 use crate::cluster::{Certainty, Cluster, Node, PackageRun, PackageRuns};
 use crate::view::plural;
 

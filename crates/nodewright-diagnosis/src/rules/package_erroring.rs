@@ -1,10 +1,8 @@
 use std::collections::HashMap;
 
-use super::support::attempts::with_attempts;
 use super::support::evidence::{failing_since, restarted_by_its_own_reboot};
-use super::support::still_retried::{
-    created_during_read, exceeds_usual_attempts, operator_retries, retry_reason,
-};
+use super::support::overdue::{created_during_read, exceeds_usual_attempts, operator_retries, retry_reason};
+use super::support::reason::with_attempts;
 use super::{Finding, Findings, Grade, Subject};
 use crate::api::{Entry, Skyhook, State};
 use crate::cluster::contrast::{Contrast, contrasts};

@@ -3,7 +3,6 @@ use std::collections::BTreeSet;
 use super::{Findings, Grade, Subject};
 use crate::api::{Entry, Package, Skyhook, Stage, Status};
 use crate::cluster::{Certainty, Cluster, Node, Phase};
-use crate::model::behavior;
 
 rule! {
     /// A package without dependencies is never scheduled.
@@ -39,7 +38,7 @@ rule! {
 
 fn detect(cluster: &Cluster, findings: &mut Findings) {
     let absence = cluster.certainty_of_no_package_run();
-    if !behavior::strands_late_packages(cluster) || absence == Certainty::Unknown {
+    if !crate::model::profile::strands_late_packages(cluster) || absence == Certainty::Unknown {
         return;
     }
     let (model, package_runs) = (findings.model(), findings.package_runs());

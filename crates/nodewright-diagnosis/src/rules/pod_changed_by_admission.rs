@@ -1,11 +1,12 @@
-mod change;
+use std::collections::BTreeMap;
 
-use self::change::{Change, Fix, change};
+use serde_json::{Value, json};
+
 use super::{Blocks, Findings, Grade, Subject};
-use crate::api::Skyhook;
-use crate::cluster::pod::Pod;
+use crate::api::{Package, Skyhook, quantity};
+use crate::cluster::attempts::containers;
+use crate::cluster::pod::{Container, EnvVar, Pod, Resources};
 use crate::cluster::{Cluster, PackageRun};
-use crate::model::behavior;
 
 rule! {
     /// A pod of a package is changed by admission, so the operator replaces it forever.
@@ -49,7 +50,7 @@ rule! {
 }
 
 fn detect(cluster: &Cluster, findings: &mut Findings) {
-    if !behavior::replaces_changed_pods(cluster) {
+    if !crate::model::profile::replaces_changed_pods(cluster) {
         return;
     }
     // Include pods that the operator is already deleting because of the change.
@@ -134,4 +135,232 @@ fn report(
                 .caveat("its packages then run on the nodes, including their interrupts");
         }
     }
+}
+
+/// A difference between a pod and the pod that the operator would create.
+pub struct Change {
+    pub what: &'static str,
+    pub field: String,
+    pub is: String,
+    pub asked: String,
+    pub fix: Fix,
+}
+
+/// The remedy for a difference, besides an exemption of the namespace.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub enum Fix {
+    /// Only an exemption helps: the spec has no such field.
+    Exempt,
+    /// The spec can contain the same value.
+    Spec,
+    /// The spec must contain the same value: no exemption prevents the API server's defaults.
+    Defaults,
+    /// The operator panics on the pod.
+    DeletePod,
+}
+
+/// The first difference, container by container, as in the operator's comparison (its `podMatchesPackage`).
+pub fn change(package: &Package, generation: i64, package_run: &PackageRun<'_>, pod: &Pod) -> Option<Change> {
+    let own = names(package_run);
+    let containers = &pod.spec.init_containers;
+    let of_generation = is_of_generation(containers.first()?, generation);
+    for (at, (container, own)) in containers.iter().zip(&own).enumerate() {
+        if container.name != *own {
+            return Some(Change {
+                what: "the list of containers",
+                field: format!("spec.initContainers[{at}].name"),
+                is: container.name.clone(),
+                asked: own.clone(),
+                fix: Fix::Exempt,
+            });
+        }
+        // The other containers use the agent's image, from the operator's settings.
+        let image = package_run.image.as_ref().filter(|_| at == 0);
+        if let Some(image) = image.filter(|i| !package_run.interrupt && container.image != **i) {
+            return Some(Change {
+                what: "the image",
+                field: format!("image of container {own}"),
+                is: container.image.clone(),
+                asked: image.clone(),
+                fix: Fix::Spec,
+            });
+        }
+        if package_run.interrupt {
+            if let Some(change) = environment(&[], container, Fix::Exempt) {
+                return Some(change);
+            }
+            continue;
+        }
+        // The spec may have been different when the pod was created.
+        if !of_generation {
+            continue;
+        }
+        let (asked, fix) = match at {
+            0 => (Vec::new(), Fix::Exempt),
+            _ => (asked_variables(package), Fix::Spec),
+        };
+        let found = environment(&asked, container, fix);
+        let found = found.or_else(|| resources(package, container, pod));
+        if found.is_some() {
+            return found;
+        }
+    }
+    // The operator replaces a pod of another generation before it counts the containers.
+    let more = containers.get(own.len())?;
+    if !of_generation && !package_run.interrupt {
+        return None;
+    }
+    Some(Change {
+        what: "the list of containers",
+        field: format!("spec.initContainers[{}].name", own.len()),
+        is: more.name.clone(),
+        asked: "none".to_owned(),
+        fix: Fix::DeletePod,
+    })
+}
+
+/// Names of the operator's containers for a package: its files, the stage, and the check of the stage.
+fn names(package_run: &PackageRun<'_>) -> Vec<String> {
+    let (package, interrupt) = (&package_run.package, package_run.interrupt);
+    let files = (!interrupt).then(|| format!("{package}-init"));
+    let stage = containers(package, &package_run.stage, interrupt);
+    files.into_iter().chain(stage).collect()
+}
+
+/// Variables that the operator sets. It compares only the last one, which contains the generation.
+const OWN_VARIABLES: [&str; 6] = [
+    "SKYHOOK_LOG_DIR",
+    "SKYHOOK_ROOT_DIR",
+    "COPY_RESOLV",
+    "SKYHOOK_RESOURCE_ID",
+    "SKYHOOK_NODE_ORDER",
+    DIRECTORY,
+];
+
+const DIRECTORY: &str = "SKYHOOK_DIR";
+
+fn environment(asked: &[EnvVar], container: &Container, fix: Fix) -> Option<Change> {
+    let foreign = |env: &&EnvVar| !OWN_VARIABLES.contains(&env.name.as_str());
+    let asked: Vec<&EnvVar> = asked.iter().filter(foreign).collect();
+    let given: Vec<&EnvVar> = container.env.iter().filter(foreign).collect();
+    if asked == given {
+        return None;
+    }
+    // Show only names: values may be secrets.
+    let names = |all: &[&EnvVar]| {
+        let names: Vec<&str> = all.iter().map(|env| env.name.as_str()).collect();
+        if names.is_empty() { "none".to_owned() } else { names.join(", ") }
+    };
+    let (is, asked, fix) = match (defaulted(&asked, &given), names(&given), names(&asked)) {
+        (Some(names), ..) => {
+            (format!("{names}, with defaults"), format!("{names}, as in the spec"), Fix::Defaults)
+        }
+        (None, is, asked) if is == asked => (format!("{is} (other values)"), asked, fix),
+        (None, is, asked) => (is, asked, fix),
+    };
+    Some(Change {
+        what: "the environment",
+        field: format!("variables of container {}", container.name),
+        is,
+        asked,
+        fix,
+    })
+}
+
+/// Variables that differ from the spec only by the API server's defaults for references; `None` for any other
+/// difference.
+fn defaulted(asked: &[&EnvVar], given: &[&EnvVar]) -> Option<String> {
+    let completed = |env: &EnvVar| {
+        let mut env = env.clone();
+        let field = env.value_from.field_ref.as_mut();
+        if let Some(field) = field.filter(|field| field.api_version.is_empty()) {
+            "v1".clone_into(&mut field.api_version);
+        }
+        let resource = env.value_from.resource_field_ref.as_mut();
+        if let Some(resource) = resource.filter(|resource| resource.divisor.is_empty()) {
+            "0".clone_into(&mut resource.divisor);
+        }
+        env
+    };
+    let pairs = || asked.iter().zip(given);
+    let alike = asked.len() == given.len() && pairs().all(|(a, g)| completed(a) == **g);
+    let changed = pairs().filter(|(a, g)| a != g).map(|(a, _)| a.name.as_str());
+    let changed: Vec<&str> = changed.collect();
+    alike.then(|| changed.join(", "))
+}
+
+/// The first difference in resources. With resources in the spec, the operator compares all of them; without,
+/// only a LimitRange may set any.
+fn resources(package: &Package, container: &Container, pod: &Pod) -> Option<Change> {
+    let annotations = &pod.metadata.annotations;
+    let asked = match &package.resources {
+        Some(resources) => asked_resources(resources),
+        None if annotations.contains_key("kubernetes.io/limit-ranger") => return None,
+        None => Resources::default(),
+    };
+    let Resources { requests, limits } = &container.resources;
+    let (of, given, asked) = [("requests", requests, asked.requests), ("limits", limits, asked.limits)]
+        .into_iter()
+        .find(|(_, given, asked)| !same_quantities(given, asked))?;
+    let of_the_spec = given.keys().all(|name| SETTABLE.contains(&name.as_str()));
+    Some(Change {
+        what: "the resources",
+        field: format!("{of} of container {}", container.name),
+        is: quantities(given),
+        asked: quantities(&asked),
+        fix: if of_the_spec { Fix::Spec } else { Fix::Exempt },
+    })
+}
+
+/// The resources for which a package has fields.
+const SETTABLE: [&str; 2] = ["cpu", "memory"];
+
+/// The operator's container resources for the fields of a package; empty if all are zero.
+fn asked_resources(fields: &Value) -> Resources {
+    let of = |suffix: &str| -> BTreeMap<String, Value> {
+        let fields = SETTABLE.iter().map(|name| {
+            let field = fields.get(format!("{name}{suffix}"));
+            ((*name).to_owned(), field.cloned().unwrap_or(json!("0")))
+        });
+        fields.collect()
+    };
+    let (requests, limits) = (of("Request"), of("Limit"));
+    let zero = |quantity: &Value| quantity::parse(quantity) == Some(0.0);
+    if requests.values().chain(limits.values()).all(zero) {
+        return Resources::default();
+    }
+    Resources { requests, limits }
+}
+
+/// Whether all quantities have the same notation, as the operator compares them: `1024Mi` is not `1Gi`.
+fn same_quantities(one: &BTreeMap<String, Value>, other: &BTreeMap<String, Value>) -> bool {
+    let spelled = |all: &BTreeMap<String, Value>| -> Vec<(String, String)> {
+        let all = all.iter();
+        all.map(|(name, q)| (name.clone(), quantity::value_text(q))).collect()
+    };
+    spelled(one) == spelled(other)
+}
+
+/// Formats quantities: `cpu 500m, memory 1Gi`.
+fn quantities(all: &BTreeMap<String, Value>) -> String {
+    let all = all.iter();
+    let all = all.map(|(name, q)| format!("{name} {}", quantity::value_text(q)));
+    let all: Vec<String> = all.collect();
+    if all.is_empty() {
+        return "none".to_owned();
+    }
+    all.join(", ")
+}
+
+/// Whether the pod is from this generation of the spec: its variable `SKYHOOK_DIR` ends in the generation.
+fn is_of_generation(container: &Container, generation: i64) -> bool {
+    let suffix = format!("-{generation}");
+    let mut env = container.env.iter();
+    env.any(|env| env.name == DIRECTORY && env.value.ends_with(&suffix))
+}
+
+/// The environment variables in the spec.
+fn asked_variables(package: &Package) -> Vec<EnvVar> {
+    let env = package.whole.get("env").cloned().unwrap_or_default();
+    serde_json::from_value(env).unwrap_or_default()
 }

@@ -2,7 +2,6 @@ use jiff::SignedDuration;
 
 use super::{Blocks, Findings, Grade, Subject};
 use crate::cluster::{Certainty, Cluster, PackageRun, Pod};
-use crate::model::behavior;
 
 rule! {
     /// The pod of a package is stuck terminating.
@@ -122,7 +121,7 @@ fn detect(cluster: &Cluster, findings: &mut Findings) {
 fn ends_reconciles(cluster: &Cluster, package_run: &PackageRun<'_>) -> bool {
     let skyhook = cluster.skyhook(&package_run.skyhook);
     package_run.invalidated
-        && behavior::replaces_changed_pods(cluster)
+        && crate::model::profile::replaces_changed_pods(cluster)
         && skyhook.filter(|s| !s.paused()).is_some_and(|skyhook| {
             let mut selected = cluster.selected(skyhook);
             selected.any(|node| node.name == *package_run.node)

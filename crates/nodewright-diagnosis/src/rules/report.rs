@@ -9,10 +9,10 @@ use serde::Serialize;
 use super::finding::FindingKey;
 use super::findings::{RuleResult, RuleRun};
 use super::remedies::usual;
+use super::support::blockers;
+use super::support::blockers::{CauseImpact, Impact};
 use super::support::causes::{Cause, Causes};
-use super::support::impact::{CauseImpact, Impact};
 use super::support::mute::{LapsedMute, Mute, Mutes};
-use super::support::{blockers, undecoded};
 use super::{ALL, Finding, Finds, Rule, Severity};
 use crate::cluster::{Cluster, NodeFields, Read, Source};
 use crate::model::Model;
@@ -184,7 +184,10 @@ pub fn diagnose(cluster: &Cluster, scope: &Scope) -> Report {
     blockers::mark_taints(cluster, found.iter_mut().flat_map(|(_, found, _)| found));
     let flavor = cluster.flavor();
     blockers::mark_rejected(flavor, found.iter_mut().flat_map(|(_, found, _)| found));
-    undecoded::downgrade_uncertain(cluster, found.iter_mut().flat_map(|(_, found, _)| found));
+    super::support::standstill::downgrade_uncertain(
+        cluster,
+        found.iter_mut().flat_map(|(_, found, _)| found),
+    );
     // There may be a finding for each custom resource on each node: they are moved as rarely as possible.
     let mut findings: Vec<Finding> = Vec::with_capacity(found.iter().map(|(_, found, _)| found.len()).sum());
     let found: Vec<_> = found

@@ -1,7 +1,7 @@
 use jiff::Timestamp;
 
 use super::support::evidence::due_entry;
-use super::support::still_retried::succeeded;
+use super::support::overdue::succeeded;
 use super::{Findings, Subject};
 use crate::cluster::{Cluster, PackageRun};
 

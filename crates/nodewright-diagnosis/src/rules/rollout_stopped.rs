@@ -1,6 +1,6 @@
 use super::support::evidence::some_of;
 use super::{Findings, Severity, Subject};
-use crate::api::deployment_policy::compartment_title;
+use crate::api::skyhook::compartment_title;
 use crate::api::{Skyhook, Status};
 use crate::cluster::{Cluster, Node};
 

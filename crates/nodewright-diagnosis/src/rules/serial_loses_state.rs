@@ -1,7 +1,6 @@
 use super::{Findings, Grade, Subject};
 use crate::api::State;
 use crate::cluster::{Cluster, Node, NodeRecord, PackageRun};
-use crate::model::behavior;
 use crate::view::count;
 
 rule! {
@@ -35,7 +34,7 @@ rule! {
 }
 
 fn detect(cluster: &Cluster, findings: &mut Findings) {
-    if !behavior::serial_loses_states(cluster) {
+    if !crate::model::profile::serial_loses_states(cluster) {
         return;
     }
     let (model, package_runs) = (findings.model(), findings.package_runs());

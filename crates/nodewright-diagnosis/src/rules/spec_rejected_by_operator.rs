@@ -2,7 +2,7 @@ use std::collections::HashMap;
 
 use super::{Findings, Grade, Severity, Subject};
 use crate::api::Skyhook;
-use crate::api::deployment_policy::DeploymentPolicySpec;
+use crate::api::skyhook::DeploymentPolicySpec;
 use crate::cluster::{Cluster, Source};
 use crate::model::spec_errors::spec_errors;
 

@@ -3,7 +3,7 @@ use jiff::Timestamp;
 use super::{Findings, Severity, Subject};
 use crate::api::{ManagedFields, Skyhook};
 use crate::cluster::Cluster;
-use crate::cluster::applier::Applier;
+use crate::cluster::owners::Applier;
 
 rule! {
     /// Two managers rewrite the spec of a custom resource in turn.

@@ -1,6 +1,6 @@
 use jiff::SignedDuration;
 
-use super::remedies::resume_effects::ResumedWork;
+use super::remedies::remedy::ResumedWork;
 use super::{Finding, Findings, Grade, Subject};
 use crate::api::keys::NodeKey;
 use crate::api::{Skyhook, Status};

@@ -1,6 +1,6 @@
 use super::{Blocks, Findings, Grade, Severity, Subject};
 use crate::api::Skyhook;
-use crate::cluster::{Cluster, config_map};
+use crate::cluster::Cluster;
 use crate::model::spec_errors::{SpecError, SpecErrorKind, spec_errors};
 
 rule! {
@@ -71,7 +71,7 @@ fn severity(is_awaited: bool) -> Severity {
 
 /// The outcome of a ConfigMap that the API server refuses, and its severity (operator `UpsertConfigmaps`).
 fn config_map(cluster: &Cluster, skyhook: &Skyhook, package: &str) -> (String, Severity) {
-    let name = skyhook.package(package).map(|spec| config_map::name(skyhook, package, spec));
+    let name = skyhook.package(package).map(|spec| crate::cluster::kubernetes::name(skyhook, package, spec));
     let mut made = cluster.config_maps.items().iter();
     let owner = Some((cluster.flavor(), skyhook.name()));
     let exists = made.any(|map| Some(&map.metadata.name) == name.as_ref() && map.owner() == owner);

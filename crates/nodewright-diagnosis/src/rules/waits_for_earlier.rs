@@ -1,4 +1,4 @@
-use super::remedies::resume_effects::ResumedWork;
+use super::remedies::remedy::ResumedWork;
 use super::support::evidence::some_of;
 use super::support::standstill::{Standstill, Trouble};
 use super::{Finding, Findings, Severity, Subject};

@@ -1,18 +1,17 @@
 //! The main custom resource, `Skyhook` or `NodeWright`: one shape in both APIs.
 
-mod decode;
-mod status;
-
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashMap, HashSet};
 use std::fmt;
 
-use serde::de::Error as _;
-use serde::{Deserialize, Deserializer};
-use serde_json::Value;
+use foldhash::fast::RandomState;
+use jiff::Timestamp;
+use serde::de::{Error as _, IgnoredAny, MapAccess, Visitor};
+use serde::{Deserialize, Deserializer, Serialize};
+use serde_json::value::RawValue;
+use serde_json::{Map, Value};
 
-pub use status::{BatchState, CompartmentStatus, Mirror, SkyhookStatus};
-
-use super::{ApiFlavor, Condition, LabelSelector, Meta, UnknownFields};
+use super::meta::without_status;
+use super::{ApiFlavor, Condition, LabelSelector, Meta, Name, Status, UnknownFields};
 
 /// A `Skyhook` or `NodeWright`. Unknown fields are only in `whole`; unknown enum values are kept.
 #[derive(Debug, Clone, Default, Deserialize)]
@@ -44,7 +43,7 @@ pub struct SkyhookSpec {
     /// Selector of the nodes to work on. Empty selects every node.
     pub node_selectors: LabelSelector,
     pub deployment_policy: String,
-    pub interruption_budget: super::deployment_policy::Budget,
+    pub interruption_budget: Budget,
     #[serde(deserialize_with = "packages")]
     pub packages: BTreeMap<String, Package>,
     pub additional_tolerations: Vec<Toleration>,
@@ -306,6 +305,268 @@ pub fn glob_matches(pattern: &str, text: &str) -> bool {
     }
 }
 
+#[derive(Debug, Clone, Default, Deserialize)]
+#[serde(default, rename_all = "camelCase")]
+pub struct SkyhookStatus {
+    pub status: Option<Status>,
+    pub observed_generation: i64,
+    pub conditions: Vec<Condition>,
+    /// The operator's copy of the node annotations. The annotations are authoritative.
+    pub node_state: Mirror,
+    #[serde(deserialize_with = "counts")]
+    pub node_status: BTreeMap<Status, usize>,
+    /// Nodes of the current batch, with the time at which each joined.
+    pub node_priority: BTreeMap<Name, Option<Timestamp>>,
+    pub node_order_offset: i64,
+    pub config_updates: BTreeMap<String, Vec<String>>,
+    pub compartment_statuses: BTreeMap<String, CompartmentStatus>,
+    pub complete_nodes: String,
+}
+
+/// Deserializes a map from node to status into the number of nodes with each status.
+fn counts<'de, D: Deserializer<'de>>(from: D) -> Result<BTreeMap<Status, usize>, D::Error> {
+    let mut counts = BTreeMap::new();
+    for status in BTreeMap::<String, Status>::deserialize(from)?.into_values() {
+        *counts.entry(status).or_default() += 1;
+    }
+    Ok(counts)
+}
+
+/// The operator's copy of the node states, by node name. Many nodes have equal states, which are stored once.
+#[derive(Debug, Clone, Default)]
+pub struct Mirror(Box<[(Box<str>, Name)]>);
+
+impl Mirror {
+    /// Number of nodes with a record.
+    pub fn nodes(&self) -> usize {
+        self.0.len()
+    }
+
+    /// The record of one node: package states by `name|version`.
+    pub fn of(&self, node: &str) -> Option<BTreeMap<String, Value>> {
+        let at = self.0.binary_search_by(|(name, _)| (**name).cmp(node));
+        let (_, text) = &self.0[at.ok()?];
+        Some(serde_json::from_str(text).expect("the text was decoded as this map"))
+    }
+
+    /// Whether any node has a record of the package `name|version`.
+    pub fn has(&self, key: &str) -> bool {
+        let texts: HashSet<&str> = self.0.iter().map(|(_, text)| text.as_str()).collect();
+        texts.into_iter().any(|text| {
+            let packages: BTreeMap<String, IgnoredAny> =
+                serde_json::from_str(text).expect("the text was decoded as this map");
+            packages.contains_key(key)
+        })
+    }
+}
+
+impl<'de> Deserialize<'de> for Mirror {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Mirror, D::Error> {
+        deserializer.deserialize_map(EachNode)
+    }
+}
+
+/// Decodes the map node by node. Each distinct text is decoded only once.
+struct EachNode;
+
+impl<'de> Visitor<'de> for EachNode {
+    type Value = Mirror;
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("a map")
+    }
+
+    fn visit_map<A: MapAccess<'de>>(self, mut nodes: A) -> Result<Mirror, A::Error> {
+        let mut known: HashMap<Box<str>, Name, RandomState> = HashMap::default();
+        let mut texts = BTreeMap::new();
+        while let Some((node, packages)) = nodes.next_entry::<Box<str>, Box<RawValue>>()? {
+            let name = match known.get(packages.get()) {
+                Some(name) => name.clone(),
+                None => {
+                    let value: Value = serde_json::from_str(packages.get()).map_err(A::Error::custom)?;
+                    BTreeMap::<String, IgnoredAny>::deserialize(value).map_err(A::Error::custom)?;
+                    let name = Name::from(packages.get());
+                    known.insert(packages.into(), name.clone());
+                    name
+                }
+            };
+            texts.insert(node, name);
+        }
+        Ok(Mirror(texts.into_iter().collect()))
+    }
+}
+
+#[derive(Debug, Clone, Default, Deserialize)]
+#[serde(default, rename_all = "camelCase")]
+pub struct CompartmentStatus {
+    pub matched: i64,
+    pub ceiling: i64,
+    pub in_progress: i64,
+    pub completed: i64,
+    pub progress_percent: i64,
+    pub batch_state: Option<BatchState>,
+}
+
+#[derive(Debug, Clone, Default, Deserialize, Serialize)]
+#[serde(default, rename_all = "camelCase")]
+pub struct BatchState {
+    pub current_batch: i64,
+    pub consecutive_failures: i64,
+    pub completed_nodes: i64,
+    pub failed_nodes: i64,
+    pub should_stop: bool,
+    pub last_batch_size: i64,
+    pub last_batch_failed: bool,
+}
+
+impl<'de> Deserialize<'de> for Skyhook {
+    /// Decodes the status directly from its text, without an intermediate JSON value: the status is most of
+    /// the object, over a megabyte on a thousand nodes.
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Skyhook, D::Error> {
+        let text = Box::<RawValue>::deserialize(deserializer)?;
+        Skyhook::read(text.get()).map_err(D::Error::custom)
+    }
+}
+
+impl Skyhook {
+    fn read(text: &str) -> serde_json::Result<Skyhook> {
+        let mut members: BTreeMap<String, &RawValue> = serde_json::from_str(text)?;
+        let status = members.remove("status");
+        let mut whole = Map::new();
+        for (name, value) in members {
+            let value = match name.as_str() {
+                "metadata" => read_metadata(value.get())?,
+                _ => serde_json::from_str(value.get())?,
+            };
+            whole.insert(name, value);
+        }
+        let mut whole = Value::Object(whole);
+        let mut skyhook = Skyhook::deserialize(&whole)?;
+        if let Some(status) = status {
+            (skyhook.status, whole["status"]) = read_status(status.get())?;
+        }
+        Ok(Skyhook { whole, size: compact_len(text), ..skyhook })
+    }
+}
+
+/// Decodes the metadata. Drops the status fields in `managedFields`, which name every node and every package.
+fn read_metadata(text: &str) -> serde_json::Result<Value> {
+    #[derive(Serialize, Deserialize)]
+    struct Entry {
+        #[serde(rename = "fieldsV1", default, deserialize_with = "without_status")]
+        fields: Value,
+        #[serde(flatten)]
+        rest: Map<String, Value>,
+    }
+    let Ok(members) = serde_json::from_str::<BTreeMap<String, &RawValue>>(text) else {
+        return serde_json::from_str(text);
+    };
+    let mut metadata = Map::new();
+    for (name, value) in members {
+        let value = value.get();
+        let entries = (name == "managedFields").then(|| serde_json::from_str::<Vec<Entry>>(value));
+        let value = match entries {
+            Some(Ok(entries)) => serde_json::to_value(entries)?,
+            _ => serde_json::from_str(value)?,
+        };
+        metadata.insert(name, value);
+    }
+    Ok(metadata.into())
+}
+
+/// Decodes the status, and returns the part of it to keep as JSON.
+fn read_status(text: &str) -> serde_json::Result<(SkyhookStatus, Value)> {
+    let status: SkyhookStatus = serde_json::from_str(text).or_else(|_| {
+        // Decode from a value, so that the error has no text position, which would not help the user.
+        let value: Value = serde_json::from_str(text)?;
+        SkyhookStatus::deserialize(&value)
+    })?;
+    let mut kept = Map::new();
+    if !status.config_updates.is_empty() {
+        let updates = serde_json::to_value(&status.config_updates)?;
+        kept.insert("configUpdates".to_owned(), updates);
+    }
+    Ok((status, kept.into()))
+}
+
+/// Length of a JSON text without the whitespace between tokens, in bytes.
+fn compact_len(text: &str) -> usize {
+    // Fast path for compact JSON, as servers write it: examining every byte takes as long as decoding.
+    let bytes = text.as_bytes();
+    let separates = |blank: usize| {
+        let before = &bytes[..blank];
+        before.ends_with(b"\":") || before.ends_with(b",")
+    };
+    let is_compact =
+        memchr::memchr2(b'\n', b'\t', bytes).is_none() && !memchr::memchr_iter(b' ', bytes).any(separates);
+    if is_compact {
+        return text.len();
+    }
+    let (mut length, mut inside, mut escaped) = (0, false, false);
+    for byte in text.bytes() {
+        length += usize::from(inside || !byte.is_ascii_whitespace());
+        (inside, escaped) = match byte {
+            _ if escaped => (inside, false),
+            b'"' => (!inside, false),
+            b'\\' => (inside, inside),
+            _ => (inside, false),
+        };
+    }
+    length
+}
+
+/// Name of the operator's compartment for nodes that no other compartment selects.
+pub const DEFAULT_COMPARTMENT: &str = "__default__";
+
+/// Display name of a compartment.
+pub fn compartment_title(name: &str) -> &str {
+    match name {
+        DEFAULT_COMPARTMENT => "(default)",
+        name => name,
+    }
+}
+
+#[derive(Debug, Clone, Default, Deserialize)]
+#[serde(default)]
+pub struct DeploymentPolicy {
+    pub metadata: Meta,
+    pub spec: DeploymentPolicySpec,
+    #[serde(skip)]
+    pub unknown_fields: UnknownFields,
+}
+
+#[derive(Debug, Clone, Default, Deserialize)]
+#[serde(default, rename_all = "camelCase")]
+pub struct DeploymentPolicySpec {
+    pub default: PolicyDefault,
+    pub compartments: Vec<Compartment>,
+    pub reset_batch_state_on_completion: Option<bool>,
+}
+
+#[derive(Debug, Clone, Default, Deserialize)]
+#[serde(default)]
+pub struct PolicyDefault {
+    pub budget: Budget,
+    pub strategy: Option<serde_json::Value>,
+}
+
+#[derive(Debug, Clone, Default, Deserialize)]
+#[serde(default)]
+pub struct Compartment {
+    pub name: String,
+    pub selector: LabelSelector,
+    pub budget: Budget,
+    pub strategy: Option<serde_json::Value>,
+}
+
+/// A maximum number or percentage of nodes.
+#[derive(Debug, Clone, Default, Deserialize)]
+#[serde(default)]
+pub struct Budget {
+    pub percent: Option<i64>,
+    pub count: Option<i64>,
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -336,5 +597,53 @@ mod tests {
         .expect("a lenient read");
         assert_eq!(skyhook.status.status, Some(Status::Other("resting".into())));
         assert_eq!(skyhook.flavor(), Some(ApiFlavor::NodeWright));
+    }
+
+    #[test]
+    fn white_space_does_not_count() {
+        let value = serde_json::json!({"a b": ["c \" d", {"e\\": " "}], "f": null});
+        let compact = value.to_string();
+        let pretty = serde_json::to_string_pretty(&value).expect("JSON");
+        assert_eq!(compact_len(&pretty), compact.len());
+        assert_eq!(compact_len(&compact), compact.len());
+    }
+
+    #[test]
+    fn of_the_status_what_only_the_operator_knows_is_kept_as_it_was() {
+        let object = serde_json::json!({
+            "metadata": {"name": "a"},
+            "status": {
+                "nodeState": {"n": {"b|1": {"state": "complete", "stage": "apply"}}},
+                "configUpdates": {"b": ["k"]},
+            },
+        });
+        let skyhook: Skyhook = serde_json::from_value(object.clone()).expect("an object");
+        assert_eq!(skyhook.size, object.to_string().len());
+        assert_eq!(skyhook.status.config_updates["b"], ["k"]);
+        assert_eq!(skyhook.status.node_state.of("n").expect("a node")["b|1"]["stage"], "apply");
+        let kept = serde_json::json!({"configUpdates": {"b": ["k"]}});
+        assert_eq!(skyhook.whole["status"], kept);
+    }
+
+    #[test]
+    fn who_wrote_the_status_is_known_and_not_what_of_it() {
+        let fields = serde_json::json!({"f:metadata": {"f:annotations": {"f:a": {}}}});
+        let mut read = fields.clone();
+        read["f:status"] = serde_json::json!({"f:nodeState": {"f:n": {"f:b|1": {}}}});
+        let entry = |fields| serde_json::json!({"fieldsV1": fields, "manager": "manager"});
+        let object = serde_json::json!({"metadata": {"managedFields": [entry(read)], "name": "a"}});
+        let skyhook: Skyhook = serde_json::from_value(object).expect("an object");
+        let metadata = serde_json::json!({"managedFields": [entry(fields.clone())], "name": "a"});
+        assert_eq!(skyhook.whole["metadata"], metadata);
+        assert_eq!(skyhook.metadata.managed_fields[0].fields, fields);
+        assert_eq!(skyhook.metadata.managed_fields[0].manager, "manager");
+    }
+
+    #[test]
+    fn a_status_of_another_type_is_said_without_a_place() {
+        let object = serde_json::json!({"metadata": {"name": "a"}, "status": {"nodeState": {"n": 7}}});
+        let why = serde_json::from_value::<Skyhook>(object).expect_err("a number is not a map");
+        let wanted = "invalid type: integer `7`, expected a map";
+        assert_eq!(why.to_string(), wanted);
     }
 }

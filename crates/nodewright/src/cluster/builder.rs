@@ -1,17 +1,21 @@
 //! Collects the pieces of a cluster before its active API is known.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeSet, HashMap, HashSet};
+use std::ops::Range;
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock};
 
 use jiff::Timestamp;
 
-use super::acting;
 use super::admission::Admission;
+use super::event::EventIndex;
+use super::history::History;
 use super::installation::Installation;
+use super::package_run::RunObjects;
 use super::{
-    ActiveApi, ApiEvidence, Cluster, ConfigMap, Deployment, DisruptionBudget, Event, Job, KeptLogs, Node,
-    Pod, Read,
+    ActiveApi, ApiEvidence, AskedBy, Cluster, ConfigMap, Deployment, DisruptionBudget, Event, Job, KeptLogs,
+    Node, PackageRun, Pod, Read,
 };
-use crate::api::{ApiFlavor, DeploymentPolicy, Skyhook, Version};
+use crate::api::{ApiFlavor, DeploymentPolicy, LabelSelector, Skyhook, Version};
 
 /// The pieces of a [`Cluster`], as read from a server or from files.
 #[derive(Debug, Default)]
@@ -64,7 +68,7 @@ impl ClusterBuilder {
         ActiveApi::decide(ApiEvidence {
             served: self.served.clone(),
             operator_version: self.operator_version(),
-            other_versions: acting::other_versions(
+            other_versions: super::installation::other_versions(
                 self.operators(),
                 self.installation.leases.items(),
                 self.taken_at,
@@ -163,7 +167,7 @@ impl ClusterBuilder {
     /// Version of the acting operator.
     pub fn operator_version(&self) -> Option<Version> {
         let leases = self.installation.leases.items();
-        acting::version(&acting::acting(self.operators(), leases, self.taken_at))
+        super::installation::version(&super::installation::acting(self.operators(), leases, self.taken_at))
     }
 
     /// The cluster if neither API is served: it has no custom resources, and keys on nodes determine the API.
@@ -245,4 +249,270 @@ impl ClusterBuilder {
             indexes: Default::default(),
         }
     }
+}
+
+/// The indexes of one cluster. A copy of the cluster starts without any, because its lists may be changed.
+#[derive(Debug, Default)]
+pub struct Indexes {
+    pub(super) selections: Selections,
+    /// By position of the node: positions of the custom resources that select it, in order.
+    pub(super) selecting: OnceLock<Vec<Vec<usize>>>,
+    pub(super) absent_packages: OnceLock<AbsentPackages>,
+    skyhooks: OnceLock<Positions>,
+    legacy: OnceLock<Positions>,
+    policies: OnceLock<Positions>,
+    events: OnceLock<EventIndex>,
+    of_older_operator: OnceLock<HashSet<String>>,
+    pub(super) run_objects: OnceLock<RunObjects>,
+}
+
+impl Clone for Indexes {
+    fn clone(&self) -> Indexes {
+        Indexes::default()
+    }
+}
+
+/// Positions in a list, by name.
+type Positions = HashMap<String, usize>;
+
+/// The first item with this name.
+fn named<'a, T>(
+    positions: &OnceLock<Positions>,
+    items: &'a [T],
+    name_of: fn(&T) -> &str,
+    name: &str,
+) -> Option<&'a T> {
+    let positions = positions.get_or_init(|| {
+        let mut positions = Positions::with_capacity(items.len());
+        for (at, item) in items.iter().enumerate() {
+            positions.entry(name_of(item).to_owned()).or_insert(at);
+        }
+        positions
+    });
+    items.get(*positions.get(name)?)
+}
+
+impl Cluster {
+    /// Drops the indexes over the lists, which must follow each change of a list.
+    pub fn reset_indexes(&mut self) {
+        self.indexes = Indexes::default();
+    }
+
+    /// The custom resource of that name, in the active API.
+    pub fn skyhook(&self, name: &str) -> Option<&Skyhook> {
+        let positions = &self.indexes.skyhooks;
+        named(positions, self.skyhooks.indexed(), Skyhook::name, name)
+    }
+
+    /// The custom resource of that name, in the other API.
+    pub fn legacy_skyhook(&self, name: &str) -> Option<&Skyhook> {
+        let positions = &self.indexes.legacy;
+        named(positions, self.legacy.indexed(), Skyhook::name, name)
+    }
+
+    /// The deployment policy of that name.
+    pub fn policy(&self, name: &str) -> Option<&DeploymentPolicy> {
+        let positions = &self.indexes.policies;
+        named(positions, self.policies.indexed(), |p| &p.metadata.name, name)
+    }
+
+    /// Whether the custom resource names a deployment policy, but no policies were read.
+    pub fn policy_not_read(&self, skyhook: &Skyhook) -> bool {
+        !skyhook.spec.deployment_policy.is_empty() && self.policies.ok().is_none()
+    }
+
+    /// Whether the deployment policy of a custom resource does not exist.
+    pub fn policy_missing(&self, skyhook: &Skyhook) -> bool {
+        let name = &skyhook.spec.deployment_policy;
+        match &self.policies {
+            _ if name.is_empty() => false,
+            Read::Ok(_) => self.policy(name).is_none(),
+            // If policies are unknown, use the condition that the operator set.
+            Read::Incomplete(..) | Read::Unreadable(_) | Read::NotRequested => {
+                skyhook.true_condition("DeploymentPolicyNotFound").is_some()
+            }
+        }
+    }
+
+    fn event_index(&self) -> &EventIndex {
+        self.indexes.events.get_or_init(|| {
+            let skyhooks = self.skyhooks.items().iter().chain(self.legacy.items());
+            EventIndex::of(self.events.items(), skyhooks.map(Skyhook::name))
+        })
+    }
+
+    /// The events about objects of this kind and name.
+    pub fn events_about<'a>(&'a self, kind: &'a str, name: &str) -> impl Iterator<Item = &'a Event> {
+        let found = self.event_index().about(name).iter();
+        let found = found.map(|at| &self.events.indexed()[*at]);
+        found.filter(move |event| event.kind == kind)
+    }
+
+    /// Events about a custom resource, and events whose message contains its name as a word or as part of a longer
+    /// name, such as a pod's.
+    pub fn events_mentioning(&self, skyhook: &str) -> impl Iterator<Item = &Event> {
+        let found = self.event_index().mentioning(skyhook).iter();
+        found.map(|at| &self.events.indexed()[*at])
+    }
+
+    /// Pods that the older operator started for a custom resource and that still run. The newer operator does not count
+    /// them.
+    pub fn runs_of_older_operator(&self, skyhook: &str) -> Vec<PackageRun<'_>> {
+        if !self.active_api.migrating() {
+            return Vec::new();
+        }
+        let older = || {
+            let runs = self.package_runs_of(self.flavor().other()).into_iter();
+            runs.filter(|run| run.bare() && run.alive())
+        };
+        let owners = &self.indexes.of_older_operator;
+        let owners = owners.get_or_init(|| older().map(|run| run.skyhook).collect());
+        if !owners.contains(skyhook) {
+            return Vec::new();
+        }
+        older().filter(|run| run.skyhook == skyhook).collect()
+    }
+}
+
+/// Packages that are on no selected node while their uninstall is requested, with their history, by name of the custom
+/// resource: the operator reports uninstalled and never installed ones as complete.
+pub(super) type AbsentPackages = HashMap<String, Vec<(String, History)>>;
+
+impl Cluster {
+    /// The packages with `uninstall.apply: true` that no selected node records, at any version, with their
+    /// history.
+    ///
+    /// A package is not reported if an unreadable node state might contain it, if no node is selected, or if
+    /// only named nodes were read. Custom resources under deletion are skipped: a deletion uninstalls
+    /// packages regardless of `apply`.
+    pub fn absent_packages(&self) -> impl Iterator<Item = (&Skyhook, &str, &History)> {
+        self.skyhooks.items().iter().flat_map(|skyhook| {
+            let absent = self.absent_packages_of(skyhook).iter();
+            absent.map(move |(name, history)| (skyhook, name.as_str(), history))
+        })
+    }
+
+    /// Packages whose version in the spec was never installed, and will not be while their uninstall is
+    /// requested. If the history of a package is unknown, a finished uninstall is assumed.
+    pub fn never_installed(&self, skyhook: &Skyhook) -> Vec<&str> {
+        let absent = self.absent_packages_of(skyhook).iter();
+        absent.filter(|(_, history)| history.excludes_spec_version()).map(|(name, _)| name.as_str()).collect()
+    }
+
+    fn absent_packages_of(&self, skyhook: &Skyhook) -> &[(String, History)] {
+        let all = self.indexes.absent_packages.get_or_init(|| self.find_absent());
+        all.get(skyhook.name()).map_or(&[], Vec::as_slice)
+    }
+
+    fn find_absent(&self) -> AbsentPackages {
+        let mut found = AbsentPackages::new();
+        if self.limited_to_named_nodes {
+            return found;
+        }
+        let package_runs = OnceLock::new();
+        for skyhook in self.skyhooks.items().iter().filter(|s| !s.deleting()) {
+            for (name, package) in skyhook.packages() {
+                let asked = skyhook.uninstall_asked_by(package) == Some(AskedBy::Apply);
+                if asked && self.is_on_no_node(skyhook, name) {
+                    let package_runs = package_runs.get_or_init(|| self.package_runs());
+                    let history = self.history_among(package_runs, skyhook, name);
+                    let of = found.entry(skyhook.name().to_owned()).or_default();
+                    of.push((name.to_owned(), history));
+                }
+            }
+        }
+        found
+    }
+
+    fn is_on_no_node(&self, skyhook: &Skyhook, package: &str) -> bool {
+        let mut selected = self.selected(skyhook).peekable();
+        selected.peek().is_some()
+            && selected.all(|node| {
+                let on = self.on_node(node, skyhook.name());
+                on.is_none_or(|on| {
+                    !on.is_malformed() && on.entries().iter().all(|e| e.identity().0 != package)
+                })
+            })
+    }
+}
+
+#[derive(Debug, Default)]
+pub struct Selections(Mutex<Known>);
+
+/// Cached searches in one list of nodes. Results are positions in the list.
+#[derive(Debug, Default)]
+struct Known {
+    nodes: Range<usize>,
+    found: HashMap<LabelSelector, Arc<[usize]>>,
+    /// Nodes by key and value of a label; filled when a selector uses the key.
+    labelled: HashMap<String, HashMap<String, Vec<usize>>>,
+    /// Nodes with keys of either API, by the name of the custom resource; filled on first use.
+    tracked: Option<HashMap<String, Arc<[usize]>>>,
+}
+
+impl Selections {
+    /// The cache for these nodes; emptied if it was for other nodes.
+    fn known(&self, nodes: &[Node]) -> MutexGuard<'_, Known> {
+        let mut known = self.0.lock().unwrap_or_else(|e| e.into_inner());
+        let Range { start, end } = nodes.as_ptr_range();
+        let nodes_here = start as usize..end as usize;
+        if known.nodes != nodes_here {
+            *known = Known { nodes: nodes_here, ..Known::default() };
+        }
+        known
+    }
+
+    /// Positions of the nodes with keys of a custom resource with this name, of either API.
+    pub fn tracked(&self, skyhook: &str, nodes: &[Node]) -> Arc<[usize]> {
+        let mut known = self.known(nodes);
+        let tracked = known.tracked.get_or_insert_with(|| by_name(nodes));
+        tracked.get(skyhook).map(Arc::clone).unwrap_or_default()
+    }
+
+    /// Positions of the nodes that the selector matches.
+    pub fn of(&self, selector: &LabelSelector, nodes: &[Node]) -> Arc<[usize]> {
+        let mut known = self.known(nodes);
+        if let Some(found) = known.found.get(selector) {
+            return Arc::clone(found);
+        }
+        let matches = |at: &usize| selector.matches(&nodes[*at].labels);
+        // Custom resources usually divide the nodes by the values of one label.
+        let found: Arc<[usize]> = match selector.match_labels.first_key_value() {
+            None => (0..nodes.len()).filter(matches).collect(),
+            Some((key, value)) => {
+                let labelled = known.labelled.entry(key.clone());
+                let labelled = labelled.or_insert_with(|| by_value(key, nodes));
+                let having = labelled.get(value).map_or(&[][..], Vec::as_slice);
+                having.iter().copied().filter(matches).collect()
+            }
+        };
+        known.found.insert(selector.clone(), Arc::clone(&found));
+        found
+    }
+}
+
+fn by_value(key: &str, nodes: &[Node]) -> HashMap<String, Vec<usize>> {
+    let mut places: HashMap<&str, Vec<usize>> = HashMap::new();
+    for (at, node) in nodes.iter().enumerate() {
+        if let Some(value) = node.labels.get(key) {
+            places.entry(value.as_str()).or_default().push(at);
+        }
+    }
+    let owned = |(value, places): (&str, Vec<usize>)| (value.to_owned(), places);
+    places.into_iter().map(owned).collect()
+}
+
+fn by_name(nodes: &[Node]) -> HashMap<String, Arc<[usize]>> {
+    let mut places: HashMap<&str, Vec<usize>> = HashMap::new();
+    for (at, node) in nodes.iter().enumerate() {
+        let keys = ApiFlavor::ALL.map(|flavor| node.keys(flavor).skyhooks.keys());
+        for name in keys.into_iter().flatten() {
+            let places = places.entry(name).or_default();
+            if places.last() != Some(&at) {
+                places.push(at);
+            }
+        }
+    }
+    let owned = |(name, places): (&str, Vec<usize>)| (name.to_owned(), places.into());
+    places.into_iter().map(owned).collect()
 }

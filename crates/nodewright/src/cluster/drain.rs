@@ -1,14 +1,18 @@
 //! Drains of nodes: recorded starts, the pods that they evict, and obstacles.
 
-pub mod eviction;
-pub mod obstacles;
-pub mod refusal;
+use std::collections::{BTreeMap, HashMap};
+use std::fmt;
 
-use std::collections::HashMap;
+use jiff::{SignedDuration, Timestamp};
+use k8s_openapi::api::policy::v1::PodDisruptionBudgetStatus;
+use serde::Deserialize;
 
-use super::pod::Pod;
-use super::{Cluster, Node, NodeRecord};
-use crate::api::{Skyhook, Status};
+use super::admission::{Webhook, WebhookConfiguration};
+use super::event::Event;
+use super::{Certainty, Cluster, Node, NodeRecord, Pod, Source};
+use crate::api::{
+    LabelSelector, Meta, Skyhook, State, Status, UnknownFields, WithoutManagers, objects_with_metadata,
+};
 
 /// A node that must be drained before a package can continue.
 #[derive(Debug)]
@@ -80,4 +84,383 @@ pub fn is_evicted(pod: &Pod) -> bool {
     let owned_by_node_agent =
         pod.metadata.owner_references.iter().any(|o| o.kind == "DaemonSet" || o.kind == "Node");
     !tolerates && !owned_by_node_agent && pod.metadata.namespace.as_deref() != Some("kube-system")
+}
+
+/// Time within which the kubelet removes a pod after the end of the pod's grace period.
+const REMOVED_WITHIN: SignedDuration = SignedDuration::from_mins(2);
+/// Time within which an eviction shows an effect: the operator retries every 30 seconds.
+const EVICTED_WITHIN: SignedDuration = SignedDuration::from_mins(10);
+
+/// Obstacles that keep pods on the node of a drain.
+#[derive(Debug, Default)]
+pub struct Obstacles<'a> {
+    /// Refusals that the operator recorded and that may still apply.
+    pub noted: Vec<Refusal>,
+    /// Budgets that refuse evictions, by path, each with the pods whose eviction it refuses.
+    pub budgets: BTreeMap<String, (&'a DisruptionBudget, Vec<&'a Pod>)>,
+    /// Pods that several budgets select, each with these budgets.
+    pub overlaps: Vec<(&'a Pod, Vec<&'a DisruptionBudget>)>,
+    /// Evicted pods that should have ended some time ago.
+    pub overdue: Vec<&'a Pod>,
+    /// Pods that have not been evicted although the drain began some time ago, without a known obstacle.
+    pub unexplained: Vec<&'a Pod>,
+    /// Webhooks that may refuse to evict the unexplained pods.
+    pub webhooks: Vec<EvictionWebhook<'a>>,
+    /// Message of an event about a failed eviction of an unexplained pod.
+    pub quoted: Option<&'a str>,
+}
+
+/// Finds the obstacles of drains.
+pub struct ObstacleReader<'a> {
+    cluster: &'a Cluster,
+    pods: HashMap<&'a str, Vec<&'a Pod>>,
+    /// Whether budgets and workload pods were read, and package runs are known.
+    whole: bool,
+}
+
+impl<'a> ObstacleReader<'a> {
+    pub fn new(cluster: &'a Cluster) -> ObstacleReader<'a> {
+        ObstacleReader {
+            cluster,
+            pods: cluster.evictable_by_node(),
+            whole: cluster.workloads.ok().is_some()
+                && cluster.disruption_budgets.ok().is_some()
+                && cluster.certainty_of_no_package_run() != Certainty::Unknown,
+        }
+    }
+
+    pub fn of(&self, drain: &Drain<'a>) -> Obstacles<'a> {
+        let cluster = self.cluster;
+        let on = cluster.on_node(drain.node, drain.skyhook.name());
+        let mut obstacles = Obstacles {
+            noted: on.map_or_else(Vec::new, |on| cluster.refusals_in_force(drain.skyhook, drain.node, on)),
+            ..Obstacles::default()
+        };
+        let evicts = drain.skyhook.spec.drain_config.disable_eviction != Some(true);
+        let draining = on.is_some_and(|on| on.cordon || on.drain_start.is_some());
+        let began = on.and_then(|on| on.draining_since());
+        let pods = self.pods.get(drain.node.name.as_str());
+        for pod in pods.into_iter().flatten().copied() {
+            if pod.metadata.deleting() {
+                // Before v0.19 the operator does not wait until evicted pods have ended.
+                let waits = draining && !cluster.operator_before(0, 19);
+                let due = pod.metadata.deletion_timestamp;
+                if waits && self.older(due, REMOVED_WITHIN) {
+                    obstacles.overdue.push(pod);
+                }
+                continue;
+            }
+            match cluster.eviction_block(pod).filter(|_| self.whole && evicts) {
+                Some(EvictionBlock::Budget(budget)) => {
+                    let held = obstacles.budgets.entry(budget.path());
+                    held.or_insert((budget, Vec::new())).1.push(pod);
+                }
+                Some(EvictionBlock::Overlap(budgets)) => obstacles.overlaps.push((pod, budgets)),
+                None if self.whole && self.refused_silently(pod, began, &obstacles.noted) => {
+                    obstacles.unexplained.push(pod);
+                }
+                None => {}
+            }
+        }
+        if !obstacles.unexplained.is_empty() {
+            obstacles.webhooks = cluster.eviction_webhooks().collect();
+            let mut pods = obstacles.unexplained.iter();
+            let event = pods.find_map(|pod| cluster.eviction_event(pod));
+            obstacles.quoted = event.map(|event| event.message.as_str());
+        }
+        obstacles
+    }
+
+    /// Whether a pod from before the drain has not been evicted for a long time, without a refusal recorded
+    /// by the operator.
+    fn refused_silently(&self, pod: &Pod, began: Option<Timestamp>, noted: &[Refusal]) -> bool {
+        let before = pod.metadata.creation_timestamp.zip(began);
+        let noted = noted.iter().any(|refusal| refusal.pod() == pod.path());
+        before.is_some_and(|(created, began)| created < began) && !noted && self.older(began, EVICTED_WITHIN)
+    }
+
+    fn older(&self, at: Option<Timestamp>, than: SignedDuration) -> bool {
+        at.is_some_and(|at| self.cluster.taken_at.duration_since(at) >= than)
+    }
+}
+
+impl Obstacles<'_> {
+    pub fn is_empty(&self) -> bool {
+        self.noted.is_empty()
+            && self.budgets.is_empty()
+            && self.overlaps.is_empty()
+            && self.overdue.is_empty()
+            && self.unexplained.is_empty()
+    }
+
+    /// Whether the obstacle is pods (not ready, not terminating in time, or not evicted), rather than a
+    /// budget that will allow a disruption again.
+    pub fn are_pods(&self) -> bool {
+        let mut held = self.budgets.values().flat_map(|(_, pods)| pods);
+        !self.overdue.is_empty() || !self.unexplained.is_empty() || held.any(|pod| !pod.ready())
+    }
+}
+
+/// A webhook that may refuse evictions, with its configuration.
+pub type EvictionWebhook<'a> = (&'a WebhookConfiguration, &'a Webhook);
+
+/// The reason why the API server refuses to evict a pod.
+#[derive(Debug, Clone)]
+pub enum EvictionBlock<'a> {
+    /// The only budget that selects the pod allows no disruption.
+    Budget(&'a DisruptionBudget),
+    /// Several budgets select the pod: the eviction API supports only one, and refuses even if all of them
+    /// allow a disruption.
+    Overlap(Vec<&'a DisruptionBudget>),
+}
+
+impl WebhookConfiguration {
+    /// Whether a webhook of the configuration matches evictions of pods.
+    pub fn sees_evictions(&self) -> bool {
+        self.webhooks.iter().any(Webhook::sees_evictions)
+    }
+}
+
+impl Webhook {
+    /// Whether the webhook matches evictions. Its namespace and object selectors are not evaluated.
+    fn sees_evictions(&self) -> bool {
+        self.covers("", "pods/eviction", "CREATE")
+    }
+}
+
+impl Cluster {
+    /// The reason why the known budgets do not allow the eviction of a pod now (`EvictionREST`).
+    pub fn eviction_block(&self, pod: &Pod) -> Option<EvictionBlock<'_>> {
+        // The API server ignores budgets for pods that are pending, have ended, or are being deleted.
+        if pod.status.phase == "Pending" || pod.ended() || pod.metadata.deleting() {
+            return None;
+        }
+        let budgets = self.disruption_budgets.items().iter();
+        let selecting: Vec<_> = budgets.filter(|budget| budget.selects(pod)).collect();
+        match selecting.as_slice() {
+            [] => None,
+            [budget] => budget.holds(pod).then_some(EvictionBlock::Budget(budget)),
+            _ => Some(EvictionBlock::Overlap(selecting)),
+        }
+    }
+
+    /// The newest eviction failure event of an existing pod.
+    pub fn eviction_event(&self, pod: &Pod) -> Option<&Event> {
+        let events = self.events.items().iter();
+        let about = events.filter(|event| {
+            let text = event.message.to_lowercase();
+            let of_pod = event.kind == "Pod" && event.name == pod.name();
+            (of_pod || text.contains(pod.name())) && text.contains("evict")
+        });
+        about.max_by_key(|event| event.last)
+    }
+
+    /// Admission webhooks that match evictions. Each of them may refuse one.
+    pub fn eviction_webhooks(&self) -> impl Iterator<Item = EvictionWebhook<'_>> {
+        let all = self.admission.webhooks.items().iter();
+        let each = all.flat_map(|c| c.webhooks.iter().map(move |webhook| (c, webhook)));
+        each.filter(|(_, webhook)| webhook.sees_evictions())
+    }
+}
+
+/// Number of seconds within which the newer operator retries a refused eviction (30) and records the result
+/// (15).
+const RETRY: i64 = 30 + 15;
+
+/// A refused eviction from the annotation `drainBlocked_NAME`.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Deserialize)]
+#[serde(default)]
+pub struct Refusal {
+    pub namespace: String,
+    pub name: String,
+    /// `PodDisruptionBudget`, `UnmanagedPod` or `EmptyDirData`.
+    pub reason: String,
+    pub detail: String,
+}
+
+impl Refusal {
+    /// `namespace/name` of the pod.
+    pub fn pod(&self) -> String {
+        format!("{}/{}", self.namespace, self.name)
+    }
+}
+
+/// Formats the refusal as `pod apps/web-1: PodDisruptionBudget: …`.
+impl fmt::Display for Refusal {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        if !self.name.is_empty() {
+            write!(f, "pod {}: ", self.pod())?;
+        }
+        let parts = [self.reason.as_str(), self.detail.as_str()];
+        let parts = parts.into_iter().filter(|part| !part.is_empty());
+        f.write_str(&parts.collect::<Vec<_>>().join(": "))
+    }
+}
+
+impl NodeRecord {
+    /// Start of the node's drain.
+    pub fn draining_since(&self) -> Option<Timestamp> {
+        self.drain_start.as_deref()?.parse().ok()
+    }
+
+    /// Whether the drain timed out: the operator then reports the node as failed and does not retry.
+    pub fn drain_timed_out(&self) -> bool {
+        let failed = self.entries().iter().any(|e| e.state == State::Erroring);
+        self.drain_start.is_some() && self.status == Some(Status::Erroring) && !failed
+    }
+
+    /// The refusals recorded by the operator; text in another format becomes one refusal without a pod.
+    pub fn refusals(&self) -> Vec<Refusal> {
+        let Some(text) = &self.drain_blocked else {
+            return Vec::new();
+        };
+        serde_json::from_str(text)
+            .unwrap_or_else(|_| vec![Refusal { detail: text.clone(), ..Refusal::default() }])
+    }
+}
+
+impl Cluster {
+    /// The recorded refusals that may still apply: the operator updates them only at its next attempt.
+    pub fn refusals_in_force(&self, skyhook: &Skyhook, node: &Node, on: &NodeRecord) -> Vec<Refusal> {
+        let mut refusals = on.refusals();
+        refusals.retain(|r| self.still_refused(skyhook, node, r).unwrap_or(true));
+        refusals
+    }
+
+    /// Whether the pod still exists and its eviction would be refused again; `None` if unknown.
+    fn still_refused(&self, skyhook: &Skyhook, node: &Node, refusal: &Refusal) -> Option<bool> {
+        if refusal.name.is_empty() {
+            return None;
+        }
+        self.source(Source::Workloads).ok()?;
+        let named = |p: &&Pod| {
+            p.spec.node_name == node.name
+                && p.name() == refusal.name
+                && p.metadata.namespace.as_deref() == Some(&refusal.namespace)
+        };
+        let Some(pod) = self.workloads.items().iter().find(named) else {
+            return Some(false);
+        };
+        if pod.ended() || pod.metadata.deleting() {
+            return Some(false);
+        }
+        let drain = &skyhook.spec.drain_config;
+        match refusal.reason.as_str() {
+            "PodDisruptionBudget" if drain.disable_eviction == Some(true) => Some(false),
+            "PodDisruptionBudget" => {
+                self.disruption_budgets.ok()?;
+                Some(self.eviction_block(pod).is_some())
+            }
+            "UnmanagedPod" => Some(drain.force != Some(true)),
+            "EmptyDirData" => Some(drain.delete_empty_dir_data != Some(true)),
+            _ => Some(true),
+        }
+    }
+
+    /// Whether the drain began so recently that the operator has not retried a refused eviction yet.
+    pub fn refusal_is_young(&self, on: &NodeRecord) -> bool {
+        let age = |at: Timestamp| self.taken_at.as_second() - at.as_second();
+        on.draining_since().is_some_and(|at| age(at) < RETRY)
+    }
+}
+
+/// A `PodDisruptionBudget`.
+#[derive(Debug, Clone, Default, Deserialize)]
+#[serde(default)]
+pub struct DisruptionBudget {
+    #[serde(with = "WithoutManagers")]
+    pub metadata: Meta,
+    spec: DisruptionBudgetSpec,
+    pub status: PodDisruptionBudgetStatus,
+    #[serde(skip)]
+    pub unknown_fields: UnknownFields,
+}
+
+objects_with_metadata!(DisruptionBudget);
+
+#[derive(Debug, Clone, Default, Deserialize)]
+#[serde(default, rename_all = "camelCase")]
+struct DisruptionBudgetSpec {
+    /// `None` selects no pod; an empty selector selects every pod of the namespace.
+    selector: Option<LabelSelector>,
+    /// `IfHealthyBudget` (the default) or `AlwaysAllow`.
+    unhealthy_pod_eviction_policy: Option<String>,
+}
+
+impl DisruptionBudget {
+    pub fn name(&self) -> &str {
+        &self.metadata.name
+    }
+
+    /// The namespace; empty if unset.
+    pub fn namespace(&self) -> &str {
+        self.metadata.namespace.as_deref().unwrap_or_default()
+    }
+
+    /// `namespace/name`.
+    pub fn path(&self) -> String {
+        format!("{}/{}", self.namespace(), self.name())
+    }
+
+    /// The allowed disruptions, as in `0; 2 healthy, 2 required`.
+    pub fn allows(&self) -> String {
+        let status = &self.status;
+        let number = |number: Option<i32>| number.unwrap_or(0);
+        format!(
+            "{}; {} healthy, {} required",
+            number(status.disruptions_allowed),
+            number(status.current_healthy),
+            number(status.desired_healthy)
+        )
+    }
+
+    /// Whether the budget covers the pod.
+    pub fn selects(&self, pod: &Pod) -> bool {
+        let covers = |selector: &LabelSelector| selector.matches(&pod.metadata.labels);
+        pod.metadata.namespace.as_deref() == Some(self.namespace())
+            && self.spec.selector.as_ref().is_some_and(covers)
+    }
+
+    /// Whether the budget refuses the eviction of a pod that it covers. A budget that no controller has
+    /// processed yet refuses every eviction, except those that `AlwaysAllow` permits.
+    pub fn holds(&self, pod: &Pod) -> bool {
+        let policy = self.spec.unhealthy_pod_eviction_policy.as_deref();
+        let spares_unhealthy = policy == Some("AlwaysAllow") || self.is_healthy();
+        self.allows_none() && (pod.ready() || !spares_unhealthy)
+    }
+
+    /// Whether enough pods are healthy: the default policy then allows the eviction of unhealthy pods.
+    fn is_healthy(&self) -> bool {
+        let desired = self.status.desired_healthy.unwrap_or(0);
+        desired > 0 && self.status.current_healthy.unwrap_or(0) >= desired
+    }
+
+    fn allows_none(&self) -> bool {
+        self.status.disruptions_allowed.unwrap_or(0) <= 0
+    }
+
+    /// Whether the budget allows no eviction although all its pods are healthy, so that waiting does not
+    /// help.
+    ///
+    /// Excludes the time right after an eviction: the budget allows no other eviction then, but more pods
+    /// than required still count as healthy.
+    pub fn refuses_for_good(&self) -> bool {
+        let status = &self.status;
+        let expected = status.expected_pods.unwrap_or(0);
+        let healthy = status.current_healthy.unwrap_or(0);
+        self.allows_none()
+            && status.observed_generation.is_some()
+            && expected > 0
+            && healthy >= expected
+            && healthy <= status.desired_healthy.unwrap_or(0)
+    }
+
+    /// Whether the budget has refused since before a drain began, so that no eviction of that drain used it
+    /// up.
+    pub fn refused_before(&self, start: Timestamp) -> bool {
+        let mut conditions = self.status.conditions.iter().flatten();
+        let allowed = conditions.find(|c| c.type_ == "DisruptionAllowed");
+        let refused = allowed.filter(|c| c.status != "True");
+        refused.is_some_and(|c| c.last_transition_time.0 < start)
+    }
 }

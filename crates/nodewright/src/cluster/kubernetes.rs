@@ -1,7 +1,20 @@
 //! The version of Kubernetes, and the features that the operator loses on older versions without an error.
 
+use std::collections::BTreeMap;
+use std::fmt;
+use std::ops::Deref;
+
+use k8s_openapi::Metadata;
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
+use serde::de::{Error as _, MapAccess, Visitor};
+use serde::{Deserialize, Deserializer};
+use serde_json::{Map, Value, json};
+
 use super::{Cluster, Job, Pod};
-use crate::api::{Executor, Version};
+use crate::api::keys::NodeKey;
+use crate::api::{
+    ApiFlavor, Executor, Meta, Object, Package, Skyhook, UnknownFields, Version, objects_with_metadata, visit,
+};
 
 /// A feature of Kubernetes on which the operator relies.
 #[derive(Debug)]
@@ -86,6 +99,204 @@ impl Pod {
             && !status.reason.is_empty()
             && !self.disrupted()
             && !self.metadata.deleting()
+    }
+}
+
+/// An object, with its fields that could not be decoded.
+#[derive(Debug, Clone, Default, Deserialize)]
+#[serde(transparent)]
+pub struct Standard<T> {
+    object: T,
+    #[serde(skip)]
+    unknown_fields: UnknownFields,
+}
+
+impl<T> Deref for Standard<T> {
+    type Target = T;
+
+    fn deref(&self) -> &T {
+        &self.object
+    }
+}
+
+impl<T: Metadata<Ty = ObjectMeta>> Object for Standard<T> {
+    fn key(&self) -> (&str, &str) {
+        let metadata = self.object.metadata();
+        let [namespace, name] = [&metadata.namespace, &metadata.name].map(Option::as_deref);
+        (namespace.unwrap_or_default(), name.unwrap_or_default())
+    }
+
+    fn unknown_fields(&self) -> &UnknownFields {
+        &self.unknown_fields
+    }
+
+    fn set_unknown_fields(&mut self, fields: UnknownFields) {
+        self.unknown_fields = fields;
+    }
+}
+
+#[derive(Debug, Clone, Default)]
+pub struct ConfigMap {
+    pub metadata: Meta,
+    /// The ConfigMap as JSON, for recreating it.
+    pub whole: Value,
+    pub unknown_fields: UnknownFields,
+}
+
+objects_with_metadata!(ConfigMap);
+
+/// Name of the ConfigMap that the operator creates from a package's `configMap`.
+pub fn name(skyhook: &Skyhook, package: &str, spec: &Package) -> String {
+    format!("{}-{package}-{}", skyhook.name(), spec.version).to_lowercase()
+}
+
+/// Names of ConfigMaps that packages of several custom resources need, with these packages. The operator can
+/// create each ConfigMap only for one of them.
+pub fn contested<'a>(
+    skyhooks: impl Iterator<Item = &'a Skyhook>,
+) -> BTreeMap<String, Vec<(&'a Skyhook, &'a str)>> {
+    let mut users: BTreeMap<String, Vec<(&Skyhook, &str)>> = BTreeMap::new();
+    for skyhook in skyhooks {
+        for (package, spec) in skyhook.packages().filter(|(_, spec)| !spec.config_map.is_empty()) {
+            users.entry(name(skyhook, package, spec)).or_default().push((skyhook, package));
+        }
+    }
+    users.retain(|_, all| all.iter().any(|(skyhook, _)| skyhook.name() != all[0].0.name()));
+    users
+}
+
+/// The ConfigMap that the operator creates from a package's `configMap`.
+pub fn of_package(flavor: ApiFlavor, skyhook: &Skyhook, package: &str, spec: &Package) -> ConfigMap {
+    ConfigMap {
+        metadata: Meta {
+            name: name(skyhook, package, spec),
+            labels: [(package_label(flavor), skyhook.name().to_owned())].into(),
+            ..Meta::default()
+        },
+        whole: json!({"data": spec.config_map}),
+        ..ConfigMap::default()
+    }
+}
+
+/// Label by which the operator finds the ConfigMaps of packages. Its value is the name of the custom
+/// resource.
+pub fn package_label(flavor: ApiFlavor) -> String {
+    flavor.key("name")
+}
+
+/// Label by which the operator finds the ConfigMaps of nodes. Its value is the name of the custom resource.
+pub fn node_label(flavor: ApiFlavor) -> String {
+    // The newer API kept `skyhook` in this key.
+    flavor.key("skyhook-node-meta")
+}
+
+impl ConfigMap {
+    /// Whether the ConfigMap contains the metadata of a node.
+    pub fn is_of_a_node(&self) -> bool {
+        let labels = &self.metadata.labels;
+        ApiFlavor::ALL.into_iter().any(|flavor| labels.contains_key(&node_label(flavor)))
+    }
+
+    pub fn value(&self, key: &str) -> Option<&str> {
+        self.whole["data"].get(key)?.as_str()
+    }
+
+    pub fn keys(&self) -> impl Iterator<Item = &str> {
+        let data = self.whole["data"].as_object();
+        data.into_iter().flatten().map(|(key, _)| key.as_str())
+    }
+
+    /// The API whose operator created the ConfigMap, and the name of the custom resource.
+    pub fn owner(&self) -> Option<(ApiFlavor, &str)> {
+        ApiFlavor::ALL.into_iter().find_map(|flavor| {
+            let mut keys = [package_label(flavor), node_label(flavor)].into_iter();
+            let name = keys.find_map(|key| self.metadata.labels.get(&key))?;
+            Some((flavor, name.as_str()))
+        })
+    }
+}
+
+impl<'de> Deserialize<'de> for ConfigMap {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<ConfigMap, D::Error> {
+        let mut whole = Value::Object(Map::deserialize(deserializer)?);
+        let metadata = Option::deserialize(&whole["metadata"]).map_err(D::Error::custom)?;
+        // List items omit apiVersion and kind.
+        whole["apiVersion"] = json!("v1");
+        whole["kind"] = json!("ConfigMap");
+        Ok(ConfigMap { metadata: metadata.unwrap_or_default(), whole, ..ConfigMap::default() })
+    }
+}
+
+/// Annotations of a node by key. Unused annotations, which are the majority, are dropped.
+#[derive(Default)]
+pub struct Annotations {
+    /// The operator's annotations, of either API.
+    pub operator: BTreeMap<String, String>,
+    /// Annotations of other tools that may hold the cordon.
+    pub cordon_marks: BTreeMap<String, String>,
+}
+
+impl<'de> Deserialize<'de> for Annotations {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Annotations, D::Error> {
+        struct Map;
+
+        impl<'de> Visitor<'de> for Map {
+            type Value = Annotations;
+
+            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                f.write_str("a map")
+            }
+
+            fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Annotations, A::Error> {
+                let mut all = Annotations::default();
+                while let Some(key) = map.next_key()? {
+                    match key {
+                        Key::Operator(key) => {
+                            all.operator.insert(key, map.next_value()?);
+                        }
+                        Key::CordonMark(key) => {
+                            all.cordon_marks.insert(key, map.next_value()?);
+                        }
+                        Key::Unused => {
+                            map.next_value::<Ignored>()?;
+                        }
+                    }
+                }
+                Ok(all)
+            }
+        }
+
+        deserializer.deserialize_map(Map)
+    }
+}
+
+/// Key of an annotation, copied only if the annotation is used.
+enum Key {
+    Operator(String),
+    CordonMark(String),
+    Unused,
+}
+
+impl<'de> Deserialize<'de> for Key {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Key, D::Error> {
+        visit::text(deserializer, |key| {
+            if NodeKey::is_ours(key) {
+                Key::Operator(key.to_owned())
+            } else if super::cordon::is_annotation(key) {
+                Key::CordonMark(key.to_owned())
+            } else {
+                Key::Unused
+            }
+        })
+    }
+}
+
+/// A value that must be a string and is dropped.
+struct Ignored;
+
+impl<'de> Deserialize<'de> for Ignored {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Ignored, D::Error> {
+        visit::text(deserializer, |_| Ignored)
     }
 }
 

@@ -3,7 +3,7 @@
 use serde::de::DeserializeOwned;
 use serde_json::Value;
 
-use crate::api::{Object, UnknownField, time};
+use crate::api::{Object, UnknownField};
 
 /// The fields that identify an object, and must be decoded.
 const IDENTITY: [&str; 6] =
@@ -82,7 +82,7 @@ fn normalize(value: &mut Value) {
             items.iter_mut().for_each(normalize);
         }
         Value::String(text) => {
-            if let Some(time) = time::repaired(text) {
+            if let Some(time) = crate::api::meta::repaired(text) {
                 *text = time.to_string();
             }
         }

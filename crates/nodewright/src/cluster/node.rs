@@ -1,32 +1,29 @@
 //! A node, with the operator's keys on it decoded.
 
 mod condition;
-mod edit;
 mod fields;
-mod record;
-mod system;
-mod taint;
 
 use std::collections::BTreeMap;
 use std::fmt;
 
+use condition::ConditionObject;
 use jiff::Timestamp;
 use serde::Deserialize;
+use serde_json::{Value, json};
 
-use condition::ConditionObject;
-pub use condition::{NodeCondition, READY};
-pub use edit::NodeEdit;
-pub use fields::{NodeBody, NodeFields};
-pub use record::NodeRecord;
-pub use system::{Allocatable, System};
-pub use taint::Taint;
-
-use super::annotations::Annotations;
-use super::cordon_marks::Marks;
-use super::managed::{LabelWrite, ManagedFields};
-use super::owners::TaintKind;
+use super::cordon::Marks;
+use super::kubernetes::Annotations;
+use super::owners;
+use super::owners::{LabelWrite, ManagedFields, TaintKind, TaintOwner};
 use crate::api::keys::NodeKey;
-use crate::api::{ApiFlavor, Labels, Name, NodeState, Object, Shared, UnknownFields, quantity};
+use crate::api::skyhook::Toleration;
+use crate::api::{
+    ApiFlavor, Entry, Labels, Name, NodeState, Object, Shared, Skyhook, State, Status, UnknownFields,
+    quantity,
+};
+
+pub use condition::{NodeCondition, READY};
+pub use fields::{NodeBody, NodeFields};
 
 /// A node: its Kubernetes status and the operator's keys of each API.
 ///
@@ -272,3 +269,280 @@ impl NodeKeys {
 
 #[cfg(test)]
 mod tests;
+
+/// New values of a node. `None` removes an annotation or a label; annotations and labels that are not listed stay.
+#[derive(Debug, Default)]
+pub struct NodeEdit<'e> {
+    pub annotations: Vec<(&'e str, Option<&'e str>)>,
+    pub labels: Vec<(&'e str, Option<&'e str>)>,
+    pub unschedulable: Option<bool>,
+    pub taints: Option<Vec<Taint>>,
+}
+
+impl Node {
+    pub fn edit(&mut self, edit: NodeEdit<'_>) {
+        for flavor in ApiFlavor::ALL {
+            let parsed = |list: &[(&'_ str, Option<&'_ str>)]| {
+                let mut keys = list.iter();
+                keys.any(|(key, _)| NodeKey::parse(flavor, key).is_some())
+            };
+            if parsed(&edit.annotations) || parsed(&edit.labels) {
+                self.keys[flavor as usize].change(|keys| keys.edit(flavor, &edit));
+            }
+        }
+        if !edit.labels.is_empty() {
+            let kept = self.labels.iter();
+            let kept = kept.filter(|(key, _)| edit.labels.iter().all(|(k, _)| *k != key.as_str()));
+            let set = edit.labels.iter();
+            let set = set.filter_map(|(key, value)| Some((Name::from(*key), Name::from((*value)?))));
+            let kept = kept.map(|(key, value)| (key.clone(), value.clone()));
+            let mut labels: Vec<(Name, Name)> = kept.chain(set).collect();
+            labels.sort_by(|a, b| a.0.as_str().cmp(b.0.as_str()));
+            self.labels = labels.into_iter().collect::<Labels>();
+        }
+        self.unschedulable = edit.unschedulable.or(self.unschedulable);
+        if let (Some(taints), Some(body)) = (edit.taints, &mut self.body) {
+            body.taints = taints.into();
+        }
+    }
+}
+
+impl NodeKeys {
+    fn edit(&mut self, flavor: ApiFlavor, edit: &NodeEdit<'_>) {
+        for (name, value) in &edit.annotations {
+            match NodeKey::parse(flavor, name) {
+                Some(NodeKey::NodeState { skyhook, .. }) => {
+                    let on = self.record_mut(skyhook);
+                    let now = on.state.iter().flat_map(|state| state.annotations());
+                    let others = now.filter(|(key, _)| key != name);
+                    let all: Vec<(&str, &str)> = others.chain(value.map(|text| (*name, text))).collect();
+                    let state = (!all.is_empty()).then(|| NodeState::of(&all));
+                    on.state = state;
+                }
+                Some(key) => self.annotate(&key, *value),
+                None => {}
+            }
+        }
+        for (name, value) in &edit.labels {
+            if let Some(key) = NodeKey::parse(flavor, name) {
+                self.label(&key, *value);
+            }
+        }
+        self.skyhooks.retain(|_, on| on.has_keys() || !on.conditions.is_empty());
+    }
+
+    /// Sets or removes an annotation other than a node state.
+    fn annotate(&mut self, key: &NodeKey<'_>, value: Option<&str>) {
+        let owned = || value.map(str::to_owned);
+        match *key {
+            NodeKey::Status(skyhook) => self.record_mut(skyhook).status = value.map(Into::into),
+            NodeKey::Cordon(skyhook) => {
+                let on = self.record_mut(skyhook);
+                on.cordon = value.is_some();
+                on.cordon_value = owned();
+            }
+            NodeKey::Version(skyhook) => self.record_mut(skyhook).version = owned(),
+            NodeKey::DrainStart(skyhook) => self.record_mut(skyhook).drain_start = owned(),
+            NodeKey::DrainBlocked(skyhook) => self.record_mut(skyhook).drain_blocked = owned(),
+            NodeKey::AutoTaint(taint) => {
+                self.auto_taints.retain(|other| other != taint);
+                self.auto_taints.extend(value.map(|_| taint.to_owned()));
+            }
+            NodeKey::RuntimeRequiredCordon => self.runtime_required_cordon = value.is_some(),
+            _ => {}
+        }
+    }
+
+    /// Sets or removes a label.
+    fn label(&mut self, key: &NodeKey<'_>, value: Option<&str>) {
+        match *key {
+            NodeKey::Status(skyhook) => self.record_mut(skyhook).status_label = value.map(Into::into),
+            NodeKey::Ignore => self.ignore = value.map(str::to_owned),
+            _ => {}
+        }
+    }
+}
+
+/// Resources that pods may request in sum (`status.allocatable`), in thousandths of a core and of a byte.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Hash, Deserialize)]
+#[serde(default)]
+pub struct Allocatable {
+    #[serde(deserialize_with = "quantity::optional_thousandths")]
+    pub cpu: Option<u64>,
+    #[serde(deserialize_with = "quantity::optional_thousandths")]
+    pub memory: Option<u64>,
+}
+
+/// The machine (`status.nodeInfo`).
+#[derive(Debug, Clone, Default, PartialEq, Eq, Hash, Deserialize)]
+#[serde(default, rename_all = "camelCase")]
+pub struct System {
+    pub os_image: Name,
+    pub kernel_version: Name,
+    pub kubelet_version: Name,
+    pub container_runtime_version: Name,
+    pub architecture: Name,
+}
+
+impl System {
+    /// Name and value of each field, with the names of `status.nodeInfo`.
+    pub fn attributes(&self) -> [(&str, &str); 5] {
+        [
+            ("osImage", &self.os_image),
+            ("kernelVersion", &self.kernel_version),
+            ("kubeletVersion", &self.kubelet_version),
+            ("containerRuntimeVersion", &self.container_runtime_version),
+            ("architecture", &self.architecture),
+        ]
+        .map(|(name, value)| (name, value.as_str()))
+    }
+}
+
+#[derive(Debug, Clone, Default, PartialEq, Eq, Hash, Deserialize)]
+#[serde(default)]
+pub struct Taint {
+    pub key: String,
+    pub value: String,
+    pub effect: String,
+    /// Time at which the taint was added; usually set only on taints that evict pods.
+    #[serde(rename = "timeAdded")]
+    pub time_added: Option<String>,
+}
+
+impl Taint {
+    /// The program that sets or removes the taint, if it is known.
+    pub fn owner(&self) -> Option<&'static TaintOwner> {
+        owners::of_taint(&self.key)
+    }
+
+    /// Whether another program sets and removes the taint, so that it is not a matter of tolerations.
+    pub fn of_lifecycle(&self) -> bool {
+        self.owner().is_some_and(|owner| owner.kind != TaintKind::Reserved)
+    }
+
+    pub fn is(&self, kind: TaintKind) -> bool {
+        self.owner().is_some_and(|owner| owner.kind == kind)
+    }
+
+    /// `key=value:effect`, as kubectl writes taints.
+    pub fn kubectl_notation(&self) -> String {
+        match self.value.as_str() {
+            "" => format!("{}:{}", self.key, self.effect),
+            value => format!("{}={value}:{}", self.key, self.effect),
+        }
+    }
+
+    /// The taint as in the node's spec.
+    pub fn document(&self) -> Value {
+        let mut taint = json!({"key": self.key, "effect": self.effect});
+        if !self.value.is_empty() {
+            taint["value"] = json!(self.value);
+        }
+        if let Some(at) = &self.time_added {
+            taint["timeAdded"] = json!(at);
+        }
+        taint
+    }
+
+    pub fn tolerated_by(&self, toleration: &Toleration) -> bool {
+        let effect = toleration.effect.is_empty() || toleration.effect == self.effect;
+        let key = toleration.key.is_empty() || toleration.key == self.key;
+        let value = match toleration.operator.as_str() {
+            "Exists" => true,
+            "" | "Equal" => !toleration.key.is_empty() && toleration.value == self.value,
+            _ => false,
+        };
+        effect && key && value
+    }
+}
+
+/// The keys of one custom resource on one node.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Hash)]
+pub struct NodeRecord {
+    /// `None` without a node-state annotation.
+    pub state: Option<Shared<NodeState>>,
+    pub status: Option<Status>,
+    pub status_label: Option<Status>,
+    pub cordon: bool,
+    /// The value of the cordon annotation; the operator checks only its presence.
+    pub cordon_value: Option<String>,
+    pub version: Option<String>,
+    pub drain_start: Option<String>,
+    pub drain_blocked: Option<String>,
+    /// Types of the node conditions, without prefix and name: `NotReady`, `Erroring`.
+    pub conditions: Vec<String>,
+}
+
+impl NodeRecord {
+    /// The readable entries of the node state; empty if it is absent. A node state may be malformed only in
+    /// part.
+    pub fn entries(&self) -> &[Entry] {
+        self.state.as_ref().map_or(&[], |s| s.entries())
+    }
+
+    /// Whether a package or the node is erroring, or the record cannot be read.
+    pub fn fails(&self) -> bool {
+        self.is_malformed()
+            || self.status == Some(Status::Erroring)
+            || self.entries().iter().any(|e| e.state == State::Erroring)
+    }
+
+    pub fn entry(&self, key: &str) -> Option<&Entry> {
+        self.state.as_ref().and_then(|s| s.entry(key))
+    }
+
+    /// The entries of a package: first the version in the spec, then incomplete entries. During an upgrade,
+    /// the former version stays recorded until the new version is installed.
+    pub fn entries_of(&self, skyhook: Option<&Skyhook>, package: &str) -> Vec<&Entry> {
+        let spec = skyhook.and_then(|s| s.package(package));
+        let mut entries: Vec<&Entry> = self.entries().iter().filter(|e| e.identity().0 == package).collect();
+        entries.sort_by_key(|e| {
+            let in_spec = spec.is_some_and(|p| p.version == e.version);
+            (!in_spec, e.state == State::Complete)
+        });
+        entries
+    }
+
+    /// Whether the node state exists and is unreadable.
+    pub fn is_malformed(&self) -> bool {
+        self.state.as_ref().is_some_and(|s| !s.malformed().is_empty())
+    }
+
+    /// Whether any annotation or label exists, conditions aside.
+    ///
+    /// The operator's finalizer does not remove the conditions, so conditions alone prove little.
+    pub fn has_keys(&self) -> bool {
+        self.state.is_some()
+            || self.status.is_some()
+            || self.status_label.is_some()
+            || self.cordon
+            || self.version.is_some()
+            || self.drain_start.is_some()
+            || self.drain_blocked.is_some()
+    }
+
+    /// Whether only the node state remains, apart from the version. The finalizer keeps it on purpose for
+    /// packages whose files are still on the host.
+    pub fn is_marker(&self) -> bool {
+        !self.entries().is_empty()
+            && !self.cordon
+            && self.status.is_none()
+            && self.status_label.is_none()
+            && self.drain_start.is_none()
+            && self.drain_blocked.is_none()
+    }
+
+    /// Names of the remaining keys, conditions aside.
+    pub fn remaining_keys(&self) -> Vec<&'static str> {
+        let all = [
+            (self.state.is_some(), "nodeState"),
+            (self.status.is_some(), "status"),
+            (self.status_label.is_some(), "status label"),
+            (self.cordon, "cordon"),
+            (self.version.is_some(), "version"),
+            (self.drain_start.is_some(), "drainStart"),
+            (self.drain_blocked.is_some(), "drainBlocked"),
+        ];
+        all.into_iter().filter_map(|(there, name)| there.then_some(name)).collect()
+    }
+}

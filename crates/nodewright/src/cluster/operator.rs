@@ -6,8 +6,8 @@ use jiff::Timestamp;
 use k8s_openapi::api::apps::v1 as apps;
 use k8s_openapi::api::core::v1::Container;
 
+use super::kubernetes::Standard;
 use super::pod::{ContainerStatus, Terminated};
-use super::standard::Standard;
 use super::{Cluster, Node, Pod};
 use crate::api::{ApiFlavor, Skyhook, Stage, Status, Version, quantity};
 

@@ -1,7 +1,19 @@
 //! Other programs that act on nodes: the owners of well-known taints, labels and finalizers, and the annotations by which
 //! pods refuse a disruption.
 
-use std::collections::BTreeMap;
+use std::cell::RefCell;
+use std::collections::{BTreeMap, HashMap};
+
+use TaintKind::{Condition, Maintenance, Removal, Reserved, Startup};
+use foldhash::fast::RandomState;
+use jiff::Timestamp;
+use serde::de::IgnoredAny;
+use serde::{Deserialize, Deserializer};
+
+use super::hold::FIELD_MANAGER;
+use super::owners;
+use crate::api::keys::NodeKey;
+use crate::api::{Meta, Name, visit};
 
 /// A taint that a known program sets or removes.
 #[derive(Debug)]
@@ -30,8 +42,6 @@ pub enum TaintKind {
     /// The node is reserved for some pods. Its owner never removes the taint.
     Reserved,
 }
-
-use TaintKind::{Condition, Maintenance, Removal, Reserved, Startup};
 
 macro_rules! taints {
     ($($key:literal $name:literal $kind:ident $until:literal $source:literal;)+) => {
@@ -202,8 +212,350 @@ pub fn uncordons(key: &str, value: &str) -> Option<&'static str> {
     }
 }
 
+/// A tool that applies an object.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Applier<'a> {
+    /// An Argo CD application, by name.
+    ArgoCd(&'a str),
+    /// A Flux Kustomization, by namespace and name.
+    FluxKustomization(&'a str, &'a str),
+    /// A Flux HelmRelease, by namespace and name.
+    FluxHelmRelease(&'a str, &'a str),
+    /// A Helm release without Flux, by namespace and name.
+    Helm(&'a str, &'a str),
+}
+
+const ARGO_TRACKING: &str = "argocd.argoproj.io/tracking-id";
+const ARGO_LABEL: &str = "argocd.argoproj.io/instance";
+/// Label that Argo CD sets if it does not track objects by annotation. Charts set the label as well.
+const INSTANCE: &str = "app.kubernetes.io/instance";
+const FLUX_KUSTOMIZE: &str = "kustomize.toolkit.fluxcd.io";
+const FLUX_HELM: &str = "helm.toolkit.fluxcd.io";
+const HELM: &str = "meta.helm.sh";
+
+impl Applier<'_> {
+    /// The tool that applies the object, from its labels and annotations.
+    pub fn of<'a>(meta: &'a Meta, kind: &str) -> Option<Applier<'a>> {
+        argo_cd(meta, kind).or_else(|| flux(meta)).or_else(|| helm(meta))
+    }
+
+    /// The tool with the name of its object: `the Argo CD application platform`
+    pub fn name(&self) -> String {
+        match self {
+            Applier::ArgoCd(name) => format!("the Argo CD application {name}"),
+            Applier::FluxKustomization(namespace, name) => {
+                format!("the Flux Kustomization {namespace}/{name}")
+            }
+            Applier::FluxHelmRelease(namespace, name) => {
+                format!("the Flux HelmRelease {namespace}/{name}")
+            }
+            Applier::Helm(namespace, name) => format!("the Helm release {namespace}/{name}"),
+        }
+    }
+
+    /// How the tool treats an edit of the spec, and where to edit instead.
+    pub fn on_edits(&self) -> &'static str {
+        match self {
+            Applier::ArgoCd(_) => {
+                "the next sync reverts the edit; make the change in the source (Git or chart values)"
+            }
+            Applier::FluxKustomization(..) => {
+                "the next reconciliation reverts the edit; make the change in the source (Git)"
+            }
+            Applier::FluxHelmRelease(..) => {
+                "the next upgrade or drift correction reverts the edit; make the change in the values of \
+                 the HelmRelease"
+            }
+            Applier::Helm(..) => {
+                "the next helm upgrade reverts the edit; make the change in the chart values"
+            }
+        }
+    }
+
+    /// How the tool treats a recreated object, and where to restore it instead.
+    pub fn on_creation(&self) -> &'static str {
+        match self {
+            Applier::ArgoCd(_) => {
+                "the next sync may delete the object again; first add the object to the source (Git or chart values)"
+            }
+            Applier::FluxKustomization(..) => {
+                "the next reconciliation may delete the object again; first add the object to the source (Git)"
+            }
+            Applier::FluxHelmRelease(..) => {
+                "the next upgrade may delete the object again; first add the object to the values of the HelmRelease"
+            }
+            Applier::Helm(..) => {
+                "the next helm upgrade may delete the object again; first add the object to the chart values"
+            }
+        }
+    }
+
+    /// How the tool treats a deletion, and where to delete instead.
+    pub fn on_deletion(&self) -> &'static str {
+        match self {
+            Applier::ArgoCd(_) => {
+                "the next sync recreates the object if it is still in the source; first remove it from the source (Git or chart values)"
+            }
+            Applier::FluxKustomization(..) => {
+                "the next reconciliation recreates the object if it is still in the source; first remove it from the source (Git)"
+            }
+            Applier::FluxHelmRelease(..) => {
+                "the next upgrade or drift correction recreates the object if it is still in the chart; change the values of \
+                 the HelmRelease, or delete the HelmRelease"
+            }
+            Applier::Helm(..) => {
+                "the next helm upgrade may recreate the object if it is still in the chart; change the chart values, or uninstall the release"
+            }
+        }
+    }
+}
+
+/// The Argo CD application from the tracking annotation, or else from labels. The annotation counts only if
+/// it names this object: copies of an object inherit the annotation, and Argo CD ignores them.
+fn argo_cd<'a>(meta: &'a Meta, kind: &str) -> Option<Applier<'a>> {
+    let text = |map: &'a std::collections::BTreeMap<String, String>, key: &str| {
+        map.get(key).map(String::as_str).filter(|v| !v.is_empty())
+    };
+    let tracked = text(&meta.annotations, ARGO_TRACKING).and_then(|id| {
+        // APPLICATION:GROUP/KIND:NAMESPACE/NAME
+        let (application, rest) = id.split_once(':')?;
+        let (of, place) = rest.split_once(':')?;
+        let (_, of) = of.rsplit_once('/')?;
+        let (_, name) = place.rsplit_once('/')?;
+        (of == kind && name == meta.name).then_some(application)
+    });
+    let managed = || meta.managed_fields.iter().any(|m| m.manager.starts_with("argocd"));
+    let labelled = || text(&meta.labels, INSTANCE).filter(|_| managed());
+    let found = tracked.or_else(|| text(&meta.labels, ARGO_LABEL));
+    found.or_else(labelled).map(Applier::ArgoCd)
+}
+
+fn flux(meta: &Meta) -> Option<Applier<'_>> {
+    let pair = |group: &str| {
+        let label = |key: &str| meta.labels.get(&format!("{group}/{key}")).map(String::as_str);
+        Some((label("namespace")?, label("name")?))
+    };
+    if let Some((namespace, name)) = pair(FLUX_HELM) {
+        return Some(Applier::FluxHelmRelease(namespace, name));
+    }
+    let (namespace, name) = pair(FLUX_KUSTOMIZE)?;
+    // With these settings Flux leaves an existing object unchanged.
+    let setting = |key: &str| annotation(meta, FLUX_KUSTOMIZE, key);
+    let off =
+        setting("reconcile") == Some("disabled") || matches!(setting("ssa"), Some("Ignore" | "IfNotPresent"));
+    (!off).then_some(Applier::FluxKustomization(namespace, name))
+}
+
+fn helm(meta: &Meta) -> Option<Applier<'_>> {
+    let by_helm = meta.labels.get("app.kubernetes.io/managed-by").is_some_and(|by| by == "Helm");
+    let namespace = annotation(meta, HELM, "release-namespace")?;
+    let name = annotation(meta, HELM, "release-name")?;
+    by_helm.then_some(Applier::Helm(namespace, name))
+}
+
+fn annotation<'a>(meta: &'a Meta, group: &str, key: &str) -> Option<&'a str> {
+    let annotations = &meta.annotations;
+    annotations.get(&format!("{group}/{key}")).map(String::as_str)
+}
+
+/// Managers of labels, annotations, taints and the cordon, with the times of their last writes. Other fields
+/// are skipped.
+#[derive(Default, Deserialize)]
+#[serde(transparent)]
+pub struct ManagedFields(Vec<Manager>);
+
+/// The last write of a program that owns labels of a node. It may have changed other fields of the program.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct LabelWrite {
+    pub at: Timestamp,
+    /// The field manager.
+    pub by: Name,
+    labels: LabelOwners,
+}
+
+impl LabelWrite {
+    /// Whether the program owns labels with the usual owner of this label.
+    pub fn is_of_owner(&self, label: &str) -> bool {
+        self.labels.0 & LabelOwners::of(label).0 != 0
+    }
+}
+
+/// The usual owners of labels, as bits of their rows in the table of owners.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+struct LabelOwners(u16);
+
+impl LabelOwners {
+    fn of(label: &str) -> LabelOwners {
+        LabelOwners(owners::row_of_label(label).map_or(0, |row| 1 << row))
+    }
+}
+
+impl<'de> Deserialize<'de> for LabelOwners {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<LabelOwners, D::Error> {
+        struct Field(LabelOwners);
+
+        impl<'de> Deserialize<'de> for Field {
+            fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Field, D::Error> {
+                let owners =
+                    |field: &str| Field(LabelOwners::of(field.strip_prefix("f:").unwrap_or_default()));
+                visit::text(deserializer, owners)
+            }
+        }
+
+        let fields: Vec<(Field, IgnoredAny)> = visit::entries(deserializer, "a map")?;
+        Ok(LabelOwners(fields.iter().fold(0, |all, (Field(owners), _)| all | owners.0)))
+    }
+}
+
+#[derive(Default, Deserialize)]
+#[serde(default)]
+struct Manager {
+    manager: Name,
+    time: Option<Timestamp>,
+    #[serde(rename = "fieldsV1", deserialize_with = "known_fields")]
+    fields: Fields,
+}
+
+/// Decoded fields by their JSON: a manager owns the same fields on many nodes.
+#[derive(Default)]
+struct Known {
+    by_json: HashMap<Box<[u8]>, Fields, RandomState>,
+    bytes: usize,
+}
+
+thread_local! {
+    static KNOWN: RefCell<Known> = RefCell::default();
+}
+
+/// Maximum number of bytes of JSON to remember; then all are dropped. With so many different texts, the cache
+/// saves little.
+const MOST_KNOWN: usize = 1 << 19;
+
+fn known_fields<'de, D: Deserializer<'de>>(from: D) -> Result<Fields, D::Error> {
+    visit::embedded_json(from, |json| {
+        KNOWN.with_borrow_mut(|known| {
+            if let Some(fields) = known.by_json.get(json) {
+                return Ok(*fields);
+            }
+            let fields = serde_json::from_slice(json)?;
+            if known.bytes + json.len() > MOST_KNOWN {
+                *known = Known::default();
+            }
+            known.bytes += json.len();
+            known.by_json.insert(json.into(), fields);
+            Ok(fields)
+        })
+    })
+}
+
+#[derive(Clone, Copy, Default, Deserialize)]
+#[serde(default)]
+struct Fields {
+    #[serde(rename = "f:metadata")]
+    metadata: MetadataFields,
+    #[serde(rename = "f:spec")]
+    spec: SpecFields,
+}
+
+#[derive(Clone, Copy, Default, Deserialize)]
+#[serde(default)]
+struct SpecFields {
+    #[serde(rename = "f:unschedulable")]
+    unschedulable: Option<IgnoredAny>,
+    #[serde(rename = "f:taints")]
+    taints: Option<IgnoredAny>,
+}
+
+#[derive(Clone, Copy, Default, Deserialize)]
+#[serde(default)]
+struct MetadataFields {
+    /// Whether the manager owns annotations of the operator.
+    #[serde(rename = "f:annotations", deserialize_with = "any_of_operator")]
+    annotations_of_operator: bool,
+    #[serde(rename = "f:labels")]
+    labels: Option<LabelOwners>,
+}
+
+/// Whether any of the annotations is the operator's.
+fn any_of_operator<'de, D: Deserializer<'de>>(from: D) -> Result<bool, D::Error> {
+    let annotations: Vec<(OfOperator, IgnoredAny)> = visit::entries(from, "a map")?;
+    Ok(annotations.iter().any(|(OfOperator(ours), _)| *ours))
+}
+
+/// Whether the annotation is the operator's.
+struct OfOperator(bool);
+
+impl<'de> Deserialize<'de> for OfOperator {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<OfOperator, D::Error> {
+        visit::text(deserializer, |field| OfOperator(field.strip_prefix("f:").is_some_and(NodeKey::is_ours)))
+    }
+}
+
+impl ManagedFields {
+    /// Time of the last write by a manager that owns annotations of the operator.
+    pub fn annotated(&self) -> Option<Timestamp> {
+        let owners = self.0.iter().filter(|m| m.is_of_operator());
+        owners.filter_map(|m| m.time).max()
+    }
+
+    /// Time of the last write by a manager that owns labels, taints or the cordon. The write may have changed
+    /// whether custom resources select the node, or whether the operator can work on it.
+    pub fn selectable(&self) -> Option<Timestamp> {
+        let owners = self.0.iter().filter(|m| {
+            let (metadata, spec) = (&m.fields.metadata, &m.fields.spec);
+            metadata.labels.is_some() || spec.taints.is_some() || spec.unschedulable.is_some()
+        });
+        owners.filter_map(|m| m.time).max()
+    }
+
+    /// Whether a field manager owns the cordon.
+    pub fn has_cordon(&self) -> bool {
+        let mut managers = self.0.iter();
+        managers.any(|m| m.fields.spec.unschedulable.is_some())
+    }
+
+    pub fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
+
+    /// The field manager that cordoned the node, unless it is the operator or this program.
+    pub fn cordoned_by(&self) -> Option<&str> {
+        let mut owners = self.foreign().filter(|m| m.fields.spec.unschedulable.is_some());
+        Some(&owners.next()?.manager)
+    }
+
+    /// The last writes by managers of labels other than the operator and this program.
+    pub fn labelled(&self) -> Vec<LabelWrite> {
+        let write = |m: &Manager| {
+            Some(LabelWrite { at: m.time?, by: m.manager.clone(), labels: m.fields.metadata.labels? })
+        };
+        self.foreign().filter_map(write).collect()
+    }
+
+    /// The managers but the operator and this program.
+    fn foreign(&self) -> impl Iterator<Item = &Manager> {
+        let known = |name: &str| {
+            let mut named = self.0.iter().filter(|m| m.manager == name);
+            // People edit the operator's annotations with kubectl as well: owning such annotations does not
+            // make kubectl the operator.
+            let by_hand = name.starts_with("kubectl");
+            name == FIELD_MANAGER || !by_hand && named.any(Manager::is_of_operator)
+        };
+        self.0.iter().filter(move |m| !m.manager.is_empty() && !known(&m.manager))
+    }
+}
+
+impl Manager {
+    /// Whether the manager owns annotations with the operator's prefix.
+    fn is_of_operator(&self) -> bool {
+        self.fields.metadata.annotations_of_operator
+    }
+}
+
 #[cfg(test)]
 mod tests {
+    use serde_json::{Value, json};
+
     use super::*;
 
     #[test]
@@ -236,5 +588,52 @@ mod tests {
         assert_eq!(of_label("nvidia.com/gpu.product"), Some("GPU feature discovery"));
         assert_eq!(of_label("pool"), None);
         assert_eq!(of_finalizer("karpenter.sh/termination"), Some("Karpenter"));
+    }
+
+    fn applier(metadata: Value) -> String {
+        let meta: Meta = serde_json::from_value(metadata).expect("metadata");
+        Applier::of(&meta, "Skyhook").map_or("nobody".to_owned(), |a| a.name())
+    }
+
+    #[test]
+    fn labels_and_annotations_say_who_applies_an_object() {
+        let id = "platform:GROUP/Skyhook:skyhook/gpu";
+        let tracked =
+            |id: &str| json!({"name": "gpu", "annotations": {"argocd.argoproj.io/tracking-id": id}});
+        let instance = |manager: &str| json!({"name": "gpu", "labels": {"app.kubernetes.io/instance": "platform"}, "managedFields": [{"manager": manager}]});
+        let kustomize = |annotations: Value| {
+            json!({"name": "gpu", "annotations": annotations, "labels": {
+                "kustomize.toolkit.fluxcd.io/name": "infra", "kustomize.toolkit.fluxcd.io/namespace": "flux-system"}})
+        };
+        let release = json!({"meta.helm.sh/release-name": "gpus", "meta.helm.sh/release-namespace": "ops"});
+        let helm = |labels: Value| json!({"name": "gpu", "annotations": release, "labels": labels});
+        let argo = "the Argo CD application platform";
+        for (metadata, who) in [
+            (json!({"name": "gpu"}), "nobody"),
+            (tracked(id), argo),
+            // An application outside of Argo CD's own namespace.
+            (tracked("team_platform:GROUP/Skyhook:/gpu"), "the Argo CD application team_platform"),
+            (tracked("platform:GROUP/Skyhook:skyhook/other"), "nobody"),
+            (tracked("platform:apps/Deployment:skyhook/gpu"), "nobody"),
+            (tracked("nonsense"), "nobody"),
+            (json!({"name": "gpu", "labels": {"argocd.argoproj.io/instance": "platform"}}), argo),
+            (instance("argocd-controller"), argo),
+            (instance("helm"), "nobody"),
+            (kustomize(json!({})), "the Flux Kustomization flux-system/infra"),
+            (kustomize(json!({"kustomize.toolkit.fluxcd.io/reconcile": "disabled"})), "nobody"),
+            (kustomize(json!({"kustomize.toolkit.fluxcd.io/ssa": "IfNotPresent"})), "nobody"),
+            (helm(json!({"app.kubernetes.io/managed-by": "Helm"})), "the Helm release ops/gpus"),
+            (helm(json!({})), "nobody"),
+            (
+                helm(json!({
+                    "app.kubernetes.io/managed-by": "Helm",
+                    "helm.toolkit.fluxcd.io/name": "gpus",
+                    "helm.toolkit.fluxcd.io/namespace": "ops",
+                })),
+                "the Flux HelmRelease ops/gpus",
+            ),
+        ] {
+            assert_eq!(applier(metadata.clone()), who, "{metadata}");
+        }
     }
 }

@@ -1,13 +1,14 @@
 //! An object of a file before it is decoded.
 
 use std::any::Any;
+use std::fmt;
 
+use jiff::Timestamp;
 use serde::Deserialize;
-use serde::de::DeserializeOwned;
+use serde::de::{DeserializeOwned, DeserializeSeed, Deserializer, IgnoredAny, MapAccess, SeqAccess, Visitor};
 use serde_json::Value;
 
-use super::summary::Summary;
-use crate::api::Object;
+use crate::api::{ApiFlavor, Object, visit};
 use crate::cluster::node::NodeObject;
 use crate::cluster::{Node, lenient};
 
@@ -106,6 +107,192 @@ impl<'a> Body<'a> {
     }
 }
 
+/// Identity of an object, and the time of its latest event.
+#[derive(Debug, Default, PartialEq)]
+pub struct Summary {
+    pub kind: Option<String>,
+    pub api_version: Option<String>,
+    pub name: String,
+    pub namespace: String,
+    /// Whether the object has the label of a package's pods and Jobs.
+    pub of_a_package: bool,
+    /// Whether the object has a label by which the operator finds its ConfigMaps.
+    pub of_config_maps: bool,
+    /// The newest timestamp, apart from `deletion`.
+    pub newest: Option<Timestamp>,
+    pub deletion: Option<Timestamp>,
+    pub has_items: bool,
+}
+
+impl<'de> Deserialize<'de> for Summary {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Summary, D::Error> {
+        let mut summary = Summary::default();
+        deserializer.deserialize_any(Values(&mut summary, At::Top))?;
+        Ok(summary)
+    }
+}
+
+impl Summary {
+    /// The newest time of an event in the object.
+    ///
+    /// Most files record no time, and ages must not depend on when the files are read. A pod's deletion
+    /// timestamp lies in the future by its grace period; that of other objects is the time of the request.
+    pub fn newest(&self) -> Option<Timestamp> {
+        let asked = self.deletion.filter(|_| self.kind.as_deref() != Some("Pod"));
+        self.newest.max(asked)
+    }
+
+    fn note_label(&mut self, key: &str) {
+        let mut flavors = ApiFlavor::ALL.into_iter();
+        let Some(flavor) = flavors.find(|flavor| key.starts_with(flavor.group())) else {
+            return;
+        };
+        let of_a_package = key == flavor.key("name");
+        self.of_a_package |= of_a_package;
+        self.of_config_maps |= of_a_package || key == crate::cluster::kubernetes::node_label(flavor);
+    }
+
+    fn note_text(&mut self, at: At, text: &str) {
+        match at {
+            At::Kind => self.kind = Some(text.to_owned()),
+            At::ApiVersion => self.api_version = Some(text.to_owned()),
+            At::Name => text.clone_into(&mut self.name),
+            At::Namespace => text.clone_into(&mut self.namespace),
+            At::Time | At::Times => self.newest = self.newest.max(text.parse().ok()),
+            At::Deletion => self.deletion = text.parse().ok(),
+            At::Top | At::Metadata | At::Labels | At::Else => {}
+        }
+    }
+}
+
+/// Position of a value in its object.
+#[derive(Clone, Copy)]
+enum At {
+    Top,
+    Kind,
+    ApiVersion,
+    Metadata,
+    Name,
+    Namespace,
+    Labels,
+    /// All strings within this value are times.
+    Times,
+    /// The value of a field whose name denotes a time.
+    Time,
+    Deletion,
+    Else,
+}
+
+/// Visits the values at a position.
+struct Values<'a>(&'a mut Summary, At);
+
+impl<'de> DeserializeSeed<'de> for Values<'_> {
+    type Value = ();
+
+    fn deserialize<D: Deserializer<'de>>(self, deserializer: D) -> Result<(), D::Error> {
+        deserializer.deserialize_any(self)
+    }
+}
+
+impl<'de> Visitor<'de> for Values<'_> {
+    type Value = ();
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("a value")
+    }
+
+    fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<(), A::Error> {
+        let Values(summary, at) = self;
+        while let Some(at) = map.next_key_seed(Key(summary, at))? {
+            match at {
+                Some(at) => map.next_value_seed(Values(summary, at))?,
+                None => {
+                    map.next_value::<IgnoredAny>()?;
+                }
+            }
+        }
+        Ok(())
+    }
+
+    fn visit_seq<A: SeqAccess<'de>>(self, mut list: A) -> Result<(), A::Error> {
+        while list.next_element_seed(Values(&mut *self.0, At::Else))?.is_some() {}
+        Ok(())
+    }
+
+    fn visit_str<E>(self, text: &str) -> Result<(), E> {
+        let Values(summary, at) = self;
+        summary.note_text(at, text);
+        Ok(())
+    }
+
+    fn visit_bool<E>(self, _: bool) -> Result<(), E> {
+        Ok(())
+    }
+
+    fn visit_i64<E>(self, _: i64) -> Result<(), E> {
+        Ok(())
+    }
+
+    fn visit_u64<E>(self, _: u64) -> Result<(), E> {
+        Ok(())
+    }
+
+    fn visit_f64<E>(self, _: f64) -> Result<(), E> {
+        Ok(())
+    }
+
+    fn visit_unit<E>(self) -> Result<(), E> {
+        Ok(())
+    }
+}
+
+/// Visits a key; returns the position of its value, `None` to skip it.
+struct Key<'a>(&'a mut Summary, At);
+
+impl<'de> DeserializeSeed<'de> for Key<'_> {
+    type Value = Option<At>;
+
+    fn deserialize<D: Deserializer<'de>>(self, deserializer: D) -> Result<Option<At>, D::Error> {
+        let Key(summary, at) = self;
+        visit::text(deserializer, |key| at.value_under(key, summary))
+    }
+}
+
+impl At {
+    /// The position of a key's value; `None` to skip it.
+    fn value_under(self, key: &str, summary: &mut Summary) -> Option<At> {
+        Some(match (self, key) {
+            (At::Labels, key) => {
+                summary.note_label(key);
+                return None;
+            }
+            (At::Top, "kind") => At::Kind,
+            (At::Top, "apiVersion") => At::ApiVersion,
+            (At::Top, "metadata") => At::Metadata,
+            (At::Top, "items") => {
+                summary.has_items = true;
+                At::Else
+            }
+            (At::Metadata, "name") => At::Name,
+            (At::Metadata, "namespace") => At::Namespace,
+            (At::Metadata, "labels") => At::Labels,
+            // `managedFields` are half of many objects, and their times apply to fields, not to the object.
+            (At::Metadata, "managedFields") => return None,
+            // These parts contain no times of events. A node's images are half of its size.
+            (_, "annotations" | "labels" | "spec" | "images") => return None,
+            (At::Metadata, "deletionTimestamp") => At::Deletion,
+            (At::Times, _) | (_, "nodePriority") => At::Times,
+            (_, key) if tells_time(key) => At::Time,
+            _ => At::Else,
+        })
+    }
+}
+
+/// Whether the name of a field denotes the time of an event.
+fn tells_time(key: &str) -> bool {
+    ["Timestamp", "Time", "At"].iter().any(|end| key.ends_with(end))
+}
+
 #[cfg(test)]
 mod tests {
     use serde_json::json;
@@ -150,5 +337,45 @@ mod tests {
         for bad in ["", "{", "7", r#"{"metadata": null}"#, "{} {}", "{}"] {
             assert!(Body::read_node(bad.as_bytes(), None).is_none(), "{bad}");
         }
+    }
+
+    #[test]
+    fn what_an_object_is_and_when_it_last_changed() {
+        let object = json!({
+            "apiVersion": "v1",
+            "kind": "Pod",
+            "metadata": {
+                "name": "a",
+                "namespace": "b",
+                "creationTimestamp": "2026-01-01T00:00:00Z",
+                "deletionTimestamp": "2027-01-01T00:00:00Z",
+                "annotations": {"seenAt": "2027-01-01T00:00:00Z"},
+                "labels": {ApiFlavor::Skyhook.key("name"): "gpu"},
+            },
+            "spec": {"startTime": "2027-01-01T00:00:00Z"},
+            "status": {
+                "conditions": [{"type": "Ready", "lastTransitionTime": "2026-02-01T00:00:00Z", "n": [1, null, 1.5, true]}],
+                "nodePriority": {"node-1": "2026-03-01T00:00:00Z"},
+                "message": "2027-01-01T00:00:00Z",
+            },
+        });
+        let expected = Summary {
+            kind: Some("Pod".to_owned()),
+            api_version: Some("v1".to_owned()),
+            name: "a".to_owned(),
+            namespace: "b".to_owned(),
+            of_a_package: true,
+            of_config_maps: true,
+            newest: "2026-03-01T00:00:00Z".parse().ok(),
+            deletion: "2027-01-01T00:00:00Z".parse().ok(),
+            has_items: false,
+        };
+        assert_eq!(Summary::deserialize(&object).expect("an object"), expected);
+        let text = object.to_string();
+        let mut read = serde_json::from_str::<Summary>(&text).expect("an object");
+        assert_eq!(read, expected);
+        assert_eq!(read.newest(), expected.newest);
+        read.kind = Some("Skyhook".to_owned());
+        assert_eq!(read.newest(), expected.deletion);
     }
 }

@@ -6,10 +6,8 @@ use std::io::Read;
 use memchr::memmem;
 use serde_json::Value;
 
-use super::body::Body;
-use super::documents;
+use super::body::{Body, Summary};
 use super::loader::ManifestLoader;
-use super::summary::Summary;
 use super::{DumpError, unreadable};
 use crate::cluster::json_pieces::{self, Items, Pieces, Stop, TextPosition};
 
@@ -20,7 +18,7 @@ const WITHOUT_VERSION: &str = "a value without kind or apiVersion";
 pub fn begins(head: &[u8]) -> bool {
     let head = head.strip_prefix("\u{feff}".as_bytes()).unwrap_or(head);
     let mut lines = head.split(|b| *b == b'\n').map(<[u8]>::trim_ascii_start);
-    let first = lines.find(|line| !line.is_empty() && !documents::is_message(line));
+    let first = lines.find(|line| !line.is_empty() && !super::is_message(line));
     first.is_some_and(|line| line.starts_with(b"{") || line.starts_with(b"["))
 }
 
@@ -40,8 +38,8 @@ pub fn read(
                 let line = reading.pieces.place().line;
                 let text = reading.pieces.line().map_err(|e| unreadable(label, e))?;
                 let text = String::from_utf8_lossy(text).into_owned();
-                if !documents::is_message(text.as_bytes()) {
-                    let text = documents::quoted(&text);
+                if !super::is_message(text.as_bytes()) {
+                    let text = super::quoted(&text);
                     return Err(DumpError::Text { path: label.to_owned(), line, text });
                 }
                 reading.loader.skip_message(label, &text);
@@ -219,7 +217,6 @@ mod tests {
     use super::*;
     use crate::api::ApiFlavor;
     use crate::cluster::Cluster;
-    use crate::dump::documents;
 
     fn streamed(text: &str) -> Result<Option<Cluster>, String> {
         let mut loader = ManifestLoader::default();
@@ -232,7 +229,7 @@ mod tests {
 
     fn at_once(text: &str) -> Result<Option<Cluster>, String> {
         let mut loader = ManifestLoader::default();
-        for document in documents::parse(text)? {
+        for document in crate::dump::parse(text)? {
             let added = loader.add("f", "", document);
             added.map_err(|why| why.to_string())?;
         }

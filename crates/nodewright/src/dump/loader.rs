@@ -8,15 +8,13 @@ use serde_json::Value;
 
 use super::DumpError;
 use super::body::Body;
-use super::documents;
-use super::kinds::resource_of;
-use super::layout::Namespaces;
-use crate::api::object_name::is_word;
+use super::layout::{Namespaces, resource_of};
+use crate::api::name::is_word;
 use crate::api::{ApiFlavor, Object};
 use crate::cluster::admission::{CONFIGURATIONS, WebhookConfiguration};
 use crate::cluster::capture::{Index, index};
-use crate::cluster::clock::{self, NewestTime};
-use crate::cluster::{Clock, Cluster, ClusterBuilder, KeptLogs, Pod, Read, kept_logs, lenient};
+use crate::cluster::clock::NewestTime;
+use crate::cluster::{Clock, Cluster, ClusterBuilder, KeptLogs, Pod, Read, clock, lenient};
 use crate::model::waiting_for_drain;
 
 /// Collects objects without duplicates, and the kinds that were requested.
@@ -136,7 +134,7 @@ impl ManifestLoader {
         self.builder.notes.push(why);
         let path = path.to_owned();
         self.empty.get_or_insert(match message {
-            Some(message) => DumpError::OnlyMessage { path, text: documents::quoted(message) },
+            Some(message) => DumpError::OnlyMessage { path, text: super::quoted(message) },
             None => DumpError::Empty { path },
         });
     }
@@ -144,7 +142,7 @@ impl ManifestLoader {
     /// Skips a message of kubectl among objects.
     pub fn skip_message(&mut self, path: &str, message: &str) {
         let resource = message.split_once("resource \"").and_then(|(_, rest)| rest.split('"').next());
-        let why = format!("{path}: skipped a message of kubectl: {}", documents::quoted(message));
+        let why = format!("{path}: skipped a message of kubectl: {}", super::quoted(message));
         self.unread.extend(resource.and_then(resource_of).map(|kind| (kind, why.clone())));
         self.builder.notes.push(why);
     }
@@ -156,7 +154,7 @@ impl ManifestLoader {
 
     /// Adds a log, by its path in the capture.
     pub fn log(&mut self, file: String, text: &[u8]) {
-        self.logs.insert(file, kept_logs::last_lines(text));
+        self.logs.insert(file, crate::cluster::attempts::last_lines(text));
     }
 
     /// Registers a list of items of kind `of`, which is empty for a `List`.

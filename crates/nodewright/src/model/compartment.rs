@@ -1,8 +1,10 @@
 //! Compartments: parts of a rollout with their own batches, and the assignment of nodes to them.
 
-use super::strategy::Strategy;
-use crate::api::deployment_policy::{Budget, DEFAULT_COMPARTMENT};
-use crate::api::skyhook::BatchState;
+use serde_json::Value;
+
+use super::operator::Operator;
+use super::place::{Place, Status};
+use crate::api::skyhook::{BatchState, Budget, DEFAULT_COMPARTMENT};
 use crate::api::{DeploymentPolicy, LabelSelector, Skyhook};
 use crate::cluster::Node;
 
@@ -113,4 +115,209 @@ pub(super) fn assign(compartments: &mut [Compartment<'_>], nodes: &[&Node]) -> V
         compartments[usize::from(*at)].members.push(node as u32);
     }
     assigned
+}
+
+/// A strategy of a deployment policy (operator `DeploymentStrategy`).
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Strategy {
+    growth: Growth,
+    initial: i64,
+    threshold: i64,
+    safety_limit: i64,
+    failure_threshold: Option<i64>,
+}
+
+#[derive(Debug, Clone, Copy)]
+enum Growth {
+    Fixed,
+    Linear { delta: i64 },
+    Exponential { factor: i64 },
+}
+
+impl Strategy {
+    /// The fixed strategy equivalent to an `interruptionBudget` (operator `createLegacyDefaultCompartment`).
+    pub fn fixed(initial: i64) -> Strategy {
+        Strategy { growth: Growth::Fixed, initial, threshold: 100, safety_limit: 50, failure_threshold: None }
+    }
+
+    /// Reads a strategy. Absent fields have the defaults that the webhook fills in.
+    pub fn read(value: &Value) -> Option<Strategy> {
+        let kinds = ["fixed", "linear", "exponential"];
+        let (kind, fields) =
+            kinds.iter().find_map(|kind| Some((*kind, value.get(kind)?)).filter(|(_, v)| !v.is_null()))?;
+        let number = |name: &str| fields.get(name).and_then(Value::as_i64);
+        Some(Strategy {
+            growth: match kind {
+                "linear" => Growth::Linear { delta: number("delta").unwrap_or(1) },
+                "exponential" => Growth::Exponential { factor: number("growthFactor").unwrap_or(2) },
+                _ => Growth::Fixed,
+            },
+            initial: number("initialBatch").unwrap_or(1),
+            threshold: number("batchThreshold").unwrap_or(100),
+            safety_limit: number("safetyLimit").unwrap_or(50),
+            failure_threshold: number("failureThreshold"),
+        })
+    }
+
+    /// The size of every batch but the last, which may be smaller, if the strategy is fixed.
+    pub fn fixed_size(&self) -> Option<i64> {
+        matches!(self.growth, Growth::Fixed).then_some(self.initial)
+    }
+
+    /// The rank of the strategy's safety; lower is safer. A node that several compartments select belongs to
+    /// the safest one (operator `strategySafetyOrder`).
+    pub fn safety(&self) -> u8 {
+        match self.growth {
+            Growth::Fixed => 0,
+            Growth::Linear { .. } => 1,
+            Growth::Exponential { .. } => 2,
+        }
+    }
+
+    /// The size of the next batch, which the budget does not limit (operator `CalculateBatchSize`).
+    pub fn batch_size(&self, total: i64, state: &BatchState) -> i64 {
+        let processed = state.completed_nodes + state.failed_nodes;
+        let shrinks = || state.last_batch_failed && percent(processed, total) < self.safety_limit;
+        let last = state.last_batch_size;
+        let size = match self.growth {
+            _ if total == 0 => return 0,
+            Growth::Linear { delta } if last > 0 && shrinks() => (last - delta).max(1),
+            Growth::Linear { delta } if last > 0 => last + delta,
+            Growth::Exponential { factor } if last > 0 && factor > 0 && shrinks() => (last / factor).max(1),
+            Growth::Exponential { factor } if last > 0 && factor > 0 => (last * factor).min(total),
+            _ => self.initial,
+        };
+        size.min(total - processed).max(1)
+    }
+
+    /// Updates the state after a batch (operator `EvaluateBatchResult`). The counters of complete and failed
+    /// nodes are already current.
+    pub fn evaluate(&self, state: &mut BatchState, size: i64, succeeded: i64, total: i64) {
+        if size == 0 {
+            return;
+        }
+        let processed = percent(state.completed_nodes + state.failed_nodes, total);
+        state.last_batch_size = size;
+        state.last_batch_failed = percent(succeeded, size) < self.threshold;
+        if state.last_batch_failed {
+            state.consecutive_failures += 1;
+            let too_many = |limit: i64| state.consecutive_failures >= limit;
+            if processed < self.safety_limit && self.failure_threshold.is_some_and(too_many) {
+                state.should_stop = true;
+            }
+        } else {
+            state.consecutive_failures = 0;
+        }
+        state.current_batch += 1;
+    }
+}
+
+fn percent(part: i64, whole: i64) -> i64 {
+    if whole > 0 { part * 100 / whole } else { 0 }
+}
+
+/// Number of nodes of a compartment, by the status that the operator gives them in this reconcile.
+#[derive(Debug, Clone, Copy, Default)]
+pub(super) struct Counts {
+    total: i64,
+    complete: i64,
+    failed: i64,
+    blocked: i64,
+    in_progress: i64,
+}
+
+impl Counts {
+    pub fn new<'p>(places: impl Iterator<Item = &'p Place>) -> Counts {
+        let mut counts = Counts::default();
+        for place in places {
+            counts.total += 1;
+            counts.add(place.status, 1);
+        }
+        counts
+    }
+
+    /// Moves a node from one status to another.
+    pub fn change(&mut self, from: Status, to: Status) {
+        self.add(from, -1);
+        self.add(to, 1);
+    }
+
+    fn add(&mut self, status: Status, nodes: i64) {
+        match status {
+            Status::Complete => self.complete += nodes,
+            Status::Erroring => self.failed += nodes,
+            Status::Blocked => self.blocked += nodes,
+            Status::InProgress => self.in_progress += nodes,
+            Status::Waiting | Status::Unknown => {}
+        }
+    }
+
+    /// The counts once the nodes of the batch are complete.
+    pub fn after_batch(self, batch: usize) -> Counts {
+        Counts { complete: self.complete + batch as i64, in_progress: 0, ..self }
+    }
+}
+
+impl Compartment<'_> {
+    /// Maximum number of nodes in a batch (operator `batchSize`).
+    pub fn batch_size(&self, total: i64, state: &BatchState) -> usize {
+        let size = match &self.strategy {
+            Some(strategy) => strategy.batch_size(total, state),
+            None => self.ceiling(total),
+        };
+        usize::try_from(size).unwrap_or(0)
+    }
+
+    /// The counters after the operator has evaluated the current batch, if the batch is over (operator
+    /// `EvaluateCurrentBatch` and `evaluateCompletedBatches`).
+    pub fn evaluated(&self, operator: &Operator<'_>, counts: Counts) -> BatchState {
+        let mut state = self.state.clone();
+        if counts.in_progress > 0 {
+            return state;
+        }
+        if state.current_batch == 0 {
+            state.current_batch = 1;
+            return state;
+        }
+        let mut completed = counts.complete - state.completed_nodes;
+        let mut failed = counts.failed - state.failed_nodes;
+        if completed < 0 || failed < 0 {
+            // Since v0.20 the operator keeps the progress of the counter that did not decrease (upstream
+            // 588).
+            if operator.before(0, 20) {
+                state.completed_nodes = counts.complete;
+                state.failed_nodes = counts.failed;
+                return state;
+            }
+            (completed, failed) = (completed.max(0), failed.max(0));
+            state.completed_nodes = state.completed_nodes.min(counts.complete);
+            state.failed_nodes = state.failed_nodes.min(counts.failed);
+            if completed == 0 && failed == 0 {
+                return state;
+            }
+        }
+        if completed == 0 && failed == 0 && counts.blocked == 0 {
+            return state;
+        }
+        (state.completed_nodes, state.failed_nodes) = (counts.complete, counts.failed);
+        let mut size = completed + failed;
+        if size == 0 {
+            // Blocked nodes alone neither fail a batch nor advance it.
+            if counts.blocked == counts.total {
+                return state;
+            }
+            size = counts.blocked;
+        }
+        if completed == 0 && failed == 0 && counts.blocked == size {
+            return state;
+        }
+        match &self.strategy {
+            Some(strategy) => strategy.evaluate(&mut state, size, completed, counts.total),
+            None => {
+                state.current_batch += 1;
+                state.last_batch_size = size;
+            }
+        }
+        state
+    }
 }

@@ -27,29 +27,21 @@
 
 mod action;
 mod advance;
-mod batch_size;
-pub mod behavior;
 mod compartment;
 pub mod dependencies;
-mod drains;
 mod effects;
 mod gates;
-mod named_nodes;
 mod next_nodes;
 mod on_nodes;
 mod operator;
 mod pace;
-mod package_order;
 mod place;
-mod profile;
-mod progress;
+pub mod profile;
 mod reason;
 mod resource;
 mod runs;
 mod selection;
 pub mod spec_errors;
-mod stage;
-mod strategy;
 mod timeline;
 mod work;
 
@@ -62,15 +54,15 @@ use jiff::Timestamp;
 use crate::api::Skyhook;
 use crate::cluster::{Cluster, Node, Pod};
 pub use action::Action;
-pub use drains::{DrainProgress, knows_workloads_on, waiting_for_drain};
+pub use action::{NodeProgress, ProgressState, QueuePosition};
 pub use effects::{
     Effects, PackageChange, PackageDocument, PackageEffect, RolloutDocument, Simulation, WorkByPlace, effects,
 };
 pub use next_nodes::{AtOnce, NextNodes};
 pub use on_nodes::{Batch, Predecessor};
+pub use on_nodes::{DrainProgress, knows_workloads_on, waiting_for_drain};
 use operator::Operator;
 use place::{Place, Status};
-pub use progress::{NodeProgress, ProgressState, QueuePosition};
 pub use reason::WaitReason;
 use resource::Resource;
 use runs::Runs;

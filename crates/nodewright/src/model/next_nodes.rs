@@ -3,7 +3,7 @@
 use std::collections::HashSet;
 
 use super::Model;
-use super::batch_size::Counts;
+use super::compartment::Counts;
 use super::place::{Place, Status};
 use super::resource::Resource;
 use super::selection::{Selection, candidates};

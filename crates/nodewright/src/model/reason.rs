@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-use crate::api::deployment_policy::compartment_title;
+use crate::api::skyhook::compartment_title;
 use crate::api::{Skyhook, Stage};
 use crate::cluster::node::Taint;
 use crate::cluster::{Node, Pod, Source};

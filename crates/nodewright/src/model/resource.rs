@@ -4,14 +4,14 @@ use std::cell::OnceCell;
 use std::collections::HashMap;
 
 use super::compartment::{self, Compartment};
+use super::dependencies::Order;
 use super::operator::Operator;
-use super::package_order::Order;
 use super::place::{NONE, Place, Status};
 use super::profile::{Profile, SpecPackage};
 use super::runs::Runs;
 use super::selection::{Selection, select};
 use crate::api::{DeploymentPolicy, Skyhook, Stage, State};
-use crate::cluster::{Cluster, ConfigMap, Node, NodeRecord, config_map};
+use crate::cluster::{Cluster, ConfigMap, Node, NodeRecord};
 
 pub(super) struct Resource<'a> {
     pub skyhook: &'a Skyhook,
@@ -373,7 +373,7 @@ fn recorded<'a>(cluster: &'a Cluster, skyhook: &Skyhook, package: &SpecPackage<'
     if package.package.config_map.is_empty() {
         return None;
     }
-    let wanted = config_map::name(skyhook, package.name, package.package);
+    let wanted = crate::cluster::kubernetes::name(skyhook, package.name, package.package);
     let owner = (cluster.flavor(), skyhook.name());
     let mut all = cluster.config_maps.items().iter();
     all.find(|map| map.metadata.name == wanted && map.owner() == Some(owner))

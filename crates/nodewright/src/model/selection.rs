@@ -2,8 +2,7 @@
 
 use std::collections::HashSet;
 
-use super::batch_size::Counts;
-use super::compartment::Compartment;
+use super::compartment::{Compartment, Counts};
 use super::operator::Operator;
 use super::place::{Place, Status};
 use crate::api::skyhook::BatchState;

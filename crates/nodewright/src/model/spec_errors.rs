@@ -4,8 +4,8 @@
 use serde_json::Value;
 
 use super::dependencies::cycles;
+use crate::api::name::{is_duration, label_value_error, qualified_name_error, selector_errors};
 use crate::api::skyhook::glob_matches;
-use crate::api::syntax::{is_duration, label_value_error, qualified_name_error, selector_errors};
 use crate::api::{Package, Skyhook, quantity};
 
 /// Maximum length of a custom resource's name: the 63 characters of an annotation key on nodes without the

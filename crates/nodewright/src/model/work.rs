@@ -1,16 +1,15 @@
 //! The progress of a custom resource on a node, from the gates and then from the due packages.
 
-use super::Model;
-use super::action::Action;
-use super::gates::{self, At};
+use super::action::{Action, NodeProgress, ProgressState};
+use super::gates::At;
+use super::operator::{Slot, Step};
 use super::place::{NONE, Status};
 use super::profile::{Profile, SpecPackage};
-use super::progress::{NodeProgress, ProgressState};
 use super::reason::WaitReason;
 use super::resource::Resource;
 use super::runs::Runs;
 use super::selection::Selection;
-use super::stage::{Slot, Step};
+use super::{Model, gates};
 use crate::api::State;
 use crate::cluster::{Certainty, PackageRun, Source};
 

@@ -6,7 +6,7 @@ use serde::Serialize;
 use serde::de::{Deserialize, Deserializer, IntoDeserializer};
 use serde_json::{Map, Value};
 
-use super::go_json::json;
+use super::escape::json;
 
 /// The `apiVersion` of the documents that this program prints.
 pub const API_VERSION: &str = "kubectl-skyhook/v1";

@@ -2,11 +2,16 @@
 
 use schemars::JsonSchema;
 use serde::Serialize;
+use serde_json::Value;
 
 use crate::cluster::{Cluster, Unread};
+use crate::commands::shared::rule::{counted, incomplete};
+use crate::error::Exit;
 use crate::rules::{Finding, Severity};
-use crate::view::plural;
-use crate::view::shell_words;
+use crate::view::junit::{self, Case, TestResult};
+use crate::view::openmetrics::Metrics;
+use crate::view::text::{self, Label, Text};
+use crate::view::{View, document, list, plural, shell_words, time, to_json};
 
 /// The result of a check.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, JsonSchema)]
@@ -147,5 +152,175 @@ pub fn operator_log(cluster: &Cluster) -> String {
             "install the operator: no deployment of it was found".to_owned()
         }
         None => "see the log of the operator".to_owned(),
+    }
+}
+
+/// The result of all checks of the installation.
+#[derive(Serialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct CheckReport {
+    /// The conclusion from all checks.
+    verdict: CheckVerdict,
+    /// The checks in order of dependency: the API server first.
+    #[serde(rename = "items")]
+    checks: Vec<Check>,
+    /// With `--for`, the questions that the cluster cannot answer; they do not change the verdict.
+    questions: Vec<Question>,
+    /// The time at which ages are calculated.
+    taken_at: String,
+}
+
+/// The conclusion from the checks of the installation.
+#[derive(Clone, Copy, PartialEq, Eq, Serialize, JsonSchema)]
+enum CheckVerdict {
+    /// A check found an error.
+    Failed,
+    /// All checks ran, and none found an error; warnings are possible.
+    Healthy,
+    /// No check found an error, but some could not run.
+    Incomplete,
+}
+
+impl CheckReport {
+    pub fn new(cluster: &Cluster, checks: Vec<Check>, questions: Vec<Question>) -> CheckReport {
+        let any = |outcome| checks.iter().any(|c| c.outcome == outcome);
+        let verdict = if any(CheckResult::Error) {
+            CheckVerdict::Failed
+        } else if any(CheckResult::NotChecked) {
+            CheckVerdict::Incomplete
+        } else {
+            CheckVerdict::Healthy
+        };
+        CheckReport { verdict, checks, questions, taken_at: time(cluster.taken_at) }
+    }
+
+    pub fn exit(&self) -> Exit {
+        if self.verdict == CheckVerdict::Failed {
+            Exit::Findings
+        } else if self.checks.iter().any(|c| c.withheld) {
+            Exit::Failed
+        } else {
+            Exit::Done
+        }
+    }
+
+    fn verdict(&self) -> Text {
+        let of = |outcome| self.checks.iter().filter(|c| c.outcome == outcome).count();
+        let (warnings, not_checked) = (of(CheckResult::Warning), of(CheckResult::NotChecked));
+        let graded = counted(of(CheckResult::Error), warnings);
+        let mut parts = Vec::new();
+        if not_checked > 0 && self.verdict == CheckVerdict::Failed {
+            parts.push(format!("{not_checked} not checked"));
+        }
+        match of(CheckResult::Muted) {
+            0 => {}
+            muted => parts.push(format!("{muted} muted")),
+        }
+        match self.questions.len() {
+            0 => {}
+            open => parts.push(plural(open, "open question")),
+        }
+        let mut text = Text::new();
+        let verdict = match self.verdict {
+            CheckVerdict::Failed => text::error("The installation has problems"),
+            CheckVerdict::Healthy => text::good("The installation is healthy"),
+            CheckVerdict::Incomplete => {
+                let what = format!("{} could not run", plural(not_checked, "check"));
+                let whole = not_checked == self.checks.len();
+                let verdict = text::warning(incomplete(&what, whole, &graded, warnings));
+                let rest = if parts.is_empty() { String::new() } else { format!("; {}", list(&parts)) };
+                text.line(verdict + rest);
+                return text;
+            }
+        };
+        let found = [graded, parts].concat();
+        let found = if found.is_empty() { String::new() } else { format!(": {}", list(&found)) };
+        text.line(verdict + found);
+        text
+    }
+}
+
+impl View for CheckReport {
+    fn blocks(&self, _wide: bool) -> Text {
+        let mut text = self.verdict();
+        let mut subject = "";
+        for check in &self.checks {
+            if check.subject != subject {
+                subject = check.subject;
+                text.blank().line(text::heading(subject));
+            }
+            let (label, word) = match check.outcome {
+                CheckResult::Good => (Label::Good, "ok"),
+                CheckResult::Warning => (Label::Warning, "warning"),
+                CheckResult::Error => (Label::Error, "error"),
+                CheckResult::Muted => (Label::Info, "muted"),
+                CheckResult::NotChecked => (Label::Warning, "not checked"),
+            };
+            let mut line = Text::new();
+            line.item("- ", label.span(word) + ": " + check.title + ": " + check.message.as_str());
+            if let Some(hint) = &check.hint {
+                line.line(text::dim("  hint: ") + hint.as_str());
+            }
+            text.indented(2, line);
+        }
+        if !self.questions.is_empty() {
+            text.blank().line(text::heading("questions that the cluster cannot answer"));
+        }
+        for Question { question, hint } in &self.questions {
+            let mut line = Text::new();
+            line.item("- ", *question);
+            line.line(text::dim("  hint: ") + hint.as_str());
+            text.indented(2, line);
+        }
+        text
+    }
+
+    fn names(&self) -> Vec<String> {
+        let wrong = self.checks.iter().filter(|c| c.outcome == CheckResult::Error);
+        wrong.map(|c| format!("check/{}", c.subject)).collect()
+    }
+
+    fn document(&self) -> Value {
+        document("Check", self)
+    }
+
+    fn junit(&self) -> Option<quick_junit::Report> {
+        let cases = self.checks.iter().map(test_case);
+        Some(junit::report("diagnose check", cases))
+    }
+
+    fn openmetrics(&self) -> Option<Metrics> {
+        let mut metrics = Metrics::default();
+        let outcome = |check: &Check| {
+            let outcome = to_json(&check.outcome);
+            outcome.as_str().unwrap_or_default().to_lowercase()
+        };
+        metrics.gauge(
+            "checks",
+            "Checks of the installation by subject and outcome",
+            self.checks.iter().map(|check| {
+                let subject = check.subject.to_owned();
+                (vec![("subject", subject), ("outcome", outcome(check))], 1)
+            }),
+        );
+        Some(metrics)
+    }
+}
+
+/// The JUnit test case of a check. Warnings pass, as they do in the exit code.
+fn test_case(check: &Check) -> Case {
+    let result = match check.outcome {
+        CheckResult::Good | CheckResult::Warning => TestResult::Passed,
+        CheckResult::Error => TestResult::Failed,
+        CheckResult::NotChecked if check.withheld => TestResult::Error,
+        CheckResult::NotChecked | CheckResult::Muted => TestResult::Skipped,
+    };
+    let passed = result == TestResult::Passed;
+    let hint = check.hint.as_ref().filter(|_| !passed);
+    Case {
+        name: format!("{}: {}", check.subject, check.title),
+        result,
+        message: check.message.clone(),
+        detail: hint.map_or_else(String::new, |hint| format!("hint: {hint}")),
     }
 }

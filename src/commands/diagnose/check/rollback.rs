@@ -3,7 +3,7 @@
 use super::outcome::{Check, Expectation};
 use crate::api::{ApiFlavor, Version};
 use crate::cluster::{Cluster, Read, Source};
-use crate::lint::compatibility::newer_fields;
+use crate::lint::schema::newer_fields;
 use crate::view::{plural, some_of};
 
 /// Maximum number of names in a message.

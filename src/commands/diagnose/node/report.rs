@@ -4,21 +4,20 @@ use std::collections::BTreeSet;
 
 use serde_json::Value;
 
-use super::chain::{Chain, Link};
-use super::document::{Document, FindingDocument, LinkDocument};
+use super::step::{Chain, Link};
+use super::{Document, FindingDocument, LinkDocument};
 use crate::cluster::cordon::Holder;
 use crate::cluster::{Certainty, Cluster, Node};
+use crate::commands::shared::deletion::{Grades, remedy_text};
 use crate::commands::shared::grouped::grouped;
-use crate::commands::shared::package_row::phase_label;
-use crate::commands::shared::remedy::{Grades, remedy_text};
+use crate::commands::shared::rows::phase_label;
 use crate::commands::shared::rule::label_of;
 use crate::error::Exit;
 use crate::model::{ProgressState, knows_workloads_on};
 use crate::rules::support::causes::Causes;
 use crate::rules::{Finding, Grade, Remedy, Severity};
-use crate::view::shell_words;
-use crate::view::text::{self, Label, Line, Text};
-use crate::view::{NodeSet, View, document, list, plural, time};
+use crate::view::text::{Label, Line, Text};
+use crate::view::{NodeSet, View, document, list, plural, shell_words, text, time};
 use crate::wait::drain;
 
 /// Maximum number of findings listed for a node.

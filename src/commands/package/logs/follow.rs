@@ -4,21 +4,20 @@ use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 use std::time::Duration;
 
+use jiff::Timestamp;
 use tokio::sync::Semaphore;
 use tokio::sync::mpsc::{Sender, channel};
 use tokio::time::Instant;
 
-use super::choose;
-use super::printer::Printer;
-use super::stream::{Key, LogEvent, LogPosition, stream};
-use super::{Args, no_log, warn_unreadable};
+use super::{Args, warn_unreadable};
 use crate::api::Skyhook;
-use crate::cluster::attempts::{Choice, ContainerLog};
-use crate::cluster::live::log::Request;
+use crate::cluster::attempts::{Choice, ContainerLog, split_timestamp};
+use crate::cluster::live::log::{LogError, LogStream, Request, Since};
 use crate::cluster::{Cluster, Node};
 use crate::ctx::{self, ContactNotice, Ctx, WatchUpdate};
 use crate::error::{Error, Exit, Result};
-use crate::view::plural;
+use crate::view::text::{Label, Line};
+use crate::view::{plural, text};
 
 /// Maximum number of logs followed at once.
 const AT_ONCE: usize = 64;
@@ -48,8 +47,8 @@ pub async fn run(ctx: &mut Ctx, client: &kube::Client, args: &Args, cluster: Clu
         report(ctx, watch.notice());
         let ready = watch.ready();
         let cluster = watch.cluster();
-        let choices = choose::choose(cluster, &args.nodes(cluster)?, args.wanted());
-        let to_come = choose::to_come(cluster, &concerned(cluster, args)?, args.wanted());
+        let choices = super::choose(cluster, &args.nodes(cluster)?, args.wanted());
+        let to_come = super::to_come(cluster, &concerned(cluster, args)?, args.wanted());
         let over = ready && to_come.is_empty() && !choices.iter().any(|c| c.alive);
         following.begin(ctx, &choices);
         let mut again = std::pin::pin!(tokio::time::sleep(AGAIN));
@@ -128,7 +127,7 @@ impl Following<'_> {
             if silent && choice.alive && !choice.messages.is_empty() {
                 let key = format!("{} {:?}", choice.reference, choice.messages);
                 if self.shown_notices.insert(key) {
-                    no_log::about(ctx, choice, None, false);
+                    super::about(ctx, choice, None, false);
                 }
             }
         }
@@ -196,12 +195,12 @@ impl Following<'_> {
         let nodes = concerned(cluster, self.args)?;
         let exit = if self.unread { Exit::Failed } else { Exit::Done };
         if !self.printed && choices.is_empty() {
-            ctx.note(no_log::nothing(cluster, &nodes, self.args.wanted()));
+            ctx.note(super::nothing(cluster, &nodes, self.args.wanted()));
             return Ok(exit);
         }
         for choice in choices {
             let newest = (!choice.attempts.is_empty()).then_some(0);
-            no_log::about(ctx, choice, newest, false);
+            super::about(ctx, choice, newest, false);
         }
         let package = &self.args.package;
         let skyhook = cluster.skyhook(self.args.skyhook());
@@ -209,5 +208,225 @@ impl Following<'_> {
         let why = stopped.map_or_else(String::new, |how| format!(", because the custom resource is {how}"));
         ctx.note(format!("No more output from {package} on {}{why}.", plural(nodes.len(), "node")));
         Ok(exit)
+    }
+}
+
+/// Maximum number of consecutive reconnects without a new line.
+const RETRIES: u32 = 6;
+/// Delay before the first reconnect; doubles with each further reconnect without a new line.
+const FIRST_WAIT: Duration = Duration::from_millis(200);
+
+/// One run of one container.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+pub struct Key {
+    pub node: String,
+    pub namespace: String,
+    pub pod: String,
+    pub uid: String,
+    pub container: String,
+    pub run: i64,
+}
+
+/// How much of a log was read: the time of the last line, and the number of lines with exactly that time.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct LogPosition {
+    at: Option<Timestamp>,
+    lines: usize,
+}
+
+/// A line of a log, or its end.
+pub enum LogEvent {
+    Line { key: Key, line: Vec<u8> },
+    End { key: Key, reached: LogPosition, error: Option<LogError> },
+}
+
+/// Reads a log to its end. Reconnects after a broken connection, and continues after the last line.
+pub async fn stream(
+    client: kube::Client,
+    request: Request,
+    key: Key,
+    mut reached: LogPosition,
+    with_times: bool,
+    slots: Arc<Semaphore>,
+    events: Sender<LogEvent>,
+) {
+    let _slot = slots.acquire().await;
+    let mut failures = 0;
+    let error = loop {
+        let before = reached;
+        match once(&client, &request, &key, &mut reached, with_times, &events).await {
+            Ok(()) => break None,
+            Err(error) if !error.passing() => break Some(error),
+            Err(error) => {
+                failures = if reached == before { failures + 1 } else { 1 };
+                if failures > RETRIES {
+                    break Some(error);
+                }
+                tokio::time::sleep(FIRST_WAIT * 2_u32.pow(failures - 1)).await;
+            }
+        }
+    };
+    // Without a receiver, the command has ended.
+    let _ = events.send(LogEvent::End { key, reached, error }).await;
+}
+
+async fn once(
+    client: &kube::Client,
+    request: &Request,
+    key: &Key,
+    reached: &mut LogPosition,
+    with_times: bool,
+    events: &Sender<LogEvent>,
+) -> Result<(), LogError> {
+    let mut request = Request { timestamps: true, ..request.clone() };
+    if let Some(at) = reached.at {
+        request.tail = None;
+        request.since = Since::Time(at);
+    }
+    let mut log = LogStream::open(client, &request).await?;
+    let mut again = RepeatFilter::from(*reached);
+    while let Some(line) = log.line().await? {
+        let (at, bare) = split_timestamp(&line);
+        if at.is_some_and(|at| again.seen(at)) {
+            continue;
+        }
+        reached.pass(at);
+        let line = if with_times { line.to_vec() } else { bare.to_vec() };
+        let key = key.clone();
+        if events.send(LogEvent::Line { key, line }).await.is_err() {
+            return Ok(());
+        }
+    }
+    Ok(())
+}
+
+impl LogPosition {
+    fn pass(&mut self, at: Option<Timestamp>) {
+        match at {
+            Some(at) if self.at == Some(at) => self.lines += 1,
+            Some(at) => (self.at, self.lines) = (Some(at), 1),
+            None => {}
+        }
+    }
+}
+
+/// Drops lines that are repeated after a reconnect.
+struct RepeatFilter {
+    until: LogPosition,
+    same: usize,
+}
+
+impl From<LogPosition> for RepeatFilter {
+    fn from(until: LogPosition) -> RepeatFilter {
+        RepeatFilter { until, same: 0 }
+    }
+}
+
+impl RepeatFilter {
+    fn seen(&mut self, at: Timestamp) -> bool {
+        let Some(until) = self.until.at else {
+            return false;
+        };
+        self.same += usize::from(at == until);
+        at < until || (at == until && self.same <= self.until.lines)
+    }
+}
+
+impl From<&ContainerLog> for Key {
+    fn from(log: &ContainerLog) -> Key {
+        Key {
+            node: log.node.clone(),
+            namespace: log.namespace.clone(),
+            pod: log.pod.clone(),
+            uid: log.uid.clone(),
+            container: log.container.clone(),
+            run: log.run,
+        }
+    }
+}
+
+/// Prints lines of several pods with prefixes, or of one pod unchanged.
+pub struct Printer {
+    prefixed: bool,
+    /// The nodes in the order of first appearance, which determines their colors.
+    nodes: Vec<String>,
+    /// The largest widths of a node and a container name so far.
+    width: (usize, usize),
+    /// The source of the last line, if lines have no prefix.
+    last: Option<(String, String)>,
+    /// Whether the last line had no line break.
+    open: bool,
+}
+
+impl Printer {
+    pub fn new<'a>(prefixed: bool, pieces: impl Iterator<Item = &'a ContainerLog>) -> Printer {
+        let mut printer = Printer { prefixed, nodes: Vec::new(), width: (0, 0), last: None, open: false };
+        for piece in pieces {
+            printer.note_source(&piece.node, &piece.container);
+        }
+        printer
+    }
+
+    /// Prints a line; `false` if the reader has closed the pipe.
+    pub fn line(&mut self, ctx: &mut Ctx, node: &str, container: &str, line: &[u8]) -> Result<bool> {
+        self.note_source(node, container);
+        if !self.prefixed {
+            self.announce(ctx, node, container)?;
+            self.open = line.last().is_some_and(|b| *b != b'\n');
+            return ctx.log(&Line::default(), line);
+        }
+        let at = self.nodes.iter().position(|n| n == node).unwrap_or(0);
+        let tint = Label::Tint(u8::try_from(at % 6).unwrap_or(0));
+        let (wide, wider) = self.width;
+        let prefix = tint.span(format!("{node:wide$} {container:wider$}")) + text::dim(" │ ");
+        // A truncated line must not run into the next one.
+        match line.last() {
+            Some(b'\n') => ctx.log(&prefix, line),
+            _ => ctx.log(&prefix, &[line, b"\n"].concat()),
+        }
+    }
+
+    /// Prints a new source on stderr if lines have no prefix.
+    fn announce(&mut self, ctx: &mut Ctx, node: &str, container: &str) -> Result<()> {
+        let now = (node.to_owned(), container.to_owned());
+        if self.last.as_ref() == Some(&now) {
+            return Ok(());
+        }
+        if std::mem::take(&mut self.open) {
+            ctx.log(&Line::default(), b"\n")?;
+        }
+        let mut note = text::Text::new();
+        note.line(text::dim(format!("{node} {container}:")));
+        ctx.note(note);
+        self.last = Some(now);
+        Ok(())
+    }
+
+    /// Widens the prefix for the names of a log.
+    pub fn note_source(&mut self, node: &str, container: &str) {
+        if !self.nodes.iter().any(|n| n == node) {
+            self.nodes.push(node.to_owned());
+        }
+        self.width.0 = self.width.0.max(node.len());
+        self.width.1 = self.width.1.max(container.len());
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn lines_of_the_last_moment_are_counted() {
+        let time = |text: &str| text.parse::<Timestamp>().expect("a time");
+        let (a, b, c) =
+            (time("2026-11-20T12:00:00.1Z"), time("2026-11-20T12:00:00.2Z"), time("2026-11-20T12:00:00.3Z"));
+        let mut reached = LogPosition::default();
+        for at in [a, b, b] {
+            reached.pass(Some(at));
+        }
+        let mut again = RepeatFilter::from(reached);
+        let seen = [a, b, b, b, c].map(|at| again.seen(at));
+        assert_eq!(seen, [true, true, true, false, false]);
     }
 }

@@ -1,28 +1,23 @@
-mod choose;
 mod fetch;
 mod follow;
-mod no_log;
-mod printer;
-mod spool;
-mod stream;
 
 use std::collections::BTreeSet;
 use std::time::Duration;
 
-use self::choose::LogSelection;
-use self::fetch::LogSource;
-use crate::api::Stage;
+use fetch::LogSource;
+
+use crate::api::{Entry, Executor, Skyhook, Stage, State};
 use crate::args::duration::duration;
-use crate::args::nodes::OnNodes;
-use crate::args::selection::OnlySkyhook;
-use crate::cluster::attempts::Choice;
+use crate::args::nodes::{OnNodes, OnlySkyhook};
+use crate::cluster::attempts::{Choice, choice};
 use crate::cluster::live::log::{LogError, Since};
-use crate::cluster::{Cluster, Node, Source};
+use crate::cluster::{Cluster, Node, PackageRun, Phase, Source};
 use crate::commands::shared::command::command;
-use crate::commands::shared::{nodes, scope, selection};
+use crate::commands::shared::scope;
 use crate::ctx::Ctx;
 use crate::error::{Error, Exit, Result};
-use crate::view::shell_words;
+use crate::view::text::Text;
+use crate::view::{NodeSet, natural, plural, shell_words, text};
 
 /// Print the logs of a package
 ///
@@ -103,7 +98,11 @@ async fn run(ctx: &mut Ctx, args: &Args) -> Result<Exit> {
     let named = if args.follow {
         None
     } else {
-        nodes::named_nodes(args.on.query(), args.of.skyhook.as_deref(), Some(&args.package))
+        crate::commands::shared::scope::named_nodes(
+            args.on.query(),
+            args.of.skyhook.as_deref(),
+            Some(&args.package),
+        )
     };
     let cluster = ctx.limit_to(named.filter(|_| args.of.skyhook.is_some())).load(&NEEDS).await?;
     let args = &args.resolved(&cluster)?;
@@ -113,13 +112,13 @@ async fn run(ctx: &mut Ctx, args: &Args) -> Result<Exit> {
     let origin = match (&client, &cluster.kept_logs) {
         (Some(client), _) => LogSource::Server(client),
         (None, Some(logs)) => LogSource::Capture { logs, now: cluster.taken_at },
-        (None, None) => return no_log::from_files(ctx, &choices),
+        (None, None) => return from_files(ctx, &choices),
     };
     if let (true, Some(client)) = (args.follow, &client) {
         return follow::run(ctx, client, args, cluster).await;
     }
     if choices.is_empty() {
-        ctx.note(no_log::nothing(&cluster, &args.nodes(&cluster)?, args.wanted()));
+        ctx.note(nothing(&cluster, &args.nodes(&cluster)?, args.wanted()));
         return Ok(Exit::Done);
     }
     fetch::run(ctx, &origin, args, &choices).await
@@ -130,12 +129,12 @@ fn view(cluster: &Cluster, args: &Args) -> Result<Vec<Choice>> {
     let skyhook = args.skyhook();
     for source in [Source::Nodes, Source::Pods, Source::Jobs] {
         if cluster.has(source) {
-            selection::complete(cluster, source)?;
+            crate::commands::shared::scope::complete(cluster, source)?;
         }
     }
-    selection::known_skyhook(cluster, skyhook)?;
+    crate::commands::shared::scope::known_skyhook(cluster, skyhook)?;
     scope::known_package(cluster, skyhook, &args.package)?;
-    Ok(choose::choose(cluster, &args.nodes(cluster)?, args.wanted()))
+    Ok(choose(cluster, &args.nodes(cluster)?, args.wanted()))
 }
 
 impl Args {
@@ -174,7 +173,7 @@ impl Args {
         if args.of.skyhook.is_none() {
             let any = is_package || names().next().is_none();
             let fits = |skyhook: &str| !any || has(skyhook, &self.package);
-            args.of.skyhook = Some(selection::only_skyhook(cluster, fits)?);
+            args.of.skyhook = Some(crate::commands::shared::scope::only_skyhook(cluster, fits)?);
         }
         Ok(args)
     }
@@ -217,7 +216,7 @@ impl Args {
     }
 
     fn nodes<'a>(&self, cluster: &'a Cluster) -> Result<Vec<&'a Node>> {
-        nodes::selected(cluster, self.on.query())
+        crate::commands::shared::scope::selected(cluster, self.on.query())
     }
 
     fn wanted(&self) -> LogSelection<'_> {
@@ -252,4 +251,207 @@ fn warn_unreadable(ctx: &mut Ctx, what: &str, error: &LogError) {
         ctx.note_refusal();
     }
     ctx.warn(format!("cannot read the log of {what}: {error}"));
+}
+
+/// The criteria for the choice of logs.
+#[derive(Debug, Clone, Copy)]
+pub struct LogSelection<'a> {
+    pub skyhook: &'a str,
+    pub package: &'a str,
+    pub stage: Option<&'a Stage>,
+    /// Whether to show the attempt before the newest, or the container run before the current one.
+    pub previous: bool,
+}
+
+/// The package runs with their logs, by node and then by time.
+pub fn choose(cluster: &Cluster, nodes: &[&Node], wanted: LogSelection<'_>) -> Vec<Choice> {
+    let package_runs = cluster.package_runs();
+    let mut found: Vec<&PackageRun<'_>> = nodes
+        .iter()
+        .flat_map(|node| package_runs.of_skyhook_on(wanted.skyhook, &node.name))
+        .filter(|run| wanted.is_for(cluster, run))
+        .collect();
+    found.sort_by(|a, b| {
+        natural(a.node, b.node)
+            .then_with(|| a.created().cmp(&b.created()))
+            .then_with(|| a.reference().cmp(&b.reference()))
+    });
+    found.into_iter().map(|run| choice(cluster, run, wanted.previous)).collect()
+}
+
+impl LogSelection<'_> {
+    fn is_for(&self, cluster: &Cluster, package_run: &PackageRun<'_>) -> bool {
+        self.stage.is_none_or(|stage| *stage == package_run.stage)
+            && (package_run.package == self.package || self.merged(cluster, package_run))
+    }
+
+    /// Whether an interrupt also runs for this package. A merged interrupt names only one package; the other packages
+    /// wait at the same stage.
+    fn merged(&self, cluster: &Cluster, package_run: &PackageRun<'_>) -> bool {
+        let entries = || {
+            let node = cluster.node(package_run.node)?;
+            Some(cluster.on_node(node, self.skyhook)?.entries())
+        };
+        package_run.interrupt
+            && entries().is_some_and(|entries| {
+                entries.iter().any(|e| {
+                    e.name == self.package && e.stage == package_run.stage && e.state != State::Complete
+                })
+            })
+    }
+}
+
+/// Descriptions of the pending runs of a package on the nodes; empty if it is finished.
+pub fn to_come(cluster: &Cluster, nodes: &[&Node], wanted: LogSelection<'_>) -> Vec<String> {
+    let Some(skyhook) = cluster.skyhook(wanted.skyhook) else {
+        return Vec::new();
+    };
+    if !skyhook.is_active() {
+        return Vec::new();
+    }
+    let package_runs = cluster.package_runs();
+    let expects = |node: &&&Node| {
+        let given_up = package_runs
+            .of_skyhook_on(wanted.skyhook, &node.name)
+            .filter(|run| run.package == wanted.package)
+            .max_by_key(|run| run.created())
+            .is_some_and(|run| run.job.is_some_and(|j| j.failed().is_some()));
+        !given_up && !node.ignored(cluster.flavor()) && more(cluster, skyhook, node, wanted)
+    };
+    let waiting = nodes.iter().filter(expects);
+    waiting.map(|node| node.name.to_string()).collect()
+}
+
+fn more(cluster: &Cluster, skyhook: &Skyhook, node: &Node, wanted: LogSelection<'_>) -> bool {
+    let mut all = cluster.placements_on(wanted.skyhook, node);
+    all.retain(|p| p.package == wanted.package);
+    let recorded = all.iter().filter_map(|p| Some((p, p.entry?)));
+    let Some((placement, entry)) = recorded.max_by_key(|(p, _)| p.in_spec()) else {
+        return !skyhook.deleting() && all.iter().any(|p| p.phase == Phase::NotStarted);
+    };
+    if placement.phase == Phase::Complete {
+        return false;
+    }
+    match wanted.stage {
+        None => entry.state != State::Complete || !skyhook.deleting(),
+        Some(stage) => match order(&entry.stage).cmp(&order(stage)) {
+            std::cmp::Ordering::Less => true,
+            std::cmp::Ordering::Equal => entry.state != State::Complete,
+            std::cmp::Ordering::Greater => false,
+        },
+    }
+}
+
+/// The position of a stage in the life of a package.
+fn order(stage: &Stage) -> u8 {
+    match stage {
+        Stage::Upgrade | Stage::Apply => 0,
+        Stage::Config => 1,
+        Stage::Interrupt => 2,
+        Stage::PostInterrupt => 3,
+        Stage::Uninstall => 4,
+        Stage::UninstallInterrupt => 5,
+        Stage::Other(_) => 6,
+    }
+}
+
+/// Why the cluster has no logs, and where the hosts keep them.
+pub fn nothing(cluster: &Cluster, nodes: &[&Node], wanted: LogSelection<'_>) -> Text {
+    let what = match wanted.stage {
+        Some(stage) => format!("stage {stage} of {}", wanted.package),
+        None => wanted.package.to_owned(),
+    };
+    let why = match cluster.flavor().executor() {
+        Executor::Pod => "the operator deletes a pod as soon as its stage is complete",
+        Executor::Job => {
+            "the operator lets finished jobs expire, by default an hour after they succeed and a day after they fail"
+        }
+    };
+    let recorded = |node: &&&Node| entry(cluster, node, wanted).is_some();
+    let stands = |e: &Entry| wanted.stage.is_none_or(|stage| e.stage == *stage);
+    let erroring = nodes
+        .iter()
+        .filter_map(|node| entry(cluster, node, wanted))
+        .find(|e| e.state == State::Erroring && stands(e));
+    let begun: Vec<&str> = nodes.iter().filter(recorded).map(|n| n.name.as_str()).collect();
+    let mut note = Text::new();
+    if begun.is_empty() {
+        note.paragraph(format!(
+            "No pod of {what} was found, and no selected node has a record of the package: the package has not run yet, or ran long ago."
+        ));
+    } else if let Some(entry) = erroring {
+        note.paragraph(format!(
+            "No pod of {what} was found, although stage {} is erroring: its pod was deleted, or its node was recreated.",
+            entry.stage
+        ));
+    } else {
+        note.paragraph(format!("No pod of {what} is left: {why}."));
+    }
+    let on = match begun.as_slice() {
+        [] => "the nodes".to_owned(),
+        begun => NodeSet::of(begun).limited(4),
+    };
+    note.paragraph(format!("The agent's own logs stay on {on}, in {}.", directory(cluster, wanted.skyhook)));
+    note
+}
+
+/// The record of the package in the state of a node.
+fn entry<'a>(cluster: &'a Cluster, node: &'a Node, wanted: LogSelection<'_>) -> Option<&'a Entry> {
+    let skyhook = cluster.skyhook(wanted.skyhook);
+    let entries = cluster.on_node(node, wanted.skyhook)?.entries_of(skyhook, wanted.package);
+    entries.first().copied()
+}
+
+/// The agent's log directory on a host, as configured in the operator.
+fn directory(cluster: &Cluster, skyhook: &str) -> String {
+    let root = cluster.operator_setting("AGENT_LOG_ROOT");
+    format!("{}/{skyhook}", root.unwrap_or("/var/log/skyhook").trim_end_matches('/'))
+}
+
+/// Prints facts about a stage and its other attempts. With `unread`, a log could not be read, so it is unknown whether
+/// it has lines.
+pub fn about(ctx: &mut Ctx, choice: &Choice, attempt: Option<usize>, unread: bool) {
+    let shown = attempt.map(|at| &choice.attempts[at]);
+    let others = choice.attempts.iter().filter(|a| !a.pieces.is_empty()).count();
+    let mut messages = choice.messages.clone();
+    match shown {
+        Some(attempt) => {
+            let failure = attempt.failure.iter().cloned();
+            messages.splice(0..0, failure);
+        }
+        None if choice.last_logs.is_some() => {
+            messages.insert(
+                0,
+                "its pods are gone; these are the last lines of the log, kept by the operator".to_owned(),
+            );
+        }
+        None if messages.is_empty() && !unread => {
+            messages.push("it has written no readable output".to_owned())
+        }
+        None => {}
+    }
+    if let (Some(0), true) = (attempt, others > 1) {
+        let earlier = plural(others - 1, "earlier attempt");
+        messages.push(format!("{earlier} kept: --previous"));
+    }
+    if messages.is_empty() {
+        return;
+    }
+    let mut note = Text::new();
+    let place = format!("{} {} ({}): ", choice.node, choice.stage, choice.reference);
+    note.paragraph(text::dim(place) + messages.join("; "));
+    ctx.note(note);
+}
+
+/// Prints the log tails that the operator keeps on its Jobs: files other than a capture contain no other logs.
+pub fn from_files(ctx: &mut Ctx, choices: &[Choice]) -> Result<Exit> {
+    for choice in choices {
+        for line in choice.last_logs.iter().flat_map(|kept| kept.split_inclusive('\n')) {
+            ctx.log(&text::Line::default(), line.as_bytes())?;
+        }
+        let newest = (!choice.attempts.is_empty()).then_some(0);
+        about(ctx, choice, newest, false);
+    }
+    ctx.note("These files contain no logs; read the logs from the cluster, or from a file that `kubectl skyhook collect` wrote.");
+    Ok(Exit::Done)
 }

@@ -1,16 +1,22 @@
 //! The JSON document of `diagnose stuck`.
 
+use std::collections::{BTreeSet, HashMap};
+
 use schemars::JsonSchema;
 use serde::Serialize;
 
-use super::Diagnosis;
-use super::alike::AlikeFindings;
-use super::group::FindingGroup;
+use super::group::{Detail, FindingGroup, OWN};
+use super::{COLUMNS, Diagnosis};
+use crate::cluster::Cluster;
 use crate::cluster::contrast::Contrast;
-use crate::commands::shared::mutes;
+use crate::commands::shared::deletion::remedy_text;
+use crate::commands::shared::{cause_table, mutes};
+use crate::rules::support::blockers::CauseImpact;
+use crate::rules::support::causes::{Cause, Causes};
 use crate::rules::support::mute::{LapsedMute, MutedFinding};
-use crate::rules::{Blocks, Counts, Evidence, Reason, Remedy, Severity, Subject, Verdict};
-use crate::view::{NodeSet, time};
+use crate::rules::{Blocks, Counts, Evidence, Finding, Reason, Remedy, Severity, Subject, Verdict};
+use crate::view::text::{Layout, Text};
+use crate::view::{NodeSet, shell_words, text, time};
 
 /// The findings with evidence and remedies, and the rules that could not be checked.
 #[derive(Serialize, JsonSchema)]
@@ -223,5 +229,244 @@ impl Document {
             muted: mutes::documents(report),
             lapsed_mutes: report.lapsed.clone(),
         }
+    }
+}
+
+/// The groups of all findings, in the order of their first members.
+pub struct AlikeFindings<'a> {
+    pub groups: Vec<Alike<'a>>,
+    /// The group of each finding.
+    group_of: Vec<usize>,
+}
+
+/// Findings that differ only in their node.
+pub struct Alike<'a> {
+    pub group: FindingGroup<'a>,
+    /// The groups that explain any of the findings.
+    pub explained_by: BTreeSet<usize>,
+}
+
+/// The properties in which findings of one group agree.
+#[derive(PartialEq, Eq, Hash)]
+struct Key<'a> {
+    code: &'static str,
+    severity: Severity,
+    message: &'a str,
+    skyhook: Option<&'a str>,
+    package: Option<&'a str>,
+    remedies: Vec<Remedy>,
+    /// The finding itself, if it is not about a node.
+    alone: Option<usize>,
+}
+
+impl<'a> Key<'a> {
+    fn of(at: usize, finding: &'a Finding) -> Key<'a> {
+        // Placeholder for the node.
+        const ANY: &str = "\0";
+        let subject = &finding.subject;
+        let node =
+            subject.node.as_deref().filter(|node| *node == subject.name && subject.compartment.is_none());
+        let remedies = finding.remedies().map(|mut remedy| {
+            let words = remedy.argv.iter_mut().filter(|word| Some(word.as_str()) == node);
+            words.for_each(|word| ANY.clone_into(word));
+            // A look at the pod of one node is an example for all.
+            if !remedy.changes() && remedy.own().is_none() {
+                remedy.argv.clear();
+            }
+            remedy
+        });
+        Key {
+            code: finding.rule.code,
+            severity: finding.severity,
+            message: finding.trouble(),
+            skyhook: subject.skyhook.as_deref(),
+            package: subject.package.as_deref(),
+            remedies: if node.is_some() { remedies.collect() } else { Vec::new() },
+            alone: node.is_none().then_some(at),
+        }
+    }
+}
+
+impl<'a> AlikeFindings<'a> {
+    /// Groups the findings; members of a group are explained by the same groups.
+    pub fn of(findings: &'a [Finding]) -> AlikeFindings<'a> {
+        let edges = Causes::of(findings);
+        let mut kinds: HashMap<Key<'a>, usize> = HashMap::new();
+        let mut kind_of = Vec::with_capacity(findings.len());
+        for (at, finding) in findings.iter().enumerate() {
+            let next = kinds.len();
+            kind_of.push(*kinds.entry(Key::of(at, finding)).or_insert(next));
+        }
+        let mut groups: HashMap<(usize, BTreeSet<usize>), usize> = HashMap::new();
+        let mut members: Vec<Vec<usize>> = Vec::new();
+        let mut group_of = Vec::with_capacity(findings.len());
+        for at in 0..findings.len() {
+            let explaining = edges.explaining(at).iter().map(|cause| kind_of[*cause]).collect();
+            let next = members.len();
+            let group = *groups.entry((kind_of[at], explaining)).or_insert(next);
+            if group == next {
+                members.push(Vec::new());
+            }
+            members[group].push(at);
+            group_of.push(group);
+        }
+        let groups = members.into_iter().map(|members| Alike {
+            explained_by: members
+                .iter()
+                .flat_map(|at| edges.explaining(*at))
+                .map(|at| group_of[*at])
+                .collect(),
+            group: FindingGroup::of(&Cause { findings: members, effects: Vec::new() }, findings),
+        });
+        AlikeFindings { groups: groups.collect(), group_of }
+    }
+
+    /// The groups of these findings, each once.
+    pub fn groups_of(&self, findings: &[usize]) -> Vec<usize> {
+        let groups: BTreeSet<usize> = findings.iter().map(|at| self.group_of[*at]).collect();
+        groups.into_iter().collect()
+    }
+}
+
+impl Alike<'_> {
+    /// The subject of all findings: several nodes as a folded set.
+    pub fn subject(&self) -> Subject {
+        let subject = self.group.first().subject.clone();
+        match self.group.findings.len() {
+            1 => subject,
+            _ => {
+                let nodes = NodeSet::of(self.group.nodes()).to_string();
+                Subject { name: nodes.clone(), node: Some(nodes), ..subject }
+            }
+        }
+    }
+
+    /// The most informative attempt: one with a log, else the first.
+    pub fn reason(&self) -> Option<Box<Reason>> {
+        let all = || self.group.findings.iter().filter_map(|finding| finding.reason.as_ref());
+        all().find(|reason| reason.log.is_some()).or(all().next()).cloned()
+    }
+}
+
+/// Maximum number of causes that are shown in full.
+const IN_FULL: usize = 1;
+
+/// Maximum number of causes whose next commands have a title.
+const EXPLAINED: usize = 3;
+
+/// How much of the next commands of each cause an index shows.
+#[derive(Clone, Copy, PartialEq)]
+enum Next {
+    /// The first command, and the first one that changes something, with titles.
+    Explained,
+    /// The same without titles.
+    Commands,
+    First,
+}
+
+/// The argument of `diagnose stuck` for this cause: the number, or `cause/N` if an object is named N.
+pub fn cause_argument(cluster: &Cluster, number: usize) -> String {
+    let name = number.to_string();
+    match object_named(cluster, &name) {
+        Some(_) => format!("cause/{name}"),
+        None => name,
+    }
+}
+
+/// The kind of the object with this bare name.
+pub fn object_named(cluster: &Cluster, name: &str) -> Option<&'static str> {
+    let skyhook = cluster.skyhook(name).map(|_| cluster.flavor().kind());
+    skyhook.or(cluster.node(name).map(|_| "node"))
+}
+
+impl Diagnosis<'_> {
+    /// The indices of the errors and warnings that a table lists; `None` if they are few enough to show in
+    /// full.
+    pub(super) fn indexed(&self) -> Option<Vec<usize>> {
+        let causes = self.impact.causes.iter().enumerate();
+        let grave = causes.filter(|(_, cause)| cause.severity > Severity::Info);
+        let grave: Vec<usize> = grave.map(|(at, _)| at).collect();
+        (grave.len() > IN_FULL && !self.unfolded && self.chosen.is_none()).then_some(grave)
+    }
+
+    /// The table of causes, then as many of their commands as fit into the lines: of a few causes with titles.
+    pub(super) fn index(&self, causes: &[usize], lines: usize) -> Text {
+        let fits = |text: &Text| {
+            // In a pipe, rows of a table are not cut.
+            let piped = text.lines(Layout::PIPE);
+            let rows = piped.iter().map(|line| line.plain().chars().count().div_ceil(COLUMNS).max(1));
+            // The empty lines around the text count as well.
+            rows.sum::<usize>() + 2 <= lines
+        };
+        let explained = (causes.len() <= EXPLAINED).then_some(Next::Explained);
+        let mut texts =
+            explained.into_iter().chain([Next::Commands]).map(|next| self.index_with(causes, next));
+        texts.find(fits).unwrap_or_else(|| self.index_with(causes, Next::First))
+    }
+
+    fn index_with(&self, causes: &[usize], next: Next) -> Text {
+        let findings = &self.report.findings;
+        let rows = causes.iter().map(|at| (*at, &self.impact.causes[*at]));
+        let mut text = Text::new();
+        text.blank().table(cause_table::table(self.cluster, findings, rows));
+        text.blank().line("next:");
+        for at in causes {
+            let group = FindingGroup::of(&self.impact.causes[*at].cause, findings);
+            let number = format!("{:>2}  ", at + 1);
+            let mut marks = std::iter::once(&*number).chain(std::iter::repeat("    "));
+            let remedies = match next {
+                Next::Explained => group.graded_remedies(&self.grades, Detail::Brief),
+                _ => Vec::new(),
+            };
+            for ((remedy, repeat), mark) in remedies.iter().zip(&mut marks) {
+                text.append(remedy_text(mark, remedy, repeat.clone()));
+            }
+            if remedies.is_empty() {
+                let most = if next == Next::First { 1 } else { usize::MAX };
+                for (command, mark) in group.next_commands().into_iter().take(most).zip(&mut marks) {
+                    text.line(text::plain(mark) + text::command(shell_words(&command)));
+                }
+            }
+            if causes.len() <= EXPLAINED
+                && let Some(contrast) = super::group::sentence(&group.contrasts(self.cluster))
+            {
+                text.indented(4, contrast);
+            }
+        }
+        let first = causes.first().map_or(1, |at| at + 1);
+        if let Some(command) = self.command_for(first) {
+            text.blank().line(text::dim("one cause in full: ") + text::command(command));
+        }
+        text
+    }
+
+    /// The command that shows the cause with this number in full; `None` if the causes have no numbers outside this
+    /// report.
+    pub(super) fn command_for(&self, number: usize) -> Option<String> {
+        let arguments = self.arguments.as_ref()?.iter().cloned();
+        let words = OWN.into_iter().chain(["diagnose", "stuck"]).map(str::to_owned);
+        let words = words.chain(arguments).chain([cause_argument(self.cluster, number)]);
+        Some(shell_words(&words.collect::<Vec<_>>()))
+    }
+
+    /// One line for each cause: `SKY201 nodewright/gpu-tune gpu-[1-3]`.
+    pub(super) fn cause_names(&self) -> Vec<String> {
+        let causes = self.impact.causes.iter().enumerate();
+        let chosen = causes.filter(|(at, _)| self.chosen.is_none_or(|chosen| chosen == *at));
+        let name = |(_, impact): (usize, &CauseImpact<'_>)| {
+            let group = FindingGroup::of(&impact.cause, &self.report.findings);
+            let subject = &group.first().subject;
+            let kind = match &subject.skyhook {
+                Some(_) => self.cluster.flavor().kind(),
+                None => &subject.kind,
+            };
+            let object = format!("{}/{}", kind.to_lowercase(), group.objects());
+            let nodes: Vec<&str> = group.nodes().collect();
+            match nodes.len() {
+                0 => format!("{} {object}", group.first().rule.code),
+                _ => format!("{} {object} {}", group.first().rule.code, NodeSet::of(&nodes)),
+            }
+        };
+        chosen.map(name).collect()
     }
 }

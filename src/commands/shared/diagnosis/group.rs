@@ -3,18 +3,19 @@
 use std::borrow::Cow;
 use std::collections::{BTreeMap, BTreeSet};
 
-use super::{contrast, reason};
+use jiff::Timestamp;
+
+use super::reason;
 use crate::api::keys::NodeKey;
 use crate::cluster::contrast::{Contrast, contrasts};
 use crate::cluster::{Cluster, Node};
+use crate::commands::shared::deletion::{Grades, remedy_text};
 use crate::commands::shared::grouped::grouped;
-use crate::commands::shared::remedy::{Grades, remedy_text};
 use crate::commands::shared::rule::severity;
 use crate::rules::support::causes::{Cause, common_message};
-use crate::rules::{Finding, Remedy, Severity};
-use crate::view::shell_words;
+use crate::rules::{Finding, Grade, Remedy, Severity};
 use crate::view::text::{self, Line, Text};
-use crate::view::{NodeSet, age, list, plural};
+use crate::view::{NodeSet, age, count, list, plural, shell_words};
 
 /// Findings of the same problem on several nodes or of several objects, and their effects.
 pub struct FindingGroup<'a> {
@@ -89,7 +90,7 @@ impl<'a> FindingGroup<'a> {
         let cluster = grades.cluster;
         let mut body = Text::new();
         body.paragraph(self.message().into_owned());
-        if let Some(contrast) = contrast::sentence(&self.contrasts(cluster)) {
+        if let Some(contrast) = sentence(&self.contrasts(cluster)) {
             body.paragraph(contrast);
         }
         if detail == Detail::Short {
@@ -406,3 +407,111 @@ pub(super) const OWN: [&str; 2] = ["kubectl", "skyhook"];
 pub(super) const FOLDED: usize = 8;
 /// Maximum number of subjects of a rule's effects before the rest is counted.
 const EFFECTS: usize = 4;
+
+impl FindingGroup<'_> {
+    /// The start of the oldest finding.
+    pub fn since(&self) -> Option<Timestamp> {
+        self.findings.iter().filter_map(|f| f.since).min()
+    }
+
+    /// Number of nodes with a finding.
+    pub fn node_count(&self) -> usize {
+        self.node_names().len()
+    }
+
+    /// The names of the custom resources with a finding.
+    pub fn skyhooks(&self) -> BTreeSet<&str> {
+        self.findings.iter().filter_map(|f| f.subject.skyhook.as_deref()).collect()
+    }
+
+    /// The names of the nodes with a finding.
+    pub fn node_names(&self) -> BTreeSet<&str> {
+        self.nodes().collect()
+    }
+
+    /// The subject without nodes: `gpu-tune driver`, `cr-[0-249] driver`; the object's name if the finding
+    /// concerns no custom resource.
+    pub fn place(&self) -> String {
+        let subject = &self.findings[0].subject;
+        let objects = self.objects().limited(1);
+        subject.package.iter().fold(objects, |objects, package| format!("{objects} {package}"))
+    }
+
+    /// The nodes of a custom resource if they are few and their names fold into one: ` on gpu-[1-3]`; empty otherwise.
+    pub fn on_nodes(&self) -> String {
+        let nodes = NodeSet::of(self.node_names());
+        let few = nodes.runs() == 1 && nodes.len() <= FOLDED;
+        let named = self.first().subject.skyhook.is_some() && few;
+        if named { format!(" on {nodes}") } else { String::new() }
+    }
+
+    /// The command of the first remedy, and of the first one that changes something, for all nodes if possible. Without
+    /// remedies, the command for the rule's manual.
+    pub fn next_commands(&self) -> Vec<Vec<String>> {
+        let mut remedies = self.remedies(Detail::Brief);
+        // Commands of ours state their effects before they act.
+        remedies.retain(|(remedy, _)| remedy.own().is_some() || remedy.grade <= Some(Grade::B1));
+        if remedies.is_empty() {
+            let words = ["explain", self.first().rule.code];
+            return vec![OWN.into_iter().chain(words).map(str::to_owned).collect()];
+        }
+        remedies.into_iter().map(|(remedy, _)| remedy.argv).collect()
+    }
+}
+
+impl FindingGroup<'_> {
+    /// The custom resources that the cause blocks, with node counts. Counts the nodes with an effect, and the
+    /// nodes that the cause or an effect keeps from starting, but not the nodes of the cause itself.
+    pub(super) fn blocked_resources(&self) -> Option<String> {
+        let own: BTreeSet<_> = self.findings.iter().filter_map(|f| place(f)).collect();
+        let subjects = self.effects.iter().filter_map(|effect| place(effect));
+        let all = self.findings.iter().chain(&self.effects);
+        let not_chosen = all.flat_map(|f| {
+            let skyhook = f.subject.skyhook.as_deref();
+            let nodes = f.blocked_nodes.iter().map(|node| Some(node.as_str()));
+            nodes.filter_map(move |node| Some((skyhook?, node)))
+        });
+        let places = subjects.chain(not_chosen).filter(|held| !own.contains(held));
+        let held = grouped(places).into_iter();
+        let held = held.map(|(name, nodes)| (name, nodes.into_iter().flatten().collect()));
+        let mut held: Vec<(&str, BTreeSet<&str>)> = held.collect();
+        held.sort_by_key(|(_, nodes)| std::cmp::Reverse(nodes.len()));
+        let mut words = Vec::new();
+        for (nodes, names) in grouped(held.iter().map(|(name, nodes)| (nodes.len(), *name))) {
+            let on = |name: &str| match nodes {
+                0 => name.to_owned(),
+                nodes => format!("{name} on {}", plural(nodes, "node")),
+            };
+            match names.as_slice() {
+                [_, _, _, _, ..] => words.push(on(&NodeSet::of(names).limited(FOLDED))),
+                few => words.extend(few.iter().map(|name| on(name))),
+            }
+        }
+        (!words.is_empty()).then(|| list(&words))
+    }
+}
+
+/// The custom resource and the node of a finding.
+fn place(finding: &Finding) -> Option<(&str, Option<&str>)> {
+    let subject = &finding.subject;
+    Some((subject.skyhook.as_deref()?, subject.node.as_deref()))
+}
+
+/// The sentence for the first contrast, and for others with the same numbers of nodes.
+pub fn sentence(all: &[Contrast]) -> Option<String> {
+    let first = all.first()?;
+    let alike = all.iter().skip(1).filter(|c| (c.failing, c.healthy) == (first.failing, first.healthy));
+    let alike: Vec<String> = alike.map(|c| format!("{} {}", c.attribute, c.value)).collect();
+    let failing = if first.failing == first.failing_total {
+        format!("all {} failing nodes have", count(first.failing_total))
+    } else {
+        format!("{} of {} failing nodes have", count(first.failing), count(first.failing_total))
+    };
+    let healthy = match first.healthy {
+        0 => format!("none of the {} healthy nodes do", count(first.healthy_total)),
+        n => format!("{} of {} healthy nodes do", count(n), count(first.healthy_total)),
+    };
+    let also =
+        if alike.is_empty() { String::new() } else { format!("; the same nodes also have {}", list(&alike)) };
+    Some(format!("{failing} {} {}, {healthy}{also}", first.attribute, first.value))
+}

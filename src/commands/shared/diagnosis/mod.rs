@@ -1,37 +1,31 @@
 //! The report of `diagnose stuck`, as text and as a document.
 
-mod alike;
-mod blocked_resources;
-mod contrast;
 mod document;
 pub mod group;
-mod index;
 mod junit;
 mod logs;
 mod openmetrics;
 mod reason;
-mod summary;
 
 use serde_json::Value;
 
 pub use self::document::Document;
 use self::group::{Detail, FindingGroup};
-pub use self::index::{cause_argument, object_named};
+use super::deletion::Grades;
 use crate::cluster::{Clock, Cluster};
-use crate::commands::shared::cause_table;
 use crate::commands::shared::grouped::grouped;
-use crate::commands::shared::mutes;
-use crate::commands::shared::remedy::Grades;
 use crate::commands::shared::rule::{counted, incomplete};
+use crate::commands::shared::{cause_table, mutes};
 use crate::ctx::Tail;
 use crate::error::{Error, Result};
 use crate::model::Model;
-use crate::rules::support::impact::{CauseImpact, Impact};
+use crate::rules::support::blockers::{CauseImpact, Impact};
 use crate::rules::support::reason as attempts;
 use crate::rules::{self, Report, Verdict};
-use crate::view::text::{self, Layout, Line, Text};
-use crate::view::{View, document, list, plural};
+use crate::view::text::{Layout, Line, Text};
+use crate::view::{View, document, list, plural, text};
 use crate::wait::Blockers;
+pub use document::{cause_argument, object_named};
 
 /// The output of `diagnose stuck`.
 pub struct Diagnosis<'a> {

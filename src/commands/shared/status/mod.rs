@@ -1,20 +1,18 @@
 //! The document of `status`.
 
-pub mod findings;
 pub mod item;
 pub mod uninstalls;
 
+use item::{ProgressReader, SkyhookProgress};
 use schemars::JsonSchema;
 use serde::Serialize;
 
-use self::findings::Findings;
-use self::item::{ProgressReader, SkyhookProgress};
+use super::deletion::{self, Deletion};
 use crate::args::listing::Sorting;
 use crate::cluster::Cluster;
-use crate::commands::shared::deletion::{self, Deletion};
 use crate::model::ProgressState;
 use crate::outlook::Outlook;
-use crate::rules::support::impact::Impact;
+use crate::rules::support::blockers::{CauseImpact, Impact};
 use crate::rules::{Finding, Report, Severity, Verdict};
 use crate::view::text::{self, Label, Line};
 use crate::view::{FormatError, time, to_json};
@@ -203,5 +201,37 @@ impl Operator {
             line = line + ", " + text::error("no replica available");
         }
         line + format!(", acting on {}", self.api)
+    }
+}
+
+/// Number of causes that `diagnose stuck` reports, by severity; the findings that they explain do not count.
+#[derive(Debug, Default, Clone, Copy, PartialEq, Eq, Serialize, JsonSchema)]
+pub struct Findings {
+    pub errors: usize,
+    pub warnings: usize,
+    pub infos: usize,
+}
+
+impl Findings {
+    /// Counts all causes.
+    pub fn all(impact: &Impact<'_>) -> Findings {
+        Findings::of(impact.causes.iter())
+    }
+
+    /// Counts the causes that concern a custom resource, its nodes, or the whole operator.
+    pub fn about(name: &str, impact: &Impact<'_>) -> Findings {
+        Findings::of(impact.about(name).iter().map(|at| &impact.causes[*at]))
+    }
+
+    fn of<'i>(causes: impl Iterator<Item = &'i CauseImpact<'i>>) -> Findings {
+        let mut counts = Findings::default();
+        for cause in causes {
+            *match cause.severity {
+                Severity::Error => &mut counts.errors,
+                Severity::Warning => &mut counts.warnings,
+                Severity::Info => &mut counts.infos,
+            } += 1;
+        }
+        counts
     }
 }

@@ -11,7 +11,7 @@ use thiserror::Error;
 use crate::apply::{StepResult, StopReason};
 use crate::args::redacted::redacted;
 use crate::plan::{
-    Change, ClusterIdentity, Consequences, Kind, Plan, PlanStage, Step, Target, recreate, retain_stages,
+    Change, ClusterIdentity, Consequences, Kind, Plan, PlanStage, Step, Target, retain_stages,
 };
 use crate::redact;
 use crate::view::{plural, time};
@@ -273,7 +273,7 @@ impl Record {
             }
         }
         let (mut stages, lost) = done.inverse();
-        let left_out = recreate::leave_out_progress(&done, &mut stages);
+        let left_out = crate::plan::step::leave_out_progress(&done, &mut stages);
         retain_stages(&mut stages, |stage| !stage.steps.is_empty());
         // Without changes to revert, only end pauses that may still be set.
         let works = |stage: &PlanStage| stage.steps.iter().any(|step| !step.change.is_hold());

@@ -12,7 +12,7 @@ use crate::cluster::Read;
 use crate::cluster::admission::{
     Admission, CONFIGURATIONS, SERVICE_LABEL, ServiceReference, WebhookConfiguration,
 };
-use crate::cluster::standard::Standard;
+use crate::cluster::kubernetes::Standard;
 
 const ADMISSION: &str = "/apis/admissionregistration.k8s.io/v1";
 const DISCOVERY: &str = "/apis/discovery.k8s.io/v1";

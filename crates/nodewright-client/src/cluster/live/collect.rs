@@ -14,7 +14,7 @@ use crate::cluster::attempts::ContainerLog;
 use crate::cluster::capture::index::{API_VERSION, KIND, Source as Noted, ToolVersions};
 use crate::cluster::capture::{Index, Tape};
 use crate::cluster::installation::Definition;
-use crate::cluster::read::Read;
+use crate::cluster::source::Read;
 use crate::cluster::{Cluster, ClusterBuilder, Source};
 
 const CRDS: &str = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions";

@@ -11,7 +11,7 @@ use super::protobuf::{self, METADATA_LIST};
 use crate::api::Object;
 use crate::cluster::json_pieces::{self, Items, Pieces, Stop, TextPosition};
 use crate::cluster::{Read as Outcome, lenient};
-use crate::reason::first_line;
+use crate::error::first_line;
 
 /// A list, or one page of it.
 #[derive(Debug)]

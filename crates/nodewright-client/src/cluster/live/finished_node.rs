@@ -5,7 +5,6 @@ use futures::join;
 use super::sources::Reader;
 use super::{Needs, Now, wanted};
 use crate::api::ApiFlavor;
-use crate::cluster::acting;
 use crate::cluster::{Cluster, ClusterBuilder, Job, Pod, Read, Source};
 use crate::model::Model;
 
@@ -44,7 +43,7 @@ pub(super) async fn read<'a>(
     }
     (builder.served, builder.deployments) = (served, deployments);
     builder.taken_at = now();
-    if acting::undecided(&builder.operators().collect::<Vec<_>>()) {
+    if crate::cluster::installation::undecided(&builder.operators().collect::<Vec<_>>()) {
         return None;
     }
     let asked_for = builder.asked_for;

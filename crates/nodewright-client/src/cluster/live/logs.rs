@@ -10,7 +10,7 @@ use crate::cluster::attempts::ContainerLog;
 use crate::cluster::capture::ReadOutcome;
 use crate::cluster::capture::index::{LOG, LOGS, LogEntry, Source};
 use crate::cluster::pod::ContainerStatus;
-use crate::cluster::read::Read;
+use crate::cluster::source::Read;
 use crate::cluster::{Cluster, Pod};
 
 /// Maximum number of package pods whose logs are read.

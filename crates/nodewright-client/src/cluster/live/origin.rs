@@ -4,7 +4,7 @@ use serde::Deserialize;
 
 use super::request::{Failure, get};
 use crate::api::Meta;
-use crate::cluster::read::Unread;
+use crate::cluster::source::Unread;
 
 /// A namespace that every cluster has during its whole life.
 pub const NAMESPACE: &str = "kube-system";

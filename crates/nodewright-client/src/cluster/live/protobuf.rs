@@ -4,7 +4,6 @@
 //! presented to serde with the JSON names of their fields. prost would need a second set of types, and its
 //! reader is meant for generated code.
 
-mod list;
 mod schema;
 mod wire;
 
@@ -16,9 +15,9 @@ use serde::de::{DeserializeSeed, Deserializer, Error as _, MapAccess, SeqAccess,
 use serde::forward_to_deserialize_any;
 
 use crate::api::visit;
-pub(super) use list::list;
 use schema::{Kind, Message};
 pub(super) use schema::{METADATA_LIST, knows};
+pub(super) use wire::list;
 use wire::{Fields, Value, cut_off};
 
 /// `Accept` value: protobuf, with JSON as fallback.

@@ -3,14 +3,16 @@
 use std::error::Error;
 
 use bytes::{Bytes, BytesMut};
+use futures::future::join_all;
 use http_body_util::BodyExt;
 use kube::client::Body;
 use serde::Deserialize;
 
 use super::protobuf;
-use crate::cluster::read::Unread;
+use crate::api::ApiFlavor;
+use crate::cluster::source::Unread;
 use crate::connect::{self, RETRIES, ServedBy, TransportError, TransportErrorKind};
-use crate::reason::first_line;
+use crate::error::first_line;
 
 /// `Accept` value that every server supports.
 pub(super) const JSON: &str = "application/json";
@@ -217,6 +219,124 @@ fn failure(error: kube::Error) -> Failure {
         kube::Error::Service(inner) => TransportError::new("", &**inner),
         other => TransportError::new("", other),
     })
+}
+
+#[derive(Default, Deserialize)]
+#[serde(default, rename_all = "camelCase")]
+struct Resources {
+    kind: String,
+    group_version: String,
+    resources: Option<Vec<Resource>>,
+}
+
+#[derive(Default, Deserialize)]
+#[serde(default)]
+struct Resource {
+    name: String,
+}
+
+/// The APIs whose main resource is served, older first.
+///
+/// A group without the main resource does not count: it may contain only a leftover policy CRD.
+pub(super) async fn served(client: &kube::Client) -> Result<Vec<ApiFlavor>, LoadError> {
+    let each = ApiFlavor::ALL.map(|flavor| serves(client, flavor));
+    let mut served = Vec::new();
+    for (flavor, serves) in ApiFlavor::ALL.into_iter().zip(join_all(each).await) {
+        if serves? {
+            served.push(flavor);
+        }
+    }
+    Ok(served)
+}
+
+async fn serves(client: &kube::Client, flavor: ApiFlavor) -> Result<bool, LoadError> {
+    let path = format!("/apis/{}", flavor.api_version());
+    let body = match get(client, &path).await {
+        Ok(body) => body,
+        Err(failure) if failure.is_absence() => return Ok(false),
+        Err(failure) => return Err(LoadError::discovery(failure)),
+    };
+    let resources: Option<Resources> = serde_json::from_slice(&body).ok();
+    let resources = resources.filter(|r| r.kind == "APIResourceList");
+    let malformed = |why: String| LoadError::discovery(Failure::Malformed(why));
+    let Some(found) = resources else {
+        let why = "the response is not from an API server; check --server and the proxy";
+        return Err(malformed(why.to_owned()));
+    };
+    // An API server lists the resources of every version that it serves. Reject other responses: they would
+    // falsely prove that the API is absent.
+    let resources = found.resources.unwrap_or_default();
+    if found.group_version != flavor.api_version()
+        || resources.is_empty()
+        || resources.iter().any(|r| r.name.is_empty())
+    {
+        let version = flavor.api_version();
+        return Err(malformed(format!(
+            "the response does not list the resources of {version}; check --server and the proxy"
+        )));
+    }
+    Ok(resources.iter().any(|r| r.name == flavor.plural()))
+}
+
+/// Errors that prevent reading a cluster. Each is one line: what, where, and what to do.
+#[derive(Debug, thiserror::Error)]
+pub enum LoadError {
+    #[error(
+        "the cluster serves neither {} nor {}, so the operator is not installed; install it, or \
+         choose another cluster with --context",
+        ApiFlavor::Skyhook.resource(),
+        ApiFlavor::NodeWright.resource()
+    )]
+    NotServed,
+
+    #[error(
+        "--api is {asked_for}, but the cluster serves only {}; omit --api",
+        asked_for.other().resource()
+    )]
+    AskedForAbsent { asked_for: ApiFlavor },
+
+    #[error(
+        "the API server{} does not accept the credentials (401 Unauthorized); log in again, or \
+         check the kubeconfig's user and --token",
+        at(.server)
+    )]
+    Unauthorized { server: Option<String> },
+
+    #[error(transparent)]
+    TransportError(#[from] TransportError),
+
+    #[error("cannot get credentials: {0}")]
+    Credentials(String),
+
+    #[error("cannot discover the APIs of the server{}: {why}", at(.server))]
+    Discovery { server: Option<String>, why: String },
+}
+
+impl From<LoadError> for crate::error::Error {
+    fn from(error: LoadError) -> Self {
+        Self::failed(error)
+    }
+}
+
+impl LoadError {
+    pub(super) fn discovery(failure: Failure) -> LoadError {
+        match failure {
+            Failure::Refused { code: 401, server, .. } => LoadError::Unauthorized { server },
+            Failure::Refused { ref server, .. } => {
+                LoadError::Discovery { server: server.clone(), why: failure.short() }
+            }
+            Failure::TransportError(error) => LoadError::TransportError(error),
+            Failure::Credentials(why) => LoadError::Credentials(why),
+            Failure::Malformed(why) => LoadError::Discovery { server: None, why },
+        }
+    }
+}
+
+fn at(server: &Option<String>) -> String {
+    match server.as_deref() {
+        Some(server) if !server.is_empty() => format!(" at {server}"),
+        _ => String::new(),
+    }
 }
 
 #[cfg(test)]

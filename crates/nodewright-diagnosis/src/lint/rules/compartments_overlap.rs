@@ -1,5 +1,5 @@
 use super::{Input, LintFindings};
-use crate::lint::selection::contains;
+use crate::lint::manifest::contains;
 use crate::view::plural;
 
 lint_rule! {

@@ -1,5 +1,4 @@
 use super::{Input, LintFindings};
-use crate::cluster::config_map;
 
 lint_rule! {
     /// Packages of two custom resources need a ConfigMap of the same name.
@@ -18,7 +17,7 @@ lint_rule! {
 
 fn check(input: &Input<'_>, findings: &mut LintFindings) {
     let all = input.all_skyhooks();
-    let contested = config_map::contested(all.iter().copied());
+    let contested = crate::cluster::kubernetes::contested(all.iter().copied());
     for (manifest, skyhook) in input.skyhooks() {
         for (config_map, users) in &contested {
             let own = users.iter().find(|(user, _)| user.name() == skyhook.name());

@@ -1,6 +1,6 @@
 use super::{Input, LintFindings};
 use crate::api::Skyhook;
-use crate::lint::selection::required_values;
+use crate::lint::manifest::required_values;
 use crate::rules::some_of;
 
 lint_rule! {

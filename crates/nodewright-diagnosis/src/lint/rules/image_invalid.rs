@@ -1,7 +1,7 @@
 use super::placeholder::is_placeholder;
 use super::{Input, LintFindings, Severity};
 use crate::api::ApiFlavor;
-use crate::api::image::ImageParts;
+use crate::api::name::ImageParts;
 use crate::lint::Manifest;
 
 lint_rule! {

@@ -1,6 +1,6 @@
 use super::{Input, LintFindings};
 use crate::api::ApiFlavor;
-use crate::lint::compatibility::legacy_keys;
+use crate::lint::schema::legacy_keys;
 
 lint_rule! {
     /// An object of the new API contains a key of the old API.

@@ -1,8 +1,7 @@
 use super::strategies::strategies;
 use super::{Input, LintFindings};
-use crate::api::deployment_policy::DEFAULT_COMPARTMENT;
-use crate::rules::Severity;
-use crate::rules::some_of;
+use crate::api::skyhook::DEFAULT_COMPARTMENT;
+use crate::rules::{Severity, some_of};
 use crate::view::plural;
 
 lint_rule! {

@@ -1,5 +1,5 @@
 use super::{Input, LintFindings};
-use crate::lint::references::Existence;
+use crate::lint::Existence;
 
 lint_rule! {
     /// A package takes a variable from a Secret, a ConfigMap or a key that does not exist.

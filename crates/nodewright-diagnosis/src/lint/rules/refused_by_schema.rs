@@ -1,7 +1,6 @@
 use super::{Input, LintFindings, Severity};
-use crate::api::object_name::is_object_name;
-use crate::api::syntax::{label_value_error, qualified_name_error};
-use crate::lint::compatibility::{NewerField, newer_fields};
+use crate::api::name::{is_object_name, label_value_error, qualified_name_error};
+use crate::lint::schema::{NewerField, newer_fields};
 use crate::lint::violation::ViolationKind;
 
 lint_rule! {

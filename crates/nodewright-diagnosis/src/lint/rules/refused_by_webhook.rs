@@ -2,8 +2,8 @@ use serde_json::Value;
 
 use super::{Input, LintFindings, Severity};
 use crate::api::LabelSelector;
-use crate::api::deployment_policy::{Budget, DEFAULT_COMPARTMENT};
-use crate::api::syntax::selector_errors;
+use crate::api::name::selector_errors;
+use crate::api::skyhook::{Budget, DEFAULT_COMPARTMENT};
 use crate::lint::Manifest;
 use crate::model::spec_errors::SpecErrorKind;
 

@@ -3,7 +3,7 @@
 use serde_json::Value;
 
 use super::Input;
-use crate::api::deployment_policy::{Budget, DEFAULT_COMPARTMENT};
+use crate::api::skyhook::{Budget, DEFAULT_COMPARTMENT};
 use crate::api::{DeploymentPolicy, LabelSelector};
 use crate::cluster::Node;
 

@@ -1,5 +1,5 @@
 use super::{Input, LintFindings};
-use crate::api::syntax::duration_seconds;
+use crate::api::name::duration_seconds;
 
 lint_rule! {
     /// A timeout never ends, or ends before its work can.

@@ -1,6 +1,6 @@
 use super::{Input, LintFindings};
 use crate::api::ApiFlavor;
-use crate::suggestions::near;
+use crate::error::near;
 
 lint_rule! {
     /// The API group has no such kind or version.

@@ -1,8 +1,9 @@
 //! Edits of values that have changed since the plan.
 
 use super::*;
-use crate::api::ApiFlavor;
-use crate::api::keys;
+use crate::api::{ApiFlavor, Stage, State, keys};
+use crate::plan::Target;
+use crate::plan::edit::{At, Move};
 
 const STATE: &str = r#"{"a|1":{"name":"a","version":"1","stage":"apply","state":"erroring","restarts":3},"b|1":{"name":"b","version":"1","stage":"config","state":"complete"}}"#;
 
@@ -144,4 +145,57 @@ fn a_value_is_a_value() {
     let back = edit.on_conflict(OnConflict::Overwrite).inverse();
     assert_eq!(back.rebase("k", Some("newer")), Rebased::Done);
     assert_eq!(back.rebase("k", None), Rebased::Same(back.clone()));
+}
+
+fn step(change: Change) -> Step {
+    Step::new(Target::node("gpu-1", None), change, "a test")
+}
+
+fn label(to: Option<&str>) -> Step {
+    step(Change::Metadata(Metadata::default().label("key", Edit::new(Some("old"), to))))
+}
+
+fn entry(name: &str, to: Option<State>) -> Step {
+    let at = |state| At { stage: Stage::Apply, state, text: String::new() };
+    let one = Move {
+        entry: name.to_owned(),
+        from: Some(at(State::Erroring)),
+        to: to.map(at),
+        onward: false,
+        retried: false,
+    };
+    let edit = Edit::new(Some("all"), Some(name)).on_conflict(OnConflict::MoveEntries(vec![one]));
+    step(Change::Metadata(Metadata::default().annotation("nodeState", edit)))
+}
+
+fn status(path: &[&str], to: Option<Value>) -> Step {
+    let field = Field::new(path.iter().copied(), None, to);
+    step(Change::Status(vec![field]))
+}
+
+#[test]
+fn what_agrees_is_done_one_after_the_other() {
+    let delete = || step(Change::Delete { was: None });
+    for (a, b, apart) in [
+        (label(None), label(None), None),
+        (label(None), label(Some("new")), Some("key")),
+        (entry("a|1", None), entry("b|1", None), None),
+        (entry("a|1", None), entry("a|1", None), None),
+        (entry("a|1", None), entry("a|1", Some(State::Complete)), Some("nodeState")),
+        (delete(), delete(), None),
+        (delete(), label(None), Some("the whole object")),
+        (status(&["status", "places"], None), status(&["status", "places", "gpu-1"], None), None),
+        (
+            status(&["status", "batch"], Some(json!({"at": 1}))),
+            status(&["status", "batch", "at"], Some(json!(2))),
+            Some("status.batch.at"),
+        ),
+        (status(&["status", "a"], None), status(&["status", "b"], Some(json!(1))), None),
+    ] {
+        let apart = apart.map(str::to_owned);
+        assert_eq!(a.contradicts(&b), apart, "{a:?} {b:?}");
+        assert_eq!(b.contradicts(&a), apart, "{b:?} {a:?}");
+    }
+    let elsewhere = Step { target: Target::node("gpu-2", None), ..label(Some("new")) };
+    assert_eq!(label(None).contradicts(&elsewhere), None);
 }

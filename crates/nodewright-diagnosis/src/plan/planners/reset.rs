@@ -2,13 +2,15 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use crate::api::{Entry, Skyhook, keys};
-use crate::cluster::{Cluster, Node, NodeRecord};
-use crate::error::Result;
+use serde_json::{Map, Value};
+
+use super::{batches, held, migration, node, pause_guard};
+use crate::api::{Entry, NodeState, Skyhook, State, keys};
+use crate::cluster::{Cluster, Node, NodeRecord, Phase};
+use crate::error::{Error, Result};
 use crate::plan::forecast::is_uninstalled;
-use crate::plan::planners::{batches, effects, held, migration, node, pause_guard, stranding};
 use crate::plan::{Change, Edit, Metadata, OnConflict, Plan, PlanStage, RemovedEntry, Step, Target};
-use crate::view::plural;
+use crate::view::{NodeSet, plural};
 
 /// The scope of a reset.
 #[derive(Debug)]
@@ -86,7 +88,7 @@ fn refuse_stranding(cluster: &Cluster, request: &ResetRequest<'_>) -> Result<()>
         .filter(|(_, on)| on.entry(&key).is_some_and(|e| !e.stage.is_uninstall()))
         .filter(|(_, on)| !request.failed_only || on.fails())
         .collect();
-    stranding::refuse(cluster, skyhook, name, &targets)
+    refuse(cluster, skyhook, name, &targets)
 }
 
 struct ResetPlanner<'a> {
@@ -211,7 +213,7 @@ impl<'a> ResetPlanner<'a> {
         }
         let mut awaited = Vec::new();
         if let Some(skyhook) = self.skyhook.filter(|s| s.deleting()) {
-            stranding::remove_even_if_updated(&mut change);
+            remove_even_if_updated(&mut change);
             let pending = self.cluster.pending_uninstalls_on(skyhook, node);
             let removed = pending.filter(|p| keys.is_none_or(|keys| keys.contains(&p.entry.key.to_string())));
             awaited.extend(removed.filter_map(|p| {
@@ -311,7 +313,7 @@ impl<'a> ResetPlanner<'a> {
             batches::warn_of_counters(self.cluster, skyhook, &self.reruns, &mut effects);
         }
         if let Some(skyhook) = self.skyhook {
-            let bypassed = effects::bypassed_uninstalls(skyhook, &self.packages, &mut effects);
+            let bypassed = super::merge::bypassed_uninstalls(skyhook, &self.packages, &mut effects);
             effects.loses_record |= bypassed;
         }
         if let Some(skyhook) = self.skyhook
@@ -321,7 +323,7 @@ impl<'a> ResetPlanner<'a> {
             let touched = self.touched.iter();
             let targets: Vec<(&Node, &NodeRecord)> =
                 touched.filter_map(|node| Some((*node, self.record_on(node)?))).collect();
-            effects::dependants_stay(skyhook, package, &targets, &mut effects);
+            super::merge::dependants_stay(skyhook, package, &targets, &mut effects);
         }
         if let Some(skyhook) = self.skyhook
             && self.request.retaint
@@ -360,5 +362,158 @@ impl<'a> ResetPlanner<'a> {
             ));
         }
         effects
+    }
+}
+
+/// Refuses if the operator would never run the package again on one of the nodes.
+///
+/// Before v0.18, the operator considers packages without dependencies only while the number of complete packages does
+/// not exceed the number of packages without dependencies (upstream #387, SKY209).
+///
+/// # Errors
+///
+/// There is such a node.
+pub fn refuse(
+    cluster: &Cluster,
+    skyhook: &Skyhook,
+    package: &str,
+    targets: &[(&Node, &NodeRecord)],
+) -> Result<()> {
+    let free = skyhook.packages().filter(|(_, p)| p.depends_on.is_empty()).count();
+    let is_free = skyhook.package(package).is_some_and(|p| p.depends_on.is_empty());
+    if !is_free || !crate::model::profile::strands_late_packages(cluster) {
+        return Ok(());
+    }
+    // An upper bound: placements, which are slow to look up, are needed only if the bound exceeds the limit.
+    let recorded = |on: &NodeRecord| {
+        let complete = on.entries().iter().filter(|e| e.state == State::Complete);
+        complete.count()
+    };
+    let others = |node: &Node| {
+        let names = skyhook.spec.packages.keys().filter(|name| *name != package);
+        names.filter(|name| cluster.placement(skyhook, name, node).phase == Phase::Complete).count()
+    };
+    let stranded: Vec<&str> = targets
+        .iter()
+        .filter(|(node, on)| recorded(on) > free && others(node) > free)
+        .map(|(node, _)| node.name.as_str())
+        .collect();
+    if stranded.is_empty() {
+        return Ok(());
+    }
+    let nodes = NodeSet::of(&stranded);
+    Err(Error::unchanged(format!(
+        "rerunning {package} alone would strand it on {}: this operator version skips packages without \
+         dependencies once complete packages outnumber them (SKY209)",
+        nodes.limited(6)
+    ))
+    .hint(format!(
+        "reset all packages there: kubectl skyhook reset {} --node {}",
+        skyhook.name(),
+        stranded[0]
+    )))
+}
+
+/// Makes the edits remove entries even if the operator has updated them: during a deletion, the operator uninstalls the
+/// node's other packages and retries failing packages.
+pub fn remove_even_if_updated(change: &mut Metadata) {
+    for edit in change.annotations.values_mut() {
+        match &mut edit.on_conflict {
+            OnConflict::MoveEntries(moves) => moves.iter_mut().for_each(|m| m.retried = true),
+            on_conflict @ OnConflict::IfStillFailing => *on_conflict = OnConflict::Overwrite,
+            _ => {}
+        }
+    }
+}
+
+/// The plan that restores the unreadable states of these nodes.
+///
+/// # Errors
+///
+/// The status has no copy of such a state, or a migration is pending.
+pub fn restore(cluster: &Cluster, skyhook: &Skyhook, nodes: &[&Node], force: bool) -> Result<Plan> {
+    let mut plan = Plan::new("", skyhook.name());
+    let mut steps = Vec::new();
+    for node in nodes {
+        let Some(on) = cluster.on_node(node, skyhook.name()) else {
+            continue;
+        };
+        match repaired(skyhook, node, on) {
+            Err(CannotRepair::NothingMalformed) => {}
+            Err(CannotRepair::NoCopy) => {
+                let name = skyhook.name();
+                let missing = format!("the status of {name} has no copy of the state of {}", node.name);
+                return Err(Error::unchanged(missing)
+                    .hint(format!("kubectl skyhook reset {name} --node {}", node.name)));
+            }
+            Ok(change) => {
+                let why = "restores the state that the operator last read";
+                steps.push(Step::new(Target::of_node(node), Change::Metadata(change), why));
+            }
+        }
+    }
+    plan.title = format!("restore the node state of {} on {}", skyhook.name(), plural(steps.len(), "node"));
+    if !steps.is_empty() {
+        plan.consequences.warn("the operator resumes work on every custom resource");
+        plan.stage(steps);
+    }
+    migration::refuse_held(cluster, &mut plan, force)?;
+    Ok(plan)
+}
+
+/// Why the node state cannot be restored.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum CannotRepair {
+    /// There is no node state, or it is readable.
+    NothingMalformed,
+    /// The status of the custom resource contains no usable copy.
+    NoCopy,
+}
+
+/// Restores the malformed part of a node state from the operator's copy.
+///
+/// # Errors
+///
+/// Nothing is malformed; or there is no copy, so that only a reset helps.
+pub fn repaired(
+    skyhook: &Skyhook,
+    node: &Node,
+    on: &NodeRecord,
+) -> std::result::Result<Metadata, CannotRepair> {
+    let state = on.state.as_ref().ok_or(CannotRepair::NothingMalformed)?;
+    if state.malformed().is_empty() {
+        return Err(CannotRepair::NothingMalformed);
+    }
+    let copy = skyhook.status.node_state.of(&node.name).ok_or(CannotRepair::NoCopy)?;
+    let mut change = Metadata::default();
+    let mut after = NodeState::default();
+    for (key, text) in state.annotations() {
+        let package = NodeState::package_of(key);
+        let text = match state.malformed().iter().find(|m| m.annotation == key) {
+            None => text.to_owned(),
+            Some(malformed) => {
+                let text = restored(&copy, package).ok_or(CannotRepair::NoCopy)?;
+                let edit = Edit::new(Some(&malformed.text), Some(&text));
+                change = change.annotation(key, edit);
+                text
+            }
+        };
+        after.add(key, package, &text);
+    }
+    if after.malformed().is_empty() { Ok(change) } else { Err(CannotRepair::NoCopy) }
+}
+
+/// The text of an annotation from the copy: the entries of all packages, or the entry of `package`.
+fn restored(copy: &std::collections::BTreeMap<String, Value>, package: Option<&str>) -> Option<String> {
+    match package {
+        None if copy.is_empty() => None,
+        None => {
+            let all: Map<String, Value> = copy.clone().into_iter().collect();
+            Some(Value::Object(all).to_string())
+        }
+        Some(package) => {
+            let mut entries = copy.values().filter(|e| e["name"] == package);
+            entries.next().map(Value::to_string)
+        }
     }
 }

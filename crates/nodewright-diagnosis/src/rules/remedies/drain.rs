@@ -1,9 +1,7 @@
 //! Remedies for a blocked drain.
 
 use crate::api::Skyhook;
-use crate::cluster::drain::Drain;
-use crate::cluster::drain::obstacles::Obstacles;
-use crate::cluster::drain::refusal::Refusal;
+use crate::cluster::drain::{Drain, Obstacles, Refusal};
 use crate::cluster::{Cluster, DisruptionBudget, Pod};
 use crate::rules::{Finding, Grade};
 

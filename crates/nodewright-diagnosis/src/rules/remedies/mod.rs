@@ -2,7 +2,4 @@
 
 pub(super) mod drain;
 pub mod remedy;
-mod reset;
-pub(super) mod resume_effects;
-pub(super) mod retry;
 pub(super) mod usual;

@@ -3,8 +3,8 @@
 use std::collections::HashMap;
 
 use crate::api::{Entry, Skyhook, Stage};
-use crate::cluster::{Cluster, Deployment, Job, Pod};
-use crate::model::behavior;
+use crate::cluster::package_run::PackageRun;
+use crate::cluster::{Cluster, Deployment, Job, Node, NodeRecord, Pod};
 use crate::plan::planners::batches::may_free_others;
 use crate::rules::{Finding, Grade, Remedy, uninstall_argument};
 use crate::view::{NodeSet, expand};
@@ -233,7 +233,8 @@ impl Finding {
         title: &str,
     ) -> &mut Self {
         let in_batch = nodes.iter().any(|node| skyhook.status.node_priority.contains_key(*node));
-        let flag = (in_batch && behavior::blocked_nodes_keep_places(cluster)).then_some("--leave-batch");
+        let flag = (in_batch && crate::model::profile::blocked_nodes_keep_places(cluster))
+            .then_some("--leave-batch");
         let freed = nodes.iter().filter_map(|node| cluster.node(node));
         let next = if in_batch || { freed }.any(|node| may_free_others(cluster, skyhook, node)) {
             "; the next batch may start immediately"
@@ -250,5 +251,118 @@ impl Finding {
         self.remedy(title, words).caveat(format!(
             "the operator skips {them} for every custom resource until {until} unignored{next}"
         ))
+    }
+}
+
+impl Finding {
+    /// Adds remedies for a node state that cannot be read: a restore if the operator's own copy can be read, and a
+    /// reset.
+    pub fn repair_node_state(&mut self, skyhook: &Skyhook, node: &Node, on: &NodeRecord) -> &mut Self {
+        if crate::plan::planners::reset::repaired(skyhook, node, on).is_ok() {
+            let title = "Restore the node state from the status of the custom resource";
+            let words = ["reset", skyhook.name(), "--unreadable", "--node", &node.name];
+            self.remedy(title, words).caveat("the operator then continues for every custom resource");
+        }
+        let words = ["reset", skyhook.name(), "--node", &node.name];
+        self.remedy("Reset the node", words).caveat(
+            "the record of what is installed is lost: packages are installed again, and packages that a deletion \
+             would have uninstalled stay on the host",
+        )
+    }
+
+    /// Adds a remedy that makes the operator uninstall on this node: once other nodes have finished their part of a
+    /// deletion, it works only on nodes in progress.
+    pub fn set_in_progress(
+        &mut self,
+        title: &str,
+        skyhook: &Skyhook,
+        node: &str,
+        package: &str,
+    ) -> &mut Self {
+        self.retry(title, skyhook.name(), node, package)
+            .caveat("once other nodes have finished the uninstall, the operator works only on nodes with status in_progress")
+    }
+
+    /// Adds a remedy that runs a permanently failed stage again and keeps its record.
+    pub fn retry(&mut self, title: &str, skyhook: &str, node: &str, package: &str) -> &mut Self {
+        let words = ["package", "retry", package, "--skyhook", skyhook];
+        self.remedy(title, words.into_iter().chain(["--node", node])).for_all_nodes(["--all-nodes"])
+    }
+
+    /// If the stage has failed permanently, adds a remedy that runs it again, and returns true.
+    pub fn retry_given_up(
+        &mut self,
+        package_run: Option<&PackageRun<'_>>,
+        skyhook: &Skyhook,
+        node: &str,
+        entry: &Entry,
+    ) -> bool {
+        let at_this_stage = |run: &&PackageRun<'_>| run.stage == entry.stage || run.interrupt;
+        let given_up = package_run.filter(at_this_stage).is_some_and(PackageRun::given_up);
+        if given_up {
+            let title = "Once the cause is gone, retry the stage";
+            self.retry(title, skyhook.name(), node, &entry.name);
+        }
+        given_up
+    }
+
+    /// Adds a remedy that runs a package again from its start. Returns false if that is impossible: the operator does not rerun a package with a requested uninstall, nor packages of a
+    /// custom resource that is being deleted.
+    pub fn rerun(&mut self, title: &str, skyhook: &Skyhook, node: &Node, package: &str) -> bool {
+        let spec = skyhook.package(package);
+        if skyhook.deleting() || spec.is_some_and(|p| skyhook.uninstalls(p)) {
+            return false;
+        }
+        let words = ["package", "rerun", package, "--skyhook", skyhook.name(), "--node", &node.name];
+        self.remedy(title, words);
+        if let Some(kind) = spec.and_then(|p| skyhook.pending_interrupt(package, p)) {
+            self.caveat(format!("its interrupt ({kind}) runs after the node is drained"));
+        }
+        true
+    }
+
+    /// Adds a remedy that deletes a pod, which the operator then recreates.
+    pub fn delete_pod(&mut self, title: &str, pod: &Pod) -> &mut Self {
+        // The new pod has the same name: without the flag, kubectl may wait for the deletion of both.
+        let words = ["delete", "pod", "--wait=false", "-n", pod.namespace()];
+        let words = words.into_iter().chain([pod.name()]);
+        self.kubectl(Grade::B2, title, words)
+    }
+}
+
+impl Finding {
+    /// Adds a remedy that resets all packages of a custom resource on a node.
+    pub fn reset_node(
+        &mut self,
+        title: &str,
+        cluster: &Cluster,
+        skyhook: &Skyhook,
+        node: &Node,
+    ) -> &mut Self {
+        let on = cluster.on_node(node, skyhook.name());
+        let entries = on.map_or(&[][..], |on| on.entries());
+        let words = ["reset", skyhook.name(), "--node", &node.name];
+        self.remedy(title, words)
+            .caveat(match (skyhook.deleting(), entries.is_empty()) {
+                (_, true) => {
+                    "no package is recorded on the node yet: all packages run from their first stage, including interrupts"
+                }
+                (true, false) => {
+                    "the record of what is installed is lost: packages that the deletion would have uninstalled stay on the host"
+                }
+                (false, false) => "all packages run again, including their interrupts",
+            })
+    }
+
+    /// Adds a remedy that resets one package of the spec on a node.
+    pub fn reset_package(&mut self, skyhook: &Skyhook, node: &Node, name: &str, version: &str) -> &mut Self {
+        let spec = skyhook.package(name);
+        let interrupts = spec.is_some_and(|p| skyhook.pending_interrupt(name, p).is_some());
+        let including = if interrupts { ", including its interrupt" } else { "" };
+        let package = format!("{name}:{version}");
+        let words = ["reset", skyhook.name(), "--node", &node.name];
+        let words = words.into_iter().chain(["--package", &package]);
+        self.remedy(format!("Reset package {name} on the node"), words)
+            .caveat(format!("package {name} runs again{including}"))
     }
 }

@@ -6,7 +6,6 @@ use jiff::Timestamp;
 
 use super::reason::shown;
 use crate::api::{ApiFlavor, Condition, Entry, Meta, Skyhook, State, Status};
-use crate::cluster::exit_code;
 use crate::cluster::node::{NodeCondition, Taint};
 use crate::cluster::package_run::PackageRun;
 use crate::cluster::pod::{ContainerTrouble, Ending};
@@ -175,7 +174,7 @@ impl Finding {
             // The kubelet's reason for the end of the pod explains the code.
             value += &match cluster.ending(pod) {
                 Some(ending) => format!(", exit code {code} ({})", ending.reason),
-                None => format!(", {}", exit_code::with_meaning(code, trouble.reason)),
+                None => format!(", {}", crate::cluster::attempts::with_meaning(code, trouble.reason)),
             };
         }
         value += &restarts(trouble.restarts);

@@ -15,7 +15,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 use serde_saphyr::Spanned;
 
-use super::impact::{CauseImpact, Impact};
+use super::blockers::{CauseImpact, Impact};
 use crate::api::Skyhook;
 use crate::cluster::Cluster;
 use crate::model::Model;

@@ -1,22 +1,22 @@
 //! Reasons why a stage fails or hangs on a node, and why the operator does not run: states, events and logs.
 //! Pure.
 
-mod events;
-mod log;
+use std::collections::{BTreeMap, HashMap};
+use std::sync::LazyLock;
 
-use std::collections::HashMap;
-
+use jiff::{SignedDuration, Timestamp};
+use regex::Regex;
 use schemars::JsonSchema;
 use serde::Serialize;
 
-pub use self::events::Recurring;
-pub use self::log::LogTail;
-use crate::api::State;
+use crate::api::{Entry, State};
 use crate::cluster::attempts::{Choice, ContainerLog, choice};
 use crate::cluster::pod::{ContainerStatus, ContainerTrouble, Terminated};
-use crate::cluster::{Cluster, Event, PackageRun, PackageRuns, Pod, exit_code};
+use crate::cluster::{Cluster, Deployment, Event, PackageRun, PackageRuns, Pod};
 use crate::redact;
+use crate::rules::package_pods_evicted::eviction_cause;
 use crate::rules::{Finding, operator_not_running};
+use crate::view::time;
 
 /// Why a stage, or the operator itself, makes no progress: how its last attempt ended, or what it waits for.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, JsonSchema)]
@@ -66,8 +66,7 @@ pub struct Reason {
 /// Sets the reason of each finding about a package on a node, and of findings about an operator that does not
 /// run.
 pub fn add(cluster: &Cluster, findings: &mut [Finding]) {
-    let reasons =
-        Reasons { cluster, package_runs: cluster.package_runs(), events: events::by_object(cluster) };
+    let reasons = Reasons { cluster, package_runs: cluster.package_runs(), events: by_object(cluster) };
     for finding in findings {
         finding.reason = reasons.of(finding).map(Box::new);
     }
@@ -107,7 +106,7 @@ impl<'a> Reasons<'a> {
         pods.sort_by_key(|pod| !looping.is_some_and(|looping| std::ptr::eq(looping, *pod)));
         let mut reason = Reason {
             object: operator.reference(),
-            events: events::of_operator(&self.events, operator, &pods),
+            events: of_operator(&self.events, operator, &pods),
             ..Reason::default()
         };
         if let Some(failed) = pods.iter().find_map(|pod| Failed::in_pod(pod)) {
@@ -144,7 +143,7 @@ impl<'a> Reasons<'a> {
         let mut reason = Reason {
             object: package_run.reference(),
             stage: Some(package_run.stage.to_string()),
-            events: events::of_package_run(&self.events, package_run),
+            events: of_package_run(&self.events, package_run),
             ..Reason::default()
         };
         let running = package_run.pods.iter().find_map(|p| p.running().map(|r| (*p, r.0)));
@@ -222,7 +221,8 @@ impl Reason {
         self.container = Some(failed.status.name.clone());
         self.state = Some(failed.state().to_owned());
         self.exit_code = Some(failed.end.exit_code);
-        self.meaning = exit_code::meaning(self.exit_code, &failed.end.reason).map(str::to_owned);
+        self.meaning =
+            crate::cluster::attempts::meaning(self.exit_code, &failed.end.reason).map(str::to_owned);
         self.message = shown(&failed.end.message);
         self.restarts = failed.status.restart_count;
         self.pieces.push(failed.piece());
@@ -237,7 +237,7 @@ impl Reason {
             self.pod = Some(pod.name().to_owned());
             self.state = Some(pod.status.reason.clone());
             self.message = shown(&pod.status.message);
-            self.meaning = exit_code::meaning(None, &pod.status.reason).map(str::to_owned);
+            self.meaning = crate::cluster::attempts::meaning(None, &pod.status.reason).map(str::to_owned);
         } else if let Some(failed) = package_run.job.and_then(|j| j.failed()) {
             self.state = Some(failed.reason.to_string());
             self.message = shown(&failed.message);
@@ -260,7 +260,7 @@ impl Reason {
         if let Some((pod, ending)) = package_run.ended_as_a_whole(cluster).filter(|_| !runs) {
             self.pod = Some(pod.name().to_owned());
             self.state = Some(ending.reason.to_owned());
-            self.meaning = exit_code::meaning(None, ending.reason).map(str::to_owned);
+            self.meaning = crate::cluster::attempts::meaning(None, ending.reason).map(str::to_owned);
             self.message = shown(ending.message).or(self.message.take());
             return;
         }
@@ -271,7 +271,7 @@ impl Reason {
         let message = message.or(job.map(|c| c.message.as_str()));
         if let Some(message) = message {
             self.state = Some(OVER.to_owned());
-            self.meaning = exit_code::meaning(None, OVER).map(str::to_owned);
+            self.meaning = crate::cluster::attempts::meaning(None, OVER).map(str::to_owned);
             self.message = shown(message).or(self.message.take());
         }
     }
@@ -318,7 +318,308 @@ impl Reason {
 /// The shown part of a message from the cluster, without secrets; `None` if it is empty.
 pub(in crate::rules) fn shown(message: &str) -> Option<String> {
     const LONGEST: usize = 300;
-    let text = redact::log::lines(message.lines().map(log::plain)).join(" ");
+    let text = redact::log_lines(message.lines().map(plain)).join(" ");
     let text: String = text.trim().chars().take(LONGEST).collect();
     (!text.is_empty()).then_some(text)
+}
+
+/// Maximum number of event groups of one package run or operator.
+const MOST: usize = 5;
+/// Number of characters that Kubernetes appends to the name of a Job to name a pod.
+const SUFFIX: usize = 5;
+
+/// Events about objects of one kind with the same reason.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, JsonSchema)]
+pub struct Recurring {
+    /// The object of the latest event, such as `job/NAME` or `pod/NAME`.
+    pub object: String,
+    /// The reason of the events.
+    pub reason: String,
+    /// The message of the latest event.
+    pub message: String,
+    /// Number of occurrences.
+    pub count: i64,
+    /// The time of the first occurrence; absent if unknown.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub first: Option<String>,
+    /// The time of the latest occurrence; absent if unknown.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub last: Option<String>,
+    #[serde(skip)]
+    pub at: Option<Timestamp>,
+}
+
+/// Warnings by kind and name of their object. Warnings about pods are also listed under `PodOf` with the name of the
+/// Job.
+pub fn by_object(cluster: &Cluster) -> HashMap<(&str, &str), Vec<&Event>> {
+    let mut by_object: HashMap<(&str, &str), Vec<&Event>> = HashMap::new();
+    for event in cluster.events.items().iter().filter(|e| e.warning) {
+        let (kind, name) = (event.kind.as_str(), event.name.as_str());
+        by_object.entry((kind, name)).or_default().push(event);
+        if kind == "Pod"
+            && let Some((job, suffix)) = name.rsplit_once('-')
+            && suffix.len() == SUFFIX
+        {
+            by_object.entry(("PodOf", job)).or_default().push(event);
+        }
+    }
+    by_object
+}
+
+/// The warnings about a Job or bare pod, latest first.
+pub fn of_package_run(
+    events: &HashMap<(&str, &str), Vec<&Event>>,
+    package_run: &PackageRun<'_>,
+) -> Vec<Recurring> {
+    let mut keys: Vec<(&str, &str)> = Vec::new();
+    if let Some(job) = package_run.job {
+        keys.extend([("Job", job.metadata.name.as_str()), ("PodOf", &job.metadata.name)]);
+    }
+    let pods = package_run.pods.iter().map(|pod| pod.name());
+    match package_run.job {
+        Some(job) => {
+            let own = |name: &&str| {
+                let rest = name.strip_prefix(job.metadata.name.as_str());
+                rest.is_some_and(|rest| rest.len() == SUFFIX + 1 && rest.starts_with('-'))
+            };
+            keys.extend(pods.filter(|name| !own(name)).map(|name| ("Pod", name)));
+        }
+        None => keys.extend(pods.map(|name| ("Pod", name))),
+    }
+    recurring(events, &keys, package_run.created())
+}
+
+/// The warnings about a Deployment of the operator and its pods, latest first.
+pub fn of_operator(
+    events: &HashMap<(&str, &str), Vec<&Event>>,
+    operator: &Deployment,
+    pods: &[&Pod],
+) -> Vec<Recurring> {
+    let pods = pods.iter().map(|pod| ("Pod", pod.name()));
+    let keys: Vec<(&str, &str)> = pods.chain([("Deployment", operator.name())]).collect();
+    recurring(events, &keys, None)
+}
+
+fn recurring(
+    events: &HashMap<(&str, &str), Vec<&Event>>,
+    keys: &[(&str, &str)],
+    since: Option<Timestamp>,
+) -> Vec<Recurring> {
+    // Names are reused: an event from before the run was created is about another object.
+    let current = |event: &&&Event| event.last.is_none() || event.last >= since;
+    let mut alike: BTreeMap<(&str, &str), Vec<&Event>> = BTreeMap::new();
+    for event in keys.iter().filter_map(|key| events.get(key)).flatten().filter(current) {
+        let key = (event.kind.as_str(), event.reason.as_str());
+        alike.entry(key).or_default().push(event);
+    }
+    let mut recurring: Vec<Recurring> = alike
+        .values()
+        .filter_map(|events| {
+            let newest = events.iter().max_by_key(|e| e.last)?;
+            let kind = Recurring {
+                object: format!("{}/{}", newest.kind.to_lowercase(), newest.name),
+                reason: newest.reason.clone(),
+                message: shown(&newest.message).unwrap_or_default(),
+                count: events.iter().map(|e| e.count).sum(),
+                first: events.iter().filter_map(|e| e.first).min().map(time),
+                last: newest.last.map(time),
+                at: newest.last,
+            };
+            Some(kind)
+        })
+        .collect();
+    recurring.sort_by_key(|kind| std::cmp::Reverse(kind.at));
+    recurring.truncate(MOST);
+    recurring
+}
+
+/// Maximum number of lines.
+const LINES: usize = 20;
+/// Maximum number of characters in a line.
+const LONGEST: usize = 300;
+/// Maximum number of bytes in all lines.
+const BYTES: usize = 4096;
+
+/// The last lines of a container's log: few and short, without escape sequences and without apparent secrets.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, JsonSchema)]
+pub struct LogTail {
+    /// The source of the lines: the container, or the log that the operator saved.
+    pub from: String,
+    /// The lines, oldest first.
+    pub lines: Vec<String>,
+}
+
+impl LogTail {
+    /// Prepares the last lines for display; `None` if all lines are blank.
+    pub fn of<'l>(from: String, lines: impl IntoIterator<Item = &'l str>) -> Option<LogTail> {
+        let plain: Vec<String> = lines.into_iter().map(plain).collect();
+        let mut lines = redact::log_lines(&plain);
+        lines.retain(|line| !line.trim().is_empty());
+        let lines: Vec<String> = lines.iter().map(|line| short(line)).collect();
+        let mut room = BYTES;
+        let fits = |line: &&String| {
+            let fits = line.len() <= room;
+            room = room.saturating_sub(line.len());
+            fits
+        };
+        let kept = lines.iter().rev().take(LINES).take_while(fits).count();
+        let lines = lines[lines.len() - kept..].to_vec();
+        (!lines.is_empty()).then_some(LogTail { from, lines })
+    }
+
+    /// At most `most` last lines. If none of them mentions a failure, the first is replaced by the last
+    /// earlier line that does.
+    pub fn last(&self, most: usize) -> Vec<&str> {
+        static TELLING: LazyLock<Regex> = LazyLock::new(|| {
+            let words = "error|fail|failed|failure|fatal|cannot|can't|could not|unable|denied|not found|no such|killed|\
+                         traceback|exception|timed out|timeout|panic|refused|invalid|missing";
+            Regex::new(&format!(r"(?i)(?-u:\b)(?:{words})(?-u:\b)")).expect("the pattern is valid")
+        });
+        let from = self.lines.len().saturating_sub(most);
+        let telling = |line: &&String| TELLING.is_match(line);
+        let mut shown: Vec<&str> = self.lines[from..].iter().map(String::as_str).collect();
+        if !self.lines[from..].iter().any(|line| telling(&line))
+            && let Some(line) = self.lines[..from].iter().rfind(telling)
+            && let Some(first) = shown.first_mut()
+        {
+            *first = line;
+        }
+        shown
+    }
+}
+
+/// Removes colours, control characters and overwritten progress bars from a line.
+fn plain(line: &str) -> String {
+    static ESCAPES: LazyLock<Regex> = LazyLock::new(|| {
+        Regex::new(r"\x1b(?:\[[0-?]*[ -/]*[@-~]|\][^\x07\x1b]*(?:\x07|\x1b\\)?|[@-Z\\^_])")
+            .expect("the pattern is valid")
+    });
+    let line = line.trim_end_matches(['\n', '\r']);
+    let line = ESCAPES.replace_all(line, "");
+    let last = line.rsplit('\r').find(|part| !part.trim().is_empty());
+    let last = last.unwrap_or_default().replace('\t', " ");
+    last.chars().filter(|c| !c.is_control()).collect()
+}
+
+fn short(line: &str) -> String {
+    match line.char_indices().nth(LONGEST) {
+        Some((at, _)) => format!("{}…", &line[..at]),
+        None => line.to_owned(),
+    }
+}
+
+/// Appends the attempts: `package driver fails at stage apply: its job is retrying, 1 failed attempt so far`.
+pub fn with_attempts(
+    what: String,
+    cluster: &Cluster,
+    entry: &Entry,
+    package_run: Option<&PackageRun<'_>>,
+    retries: bool,
+) -> String {
+    let Some((package_run, job)) = package_run.and_then(|run| run.job.map(|job| (run, job))) else {
+        return if retries { format!("{what}; the operator is still retrying") } else { what };
+    };
+    let timeout = || {
+        let seconds = job.timeout().map(SignedDuration::from_secs);
+        seconds.map_or_else(String::new, |s| format!(" of {s:#}"))
+    };
+    let over = package_run.timed_out().is_some() || job.deadline_exceeded();
+    let what = match package_run.foreign_deadline().filter(|_| job.deadline_exceeded()) {
+        Some(seconds) => {
+            let limit = SignedDuration::from_secs(seconds);
+            format!("{what}: its job exceeded its own deadline of {limit:#}, which the operator does not set")
+        }
+        None if over => format!("{what}: the stage exceeded its timeout{}", timeout()),
+        None => what,
+    };
+    let what = match job.failed_by_kubelet(&package_run.pods) {
+        Some(pod) => format!("{what}: {}", ended_by_kubelet(cluster, pod)),
+        None => what,
+    };
+    let failed = package_run.failed_attempts(cluster.flavor(), entry);
+    // The entry is erroring, so at least one attempt has failed, even if the Job does not count it yet.
+    let attempts = match failed.max(1) {
+        1 => "1 failed attempt".to_owned(),
+        n => format!("{n} failed attempts"),
+    };
+    let and = if over { ", and" } else { ":" };
+    match job.failed() {
+        Some(_) if failed == 0 => format!("{what}{and} its job has failed permanently"),
+        Some(_) if package_run.restart_limit_exceeded(cluster.flavor()).is_some() => {
+            format!("{what}{and} {attempts}, and the operator ended the job at the restart limit")
+        }
+        Some(_) => format!("{what}{and} its job has failed permanently ({attempts})"),
+        None if !retries => what,
+        None if job.status.succeeded > 0 => {
+            format!("{what}, but its job has since succeeded; the operator has not recorded the result yet")
+        }
+        None if job.restarts_in_place() => {
+            let until = match package_run.restart_allowance(cluster.flavor()) {
+                Some(limit) => format!("at most {limit} times"),
+                None if job.timeout().is_some() => {
+                    format!("until its timeout{} expires", timeout())
+                }
+                None => "without a limit".to_owned(),
+            };
+            format!("{what}{and} its container is restarted {until}; {attempts} so far")
+        }
+        None => format!("{what}{and} its job is retrying, {attempts} so far"),
+    }
+}
+
+/// Why the kubelet ended the pods of all attempts.
+fn ended_by_kubelet(cluster: &Cluster, pod: &Pod) -> String {
+    let ending = cluster.ending(pod);
+    let (reason, message) = ending.map_or(("", ""), |ending| (ending.reason, ending.message));
+    if !pod.evicted() {
+        let message = shown(message).map_or_else(String::new, |message| format!(": {message}"));
+        return format!("the kubelet rejected all its pods ({reason}{message})");
+    }
+    let counted = match cluster.kubernetes().filter(|_| cluster.counts_evictions()) {
+        Some(kubernetes) => format!("Kubernetes {} counts evictions as failed attempts", kubernetes.version),
+        None => "the job counted this as failed attempts".to_owned(),
+    };
+    format!("the kubelet evicted all its pods ({}), and {counted}", eviction_cause(message))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn log(lines: &[&str]) -> LogTail {
+        LogTail::of("a test".to_owned(), lines.iter().copied()).expect("lines")
+    }
+
+    #[test]
+    fn what_would_paint_the_terminal_is_taken_out() {
+        let shown =
+            log(&["\x1b[31mERROR\x1b[0m no\tdisk\r\n", "10%\r50%\r100%\n", "a\x07b\x1b]0;title\x07c\n"]);
+        assert_eq!(shown.lines, ["ERROR no disk", "100%", "abc"]);
+    }
+
+    #[test]
+    fn a_secret_in_the_middle_of_colours_is_one_still() {
+        assert_eq!(log(&["tok\x1b[0men=hunter2"]).lines, ["token=<masked>"]);
+    }
+
+    #[test]
+    fn lines_and_bytes_are_bounded_and_the_last_are_kept() {
+        let many: Vec<String> = (0..50).map(|n| format!("line {n}")).collect();
+        let many: Vec<&str> = many.iter().map(String::as_str).collect();
+        let shown = log(&many);
+        assert_eq!((shown.lines.len(), shown.lines[19].as_str()), (LINES, "line 49"));
+        let long = "x".repeat(10_000);
+        let shown = log(&[long.as_str(); 30]);
+        assert!(shown.lines.iter().all(|l| l.chars().count() <= LONGEST + 1));
+        assert!(shown.lines.concat().len() <= BYTES, "{}", shown.lines.concat().len());
+        assert_eq!(LogTail::of(String::new(), ["", "\x1b[0m"]), None);
+    }
+
+    #[test]
+    fn the_line_that_tells_is_among_those_shown() {
+        let shown = log(&["a", "bash: nvidia-smi: command not found", "b", "c", "d"]);
+        assert_eq!(shown.last(3), ["bash: nvidia-smi: command not found", "c", "d"]);
+        assert_eq!(shown.last(1), ["bash: nvidia-smi: command not found"]);
+        assert_eq!(log(&["a", "b"]).last(1), ["b"]);
+    }
 }

@@ -3,12 +3,13 @@
 use std::collections::HashMap;
 use std::rc::Rc;
 
+use jiff::Timestamp;
+
 use super::evidence::fails_outside_reboot;
-use super::node_troubles::NodeTroubles;
-use crate::api::{Skyhook, Status};
-use crate::cluster::{Cluster, Node, PackageRuns};
-use crate::model::{Batch, Model, behavior};
-use crate::rules::{Finding, Findings, Finds, Severity};
+use crate::api::{Object, Skyhook, Status};
+use crate::cluster::{Cluster, Node, PackageRuns, Pod, Source, UnknownValues};
+use crate::model::{Batch, Model};
+use crate::rules::{ALL, Finding, Findings, Finds, Rule, Severity};
 
 /// The reason why a node or a custom resource makes no progress.
 #[derive(Debug, Clone)]
@@ -41,7 +42,7 @@ pub fn stuck_in_batch(
 ) -> Option<Trouble> {
     let on = cluster.on_node(node, skyhook.name());
     let status = cluster.status_on(skyhook, node);
-    let holds_while_blocked = behavior::blocked_nodes_keep_places(cluster);
+    let holds_while_blocked = crate::model::profile::blocked_nodes_keep_places(cluster);
     // Exclude nodes that are only in the middle of a reboot: their status is erroring as well.
     if status == Status::Erroring && on.is_some_and(|on| fails_outside_reboot(skyhook, on)) {
         // Only a warning for newer operators: it is uncertain which nodes they choose while a node fails, and
@@ -185,4 +186,193 @@ impl<'c> Standstill<'c> {
             })
         }
     }
+}
+
+/// Findings that explain missing progress, by node and by custom resource.
+#[derive(Debug, Default)]
+pub struct NodeTroubles {
+    /// Findings, as results of rules with indexes.
+    all: Vec<(Rc<Vec<Finding>>, usize)>,
+    /// Index of the most severe finding per node and custom resource; "" for findings without a custom resource.
+    on_nodes: HashMap<String, HashMap<String, usize>>,
+    by_skyhook: HashMap<String, Vec<usize>>,
+}
+
+impl NodeTroubles {
+    /// Collects the findings of rules about causes and lasting waits.
+    pub(in crate::rules) fn of(found: impl Fn(&'static Rule) -> Rc<Vec<Finding>>) -> NodeTroubles {
+        let mut troubles = NodeTroubles::default();
+        // Skip rules about effects: they use this collection, so the recursion would not end.
+        for rule in ALL {
+            let least = match rule.finds {
+                Finds::Causes => Severity::Error,
+                Finds::LastingWaits => Severity::Warning,
+                Finds::Effects | Finds::HeldNodes | Finds::Unexplained | Finds::Unknowns => {
+                    continue;
+                }
+            };
+            let findings = found(rule);
+            for at in (0..findings.len()).filter(|at| findings[*at].severity >= least) {
+                troubles.add(&findings, at);
+            }
+        }
+        troubles
+    }
+
+    fn add(&mut self, findings: &Rc<Vec<Finding>>, at: usize) {
+        let subject = &findings[at].subject;
+        let Some(node) = &subject.node else {
+            return;
+        };
+        self.all.push((Rc::clone(findings), at));
+        let at = self.all.len() - 1;
+        let skyhook = subject.skyhook.clone().unwrap_or_default();
+        if subject.skyhook.is_some() {
+            let of_it = self.by_skyhook.entry(skyhook.clone());
+            of_it.or_default().push(at);
+        }
+        let here = self.on_nodes.entry(node.clone()).or_default();
+        let known = here.get(&skyhook).copied().unwrap_or(at);
+        let graver = self.graver(known, at);
+        self.on_nodes.entry(node.clone()).or_default().insert(skyhook, graver);
+    }
+
+    fn finding(&self, at: usize) -> &Finding {
+        let (findings, at) = &self.all[at];
+        &findings[*at]
+    }
+
+    /// Index of the more severe of two findings; of equals, the later one.
+    fn graver(&self, one: usize, other: usize) -> usize {
+        let gravity = |at: usize| (self.finding(at).severity, self.finding(at).permanent, at);
+        if gravity(one) > gravity(other) { one } else { other }
+    }
+
+    /// The most severe finding that explains why a custom resource makes no progress on a node.
+    pub fn gravest_on(&self, skyhook: &str, node: &str) -> Option<&Finding> {
+        let here = self.on_nodes.get(node)?;
+        let found = [here.get(skyhook), here.get("")].into_iter().flatten();
+        let gravest = found.copied().reduce(|one, other| self.graver(one, other));
+        gravest.map(|at| self.finding(at))
+    }
+
+    /// All findings that explain why a custom resource makes no progress on its nodes.
+    pub fn of_skyhook(&self, skyhook: &str) -> impl Iterator<Item = &Finding> {
+        let found = self.by_skyhook.get(skyhook).into_iter().flatten();
+        found.map(|at| self.finding(*at))
+    }
+}
+
+/// The latest time at which the operator worked for a custom resource, or at which this work was triggered. For
+/// `open` nodes, their creation is a trigger.
+pub fn last_activity(
+    cluster: &Cluster,
+    package_runs: &PackageRuns<'_>,
+    skyhook: &Skyhook,
+    open: &[&Node],
+) -> Option<Timestamp> {
+    let meta = &skyhook.metadata;
+    let name = skyhook.name();
+    let start = format!("{}/", cluster.flavor().key(name));
+    let written = meta.managed_fields.iter().filter_map(|m| m.time);
+    let conditions = skyhook.status.conditions.iter();
+    let conditions = conditions.filter_map(|c| c.last_transition_time);
+    let nodes = cluster.selected(skyhook).flat_map(|node| {
+        let ours = node.conditions().iter();
+        let ours = ours.filter(|c| c.kind.starts_with(&start));
+        let ours = ours.filter_map(|c| c.last_transition_time);
+        let on = cluster.on_node(node, name);
+        let drained = on.and_then(|on| on.draining_since());
+        ours.chain(node.annotated).chain(node.selectable).chain(drained)
+    });
+    let new = open.iter().filter_map(|n| n.created);
+    let of_it = package_runs.of(name);
+    let worked = of_it.flat_map(|run| {
+        let ended = run.job.and_then(|j| j.status.completion_time);
+        let failed = run.job.and_then(|j| j.failed()?.last_transition_time);
+        run.created().into_iter().chain(ended).chain(failed)
+    });
+    let events = cluster.events_mentioning(name);
+    written
+        .chain(conditions)
+        .chain(nodes.collect::<Vec<_>>())
+        .chain(new)
+        .chain(worked.collect::<Vec<_>>())
+        .chain(events.filter_map(|e| e.last))
+        .chain(meta.creation_timestamp)
+        .filter(|at| cluster.seconds_since(Some(*at)).is_some())
+        .max()
+}
+
+/// A field that could not be read and may contain a newer time than [`last_activity`]; `None` if there is none.
+pub fn unknown_activity(
+    cluster: &Cluster,
+    package_runs: &PackageRuns<'_>,
+    skyhook: &Skyhook,
+) -> Option<String> {
+    let name = skyhook.name();
+    let whole = |object: &dyn Object, reference: String| {
+        let field = object.unknown_fields().iter().next()?;
+        Some(format!("{reference}: {} cannot be read", field.path))
+    };
+    let metadata = |object: &dyn Object, reference: String| {
+        let mut fields = object.unknown_fields().iter();
+        let field = fields.find(|field| field.path.starts_with("metadata."))?;
+        Some(format!("{reference}: {} cannot be read", field.path))
+    };
+    let nodes = cluster.selected(skyhook);
+    let of_it = package_runs.all().iter().filter(|run| run.skyhook == name);
+    let jobs = of_it.clone().filter_map(|run| run.job);
+    let pods = of_it.flat_map(|run| &run.pods).copied();
+    let events = cluster.events.items().iter();
+    let events = events.filter(|e| e.name == name || e.message.contains(name));
+    whole(skyhook, skyhook.reference())
+        .or_else(|| { nodes }.find_map(|node| metadata(node, node.reference())))
+        .or_else(|| { jobs }.find_map(|job| whole(job, format!("job/{}", job.metadata.name))))
+        .or_else(|| { pods }.find_map(|pod: &Pod| metadata(pod, pod.reference())))
+        .or_else(|| { events }.find_map(|event| whole(event, format!("event/{}", event.key().1))))
+}
+
+/// Turns errors into warnings if they concern an object with an unknown value on which they may depend.
+pub fn downgrade_uncertain<'a>(cluster: &Cluster, findings: impl Iterator<Item = &'a mut Finding>) {
+    let mut unknown: Vec<UnknownValues<'_>> =
+        Source::ALL.into_iter().flat_map(|source| cluster.unknown_values(source)).collect();
+    unknown.retain(|object| object.undecoded.is_some());
+    if unknown.is_empty() {
+        return;
+    }
+    for finding in findings {
+        if finding.severity < Severity::Error || finding.rule.finds == Finds::Unknowns {
+            continue;
+        }
+        let concerned = unknown.iter().find(|object| concerns(cluster, finding, object));
+        if let Some(object) = concerned {
+            let why = object.undecoded.as_deref().unwrap_or_default();
+            finding.severity(Severity::Warning).evidence(object, "unknown", why);
+        }
+    }
+}
+
+/// Whether a finding has an object as its subject or in its evidence, or is about a custom resource that
+/// selects the node.
+fn concerns(cluster: &Cluster, finding: &Finding, object: &UnknownValues<'_>) -> bool {
+    let subject = &finding.subject;
+    let mut evidence = finding.evidence.iter();
+    let is_evidence = evidence.any(|evidence| {
+        let kind = evidence.object.split('/').next().unwrap_or_default();
+        let name = evidence.object.rsplit('/').next().unwrap_or_default();
+        kind.eq_ignore_ascii_case(object.kind) && name == object.name
+    });
+    let is_subject = subject.kind == object.kind && subject.name == object.name;
+    let concerns_all = || match (object.source, &subject.skyhook) {
+        (Source::Skyhooks, Some(skyhook)) => skyhook == object.name,
+        (Source::Nodes, skyhook) => {
+            let selects = |name: &String| cluster.touches(name, object.name);
+            subject.node.as_deref() == Some(object.name)
+                || finding.blocked_nodes.iter().any(|node| node == object.name)
+                || (subject.node.is_none() && skyhook.as_ref().is_some_and(selects))
+        }
+        _ => false,
+    };
+    is_evidence || is_subject || concerns_all()
 }

@@ -7,7 +7,7 @@ use jiff::Timestamp;
 use serde_json::Value;
 
 use crate::api::ApiFlavor;
-use crate::redact::placeholder::{Placeholders, names_a_secret};
+use crate::redact::{Placeholders, names_a_secret};
 
 /// Environment variables of the operator that rules use; their values are not masked.
 const SETTINGS: [&str; 4] =

@@ -2,7 +2,7 @@
 
 use super::{Allocatable, Node, NodeCondition, READY, System, Taint};
 use crate::api::Shared;
-use crate::cluster::cordon_marks::Holder;
+use crate::cluster::cordon::Holder;
 
 /// The fields of a node that are read, in order of the load on the server.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, PartialOrd, Ord)]

@@ -2,9 +2,9 @@
 
 use super::At;
 use crate::cluster::Source;
+use crate::model::action::{NodeProgress, ProgressState, QueuePosition};
 use crate::model::next_nodes;
 use crate::model::place::NONE;
-use crate::model::progress::{NodeProgress, ProgressState, QueuePosition};
 use crate::model::reason::WaitReason;
 use crate::model::selection::Selection;
 

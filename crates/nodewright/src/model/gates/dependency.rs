@@ -1,7 +1,7 @@
 //! A package waits for its dependencies.
 
 use super::At;
-use crate::model::progress::{NodeProgress, ProgressState};
+use crate::model::action::{NodeProgress, ProgressState};
 use crate::model::reason::WaitReason;
 
 /// The reason why no package is due on the node: a dependency is missing, uninstalled, or part of a cycle, or the

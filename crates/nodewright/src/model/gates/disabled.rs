@@ -1,7 +1,7 @@
 //! A disabled custom resource starts nothing. Its running stages end.
 
 use super::At;
-use crate::model::progress::{NodeProgress, ProgressState};
+use crate::model::action::{NodeProgress, ProgressState};
 use crate::model::reason::WaitReason;
 
 /// Models operator `processSkyhooksPerNode`.

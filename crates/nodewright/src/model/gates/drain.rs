@@ -5,8 +5,7 @@ use jiff::Timestamp;
 use super::At;
 use crate::cluster::Pod;
 use crate::cluster::drain::is_evicted;
-use crate::model::action::Action;
-use crate::model::progress::{NodeProgress, ProgressState};
+use crate::model::action::{Action, NodeProgress, ProgressState};
 use crate::model::reason::WaitReason;
 
 /// Models operator `EnsureNodeIsReadyForInterrupt`: cordon, wait for protected pods, drain.

@@ -2,8 +2,7 @@
 //! uninstalled on all selected nodes.
 
 use super::At;
-use crate::model::action::Action;
-use crate::model::progress::{NodeProgress, ProgressState};
+use crate::model::action::{Action, NodeProgress, ProgressState};
 use crate::model::reason::WaitReason;
 
 /// Models operator `HandleFinalizer`.

@@ -1,7 +1,7 @@
 //! Nothing new starts on a node with the ignore label.
 
 use super::At;
-use crate::model::progress::{NodeProgress, ProgressState};
+use crate::model::action::{NodeProgress, ProgressState};
 use crate::model::reason::WaitReason;
 
 /// Models operator `selectNodesWithCompartments`.

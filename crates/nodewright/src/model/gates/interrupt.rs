@@ -2,7 +2,7 @@
 //! they are deleted.
 
 use super::At;
-use crate::model::progress::{NodeProgress, ProgressState};
+use crate::model::action::{NodeProgress, ProgressState};
 use crate::model::reason::WaitReason;
 
 /// Models operator `Interrupt` and `HasRunningPackages`.

@@ -4,7 +4,7 @@
 use super::At;
 use crate::cluster::NodeRecord;
 use crate::model::Model;
-use crate::model::progress::{NodeProgress, ProgressState};
+use crate::model::action::{NodeProgress, ProgressState};
 use crate::model::reason::WaitReason;
 
 /// Models operator `validateAndUpsertSkyhookData`, which does not run for a paused custom resource, and

@@ -2,7 +2,7 @@
 
 use super::At;
 use crate::model::Model;
-use crate::model::progress::{NodeProgress, ProgressState};
+use crate::model::action::{NodeProgress, ProgressState};
 use crate::model::reason::WaitReason;
 
 /// Models the first check of each reconcile in v0.18 to v0.20.

@@ -16,9 +16,9 @@ mod priority;
 mod taint;
 
 use super::Model;
+use super::action::NodeProgress;
 use super::place::Place;
 use super::profile::Profile;
-use super::progress::NodeProgress;
 use super::reason::WaitReason;
 use super::resource::Resource;
 use crate::cluster::{Node, PackageRun};

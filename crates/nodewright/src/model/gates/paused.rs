@@ -1,8 +1,7 @@
 //! A paused custom resource starts nothing.
 
 use super::At;
-use crate::model::action::Action;
-use crate::model::progress::{NodeProgress, ProgressState};
+use crate::model::action::{Action, NodeProgress, ProgressState};
 use crate::model::reason::WaitReason;
 
 /// Models operator `Reconcile`: a paused custom resource is excluded from the work on packages. Since v0.18

@@ -2,7 +2,7 @@
 //! for it.
 
 use super::At;
-use crate::model::progress::{NodeProgress, ProgressState};
+use crate::model::action::{NodeProgress, ProgressState};
 use crate::model::reason::WaitReason;
 
 /// Models operator `initializeCompartmentsFromPolicy`.

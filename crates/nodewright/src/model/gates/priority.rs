@@ -2,7 +2,7 @@
 //! all` on all of its nodes.
 
 use super::At;
-use crate::model::progress::{NodeProgress, ProgressState};
+use crate::model::action::{NodeProgress, ProgressState};
 use crate::model::reason::WaitReason;
 
 /// Models operator `isBlockedByGlobalPredecessor` and `IsNodeReadyForSkyhook`.

@@ -2,7 +2,7 @@
 
 use super::At;
 use crate::cluster::Source;
-use crate::model::progress::{NodeProgress, ProgressState};
+use crate::model::action::{NodeProgress, ProgressState};
 use crate::model::reason::WaitReason;
 
 /// Models operator `CheckTaintToleration`.

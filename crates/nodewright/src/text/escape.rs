@@ -6,6 +6,9 @@
 use std::borrow::Cow;
 use std::fmt::Write;
 
+use serde::Serialize;
+use shlex::Quoter;
+
 /// Text for one line: control characters, invisible characters and unusual blanks are spelled out.
 ///
 /// ESC becomes `^[` as in kubectl, a newline `\n`, a tab `\t`, other controls `^A`, the rest `<U+202E>`.
@@ -101,6 +104,62 @@ fn is_harmful(c: char) -> bool {
         | '\u{1bca0}'..='\u{1bca3}' | '\u{1d173}'..='\u{1d17a}' | '\u{e0000}'..='\u{e0fff}')
 }
 
+/// Quotes the words of a command for a shell.
+pub fn shell_words<S: AsRef<str>>(argv: &[S]) -> String {
+    let words: Vec<String> = argv.iter().map(|word| shell_word(word.as_ref())).collect();
+    words.join(" ")
+}
+
+/// Quotes a word if necessary; for a flag, only its value: `--for=deleted`, `--for='a b'`.
+fn shell_word(word: &str) -> String {
+    match word.split_once('=') {
+        _ if is_bare(word) => word.to_owned(),
+        Some((flag, value)) if is_bare(flag) => format!("{flag}={}", quoted(value)),
+        _ => quoted(word),
+    }
+}
+
+/// Whether a word needs no quotes. Shells do not interpret `=` and `,` within a word.
+fn is_bare(word: &str) -> bool {
+    let mut parts = word.split(['=', ',']).filter(|part| !part.is_empty());
+    !word.is_empty() && !word.starts_with('=') && parts.all(|part| quoted(part) == part)
+}
+
+fn quoted(word: &str) -> String {
+    let quoter = Quoter::new().allow_nul(true);
+    let word = quoter.quote(word).expect("only NUL cannot be quoted");
+    word.into_owned()
+}
+
+/// Characters that Go escapes for HTML and JavaScript. In JSON they occur only in strings.
+const ESCAPED: [(char, &str); 5] =
+    [('<', "\\u003c"), ('>', "\\u003e"), ('&', "\\u0026"), ('\u{2028}', "\\u2028"), ('\u{2029}', "\\u2029")];
+
+/// Escapes the characters that Go escapes.
+pub fn escaped(json: &str) -> Cow<'_, str> {
+    let mut json = Cow::from(json);
+    for (character, sequence) in ESCAPED {
+        if json.contains(character) {
+            json = json.replace(character, sequence).into();
+        }
+    }
+    json
+}
+
+/// JSON with kubectl's indentation.
+pub fn json<T: Serialize + ?Sized>(document: &T) -> String {
+    let mut json = Vec::new();
+    let pretty = serde_json::ser::PrettyFormatter::with_indent(b"    ");
+    let mut serializer = serde_json::Serializer::with_formatter(&mut json, pretty);
+    let written = document.serialize(&mut serializer);
+    written.expect("a document is plain data");
+    let mut json = String::from_utf8(json).expect("JSON is UTF-8");
+    if let Cow::Owned(harmless) = harmless_json(&json) {
+        json = harmless;
+    }
+    json + "\n"
+}
+
 #[cfg(test)]
 mod tests {
     use proptest::prelude::*;
@@ -140,6 +199,21 @@ mod tests {
         #[test]
         fn nothing_harmful_is_left(text in any::<String>()) {
             prop_assert!(!sanitize(&text).chars().any(is_harmful));
+        }
+    }
+
+    #[test]
+    fn a_shell_reads_the_same_words() {
+        for (words, line) in [
+            (&["wait", "gpu", "--for=deleted"][..], "wait gpu --for=deleted"),
+            (&["-l", "pool=gpu", ""], "-l pool=gpu ''"),
+            (&["--reason=two words"], "--reason='two words'"),
+            (&["it's", "$HOME", "a;b", "{a,b}"], r#""it's" '$HOME' 'a;b' '{a,b}'"#),
+            (&["=x", "x=", "a,b=c"], "'=x' x= a,b=c"),
+        ] {
+            let argv: Vec<String> = words.iter().map(|word| (*word).to_owned()).collect();
+            assert_eq!(shell_words(&argv), line);
+            assert_eq!(shlex::split(line), Some(argv));
         }
     }
 }
