@@ -11,8 +11,8 @@ use super::yaml::YamlError;
 use super::{Table, View, harmless_xml};
 use crate::program::{as_typed, document_as_typed};
 
-pub use super::go_json::json;
 pub use super::yaml::yaml;
+pub use nodewright::text::escape::json;
 
 /// The value of `-o`.
 #[derive(Debug, Clone, PartialEq, Default)]

@@ -20,13 +20,12 @@ pub use format::{FormatError, OutputFormat};
 pub use nodewright::text::{
     API_VERSION, CLOCK_SKEW, Items, List, NodeSet, age, ago, count, document, duration_text, expand,
     for_how_long, harmless_json, harmless_lines, harmless_xml, human, is_harmless, list, natural, plural,
-    some_of, time, to_json,
+    sanitize, shell_words, some_of, time, to_json,
 };
 pub use outcome_view::effects_text;
 pub use table::{Columns, Table, cells};
 pub use text::{Label, Layout, Line, Span, Text};
-pub use upstream::SortBy;
-pub use upstream::Upstream;
+pub use upstream::{SortBy, Upstream};
 
 use std::collections::HashSet;
 

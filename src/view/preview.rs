@@ -8,7 +8,7 @@ use serde_json::Value;
 use similar::{ChangeTag, TextDiff};
 
 use super::text::{self, Label, Line, Text};
-use super::{NodeSet, View, count, document, list, plural};
+use super::{NodeSet, View, count, document, effects_text, list, plural};
 use crate::model::{PackageChange, PackageDocument};
 use crate::plan::{
     Change, Consequences, Destination, Field, Grade, Metadata, Plan, PlanStage, Preconditions, Step,

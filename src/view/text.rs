@@ -15,7 +15,6 @@ use std::ops::Add;
 use maud::{Markup, html};
 use unicode_width::{UnicodeWidthChar, UnicodeWidthStr};
 
-use self::{command, heading, plain};
 use super::{Table, sanitize};
 use crate::program::as_typed;
 

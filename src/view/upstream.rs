@@ -54,7 +54,7 @@ impl View for Upstream<'_> {
         let kind = list.kind.filter(|kind| KINDS.contains(kind));
         Some(match kind {
             Some(kind) => {
-                let rows = list.items.map(move |row| row(kind, row.value()));
+                let rows = list.items.map(move |item| row(kind, item.value()));
                 List { kind: None, ..List::new(kind, rows) }
             }
             None => list,
@@ -76,9 +76,9 @@ fn document(mut document: Value) -> Value {
 }
 
 /// A row with upstream's names. `package status` omits `restarts` if zero, and always has `stage`.
-fn row(kind: &str, row: Value) -> Value {
+fn row(kind: &str, item: Value) -> Value {
     let omitted = |key: &str, value: &Value| kind == "PackageStatus" && key == "restarts" && *value == 0;
-    match row {
+    match item {
         Value::Object(mut fields) => {
             if let Some(at) = fields.keys().position(|key| kind == "PackageStatus" && key == "restarts")
                 && !fields.contains_key("stage")

@@ -6,7 +6,7 @@ use regex::Regex;
 use serde_json::Value;
 use thiserror::Error;
 
-use super::go_json::json;
+use super::format::json;
 use super::is_harmless;
 
 /// Why a document cannot be written as YAML.

@@ -10,8 +10,8 @@ mod picture;
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
-use kubectl_skyhook::commands::completion;
 use kubectl_skyhook::commands::schema::documents;
+use kubectl_skyhook::commands::{completion, explain};
 use kubectl_skyhook::view::format::json;
 
 use crate::support::run::run;
@@ -124,7 +124,7 @@ fn the_picture_of_the_readme_is_up_to_date() {
 /// One page for each code: `docs/codes/SKY101.md`.
 #[test]
 fn pages_of_codes_are_up_to_date() {
-    let expected = crate::commands::explain::pages();
+    let expected = explain::pages();
     assert_eq!(stale_in("docs/codes", &expected), Vec::<String>::new());
 }
 

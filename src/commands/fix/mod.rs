@@ -9,9 +9,9 @@ use merge::{Part, finding_label};
 
 use super::parse;
 use super::shared::command::{Run as _, Write, command};
-use super::shared::deletion::Grades;
 use super::shared::diagnosis::group::FindingGroup;
 use super::shared::grouped::grouped;
+use super::shared::remedy::Grades;
 use super::shared::rule::find_rule;
 use super::shared::scope;
 use crate::args::nodes::NodeFlags;

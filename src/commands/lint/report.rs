@@ -17,7 +17,7 @@ use crate::model::{Effects, PackageDocument, RolloutDocument};
 use crate::plan::Target;
 use crate::rules::{Evidence, Severity, Subject};
 use crate::view::text::{Line, Text};
-use crate::view::{View, document, list, plural, text};
+use crate::view::{View, document, effects_text, list, plural, text};
 
 /// The findings about manifests.
 #[derive(Serialize, JsonSchema)]

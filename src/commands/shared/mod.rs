@@ -9,6 +9,7 @@ pub mod fail_on;
 pub mod grouped;
 pub mod mutes;
 pub mod progress;
+pub mod remedy;
 pub mod rights;
 pub mod rows;
 pub mod rule;

@@ -113,9 +113,10 @@ command! {
         let skyhook = super::shared::scope::existing(cluster, &request.name)?;
         let package = request.package.as_deref().unwrap_or_default();
         let spec = super::shared::scope::package(skyhook, package)?;
-        match request.cancel {
-            true => cancel(cluster, skyhook, package, spec, request.force),
-            false => plan(cluster, skyhook, &[package], request),
+        if request.cancel {
+            cancel(cluster, skyhook, package, spec, request.force)
+        } else {
+            plan(cluster, skyhook, &[package], request)
         }
     },
 }

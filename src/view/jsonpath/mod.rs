@@ -20,7 +20,7 @@ use jsonpath_rust::parser::model::{
 use jsonpath_rust::query::js_path_process;
 use serde_json::Value;
 
-use super::go_json::escaped;
+use nodewright::text::escape::{escaped, json};
 
 /// A template, such as `{range .items[*]}{.metadata.name}{"\n"}{end}`.
 #[derive(Debug, Clone, PartialEq)]
@@ -85,7 +85,7 @@ impl JsonPath {
     pub fn json(&self, document: &Value) -> Result<Printed, EvalError> {
         self.render(&sorted(document), |found| {
             let list = Value::Array(found.iter().map(|value| whole(value)).collect());
-            escaped(&crate::view::sanitize::json(&list)).into_owned()
+            escaped(&json(&list)).into_owned()
         })
     }
 

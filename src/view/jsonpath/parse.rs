@@ -36,15 +36,15 @@ pub(super) fn lone_path(text: &str) -> Result<Path, PathError> {
 
 /// Parses the parts up to their `{end}`. As in kubectl, the end of the template closes all ranges.
 fn parts(scanner: &mut Scanner<'_>, depth: usize) -> Result<Vec<Part>, PathError> {
-    let mut parts = Vec::new();
+    let mut parsed = Vec::new();
     loop {
         let text = scanner.take_while(|c| c != '{');
         if !text.is_empty() {
-            parts.push(Part::Text(text.into()));
+            parsed.push(Part::Text(text.into()));
         }
         let start = *scanner;
         if !scanner.eat("{") {
-            return Ok(parts);
+            return Ok(parsed);
         }
         scanner.blanks();
         let inside = *scanner;
@@ -53,7 +53,7 @@ fn parts(scanner: &mut Scanner<'_>, depth: usize) -> Result<Vec<Part>, PathError
             "end" if depth == 0 => return Err(start.error("`{end}` without `{range}`")),
             "end" => {
                 close(scanner, &start)?;
-                return Ok(parts);
+                return Ok(parsed);
             }
             "range" if depth == MAX_DEPTH => {
                 return Err(start.error("too many nested `{range}`"));
@@ -62,13 +62,13 @@ fn parts(scanner: &mut Scanner<'_>, depth: usize) -> Result<Vec<Part>, PathError
                 let path = path(scanner, ParseContext::Template)?;
                 close(scanner, &start)?;
                 let body = parts(scanner, depth + 1)?;
-                parts.push(Part::Range(path, body));
+                parsed.push(Part::Range(path, body));
             }
             _ => {
                 *scanner = inside;
                 let path = path(scanner, ParseContext::Template)?;
                 close(scanner, &start)?;
-                parts.push(Part::Path(path));
+                parsed.push(Part::Path(path));
             }
         }
     }

@@ -10,8 +10,8 @@ mod write;
 
 use std::sync::{Arc, Mutex};
 
-use kubectl_skyhook::apply::StepResult;
 use kubectl_skyhook::apply::journal::{Circumstances, Store};
+use kubectl_skyhook::apply::{StepResult, precondition};
 use kubectl_skyhook::cluster::hold::{HOLDER, REASON};
 use kubectl_skyhook::plan::{Hold, WaitCondition, WaitFor};
 use proptest::prelude::*;
@@ -89,10 +89,7 @@ fn apply_plan(fake: &FakeApi, plan: &Plan, journal: Option<&mut Journal>) -> Pla
         .start_paused(true)
         .build()
         .expect("a runtime");
-    let options = Options {
-        holder: crate::apply::precondition::of(jiff::Timestamp::UNIX_EPOCH).identity(),
-        ..options()
-    };
+    let options = Options { holder: precondition::of(jiff::Timestamp::UNIX_EPOCH).identity(), ..options() };
     runtime.block_on(async {
         let (_stopper, stop) = Stopper::new();
         apply(&fake.client(), plan, &options, journal, &stop, &mut |_| {}, None).await

@@ -15,7 +15,7 @@ use serde_json::value::RawValue;
 
 use super::keys::NodeKey;
 use super::name::is_word;
-use super::{ApiFlavor, Name, Shared, Stage, State, visit};
+use super::{ApiFlavor, Name, Shared, visit};
 
 /// The package states of one custom resource on one node.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Hash)]

@@ -9,7 +9,7 @@ use super::group::{Detail, FindingGroup, OWN};
 use super::{COLUMNS, Diagnosis};
 use crate::cluster::Cluster;
 use crate::cluster::contrast::Contrast;
-use crate::commands::shared::deletion::remedy_text;
+use crate::commands::shared::remedy::remedy_text;
 use crate::commands::shared::{cause_table, mutes};
 use crate::rules::support::blockers::CauseImpact;
 use crate::rules::support::causes::{Cause, Causes};

@@ -11,7 +11,7 @@ use serde_json::Value;
 
 pub use self::document::Document;
 use self::group::{Detail, FindingGroup};
-use super::deletion::Grades;
+use super::remedy::Grades;
 use crate::cluster::{Clock, Cluster};
 use crate::commands::shared::grouped::grouped;
 use crate::commands::shared::rule::{counted, incomplete};

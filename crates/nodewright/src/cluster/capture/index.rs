@@ -571,7 +571,7 @@ mod tests {
     #[test]
     fn every_source_is_in_a_capture() {
         let mut builder = ClusterBuilder { served: ApiFlavor::ALL.to_vec(), ..ClusterBuilder::default() };
-        let none = Read::Ok(0);
+        let none = crate::cluster::Read::Ok(0);
         let pieces = builder.pieces().into_iter().map(|(name, ..)| name);
         let empty: Vec<Source> = pieces.map(|name| Source::of(name, &none)).collect();
         builder.take_over(&empty, &[]);
