@@ -157,8 +157,11 @@ fn resume_remedy_names_what_will_run() {
     }
 }
 
+/// The code of a finding, and its remedies.
+type FoundRemedies = (String, Vec<Value>);
+
 /// The findings of every capture, with the code of their rule and their remedies, as documents show them.
-fn graded_remedies() -> Vec<(PathBuf, Vec<(String, Vec<Value>)>)> {
+fn graded_remedies() -> Vec<(PathBuf, Vec<FoundRemedies>)> {
     let of = |path: PathBuf| {
         let from = path.display().to_string();
         let words = ["diagnose", "stuck", "--all", "--no-logs", "-o", "json", "--from", &from];
