@@ -22,13 +22,13 @@
 //! | a rule, or add one | `rules/NAME.rs` with its fixture `tests/rules/NAME.yaml`; see `rules/mod.rs` |
 //! | a rule of `lint`, or add one | `lint/rules/NAME.rs` with its fixtures in `tests/lint/NAME`; see `lint/mod.rs` |
 //! | the state of a custom resource, on a node or as a whole, and its precedence | `outlook/`; the tables: `outlook/mod.rs` |
-//! | a column of a table | `Columns::new()` in the `blocks` of the command's `View`; of `node list`: `commands/node/row.rs`, of `node status`: `commands/node/status.rs`. Their rows are `commands/node/row.rs`: a field of `NodeRow` is also a field of `node status -o json` |
-//! | drains | the operator's recorded refusals: `refusals` in `cluster/drain.rs`; what the API server would refuse now: `eviction_block` in `cluster/drain.rs`; both together: `cluster/drain.rs`; which nodes need one, and its progress: `model/on_nodes.rs`; `rules/drain_*.rs`, `model/gates/drain.rs` |
+//! | a column of a table | `Columns::new()` in the `blocks` of the command's `View`; of `node list`, and the rows of it and of `node status`: `commands/node/row.rs`, of `node status`: `commands/node/status.rs`. A field of `NodeRow` is also a field of `node status -o json` |
+//! | drains | the operator's recorded refusals (`refusals`), what the API server would refuse now (`eviction_block`), and both together: `cluster/drain.rs`; which nodes need one, and its progress: `model/on_nodes.rs`; `rules/drain_*.rs`, `model/gates/drain.rs` |
 //! | the owners of taints, labels and finalizers of nodes | `cluster/owners.rs`; features of Kubernetes by version: `cluster/kubernetes.rs` |
 //! | completeness, predecessors, compartments and batches of a custom resource on nodes | `model/on_nodes.rs` |
 //! | the order of nodes in a batch | `candidates` in `model/selection.rs`, by `Status::rank` in `model/place.rs`, then by age and name (`nodes` in `model/resource.rs`); only a deployment policy makes it binding (`Resource::ordered`) |
 //! | a difference between versions of the operator | `model/profile.rs` for rules, planners and commands; the others: `git grep -n -e 'before(0, ' -e 'since(0, ' -e operator_at_least src crates`, then the callers of `knows_uninstall` and `operator_migrates` |
-//! | the progress of a package on a node | `cluster/placement.rs`; `cluster/placement.rs` |
+//! | the progress of a package on a node | `cluster/placement.rs` |
 //! | the blockers of an install, an uninstall or a deletion | `blocks` of each rule, and `rules/support/blockers.rs` |
 //! | goals and ends of `wait` and of other waiting commands | `wait/`; the watches behind it: `ctx/wait.rs` |
 //! | predictions of the operator's next actions: order, batches, gates, stages | `model/`; `model/mod.rs` has a map |
@@ -37,7 +37,7 @@
 //! | the result of reading a source (403, not in the input) | `cluster/source.rs`; from a response of the server: `cluster/live/request.rs` |
 //! | a command's sources, writes and output | its `command!` in `commands/` |
 //! | a flag of all commands, or of all that change something | `args/global.rs`, `args/safety.rs` |
-//! | the plan of a command | `plan/planners/`; the preconditions of a step: `plan/precondition.rs`; of a whole plan, on custom resources and the operator: `plan/precondition.rs`, proven in `apply/precondition.rs` |
+//! | the plan of a command | `plan/planners/`; the preconditions of a step, and of a whole plan on custom resources and the operator: `plan/precondition.rs`, proven in `apply/precondition.rs` |
 //! | the order of a plan's stages | `plan/graph.rs`, `apply/stages.rs` |
 //! | the text of a preview | `view/preview.rs`; its lines: `plan/change.rs`, `plan/metadata.rs`, `plan/consequences.rs` |
 //! | the effects of a plan or a manifest on rollouts | `model/effects/`; grade, numbers and effects of a plan: `plan/forecast.rs`, which runs the model on a copy of the cluster |

@@ -127,16 +127,23 @@ pub fn all() -> Vec<&'static CommandInfo> {
     Command::all()
 }
 
-/// Parses a command of this plugin from the words of a remedy.
-///
-/// # Errors
-///
-/// clap's error for words that are no command.
-pub fn parse(words: &[String]) -> Result<Command, clap::Error> {
-    let tree = clap::Command::new("kubectl-skyhook").no_binary_name(true);
-    let mut tree = with_boolean_values(Command::augment_subcommands(tree));
-    let matches = tree.try_get_matches_from_mut(words)?;
-    Command::from_arg_matches(&matches)
+/// Parses commands of this plugin from the words of remedies.
+pub struct Parser(clap::Command);
+
+impl Default for Parser {
+    fn default() -> Parser {
+        let tree = clap::Command::new("kubectl-skyhook").no_binary_name(true);
+        Parser(with_boolean_values(Command::augment_subcommands(tree)))
+    }
+}
+
+impl Parser {
+    /// # Errors
+    ///
+    /// clap's error for words that are no command.
+    pub fn parse(&mut self, words: &[String]) -> Result<Command, clap::Error> {
+        Command::from_arg_matches(&self.0.try_get_matches_from_mut(words)?)
+    }
 }
 
 /// The first word of a command or of a group of commands.

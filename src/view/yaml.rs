@@ -2,11 +2,11 @@
 
 use std::sync::LazyLock;
 
+use nodewright::text::escape::json;
 use regex::Regex;
 use serde_json::Value;
 use thiserror::Error;
 
-use super::format::json;
 use super::is_harmless;
 
 /// Why a document cannot be written as YAML.

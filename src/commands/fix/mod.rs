@@ -7,7 +7,6 @@ use std::collections::{BTreeSet, HashMap};
 use clap::builder::{PossibleValue, PossibleValuesParser, TypedValueParser};
 use merge::{Part, finding_label};
 
-use super::parse;
 use super::shared::command::{Run as _, Write, command};
 use super::shared::diagnosis::group::FindingGroup;
 use super::shared::grouped::grouped;
@@ -388,10 +387,10 @@ impl Choosing<'_> {
         let words = &argv[2..];
         // Only commands that pause have the flag.
         let unpaused = [words, &["--no-pause".to_owned()]].concat();
-        let unpaused = self.limits.no_pause.then(|| parse(&unpaused).ok()).flatten();
+        let unpaused = self.limits.no_pause.then(|| self.grades.command(&unpaused)).flatten();
         let command = match unpaused {
             Some(command) => command,
-            None => parse(words).ok()?,
+            None => self.grades.command(words)?,
         };
         Some(command.plan(self.cluster)?.map_err(|error| {
             let hints = error.hints.iter().take(1);

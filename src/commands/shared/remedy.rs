@@ -4,8 +4,8 @@ use std::cell::RefCell;
 use std::collections::HashMap;
 
 use crate::cluster::Cluster;
-use crate::commands::parse;
 use crate::commands::shared::command::Run as _;
+use crate::commands::{Command, Parser};
 use crate::plan::{Grade, Plan};
 use crate::rules::Remedy;
 use crate::view::shell_words;
@@ -18,12 +18,23 @@ type Graded = (Grade, String);
 /// remedy is shown.
 pub struct Grades<'a> {
     pub cluster: &'a Cluster,
+    /// Number of commands that are planned at most.
+    most: usize,
+    parser: RefCell<Parser>,
     known: RefCell<HashMap<Vec<String>, Option<Graded>>>,
 }
 
+/// Each plan costs a pass over the cluster, and a report may list a remedy for each of thousands of objects.
+const MOST_IN_A_REPORT: usize = 50;
+
 impl<'a> Grades<'a> {
     pub fn new(cluster: &'a Cluster) -> Grades<'a> {
-        Grades { cluster, known: RefCell::default() }
+        Grades { cluster, most: usize::MAX, parser: RefCell::default(), known: RefCell::default() }
+    }
+
+    /// Grades the first fifty commands; later ones have no grade.
+    pub fn of_report(cluster: &'a Cluster) -> Grades<'a> {
+        Grades { most: MOST_IN_A_REPORT, ..Grades::new(cluster) }
     }
 
     /// Grades the remedies of a finding. A command that does nothing now follows the command before it.
@@ -33,27 +44,38 @@ impl<'a> Grades<'a> {
                 continue;
             }
             let mut known = self.known.borrow_mut();
+            let planned = known.len();
             let grade = known.entry(remedies[at].argv.clone()).or_insert_with(|| {
-                let mut plan = planned(self.cluster, &remedies[at])?;
-                match remedies[..at].last().and_then(|before| planned(self.cluster, before)) {
-                    Some(before) if plan.is_empty() => {
-                        let then = before.carried_out(self.cluster);
-                        plan = planned(&then, &remedies[at])?;
-                        plan.forecast(&then);
-                    }
-                    _ => plan.forecast(self.cluster),
-                }
-                let grade = Some(plan.grade()).filter(|_| !plan.is_empty())?;
-                Some((grade, plan.consequences.at_worst(grade)))
+                let (before, remedy) = (remedies[..at].last(), &remedies[at]);
+                (planned < self.most).then(|| self.graded(before, remedy)).flatten()
             });
             (remedies[at].grade, remedies[at].effect) = grade.clone().unzip();
         }
     }
-}
 
-/// The plan of a remedy's command; `None` if the command has none, or if it would be refused.
-fn planned(cluster: &Cluster, remedy: &Remedy) -> Option<Plan> {
-    parse(remedy.own()?).ok()?.plan(cluster)?.ok()
+    fn graded(&self, before: Option<&Remedy>, remedy: &Remedy) -> Option<Graded> {
+        let mut plan = self.planned(self.cluster, remedy)?;
+        match before.filter(|_| plan.is_empty()).and_then(|before| self.planned(self.cluster, before)) {
+            Some(before) => {
+                let then = before.carried_out(self.cluster);
+                plan = self.planned(&then, remedy)?;
+                plan.forecast(&then);
+            }
+            None => plan.forecast(self.cluster),
+        }
+        let grade = Some(plan.grade()).filter(|_| !plan.is_empty())?;
+        Some((grade, plan.consequences.at_worst(grade)))
+    }
+
+    /// The plan of a remedy's command; `None` if the command has none, or if it would be refused.
+    fn planned(&self, cluster: &Cluster, remedy: &Remedy) -> Option<Plan> {
+        self.command(remedy.own()?)?.plan(cluster)?.ok()
+    }
+
+    /// A command of this plugin; `None` if the words are none.
+    pub fn command(&self, words: &[String]) -> Option<Command> {
+        self.parser.borrow_mut().parse(words).ok()
+    }
 }
 
 /// The title and grade of a remedy, after a mark such as `1. `; below them the command, the nodes to repeat

@@ -2,7 +2,7 @@
 //! commands. Pure.
 //!
 //! [`Outlook::on_node`] judges a custom resource on a node, [`Outlook::resource`] a whole custom resource, from
-//! the same judgment of its nodes. `precedence.rs` has the tables that decide between reasons.
+//! the same judgment of its nodes. The tables at the end of this file decide between reasons.
 
 mod resource;
 

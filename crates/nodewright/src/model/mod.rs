@@ -9,17 +9,16 @@
 //! | Question | File |
 //! | --- | --- |
 //! | in which order the operator takes nodes | `resource.rs` (by age, name), `place.rs`, `selection.rs` |
-//! | how large a batch is | `batch_size.rs`, `strategy.rs`; how many nodes are in progress at most: `next_nodes.rs` |
-//! | to which compartment a node belongs | `compartment.rs` |
-//! | what a node waits for: earlier custom resources, batches, drains | `on_nodes.rs`, `drains.rs` |
-//! | which packages of a node run next | `package_order.rs` |
-//! | which stage follows | `stage.rs` |
+//! | to which compartment a node belongs, how large a batch is | `compartment.rs`; how many nodes are in progress at most: `next_nodes.rs` |
+//! //! | what a node waits for: earlier custom resources, batches, drains | `on_nodes.rs` |
+//! | which packages of a node run next | `dependencies.rs` |
+//! | which stage follows | `operator.rs` |
 //! | how edits of packages change node states | `profile.rs`, `resource.rs` |
 //! | which conditions block a node | one file per gate in `gates/`, in the operator's order |
 //! | how all rollouts proceed to their end | `advance.rs`, its result in `timeline.rs` |
 //! | how long a stage takes | `pace.rs` |
 //! | which effects an edit has | `effects.rs` |
-//! | in which facts versions differ, for rules and planners | `behavior.rs` |
+//! | in which facts versions differ, for rules and planners | `profile.rs` |
 //!
 //! Differences between operator versions are checks such as `if operator.before(0, 20)` at the affected
 //! statement, with the name of the operator's function. An unknown version counts as the newest known one of

@@ -189,6 +189,8 @@ impl Document {
                 explains: alike.groups_of(&cause.effects),
             }
         });
+        // Before the findings, because only a number of commands is graded.
+        let causes: Vec<CauseDocument> = causes.collect();
         let findings = alike.groups.iter().map(|findings| {
             let first = findings.group.first();
             let whole = diagnosis.unfolded || findings.explained_by.is_empty();
@@ -217,7 +219,7 @@ impl Document {
                 operator_version: active_api.operator_version.as_ref().map(ToString::to_string),
             },
             findings: findings.collect(),
-            causes: causes.collect(),
+            causes,
             not_checked: report
                 .not_checked
                 .iter()

@@ -53,7 +53,7 @@ impl<'a> Diagnosis<'a> {
         Diagnosis {
             impact: Impact::new(cluster, &Model::new(cluster), &report.findings),
             cluster,
-            grades: Grades::new(cluster),
+            grades: Grades::of_report(cluster),
             report,
             narrowed: false,
             arguments: Some(Vec::new()),

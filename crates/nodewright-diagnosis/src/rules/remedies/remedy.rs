@@ -24,7 +24,7 @@ pub struct Remedy {
     #[schemars(with = "CommandLine<'static>")]
     pub argv: Vec<String>,
     /// The grade of the command's worst effect on the cluster; absent if the command cannot be planned from the sources that
-    /// were read.
+    /// were read, and after the first 50 commands of a report.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub grade: Option<Grade>,
     /// Conditions under which the command is useful; absent if there are none.
