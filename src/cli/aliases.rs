@@ -277,7 +277,7 @@ pub fn tip(args: &[OsString], invalid: &Invalid<'_>) -> Option<String> {
         Invalid::Flag(flag) => FLAGS
             .iter()
             .find(|(command, flags, _)| {
-                let argument = flags.is_empty() && !flag.starts_with('-');
+                let argument = flags.is_empty() && !flag.starts_with(['-', '<']);
                 words.starts_with(command) && (argument || flags.contains(flag))
             })
             .map(|(_, _, tip)| (*tip).to_owned()),

@@ -9,7 +9,7 @@ use crate::commands::shared::command::{Write, command};
 use crate::ctx::{CommandOptions, Ctx};
 use crate::error::{Error, Exit, Result};
 use crate::plan::planners;
-use crate::plan::{Grade, SavedError};
+use crate::plan::{Grade, Refusal, SavedError};
 
 /// Apply a plan written by --plan-out
 ///
@@ -46,7 +46,8 @@ async fn run(ctx: &mut Ctx, args: &Args) -> Result<Exit> {
     let saved = crate::apply::file::read(&args.file, args.digest.is_some()).map_err(unreadable)?;
     let digest = saved.digest().to_owned();
     if let Some(other) = args.digest.as_ref().filter(|d| **d != digest) {
-        return Err(Error::unchanged(format!("{file} contains plan {digest}, not {other}")));
+        let (file, expected) = (file.to_string(), other.clone());
+        return Err(Refusal::OtherPlan { file, digest, expected }.into());
     }
     if ctx.global().reading.from.is_empty() {
         ctx.same_cluster(&format!("the plan in {file}"), saved.cluster.as_ref()).await?;
@@ -57,7 +58,8 @@ async fn run(ctx: &mut Ctx, args: &Args) -> Result<Exit> {
         let cluster = ctx.limit_to(limit).load_or_leftovers(&planners::NEEDS, required).await?;
         let grown = ctx.growth(&cluster, &saved.plan, &saved.specs).await;
         if let Some(change) = unmet.or(grown) {
-            return Err(Error::unchanged(format!("{change} since the plan in {file} was made")).hint(AGAIN));
+            let (change, file) = (change.to_string(), file.to_string());
+            return Err(Refusal::ChangedSincePlan { change, file }.into());
         }
     }
     let options = CommandOptions { digest: Some(digest), ..CommandOptions::default() };

@@ -17,7 +17,7 @@ use crate::dump;
 use crate::error::{Error, Exit, Result};
 use crate::plan::planners::node::Recreation;
 use crate::plan::planners::{held, migration};
-use crate::plan::{Change, Field, Kind, Plan, Step, Target};
+use crate::plan::{Change, Field, Kind, Plan, Refusal, Step, Target};
 use crate::view::ago;
 
 /// Restore a deleted custom resource without rerunning its packages
@@ -177,27 +177,20 @@ fn plan_held(cluster: &Cluster, skyhook: &Skyhook, saved: Option<SavedResource>,
 fn plan_terminating(cluster: &Cluster, skyhook: &Skyhook, args: &Args) -> Result<Plan> {
     let others = skyhook.third_party_finalizers();
     if !others.is_empty() {
-        let name = &args.name;
-        let resource = cluster.flavor().resource();
-        return Err(Error::unchanged(format!(
-            "third-party finalizers ({}) block the deletion of {}, which cannot be recreated until it is gone",
-            others.join(", "),
-            skyhook.reference()
-        ))
-        .hint(format!("kubectl get {resource} {name} -o yaml > {name}.yaml"))
-        .hint(format!("once the object is gone: kubectl skyhook undelete {name} -f {name}.yaml")));
+        return Err(Refusal::FinalizersOfOthers {
+            finalizers: others.join(", "),
+            reference: skyhook.reference(),
+            resource: cluster.flavor().resource().to_owned(),
+            name: args.name.clone(),
+        }
+        .into());
     }
     if let Some(definition) = cluster.deleted_definition() {
-        return Err(Error::unchanged(format!(
-            "the CRD {} is being deleted, so {} cannot be recreated",
-            definition.metadata.name,
-            skyhook.reference()
-        )));
+        let definition = definition.metadata.name.to_string();
+        return Err(Refusal::DefinitionDeleted { definition, reference: skyhook.reference() }.into());
     }
     if args.safety.no_journal {
-        return Err(Error::unchanged(
-            "--no-journal cannot be used: between deletion and recreation, only the journal contains the object",
-        ));
+        return Err(Refusal::JournalRequired {}.into());
     }
     let mut again = Recreation::of(cluster, &skyhook.whole, args.reason.as_deref())?;
     for operation in [Operation::Update, Operation::Create] {

@@ -6,7 +6,7 @@ use crate::args::safety::Safety;
 use crate::commands::shared::command::{Write, command};
 use crate::ctx::{CommandOptions, Ctx};
 use crate::error::{Error, Exit, Result};
-use crate::plan::{Plan, Step, planners};
+use crate::plan::{Plan, Refusal, Step, planners};
 use crate::view::{ago, some_of};
 
 /// Maximum number of objects named in a message before the rest is counted.
@@ -55,11 +55,8 @@ async fn run(ctx: &mut Ctx, args: &Args) -> Result<Exit> {
     };
     let (mut plan, lost) = record.undo();
     if plan.is_empty() && !lost.is_empty() {
-        return Err(Error::unchanged(format!(
-            "{:?} cannot be undone: {} cannot be restored",
-            record.begun.plan.title,
-            some_of(&lost, SHOWN)
-        )));
+        let command = record.begun.plan.title.clone();
+        return Err(Refusal::CannotBeRestored { command, objects: some_of(&lost, SHOWN) }.into());
     }
     for target in lost {
         let lost = format!("{target} cannot be restored");
@@ -132,13 +129,8 @@ fn shown(ctx: &mut Ctx, record: &Record, rebased: &RebasedPlan) -> Result<Plan> 
     let mut shown = rebased.changes.clone();
     crate::plan::planners::node::warn_of(&mut shown, &rebased.custom);
     if shown.is_empty() && !left.is_empty() {
-        let error = Error::unchanged(format!(
-            "{:?} cannot be undone because all of its objects have changed since: {}",
-            record.begun.plan.title,
-            some_of(&left, SHOWN)
-        ));
-        return Err(error
-            .hint("the command stays in effect; to undo an older command, pass its id; to list the ids: kubectl skyhook journal list"));
+        let command = record.begun.plan.title.clone();
+        return Err(Refusal::AllHaveChanged { command, objects: some_of(&left, SHOWN) }.into());
     }
     if !left.is_empty() {
         let left = some_of(&left, SHOWN);

@@ -8,7 +8,7 @@ use crate::commands::shared::command::{Write, command};
 use crate::ctx::Ctx;
 use crate::error::{Error, Exit, Result};
 use crate::plan::planners::{held, migration, node};
-use crate::plan::{Change, Plan, Step, Target};
+use crate::plan::{Change, Plan, Refusal, Step, Target};
 use crate::view::{NodeSet, plural};
 
 /// Set the state of one package by hand
@@ -221,5 +221,5 @@ fn refuse_misleading(stage: &Stage, state: &State) -> Result<()> {
         }
         _ => return Ok(()),
     };
-    Err(Error::unchanged(why).hint("use --force to set this state anyway"))
+    Err(Refusal::MisleadingState { why: why.to_owned() }.into())
 }

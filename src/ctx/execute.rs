@@ -15,7 +15,7 @@ use crate::apply::{
 use crate::args::safety::{DryRun, Safety};
 use crate::cluster::Cluster;
 use crate::error::{Error, Exit, Result};
-use crate::plan::{ClusterIdentity, Grade, Plan, ReadSpec, SavedPlan, Target, growth};
+use crate::plan::{ClusterIdentity, Grade, Plan, ReadSpec, Refusal, SavedPlan, Target, growth};
 use crate::view::outcome_view::OutcomeView;
 use crate::view::preview::Preview;
 use crate::view::{View, count, plural};
@@ -131,8 +131,7 @@ impl Ctx {
         let specs = ReadSpec::of_plan(specs, plan);
         match self.growth(&cluster, plan, &specs).await {
             None => Ok(()),
-            Some(growth) => Err(Error::unchanged(format!("{growth} since the preview"))
-                .hint("run the command again for a new preview")),
+            Some(growth) => Err(Refusal::ChangedSincePreview { change: growth.to_string() }.into()),
         }
     }
 
@@ -183,8 +182,7 @@ impl Ctx {
         let asked = async {
             self.may(plan, options).await?;
             if let Some(why) = self.unmet(plan).await? {
-                return Err(Error::unchanged(format!("{why} since the preview"))
-                    .hint("run the command again for a new preview"));
+                return Err(Refusal::ChangedSincePreview { change: why.to_string() }.into());
             }
             // The journal records the cluster's identity.
             if journalled { self.here().await.map(Some) } else { Ok(None) }
@@ -476,5 +474,5 @@ pub fn within(plan: &Plan, safety: &Safety) -> Result<()> {
         nodes if touched == 0 => format!("start work on {}", plural(nodes, "node")),
         nodes => format!("touch or start work on {}", plural(nodes, "node")),
     };
-    Err(Error::unchanged(format!("the plan would {does}, but --max-nodes allows {}", count(most))))
+    Err(Refusal::TooManyNodes { does, most: count(most) }.into())
 }

@@ -12,7 +12,7 @@ use crate::cluster::live::{self, installation, origin};
 use crate::cluster::{Cluster, Read, Source, Unread};
 use crate::error::{Error, Result};
 use crate::model::waiting_for_drain;
-use crate::plan::{ClusterIdentity, Destination, Plan, Sameness, Target};
+use crate::plan::{ClusterIdentity, Destination, Plan, Refusal, Sameness, Target};
 
 pub use crate::apply::PermissionCheck;
 
@@ -69,15 +69,15 @@ impl Ctx {
         let sameness = then.sameness(&here.origin);
         if sameness == Sameness::Other {
             let uid = |origin: &ClusterIdentity| origin.uid.clone().unwrap_or_default();
-            let error = Error::unchanged(format!(
-                "{what} is from another cluster: namespace {} has the uid {} there (at {}), but {} here (at {})",
-                origin::NAMESPACE,
-                uid(then),
-                then.server,
-                uid(&here.origin),
-                here.origin.server
-            ));
-            return Err(error.hint("select that cluster with --context or --kubeconfig"));
+            return Err(Refusal::OtherCluster {
+                what: what.to_owned(),
+                namespace: origin::NAMESPACE.to_owned(),
+                there: uid(then),
+                server_there: then.server.clone(),
+                here: uid(&here.origin),
+                server: here.origin.server.clone(),
+            }
+            .into());
         }
         if sameness == Sameness::Same {
             return Ok(());

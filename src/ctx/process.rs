@@ -13,7 +13,7 @@ use crate::apply::Stopper;
 use crate::args::redacted::redacted;
 use crate::args::safety::{DryRun, Safety};
 use crate::error::{Error, Exit, Result};
-use crate::plan::{Grade, Plan};
+use crate::plan::{Grade, Plan, Refusal};
 use crate::screen::Screen;
 use crate::view::count;
 use crate::view::preview::Preview;
@@ -308,16 +308,10 @@ impl Ctx {
 
 impl From<Unconfirmed> for Error {
     fn from(unconfirmed: Unconfirmed) -> Error {
-        const HINT: &str = "add --confirm, or preview the change with --dry-run";
         match unconfirmed {
-            Unconfirmed::No => Error::unchanged("not confirmed"),
-            Unconfirmed::Unanswered => {
-                Error::unchanged("not confirmed, and there is no terminal for the prompt").hint(HINT)
-            }
-            Unconfirmed::NotEnough(worst) => Error::unchanged(format!(
-                "y on standard input is not enough to confirm this change ({worst})"
-            ))
-            .hint(HINT),
+            Unconfirmed::No => Refusal::NotConfirmed {}.into(),
+            Unconfirmed::Unanswered => Refusal::NobodyToAsk {}.into(),
+            Unconfirmed::NotEnough(effect) => Refusal::NotEnough { effect }.into(),
             Unconfirmed::Interrupted => {
                 Error { exit: Exit::Interrupted, ..Error::failed("interrupted; nothing was changed") }
             }

@@ -21,7 +21,7 @@ fn saved_plans_keep_their_format() {
     let text = fixture("plan-v3.json");
     let saved = SavedPlan::parse(&text).expect("a plan");
     assert_eq!(saved.text(), text);
-    // Earlier versions wrote enums in camelCase.
+    // Builds before the first release wrote enums in camelCase, under the same number.
     let former = text
         .replace("ScaledDown", "scaledDown")
         .replace("7473afad8ea348ae68f27b00", "27a741b8c5a44804126a833e");

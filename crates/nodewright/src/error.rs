@@ -91,16 +91,6 @@ impl Error {
         Error { exit: Exit::Usage, ..Error::failed(message) }
     }
 
-    /// A refusal: not confirmed, a precondition failed, or a limit was exceeded.
-    pub fn refused(message: impl fmt::Display) -> Error {
-        Error { exit: Exit::Refused, ..Error::failed(message) }
-    }
-
-    /// [`Error::refused`], with the note that nothing was changed.
-    pub fn unchanged(why: impl fmt::Display) -> Error {
-        Error::refused(format!("{why}; nothing was changed"))
-    }
-
     /// Adds a hint: a command to run or a flag to pass.
     pub fn hint(mut self, hint: impl Into<String>) -> Error {
         self.hints.push(hint.into());

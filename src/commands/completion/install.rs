@@ -8,6 +8,7 @@ use clap::ValueHint;
 use crate::args::safety::DryRun;
 use crate::ctx::Ctx;
 use crate::error::{Error, Exit, Result};
+use crate::plan::Refusal;
 use crate::program::Program;
 
 /// The file extension of executables.
@@ -263,9 +264,7 @@ impl Entry {
 
     /// The error for a file that may be another plugin, or the user's own script.
     fn not_ours(&self, what: &str) -> Error {
-        let path = self.path.display();
-        Error::refused(format!("{path} was not written by this plugin ({what}); left unchanged"))
-            .hint("remove the file yourself, or use --dir to specify another directory on the PATH")
+        Refusal::NotOurFile { file: self.path.display().to_string(), what: what.to_owned() }.into()
     }
 }
 

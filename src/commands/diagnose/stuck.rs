@@ -10,6 +10,7 @@ use crate::ctx::Ctx;
 use crate::error::{Error, Exit, Result};
 use crate::rules::support::mute;
 use crate::rules::{self, Finding, Report, Scope};
+use crate::view::OutputFormat;
 
 /// Find what is stuck, why, and how to fix it
 ///
@@ -99,7 +100,8 @@ async fn run(ctx: &mut Ctx, args: &Args) -> Result<Exit> {
     scope.nodes.extend(subjects.nodes.iter().cloned());
     let muting = args.muting.load(ctx, &cluster)?;
     if let [name] = subjects.nodes.as_slice()
-        && let Some(node) = cluster.node(name).filter(|_| args.bare && args.rule.is_empty() && !args.all)
+        && let Some(node) =
+            cluster.node(name).filter(|_| args.bare && args.asks_for_page(&ctx.global().output.format))
     {
         return super::node::show(ctx, &cluster, node, &muting);
     }
@@ -117,6 +119,15 @@ async fn run(ctx: &mut Ctx, args: &Args) -> Result<Exit> {
     }
     ctx.show(&diagnosis.unfolded(args.all))?;
     Ok(exit)
+}
+
+impl Args {
+    /// Whether the page of a node, which has no rules, thresholds, mutes or reports, answers.
+    fn asks_for_page(&self, format: &OutputFormat) -> bool {
+        let reports = matches!(format, OutputFormat::Junit | OutputFormat::OpenMetrics(_));
+        let is_default = self.rule.is_empty() && !self.all && self.fail_on == FailOn::Error;
+        is_default && !self.new_mutes.wanted() && !reports
+    }
 }
 
 /// A positional argument.

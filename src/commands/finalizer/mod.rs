@@ -12,12 +12,13 @@ use crate::cluster::admission::Operation;
 use crate::cluster::hold::{REASON, STRIPPED_REASON};
 use crate::cluster::{Certainty, Cluster, Node, Source};
 use crate::ctx::Ctx;
-use crate::error::{Error, Exit, Result};
+use crate::error::{Exit, Result};
 use crate::model::Model;
 use crate::outlook::Outlook;
 use crate::plan::planners::{migration, node, pause_guard};
 use crate::plan::{
-    Change, Consequences, Edit, Kind, Metadata, Plan, PlanStage, Step, Target, WaitCondition, WaitFor,
+    Change, Consequences, Edit, Kind, Metadata, Plan, PlanStage, Refusal, Step, Target, WaitCondition,
+    WaitFor,
 };
 use crate::rules::{Scope, diagnose};
 use crate::view::{NodeSet, plural, shell_words};
@@ -149,12 +150,8 @@ fn plan(cluster: &Cluster, args: &Args, before: bool) -> Result<Plan> {
 fn refuse(cluster: &Cluster, skyhook: &Skyhook, args: &Args, effects: &mut Consequences) -> Result<()> {
     let outlook = Outlook::new(cluster, diagnose(cluster, &Scope::default()).findings);
     let Some(deletion) = Deletion::of(&outlook, skyhook) else {
-        let resource = cluster.flavor().resource();
-        return Err(Error::unchanged(format!(
-            "{} is not being deleted, and the operator would put the finalizer back",
-            skyhook.reference()
-        ))
-        .hint(format!("kubectl delete {resource} {} --wait=false", args.name)));
+        let (resource, name) = (cluster.flavor().resource().to_owned(), args.name.clone());
+        return Err(Refusal::NotDeleted { reference: skyhook.reference(), resource, name }.into());
     };
     if skyhook.has_finalizer() {
         let update = Operation::Update;
@@ -176,10 +173,7 @@ fn refuse(cluster: &Cluster, skyhook: &Skyhook, args: &Args, effects: &mut Conse
         effects.warn(format!("{} (`{command}`)", objection.why));
         return Ok(());
     }
-    Err(Error::unchanged(objection.why)
-        .hint(command)
-        .hint(format!("kubectl skyhook status {}", args.name))
-        .hint("use --force to strip the finalizer anyway: uninstall.sh then does not run on any node"))
+    Err(Refusal::MilderThanStrip { why: objection.why, instead: command, name: args.name.clone() }.into())
 }
 
 /// The stage that pauses a custom resource with third-party finalizers: otherwise the operator would run its packages

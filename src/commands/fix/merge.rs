@@ -1,11 +1,11 @@
 //! Merges the plans of several commands into one.
 
-use std::collections::{BTreeSet, HashMap};
+use std::collections::HashMap;
 
 use crate::cluster::Cluster;
 use crate::error::{Error, Result};
 use crate::plan::planners::merge;
-use crate::plan::{Change, Plan, Step};
+use crate::plan::{Change, Plan, Refusal, Step};
 use crate::rules::{Finding, Rule};
 use crate::view::list;
 
@@ -126,16 +126,10 @@ fn refuse_contradictions(parts: &[Part]) -> Result<()> {
 
 fn contradiction(one: &Part, other: &Part, place: &str) -> Error {
     let label = |part: &Part| format!("{} ({})", part.rule.code, part.subject);
-    let error = Error::unchanged(format!(
-        "the remedies for {} and {} conflict: both change {place}",
-        label(one),
-        label(other)
-    ));
-    let codes: BTreeSet<&str> = [one.rule.code, other.rule.code].into();
-    match codes.len() {
-        1 => error.hint(format!("kubectl skyhook fix {} --node NODE", one.rule.code)),
-        _ => error.hint(format!("kubectl skyhook fix {}", one.rule.code)),
-    }
+    let node = if one.rule.code == other.rule.code { " --node NODE" } else { "" };
+    let instead = format!("kubectl skyhook fix {}{node}", one.rule.code);
+    let (one, other, place) = (label(one), label(other), place.to_owned());
+    Refusal::RemediesConflict { one, other, place, instead }.into()
 }
 
 #[cfg(test)]

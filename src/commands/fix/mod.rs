@@ -17,8 +17,8 @@ use crate::args::nodes::NodeFlags;
 use crate::args::safety::Safety;
 use crate::cluster::{Cluster, Source};
 use crate::ctx::Ctx;
-use crate::error::{Error, Exit, Result};
-use crate::plan::{Grade, Plan};
+use crate::error::{Exit, Result};
+use crate::plan::{Grade, Plan, Refusal};
 use crate::rules::support::causes::{Cause, Causes};
 use crate::rules::{self, Finding, Finds, Remedy, Report, Rule, Scope, Severity};
 use crate::view::{count, list, plural, shell_words, text};
@@ -148,11 +148,13 @@ fn plan(cluster: &Cluster, report: &Report, limits: &FixLimits) -> Result<Plan> 
     let mut plan = merge::merged(cluster, parts)?;
     if plan.grade() > limits.up_to {
         let grade = plan.grade();
-        let meaning = plan.consequences.at_worst(grade);
-        let why =
-            format!("together, the remedies exceed --up-to {}: {meaning} ({grade})", limits.up_to.word());
-        let argv = ["kubectl", "skyhook", "fix", "--up-to", grade.word()];
-        return Err(Error::unchanged(why).hint(shell_words(&argv)));
+        return Err(Refusal::AboveLimit {
+            limit: limits.up_to.word().to_owned(),
+            effect: plan.consequences.at_worst(grade),
+            grade: grade.to_string(),
+            instead: shell_words(&["kubectl", "skyhook", "fix", "--up-to", grade.word()]),
+        }
+        .into());
     }
     let notes = std::mem::take(&mut plan.consequences.notes);
     plan.consequences.notes = cured.into_iter().chain(notes).chain(left).collect();
@@ -338,7 +340,7 @@ impl Choosing<'_> {
         if remedy.choice {
             self.grades.grade(std::slice::from_mut(&mut graded));
         }
-        let hidden = graded.grade >= Some(Grade::B3) && (remedy.choice || remedy.own().is_none());
+        let hidden = graded.gravity() >= Grade::B3 && (remedy.choice || remedy.own().is_none());
         let command =
             if hidden { format!("see `{}`", pointer(finding)) } else { group.command(remedy, argv) };
         // Leftovers of several custom resources are reviewed in their own preview.

@@ -11,7 +11,7 @@ use crate::commands::shared::scope::PackageNodes;
 use crate::ctx::Ctx;
 use crate::error::{Error, Exit, Result};
 use crate::plan::planners::{batches, held, migration, node, pause_guard};
-use crate::plan::{Change, Plan, Step, Target, planners};
+use crate::plan::{Change, Plan, Refusal, Step, Target, planners};
 use crate::view::{NodeSet, plural};
 
 /// Rerun a package
@@ -136,16 +136,9 @@ fn stage(args: &Args) -> Result<Option<Stage>> {
     };
     match Stage::from(text) {
         stage @ (Stage::Apply | Stage::Upgrade | Stage::Config) => Ok(Some(stage)),
-        Stage::Interrupt => Err(Error::unchanged(
-            "a rerun cannot start at stage interrupt: the operator would interrupt the node before cordoning and draining it",
-        )),
-        Stage::PostInterrupt => Err(Error::unchanged(
-            "a rerun cannot start at stage post-interrupt: the operator would run apply again",
-        )),
-        Stage::Uninstall | Stage::UninstallInterrupt => {
-            Err(Error::unchanged("a rerun cannot run uninstall stages")
-                .hint("kubectl skyhook uninstall --help"))
-        }
+        Stage::Interrupt => Err(Refusal::RerunAtInterrupt {}.into()),
+        Stage::PostInterrupt => Err(Refusal::RerunAtPostInterrupt {}.into()),
+        Stage::Uninstall | Stage::UninstallInterrupt => Err(Refusal::RerunOfUninstall {}.into()),
         Stage::Other(_) => {
             Err(Error::usage(format!("invalid stage {text:?}: expected apply, upgrade or config")))
         }
@@ -167,29 +160,23 @@ fn refuse_uninstalls(
     let of_it = targets.iter().filter(|(_, on)| uninstalls(on));
     let nodes: Vec<&str> = of_it.map(|(node, _)| node.name.as_str()).collect();
     let leaves = skyhook.package(package).is_some_and(|p| skyhook.uninstalls(p));
-    let why = if !nodes.is_empty() {
-        format!(
-            "{package} is at an uninstall stage on {}, and a rerun cannot run uninstall stages",
-            NodeSet::of(&nodes).limited(6)
-        )
-    } else if targets.is_empty() || stage.is_some() {
-        return Ok(());
-    } else if leaves {
-        format!(
-            "{package} is to be uninstalled: after a rerun, the operator would consider {package} uninstalled and not run it"
-        )
-    } else if skyhook.deleting() {
-        let why =
-            format!("{} is being deleted, so the operator does not run {package} again", skyhook.reference());
-        return Err(Error::unchanged(why).hint(format!("kubectl skyhook status {}", skyhook.name())));
-    } else {
+    let (reference, package, skyhook_name) =
+        (skyhook.reference(), package.to_owned(), skyhook.name().to_owned());
+    if let Some(node) = nodes.first() {
+        let (node, nodes) = ((*node).to_owned(), NodeSet::of(&nodes).limited(6).to_string());
+        return Err(Refusal::AtUninstall { package, nodes, skyhook: skyhook_name, node }.into());
+    }
+    let Some((node, _)) = targets.first().filter(|_| stage.is_none()) else {
         return Ok(());
     };
-    let node = nodes.first().copied().unwrap_or(targets[0].0.name.as_str());
-    let name = skyhook.name();
-    Err(Error::unchanged(why)
-        .hint(format!("kubectl skyhook package retry {package} --skyhook {name} --node {node}"))
-        .hint(format!("kubectl skyhook reset {name} --node {node} --package {package}")))
+    if leaves {
+        let node = node.name.to_string();
+        return Err(Refusal::WouldCountAsUninstalled { package, skyhook: skyhook_name, node }.into());
+    }
+    if skyhook.deleting() {
+        return Err(Refusal::NoRerunWhileDeleted { reference, package, skyhook: skyhook_name }.into());
+    }
+    Ok(())
 }
 
 /// Warns about pods that already run the requested stage: the operator keeps them, so the rerun would change

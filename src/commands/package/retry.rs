@@ -9,10 +9,10 @@ use crate::cluster::{Cluster, Node, NodeRecord, PackageRun, PackageRuns, Source}
 use crate::commands::shared::command::{Write, command};
 use crate::commands::shared::scope::PackageNodes;
 use crate::ctx::Ctx;
-use crate::error::{Error, Exit, Result};
+use crate::error::{Exit, Result};
 use crate::model::Model;
 use crate::plan::planners::{held, migration, node};
-use crate::plan::{Change, Kind, Plan, PlanStage, Step, Target, WaitCondition, WaitFor};
+use crate::plan::{Change, Kind, Plan, PlanStage, Refusal, Step, Target, WaitCondition, WaitFor};
 use crate::view::{NodeSet, list, plural};
 
 /// Retry a package stage that has failed permanently
@@ -252,8 +252,7 @@ fn nothing_given_up(
         .collect();
     if recorded.is_empty() {
         crate::commands::shared::scope::package(skyhook, package)?;
-        let reason = format!("{package} is not recorded on any of these nodes");
-        return Err(Error::unchanged(reason));
+        return Err(Refusal::NotRecorded { package: package.to_owned() }.into());
     }
     for node in &recorded {
         let mut all = package_runs.of_skyhook_on(skyhook.name(), &node.name);
@@ -262,11 +261,12 @@ fn nothing_given_up(
             Some((run, run.unproven(cluster).filter(|_| ended)?))
         });
         if let Some((package_run, why)) = foreign {
-            return Err(Error::unchanged(format!(
-                "{} is {} ({why}); not deleted",
-                package_run.reference(),
-                why.verdict()
-            )));
+            return Err(Refusal::NotOfTheOperator {
+                run: package_run.reference(),
+                verdict: why.verdict().to_string(),
+                why: why.to_string(),
+            }
+            .into());
         }
     }
     let mut running = Vec::new();

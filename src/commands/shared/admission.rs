@@ -4,7 +4,7 @@ use crate::api::Skyhook;
 use crate::cluster::admission::Operation;
 use crate::cluster::{Cluster, Source};
 use crate::error::{Error, Result};
-use crate::plan::Consequences;
+use crate::plan::{Consequences, Refusal};
 use crate::rules::{self, Scope};
 use crate::view::shell_words;
 
@@ -33,13 +33,12 @@ pub fn refuse_unreachable(
     let Some(first) = dead.iter().find(|d| d.certain) else {
         return Ok(());
     };
-    let mut error = Error::unchanged(format!(
-        "webhook {} of {}/{} would reject the change: {}",
-        first.webhook.name,
-        first.configuration.kind.to_lowercase(),
-        first.configuration.metadata.name,
-        first.why
-    ));
+    let configuration = first.configuration;
+    let mut error = Error::from(Refusal::UnreachableWebhook {
+        webhook: first.webhook.name.to_string(),
+        configuration: format!("{}/{}", configuration.kind.to_lowercase(), configuration.metadata.name),
+        why: first.why.to_string(),
+    });
     let scope = Scope { rules: rules::find(RULE).into_iter().collect(), ..Scope::default() };
     for finding in rules::diagnose(cluster, &scope).findings {
         let about = |name: &str, kind: &str| {

@@ -53,7 +53,7 @@ impl<'o, 'a> Deletion<'o, 'a> {
             }
         }
         self.grade(&mut remedies);
-        remedies.sort_by_key(|r| r.grade);
+        remedies.sort_by_key(Remedy::gravity);
         if self.may_finish() {
             remedies.insert(0, self.wait());
         }

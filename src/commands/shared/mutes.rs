@@ -9,6 +9,7 @@ use crate::apply::file::{check_writers, directory, place};
 use crate::cluster::Cluster;
 use crate::ctx::{Ctx, variable};
 use crate::error::{Error, Exit, Result};
+use crate::plan::Refusal;
 use crate::rules::support::mute::{self, LapsedMute, MutedFinding, Mutes};
 use crate::rules::{Finding, Report};
 use crate::view::format::yaml;
@@ -41,6 +42,10 @@ pub struct NewMutes {
 }
 
 impl NewMutes {
+    pub fn wanted(&self) -> bool {
+        self.write_mutes.is_some()
+    }
+
     /// Checks that the file can be written, before the cluster is read.
     ///
     /// # Errors
@@ -217,8 +222,8 @@ impl Target {
         }
         if there.is_some() && !stream && force != Some(true) {
             let overwrite = if force.is_some() { "--force to overwrite it, or " } else { "" };
-            return Err(Error::refused(format!("{shown} already exists; nothing was written"))
-                .hint(format!("use {overwrite}{flag} FILE to write to another file")));
+            let (file, overwrite, flag) = (shown.to_string(), overwrite.to_owned(), flag.to_owned());
+            return Err(Refusal::FileExists { file, overwrite, flag }.into());
         }
         if !directory(&path).is_dir() {
             let directory = directory(&path).display();

@@ -6,13 +6,22 @@ use std::collections::HashMap;
 use crate::cluster::Cluster;
 use crate::commands::shared::command::Run as _;
 use crate::commands::{Command, Parser};
-use crate::plan::{Grade, Plan};
+use crate::plan::Grade;
 use crate::rules::Remedy;
 use crate::view::shell_words;
 use crate::view::text::{self, Line, Span, Text};
 
-/// The grade of a command, and its worst effect in words.
-type Graded = (Grade, String);
+/// What the plan of a command does.
+#[derive(Clone)]
+enum Graded {
+    /// Its grade, and the worst effect in words.
+    As(Grade, String),
+    Nothing,
+    /// The command would be refused.
+    Refused(String),
+    /// The command has no plan, or too many commands were planned before.
+    Unknown,
+}
 
 /// The grades of remedies: those that the previews of their commands show. A command is planned once, and only if its
 /// remedy is shown.
@@ -21,7 +30,8 @@ pub struct Grades<'a> {
     /// Number of commands that are planned at most.
     most: usize,
     parser: RefCell<Parser>,
-    known: RefCell<HashMap<Vec<String>, Option<Graded>>>,
+    /// By the command that is carried out before, if any, and the command.
+    known: RefCell<HashMap<[Vec<String>; 2], Graded>>,
 }
 
 /// Each plan costs a pass over the cluster, and a report may list a remedy for each of thousands of objects.
@@ -37,39 +47,58 @@ impl<'a> Grades<'a> {
         Grades { most: MOST_IN_A_REPORT, ..Grades::new(cluster) }
     }
 
-    /// Grades the remedies of a finding. A command that does nothing now follows the command before it.
+    /// Grades the remedies of a finding. A command without an effect now is planned after the command before it.
     pub fn grade(&self, remedies: &mut [Remedy]) {
         for at in 0..remedies.len() {
             if remedies[at].grade.is_some() {
                 continue;
             }
-            let mut known = self.known.borrow_mut();
-            let planned = known.len();
-            let grade = known.entry(remedies[at].argv.clone()).or_insert_with(|| {
-                let (before, remedy) = (remedies[..at].last(), &remedies[at]);
-                (planned < self.most).then(|| self.graded(before, remedy)).flatten()
-            });
-            (remedies[at].grade, remedies[at].effect) = grade.clone().unzip();
+            let alone = self.graded(None, &remedies[at]);
+            let graded = match remedies[..at].last() {
+                Some(before) if matches!(alone, Graded::Nothing) => self.graded(Some(before), &remedies[at]),
+                _ => alone,
+            };
+            (remedies[at].grade, remedies[at].effect) = match graded {
+                Graded::As(grade, effect) => (Some(grade), Some(effect)),
+                Graded::Nothing => (None, Some("changes nothing now".to_owned())),
+                Graded::Refused(why) => (None, Some(format!("refused now: {why}"))),
+                Graded::Unknown => (None, None),
+            };
         }
     }
 
-    fn graded(&self, before: Option<&Remedy>, remedy: &Remedy) -> Option<Graded> {
-        let mut plan = self.planned(self.cluster, remedy)?;
-        match before.filter(|_| plan.is_empty()).and_then(|before| self.planned(self.cluster, before)) {
-            Some(before) => {
-                let then = before.carried_out(self.cluster);
-                plan = self.planned(&then, remedy)?;
-                plan.forecast(&then);
+    fn graded(&self, before: Option<&Remedy>, remedy: &Remedy) -> Graded {
+        let key = [before.map(|remedy| remedy.argv.clone()).unwrap_or_default(), remedy.argv.clone()];
+        if let Some(known) = self.known.borrow().get(&key) {
+            return known.clone();
+        }
+        let graded = if self.known.borrow().len() < self.most {
+            self.planned(before, remedy).unwrap_or(Graded::Unknown)
+        } else {
+            Graded::Unknown
+        };
+        self.known.borrow_mut().insert(key, graded.clone());
+        graded
+    }
+
+    fn planned(&self, before: Option<&Remedy>, remedy: &Remedy) -> Option<Graded> {
+        let then = match before {
+            Some(before) => &self.command(before.own()?)?.plan(self.cluster)?.ok()?.carried_out(self.cluster),
+            None => self.cluster,
+        };
+        let mut plan = match self.command(remedy.own()?)?.plan(then)? {
+            Ok(plan) => plan,
+            Err(error) => {
+                let why = error.message.trim_end_matches("; nothing was changed").to_owned();
+                return Some(Graded::Refused(why));
             }
-            None => plan.forecast(self.cluster),
+        };
+        if plan.is_empty() {
+            return Some(Graded::Nothing);
         }
-        let grade = Some(plan.grade()).filter(|_| !plan.is_empty())?;
-        Some((grade, plan.consequences.at_worst(grade)))
-    }
-
-    /// The plan of a remedy's command; `None` if the command has none, or if it would be refused.
-    fn planned(&self, cluster: &Cluster, remedy: &Remedy) -> Option<Plan> {
-        self.command(remedy.own()?)?.plan(cluster)?.ok()
+        plan.forecast(then);
+        let grade = plan.grade();
+        Some(Graded::As(grade, plan.consequences.at_worst(grade)))
     }
 
     /// A command of this plugin; `None` if the words are none.

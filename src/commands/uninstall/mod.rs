@@ -20,7 +20,7 @@ use crate::plan::planners::migration;
 use crate::plan::planners::uninstall::{
     self, ImpactNotes, PlacementSummary, first, nodes, out_of_the_spec, path, removal_order, same, step,
 };
-use crate::plan::{Change, Field, Plan, PlanStage, Target, WaitCondition, WaitFor};
+use crate::plan::{Change, Field, Plan, PlanStage, Refusal, Target, WaitCondition, WaitFor};
 use crate::rules::{Scope, uninstall_argument, uninstall_command};
 use crate::view::list;
 
@@ -324,24 +324,29 @@ fn refuse_traps(
     request: &Request,
 ) -> Result<()> {
     let cr = uninstall_argument(skyhook.name());
-    let force = "to request the uninstall anyway, add --force";
     if request.remove && !request.all_packages {
         needed(skyhook, name)?;
     }
     undeclared(skyhook, name, package, request)?;
     if let Some((node, entry)) = first(&survey.other).filter(|_| !request.force) {
-        let why = format!(
-            "SKY104: on {}, {name} is at version {} ({} {}), but the spec has {}; if the version changes during the \
-             uninstall, the package may be stranded",
-            node.name, entry.version, entry.stage, entry.state, package.version
-        );
-        return Err(if package.uninstall().apply {
-            Error::unchanged(why)
-                .hint(format!("kubectl skyhook uninstall {cr} {name} --cancel"))
-                .hint("kubectl skyhook explain SKY104")
-        } else {
-            Error::unchanged(why).hint(format!("kubectl skyhook wait {}", skyhook.name())).hint(force)
-        });
+        let requested = [
+            format!("kubectl skyhook uninstall {cr} {name} --cancel"),
+            "kubectl skyhook explain SKY104".to_owned(),
+        ];
+        let not_requested = [
+            format!("kubectl skyhook wait {}", skyhook.name()),
+            "to request the uninstall anyway, add --force".to_owned(),
+        ];
+        let [first, second] = if package.uninstall().apply { requested } else { not_requested };
+        return Err(Refusal::OtherVersion {
+            node: node.name.to_string(),
+            package: name.to_owned(),
+            recorded: format!("{} ({} {})", entry.version, entry.stage, entry.state),
+            version: package.version.to_string(),
+            first,
+            second,
+        }
+        .into());
     }
     if survey.is_absent() && !request.all_packages {
         never_installed(cluster, skyhook, name, package, request)?;
@@ -368,16 +373,14 @@ fn needed(skyhook: &Skyhook, name: &str) -> Result<()> {
     let declared = skyhook.packages().all(|(_, package)| package.uninstall().enabled);
     let all = if declared { "--all-packages --remove" } else { "--all-packages --enable --remove" };
     let cr = uninstall_argument(skyhook.name());
-    Err(Error::unchanged(format!(
-        "{} {} on {name}, so {name} cannot be removed from the spec first",
-        list(&held_by),
-        match held_by.len() {
-            1 => "depends",
-            _ => "depend",
-        }
-    ))
-    .hint(format!("{} --wait --remove", uninstall_command(skyhook, first)))
-    .hint(format!("kubectl skyhook uninstall {cr} {all}")))
+    let depend = if held_by.len() == 1 { "depends" } else { "depend" };
+    Err(Refusal::NeededByOthers {
+        others: format!("{} {depend}", list(&held_by)),
+        package: name.to_owned(),
+        first: format!("{} --wait --remove", uninstall_command(skyhook, first)),
+        all: format!("kubectl skyhook uninstall {cr} {all}"),
+    }
+    .into())
 }
 
 /// Refuses a request that the operator would not act on.
@@ -385,37 +388,30 @@ fn refuse_at_rest(cluster: &Cluster, skyhook: &Skyhook, request: &Request) -> Re
     let cr = uninstall_argument(skyhook.name());
     let reference = skyhook.reference();
     if !cluster.knows_uninstall() {
-        return Err(Error::unchanged(
-            "the operator is older than v0.16.0 and does not support explicit uninstall: it would ignore the request",
-        )
-        .hint("kubectl skyhook version"));
+        return Err(Refusal::UninstallUnknown {}.into());
     }
     if skyhook.deleting() {
-        return Err(Error::unchanged(format!(
-            "{reference} is being deleted, which already uninstalls its packages"
-        ))
-        .hint(format!("kubectl skyhook status {cr}")));
+        return Err(Refusal::DeletionUninstalls { reference, skyhook: cr.to_string() }.into());
     }
     let Some(state) = skyhook.stopped() else {
         return Ok(());
     };
-    let (code, end, way_out) = match state {
+    let (code, end, command) = match state {
         "paused" => ("SKY308", "resumed", format!("kubectl skyhook resume {cr}")),
         _ => ("SKY309", "enabled", format!("kubectl skyhook enable {cr}")),
     };
     if request.force && !request.waits() {
         return Ok(());
     }
-    let error =
-        Error::unchanged(format!("{code}: {reference} is {state}, so no uninstall starts until it is {end}"))
-            .hint(way_out);
-    Err(if request.waits() {
-        error
+    let anyway = if request.waits() {
+        String::new()
     } else {
-        error.hint(format!(
+        format!(
             "to request the uninstall now, so that it starts when the custom resource is {end}, add --force"
-        ))
-    })
+        )
+    };
+    let [code, state, end] = [code, state, end].map(str::to_owned);
+    Err(Refusal::Stopped { code, reference, state, end, command, anyway }.into())
 }
 
 fn undeclared(skyhook: &Skyhook, name: &str, package: &Package, request: &Request) -> Result<()> {
@@ -434,12 +430,8 @@ fn undeclared(skyhook: &Skyhook, name: &str, package: &Package, request: &Reques
             again += flag;
         }
     }
-    Err(Error::unchanged(format!(
-        "the spec of {} does not enable the uninstall of {name}, so the operator would run nothing; if the package has \
-         uninstall.sh and uninstall_check.sh, add --enable",
-        skyhook.reference()
-    ))
-    .hint(again))
+    let (reference, package) = (skyhook.reference(), name.to_owned());
+    Err(Refusal::UninstallNotEnabled { reference, package, again }.into())
 }
 
 /// Refuses a request for a package that was never installed: the operator would consider it uninstalled.
@@ -451,7 +443,7 @@ fn never_installed(
     request: &Request,
 ) -> Result<()> {
     let cr = uninstall_argument(skyhook.name());
-    let version = &package.version;
+    let version = package.version.to_string();
     let cancel = format!("kubectl skyhook uninstall {cr} {name} --cancel");
     let nowhere = match cluster.selected(skyhook).count() {
         0 => format!("{} selects no node", skyhook.reference()),
@@ -461,29 +453,23 @@ fn never_installed(
         if request.force {
             return Ok(());
         }
-        return Err(Error::unchanged(format!(
-            "SKY103: {nowhere}, so the operator would consider {name} uninstalled and never install it; if {name} is still to \
-             be installed, wait until the installation is complete"
-        ))
-        .hint(format!("kubectl skyhook wait {}", skyhook.name()))
-        .hint("to prevent the installation anyway, add --force"));
+        let (package, skyhook) = (name.to_owned(), skyhook.name().to_owned());
+        return Err(Refusal::WouldNeverBeInstalled { nowhere, package, skyhook }.into());
     }
     // The uninstall is requested already: removing the package from the spec helps, too.
     if request.remove || request.force {
         return Ok(());
     }
+    let package = name.to_owned();
     match cluster.history(skyhook, name) {
-        History::Never(why) => Err(Error::unchanged(format!(
-            "SKY103: {nowhere}, and {name} was never installed ({why}), so there is nothing to uninstall"
-        ))
-        .hint(cancel)
-        .hint(format!("kubectl skyhook uninstall {cr} {name} --remove"))),
-        History::OnlyOther(traces) => Err(Error::unchanged(format!(
-            "SKY104: {nowhere}; the version of {name} was changed from {} during the uninstall, and {version} will not be \
-             installed",
-            traces[0].version
-        ))
-        .hint(cancel)),
+        History::Never(why) => {
+            let remove = format!("kubectl skyhook uninstall {cr} {name} --remove");
+            Err(Refusal::NeverInstalled { nowhere, package, why: why.to_string(), cancel, remove }.into())
+        }
+        History::OnlyOther(traces) => {
+            let was = traces[0].version.to_string();
+            Err(Refusal::VersionChanged { nowhere, package, was, version, cancel }.into())
+        }
         History::Present(_) | History::Unknown(_) => Ok(()),
     }
 }

@@ -7,6 +7,7 @@ use kubectl_skyhook::commands;
 use kubectl_skyhook::commands::schema::documents;
 use kubectl_skyhook::error::Exit;
 use kubectl_skyhook::lint;
+use kubectl_skyhook::plan::Refusal;
 use kubectl_skyhook::program::Program;
 use kubectl_skyhook::rules::{self, Grade, Severity};
 use serde_json::Value;
@@ -24,6 +25,7 @@ pub fn filled(text: &str) -> String {
         ("rules", rules()),
         ("lint-rules", lint_rules()),
         ("exit-codes", exit_codes()),
+        ("refusals", refusals()),
         ("grades", grades()),
         ("rbac-of-diagnose", rbac_of_diagnose()),
         ("diagnosis-fields", diagnosis_fields()),
@@ -106,6 +108,15 @@ fn exit_codes() -> String {
     let mut rows = String::from("| Code | Meaning |\n| --- | --- |\n");
     for (exit, meaning) in Exit::ALL {
         rows.push_str(&format!("| {} | {meaning} |\n", exit.code()));
+    }
+    rows
+}
+
+fn refusals() -> String {
+    let mut rows = String::from("| When | Why | Message |\n| --- | --- | --- |\n");
+    for (moment, why, message) in Refusal::ALL {
+        let message = message.replace(":?}", "}");
+        rows.push_str(&format!("| {} |{why} | {message} |\n", moment.words()));
     }
     rows
 }

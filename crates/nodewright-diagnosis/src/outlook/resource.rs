@@ -41,7 +41,7 @@ pub struct Summary {
     #[serde(skip)]
     pub node_states: NodeStates,
     /// The codes of the causes that hold the custom resource up until someone intervenes, as in `diagnose stuck`.
-    #[serde(rename = "causes")]
+    #[serde(rename = "causeCodes")]
     pub held_up_by: BTreeSet<&'static str>,
     /// The start of the oldest running stage; absent if none runs or the time is unknown.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -232,7 +232,7 @@ impl<'a> Outlook<'a> {
     /// Why a custom resource that makes progress has no estimate.
     fn no_estimate(&self, name: &str) -> String {
         match self.timeline.untimed {
-            Some(untimed) => untimed.to_string(),
+            Some(untimed) => untimed.words(name),
             None if self.timeline.remaining(name).is_some() => "a stage fails and is retried".to_owned(),
             None => "some nodes do not finish without intervention".to_owned(),
         }

@@ -141,12 +141,13 @@ pub fn growth(shown: &Plan, now: &Plan) -> Option<String> {
         return Some(format!("the effects of the plan have grown from {from} to {to}"));
     }
     let sentences = |plan: &Plan| {
-        let Consequences { warnings, cannot_be_undone, .. } = &plan.consequences;
-        [warnings.clone(), cannot_be_undone.clone()].concat()
+        let permanent = plan.consequences.cannot_be_undone.iter();
+        let permanent = permanent.map(|what| format!("cannot be undone: {what}"));
+        plan.consequences.warnings.iter().cloned().chain(permanent).collect::<Vec<_>>()
     };
     let known = sentences(shown);
     let new = sentences(now).into_iter().find(|sentence| !known.contains(sentence));
-    new.map(|warning| format!("the effects of the plan have changed ({warning})"))
+    new.map(|sentence| format!("the effects of the plan have changed ({sentence})"))
 }
 
 /// The numbers of the preview beyond those of the whole plan, by what they count.

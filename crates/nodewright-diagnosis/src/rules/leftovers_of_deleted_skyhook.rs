@@ -1,6 +1,5 @@
 use super::{Findings, Severity, Subject};
 use crate::api::{Entry, Stage, State};
-//DEL
 use crate::cluster::{Certainty, Cluster};
 
 rule! {

@@ -371,8 +371,9 @@ impl<'a> Advance<'a> {
         self.change(number, at, package, Some(slot));
         let lasts = self.pace.of(number, package, stage);
         if lasts.is_none() {
-            let name = self.model.resources[number].packages[package].name;
-            self.untimed.get_or_insert(Untimed::NoStageEnded(name));
+            let resource = &self.model.resources[number];
+            let (skyhook, package) = (resource.skyhook.name(), resource.packages[package].name);
+            self.untimed.get_or_insert(Untimed::UnknownDuration { skyhook, package });
         }
         let work = &mut self.works[number][at as usize];
         let slower_than = f64::from(work.slower_than);

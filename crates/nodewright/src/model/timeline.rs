@@ -26,16 +26,23 @@ pub struct Timeline<'a> {
 /// Why there is no estimate.
 #[derive(Debug, Clone, Copy)]
 pub enum Untimed<'a> {
-    /// No stage has ended anywhere; the first package with a stage to run.
-    NoStageEnded(&'a str),
+    /// The first package with a stage whose duration is unknown, and its custom resource.
+    UnknownDuration {
+        skyhook: &'a str,
+        package: &'a str,
+    },
     TooManyNodes,
 }
 
-impl fmt::Display for Untimed<'_> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+impl Untimed<'_> {
+    /// Why a custom resource has no estimate: `how long driver takes is not known yet`.
+    pub fn words(self, of: &str) -> String {
         match self {
-            Untimed::NoStageEnded(package) => write!(f, "no stage of {package} has ended yet"),
-            Untimed::TooManyNodes => write!(f, "there are too many nodes"),
+            Untimed::UnknownDuration { skyhook, package } => {
+                let other = if skyhook == of { String::new() } else { format!(" of {skyhook}") };
+                format!("how long {package}{other} takes is not known yet")
+            }
+            Untimed::TooManyNodes => "there are too many nodes".to_owned(),
         }
     }
 }

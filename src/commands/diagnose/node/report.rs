@@ -145,7 +145,7 @@ impl NodeReport<'_> {
         next.extend(own.filter(Remedy::changes).find(|remedy| {
             let mut graded = remedy.clone();
             grades.grade(std::slice::from_mut(&mut graded));
-            graded.grade < Some(Grade::B4)
+            graded.gravity() < Grade::B4
         }));
         let offers = |remedy: &Remedy| remedy.changes() && !remedy.choice;
         let mut then: Option<&'static str> = None;

@@ -104,7 +104,7 @@ impl<'a> FindingGroup<'a> {
         let remedies = self.graded_remedies(grades, detail);
         if detail == Detail::Full && !remedies.is_empty() {
             // A remedy that applies only under a condition comes last, regardless of its grade.
-            let order = if remedies.is_sorted_by_key(|(remedy, _)| remedy.grade) {
+            let order = if remedies.is_sorted_by_key(|(remedy, _)| remedy.gravity()) {
                 "remedies, least disruptive first"
             } else {
                 "remedies, recommended first"

@@ -6,7 +6,7 @@ use crate::cluster::hold::{Hold, HolderState};
 use crate::cluster::{Cluster, Node};
 use crate::error::{Error, Result};
 use crate::plan::planners::pause_guard;
-use crate::plan::{Consequences, Plan};
+use crate::plan::{Consequences, Plan, Refusal};
 use crate::view::shell_words;
 use crate::view::{NodeSet, ago};
 
@@ -37,10 +37,8 @@ pub fn around(cluster: &Cluster, mut plan: Plan, skyhook: &Skyhook) -> Result<Pl
         if others.len() == 1 { "the node" } else { "the nodes" },
     );
     if pause_guard::stage_is_running(cluster, skyhook, &plan.stages) {
-        let words = shell_words(&["--node", &set.to_string()]);
-        return Err(Error::unchanged(given_up)
-            .hint(format!("use {words} to include the nodes whose job has failed permanently"))
-            .hint("use --no-pause to proceed without a pause"));
+        let nodes = shell_words(&["--node", &set.to_string()]);
+        return Err(Refusal::PauseHidesFailures { failed: given_up, nodes }.into());
     }
     plan.consequences.warn(format!(
         "changes are applied without a pause: {given_up}; if the operator writes to the nodes at the same time, rerun this \
@@ -145,7 +143,6 @@ fn words(cluster: &Cluster, skyhook: &Skyhook, hold: &Hold<'_>) -> String {
 }
 
 fn refused(cluster: &Cluster, skyhook: &Skyhook, hold: &Hold<'_>, hint: &str, flag: &str) -> Error {
-    let words = words(cluster, skyhook, hold);
-    let name = skyhook.name();
-    Error::unchanged(words).hint(format!("{hint} kubectl skyhook resume {name}{flag}"))
+    let end = format!("{hint} kubectl skyhook resume {}{flag}", skyhook.name());
+    Refusal::PausedByCommand { paused: words(cluster, skyhook, hold), end }.into()
 }

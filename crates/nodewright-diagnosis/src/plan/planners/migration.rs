@@ -2,8 +2,8 @@
 
 use crate::api::Skyhook;
 use crate::cluster::{Cluster, Source};
-use crate::error::{Error, Result};
-use crate::plan::{Consequences, Plan};
+use crate::error::Result;
+use crate::plan::{Consequences, Plan, Refusal};
 use crate::view::{plural, some_of};
 
 /// Refuses a custom resource that the operator has not migrated yet.
@@ -17,12 +17,8 @@ pub fn refuse_unmigrated(cluster: &Cluster, name: &str) -> Result<()> {
         return Ok(());
     }
     let flavor = cluster.flavor();
-    Err(Error::unchanged(format!(
-        "{name} exists only as a {} object and has not been migrated to {} yet, so the operator does not act on it",
-        flavor.other().kind(),
-        flavor.kind()
-    ))
-    .hint("kubectl skyhook diagnose stuck"))
+    let [old, new] = [flavor.other(), flavor].map(|flavor| flavor.kind().to_owned());
+    Err(Refusal::Unmigrated { name: name.to_owned(), old, new }.into())
 }
 
 /// Refuses a plan while unfinished objects of the older API hold the operator; with `force`, warns.
@@ -40,7 +36,7 @@ pub fn refuse_held(cluster: &Cluster, plan: &mut Plan, force: bool) -> Result<()
     }
     let names: Vec<&str> = cluster.holding().map(Skyhook::name).collect();
     let kind = cluster.flavor().other().kind();
-    let first_of_all = match cluster.skyhook(first.name()) {
+    let remedy = match cluster.skyhook(first.name()) {
         Some(_) => format!(
             "kubectl delete {} {}   # the {} of the same name remains and takes over",
             cluster.flavor().other().resource(),
@@ -49,15 +45,9 @@ pub fn refuse_held(cluster: &Cluster, plan: &mut Plan, force: bool) -> Result<()
         ),
         None => "kubectl skyhook diagnose stuck".to_owned(),
     };
-    Err(Error::unchanged(format!(
-        "the operator does nothing until {} of the older API {} finished or gone: {}",
-        plural(names.len(), &format!("{kind} object")),
-        if names.len() == 1 { "is" } else { "are" },
-        names.join(", ")
-    ))
-    .hint(first_of_all)
-    .hint("kubectl skyhook explain SKY601")
-    .hint("use --force to make the change anyway; the change takes effect once nothing blocks the operator"))
+    let objects = plural(names.len(), &format!("{kind} object"));
+    let objects = format!("{objects} of the older API {}", if names.len() == 1 { "is" } else { "are" });
+    Err(Refusal::HeldByOlderApi { objects, names: names.join(", "), remedy }.into())
 }
 
 /// Warns that a migration hold keeps the operator from acting.
@@ -83,10 +73,7 @@ pub fn refuse_two_executors(cluster: &Cluster, verb: &str, name: &str) -> Result
         return Ok(());
     }
     if let Some(why) = cluster.source(Source::Pods).unread() {
-        return Err(Error::unchanged(format!(
-            "pods cannot be read ({why}), so it is unknown whether a pod of the older operator is still running for {name}"
-        ))
-        .hint("use --force to proceed anyway"));
+        return Err(Refusal::OlderPodsUnknown { why: why.to_string(), name: name.to_owned() }.into());
     }
     let older = cluster.runs_of_older_operator(name);
     let older = older.iter();
@@ -94,11 +81,8 @@ pub fn refuse_two_executors(cluster: &Cluster, verb: &str, name: &str) -> Result
     if alive.is_empty() {
         return Ok(());
     }
-    Err(Error::unchanged(format!(
-        "{} of the older operator {} still running for {name}: {}; after `{verb}`, a second pod would modify the same host",
-        plural(alive.len(), "pod"),
-        if alive.len() == 1 { "is" } else { "are" },
-        some_of(&alive, 5),
-    ))
-    .hint("wait until these pods end, or delete them; use --force to proceed anyway"))
+    let are = if alive.len() == 1 { "is" } else { "are" };
+    let pods = format!("{} of the older operator {are}", plural(alive.len(), "pod"));
+    let (name, command) = (name.to_owned(), verb.to_owned());
+    Err(Refusal::OlderPodsRun { pods, name, which: some_of(&alive, 5), command }.into())
 }

@@ -2,8 +2,8 @@
 
 use crate::api::{ApiFlavor, Executor, Skyhook, State, Status};
 use crate::cluster::{Certainty, Cluster, Node, PackageRun, Source};
-use crate::error::{Error, Result};
-use crate::plan::{Change, Hold, Kind, Plan, PlanStage, Step, Target, WaitCondition, WaitFor};
+use crate::error::Result;
+use crate::plan::{Change, Hold, Kind, Plan, PlanStage, Refusal, Step, Target, WaitCondition, WaitFor};
 use crate::view::NodeSet;
 
 /// Maximum wait for the operator to observe a pause, in seconds.
@@ -163,12 +163,8 @@ pub fn refuse_running_leftovers(cluster: &Cluster, name: &str, nodes: &[&Node]) 
     if running.is_empty() {
         return Ok(());
     }
-    let names = running.iter().map(|node| node.name.as_str());
-    Err(Error::unchanged(format!(
-        "{name} no longer exists, but its stages still run on {}: the operator would record their outcome there again",
-        NodeSet::of(names).limited(6)
-    ))
-    .hint(format!("end the stages and remove the state: kubectl skyhook leftovers {name} --clean --purge-state")))
+    let nodes = NodeSet::of(running.iter().map(|node| node.name.as_str())).limited(6).to_string();
+    Err(Refusal::StagesOfDeleted { name: name.to_owned(), nodes }.into())
 }
 
 /// Wraps the stages of a plan between a confirmed pause and its end, with a warning.

@@ -7,9 +7,9 @@ use serde_json::{Map, Value};
 use super::{batches, held, migration, node, pause_guard};
 use crate::api::{Entry, NodeState, Skyhook, State, keys};
 use crate::cluster::{Cluster, Node, NodeRecord, Phase};
-use crate::error::{Error, Result};
+use crate::error::Result;
 use crate::plan::forecast::is_uninstalled;
-use crate::plan::{Change, Edit, Metadata, OnConflict, Plan, PlanStage, RemovedEntry, Step, Target};
+use crate::plan::{Change, Edit, Metadata, OnConflict, Plan, PlanStage, Refusal, RemovedEntry, Step, Target};
 use crate::view::{NodeSet, plural};
 
 /// The scope of a reset.
@@ -401,17 +401,13 @@ pub fn refuse(
     if stranded.is_empty() {
         return Ok(());
     }
-    let nodes = NodeSet::of(&stranded);
-    Err(Error::unchanged(format!(
-        "rerunning {package} alone would strand it on {}: this operator version skips packages without \
-         dependencies once complete packages outnumber them (SKY209)",
-        nodes.limited(6)
-    ))
-    .hint(format!(
-        "reset all packages there: kubectl skyhook reset {} --node {}",
-        skyhook.name(),
-        stranded[0]
-    )))
+    Err(Refusal::WouldBeSkipped {
+        package: package.to_owned(),
+        nodes: NodeSet::of(&stranded).limited(6).to_string(),
+        skyhook: skyhook.name().to_owned(),
+        node: stranded[0].to_owned(),
+    }
+    .into())
 }
 
 /// Makes the edits remove entries even if the operator has updated them: during a deletion, the operator uninstalls the
@@ -441,10 +437,8 @@ pub fn restore(cluster: &Cluster, skyhook: &Skyhook, nodes: &[&Node], force: boo
         match repaired(skyhook, node, on) {
             Err(CannotRepair::NothingMalformed) => {}
             Err(CannotRepair::NoCopy) => {
-                let name = skyhook.name();
-                let missing = format!("the status of {name} has no copy of the state of {}", node.name);
-                return Err(Error::unchanged(missing)
-                    .hint(format!("kubectl skyhook reset {name} --node {}", node.name)));
+                let (skyhook, node) = (skyhook.name().to_owned(), node.name.to_string());
+                return Err(Refusal::NoCopyOfState { skyhook, node }.into());
             }
             Ok(change) => {
                 let why = "restores the state that the operator last read";

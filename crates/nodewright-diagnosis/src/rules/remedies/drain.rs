@@ -5,7 +5,7 @@ use crate::cluster::drain::{Drain, Obstacles, Refusal};
 use crate::cluster::{Cluster, DisruptionBudget, Pod};
 use crate::rules::{Finding, Grade};
 
-/// Adds remedies, sorted by grade. `others`: whether other nodes would continue if the drained node were ignored.
+/// Adds remedies; to ignore the node is the last. `others`: whether other nodes would continue if the drained node were ignored.
 pub fn remedies(
     finding: &mut Finding,
     cluster: &Cluster,
@@ -28,15 +28,6 @@ pub fn remedies(
         let title = "Check the operator's log for the refused eviction, then move the workload in a way that its owner supports";
         finding.operator_log(cluster, title);
     }
-    // A deletion waits for the node even if the node is ignored.
-    if others && !drain.skyhook.deleting() && !drain.ignored {
-        finding.ignore_nodes(
-            cluster,
-            drain.skyhook,
-            &[&drain.node.name],
-            "Ignore the node for now, so that the other nodes continue",
-        );
-    }
     if let Some((pod, budgets)) = obstacles.overlaps.first() {
         overlap(finding, pod, budgets);
     } else if let Some((budget, pods)) = obstacles.budgets.values().next() {
@@ -51,6 +42,15 @@ pub fn remedies(
     not_evicted(finding, drain.skyhook, &obstacles.noted);
     if let Some(pod) = overdue {
         does_not_end(finding, pod);
+    }
+    // A deletion waits for the node even if the node is ignored.
+    if others && !drain.skyhook.deleting() && !drain.ignored {
+        finding.ignore_nodes(
+            cluster,
+            drain.skyhook,
+            &[&drain.node.name],
+            "Ignore the node for now, so that the other nodes continue",
+        );
     }
 }
 

@@ -23,8 +23,8 @@ pub struct Remedy {
     #[serde(flatten, serialize_with = "command_line")]
     #[schemars(with = "CommandLine<'static>")]
     pub argv: Vec<String>,
-    /// The grade of the command's worst effect on the cluster; absent if the command cannot be planned from the sources that
-    /// were read, and after the first 50 commands of a report.
+    /// The grade of the command's worst effect on the cluster; absent if the command would be refused now, changes nothing, or
+    /// comes after the first 50 commands of a report: `--dry-run` says which.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub grade: Option<Grade>,
     /// Conditions under which the command is useful; absent if there are none.
@@ -142,6 +142,11 @@ impl Remedy {
     /// Whether the command changes something.
     pub fn changes(&self) -> bool {
         self.grade != Some(Grade::B0)
+    }
+
+    /// The grade for comparisons: a remedy of unknown effect counts as the gravest.
+    pub fn gravity(&self) -> Grade {
+        self.grade.unwrap_or(Grade::B4)
     }
 
     /// The worst effect in a few words, unless it is unknown; [`Grade::B4`] has several meanings.

@@ -306,8 +306,8 @@ impl Finding {
         given_up
     }
 
-    /// Adds a remedy that runs a package again from its start. Returns false if that is impossible: the operator does not rerun a package with a requested uninstall, nor packages of a
-    /// custom resource that is being deleted.
+    /// Adds a remedy that runs a package again from its start. Returns false if that is impossible: the operator does not
+    /// rerun a package with a requested uninstall, nor packages of a custom resource that is being deleted.
     pub fn rerun(&mut self, title: &str, skyhook: &Skyhook, node: &Node, package: &str) -> bool {
         let spec = skyhook.package(package);
         if skyhook.deleting() || spec.is_some_and(|p| skyhook.uninstalls(p)) {
