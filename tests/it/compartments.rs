@@ -97,7 +97,9 @@ fn stopped_canary() -> Vec<Value> {
 }
 
 fn package_run(node: &str) -> PackageRun<'_> {
-    PackageRun { node, job: Some(node), at: "2026-11-20T11:55:00Z", ..PackageRun::default() }
+    // As the operator names it. Never freed: the process ends with the tests.
+    let name = format!("first-driver-1-0-0-apply-{node}").leak();
+    PackageRun { node, job: Some(name), at: "2026-11-20T11:55:00Z", ..PackageRun::default() }
 }
 
 fn failed_job() -> Value {

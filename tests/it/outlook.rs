@@ -64,7 +64,7 @@ fn stopped_work_has_one_answer() {
         let json = ask("status -o json", &items).json();
         let item = &json["items"][0];
         assert_eq!(item["state"], word);
-        assert_eq!(item["causes"], json!([code]));
+        assert_eq!(item["causeCodes"], json!([code]));
         assert_eq!(item["stoppedBy"], "kubectl-annotate");
         assert_eq!(item["stoppedSince"], "2026-11-20T09:00:00Z");
         let row = format!("{} by kubectl-annotate 3h ago (new disks)", word.to_lowercase());
@@ -100,7 +100,7 @@ fn a_wait_ends_only_with_its_cause() {
     let json = run(&format!("status -o json {from}")).output().json();
     let items = json["items"].as_array().expect("custom resources");
     let second = items.iter().find(|item| item["name"] == "second").expect("the second one");
-    assert_eq!(second["causes"], json!(["SKY201"]), "{second:#}");
+    assert_eq!(second["causeCodes"], json!(["SKY201"]), "{second:#}");
     assert!(["Stuck", "Degraded"].contains(&second["state"].as_str().expect("a word")), "{second:#}");
     let message = second["message"].as_str().expect("a message");
     assert!(message.starts_with("waits for first: SKY201 "), "{message}");
@@ -116,7 +116,7 @@ fn a_wait_behind_a_pause_is_blocked_by_the_pause() {
     let json = ask("status later -o json", &[stopped("pause"), later, NODEWRIGHT.operator(), node]).json();
     let later = &json["items"][0];
     assert_eq!(later["state"], "Blocked", "{later:#}");
-    assert_eq!(later["causes"], json!(["SKY308"]));
+    assert_eq!(later["causeCodes"], json!(["SKY308"]));
     let message = later["message"].as_str().expect("a message");
     assert!(message.starts_with("waits for gpu: SKY308 "), "{message}");
 }

@@ -184,6 +184,8 @@ fn event(skyhook: &str, node: &str, pod: &str, fails: bool) -> Value {
 
 /// The Job and the pod of a stage, whose container is in this state.
 fn work(skyhook: &str, node: &str, name: &str, state: &str) -> [Value; 2] {
+    // As the operator names them: custom resource, package, more.
+    let name = &format!("{skyhook}-{name}");
     let run = PackageRun {
         node,
         package: skyhook,

@@ -64,8 +64,8 @@ fn unknown_names_are_errors() {
 #[test]
 fn a_rollout_without_an_estimate_says_why() {
     for (capture, name, why) in [
-        ("uninstall-in-progress", "gpu-tune", "no stage of driver has ended yet"),
-        ("in-progress", "gpu-tune", "no stage of driver has ended yet"),
+        ("uninstall-in-progress", "gpu-tune", "how long driver takes is not known yet"),
+        ("in-progress", "gpu-tune", "how long driver takes is not known yet"),
         ("modelled-first-attempt-failed", "gpu", "a stage fails and is retried"),
     ] {
         let from = format!("--from tests/clusters/{capture}");
