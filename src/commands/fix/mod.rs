@@ -10,7 +10,7 @@ use merge::{Part, finding_label};
 use super::shared::command::{Run as _, Write, command};
 use super::shared::diagnosis::group::FindingGroup;
 use super::shared::grouped::grouped;
-use super::shared::remedy::Grades;
+use super::shared::remedy::{Grades, MOST_IN_A_REPORT};
 use super::shared::rule::find_rule;
 use super::shared::scope;
 use crate::args::nodes::NodeFlags;
@@ -185,7 +185,8 @@ pub struct Chosen {
 pub fn choose(cluster: &Cluster, findings: &[Finding], limits: &FixLimits) -> Chosen {
     let mut choosing = Choosing {
         cluster,
-        grades: Grades::new(cluster),
+        grades: Grades::of_report(cluster),
+        forecasts: 0,
         limits,
         chosen: Chosen::default(),
         changed_packages: HashMap::new(),
@@ -244,6 +245,8 @@ fn place(finding: &Finding) -> Option<SkyhookOnNode> {
 struct Choosing<'a> {
     cluster: &'a Cluster,
     grades: Grades<'a>,
+    /// Number of remedies whose effects were computed: each costs a pass over the cluster.
+    forecasts: usize,
     limits: &'a FixLimits,
     chosen: Chosen,
     /// The packages that chosen remedies already change, with the codes of their rules. `None` means all
@@ -416,6 +419,11 @@ impl Choosing<'_> {
             return self.leave(finding, subject, &format!("{command} would change nothing"));
         }
         // The operator continues with more than what a remedy itself repeats.
+        if self.forecasts == MOST_IN_A_REPORT {
+            let why = format!("fix plans {MOST_IN_A_REPORT} remedies at a time: run it again afterwards");
+            return self.leave(finding, subject, &why);
+        }
+        self.forecasts += 1;
         let mut alone = plan.clone();
         alone.forecast(self.cluster);
         let grade = alone.grade();

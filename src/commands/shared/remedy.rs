@@ -35,7 +35,7 @@ pub struct Grades<'a> {
 }
 
 /// Each plan costs a pass over the cluster, and a report may list a remedy for each of thousands of objects.
-const MOST_IN_A_REPORT: usize = 50;
+pub const MOST_IN_A_REPORT: usize = 50;
 
 impl<'a> Grades<'a> {
     pub fn new(cluster: &'a Cluster) -> Grades<'a> {
