@@ -38,6 +38,7 @@
 //! | a command's sources, writes and output | its `command!` in `commands/` |
 //! | a flag of all commands, or of all that change something | `args/global.rs`, `args/safety.rs` |
 //! | the plan of a command | `plan/planners/`; the preconditions of a step, and of a whole plan on custom resources and the operator: `plan/precondition.rs`, proven in `apply/precondition.rs` |
+//! | why a change is refused | `plan/refusal.rs` has every reason; `git grep Refusal::NAME` shows where it is checked |
 //! | the order of a plan's stages | `plan/graph.rs`, `apply/stages.rs` |
 //! | the text of a preview | `view/preview.rs`; its lines: `plan/change.rs`, `plan/metadata.rs`, `plan/consequences.rs` |
 //! | the effects of a plan or a manifest on rollouts | `model/effects/`; grade, numbers and effects of a plan: `plan/forecast.rs`, which runs the model on a copy of the cluster |

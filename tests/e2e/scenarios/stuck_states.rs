@@ -6,7 +6,7 @@ use std::{collections::BTreeSet, time::Duration};
 use serde_json::{Value, json};
 
 use super::fixtures::{changes_new_pods, guarded_workload};
-use super::remedies::{all_well, execute, first_change};
+use super::remedies::{all_well, execute};
 use super::writes;
 
 use crate::{
@@ -217,10 +217,10 @@ pub fn drain_blocked_by_a_budget(cluster: &Cluster) {
         LONG_ENOUGH,
     )
     .capture("old-drain-blocked");
-    // The first remedy excludes the node, and the other nodes complete.
+    // The last remedy excludes the node, and the other nodes complete.
     let report = cluster.report(&[]);
     let finding = report.has("SKY401", &json!({"node": "node-2"}));
-    execute(&gpu, finding, &first_change(finding));
+    execute(&gpu, finding, &["node", "ignore"]);
     let driver = "driver|2.0.1";
     gpu.until(everywhere(driver, "post-interrupt", "complete").but_for("node-2"));
     cluster.api.delete(&path, &json!({})).expect("the budget can be removed");
