@@ -268,7 +268,9 @@ mod tests {
         });
         assert_eq!(
             growth(&shown, &now).as_deref(),
-            Some("the effects of the plan have changed (host changes made by rerunning packages)")
+            Some(
+                "the effects of the plan have changed (cannot be undone: host changes made by rerunning packages)"
+            )
         );
         assert_eq!(growth(&now, &shown), None);
     }
