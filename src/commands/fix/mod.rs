@@ -347,6 +347,10 @@ impl Choosing<'_> {
         let command =
             if hidden { format!("see `{}`", pointer(finding)) } else { group.command(remedy, argv) };
         // Leftovers of several custom resources are reviewed in their own preview.
+        if self.forecasts == MOST_IN_A_REPORT && remedy.own().is_some() && !remedy.choice {
+            let why = format!("fix plans {MOST_IN_A_REPORT} remedies at a time: run it again afterwards");
+            return self.leave(finding, &group.subject, &why);
+        }
         let planned = match remedy.own().filter(|_| !remedy.choice && !remedy.runs("leftovers")) {
             Some(_) => self.plan(argv),
             None => None,
@@ -419,10 +423,6 @@ impl Choosing<'_> {
             return self.leave(finding, subject, &format!("{command} would change nothing"));
         }
         // The operator continues with more than what a remedy itself repeats.
-        if self.forecasts == MOST_IN_A_REPORT {
-            let why = format!("fix plans {MOST_IN_A_REPORT} remedies at a time: run it again afterwards");
-            return self.leave(finding, subject, &why);
-        }
         self.forecasts += 1;
         let mut alone = plan.clone();
         alone.forecast(self.cluster);
