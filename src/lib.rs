@@ -22,7 +22,7 @@
 //! | a rule, or add one | `rules/NAME.rs` with its fixture `tests/rules/NAME.yaml`; see `rules/mod.rs` |
 //! | a rule of `lint`, or add one | `lint/rules/NAME.rs` with its fixtures in `tests/lint/NAME`; see `lint/mod.rs` |
 //! | the state of a custom resource, on a node or as a whole, and its precedence | `outlook/`; the tables: `outlook/mod.rs` |
-//! | a column of a table | `Columns::new()` in the `blocks` of the command's `View`; of `node list`, and the rows of it and of `node status`: `commands/node/row.rs`, of `node status`: `commands/node/status.rs`. A field of `NodeRow` is also a field of `node status -o json` |
+//! | a column of a table | `Columns::new()` in the `blocks` of the command's `View`; of `node list`: `commands/node/list.rs`, of `node status`: `commands/node/status.rs`. Their rows are `commands/node/row.rs`: a field of `NodeRow` is also a field of `node status -o json` |
 //! | drains | the operator's recorded refusals (`refusals`), what the API server would refuse now (`eviction_block`), and both together: `cluster/drain.rs`; which nodes need one, and its progress: `model/on_nodes.rs`; `rules/drain_*.rs`, `model/gates/drain.rs` |
 //! | the owners of taints, labels and finalizers of nodes | `cluster/owners.rs`; features of Kubernetes by version: `cluster/kubernetes.rs` |
 //! | completeness, predecessors, compartments and batches of a custom resource on nodes | `model/on_nodes.rs` |

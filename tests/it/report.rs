@@ -13,7 +13,6 @@ use crate::screens::Fleet;
 use crate::support::clusters;
 use crate::support::object_builder::NODEWRIGHT;
 use crate::support::run::{RunOutput, run};
-use crate::support::sample::every_case;
 
 /// A node name, log line or message that tries to be markup.
 const HOSTILE: &str =
@@ -118,10 +117,8 @@ fn what_was_not_read_follows_the_verdict() {
 }
 
 #[test]
+#[ignore = "slow: `tests/run --all` and --include-ignored run it"]
 fn the_page_of_15000_nodes_is_at_most_3_mb() {
-    if !every_case() {
-        return;
-    }
     let page = report(Fleet::of(15_000).directory.path());
     page.expect_code(0);
     let cells = page.stdout.matches("<i class=").count();

@@ -7,7 +7,6 @@ use kubectl_skyhook::api::{ApiFlavor, keys};
 use serde_json::{Map, Value, json};
 
 use crate::support::fake_api::FakeApi;
-use crate::support::sample::every_case;
 use crate::support::test_cluster::{TestCluster, operator};
 
 const API: ApiFlavor = ApiFlavor::Skyhook;
@@ -116,10 +115,8 @@ fn received(words: &str, nodes: usize) -> Received {
 const LARGE: [&str; 2] = ["/api/v1/nodes", "/apis/skyhook.nvidia.com/v1alpha1/skyhooks"];
 
 #[test]
+#[ignore = "slow: `tests/run --all` and --include-ignored run it"]
 fn requests_and_bytes_grow_no_faster_than_the_cluster() {
-    if !every_case() {
-        return;
-    }
     let mut table = String::new();
     for words in COMMANDS {
         let [small, large] = [NODES, 2 * NODES].map(|nodes| received(words, nodes));

@@ -16,7 +16,7 @@ use tempfile::TempDir;
 
 use shapes::{ALIKE, LEFT_ON_A_NODE, PACKAGES_OF_ONE, SHAPES, Shape};
 
-use crate::support::sample::{every_case, some};
+use crate::support::sample::some;
 
 /// Objects of the smaller cluster.
 const SMALL: usize = 100;
@@ -127,9 +127,6 @@ fn scans_do_not_multiply_with_the_objects() {
 /// as long.
 #[cfg(unix)]
 fn processor_time_does_not_multiply(shape: Shape, counts: [usize; 2]) {
-    if !every_case() {
-        return;
-    }
     let directory = tempfile::tempdir().expect("a directory");
     let [small, large] = counts.map(|count| capture_of(&directory, shape, count));
     let mut wrong = Vec::new();
@@ -147,12 +144,14 @@ fn processor_time_does_not_multiply(shape: Shape, counts: [usize; 2]) {
 
 #[cfg(unix)]
 #[test]
+#[ignore = "slow: `tests/run --all` and --include-ignored run it"]
 fn processor_time_does_not_multiply_with_the_keys_of_a_node() {
     processor_time_does_not_multiply(LEFT_ON_A_NODE, [1000, 4000]);
 }
 
 #[cfg(unix)]
 #[test]
+#[ignore = "slow: `tests/run --all` and --include-ignored run it"]
 fn processor_time_does_not_multiply_with_equal_causes() {
     processor_time_does_not_multiply(ALIKE, [100, 400]);
 }
@@ -160,10 +159,8 @@ fn processor_time_does_not_multiply_with_equal_causes() {
 /// Equal findings share their remedies.
 #[cfg(target_os = "linux")]
 #[test]
+#[ignore = "slow: `tests/run --all` and --include-ignored run it"]
 fn a_finding_takes_little_memory() {
-    if !every_case() {
-        return;
-    }
     const FEW: usize = 200;
     const MANY: usize = 600;
     let directory = tempfile::tempdir().expect("a directory");
@@ -182,6 +179,7 @@ fn a_finding_takes_little_memory() {
 
 #[cfg(unix)]
 #[test]
+#[ignore = "slow: `tests/run --all` and --include-ignored run it"]
 fn processor_time_does_not_multiply_with_the_packages_of_a_custom_resource() {
     processor_time_does_not_multiply(PACKAGES_OF_ONE, [100, 400]);
 }

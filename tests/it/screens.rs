@@ -9,7 +9,7 @@ use tempfile::TempDir;
 
 use crate::support::object_builder::{NODEWRIGHT, PackageRun};
 use crate::support::run::{run, without_rule_counts};
-use crate::support::sample::{every_case, sizes};
+use crate::support::sample::sizes;
 use crate::terminal::on_terminal;
 
 const API: ApiFlavor = ApiFlavor::NodeWright;
@@ -271,10 +271,8 @@ fn status_of_fifteen_custom_resources_fits_on_24_lines() {
 }
 
 #[test]
+#[ignore = "slow: `tests/run --all` and --include-ignored run it"]
 fn pages_of_15000_nodes_are_short() {
-    if !every_case() {
-        return;
-    }
     let fleet = Fleet::of(15_000);
     for words in [
         "status",

@@ -347,14 +347,14 @@ impl Choosing<'_> {
         let command =
             if hidden { format!("see `{}`", pointer(finding)) } else { group.command(remedy, argv) };
         // Leftovers of several custom resources are reviewed in their own preview.
-        if self.forecasts == MOST_IN_A_REPORT && remedy.own().is_some() && !remedy.choice {
-            let why = format!("fix plans {MOST_IN_A_REPORT} remedies at a time: run it again afterwards");
+        let plans = remedy.own().is_some() && !remedy.choice && !remedy.runs("leftovers");
+        if plans && self.forecasts == MOST_IN_A_REPORT {
+            let why = format!(
+                "fix plans {MOST_IN_A_REPORT} remedies at a time: run it again afterwards, or limit it with --skyhook or --node"
+            );
             return self.leave(finding, &group.subject, &why);
         }
-        let planned = match remedy.own().filter(|_| !remedy.choice && !remedy.runs("leftovers")) {
-            Some(_) => self.plan(argv),
-            None => None,
-        };
+        let planned = if plans { self.plan(argv) } else { None };
         match planned {
             None if remedy.own().is_some() => {
                 let why = if remedy.choice {

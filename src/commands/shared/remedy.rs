@@ -11,7 +11,7 @@ use crate::rules::Remedy;
 use crate::view::shell_words;
 use crate::view::text::{self, Line, Span, Text};
 
-/// What the plan of a command does.
+/// The result of planning a command.
 #[derive(Clone)]
 enum Graded {
     /// Its grade, and the worst effect in words.
@@ -42,7 +42,7 @@ impl<'a> Grades<'a> {
         Grades { cluster, most: usize::MAX, parser: RefCell::default(), known: RefCell::default() }
     }
 
-    /// Grades the first fifty commands; later ones have no grade.
+    /// Grades at most [`MOST_IN_A_REPORT`] commands; later ones have no grade.
     pub fn of_report(cluster: &'a Cluster) -> Grades<'a> {
         Grades { most: MOST_IN_A_REPORT, ..Grades::new(cluster) }
     }

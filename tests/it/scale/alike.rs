@@ -5,7 +5,6 @@ use serde_json::{Value, json};
 
 use super::shapes::ALIKE;
 use crate::support::run::{RunOutput, run};
-use crate::support::sample::every_case;
 
 /// A cluster with this many failing custom resources, after a change of each object.
 fn diagnosed(words: &str, count: usize, change: impl Fn(&mut Value)) -> RunOutput {
@@ -33,6 +32,15 @@ fn many_equal_causes_are_one_with_a_set_of_names() {
     assert_eq!(names.stdout, format!("SKY201 {kind}/cr-[00000-00249] node-[0-9]\n"));
 }
 
+/// Each plan costs a pass over the cluster.
+#[test]
+fn fix_plans_fifty_remedies_at_a_time() {
+    let ran = diagnosed("fix --up-to restart --dry-run", 60, |_| {});
+    ran.expect_stdout(
+        "because fix plans 50 remedies at a time: run it again afterwards, or limit it with --skyhook or --node",
+    );
+}
+
 #[test]
 fn the_document_of_many_equal_causes_is_complete() {
     let document = diagnosed("diagnose stuck --all -o json", 250, |_| {}).json();
@@ -56,10 +64,8 @@ fn the_document_of_many_equal_causes_is_complete() {
 }
 
 #[test]
+#[ignore = "slow: `tests/run --all` and --include-ignored run it"]
 fn messages_that_name_their_custom_resource_are_equal() {
-    if !every_case() {
-        return;
-    }
     let invalid = |object: &mut Value| {
         if object["kind"] == ApiFlavor::Skyhook.kind() {
             let package = object["spec"]["packages"]["driver"].take();

@@ -1,7 +1,7 @@
-//! Which of many alike cases run.
+//! Selects cases of tests that run many similar cases.
 //!
-//! `cargo test` runs a part of them, so that a person can wait for it; `EVERY_CASE=1 cargo test` and
-//! `tests/run --all` run all.
+//! `cargo test` runs a part of them, so that a person can wait for it. `tests/run --all` runs all, as does
+//! `EVERY_CASE=1 cargo test -- --include-ignored`.
 
 use std::hash::{DefaultHasher, Hash, Hasher};
 

@@ -9,7 +9,6 @@ use super::TestCluster;
 use crate::support::fake_api::Reply;
 use crate::support::object_builder::SKYHOOK;
 use crate::support::run::{RunOutput, run};
-use crate::support::sample::every_case;
 
 const NODES: usize = 1000;
 
@@ -37,10 +36,8 @@ fn always_fails(number: usize) -> bool {
 }
 
 #[test]
+#[ignore = "slow: `tests/run --all` and --include-ignored run it"]
 fn reset_of_1000_nodes_survives_server_errors() {
-    if !every_case() {
-        return;
-    }
     let driver = json!({"driver": {"version": "1.0.0", "image": "example.com/driver"}});
     let fake = crate::support::fake_api::FakeApi::new()
         .serving(ApiFlavor::Skyhook)
@@ -117,10 +114,8 @@ fn reset_of_1000_nodes_survives_server_errors() {
 /// `undo` reads few changed nodes by name, and many from a metadata list of all nodes. To predict side
 /// effects, it reads few nodes one by one, and many from the list of all nodes in four pages.
 #[test]
+#[ignore = "slow: `tests/run --all` and --include-ignored run it"]
 fn undo_reads_only_the_affected_nodes() {
-    if !every_case() {
-        return;
-    }
     const ALL: usize = 1_600;
     let fake = SKYHOOK.serve(json!({}));
     for number in 0..ALL {

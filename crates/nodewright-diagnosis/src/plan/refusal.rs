@@ -11,6 +11,8 @@ pub enum Moment {
     Question,
     /// After the answer, when the cluster is read again.
     Confirmed,
+    /// Before a local file is written.
+    LocalFile,
 }
 
 impl Moment {
@@ -19,14 +21,14 @@ impl Moment {
             Moment::Planning => "while planning",
             Moment::Question => "at the question",
             Moment::Confirmed => "after the answer",
+            Moment::LocalFile => "before a local file is written",
         }
     }
 }
 
-/// Declares [`Refusal`]. The message and the hints name the fields; an empty hint is left out. `nothing was changed` follows
-/// every message that is not `whole`.
+/// Declares [`Refusal`]. Messages and hints name the fields; empty hints are dropped.
 macro_rules! refusals {
-    ($($moment:ident { $(#[doc = $doc:literal] $name:ident { $($field:ident),* } $message:literal $($whole:ident)?
+    ($($moment:ident { $(#[doc = $doc:literal] $name:ident { $($field:ident),* } $message:literal
         [$($hint:literal),*];)+ })+) => {
         /// A reason to refuse a change.
         #[derive(Debug)]
@@ -44,7 +46,7 @@ macro_rules! refusals {
             fn from(refusal: Refusal) -> Error {
                 match refusal {
                     $($(Refusal::$name { $($field),* } => {
-                        refused(format!($message), [$(stringify!($whole),)? ""][0], vec![$(format!($hint)),*])
+                        refused(Moment::$moment, format!($message), vec![$(format!($hint)),*])
                     })+)+
                 }
             }
@@ -52,8 +54,8 @@ macro_rules! refusals {
     };
 }
 
-fn refused(mut message: String, form: &str, mut hints: Vec<String>) -> Error {
-    if form != "whole" {
+fn refused(moment: Moment, mut message: String, mut hints: Vec<String>) -> Error {
+    if moment != Moment::LocalFile {
         message += "; nothing was changed";
     }
     hints.retain(|hint| !hint.is_empty());
@@ -229,14 +231,6 @@ refusals! {
             "{what} is from another cluster: namespace {namespace} has the uid {there} there (at {server_there}), but {here} \
              here (at {server})"
             ["select that cluster with --context or --kubeconfig"];
-        /// The file exists.
-        FileExists { file, overwrite, flag }
-            "{file} already exists; nothing was written" whole
-            ["use {overwrite}{flag} FILE to write to another file"];
-        /// A file of the completion is not this plugin's.
-        NotOurFile { file, what }
-            "{file} was not written by this plugin ({what}); left unchanged" whole
-            ["remove the file yourself, or use --dir to specify another directory on the PATH"];
     }
     Question {
         /// The plan reaches more nodes than `--max-nodes` allows.
@@ -247,7 +241,7 @@ refusals! {
         NotConfirmed {}
             "not confirmed"
             [];
-        /// Nobody can be asked.
+        /// There is no terminal for the question.
         NobodyToAsk {}
             "not confirmed, and there is no terminal for the prompt"
             ["add --confirm, or preview the change with --dry-run"];
@@ -265,5 +259,15 @@ refusals! {
         ChangedSincePlan { change, file }
             "{change} since the plan in {file} was made"
             ["run the planned command again, with --plan-out"];
+    }
+    LocalFile {
+        /// The file exists.
+        FileExists { file, overwrite, flag }
+            "{file} already exists; nothing was written"
+            ["use {overwrite}{flag} FILE to write to another file"];
+        /// A file of the completion is not this plugin's.
+        NotOurFile { file, what }
+            "{file} was not written by this plugin ({what}); left unchanged"
+            ["remove the file yourself, or use --dir to specify another directory on the PATH"];
     }
 }

@@ -11,7 +11,6 @@ use serde::de::IgnoredAny;
 use serde::{Deserialize, Deserializer};
 
 use super::hold::FIELD_MANAGER;
-use super::owners;
 use crate::api::keys::NodeKey;
 use crate::api::{Meta, Name, visit};
 
@@ -386,7 +385,7 @@ struct LabelOwners(u16);
 
 impl LabelOwners {
     fn of(label: &str) -> LabelOwners {
-        LabelOwners(owners::row_of_label(label).map_or(0, |row| 1 << row))
+        LabelOwners(row_of_label(label).map_or(0, |row| 1 << row))
     }
 }
 

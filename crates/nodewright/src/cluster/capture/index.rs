@@ -10,7 +10,6 @@ use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
-use super::index;
 use super::mask::Masks;
 use crate::api::ApiFlavor;
 use crate::cluster::ClusterBuilder;
@@ -289,7 +288,7 @@ pub fn write(
 ) -> Result<u64> {
     let text = serde_json::to_string_pretty(index).expect("an index is plain data") + "\n";
     let mut tar = Tar { out, at: index.taken_at, size: 0 };
-    tar.file(index::FILE, &[&Packed::of(text.as_bytes())])?;
+    tar.file(FILE, &[&Packed::of(text.as_bytes())])?;
     for (file, reel) in reels {
         let (api, kind) = (&reel.api_version, &reel.kind);
         let head = format!("{{\"apiVersion\":\"{api}\",\"kind\":\"{kind}\",\"items\":[\n");
