@@ -10,7 +10,7 @@ use merge::{Part, finding_label};
 use super::shared::command::{Run as _, Write, command};
 use super::shared::diagnosis::group::FindingGroup;
 use super::shared::grouped::grouped;
-use super::shared::remedy::{Grades, MOST_IN_A_REPORT};
+use super::shared::remedy::{Grades, most_plans};
 use super::shared::rule::find_rule;
 use super::shared::scope;
 use crate::args::nodes::NodeFlags;
@@ -348,9 +348,10 @@ impl Choosing<'_> {
             if hidden { format!("see `{}`", pointer(finding)) } else { group.command(remedy, argv) };
         // Leftovers of several custom resources are reviewed in their own preview.
         let plans = remedy.own().is_some() && !remedy.choice && !remedy.runs("leftovers");
-        if plans && self.forecasts == MOST_IN_A_REPORT {
+        let most = most_plans(self.cluster);
+        if plans && self.forecasts == most {
             let why = format!(
-                "fix plans {MOST_IN_A_REPORT} remedies at a time: run it again afterwards, or limit it with --skyhook or --node"
+                "fix plans {most} remedies at a time: run it again afterwards, or limit it with --skyhook or --node"
             );
             return self.leave(finding, &group.subject, &why);
         }
@@ -425,7 +426,7 @@ impl Choosing<'_> {
         // The operator continues with more than what a remedy itself repeats.
         self.forecasts += 1;
         let mut alone = plan.clone();
-        alone.forecast(self.cluster);
+        alone.forecast(&self.grades.before);
         let grade = alone.grade();
         if grade > self.limits.up_to {
             let why = above(grade, &alone.consequences.at_worst(grade), &command);

@@ -6,7 +6,7 @@ use std::collections::HashMap;
 use crate::cluster::Cluster;
 use crate::commands::shared::command::Run as _;
 use crate::commands::{Command, Parser};
-use crate::plan::Grade;
+use crate::plan::{Before, Grade};
 use crate::rules::Remedy;
 use crate::view::shell_words;
 use crate::view::text::{self, Line, Span, Text};
@@ -26,7 +26,7 @@ enum Graded {
 /// The grades of remedies: those that the previews of their commands show. A command is planned once, and only if its
 /// remedy is shown.
 pub struct Grades<'a> {
-    pub cluster: &'a Cluster,
+    pub before: Before<'a>,
     /// Number of commands that are planned at most.
     most: usize,
     parser: RefCell<Parser>,
@@ -34,17 +34,22 @@ pub struct Grades<'a> {
     known: RefCell<HashMap<[Vec<String>; 2], Graded>>,
 }
 
-/// Each plan costs a pass over the cluster, and a report may list a remedy for each of thousands of objects.
-pub const MOST_IN_A_REPORT: usize = 50;
+/// Maximum number of commands that one run plans: each costs a simulation of the cluster, and there may be a remedy for
+/// each of thousands of objects. The time of a simulation grows with the square of the packages of a custom resource.
+pub fn most_plans(cluster: &Cluster) -> usize {
+    let packages = cluster.skyhooks.items().iter().map(|skyhook| skyhook.packages().count());
+    (5000 / packages.max().unwrap_or(0).max(1)).clamp(1, 50)
+}
 
 impl<'a> Grades<'a> {
     pub fn new(cluster: &'a Cluster) -> Grades<'a> {
-        Grades { cluster, most: usize::MAX, parser: RefCell::default(), known: RefCell::default() }
+        let before = Before::of(cluster);
+        Grades { before, most: usize::MAX, parser: RefCell::default(), known: RefCell::default() }
     }
 
-    /// Grades at most [`MOST_IN_A_REPORT`] commands; later ones have no grade.
+    /// Grades at most [`most_plans`] commands; later ones have no grade.
     pub fn of_report(cluster: &'a Cluster) -> Grades<'a> {
-        Grades { most: MOST_IN_A_REPORT, ..Grades::new(cluster) }
+        Grades { most: most_plans(cluster), ..Grades::new(cluster) }
     }
 
     /// Grades the remedies of a finding. A command without an effect now is planned after the command before it.
@@ -82,11 +87,16 @@ impl<'a> Grades<'a> {
     }
 
     fn planned(&self, before: Option<&Remedy>, remedy: &Remedy) -> Option<Graded> {
-        let then = match before {
-            Some(before) => &self.command(before.own()?)?.plan(self.cluster)?.ok()?.carried_out(self.cluster),
-            None => self.cluster,
+        let Some(before) = before else {
+            return self.planned_on(&self.before, remedy);
         };
-        let mut plan = match self.command(remedy.own()?)?.plan(then)? {
+        let cluster = self.before.cluster;
+        let then = self.command(before.own()?)?.plan(cluster)?.ok()?.carried_out(cluster);
+        self.planned_on(&Before::of(&then), remedy)
+    }
+
+    fn planned_on(&self, before: &Before<'_>, remedy: &Remedy) -> Option<Graded> {
+        let mut plan = match self.command(remedy.own()?)?.plan(before.cluster)? {
             Ok(plan) => plan,
             Err(error) => {
                 let why = error.message.trim_end_matches("; nothing was changed").to_owned();
@@ -96,7 +106,7 @@ impl<'a> Grades<'a> {
         if plan.is_empty() {
             return Some(Graded::Nothing);
         }
-        plan.forecast(then);
+        plan.forecast(before);
         let grade = plan.grade();
         Some(Graded::As(grade, plan.consequences.at_worst(grade)))
     }

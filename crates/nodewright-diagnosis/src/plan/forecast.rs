@@ -1,6 +1,7 @@
 //! Predicts the effects of a plan: applies its steps to a copy of the cluster, and runs the model on the
 //! copy.
 
+use std::cell::OnceCell;
 use std::collections::{BTreeMap, BTreeSet};
 
 use serde::Deserialize;
@@ -22,18 +23,41 @@ use crate::view::NodeSet;
 /// Maximum number of node-name ranges in a warning.
 const SHOWN: usize = 6;
 
+/// A cluster before a plan. The operator's work without the plan is simulated once for all plans.
+pub struct Before<'a> {
+    pub cluster: &'a Cluster,
+    work: OnceCell<WorkByPlace<'a>>,
+    /// The work of [`Simulation::unhindered`].
+    unhindered: OnceCell<WorkByPlace<'a>>,
+}
+
+impl<'a> Before<'a> {
+    pub fn of(cluster: &'a Cluster) -> Before<'a> {
+        Before { cluster, work: OnceCell::new(), unhindered: OnceCell::new() }
+    }
+
+    fn work(&self) -> &WorkByPlace<'a> {
+        self.work.get_or_init(|| Simulation::new(self.cluster).work())
+    }
+
+    fn unhindered(&self) -> &WorkByPlace<'a> {
+        self.unhindered.get_or_init(|| Simulation::unhindered(self.cluster).work())
+    }
+}
+
 impl Plan {
     /// Computes grade, numbers and effects from the steps; the planner's statements stay. Unknown effects are omitted; a
     /// warning then names the source that could not be read.
-    pub fn forecast(&mut self, cluster: &Cluster) {
+    pub fn forecast(&mut self, before: &Before<'_>) {
         let mut consequences = std::mem::take(&mut self.consequences).statements();
         if !self.is_empty() {
-            self.add_effects(cluster, &mut consequences);
+            self.add_effects(before, &mut consequences);
         }
         self.consequences = consequences;
     }
 
-    fn add_effects(&self, cluster: &Cluster, consequences: &mut Consequences) {
+    fn add_effects(&self, before: &Before<'_>, consequences: &mut Consequences) {
+        let cluster = before.cluster;
         let after = self.carried_out(cluster);
         let mut edited = Edited::of(self, cluster);
         edited.add_released(cluster, &after);
@@ -48,21 +72,21 @@ impl Plan {
         if after.nodes.ok().is_none() {
             unread.insert(Source::Nodes);
         } else {
-            let (anyway, then) = (Simulation::new(cluster), Simulation::new(&after));
+            let then = Simulation::new(&after);
             if !hidden {
-                work = edited.started(&anyway.work(), then.work(), true);
+                work = edited.started(before.work(), then.work(), true);
             }
             // A pause, for example, only delays the work.
             let waits = |name: &&str| {
                 hidden || then.is_stuck(name) || !after.skyhook(name).is_some_and(Skyhook::is_active)
             };
             if named.iter().any(waits) {
-                let (anyway, then) = (Simulation::unhindered(cluster), Simulation::unhindered(&after));
+                let then = Simulation::unhindered(&after).work();
                 // Without an operator at work, the next batch is not known.
                 let away = cluster.operator_down()
                     || cluster.operator_absent()
                     || cluster.holding().next().is_some();
-                let mut later = edited.started(&anyway.work(), then.work(), hidden || away);
+                let mut later = edited.started(before.unhindered(), then, hidden || away);
                 // A pause that the plan leaves behind ends by another decision.
                 let is_active =
                     |cluster: &Cluster, name: &str| cluster.skyhook(name).is_some_and(Skyhook::is_active);

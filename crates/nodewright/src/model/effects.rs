@@ -135,13 +135,7 @@ impl<'a> Simulation<'a> {
             if effects.unread.is_some() {
                 continue;
             }
-            let moments = timeline.moments.iter();
-            let own = Moments {
-                live,
-                edited,
-                skyhook: effects.skyhook,
-                all: moments.filter(|m| m.skyhook == effects.skyhook).collect(),
-            };
+            let own = Moments::of(timeline, live, edited, effects.skyhook);
             let was = live.skyhook(effects.skyhook);
             let is = edited.skyhook(effects.skyhook);
             let (before, after) = (was.into_iter(), is.into_iter());

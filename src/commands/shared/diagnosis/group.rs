@@ -80,14 +80,14 @@ impl<'a> FindingGroup<'a> {
 
     pub fn text(&self, grades: &Grades<'_>, wide: bool, detail: Detail) -> Text {
         let mut text = Text::new();
-        text.line(self.title(grades.cluster, wide));
+        text.line(self.title(grades.before.cluster, wide));
         text.indented(2, self.body(grades, wide, detail));
         text
     }
 
     /// The text below the title.
     pub fn body(&self, grades: &Grades<'_>, wide: bool, detail: Detail) -> Text {
-        let cluster = grades.cluster;
+        let cluster = grades.before.cluster;
         let mut body = Text::new();
         body.paragraph(self.message().into_owned());
         if let Some(contrast) = sentence(&self.contrasts(cluster)) {
@@ -210,7 +210,7 @@ impl<'a> FindingGroup<'a> {
 
     /// The effects of the group, one line per rule.
     fn held_up(&self, grades: &Grades<'_>, wide: bool) -> Text {
-        let cluster = grades.cluster;
+        let cluster = grades.before.cluster;
         let mut text = Text::new();
         let effects = self.effects();
         if effects.is_empty() {

@@ -24,7 +24,7 @@ pub struct Remedy {
     #[schemars(with = "CommandLine<'static>")]
     pub argv: Vec<String>,
     /// The grade of the command's worst effect on the cluster; absent if the command would be refused now, would change
-    /// nothing, or follows the first 50 commands of a report. `--dry-run` shows the reason.
+    /// nothing, or follows the first 50 commands of a report (fewer if a custom resource has more than 100 packages). `--dry-run` shows the reason.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub grade: Option<Grade>,
     /// Conditions under which the command is useful; absent if there are none.

@@ -1,22 +1,50 @@
 //! Summarizes the moments of a timeline that belong to one custom resource.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeSet, HashMap};
 
 use super::{PackageChange, PackageEffect};
 use crate::api::{Entry, Package, Stage, State};
 use crate::cluster::{Cluster, Node};
 use crate::model::spec_errors::go_version;
-use crate::model::timeline::{Happening, Moment};
+use crate::model::timeline::{Happening, Moment, Timeline};
 
 /// The moments of one custom resource, in order.
 pub(super) struct Moments<'m, 'a> {
-    pub live: &'a Cluster,
-    pub edited: &'a Cluster,
-    pub skyhook: &'a str,
-    pub all: Vec<&'m Moment<'a>>,
+    live: &'a Cluster,
+    edited: &'a Cluster,
+    skyhook: &'a str,
+    all: Vec<&'m Moment<'a>>,
+    /// The stages that start, by package.
+    starts: HashMap<&'a str, Vec<(&'a Node, &'m Stage)>>,
+    /// By node, the times between its first action and its completion, as indexes of moments.
+    at_work: HashMap<&'a str, Vec<[usize; 2]>>,
 }
 
-impl<'a> Moments<'_, 'a> {
+impl<'m, 'a> Moments<'m, 'a> {
+    pub fn of(
+        timeline: &'m Timeline<'a>,
+        live: &'a Cluster,
+        edited: &'a Cluster,
+        skyhook: &'a str,
+    ) -> Moments<'m, 'a> {
+        let all: Vec<_> = timeline.moments.iter().filter(|moment| moment.skyhook == skyhook).collect();
+        let mut starts: HashMap<&str, Vec<_>> = HashMap::new();
+        let mut at_work: HashMap<&str, Vec<[usize; 2]>> = HashMap::new();
+        for (at, moment) in all.iter().enumerate() {
+            if let Happening::Start { package, stage } = &moment.what {
+                starts.entry(package).or_default().push((moment.node, stage));
+            }
+            let times = at_work.entry(&moment.node.name).or_default();
+            let open = times.last_mut().filter(|[_, end]| *end == usize::MAX);
+            match (open, &moment.what) {
+                (Some([_, end]), Happening::Complete) => *end = at,
+                (None, Happening::Cordon { .. } | Happening::Start { .. }) => times.push([at, usize::MAX]),
+                _ => {}
+            }
+        }
+        Moments { live, edited, skyhook, all, starts, at_work }
+    }
+
     pub fn package(
         &self,
         name: &'a str,
@@ -29,21 +57,15 @@ impl<'a> Moments<'_, 'a> {
         let mut stages: Vec<Stage> = Vec::new();
         // Nodes on which the first stage starts.
         let mut applied: Vec<&'a Node> = Vec::new();
-        for moment in &self.all {
-            let Happening::Start { package, stage } = &moment.what else {
-                continue;
-            };
-            if *package != name {
-                continue;
+        for (node, stage) in self.starts.get(name).into_iter().flatten() {
+            if seen.insert(&node.name) {
+                nodes.push(node);
             }
-            if seen.insert(&moment.node.name) {
-                nodes.push(moment.node);
-            }
-            if *stage == Stage::Apply {
-                applied.push(moment.node);
+            if **stage == Stage::Apply {
+                applied.push(node);
             }
             if !stages.contains(stage) {
-                stages.push(stage.clone());
+                stages.push((*stage).clone());
             }
         }
         let applies = |package: Option<&Package>| package.is_some_and(|p| p.uninstall().apply);
@@ -114,7 +136,7 @@ impl<'a> Moments<'_, 'a> {
             change,
             versions: versions
                 .filter(|_| matches!(change, PackageChange::Upgrade | PackageChange::Downgrade)),
-            at_once: Some(self.at_once(&seen)),
+            at_once: Some(self.at_once(&nodes)),
             nodes,
             stages,
             interrupt: interrupt.filter(|_| interrupts),
@@ -166,23 +188,13 @@ impl<'a> Moments<'_, 'a> {
     }
 
     /// Maximum number of these nodes that are simultaneously between their first action and their completion.
-    fn at_once(&self, nodes: &BTreeSet<&str>) -> usize {
-        let mut working: BTreeSet<&str> = BTreeSet::new();
-        let mut most = 0;
-        for moment in &self.all {
-            let node = moment.node.name.as_str();
-            match moment.what {
-                _ if !nodes.contains(node) => {}
-                Happening::Complete => {
-                    working.remove(node);
-                }
-                _ => {
-                    working.insert(node);
-                    most = most.max(working.len());
-                }
-            }
-        }
-        most
+    fn at_once(&self, nodes: &[&Node]) -> usize {
+        let times = nodes.iter().filter_map(|node| self.at_work.get(node.name.as_str())).flatten();
+        let (mut begins, mut ends): (Vec<usize>, Vec<usize>) = times.map(|[begin, end]| (begin, end)).unzip();
+        begins.sort_unstable();
+        ends.sort_unstable();
+        let working = |(at, begin): (usize, &usize)| at + 1 - ends.partition_point(|end| end < begin);
+        begins.iter().enumerate().map(working).max().unwrap_or(0)
     }
 
     pub fn cordoned(&self) -> Vec<&'a Node> {
