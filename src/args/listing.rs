@@ -1,6 +1,6 @@
 //! The flags of lists.
 
-use clap::builder::{PossibleValuesParser, TypedValueParser as _};
+use clap::builder::{PossibleValue, PossibleValuesParser, TypedValueParser as _};
 use serde_json::Value;
 
 use crate::api::{Status, quantity};
@@ -71,7 +71,15 @@ impl RowFilter {
 }
 
 fn statuses() -> impl clap::builder::TypedValueParser<Value = Status> {
-    PossibleValuesParser::new(Status::KNOWN).map(|word| Status::from(word.as_str()))
+    let value = |word: &'static str| match word {
+        // A word of `status` and of other tools.
+        "erroring" => PossibleValue::new(word).alias("failed"),
+        word => PossibleValue::new(word),
+    };
+    PossibleValuesParser::new(Status::KNOWN.iter().copied().map(value)).map(|word| match word.as_str() {
+        "failed" => Status::Erroring,
+        word => Status::from(word),
+    })
 }
 
 /// Parses a number of bytes in the notation of Kubernetes quantities: `100Mi`, `1Gi`, `500k`.

@@ -181,6 +181,7 @@ const OF_KUBECTL: &[&str] = &[
     "debug",
     "exec",
     "expose",
+    "get",
     "kustomize",
     "label",
     "patch",
@@ -191,6 +192,22 @@ const OF_KUBECTL: &[&str] = &[
     "scale",
     "taint",
     "top",
+];
+
+/// Kinds of objects that only kubectl prints.
+const OTHER_KINDS: &[&str] = &[
+    "cm",
+    "configmap",
+    "configmaps",
+    "crd",
+    "deploymentpolicies",
+    "deploymentpolicy",
+    "deployments",
+    "namespaces",
+    "ns",
+    "pdb",
+    "poddisruptionbudgets",
+    "secrets",
 ];
 
 const LOGS: &[&str] = &["package", "logs"];
@@ -271,7 +288,7 @@ pub fn tip(args: &[OsString], invalid: &Invalid<'_>) -> Option<String> {
                 HABITS.iter().find(|(habit, _)| words.starts_with(habit)).map(|(_, tip)| (*tip).to_owned());
             tip.or_else(|| {
                 let known = OF_KUBECTL.contains(typed) && words.first() == Some(typed);
-                known.then(|| format!("this is a command of kubectl itself: kubectl {typed}"))
+                known.then(|| format!("this is a command of kubectl itself: kubectl {}", words.join(" ")))
             })
         }
         Invalid::Flag(flag) => FLAGS
@@ -303,6 +320,9 @@ pub fn resolved(args: Vec<OsString>) -> Vec<OsString> {
         let mut words = alias.iter().enumerate();
         words.all(|(at, alias)| word(at + 1) == Some(alias))
     };
+    if word(1) == Some("get") && word(2).is_some_and(|kind| OTHER_KINDS.contains(&kind)) {
+        return args;
+    }
     match ALIASES.iter().find(|(alias, _)| typed(alias)) {
         Some((alias, command)) => replaced(&args, alias.len(), command.iter().map(OsString::from)),
         None => args,

@@ -61,6 +61,8 @@ macro_rules! __cells {
 
 /// Indentation of a last column that goes below its row.
 const BELOW: usize = 4;
+/// Minimum width of a column of sentences; narrower ones go below their rows.
+const SENTENCE: usize = 40;
 /// Number of blanks between two columns.
 const GUTTER: usize = 2;
 
@@ -196,8 +198,13 @@ impl Table {
         // Truncation does not help rows that are too long without their last column.
         let is_truncated = matches!(self.last, LastColumn::Truncated | LastColumn::Names { .. });
         let truncates = |room: &usize| is_truncated && *room > 0;
-        // A summary of a few letters is unreadable: it goes below its row.
-        let below = self.last == LastColumn::Truncated && room.is_some_and(|room| room < NARROWEST);
+        // A summary of a few letters, or a sentence of a few words on each line, is hard to read: it goes below its row.
+        let least = match self.last {
+            LastColumn::Truncated => NARROWEST,
+            LastColumn::Wrapped if room < Some(self.widest_last()) => SENTENCE,
+            _ => 0,
+        };
+        let below = room.is_some_and(|room| room < least);
         let mut below = below.then(|| layout.width.unwrap_or_default().saturating_sub(BELOW));
         if below.is_some_and(|width| width < NARROWEST) {
             below = None;
@@ -243,16 +250,17 @@ impl Table {
         }
     }
 
+    fn widest_last(&self) -> usize {
+        let last = self.rows.texts().skip(self.columns.len() - 1).step_by(self.columns.len());
+        let heading = self.columns.last().map(|title| title.width());
+        last.map(|cell| cell.width()).chain(heading).max().unwrap_or_default()
+    }
+
     /// The least width of the last column beside the others.
     fn least_last(&self) -> usize {
-        let widest = || {
-            let last = self.rows.texts().skip(self.columns.len() - 1).step_by(self.columns.len());
-            let heading = self.columns.last().map(|title| title.width());
-            last.map(|cell| cell.width()).chain(heading).max().unwrap_or_default()
-        };
         match self.last {
-            LastColumn::Whole => widest(),
-            LastColumn::Wrapped => widest().min(NARROWEST),
+            LastColumn::Whole => self.widest_last(),
+            LastColumn::Wrapped => self.widest_last().min(NARROWEST),
             LastColumn::Truncated | LastColumn::Names { .. } => 1,
         }
     }

@@ -327,3 +327,11 @@ fn webhook_findings_are_effects_of_a_stopped_operator() {
         assert_eq!(grades, ["B1", "B2"], "{finding:#}");
     }
 }
+
+/// A custom resource behind several others names those that block most of its nodes first.
+#[test]
+fn a_wait_for_several_names_each_with_its_nodes() {
+    let ran = run("status last -o json --from -").stdin(cluster().to_string()).output();
+    let expected = "waits for driver on 143 nodes, tuning on 91 and storage on 10";
+    assert_eq!(ran.json()["items"][0]["message"], expected);
+}

@@ -139,7 +139,7 @@ fn stopped_operator_is_an_error_with_a_hint() {
     fake.load(operator);
     let ran = check(&fake, "");
     ran.expect_code(2);
-    ran.expect_stdout("error: the operator runs: no replica of the operator is available");
+    ran.expect_stdout("error: no replica of the operator is available");
     ran.expect_stdout("hint: kubectl describe deployment,pods -n ");
 }
 

@@ -86,7 +86,12 @@ fn habits_of_other_tools_lead_to_commands() {
         ),
         (
             "top gpu",
-            "error: unrecognized subcommand 'top'\n\n  tip: this is a command of kubectl itself: kubectl top\n",
+            "error: unrecognized subcommand 'top'\n\n  tip: this is a command of kubectl itself: kubectl top gpu\n",
+        ),
+        (
+            "get deploymentpolicies",
+            "error: unrecognized subcommand 'get'\n\n  tip: this is a command of kubectl itself: kubectl get \
+             deploymentpolicies\n",
         ),
         (
             "logs driver node-2",

@@ -200,7 +200,7 @@ fn several_operators_leave_the_version_unknown_and_are_all_named() {
     let check = test_cluster.run("diagnose check");
     check.expect_code(2);
     check.expect_stdout(format!(
-        "error: the operator runs: 2 operators work on the same custom resources: {named} (SKY508)"
+        "error: 2 operators work on the same custom resources: {named} (SKY508); expected: the operator runs"
     ));
     let stuck = test_cluster.run("diagnose stuck --rule SKY508");
     stuck.expect_code(2);
@@ -238,7 +238,7 @@ fn webhooks_left_behind_are_found_without_any_custom_resource() {
     stuck.expect_stdout("kubectl delete validatingwebhookconfigurations skyhook-operator-validating-webhook");
     let check = test_cluster.run("diagnose check");
     check.expect_code(2);
-    check.expect_stdout("error: the API server can call the admission webhooks");
+    check.expect_stdout("; expected: the API server can call the admission webhooks");
     let role = json!({"apiVersion": "rbac.authorization.k8s.io/v1", "kind": "ClusterRole",
         "metadata": {"name": "skyhook-operator-manager-role"}});
     let other = json!({"apiVersion": "rbac.authorization.k8s.io/v1", "kind": "ClusterRole",

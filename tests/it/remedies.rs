@@ -14,7 +14,7 @@ use kubectl_skyhook::rules::{self, Scope};
 use serde_json::{Value, json};
 
 use crate::support::object_builder::SKYHOOK;
-use crate::support::run::{Run, run};
+use crate::support::run::{Run, RunOutput, run};
 use crate::support::sample::some;
 
 /// The fixtures of rules, and the captured clusters.
@@ -45,15 +45,34 @@ fn for_two_nodes<'a>(words: &[&'a str], node: Option<&str>) -> Vec<&'a str> {
 
 /// The report of a package that fails on this many nodes.
 fn diagnosed(nodes: usize) -> String {
+    let names: Vec<String> = (1..=nodes).map(|n| format!("gpu-{n:02}")).collect();
+    let fails = |name: &String| (name.clone(), "driver|1.0.0 apply erroring");
+    diagnosed_with(names.iter().map(fails)).transcript()
+}
+
+/// The report of these nodes, each with its entry of the package.
+fn diagnosed_with(nodes: impl Iterator<Item = (String, &'static str)>) -> RunOutput {
     let package = json!({"driver": {"version": "1.0.0", "image": "example.com/driver"}});
     let fake = SKYHOOK.serve(package);
-    for n in 1..=nodes {
-        let entry = "driver|1.0.0 apply erroring";
-        fake.load(SKYHOOK.node(&format!("gpu-{n:02}"), "erroring", &[entry]));
+    for (name, entry) in nodes {
+        fake.load(SKYHOOK.node(&name, "erroring", &[entry]));
     }
     let served = fake.serve();
-    let ran = run("diagnose stuck").kubeconfig(&served.kubeconfig()).output();
-    ran.transcript()
+    run("diagnose stuck").kubeconfig(&served.kubeconfig()).output()
+}
+
+/// One command stands for many nodes only if it changes exactly these nodes.
+#[test]
+fn a_command_for_all_nodes_changes_no_others() {
+    // Names of random letters do not fold.
+    let letters = "qzxvkjwyfhbm".chars();
+    let all: Vec<_> = letters.map(|c| (format!("ip-{c}{c}"), "driver|1.0.0 apply erroring")).collect();
+    let alike = diagnosed_with(all.clone().into_iter());
+    alike.expect_stdout("kubectl skyhook package rerun driver --skyhook gpu --all-nodes --failed-only\n");
+    let other = ("ip-other".to_owned(), "driver|1.0.0 config erroring");
+    let mixed = diagnosed_with(all.into_iter().chain([other]));
+    mixed.expect_stdout("kubectl skyhook package rerun driver --skyhook gpu --node ip-");
+    mixed.expect_no_stdout("--all-nodes");
 }
 
 #[test]

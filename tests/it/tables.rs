@@ -32,6 +32,7 @@ fn every_table_of_nodes_has_the_same_filters() {
         for (filter, expected) in [
             ("", "node/n1\nnode/n2\nnode/n3\n"),
             ("--status erroring", "node/n2\n"),
+            ("--status failed", "node/n2\n"),
             ("--status complete,waiting", "node/n1\nnode/n3\n"),
             ("--status complete --status erroring", "node/n1\nnode/n2\n"),
             ("--failed-only", "node/n2\n"),
@@ -45,7 +46,7 @@ fn every_table_of_nodes_has_the_same_filters() {
                 ran.expect_stderr("No row matches.");
             }
         }
-        let ran = cluster.run(&format!("{command} --status failed"));
+        let ran = cluster.run(&format!("{command} --status broken"));
         ran.expect_code(64);
         ran.expect_stderr("[possible values: complete, blocked, waiting");
     }

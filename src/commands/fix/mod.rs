@@ -2,7 +2,7 @@
 
 mod merge;
 
-use std::collections::{BTreeSet, HashMap};
+use std::collections::{BTreeMap, BTreeSet, HashMap};
 
 use clap::builder::{PossibleValue, PossibleValuesParser, TypedValueParser};
 use merge::{Part, finding_label};
@@ -190,8 +190,7 @@ pub fn choose(cluster: &Cluster, findings: &[Finding], limits: &FixLimits) -> Ch
         limits,
         chosen: Chosen::default(),
         changed_packages: HashMap::new(),
-        skippable: BTreeSet::new(),
-        skipped_block: false,
+        skippable: BTreeMap::new(),
     };
     let causes = Causes::of(findings).ranked(findings);
     for cause in &causes {
@@ -252,10 +251,8 @@ struct Choosing<'a> {
     /// The packages that chosen remedies already change, with the codes of their rules. `None` means all
     /// packages.
     changed_packages: HashMap<SkyhookOnNode, Vec<(Option<String>, &'static str)>>,
-    /// The codes of skipped findings that may resolve themselves or are only info.
-    skippable: BTreeSet<&'static str>,
-    /// Whether any of them blocks something.
-    skipped_block: bool,
+    /// The codes of findings that are skipped because no rules are named, by what they find.
+    skippable: BTreeMap<&'static str, BTreeSet<&'static str>>,
 }
 
 impl Choosing<'_> {
@@ -321,8 +318,12 @@ impl Choosing<'_> {
     fn of_cause(&mut self, group: &RemedyGroup<'_>) {
         let finding = group.findings[0];
         if self.is_skippable(finding) {
-            self.skippable.insert(finding.rule.code);
-            self.skipped_block |= finding.blocks_progress();
+            let why = match () {
+                () if finding.rule.finds == Finds::LastingWaits && finding.permanent => "a decision",
+                () if finding.blocks_progress() => "a wait that may resolve itself",
+                () => "harmless",
+            };
+            self.skippable.entry(why).or_default().insert(finding.rule.code);
             return;
         }
         if group.elsewhere {
@@ -496,15 +497,9 @@ impl Choosing<'_> {
     }
 
     fn finish(mut self) -> Chosen {
-        if !self.skippable.is_empty() {
-            let codes: Vec<&str> = self.skippable.into_iter().collect();
-            let may = match (codes.len(), self.skipped_block) {
-                (1, true) => "it may resolve itself",
-                (1, false) => "it blocks nothing",
-                (_, true) => "they may resolve themselves",
-                (_, false) => "they block nothing",
-            };
-            let left = format!("skips {}, because {may}; specify a code to include it", list(&codes));
+        for (why, codes) in self.skippable {
+            let codes: Vec<&str> = codes.into_iter().collect();
+            let left = format!("skips {}: {why}; specify a code to include it", list(&codes));
             self.chosen.left.push(left);
         }
         self.chosen

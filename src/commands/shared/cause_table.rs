@@ -57,11 +57,12 @@ fn blocked(impact: &Impact<'_>) -> Option<String> {
     }
 }
 
-/// One row per cause, numbered from 1.
+/// One row per cause, numbered from 1; `whole`: with as many lines as its message needs.
 pub fn table<'i>(
     cluster: &Cluster,
     findings: &[Finding],
     causes: impl Iterator<Item = (usize, &'i CauseImpact<'i>)>,
+    whole: bool,
 ) -> Table {
     type Row<'r> = (usize, &'r CauseImpact<'r>, FindingGroup<'r>);
     let number = |n: usize| match n {
@@ -78,5 +79,6 @@ pub fn table<'i>(
         .with("age", |(_, _, group)| age(group.since()).into())
         .with("cause", |(_, _, group)| group.message().into_owned().into());
     let rows = causes.map(|(at, impact)| (at, impact, FindingGroup::of(&impact.cause, findings)));
-    columns.table(rows).truncate_last()
+    let table = columns.table(rows);
+    if whole { table.wrap_last() } else { table.truncate_last() }
 }

@@ -6,7 +6,7 @@ use std::collections::HashMap;
 use crate::cluster::Cluster;
 use crate::commands::shared::command::Run as _;
 use crate::commands::{Command, Parser};
-use crate::plan::{Before, Grade};
+use crate::plan::{Before, Grade, Plan};
 use crate::rules::Remedy;
 use crate::view::shell_words;
 use crate::view::text::{self, Line, Span, Text};
@@ -91,7 +91,7 @@ impl<'a> Grades<'a> {
             return self.planned_on(&self.before, remedy);
         };
         let cluster = self.before.cluster;
-        let then = self.command(before.own()?)?.plan(cluster)?.ok()?.carried_out(cluster);
+        let then = self.plan(before.own()?)?.carried_out(cluster);
         self.planned_on(&Before::of(&then), remedy)
     }
 
@@ -109,6 +109,11 @@ impl<'a> Grades<'a> {
         plan.forecast(before);
         let grade = plan.grade();
         Some(Graded::As(grade, plan.consequences.at_worst(grade)))
+    }
+
+    /// The plan of a command; `None` if the words are none, or the command has no plan or is refused.
+    pub fn plan(&self, words: &[String]) -> Option<Plan> {
+        self.command(words)?.plan(self.before.cluster)?.ok()
     }
 
     /// A command of this plugin; `None` if the words are none.
@@ -135,6 +140,12 @@ pub fn remedy_text(mark: &str, remedy: &Remedy, repeat: Option<String>) -> Text 
     }
     text.indented(if mark.is_empty() { 2 } else { 5 }, command);
     text
+}
+
+/// The command on one line, and what it would do: `kubectl skyhook resume gpu  # packages run again, B2`.
+pub fn command_with_grade(remedy: &Remedy) -> Line {
+    let command = Line::from(text::command(shell_words(&remedy.argv)));
+    if remedy.changes() { command + text::dim("  # ") + remedy_grade(remedy) } else { command }
 }
 
 /// The worst effect and its grade: `packages run again, B2`.

@@ -13,6 +13,8 @@ use crate::view::{Columns, Table, age, count, list, plural, shell_words};
 const LINES: usize = 23;
 /// Minimum number of causes that are shown.
 const CAUSES: usize = 2;
+/// Maximum number of causes that are shown whole.
+const WHOLE: usize = 3;
 
 pub fn text(status: &StatusReport<'_>, wide: bool) -> Text {
     let document = &status.document;
@@ -119,7 +121,7 @@ pub fn causes(status: &StatusReport<'_>, name: Option<&str>, most: usize) -> Tex
         _ => Line::from(list(&counted(findings.errors, findings.warnings))),
     });
     let (shown, left_out) = shown.split_at(shown.len().min(most.max(1)));
-    let alone = shown.len() == 1 && left_out.is_empty();
+    let few = shown.len() <= WHOLE && left_out.is_empty();
     for at in shown {
         let impact = &impact.causes[*at];
         let group = FindingGroup::of(&impact.cause, status.findings());
@@ -131,12 +133,13 @@ pub fn causes(status: &StatusReport<'_>, name: Option<&str>, most: usize) -> Tex
         let since = group
             .since()
             .map_or(String::new(), |since| format!(", {}", age(Some(since), status.cluster.taken_at)));
-        let mark = format!("{:>2} ", at + 1);
+        // The numbers are those of all causes.
+        let mark = if name.is_some() { "- ".to_owned() } else { format!("{:>2} ", at + 1) };
         let cause = Line::default()
             + label_of(impact.severity).span(group.first().rule.code)
             + format!(" {}{nodes}{since}: {}", group.place(), group.message());
-        // A single cause is shown whole; of several, each takes one line.
-        if alone {
+        // Few causes are shown whole; of many, each takes one line.
+        if few {
             text.item(&mark, cause)
         } else {
             text.summary(Line::from(mark) + cause)

@@ -14,7 +14,7 @@ use crate::plan::Target;
 use crate::rules::support::blockers::BlockingFindings;
 use crate::rules::{self, Blocks, Finding, Goal, Report, Scope};
 use crate::view::shell_words;
-use crate::view::{NodeSet, plural, some_of};
+use crate::view::{NodeSet, some_of};
 
 /// Maximum number of nodes, pods and jobs named before the rest is counted.
 const SHOWN: usize = 4;
@@ -211,7 +211,7 @@ pub fn leftovers(cluster: &Cluster) -> (Vec<Blocker>, Vec<Blocker>) {
     if let Some([kind, namespace, name]) =
         runs.first().map(|run| run.split('/').collect::<Vec<_>>()).as_deref()
     {
-        let message = format!("{}: {}", plural(runs.len(), "package pod or job"), some_of(&runs, SHOWN));
+        let message = some_of(&runs, SHOWN);
         let see = format!("kubectl describe {kind} -n {namespace} {name}");
         left.push(Blocker::unruled(message, see));
     }

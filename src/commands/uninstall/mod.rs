@@ -167,7 +167,7 @@ pub async fn run(ctx: &mut Ctx, request: &Request) -> Result<Exit> {
     }
     if request.package.is_none() && !request.all_packages {
         let names: Vec<&str> = skyhook.packages().map(|(name, _)| name).collect();
-        return Err(Error::usage(format!("specify a package of {name}"))
+        return Err(Error::usage("no package specified")
             .hint(format!("{name} has {}; use --all-packages for all of them", list(&names))));
     }
     let packages: Vec<&str> = match request.package.as_deref() {

@@ -33,8 +33,9 @@ pub struct Outlook<'a> {
     blocking: Blocking<'a>,
     blockers: OnceCell<BlockingFindings>,
     package_runs: OnceCell<PackageRuns<'a>>,
-    /// The most severe lasting cause that blocks a custom resource on a node, as an index of `impact.causes`.
-    held: HashMap<Place<'a>, usize>,
+    /// The most severe lasting cause that blocks a custom resource on a node, as an index of `impact.causes`, and its
+    /// finding about that node, or else its first, as an index of `findings`.
+    held: HashMap<Place<'a>, [usize; 2]>,
 }
 
 /// Names of a custom resource and a node.
@@ -143,10 +144,17 @@ impl<'a> Outlook<'a> {
             if !cause.cause.findings.iter().chain(&cause.cause.effects).any(blocks) {
                 continue;
             }
+            let own = cause
+                .cause
+                .findings
+                .iter()
+                .filter_map(|at| Some((findings[*at].subject.node.as_deref()?, *at)));
+            let on_node: HashMap<&str, usize> = own.collect();
             for (skyhook, nodes) in &cause.blocked {
                 for node in nodes {
+                    let finding = on_node.get(node).unwrap_or(&cause.cause.findings[0]);
                     // Causes are in order of their severity.
-                    held.entry((*skyhook, *node)).or_insert(at);
+                    held.entry((*skyhook, *node)).or_insert([at, *finding]);
                 }
             }
         }
@@ -235,8 +243,9 @@ impl<'a> Outlook<'a> {
         if decides(&progress.reason) == Decides::Model {
             return (model, own);
         }
-        let cause = self.held.get(&place).map(|at| &self.impact.causes[*at]);
-        let first = cause.map(|cause| &self.findings[cause.cause.findings[0]]);
+        let held = self.held.get(&place);
+        let cause = held.map(|[cause, _]| &self.impact.causes[*cause]);
+        let first = held.map(|[_, finding]| &self.findings[*finding]);
         if let Some(finding) = own
             && let Some(state) = implied(finding)
         {

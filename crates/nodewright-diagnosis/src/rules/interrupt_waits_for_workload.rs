@@ -1,6 +1,6 @@
 use super::support::evidence::some_of;
 use super::{Findings, Subject};
-use crate::cluster::{Certainty, Cluster};
+use crate::cluster::{Certainty, Cluster, Pod};
 
 rule! {
     /// An interrupt waits for a workload that must not be disturbed.
@@ -42,11 +42,12 @@ fn detect(cluster: &Cluster, findings: &mut Findings) {
         let Some(pods) = workloads.get(drain.node.name.as_str()).filter(|_| !selector.is_empty()) else {
             continue;
         };
-        let protected: Vec<String> =
-            pods.iter().filter(|p| selector.matches(&p.metadata.labels)).map(|p| p.path()).collect();
+        let protected: Vec<&Pod> =
+            pods.iter().filter(|p| selector.matches(&p.metadata.labels)).copied().collect();
         if protected.is_empty() {
             continue;
         }
+        let paths: Vec<String> = protected.iter().map(|pod| pod.path()).collect();
         let finding = findings.report(
             Subject::skyhook_on_node(drain.skyhook, drain.node).package(drain.package),
             format!(
@@ -57,14 +58,17 @@ fn detect(cluster: &Cluster, findings: &mut Findings) {
         finding
             .mark_transient()
             .evidence(drain.skyhook, "spec.podNonInterruptLabels", "match pods here")
-            .evidence(drain.node, "pods", some_of(&protected));
+            .evidence(drain.node, "pods", some_of(&paths));
         let blocked = drain.skyhook.true_condition("Blocked");
         if let Some(condition) = blocked.filter(|c| c.reason == "NonInterruptPodsRunning") {
             finding.condition(drain.skyhook, condition, &condition.reason);
         }
-        finding.pods_on_node(
-            "See which pods are protected; the interrupt runs once they are gone",
-            &drain.node.name,
-        );
+        match protected.as_slice() {
+            [pod] => finding.describe_pod("See when the protected pod ends; the interrupt runs then", pod),
+            _ => finding.pods_on_node(
+                "See which pods are protected; the interrupt runs once they are gone",
+                &drain.node.name,
+            ),
+        };
     }
 }

@@ -14,7 +14,7 @@ use super::selection::Selection;
 use crate::api::Skyhook;
 use crate::cluster::drain::Drain;
 use crate::cluster::history::{Changes, PROMPT};
-use crate::cluster::{Certainty, Cluster, Node, Pod, Source};
+use crate::cluster::{Certainty, Cluster, Node, Pod, Read, Source};
 
 /// An earlier custom resource that must finish first.
 #[derive(Debug, Clone, Copy)]
@@ -262,7 +262,7 @@ pub fn knows_workloads_on(cluster: &Cluster, nodes: &[&Node]) -> bool {
         let waiting = waiting_for_drain(cluster);
         nodes.iter().all(|node| waiting.binary_search(&node.name.as_str()).is_ok())
     };
-    cluster.workloads.ok().is_some() && (!cluster.collected || all_wait())
+    matches!(cluster.source(Source::Workloads), Read::Ok(_)) && (!cluster.collected || all_wait())
 }
 
 impl<'a> Model<'a> {

@@ -240,6 +240,16 @@ impl CheckReport {
     }
 }
 
+impl Check {
+    /// The observation, and the expectation if it is not met: `the operator uses the newer API (operator v0.21)`.
+    fn sentence(&self) -> String {
+        match self.outcome {
+            CheckResult::Good | CheckResult::NotChecked => format!("{} ({})", self.title, self.message),
+            _ => format!("{}; expected: {}", self.message, self.title),
+        }
+    }
+}
+
 impl View for CheckReport {
     fn blocks(&self, _wide: bool) -> Text {
         let mut text = self.verdict();
@@ -257,7 +267,7 @@ impl View for CheckReport {
                 CheckResult::NotChecked => (Label::Warning, "not checked"),
             };
             let mut line = Text::new();
-            line.item("- ", label.span(word) + ": " + check.title + ": " + check.message.as_str());
+            line.item("- ", label.span(word) + ": " + check.sentence());
             if let Some(hint) = &check.hint {
                 line.line(text::dim("  hint: ") + hint.as_str());
             }

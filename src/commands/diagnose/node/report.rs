@@ -6,16 +6,17 @@ use serde_json::Value;
 
 use super::step::{Chain, Link};
 use super::{Document, FindingDocument, LinkDocument};
+use crate::api::Skyhook;
 use crate::cluster::cordon::Holder;
-use crate::cluster::{Certainty, Cluster, Node};
+use crate::cluster::{Certainty, Cluster, Node, PackageRun};
 use crate::commands::shared::grouped::grouped;
 use crate::commands::shared::remedy::{Grades, remedy_text};
 use crate::commands::shared::rows::phase_label;
 use crate::commands::shared::rule::label_of;
 use crate::error::Exit;
-use crate::model::{ProgressState, knows_workloads_on};
+use crate::model::{Model, ProgressState, knows_workloads_on};
 use crate::rules::support::causes::Causes;
-use crate::rules::{Finding, Grade, Remedy, Severity};
+use crate::rules::{Finding, Finds, Grade, Remedy, Severity};
 use crate::view::text::{Label, Line, Text};
 use crate::view::{NodeSet, View, document, list, plural, shell_words, text, time};
 use crate::wait::drain;
@@ -62,7 +63,8 @@ impl NodeReport<'_> {
             return None;
         }
         let package_runs = self.cluster.package_runs();
-        let running = package_runs.on_node(&self.node.name).filter(|run| run.alive());
+        let suspended = |run: &&PackageRun<'_>| run.job.is_some_and(|job| job.spec.suspend);
+        let running = package_runs.on_node(&self.node.name).filter(|run| run.alive() && !suspended(run));
         let mut interrupted: Vec<String> =
             running.map(|run| format!("stage {} of {} ({})", run.stage, run.package, run.skyhook)).collect();
         let known = knows_workloads_on(self.cluster, &[self.node]);
@@ -76,6 +78,34 @@ impl NodeReport<'_> {
             [] => format!("interrupts no stage{unread}"),
             interrupted => format!("interrupts {}{unread}", list(interrupted)),
         })
+    }
+
+    /// Who keeps the node cordoned; `None` if it is not cordoned.
+    fn cordon(&self) -> Option<String> {
+        if self.node.cordoned() != Some(true) {
+            return None;
+        }
+        let keys = self.node.keys(self.cluster.flavor());
+        let names: Vec<&str> =
+            keys.skyhooks.iter().filter(|(_, on)| on.cordon).map(|(name, _)| name.as_str()).collect();
+        let lasting = keys.runtime_required_cordon.then_some("the runtime-required taint");
+        let names: Vec<&str> = names.into_iter().chain(lasting).collect();
+        let operator = (!names.is_empty()).then(|| format!("the operator, for {}", list(&names)));
+        let others = self.node.cordon_holders();
+        let by: Vec<String> = operator.into_iter().chain(others.iter().map(Holder::to_string)).collect();
+        Some(if by.is_empty() { "someone other than the operator".to_owned() } else { by.join("; ") })
+    }
+
+    /// The runtime-required taint, and the custom resources that keep it; `None` without the taint.
+    fn taint(&self) -> Option<String> {
+        let taint = self.cluster.runtime_required_taint(self.node)?;
+        let model = Model::new(self.cluster);
+        let keepers: Vec<&str> = model.taint_kept_by(self.node).into_iter().map(Skyhook::name).collect();
+        let why = match list(&keepers) {
+            keepers if keepers.is_empty() => "that no custom resource keeps".to_owned(),
+            keepers => format!("until {keepers} is complete on the node"),
+        };
+        Some(format!("{}:{} {why}", taint.key, taint.effect))
     }
 
     /// The people and programs other than the operator that keep the node cordoned.
@@ -109,7 +139,10 @@ impl NodeReport<'_> {
     /// Then the remedy of an error that this finding explains, because such an error may outlast its cause.
     fn next(&self) -> Vec<Remedy> {
         if !self.chain.state(self.node).needs_someone() {
-            return Vec::new();
+            // The operator goes on by itself, so only look.
+            let here = self.grave().into_iter().find(|f| f.subject.node.as_deref() == Some(&self.node.name));
+            let look = here.and_then(|finding| finding.remedies().next());
+            return look.filter(|remedy| !remedy.changes()).into_iter().collect();
         }
         let kept = self.chain.links.iter().find(|l| l.state.needs_someone());
         let kept = kept.map(|link| link.name);
@@ -119,18 +152,29 @@ impl NodeReport<'_> {
         let own = |at: &usize| findings[*at].subject.skyhook.as_deref() == kept;
         let behind = (0..findings.len()).filter(own);
         let behind: BTreeSet<usize> = behind.flat_map(|at| causes.explaining(at).to_vec()).collect();
+        // A finding about a package of the whole custom resource, such as a dependency, also concerns its nodes.
+        let package_here = |finding: &Finding| {
+            let on_node = |f: &&Finding| f.subject.node.as_deref() == Some(&self.node.name);
+            let same = |f: &Finding| f.subject.package == finding.subject.package;
+            finding.subject.package.is_some() && findings.iter().filter(on_node).any(same)
+        };
         // Until the operator works and accepts changes, no other remedy helps.
         let near = |at: &usize| {
             let finding = &findings[*at];
             let here = match finding.subject.node.as_deref() {
                 Some(node) => node == self.node.name,
-                None => finding.stops_whole() && causes.explaining(*at).is_empty(),
+                None => (finding.stops_whole() || package_here(finding)) && causes.explaining(*at).is_empty(),
             };
             let first = finding.severity == Severity::Error && finding.comes_first();
             (first, own(at) || behind.contains(at), here)
         };
         let mut all: Vec<usize> = (0..findings.len()).collect();
-        all.retain(|at| findings[*at].remedies().next().is_some());
+        let has_remedy = |at: &usize| findings[*at].remedies().next().is_some();
+        // The remedy of an effect only shows its cause.
+        let is_effect = |at: &usize| {
+            findings[*at].rule.finds == Finds::Effects && causes.explaining(*at).iter().any(has_remedy)
+        };
+        all.retain(|at| has_remedy(at) && !is_effect(at));
         // The sort is stable: among equals, causes stay first.
         all.sort_by_key(|at| std::cmp::Reverse((grave.contains(at), near(at))));
         let Some(first) = all.first() else {
@@ -322,10 +366,10 @@ impl View for NodeReport<'_> {
     fn blocks(&self, _wide: bool) -> Text {
         let mut text = Text::new();
         text.line(self.verdict());
-        let holders = self.cordoned_by_others();
-        if !holders.is_empty() {
-            let holders: Vec<String> = holders.iter().map(Holder::to_string).collect();
-            text.paragraph(text::dim("cordoned by others: ") + holders.join("; "));
+        for (what, why) in [("cordoned by: ", self.cordon()), ("taint: ", self.taint())] {
+            if let Some(why) = why {
+                text.paragraph(text::dim(what) + why);
+            }
         }
         if let Some(reboot) = self.reboot_now() {
             text.paragraph(text::dim("a reboot now: ") + reboot);

@@ -9,14 +9,15 @@ use super::group::{Detail, FindingGroup, OWN};
 use super::{COLUMNS, Diagnosis};
 use crate::cluster::Cluster;
 use crate::cluster::contrast::Contrast;
-use crate::commands::shared::remedy::remedy_text;
+use crate::commands::shared::grouped::grouped;
+use crate::commands::shared::remedy::{command_with_grade, remedy_text};
 use crate::commands::shared::{cause_table, mutes};
 use crate::rules::support::blockers::CauseImpact;
 use crate::rules::support::causes::{Cause, Causes};
 use crate::rules::support::mute::{LapsedMute, MutedFinding};
-use crate::rules::{Blocks, Counts, Evidence, Finding, Reason, Remedy, Severity, Subject, Verdict};
-use crate::view::text::{Layout, Text};
-use crate::view::{NodeSet, shell_words, text, time};
+use crate::rules::{Blocks, Counts, Evidence, Finding, Grade, Reason, Remedy, Severity, Subject, Verdict};
+use crate::view::text::{Layout, Line, Text};
+use crate::view::{NodeSet, shell_words, some_of, text, time};
 
 /// The findings with evidence and remedies, and the rules that could not be checked.
 #[derive(Serialize, JsonSchema)]
@@ -353,6 +354,10 @@ impl Alike<'_> {
 /// Maximum number of causes that are shown in full.
 const IN_FULL: usize = 1;
 
+/// Maximum number of causes whose messages a table shows whole.
+const WHOLE: usize = 8;
+/// Maximum number of notes whose numbers are shown for each rule.
+const SHOWN_NOTES: usize = 3;
 /// Maximum number of causes whose next commands have a title.
 const EXPLAINED: usize = 3;
 
@@ -361,7 +366,7 @@ const EXPLAINED: usize = 3;
 enum Next {
     /// The first command, and the first one that changes something, with titles.
     Explained,
-    /// The same without titles.
+    /// The same without titles and refused commands.
     Commands,
     First,
 }
@@ -410,24 +415,32 @@ impl Diagnosis<'_> {
         let findings = &self.report.findings;
         let rows = causes.iter().map(|at| (*at, &self.impact.causes[*at]));
         let mut text = Text::new();
-        text.blank().table(cause_table::table(self.cluster, findings, rows));
+        text.blank().table(cause_table::table(self.cluster, findings, rows, causes.len() <= WHOLE));
         text.blank().line("next:");
         for at in causes {
             let group = FindingGroup::of(&self.impact.causes[*at].cause, findings);
             let number = format!("{:>2}  ", at + 1);
             let mut marks = std::iter::once(&*number).chain(std::iter::repeat("    "));
-            let remedies = match next {
-                Next::Explained => group.graded_remedies(&self.grades, Detail::Brief),
-                _ => Vec::new(),
-            };
-            for ((remedy, repeat), mark) in remedies.iter().zip(&mut marks) {
-                text.append(remedy_text(mark, remedy, repeat.clone()));
+            let mut remedies = group.graded_remedies(&self.grades, Detail::Brief);
+            if next == Next::Explained {
+                for ((remedy, repeat), mark) in remedies.iter().zip(&mut marks) {
+                    text.append(remedy_text(mark, remedy, repeat.clone()));
+                }
+            } else {
+                remedies.retain(|(remedy, _)| {
+                    // Commands that would be refused or change nothing now have an effect without a grade.
+                    let acts = remedy.grade.is_some() || remedy.effect.is_none();
+                    // Commands of ours show their effects before they act.
+                    acts && (remedy.own().is_some() || remedy.grade <= Some(Grade::B1))
+                });
+                remedies.truncate(if next == Next::First { 1 } else { usize::MAX });
+                for ((remedy, _), mark) in remedies.iter().zip(&mut marks) {
+                    text.line(Line::from(mark) + command_with_grade(remedy));
+                }
             }
             if remedies.is_empty() {
-                let most = if next == Next::First { 1 } else { usize::MAX };
-                for (command, mark) in group.next_commands().into_iter().take(most).zip(&mut marks) {
-                    text.line(text::plain(mark) + text::command(shell_words(&command)));
-                }
+                let words = OWN.into_iter().chain(["explain", group.first().rule.code]);
+                text.line(text::plain(number) + text::command(shell_words(&words.collect::<Vec<_>>())));
             }
             if causes.len() <= EXPLAINED
                 && let Some(contrast) = super::group::sentence(&group.contrasts(self.cluster))
@@ -438,6 +451,15 @@ impl Diagnosis<'_> {
         let first = causes.first().map_or(1, |at| at + 1);
         if let Some(command) = self.command_for(first) {
             text.blank().line(text::dim("one cause in full: ") + text::command(command));
+        }
+        let notes =
+            self.impact.causes.iter().enumerate().filter(|(_, cause)| cause.severity == Severity::Info);
+        let notes = notes.map(|(at, cause)| (findings[cause.cause.findings[0]].rule, at + 1));
+        for (rule, numbers) in grouped(notes.map(|(rule, number)| ((rule.code, rule.name), number))) {
+            let numbers: Vec<String> = numbers.iter().map(usize::to_string).collect();
+            let note = if numbers.len() == 1 { "note" } else { "notes" };
+            let (code, name) = rule;
+            text.line(text::dim(format!("{note} {}: {code} {name}", some_of(&numbers, SHOWN_NOTES))));
         }
         text
     }

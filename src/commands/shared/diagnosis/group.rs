@@ -13,7 +13,7 @@ use crate::commands::shared::grouped::grouped;
 use crate::commands::shared::remedy::{Grades, remedy_text};
 use crate::commands::shared::rule::severity;
 use crate::rules::support::causes::{Cause, common_message};
-use crate::rules::{Finding, Grade, Remedy, Severity};
+use crate::rules::{Finding, Remedy, Severity};
 use crate::view::text::{self, Line, Text};
 use crate::view::{NodeSet, age, count, list, plural, shell_words};
 
@@ -148,15 +148,15 @@ impl<'a> FindingGroup<'a> {
         grades: &Grades<'_>,
         detail: Detail,
     ) -> Vec<(Remedy, Option<String>)> {
-        let (mut remedies, repeats): (Vec<_>, Vec<_>) = self.remedies(detail).into_iter().unzip();
+        let (mut remedies, repeats): (Vec<_>, Vec<_>) = self.remedies(detail, grades).into_iter().unzip();
         grades.grade(&mut remedies);
         remedies.into_iter().zip(repeats).collect()
     }
 
     /// The remedies to show, each with the nodes or objects to repeat it for. `Brief` includes the first, and the next one
     /// that changes something.
-    pub(super) fn remedies(&self, detail: Detail) -> Vec<(Remedy, Option<String>)> {
-        let mut all = self.findings[0].remedies().map(|remedy| self.for_all(remedy));
+    fn remedies(&self, detail: Detail, grades: &Grades<'_>) -> Vec<(Remedy, Option<String>)> {
+        let mut all = self.findings[0].remedies().map(|remedy| self.for_all(remedy, grades));
         match detail {
             Detail::Full => all.collect(),
             Detail::Short => Vec::new(),
@@ -242,7 +242,7 @@ impl<'a> FindingGroup<'a> {
                 let remedy = effect.first().remedies().find(Remedy::changes);
                 if let Some(remedy) = remedy.filter(|r| !shown.contains(&r.argv)) {
                     shown.push(remedy.argv.clone());
-                    let (mut remedy, repeat) = effect.for_all(remedy);
+                    let (mut remedy, repeat) = effect.for_all(remedy, grades);
                     grades.grade(std::slice::from_mut(&mut remedy));
                     text.indented(2, remedy_text("", &remedy, repeat));
                 }
@@ -300,9 +300,9 @@ impl<'a> FindingGroup<'a> {
     }
 
     /// The remedy for all nodes if one command can name them; otherwise with the nodes or objects to repeat it for.
-    fn for_all(&self, mut remedy: Remedy) -> (Remedy, Option<String>) {
+    fn for_all(&self, mut remedy: Remedy, grades: &Grades<'_>) -> (Remedy, Option<String>) {
         let of_first = of_first(&self.findings);
-        let all = on_all_nodes(&of_first, &remedy);
+        let all = on_all_nodes(&of_first, &remedy).or_else(|| on_exactly_these(&of_first, &remedy, grades));
         let last = self.findings[self.findings.len() - 1];
         let differs = |other: &Remedy| other.title == remedy.title && other.argv != remedy.argv;
         let each = if !is_alike(self.first(), last) && last.remedies().any(|other| differs(&other)) {
@@ -359,9 +359,6 @@ pub fn on_node_set(findings: &[&Finding], remedy: &Remedy, most_runs: usize) -> 
     if remedy.own().is_none() || remedy.runs("package logs") || !is_for_one_of_many(findings, remedy) {
         return None;
     }
-    if findings.len() > FOLDED && remedy.for_all_nodes.is_some() {
-        return remedy.for_all_nodes.clone();
-    }
     let nodes: Vec<&str> = findings.iter().filter_map(|f| f.subject.node.as_deref()).collect();
     let offers = |(finding, node): (&&Finding, &&str)| {
         let mut remedies = finding.remedies();
@@ -377,6 +374,15 @@ pub fn on_node_set(findings: &[&Finding], remedy: &Remedy, most_runs: usize) -> 
     let set = NodeSet::of(&nodes);
     let few = set.runs() <= most_runs;
     few.then(|| remedy.on_nodes(nodes[0], &[&set.to_string()]))?
+}
+
+/// The flags for all nodes of a remedy, for names that do not fold: only if its plan changes exactly the nodes of these
+/// findings.
+fn on_exactly_these(findings: &[&Finding], remedy: &Remedy, grades: &Grades<'_>) -> Option<Vec<String>> {
+    let argv = remedy.for_all_nodes.as_ref().filter(|_| is_for_one_of_many(findings, remedy))?;
+    let plan = grades.plan(&argv[OWN.len()..])?;
+    let nodes = findings.iter().filter_map(|finding| finding.subject.node.as_deref());
+    (plan.nodes() == nodes.collect()).then(|| argv.clone())
 }
 
 /// A label such as `pool=a100` that exactly these nodes have, for names that do not fold.
@@ -443,19 +449,6 @@ impl FindingGroup<'_> {
         let few = nodes.runs() == 1 && nodes.len() <= FOLDED;
         let named = self.first().subject.skyhook.is_some() && few;
         if named { format!(" on {nodes}") } else { String::new() }
-    }
-
-    /// The command of the first remedy, and of the first one that changes something, for all nodes if possible. Without
-    /// remedies, the command for the rule's manual.
-    pub fn next_commands(&self) -> Vec<Vec<String>> {
-        let mut remedies = self.remedies(Detail::Brief);
-        // Commands of ours state their effects before they act.
-        remedies.retain(|(remedy, _)| remedy.own().is_some() || remedy.grade <= Some(Grade::B1));
-        if remedies.is_empty() {
-            let words = ["explain", self.first().rule.code];
-            return vec![OWN.into_iter().chain(words).map(str::to_owned).collect()];
-        }
-        remedies.into_iter().map(|(remedy, _)| remedy.argv).collect()
     }
 }
 

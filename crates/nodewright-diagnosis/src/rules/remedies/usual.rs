@@ -286,7 +286,7 @@ impl Finding {
     /// Adds a remedy that runs a permanently failed stage again and keeps its record.
     pub fn retry(&mut self, title: &str, skyhook: &str, node: &str, package: &str) -> &mut Self {
         let words = ["package", "retry", package, "--skyhook", skyhook];
-        self.remedy(title, words.into_iter().chain(["--node", node])).for_all_nodes(["--all-nodes"])
+        self.remedy(title, words.into_iter().chain(["--node", node]))
     }
 
     /// If the stage has failed permanently, adds a remedy that runs it again, and returns true.
