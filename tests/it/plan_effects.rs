@@ -93,6 +93,19 @@ fn resuming_shows_drains_refusing_budgets_and_who_waits() {
     assert_eq!(consequences["rollouts"][1]["skyhook"], "later");
 }
 
+/// The model assumes that a failing stage succeeds in the end, so the preview says what has to succeed first.
+#[test]
+fn work_behind_a_failing_custom_resource_says_so() {
+    let fake = fleet(SKYHOOK, &json!({}), &DRIVER_MISSING);
+    NODES.iter().for_each(|name| fake.load(SKYHOOK.node(name, "erroring", &["driver|2.0.0 apply erroring"])));
+    let mut later = fake.get("skyhooks", "", "later").expect("it exists");
+    later["metadata"]["annotations"] = stopped(SKYHOOK, "pause");
+    fake.load(later);
+    let warning =
+        "- warning: skyhook/gpu runs first on gpu-[1-6] and fails there: skyhook/later waits for it\n";
+    preview(fake, "resume later").expect_stdout(warning);
+}
+
 #[test]
 fn enabling_shows_the_same() {
     let disabled = fleet(NODEWRIGHT, &stopped(NODEWRIGHT, "disable"), &DRIVER_MISSING);

@@ -180,7 +180,13 @@ impl<'a> Outlook<'a> {
         let state = self.facts(skyhook, tally, error.is_some()).state();
         let mut lasting = self.causes_of(name).filter(|cause| cause.lasts(&self.findings));
         let blocked = state == ProgressState::Blocked;
-        let first = error.or_else(|| lasting.next().filter(|_| blocked));
+        let mut blocking = self.causes_of(name);
+        let blocking = blocking.find(|cause| {
+            state == ProgressState::Waiting
+                && cause.severity > Severity::Info
+                && cause.blocked.contains_key(name)
+        });
+        let first = error.or_else(|| lasting.next().filter(|_| blocked)).or(blocking);
         let message = match first {
             Some(_)
                 if skyhook.stopped().is_none()
@@ -359,7 +365,11 @@ impl Tally {
                 {
                     self.earlier.push(skyhook.name().to_owned());
                 }
-                *self.held.entry((Reverse(state), progress.reason.to_string())).or_default() += 1;
+                let reason = match (&progress.reason, on.held_up_by) {
+                    (WaitReason::Nothing, Some(finding)) => finding.message.clone(),
+                    (reason, _) => reason.to_string(),
+                };
+                *self.held.entry((Reverse(state), reason)).or_default() += 1;
             }
         }
     }

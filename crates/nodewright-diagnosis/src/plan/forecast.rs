@@ -1,14 +1,18 @@
 //! Predicts the effects of a plan: applies its steps to a copy of the cluster, and runs the model on the
 //! copy.
 
+mod hindrances;
+
 use std::cell::OnceCell;
 use std::collections::{BTreeMap, BTreeSet};
 
 use serde::Deserialize;
 use serde_json::{Value, json};
 
+use hindrances::add_hindrances;
+
 use super::planners::batches::may_free_others;
-use super::planners::merge::{permanently_failed, stays_failed};
+use super::planners::merge::permanently_failed;
 use super::{Change, Consequences, Edit, Field, Grade, Kind, Metadata, Plan, Step, WaitCondition};
 use crate::api::keys::NodeKey;
 use crate::api::skyhook::{BatchState, SkyhookStatus};
@@ -17,7 +21,7 @@ use crate::api::{
 };
 use crate::cluster::node::Taint;
 use crate::cluster::{Certainty, Cluster, NamedNodes, Node, NodeEdit, PackageRun, Source, decode_leniently};
-use crate::model::{Model, PackageChange, Simulation, WorkByPlace};
+use crate::model::{PackageChange, Simulation, WorkByPlace};
 use crate::view::NodeSet;
 
 /// Maximum number of node-name ranges in a warning.
@@ -134,7 +138,7 @@ impl Plan {
             unread.extend([Source::Pods, Source::Jobs]);
         }
         self.add_numbers(cluster, &work, consequences);
-        hindrances(cluster, &after, &edited, &work, consequences);
+        add_hindrances(cluster, &after, &edited, &work, consequences);
         let reruns = work.iter().any(|((skyhook, node), packages)| {
             let recorded = edited.records.contains(&(*skyhook, *node)) || edited.created.contains(skyhook);
             recorded && packages.keys().any(|(_, uninstall)| !uninstall)
@@ -410,6 +414,11 @@ struct Edited<'a> {
 }
 
 impl<'a> Edited<'a> {
+    /// Whether the plan edits a custom resource or its state on a node.
+    fn touches(&self, skyhook: &str) -> bool {
+        self.resources.contains(skyhook) || self.places.iter().any(|(name, _)| *name == skyhook)
+    }
+
     fn of(plan: &'a Plan, cluster: &'a Cluster) -> Edited<'a> {
         let flavor = cluster.flavor();
         let mut edited = Edited::default();
@@ -534,74 +543,6 @@ fn add_freed(plan: &Plan, cluster: &Cluster, after: &Cluster, consequences: &mut
             let reference = skyhook.reference();
             consequences
                 .warn(format!("{reference} records no batch: its packages may then start on other nodes"));
-        }
-    }
-}
-
-/// Warns why work does not start at once, and what starts it.
-fn hindrances(
-    cluster: &Cluster,
-    after: &Cluster,
-    edited: &Edited<'_>,
-    work: &StartedWork<'_>,
-    consequences: &mut Consequences,
-) {
-    for skyhook in after.skyhooks.items() {
-        let name = skyhook.name();
-        let places = work.keys().filter(|(skyhook, _)| *skyhook == name);
-        let nodes: Vec<&Node> = places.filter_map(|(_, node)| after.node(node)).collect();
-        // Without its finalizer, a custom resource that is being deleted is not reconciled again.
-        let released = skyhook.deleting() && !skyhook.has_finalizer();
-        // The planner warns of a pause that the plan sets.
-        let was_stopped = cluster.skyhook(name).is_none_or(|before| !before.is_active());
-        if !skyhook.is_active() && was_stopped && !released {
-            let (stopped, command) =
-                if skyhook.paused() { ("paused", "resume") } else { ("disabled", "enable") };
-            let reference = skyhook.reference();
-            let edits = edited.places.iter().any(|(skyhook, _)| *skyhook == name);
-            let pending = (edits && skyhook.deleting()).then(|| after.pending_uninstalls(skyhook).len());
-            if !nodes.is_empty() || pending > Some(0) {
-                consequences.warn(format!(
-                    "{reference} is {stopped}: nothing runs until you run `kubectl skyhook {command} {name}`"
-                ));
-            } else if pending == Some(0) {
-                // `model/gates/finalizer.rs`: a pause does not keep the operator from removing its finalizer.
-                consequences.warn(format!(
-                    "{reference} is {stopped}, but the operator still finishes its deletion: no package is left to uninstall"
-                ));
-            }
-        }
-        let was_active = cluster.skyhook(name).is_some_and(Skyhook::is_active);
-        if skyhook.is_active() && (!was_active || edited.batches.contains(name)) {
-            let selected = after.nodes.items().iter().filter(|node| skyhook.selects(node));
-            for (package, nodes) in permanently_failed(after, skyhook, &selected.collect::<Vec<_>>()) {
-                consequences.warn(stays_failed(skyhook, &package, &nodes));
-            }
-        }
-        let ignored: Vec<&str> =
-            nodes.iter().filter(|node| node.ignored(after.flavor())).map(|node| &*node.name).collect();
-        if let Some(first) = ignored.first() {
-            let (carry, each) = match ignored.len() {
-                1 => ("carries", ""),
-                _ => ("carry", "; repeat for each node"),
-            };
-            consequences.warn(format!(
-                "{} {carry} the ignore label: nothing runs there until you run `kubectl skyhook node unignore {first}`{each}",
-                NodeSet::of(&ignored).limited(SHOWN),
-            ));
-        }
-        if skyhook.stopped_compartments().next().is_some() {
-            let model = Model::new(after);
-            let stopped = nodes.iter().filter(|node| model.is_stopped(skyhook, node));
-            let stopped = NodeSet::of(stopped.map(|node| node.name.as_str()));
-            if !stopped.is_empty() {
-                consequences.warn(format!(
-                    "the rollout of {} has stopped: nothing runs on {} until you run `kubectl skyhook deployment-policy reset \
-                     {name}`",
-                    skyhook.reference(),
-                    stopped.limited(SHOWN),
-                ));
-            }
         }
     }
 }

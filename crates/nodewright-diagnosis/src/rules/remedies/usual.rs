@@ -17,9 +17,10 @@ pub const CHANGES_REMAIN: &str =
     "uninstall.sh does not run: changes that the package made to the host remain";
 
 impl Finding {
-    /// Adds a manual edit of the custom resource.
+    /// Adds a manual edit of the custom resource. If packages run after it (B2), the grade is that of their interrupts.
     pub fn edit(&mut self, grade: Grade, title: impl Into<String>, skyhook: &Skyhook) -> &mut Self {
         let words = ["edit", &resource(skyhook), skyhook.name()];
+        let grade = if grade == Grade::B2 { Grade::of_running(skyhook) } else { grade };
         self.kubectl(grade, title, words)
     }
 

@@ -1,0 +1,114 @@
+//! What keeps the work of a plan from starting, as warnings.
+
+use std::collections::BTreeMap;
+
+use super::{Edited, SHOWN, StartedWork};
+use crate::api::{Skyhook, Status};
+use crate::cluster::{Cluster, Node};
+use crate::model::{Model, WaitReason};
+use crate::plan::Consequences;
+use crate::plan::planners::merge::{permanently_failed, stays_failed};
+use crate::view::NodeSet;
+
+/// Warns why work does not start at once, and what starts it.
+pub(super) fn add_hindrances(
+    cluster: &Cluster,
+    after: &Cluster,
+    edited: &Edited<'_>,
+    work: &StartedWork<'_>,
+    consequences: &mut Consequences,
+) {
+    for skyhook in after.skyhooks.items() {
+        let name = skyhook.name();
+        let places = work.keys().filter(|(skyhook, _)| *skyhook == name);
+        let nodes: Vec<&Node> = places.filter_map(|(_, node)| after.node(node)).collect();
+        // Without its finalizer, a custom resource that is being deleted is not reconciled again.
+        let released = skyhook.deleting() && !skyhook.has_finalizer();
+        // The planner warns of a pause that the plan sets.
+        let was_stopped = cluster.skyhook(name).is_none_or(|before| !before.is_active());
+        if !skyhook.is_active() && was_stopped && !released {
+            let (stopped, command) =
+                if skyhook.paused() { ("paused", "resume") } else { ("disabled", "enable") };
+            let reference = skyhook.reference();
+            let edits = edited.places.iter().any(|(skyhook, _)| *skyhook == name);
+            let pending = (edits && skyhook.deleting()).then(|| after.pending_uninstalls(skyhook).len());
+            if !nodes.is_empty() || pending > Some(0) {
+                consequences.warn(format!(
+                    "{reference} is {stopped}: nothing runs until you run `kubectl skyhook {command} {name}`"
+                ));
+            } else if pending == Some(0) {
+                // `model/gates/finalizer.rs`: a pause does not keep the operator from removing its finalizer.
+                consequences.warn(format!(
+                    "{reference} is {stopped}, but the operator still finishes its deletion: no package is left to uninstall"
+                ));
+            }
+        }
+        let was_active = cluster.skyhook(name).is_some_and(Skyhook::is_active);
+        if skyhook.is_active() && (!was_active || edited.batches.contains(name)) {
+            let selected = after.nodes.items().iter().filter(|node| skyhook.selects(node));
+            for (package, nodes) in permanently_failed(after, skyhook, &selected.collect::<Vec<_>>()) {
+                consequences.warn(stays_failed(skyhook, &package, &nodes));
+            }
+        }
+        let ignored: Vec<&str> =
+            nodes.iter().filter(|node| node.ignored(after.flavor())).map(|node| &*node.name).collect();
+        if let Some(first) = ignored.first() {
+            let (carry, each) = match ignored.len() {
+                1 => ("carries", ""),
+                _ => ("carry", "; repeat for each node"),
+            };
+            consequences.warn(format!(
+                "{} {carry} the ignore label: nothing runs there until you run `kubectl skyhook node unignore {first}`{each}",
+                NodeSet::of(&ignored).limited(SHOWN),
+            ));
+        }
+        if edited.touches(name) && !nodes.is_empty() {
+            for (earlier, nodes) in failing_first(after, name, &nodes) {
+                consequences.warn(format!(
+                    "{} runs first on {} and fails there: {} waits for it",
+                    earlier.reference(),
+                    NodeSet::of(&nodes).limited(SHOWN),
+                    skyhook.reference(),
+                ));
+            }
+        }
+        if skyhook.stopped_compartments().next().is_some() {
+            let model = Model::new(after);
+            let stopped = nodes.iter().filter(|node| model.is_stopped(skyhook, node));
+            let stopped = NodeSet::of(stopped.map(|node| node.name.as_str()));
+            if !stopped.is_empty() {
+                consequences.warn(format!(
+                    "the rollout of {} has stopped: nothing runs on {} until you run `kubectl skyhook deployment-policy reset \
+                     {name}`",
+                    skyhook.reference(),
+                    stopped.limited(SHOWN),
+                ));
+            }
+        }
+    }
+}
+
+/// The custom resources for which this one waits on these nodes and which fail there. The model assumes that their stages
+/// succeed in the end.
+fn failing_first<'a>(
+    cluster: &'a Cluster,
+    name: &str,
+    nodes: &[&'a Node],
+) -> Vec<(&'a Skyhook, Vec<&'a str>)> {
+    let (model, package_runs) = (Model::new(cluster), cluster.package_runs());
+    let mut nodes_by_earlier: BTreeMap<&str, (&Skyhook, Vec<&str>)> = BTreeMap::new();
+    for node in nodes {
+        let reason = model.progress(name, &node.name).map(|progress| progress.reason);
+        let Some(WaitReason::Earlier { skyhook: earlier, everywhere: false, .. }) = reason else {
+            continue;
+        };
+        let erroring =
+            cluster.on_node(node, earlier.name()).is_some_and(|on| on.operator_status() == Status::Erroring);
+        let mut runs = package_runs.of_skyhook_on(earlier.name(), &node.name);
+        if erroring || runs.any(|run| run.trouble().is_some()) {
+            let (_, failing) = nodes_by_earlier.entry(earlier.name()).or_insert((earlier, Vec::new()));
+            failing.push(&node.name);
+        }
+    }
+    nodes_by_earlier.into_values().collect()
+}
