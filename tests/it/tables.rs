@@ -52,6 +52,13 @@ fn every_table_of_nodes_has_the_same_filters() {
     }
 }
 
+/// A selector that matches no node is not reported as a missing custom resource.
+#[test]
+fn an_empty_selection_says_so() {
+    let ran = cluster().run("node status -l pool=none");
+    assert_eq!((ran.stderr.as_str(), ran.stdout.as_str(), ran.code), ("No node matches.\n", "", Some(0)));
+}
+
 #[test]
 fn labels_select_the_nodes_of_a_change() {
     let cluster = cluster();

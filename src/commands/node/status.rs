@@ -66,10 +66,10 @@ async fn run(ctx: &mut Ctx, args: &Args) -> Result<Exit> {
     let folds = args.expand.folds(status.rows.pairs.len(), ctx.on_terminal());
     status.folded = folds && !args.labels.show_labels && args.sorting.sort_by.is_none();
     if status.rows.pairs.is_empty() {
-        ctx.note(if args.filter.is_empty() {
-            "No custom resource selects these nodes or has state on them."
-        } else {
-            "No row matches."
+        ctx.note(match (status.nodes, args.filter.is_empty()) {
+            (0, _) => "No node matches.",
+            (_, true) => "No custom resource selects these nodes or has state on them.",
+            (_, false) => "No row matches.",
         });
     }
     scope::warn_unreadable(ctx, &cluster, needs);
@@ -94,12 +94,14 @@ fn view<'a>(cluster: &'a Cluster, args: &Args) -> Result<NodeStatus<'a>> {
     let mut rows = Rows::of(cluster, &nodes, only, labels);
     rows.filter(&args.filter);
     rows.sort(&args.sorting, to_json)?;
-    Ok(NodeStatus { rows, labels, folded: false })
+    Ok(NodeStatus { rows, labels, nodes: nodes.len(), folded: false })
 }
 
 struct NodeStatus<'a> {
     rows: Rows<'a>,
     labels: bool,
+    /// Number of nodes that the arguments name or select.
+    nodes: usize,
     /// Whether nodes with equal cells share a row.
     folded: bool,
 }
