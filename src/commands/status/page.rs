@@ -40,7 +40,7 @@ fn page(status: &StatusReport<'_>, item: &SkyhookProgress, wide: bool) -> Text {
     head.line(title(item));
     head.indented(2, facts(cluster, item));
     if let Some(nodes) = item.nodes.as_ref().filter(|_| item.exists) {
-        head.indented(2, node_counts(nodes, wide));
+        head.indented(2, node_counts(nodes, item.deleting, wide));
     }
     let deletion = status.deletion(&item.name);
     if let Some(deletion) = deletion.as_ref().filter(|_| !wide) {
@@ -92,7 +92,8 @@ fn title(item: &SkyhookProgress) -> Line {
     let assessment = label(summary.assessment).span(format!("{:?}", summary.assessment));
     let mut title = text::heading(&item.name) + "  " + assessment;
     if summary.complete_percent.is_some() {
-        title = title + ", " + summary.complete();
+        let uninstalled = if item.deleting { " uninstalled" } else { "" };
+        title = title + ", " + summary.complete() + uninstalled;
     }
     if summary.node_states.failed > 0 {
         title = title + ", " + text::error(format!("{} failed", count(summary.node_states.failed)));
@@ -140,10 +141,12 @@ fn facts(cluster: &Cluster, item: &SkyhookProgress) -> Text {
 
 /// The node counts, `3 nodes: 2 complete, 1 erroring; 1 ignored`, and with `wide` the names of unfinished
 /// nodes.
-fn node_counts(nodes: &Nodes, wide: bool) -> Text {
+fn node_counts(nodes: &Nodes, deleting: bool, wide: bool) -> Text {
     let mut line = Line::from(plural(nodes.selected, "node"));
+    // During a deletion, the operator's status does not show what is uninstalled.
+    let first = if deleting { " by operator status: " } else { ": " };
     for (at, (status, n)) in nodes.histogram().into_iter().enumerate() {
-        let sign = if at == 0 { ": " } else { ", " };
+        let sign = if at == 0 { first } else { ", " };
         line = line + sign + Label::of_status(status).span(format!("{} {status}", count(n)));
     }
     if nodes.ignored > 0 {

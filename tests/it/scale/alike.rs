@@ -82,7 +82,7 @@ fn messages_that_name_their_custom_resource_are_equal() {
 fn few_equal_causes_and_different_ones_stay_apart() {
     let ran = diagnosed("diagnose stuck", 3, |_| {});
     ran.expect_stdout("STUCK: 3 causes block 10 of 10 nodes");
-    ran.expect_stdout("SKY201  cr-00002 driver  10 ");
+    ran.expect_stdout("SKY201  cr-00002 driver on node-[0-9]  10 ");
     // Each in another stage.
     let stages = ["apply", "config", "interrupt", "post-interrupt", "upgrade"];
     let differing = |object: &mut Value| {

@@ -443,11 +443,10 @@ impl FindingGroup<'_> {
         subject.package.iter().fold(objects, |objects, package| format!("{objects} {package}"))
     }
 
-    /// The nodes of a custom resource if they are few and their names fold into one: ` on gpu-[1-3]`; empty otherwise.
+    /// The nodes of a custom resource if their names fold into one: ` on gpu-[1-3]`; empty otherwise.
     pub fn on_nodes(&self) -> String {
         let nodes = NodeSet::of(self.node_names());
-        let few = nodes.runs() == 1 && nodes.len() <= FOLDED;
-        let named = self.first().subject.skyhook.is_some() && few;
+        let named = self.first().subject.skyhook.is_some() && nodes.runs() == 1;
         if named { format!(" on {nodes}") } else { String::new() }
     }
 }
