@@ -335,3 +335,17 @@ fn a_wait_for_several_names_each_with_its_nodes() {
     let expected = "waits for driver on 143 nodes, tuning on 91 and storage on 10";
     assert_eq!(ran.json()["items"][0]["message"], expected);
 }
+
+/// With --node, all numbers count these nodes.
+#[test]
+fn numbers_count_the_named_nodes() {
+    let words = "diagnose stuck --node gpu-00000 --node gpu-00022 --from -";
+    let ran = run(words).stdin(cluster().to_string()).output();
+    ran.expect_stdout("STUCK: 2 causes block 2 of 2 nodes\n");
+    ran.expect_stdout(
+        "\n1  SKY201  driver driver on gpu-00000  1      1       -    package driver fails at stage apply\n",
+    );
+    ran.expect_stdout(
+        "\n2  SKY201  tuning tuning on gpu-00022  1      1       -    package tuning fails at stage config\n",
+    );
+}

@@ -105,14 +105,17 @@ async fn run(ctx: &mut Ctx, args: &Args) -> Result<Exit> {
     {
         return super::node::show(ctx, &cluster, node, &muting);
     }
+    let nodes = scope.nodes.clone();
     let report = rules::diagnose(&cluster, &scope).mute(&cluster, &muting.mutes);
     let exit = muting.exit(exit(args.fail_on, &report, &cluster));
     if let Some(file) = &new_mutes {
         let known = |finding: &Finding| args.fail_on.includes(finding.severity);
         mutes::write(ctx, file, &mute::mutes_of(&cluster, &report.findings, known))?;
     }
-    let mut diagnosis =
-        Diagnosis::new(&cluster, report).narrowed(args.scope_arguments(&subjects)).only(subjects.cause)?;
+    let mut diagnosis = Diagnosis::new(&cluster, report)
+        .on_nodes(&nodes)
+        .narrowed(args.scope_arguments(&subjects))
+        .only(subjects.cause)?;
     if !args.no_logs {
         let tails = ctx.tails(&cluster, &diagnosis.logs(), crate::cluster::attempts::LINES).await;
         diagnosis = diagnosis.with_logs(tails);

@@ -74,6 +74,14 @@ impl<'a> Diagnosis<'a> {
         Diagnosis { narrowed: !arguments.is_empty(), arguments: Some(arguments), ..self }
     }
 
+    /// Counts only these nodes, and puts the causes on them first; all nodes if there are none.
+    pub fn on_nodes(mut self, nodes: &[String]) -> Diagnosis<'a> {
+        if !nodes.is_empty() {
+            self.impact.limit_to(&self.report.findings, nodes);
+        }
+        self
+    }
+
     /// Sets whether every finding is shown in full, with effects next to their causes.
     pub fn unfolded(self, unfolded: bool) -> Diagnosis<'a> {
         Diagnosis { unfolded, ..self }

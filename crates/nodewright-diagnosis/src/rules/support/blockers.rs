@@ -1,6 +1,7 @@
 //! Blockers of installs, uninstalls and deletions, for every command. Pure.
 
 use std::cell::OnceCell;
+use std::cmp::Reverse;
 use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 
 use schemars::JsonSchema;
@@ -399,14 +400,35 @@ impl<'a> Impact<'a> {
             let message = common_message(cause.findings.iter().map(|at| &findings[*at])).into_owned();
             CauseImpact { severity: severity.unwrap_or(Severity::Info), message, blocked, cause }
         });
-        let causes: Vec<CauseImpact<'a>> = causes.collect();
-        let mut about: HashMap<String, Vec<usize>> = HashMap::new();
-        for (at, cause) in causes.iter().enumerate() {
+        let mut impact =
+            Impact { causes: causes.collect(), selected: places.selected, about: HashMap::new() };
+        impact.index(findings);
+        impact
+    }
+
+    fn index(&mut self, findings: &[Finding]) {
+        self.about.clear();
+        for (at, cause) in self.causes.iter().enumerate() {
             for name in cause.custom_resources(findings) {
-                about.entry(name.to_owned()).or_default().push(at);
+                self.about.entry(name.to_owned()).or_default().push(at);
             }
         }
-        Impact { causes, selected: places.selected, about }
+    }
+
+    /// Counts only these nodes, and puts the causes on them first, among causes of the same severity.
+    pub fn limit_to(&mut self, findings: &[Finding], nodes: &[String]) {
+        let nodes: HashSet<&str> = nodes.iter().map(String::as_str).collect();
+        for cause in &mut self.causes {
+            cause.blocked.values_mut().for_each(|blocked| blocked.retain(|node| nodes.contains(node)));
+            cause.blocked.retain(|_, blocked| !blocked.is_empty());
+        }
+        let elsewhere = |cause: &CauseImpact<'_>| {
+            let mut on = cause.cause.findings.iter().filter_map(|at| findings[*at].subject.node.as_deref());
+            !on.any(|node| nodes.contains(node))
+        };
+        self.causes.sort_by_key(|cause| (Reverse(cause.severity), elsewhere(cause)));
+        self.selected = nodes.len();
+        self.index(findings);
     }
 
     /// The indexes of the causes that are about a custom resource, or block it on a node.
