@@ -70,7 +70,7 @@ impl Ctx {
         let digest = saved.as_ref().map(|(_, saved)| saved.digest());
         let digest = digest.or(command_options.digest.as_deref());
         let changes = shown.as_ref().unwrap_or(plan);
-        let report = waiting.as_ref().and_then(|waiting| waiting.aim.foreseen());
+        let report = waiting.as_ref().and_then(|waiting| Some(waiting.aim.found()?.document()));
         let preview =
             Preview { plan: changes, diff: safety.diff, destination: self.destination(), digest, report };
         if let Some((file, saved)) = &saved {

@@ -4,7 +4,6 @@ use std::time::Duration;
 
 use futures::FutureExt;
 use futures::future::LocalBoxFuture;
-use serde_json::Value;
 use tokio::time::{Instant, sleep_until, timeout_at};
 
 use super::Ctx;
@@ -14,7 +13,7 @@ use crate::apply::{StopReason, WaitStrategy};
 use crate::cluster::live::LoadError;
 use crate::cluster::{Cluster, ResourceVersions};
 use crate::error::{Error, Exit, Result};
-use crate::plan::WaitFor;
+use crate::plan::Goal;
 use crate::screen::Screen;
 use crate::view::{View, list};
 use crate::wait::Wait;
@@ -33,19 +32,9 @@ const REDRAWN_AFTER: Duration = Duration::from_secs(1);
 /// Factor for the interval between drawings while watches show no change.
 const UNCHANGED_FACTOR: u32 = 4;
 
-/// How a wait ended.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Ended {
-    Met,
-    /// The blockers, as returned by [`Aim::blocked`].
-    Blocked(Vec<String>),
-    /// The timeout passed; holds the last progress.
-    TimedOut(String),
-}
-
-/// The goal of a wait.
+/// The goals of a command, and how it shows them.
 pub trait Aim {
-    /// Checks the goal and describes the progress.
+    /// Checks the current goals and describes the progress.
     fn look(&mut self, cluster: &Cluster) -> AimProgress;
 
     /// Short descriptions of the blockers that need an intervention, found with all sources of the rules.
@@ -70,22 +59,19 @@ pub trait Aim {
     }
 }
 
-/// The goals of a plan's stages, with their preview and summary.
+/// The goals of a plan's stages, with their summary.
 pub trait PlannedAim: Aim {
-    /// Whether this aim handles the goal.
-    fn handles(&self, until: &WaitFor) -> bool;
-
     /// Sets the current goals, which are awaited together.
-    fn begin(&mut self, untils: &[&WaitFor]);
+    fn begin(&mut self, goals: &[&Goal]);
 
     /// Whether one of the current goals was reached at the last check.
-    fn has_met(&self, _until: &WaitFor) -> bool {
+    fn has_met(&self, _goal: &Goal) -> bool {
         true
     }
 
     /// The unmet part of a goal, in words that follow "waiting until".
-    fn awaited(&self, until: &WaitFor) -> String {
-        until.describe()
+    fn awaited(&self, goal: &Goal) -> String {
+        goal.describe()
     }
 
     /// Whether a watch may lag behind the latest write. Otherwise, the first wait lists custom resources
@@ -94,12 +80,7 @@ pub trait PlannedAim: Aim {
         false
     }
 
-    /// The command's own document for previews as data, with the blockers that it foresees.
-    fn foreseen(&self) -> Option<Value> {
-        None
-    }
-
-    /// The findings at the end: blockers or leftovers.
+    /// The blockers that the command foresees, and at the end blockers or leftovers.
     fn found(&self) -> Option<Box<dyn View + '_>>;
 
     /// One closing line with reached and unreached goals; `begun` if anything may have been changed for them.
@@ -111,17 +92,15 @@ pub trait PlannedAim: Aim {
     }
 }
 
-/// The wait of a plan: goals, start, timeout.
+/// The wait of a plan.
 pub struct PlanWait<'a> {
     pub aim: &'a mut dyn PlannedAim,
     /// The cluster as loaded, with all sources of the rules.
     pub cluster: Cluster,
-    /// `None` means no timeout.
-    pub timeout: Option<Duration>,
 }
 
 impl Ctx {
-    /// Waits from the loaded state until the goal is reached or blocked, or the timeout passes.
+    /// Waits from the loaded state until the goal is reached or blocked, the timeout passes, or the user interrupts.
     ///
     /// # Errors
     ///
@@ -131,10 +110,28 @@ impl Ctx {
         aim: &mut dyn Aim,
         cluster: Cluster,
         timeout: Option<Duration>,
-    ) -> Result<Ended> {
+    ) -> Result<StopReason> {
+        let mut interrupt = std::pin::pin!(super::interrupt());
+        let state = tokio::select! {
+            biased;
+            () = &mut interrupt => return Ok(StopReason::Interrupted),
+            state = self.follow(aim, cluster, timeout) => state?,
+        };
+        match state {
+            Wait::Never(why, hint) => Err(hint.into_iter().fold(Error::failed(why), Error::hint)),
+            state => Ok(ended(state)),
+        }
+    }
+
+    async fn follow(
+        &mut self,
+        aim: &mut dyn Aim,
+        cluster: Cluster,
+        timeout: Option<Duration>,
+    ) -> Result<Wait> {
         let first = aim.look(&cluster);
         if over(&first.state) {
-            return ended(first.state);
+            return Ok(first.state);
         }
         // First check for blockers; the watch confirms those that it finds again.
         let _ = aim.blocked(&cluster);
@@ -149,7 +146,7 @@ impl Ctx {
         if aim.is_screen() {
             shown.look(first);
         }
-        ended(wait(aim, &mut watch, CONFIRMED_AFTER, deadline, state, &mut shown).await?)
+        Ok(wait(aim, &mut watch, CONFIRMED_AFTER, deadline, state, &mut shown).await?)
     }
 }
 
@@ -158,12 +155,13 @@ fn over(state: &Wait) -> bool {
     !matches!(state, Wait::Pending(_))
 }
 
-fn ended(state: Wait) -> Result<Ended> {
+/// The reason for the end of a wait with its last state.
+fn ended(state: Wait) -> StopReason {
     match state {
-        Wait::Met => Ok(Ended::Met),
-        Wait::Blocked(blockers) => Ok(Ended::Blocked(blockers)),
-        Wait::Pending(progress) => Ok(Ended::TimedOut(progress)),
-        Wait::Never(why, hint) => Err(hint.into_iter().fold(Error::failed(why), Error::hint)),
+        Wait::Met => StopReason::Finished,
+        Wait::Blocked(findings) => StopReason::Blocked { findings },
+        Wait::Pending(waiting) => StopReason::TimedOut { waiting },
+        Wait::Never(reason, _) => StopReason::Unknown { reason },
     }
 }
 
@@ -256,11 +254,10 @@ pub(super) struct WatchStrategy<'a> {
     cluster: Cluster,
     watch: Option<Watch>,
     /// The current goals.
-    untils: Vec<WaitFor>,
-    timeout: Option<Duration>,
+    goals: Vec<Goal>,
     origin: WatchOrigin,
-    /// One deadline for all goals, from the first wait on.
-    deadline: Option<Instant>,
+    /// The start of the first wait, from which the time of all goals counts.
+    begin: Option<Instant>,
     shown: Display<'a>,
 }
 
@@ -278,18 +275,17 @@ impl<'a> WatchStrategy<'a> {
             aim: &mut *waiting.aim,
             cluster,
             watch: None,
-            untils: Vec::new(),
-            timeout: waiting.timeout,
+            goals: Vec::new(),
             origin,
-            deadline: None,
+            begin: None,
             shown: Display::new(screen),
         }
     }
 
-    async fn wait(&mut self, untils: &[&WaitFor]) -> std::result::Result<Wait, LoadError> {
-        let new = untils.iter().any(|until| !self.untils.contains(until));
-        self.untils = untils.iter().copied().cloned().collect();
-        self.aim.begin(untils);
+    async fn wait(&mut self, goals: &[&Goal]) -> std::result::Result<Wait, LoadError> {
+        let new = goals.iter().any(|goal| !self.goals.contains(goal));
+        self.goals = goals.iter().copied().cloned().collect();
+        self.aim.begin(goals);
         if new && !self.aim.accepts_lag() {
             self.watch = None;
         }
@@ -304,39 +300,26 @@ impl<'a> WatchStrategy<'a> {
                 self.watch.insert(watch)
             }
         };
-        if let (None, Some(timeout)) = (self.deadline, self.timeout) {
-            self.deadline = Some(Instant::now() + timeout);
-        }
-        wait(self.aim, watch, AFTER_A_CHANGE, self.deadline, Wait::Pending(String::new()), &mut self.shown)
-            .await
+        let begin = *self.begin.get_or_insert_with(Instant::now);
+        let limits = goals.iter().map(|goal| goal.at_most).filter(|seconds| *seconds > 0);
+        let deadline = limits.min().map(|seconds| begin + Duration::from_secs(seconds));
+        wait(self.aim, watch, AFTER_A_CHANGE, deadline, Wait::Pending(String::new()), &mut self.shown).await
     }
 }
 
 impl WaitStrategy for WatchStrategy<'_> {
-    fn handles(&self, until: &WaitFor) -> bool {
-        self.aim.handles(until)
-    }
-
-    fn wait<'a>(&'a mut self, untils: &'a [&'a WaitFor]) -> LocalBoxFuture<'a, (Vec<usize>, StopReason)> {
+    fn wait<'a>(&'a mut self, goals: &'a [&'a Goal]) -> LocalBoxFuture<'a, (Vec<usize>, StopReason)> {
         async move {
-            let all = || (0..untils.len()).collect();
-            match self.wait(untils).await {
-                Ok(Wait::Met) => {
-                    let met = (0..untils.len()).filter(|at| self.aim.has_met(untils[*at]));
-                    (met.collect(), StopReason::Finished)
-                }
-                Ok(Wait::Never(reason, _)) => (all(), StopReason::Unknown { reason }),
-                Ok(Wait::Blocked(findings)) => (all(), StopReason::Blocked { findings }),
+            let state = match self.wait(goals).await {
                 Ok(Wait::Pending(_)) => {
-                    let waiting: Vec<String> = untils.iter().map(|u| self.aim.awaited(u)).collect();
-                    let waiting = list(&waiting);
-                    (all(), StopReason::TimedOut { waiting })
+                    let waiting: Vec<String> = goals.iter().map(|goal| self.aim.awaited(goal)).collect();
+                    Wait::Pending(list(&waiting))
                 }
-                Err(error) => {
-                    let reason = error.to_string();
-                    (all(), StopReason::Unknown { reason })
-                }
-            }
+                Ok(state) => state,
+                Err(error) => Wait::Never(error.to_string(), None),
+            };
+            let over = |at: &usize| state != Wait::Met || self.aim.has_met(goals[*at]);
+            ((0..goals.len()).filter(over).collect(), ended(state))
         }
         .boxed_local()
     }

@@ -17,8 +17,7 @@ use crate::model::Model;
 use crate::outlook::Outlook;
 use crate::plan::planners::{migration, node, pause_guard};
 use crate::plan::{
-    Change, Consequences, Edit, Kind, Metadata, Plan, PlanStage, Refusal, Step, Target, WaitCondition,
-    WaitFor,
+    Change, Condition, Consequences, Edit, Goal, Kind, Metadata, Plan, PlanStage, Refusal, Step, Target,
 };
 use crate::rules::{Scope, diagnose};
 use crate::view::{NodeSet, plural, shell_words};
@@ -217,7 +216,7 @@ fn release(cluster: &Cluster, skyhook: &Skyhook) -> Option<PlanStage> {
     let why = "the operator's finalizer blocks the deletion";
     Some(PlanStage {
         steps: vec![Step::new(target.clone(), change, why)],
-        until: Some(WaitFor { target, condition: WaitCondition::Released(entry), at_most: AT_MOST }),
+        until: Some(Goal { target, condition: Condition::Released(entry), at_most: AT_MOST }),
         ..PlanStage::default()
     })
 }

@@ -12,7 +12,7 @@ use crate::ctx::Ctx;
 use crate::error::{Exit, Result};
 use crate::model::Model;
 use crate::plan::planners::{held, migration, node};
-use crate::plan::{Change, Kind, Plan, PlanStage, Refusal, Step, Target, WaitCondition, WaitFor};
+use crate::plan::{Change, Condition, Goal, Kind, Plan, PlanStage, Refusal, Step, Target};
 use crate::view::{NodeSet, list, plural};
 
 /// Retry a package stage that has failed permanently
@@ -178,11 +178,7 @@ fn continue_rollout(
     }
     let targets = stalled.iter().flat_map(|s| &s.ended);
     plan.stages.extend(targets.map(|target| PlanStage {
-        until: Some(WaitFor {
-            target: target.clone(),
-            condition: WaitCondition::Gone,
-            at_most: GONE_AT_MOST,
-        }),
+        until: Some(Goal { target: target.clone(), condition: Condition::Gone, at_most: GONE_AT_MOST }),
         ..PlanStage::default()
     }));
     crate::plan::planners::batches::add(cluster, skyhook, Some(&stopped), &nodes, plan);

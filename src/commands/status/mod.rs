@@ -14,16 +14,19 @@ use super::shared::mutes::MuteFlags;
 use super::shared::scope;
 use super::shared::status::item::SkyhookProgress;
 use super::shared::status::{self, StatusReport, label};
+use crate::api::Skyhook;
+use crate::apply::StopReason;
 use crate::args::duration::duration;
 use crate::args::listing::Sorting;
 use crate::cluster::live::WATCHED;
 use crate::cluster::{Cluster, Source};
-use crate::ctx::{self, AimProgress, Ctx, Ended};
+use crate::ctx::{self, AimProgress, Ctx};
 use crate::error::{Exit, Result};
 use crate::model::ProgressState;
 use crate::outlook::Summary;
+use crate::plan::{Condition, Goal};
 use crate::rules::support::mute::Mutes;
-use crate::rules::{self, Goal, Scope};
+use crate::rules::{self, Scope};
 use crate::view::text::{self, Line, Text};
 use crate::view::{NodeSet, View, count, document, human, plural};
 use crate::wait::{Blockers, Wait};
@@ -98,21 +101,16 @@ async fn watch(ctx: &mut Ctx, args: &Args, needs: &[Source]) -> Result<Exit> {
     args.names.iter().try_for_each(|name| super::shared::scope::known_skyhook(&cluster, name))?;
     scope::warn_unreadable(ctx, &cluster, needs);
     let mut live = Live::new(&cluster, &args.names);
-    let ended = tokio::select! {
-        biased;
-        () = ctx::interrupt() => None,
-        ended = ctx.wait(&mut live, cluster, timeout) => Some(ended?),
-    };
-    if let (Some(Ended::Blocked(_)), Some(found)) = (&ended, Diagnosis::of_blockers(&live.blockers)) {
+    let ended = ctx.wait(&mut live, cluster, timeout).await?;
+    if let (StopReason::Blocked { .. }, Some(found)) = (&ended, Diagnosis::of_blockers(&live.blockers)) {
         ctx.show(&found)?;
         return Ok(Exit::Findings);
     }
     ctx.show(&live.last(ctx.redraws()))?;
     match ended {
-        None => Ok(Exit::Interrupted),
-        Some(Ended::TimedOut(_)) => Err(super::shared::progress::timed_out(args.timeout)),
-        // A blocked watch has shown its blockers.
-        Some(Ended::Met | Ended::Blocked(_)) => Ok(Exit::Done),
+        StopReason::Interrupted => Ok(Exit::Interrupted),
+        StopReason::TimedOut { .. } => Err(super::shared::progress::timed_out(args.timeout)),
+        _ => Ok(Exit::Done),
     }
 }
 
@@ -331,12 +329,11 @@ impl ctx::Aim for Live {
             self.blockers.clear();
             return Vec::new();
         }
-        let goal = |name: &str| match cluster.skyhook(name) {
-            Some(skyhook) if skyhook.deleting() => Goal::Deletion,
-            _ => Goal::Install,
+        let goal = |(name, _): &(String, ProgressState)| {
+            let deleting = cluster.skyhook(name).is_some_and(Skyhook::deleting);
+            Goal::of(cluster, name, if deleting { Condition::Gone } else { Condition::Complete })
         };
-        let open = self.open.iter().map(|(name, _)| name.as_str());
-        let goals: Vec<_> = open.map(|name| (name, goal(name))).collect();
+        let goals: Vec<Goal> = self.open.iter().map(goal).collect();
         self.blockers.judge(cluster, &goals)
     }
 

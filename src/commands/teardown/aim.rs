@@ -1,5 +1,6 @@
 //! The progress of a teardown, updated with each read of the cluster.
 
+use std::cell::OnceCell;
 use std::time::Duration;
 
 use serde_json::Value;
@@ -9,11 +10,11 @@ use super::{Planned, RemovalState, Teardown};
 use crate::cluster::Cluster;
 use crate::ctx::{self, AimProgress};
 use crate::error::Exit;
-use crate::plan::{WaitCondition, WaitFor};
+use crate::plan::Goal;
 use crate::rules::support::blockers::BlockingFindings;
 use crate::rules::{Finding, Report, Scope};
 use crate::view::text::{self, Label, Line, Text};
-use crate::view::{Table, View, count, document, plural};
+use crate::view::{Table, View, count, document};
 use crate::wait::Wait;
 
 /// Time for pods to terminate after their owner is deleted.
@@ -22,47 +23,12 @@ const PODS_GRACE: Duration = Duration::from_secs(120);
 const LISTED: usize = 10;
 
 impl Planned {
-    /// The remaining work before the object is deleted.
-    fn progress(&self, cluster: &Cluster) -> String {
-        let Some(found) = self.item.find(cluster) else {
-            return "the object cannot be read; still waiting".to_owned();
-        };
-        let Some(skyhook) = found.skyhook else {
-            return "its finalizers have not been removed yet".to_owned();
-        };
-        let mut pending = Vec::new();
-        let of_active_api = self.item.flavor == cluster.flavor();
-        if of_active_api {
-            pending = cluster.pending_uninstalls(skyhook);
-        }
-        let all_known = of_active_api && cluster.nodes.ok().is_some();
-        let uninstalls = pending.len();
-        pending.dedup_by_key(|p| &p.node.name);
-        match uninstalls {
-            0 if all_known && skyhook.has_finalizer() => {
-                "nothing is left to uninstall; the operator removes its finalizer next".to_owned()
-            }
-            0 => "its finalizers have not been removed yet".to_owned(),
-            n => {
-                let left = format!("{} left on {}", plural(n, "uninstall"), plural(pending.len(), "node"));
-                match skyhook.stopped() {
-                    Some(stopped) => format!("{left}; none starts while it is {stopped}"),
-                    None => left,
-                }
-            }
-        }
-    }
-
     /// Whether uninstalls are left, and the operator starts none because the custom resource is paused or disabled.
     /// Needs no second check: only a user ends this.
     fn is_stopped(&self, cluster: &Cluster) -> bool {
         let skyhook = self.item.find(cluster).and_then(|found| found.skyhook);
         self.item.flavor == cluster.flavor()
             && skyhook.is_some_and(|s| s.stopped().is_some() && !cluster.pending_uninstalls(s).is_empty())
-    }
-
-    fn is_meant(&self, until: &WaitFor) -> bool {
-        until.condition == WaitCondition::Gone && until.target == self.item.target
     }
 }
 
@@ -117,19 +83,19 @@ impl ctx::Aim for Teardown {
                 let requested = format!("requested the deletion of {target}");
                 news.extend((!planned.was_deleting).then(|| requested.into()));
             }
-            if planned.item.is_gone(cluster) {
-                if planned.state != RemovalState::Gone {
-                    news.push(format!("gone: {target}").into());
-                }
-                planned.state = RemovalState::Gone;
-                planned.blockers.clear();
-            } else {
+            if let Wait::Pending(progress) = planned.goal.reached(cluster, &OnceCell::new()) {
+                planned.progress = progress;
                 if planned.is_stopped(cluster) {
                     planned.state = RemovalState::Blocked;
                 } else if planned.state != RemovalState::Blocked {
                     planned.state = RemovalState::InProgress;
                 }
-                planned.progress = planned.progress(cluster);
+            } else {
+                if planned.state != RemovalState::Gone {
+                    news.push(format!("gone: {target}").into());
+                }
+                planned.state = RemovalState::Gone;
+                planned.blockers.clear();
             }
         }
         let mut over = self.items.iter().any(|p| p.awaited && p.state == RemovalState::Gone);
@@ -195,28 +161,19 @@ fn lasting(report: &Report) -> Vec<&Finding> {
 }
 
 impl ctx::PlannedAim for Teardown {
-    fn handles(&self, until: &WaitFor) -> bool {
-        self.items.iter().any(|p| p.is_meant(until))
-    }
-
-    fn begin(&mut self, untils: &[&WaitFor]) {
+    fn begin(&mut self, goals: &[&Goal]) {
         for planned in &mut self.items {
-            planned.awaited = untils.iter().any(|until| planned.is_meant(until));
+            planned.awaited = goals.contains(&&planned.goal);
         }
     }
 
-    fn has_met(&self, until: &WaitFor) -> bool {
-        let mut gone = self.items.iter().filter(|p| p.state == RemovalState::Gone);
-        gone.any(|p| p.is_meant(until))
+    fn has_met(&self, goal: &Goal) -> bool {
+        self.items.iter().any(|p| p.state == RemovalState::Gone && p.goal == *goal)
     }
 
     /// An object whose deletion has not been observed does not count as deleted, so a lagging watch is safe.
     fn accepts_lag(&self) -> bool {
         true
-    }
-
-    fn foreseen(&self) -> Option<Value> {
-        Some(TeardownReport(self).document())
     }
 
     fn found(&self) -> Option<Box<dyn View + '_>> {

@@ -10,11 +10,12 @@ use crate::api::{ApiFlavor, Meta, Skyhook};
 use crate::cluster::Cluster;
 use crate::commands::shared::diagnosis::group::on_all_nodes;
 use crate::commands::shared::grouped::grouped;
-use crate::plan::Target;
+use crate::plan::{Condition, Target};
 use crate::rules::support::blockers::BlockingFindings;
-use crate::rules::{self, Blocks, Finding, Goal, Report, Scope};
+use crate::rules::{self, Blocks, Finding, Report, Scope};
 use crate::view::shell_words;
 use crate::view::{NodeSet, plural, some_of};
+use crate::wait::{LiveObject, find};
 
 /// Maximum number of nodes, pods and jobs named before the rest is counted.
 const SHOWN: usize = 4;
@@ -105,7 +106,7 @@ pub fn of(
     let mut blockers = Vec::new();
     if let Some(skyhook) = found.skyhook.filter(|_| !ours.is_empty()) {
         let findings = if item.flavor == cluster.flavor() {
-            blocking.of_goal(&report.findings, cluster, skyhook, Goal::Deletion)
+            blocking.of_goal(&report.findings, cluster, skyhook, &Condition::Gone)
         } else if cluster.active_api.migrating() {
             // The newer operator removes the older finalizer as soon as the deletion is requested.
             let stops =
@@ -254,45 +255,13 @@ fn in_full<S: Serializer>(flavor: &ApiFlavor, serializer: S) -> Result<S::Ok, S:
     serializer.serialize_str(&flavor.api_version())
 }
 
-/// The object with the name of a [`DoomedObject`] at the last read; it may have been recreated.
-#[derive(Debug, Clone, Copy)]
-pub struct LiveObject<'a> {
-    pub metadata: &'a Meta,
-    /// The whole object, if it is a custom resource.
-    pub skyhook: Option<&'a Skyhook>,
-}
-
 impl DoomedObject {
     fn new(target: Target, flavor: ApiFlavor, priority: Option<i64>) -> DoomedObject {
         DoomedObject { target, flavor, priority, after: Vec::new(), wave: 1 }
     }
 
     pub fn find<'a>(&self, cluster: &'a Cluster) -> Option<LiveObject<'a>> {
-        self.read(cluster).flatten()
-    }
-
-    /// Whether the object is known not to exist.
-    pub fn is_gone(&self, cluster: &Cluster) -> bool {
-        let another = |found: LiveObject<'_>| found.metadata.uid != self.target.uid;
-        let read = self.read(cluster);
-        read.is_some_and(|found| found.is_none_or(another))
-    }
-
-    /// Looks the object up: `None` if its kind could not be read, `Some(None)` if the object does not exist.
-    fn read<'a>(&self, cluster: &'a Cluster) -> Option<Option<LiveObject<'a>>> {
-        let (skyhooks, policies) = if self.flavor == cluster.flavor() {
-            (&cluster.skyhooks, &cluster.policies)
-        } else {
-            (&cluster.legacy, &cluster.legacy_policies)
-        };
-        let name = &self.target.name;
-        Some(if self.priority.is_some() {
-            let skyhook = skyhooks.ok()?.iter().find(|s| s.name() == name);
-            skyhook.map(|skyhook| LiveObject { metadata: &skyhook.metadata, skyhook: Some(skyhook) })
-        } else {
-            let policy = policies.ok()?.iter().find(|p| p.metadata.name == *name);
-            policy.map(|policy| LiveObject { metadata: &policy.metadata, skyhook: None })
-        })
+        find(cluster, &self.target).flatten()
     }
 }
 

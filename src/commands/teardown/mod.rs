@@ -17,7 +17,7 @@ use crate::cluster::live::WATCHED;
 use crate::cluster::{Cluster, Read, Source};
 use crate::ctx::{CommandOptions, Ctx, PlanWait, PlannedAim};
 use crate::error::{Error, Exit, Result};
-use crate::plan::{Change, Consequences, Plan, PlanStage, Step, WaitCondition, WaitFor};
+use crate::plan::{Change, Condition, Consequences, Goal, Plan, PlanStage, Step};
 use crate::rules::support::blockers::BlockingFindings;
 use crate::rules::{self, Scope};
 use crate::view::{list, plural};
@@ -76,8 +76,8 @@ async fn run(ctx: &mut Ctx, args: &Args) -> Result<Exit> {
     for name in &args.names {
         super::shared::scope::existing(&cluster, name)?;
     }
-    let mut teardown = Teardown::of(&cluster, &args.names, args.tolerate);
-    let mut plan = teardown.plan(args.timeout);
+    let mut teardown = Teardown::of(&cluster, args);
+    let mut plan = teardown.plan();
     crate::plan::planners::node::warn(&cluster, &mut plan);
     ctx.forecast(&cluster, &mut plan).await;
     let preview_exit = teardown.preview_exit(&cluster);
@@ -101,13 +101,8 @@ async fn run(ctx: &mut Ctx, args: &Args) -> Result<Exit> {
         teardown.unreadable.iter().for_each(|why| ctx.warn(why.as_str()));
         return Ok(preview_exit);
     }
-    let waiting = PlanWait {
-        aim: &mut teardown,
-        cluster,
-        timeout: Some(args.timeout).filter(|timeout| !timeout.is_zero()),
-    };
-    let options = CommandOptions::default();
-    let exit = ctx.execute_with(&plan, safety, options, Some(waiting));
+    let waiting = PlanWait { aim: &mut teardown, cluster };
+    let exit = ctx.execute_with(&plan, safety, CommandOptions::default(), Some(waiting));
     match exit.await? {
         Exit::Done if only_preview => Ok(preview_exit),
         exit => Ok(exit),
@@ -117,7 +112,7 @@ async fn run(ctx: &mut Ctx, args: &Args) -> Result<Exit> {
 impl Teardown {
     /// The plan with one stage per deletion, after the deletions that it depends on. An object that is already being
     /// deleted is only awaited.
-    fn plan(&self, timeout: Duration) -> Plan {
+    fn plan(&self) -> Plan {
         let why = if self.whole {
             "the object must be deleted before the operator is uninstalled"
         } else {
@@ -128,12 +123,7 @@ impl Teardown {
             let delete = Step::new(target.clone(), Change::Delete { was: None }, why);
             PlanStage {
                 steps: Vec::from_iter(Some(delete).filter(|_| !planned.was_deleting)),
-                until: Some(WaitFor {
-                    target: target.clone(),
-                    condition: WaitCondition::Gone,
-                    // 0 means no timeout; a shorter timeout than a second is a second.
-                    at_most: timeout.as_secs().max(u64::from(!timeout.is_zero())),
-                }),
+                until: Some(planned.goal.clone()),
                 after: Some(planned.item.after.clone()),
                 ..PlanStage::default()
             }
@@ -244,6 +234,8 @@ pub struct Planned {
     /// The remaining work of a deletion in progress; absent if there is none.
     #[serde(skip_serializing_if = "String::is_empty")]
     pub progress: String,
+    #[serde(skip)]
+    pub goal: Goal,
     /// Whether the command is waiting for the deletion.
     #[serde(skip)]
     pub awaited: bool,
@@ -264,7 +256,8 @@ pub enum RemovalState {
 
 impl Teardown {
     /// The objects to delete, with their predicted blockers.
-    pub fn of(cluster: &Cluster, names: &[String], tolerate: Option<Duration>) -> Teardown {
+    fn of(cluster: &Cluster, args: &Args) -> Teardown {
+        let names = &args.names;
         let doomed = items(cluster, names);
         let blockers = foreseen_blockers(cluster, &doomed);
         let objects: Vec<String> = doomed.iter().map(|item| item.target.to_string()).collect();
@@ -276,6 +269,11 @@ impl Teardown {
             awaited: false,
             skyhook: item.priority.is_some().then(|| item.target.name.clone()),
             after: item.after.iter().map(|at| objects[*at].clone()).collect(),
+            goal: Goal {
+                target: item.target.clone(),
+                condition: Condition::Gone,
+                at_most: Goal::seconds(args.timeout),
+            },
             item,
         };
         let items: Vec<Planned> = doomed.into_iter().zip(blockers).map(planned).collect();
@@ -287,7 +285,7 @@ impl Teardown {
             leftovers: Vec::new(),
             unreadable: unread(cluster),
             whole: names.is_empty(),
-            blockers: Blockers::new(cluster, tolerate),
+            blockers: Blockers::new(cluster, args.tolerate),
             all_gone_at: None,
         };
         if teardown.items.is_empty() {

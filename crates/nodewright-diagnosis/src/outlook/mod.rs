@@ -13,8 +13,9 @@ use crate::api::{Skyhook, Status};
 use crate::cluster::deletion::Pending;
 use crate::cluster::{Certainty, Cluster, Node, NodeRecord, PackageRuns};
 use crate::model::{Action, Model, NodeProgress, ProgressState, Timeline, WaitReason};
+use crate::plan::Condition;
 use crate::rules::support::blockers::{BlockingFindings, Impact, delays};
-use crate::rules::{Finding, Finds, Goal, Severity};
+use crate::rules::{Finding, Finds, Severity};
 use crate::view::plural;
 
 pub use resource::{NodeStates, Summary, action_in_progress, stop_text};
@@ -199,7 +200,7 @@ impl<'a> Outlook<'a> {
     }
 
     /// The findings that block a goal of a custom resource until someone intervenes, and their causes.
-    pub fn blockers(&self, skyhook: &Skyhook, goal: Goal<'_>) -> Vec<&Finding> {
+    pub fn blockers(&self, skyhook: &Skyhook, goal: &Condition) -> Vec<&Finding> {
         let blockers = self.blockers.get_or_init(|| BlockingFindings::of(&self.findings));
         blockers.of_goal(&self.findings, self.cluster, skyhook, goal)
     }
@@ -291,7 +292,7 @@ impl<'a> Outlook<'a> {
         let pending =
             if skyhook.has_finalizer() { self.cluster.pending_uninstalls(skyhook) } else { Vec::new() };
         let findings = &self.findings;
-        let blockers = self.blockers(skyhook, Goal::Deletion);
+        let blockers = self.blockers(skyhook, &Condition::Gone);
         let delays = delays(self.cluster, findings, skyhook);
         let (state, reason) = self.deletion_state(skyhook, &pending, &blockers, &delays);
         Some(DeletionOutlook { state, reason, held_up_by: [blockers, delays].concat(), pending })

@@ -3,7 +3,7 @@
 use crate::api::{ApiFlavor, Executor, Skyhook, State, Status};
 use crate::cluster::{Certainty, Cluster, Node, PackageRun, Source};
 use crate::error::Result;
-use crate::plan::{Change, Hold, Kind, Plan, PlanStage, Refusal, Step, Target, WaitCondition, WaitFor};
+use crate::plan::{Change, Condition, Goal, Hold, Kind, Plan, PlanStage, Refusal, Step, Target};
 use crate::view::NodeSet;
 
 /// Maximum wait for the operator to observe a pause, in seconds.
@@ -96,7 +96,7 @@ pub fn end_failing(
     let step = |pod: &Target| Step::new(pod.clone(), Change::Delete { was: None }, why);
     let mut stages = vec![PlanStage::of(failing.iter().map(step).collect())];
     stages.extend(failing.into_iter().map(|target| PlanStage {
-        until: Some(WaitFor { target, condition: WaitCondition::Gone, at_most: POD_AT_MOST }),
+        until: Some(Goal { target, condition: Condition::Gone, at_most: POD_AT_MOST }),
         ..PlanStage::default()
     }));
     plan.stages.splice(0..0, stages);
@@ -232,7 +232,7 @@ pub fn ends(cluster: &Cluster, skyhook: &Skyhook, title: &str) -> Option<[PlanSt
     let [hold, release] = pair(cluster, skyhook, title)?;
     let first = PlanStage {
         steps: vec![Step::new(target.clone(), Change::Hold(hold), "pauses the operator")],
-        until: Some(WaitFor { target: target.clone(), condition: WaitCondition::Paused, at_most: AT_MOST }),
+        until: Some(Goal { target: target.clone(), condition: Condition::Paused, at_most: AT_MOST }),
         ..PlanStage::default()
     };
     Some([first, end(target, release)])
