@@ -32,7 +32,7 @@ const REDRAWN_AFTER: Duration = Duration::from_secs(1);
 /// Factor for the interval between drawings while watches show no change.
 const UNCHANGED_FACTOR: u32 = 4;
 
-/// The goals of a command, and how it shows them.
+/// The goals of a command or of a plan's stages, and how the command shows them.
 pub trait Aim {
     /// Checks the current goals and describes the progress.
     fn look(&mut self, cluster: &Cluster) -> AimProgress;
@@ -57,12 +57,9 @@ pub trait Aim {
     fn reads_unwatched(&self) -> bool {
         false
     }
-}
 
-/// The goals of a plan's stages, with their summary.
-pub trait PlannedAim: Aim {
-    /// Sets the current goals, which are awaited together.
-    fn begin(&mut self, goals: &[&Goal]);
+    /// Sets the current goals of a plan, which are awaited together.
+    fn begin(&mut self, _goals: &[&Goal]) {}
 
     /// Whether one of the current goals was reached at the last check.
     fn has_met(&self, _goal: &Goal) -> bool {
@@ -81,10 +78,14 @@ pub trait PlannedAim: Aim {
     }
 
     /// The blockers that the command foresees, and at the end blockers or leftovers.
-    fn found(&self) -> Option<Box<dyn View + '_>>;
+    fn found(&self) -> Option<Box<dyn View + '_>> {
+        None
+    }
 
     /// One closing line with reached and unreached goals; `begun` if anything may have been changed for them.
-    fn summary(&self, finished: bool, begun: bool) -> Option<String>;
+    fn summary(&self, _finished: bool, _begun: bool) -> Option<String> {
+        None
+    }
 
     /// The exit code if the plan was applied and every goal reached.
     fn exit(&self) -> Exit {
@@ -94,7 +95,7 @@ pub trait PlannedAim: Aim {
 
 /// The wait of a plan.
 pub struct PlanWait<'a> {
-    pub aim: &'a mut dyn PlannedAim,
+    pub aim: &'a mut dyn Aim,
     /// The cluster as loaded, with all sources of the rules.
     pub cluster: Cluster,
 }
@@ -137,11 +138,7 @@ impl Ctx {
         let _ = aim.blocked(&cluster);
         let deadline = timeout.map(|timeout| Instant::now() + timeout);
         let mut watch = self.watch(cluster).await?;
-        let mut shown = if aim.is_screen() {
-            Display::on_stdout(&mut self.screen)
-        } else {
-            Display::new(&mut self.screen)
-        };
+        let mut shown = Display::new(&mut self.screen, aim.is_screen());
         let state = first.state.clone();
         if aim.is_screen() {
             shown.look(first);
@@ -167,7 +164,7 @@ fn ended(state: Wait) -> StopReason {
 
 /// Waits until the goal is no longer pending, or the deadline.
 async fn wait(
-    aim: &mut (impl Aim + ?Sized),
+    aim: &mut dyn Aim,
     watch: &mut Watch,
     first: Duration,
     deadline: Option<Instant>,
@@ -184,7 +181,7 @@ async fn wait(
 
 /// Checks the goal at each change until the wait ends; checks for blockers from `first` on.
 async fn watch_for(
-    aim: &mut (impl Aim + ?Sized),
+    aim: &mut dyn Aim,
     watch: &mut Watch,
     first: Duration,
     state: &mut Wait,
@@ -248,10 +245,8 @@ async fn watch_for(
 }
 
 /// The waits of a plan, for all its stages over one watch.
-pub(super) struct WatchStrategy<'a> {
-    aim: &'a mut dyn PlannedAim,
-    /// The cluster as loaded; the watch starts from it.
-    cluster: Cluster,
+pub(super) struct WatchStrategy<'a, 'w> {
+    waiting: &'a mut PlanWait<'w>,
     watch: Option<Watch>,
     /// The current goals.
     goals: Vec<Goal>,
@@ -261,32 +256,32 @@ pub(super) struct WatchStrategy<'a> {
     shown: Display<'a>,
 }
 
-impl<'a> WatchStrategy<'a> {
+impl<'a, 'w> WatchStrategy<'a, 'w> {
     pub fn new(
-        waiting: &'a mut PlanWait<'_>,
+        waiting: &'a mut PlanWait<'w>,
         screen: &'a mut Screen,
         origin: WatchOrigin,
-    ) -> WatchStrategy<'a> {
-        let mut cluster = waiting.cluster.clone();
+    ) -> WatchStrategy<'a, 'w> {
         if !waiting.aim.accepts_lag() {
-            cluster.versions = cluster.versions.without_custom();
+            let versions = std::mem::take(&mut waiting.cluster.versions);
+            waiting.cluster.versions = versions.without_custom();
         }
         WatchStrategy {
-            aim: &mut *waiting.aim,
-            cluster,
+            waiting,
             watch: None,
             goals: Vec::new(),
             origin,
             begin: None,
-            shown: Display::new(screen),
+            shown: Display::new(screen, false),
         }
     }
 
     async fn wait(&mut self, goals: &[&Goal]) -> std::result::Result<Wait, LoadError> {
         let new = goals.iter().any(|goal| !self.goals.contains(goal));
         self.goals = goals.iter().copied().cloned().collect();
-        self.aim.begin(goals);
-        if new && !self.aim.accepts_lag() {
+        let PlanWait { aim, cluster } = &mut *self.waiting;
+        aim.begin(goals);
+        if new && !aim.accepts_lag() {
             self.watch = None;
         }
         let watch = match &mut self.watch {
@@ -294,31 +289,31 @@ impl<'a> WatchStrategy<'a> {
             None => {
                 // Without versions, a later watch lists all objects again instead of replaying all events
                 // since the load.
-                let cluster = self.cluster.clone();
-                self.cluster.versions = ResourceVersions::default();
-                let watch = Watch::begin(&self.origin, cluster);
+                let watch = Watch::begin(&self.origin, cluster.clone());
+                cluster.versions = ResourceVersions::default();
                 self.watch.insert(watch)
             }
         };
         let begin = *self.begin.get_or_insert_with(Instant::now);
         let limits = goals.iter().map(|goal| goal.at_most).filter(|seconds| *seconds > 0);
         let deadline = limits.min().map(|seconds| begin + Duration::from_secs(seconds));
-        wait(self.aim, watch, AFTER_A_CHANGE, deadline, Wait::Pending(String::new()), &mut self.shown).await
+        wait(*aim, watch, AFTER_A_CHANGE, deadline, Wait::Pending(String::new()), &mut self.shown).await
     }
 }
 
-impl WaitStrategy for WatchStrategy<'_> {
+impl WaitStrategy for WatchStrategy<'_, '_> {
     fn wait<'a>(&'a mut self, goals: &'a [&'a Goal]) -> LocalBoxFuture<'a, (Vec<usize>, StopReason)> {
         async move {
             let state = match self.wait(goals).await {
                 Ok(Wait::Pending(_)) => {
-                    let waiting: Vec<String> = goals.iter().map(|goal| self.aim.awaited(goal)).collect();
+                    let waiting: Vec<String> =
+                        goals.iter().map(|goal| self.waiting.aim.awaited(goal)).collect();
                     Wait::Pending(list(&waiting))
                 }
                 Ok(state) => state,
                 Err(error) => Wait::Never(error.to_string(), None),
             };
-            let over = |at: &usize| state != Wait::Met || self.aim.has_met(goals[*at]);
+            let over = |at: &usize| state != Wait::Met || self.waiting.aim.has_met(goals[*at]);
             ((0..goals.len()).filter(over).collect(), ended(state))
         }
         .boxed_local()

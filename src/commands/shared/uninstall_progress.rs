@@ -7,11 +7,11 @@ use jiff::Timestamp;
 
 use crate::cluster::Cluster;
 use crate::commands::shared::diagnosis::Diagnosis;
-use crate::ctx::{self, AimProgress};
+use crate::ctx::{Aim, AimProgress};
 use crate::plan::{Condition, Goal, Plan};
 use crate::view::text::{self, Line, Text};
 use crate::view::{NodeSet, Table, View, age, cells, count, list, plural};
-use crate::wait::uninstall::{Point, Uninstall};
+use crate::wait::uninstall::{Point, UninstallProgress};
 use crate::wait::{Blockers, Wait};
 
 /// The awaited uninstalls of a plan.
@@ -52,11 +52,11 @@ impl Progress {
     }
 }
 
-impl ctx::Aim for Progress {
+impl Aim for Progress {
     fn look(&mut self, cluster: &Cluster) -> AimProgress {
         let package = &mut self.packages[self.current];
         let goal = package.goal.clone();
-        let uninstall = match Uninstall::of(cluster, &goal) {
+        let uninstall = match UninstallProgress::of(cluster, &goal) {
             Ok(uninstall) => uninstall,
             Err(state) => {
                 let line = match &state {
@@ -95,9 +95,7 @@ impl ctx::Aim for Progress {
     fn look_again(&self) -> bool {
         self.blockers.look_again
     }
-}
 
-impl ctx::PlannedAim for Progress {
     /// Makes the package of the goal the current one: packages are uninstalled one after the other.
     fn begin(&mut self, goals: &[&Goal]) {
         let mut places = goals.iter().filter_map(|goal| self.place(goal));
@@ -183,14 +181,14 @@ impl Package {
         };
         let (name, version) = (name.clone(), version.clone());
         let mut package = Package { goal: goal.clone(), name, version, at: BTreeMap::new(), gone: false };
-        if let Ok(uninstall) = Uninstall::of(cluster, goal) {
+        if let Ok(uninstall) = UninstallProgress::of(cluster, goal) {
             package.update(&uninstall, cluster.taken_at);
         }
         Some(package)
     }
 
     /// Updates the state on each node; returns the changed nodes by state.
-    fn update(&mut self, uninstall: &Uninstall<'_>, now: Timestamp) -> BTreeMap<Point, Vec<String>> {
+    fn update(&mut self, uninstall: &UninstallProgress<'_>, now: Timestamp) -> BTreeMap<Point, Vec<String>> {
         let mut news: BTreeMap<Point, Vec<String>> = BTreeMap::new();
         for (node, point, since) in &uninstall.nodes {
             let before = self.at.get(node.name.as_str()).map(|(point, _)| point);

@@ -8,11 +8,11 @@ use serde_json::Value;
 use super::blocker::{self, Blocker};
 use super::{Planned, RemovalState, Teardown};
 use crate::cluster::Cluster;
-use crate::ctx::{self, AimProgress};
+use crate::ctx::{Aim, AimProgress};
 use crate::error::Exit;
 use crate::plan::Goal;
+use crate::rules::Scope;
 use crate::rules::support::blockers::BlockingFindings;
-use crate::rules::{Finding, Report, Scope};
 use crate::view::text::{self, Label, Line, Text};
 use crate::view::{Table, View, count, document};
 use crate::wait::Wait;
@@ -26,8 +26,8 @@ impl Planned {
     /// Whether uninstalls are left, and the operator starts none because the custom resource is paused or disabled.
     /// Needs no second check: only a user ends this.
     fn is_stopped(&self, cluster: &Cluster) -> bool {
-        let skyhook = self.item.find(cluster).and_then(|found| found.skyhook);
-        self.item.flavor == cluster.flavor()
+        let skyhook = self.find(cluster).and_then(|found| found.skyhook);
+        self.flavor == cluster.flavor()
             && skyhook.is_some_and(|s| s.stopped().is_some() && !cluster.pending_uninstalls(s).is_empty())
     }
 }
@@ -40,12 +40,8 @@ impl Teardown {
 
     /// The package pods and jobs that must be gone, too.
     fn package_runs(&self, cluster: &Cluster) -> Vec<String> {
-        let names: Vec<&str> = self.items.iter().map(|planned| planned.item.target.name.as_str()).collect();
+        let names: Vec<&str> = self.items.iter().map(|planned| planned.goal.target.name.as_str()).collect();
         blocker::package_runs(cluster, (!self.whole).then_some(&names))
-    }
-
-    fn awaited(&mut self) -> impl Iterator<Item = &mut Planned> {
-        self.items.iter_mut().filter(|p| p.awaited)
     }
 
     fn progress(&self) -> String {
@@ -70,32 +66,34 @@ impl Teardown {
     }
 }
 
-impl ctx::Aim for Teardown {
+impl Aim for Teardown {
     fn look(&mut self, cluster: &Cluster) -> AimProgress {
         let mut news: Vec<Line> = Vec::new();
-        for planned in self.awaited() {
-            let target = &planned.item.target;
+        for planned in self.items.iter_mut().filter(|p| p.awaited) {
+            let target = &planned.goal.target;
+            let stopped = planned.is_stopped(cluster);
             if planned.state == RemovalState::NotStarted {
                 // Replace the expected blockers by the observed ones; a pause or disable needs no observation.
-                if !planned.is_stopped(cluster) {
+                if !stopped {
                     planned.blockers.clear();
                 }
-                let requested = format!("requested the deletion of {target}");
-                news.extend((!planned.was_deleting).then(|| requested.into()));
-            }
-            if let Wait::Pending(progress) = planned.goal.reached(cluster, &OnceCell::new()) {
-                planned.progress = progress;
-                if planned.is_stopped(cluster) {
-                    planned.state = RemovalState::Blocked;
-                } else if planned.state != RemovalState::Blocked {
-                    planned.state = RemovalState::InProgress;
+                if !planned.was_deleting {
+                    news.push(format!("requested the deletion of {target}").into());
                 }
-            } else {
+            }
+            let Wait::Pending(progress) = planned.goal.reached(cluster, &OnceCell::new()) else {
                 if planned.state != RemovalState::Gone {
                     news.push(format!("gone: {target}").into());
                 }
                 planned.state = RemovalState::Gone;
                 planned.blockers.clear();
+                continue;
+            };
+            planned.progress = progress;
+            if stopped {
+                planned.state = RemovalState::Blocked;
+            } else if planned.state != RemovalState::Blocked {
+                planned.state = RemovalState::InProgress;
             }
         }
         let mut over = self.items.iter().any(|p| p.awaited && p.state == RemovalState::Gone);
@@ -125,15 +123,17 @@ impl ctx::Aim for Teardown {
             return self.package_runs(cluster);
         }
         let scope = Scope::default();
-        let (report, confirmed) = self.blockers.confirm(cluster, &scope, lasting);
+        let (report, confirmed) = self.blockers.confirm(cluster, &scope, |report| {
+            report.findings.iter().filter(|finding| finding.blocks_for_good()).collect()
+        });
         let [blocking, confirmed_blocking] =
             [&report, &confirmed].map(|report| BlockingFindings::of(&report.findings));
         let mut by = Vec::new();
         let mut all_blocked = true;
         for planned in self.items.iter_mut().filter(|p| p.awaited) {
-            let now = blocker::of(cluster, &report, &blocking, &planned.item);
+            let now = blocker::of(cluster, &report, &blocking, planned);
             let before = std::mem::replace(&mut planned.blockers, now);
-            let mut confirmed = blocker::of(cluster, &confirmed, &confirmed_blocking, &planned.item);
+            let mut confirmed = blocker::of(cluster, &confirmed, &confirmed_blocking, planned);
             // The owner of a finalizer may remove it at any time: confirm such a blocker with a second check.
             confirmed.retain(|b| b.code.is_some() || before.contains(b));
             let new = |b: &Blocker| b.code.is_none() && !before.contains(b);
@@ -145,7 +145,7 @@ impl ctx::Aim for Teardown {
                 RemovalState::Blocked
             };
             let first = confirmed.first();
-            by.extend(first.map(|b| format!("{}: {}", planned.item.target, b.brief())));
+            by.extend(first.map(|b| format!("{}: {}", planned.goal.target, b.brief())));
         }
         if all_blocked { by } else { Vec::new() }
     }
@@ -153,14 +153,7 @@ impl ctx::Aim for Teardown {
     fn look_again(&self) -> bool {
         self.blockers.look_again
     }
-}
 
-fn lasting(report: &Report) -> Vec<&Finding> {
-    let all = report.findings.iter();
-    all.filter(|f| f.blocks_for_good()).collect()
-}
-
-impl ctx::PlannedAim for Teardown {
     fn begin(&mut self, goals: &[&Goal]) {
         for planned in &mut self.items {
             planned.awaited = goals.contains(&&planned.goal);
@@ -177,7 +170,7 @@ impl ctx::PlannedAim for Teardown {
     }
 
     fn found(&self) -> Option<Box<dyn View + '_>> {
-        Some(Box::new(TeardownReport(self)))
+        Some(Box::new(self))
     }
 
     fn summary(&self, finished: bool, begun: bool) -> Option<String> {
@@ -205,9 +198,6 @@ impl ctx::PlannedAim for Teardown {
     }
 }
 
-/// The unfinished deletions of a teardown, and the leftovers.
-pub struct TeardownReport<'a>(pub &'a Teardown);
-
 impl Teardown {
     /// The unfinished deletions, at most `most`.
     pub fn under_way(&self, most: usize) -> Text {
@@ -231,7 +221,7 @@ impl Teardown {
             };
             let next = first.and_then(|b| b.remedy.as_ref());
             table.row([
-                text::name(&planned.item.target).into(),
+                text::name(&planned.goal.target).into(),
                 label.span(state).into(),
                 why.as_str().into(),
                 next.map_or(Line::from(""), |n| text::command(n).into()),
@@ -260,20 +250,21 @@ impl Teardown {
     }
 }
 
-impl View for TeardownReport<'_> {
+/// The unfinished deletions of a teardown, and the leftovers.
+impl View for &Teardown {
     fn blocks(&self, _wide: bool) -> Text {
-        let mut text = self.0.under_way(usize::MAX);
-        text.append(self.0.leftover_lines());
+        let mut text = self.under_way(usize::MAX);
+        text.append(self.leftover_lines());
         text
     }
 
     fn names(&self) -> Vec<String> {
-        let left = self.0.items.iter();
+        let left = self.items.iter();
         let left = left.filter(|p| p.state != RemovalState::Gone);
-        left.map(|p| p.item.target.to_string()).collect()
+        left.map(|p| p.goal.target.to_string()).collect()
     }
 
     fn document(&self) -> Value {
-        document("Teardown", self.0)
+        document("Teardown", self)
     }
 }

@@ -176,9 +176,6 @@ pub async fn run(ctx: &mut Ctx, request: &Request) -> Result<Exit> {
         None => removal_order(skyhook),
     };
     let mut plan = plan(&cluster, skyhook, &packages, request)?;
-    if !request.waits() {
-        return ctx.execute(&cluster, plan, &safety).await;
-    }
     ctx.forecast(&cluster, &mut plan).await;
     let mut progress = Progress::of(&cluster, &plan, request.tolerate);
     let waiting = progress.as_mut().map(|aim| PlanWait { aim, cluster: cluster.clone() });

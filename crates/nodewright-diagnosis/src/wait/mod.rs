@@ -19,7 +19,7 @@ use crate::plan::{Condition, Goal, Kind, Target};
 use crate::rules::support::blockers::BlockingFindings;
 use crate::rules::{self, Finding, FindingKey, Report, Scope};
 use crate::view::{list, plural};
-use uninstall::Uninstall;
+use uninstall::UninstallProgress;
 
 /// The state of a goal.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -84,7 +84,7 @@ impl Goal {
         };
         match (&self.condition, cluster.skyhook(name)) {
             (Condition::Uninstalled { .. }, _) => {
-                Uninstall::of(cluster, self).map_or_else(|end| end, |uninstall| uninstall.reached())
+                UninstallProgress::of(cluster, self).map_or_else(|end| end, |uninstall| uninstall.reached())
             }
             (Condition::Complete | Condition::Erroring, None) => Wait::Never(format!("{name} is gone"), None),
             (Condition::Complete, Some(skyhook)) => {

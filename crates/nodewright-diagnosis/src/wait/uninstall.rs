@@ -11,7 +11,7 @@ use crate::view::plural;
 
 /// The uninstall of a package, or of all packages with a requested uninstall, on every node that counts: the selected
 /// nodes, or all nodes once the custom resource is deleted. The operator does nothing on other nodes.
-pub struct Uninstall<'a> {
+pub struct UninstallProgress<'a> {
     name: &'a str,
     skyhook: Option<&'a Skyhook>,
     package: Option<&'a str>,
@@ -51,11 +51,11 @@ impl Point {
     }
 }
 
-impl<'a> Uninstall<'a> {
+impl<'a> UninstallProgress<'a> {
     /// # Errors
     ///
     /// The end of the wait, or its progress, if the uninstall is not known.
-    pub fn of(cluster: &'a Cluster, goal: &'a Goal) -> Result<Uninstall<'a>, Wait> {
+    pub fn of(cluster: &'a Cluster, goal: &'a Goal) -> Result<UninstallProgress<'a>, Wait> {
         let (package, version) = match &goal.condition {
             Condition::Uninstalled { package, version } => (package.as_deref(), version.as_deref()),
             _ => (None, None),
@@ -71,7 +71,7 @@ impl<'a> Uninstall<'a> {
         };
         let skyhook = cluster.skyhook(name);
         let mut uninstall =
-            Uninstall { name, skyhook, package, version, installed: false, nodes: Vec::new() };
+            UninstallProgress { name, skyhook, package, version, installed: false, nodes: Vec::new() };
         let package_runs = cluster.package_runs_for(name);
         for node in nodes.iter().filter(|node| skyhook.is_none_or(|skyhook| skyhook.selects(node))) {
             let here = cluster.placements_on(name, node);
