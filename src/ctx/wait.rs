@@ -1,5 +1,6 @@
 //! Waits for the operator with watches, shows progress, and ends as soon as the result is known.
 
+use std::cell::OnceCell;
 use std::time::Duration;
 
 use futures::FutureExt;
@@ -34,7 +35,8 @@ const UNCHANGED_FACTOR: u32 = 4;
 
 /// The goals of a command or of a plan's stages, and how the command shows them.
 pub trait Aim {
-    /// Checks the current goals and describes the progress.
+    /// Checks the current goals and describes the progress. For a plan, `Pending` holds the unmet part of its goals in
+    /// words that follow "waiting until".
     fn look(&mut self, cluster: &Cluster) -> AimProgress;
 
     /// Short descriptions of the blockers that need an intervention, found with all sources of the rules.
@@ -60,16 +62,6 @@ pub trait Aim {
 
     /// Sets the current goals of a plan, which are awaited together.
     fn begin(&mut self, _goals: &[&Goal]) {}
-
-    /// Whether one of the current goals was reached at the last check.
-    fn has_met(&self, _goal: &Goal) -> bool {
-        true
-    }
-
-    /// The unmet part of a goal, in words that follow "waiting until".
-    fn awaited(&self, goal: &Goal) -> String {
-        goal.describe()
-    }
 
     /// Whether a watch may lag behind the latest write. Otherwise, the first wait lists custom resources
     /// again, and each wait for a new goal lists all sources again.
@@ -276,7 +268,8 @@ impl<'a, 'w> WatchStrategy<'a, 'w> {
         }
     }
 
-    async fn wait(&mut self, goals: &[&Goal]) -> std::result::Result<Wait, LoadError> {
+    /// Waits until one of the goals is reached, or none can be; returns the indices of the goals whose wait is over.
+    async fn follow(&mut self, goals: &[&Goal]) -> std::result::Result<(Vec<usize>, Wait), LoadError> {
         let new = goals.iter().any(|goal| !self.goals.contains(goal));
         self.goals = goals.iter().copied().cloned().collect();
         let PlanWait { aim, cluster } = &mut *self.waiting;
@@ -297,24 +290,22 @@ impl<'a, 'w> WatchStrategy<'a, 'w> {
         let begin = *self.begin.get_or_insert_with(Instant::now);
         let limits = goals.iter().map(|goal| goal.at_most).filter(|seconds| *seconds > 0);
         let deadline = limits.min().map(|seconds| begin + Duration::from_secs(seconds));
-        wait(*aim, watch, AFTER_A_CHANGE, deadline, Wait::Pending(String::new()), &mut self.shown).await
+        let begun = Wait::Pending(list(&Vec::from_iter(goals.iter().map(|goal| goal.describe()))));
+        let state = wait(*aim, watch, AFTER_A_CHANGE, deadline, begun, &mut self.shown).await?;
+        let cluster = watch.cluster();
+        let met = |goal: &Goal| goal.reached(cluster, &OnceCell::new()) == Wait::Met;
+        let over = (0..goals.len()).filter(|at| state != Wait::Met || met(goals[*at])).collect();
+        Ok((over, state))
     }
 }
 
 impl WaitStrategy for WatchStrategy<'_, '_> {
     fn wait<'a>(&'a mut self, goals: &'a [&'a Goal]) -> LocalBoxFuture<'a, (Vec<usize>, StopReason)> {
         async move {
-            let state = match self.wait(goals).await {
-                Ok(Wait::Pending(_)) => {
-                    let waiting: Vec<String> =
-                        goals.iter().map(|goal| self.waiting.aim.awaited(goal)).collect();
-                    Wait::Pending(list(&waiting))
-                }
-                Ok(state) => state,
-                Err(error) => Wait::Never(error.to_string(), None),
-            };
-            let over = |at: &usize| state != Wait::Met || self.waiting.aim.has_met(goals[*at]);
-            ((0..goals.len()).filter(over).collect(), ended(state))
+            match self.follow(goals).await {
+                Ok((over, state)) => (over, ended(state)),
+                Err(error) => ((0..goals.len()).collect(), StopReason::Unknown { reason: error.to_string() }),
+            }
         }
         .boxed_local()
     }

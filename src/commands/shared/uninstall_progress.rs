@@ -23,8 +23,6 @@ pub struct Progress {
     /// Whether to wait for the operator's mirror of the node states, too: the operator's webhook checks the mirror
     /// before a package may be removed.
     mirror_too: bool,
-    /// Whether the current package is absent from all nodes, but still in the mirror.
-    in_mirror: bool,
     /// Whether the uninstall of the current package was requested when the wait last read the custom resource;
     /// `None` before the first read.
     requested: Option<bool>,
@@ -32,23 +30,19 @@ pub struct Progress {
 }
 
 impl Progress {
-    /// Starts the wait for the uninstalls of a plan from the current state; `None` without uninstalls.
+    /// Starts the wait for the uninstalls of a plan from the current state; `None` if the plan waits for nothing, or
+    /// for anything else.
     pub fn of(cluster: &Cluster, plan: &Plan, tolerate: Option<Duration>) -> Option<Progress> {
         let goals = plan.stages.iter().filter_map(|stage| stage.until.as_ref());
-        let packages: Vec<Package> = goals.filter_map(|goal| Package::of(cluster, goal)).collect();
+        let packages: Vec<Package> = goals.map(|goal| Package::of(cluster, goal)).collect::<Option<_>>()?;
         (!packages.is_empty()).then(|| Progress {
             packages,
             current: 0,
             // A stage without a goal removes a package from the spec.
             mirror_too: plan.stages.iter().any(|stage| stage.until.is_none()),
-            in_mirror: false,
             requested: None,
             blockers: Blockers::new(cluster, tolerate),
         })
-    }
-
-    fn place(&self, goal: &Goal) -> Option<usize> {
-        self.packages.iter().position(|package| package.goal == *goal)
     }
 }
 
@@ -58,15 +52,13 @@ impl Aim for Progress {
         let goal = package.goal.clone();
         let uninstall = match UninstallProgress::of(cluster, &goal) {
             Ok(uninstall) => uninstall,
+            Err(Wait::Pending(why)) => {
+                let whole = format!("{why}; still waiting").as_str().into();
+                return AimProgress { state: Wait::Pending(goal.describe()), whole, news: Vec::new() };
+            }
             Err(state) => {
-                let line = match &state {
-                    Wait::Pending(why) => format!("{why}; still waiting"),
-                    _ => {
-                        self.requested = Some(false);
-                        String::new()
-                    }
-                };
-                return AimProgress { state, whole: line.as_str().into(), news: Vec::new() };
+                self.requested = Some(false);
+                return AimProgress { state, whole: Text::new(), news: Vec::new() };
             }
         };
         self.requested = Some(uninstall.is_requested());
@@ -79,11 +71,14 @@ impl Aim for Progress {
         let news = news.into_iter().map(line).collect();
         let whole = package.drawn(cluster.taken_at);
         package.gone = package.unfinished_nodes().is_empty();
-        self.in_mirror = self.mirror_too && package.gone && uninstall.in_mirror();
+        let in_mirror = self.mirror_too && uninstall.in_mirror();
         let state = match uninstall.reached() {
-            Wait::Met if !self.in_mirror => Wait::Met,
-            Wait::Met | Wait::Pending(_) => Wait::Pending(so_far),
-            other => other,
+            Wait::Met if in_mirror => Wait::Pending(format!(
+                "the operator has removed {} {} from status.nodeState of {}",
+                package.name, package.version, goal.target.name
+            )),
+            Wait::Pending(_) => Wait::Pending(goal.describe()),
+            state => state,
         };
         AimProgress { state, whole, news }
     }
@@ -98,20 +93,9 @@ impl Aim for Progress {
 
     /// Makes the package of the goal the current one: packages are uninstalled one after the other.
     fn begin(&mut self, goals: &[&Goal]) {
-        let mut places = goals.iter().filter_map(|goal| self.place(goal));
-        self.current = places.next().unwrap_or(self.current);
+        let mut packages = self.packages.iter();
+        self.current = packages.position(|p| goals.contains(&&p.goal)).unwrap_or(self.current);
         self.blockers.clear();
-    }
-
-    fn awaited(&self, goal: &Goal) -> String {
-        match self.place(goal) {
-            Some(at) if at == self.current && self.in_mirror => {
-                let Package { name, version, .. } = &self.packages[at];
-                let skyhook = &goal.target.name;
-                format!("the operator has removed {name} {version} from status.nodeState of {skyhook}")
-            }
-            _ => goal.describe(),
-        }
     }
 
     fn found(&self) -> Option<Box<dyn View + '_>> {
@@ -209,14 +193,10 @@ impl Package {
         news
     }
 
-    fn done(&self) -> usize {
-        let points = self.at.values();
-        points.filter(|(point, _)| *point == Point::Gone).count()
-    }
-
     /// Counts the finished nodes: `2 of 3 nodes done`.
     fn so_far(&self) -> String {
-        format!("{} of {} done", count(self.done()), plural(self.at.len(), "node"))
+        let done = self.at.values().filter(|(point, _)| *point == Point::Gone).count();
+        format!("{} of {} done", count(done), plural(self.at.len(), "node"))
     }
 
     /// The unfinished nodes by state.

@@ -14,7 +14,7 @@ use crate::plan::Goal;
 use crate::rules::Scope;
 use crate::rules::support::blockers::BlockingFindings;
 use crate::view::text::{self, Label, Line, Text};
-use crate::view::{Table, View, count, document};
+use crate::view::{Table, View, count, document, list};
 use crate::wait::Wait;
 
 /// Time for pods to terminate after their owner is deleted.
@@ -107,7 +107,9 @@ impl Aim for Teardown {
         }
         let mut whole = Text::new();
         whole.line(self.progress()).append(self.under_way(LISTED));
-        AimProgress { state: if over { Wait::Met } else { Wait::Pending(self.progress()) }, whole, news }
+        let awaited = self.items.iter().filter(|p| p.awaited).map(|p| p.goal.describe());
+        let state = if over { Wait::Met } else { Wait::Pending(list(&Vec::from_iter(awaited))) };
+        AimProgress { state, whole, news }
     }
 
     /// The blockers, once every awaited deletion is blocked: until then, other deletions may make progress.
@@ -158,10 +160,6 @@ impl Aim for Teardown {
         for planned in &mut self.items {
             planned.awaited = goals.contains(&&planned.goal);
         }
-    }
-
-    fn has_met(&self, goal: &Goal) -> bool {
-        self.items.iter().any(|p| p.state == RemovalState::Gone && p.goal == *goal)
     }
 
     /// An object whose deletion has not been observed does not count as deleted, so a lagging watch is safe.

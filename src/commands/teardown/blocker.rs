@@ -5,9 +5,8 @@ use std::fmt;
 use schemars::JsonSchema;
 use serde::Serialize;
 
-use crate::api::{Meta, Skyhook};
-
 use super::Planned;
+use crate::api::{Meta, Skyhook};
 use crate::cluster::Cluster;
 use crate::commands::shared::diagnosis::group::on_all_nodes;
 use crate::commands::shared::grouped::grouped;

@@ -178,7 +178,7 @@ pub async fn run(ctx: &mut Ctx, request: &Request) -> Result<Exit> {
     let mut plan = plan(&cluster, skyhook, &packages, request)?;
     ctx.forecast(&cluster, &mut plan).await;
     let mut progress = Progress::of(&cluster, &plan, request.tolerate);
-    let waiting = progress.as_mut().map(|aim| PlanWait { aim, cluster: cluster.clone() });
+    let waiting = progress.as_mut().map(|aim| PlanWait { aim, cluster });
     ctx.execute_with(&plan, &safety, CommandOptions::default(), waiting).await
 }
 
@@ -224,14 +224,12 @@ fn plan(cluster: &Cluster, skyhook: &Skyhook, packages: &[&str], request: &Reque
             // Guard the version: another version is another uninstall.
             stage.steps.push(step.guard(same(name, package).not_deleting()));
         }
-        stage.until = request.waits().then(|| Goal {
-            target: Target::of_skyhook(cluster.flavor(), skyhook),
-            condition: Condition::Uninstalled {
-                package: Some((*name).to_owned()),
-                version: Some(package.version.clone()),
-            },
-            at_most: Goal::seconds(request.timeout.unwrap_or(TIMEOUT)),
-        });
+        if request.waits() {
+            let target = Target::of_skyhook(cluster.flavor(), skyhook);
+            let (package, version) = (Some((*name).to_owned()), Some(package.version.clone()));
+            let at_most = Goal::seconds(request.timeout.unwrap_or(TIMEOUT));
+            stage = stage.awaiting(target, Condition::Uninstalled { package, version }, at_most);
+        }
         if !stage.steps.is_empty() || stage.until.is_some() {
             plan.stages.push(stage);
         }

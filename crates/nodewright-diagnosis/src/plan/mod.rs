@@ -220,6 +220,11 @@ impl PlanStage {
     pub fn of(steps: Vec<Step>) -> PlanStage {
         PlanStage { steps, ..PlanStage::default() }
     }
+
+    /// The stage, which then waits for the condition, for at most so many seconds.
+    pub fn awaiting(self, target: Target, condition: Condition, at_most: u64) -> PlanStage {
+        PlanStage { until: Some(Goal { target, condition, at_most }), ..self }
+    }
 }
 
 /// The worst effect of a command on the cluster.

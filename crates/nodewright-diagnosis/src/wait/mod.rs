@@ -91,8 +91,11 @@ impl Goal {
                 complete(cluster, model.get_or_init(|| Model::new(cluster)), skyhook)
             }
             (Condition::Erroring, Some(skyhook)) => erroring(cluster, skyhook),
+            (Condition::Gone, _) => {
+                object.map_or(Wait::Met, |object| Wait::Pending(self.deletion(cluster, object)))
+            }
             // The other conditions are those of plans, which are judged on the object.
-            _ => object.map_or(Wait::Met, |object| Wait::Pending(self.deletion(cluster, object))),
+            _ => Wait::Pending(self.describe()),
         }
     }
 

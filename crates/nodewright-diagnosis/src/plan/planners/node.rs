@@ -14,8 +14,8 @@ use crate::cluster::{Certainty, Cluster, Node, NodeRecord, Phase};
 use crate::error::{Error, Result};
 use crate::plan::step::as_new;
 use crate::plan::{
-    At, Change, Condition, Consequences, Edit, Field, Goal, Hold, Metadata, Move, OnConflict, Plan,
-    PlanStage, Step, Target,
+    At, Change, Condition, Consequences, Edit, Field, Hold, Metadata, Move, OnConflict, Plan, PlanStage,
+    Step, Target,
 };
 use crate::view::NodeSet;
 
@@ -420,11 +420,8 @@ impl<'a> Recreation<'a> {
         if let Some(index) = all.position(|f| *f == entry) {
             let change = Change::Finalizer { entry, index, was: Some(Box::new(old.whole.clone())) };
             let why = "the old object must be gone before the new one is created";
-            self.stages.push(PlanStage {
-                steps: vec![Step::new(target.clone(), change, why)],
-                until: Some(Goal { target, condition: Condition::Gone, at_most: AT_MOST }),
-                ..PlanStage::default()
-            });
+            let removal = PlanStage::of(vec![Step::new(target.clone(), change, why)]);
+            self.stages.push(removal.awaiting(target, Condition::Gone, AT_MOST));
         }
         self.effects.warn(format!(
             "Kubernetes cannot cancel a deletion: {} is removed and recreated immediately",
@@ -470,14 +467,11 @@ impl<'a> Recreation<'a> {
     /// Creates the new object, with the part of the status that the operator cannot derive again.
     pub fn make(&mut self) {
         let target = self.target(None);
-        let create = |object: Value, condition: Condition| PlanStage {
-            steps: vec![Step::new(
-                target.clone(),
-                Change::Create(Box::new(object)),
-                "restores the saved object",
-            )],
-            until: Some(Goal { target: target.clone(), condition, at_most: SEEN_WITHIN }),
-            ..PlanStage::default()
+        let create = |object: Value, condition: Condition| {
+            let change = Change::Create(Box::new(object));
+            let creation =
+                PlanStage::of(vec![Step::new(target.clone(), change, "restores the saved object")]);
+            creation.awaiting(target.clone(), condition, SEEN_WITHIN)
         };
         // Without `configUpdates` in the status, packages with only a changed configuration would be
         // interrupted again.
