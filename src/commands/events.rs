@@ -5,7 +5,6 @@ use jiff::{SignedDuration, Timestamp};
 use serde_json::Value;
 
 use super::shared::rows::EventRow;
-use crate::apply::StopReason;
 use crate::args::duration::duration;
 use crate::cluster::{Cluster, Source};
 use crate::commands::shared::command::command;
@@ -83,11 +82,7 @@ async fn watch(ctx: &mut Ctx, args: &Args, cluster: Cluster) -> Result<Exit> {
     if ctx.redraws() {
         ctx.show(&live.events)?;
     }
-    match ended {
-        StopReason::Interrupted => Ok(Exit::Interrupted),
-        StopReason::TimedOut { .. } => Err(super::shared::progress::timed_out(args.timeout)),
-        _ => Ok(Exit::Done),
-    }
+    super::shared::progress::exit(&ended, args.timeout)
 }
 
 /// The state of a watch for events.

@@ -7,6 +7,7 @@ use std::time::Duration;
 use schemars::JsonSchema;
 use serde::Serialize;
 
+use crate::apply::StopReason;
 use crate::cluster::{Cluster, Source};
 use crate::ctx::Ctx;
 use crate::error::{Error, Exit, Result};
@@ -334,7 +335,18 @@ pub async fn load_within(ctx: &mut Ctx, needs: &[Source], limit: Option<Duration
     })
 }
 
-/// The error after `--timeout`.
-pub fn timed_out(after: Duration) -> Error {
-    Error { exit: Exit::TimedOut, ..Error::failed(format!("timed out after {}", duration_text(after))) }
+/// The exit code of a watch that has ended.
+///
+/// # Errors
+///
+/// The timeout has passed.
+pub fn exit(ended: &StopReason, timeout: Duration) -> Result<Exit> {
+    match ended {
+        StopReason::Interrupted => Ok(Exit::Interrupted),
+        StopReason::TimedOut { .. } => Err(Error {
+            exit: Exit::TimedOut,
+            ..Error::failed(format!("timed out after {}", duration_text(timeout)))
+        }),
+        _ => Ok(Exit::Done),
+    }
 }

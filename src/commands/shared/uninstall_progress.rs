@@ -74,8 +74,8 @@ impl Aim for Progress {
         let in_mirror = self.mirror_too && uninstall.in_mirror();
         let state = match uninstall.reached() {
             Wait::Met if in_mirror => Wait::Pending(format!(
-                "the operator has removed {} {} from status.nodeState of {}",
-                package.name, package.version, goal.target.name
+                "the operator has removed {} from status.nodeState of {}",
+                package.title, goal.target.name
             )),
             Wait::Pending(_) => Wait::Pending(goal.describe()),
             state => state,
@@ -104,14 +104,11 @@ impl Aim for Progress {
 
     fn summary(&self, finished: bool, begun: bool) -> Option<String> {
         let (gone, left): (Vec<&Package>, Vec<&Package>) = self.packages.iter().partition(|p| p.gone);
-        let names = |packages: &[&Package]| {
-            let names = packages.iter().map(|p| format!("{} {}", p.name, p.version));
-            list(&names.collect::<Vec<_>>())
-        };
+        let titles = |packages: &[&Package]| list(&Vec::from_iter(packages.iter().map(|p| &p.title)));
         let mut parts = Vec::new();
         if !gone.is_empty() {
             let verb = if gone.len() == 1 { "is" } else { "are" };
-            parts.push(format!("{} {verb} gone from all nodes", names(&gone)));
+            parts.push(format!("{} {verb} gone from all nodes", titles(&gone)));
         }
         if finished {
             return (!parts.is_empty()).then(|| parts.join("; "));
@@ -124,13 +121,7 @@ impl Aim for Progress {
                 .into_iter()
                 .map(|(point, nodes)| format!("{} on {}", point.words(), NodeSet::of(nodes).limited(4)));
             let left: Vec<String> = left.collect();
-            parts.push(format!(
-                "{} {}: {}: {}",
-                package.name,
-                package.version,
-                package.so_far(),
-                left.join(", ")
-            ));
+            parts.push(format!("{}: {}: {}", package.title, package.so_far(), left.join(", ")));
             parts.push(if self.requested.unwrap_or(begun) {
                 "the uninstall continues in the cluster unless it is blocked".to_owned()
             } else {
@@ -138,7 +129,7 @@ impl Aim for Progress {
             });
         }
         if !later.is_empty() {
-            parts.push(format!("{} not started", names(&later)));
+            parts.push(format!("{} not started", titles(&later)));
         }
         Some(parts.join("; "))
     }
@@ -151,7 +142,8 @@ const SLOWEST: usize = 3;
 struct Package {
     goal: Goal,
     name: String,
-    version: String,
+    /// Name and version.
+    title: String,
     /// The state on each selected node that has or had the package, and the start of that state.
     at: BTreeMap<String, (Point, Option<Timestamp>)>,
     gone: bool,
@@ -163,8 +155,13 @@ impl Package {
         let Condition::Uninstalled { package: Some(name), version: Some(version) } = &goal.condition else {
             return None;
         };
-        let (name, version) = (name.clone(), version.clone());
-        let mut package = Package { goal: goal.clone(), name, version, at: BTreeMap::new(), gone: false };
+        let mut package = Package {
+            goal: goal.clone(),
+            name: name.clone(),
+            title: format!("{name} {version}"),
+            at: BTreeMap::new(),
+            gone: false,
+        };
         if let Ok(uninstall) = UninstallProgress::of(cluster, goal) {
             package.update(&uninstall, cluster.taken_at);
         }
@@ -226,8 +223,7 @@ impl Package {
             .map(|(name, (point, since))| format!("{name} ({}, {})", point.words(), age(*since, now)))
             .collect();
         let mut text = Text::new();
-        let title = format!("{} {}: ", self.name, self.version);
-        text.line(text::heading(title) + self.so_far());
+        text.line(text::heading(format!("{}: ", self.title)) + self.so_far());
         text.append(table);
         if !slow.is_empty() {
             text.line(format!("slowest: {}", slow.join(", ")));

@@ -107,11 +107,7 @@ async fn watch(ctx: &mut Ctx, args: &Args, needs: &[Source]) -> Result<Exit> {
         return Ok(Exit::Findings);
     }
     ctx.show(&live.last(ctx.redraws()))?;
-    match ended {
-        StopReason::Interrupted => Ok(Exit::Interrupted),
-        StopReason::TimedOut { .. } => Err(super::shared::progress::timed_out(args.timeout)),
-        _ => Ok(Exit::Done),
-    }
+    super::shared::progress::exit(&ended, args.timeout)
 }
 
 fn view<'a>(cluster: &'a Cluster, args: &Args, mutes: &Mutes) -> Result<StatusReport<'a>> {

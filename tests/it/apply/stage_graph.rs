@@ -202,13 +202,12 @@ async fn failure_outranks_blocked_in_the_outcome() {
             let of_c = |at: &usize| goals[*at].target.name == "c";
             let (blocked, met): (Vec<usize>, Vec<usize>) = (0..goals.len()).partition(of_c);
             let findings = vec!["SKY109 c".to_owned()];
-            async move {
-                match met.is_empty() {
-                    true => (blocked, StopReason::Blocked { findings }),
-                    false => (met, StopReason::Finished),
-                }
-            }
-            .boxed_local()
+            let over = if met.is_empty() {
+                (blocked, StopReason::Blocked { findings })
+            } else {
+                (met, StopReason::Finished)
+            };
+            async move { over }.boxed_local()
         }
     }
     let plan = graph(&BRANCHES);

@@ -15,6 +15,7 @@ use jiff::Timestamp;
 use crate::api::{Executor, Meta, Skyhook, Status};
 use crate::cluster::{Cluster, Node, NodeRecord};
 use crate::model::Model;
+use crate::outlook::remaining_uninstalls;
 use crate::plan::{Condition, Goal, Kind, Target};
 use crate::rules::support::blockers::BlockingFindings;
 use crate::rules::{self, Finding, FindingKey, Report, Scope};
@@ -104,22 +105,15 @@ impl Goal {
         if !object.metadata.deleting() {
             return "not being deleted yet".to_owned();
         }
-        let active = self.target.kind == cluster.flavor().into();
-        let Some(skyhook) = object.skyhook.filter(|skyhook| active && skyhook.has_finalizer()) else {
+        let known = self.target.kind == cluster.flavor().into() && cluster.nodes.ok().is_some();
+        let Some(skyhook) = object.skyhook.filter(|skyhook| known && skyhook.has_finalizer()) else {
             return "its finalizers have not been removed yet".to_owned();
         };
-        let mut pending = cluster.pending_uninstalls(skyhook);
-        let uninstalls = plural(pending.len(), "uninstall");
-        pending.dedup_by_key(|pending| &pending.node.name);
-        match (pending.len(), skyhook.stopped()) {
-            (0, _) if cluster.nodes.ok().is_some() => {
-                "nothing is left to uninstall; the operator removes its finalizer next".to_owned()
-            }
-            (0, _) => "its finalizers have not been removed yet".to_owned(),
-            (nodes, None) => format!("{uninstalls} left on {}", plural(nodes, "node")),
-            (nodes, Some(stopped)) => {
-                format!("{uninstalls} left on {}; none starts while it is {stopped}", plural(nodes, "node"))
-            }
+        let pending = cluster.pending_uninstalls(skyhook);
+        let left = remaining_uninstalls(&pending);
+        match skyhook.stopped().filter(|_| !pending.is_empty()) {
+            Some(stopped) => format!("{left}; none starts while it is {stopped}"),
+            None => left,
         }
     }
 }
