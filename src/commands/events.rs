@@ -76,8 +76,7 @@ async fn run(ctx: &mut Ctx, args: &Args) -> Result<Exit> {
 
 async fn watch(ctx: &mut Ctx, args: &Args, cluster: Cluster) -> Result<Exit> {
     let mut live = Live::new(args);
-    let timeout = (!args.timeout.is_zero()).then_some(args.timeout);
-    let ended = ctx.wait(&mut live, cluster, timeout).await?;
+    let ended = ctx.wait(&mut live, cluster, args.timeout).await?;
     // A terminal has cleared the last screen, so print it again; a pipe has all lines already.
     if ctx.redraws() {
         ctx.show(&live.events)?;

@@ -60,12 +60,9 @@ pub trait Aim {
         false
     }
 
-    /// Sets the current goals of a plan, which are awaited together.
-    fn begin(&mut self, _goals: &[&Goal]) {}
-
-    /// Whether a watch may lag behind the latest write. Otherwise, the first wait lists custom resources
-    /// again, and each wait for a new goal lists all sources again.
-    fn accepts_lag(&self) -> bool {
+    /// Sets the current goals of a plan, which are awaited together. Returns whether the state must be read again:
+    /// otherwise a watch may lag behind the latest write.
+    fn begin(&mut self, _goals: &[&Goal]) -> bool {
         false
     }
 
@@ -93,7 +90,8 @@ pub struct PlanWait<'a> {
 }
 
 impl Ctx {
-    /// Waits from the loaded state until the goal is reached or blocked, the timeout passes, or the user interrupts.
+    /// Waits from the loaded state until the goal is reached or blocked, the timeout passes, or the user interrupts. Zero
+    /// means no timeout.
     ///
     /// # Errors
     ///
@@ -102,7 +100,7 @@ impl Ctx {
         &mut self,
         aim: &mut dyn Aim,
         cluster: Cluster,
-        timeout: Option<Duration>,
+        timeout: Duration,
     ) -> Result<StopReason> {
         let mut interrupt = std::pin::pin!(super::interrupt());
         let state = tokio::select! {
@@ -116,19 +114,14 @@ impl Ctx {
         }
     }
 
-    async fn follow(
-        &mut self,
-        aim: &mut dyn Aim,
-        cluster: Cluster,
-        timeout: Option<Duration>,
-    ) -> Result<Wait> {
+    async fn follow(&mut self, aim: &mut dyn Aim, cluster: Cluster, timeout: Duration) -> Result<Wait> {
         let first = aim.look(&cluster);
         if over(&first.state) {
             return Ok(first.state);
         }
         // First check for blockers; the watch confirms those that it finds again.
         let _ = aim.blocked(&cluster);
-        let deadline = timeout.map(|timeout| Instant::now() + timeout);
+        let deadline = (!timeout.is_zero()).then(|| Instant::now() + timeout);
         let mut watch = self.watch(cluster).await?;
         let mut shown = Display::new(&mut self.screen, aim.is_screen());
         let state = first.state.clone();
@@ -240,8 +233,6 @@ async fn watch_for(
 pub(super) struct WatchStrategy<'a, 'w> {
     waiting: &'a mut PlanWait<'w>,
     watch: Option<Watch>,
-    /// The current goals.
-    goals: Vec<Goal>,
     origin: WatchOrigin,
     /// The start of the first wait, from which the time of all goals counts.
     begin: Option<Instant>,
@@ -254,39 +245,23 @@ impl<'a, 'w> WatchStrategy<'a, 'w> {
         screen: &'a mut Screen,
         origin: WatchOrigin,
     ) -> WatchStrategy<'a, 'w> {
-        if !waiting.aim.accepts_lag() {
-            let versions = std::mem::take(&mut waiting.cluster.versions);
-            waiting.cluster.versions = versions.without_custom();
-        }
-        WatchStrategy {
-            waiting,
-            watch: None,
-            goals: Vec::new(),
-            origin,
-            begin: None,
-            shown: Display::new(screen, false),
-        }
+        WatchStrategy { waiting, watch: None, origin, begin: None, shown: Display::new(screen, false) }
     }
 
     /// Waits until one of the goals is reached, or none can be; returns the indices of the goals whose wait is over.
     async fn follow(&mut self, goals: &[&Goal]) -> std::result::Result<(Vec<usize>, Wait), LoadError> {
-        let new = goals.iter().any(|goal| !self.goals.contains(goal));
-        self.goals = goals.iter().copied().cloned().collect();
         let PlanWait { aim, cluster } = &mut *self.waiting;
-        aim.begin(goals);
-        if new && !aim.accepts_lag() {
-            self.watch = None;
+        // Before the first wait, the plan has changed only custom resources.
+        if aim.begin(goals) && self.watch.take().is_none() {
+            cluster.versions = std::mem::take(&mut cluster.versions).without_custom();
         }
-        let watch = match &mut self.watch {
-            Some(watch) => watch,
-            None => {
-                // Without versions, a later watch lists all objects again instead of replaying all events
-                // since the load.
-                let watch = Watch::begin(&self.origin, cluster.clone());
-                cluster.versions = ResourceVersions::default();
-                self.watch.insert(watch)
-            }
-        };
+        let watch = self.watch.get_or_insert_with(|| {
+            let watch = Watch::begin(&self.origin, cluster.clone());
+            // Without versions, a later watch lists all objects again instead of replaying all events since
+            // the load.
+            cluster.versions = ResourceVersions::default();
+            watch
+        });
         let begin = *self.begin.get_or_insert_with(Instant::now);
         let limits = goals.iter().map(|goal| goal.at_most).filter(|seconds| *seconds > 0);
         let deadline = limits.min().map(|seconds| begin + Duration::from_secs(seconds));

@@ -318,15 +318,15 @@ pub fn refuse(ctx: &Ctx, hint: Option<&str>) -> Result<()> {
     Ok(())
 }
 
-/// Loads the sources of a command that watches, within its `--timeout`.
+/// Loads the sources of a command that watches, within its `--timeout`; zero means no limit.
 ///
 /// # Errors
 ///
 /// The sources cannot be read; or not within that time, because the API server does not respond.
-pub async fn load_within(ctx: &mut Ctx, needs: &[Source], limit: Option<Duration>) -> Result<Cluster> {
-    let Some(limit) = limit else {
+pub async fn load_within(ctx: &mut Ctx, needs: &[Source], limit: Duration) -> Result<Cluster> {
+    if limit.is_zero() {
         return ctx.load(needs).await;
-    };
+    }
     let loaded = tokio::time::timeout(limit, ctx.load(needs)).await;
     loaded.unwrap_or_else(|_| {
         let late =

@@ -92,10 +92,12 @@ impl Aim for Progress {
     }
 
     /// Makes the package of the goal the current one: packages are uninstalled one after the other.
-    fn begin(&mut self, goals: &[&Goal]) {
+    fn begin(&mut self, goals: &[&Goal]) -> bool {
         let mut packages = self.packages.iter();
         self.current = packages.position(|p| goals.contains(&&p.goal)).unwrap_or(self.current);
         self.blockers.clear();
+        // The custom resource from before the request would look like a canceled uninstall.
+        true
     }
 
     fn found(&self) -> Option<Box<dyn View + '_>> {

@@ -94,14 +94,13 @@ async fn run(ctx: &mut Ctx, args: &Args) -> Result<Exit> {
 
 async fn watch(ctx: &mut Ctx, args: &Args, needs: &[Source]) -> Result<Exit> {
     super::shared::progress::refuse(ctx, Some("kubectl skyhook wait -o json"))?;
-    let timeout = (!args.timeout.is_zero()).then_some(args.timeout);
-    let cluster = super::shared::progress::load_within(ctx, needs, timeout).await?;
+    let cluster = super::shared::progress::load_within(ctx, needs, args.timeout).await?;
     super::shared::scope::readable(&cluster, Source::Skyhooks)?;
     super::shared::scope::readable(&cluster, Source::Nodes)?;
     args.names.iter().try_for_each(|name| super::shared::scope::known_skyhook(&cluster, name))?;
     scope::warn_unreadable(ctx, &cluster, needs);
     let mut live = Live::new(&cluster, &args.names);
-    let ended = ctx.wait(&mut live, cluster, timeout).await?;
+    let ended = ctx.wait(&mut live, cluster, args.timeout).await?;
     if let (StopReason::Blocked { .. }, Some(found)) = (&ended, Diagnosis::of_blockers(&live.blockers)) {
         ctx.show(&found)?;
         return Ok(Exit::Findings);

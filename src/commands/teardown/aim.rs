@@ -156,15 +156,12 @@ impl Aim for Teardown {
         self.blockers.look_again
     }
 
-    fn begin(&mut self, goals: &[&Goal]) {
+    fn begin(&mut self, goals: &[&Goal]) -> bool {
         for planned in &mut self.items {
             planned.awaited = goals.contains(&&planned.goal);
         }
-    }
-
-    /// An object whose deletion has not been observed does not count as deleted, so a lagging watch is safe.
-    fn accepts_lag(&self) -> bool {
-        true
+        // An object whose deletion has not been observed does not count as deleted.
+        false
     }
 
     fn found(&self) -> Option<Box<dyn View + '_>> {

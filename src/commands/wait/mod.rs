@@ -82,8 +82,7 @@ async fn run(ctx: &mut Ctx, args: &Args) -> Result<Exit> {
     if args.ignore_not_found && args.condition != Condition::Gone {
         return Err(Error::usage("--ignore-not-found requires --for=deleted"));
     }
-    let timeout = (!args.timeout.is_zero()).then_some(args.timeout);
-    let cluster = super::shared::progress::load_within(ctx, &needs, timeout).await?;
+    let cluster = super::shared::progress::load_within(ctx, &needs, args.timeout).await?;
     let names = args.subjects(&cluster)?;
     scope::warn_unreadable(ctx, &cluster, &needs);
     let goals = names.iter().map(|name| Goal::of(&cluster, name, args.condition.clone()));
@@ -96,7 +95,7 @@ async fn run(ctx: &mut Ctx, args: &Args) -> Result<Exit> {
     if !args.keep_going {
         waited.blockers = Some(Blockers::new(&cluster, args.tolerate));
     }
-    match ctx.wait(&mut waited, cluster, timeout).await? {
+    match ctx.wait(&mut waited, cluster, args.timeout).await? {
         StopReason::Blocked { .. } => {
             let found = waited.blockers.as_ref().and_then(Diagnosis::of_blockers);
             ctx.show(&found.expect("a blocked wait has blockers"))?;
