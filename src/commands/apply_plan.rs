@@ -53,7 +53,7 @@ async fn run(ctx: &mut Ctx, args: &Args) -> Result<Exit> {
         let (file, expected) = (file.to_string(), other.clone());
         return Err(Refusal::OtherPlan { file, digest, expected }.into());
     }
-    let mut uninstalls = None;
+    let (mut uninstalls, mut loaded) = (None, None);
     if ctx.global().reading.from.is_empty() {
         ctx.same_cluster(&format!("the plan in {file}"), saved.cluster.as_ref()).await?;
         let unmet = ctx.unmet(&saved.plan).await?;
@@ -69,9 +69,10 @@ async fn run(ctx: &mut Ctx, args: &Args) -> Result<Exit> {
             let (change, file) = (change.to_string(), file.to_string());
             return Err(Refusal::ChangedSincePlan { change, file }.into());
         }
-        uninstalls = Progress::of(&cluster, &saved.plan, None).map(|progress| (progress, cluster));
+        uninstalls = Progress::of(&cluster, &saved.plan, None);
+        loaded = Some(cluster);
     }
-    let waiting = uninstalls.as_mut().map(|(aim, cluster)| PlanWait { aim, cluster: cluster.clone() });
+    let waiting = uninstalls.as_mut().zip(loaded).map(|(aim, cluster)| PlanWait { aim, cluster });
     let options = CommandOptions { digest: Some(digest), ..CommandOptions::default() };
     ctx.execute_with(&saved.plan, &args.safety, options, waiting).await
 }

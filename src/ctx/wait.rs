@@ -17,7 +17,7 @@ use crate::error::{Error, Exit, Result};
 use crate::plan::Goal;
 use crate::screen::Screen;
 use crate::view::{View, list};
-use crate::wait::Wait;
+use crate::wait::{BlockerCheck, Wait};
 
 /// Delay between a change and the next check for blockers.
 const AFTER_A_CHANGE: Duration = Duration::from_secs(2);
@@ -39,14 +39,9 @@ pub trait Aim {
     /// words that follow "waiting until".
     fn look(&mut self, cluster: &Cluster) -> AimProgress;
 
-    /// Short descriptions of the blockers that need an intervention, found with all sources of the rules.
-    fn blocked(&mut self, _cluster: &Cluster) -> Vec<String> {
-        Vec::new()
-    }
-
-    /// Whether the last check found blockers that another check has to confirm.
-    fn look_again(&self) -> bool {
-        false
+    /// Checks for blockers, with all sources of the rules.
+    fn blocked(&mut self, _cluster: &Cluster) -> BlockerCheck {
+        BlockerCheck::default()
     }
 
     /// Whether the progress is a screen on stdout. A screen takes long to compute and shows ages: it is
@@ -205,12 +200,12 @@ async fn watch_for(
                 continue;
             };
             last = Instant::now();
-            let blockers = aim.blocked(whole);
+            let BlockerCheck { blockers, look_again } = aim.blocked(whole);
             if !blockers.is_empty() {
                 *state = Wait::Blocked(blockers);
                 return Ok(());
             }
-            let pause = if aim.look_again() { CONFIRMED_AFTER } else { pause_after(last.elapsed(), ANYWAY) };
+            let pause = if look_again { CONFIRMED_AFTER } else { pause_after(last.elapsed(), ANYWAY) };
             next = last + pause;
             changed |= aim.is_screen() && (aim.reads_unwatched() || last >= next_unchanged);
         }

@@ -12,7 +12,7 @@ use crate::plan::{Condition, Goal, Plan};
 use crate::view::text::{self, Line, Text};
 use crate::view::{NodeSet, Table, View, age, cells, count, list, plural};
 use crate::wait::uninstall::{Point, UninstallProgress};
-use crate::wait::{Blockers, Wait};
+use crate::wait::{BlockerCheck, Blockers, Wait};
 
 /// The awaited uninstalls of a plan.
 pub struct Progress {
@@ -83,12 +83,8 @@ impl Aim for Progress {
         AimProgress { state, whole, news }
     }
 
-    fn blocked(&mut self, cluster: &Cluster) -> Vec<String> {
+    fn blocked(&mut self, cluster: &Cluster) -> BlockerCheck {
         self.blockers.judge(cluster, std::slice::from_ref(&self.packages[self.current].goal))
-    }
-
-    fn look_again(&self) -> bool {
-        self.blockers.look_again
     }
 
     /// Makes the package of the goal the current one: packages are uninstalled one after the other.

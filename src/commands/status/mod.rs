@@ -29,7 +29,7 @@ use crate::rules::support::mute::Mutes;
 use crate::rules::{self, Scope};
 use crate::view::text::{self, Line, Text};
 use crate::view::{NodeSet, View, count, document, human, plural};
-use crate::wait::{Blockers, Wait};
+use crate::wait::{BlockerCheck, Blockers, Wait};
 
 /// Show the progress of each custom resource, on one page
 ///
@@ -316,13 +316,13 @@ impl ctx::Aim for Live {
     }
 
     /// Blockers, once no custom resource makes progress.
-    fn blocked(&mut self, cluster: &Cluster) -> Vec<String> {
+    fn blocked(&mut self, cluster: &Cluster) -> BlockerCheck {
         let progresses = |(_, assessment): &(String, ProgressState)| {
             matches!(assessment, ProgressState::Progressing | ProgressState::Degraded)
         };
         if self.open.iter().any(progresses) {
             self.blockers.clear();
-            return Vec::new();
+            return BlockerCheck::default();
         }
         let goal = |(name, _): &(String, ProgressState)| {
             let deleting = cluster.skyhook(name).is_some_and(Skyhook::deleting);
@@ -330,10 +330,6 @@ impl ctx::Aim for Live {
         };
         let goals: Vec<Goal> = self.open.iter().map(goal).collect();
         self.blockers.judge(cluster, &goals)
-    }
-
-    fn look_again(&self) -> bool {
-        self.blockers.look_again
     }
 
     fn is_screen(&self) -> bool {

@@ -15,7 +15,7 @@ use crate::rules::Scope;
 use crate::rules::support::blockers::BlockingFindings;
 use crate::view::text::{self, Label, Line, Text};
 use crate::view::{Table, View, count, document, list};
-use crate::wait::Wait;
+use crate::wait::{BlockerCheck, Wait};
 
 /// Time for pods to terminate after their owner is deleted.
 const PODS_GRACE: Duration = Duration::from_secs(120);
@@ -114,23 +114,23 @@ impl Aim for Teardown {
 
     /// The blockers, once every awaited deletion is blocked: until then, other deletions may make progress.
     /// After the last deletion, the remaining pods and Jobs of packages.
-    fn blocked(&mut self, cluster: &Cluster) -> Vec<String> {
+    fn blocked(&mut self, cluster: &Cluster) -> BlockerCheck {
         if let Some(since) = self.all_gone_at {
             let waited = Duration::try_from(cluster.taken_at.duration_since(since));
             if waited.is_ok_and(|waited| waited < PODS_GRACE) {
                 self.blockers.clear();
-                return Vec::new();
+                return BlockerCheck::default();
             }
             self.close(cluster);
-            return self.package_runs(cluster);
+            return BlockerCheck { blockers: self.package_runs(cluster), look_again: false };
         }
         let scope = Scope::default();
-        let (report, confirmed) = self.blockers.confirm(cluster, &scope, |report| {
+        let (report, confirmed, mut look_again) = self.blockers.confirm(cluster, &scope, |report| {
             report.findings.iter().filter(|finding| finding.blocks_for_good()).collect()
         });
         let [blocking, confirmed_blocking] =
             [&report, &confirmed].map(|report| BlockingFindings::of(&report.findings));
-        let mut by = Vec::new();
+        let mut blockers = Vec::new();
         let mut all_blocked = true;
         for planned in self.items.iter_mut().filter(|p| p.awaited) {
             let now = blocker::of(cluster, &report, &blocking, planned);
@@ -139,7 +139,7 @@ impl Aim for Teardown {
             // The owner of a finalizer may remove it at any time: confirm such a blocker with a second check.
             confirmed.retain(|b| b.code.is_some() || before.contains(b));
             let new = |b: &Blocker| b.code.is_none() && !before.contains(b);
-            self.blockers.look_again |= planned.blockers.iter().any(new);
+            look_again |= planned.blockers.iter().any(new);
             all_blocked &= !confirmed.is_empty();
             planned.state = if confirmed.is_empty() && !planned.is_stopped(cluster) {
                 RemovalState::InProgress
@@ -147,13 +147,9 @@ impl Aim for Teardown {
                 RemovalState::Blocked
             };
             let first = confirmed.first();
-            by.extend(first.map(|b| format!("{}: {}", planned.goal.target, b.brief())));
+            blockers.extend(first.map(|b| format!("{}: {}", planned.goal.target, b.brief())));
         }
-        if all_blocked { by } else { Vec::new() }
-    }
-
-    fn look_again(&self) -> bool {
-        self.blockers.look_again
+        BlockerCheck { blockers: if all_blocked { blockers } else { Vec::new() }, look_again }
     }
 
     fn begin(&mut self, goals: &[&Goal]) -> bool {

@@ -19,7 +19,7 @@ use crate::plan::{Condition, Goal};
 use crate::rules::Scope;
 use crate::view::text::{self, Text};
 use crate::view::{View, document, duration_text};
-use crate::wait::{Blockers, Wait};
+use crate::wait::{BlockerCheck, Blockers, Wait};
 
 /// Wait for a condition on custom resources
 ///
@@ -216,17 +216,13 @@ impl Aim for Waited {
         AimProgress { state, whole, news: Vec::new() }
     }
 
-    fn blocked(&mut self, cluster: &Cluster) -> Vec<String> {
+    fn blocked(&mut self, cluster: &Cluster) -> BlockerCheck {
         let open = self.goals.iter().filter(|(_, state)| *state != Wait::Met);
         let open: Vec<Goal> = open.map(|(goal, _)| goal.clone()).collect();
         match &mut self.blockers {
             Some(blockers) if self.condition != Condition::Erroring => blockers.judge(cluster, &open),
-            _ => Vec::new(),
+            _ => BlockerCheck::default(),
         }
-    }
-
-    fn look_again(&self) -> bool {
-        self.blockers.as_ref().is_some_and(|b| b.look_again)
     }
 }
 

@@ -22,8 +22,8 @@ pub struct Goal {
     pub at_most: u64,
 }
 
-/// The awaited state of an object. `wait/` judges the first three on the cluster, [`Goal::holds`] the others on the
-/// object alone.
+/// The awaited state of an object. [`Goal::reached`] judges the first three and `Gone` on the cluster,
+/// [`Goal::holds`] all but the first three on the object alone.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub enum Condition {

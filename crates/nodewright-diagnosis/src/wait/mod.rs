@@ -190,14 +190,21 @@ fn erroring(cluster: &Cluster, skyhook: &Skyhook) -> Wait {
 /// Time for which failures of a pod that restarts in place are tolerated: about four attempts.
 const RESTARTS: Duration = Duration::from_secs(120);
 
+/// The result of a check for blockers.
+#[derive(Default)]
+pub struct BlockerCheck {
+    /// Short descriptions of the blockers that need an intervention.
+    pub blockers: Vec<String>,
+    /// Whether there are new blockers, which another check has to confirm.
+    pub look_again: bool,
+}
+
 /// The blockers that the last check found, each with the time at which it was first found, and the blockers
 /// that ended the wait.
 pub struct Blockers {
     /// Time for which failures of retried operations are tolerated.
     tolerate: Duration,
     seen: BTreeMap<FindingKey, Timestamp>,
-    /// Whether the last check found new blockers, which the next check may confirm.
-    pub look_again: bool,
     /// The cluster and the report that ended the wait.
     pub found: Option<(Cluster, Report)>,
 }
@@ -210,20 +217,15 @@ impl Blockers {
             Executor::Pod => RESTARTS,
             Executor::Job => Duration::ZERO,
         };
-        Blockers {
-            tolerate: tolerate.unwrap_or(usual),
-            seen: BTreeMap::new(),
-            look_again: false,
-            found: None,
-        }
+        Blockers { tolerate: tolerate.unwrap_or(usual), seen: BTreeMap::new(), found: None }
     }
 
     /// Checks the goals of custom resources. Returns the findings that block them in this check and the
     /// previous one, and for the tolerated time, in a few words each.
-    pub fn judge(&mut self, cluster: &Cluster, goals: &[Goal]) -> Vec<String> {
+    pub fn judge(&mut self, cluster: &Cluster, goals: &[Goal]) -> BlockerCheck {
         let skyhooks = goals.iter().map(|goal| goal.target.name.clone()).collect();
         let scope = Scope { skyhooks, ..Scope::default() };
-        let (_, report) = self.confirm(cluster, &scope, |report| {
+        let (_, report, look_again) = self.confirm(cluster, &scope, |report| {
             let findings = &report.findings;
             let blocking = BlockingFindings::of(findings);
             let known = goals.iter().filter_map(|goal| Some((cluster.skyhook(&goal.target.name)?, goal)));
@@ -231,26 +233,26 @@ impl Blockers {
                 .flat_map(|(skyhook, goal)| blocking.of_goal(findings, cluster, skyhook, &goal.condition))
                 .collect()
         });
-        let names: Vec<String> = report.findings.iter().map(name_of).collect();
-        if !names.is_empty() {
+        let blockers: Vec<String> = report.findings.iter().map(name_of).collect();
+        if !blockers.is_empty() {
             self.found = Some((cluster.clone(), report));
         }
-        names
+        BlockerCheck { blockers, look_again }
     }
 
-    /// Runs the rules. Returns the whole report, and a report of the findings selected by `of` that the
-    /// previous check also found and that have lasted. Sources are read in parallel, so a single check may
+    /// Runs the rules. Returns the whole report, a report of the findings selected by `of` that the previous
+    /// check also found and that have lasted, and whether any selected finding is new. Sources are read in parallel, so a single check may
     /// combine data of different times.
     pub fn confirm(
         &mut self,
         cluster: &Cluster,
         scope: &Scope,
         of: impl Fn(&Report) -> Vec<&Finding>,
-    ) -> (Report, Report) {
+    ) -> (Report, Report, bool) {
         let report = rules::diagnose(cluster, scope);
         let before = std::mem::take(&mut self.seen);
         let mut confirmed = BTreeSet::new();
-        self.look_again = false;
+        let mut look_again = false;
         for finding in of(&report) {
             let key = finding.key();
             let since = before.get(&key).copied();
@@ -259,18 +261,17 @@ impl Blockers {
                     confirmed.insert(key.clone());
                 }
                 Some(_) => {}
-                None => self.look_again = true,
+                None => look_again = true,
             }
             self.seen.insert(key, since.unwrap_or(cluster.taken_at));
         }
         let confirmed = report.clone().stuck_by(&confirmed);
-        (report, confirmed)
+        (report, confirmed, look_again)
     }
 
     /// Forgets the findings, before the command waits for something else.
     pub fn clear(&mut self) {
         self.seen.clear();
-        self.look_again = false;
     }
 
     /// Whether the finding blocks now: it is not retried, or has failed for the tolerated time.
