@@ -37,7 +37,7 @@ pub use execute::CommandOptions;
 pub use origin::Here;
 pub use origin::PermissionCheck;
 pub use process::{check_open_files, interrupt, survive_file_size_limit, variable};
-pub use wait::{Aim, Ended, PlanWait, PlannedAim};
+pub use wait::{Aim, PlanWait};
 pub use watch::{ContactNotice, Watch, WatchUpdate, pause_after};
 
 pub use crate::view::outcome_view::Document as OutcomeDocument;

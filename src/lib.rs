@@ -30,7 +30,7 @@
 //! | a difference between versions of the operator | `model/profile.rs` for rules, planners and commands; the others: `git grep -n -e 'before(0, ' -e 'since(0, ' -e operator_at_least src crates`, then the callers of `knows_uninstall` and `operator_migrates` |
 //! | the progress of a package on a node | `cluster/placement.rs` |
 //! | the blockers of an install, an uninstall or a deletion | `blocks` of each rule, and `rules/support/blockers.rs` |
-//! | goals and ends of `wait` and of other waiting commands | `wait/`; the watches behind it: `ctx/wait.rs` |
+//! | goals of `wait` and of plans | `plan/goal.rs`; how far they are, and what blocks them: `wait/`; the watches behind it: `ctx/wait.rs` |
 //! | predictions of the operator's next actions: order, batches, gates, stages | `model/`; `model/mod.rs` has a map |
 //! | a source, or add one | `cluster/source.rs` lists all sources; the compiler and the tests require the rest, in `cluster/live/sources.rs`, `dump/loader.rs` and `cluster/capture/index.rs` |
 //! | a 403 in `diagnose stuck` ("could not be checked") | `cluster/live/request.rs` (`From<Failure>`), then `unread` in `rules/report.rs`; the text: `not_checked` in `commands/shared/diagnosis/mod.rs`; the exit code: `exit` in `commands/diagnose/stuck.rs` |

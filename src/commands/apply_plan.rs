@@ -5,11 +5,14 @@ use std::path::PathBuf;
 use crate::apply::file::Untrusted;
 use crate::args::safety::Safety;
 use crate::cluster::Source;
+use crate::cluster::live::WATCHED;
 use crate::commands::shared::command::{Write, command};
-use crate::ctx::{CommandOptions, Ctx};
+use crate::commands::shared::uninstall_progress::Progress;
+use crate::ctx::{CommandOptions, Ctx, PlanWait};
 use crate::error::{Error, Exit, Result};
 use crate::plan::planners;
 use crate::plan::{Grade, Refusal, SavedError};
+use crate::rules::Scope;
 
 /// Apply a plan written by --plan-out
 ///
@@ -37,7 +40,8 @@ pub struct Args {
 
 command! {
     "apply-plan": Args => run,
-    needs: planners::NEEDS,
+    needs: Scope::default().needs(),
+    watches: &WATCHED,
     writes: Write::ALL,
 }
 
@@ -49,21 +53,28 @@ async fn run(ctx: &mut Ctx, args: &Args) -> Result<Exit> {
         let (file, expected) = (file.to_string(), other.clone());
         return Err(Refusal::OtherPlan { file, digest, expected }.into());
     }
+    let (mut uninstalls, mut loaded) = (None, None);
     if ctx.global().reading.from.is_empty() {
         ctx.same_cluster(&format!("the plan in {file}"), saved.cluster.as_ref()).await?;
         let unmet = ctx.unmet(&saved.plan).await?;
         let runs = saved.plan.grade() > Grade::B1;
         let required: &[Source] = if runs { &[Source::Skyhooks, Source::Nodes] } else { &[Source::Skyhooks] };
         let limit = saved.plan.few_nodes();
-        let cluster = ctx.limit_to(limit).load_or_leftovers(&planners::NEEDS, required).await?;
+        // Only the rules know what blocks an uninstall.
+        let needs =
+            if saved.plan.awaits_uninstall() { Scope::default().needs() } else { planners::NEEDS.to_vec() };
+        let cluster = ctx.limit_to(limit).load_or_leftovers(&needs, required).await?;
         let grown = ctx.growth(&cluster, &saved.plan, &saved.specs).await;
         if let Some(change) = unmet.or(grown) {
             let (change, file) = (change.to_string(), file.to_string());
             return Err(Refusal::ChangedSincePlan { change, file }.into());
         }
+        uninstalls = Progress::of(&cluster, &saved.plan, None);
+        loaded = Some(cluster);
     }
+    let waiting = uninstalls.as_mut().zip(loaded).map(|(aim, cluster)| PlanWait { aim, cluster });
     let options = CommandOptions { digest: Some(digest), ..CommandOptions::default() };
-    ctx.execute_with(&saved.plan, &args.safety, options, None).await
+    ctx.execute_with(&saved.plan, &args.safety, options, waiting).await
 }
 
 const AGAIN: &str = "run the planned command again, with --plan-out";

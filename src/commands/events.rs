@@ -9,7 +9,7 @@ use crate::args::duration::duration;
 use crate::cluster::{Cluster, Source};
 use crate::commands::shared::command::command;
 use crate::commands::shared::scope;
-use crate::ctx::{self, AimProgress, Ctx, Ended};
+use crate::ctx::{self, AimProgress, Ctx};
 use crate::error::{Exit, Result};
 use crate::view::text::Text;
 use crate::view::{Items, List, View};
@@ -76,21 +76,12 @@ async fn run(ctx: &mut Ctx, args: &Args) -> Result<Exit> {
 
 async fn watch(ctx: &mut Ctx, args: &Args, cluster: Cluster) -> Result<Exit> {
     let mut live = Live::new(args);
-    let timeout = (!args.timeout.is_zero()).then_some(args.timeout);
-    let ended = tokio::select! {
-        biased;
-        () = ctx::interrupt() => None,
-        ended = ctx.wait(&mut live, cluster, timeout) => Some(ended?),
-    };
+    let ended = ctx.wait(&mut live, cluster, args.timeout).await?;
     // A terminal has cleared the last screen, so print it again; a pipe has all lines already.
     if ctx.redraws() {
         ctx.show(&live.events)?;
     }
-    match ended {
-        None => Ok(Exit::Interrupted),
-        Some(Ended::TimedOut(_)) => Err(super::shared::progress::timed_out(args.timeout)),
-        Some(Ended::Met | Ended::Blocked(_)) => Ok(Exit::Done),
-    }
+    super::shared::progress::exit(&ended, args.timeout)
 }
 
 /// The state of a watch for events.

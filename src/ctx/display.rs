@@ -39,24 +39,12 @@ pub(super) struct Display<'a> {
 }
 
 impl<'a> Display<'a> {
-    pub fn new(screen: &'a mut Screen) -> Display<'a> {
-        let target =
-            if screen.err.redraws { ProgressDrawTarget::stderr() } else { ProgressDrawTarget::hidden() };
-        Display::drawn(screen, target, "{msg}\n{age}; Ctrl-C stops waiting", false)
-    }
-
-    pub fn on_stdout(screen: &'a mut Screen) -> Display<'a> {
-        let target =
-            if screen.out.redraws { ProgressDrawTarget::stdout() } else { ProgressDrawTarget::hidden() };
-        Display::drawn(screen, target, "{msg}\n{age}; Ctrl-C stops watching", true)
-    }
-
-    fn drawn(
-        screen: &'a mut Screen,
-        target: ProgressDrawTarget,
-        template: &str,
-        on_stdout: bool,
-    ) -> Display<'a> {
+    pub fn new(screen: &'a mut Screen, on_stdout: bool) -> Display<'a> {
+        let (target, template) = match (on_stdout, screen.out.redraws, screen.err.redraws) {
+            (true, true, _) => (ProgressDrawTarget::stdout(), "{msg}\n{age}; Ctrl-C stops watching"),
+            (false, _, true) => (ProgressDrawTarget::stderr(), "{msg}\n{age}; Ctrl-C stops waiting"),
+            _ => (ProgressDrawTarget::hidden(), ""),
+        };
         let bar = ProgressBar::with_draw_target(None, target);
         let style = ProgressStyle::with_template(template).expect("the template is sound");
         let away_since = Arc::new(Mutex::new(None::<Instant>));

@@ -5,7 +5,7 @@ use std::cell::RefCell;
 use super::process::{Question, Unconfirmed};
 use super::wait::WatchStrategy;
 use super::watch::WatchOrigin;
-use super::{Ctx, PlanWait, PlannedAim, PlannedFrom, Progress, process};
+use super::{Aim, Ctx, PlanWait, PlannedFrom, Progress, process};
 use crate::apply::journal::{Circumstances, Store};
 use crate::apply::precondition::{RebasedPlan, rebase};
 use crate::apply::{
@@ -70,7 +70,7 @@ impl Ctx {
         let digest = saved.as_ref().map(|(_, saved)| saved.digest());
         let digest = digest.or(command_options.digest.as_deref());
         let changes = shown.as_ref().unwrap_or(plan);
-        let report = waiting.as_ref().and_then(|waiting| waiting.aim.foreseen());
+        let report = waiting.as_ref().and_then(|waiting| Some(waiting.aim.found()?.document()));
         let preview =
             Preview { plan: changes, diff: safety.diff, destination: self.destination(), digest, report };
         if let Some((file, saved)) = &saved {
@@ -245,12 +245,12 @@ impl Ctx {
         outcome: &PlanOutcome,
         journal: Option<String>,
         safety: &Safety,
-        aim: Option<&dyn PlannedAim>,
+        aim: Option<&dyn Aim>,
         digest: Option<&str>,
     ) -> Result<Exit> {
         // Dry runs reach no goal.
         let aim = aim.filter(|_| safety.dry_run == DryRun::None);
-        let found = aim.and_then(PlannedAim::found);
+        let found = aim.and_then(Aim::found);
         let outcome_view = OutcomeView {
             plan,
             digest,
@@ -262,7 +262,7 @@ impl Ctx {
                 let begun = tally.applied + tally.unknown > 0;
                 aim.summary(outcome.ended == StopReason::Finished, begun)
             }),
-            all_done: aim.map_or(Exit::Done, PlannedAim::exit),
+            all_done: aim.map_or(Exit::Done, Aim::exit),
             dry_run: safety.dry_run == DryRun::Server,
         };
         let shows = aim.is_some() || !plan.is_empty() || self.global.output.format.is_data();

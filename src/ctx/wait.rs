@@ -1,10 +1,10 @@
 //! Waits for the operator with watches, shows progress, and ends as soon as the result is known.
 
+use std::cell::OnceCell;
 use std::time::Duration;
 
 use futures::FutureExt;
 use futures::future::LocalBoxFuture;
-use serde_json::Value;
 use tokio::time::{Instant, sleep_until, timeout_at};
 
 use super::Ctx;
@@ -14,10 +14,10 @@ use crate::apply::{StopReason, WaitStrategy};
 use crate::cluster::live::LoadError;
 use crate::cluster::{Cluster, ResourceVersions};
 use crate::error::{Error, Exit, Result};
-use crate::plan::WaitFor;
+use crate::plan::Goal;
 use crate::screen::Screen;
 use crate::view::{View, list};
-use crate::wait::Wait;
+use crate::wait::{BlockerCheck, Wait};
 
 /// Delay between a change and the next check for blockers.
 const AFTER_A_CHANGE: Duration = Duration::from_secs(2);
@@ -33,29 +33,15 @@ const REDRAWN_AFTER: Duration = Duration::from_secs(1);
 /// Factor for the interval between drawings while watches show no change.
 const UNCHANGED_FACTOR: u32 = 4;
 
-/// How a wait ended.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Ended {
-    Met,
-    /// The blockers, as returned by [`Aim::blocked`].
-    Blocked(Vec<String>),
-    /// The timeout passed; holds the last progress.
-    TimedOut(String),
-}
-
-/// The goal of a wait.
+/// The goals of a command or of a plan's stages, and how the command shows them.
 pub trait Aim {
-    /// Checks the goal and describes the progress.
+    /// Checks the current goals and describes the progress. For a plan, `Pending` holds the unmet part of its goals in
+    /// words that follow "waiting until".
     fn look(&mut self, cluster: &Cluster) -> AimProgress;
 
-    /// Short descriptions of the blockers that need an intervention, found with all sources of the rules.
-    fn blocked(&mut self, _cluster: &Cluster) -> Vec<String> {
-        Vec::new()
-    }
-
-    /// Whether the last check found blockers that another check has to confirm.
-    fn look_again(&self) -> bool {
-        false
+    /// Checks for blockers, with all sources of the rules.
+    fn blocked(&mut self, _cluster: &Cluster) -> BlockerCheck {
+        BlockerCheck::default()
     }
 
     /// Whether the progress is a screen on stdout. A screen takes long to compute and shows ages: it is
@@ -68,42 +54,22 @@ pub trait Aim {
     fn reads_unwatched(&self) -> bool {
         false
     }
-}
 
-/// The goals of a plan's stages, with their preview and summary.
-pub trait PlannedAim: Aim {
-    /// Whether this aim handles the goal.
-    fn handles(&self, until: &WaitFor) -> bool;
-
-    /// Sets the current goals, which are awaited together.
-    fn begin(&mut self, untils: &[&WaitFor]);
-
-    /// Whether one of the current goals was reached at the last check.
-    fn has_met(&self, _until: &WaitFor) -> bool {
-        true
-    }
-
-    /// The unmet part of a goal, in words that follow "waiting until".
-    fn awaited(&self, until: &WaitFor) -> String {
-        until.describe()
-    }
-
-    /// Whether a watch may lag behind the latest write. Otherwise, the first wait lists custom resources
-    /// again, and each wait for a new goal lists all sources again.
-    fn accepts_lag(&self) -> bool {
+    /// Sets the current goals of a plan, which are awaited together. Returns whether the state must be read again:
+    /// otherwise a watch may lag behind the latest write.
+    fn begin(&mut self, _goals: &[&Goal]) -> bool {
         false
     }
 
-    /// The command's own document for previews as data, with the blockers that it foresees.
-    fn foreseen(&self) -> Option<Value> {
+    /// The blockers that the command foresees, and at the end blockers or leftovers.
+    fn found(&self) -> Option<Box<dyn View + '_>> {
         None
     }
 
-    /// The findings at the end: blockers or leftovers.
-    fn found(&self) -> Option<Box<dyn View + '_>>;
-
     /// One closing line with reached and unreached goals; `begun` if anything may have been changed for them.
-    fn summary(&self, finished: bool, begun: bool) -> Option<String>;
+    fn summary(&self, _finished: bool, _begun: bool) -> Option<String> {
+        None
+    }
 
     /// The exit code if the plan was applied and every goal reached.
     fn exit(&self) -> Exit {
@@ -111,17 +77,16 @@ pub trait PlannedAim: Aim {
     }
 }
 
-/// The wait of a plan: goals, start, timeout.
+/// The wait of a plan.
 pub struct PlanWait<'a> {
-    pub aim: &'a mut dyn PlannedAim,
+    pub aim: &'a mut dyn Aim,
     /// The cluster as loaded, with all sources of the rules.
     pub cluster: Cluster,
-    /// `None` means no timeout.
-    pub timeout: Option<Duration>,
 }
 
 impl Ctx {
-    /// Waits from the loaded state until the goal is reached or blocked, or the timeout passes.
+    /// Waits from the loaded state until the goal is reached or blocked, the timeout passes, or the user interrupts. Zero
+    /// means no timeout.
     ///
     /// # Errors
     ///
@@ -130,26 +95,35 @@ impl Ctx {
         &mut self,
         aim: &mut dyn Aim,
         cluster: Cluster,
-        timeout: Option<Duration>,
-    ) -> Result<Ended> {
+        timeout: Duration,
+    ) -> Result<StopReason> {
+        let mut interrupt = std::pin::pin!(super::interrupt());
+        let state = tokio::select! {
+            biased;
+            () = &mut interrupt => return Ok(StopReason::Interrupted),
+            state = self.follow(aim, cluster, timeout) => state?,
+        };
+        match state {
+            Wait::Never(why, hint) => Err(hint.into_iter().fold(Error::failed(why), Error::hint)),
+            state => Ok(ended(state)),
+        }
+    }
+
+    async fn follow(&mut self, aim: &mut dyn Aim, cluster: Cluster, timeout: Duration) -> Result<Wait> {
         let first = aim.look(&cluster);
         if over(&first.state) {
-            return ended(first.state);
+            return Ok(first.state);
         }
         // First check for blockers; the watch confirms those that it finds again.
         let _ = aim.blocked(&cluster);
-        let deadline = timeout.map(|timeout| Instant::now() + timeout);
+        let deadline = (!timeout.is_zero()).then(|| Instant::now() + timeout);
         let mut watch = self.watch(cluster).await?;
-        let mut shown = if aim.is_screen() {
-            Display::on_stdout(&mut self.screen)
-        } else {
-            Display::new(&mut self.screen)
-        };
+        let mut shown = Display::new(&mut self.screen, aim.is_screen());
         let state = first.state.clone();
         if aim.is_screen() {
             shown.look(first);
         }
-        ended(wait(aim, &mut watch, CONFIRMED_AFTER, deadline, state, &mut shown).await?)
+        Ok(wait(aim, &mut watch, CONFIRMED_AFTER, deadline, state, &mut shown).await?)
     }
 }
 
@@ -158,18 +132,19 @@ fn over(state: &Wait) -> bool {
     !matches!(state, Wait::Pending(_))
 }
 
-fn ended(state: Wait) -> Result<Ended> {
+/// The reason for the end of a wait with its last state.
+fn ended(state: Wait) -> StopReason {
     match state {
-        Wait::Met => Ok(Ended::Met),
-        Wait::Blocked(blockers) => Ok(Ended::Blocked(blockers)),
-        Wait::Pending(progress) => Ok(Ended::TimedOut(progress)),
-        Wait::Never(why, hint) => Err(hint.into_iter().fold(Error::failed(why), Error::hint)),
+        Wait::Met => StopReason::Finished,
+        Wait::Blocked(findings) => StopReason::Blocked { findings },
+        Wait::Pending(waiting) => StopReason::TimedOut { waiting },
+        Wait::Never(reason, _) => StopReason::Unknown { reason },
     }
 }
 
 /// Waits until the goal is no longer pending, or the deadline.
 async fn wait(
-    aim: &mut (impl Aim + ?Sized),
+    aim: &mut dyn Aim,
     watch: &mut Watch,
     first: Duration,
     deadline: Option<Instant>,
@@ -186,7 +161,7 @@ async fn wait(
 
 /// Checks the goal at each change until the wait ends; checks for blockers from `first` on.
 async fn watch_for(
-    aim: &mut (impl Aim + ?Sized),
+    aim: &mut dyn Aim,
     watch: &mut Watch,
     first: Duration,
     state: &mut Wait,
@@ -225,12 +200,12 @@ async fn watch_for(
                 continue;
             };
             last = Instant::now();
-            let blockers = aim.blocked(whole);
+            let BlockerCheck { blockers, look_again } = aim.blocked(whole);
             if !blockers.is_empty() {
                 *state = Wait::Blocked(blockers);
                 return Ok(());
             }
-            let pause = if aim.look_again() { CONFIRMED_AFTER } else { pause_after(last.elapsed(), ANYWAY) };
+            let pause = if look_again { CONFIRMED_AFTER } else { pause_after(last.elapsed(), ANYWAY) };
             next = last + pause;
             changed |= aim.is_screen() && (aim.reads_unwatched() || last >= next_unchanged);
         }
@@ -250,92 +225,56 @@ async fn watch_for(
 }
 
 /// The waits of a plan, for all its stages over one watch.
-pub(super) struct WatchStrategy<'a> {
-    aim: &'a mut dyn PlannedAim,
-    /// The cluster as loaded; the watch starts from it.
-    cluster: Cluster,
+pub(super) struct WatchStrategy<'a, 'w> {
+    waiting: &'a mut PlanWait<'w>,
     watch: Option<Watch>,
-    /// The current goals.
-    untils: Vec<WaitFor>,
-    timeout: Option<Duration>,
     origin: WatchOrigin,
-    /// One deadline for all goals, from the first wait on.
-    deadline: Option<Instant>,
+    /// The start of the first wait, from which the time of all goals counts.
+    begin: Option<Instant>,
     shown: Display<'a>,
 }
 
-impl<'a> WatchStrategy<'a> {
+impl<'a, 'w> WatchStrategy<'a, 'w> {
     pub fn new(
-        waiting: &'a mut PlanWait<'_>,
+        waiting: &'a mut PlanWait<'w>,
         screen: &'a mut Screen,
         origin: WatchOrigin,
-    ) -> WatchStrategy<'a> {
-        let mut cluster = waiting.cluster.clone();
-        if !waiting.aim.accepts_lag() {
-            cluster.versions = cluster.versions.without_custom();
-        }
-        WatchStrategy {
-            aim: &mut *waiting.aim,
-            cluster,
-            watch: None,
-            untils: Vec::new(),
-            timeout: waiting.timeout,
-            origin,
-            deadline: None,
-            shown: Display::new(screen),
-        }
+    ) -> WatchStrategy<'a, 'w> {
+        WatchStrategy { waiting, watch: None, origin, begin: None, shown: Display::new(screen, false) }
     }
 
-    async fn wait(&mut self, untils: &[&WaitFor]) -> std::result::Result<Wait, LoadError> {
-        let new = untils.iter().any(|until| !self.untils.contains(until));
-        self.untils = untils.iter().copied().cloned().collect();
-        self.aim.begin(untils);
-        if new && !self.aim.accepts_lag() {
-            self.watch = None;
+    /// Waits until one of the goals is reached, or none can be; returns the indices of the goals whose wait is over.
+    async fn follow(&mut self, goals: &[&Goal]) -> std::result::Result<(Vec<usize>, Wait), LoadError> {
+        let PlanWait { aim, cluster } = &mut *self.waiting;
+        // Before the first wait, the plan has changed only custom resources.
+        if aim.begin(goals) && self.watch.take().is_none() {
+            cluster.versions = std::mem::take(&mut cluster.versions).without_custom();
         }
-        let watch = match &mut self.watch {
-            Some(watch) => watch,
-            None => {
-                // Without versions, a later watch lists all objects again instead of replaying all events
-                // since the load.
-                let cluster = self.cluster.clone();
-                self.cluster.versions = ResourceVersions::default();
-                let watch = Watch::begin(&self.origin, cluster);
-                self.watch.insert(watch)
-            }
-        };
-        if let (None, Some(timeout)) = (self.deadline, self.timeout) {
-            self.deadline = Some(Instant::now() + timeout);
-        }
-        wait(self.aim, watch, AFTER_A_CHANGE, self.deadline, Wait::Pending(String::new()), &mut self.shown)
-            .await
+        let watch = self.watch.get_or_insert_with(|| {
+            let watch = Watch::begin(&self.origin, cluster.clone());
+            // Without versions, a later watch lists all objects again instead of replaying all events since
+            // the load.
+            cluster.versions = ResourceVersions::default();
+            watch
+        });
+        let begin = *self.begin.get_or_insert_with(Instant::now);
+        let limits = goals.iter().map(|goal| goal.at_most).filter(|seconds| *seconds > 0);
+        let deadline = limits.min().map(|seconds| begin + Duration::from_secs(seconds));
+        let begun = Wait::Pending(list(&Vec::from_iter(goals.iter().map(|goal| goal.describe()))));
+        let state = wait(*aim, watch, AFTER_A_CHANGE, deadline, begun, &mut self.shown).await?;
+        let cluster = watch.cluster();
+        let met = |goal: &Goal| goal.reached(cluster, &OnceCell::new()) == Wait::Met;
+        let over = (0..goals.len()).filter(|at| state != Wait::Met || met(goals[*at])).collect();
+        Ok((over, state))
     }
 }
 
-impl WaitStrategy for WatchStrategy<'_> {
-    fn handles(&self, until: &WaitFor) -> bool {
-        self.aim.handles(until)
-    }
-
-    fn wait<'a>(&'a mut self, untils: &'a [&'a WaitFor]) -> LocalBoxFuture<'a, (Vec<usize>, StopReason)> {
+impl WaitStrategy for WatchStrategy<'_, '_> {
+    fn wait<'a>(&'a mut self, goals: &'a [&'a Goal]) -> LocalBoxFuture<'a, (Vec<usize>, StopReason)> {
         async move {
-            let all = || (0..untils.len()).collect();
-            match self.wait(untils).await {
-                Ok(Wait::Met) => {
-                    let met = (0..untils.len()).filter(|at| self.aim.has_met(untils[*at]));
-                    (met.collect(), StopReason::Finished)
-                }
-                Ok(Wait::Never(reason, _)) => (all(), StopReason::Unknown { reason }),
-                Ok(Wait::Blocked(findings)) => (all(), StopReason::Blocked { findings }),
-                Ok(Wait::Pending(_)) => {
-                    let waiting: Vec<String> = untils.iter().map(|u| self.aim.awaited(u)).collect();
-                    let waiting = list(&waiting);
-                    (all(), StopReason::TimedOut { waiting })
-                }
-                Err(error) => {
-                    let reason = error.to_string();
-                    (all(), StopReason::Unknown { reason })
-                }
+            match self.follow(goals).await {
+                Ok((over, state)) => (over, ended(state)),
+                Err(error) => ((0..goals.len()).collect(), StopReason::Unknown { reason: error.to_string() }),
             }
         }
         .boxed_local()

@@ -10,7 +10,7 @@ use crate::api::Stage;
 use crate::apply::{PlanOutcome, PlanVerdict, StepResult, StopReason, Tally};
 use crate::error::Exit;
 use crate::model::{PackageChange, PackageDocument, Remaining, RolloutDocument};
-use crate::plan::{Grade, Plan, WaitCondition};
+use crate::plan::{Condition, Grade, Plan};
 
 /// Maximum number of table rows; further rows are only counted.
 const MOST_ROWS: usize = 30;
@@ -122,7 +122,7 @@ impl OutcomeView<'_> {
             }
             StopReason::TimedOut { waiting } => {
                 let mut untils = self.plan.stages.iter().filter_map(|s| s.until.as_ref());
-                let remedy = if untils.any(|until| until.condition == WaitCondition::Paused) {
+                let remedy = if untils.any(|until| until.condition == Condition::Paused) {
                     "; `kubectl skyhook diagnose check` shows whether the operator is running; if it is not, \
                      --no-pause skips the pause"
                 } else {

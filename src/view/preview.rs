@@ -11,8 +11,8 @@ use super::text::{self, Label, Line, Text};
 use super::{NodeSet, View, count, document, effects_text, list, plural};
 use crate::model::{PackageChange, PackageDocument};
 use crate::plan::{
-    Change, Consequences, Destination, Field, Grade, Metadata, Plan, PlanStage, Preconditions, Step,
-    WaitCondition,
+    Change, Condition, Consequences, Destination, Field, Grade, Metadata, Plan, PlanStage, Preconditions,
+    Step,
 };
 
 /// Maximum number of groups of equal changes in the preview; further groups are only counted.
@@ -157,7 +157,7 @@ fn changes(plan: &Plan) -> Text {
         }
         // A created object exists at once.
         let until = plan.stages[group.stage].until.as_ref();
-        if let Some(until) = until.filter(|until| until.condition != WaitCondition::Exists) {
+        if let Some(until) = until.filter(|until| until.condition != Condition::Exists) {
             inner.line(text::dim(format!("then wait until {}", until.describe())));
         }
         text.indented(2, inner);

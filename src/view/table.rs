@@ -62,7 +62,7 @@ macro_rules! __cells {
 /// Indentation of a last column that goes below its row.
 const BELOW: usize = 4;
 /// Minimum width of a column of sentences; narrower ones go below their rows.
-const SENTENCE: usize = 40;
+const SENTENCE: usize = 30;
 /// Number of blanks between two columns.
 const GUTTER: usize = 2;
 

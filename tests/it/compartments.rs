@@ -5,7 +5,8 @@ use std::collections::BTreeSet;
 use kubectl_skyhook::api::keys;
 use kubectl_skyhook::dump;
 use kubectl_skyhook::outlook::Outlook;
-use kubectl_skyhook::rules::{self, Goal, Scope};
+use kubectl_skyhook::plan::Condition;
+use kubectl_skyhook::rules::{self, Scope};
 use serde_json::{Value, json};
 
 use crate::support::object_builder::{NODEWRIGHT, PackageRun};
@@ -174,7 +175,7 @@ fn a_compartment_blocks_only_later_resources_that_share_its_nodes() {
     let outlook = Outlook::new(&cluster, rules::diagnose(&cluster, &Scope::default()).findings);
     let codes = |name: &str| {
         let skyhook = cluster.skyhook(name).expect("the custom resource exists");
-        let blockers = outlook.blockers(skyhook, Goal::Install);
+        let blockers = outlook.blockers(skyhook, &Condition::Complete);
         let codes: BTreeSet<&str> = blockers.iter().map(|finding| finding.rule.code).collect();
         codes
     };

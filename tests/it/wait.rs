@@ -306,6 +306,27 @@ fn invalid_flag_combinations_are_refused() {
     }
 }
 
+/// The operator does nothing on a node that is no longer selected, so a failure there does not block the uninstall.
+#[test]
+fn failure_on_a_deselected_node_does_not_end_the_wait() {
+    let node = |name: &str, pool: &str, entries: &[&str]| {
+        let mut node = SKYHOOK.node(name, "in_progress", entries);
+        node["metadata"]["labels"] = json!({"pool": pool});
+        node["metadata"]["creationTimestamp"] = json!(now());
+        node
+    };
+    let mut gpu = SKYHOOK.skyhook("in_progress", removable(true));
+    gpu["spec"]["nodeSelectors"] = json!({"matchLabels": {"pool": "gpu"}});
+    let fake = SKYHOOK.serve(removable(true));
+    fake.load(gpu);
+    fake.load(node("node-1", "gpu", &["driver|1.0.0 uninstall in_progress"]));
+    fake.load(node("node-2", "other", &["driver|1.0.0 uninstall erroring"]));
+    let gone = node("node-1", "gpu", &[]);
+    on_read(&fake, 4, move |it| it.store.load(gone.clone()));
+    let ran = wait(&fake, "gpu --for=uninstalled=driver --tolerate 0s");
+    assert_eq!(ran.parts(), ("skyhook/gpu uninstalled=driver\n", "", Some(0)));
+}
+
 /// Without a request, packages stay: having no uninstall in progress does not mean that all are uninstalled.
 #[test]
 fn uninstall_that_nobody_requested_is_not_awaited() {

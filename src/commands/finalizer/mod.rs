@@ -17,8 +17,7 @@ use crate::model::Model;
 use crate::outlook::Outlook;
 use crate::plan::planners::{migration, node, pause_guard};
 use crate::plan::{
-    Change, Consequences, Edit, Kind, Metadata, Plan, PlanStage, Refusal, Step, Target, WaitCondition,
-    WaitFor,
+    Change, Condition, Consequences, Edit, Kind, Metadata, Plan, PlanStage, Refusal, Step, Target,
 };
 use crate::rules::{Scope, diagnose};
 use crate::view::{NodeSet, plural, shell_words};
@@ -215,11 +214,8 @@ fn release(cluster: &Cluster, skyhook: &Skyhook) -> Option<PlanStage> {
     let target = Target::of_skyhook(flavor, skyhook);
     let change = Change::Finalizer { entry: entry.clone(), index, was: None };
     let why = "the operator's finalizer blocks the deletion";
-    Some(PlanStage {
-        steps: vec![Step::new(target.clone(), change, why)],
-        until: Some(WaitFor { target, condition: WaitCondition::Released(entry), at_most: AT_MOST }),
-        ..PlanStage::default()
-    })
+    let removal = PlanStage::of(vec![Step::new(target.clone(), change, why)]);
+    Some(removal.awaiting(target, Condition::Released(entry), AT_MOST))
 }
 
 /// The steps that clean the nodes as the operator would.

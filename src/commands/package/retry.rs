@@ -12,7 +12,7 @@ use crate::ctx::Ctx;
 use crate::error::{Exit, Result};
 use crate::model::Model;
 use crate::plan::planners::{held, migration, node};
-use crate::plan::{Change, Kind, Plan, PlanStage, Refusal, Step, Target, WaitCondition, WaitFor};
+use crate::plan::{Change, Condition, Kind, Plan, PlanStage, Refusal, Step, Target};
 use crate::view::{NodeSet, list, plural};
 
 /// Retry a package stage that has failed permanently
@@ -177,14 +177,8 @@ fn continue_rollout(
         return;
     }
     let targets = stalled.iter().flat_map(|s| &s.ended);
-    plan.stages.extend(targets.map(|target| PlanStage {
-        until: Some(WaitFor {
-            target: target.clone(),
-            condition: WaitCondition::Gone,
-            at_most: GONE_AT_MOST,
-        }),
-        ..PlanStage::default()
-    }));
+    let gone = |target: &Target| PlanStage::default().awaiting(target.clone(), Condition::Gone, GONE_AT_MOST);
+    plan.stages.extend(targets.map(gone));
     crate::plan::planners::batches::add(cluster, skyhook, Some(&stopped), &nodes, plan);
     plan.consequences.warn(format!(
         "the rollout of {} is stopped; this command restarts its batches, which also affects other nodes",

@@ -15,3 +15,4 @@ pub mod rows;
 pub mod rule;
 pub mod scope;
 pub mod status;
+pub mod uninstall_progress;

@@ -7,6 +7,7 @@ use std::time::Duration;
 use schemars::JsonSchema;
 use serde::Serialize;
 
+use crate::apply::StopReason;
 use crate::cluster::{Cluster, Source};
 use crate::ctx::Ctx;
 use crate::error::{Error, Exit, Result};
@@ -317,15 +318,15 @@ pub fn refuse(ctx: &Ctx, hint: Option<&str>) -> Result<()> {
     Ok(())
 }
 
-/// Loads the sources of a command that watches, within its `--timeout`.
+/// Loads the sources of a command that watches, within its `--timeout`; zero means no limit.
 ///
 /// # Errors
 ///
 /// The sources cannot be read; or not within that time, because the API server does not respond.
-pub async fn load_within(ctx: &mut Ctx, needs: &[Source], limit: Option<Duration>) -> Result<Cluster> {
-    let Some(limit) = limit else {
+pub async fn load_within(ctx: &mut Ctx, needs: &[Source], limit: Duration) -> Result<Cluster> {
+    if limit.is_zero() {
         return ctx.load(needs).await;
-    };
+    }
     let loaded = tokio::time::timeout(limit, ctx.load(needs)).await;
     loaded.unwrap_or_else(|_| {
         let late =
@@ -334,7 +335,18 @@ pub async fn load_within(ctx: &mut Ctx, needs: &[Source], limit: Option<Duration
     })
 }
 
-/// The error after `--timeout`.
-pub fn timed_out(after: Duration) -> Error {
-    Error { exit: Exit::TimedOut, ..Error::failed(format!("timed out after {}", duration_text(after))) }
+/// The exit code of a watch that has ended.
+///
+/// # Errors
+///
+/// The timeout has passed.
+pub fn exit(ended: &StopReason, timeout: Duration) -> Result<Exit> {
+    match ended {
+        StopReason::Interrupted => Ok(Exit::Interrupted),
+        StopReason::TimedOut { .. } => Err(Error {
+            exit: Exit::TimedOut,
+            ..Error::failed(format!("timed out after {}", duration_text(timeout)))
+        }),
+        _ => Ok(Exit::Done),
+    }
 }

@@ -14,19 +14,22 @@ use super::shared::mutes::MuteFlags;
 use super::shared::scope;
 use super::shared::status::item::SkyhookProgress;
 use super::shared::status::{self, StatusReport, label};
+use crate::api::Skyhook;
+use crate::apply::StopReason;
 use crate::args::duration::duration;
 use crate::args::listing::Sorting;
 use crate::cluster::live::WATCHED;
 use crate::cluster::{Cluster, Source};
-use crate::ctx::{self, AimProgress, Ctx, Ended};
+use crate::ctx::{self, AimProgress, Ctx};
 use crate::error::{Exit, Result};
 use crate::model::ProgressState;
 use crate::outlook::Summary;
+use crate::plan::{Condition, Goal};
 use crate::rules::support::mute::Mutes;
-use crate::rules::{self, Goal, Scope};
+use crate::rules::{self, Scope};
 use crate::view::text::{self, Line, Text};
 use crate::view::{NodeSet, View, count, document, human, plural};
-use crate::wait::{Blockers, Wait};
+use crate::wait::{BlockerCheck, Blockers, Wait};
 
 /// Show the progress of each custom resource, on one page
 ///
@@ -91,29 +94,19 @@ async fn run(ctx: &mut Ctx, args: &Args) -> Result<Exit> {
 
 async fn watch(ctx: &mut Ctx, args: &Args, needs: &[Source]) -> Result<Exit> {
     super::shared::progress::refuse(ctx, Some("kubectl skyhook wait -o json"))?;
-    let timeout = (!args.timeout.is_zero()).then_some(args.timeout);
-    let cluster = super::shared::progress::load_within(ctx, needs, timeout).await?;
+    let cluster = super::shared::progress::load_within(ctx, needs, args.timeout).await?;
     super::shared::scope::readable(&cluster, Source::Skyhooks)?;
     super::shared::scope::readable(&cluster, Source::Nodes)?;
     args.names.iter().try_for_each(|name| super::shared::scope::known_skyhook(&cluster, name))?;
     scope::warn_unreadable(ctx, &cluster, needs);
     let mut live = Live::new(&cluster, &args.names);
-    let ended = tokio::select! {
-        biased;
-        () = ctx::interrupt() => None,
-        ended = ctx.wait(&mut live, cluster, timeout) => Some(ended?),
-    };
-    if let (Some(Ended::Blocked(_)), Some(found)) = (&ended, Diagnosis::of_blockers(&live.blockers)) {
+    let ended = ctx.wait(&mut live, cluster, args.timeout).await?;
+    if let (StopReason::Blocked { .. }, Some(found)) = (&ended, Diagnosis::of_blockers(&live.blockers)) {
         ctx.show(&found)?;
         return Ok(Exit::Findings);
     }
     ctx.show(&live.last(ctx.redraws()))?;
-    match ended {
-        None => Ok(Exit::Interrupted),
-        Some(Ended::TimedOut(_)) => Err(super::shared::progress::timed_out(args.timeout)),
-        // A blocked watch has shown its blockers.
-        Some(Ended::Met | Ended::Blocked(_)) => Ok(Exit::Done),
-    }
+    super::shared::progress::exit(&ended, args.timeout)
 }
 
 fn view<'a>(cluster: &'a Cluster, args: &Args, mutes: &Mutes) -> Result<StatusReport<'a>> {
@@ -323,25 +316,20 @@ impl ctx::Aim for Live {
     }
 
     /// Blockers, once no custom resource makes progress.
-    fn blocked(&mut self, cluster: &Cluster) -> Vec<String> {
+    fn blocked(&mut self, cluster: &Cluster) -> BlockerCheck {
         let progresses = |(_, assessment): &(String, ProgressState)| {
             matches!(assessment, ProgressState::Progressing | ProgressState::Degraded)
         };
         if self.open.iter().any(progresses) {
             self.blockers.clear();
-            return Vec::new();
+            return BlockerCheck::default();
         }
-        let goal = |name: &str| match cluster.skyhook(name) {
-            Some(skyhook) if skyhook.deleting() => Goal::Deletion,
-            _ => Goal::Install,
+        let goal = |(name, _): &(String, ProgressState)| {
+            let deleting = cluster.skyhook(name).is_some_and(Skyhook::deleting);
+            Goal::of(cluster, name, if deleting { Condition::Gone } else { Condition::Complete })
         };
-        let open = self.open.iter().map(|(name, _)| name.as_str());
-        let goals: Vec<_> = open.map(|name| (name, goal(name))).collect();
+        let goals: Vec<Goal> = self.open.iter().map(goal).collect();
         self.blockers.judge(cluster, &goals)
-    }
-
-    fn look_again(&self) -> bool {
-        self.blockers.look_again
     }
 
     fn is_screen(&self) -> bool {

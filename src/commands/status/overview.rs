@@ -58,9 +58,9 @@ fn items(status: &StatusReport<'_>, wide: bool) -> Table {
             failed => text::error(count(failed)).into(),
         })
         .with("eta", |item| item.summary.remaining.as_deref().unwrap_or("-").into())
-        .with_if(wide, "priority", |item| match item.exists {
-            true => item.priority.to_string().into(),
-            false => "-".into(),
+        .with_if(wide, "priority", |item| {
+            let priority = item.exists.then(|| item.priority.to_string());
+            priority.as_deref().unwrap_or("-").into()
         })
         .with_if(wide, "running", |item| count(item.summary.node_states.running).into())
         .with_if(wide, "waiting", |item| {

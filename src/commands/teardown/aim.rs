@@ -1,5 +1,6 @@
 //! The progress of a teardown, updated with each read of the cluster.
 
+use std::cell::OnceCell;
 use std::time::Duration;
 
 use serde_json::Value;
@@ -7,14 +8,14 @@ use serde_json::Value;
 use super::blocker::{self, Blocker};
 use super::{Planned, RemovalState, Teardown};
 use crate::cluster::Cluster;
-use crate::ctx::{self, AimProgress};
+use crate::ctx::{Aim, AimProgress};
 use crate::error::Exit;
-use crate::plan::{WaitCondition, WaitFor};
+use crate::plan::Goal;
+use crate::rules::Scope;
 use crate::rules::support::blockers::BlockingFindings;
-use crate::rules::{Finding, Report, Scope};
 use crate::view::text::{self, Label, Line, Text};
-use crate::view::{Table, View, count, document, plural};
-use crate::wait::Wait;
+use crate::view::{Table, View, count, document, list};
+use crate::wait::{BlockerCheck, Wait};
 
 /// Time for pods to terminate after their owner is deleted.
 const PODS_GRACE: Duration = Duration::from_secs(120);
@@ -22,47 +23,12 @@ const PODS_GRACE: Duration = Duration::from_secs(120);
 const LISTED: usize = 10;
 
 impl Planned {
-    /// The remaining work before the object is deleted.
-    fn progress(&self, cluster: &Cluster) -> String {
-        let Some(found) = self.item.find(cluster) else {
-            return "the object cannot be read; still waiting".to_owned();
-        };
-        let Some(skyhook) = found.skyhook else {
-            return "its finalizers have not been removed yet".to_owned();
-        };
-        let mut pending = Vec::new();
-        let of_active_api = self.item.flavor == cluster.flavor();
-        if of_active_api {
-            pending = cluster.pending_uninstalls(skyhook);
-        }
-        let all_known = of_active_api && cluster.nodes.ok().is_some();
-        let uninstalls = pending.len();
-        pending.dedup_by_key(|p| &p.node.name);
-        match uninstalls {
-            0 if all_known && skyhook.has_finalizer() => {
-                "nothing is left to uninstall; the operator removes its finalizer next".to_owned()
-            }
-            0 => "its finalizers have not been removed yet".to_owned(),
-            n => {
-                let left = format!("{} left on {}", plural(n, "uninstall"), plural(pending.len(), "node"));
-                match skyhook.stopped() {
-                    Some(stopped) => format!("{left}; none starts while it is {stopped}"),
-                    None => left,
-                }
-            }
-        }
-    }
-
     /// Whether uninstalls are left, and the operator starts none because the custom resource is paused or disabled.
     /// Needs no second check: only a user ends this.
     fn is_stopped(&self, cluster: &Cluster) -> bool {
-        let skyhook = self.item.find(cluster).and_then(|found| found.skyhook);
-        self.item.flavor == cluster.flavor()
+        let skyhook = self.find(cluster).and_then(|found| found.skyhook);
+        self.flavor == cluster.flavor()
             && skyhook.is_some_and(|s| s.stopped().is_some() && !cluster.pending_uninstalls(s).is_empty())
-    }
-
-    fn is_meant(&self, until: &WaitFor) -> bool {
-        until.condition == WaitCondition::Gone && until.target == self.item.target
     }
 }
 
@@ -74,12 +40,8 @@ impl Teardown {
 
     /// The package pods and jobs that must be gone, too.
     fn package_runs(&self, cluster: &Cluster) -> Vec<String> {
-        let names: Vec<&str> = self.items.iter().map(|planned| planned.item.target.name.as_str()).collect();
+        let names: Vec<&str> = self.items.iter().map(|planned| planned.goal.target.name.as_str()).collect();
         blocker::package_runs(cluster, (!self.whole).then_some(&names))
-    }
-
-    fn awaited(&mut self) -> impl Iterator<Item = &mut Planned> {
-        self.items.iter_mut().filter(|p| p.awaited)
     }
 
     fn progress(&self) -> String {
@@ -104,32 +66,34 @@ impl Teardown {
     }
 }
 
-impl ctx::Aim for Teardown {
+impl Aim for Teardown {
     fn look(&mut self, cluster: &Cluster) -> AimProgress {
         let mut news: Vec<Line> = Vec::new();
-        for planned in self.awaited() {
-            let target = &planned.item.target;
+        for planned in self.items.iter_mut().filter(|p| p.awaited) {
+            let target = &planned.goal.target;
+            let stopped = planned.is_stopped(cluster);
             if planned.state == RemovalState::NotStarted {
                 // Replace the expected blockers by the observed ones; a pause or disable needs no observation.
-                if !planned.is_stopped(cluster) {
+                if !stopped {
                     planned.blockers.clear();
                 }
-                let requested = format!("requested the deletion of {target}");
-                news.extend((!planned.was_deleting).then(|| requested.into()));
+                if !planned.was_deleting {
+                    news.push(format!("requested the deletion of {target}").into());
+                }
             }
-            if planned.item.is_gone(cluster) {
+            let Wait::Pending(progress) = planned.goal.reached(cluster, &OnceCell::new()) else {
                 if planned.state != RemovalState::Gone {
                     news.push(format!("gone: {target}").into());
                 }
                 planned.state = RemovalState::Gone;
                 planned.blockers.clear();
-            } else {
-                if planned.is_stopped(cluster) {
-                    planned.state = RemovalState::Blocked;
-                } else if planned.state != RemovalState::Blocked {
-                    planned.state = RemovalState::InProgress;
-                }
-                planned.progress = planned.progress(cluster);
+                continue;
+            };
+            planned.progress = progress;
+            if stopped {
+                planned.state = RemovalState::Blocked;
+            } else if planned.state != RemovalState::Blocked {
+                planned.state = RemovalState::InProgress;
             }
         }
         let mut over = self.items.iter().any(|p| p.awaited && p.state == RemovalState::Gone);
@@ -143,35 +107,39 @@ impl ctx::Aim for Teardown {
         }
         let mut whole = Text::new();
         whole.line(self.progress()).append(self.under_way(LISTED));
-        AimProgress { state: if over { Wait::Met } else { Wait::Pending(self.progress()) }, whole, news }
+        let awaited = self.items.iter().filter(|p| p.awaited).map(|p| p.goal.describe());
+        let state = if over { Wait::Met } else { Wait::Pending(list(&Vec::from_iter(awaited))) };
+        AimProgress { state, whole, news }
     }
 
     /// The blockers, once every awaited deletion is blocked: until then, other deletions may make progress.
     /// After the last deletion, the remaining pods and Jobs of packages.
-    fn blocked(&mut self, cluster: &Cluster) -> Vec<String> {
+    fn blocked(&mut self, cluster: &Cluster) -> BlockerCheck {
         if let Some(since) = self.all_gone_at {
             let waited = Duration::try_from(cluster.taken_at.duration_since(since));
             if waited.is_ok_and(|waited| waited < PODS_GRACE) {
                 self.blockers.clear();
-                return Vec::new();
+                return BlockerCheck::default();
             }
             self.close(cluster);
-            return self.package_runs(cluster);
+            return BlockerCheck { blockers: self.package_runs(cluster), look_again: false };
         }
         let scope = Scope::default();
-        let (report, confirmed) = self.blockers.confirm(cluster, &scope, lasting);
+        let (report, confirmed, mut look_again) = self.blockers.confirm(cluster, &scope, |report| {
+            report.findings.iter().filter(|finding| finding.blocks_for_good()).collect()
+        });
         let [blocking, confirmed_blocking] =
             [&report, &confirmed].map(|report| BlockingFindings::of(&report.findings));
-        let mut by = Vec::new();
+        let mut blockers = Vec::new();
         let mut all_blocked = true;
         for planned in self.items.iter_mut().filter(|p| p.awaited) {
-            let now = blocker::of(cluster, &report, &blocking, &planned.item);
+            let now = blocker::of(cluster, &report, &blocking, planned);
             let before = std::mem::replace(&mut planned.blockers, now);
-            let mut confirmed = blocker::of(cluster, &confirmed, &confirmed_blocking, &planned.item);
+            let mut confirmed = blocker::of(cluster, &confirmed, &confirmed_blocking, planned);
             // The owner of a finalizer may remove it at any time: confirm such a blocker with a second check.
             confirmed.retain(|b| b.code.is_some() || before.contains(b));
             let new = |b: &Blocker| b.code.is_none() && !before.contains(b);
-            self.blockers.look_again |= planned.blockers.iter().any(new);
+            look_again |= planned.blockers.iter().any(new);
             all_blocked &= !confirmed.is_empty();
             planned.state = if confirmed.is_empty() && !planned.is_stopped(cluster) {
                 RemovalState::InProgress
@@ -179,48 +147,21 @@ impl ctx::Aim for Teardown {
                 RemovalState::Blocked
             };
             let first = confirmed.first();
-            by.extend(first.map(|b| format!("{}: {}", planned.item.target, b.brief())));
+            blockers.extend(first.map(|b| format!("{}: {}", planned.goal.target, b.brief())));
         }
-        if all_blocked { by } else { Vec::new() }
+        BlockerCheck { blockers: if all_blocked { blockers } else { Vec::new() }, look_again }
     }
 
-    fn look_again(&self) -> bool {
-        self.blockers.look_again
-    }
-}
-
-fn lasting(report: &Report) -> Vec<&Finding> {
-    let all = report.findings.iter();
-    all.filter(|f| f.blocks_for_good()).collect()
-}
-
-impl ctx::PlannedAim for Teardown {
-    fn handles(&self, until: &WaitFor) -> bool {
-        self.items.iter().any(|p| p.is_meant(until))
-    }
-
-    fn begin(&mut self, untils: &[&WaitFor]) {
+    fn begin(&mut self, goals: &[&Goal]) -> bool {
         for planned in &mut self.items {
-            planned.awaited = untils.iter().any(|until| planned.is_meant(until));
+            planned.awaited = goals.contains(&&planned.goal);
         }
-    }
-
-    fn has_met(&self, until: &WaitFor) -> bool {
-        let mut gone = self.items.iter().filter(|p| p.state == RemovalState::Gone);
-        gone.any(|p| p.is_meant(until))
-    }
-
-    /// An object whose deletion has not been observed does not count as deleted, so a lagging watch is safe.
-    fn accepts_lag(&self) -> bool {
-        true
-    }
-
-    fn foreseen(&self) -> Option<Value> {
-        Some(TeardownReport(self).document())
+        // An object whose deletion has not been observed does not count as deleted.
+        false
     }
 
     fn found(&self) -> Option<Box<dyn View + '_>> {
-        Some(Box::new(TeardownReport(self)))
+        Some(Box::new(self))
     }
 
     fn summary(&self, finished: bool, begun: bool) -> Option<String> {
@@ -248,9 +189,6 @@ impl ctx::PlannedAim for Teardown {
     }
 }
 
-/// The unfinished deletions of a teardown, and the leftovers.
-pub struct TeardownReport<'a>(pub &'a Teardown);
-
 impl Teardown {
     /// The unfinished deletions, at most `most`.
     pub fn under_way(&self, most: usize) -> Text {
@@ -274,7 +212,7 @@ impl Teardown {
             };
             let next = first.and_then(|b| b.remedy.as_ref());
             table.row([
-                text::name(&planned.item.target).into(),
+                text::name(&planned.goal.target).into(),
                 label.span(state).into(),
                 why.as_str().into(),
                 next.map_or(Line::from(""), |n| text::command(n).into()),
@@ -303,20 +241,21 @@ impl Teardown {
     }
 }
 
-impl View for TeardownReport<'_> {
+/// The unfinished deletions of a teardown, and the leftovers.
+impl View for &Teardown {
     fn blocks(&self, _wide: bool) -> Text {
-        let mut text = self.0.under_way(usize::MAX);
-        text.append(self.0.leftover_lines());
+        let mut text = self.under_way(usize::MAX);
+        text.append(self.leftover_lines());
         text
     }
 
     fn names(&self) -> Vec<String> {
-        let left = self.0.items.iter();
+        let left = self.items.iter();
         let left = left.filter(|p| p.state != RemovalState::Gone);
-        left.map(|p| p.item.target.to_string()).collect()
+        left.map(|p| p.goal.target.to_string()).collect()
     }
 
     fn document(&self) -> Value {
-        document("Teardown", self.0)
+        document("Teardown", self)
     }
 }

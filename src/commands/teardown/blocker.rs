@@ -3,16 +3,16 @@
 use std::fmt;
 
 use schemars::JsonSchema;
-use serde::{Serialize, Serializer};
+use serde::Serialize;
 
-use crate::api::{ApiFlavor, Meta, Skyhook};
-
+use super::Planned;
+use crate::api::{Meta, Skyhook};
 use crate::cluster::Cluster;
 use crate::commands::shared::diagnosis::group::on_all_nodes;
 use crate::commands::shared::grouped::grouped;
-use crate::plan::Target;
+use crate::plan::{Condition, Target};
 use crate::rules::support::blockers::BlockingFindings;
-use crate::rules::{self, Blocks, Finding, Goal, Report, Scope};
+use crate::rules::{self, Blocks, Finding, Report, Scope};
 use crate::view::shell_words;
 use crate::view::{NodeSet, some_of};
 
@@ -87,12 +87,7 @@ impl fmt::Display for Blocker {
 }
 
 /// The blockers of an object's deletion, most severe first. Unread sources may hide blockers.
-pub fn of(
-    cluster: &Cluster,
-    report: &Report,
-    blocking: &BlockingFindings,
-    item: &DoomedObject,
-) -> Vec<Blocker> {
+pub fn of(cluster: &Cluster, report: &Report, blocking: &BlockingFindings, item: &Planned) -> Vec<Blocker> {
     let Some(found) = item.find(cluster) else {
         return Vec::new();
     };
@@ -100,12 +95,12 @@ pub fn of(
     let all = found.metadata.finalizers.iter();
     let (ours, others): (Vec<&str>, Vec<&str>) =
         all.map(String::as_str).partition(|f| *f == entry && found.skyhook.is_some());
-    let name = &item.target.name;
+    let name = &item.goal.target.name;
     let deleting = found.metadata.deleting();
     let mut blockers = Vec::new();
     if let Some(skyhook) = found.skyhook.filter(|_| !ours.is_empty()) {
         let findings = if item.flavor == cluster.flavor() {
-            blocking.of_goal(&report.findings, cluster, skyhook, Goal::Deletion)
+            blocking.of_goal(&report.findings, cluster, skyhook, &Condition::Gone)
         } else if cluster.active_api.migrating() {
             // The newer operator removes the older finalizer as soon as the deletion is requested.
             let stops =
@@ -134,7 +129,7 @@ pub fn of(
             "third-party finalizers block the deletion until their owners remove them: {}",
             others.join(", ")
         );
-        let (group, _, plural) = item.target.kind.resource();
+        let (group, _, plural) = item.goal.target.kind.resource();
         let see = format!("kubectl get {plural}.{group} {name} -o yaml");
         blockers.push(Blocker::unruled(message, see));
     }
@@ -196,7 +191,7 @@ pub fn kept_taints(cluster: &Cluster) -> Vec<Blocker> {
 /// nodes, then all others on nodes.
 pub fn leftovers(cluster: &Cluster) -> (Vec<Blocker>, Vec<Blocker>) {
     let mut left = Vec::new();
-    let made = items(cluster, &[]).into_iter().map(|item| item.target);
+    let made = items(cluster, &[]).into_iter().map(|item| item.goal.target);
     let made: Vec<String> = made.map(|target| target.to_string()).collect();
     if !made.is_empty() {
         let message = format!(
@@ -223,79 +218,6 @@ pub fn leftovers(cluster: &Cluster) -> (Vec<Blocker>, Vec<Blocker>) {
     (left, folded(leftovers, true))
 }
 
-/// An object to delete.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, JsonSchema)]
-#[serde(rename_all = "camelCase")]
-pub struct DoomedObject {
-    /// The object, as `kind/name`.
-    #[serde(rename = "object", serialize_with = "in_words")]
-    #[schemars(with = "String")]
-    pub target: Target,
-    /// The API group and version of the object.
-    #[serde(rename = "apiVersion", serialize_with = "in_full")]
-    #[schemars(with = "String")]
-    pub flavor: ApiFlavor,
-    /// The priority of a custom resource; absent for a deployment policy.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub priority: Option<i64>,
-    /// Items that must be gone first, as indexes into the list, starting at 0.
-    #[serde(skip)]
-    pub after: Vec<usize>,
-    /// The position in the order of deletion, from 1: one more than the highest wave among the objects that
-    /// must be gone first.
-    pub wave: usize,
-}
-
-fn in_words<S: Serializer>(target: &Target, serializer: S) -> Result<S::Ok, S::Error> {
-    serializer.collect_str(target)
-}
-
-fn in_full<S: Serializer>(flavor: &ApiFlavor, serializer: S) -> Result<S::Ok, S::Error> {
-    serializer.serialize_str(&flavor.api_version())
-}
-
-/// The object with the name of a [`DoomedObject`] at the last read; it may have been recreated.
-#[derive(Debug, Clone, Copy)]
-pub struct LiveObject<'a> {
-    pub metadata: &'a Meta,
-    /// The whole object, if it is a custom resource.
-    pub skyhook: Option<&'a Skyhook>,
-}
-
-impl DoomedObject {
-    fn new(target: Target, flavor: ApiFlavor, priority: Option<i64>) -> DoomedObject {
-        DoomedObject { target, flavor, priority, after: Vec::new(), wave: 1 }
-    }
-
-    pub fn find<'a>(&self, cluster: &'a Cluster) -> Option<LiveObject<'a>> {
-        self.read(cluster).flatten()
-    }
-
-    /// Whether the object is known not to exist.
-    pub fn is_gone(&self, cluster: &Cluster) -> bool {
-        let another = |found: LiveObject<'_>| found.metadata.uid != self.target.uid;
-        let read = self.read(cluster);
-        read.is_some_and(|found| found.is_none_or(another))
-    }
-
-    /// Looks the object up: `None` if its kind could not be read, `Some(None)` if the object does not exist.
-    fn read<'a>(&self, cluster: &'a Cluster) -> Option<Option<LiveObject<'a>>> {
-        let (skyhooks, policies) = if self.flavor == cluster.flavor() {
-            (&cluster.skyhooks, &cluster.policies)
-        } else {
-            (&cluster.legacy, &cluster.legacy_policies)
-        };
-        let name = &self.target.name;
-        Some(if self.priority.is_some() {
-            let skyhook = skyhooks.ok()?.iter().find(|s| s.name() == name);
-            skyhook.map(|skyhook| LiveObject { metadata: &skyhook.metadata, skyhook: Some(skyhook) })
-        } else {
-            let policy = policies.ok()?.iter().find(|p| p.metadata.name == *name);
-            policy.map(|policy| LiveObject { metadata: &policy.metadata, skyhook: None })
-        })
-    }
-}
-
 /// The objects to delete, in the order of their deletion.
 ///
 /// Custom resources are deleted in reverse order of priority, because later ones build on earlier ones. Two
@@ -303,8 +225,8 @@ impl DoomedObject {
 /// operator migrates, objects of the older API are deleted before the newer objects, which the operator would
 /// otherwise recreate from them. Deployment policies are deleted last: nothing may refer to them. With `names`, only
 /// these custom resources are deleted.
-pub fn items(cluster: &Cluster, names: &[String]) -> Vec<DoomedObject> {
-    let mut items: Vec<DoomedObject> = Vec::new();
+pub fn items(cluster: &Cluster, names: &[String]) -> Vec<Planned> {
+    let mut items: Vec<Planned> = Vec::new();
     let (ours, other) = (cluster.flavor(), cluster.flavor().other());
     let apis =
         [(other, &cluster.legacy, &cluster.legacy_policies), (ours, &cluster.skyhooks, &cluster.policies)];
@@ -313,35 +235,36 @@ pub fn items(cluster: &Cluster, names: &[String]) -> Vec<DoomedObject> {
             |skyhook: &&Skyhook| names.is_empty() || names.iter().any(|name| name == skyhook.name());
         for skyhook in skyhooks.items().iter().rev().filter(is_named) {
             let target = Target::of_skyhook(flavor, skyhook);
-            items.push(DoomedObject::new(target, flavor, Some(skyhook.order().0)));
+            items.push(Planned::new(target, flavor, &skyhook.metadata, Some(skyhook.order().0)));
         }
     }
     let older = items.iter().filter(|item| item.flavor == other).count();
     for at in older..items.len() {
-        let earlier = cluster.skyhook(&items[at].target.name);
+        let earlier = cluster.skyhook(&items[at].goal.target.name);
         let goes_before = |at: &usize| match &items[*at] {
             older if older.flavor == other => cluster.active_api.migrating(),
             later => {
-                let pair = earlier.zip(cluster.skyhook(&later.target.name));
+                let pair = earlier.zip(cluster.skyhook(&later.goal.target.name));
                 pair.is_some_and(|(earlier, later)| builds_on(cluster, later, earlier))
             }
         };
-        items[at].after = (0..at).filter(goes_before).collect();
+        items[at].follows = (0..at).filter(goes_before).collect();
     }
     let custom = items.len();
     for (flavor, _, policies) in apis.into_iter().filter(|_| names.is_empty()) {
         for policy in policies.items() {
             let name = policy.metadata.name.as_str();
-            let same = |at: &usize| items[*at].target.name == name;
-            let after = (0..custom).chain((custom..items.len()).filter(same));
-            let after = after.collect();
+            let same = |at: &usize| items[*at].goal.target.name == name;
+            let follows = (0..custom).chain((custom..items.len()).filter(same)).collect();
             let target = Target::policy(flavor, name, policy.metadata.uid.as_deref());
-            items.push(DoomedObject { after, ..DoomedObject::new(target, flavor, None) });
+            items.push(Planned { follows, ..Planned::new(target, flavor, &policy.metadata, None) });
         }
     }
     for at in 0..items.len() {
-        let before = items[at].after.iter().map(|&other| items[other].wave);
-        items[at].wave = 1 + before.max().unwrap_or(0);
+        let before = items[at].follows.iter().map(|&other| &items[other]);
+        let wave = 1 + before.clone().map(|item| item.wave).max().unwrap_or(0);
+        let after = before.map(|item| item.goal.target.to_string()).collect();
+        items[at] = Planned { wave, after, ..items[at].clone() };
     }
     items
 }

@@ -4,24 +4,24 @@ mod blocker;
 use std::collections::BTreeSet;
 use std::time::Duration;
 
-use aim::TeardownReport;
-use blocker::{Blocker, DoomedObject, items};
+use blocker::{Blocker, items};
 use jiff::Timestamp;
 use schemars::JsonSchema;
-use serde::Serialize;
+use serde::{Serialize, Serializer};
 
 use super::shared::command::{Write, command};
+use crate::api::{ApiFlavor, Meta};
 use crate::args::duration::duration;
 use crate::args::safety::{DryRun, Safety};
 use crate::cluster::live::WATCHED;
 use crate::cluster::{Cluster, Read, Source};
-use crate::ctx::{CommandOptions, Ctx, PlanWait, PlannedAim};
+use crate::ctx::{Aim, CommandOptions, Ctx, PlanWait};
 use crate::error::{Error, Exit, Result};
-use crate::plan::{Change, Consequences, Plan, PlanStage, Step, WaitCondition, WaitFor};
+use crate::plan::{Change, Condition, Consequences, Goal, Plan, PlanStage, Step, Target};
 use crate::rules::support::blockers::BlockingFindings;
 use crate::rules::{self, Scope};
 use crate::view::{list, plural};
-use crate::wait::Blockers;
+use crate::wait::{Blockers, LiveObject, find};
 
 /// Delete custom resources in order: all before the operator is uninstalled, or only these
 ///
@@ -76,8 +76,8 @@ async fn run(ctx: &mut Ctx, args: &Args) -> Result<Exit> {
     for name in &args.names {
         super::shared::scope::existing(&cluster, name)?;
     }
-    let mut teardown = Teardown::of(&cluster, &args.names, args.tolerate);
-    let mut plan = teardown.plan(args.timeout);
+    let mut teardown = Teardown::of(&cluster, args);
+    let mut plan = teardown.plan();
     crate::plan::planners::node::warn(&cluster, &mut plan);
     ctx.forecast(&cluster, &mut plan).await;
     let preview_exit = teardown.preview_exit(&cluster);
@@ -89,7 +89,7 @@ async fn run(ctx: &mut Ctx, args: &Args) -> Result<Exit> {
             let hangs = !planned.blockers.is_empty();
             planned.state = if hangs { RemovalState::Blocked } else { RemovalState::InProgress };
         }
-        ctx.show(&TeardownReport(&teardown))?;
+        ctx.show(&&teardown)?;
         ctx.note(if teardown.items.is_empty() {
             teardown.verdict()
         } else {
@@ -101,13 +101,8 @@ async fn run(ctx: &mut Ctx, args: &Args) -> Result<Exit> {
         teardown.unreadable.iter().for_each(|why| ctx.warn(why.as_str()));
         return Ok(preview_exit);
     }
-    let waiting = PlanWait {
-        aim: &mut teardown,
-        cluster,
-        timeout: Some(args.timeout).filter(|timeout| !timeout.is_zero()),
-    };
-    let options = CommandOptions::default();
-    let exit = ctx.execute_with(&plan, safety, options, Some(waiting));
+    let waiting = PlanWait { aim: &mut teardown, cluster };
+    let exit = ctx.execute_with(&plan, safety, CommandOptions::default(), Some(waiting));
     match exit.await? {
         Exit::Done if only_preview => Ok(preview_exit),
         exit => Ok(exit),
@@ -117,29 +112,24 @@ async fn run(ctx: &mut Ctx, args: &Args) -> Result<Exit> {
 impl Teardown {
     /// The plan with one stage per deletion, after the deletions that it depends on. An object that is already being
     /// deleted is only awaited.
-    fn plan(&self, timeout: Duration) -> Plan {
+    fn plan(&self) -> Plan {
         let why = if self.whole {
             "the object must be deleted before the operator is uninstalled"
         } else {
             "the custom resource is to be deleted"
         };
         let stage = |planned: &Planned| {
-            let target = &planned.item.target;
+            let target = &planned.goal.target;
             let delete = Step::new(target.clone(), Change::Delete { was: None }, why);
             PlanStage {
                 steps: Vec::from_iter(Some(delete).filter(|_| !planned.was_deleting)),
-                until: Some(WaitFor {
-                    target: target.clone(),
-                    condition: WaitCondition::Gone,
-                    // 0 means no timeout; a shorter timeout than a second is a second.
-                    at_most: timeout.as_secs().max(u64::from(!timeout.is_zero())),
-                }),
-                after: Some(planned.item.after.clone()),
+                until: Some(planned.goal.clone()),
+                after: Some(planned.follows.clone()),
                 ..PlanStage::default()
             }
         };
         let all = self.items.iter();
-        let (custom, policies): (Vec<_>, Vec<_>) = all.partition(|p| p.item.priority.is_some());
+        let (custom, policies): (Vec<_>, Vec<_>) = all.partition(|p| p.priority.is_some());
         let mut what = vec![plural(custom.len(), "custom resource")];
         if !policies.is_empty() {
             what.push(plural(policies.len(), "deployment policy"));
@@ -156,10 +146,10 @@ impl Teardown {
     fn consequences(&self) -> Consequences {
         let mut effects = Consequences::default();
         for planned in self.items.iter().filter(|planned| planned.was_deleting) {
-            let target = &planned.item.target;
+            let target = &planned.goal.target;
             effects.notes.push(format!("waits until {target}, which is already being deleted, is gone"));
         }
-        if self.items.iter().any(|p| p.item.wave > 1) {
+        if self.items.iter().any(|p| p.wave > 1) {
             let note = "custom resources that share nodes are deleted in reverse order of priority, each once the previous ones are gone";
             effects.notes.push(note.to_owned());
         }
@@ -168,7 +158,7 @@ impl Teardown {
             effects.notes.push(note.to_owned());
         }
         for planned in &self.items {
-            let target = &planned.item.target;
+            let target = &planned.goal.target;
             for blocker in &planned.blockers {
                 effects.warn(format!("the deletion of {target} would hang: {blocker}{}", blocker.next()));
             }
@@ -225,11 +215,23 @@ pub struct Teardown {
 }
 
 /// An object to delete, and the progress of its deletion.
-#[derive(Serialize, JsonSchema)]
+#[derive(Debug, Clone, Serialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct Planned {
-    #[serde(flatten)]
-    pub item: DoomedObject,
+    /// The object, as `kind/name`.
+    #[serde(rename = "object", serialize_with = "in_words")]
+    #[schemars(with = "String")]
+    pub goal: Goal,
+    /// The API group and version of the object.
+    #[serde(rename = "apiVersion", serialize_with = "in_full")]
+    #[schemars(with = "String")]
+    pub flavor: ApiFlavor,
+    /// The priority of a custom resource; absent for a deployment policy.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub priority: Option<i64>,
+    /// The position in the order of deletion, from 1: one more than the highest wave among the objects that
+    /// must be gone first.
+    pub wave: usize,
     /// The custom resource; absent for a deployment policy.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub skyhook: Option<String>,
@@ -244,9 +246,43 @@ pub struct Planned {
     /// The remaining work of a deletion in progress; absent if there is none.
     #[serde(skip_serializing_if = "String::is_empty")]
     pub progress: String,
+    /// Items that must be gone first, as indexes into the list, starting at 0.
+    #[serde(skip)]
+    pub follows: Vec<usize>,
     /// Whether the command is waiting for the deletion.
     #[serde(skip)]
     pub awaited: bool,
+}
+
+fn in_words<S: Serializer>(goal: &Goal, serializer: S) -> std::result::Result<S::Ok, S::Error> {
+    serializer.collect_str(&goal.target)
+}
+
+fn in_full<S: Serializer>(flavor: &ApiFlavor, serializer: S) -> std::result::Result<S::Ok, S::Error> {
+    serializer.serialize_str(&flavor.api_version())
+}
+
+impl Planned {
+    fn new(target: Target, flavor: ApiFlavor, metadata: &Meta, priority: Option<i64>) -> Planned {
+        Planned {
+            flavor,
+            priority,
+            wave: 1,
+            skyhook: priority.is_some().then(|| target.name.clone()),
+            after: Vec::new(),
+            was_deleting: metadata.deleting(),
+            blockers: Vec::new(),
+            state: RemovalState::NotStarted,
+            progress: String::new(),
+            follows: Vec::new(),
+            awaited: false,
+            goal: Goal { target, condition: Condition::Gone, at_most: 0 },
+        }
+    }
+
+    fn find<'a>(&self, cluster: &'a Cluster) -> Option<LiveObject<'a>> {
+        find(cluster, &self.goal.target).flatten()
+    }
 }
 
 /// The progress of an object's deletion.
@@ -264,21 +300,14 @@ pub enum RemovalState {
 
 impl Teardown {
     /// The objects to delete, with their predicted blockers.
-    pub fn of(cluster: &Cluster, names: &[String], tolerate: Option<Duration>) -> Teardown {
-        let doomed = items(cluster, names);
-        let blockers = foreseen_blockers(cluster, &doomed);
-        let objects: Vec<String> = doomed.iter().map(|item| item.target.to_string()).collect();
-        let planned = |(item, blockers): (DoomedObject, Vec<Blocker>)| Planned {
-            was_deleting: item.find(cluster).is_some_and(|found| found.metadata.deleting()),
-            blockers,
-            state: RemovalState::NotStarted,
-            progress: String::new(),
-            awaited: false,
-            skyhook: item.priority.is_some().then(|| item.target.name.clone()),
-            after: item.after.iter().map(|at| objects[*at].clone()).collect(),
-            item,
-        };
-        let items: Vec<Planned> = doomed.into_iter().zip(blockers).map(planned).collect();
+    fn of(cluster: &Cluster, args: &Args) -> Teardown {
+        let names = &args.names;
+        let mut items = items(cluster, names);
+        let blockers = foreseen_blockers(cluster, &items);
+        for (item, blockers) in items.iter_mut().zip(blockers) {
+            item.blockers = blockers;
+            item.goal.at_most = Goal::seconds(args.timeout);
+        }
         let mut teardown = Teardown {
             safe: false,
             items,
@@ -287,7 +316,7 @@ impl Teardown {
             leftovers: Vec::new(),
             unreadable: unread(cluster),
             whole: names.is_empty(),
-            blockers: Blockers::new(cluster, tolerate),
+            blockers: Blockers::new(cluster, args.tolerate),
             all_gone_at: None,
         };
         if teardown.items.is_empty() {
@@ -321,7 +350,7 @@ fn foreseen_taints(cluster: &Cluster, names: &[String]) -> Vec<Blocker> {
 }
 
 /// The blockers of each deletion, in the cluster after the preceding deletions.
-fn foreseen_blockers(cluster: &Cluster, items: &[DoomedObject]) -> Vec<Vec<Blocker>> {
+fn foreseen_blockers(cluster: &Cluster, items: &[Planned]) -> Vec<Vec<Blocker>> {
     let mut blockers = vec![Vec::new(); items.len()];
     let mut gone: BTreeSet<&str> = BTreeSet::new();
     let last = items.iter().map(|item| item.wave).max().unwrap_or(0);
@@ -329,7 +358,7 @@ fn foreseen_blockers(cluster: &Cluster, items: &[DoomedObject]) -> Vec<Vec<Block
         let of_wave = items.iter().enumerate().filter(|(_, item)| item.wave == wave);
         let own = of_wave.clone().map(|(_, item)| item);
         let own = own.filter(|i| i.priority.is_some() && i.flavor == cluster.flavor());
-        let own: BTreeSet<&str> = own.map(|item| item.target.name.as_str()).collect();
+        let own: BTreeSet<&str> = own.map(|item| item.goal.target.name.as_str()).collect();
         let then = cluster.simulate_deletion(&gone, &own);
         let report = rules::diagnose(&then, &Scope::default());
         let blocking = BlockingFindings::of(&report.findings);

@@ -1,13 +1,11 @@
 //! `uninstall NAME PACKAGE`: requests the uninstall of packages on all nodes, or cancels it.
 
-mod progress;
-
 use std::time::Duration;
 
-use progress::Progress;
 use serde_json::json;
 
 use super::shared::command::{Write, command};
+use super::shared::uninstall_progress::Progress;
 use crate::api::{Package, Skyhook};
 use crate::args::duration::duration;
 use crate::args::safety::{Confirmation, DryRun, Safety};
@@ -20,7 +18,7 @@ use crate::plan::planners::migration;
 use crate::plan::planners::uninstall::{
     self, ImpactNotes, PlacementSummary, first, nodes, out_of_the_spec, path, removal_order, same, step,
 };
-use crate::plan::{Change, Field, Plan, PlanStage, Refusal, Target, WaitCondition, WaitFor};
+use crate::plan::{Change, Condition, Field, Goal, Plan, PlanStage, Refusal, Target};
 use crate::rules::{Scope, uninstall_argument, uninstall_command};
 use crate::view::list;
 
@@ -134,11 +132,6 @@ impl Request {
     fn waits(&self) -> bool {
         self.wait || self.remove || self.all_packages
     }
-
-    /// The timeout; zero means no limit.
-    fn limit(&self) -> Duration {
-        self.timeout.unwrap_or(TIMEOUT)
-    }
 }
 
 pub const NEEDS: [Source; 8] = [
@@ -183,17 +176,10 @@ pub async fn run(ctx: &mut Ctx, request: &Request) -> Result<Exit> {
         None => removal_order(skyhook),
     };
     let mut plan = plan(&cluster, skyhook, &packages, request)?;
-    if !request.waits() {
-        return ctx.execute(&cluster, plan, &safety).await;
-    }
     ctx.forecast(&cluster, &mut plan).await;
-    let mut progress = Progress::new(&cluster, name, &packages, request.remove, request.tolerate);
-    let waiting = PlanWait {
-        aim: &mut progress,
-        timeout: Some(request.limit()).filter(|limit| !limit.is_zero()),
-        cluster: cluster.clone(),
-    };
-    ctx.execute_with(&plan, &safety, CommandOptions::default(), Some(waiting)).await
+    let mut progress = Progress::of(&cluster, &plan, request.tolerate);
+    let waiting = progress.as_mut().map(|aim| PlanWait { aim, cluster });
+    ctx.execute_with(&plan, &safety, CommandOptions::default(), waiting).await
 }
 
 /// Whether a package is certainly neither in the spec nor on any node: it was uninstalled and removed, or
@@ -238,14 +224,12 @@ fn plan(cluster: &Cluster, skyhook: &Skyhook, packages: &[&str], request: &Reque
             // Guard the version: another version is another uninstall.
             stage.steps.push(step.guard(same(name, package).not_deleting()));
         }
-        stage.until = request.waits().then(|| WaitFor {
-            target: Target::of_skyhook(cluster.flavor(), skyhook),
-            condition: WaitCondition::Uninstalled {
-                package: (*name).to_owned(),
-                version: package.version.clone(),
-            },
-            at_most: request.limit().as_secs(),
-        });
+        if request.waits() {
+            let target = Target::of_skyhook(cluster.flavor(), skyhook);
+            let (package, version) = (Some((*name).to_owned()), Some(package.version.clone()));
+            let at_most = Goal::seconds(request.timeout.unwrap_or(TIMEOUT));
+            stage = stage.awaiting(target, Condition::Uninstalled { package, version }, at_most);
+        }
         if !stage.steps.is_empty() || stage.until.is_some() {
             plan.stages.push(stage);
         }

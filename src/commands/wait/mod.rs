@@ -9,15 +9,17 @@ use super::shared::command::command;
 use super::shared::diagnosis::Diagnosis;
 use super::shared::scope;
 use crate::api::{ApiFlavor, Skyhook};
+use crate::apply::StopReason;
 use crate::args::duration::duration;
 use crate::cluster::live::WATCHED;
 use crate::cluster::{Cluster, Source};
-use crate::ctx::{self, Aim, AimProgress, Ctx, Ended};
+use crate::ctx::{Aim, AimProgress, Ctx};
 use crate::error::{Error, Exit, Result};
+use crate::plan::{Condition, Goal};
 use crate::rules::Scope;
 use crate::view::text::{self, Text};
 use crate::view::{View, document, duration_text};
-use crate::wait::{AwaitedResource, Blockers, Condition, Wait};
+use crate::wait::{BlockerCheck, Blockers, Wait};
 
 /// Wait for a condition on custom resources
 ///
@@ -77,43 +79,43 @@ async fn run(ctx: &mut Ctx, args: &Args) -> Result<Exit> {
         return Err(Error::usage("wait requires a cluster; --from is not supported")
             .hint("kubectl skyhook status --from PATH"));
     }
-    if args.ignore_not_found && args.condition != Condition::Deleted {
+    if args.ignore_not_found && args.condition != Condition::Gone {
         return Err(Error::usage("--ignore-not-found requires --for=deleted"));
     }
-    let timeout = (!args.timeout.is_zero()).then_some(args.timeout);
-    let cluster = super::shared::progress::load_within(ctx, &needs, timeout).await?;
+    let cluster = super::shared::progress::load_within(ctx, &needs, args.timeout).await?;
     let names = args.subjects(&cluster)?;
     scope::warn_unreadable(ctx, &cluster, &needs);
-    let mut waited = Waited::new(&cluster, &args.condition, &names);
+    let goals = names.iter().map(|name| Goal::of(&cluster, name, args.condition.clone()));
+    let mut waited = Waited {
+        kind: cluster.flavor().kind(),
+        condition: args.condition.clone(),
+        goals: goals.map(|goal| (goal, Wait::Pending(String::new()))).collect(),
+        blockers: None,
+    };
     if !args.keep_going {
         waited.blockers = Some(Blockers::new(&cluster, args.tolerate));
     }
-    let ended = tokio::select! {
-        biased;
-        () = ctx::interrupt() => None,
-        ended = ctx.wait(&mut waited, cluster, timeout) => Some(ended?),
-    };
-    match ended {
-        Some(Ended::Met) => {
-            ctx.show(&waited)?;
-            Ok(Exit::Done)
-        }
-        Some(Ended::Blocked(_)) => {
+    match ctx.wait(&mut waited, cluster, args.timeout).await? {
+        StopReason::Blocked { .. } => {
             let found = waited.blockers.as_ref().and_then(Diagnosis::of_blockers);
             ctx.show(&found.expect("a blocked wait has blockers"))?;
             Ok(Exit::Findings)
         }
-        Some(Ended::TimedOut(missing)) => {
+        StopReason::TimedOut { waiting } => {
             ctx.show(&waited)?;
             Err(Error {
                 exit: Exit::TimedOut,
-                ..Error::failed(format!("timed out after {}: {missing}", duration_text(args.timeout)))
+                ..Error::failed(format!("timed out after {}: {waiting}", duration_text(args.timeout)))
             }
             .hint(format!("kubectl skyhook diagnose stuck {}", names.join(" "))))
         }
-        None => {
+        StopReason::Interrupted => {
             ctx.note(format!("Interrupted: {}.", waited.missing().join("; ")));
             Ok(Exit::Interrupted)
+        }
+        _ => {
+            ctx.show(&waited)?;
+            Ok(Exit::Done)
         }
     }
 }
@@ -122,7 +124,7 @@ impl Args {
     /// The names of the custom resources to wait for.
     fn subjects(&self, cluster: &Cluster) -> Result<Vec<String>> {
         super::shared::scope::complete(cluster, Source::Skyhooks)?;
-        if self.condition != Condition::Erroring && self.condition != Condition::Deleted {
+        if self.condition != Condition::Erroring && self.condition != Condition::Gone {
             super::shared::scope::complete(cluster, Source::Nodes)?;
         }
         for (flavor, name) in &self.names {
@@ -134,7 +136,7 @@ impl Args {
                 let hint = "kubectl skyhook wait --for=deleted --ignore-not-found accepts a name that does not exist";
                 let known = super::shared::scope::known_skyhook(cluster, name);
                 known.map_err(|error| match self.condition {
-                    Condition::Deleted => error.hint(hint),
+                    Condition::Gone => error.hint(hint),
                     _ => error,
                 })?;
             }
@@ -142,15 +144,15 @@ impl Args {
         let mut names: Vec<String> = self.names.iter().map(|(_, name)| name.clone()).collect();
         if names.is_empty() {
             let all = cluster.skyhooks.items();
-            let uninstalls =
-                self.condition == Condition::Uninstalled(None) && all.iter().any(Skyhook::requests_uninstall);
+            let uninstalled = matches!(self.condition, Condition::Uninstalled { package: None, .. });
+            let uninstalls = uninstalled && all.iter().any(Skyhook::requests_uninstall);
             let concerned = all.iter().filter(|s| !uninstalls || s.requests_uninstall());
             names.extend(concerned.map(|s| s.name().to_owned()));
         }
-        if names.is_empty() && self.condition != Condition::Deleted {
+        if names.is_empty() && self.condition != Condition::Gone {
             return Err(Error::failed(format!("there is no {}", cluster.flavor().kind())));
         }
-        if let Condition::Uninstalled(Some(package)) = &self.condition {
+        if let Condition::Uninstalled { package: Some(package), .. } = &self.condition {
             for name in &names {
                 scope::known_package(cluster, name, package)?;
             }
@@ -162,31 +164,25 @@ impl Args {
 /// The awaited custom resources and their progress.
 pub struct Waited {
     kind: &'static str,
-    pub condition: Condition,
-    items: Vec<AwaitedResource>,
+    condition: Condition,
+    /// The goal of each custom resource, with its state at the last check. A goal that was met stays met.
+    goals: Vec<(Goal, Wait)>,
     /// The blockers that end the wait; `None` with `--keep-going`.
-    pub blockers: Option<Blockers>,
+    blockers: Option<Blockers>,
 }
 
 impl Waited {
-    pub fn new(cluster: &Cluster, condition: &Condition, names: &[String]) -> Waited {
-        let items = names.iter();
-        Waited {
-            kind: cluster.flavor().kind(),
-            condition: condition.clone(),
-            items: items.map(|name| AwaitedResource::new(cluster, name)).collect(),
-            blockers: None,
-        }
-    }
-
-    fn met(&self) -> impl Iterator<Item = &AwaitedResource> {
-        self.items.iter().filter(|item| item.is_met())
+    /// The names of the custom resources that meet the condition.
+    fn met(&self) -> impl Iterator<Item = &str> {
+        let met = self.goals.iter().filter(|(_, state)| *state == Wait::Met);
+        met.map(|(goal, _)| goal.target.name.as_str())
     }
 
     /// The custom resources whose condition is not met: `gpu-tune: in_progress, 2 of 3 nodes done`.
-    pub fn missing(&self) -> Vec<String> {
-        let items = self.items.iter();
-        items.filter_map(|item| Some(format!("{}: {}", item.name, progress(&item.state)?))).collect()
+    fn missing(&self) -> Vec<String> {
+        let missing =
+            |(goal, state): &(Goal, Wait)| Some(format!("{}: {}", goal.target.name, progress(state)?));
+        self.goals.iter().filter_map(missing).collect()
     }
 }
 
@@ -200,15 +196,17 @@ fn progress(state: &Wait) -> Option<&str> {
 impl Aim for Waited {
     fn look(&mut self, cluster: &Cluster) -> AimProgress {
         let model = OnceCell::new();
-        for item in &mut self.items {
-            item.judge(cluster, &model, &self.condition);
+        for (goal, state) in self.goals.iter_mut().filter(|(_, state)| *state != Wait::Met) {
+            *state = goal.reached(cluster, &model);
         }
         let missing = self.missing();
-        let reached = if self.condition.any() { self.met().next().is_some() } else { missing.is_empty() };
-        let mut items = self.items.iter();
-        let state = match items.find(|item| matches!(item.state, Wait::Never(..))) {
+        // One failure is sufficient.
+        let any = self.condition == Condition::Erroring;
+        let reached = if any { self.met().next().is_some() } else { missing.is_empty() };
+        let mut states = self.goals.iter().map(|(_, state)| state);
+        let state = match states.find(|state| matches!(state, Wait::Never(..))) {
             _ if reached => Wait::Met,
-            Some(item) => item.state.clone(),
+            Some(state) => state.clone(),
             None => Wait::Pending(missing.join("; ")),
         };
         let mut whole = Text::new();
@@ -218,41 +216,36 @@ impl Aim for Waited {
         AimProgress { state, whole, news: Vec::new() }
     }
 
-    fn blocked(&mut self, cluster: &Cluster) -> Vec<String> {
-        let (Some(blockers), Some(goal)) = (&mut self.blockers, self.condition.goal()) else {
-            return Vec::new();
-        };
-        let open = self.items.iter().filter(|item| !item.is_met());
-        let goals: Vec<_> = open.map(|item| (item.name.as_str(), goal)).collect();
-        blockers.judge(cluster, &goals)
-    }
-
-    fn look_again(&self) -> bool {
-        self.blockers.as_ref().is_some_and(|b| b.look_again)
+    fn blocked(&mut self, cluster: &Cluster) -> BlockerCheck {
+        let open = self.goals.iter().filter(|(_, state)| *state != Wait::Met);
+        let open: Vec<Goal> = open.map(|(goal, _)| goal.clone()).collect();
+        match &mut self.blockers {
+            Some(blockers) if self.condition != Condition::Erroring => blockers.judge(cluster, &open),
+            _ => BlockerCheck::default(),
+        }
     }
 }
 
 impl View for Waited {
     fn blocks(&self, _wide: bool) -> Text {
         let mut text = Text::new();
-        for item in self.met() {
-            let reference = format!("{}/{} ", self.kind.to_lowercase(), item.name);
-            text.line(text::plain(reference) + text::good(&self.condition));
+        for name in self.names() {
+            text.line(text::plain(name + " ") + text::good(&self.condition));
         }
         text
     }
 
     fn names(&self) -> Vec<String> {
         let kind = self.kind.to_lowercase();
-        self.met().map(|item| format!("{kind}/{}", item.name)).collect()
+        self.met().map(|name| format!("{kind}/{name}")).collect()
     }
 
     fn document(&self) -> Value {
-        let items = self.items.iter().map(|item| WaitedResource {
+        let items = self.goals.iter().map(|(goal, state)| WaitedResource {
             kind: self.kind.to_owned(),
-            skyhook: item.name.clone(),
-            met: item.is_met(),
-            progress: progress(&item.state).map(str::to_owned),
+            skyhook: goal.target.name.clone(),
+            met: *state == Wait::Met,
+            progress: progress(state).map(str::to_owned),
         });
         let items = items.collect();
         document("Waited", &Document { condition: self.condition.to_string(), items })

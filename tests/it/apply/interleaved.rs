@@ -13,7 +13,7 @@ use std::sync::{Arc, Mutex};
 use kubectl_skyhook::apply::journal::{Circumstances, Store};
 use kubectl_skyhook::apply::{StepResult, precondition};
 use kubectl_skyhook::cluster::hold::{HOLDER, REASON};
-use kubectl_skyhook::plan::{Hold, WaitCondition, WaitFor};
+use kubectl_skyhook::plan::{Condition, Goal, Hold};
 use proptest::prelude::*;
 
 use self::history::{History, Leaves, ValueChange, leaves, nodes_and_resources};
@@ -71,7 +71,7 @@ fn plan() -> Plan {
         0,
         PlanStage {
             steps: vec![step(Change::Hold(hold))],
-            until: Some(WaitFor { target: target.clone(), condition: WaitCondition::Paused, at_most: 5 }),
+            until: Some(Goal { target: target.clone(), condition: Condition::Paused, at_most: 5 }),
             ..PlanStage::default()
         },
     );

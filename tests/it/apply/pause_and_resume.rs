@@ -2,7 +2,7 @@
 
 use http::Method;
 use kubectl_skyhook::apply::{StepResult, StopReason};
-use kubectl_skyhook::plan::{WaitCondition, WaitFor};
+use kubectl_skyhook::plan::{Condition, Goal};
 
 use super::server::Fault;
 use super::*;
@@ -33,7 +33,7 @@ fn pause_write_resume(names: &[String], at_most: u64) -> Plan {
     plan.stages = vec![
         PlanStage {
             steps: vec![pause(None, Some("true"))],
-            until: Some(WaitFor { target: target.clone(), condition: WaitCondition::Paused, at_most }),
+            until: Some(Goal { target: target.clone(), condition: Condition::Paused, at_most }),
             ..PlanStage::default()
         },
         acting,

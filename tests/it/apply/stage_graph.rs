@@ -4,7 +4,7 @@ use futures::FutureExt;
 use futures::future::LocalBoxFuture;
 use http::Method;
 use kubectl_skyhook::apply::{StepResult, StopReason, WaitStrategy, apply};
-use kubectl_skyhook::plan::{WaitCondition, WaitFor};
+use kubectl_skyhook::plan::{Condition, Goal};
 
 use super::server::{Call, Fault, Store};
 use super::*;
@@ -18,9 +18,9 @@ fn cr_path(name: &str) -> String {
 fn stage(name: &str, after: &[usize]) -> PlanStage {
     PlanStage {
         after: Some(after.to_vec()),
-        until: Some(WaitFor {
+        until: Some(Goal {
             target: Target::skyhook(FLAVOR, name, None),
-            condition: WaitCondition::Seen,
+            condition: Condition::Seen,
             at_most: 60,
         }),
         ..PlanStage::of(vec![rerun(name)])
@@ -164,11 +164,7 @@ async fn interrupt_ends_waits_and_runs_cleanup_stages() {
 struct Pairs(Vec<Vec<String>>);
 
 impl WaitStrategy for Pairs {
-    fn handles(&self, _until: &WaitFor) -> bool {
-        true
-    }
-
-    fn wait<'a>(&'a mut self, untils: &'a [&'a WaitFor]) -> LocalBoxFuture<'a, (Vec<usize>, StopReason)> {
+    fn wait<'a>(&'a mut self, untils: &'a [&'a Goal]) -> LocalBoxFuture<'a, (Vec<usize>, StopReason)> {
         async move {
             let names = untils.iter().map(|until| until.target.name.clone());
             let names: Vec<String> = names.collect();
@@ -202,14 +198,16 @@ async fn parallel_waits_share_one_wait_strategy_call() {
 async fn failure_outranks_blocked_in_the_outcome() {
     struct Blocked;
     impl WaitStrategy for Blocked {
-        fn handles(&self, until: &WaitFor) -> bool {
-            until.target.name == "c"
-        }
-
-        fn wait<'a>(&'a mut self, untils: &'a [&'a WaitFor]) -> LocalBoxFuture<'a, (Vec<usize>, StopReason)> {
+        fn wait<'a>(&'a mut self, goals: &'a [&'a Goal]) -> LocalBoxFuture<'a, (Vec<usize>, StopReason)> {
+            let of_c = |at: &usize| goals[*at].target.name == "c";
+            let (blocked, met): (Vec<usize>, Vec<usize>) = (0..goals.len()).partition(of_c);
             let findings = vec!["SKY109 c".to_owned()];
-            let all = (0..untils.len()).collect();
-            async move { (all, StopReason::Blocked { findings }) }.boxed_local()
+            let over = if met.is_empty() {
+                (blocked, StopReason::Blocked { findings })
+            } else {
+                (met, StopReason::Finished)
+            };
+            async move { over }.boxed_local()
         }
     }
     let plan = graph(&BRANCHES);

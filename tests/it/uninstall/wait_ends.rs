@@ -155,3 +155,32 @@ fn invalid_flag_combinations_are_refused() {
     }
     assert!(fake.writes().is_empty());
 }
+
+/// A saved plan waits like the command: for the nodes, not only for the operator's copy in the status, which is empty
+/// here. A limit below a second is not "no limit".
+#[test]
+fn saved_plan_waits_for_the_nodes() {
+    for blocked in [false, true] {
+        let fake = installed(SKYHOOK);
+        let served = fake.serve();
+        let plan = served.dir().join("plan.json").display().to_string();
+        let go = |words: &str| run(words).kubeconfig(&served.kubeconfig()).output();
+        let timeout = if blocked { "60s" } else { "500ms" };
+        go(&format!("uninstall gpu driver --wait --timeout {timeout} --plan-out {plan}")).expect_code(0);
+        if blocked {
+            fake.on("WATCH nodes").nth(1).after(|it| {
+                let mut node = SKYHOOK.node("node-1", "in_progress", &[UNDER_WAY]);
+                node["metadata"]["labels"] = json!({SKYHOOK.0.key("ignore"): "true"});
+                it.store.load(node);
+            });
+        }
+        let ran = go(&format!("apply-plan {plan} --confirm --no-journal"));
+        ran.expect_code(if blocked { 2 } else { 5 });
+        ran.expect_stdout(if blocked {
+            "stopped: progress is blocked until someone intervenes"
+        } else {
+            "timed out waiting until driver 1.0.0 is gone from all nodes\n\
+             driver 1.0.0: 0 of 2 nodes done: not started on node-[1-2]"
+        });
+    }
+}

@@ -84,6 +84,18 @@ fn deleted_just_now(gpu: &mut Value) {
     gpu["metadata"]["deletionTimestamp"] = json!("2100-01-01T00:00:00Z");
 }
 
+/// `teardown` shows the same words.
+#[test]
+fn progress_counts_the_uninstalls_that_are_left() {
+    let fake = deletion_in_progress(deleted_just_now);
+    let ran = wait(&fake, "gpu --for=deleted --timeout 300ms");
+    ran.expect_code(5);
+    ran.expect_stderr("error: timed out after 300ms: gpu: 2 uninstalls left on 2 nodes\n");
+    let fake = in_progress(SKYHOOK, driver());
+    let ran = wait(&fake, "gpu --for=deleted --timeout 300ms");
+    ran.expect_stderr("error: timed out after 300ms: gpu: not being deleted yet\n");
+}
+
 #[test]
 fn deletion_wait_ends_when_nodes_are_blocked() {
     let fake = deletion_in_progress(|_| {});

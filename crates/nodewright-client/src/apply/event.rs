@@ -5,7 +5,7 @@ use std::time::Duration;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use crate::plan::{Change, Plan, PlanStage, Step, Target, WaitFor};
+use crate::plan::{Change, Goal, Plan, PlanStage, Step, Target};
 
 /// An event while a plan is applied.
 #[derive(Debug)]
@@ -24,7 +24,7 @@ pub enum ApplyEvent<'a> {
     /// A pause between two waves; `done` and `left` count the steps of the stage.
     Pausing { pause: Duration, done: usize, left: usize },
     /// The plan waits for a condition of a stage.
-    Waiting { until: &'a WaitFor },
+    Waiting { until: &'a Goal },
     /// The plan has ended.
     Done { outcome: &'a PlanOutcome },
 }

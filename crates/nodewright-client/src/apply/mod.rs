@@ -26,7 +26,7 @@ use serde_json::Value;
 use tokio::sync::{Semaphore, watch};
 
 use crate::args::connection::Connection;
-use crate::plan::{Kind, Permission, Plan, Step, Target, WaitFor};
+use crate::plan::{Goal, Kind, Permission, Plan, Step, Target};
 
 pub use event::{ApplyEvent, PlanOutcome, PlanVerdict, StepResult, StopReason, Tally};
 pub use journal::Journal;
@@ -177,7 +177,7 @@ impl PlanRun<'_, '_> {
             Some(canary) if on_nodes => canary.waves(stage.steps.len()),
             _ => std::iter::once(0..stage.steps.len()).collect(),
         };
-        if let Some(first) = stage.until.as_ref().and_then(WaitFor::first)
+        if let Some(first) = stage.until.as_ref().and_then(Goal::first)
             && !self.options.dry_run
             && self.holds(&first).await != Ok(true)
         {
@@ -428,20 +428,17 @@ pub async fn refusal(
 
 /// Waits on behalf of the writer for slow effects, shows progress, and reports when an effect cannot occur.
 pub trait WaitStrategy {
-    /// Whether this strategy waits for the condition.
-    fn handles(&self, until: &WaitFor) -> bool;
-
-    /// Waits for these conditions until at least one wait ends; returns the indices of the ended waits, and
-    /// the reason.
+    /// Waits for these goals until at least one wait ends; returns the indices of the ended waits, and the
+    /// reason.
     ///
-    /// The future may be dropped at any time, and `wait` called again with more conditions.
-    fn wait<'a>(&'a mut self, untils: &'a [&'a WaitFor]) -> LocalBoxFuture<'a, (Vec<usize>, StopReason)>;
+    /// The future may be dropped at any time, and `wait` called again with more goals.
+    fn wait<'a>(&'a mut self, goals: &'a [&'a Goal]) -> LocalBoxFuture<'a, (Vec<usize>, StopReason)>;
 }
 
 impl PlanRun<'_, '_> {
     /// Polls the object until the condition holds. If the last read before the timeout failed, the result is
     /// unknown.
-    async fn wait_until(&self, until: &WaitFor) -> StopReason {
+    async fn wait_until(&self, until: &Goal) -> StopReason {
         self.emit(&ApplyEvent::Waiting { until });
         let unread = RefCell::new(None);
         let come_about = async {
@@ -471,7 +468,7 @@ impl PlanRun<'_, '_> {
     }
 
     /// Whether the condition holds; or why the object could not be read.
-    async fn holds(&self, until: &WaitFor) -> Result<bool, String> {
+    async fn holds(&self, until: &Goal) -> Result<bool, String> {
         let object = self.api.read(&until.target).await?;
         Ok(until.holds(&object))
     }

@@ -8,7 +8,7 @@ use futures::StreamExt;
 use futures::stream::FuturesUnordered;
 
 use super::{ApplyEvent, PlanRun, StepResult, StopReason, WaitStrategy};
-use crate::plan::WaitFor;
+use crate::plan::Goal;
 
 /// The progress of a stage.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -51,9 +51,8 @@ impl PlanRun<'_, '_> {
                     continue;
                 }
                 states[number] = StageState::Running;
-                let handles = |until: &WaitFor| strategy.as_ref().is_some_and(|s| s.handles(until));
-                let awaited = stages[number].until.as_ref().is_some_and(handles);
-                running.push(async move { (number, self.stage(number, awaited).await) });
+                let by_strategy = strategy.is_some();
+                running.push(async move { (number, self.stage(number, by_strategy).await) });
             }
             let awaited = (0..stages.len()).filter(|number| states[*number] == StageState::Waiting);
             let awaited: Vec<usize> = awaited.collect();
@@ -107,10 +106,9 @@ impl PlanRun<'_, '_> {
             return (stages.to_vec(), StopReason::JournalFailed { reason });
         }
         let strategy = strategy.as_mut().expect("the strategy waits for these stages");
-        let untils = stages.iter();
-        let untils = untils.filter_map(|number| self.plan.stages[*number].until.as_ref());
-        let untils: Vec<&WaitFor> = untils.collect();
-        match self.stop.during(strategy.wait(&untils)).await {
+        let goals = stages.iter().filter_map(|number| self.plan.stages[*number].until.as_ref());
+        let goals: Vec<&Goal> = goals.collect();
+        match self.stop.during(strategy.wait(&goals)).await {
             Some((over, how)) => (over.into_iter().map(|at| stages[at]).collect(), how),
             None => (stages.to_vec(), StopReason::Interrupted),
         }

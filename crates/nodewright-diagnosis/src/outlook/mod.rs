@@ -13,8 +13,9 @@ use crate::api::{Skyhook, Status};
 use crate::cluster::deletion::Pending;
 use crate::cluster::{Certainty, Cluster, Node, NodeRecord, PackageRuns};
 use crate::model::{Action, Model, NodeProgress, ProgressState, Timeline, WaitReason};
+use crate::plan::Condition;
 use crate::rules::support::blockers::{BlockingFindings, Impact, delays};
-use crate::rules::{Finding, Finds, Goal, Severity};
+use crate::rules::{Finding, Finds, Severity};
 use crate::view::plural;
 
 pub use resource::{NodeStates, Summary, action_in_progress, stop_text};
@@ -207,7 +208,7 @@ impl<'a> Outlook<'a> {
     }
 
     /// The findings that block a goal of a custom resource until someone intervenes, and their causes.
-    pub fn blockers(&self, skyhook: &Skyhook, goal: Goal<'_>) -> Vec<&Finding> {
+    pub fn blockers(&self, skyhook: &Skyhook, goal: &Condition) -> Vec<&Finding> {
         let blockers = self.blockers.get_or_init(|| BlockingFindings::of(&self.findings));
         blockers.of_goal(&self.findings, self.cluster, skyhook, goal)
     }
@@ -300,7 +301,7 @@ impl<'a> Outlook<'a> {
         let pending =
             if skyhook.has_finalizer() { self.cluster.pending_uninstalls(skyhook) } else { Vec::new() };
         let findings = &self.findings;
-        let blockers = self.blockers(skyhook, Goal::Deletion);
+        let blockers = self.blockers(skyhook, &Condition::Gone);
         let delays = delays(self.cluster, findings, skyhook);
         let (state, reason) = self.deletion_state(skyhook, &pending, &blockers, &delays);
         Some(DeletionOutlook { state, reason, held_up_by: [blockers, delays].concat(), pending })
@@ -314,7 +315,7 @@ impl<'a> Outlook<'a> {
         delays: &[&Finding],
     ) -> (ProgressState, String) {
         let cluster = self.cluster;
-        let left = plural(pending.len(), "uninstall");
+        let left = remaining_uninstalls(pending);
         let runs_unread = cluster.certainty_of_no_package_run() == Certainty::Unknown;
         let unread = "package pods or jobs could not be read and may still be running";
         if !skyhook.has_finalizer() {
@@ -343,17 +344,22 @@ impl<'a> Outlook<'a> {
             let reason = "nodes could not be read, so the remaining uninstalls are unknown";
             return (ProgressState::Unknown, reason.to_owned());
         }
-        if pending.is_empty() {
-            let reason = "nothing is left to uninstall; the operator removes its finalizer next";
-            return (ProgressState::Deleting, reason.to_owned());
-        }
-        let old = cluster.is_stale(skyhook.metadata.deletion_timestamp);
+        let old = !pending.is_empty() && cluster.is_stale(skyhook.metadata.deletion_timestamp);
         let mut on_nodes = self.on_nodes(skyhook.name());
         let goes_on = |state| matches!(state, ProgressState::Running | ProgressState::Waiting);
         if old && !on_nodes.any(|(_, on)| goes_on(on.state)) {
-            return (ProgressState::Waiting, format!("{left} left, and none is running"));
+            return (ProgressState::Waiting, format!("{left}, and none is running"));
         }
-        (ProgressState::Deleting, format!("{left} left"))
+        (ProgressState::Deleting, left)
+    }
+}
+
+/// The uninstalls that a deletion waits for: `2 uninstalls left on 1 node`; without any, what comes next.
+pub fn remaining_uninstalls(pending: &[Pending<'_>]) -> String {
+    let nodes = pending.chunk_by(|one, next| one.node.name == next.node.name).count();
+    match pending.len() {
+        0 => "nothing is left to uninstall; the operator removes its finalizer next".to_owned(),
+        left => format!("{} left on {}", plural(left, "uninstall"), plural(nodes, "node")),
     }
 }
 

@@ -13,7 +13,7 @@ use hindrances::add_hindrances;
 
 use super::planners::batches::may_free_others;
 use super::planners::merge::permanently_failed;
-use super::{Change, Consequences, Edit, Field, Grade, Kind, Metadata, Plan, Step, WaitCondition};
+use super::{Change, Condition, Consequences, Edit, Field, Grade, Kind, Metadata, Plan, Step};
 use crate::api::keys::NodeKey;
 use crate::api::skyhook::{BatchState, SkyhookStatus};
 use crate::api::{
@@ -456,8 +456,10 @@ impl<'a> Edited<'a> {
         for until in plan.stages.iter().filter_map(|stage| stage.until.as_ref()) {
             let name = until.target.name.as_str();
             match &until.condition {
-                WaitCondition::Uninstalled { package, .. } => drop(edited.awaited.insert((name, package))),
-                WaitCondition::Gone if until.target.kind == flavor.into() => drop(edited.whole.insert(name)),
+                Condition::Uninstalled { package: Some(package), .. } => {
+                    edited.awaited.insert((name, package));
+                }
+                Condition::Gone if until.target.kind == flavor.into() => drop(edited.whole.insert(name)),
                 _ => {}
             }
         }

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use super::{Plan, PlanStage, Step, Target, WaitCondition, WaitFor};
+use super::{Condition, Goal, Plan, PlanStage, Step, Target};
 
 impl Plan {
     /// The stages that must be over before this one begins; their numbers are lower.
@@ -65,9 +65,9 @@ impl Plan {
 
 impl PlanStage {
     /// The wait for this stage's pause, if `end` ends that pause.
-    fn pause_ended_by(&self, end: &PlanStage) -> Option<&WaitFor> {
+    fn pause_ended_by(&self, end: &PlanStage) -> Option<&Goal> {
         let ends = |target: &Target| end.steps.iter().any(|step| step.target.same_object_name(target));
-        let paused = |until: &&WaitFor| until.condition == WaitCondition::Paused && ends(&until.target);
+        let paused = |until: &&Goal| until.condition == Condition::Paused && ends(&until.target);
         self.until.as_ref().filter(paused).filter(|_| end.always)
     }
 }
@@ -181,7 +181,7 @@ mod tests {
     fn a_stage_is_relied_on_by_what_waits_after_it() {
         let mut plan = diamond();
         plan.stages[1].until =
-            Some(WaitFor { target: Target::node("b", None), condition: WaitCondition::Gone, at_most: 1 });
+            Some(Goal { target: Target::node("b", None), condition: Condition::Gone, at_most: 1 });
         let relied_on: Vec<bool> = (0..4).map(|n| plan.is_relied_on(n)).collect();
         assert_eq!(relied_on, [true, true, false, false]);
     }
@@ -193,7 +193,7 @@ mod tests {
             let was = Some(Box::new(serde_json::json!({"metadata": {"name": name}})));
             let step = Step::new(target.clone(), Change::Delete { was }, "a test");
             PlanStage {
-                until: Some(WaitFor { target, condition: WaitCondition::Gone, at_most: 1 }),
+                until: Some(Goal { target, condition: Condition::Gone, at_most: 1 }),
                 after: Some(Vec::new()),
                 ..PlanStage::of(vec![step])
             }
@@ -210,7 +210,7 @@ mod tests {
         let cr = |name: &str| Target::skyhook(crate::api::ApiFlavor::Skyhook, name, Some("1"));
         let pair = |name: &str| {
             let [hold, end] = Hold::around("pause", "a test", |_| None, None);
-            let until = WaitFor { target: cr(name), condition: WaitCondition::Paused, at_most: 1 };
+            let until = Goal { target: cr(name), condition: Condition::Paused, at_most: 1 };
             let pause = Step::new(cr(name), Change::Hold(hold), "a test");
             let end = Step::new(cr(name), Change::Release(end), "a test");
             let pause = PlanStage { until: Some(until), after: Some(vec![]), ..PlanStage::of(vec![pause]) };

@@ -8,6 +8,7 @@ mod consequences;
 mod edit;
 mod fields;
 mod forecast;
+mod goal;
 mod graph;
 mod hold;
 mod metadata;
@@ -17,7 +18,6 @@ mod refusal;
 pub mod step;
 mod taints;
 mod target;
-mod wait_for;
 
 #[cfg(test)]
 mod tests;
@@ -38,6 +38,7 @@ pub use consequences::{Consequences, growth};
 pub use edit::{At, Edit, Move, OnConflict, Rebased};
 pub use fields::Field;
 pub use forecast::Before;
+pub use goal::{Condition, Goal};
 pub use graph::retain_stages;
 pub use hold::{Hold, Uncordon};
 pub use metadata::Metadata;
@@ -45,7 +46,6 @@ pub use precondition::{Guard, OperatorState, Preconditions, ResourceState};
 pub use refusal::{Moment, Refusal};
 pub use step::{RemovedEntry, Step};
 pub use target::{Kind, Target};
-pub use wait_for::{WaitCondition, WaitFor};
 
 pub use crate::cluster::hold::FIELD_MANAGER;
 
@@ -87,7 +87,7 @@ pub struct PlanStage {
     /// The condition to wait for before the stage ends; absent if the stage ends with its steps.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(with = "Option<Value>")]
-    pub until: Option<WaitFor>,
+    pub until: Option<Goal>,
     /// Whether the stage runs even if earlier stages failed: it ends the plan's own pause. Absent if false.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub always: bool,
@@ -157,6 +157,12 @@ impl Plan {
         self.stages.iter().any(|s| s.until.is_some())
     }
 
+    /// Whether any stage waits for an uninstall.
+    pub fn awaits_uninstall(&self) -> bool {
+        let mut goals = self.stages.iter().filter_map(|stage| stage.until.as_ref());
+        goals.any(|goal| matches!(goal.condition, Condition::Uninstalled { .. }))
+    }
+
     /// The worst effect on the cluster.
     pub fn grade(&self) -> Grade {
         if self.is_empty() {
@@ -213,6 +219,11 @@ impl Plan {
 impl PlanStage {
     pub fn of(steps: Vec<Step>) -> PlanStage {
         PlanStage { steps, ..PlanStage::default() }
+    }
+
+    /// The stage, which then waits for the condition, for at most so many seconds.
+    pub fn awaiting(self, target: Target, condition: Condition, at_most: u64) -> PlanStage {
+        PlanStage { until: Some(Goal { target, condition, at_most }), ..self }
     }
 }
 

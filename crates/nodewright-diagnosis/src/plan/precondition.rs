@@ -8,7 +8,7 @@ use serde_json::{Value, json};
 
 use super::edit::{lookup, pointer};
 use super::step::is_as_made;
-use super::{Change, Kind, Plan, Step, Target, WaitCondition};
+use super::{Change, Condition, Kind, Plan, Step, Target};
 use crate::api::keys::NodeKey;
 use crate::api::{ApiFlavor, Object, Skyhook};
 use crate::cluster::hold::Hold;
@@ -219,9 +219,7 @@ impl Plan {
     fn needs_operator(&self) -> bool {
         let deletes =
             |step: &Step| matches!(step.change, Change::Delete { .. }) && step.target.kind.is_custom();
-        let awaits = |condition: &WaitCondition| {
-            !matches!(condition, WaitCondition::Gone | WaitCondition::Released(_))
-        };
+        let awaits = |condition: &Condition| !matches!(condition, Condition::Gone | Condition::Released(_));
         self.steps().any(|step| step.change.holds() || deletes(step))
             || self
                 .stages

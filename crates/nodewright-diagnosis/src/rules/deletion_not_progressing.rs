@@ -2,10 +2,11 @@ use jiff::SignedDuration;
 
 use super::support::blockers::BlockingFindings;
 use super::support::standstill::last_activity;
-use super::{Findings, Goal, Grade, Severity, Subject};
+use super::{Findings, Grade, Severity, Subject};
 use crate::api::{Skyhook, Stage, State};
 use crate::cluster::deletion::Pending;
 use crate::cluster::{Certainty, Cluster, Deployment, Node, PackageRuns};
+use crate::plan::Condition;
 
 rule! {
     /// A deletion makes no progress, and no other rule about deletions explains why.
@@ -63,7 +64,7 @@ fn detect(cluster: &Cluster, findings: &mut Findings) {
     }
     let others = findings.of_all_others(cluster);
     let blocking = BlockingFindings::of(&others);
-    let is_blocked = |skyhook: &Skyhook| blocking.block(&others, cluster, skyhook, Goal::Deletion);
+    let is_blocked = |skyhook: &Skyhook| blocking.block(&others, cluster, skyhook, &Condition::Gone);
     for skyhook in untouched {
         if !is_blocked(skyhook) {
             not_taken_up(cluster, findings, skyhook);

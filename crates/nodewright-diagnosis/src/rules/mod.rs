@@ -18,7 +18,7 @@ pub use name_equals_taint_key::names_taken_by;
 pub use remedies::remedy::{Remedy, Undo, uninstall_argument, uninstall_command};
 pub use report::{Counts, NotChecked, Report, Scope, Verdict, diagnose};
 pub use status_too_large::LIMIT as STATUS_LIMIT;
-pub use support::blockers::{Blocks, Goal};
+pub use support::blockers::Blocks;
 pub use support::evidence::some_of;
 pub use support::reason::Reason;
 

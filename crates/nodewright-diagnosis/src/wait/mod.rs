@@ -1,24 +1,26 @@
-//! Waiting for the operator: the progress of goals, and the findings that block them. Pure.
+//! Waiting for the operator: how far a [`Goal`] is, and the findings that block it. Pure.
 //!
-//! [`Condition`] evaluates custom resources, [`Blockers`] runs the rules. `ctx/wait.rs` repeats both when a watch
+//! [`Goal::reached`] evaluates custom resources, [`Blockers`] runs the rules. `ctx/wait.rs` repeats both when a watch
 //! shows a change.
 
 pub mod drain;
+pub mod uninstall;
 
 use std::cell::OnceCell;
 use std::collections::{BTreeMap, BTreeSet};
-use std::fmt;
-use std::str::FromStr;
 use std::time::Duration;
 
 use jiff::Timestamp;
 
-use crate::api::{Executor, Skyhook, Status};
-use crate::cluster::{Cluster, Node, NodeRecord, Phase, Placement, Read};
+use crate::api::{Executor, Meta, Skyhook, Status};
+use crate::cluster::{Cluster, Node, NodeRecord};
 use crate::model::Model;
+use crate::outlook::remaining_uninstalls;
+use crate::plan::{Condition, Goal, Kind, Target};
 use crate::rules::support::blockers::BlockingFindings;
-use crate::rules::{self, Finding, FindingKey, Goal, Report, Scope, uninstall_argument, uninstall_command};
+use crate::rules::{self, Finding, FindingKey, Report, Scope};
 use crate::view::{list, plural};
+use uninstall::UninstallProgress;
 
 /// The state of a goal.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -32,134 +34,86 @@ pub enum Wait {
     Never(String, Option<String>),
 }
 
-/// The goal of a wait.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Condition {
-    /// Every selected node is done with every package, and the operator reports complete.
-    Complete,
-    /// The package is absent from all selected nodes, or from all nodes once the custom resource is deleted.
-    /// `None` means all packages with a requested uninstall.
-    Uninstalled(Option<String>),
-    /// The object is deleted.
-    Deleted,
-    /// The operator reports the custom resource or one of its nodes as erroring.
-    Erroring,
-}
-
-/// A custom resource whose condition is awaited.
-pub struct AwaitedResource {
-    pub name: String,
-    uid: Option<String>,
-    pub state: Wait,
-}
-
-impl AwaitedResource {
-    pub fn new(cluster: &Cluster, name: &str) -> AwaitedResource {
-        let found = cluster.skyhook(name);
-        AwaitedResource {
-            name: name.to_owned(),
-            uid: found.and_then(|skyhook| skyhook.metadata.uid.clone()),
-            state: Wait::Pending(String::new()),
-        }
-    }
-
-    pub fn is_met(&self) -> bool {
-        self.state == Wait::Met
-    }
-
-    /// The custom resource; `None` if it was deleted, even if it was created again under the same name.
-    ///
-    /// # Errors
-    ///
-    /// Custom resources cannot be read. The text is the progress to show.
-    pub fn find<'a>(&self, cluster: &'a Cluster) -> Result<Option<&'a Skyhook>, String> {
-        let found = cluster.skyhook(&self.name);
-        match (found, &cluster.skyhooks) {
-            (Some(skyhook), _) => {
-                let same = self.uid.is_none() || skyhook.metadata.uid == self.uid;
-                Ok(same.then_some(skyhook))
-            }
-            (None, Read::Ok(_)) => Ok(None),
-            (None, _) => Err("the custom resource cannot be read".to_owned()),
-        }
-    }
-
-    /// Updates the state. A met condition stays met.
-    pub fn judge<'a>(&mut self, cluster: &'a Cluster, model: &OnceCell<Model<'a>>, condition: &Condition) {
-        if !self.is_met() {
-            self.state = condition.state(cluster, model, self);
-        }
+impl Wait {
+    fn unread() -> Wait {
+        Wait::Pending("the object cannot be read".to_owned())
     }
 }
 
-impl FromStr for Condition {
-    type Err = String;
+/// A custom resource or a deployment policy at the last read.
+#[derive(Debug, Clone, Copy)]
+pub struct LiveObject<'a> {
+    pub metadata: &'a Meta,
+    /// The whole object, if it is a custom resource.
+    pub skyhook: Option<&'a Skyhook>,
+}
 
-    fn from_str(text: &str) -> Result<Condition, String> {
-        let (word, package) = match text.split_once('=') {
-            Some((word, package)) => (word, Some(package.to_owned())),
-            None => (text, None),
+/// A custom resource or a deployment policy of either API. `Some(None)` if it is known to be deleted, even if it was
+/// created again under the same name; `None` if its kind could not be read.
+pub fn find<'a>(cluster: &'a Cluster, target: &Target) -> Option<Option<LiveObject<'a>>> {
+    let flavor = cluster.flavor();
+    let (skyhooks, policies) = if target.kind == flavor.into() || target.kind == Kind::policy(flavor) {
+        (&cluster.skyhooks, &cluster.policies)
+    } else {
+        (&cluster.legacy, &cluster.legacy_policies)
+    };
+    let (object, read) = if matches!(target.kind, Kind::SkyhookPolicy | Kind::NodeWrightPolicy) {
+        let policy = policies.items().iter().find(|policy| policy.metadata.name == target.name);
+        let object = policy.map(|policy| LiveObject { metadata: &policy.metadata, skyhook: None });
+        (object, policies.ok().is_some())
+    } else {
+        let skyhook = skyhooks.items().iter().find(|skyhook| skyhook.name() == target.name);
+        let object = skyhook.map(|s| LiveObject { metadata: &s.metadata, skyhook: Some(s) });
+        (object, skyhooks.ok().is_some())
+    };
+    let same = |object: &LiveObject<'_>| target.uid.is_none() || object.metadata.uid == target.uid;
+    (object.is_some() || read).then(|| object.filter(same))
+}
+
+impl Goal {
+    /// The goal of a command for a custom resource.
+    pub fn of(cluster: &Cluster, name: &str, condition: Condition) -> Goal {
+        let uid = cluster.skyhook(name).and_then(|skyhook| skyhook.metadata.uid.as_deref());
+        Goal { target: Target::skyhook(cluster.flavor(), name, uid), condition, at_most: 0 }
+    }
+
+    /// How far the goal is; `Pending` if the object could not be read.
+    pub fn reached<'a>(&self, cluster: &'a Cluster, model: &OnceCell<Model<'a>>) -> Wait {
+        let name = &self.target.name;
+        let Some(object) = find(cluster, &self.target) else {
+            return Wait::unread();
         };
-        match (word.to_lowercase().as_str(), package) {
-            ("complete", None) => Ok(Condition::Complete),
-            ("uninstalled", package) if package.as_deref() != Some("") => Ok(Condition::Uninstalled(package)),
-            ("deleted" | "delete", None) => Ok(Condition::Deleted),
-            ("erroring", None) => Ok(Condition::Erroring),
-            _ => Err("expected complete, uninstalled, uninstalled=PACKAGE, deleted or erroring".to_owned()),
-        }
-    }
-}
-
-impl fmt::Display for Condition {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Condition::Complete => f.write_str("complete"),
-            Condition::Uninstalled(None) => f.write_str("uninstalled"),
-            Condition::Uninstalled(Some(package)) => write!(f, "uninstalled={package}"),
-            Condition::Deleted => f.write_str("deleted"),
-            Condition::Erroring => f.write_str("erroring"),
-        }
-    }
-}
-
-impl Condition {
-    /// Whether it is sufficient that one of several custom resources meets the condition.
-    pub fn any(&self) -> bool {
-        *self == Condition::Erroring
-    }
-
-    /// The goal that findings may block; `None` when waiting for a failure.
-    pub fn goal(&self) -> Option<Goal<'_>> {
-        match self {
-            Condition::Complete => Some(Goal::Install),
-            Condition::Uninstalled(package) => Some(Goal::Uninstall(package.as_deref())),
-            Condition::Deleted => Some(Goal::Deletion),
-            Condition::Erroring => None,
-        }
-    }
-
-    /// The progress of a custom resource; `Pending` if it could not be read.
-    fn state<'a>(
-        &self,
-        cluster: &'a Cluster,
-        model: &OnceCell<Model<'a>>,
-        awaited: &AwaitedResource,
-    ) -> Wait {
-        let name = &awaited.name;
-        let original = match awaited.find(cluster) {
-            Ok(original) => original,
-            Err(progress) => return Wait::Pending(progress),
-        };
-        match (self, cluster.skyhook(name)) {
-            (Condition::Deleted, _) => original.map_or(Wait::Met, |own| deleted(cluster, own)),
-            (Condition::Uninstalled(package), skyhook) => {
-                uninstalled(cluster, name, skyhook, package.as_deref())
+        match (&self.condition, cluster.skyhook(name)) {
+            (Condition::Uninstalled { .. }, _) => {
+                UninstallProgress::of(cluster, self).map_or_else(|end| end, |uninstall| uninstall.reached())
             }
             (Condition::Complete | Condition::Erroring, None) => Wait::Never(format!("{name} is gone"), None),
             (Condition::Complete, Some(skyhook)) => {
                 complete(cluster, model.get_or_init(|| Model::new(cluster)), skyhook)
             }
             (Condition::Erroring, Some(skyhook)) => erroring(cluster, skyhook),
+            (Condition::Gone, _) => {
+                object.map_or(Wait::Met, |object| Wait::Pending(self.deletion(cluster, object)))
+            }
+            // The other conditions are those of plans, which are judged on the object.
+            _ => Wait::Pending(self.describe()),
+        }
+    }
+
+    /// The remaining work before the object is deleted.
+    fn deletion(&self, cluster: &Cluster, object: LiveObject<'_>) -> String {
+        if !object.metadata.deleting() {
+            return "not being deleted yet".to_owned();
+        }
+        let known = self.target.kind == cluster.flavor().into() && cluster.nodes.ok().is_some();
+        let Some(skyhook) = object.skyhook.filter(|skyhook| known && skyhook.has_finalizer()) else {
+            return "its finalizers have not been removed yet".to_owned();
+        };
+        let pending = cluster.pending_uninstalls(skyhook);
+        let left = remaining_uninstalls(&pending);
+        match skyhook.stopped().filter(|_| !pending.is_empty()) {
+            Some(stopped) => format!("{left}; none starts while it is {stopped}"),
+            None => left,
         }
     }
 }
@@ -233,77 +187,17 @@ fn erroring(cluster: &Cluster, skyhook: &Skyhook) -> Wait {
     Wait::Pending(status.to_string())
 }
 
-fn deleted(cluster: &Cluster, skyhook: &Skyhook) -> Wait {
-    if !skyhook.deleting() {
-        return Wait::Pending("not being deleted yet".to_owned());
-    }
-    let pending = cluster.pending_uninstalls(skyhook);
-    let mut nodes: Vec<&str> = pending.iter().map(|p| p.node.name.as_str()).collect();
-    nodes.dedup();
-    Wait::Pending(match nodes.len() {
-        0 => format!("being deleted, {}", plural(skyhook.metadata.finalizers.len(), "finalizer")),
-        n => format!("being deleted, packages left to uninstall on {}", plural(n, "node")),
-    })
-}
-
-fn uninstalled(cluster: &Cluster, name: &str, skyhook: Option<&Skyhook>, package: Option<&str>) -> Wait {
-    if !matches!(cluster.nodes, Read::Ok(_)) {
-        return Wait::Pending("the nodes cannot be read".to_owned());
-    }
-    let asked = |package: &str| {
-        let asked = skyhook.and_then(|s| s.uninstall_asked_by(s.package(package)?));
-        asked.is_some()
-    };
-    // The operator does nothing on nodes that are not selected.
-    let counts = |p: &Placement<'_>| p.selected || skyhook.is_none();
-    let (mut left, mut under_way, mut installed) = (BTreeSet::new(), false, false);
-    for placement in cluster.placements(name).filter(counts) {
-        let uninstall = placement.phase.is_uninstall();
-        let wanted = match package {
-            Some(package) => package == placement.package,
-            None => uninstall || asked(placement.package),
-        };
-        under_way |= wanted && uninstall;
-        installed |= placement.entry.is_some();
-        // A malformed node state may contain the package.
-        if placement.phase == Phase::Malformed || (wanted && placement.entry.is_some()) {
-            left.insert(&placement.node.name);
-        }
-    }
-    let package_runs = cluster.package_runs();
-    let running = package_runs.all().iter().filter(|run| {
-        run.skyhook == name
-            && run.stage.is_uninstall()
-            && run.alive()
-            && package.is_none_or(|p| p == run.package)
-    });
-    let requested = skyhook.is_none_or(Skyhook::requests_uninstall);
-    match (left.len(), running.count()) {
-        (0, 0) if package.is_none() && installed && !requested => Wait::Never(
-            format!("no uninstall of a package of {name} was requested, and packages are installed"),
-            Some(format!("kubectl skyhook uninstall {} PACKAGE", uninstall_argument(name))),
-        ),
-        (0, 0) => Wait::Met,
-        (0, n) => Wait::Pending(format!("gone from all nodes, but {} still running", plural(n, "uninstall"))),
-        (left, _) => match (skyhook, package) {
-            (None, _) => Wait::Never(
-                format!("{name} is gone, but a record of it remains on {}", plural(left, "node")),
-                Some(format!("kubectl skyhook status {name}")),
-            ),
-            (Some(skyhook), Some(package)) if !asked(package) && !under_way => Wait::Never(
-                format!(
-                    "no uninstall of {package} was requested, but the package is still on {}",
-                    plural(left, "node")
-                ),
-                Some(uninstall_command(skyhook, package)),
-            ),
-            _ => Wait::Pending(format!("still on {}", plural(left, "node"))),
-        },
-    }
-}
-
 /// Time for which failures of a pod that restarts in place are tolerated: about four attempts.
 const RESTARTS: Duration = Duration::from_secs(120);
+
+/// The result of a check for blockers.
+#[derive(Default)]
+pub struct BlockerCheck {
+    /// Short descriptions of the blockers that need an intervention.
+    pub blockers: Vec<String>,
+    /// Whether there are new blockers, which another check has to confirm.
+    pub look_again: bool,
+}
 
 /// The blockers that the last check found, each with the time at which it was first found, and the blockers
 /// that ended the wait.
@@ -311,8 +205,6 @@ pub struct Blockers {
     /// Time for which failures of retried operations are tolerated.
     tolerate: Duration,
     seen: BTreeMap<FindingKey, Timestamp>,
-    /// Whether the last check found new blockers, which the next check may confirm.
-    pub look_again: bool,
     /// The cluster and the report that ended the wait.
     pub found: Option<(Cluster, Report)>,
 }
@@ -325,47 +217,42 @@ impl Blockers {
             Executor::Pod => RESTARTS,
             Executor::Job => Duration::ZERO,
         };
-        Blockers {
-            tolerate: tolerate.unwrap_or(usual),
-            seen: BTreeMap::new(),
-            look_again: false,
-            found: None,
-        }
+        Blockers { tolerate: tolerate.unwrap_or(usual), seen: BTreeMap::new(), found: None }
     }
 
     /// Checks the goals of custom resources. Returns the findings that block them in this check and the
     /// previous one, and for the tolerated time, in a few words each.
-    pub fn judge(&mut self, cluster: &Cluster, goals: &[(&str, Goal<'_>)]) -> Vec<String> {
-        let scope = Scope {
-            skyhooks: goals.iter().map(|(name, _)| (*name).to_owned()).collect(),
-            ..Scope::default()
-        };
-        let (_, report) = self.confirm(cluster, &scope, |report| {
+    pub fn judge(&mut self, cluster: &Cluster, goals: &[Goal]) -> BlockerCheck {
+        let skyhooks = goals.iter().map(|goal| goal.target.name.clone()).collect();
+        let scope = Scope { skyhooks, ..Scope::default() };
+        let (_, report, look_again) = self.confirm(cluster, &scope, |report| {
             let findings = &report.findings;
             let blocking = BlockingFindings::of(findings);
-            let known = goals.iter().filter_map(|(name, goal)| Some((cluster.skyhook(name)?, *goal)));
-            known.flat_map(|(skyhook, goal)| blocking.of_goal(findings, cluster, skyhook, goal)).collect()
+            let known = goals.iter().filter_map(|goal| Some((cluster.skyhook(&goal.target.name)?, goal)));
+            known
+                .flat_map(|(skyhook, goal)| blocking.of_goal(findings, cluster, skyhook, &goal.condition))
+                .collect()
         });
-        let names: Vec<String> = report.findings.iter().map(name_of).collect();
-        if !names.is_empty() {
+        let blockers: Vec<String> = report.findings.iter().map(name_of).collect();
+        if !blockers.is_empty() {
             self.found = Some((cluster.clone(), report));
         }
-        names
+        BlockerCheck { blockers, look_again }
     }
 
-    /// Runs the rules. Returns the whole report, and a report of the findings selected by `of` that the
-    /// previous check also found and that have lasted. Sources are read in parallel, so a single check may
+    /// Runs the rules. Returns the whole report, a report of the findings selected by `of` that the previous
+    /// check also found and that have lasted, and whether any selected finding is new. Sources are read in parallel, so a single check may
     /// combine data of different times.
     pub fn confirm(
         &mut self,
         cluster: &Cluster,
         scope: &Scope,
         of: impl Fn(&Report) -> Vec<&Finding>,
-    ) -> (Report, Report) {
+    ) -> (Report, Report, bool) {
         let report = rules::diagnose(cluster, scope);
         let before = std::mem::take(&mut self.seen);
         let mut confirmed = BTreeSet::new();
-        self.look_again = false;
+        let mut look_again = false;
         for finding in of(&report) {
             let key = finding.key();
             let since = before.get(&key).copied();
@@ -374,18 +261,17 @@ impl Blockers {
                     confirmed.insert(key.clone());
                 }
                 Some(_) => {}
-                None => self.look_again = true,
+                None => look_again = true,
             }
             self.seen.insert(key, since.unwrap_or(cluster.taken_at));
         }
         let confirmed = report.clone().stuck_by(&confirmed);
-        (report, confirmed)
+        (report, confirmed, look_again)
     }
 
     /// Forgets the findings, before the command waits for something else.
     pub fn clear(&mut self) {
         self.seen.clear();
-        self.look_again = false;
     }
 
     /// Whether the finding blocks now: it is not retried, or has failed for the tolerated time.

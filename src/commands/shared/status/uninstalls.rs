@@ -11,7 +11,8 @@ use crate::cluster::history::{History, StageTrace, versions};
 use crate::cluster::{AskedBy, Cluster, Node, PackageRun, PackageRuns, Phase, Placement};
 use crate::commands::shared::scope;
 use crate::outlook::Outlook;
-use crate::rules::{Finding, Goal};
+use crate::plan::Condition;
+use crate::rules::Finding;
 use crate::view::text::{self, Line, Text};
 use crate::view::{Columns, age, time};
 
@@ -312,8 +313,10 @@ impl<'o> PackageUninstall<'o, '_> {
         if let Some(how) = skyhook.stopped().filter(|_| !at_work) {
             return Some(format!("the custom resource is {how}"));
         }
-        let goal = Goal::Uninstall(Some(self.package));
-        let blockers = self.blockers.get_or_init(|| self.outlook.blockers(skyhook, goal));
+        let blockers = self.blockers.get_or_init(|| {
+            let package = Some(self.package.to_owned());
+            self.outlook.blockers(skyhook, &Condition::Uninstalled { package, version: None })
+        });
         let node = placement.node.name.as_str();
         let here = |f: &&&Finding| {
             let blocked = f.blocked_nodes.iter().any(|n| n == node);

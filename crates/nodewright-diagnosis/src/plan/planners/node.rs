@@ -14,8 +14,8 @@ use crate::cluster::{Certainty, Cluster, Node, NodeRecord, Phase};
 use crate::error::{Error, Result};
 use crate::plan::step::as_new;
 use crate::plan::{
-    At, Change, Consequences, Edit, Field, Hold, Metadata, Move, OnConflict, Plan, PlanStage, Step, Target,
-    WaitCondition, WaitFor,
+    At, Change, Condition, Consequences, Edit, Field, Hold, Metadata, Move, OnConflict, Plan, PlanStage,
+    Step, Target,
 };
 use crate::view::NodeSet;
 
@@ -420,11 +420,8 @@ impl<'a> Recreation<'a> {
         if let Some(index) = all.position(|f| *f == entry) {
             let change = Change::Finalizer { entry, index, was: Some(Box::new(old.whole.clone())) };
             let why = "the old object must be gone before the new one is created";
-            self.stages.push(PlanStage {
-                steps: vec![Step::new(target.clone(), change, why)],
-                until: Some(WaitFor { target, condition: WaitCondition::Gone, at_most: AT_MOST }),
-                ..PlanStage::default()
-            });
+            let removal = PlanStage::of(vec![Step::new(target.clone(), change, why)]);
+            self.stages.push(removal.awaiting(target, Condition::Gone, AT_MOST));
         }
         self.effects.warn(format!(
             "Kubernetes cannot cancel a deletion: {} is removed and recreated immediately",
@@ -470,20 +467,17 @@ impl<'a> Recreation<'a> {
     /// Creates the new object, with the part of the status that the operator cannot derive again.
     pub fn make(&mut self) {
         let target = self.target(None);
-        let create = |object: Value, condition: WaitCondition| PlanStage {
-            steps: vec![Step::new(
-                target.clone(),
-                Change::Create(Box::new(object)),
-                "restores the saved object",
-            )],
-            until: Some(WaitFor { target: target.clone(), condition, at_most: SEEN_WITHIN }),
-            ..PlanStage::default()
+        let create = |object: Value, condition: Condition| {
+            let change = Change::Create(Box::new(object));
+            let creation =
+                PlanStage::of(vec![Step::new(target.clone(), change, "restores the saved object")]);
+            creation.awaiting(target.clone(), condition, SEEN_WITHIN)
         };
         // Without `configUpdates` in the status, packages with only a changed configuration would be
         // interrupted again.
         let updates = self.skyhook.whole["status"]["configUpdates"].clone();
         if updates.as_object().is_none_or(|updates| updates.is_empty()) {
-            self.stages.push(create(self.object.clone(), WaitCondition::Exists));
+            self.stages.push(create(self.object.clone(), Condition::Exists));
             return;
         }
         let status = |field: Field| {
@@ -493,7 +487,7 @@ impl<'a> Recreation<'a> {
         if pause_guard::away(self.cluster) {
             let status_alone = json!({"configUpdates": updates});
             let field = Field::new(["status"], None, Some(status_alone));
-            self.stages.push(create(self.object.clone(), WaitCondition::Exists));
+            self.stages.push(create(self.object.clone(), Condition::Exists));
             self.stages.push(status(field));
             return;
         }
@@ -507,7 +501,7 @@ impl<'a> Recreation<'a> {
             self.release = Some(end);
         }
         let field = Field::new(["status", "configUpdates"], None, Some(updates));
-        self.stages.push(create(held, WaitCondition::Seen));
+        self.stages.push(create(held, Condition::Seen));
         self.stages.push(status(field.with_any_old_value()));
     }
 

@@ -3,7 +3,7 @@
 use crate::api::{ApiFlavor, Executor, Skyhook, State, Status};
 use crate::cluster::{Certainty, Cluster, Node, PackageRun, Source};
 use crate::error::Result;
-use crate::plan::{Change, Hold, Kind, Plan, PlanStage, Refusal, Step, Target, WaitCondition, WaitFor};
+use crate::plan::{Change, Condition, Hold, Kind, Plan, PlanStage, Refusal, Step, Target};
 use crate::view::NodeSet;
 
 /// Maximum wait for the operator to observe a pause, in seconds.
@@ -95,10 +95,8 @@ pub fn end_failing(
     let why = "otherwise the failing pod records the removed state again";
     let step = |pod: &Target| Step::new(pod.clone(), Change::Delete { was: None }, why);
     let mut stages = vec![PlanStage::of(failing.iter().map(step).collect())];
-    stages.extend(failing.into_iter().map(|target| PlanStage {
-        until: Some(WaitFor { target, condition: WaitCondition::Gone, at_most: POD_AT_MOST }),
-        ..PlanStage::default()
-    }));
+    let gone = |target| PlanStage::default().awaiting(target, Condition::Gone, POD_AT_MOST);
+    stages.extend(failing.into_iter().map(gone));
     plan.stages.splice(0..0, stages);
 }
 
@@ -230,12 +228,8 @@ pub fn stage_is_running(cluster: &Cluster, skyhook: &Skyhook, stages: &[PlanStag
 pub fn ends(cluster: &Cluster, skyhook: &Skyhook, title: &str) -> Option<[PlanStage; 2]> {
     let target = target(skyhook)?;
     let [hold, release] = pair(cluster, skyhook, title)?;
-    let first = PlanStage {
-        steps: vec![Step::new(target.clone(), Change::Hold(hold), "pauses the operator")],
-        until: Some(WaitFor { target: target.clone(), condition: WaitCondition::Paused, at_most: AT_MOST }),
-        ..PlanStage::default()
-    };
-    Some([first, end(target, release)])
+    let pause = PlanStage::of(vec![Step::new(target.clone(), Change::Hold(hold), "pauses the operator")]);
+    Some([pause.awaiting(target.clone(), Condition::Paused, AT_MOST), end(target, release)])
 }
 
 /// A pause for a plan of this title, and its end.

@@ -11,6 +11,7 @@ use super::causes::{Cause, Causes, common_message};
 use crate::api::{ApiFlavor, Skyhook};
 use crate::cluster::Cluster;
 use crate::model::{Model, ProgressState, WaitReason};
+use crate::plan::Condition;
 use crate::rules::{Finding, Remedy, Severity};
 use crate::view::plural;
 
@@ -43,17 +44,6 @@ impl Blocks {
             Blocks::Workloads => "workloads on the node",
         }
     }
-}
-
-/// The state of a custom resource that a user wants to reach.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Goal<'a> {
-    /// Every package is complete on every node.
-    Install,
-    /// The package is absent from all nodes; `None` means all packages with a requested uninstall.
-    Uninstall(Option<&'a str>),
-    /// The custom resource is deleted.
-    Deletion,
 }
 
 impl Finding {
@@ -95,7 +85,13 @@ impl BlockingFindings {
     }
 
     /// Whether the goal has [blockers](BlockingFindings::of_goal).
-    pub fn block(&self, findings: &[Finding], cluster: &Cluster, skyhook: &Skyhook, goal: Goal<'_>) -> bool {
+    pub fn block(
+        &self,
+        findings: &[Finding],
+        cluster: &Cluster,
+        skyhook: &Skyhook,
+        goal: &Condition,
+    ) -> bool {
         let reach = Reach::of(cluster, skyhook, goal);
         let mut concerning = self.concerning(skyhook);
         concerning.any(|at| reach.covers(&findings[at]))
@@ -108,7 +104,7 @@ impl BlockingFindings {
         findings: &'r [Finding],
         cluster: &Cluster,
         skyhook: &Skyhook,
-        goal: Goal<'_>,
+        goal: &Condition,
     ) -> Vec<&'r Finding> {
         let reach = Reach::of(cluster, skyhook, goal);
         let causes = self.causes.get_or_init(|| Causes::of(findings));
@@ -137,7 +133,7 @@ impl BlockingFindings {
 
 /// Warnings that delay a deletion and may resolve themselves.
 pub fn delays<'r>(cluster: &Cluster, findings: &'r [Finding], skyhook: &Skyhook) -> Vec<&'r Finding> {
-    let reach = Reach::of(cluster, skyhook, Goal::Deletion);
+    let reach = Reach::of(cluster, skyhook, &Condition::Gone);
     let all = findings.iter();
     all.filter(|f| !f.permanent && f.severity == Severity::Warning && reach.covers(f)).collect()
 }
@@ -149,7 +145,7 @@ pub(in crate::rules) fn mark_deletions<'f>(
     findings: impl IntoIterator<Item = &'f mut Finding>,
 ) {
     let deleting = cluster.skyhooks.items().iter().filter(|s| s.deleting());
-    let deletions: Vec<Reach<'_>> = deleting.map(|s| Reach::of(cluster, s, Goal::Deletion)).collect();
+    let deletions: Vec<Reach<'_>> = deleting.map(|s| Reach::of(cluster, s, &Condition::Gone)).collect();
     if deletions.is_empty() {
         return;
     }
@@ -241,7 +237,7 @@ pub(in crate::rules) fn mark_taints<'f>(
 /// A goal of a custom resource, with the pending uninstalls that determine which findings block it.
 struct Reach<'a> {
     skyhook: &'a Skyhook,
-    goal: Goal<'a>,
+    goal: &'a Condition,
     /// Packages with a pending uninstall, by node.
     left: HashMap<&'a str, BTreeSet<&'a str>>,
     /// Packages with a pending uninstall on any node.
@@ -249,15 +245,15 @@ struct Reach<'a> {
 }
 
 impl<'a> Reach<'a> {
-    fn of(cluster: &'a Cluster, skyhook: &'a Skyhook, goal: Goal<'a>) -> Reach<'a> {
+    fn of(cluster: &'a Cluster, skyhook: &'a Skyhook, goal: &'a Condition) -> Reach<'a> {
         let pending = match goal {
-            Goal::Install => Vec::new(),
-            Goal::Deletion => {
+            Condition::Gone => {
                 let pending = cluster.pending_uninstalls(skyhook);
                 let pending = pending.iter();
                 pending.map(|p| (p.node.name.as_str(), p.name)).collect()
             }
-            Goal::Uninstall(package) => to_uninstall(cluster, skyhook, package),
+            Condition::Uninstalled { package, .. } => to_uninstall(cluster, skyhook, package.as_deref()),
+            _ => Vec::new(),
         };
         let mut left: HashMap<&str, BTreeSet<&str>> = HashMap::new();
         for (node, package) in &pending {
@@ -274,22 +270,24 @@ impl<'a> Reach<'a> {
         let blocks = |what| finding.blocks.contains(&what);
         let own = self.owns(finding);
         match self.goal {
-            Goal::Install => {
+            Condition::Complete => {
                 let going = blocks(Blocks::Install) || blocks(Blocks::Uninstall);
                 let deleting = self.skyhook.deleting() && blocks(Blocks::Deletion);
                 blocks(Blocks::Reconcile) || (own && (going || deleting))
             }
-            Goal::Uninstall(_) => {
+            Condition::Uninstalled { .. } => {
                 blocks(Blocks::Reconcile)
                     || (own && blocks(Blocks::Uninstall) && self.has_pending_uninstall(finding))
             }
-            Goal::Deletion => {
+            Condition::Gone => {
                 let about = own || finding.subject.skyhook.is_none();
                 let ours = self.skyhook.has_finalizer();
                 (about && blocks(Blocks::Deletion))
                     || (ours && blocks(Blocks::Reconcile))
                     || (ours && own && blocks(Blocks::Uninstall) && self.has_pending_uninstall(finding))
             }
+            // Findings block neither a failure nor a state that the operator reports at once.
+            _ => false,
         }
     }
 
@@ -318,10 +316,7 @@ fn to_uninstall<'a>(
     skyhook: &'a Skyhook,
     package: Option<&'a str>,
 ) -> Vec<(&'a str, &'a str)> {
-    let requested = |name: &str| {
-        let uninstall = skyhook.package(name).map(|p| p.uninstall());
-        uninstall.is_some_and(|u| u.enabled && (u.apply || skyhook.deleting()))
-    };
+    let requested = |name: &str| skyhook.package(name).is_some_and(|package| skyhook.uninstalls(package));
     let name = skyhook.name();
     let mut left = Vec::new();
     for (node, on) in cluster.tracked(name) {
