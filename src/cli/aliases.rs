@@ -200,13 +200,19 @@ const OTHER_KINDS: &[&str] = &[
     "configmap",
     "configmaps",
     "crd",
+    "crds",
+    "deploy",
+    "deployment",
     "deploymentpolicies",
     "deploymentpolicy",
     "deployments",
+    "namespace",
     "namespaces",
     "ns",
     "pdb",
+    "poddisruptionbudget",
     "poddisruptionbudgets",
+    "secret",
     "secrets",
 ];
 
@@ -288,7 +294,12 @@ pub fn tip(args: &[OsString], invalid: &Invalid<'_>) -> Option<String> {
                 HABITS.iter().find(|(habit, _)| words.starts_with(habit)).map(|(_, tip)| (*tip).to_owned());
             tip.or_else(|| {
                 let known = OF_KUBECTL.contains(typed) && words.first() == Some(typed);
-                known.then(|| format!("this is a command of kubectl itself: kubectl {}", words.join(" ")))
+                known.then(|| {
+                    format!(
+                        "this is a command of kubectl itself: kubectl {}",
+                        crate::view::shell_words(&words)
+                    )
+                })
             })
         }
         Invalid::Flag(flag) => FLAGS

@@ -21,6 +21,8 @@ use crate::rules::Scope;
 /// preview shows, or if it runs packages and the spec of the custom resource was changed. It is also refused if a
 /// custom resource whose data it changes was created, deleted or recreated since, or is paused by another command, or
 /// if it was made without a running operator, and the operator has returned.
+///
+/// A wait for an uninstall ends when the uninstall is blocked; the plan does not save --tolerate.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "Examples:
   kubectl skyhook reset gpu-tune --plan-out plan.json
@@ -70,6 +72,11 @@ async fn run(ctx: &mut Ctx, args: &Args) -> Result<Exit> {
             return Err(Refusal::ChangedSincePlan { change, file }.into());
         }
         uninstalls = Progress::of(&cluster, &saved.plan, None);
+        if uninstalls.is_none() && saved.plan.awaits_uninstall() {
+            let why =
+                format!("the plan in {file} waits for an uninstall without naming a package and a version");
+            return Err(Error::usage(why).hint(AGAIN));
+        }
         loaded = Some(cluster);
     }
     let waiting = uninstalls.as_mut().zip(loaded).map(|(aim, cluster)| PlanWait { aim, cluster });

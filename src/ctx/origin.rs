@@ -12,7 +12,7 @@ use crate::cluster::live::{self, installation, origin};
 use crate::cluster::{Cluster, Read, Source, Unread};
 use crate::error::{Error, Result};
 use crate::model::waiting_for_drain;
-use crate::plan::{Before, ClusterIdentity, Destination, Plan, Refusal, Sameness, Target};
+use crate::plan::{Baseline, ClusterIdentity, Destination, Plan, Refusal, Sameness, Target};
 
 pub use crate::apply::PermissionCheck;
 
@@ -136,7 +136,7 @@ impl Ctx {
     /// Adds the effects and the preconditions of a plan. Evicted pods and refusing budgets are read only if the plan drains nodes, and not
     /// from files.
     pub async fn forecast(&self, cluster: &Cluster, plan: &mut Plan) {
-        plan.forecast(&Before::of(cluster));
+        plan.forecast(&Baseline::of(cluster));
         plan.rely_on(cluster);
         // A load has read the pods of nodes that wait for a drain, and no others.
         let rollouts = plan.consequences.rollouts.iter();
@@ -148,7 +148,7 @@ impl Ctx {
         let budgets = live::disruption_budgets(&client).await;
         cluster.disruption_budgets = budgets;
         self.read_workloads(&mut cluster, nodes).await;
-        plan.forecast(&Before::of(&cluster));
+        plan.forecast(&Baseline::of(&cluster));
         for (source, lost) in [
             (Source::Workloads, "evicted pods are not counted"),
             (Source::DisruptionBudgets, "refused evictions are not shown"),

@@ -168,6 +168,21 @@ fn previews_of_captures_match_snapshots() {
     }
 }
 
+/// A requested deletion cannot be canceled, so the preview names what would hold it.
+#[test]
+fn finalizers_of_others_are_foreseen() {
+    let fake = two();
+    let mut late = fake.get("skyhooks", "", "late").expect("it exists");
+    let finalizers = late["metadata"]["finalizers"].as_array_mut().expect("a list");
+    finalizers.push("example.com/hold".into());
+    fake.load(late);
+    let ran = teardown(&TestCluster::serving(fake), "--dry-run");
+    ran.expect_code(2);
+    ran.expect_stdout(
+        "third-party finalizers block the deletion until their owners remove them: example.com/hold",
+    );
+}
+
 #[test]
 fn unconfirmed_teardown_writes_nothing() {
     let test_cluster = TestCluster::serving(two());

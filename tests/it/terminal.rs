@@ -121,6 +121,7 @@ pub fn on_terminal(columns: usize, words: &str) -> String {
         .env("NO_COLOR", "1")
         .env("TERM", "xterm");
     let mut session = Session::spawn(command).expect("the shell starts on a terminal");
+    // Fifteen thousand nodes take a minute where all tests run at once.
     session.set_expect_timeout(Some(Duration::from_secs(300)));
     // The script waits for this line before it sets the width.
     session.send_line("").expect("the shell reads input");

@@ -8,7 +8,7 @@ use serde_json::{Value, json};
 
 use crate::support::clusters;
 use crate::support::fake_api::{FakeApi, State};
-use crate::support::object_builder::{NODEWRIGHT, ObjectBuilder, SKYHOOK};
+use crate::support::object_builder::{NODEWRIGHT, ObjectBuilder, PackageRun, SKYHOOK};
 use crate::support::run::{RunOutput, run};
 use crate::support::test_cluster::operator_of_version;
 
@@ -325,6 +325,26 @@ fn failure_on_a_deselected_node_does_not_end_the_wait() {
     on_read(&fake, 4, move |it| it.store.load(gone.clone()));
     let ran = wait(&fake, "gpu --for=uninstalled=driver --tolerate 0s");
     assert_eq!(ran.parts(), ("skyhook/gpu uninstalled=driver\n", "", Some(0)));
+}
+
+/// Nodes that leave the selection while their uninstall runs are not done: nothing may follow that counts on it.
+#[test]
+fn an_uninstall_that_runs_on_deselected_nodes_is_not_finished() {
+    let mut gpu = SKYHOOK.skyhook("in_progress", removable(true));
+    gpu["spec"]["nodeSelectors"] = json!({"matchLabels": {"pool": "gpu"}});
+    let node = SKYHOOK.node("node-1", "in_progress", &["driver|1.0.0 uninstall in_progress"]);
+    let place = PackageRun { stage: "uninstall", node: "node-1", ..PackageRun::default() };
+    let pod = SKYHOOK.pod("driver-uninstall", &place, "Running", &[]);
+    for (pods, expected) in [
+        (vec![pod], "still on 1 node"),
+        (Vec::new(), "no node is selected, and the package is still on 1 node"),
+    ] {
+        let fake = SKYHOOK.serve(removable(true));
+        pods.into_iter().chain([gpu.clone(), node.clone()]).for_each(|object| fake.load(object));
+        let ran = wait(&fake, "gpu --for=uninstalled=driver --timeout 1s");
+        assert_eq!((ran.stdout.as_str(), ran.code), ("", Some(5)), "{}", ran.transcript());
+        ran.expect_stderr(expected);
+    }
 }
 
 /// Without a request, packages stay: having no uninstall in progress does not mean that all are uninstalled.

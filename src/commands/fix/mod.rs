@@ -10,7 +10,7 @@ use merge::{Part, finding_label};
 use super::shared::command::{Run as _, Write, command};
 use super::shared::diagnosis::group::FindingGroup;
 use super::shared::grouped::grouped;
-use super::shared::remedy::{Grades, most_plans};
+use super::shared::remedy::Grades;
 use super::shared::rule::find_rule;
 use super::shared::scope;
 use crate::args::nodes::NodeFlags;
@@ -318,10 +318,12 @@ impl Choosing<'_> {
     fn of_cause(&mut self, group: &RemedyGroup<'_>) {
         let finding = group.findings[0];
         if self.is_skippable(finding) {
-            let why = match () {
-                () if finding.rule.finds == Finds::LastingWaits && finding.permanent => "a decision",
-                () if finding.blocks_progress() => "a wait that may resolve itself",
-                () => "harmless",
+            let why = if finding.rule.finds == Finds::LastingWaits && finding.permanent {
+                "somebody wants this"
+            } else if finding.blocks_progress() {
+                "this may resolve itself"
+            } else {
+                "this blocks nothing"
             };
             self.skippable.entry(why).or_default().insert(finding.rule.code);
             return;
@@ -349,10 +351,11 @@ impl Choosing<'_> {
             if hidden { format!("see `{}`", pointer(finding)) } else { group.command(remedy, argv) };
         // Leftovers of several custom resources are reviewed in their own preview.
         let plans = remedy.own().is_some() && !remedy.choice && !remedy.runs("leftovers");
-        let most = most_plans(self.cluster);
+        let most = self.grades.most;
         if plans && self.forecasts == most {
             let why = format!(
-                "fix plans {most} remedies at a time: run it again afterwards, or limit it with --skyhook or --node"
+                "fix plans {} at a time: run it again afterwards, or limit it with --skyhook or --node",
+                plural(most, "remedy")
             );
             return self.leave(finding, &group.subject, &why);
         }
@@ -499,7 +502,7 @@ impl Choosing<'_> {
     fn finish(mut self) -> Chosen {
         for (why, codes) in self.skippable {
             let codes: Vec<&str> = codes.into_iter().collect();
-            let left = format!("skips {}: {why}; specify a code to include it", list(&codes));
+            let left = format!("skips {}, because {why}; specify a code to include it", list(&codes));
             self.chosen.left.push(left);
         }
         self.chosen

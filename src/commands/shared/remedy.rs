@@ -6,7 +6,7 @@ use std::collections::HashMap;
 use crate::cluster::Cluster;
 use crate::commands::shared::command::Run as _;
 use crate::commands::{Command, Parser};
-use crate::plan::{Before, Grade, Plan};
+use crate::plan::{Baseline, Grade, Plan};
 use crate::rules::Remedy;
 use crate::view::shell_words;
 use crate::view::text::{self, Line, Span, Text};
@@ -26,9 +26,9 @@ enum Graded {
 /// The grades of remedies: those that the previews of their commands show. A command is planned once, and only if its
 /// remedy is shown.
 pub struct Grades<'a> {
-    pub before: Before<'a>,
+    pub before: Baseline<'a>,
     /// Number of commands that are planned at most.
-    most: usize,
+    pub most: usize,
     parser: RefCell<Parser>,
     /// By the command that is carried out before, if any, and the command.
     known: RefCell<HashMap<[Vec<String>; 2], Graded>>,
@@ -36,14 +36,14 @@ pub struct Grades<'a> {
 
 /// Maximum number of commands that one run plans: each costs a simulation of the cluster, and there may be a remedy for
 /// each of thousands of objects. The time of a simulation grows with the square of the packages of a custom resource.
-pub fn most_plans(cluster: &Cluster) -> usize {
+fn most_plans(cluster: &Cluster) -> usize {
     let packages = cluster.skyhooks.items().iter().map(|skyhook| skyhook.packages().count());
     (5000 / packages.max().unwrap_or(0).max(1)).clamp(1, 50)
 }
 
 impl<'a> Grades<'a> {
     pub fn new(cluster: &'a Cluster) -> Grades<'a> {
-        let before = Before::of(cluster);
+        let before = Baseline::of(cluster);
         Grades { before, most: usize::MAX, parser: RefCell::default(), known: RefCell::default() }
     }
 
@@ -92,10 +92,10 @@ impl<'a> Grades<'a> {
         };
         let cluster = self.before.cluster;
         let then = self.plan(before.own()?)?.carried_out(cluster);
-        self.planned_on(&Before::of(&then), remedy)
+        self.planned_on(&Baseline::of(&then), remedy)
     }
 
-    fn planned_on(&self, before: &Before<'_>, remedy: &Remedy) -> Option<Graded> {
+    fn planned_on(&self, before: &Baseline<'_>, remedy: &Remedy) -> Option<Graded> {
         let mut plan = match self.command(remedy.own()?)?.plan(before.cluster)? {
             Ok(plan) => plan,
             Err(error) => {

@@ -35,12 +35,14 @@ impl Progress {
     pub fn of(cluster: &Cluster, plan: &Plan, tolerate: Option<Duration>) -> Option<Progress> {
         let goals = plan.stages.iter().filter_map(|stage| stage.until.as_ref());
         let packages: Vec<Package> = goals.map(|goal| Package::of(cluster, goal)).collect::<Option<_>>()?;
+        let first = packages.first().and_then(|package| UninstallProgress::of(cluster, &package.goal).ok());
+        let requested = first.map(|uninstall| uninstall.is_requested()).filter(|requested| *requested);
         (!packages.is_empty()).then(|| Progress {
             packages,
             current: 0,
             // A stage without a goal removes a package from the spec.
             mirror_too: plan.stages.iter().any(|stage| stage.until.is_none()),
-            requested: None,
+            requested,
             blockers: Blockers::new(cluster, tolerate),
         })
     }
@@ -71,9 +73,8 @@ impl Aim for Progress {
         let news = news.into_iter().map(line).collect();
         let whole = package.drawn(cluster.taken_at);
         package.gone = package.unfinished_nodes().is_empty();
-        let in_mirror = self.mirror_too && uninstall.in_mirror();
         let state = match uninstall.reached() {
-            Wait::Met if in_mirror => Wait::Pending(format!(
+            Wait::Met if self.mirror_too && uninstall.in_mirror() => Wait::Pending(format!(
                 "the operator has removed {} from status.nodeState of {}",
                 package.title, goal.target.name
             )),

@@ -137,7 +137,7 @@ pub fn causes(status: &StatusReport<'_>, name: Option<&str>, most: usize) -> Tex
         let since = group
             .since()
             .map_or(String::new(), |since| format!(", {}", age(Some(since), status.cluster.taken_at)));
-        // The numbers are those of all causes.
+        // Numbers count the causes of all custom resources.
         let mark = if name.is_some() { "- ".to_owned() } else { format!("{:>2} ", at + 1) };
         let cause = Line::default()
             + label_of(impact.severity).span(group.first().rule.code)

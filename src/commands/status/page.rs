@@ -92,7 +92,8 @@ fn title(item: &SkyhookProgress) -> Line {
     let assessment = label(summary.assessment).span(format!("{:?}", summary.assessment));
     let mut title = text::heading(&item.name) + "  " + assessment;
     if summary.complete_percent.is_some() {
-        let uninstalled = if item.deleting { " uninstalled" } else { "" };
+        let uninstalls = item.deleting && item.packages.iter().any(|package| package.uninstalling);
+        let uninstalled = if uninstalls { " uninstalled" } else { "" };
         title = title + ", " + summary.complete() + uninstalled;
     }
     if summary.node_states.failed > 0 {
@@ -161,7 +162,7 @@ fn node_counts(nodes: &Nodes, deleting: bool, wide: bool) -> Text {
         line = line + format!("; {behind} no longer selected");
     }
     let mut text = Text::new();
-    text.line(line);
+    text.paragraph(line);
     let shown = if wide { nodes.draining.len() } else { CAUSES };
     for draining in nodes.draining.iter().take(shown) {
         let summary = format!("{}: {}", draining.node, draining.drain.summary);

@@ -133,9 +133,9 @@ impl Aim for Teardown {
         let mut blockers = Vec::new();
         let mut all_blocked = true;
         for planned in self.items.iter_mut().filter(|p| p.awaited) {
-            let now = blocker::of(cluster, &report, &blocking, planned);
+            let now = blocker::of(cluster, &report, &blocking, planned, false);
             let before = std::mem::replace(&mut planned.blockers, now);
-            let mut confirmed = blocker::of(cluster, &confirmed, &confirmed_blocking, planned);
+            let mut confirmed = blocker::of(cluster, &confirmed, &confirmed_blocking, planned, false);
             // The owner of a finalizer may remove it at any time: confirm such a blocker with a second check.
             confirmed.retain(|b| b.code.is_some() || before.contains(b));
             let new = |b: &Blocker| b.code.is_none() && !before.contains(b);

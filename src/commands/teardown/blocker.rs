@@ -86,8 +86,15 @@ impl fmt::Display for Blocker {
     }
 }
 
-/// The blockers of an object's deletion, most severe first. Unread sources may hide blockers.
-pub fn of(cluster: &Cluster, report: &Report, blocking: &BlockingFindings, item: &Planned) -> Vec<Blocker> {
+/// The blockers of an object's deletion, most severe first. Unread sources may hide blockers. `foreseen`: the deletion is
+/// not requested yet, and `cluster` is the state after the request.
+pub fn of(
+    cluster: &Cluster,
+    report: &Report,
+    blocking: &BlockingFindings,
+    item: &Planned,
+    foreseen: bool,
+) -> Vec<Blocker> {
     let Some(found) = item.find(cluster) else {
         return Vec::new();
     };
@@ -124,7 +131,7 @@ pub fn of(cluster: &Cluster, report: &Report, blocking: &BlockingFindings, item:
         }
     }
     // Third-party finalizers block the deletion even after the operator has finished its work.
-    if !others.is_empty() && (!deleting || ours.is_empty() || !blockers.is_empty()) {
+    if !others.is_empty() && (foreseen || !deleting || ours.is_empty() || !blockers.is_empty()) {
         let message = format!(
             "third-party finalizers block the deletion until their owners remove them: {}",
             others.join(", ")

@@ -363,7 +363,7 @@ fn foreseen_blockers(cluster: &Cluster, items: &[Planned]) -> Vec<Vec<Blocker>> 
         let report = rules::diagnose(&then, &Scope::default());
         let blocking = BlockingFindings::of(&report.findings);
         for (at, item) in of_wave {
-            blockers[at] = blocker::of(&then, &report, &blocking, item);
+            blockers[at] = blocker::of(&then, &report, &blocking, item, !item.was_deleting);
         }
         gone.extend(own);
     }

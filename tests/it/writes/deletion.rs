@@ -2,7 +2,7 @@
 
 use kubectl_skyhook::api::ApiFlavor;
 use kubectl_skyhook::dump;
-use kubectl_skyhook::plan::{Before, Change, Plan, PlanStage, SavedPlan, Step, Target};
+use kubectl_skyhook::plan::{Baseline, Change, Plan, PlanStage, SavedPlan, Step, Target};
 use serde_json::{Value, json};
 
 use super::{CR, TestCluster};
@@ -19,7 +19,7 @@ fn saved(cluster: &TestCluster) -> String {
         ..Plan::default()
     };
     let before = dump::load(&["tests/clusters/complete".into()], None).expect("a capture");
-    plan.forecast(&Before::of(&before));
+    plan.forecast(&Baseline::of(&before));
     let file = cluster.state.path().join("plan.json");
     std::fs::write(&file, SavedPlan::of(&plan, None, Vec::new()).text()).expect("a file");
     file.display().to_string()

@@ -145,15 +145,19 @@ impl<'a> Outlook<'a> {
             if !cause.cause.findings.iter().chain(&cause.cause.effects).any(blocks) {
                 continue;
             }
-            let own = cause
-                .cause
-                .findings
-                .iter()
-                .filter_map(|at| Some((findings[*at].subject.node.as_deref()?, *at)));
-            let on_node: HashMap<&str, usize> = own.collect();
+            // By custom resource and node; the first of several is the most severe.
+            let mut on_node: HashMap<(Option<&str>, &str), usize> = HashMap::new();
+            for at in &cause.cause.findings {
+                let subject = &findings[*at].subject;
+                if let Some(node) = subject.node.as_deref() {
+                    on_node.entry((subject.skyhook.as_deref(), node)).or_insert(*at);
+                    on_node.entry((None, node)).or_insert(*at);
+                }
+            }
             for (skyhook, nodes) in &cause.blocked {
                 for node in nodes {
-                    let finding = on_node.get(node).unwrap_or(&cause.cause.findings[0]);
+                    let own = on_node.get(&(Some(*skyhook), *node)).or_else(|| on_node.get(&(None, *node)));
+                    let finding = own.unwrap_or(&cause.cause.findings[0]);
                     // Causes are in order of their severity.
                     held.entry((*skyhook, *node)).or_insert([at, *finding]);
                 }

@@ -254,7 +254,9 @@ impl<'a> Outlook<'a> {
     /// The code and the message of a cause, with the custom resource that it is about if that is another one:
     /// `waits for base: SKY201 package driver fails`.
     fn cause_message(&self, name: &str, cause: &CauseImpact<'_>) -> String {
-        let first = &self.findings[cause.cause.findings[0]];
+        let mut findings = cause.cause.findings.iter().map(|at| &self.findings[*at]);
+        let own = findings.clone().find(|finding| finding.subject.skyhook.as_deref() == Some(name));
+        let first = own.or_else(|| findings.next()).expect("a cause has findings");
         let about = first.subject.skyhook.as_deref().filter(|_| !first.blocks_reconcile());
         let waits = match about {
             Some(other) if other != name => format!("waits for {other}: "),
@@ -268,9 +270,11 @@ impl<'a> Outlook<'a> {
     fn waits_for_several(&self, name: &str) -> Option<String> {
         let mut nodes_by_other: BTreeMap<&str, BTreeSet<&str>> = BTreeMap::new();
         for cause in self.causes_of(name).filter(|cause| cause.severity > Severity::Info) {
-            let first = &self.findings[cause.cause.findings[0]];
-            let other = first.subject.skyhook.as_deref().filter(|_| !first.blocks_reconcile())?;
-            if other == name {
+            let mut findings = cause.cause.findings.iter().map(|at| &self.findings[*at]);
+            let first = findings.next().filter(|first| !first.blocks_reconcile())?;
+            let other = first.subject.skyhook.as_deref().filter(|other| *other != name)?;
+            // A cause of several custom resources does not show for which of them a node waits.
+            if findings.any(|finding| finding.subject.skyhook.as_deref() != Some(other)) {
                 return None;
             }
             nodes_by_other.entry(other).or_default().extend(cause.blocked.get(name).into_iter().flatten());

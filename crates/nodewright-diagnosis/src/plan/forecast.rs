@@ -20,6 +20,7 @@ use crate::api::{
     ApiFlavor, DeploymentPolicy, Entry, Executor, NodeState, Object, Shared, Skyhook, Stage, State,
 };
 use crate::cluster::node::Taint;
+use crate::cluster::package_run::PackageRuns;
 use crate::cluster::{Certainty, Cluster, NamedNodes, Node, NodeEdit, PackageRun, Source, decode_leniently};
 use crate::model::{PackageChange, Simulation, WorkByPlace};
 use crate::view::NodeSet;
@@ -28,20 +29,30 @@ use crate::view::NodeSet;
 const SHOWN: usize = 6;
 
 /// A cluster before a plan. The operator's work without the plan is simulated once for all plans.
-pub struct Before<'a> {
+pub struct Baseline<'a> {
     pub cluster: &'a Cluster,
     work: OnceCell<WorkByPlace<'a>>,
     /// The work of [`Simulation::unhindered`].
     unhindered: OnceCell<WorkByPlace<'a>>,
+    package_runs: OnceCell<PackageRuns<'a>>,
 }
 
-impl<'a> Before<'a> {
-    pub fn of(cluster: &'a Cluster) -> Before<'a> {
-        Before { cluster, work: OnceCell::new(), unhindered: OnceCell::new() }
+impl<'a> Baseline<'a> {
+    pub fn of(cluster: &'a Cluster) -> Baseline<'a> {
+        Baseline {
+            cluster,
+            work: OnceCell::new(),
+            unhindered: OnceCell::new(),
+            package_runs: OnceCell::new(),
+        }
     }
 
     fn work(&self) -> &WorkByPlace<'a> {
         self.work.get_or_init(|| Simulation::new(self.cluster).work())
+    }
+
+    fn package_runs(&self) -> &PackageRuns<'a> {
+        self.package_runs.get_or_init(|| self.cluster.package_runs())
     }
 
     fn unhindered(&self) -> &WorkByPlace<'a> {
@@ -52,7 +63,7 @@ impl<'a> Before<'a> {
 impl Plan {
     /// Computes grade, numbers and effects from the steps; the planner's statements stay. Unknown effects are omitted; a
     /// warning then names the source that could not be read.
-    pub fn forecast(&mut self, before: &Before<'_>) {
+    pub fn forecast(&mut self, before: &Baseline<'_>) {
         let mut consequences = std::mem::take(&mut self.consequences).statements();
         if !self.is_empty() {
             self.add_effects(before, &mut consequences);
@@ -60,7 +71,7 @@ impl Plan {
         self.consequences = consequences;
     }
 
-    fn add_effects(&self, before: &Before<'_>, consequences: &mut Consequences) {
+    fn add_effects(&self, before: &Baseline<'_>, consequences: &mut Consequences) {
         let cluster = before.cluster;
         let after = self.carried_out(cluster);
         let mut edited = Edited::of(self, cluster);
@@ -138,7 +149,7 @@ impl Plan {
             unread.extend([Source::Pods, Source::Jobs]);
         }
         self.add_numbers(cluster, &work, consequences);
-        add_hindrances(cluster, &after, &edited, &work, consequences);
+        add_hindrances(before, &after, &edited, &work, consequences);
         let reruns = work.iter().any(|((skyhook, node), packages)| {
             let recorded = edited.records.contains(&(*skyhook, *node)) || edited.created.contains(skyhook);
             recorded && packages.keys().any(|(_, uninstall)| !uninstall)

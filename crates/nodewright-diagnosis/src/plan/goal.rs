@@ -22,8 +22,8 @@ pub struct Goal {
     pub at_most: u64,
 }
 
-/// The awaited state of an object. [`Goal::reached`] judges the first three and `Gone` on the cluster,
-/// [`Goal::holds`] all but the first three on the object alone.
+/// The awaited state of an object. `Complete`, `Erroring` and `Uninstalled` depend on the nodes: only [`Goal::reached`]
+/// judges them.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub enum Condition {
@@ -55,7 +55,7 @@ pub enum Condition {
 }
 
 impl Goal {
-    /// The limit in seconds, at least as long as the given time. Zero means no limit.
+    /// Rounds a limit up to whole seconds; 0 means no limit.
     pub fn seconds(limit: Duration) -> u64 {
         limit.as_secs() + u64::from(limit.subsec_nanos() > 0)
     }
@@ -196,6 +196,9 @@ mod tests {
             Condition::Uninstalled { package: Some("driver".to_owned()), version: Some("1.0.0".to_owned()) };
         for (condition, saved) in [
             (Condition::Paused, json!("paused")),
+            (Condition::Resumed, json!("resumed")),
+            (Condition::Seen, json!("seen")),
+            (Condition::Exists, json!("exists")),
             (Condition::Gone, json!("gone")),
             (Condition::Released("ours".to_owned()), json!({"released": "ours"})),
             (uninstalled, json!({"uninstalled": {"package": "driver", "version": "1.0.0"}})),

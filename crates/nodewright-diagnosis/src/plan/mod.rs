@@ -37,7 +37,7 @@ pub use change::{Change, Request, Verb};
 pub use consequences::{Consequences, growth};
 pub use edit::{At, Edit, Move, OnConflict, Rebased};
 pub use fields::Field;
-pub use forecast::Before;
+pub use forecast::Baseline;
 pub use goal::{Condition, Goal};
 pub use graph::retain_stages;
 pub use hold::{Hold, Uncordon};

@@ -55,7 +55,7 @@ fn detect(cluster: &Cluster, findings: &mut Findings) {
                 "List the policies; create the missing one, or reference an existing one",
                 ["get", &policies],
             )
-            .edit(Grade::B2, "Reference another policy", skyhook)
+            .edit_to_continue("Reference another policy", skyhook)
             .caveat("the rollout continues immediately, with the budget of that policy");
     }
 }

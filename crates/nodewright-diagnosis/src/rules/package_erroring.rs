@@ -221,7 +221,7 @@ fn out_of_memory(
     }
     let field = format!("spec.packages.{}.resources.memoryLimit", entry.name);
     finding
-        .edit(Grade::B2, format!("Raise {field}"), skyhook)
+        .edit_to_continue(format!("Raise {field}"), skyhook)
         .caveat("packages run again on every node where they are not complete");
     true
 }

@@ -130,7 +130,7 @@ fn detect(cluster: &Cluster, findings: &mut Findings) {
                 kept_by(&resumed, finding, skyhook, node, owner, &taints);
             } else if !passing {
                 finding
-                    .edit(Grade::B2, "Add a toleration for the taint to additionalTolerations", skyhook)
+                    .edit_to_continue("Add a toleration for the taint to additionalTolerations", skyhook)
                     .caveat(if skyhook.deleting() {
                         SKIPPED_AFTERWARDS
                     } else {

@@ -10,7 +10,8 @@ use crate::rules::{uninstall_argument, uninstall_command};
 use crate::view::plural;
 
 /// The uninstall of a package, or of all packages with a requested uninstall, on every node that counts: the selected
-/// nodes, or all nodes once the custom resource is deleted. The operator does nothing on other nodes.
+/// nodes, and nodes where an uninstall still runs; or all nodes once the custom resource is deleted. On other nodes,
+/// the operator does nothing.
 pub struct UninstallProgress<'a> {
     name: &'a str,
     skyhook: Option<&'a Skyhook>,
@@ -18,6 +19,8 @@ pub struct UninstallProgress<'a> {
     version: Option<&'a str>,
     /// Whether any package of the custom resource is recorded.
     installed: bool,
+    /// Number of nodes that are no longer selected and still record the package.
+    left_behind: usize,
     /// The state on each node, and the start of that state.
     pub nodes: Vec<(&'a Node, Point, Option<Timestamp>)>,
 }
@@ -70,13 +73,19 @@ impl<'a> UninstallProgress<'a> {
             return Err(Wait::Pending("the nodes cannot be read".to_owned()));
         };
         let skyhook = cluster.skyhook(name);
-        let mut uninstall =
-            UninstallProgress { name, skyhook, package, version, installed: false, nodes: Vec::new() };
+        let mut uninstall = UninstallProgress {
+            name,
+            skyhook,
+            package,
+            version,
+            installed: false,
+            left_behind: 0,
+            nodes: Vec::new(),
+        };
         let package_runs = cluster.package_runs_for(name);
-        for node in nodes.iter().filter(|node| skyhook.is_none_or(|skyhook| skyhook.selects(node))) {
+        for node in nodes {
             let here = cluster.placements_on(name, node);
             let recorded = here.iter().filter(|placement| placement.entry.is_some());
-            uninstall.installed |= recorded.clone().next().is_some();
             let placement = recorded.clone().find(|placement| uninstall.concerns(placement));
             let mut runs = package_runs.of_skyhook_on(name, &node.name);
             let run = runs.find(|run| {
@@ -84,6 +93,11 @@ impl<'a> UninstallProgress<'a> {
                     && run.alive()
                     && package.is_none_or(|package| package == run.package)
             });
+            if run.is_none() && skyhook.is_some_and(|skyhook| !skyhook.selects(node)) {
+                uninstall.left_behind += usize::from(placement.is_some());
+                continue;
+            }
+            uninstall.installed |= recorded.clone().next().is_some();
             let point = match (placement.and_then(|placement| Some((placement, placement.entry?))), run) {
                 (Some((placement, entry)), run) => uninstall.recorded(placement, entry, run.is_some()),
                 (None, _) if here.iter().any(|placement| placement.phase == Phase::Malformed) => {
@@ -162,6 +176,10 @@ impl<'a> UninstallProgress<'a> {
                 format!("no uninstall of a package of {name} was requested, and packages are installed"),
                 Some(format!("kubectl skyhook uninstall {} PACKAGE", uninstall_argument(name))),
             ),
+            _ if self.nodes.is_empty() && self.left_behind > 0 => Wait::Pending(format!(
+                "no node is selected, and the package is still on {}",
+                plural(self.left_behind, "node")
+            )),
             _ if left == 0 => Wait::Met,
             (None, _) => Wait::Never(
                 format!("{name} is gone, but a record of it remains on {on}"),

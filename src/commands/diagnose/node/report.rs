@@ -101,11 +101,8 @@ impl NodeReport<'_> {
         let taint = self.cluster.runtime_required_taint(self.node)?;
         let model = Model::new(self.cluster);
         let keepers: Vec<&str> = model.taint_kept_by(self.node).into_iter().map(Skyhook::name).collect();
-        let why = match list(&keepers) {
-            keepers if keepers.is_empty() => "that no custom resource keeps".to_owned(),
-            keepers => format!("until {keepers} is complete on the node"),
-        };
-        Some(format!("{}:{} {why}", taint.key, taint.effect))
+        let keepers = if keepers.is_empty() { "no custom resource".to_owned() } else { list(&keepers) };
+        Some(format!("{}:{}, kept by {keepers}", taint.key, taint.effect))
     }
 
     /// The people and programs other than the operator that keep the node cordoned.

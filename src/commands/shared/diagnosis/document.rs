@@ -361,6 +361,14 @@ const SHOWN_NOTES: usize = 3;
 /// Maximum number of causes whose next commands have a title.
 const EXPLAINED: usize = 3;
 
+/// A cause in the table, with its graded remedies.
+struct Indexed<'a> {
+    /// The index of the cause.
+    at: usize,
+    group: FindingGroup<'a>,
+    remedies: Vec<(Remedy, Option<String>)>,
+}
+
 /// How much of the next commands of each cause an index shows.
 #[derive(Clone, Copy, PartialEq)]
 enum Next {
@@ -405,42 +413,48 @@ impl Diagnosis<'_> {
             // The empty lines around the text count as well.
             rows.sum::<usize>() + 2 <= lines
         };
+        let rows: Vec<Indexed<'_>> = causes
+            .iter()
+            .map(|at| {
+                let group = FindingGroup::of(&self.impact.causes[*at].cause, &self.report.findings);
+                let remedies = group.graded_remedies(&self.grades, Detail::Brief);
+                Indexed { at: *at, group, remedies }
+            })
+            .collect();
         let explained = (causes.len() <= EXPLAINED).then_some(Next::Explained);
         let mut texts =
-            explained.into_iter().chain([Next::Commands]).map(|next| self.index_with(causes, next));
-        texts.find(fits).unwrap_or_else(|| self.index_with(causes, Next::First))
+            explained.into_iter().chain([Next::Commands]).map(|next| self.index_with(&rows, next));
+        texts.find(fits).unwrap_or_else(|| self.index_with(&rows, Next::First))
     }
 
-    fn index_with(&self, causes: &[usize], next: Next) -> Text {
+    fn index_with(&self, causes: &[Indexed<'_>], next: Next) -> Text {
         let findings = &self.report.findings;
-        let rows = causes.iter().map(|at| (*at, &self.impact.causes[*at]));
+        let rows = causes.iter().map(|cause| (cause.at, &self.impact.causes[cause.at]));
         let mut text = Text::new();
         text.blank().table(cause_table::table(self.cluster, findings, rows, causes.len() <= WHOLE));
         text.blank().line("next:");
-        for at in causes {
-            let group = FindingGroup::of(&self.impact.causes[*at].cause, findings);
+        for Indexed { at, group, remedies } in causes {
             let number = format!("{:>2}  ", at + 1);
             let mut marks = std::iter::once(&*number).chain(std::iter::repeat("    "));
-            let mut remedies = group.graded_remedies(&self.grades, Detail::Brief);
             if next == Next::Explained {
                 for ((remedy, repeat), mark) in remedies.iter().zip(&mut marks) {
                     text.append(remedy_text(mark, remedy, repeat.clone()));
                 }
             } else {
-                remedies.retain(|(remedy, _)| {
+                let shown = remedies.iter().filter(|(remedy, _)| {
                     // Commands that would be refused or change nothing now have an effect without a grade.
                     let acts = remedy.grade.is_some() || remedy.effect.is_none();
                     // Commands of ours show their effects before they act.
                     acts && (remedy.own().is_some() || remedy.grade <= Some(Grade::B1))
                 });
-                remedies.truncate(if next == Next::First { 1 } else { usize::MAX });
-                for ((remedy, _), mark) in remedies.iter().zip(&mut marks) {
+                let most = if next == Next::First { 1 } else { usize::MAX };
+                for ((remedy, _), mark) in shown.take(most).zip(&mut marks) {
                     text.line(Line::from(mark) + command_with_grade(remedy));
                 }
             }
-            if remedies.is_empty() {
+            if marks.next().is_some_and(|mark| mark == number) {
                 let words = OWN.into_iter().chain(["explain", group.first().rule.code]);
-                text.line(text::plain(number) + text::command(shell_words(&words.collect::<Vec<_>>())));
+                text.line(text::plain(&*number) + text::command(shell_words(&words.collect::<Vec<_>>())));
             }
             if causes.len() <= EXPLAINED
                 && let Some(contrast) = super::group::sentence(&group.contrasts(self.cluster))
@@ -448,7 +462,7 @@ impl Diagnosis<'_> {
                 text.indented(4, contrast);
             }
         }
-        let first = causes.first().map_or(1, |at| at + 1);
+        let first = causes.first().map_or(1, |cause| cause.at + 1);
         if let Some(command) = self.command_for(first) {
             text.blank().line(text::dim("one cause in full: ") + text::command(command));
         }

@@ -74,10 +74,14 @@ impl<'a> Diagnosis<'a> {
         Diagnosis { narrowed: !arguments.is_empty(), arguments: Some(arguments), ..self }
     }
 
-    /// Counts only these nodes, and puts the causes on them first; all nodes if there are none.
+    /// Counts only these nodes, and puts causes that are only on others last; all nodes if there are none.
     pub fn on_nodes(mut self, nodes: &[String]) -> Diagnosis<'a> {
         if !nodes.is_empty() {
-            self.impact.limit_to(&self.report.findings, nodes);
+            let is_selected = |name: &&String| {
+                self.cluster.node(name).is_some_and(|node| self.cluster.selecting(node).next().is_some())
+            };
+            let selected = nodes.iter().filter(is_selected).count();
+            self.impact.limit_to(&self.report.findings, nodes, selected);
         }
         self
     }

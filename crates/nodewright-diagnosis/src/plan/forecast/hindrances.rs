@@ -2,22 +2,23 @@
 
 use std::collections::BTreeMap;
 
-use super::{Edited, SHOWN, StartedWork};
+use super::{Baseline, Edited, SHOWN, StartedWork};
 use crate::api::{Skyhook, Status};
 use crate::cluster::{Cluster, Node};
-use crate::model::{Model, WaitReason};
+use crate::model::Model;
 use crate::plan::Consequences;
 use crate::plan::planners::merge::{permanently_failed, stays_failed};
 use crate::view::NodeSet;
 
 /// Warns why work does not start at once, and what starts it.
 pub(super) fn add_hindrances(
-    cluster: &Cluster,
+    baseline: &Baseline<'_>,
     after: &Cluster,
     edited: &Edited<'_>,
     work: &StartedWork<'_>,
     consequences: &mut Consequences,
 ) {
+    let cluster = baseline.cluster;
     for skyhook in after.skyhooks.items() {
         let name = skyhook.name();
         let places = work.keys().filter(|(skyhook, _)| *skyhook == name);
@@ -63,7 +64,11 @@ pub(super) fn add_hindrances(
             ));
         }
         if edited.touches(name) && !nodes.is_empty() {
-            for (earlier, nodes) in failing_first(after, name, &nodes) {
+            // What the plan itself runs again no longer counts as failing.
+            let cured = |earlier: &str, node: &str| {
+                edited.places.contains(&(earlier, node)) || work.contains_key(&(earlier, node))
+            };
+            for (earlier, nodes) in failing_first(baseline, skyhook, &nodes, cured) {
                 consequences.warn(format!(
                     "{} runs first on {} and fails there: {} waits for it",
                     earlier.reference(),
@@ -88,26 +93,27 @@ pub(super) fn add_hindrances(
     }
 }
 
-/// The custom resources for which this one waits on these nodes and which fail there. The model assumes that their stages
+/// The custom resources that run before this one on these nodes and fail there now. The model assumes that their stages
 /// succeed in the end.
-fn failing_first<'a>(
-    cluster: &'a Cluster,
-    name: &str,
-    nodes: &[&'a Node],
-) -> Vec<(&'a Skyhook, Vec<&'a str>)> {
-    let (model, package_runs) = (Model::new(cluster), cluster.package_runs());
+fn failing_first<'a, 'n>(
+    baseline: &Baseline<'a>,
+    skyhook: &Skyhook,
+    nodes: &[&'n Node],
+    is_cured: impl Fn(&str, &str) -> bool,
+) -> Vec<(&'a Skyhook, Vec<&'n str>)> {
+    let (cluster, package_runs) = (baseline.cluster, baseline.package_runs());
     let mut nodes_by_earlier: BTreeMap<&str, (&Skyhook, Vec<&str>)> = BTreeMap::new();
     for node in nodes {
-        let reason = model.progress(name, &node.name).map(|progress| progress.reason);
-        let Some(WaitReason::Earlier { skyhook: earlier, everywhere: false, .. }) = reason else {
-            continue;
-        };
-        let erroring =
-            cluster.on_node(node, earlier.name()).is_some_and(|on| on.operator_status() == Status::Erroring);
-        let mut runs = package_runs.of_skyhook_on(earlier.name(), &node.name);
-        if erroring || runs.any(|run| run.trouble().is_some()) {
-            let (_, failing) = nodes_by_earlier.entry(earlier.name()).or_insert((earlier, Vec::new()));
-            failing.push(&node.name);
+        let earlier = cluster.selecting(node);
+        let earlier = earlier.filter(|other| other.order() < skyhook.order() && !other.disabled());
+        for earlier in earlier.filter(|earlier| !is_cured(earlier.name(), &node.name)) {
+            let record = cluster.on_node(node, earlier.name());
+            let erroring = record.is_some_and(|on| on.operator_status() == Status::Erroring);
+            let mut runs = package_runs.of_skyhook_on(earlier.name(), &node.name);
+            if erroring || runs.any(|run| run.trouble().is_some()) {
+                let (_, failing) = nodes_by_earlier.entry(earlier.name()).or_insert((earlier, Vec::new()));
+                failing.push(&node.name);
+            }
         }
     }
     nodes_by_earlier.into_values().collect()

@@ -6,7 +6,7 @@ use std::hash::{DefaultHasher, Hash as _, Hasher as _};
 use super::pause_guard;
 use crate::api::{Skyhook, State};
 use crate::cluster::{Cluster, Node, NodeRecord};
-use crate::plan::{Before, Consequences, Plan, PlanStage, Step, retain_stages};
+use crate::plan::{Baseline, Consequences, Plan, PlanStage, Step, retain_stages};
 use crate::view::{NodeSet, list};
 
 /// Merges the plans in this order, with one pause of each custom resource around those that change it. `subject` is
@@ -53,7 +53,7 @@ pub fn merged(cluster: &Cluster, title: String, subject: &str, plans: Vec<Plan>)
         Part::of_pause(&end).append(&mut plan, vec![end], &after);
     }
     retain_stages(&mut plan.stages, |stage| !stage.steps.is_empty() || stage.until.is_some());
-    plan.forecast(&Before::of(cluster));
+    plan.forecast(&Baseline::of(cluster));
     plan
 }
 

@@ -35,6 +35,7 @@ pub struct Remedy {
     pub undo: Option<Undo>,
     /// The same command for all nodes with the problem, as a list of arguments; absent if there is none.
     #[serde(skip_serializing_if = "Option::is_none")]
+    #[serde(skip)]
     pub for_all_nodes: Option<Vec<String>>,
     /// Limits and risks of the command; absent if there are none.
     #[serde(skip_serializing_if = "Option::is_none")]

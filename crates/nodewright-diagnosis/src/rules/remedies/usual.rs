@@ -17,11 +17,15 @@ pub const CHANGES_REMAIN: &str =
     "uninstall.sh does not run: changes that the package made to the host remain";
 
 impl Finding {
-    /// Adds a manual edit of the custom resource. If packages run after it (B2), the grade is that of their interrupts.
+    /// Adds a manual edit of the custom resource.
     pub fn edit(&mut self, grade: Grade, title: impl Into<String>, skyhook: &Skyhook) -> &mut Self {
         let words = ["edit", &resource(skyhook), skyhook.name()];
-        let grade = if grade == Grade::B2 { Grade::of_running(skyhook) } else { grade };
         self.kubectl(grade, title, words)
+    }
+
+    /// Adds a manual edit of the custom resource after which its packages run, with their interrupts.
+    pub fn edit_to_continue(&mut self, title: impl Into<String>, skyhook: &Skyhook) -> &mut Self {
+        self.edit(Grade::of_running(skyhook), title, skyhook)
     }
 
     /// Adds a patch of the custom resource, with these arguments of `kubectl patch`.

@@ -410,19 +410,20 @@ impl<'a> Impact<'a> {
         }
     }
 
-    /// Counts only these nodes, and puts the causes on them first, among causes of the same severity.
-    pub fn limit_to(&mut self, findings: &[Finding], nodes: &[String]) {
+    /// Counts only these nodes, `selected` of which custom resources select, and puts causes that are only on other nodes
+    /// last, among causes of the same severity.
+    pub fn limit_to(&mut self, findings: &[Finding], nodes: &[String], selected: usize) {
         let nodes: HashSet<&str> = nodes.iter().map(String::as_str).collect();
         for cause in &mut self.causes {
             cause.blocked.values_mut().for_each(|blocked| blocked.retain(|node| nodes.contains(node)));
             cause.blocked.retain(|_, blocked| !blocked.is_empty());
         }
         let elsewhere = |cause: &CauseImpact<'_>| {
-            let mut on = cause.cause.findings.iter().filter_map(|at| findings[*at].subject.node.as_deref());
-            !on.any(|node| nodes.contains(node))
+            let mut on = cause.cause.findings.iter().map(|at| findings[*at].subject.node.as_deref());
+            on.all(|node| node.is_some_and(|node| !nodes.contains(node)))
         };
         self.causes.sort_by_key(|cause| (Reverse(cause.severity), elsewhere(cause)));
-        self.selected = nodes.len();
+        self.selected = selected;
         self.index(findings);
     }
 
