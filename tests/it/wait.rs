@@ -327,6 +327,20 @@ fn failure_on_a_deselected_node_does_not_end_the_wait() {
     assert_eq!(ran.parts(), ("skyhook/gpu uninstalled=driver\n", "", Some(0)));
 }
 
+/// Waiting until one of several fails goes on while one is left that can fail.
+#[test]
+fn a_deleted_custom_resource_does_not_end_a_wait_for_a_failure() {
+    let fake = in_progress(SKYHOOK, driver());
+    let mut other = SKYHOOK.skyhook("in_progress", driver());
+    other["metadata"]["name"] = json!("other");
+    other["metadata"]["uid"] = json!("uid-other");
+    fake.load(other);
+    on_watch(&fake, |it| it.store.forget("skyhooks", "", "other"));
+    let ran = wait(&fake, "gpu other --for=erroring --timeout 1s");
+    assert_eq!((ran.stdout.as_str(), ran.code), ("", Some(5)), "{}", ran.transcript());
+    ran.expect_stderr("other is gone");
+}
+
 /// Nodes that leave the selection while their uninstall runs are not done: nothing may follow that counts on it.
 #[test]
 fn an_uninstall_that_runs_on_deselected_nodes_is_not_finished() {

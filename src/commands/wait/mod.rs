@@ -203,8 +203,10 @@ impl Aim for Waited {
         // One failure is sufficient.
         let any = self.condition == Condition::Erroring;
         let reached = if any { self.met().next().is_some() } else { missing.is_empty() };
-        let mut states = self.goals.iter().map(|(_, state)| state);
-        let state = match states.find(|state| matches!(state, Wait::Never(..))) {
+        let never = |state: &&Wait| matches!(state, Wait::Never(..));
+        let states = || self.goals.iter().map(|(_, state)| state);
+        let ends = !any || states().all(|state| never(&state));
+        let state = match states().find(never).filter(|_| ends) {
             _ if reached => Wait::Met,
             Some(state) => state.clone(),
             None => Wait::Pending(missing.join("; ")),

@@ -153,7 +153,13 @@ fn needed_at_times(command: &str, (verb, group, resource): &Right) -> bool {
         "undelete" => changes && verb != "create",
         // Nodes are listed only if the command to undo changed several of them.
         "undo" if !changes && resource == "nodes" => true,
-        "undo" | "apply-plan" => changes && (verb != "patch" || resource != "skyhooks"),
+        "undo" => changes && (verb != "patch" || resource != "skyhooks"),
+        // `watch` and what only rules read are needed only if the plan waits for an uninstall.
+        "apply-plan" => {
+            let always = ["skyhooks", "nodes", "pods", "jobs", "deployments", "deploymentpolicies"];
+            let other_step = changes && (verb != "patch" || resource != "skyhooks");
+            verb == "watch" || !always.contains(&resource.as_str()) || other_step
+        }
         "teardown" => changes && resource == "deploymentpolicies",
         _ => false,
     }
