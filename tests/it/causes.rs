@@ -1,7 +1,9 @@
 //! Planted causes among thousands of nodes: each comes before its effects, and the report stays short.
 
+use insta::assert_snapshot;
 use serde_json::{Value, json};
 
+use crate::support::object_builder::SKYHOOK;
 use crate::support::run::run;
 
 const PREFIX: &str = "skyhook.nvidia.com";
@@ -340,12 +342,17 @@ fn a_wait_for_several_names_each_with_its_nodes() {
 #[test]
 fn numbers_count_the_named_nodes() {
     let words = "diagnose stuck --node gpu-00000 --node gpu-00022 --from -";
-    let ran = run(words).stdin(cluster().to_string()).output();
-    ran.expect_stdout("STUCK: 2 causes block 2 of 2 nodes\n");
-    ran.expect_stdout(
-        "\n1  SKY201  driver driver on gpu-00000  1      1       -    package driver fails at stage apply\n",
-    );
-    ran.expect_stdout(
-        "\n2  SKY201  tuning tuning on gpu-00022  1      1       -    package tuning fails at stage config\n",
-    );
+    assert_snapshot!(run(words).stdin(cluster().to_string()).output().transcript());
+}
+
+/// Until the operator runs, no other remedy helps, also for one node.
+#[test]
+fn an_operator_that_is_down_comes_first_for_one_node_as_well() {
+    let mut cluster = cluster();
+    let mut operator = SKYHOOK.operator();
+    operator["spec"]["replicas"] = 0.into();
+    operator["status"] = json!({"observedGeneration": 1, "replicas": 0});
+    cluster["items"].as_array_mut().expect("a list").push(operator);
+    let words = "diagnose stuck --node gpu-00000 --from -";
+    assert_snapshot!(run(words).stdin(cluster.to_string()).output().transcript());
 }

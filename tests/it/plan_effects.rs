@@ -93,7 +93,7 @@ fn resuming_shows_drains_refusing_budgets_and_who_waits() {
     assert_eq!(consequences["rollouts"][1]["skyhook"], "later");
 }
 
-/// The model assumes that a failing stage succeeds in the end, so the preview says what has to succeed first.
+/// The preview warns of an earlier custom resource that fails on the same nodes: the model assumes that it succeeds.
 #[test]
 fn work_behind_a_failing_custom_resource_says_so() {
     let fake = fleet(SKYHOOK, &json!({}), &DRIVER_MISSING);
@@ -101,9 +101,23 @@ fn work_behind_a_failing_custom_resource_says_so() {
     let mut later = fake.get("skyhooks", "", "later").expect("it exists");
     later["metadata"]["annotations"] = stopped(SKYHOOK, "pause");
     fake.load(later);
-    let warning =
-        "- warning: skyhook/gpu runs first on gpu-[1-6] and fails there: skyhook/later waits for it\n";
-    preview(fake, "resume later").expect_stdout(warning);
+    assert_snapshot!(preview(fake, "resume later").transcript());
+}
+
+/// A failure that the plan itself ends needs no warning: a reset of nodes ends those of all custom resources there.
+#[test]
+fn a_failure_that_the_plan_ends_has_no_warning() {
+    let fake = fleet(SKYHOOK, &json!({}), &DRIVER_MISSING);
+    for name in NODES {
+        let mut node = SKYHOOK.node(name, "erroring", &["driver|2.0.0 apply erroring"]);
+        let annotations = node["metadata"]["annotations"].as_object_mut().expect("annotations");
+        for key in ["nodeState", "status"] {
+            let value = annotations[&SKYHOOK.0.key(&format!("{key}_gpu"))].clone();
+            annotations.insert(SKYHOOK.0.key(&format!("{key}_later")), value);
+        }
+        fake.load(node);
+    }
+    assert_snapshot!(preview(fake, "reset --node gpu-[1-6]").transcript());
 }
 
 #[test]

@@ -142,7 +142,7 @@ pub fn remedy_text(mark: &str, remedy: &Remedy, repeat: Option<String>) -> Text 
     text
 }
 
-/// The command on one line, and what it would do: `kubectl skyhook resume gpu  # packages run again, B2`.
+/// The command with its worst effect as a comment: `kubectl skyhook resume gpu  # packages run again, B2`.
 pub fn command_with_grade(remedy: &Remedy) -> Line {
     let command = Line::from(text::command(shell_words(&remedy.argv)));
     if remedy.changes() { command + text::dim("  # ") + remedy_grade(remedy) } else { command }

@@ -144,7 +144,7 @@ fn facts(cluster: &Cluster, item: &SkyhookProgress) -> Text {
 /// nodes.
 fn node_counts(nodes: &Nodes, deleting: bool, wide: bool) -> Text {
     let mut line = Line::from(plural(nodes.selected, "node"));
-    // During a deletion, the operator's status does not show what is uninstalled.
+    // The operator's status does not count the nodes that are done with their uninstalls.
     let first = if deleting { " by operator status: " } else { ": " };
     for (at, (status, n)) in nodes.histogram().into_iter().enumerate() {
         let sign = if at == 0 { first } else { ", " };

@@ -28,6 +28,16 @@ fn a_summary_goes_below_its_row_where_it_would_be_unreadable() {
     );
 }
 
+#[test]
+fn a_sentence_goes_below_its_row_where_it_would_be_a_few_words_wide() {
+    assert_eq!(
+        plain_at(48, nodes()),
+        "NODE      STATUS    MESSAGE\n\
+         gpu-0001  complete\n    <none>\n\
+         日本-2    erroring\n    the container exited with 1, and has been\n    restarted 7 times since\n"
+    );
+}
+
 fn plain_at(width: usize, table: Table) -> String {
     let lines = Text::from(table).lines(Layout::columns(width));
     lines.iter().map(|line| line.plain() + "\n").collect()

@@ -31,7 +31,8 @@ pub enum Condition {
     Complete,
     /// The operator reports the custom resource or one of its nodes as erroring.
     Erroring,
-    /// The package is absent from all selected nodes, or from all nodes once the custom resource is deleted.
+    /// The package is absent from all selected nodes and runs no uninstall on others, or is absent from all nodes once the
+    /// custom resource is deleted.
     Uninstalled {
         /// `None` means all packages with a requested uninstall.
         package: Option<String>,

@@ -9,6 +9,7 @@ use super::{Document, FindingDocument, LinkDocument};
 use crate::api::Skyhook;
 use crate::cluster::cordon::Holder;
 use crate::cluster::{Certainty, Cluster, Node, PackageRun};
+use crate::commands::shared::cordon;
 use crate::commands::shared::grouped::grouped;
 use crate::commands::shared::remedy::{Grades, remedy_text};
 use crate::commands::shared::rows::phase_label;
@@ -78,22 +79,6 @@ impl NodeReport<'_> {
             [] => format!("interrupts no stage{unread}"),
             interrupted => format!("interrupts {}{unread}", list(interrupted)),
         })
-    }
-
-    /// Who keeps the node cordoned; `None` if it is not cordoned.
-    fn cordon(&self) -> Option<String> {
-        if self.node.cordoned() != Some(true) {
-            return None;
-        }
-        let keys = self.node.keys(self.cluster.flavor());
-        let names: Vec<&str> =
-            keys.skyhooks.iter().filter(|(_, on)| on.cordon).map(|(name, _)| name.as_str()).collect();
-        let lasting = keys.runtime_required_cordon.then_some("the runtime-required taint");
-        let names: Vec<&str> = names.into_iter().chain(lasting).collect();
-        let operator = (!names.is_empty()).then(|| format!("the operator, for {}", list(&names)));
-        let others = self.node.cordon_holders();
-        let by: Vec<String> = operator.into_iter().chain(others.iter().map(Holder::to_string)).collect();
-        Some(if by.is_empty() { "someone other than the operator".to_owned() } else { by.join("; ") })
     }
 
     /// The runtime-required taint, and the custom resources that keep it; `None` without the taint.
@@ -363,10 +348,12 @@ impl View for NodeReport<'_> {
     fn blocks(&self, _wide: bool) -> Text {
         let mut text = Text::new();
         text.line(self.verdict());
-        for (what, why) in [("cordoned by: ", self.cordon()), ("taint: ", self.taint())] {
-            if let Some(why) = why {
-                text.paragraph(text::dim(what) + why);
-            }
+        let holders = cordon::holders(self.cluster, self.node);
+        if !holders.is_empty() {
+            text.paragraph(text::dim("cordon held by: ") + holders.join("; "));
+        }
+        if let Some(taint) = self.taint() {
+            text.paragraph(text::dim("taint: ") + taint);
         }
         if let Some(reboot) = self.reboot_now() {
             text.paragraph(text::dim("a reboot now: ") + reboot);

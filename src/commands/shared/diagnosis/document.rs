@@ -436,23 +436,21 @@ impl Diagnosis<'_> {
         for Indexed { at, group, remedies } in causes {
             let number = format!("{:>2}  ", at + 1);
             let mut marks = std::iter::once(&*number).chain(std::iter::repeat("    "));
-            if next == Next::Explained {
-                for ((remedy, repeat), mark) in remedies.iter().zip(&mut marks) {
-                    text.append(remedy_text(mark, remedy, repeat.clone()));
-                }
-            } else {
-                let shown = remedies.iter().filter(|(remedy, _)| {
-                    // Commands that would be refused or change nothing now have an effect without a grade.
-                    let acts = remedy.grade.is_some() || remedy.effect.is_none();
-                    // Commands of ours show their effects before they act.
-                    acts && (remedy.own().is_some() || remedy.grade <= Some(Grade::B1))
-                });
-                let most = if next == Next::First { 1 } else { usize::MAX };
-                for ((remedy, _), mark) in shown.take(most).zip(&mut marks) {
-                    text.line(Line::from(mark) + command_with_grade(remedy));
-                }
+            let most = if next == Next::First { 1 } else { usize::MAX };
+            let shown = remedies.iter().filter(|(remedy, _)| {
+                // Commands that would be refused or change nothing now have an effect without a grade.
+                let acts = remedy.grade.is_some() || remedy.effect.is_none();
+                // Commands of ours show their effects before they act.
+                next == Next::Explained || acts && (remedy.own().is_some() || remedy.grade <= Some(Grade::B1))
+            });
+            let shown: Vec<_> = shown.take(most).collect();
+            for ((remedy, repeat), mark) in shown.iter().zip(&mut marks) {
+                match next {
+                    Next::Explained => text.append(remedy_text(mark, remedy, repeat.clone())),
+                    _ => text.line(Line::from(mark) + command_with_grade(remedy)),
+                };
             }
-            if marks.next().is_some_and(|mark| mark == number) {
+            if shown.is_empty() {
                 let words = OWN.into_iter().chain(["explain", group.first().rule.code]);
                 text.line(text::plain(&*number) + text::command(shell_words(&words.collect::<Vec<_>>())));
             }

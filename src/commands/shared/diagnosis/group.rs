@@ -262,6 +262,10 @@ impl<'a> FindingGroup<'a> {
             return Vec::new();
         };
         let names: BTreeSet<&str> = self.nodes().collect();
+        // With --node, other nodes may fail, too.
+        if names.len() < 2 {
+            return Vec::new();
+        }
         let failing: Vec<&Node> = names.iter().filter_map(|n| cluster.node(n)).collect();
         let healthy = cluster.selected(skyhook).filter(|node| {
             !names.contains(node.name.as_str()) && cluster.placement(skyhook, package, node).is_done()

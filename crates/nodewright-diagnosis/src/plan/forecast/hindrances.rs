@@ -1,11 +1,12 @@
 //! What keeps the work of a plan from starting, as warnings.
 
+use std::cell::OnceCell;
 use std::collections::BTreeMap;
 
 use super::{Baseline, Edited, SHOWN, StartedWork};
 use crate::api::{Skyhook, Status};
 use crate::cluster::{Cluster, Node};
-use crate::model::Model;
+use crate::model::{Model, WaitReason};
 use crate::plan::Consequences;
 use crate::plan::planners::merge::{permanently_failed, stays_failed};
 use crate::view::NodeSet;
@@ -19,6 +20,8 @@ pub(super) fn add_hindrances(
     consequences: &mut Consequences,
 ) {
     let cluster = baseline.cluster;
+    let model = OnceCell::new();
+    let model = || model.get_or_init(|| Model::new(after));
     for skyhook in after.skyhooks.items() {
         let name = skyhook.name();
         let places = work.keys().filter(|(skyhook, _)| *skyhook == name);
@@ -64,11 +67,9 @@ pub(super) fn add_hindrances(
             ));
         }
         if edited.touches(name) && !nodes.is_empty() {
-            // What the plan itself runs again no longer counts as failing.
-            let cured = |earlier: &str, node: &str| {
-                edited.places.contains(&(earlier, node)) || work.contains_key(&(earlier, node))
-            };
-            for (earlier, nodes) in failing_first(baseline, skyhook, &nodes, cured) {
+            // Omit failures that the plan itself runs again.
+            let is_cured = |place: (&str, &str)| edited.places.contains(&place) || work.contains_key(&place);
+            for (earlier, nodes) in failing_first(baseline, model(), name, &nodes, is_cured) {
                 consequences.warn(format!(
                     "{} runs first on {} and fails there: {} waits for it",
                     earlier.reference(),
@@ -78,8 +79,7 @@ pub(super) fn add_hindrances(
             }
         }
         if skyhook.stopped_compartments().next().is_some() {
-            let model = Model::new(after);
-            let stopped = nodes.iter().filter(|node| model.is_stopped(skyhook, node));
+            let stopped = nodes.iter().filter(|node| model().is_stopped(skyhook, node));
             let stopped = NodeSet::of(stopped.map(|node| node.name.as_str()));
             if !stopped.is_empty() {
                 consequences.warn(format!(
@@ -93,27 +93,28 @@ pub(super) fn add_hindrances(
     }
 }
 
-/// The custom resources that run before this one on these nodes and fail there now. The model assumes that their stages
-/// succeed in the end.
-fn failing_first<'a, 'n>(
-    baseline: &Baseline<'a>,
-    skyhook: &Skyhook,
-    nodes: &[&'n Node],
-    is_cured: impl Fn(&str, &str) -> bool,
-) -> Vec<(&'a Skyhook, Vec<&'n str>)> {
-    let (cluster, package_runs) = (baseline.cluster, baseline.package_runs());
+/// The custom resources for which this one waits on these nodes, and which fail there before the plan. The model assumes
+/// that their stages succeed in the end.
+fn failing_first<'a>(
+    baseline: &Baseline<'_>,
+    model: &Model<'a>,
+    name: &str,
+    nodes: &[&'a Node],
+    is_cured: impl Fn((&str, &str)) -> bool,
+) -> Vec<(&'a Skyhook, Vec<&'a str>)> {
     let mut nodes_by_earlier: BTreeMap<&str, (&Skyhook, Vec<&str>)> = BTreeMap::new();
     for node in nodes {
-        let earlier = cluster.selecting(node);
-        let earlier = earlier.filter(|other| other.order() < skyhook.order() && !other.disabled());
-        for earlier in earlier.filter(|earlier| !is_cured(earlier.name(), &node.name)) {
-            let record = cluster.on_node(node, earlier.name());
-            let erroring = record.is_some_and(|on| on.operator_status() == Status::Erroring);
-            let mut runs = package_runs.of_skyhook_on(earlier.name(), &node.name);
-            if erroring || runs.any(|run| run.trouble().is_some()) {
-                let (_, failing) = nodes_by_earlier.entry(earlier.name()).or_insert((earlier, Vec::new()));
-                failing.push(&node.name);
-            }
+        let reason = model.progress(name, &node.name).map(|progress| progress.reason);
+        let Some(WaitReason::Earlier { skyhook: earlier, everywhere: false, .. }) = reason else {
+            continue;
+        };
+        let place = (earlier.name(), node.name.as_str());
+        let record = baseline.cluster.on_node(node, place.0);
+        let erroring = record.is_some_and(|on| on.operator_status() == Status::Erroring);
+        let mut runs = baseline.package_runs().of_skyhook_on(place.0, place.1);
+        if !is_cured(place) && (erroring || runs.any(|run| run.trouble().is_some())) {
+            let (_, failing) = nodes_by_earlier.entry(place.0).or_insert((earlier, Vec::new()));
+            failing.push(place.1);
         }
     }
     nodes_by_earlier.into_values().collect()
