@@ -1,6 +1,5 @@
 //! The I/O of a command: loading a cluster and printing a view.
 
-mod display;
 mod execute;
 mod origin;
 mod process;
@@ -17,26 +16,26 @@ use tokio::time::{Instant, timeout_at};
 
 use crate::apply::{ApplyEvent, StepResult};
 use crate::args::global::Global;
-use crate::bounded::MOST_PLAN;
+use crate::bounded::{self, MOST_PLAN};
 use crate::cluster::attempts::ContainerLog;
 use crate::cluster::capture::ReadOutcome;
-use crate::cluster::live::log::tail;
-use crate::cluster::live::{CollectRequest, Collected};
-use crate::cluster::{Clock, Cluster, NamedNodes, NodeFields, Read, Source, Unread, live};
-use crate::connect::{Connected, Environment, HttpTrace, ServerClock};
+use crate::cluster::live::logs::tail;
+use crate::cluster::live::{self, CollectRequest, Collected};
+use crate::cluster::{Clock, Cluster, NamedNodes, NodeFields, Read, Source, Unread};
+use crate::connect::{self, Connected, Environment, HttpTrace, ServerClock};
+use crate::dump;
 use crate::error::{Error, Result, plain_reason};
 use crate::model::Model;
 use crate::plan::{Plan, ReadSpec};
-use crate::screen::{OutputStream, Screen, Shown};
+use crate::screen::{self, OutputStream, Screen, Shown};
 use crate::view::contexts::Captured;
 use crate::view::{CLOCK_SKEW, Upstream, View, human, plural, text};
-use crate::{bounded, connect, dump, screen};
 
-pub use display::AimProgress;
 pub use execute::CommandOptions;
 pub use origin::Here;
 pub use origin::PermissionCheck;
 pub use process::{check_open_files, interrupt, survive_file_size_limit, variable};
+pub use wait::AimProgress;
 pub use wait::{Aim, PlanWait};
 pub use watch::{ContactNotice, Watch, WatchUpdate, pause_after};
 
@@ -440,8 +439,7 @@ impl Ctx {
     /// files return none.
     pub async fn tails(&self, cluster: &Cluster, wanted: &[Vec<ContainerLog>], lines: usize) -> Vec<Tail> {
         if let Some(kept) = &cluster.kept_logs {
-            let tails = wanted.iter().map(|pieces| kept.tail(pieces, lines));
-            return tails.map(Tail::from).collect();
+            return wanted.iter().map(|pieces| kept.tail(pieces, lines)).map(Tail::from).collect();
         }
         let Some(client) = self.client() else {
             return Vec::new();

@@ -10,7 +10,7 @@
 //! | --- | --- |
 //! | `crates/nodewright` | `bounded`, `reason`, `redact`, `suggestions`, `error`, `api`, `text`, `cluster` but `cluster/live`, `model`, `dump` |
 //! | `crates/nodewright-diagnosis` | `plan`, `rules`, `wait`, `lint` |
-//! | `crates/nodewright-client` | `connect`, `cluster/live`, `apply`, and of `args`: `boolean`, `connection`, `duration`, `redacted` |
+//! | `crates/nodewright-client` | `connect`, `cluster/live`, `apply`, and of `args`: `connection`, `redacted` |
 //! | here | `program`, `view`, `args`, `screen`, `ctx`, `commands`, `cli` |
 //!
 //! Each crate uses only crates above it, and in each crate modules are declared in the order in which data flows: each
@@ -22,26 +22,26 @@
 //! | a rule, or add one | `rules/NAME.rs` with its fixture `tests/rules/NAME.yaml`; see `rules/mod.rs` |
 //! | a rule of `lint`, or add one | `lint/rules/NAME.rs` with its fixtures in `tests/lint/NAME`; see `lint/mod.rs` |
 //! | the state of a custom resource, on a node or as a whole, and its precedence | `outlook/`; the tables: `outlook/mod.rs` |
-//! | a column of a table | `Columns::new()` in the `blocks` of the command's `View`; of `node list`: `commands/node/list.rs`, of `node status`: `commands/node/status.rs`. Their rows are `commands/node/row.rs`: a field of `NodeRow` is also a field of `node status -o json` |
-//! | drains | the operator's recorded refusals (`refusals`), what the API server would refuse now (`eviction_block`), and both together: `cluster/drain.rs`; which nodes need one, and its progress: `model/on_nodes.rs`; `rules/drain_*.rs`, `model/gates/drain.rs` |
+//! | a column of a table | `Columns::new()` in the `blocks` of the command's `View`; of `status`: `items` in `commands/status/overview.rs`, with the values from `commands/shared/status/item.rs`; of `node list`: `commands/node/list.rs`, of `node status`: `commands/node/status.rs`. Their rows are `commands/node/row.rs`: a field of `NodeRow` is also a field of `node status -o json` |
+//! | drains | the operator's recorded refusals (`refusals`), what the API server would refuse now (`Evictions::block`), and both together: `cluster/drain.rs`; which nodes need one, and its progress: `model/on_nodes.rs`; `rules/drain_*.rs`, `model/gates/drain.rs` |
 //! | the owners of taints, labels and finalizers of nodes | `cluster/owners.rs`; features of Kubernetes by version: `cluster/kubernetes.rs` |
 //! | completeness, predecessors, compartments and batches of a custom resource on nodes | `model/on_nodes.rs` |
 //! | the order of nodes in a batch | `candidates` in `model/selection.rs`, by `Status::rank` in `model/place.rs`, then by age and name (`nodes` in `model/resource.rs`); only a deployment policy makes it binding (`Resource::ordered`) |
-//! | a difference between versions of the operator | `model/profile.rs` for rules, planners and commands; the others: `git grep -n -e 'before(0, ' -e 'since(0, ' -e operator_at_least src crates`, then the callers of `knows_uninstall` and `operator_migrates` |
+//! | a difference between versions of the operator | `model/profile.rs` for rules, planners and commands; the others: `git grep -n -e 'before(0, ' -e 'since(0, ' src crates`, then the callers of `knows_uninstall` |
 //! | the progress of a package on a node | `cluster/placement.rs` |
 //! | the blockers of an install, an uninstall or a deletion | `blocks` of each rule, and `rules/support/blockers.rs` |
 //! | goals of `wait` and of plans | `plan/goal.rs`; how far they are, and what blocks them: `wait/`; the watches behind it: `ctx/wait.rs` |
 //! | predictions of the operator's next actions: order, batches, gates, stages | `model/`; `model/mod.rs` has a map |
-//! | a source, or add one | `cluster/source.rs` lists all sources; the compiler and the tests require the rest, in `cluster/live/sources.rs`, `dump/loader.rs` and `cluster/capture/index.rs` |
+//! | a source, or add one | `cluster/source.rs` lists all sources; the compiler and the tests require the rest, in `cluster/live/sources.rs`, `dump/loader.rs` and `cluster/capture/mod.rs` |
 //! | a 403 in `diagnose stuck` ("could not be checked") | `cluster/live/request.rs` (`From<Failure>`), then `unread` in `rules/report.rs`; the text: `not_checked` in `commands/shared/diagnosis/mod.rs`; the exit code: `exit` in `commands/diagnose/stuck.rs` |
 //! | the result of reading a source (403, not in the input) | `cluster/source.rs`; from a response of the server: `cluster/live/request.rs` |
 //! | a command's sources, writes and output | its `command!` in `commands/` |
 //! | a flag of all commands, or of all that change something | `args/global.rs`, `args/safety.rs` |
 //! | the plan of a command | `plan/planners/`; the preconditions of a step, and of a whole plan on custom resources and the operator: `plan/precondition.rs`, proven in `apply/precondition.rs` |
-//! | why a change is refused | `plan/refusal.rs` has every reason; `git grep Refusal::NAME` shows where it is checked |
+//! | why a change is refused | `plan/refusal.rs` has the words of every reason; `git grep 'Refusal::[A-Z]'` shows where each is decided: while planning in `plan/planners/` (of a pause: `pause_guard.rs`), at the question and after it in `ctx/execute.rs` and `ctx/process.rs`. Missing rights and unread sources are errors, not refusals: `ctx.rs` |
 //! | the order of a plan's stages | `plan/graph.rs`, `apply/stages.rs` |
 //! | the text of a preview | `view/preview.rs`; its lines: `plan/change.rs`, `plan/metadata.rs`, `plan/consequences.rs` |
-//! | the effects of a plan or a manifest on rollouts | `model/effects/`; grade, numbers and effects of a plan: `plan/forecast.rs`, which runs the model on a copy of the cluster |
+//! | the effects of a plan or a manifest on rollouts | `Simulation::effects` in `model/effects.rs`; grade and numbers of a plan, which also count work that starts later: `plan/forecast.rs`, which runs the model on a copy of the cluster |
 //! | requests for changes, and their results | `apply/`; retries: `apply/step.rs` |
 //! | manuals, completions, schemas, tables of `docs` | nothing: `UPDATE=1 cargo test --test it generated` writes them |
 //!

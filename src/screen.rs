@@ -1,5 +1,5 @@
 //! The terminal: writes to stdout and stderr, with colors. Other code does so only for live progress
-//! (`ctx/display.rs`, `ctx.rs`) and for help and usage errors, which clap prints.
+//! (`ctx/wait.rs`, `ctx.rs`) and for help and usage errors, which clap prints.
 //!
 //! The output of a command goes to stdout, everything else to stderr.
 #![allow(clippy::print_stdout, clippy::print_stderr)]
@@ -122,7 +122,11 @@ impl<O: Write, E: Write> Screen<O, E> {
         {
             return self.list(list);
         }
-        match output.format.render(view)? {
+        self.rendered(output.format.render(view)?, output)
+    }
+
+    fn rendered(&mut self, rendered: Rendered, output: &Output) -> anyhow::Result<Shown> {
+        match rendered {
             Rendered::Text(text) => self.out.text(&text, !output.no_headers),
             Rendered::Data(data) => match &output.format {
                 // A textfile collector reads the file as another user.
@@ -135,9 +139,9 @@ impl<O: Write, E: Write> Screen<O, E> {
                 }
                 _ => self.print(&data),
             },
-            Rendered::Unmatched(data) => {
-                let shown = self.print(&data)?;
-                self.note("The JSONPath matches nothing; -o json shows the fields.");
+            Rendered::Noted(rendered, note) => {
+                let shown = self.rendered(*rendered, output)?;
+                self.note(note);
                 Ok(shown)
             }
         }
@@ -217,8 +221,7 @@ impl<O: Write, E: Write> Screen<O, E> {
 
     /// Renders a text for stderr, for callers that redraw it.
     pub fn drawn(&self, text: &Text) -> String {
-        let drawn = self.err.render(text, true);
-        drawn.trim_end_matches('\n').to_owned()
+        self.err.render(text, true).trim_end_matches('\n').to_owned()
     }
 
     /// Renders a text for stdout, for callers that redraw it: cut to the current size of the terminal,
@@ -345,8 +348,7 @@ impl ColourSettings {
 }
 
 fn coloured(line: &Line) -> String {
-    let spans = line.spans.iter();
-    spans.map(|span| style(span.label).style(&span.text).to_string()).collect()
+    line.spans.iter().map(|span| style(span.label).style(&span.text).to_string()).collect()
 }
 
 /// The style of a label: the only mapping from meanings to terminal colors.

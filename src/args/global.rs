@@ -6,8 +6,7 @@ use std::str::FromStr;
 use clap::builder::{PossibleValue, PossibleValuesParser, TypedValueParser};
 use jiff::Timestamp;
 
-use super::boolean::boolean;
-use super::connection::Connection;
+use super::connection::{Connection, boolean};
 use super::safety::DryRun;
 use crate::api::ApiFlavor;
 use crate::view::{FormatError, OutputFormat};
@@ -209,7 +208,7 @@ mod tests {
     use clap::{CommandFactory, FromArgMatches, Parser};
 
     use super::*;
-    use crate::args::boolean::with_boolean_values;
+    use crate::args::connection::with_boolean_values;
 
     #[derive(Debug, Parser)]
     struct Cli {

@@ -6,4 +6,4 @@ pub mod listing;
 pub mod nodes;
 pub mod safety;
 
-pub use nodewright_client::args::{boolean, connection, duration, redacted};
+pub use nodewright_client::args::{connection, redacted};

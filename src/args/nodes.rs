@@ -190,8 +190,7 @@ pub struct NodeFlags {
 impl NodeFlags {
     /// The regular expression as it was typed.
     pub fn pattern_text(&self) -> Option<&str> {
-        let text = self.pattern.as_ref()?.as_str();
-        text.strip_prefix("^(?:")?.strip_suffix(")$")
+        self.pattern.as_ref()?.as_str().strip_prefix("^(?:")?.strip_suffix(")$")
     }
 
     pub fn query(&self) -> NodeQuery<'_> {

@@ -4,8 +4,7 @@ use std::ops::Deref;
 use std::path::PathBuf;
 use std::time::Duration;
 
-use super::boolean::boolean;
-use super::duration::duration;
+use super::connection::{boolean, duration};
 use super::nodes::NodeArg;
 use crate::apply::{Canary, Options, Share};
 
@@ -155,7 +154,7 @@ mod tests {
     use clap::{CommandFactory, FromArgMatches, Parser};
 
     use super::*;
-    use crate::args::boolean::with_boolean_values;
+    use crate::args::connection::with_boolean_values;
 
     #[derive(Debug, Parser)]
     struct Cli {

@@ -2,23 +2,20 @@
 
 use std::ffi::OsString;
 
-/// Read-only commands by their aliases; the first match counts.
+use clap::CommandFactory;
+
+use super::Cli;
+use crate::api::ApiFlavor;
+use crate::view::shell_words;
+
+/// Read-only commands by their aliases, in which a kind is a word of [`KINDS`]; the first match counts.
 const ALIASES: &[(&[&str], &[&str])] = &[
     (&["get", "node"], &["node", "status"]),
-    (&["get", "nodes"], &["node", "status"]),
-    (&["get", "no"], &["node", "status"]),
-    (&["get", "packages"], &["package", "status"]),
-    (&["get", "pods"], &["package", "status"]),
+    (&["get", "package"], &["package", "status"]),
     (&["get", "pod"], &["package", "status"]),
-    (&["get", "po"], &["package", "status"]),
-    (&["get", "jobs"], &["package", "status"]),
-    (&["get", "job"], &["package", "status"]),
     (&["get", "all"], &["status"]),
     (&["get", "events"], &["events"]),
     (&["get", "skyhook"], &["status"]),
-    (&["get", "skyhooks"], &["status"]),
-    (&["get", "nodewright"], &["status"]),
-    (&["get", "nodewrights"], &["status"]),
     (&["get"], &["status"]),
     (&["list"], &["status"]),
     (&["ls"], &["status"]),
@@ -35,14 +32,12 @@ const ALIASES: &[(&[&str], &[&str])] = &[
     (&["node", "logs"], &["package", "logs"]),
     (&["skyhooks"], &["status"]),
     (&["nodewrights"], &["status"]),
-    (&["diagnose", "nodes"], &["diagnose", "node"]),
     (&["nodes"], &["node", "status"]),
     (&["packages"], &["package", "status"]),
     (&["ps"], &["package", "status"]),
     (&["describe", "node"], &["diagnose", "node"]),
     (&["describe", "package"], &["package", "status"]),
     (&["describe", "skyhook"], &["status"]),
-    (&["describe", "nodewright"], &["status"]),
     (&["describe"], &["status"]),
     (&["rollout", "status"], &["status"]),
     (&["rollout", "history"], &["journal", "list"]),
@@ -58,6 +53,56 @@ const ALIASES: &[(&[&str], &[&str])] = &[
     (&["troubleshoot"], &["diagnose", "stuck"]),
     (&["must-gather"], &["collect"]),
 ];
+
+/// Kinds of objects with the words for them, compared without case and API group. Only kubectl prints `other` kinds.
+const KINDS: &[(&str, &[&str])] = &[
+    ("all", &["all"]),
+    ("events", &["ev", "event", "events"]),
+    ("node", &["no", "node", "nodes"]),
+    ("package", &["package", "packages"]),
+    ("pod", &["job", "jobs", "po", "pod", "pods"]),
+    ("skyhook", &["nodewright", "nodewrights", "skyhook", "skyhooks"]),
+    (
+        "other",
+        &[
+            "cm",
+            "configmap",
+            "configmaps",
+            "crd",
+            "crds",
+            "deploy",
+            "deployment",
+            "deploymentpolicies",
+            "deploymentpolicy",
+            "deployments",
+            "namespace",
+            "namespaces",
+            "ns",
+            "pdb",
+            "poddisruptionbudget",
+            "poddisruptionbudgets",
+            "secret",
+            "secrets",
+        ],
+    ),
+];
+
+/// API groups of [`KINDS`] besides those of the custom resources.
+const GROUPS: [&str; 3] = ["apps", "batch", "policy"];
+
+/// The kind of `KIND`, `KIND.GROUP` or `KIND/NAME`.
+fn kind(word: &str) -> Option<&'static str> {
+    let typed = word.split('/').next().unwrap_or_default().to_lowercase();
+    let (bare, group) = typed.split_once('.').unwrap_or((&typed, ""));
+    let groups = ApiFlavor::ALL.map(ApiFlavor::group).into_iter().chain(GROUPS);
+    let known =
+        group.is_empty() || groups.into_iter().any(|of| group == of || group.ends_with(&format!(".{of}")));
+    let found = KINDS.iter().find(|(_, words)| words.contains(&bare));
+    found.filter(|_| known).map(|(kind, _)| *kind)
+}
+
+/// Commands whose first argument is a custom resource. As in kubectl, its kind may come before it.
+const OF_SKYHOOK: &[&str] = &["diagnose", "events", "status", "wait"];
 
 /// Former commands, and the commands that replace them.
 const MOVED: &[(&[&str], &str)] = &[
@@ -91,10 +136,10 @@ const ROLL_BACK: &str = "`kubectl skyhook undo` reverts a command of this plugin
      manifest";
 const RUN_AGAIN: &str = "to run one package again, use `kubectl skyhook package rerun`; to run all packages, \
      `kubectl skyhook reset`";
-const STOP: &str = "to stop a custom resource for now, use `kubectl skyhook pause`; for long, `kubectl skyhook disable`; on some \
-     nodes, `kubectl skyhook node ignore`";
-const CONTINUE: &str = "to continue after a pause, use `kubectl skyhook resume`; after disable, \
-     `kubectl skyhook enable`; after node ignore, `kubectl skyhook node unignore`";
+const STOP: &str = "to stop a custom resource for now, use `kubectl skyhook pause NAME`; for long, \
+     `kubectl skyhook disable NAME`; on some nodes, `kubectl skyhook node ignore NODE`";
+const CONTINUE: &str = "to continue after a pause, use `kubectl skyhook resume NAME`; after disable, \
+     `kubectl skyhook enable NAME`; after node ignore, `kubectl skyhook node unignore NODE`";
 const SPEC: &str = "packages and their versions are in the spec of the custom resource: edit it with kubectl, and check it \
      first with `kubectl skyhook lint`";
 const CLEAN: &str =
@@ -108,7 +153,8 @@ const UNCORDON: &str = "`kubectl skyhook diagnose node NODE` shows who cordoned 
      and `kubectl skyhook leftovers --clean --node NODE` that of a deleted custom resource; for others, use kubectl uncordon";
 const REBOOT: &str = "`kubectl skyhook diagnose node NODE` shows what a reboot would interrupt now";
 
-/// What the user may have meant by commands of kubectl and other tools; the first match counts.
+/// What the user may have meant by commands of kubectl and other tools; the first match counts. NAME and FILE are
+/// replaced by those of the command line.
 const HABITS: &[(&[&str], &str)] = &[
     (&["ignore"], "to make the operator ignore nodes, use `kubectl skyhook node ignore NODE`"),
     (
@@ -116,11 +162,11 @@ const HABITS: &[(&[&str], &str)] = &[
         "to make the operator work on ignored nodes again, use `kubectl skyhook node unignore NODE`",
     ),
     (&["skip"], "to make the operator ignore nodes, use `kubectl skyhook node ignore NODE`"),
+    (&["delete", "package"], "to uninstall a package from all nodes, use `kubectl skyhook uninstall`"),
     (
         &["delete"],
-        "kubectl deletes a custom resource, which waits until the operator has uninstalled its packages: \
-         `kubectl skyhook teardown NAME --dry-run` shows what happens then, `kubectl skyhook status NAME` for what a \
-         deletion waits",
+        "`kubectl skyhook teardown NAME` previews the deletion of a custom resource, and then deletes it; kubectl's delete \
+         waits until the operator has uninstalled its packages, and `kubectl skyhook status NAME` shows which are left",
     ),
     (
         &["node", "drain"],
@@ -148,7 +194,7 @@ const HABITS: &[(&[&str], &str)] = &[
     (&["cleanup"], CLEAN),
     (&["purge"], CLEAN),
     (&["repair"], "to apply the remedies of all findings, use `kubectl skyhook fix`"),
-    (&["cancel"], "to cancel an uninstall, use `kubectl skyhook uninstall NAME PACKAGE --cancel`"),
+    (&["cancel"], "to cancel an uninstall, use `kubectl skyhook uninstall SKYHOOK PACKAGE --cancel`"),
     (&["plan"], DRY_RUN),
     (&["preview"], DRY_RUN),
     (&["drain"], "the operator drains nodes before interrupts; to drain one by hand, use kubectl drain"),
@@ -168,6 +214,7 @@ const HABITS: &[(&[&str], &str)] = &[
          tests yours",
     ),
     (&["man"], "`kubectl skyhook COMMAND --help` has the text of the manual page"),
+    (&["options"], "`kubectl skyhook status --help` also lists the options of all commands"),
     (&["create"], "kubectl creates objects; `kubectl skyhook lint -f FILE` checks them first"),
 ];
 
@@ -175,13 +222,15 @@ const HABITS: &[(&[&str], &str)] = &[
 const OF_KUBECTL: &[&str] = &[
     "annotate",
     "api-resources",
+    "api-versions",
     "attach",
+    "autoscale",
+    "cluster-info",
     "config",
     "cp",
     "debug",
     "exec",
     "expose",
-    "get",
     "kustomize",
     "label",
     "patch",
@@ -194,27 +243,43 @@ const OF_KUBECTL: &[&str] = &[
     "top",
 ];
 
-/// Kinds of objects that only kubectl prints.
-const OTHER_KINDS: &[&str] = &[
-    "cm",
-    "configmap",
-    "configmaps",
-    "crd",
-    "crds",
-    "deploy",
-    "deployment",
-    "deploymentpolicies",
-    "deploymentpolicy",
-    "deployments",
-    "namespace",
-    "namespaces",
-    "ns",
-    "pdb",
-    "poddisruptionbudget",
-    "poddisruptionbudgets",
-    "secret",
-    "secrets",
+/// Commands of both, with the kinds that kubectl has to handle.
+const OF_KUBECTL_FOR: &[(&str, &[&str])] = &[
+    ("get", &["other"]),
+    ("describe", &["events", "other", "pod"]),
+    ("delete", &["events", "node", "other", "pod"]),
+    ("edit", &["node", "other", "pod"]),
+    ("logs", &["other"]),
 ];
+
+/// Global flags that kubectl does not have, each with whether its value is the next word.
+const OWN_FLAGS: &[(&str, bool)] =
+    &[("--from", true), ("--now", true), ("--api", true), ("--color", true), ("--compat", false)];
+
+/// The message for a command line that is one of kubectl, with the words that kubectl accepts.
+pub fn of_kubectl(args: &[OsString]) -> Option<String> {
+    let words: Vec<&str> = args.iter().skip(1).map_while(|word| word.to_str()).collect();
+    let verb = *words.first()?;
+    let is_handled =
+        |kinds: &[&str]| words.get(1).and_then(|word| kind(word)).is_some_and(|k| kinds.contains(&k));
+    let typed = match OF_KUBECTL_FOR.iter().find(|(of_both, _)| *of_both == verb) {
+        Some((_, kinds)) if is_handled(kinds) => &words[..2],
+        _ if OF_KUBECTL.contains(&verb) => &words[..1],
+        _ => return None,
+    };
+    let mut accepted = vec!["kubectl"];
+    let mut rest = words.iter();
+    while let Some(word) = rest.next() {
+        let own = OWN_FLAGS.iter().find(|(flag, _)| word.split('=').next() == Some(flag));
+        match own {
+            Some((flag, true)) if word == flag => drop(rest.next()),
+            Some(_) => {}
+            None => accepted.push(word),
+        }
+    }
+    let [typed, accepted] = [typed, &accepted].map(shell_words);
+    Some(format!("`{typed}` is a command of kubectl itself: {accepted}"))
+}
 
 const LOGS: &[&str] = &["package", "logs"];
 
@@ -253,9 +318,11 @@ const FLAGS: &[(&[&str], &[&str], &str)] = &[
     ),
     (
         &["status"],
-        &["-l", "--selector", "--node", "--match", "--field-selector", "--show-labels"],
-        "`kubectl skyhook node status` selects nodes by name or label, and shows their labels",
+        &["-l", "--selector", "--field-selector", "--show-labels"],
+        "custom resources are selected by name; by label: `kubectl get nodewrights -l LABELS`, or \
+         `kubectl get skyhooks -l LABELS`; `kubectl skyhook node status` selects nodes by label, and shows their labels",
     ),
+    (&["status"], &["--node", "--match"], "`kubectl skyhook node status` selects nodes by name or label"),
     (&[], &["<NAME>..."], "name custom resources, or use --all for all of them"),
     (&["status"], &["--watch[=<true|false>]"], "--timeout ends a watch: add -w"),
     (&["events"], &["--sort-by"], "events are sorted by time, the newest last"),
@@ -268,7 +335,6 @@ const FLAGS: &[(&[&str], &[&str], &str)] = &[
     ),
     (&["events"], &["--types"], "-o json has the type of each event"),
     (&["node", "status"], &["--node", "--nodes"], "nodes are arguments: `kubectl skyhook node status NODE`"),
-    (&["events"], &["--for"], "events are selected by custom resource: `kubectl skyhook events NAME`"),
     (
         LOGS,
         &["-c", "--container", "--all-containers"],
@@ -278,7 +344,8 @@ const FLAGS: &[(&[&str], &[&str], &str)] = &[
     (
         &["diff"],
         &["-f", "--filename"],
-        "captures are arguments: `kubectl skyhook diff BEFORE AFTER`; `kubectl skyhook lint --diff -f FILE` compares a manifest",
+        "`kubectl skyhook lint --diff -f FILE` compares a manifest with the cluster; captures are arguments: \
+         `kubectl skyhook diff BEFORE AFTER`",
     ),
     (&["diagnose"], &["-f", "--filename"], FROM),
     (&["status"], &["-f", "--filename"], FROM),
@@ -288,61 +355,116 @@ const FLAGS: &[(&[&str], &[&str], &str)] = &[
 /// The tip for an unknown command or flag; `None` if nothing better than a similar name is known.
 pub fn tip(args: &[OsString], invalid: &Invalid<'_>) -> Option<String> {
     let words: Vec<&str> = args.iter().skip(1).map_while(|word| word.to_str()).collect();
-    match invalid {
-        Invalid::Command(typed) => {
-            let tip =
-                HABITS.iter().find(|(habit, _)| words.starts_with(habit)).map(|(_, tip)| (*tip).to_owned());
-            tip.or_else(|| {
-                let known = OF_KUBECTL.contains(typed) && words.first() == Some(typed);
-                known.then(|| {
-                    format!(
-                        "this is a command of kubectl itself: kubectl {}",
-                        crate::view::shell_words(&words)
-                    )
-                })
-            })
-        }
-        Invalid::Flag(flag) => FLAGS
-            .iter()
-            .find(|(command, flags, _)| {
+    let (command, tip) = match invalid {
+        Invalid::Command => *HABITS.iter().find(|(habit, _)| words.starts_with(habit))?,
+        Invalid::Flag(flag) => {
+            let found = FLAGS.iter().find(|(command, flags, _)| {
                 let argument = flags.is_empty() && !flag.starts_with(['-', '<']);
                 words.starts_with(command) && (argument || flags.contains(flag))
-            })
-            .map(|(_, _, tip)| (*tip).to_owned()),
+            });
+            found.map(|(command, _, tip)| (*command, *tip))?
+        }
+    };
+    Some(filled(tip, &words[command.len()..]))
+}
+
+/// The tip with the name of a custom resource and the file among the words after the command.
+fn filled(tip: &str, words: &[&str]) -> String {
+    let named = match words {
+        [kind_word, named @ ..] if kind(kind_word) == Some("skyhook") && !kind_word.contains('/') => named,
+        named => named,
+    };
+    let name = named.first().filter(|word| !word.starts_with('-'));
+    let name = name.and_then(|word| match (kind(word), word.split_once('/')) {
+        (Some("skyhook"), Some((_, name))) => Some(name),
+        (None, None) => Some(*word),
+        _ => None,
+    });
+    let mut after = words.iter().skip_while(|word| !matches!(**word, "-f" | "--filename"));
+    let file = after.nth(1).copied();
+    let mut tip = tip.to_owned();
+    for (placeholder, word) in [("NAME", name), ("FILE", file)] {
+        if let Some(word) = word {
+            tip = tip.replace(placeholder, &shell_words(&[word]));
+        }
     }
+    tip
 }
 
 /// The word that clap refuses.
 pub enum Invalid<'a> {
-    Command(&'a str),
+    Command,
     Flag(&'a str),
 }
 
 /// Replaces an alias in the arguments by its command. The first argument is the program.
 pub fn resolved(args: Vec<OsString>) -> Vec<OsString> {
-    let word = |at: usize| args.get(at).and_then(|word| word.to_str());
-    if let Some(verb @ ("describe" | "diagnose" | "get")) = word(1)
-        && let Some(("node" | "nodes", name)) = word(2).and_then(|word| word.split_once('/'))
-    {
-        let command = if verb == "get" { ["node", "status"] } else { ["diagnose", "node"] };
-        return replaced(&args, 2, command.into_iter().chain([name]).map(OsString::from));
-    }
-    let typed = |alias: &[&str]| {
-        let mut words = alias.iter().enumerate();
-        words.all(|(at, alias)| word(at + 1) == Some(alias))
-    };
-    if word(1) == Some("get") && word(2).is_some_and(|kind| OTHER_KINDS.contains(&kind)) {
+    let mut args = words_first(args);
+    if of_kubectl(&args).is_some() {
         return args;
     }
-    match ALIASES.iter().find(|(alias, _)| typed(alias)) {
-        Some((alias, command)) => replaced(&args, alias.len(), command.iter().map(OsString::from)),
-        None => args,
+    let word = |at: usize| args.get(at).and_then(|word| word.to_str());
+    let verb = word(1).unwrap_or_default();
+    if let ("describe" | "diagnose" | "get", Some(typed)) = (verb, word(2))
+        && let Some(kind) = kind(typed)
+        && (verb != "diagnose" || kind == "node")
+    {
+        let name = typed.split_once('/').map(|(_, name)| OsString::from(name));
+        args.splice(2..3, [OsString::from(kind)].into_iter().chain(name));
     }
+    let typed = |alias: &[&str]| {
+        let mut words = alias.iter().zip(args.get(1..).unwrap_or_default());
+        alias.len() < args.len() && words.all(|(alias, word)| word == alias)
+    };
+    if let Some((alias, command)) = ALIASES.iter().find(|(alias, _)| typed(alias)) {
+        args.splice(1..=alias.len(), command.iter().map(OsString::from));
+    }
+    let word = |at: usize| args.get(at).and_then(|word| word.to_str()).filter(|word| !word.starts_with('-'));
+    if let (Some(command), Some(typed), Some(_)) = (word(1), word(2), word(3))
+        && OF_SKYHOOK.contains(&command)
+        && kind(typed) == Some("skyhook")
+        && !typed.contains('/')
+    {
+        args.remove(2);
+    }
+    args
 }
 
-/// Replaces the first `words` arguments after the program name with `command`.
-fn replaced(args: &[OsString], words: usize, command: impl IntoIterator<Item = OsString>) -> Vec<OsString> {
-    let program = args[..1].iter().cloned();
-    let rest = args[1 + words..].iter().cloned();
-    program.chain(command).chain(rest).collect()
+/// Moves global flags before the command behind its words, so that aliases and tips apply: `-n x get nodes` becomes
+/// `get nodes -n x`. They stay before the other flags: the last of several counts. A command with an `-o` of its own does
+/// not take them.
+fn words_first(mut args: Vec<OsString>) -> Vec<OsString> {
+    let is_flag = |word: &OsString| word.as_encoded_bytes().starts_with(b"-");
+    if !args.get(1).is_some_and(is_flag) {
+        return args;
+    }
+    let tree = Cli::command();
+    let mut command = 1;
+    while let Some(length) = args.get(command).and_then(|word| global_flag(&tree, word.to_str()?)) {
+        command += length;
+    }
+    let words = args.iter().skip(command).take_while(|word| !is_flag(word)).count();
+    let own = args.get(command).and_then(|word| tree.find_subcommand(word.to_str()?));
+    let has_output = own.is_some_and(|own| own.get_arguments().any(|arg| arg.get_short() == Some('o')));
+    if words > 0 && !has_output {
+        args[1..command + words].rotate_left(command - 1);
+    }
+    args
+}
+
+/// Number of words of a global flag: itself, and its value if that is the next word. `None` for other words.
+fn global_flag(tree: &clap::Command, word: &str) -> Option<usize> {
+    let short = word.strip_prefix('-')?;
+    let (long, has_value) = match short.strip_prefix('-') {
+        Some(long) => (Some(long.split('=').next()?), long.contains('=')),
+        None => (None, short.chars().count() > 1),
+    };
+    let flag = tree.get_arguments().filter(|arg| arg.is_global_set()).find(|arg| match long {
+        Some(long) => {
+            arg.get_long() == Some(long) || arg.get_all_aliases().is_some_and(|all| all.contains(&long))
+        }
+        None => arg.get_short() == short.chars().next(),
+    })?;
+    let takes_next = flag.get_action().takes_values() && !flag.is_require_equals_set() && !has_value;
+    Some(1 + usize::from(takes_next))
 }

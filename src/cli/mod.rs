@@ -1,22 +1,26 @@
-//! The command line: parses it, runs the command, and turns the result into an exit code.
+//! The command line: parses it, runs the command for one context or several, and turns the result into an exit code.
 
 mod aliases;
 mod completion;
-mod contexts;
 mod tree;
 
 use std::ffi::OsString;
 
 use clap::Parser;
 use clap::error::ErrorKind;
+use futures::future::join_all;
+use glob::Pattern;
 use tokio::runtime::{Builder, Runtime};
 
+use crate::args::connection::Connection;
 use crate::args::global::Global;
 use crate::commands::shared::command::Run;
 use crate::commands::{self, Command, rbac};
+use crate::connect;
 use crate::ctx::{Ctx, check_open_files, survive_file_size_limit};
 use crate::error::{Error, Exit, Result};
 use crate::program::Program;
+use crate::view::contexts::{ContextAnswer, Contexts};
 
 /// The end of `--help`: the choice between similar commands, and exit codes.
 const AFTER_HELP: &str = "\
@@ -64,7 +68,7 @@ pub fn main(args: impl Iterator<Item = OsString>) -> Exit {
         args.remove(1);
         args.push("-h".into());
     }
-    args = aliases::resolved(args);
+    args = aliases::resolved(tree::levels_joined(args));
     let mut parsed = program.parse(args.iter().cloned());
     if matches!(&parsed, Err(e) if e.kind() == ErrorKind::DisplayHelpOnMissingArgumentOrSubcommand) {
         // Print help on stdout even without `--help`; clap does so only with the flag.
@@ -97,7 +101,7 @@ fn run(cli: Cli) -> Exit {
             if global.connection.contexts.is_empty() {
                 cli.command.run(&mut ctx).await
             } else {
-                contexts::run(&cli.command, &global, &mut ctx).await
+                run_in_each(&cli.command, &global, &mut ctx).await
             }
         })
     });
@@ -139,6 +143,81 @@ pub fn by_task(tree: &clap::Command) -> Vec<(&'static str, Vec<&clap::Command>)>
             (heading, commands.collect())
         })
         .collect()
+}
+
+/// Runs the command for every context that `--contexts` matches, all at the same time, and shows the results
+/// as one.
+async fn run_in_each(command: &Command, global: &Global, ctx: &mut Ctx) -> Result<Exit> {
+    let info = command.info();
+    if !info.only_reads() {
+        return Err(Error::usage(format!(
+            "{} changes a cluster, and takes exactly one context; use --context NAME",
+            info.words
+        )));
+    }
+    if !info.is_online() {
+        return Err(Error::usage(format!("{} does not support --contexts; use --context NAME", info.words)));
+    }
+    refuse_other_selection(global)?;
+    let answers = chosen(&global.connection)?.into_iter().map(|name| answer(command, global, name));
+    let answers = join_all(answers).await;
+    let (exits, answers): (Vec<Exit>, Vec<ContextAnswer>) = answers.into_iter().unzip();
+    ctx.show(&Contexts(answers))?;
+    Ok(Exit::of_several(exits))
+}
+
+async fn answer(command: &Command, global: &Global, context: String) -> (Exit, ContextAnswer) {
+    let mut global = global.clone();
+    global.connection.contexts.clear();
+    global.connection.context = Some(context.clone());
+    let info = command.info();
+    let verb = info.words;
+    let mut ctx = Ctx::of_context(global, verb, &context);
+    ctx.node_fields(info.node_fields);
+    let result = command.run(&mut ctx).await;
+    let error = result.as_ref().err().map(|error| error.message.clone());
+    let exit = finish(&mut ctx, verb, result);
+    let answer = ContextAnswer { exit_code: exit.code(), error, captured: ctx.into_captured() };
+    (exit, answer)
+}
+
+/// Refuses other flags that select a cluster.
+fn refuse_other_selection(global: &Global) -> Result<()> {
+    let connection = &global.connection;
+    let flags = [
+        ("--context", connection.context.is_some()),
+        ("--cluster", connection.cluster.is_some()),
+        ("--server", connection.server.is_some()),
+        ("--from", !global.reading.from.is_empty()),
+    ];
+    match flags.into_iter().find(|(_, given)| *given) {
+        Some((flag, _)) => Err(Error::usage(format!("--contexts cannot be used with {flag}"))),
+        None => Ok(()),
+    }
+}
+
+/// The contexts of the kubeconfig that match the names and globs: each once, in the order of the flag.
+/// Matches of one glob are sorted.
+fn chosen(connection: &Connection) -> Result<Vec<String>> {
+    let known = connect::names(connection)?.contexts;
+    let mut chosen: Vec<String> = Vec::new();
+    for pattern in &connection.contexts {
+        let glob =
+            Pattern::new(pattern).map_err(|error| Error::usage(format!("--contexts: {pattern}: {error}")))?;
+        let mut matches: Vec<&String> =
+            known.iter().filter(|name| *name == pattern || glob.matches(name)).collect();
+        if matches.is_empty() {
+            let known = known.iter().map(String::as_str);
+            return Err(Error::unknown("context", pattern, known));
+        }
+        matches.sort();
+        for name in matches {
+            if !chosen.contains(name) {
+                chosen.push(name.clone());
+            }
+        }
+    }
+    Ok(chosen)
 }
 
 #[cfg(test)]

@@ -8,7 +8,7 @@ use clap::{CommandFactory, FromArgMatches};
 
 use super::aliases::{self, Invalid, TIPS};
 use super::{Cli, by_task};
-use crate::args::boolean::with_boolean_values;
+use crate::args::connection::with_boolean_values;
 use crate::args::safety;
 use crate::commands::EVERYDAY;
 use crate::error::near;
@@ -33,8 +33,8 @@ impl Program {
     /// Clap's message about an invalid line, or the help.
     pub fn parse(self, args: impl IntoIterator<Item = OsString>) -> Result<Cli, clap::Error> {
         let args = levels_joined(args);
-        if let Some(moved) = aliases::moved(&args) {
-            let message = format!("{}\n", as_typed(moved.into()));
+        if let Some(message) = aliases::moved(&args).or_else(|| aliases::of_kubectl(&args)) {
+            let message = format!("{}\n", as_typed(message.into()));
             return Err(clap::Error::raw(ErrorKind::InvalidSubcommand, message));
         }
         let tree = listing_tasks(self.tree(), &self.words());
@@ -66,7 +66,7 @@ fn explained(mut error: clap::Error, args: &[OsString]) -> Result<clap::Error, c
         _ => "",
     };
     let invalid = match error.kind() {
-        ErrorKind::InvalidSubcommand => Invalid::Command(text(ContextKind::InvalidSubcommand)),
+        ErrorKind::InvalidSubcommand => Invalid::Command,
         ErrorKind::UnknownArgument | ErrorKind::MissingRequiredArgument => {
             Invalid::Flag(text(ContextKind::InvalidArg))
         }
@@ -230,7 +230,7 @@ fn contexts(args: &[OsString]) -> Vec<String> {
 
 /// Rewrites `-v 6` and `-v6` as `-v=6`: kubectl accepts all three. After `-v`, one or two digits are a level,
 /// not a name.
-fn levels_joined(args: impl IntoIterator<Item = OsString>) -> Vec<OsString> {
+pub(super) fn levels_joined(args: impl IntoIterator<Item = OsString>) -> Vec<OsString> {
     let mut joined: Vec<OsString> = Vec::new();
     fn level(word: &OsStr) -> bool {
         let digits = word.to_str().is_some_and(|w| w.bytes().all(|b| b.is_ascii_digit()));

@@ -7,11 +7,10 @@ use crate::args::safety::Safety;
 use crate::cluster::Source;
 use crate::cluster::live::WATCHED;
 use crate::commands::shared::command::{Write, command};
-use crate::commands::shared::uninstall_progress::Progress;
+use crate::commands::shared::progress::UninstallAim;
 use crate::ctx::{CommandOptions, Ctx, PlanWait};
 use crate::error::{Error, Exit, Result};
-use crate::plan::planners;
-use crate::plan::{Grade, Refusal, SavedError};
+use crate::plan::{Grade, Refusal, SavedError, planners};
 use crate::rules::Scope;
 
 /// Apply a plan written by --plan-out
@@ -71,7 +70,7 @@ async fn run(ctx: &mut Ctx, args: &Args) -> Result<Exit> {
             let (change, file) = (change.to_string(), file.to_string());
             return Err(Refusal::ChangedSincePlan { change, file }.into());
         }
-        uninstalls = Progress::of(&cluster, &saved.plan, None);
+        uninstalls = UninstallAim::of(&cluster, &saved.plan, None);
         if uninstalls.is_none() && saved.plan.awaits_uninstall() {
             let why =
                 format!("the plan in {file} waits for an uninstall without naming a package and a version");

@@ -9,8 +9,8 @@ use crate::cluster::{Cluster, Node, Source};
 use crate::commands::shared::command::{Write, command, group};
 use crate::ctx::Ctx;
 use crate::error::{Error, Exit, Result};
-use crate::plan::planners::{batches, migration};
-use crate::plan::{Change, Plan, Step, Target, planners};
+use crate::plan::planners::{self, batches};
+use crate::plan::{Change, Plan, Step, Target};
 use crate::view::{NodeSet, plural};
 
 group! {
@@ -98,7 +98,7 @@ fn plan(cluster: &Cluster, args: &Args) -> Result<Plan> {
         let advice = "the operator is older than v0.8.0 and does not support deployment policies: it may ignore the reset";
         plan.consequences.warn(advice);
     }
-    migration::refuse_held(cluster, &mut plan, args.force.force)?;
+    planners::refuse_held(cluster, &mut plan, args.force.force)?;
     Ok(plan)
 }
 
@@ -134,6 +134,6 @@ fn leave(cluster: &Cluster, skyhook: &Skyhook, nodes: &[&Node], force: bool) -> 
     let why = "the next batch is formed without these nodes";
     let target = Target::of_skyhook(cluster.flavor(), skyhook);
     plan.stage(vec![Step::new(target, Change::Status(fields), why)]);
-    migration::refuse_held(cluster, &mut plan, force)?;
+    planners::refuse_held(cluster, &mut plan, force)?;
     Ok(plan)
 }

@@ -5,14 +5,15 @@ use jiff::{SignedDuration, Timestamp};
 use serde_json::Value;
 
 use super::shared::rows::EventRow;
-use crate::args::duration::duration;
+use crate::args::connection::duration;
+use crate::args::nodes;
 use crate::cluster::{Cluster, Source};
 use crate::commands::shared::command::command;
 use crate::commands::shared::scope;
 use crate::ctx::{self, AimProgress, Ctx};
 use crate::error::{Exit, Result};
 use crate::view::text::Text;
-use crate::view::{Items, List, View};
+use crate::view::{ItemsAt, List, View};
 use crate::wait::Wait;
 
 /// Show the events of custom resources, their pods, jobs and nodes
@@ -26,8 +27,12 @@ use crate::wait::Wait;
   kubectl skyhook events -w")]
 pub struct Args {
     /// Show only events of these custom resources
-    #[arg(value_name = "NAME", value_parser = crate::args::nodes::skyhook)]
+    #[arg(value_name = "NAME", value_parser = skyhook)]
     names: Vec<String>,
+
+    /// The same, as in `kubectl events`: skyhook/NAME
+    #[arg(long = "for", value_name = "NAME", value_parser = skyhook)]
+    skyhooks: Vec<String>,
 
     /// Show only events within this time
     #[arg(long, value_name = "DURATION", value_parser = duration)]
@@ -45,6 +50,17 @@ pub struct Args {
     timeout: Duration,
 }
 
+/// Parses the name of a custom resource.
+fn skyhook(text: &str) -> std::result::Result<String, String> {
+    match nodes::node(text) {
+        Ok(node) if node != text => Err(format!(
+            "the events of a node: kubectl events --all-namespaces --for node/{node}; its state: \
+             kubectl skyhook diagnose node {node}"
+        )),
+        _ => nodes::skyhook(text),
+    }
+}
+
 /// Maximum number of events that a watch shows on a terminal.
 const SHOWN: usize = 20;
 
@@ -54,7 +70,7 @@ command! {
     "events": Args => run,
     needs: READS,
     watches: &[Source::Skyhooks, Source::Nodes],
-    prints: { "Events": Items<EventRow> },
+    prints: { "Events": ItemsAt<EventRow> },
 }
 
 async fn run(ctx: &mut Ctx, args: &Args) -> Result<Exit> {
@@ -68,7 +84,8 @@ async fn run(ctx: &mut Ctx, args: &Args) -> Result<Exit> {
         return watch(ctx, args, cluster).await;
     }
     if events.rows.is_empty() {
-        ctx.note("No events.");
+        let asked = cluster.source(Source::Events).was_asked();
+        ctx.note(if asked { "No events." } else { "The input contains no events." });
     }
     ctx.show(&events)?;
     Ok(super::shared::scope::exit_without(&cluster, &[Source::Events]))
@@ -134,10 +151,8 @@ impl ctx::Aim for Live<'_> {
 
 fn view(cluster: &Cluster, args: &Args) -> Result<Events> {
     super::shared::scope::readable(cluster, Source::Events)?;
-    for name in &args.names {
-        super::shared::scope::known_skyhook(cluster, name)?;
-    }
-    let mut names: BTreeSet<&str> = args.names.iter().map(String::as_str).collect();
+    let mut names: BTreeSet<&str> = args.names.iter().chain(&args.skyhooks).map(String::as_str).collect();
+    names.iter().try_for_each(|name| super::shared::scope::known_skyhook(cluster, name))?;
     if names.is_empty() {
         names.extend(cluster.skyhooks.items().iter().map(|s| s.name()));
         names.extend(cluster.names_on_nodes());
@@ -168,6 +183,6 @@ impl View for Events {
     }
 
     fn document(&self) -> Value {
-        List::new("Events", self.rows.iter()).document()
+        List::new("Events", self.rows.iter()).at(self.now).document()
     }
 }

@@ -47,8 +47,7 @@ async fn run(ctx: &mut Ctx, args: &Args) -> Result<Exit> {
         ctx.show(&Rules)?;
         return Ok(Exit::Done);
     }
-    let topics = args.topics.iter().map(|t| Topic::named(t));
-    let topics: Vec<Topic> = topics.collect::<Result<_>>()?;
+    let topics: Vec<Topic> = args.topics.iter().map(|t| Topic::named(t)).collect::<Result<_>>()?;
     if args.markdown {
         if ctx.global().output.format.is_data() {
             return Err(Error::usage("--markdown and -o are mutually exclusive"));
@@ -204,8 +203,7 @@ impl View for Rules {
     }
 
     fn names(&self) -> Vec<String> {
-        let rules = rule::all().into_iter();
-        rules.map(|rule| format!("rule/{}", rule.code)).collect()
+        rule::all().into_iter().map(|rule| format!("rule/{}", rule.code)).collect()
     }
 
     fn document(&self) -> Value {
@@ -241,12 +239,12 @@ impl View for Explanation {
     }
 }
 
-/// The effects of a rule's findings: `blocks installs; every reconcile, for all custom resources; usually retried
+/// The effects of a rule's findings: `blocks installs, and every reconcile of every custom resource; usually retried
 /// automatically`.
 fn blocks(rule: &Rule) -> String {
     let words: Vec<&str> = rule.blocks.iter().map(|b| b.meaning()).collect();
     let retried = if rule.retried { "; usually retried automatically" } else { "" };
-    format!("blocks {}{retried}", words.join("; "))
+    format!("blocks {}{retried}", words.join(", and "))
 }
 
 /// Every page of `docs/codes` by file name: `SKY101.md`.
@@ -254,8 +252,7 @@ pub fn pages() -> BTreeMap<String, String> {
     let rules = rules::ALL.iter().map(|r| (r.code, rule_page(r)));
     let lint = lint::ALL.iter().map(|r| (r.code, lint_page(r)));
     let retired = rules::RETIRED.iter().map(|(code, heir)| (*code, retired_page(code, heir)));
-    let all = rules.chain(lint).chain(retired);
-    all.map(|(code, page)| (format!("{code}.md"), page)).collect()
+    rules.chain(lint).chain(retired).map(|(code, page)| (format!("{code}.md"), page)).collect()
 }
 
 fn rule_page(rule: &Rule) -> String {

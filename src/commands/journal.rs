@@ -132,8 +132,7 @@ impl View for Journals {
     }
 
     fn names(&self) -> Vec<String> {
-        let ids = self.records.iter().map(|r| format!("journal/{}", r.begun.id));
-        ids.collect()
+        self.records.iter().map(|r| format!("journal/{}", r.begun.id)).collect()
     }
 
     fn document(&self) -> Value {

@@ -158,9 +158,10 @@ async fn run(ctx: &mut Ctx, args: &Args) -> Result<Exit> {
     }
     ctx.show(&Leftovers {
         cluster: &cluster,
-        remnants: cluster.remnants(&installation),
+        remnants: cluster.leftovers().remnants(&installation),
         only_records: plan(&cluster, &left, args, &selected).is_empty(),
         left,
+        nodes: (!query.is_empty()).then_some(selected),
         all: args.names.is_empty() && query.is_empty(),
         unread: !whole,
     })?;
@@ -175,8 +176,8 @@ fn of<'a>(cluster: &'a Cluster, args: &Args, selected: &[&Node]) -> Result<Vec<L
     if args.clean {
         super::shared::scope::not_left_out(cluster, ", so leftovers cannot be determined")?;
     }
-    let mut left = cluster.leftovers();
-    left.extend(cluster.cordons_of_deselected_nodes());
+    let mut left = cluster.leftovers().all();
+    left.extend(cluster.leftovers().cordons_of_deselected_nodes());
     left.sort_by(|a, b| (a.owner, a.flavor).cmp(&(b.owner, b.flavor)));
     for name in &args.names {
         // With `--clean`, finding nothing is no error: the cleanup may be a repetition.
@@ -241,7 +242,12 @@ fn plan(cluster: &Cluster, left: &[Leftover<'_>], args: &Args, selected: &[&Node
     let mut held: BTreeMap<String, Vec<&str>> = BTreeMap::new();
     for cleanup in cleanups.values() {
         let node = cleanup.node;
-        let (change, others) = cleanup.change(cluster, args);
+        let (change, mut others) = cleanup.change(cluster, args);
+        if others.is_empty() {
+            // A field manager alone does not show whether the cordon is still needed.
+            let marked = node.cordon_holders().into_iter().filter(|holder| holder.mark.is_some());
+            others.extend(marked.map(|holder| holder.to_string()));
+        }
         if change.uncordons() {
             released.push(node);
         } else if node.cordoned() == Some(true) && change.uncordon.left_for.is_empty() {
@@ -361,12 +367,9 @@ fn warn_of_held(held: BTreeMap<String, Vec<&str>>, effects: &mut Consequences) {
         let names = NodeSet::of(&nodes).limited(SHOWN);
         let verb = if nodes.len() == 1 { "stays" } else { "stay" };
         effects.warn(if by.is_empty() {
-            let (it, a_node, node) = match nodes.as_slice() {
-                [node] => ("it", "it", *node),
-                _ => ("them", "a node", "NODE"),
-            };
+            let node = if let [node] = nodes.as_slice() { *node } else { "NODE" };
             format!(
-                "{names} {verb} cordoned: the operator did not cordon {it}; to release {a_node}, run `kubectl uncordon {node}`"
+                "{names} {verb} cordoned by someone outside the operator; if nobody needs that, run `kubectl uncordon {node}`"
             )
         } else {
             format!("{names} {verb} cordoned by {by}")
@@ -383,8 +386,7 @@ fn warn_of_released(cluster: &Cluster, released: &[&Node], effects: &mut Consequ
     );
     let package_runs = cluster.package_runs();
     let busy = released.iter().filter(|node| {
-        let mut runs = package_runs.all().iter();
-        runs.any(|run| run.node == node.name && run.interrupt && run.alive())
+        package_runs.all().iter().any(|run| run.node == node.name && run.interrupt && run.alive())
     });
     let busy: Vec<&str> = busy.map(|node| node.name.as_str()).collect();
     if !busy.is_empty() {

@@ -8,8 +8,8 @@ use crate::cluster::hold::{FIELD_MANAGER, HOLDER, REASON};
 use crate::cluster::{Cluster, Source, Unread};
 use crate::ctx::{CommandOptions, Ctx};
 use crate::error::{Exit, Result};
-use crate::plan::planners::{held, migration};
-use crate::plan::{Change, Edit, Metadata, OnConflict, Plan, Step, Target, planners};
+use crate::plan::planners::{self, pause_guard};
+use crate::plan::{Change, Edit, Metadata, OnConflict, Plan, Step, Target};
 use crate::view::{NodeSet, list, plural};
 
 /// Pause custom resources
@@ -237,15 +237,15 @@ impl Request<'_> {
         plan.stage(steps);
         if verb.sets() {
             // In an emergency, pause and disable must work during a migration, too: they only warn about it.
-            migration::warn_of_hold(cluster, &mut plan.consequences);
+            planners::warn_of_hold(cluster, &mut plan.consequences);
             return Ok(plan);
         }
         if !self.force {
             for name in &changed {
-                migration::refuse_two_executors(cluster, verb.word(), name)?;
+                planners::refuse_two_executors(cluster, verb.word(), name)?;
             }
         }
-        migration::refuse_held(cluster, &mut plan, self.force)?;
+        planners::refuse_held(cluster, &mut plan, self.force)?;
         Ok(plan)
     }
 
@@ -369,7 +369,7 @@ impl Request<'_> {
         }
         warn(cluster, skyhook, verb, plan);
         if verb == Verb::Resume {
-            held::refuse_end(cluster, skyhook, force, &mut plan.consequences)?;
+            pause_guard::refuse_end(cluster, skyhook, force, &mut plan.consequences)?;
         } else if let Some(hold) = hold {
             plan.consequences.warn(format!(
                 "{} is paused by {}; it stays paused after that command has ended",
@@ -424,7 +424,7 @@ impl Request<'_> {
 /// Adds warnings about the effect of the change.
 fn warn(cluster: &Cluster, skyhook: &Skyhook, verb: Verb, plan: &mut Plan) {
     let effects = &mut plan.consequences;
-    let reference = skyhook.reference();
+    let (reference, name) = (skyhook.reference(), skyhook.name());
     match verb {
         Verb::Resume if skyhook.disabled() => effects.warn(format!(
             "{reference} is disabled as well: nothing runs until you run `kubectl skyhook enable {}`",
@@ -454,16 +454,29 @@ fn warn(cluster: &Cluster, skyhook: &Skyhook, verb: Verb, plan: &mut Plan) {
             if failed == 1 { "it" } else { "them" },
         ));
     }
-    if verb == Verb::Pause && runs_jobs {
+    if verb == Verb::Pause {
         let package_runs = cluster.package_runs();
         let running = package_runs.all().iter();
         let nodes = running.filter(|run| run.skyhook == skyhook.name() && run.alive());
         let nodes = NodeSet::of(nodes.map(|run| run.node));
-        if !nodes.is_empty() {
+        let on = nodes.limited(6);
+        if runs_jobs && !nodes.is_empty() {
             effects.warn(format!(
-                "{reference}: stages that are running on {} are stopped, and start again after `resume`",
-                nodes.limited(6)
+                "{reference}: stages that are running on {on} are stopped, and start again after `resume`"
             ));
+        } else if !nodes.is_empty() {
+            effects.notes.push(format!("stages of {name} that are running on {on} finish"));
+        }
+    }
+    if verb.sets() && skyhook.status.status != Some(Status::Complete) {
+        let after = if verb == Verb::Pause { "resume" } else { "enable" };
+        let cordoned = cluster.tracked(name).filter(|(_, on)| on.cordon).map(|(node, _)| &*node.name);
+        let cordoned = NodeSet::of(cordoned);
+        let unread = cluster.nodes.ok().is_none();
+        let nodes = if unread { format!("nodes that {name} has cordoned") } else { cordoned.limited(6) };
+        if unread || !cordoned.is_empty() {
+            let stay = if cordoned.len() == 1 { "stays" } else { "stay" };
+            effects.notes.push(format!("{nodes} {stay} cordoned until `kubectl skyhook {after} {name}`"));
         }
     }
     if verb.sets() && !crate::model::profile::knows_pause(cluster) {

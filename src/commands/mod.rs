@@ -36,7 +36,7 @@ pub mod wait;
 use clap::{FromArgMatches, Subcommand};
 
 use self::shared::command::{CommandInfo, Run, group};
-use crate::args::boolean::with_boolean_values;
+use crate::args::connection::with_boolean_values;
 
 /// Declares [`Command`] and [`tasks`].
 macro_rules! table {

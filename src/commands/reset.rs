@@ -184,10 +184,8 @@ fn plan(cluster: &Cluster, args: &Args) -> Result<Plan> {
 fn in_order<'a>(cluster: &'a Cluster, nodes: &[&'a Node]) -> Vec<&'a str> {
     let there = cluster.skyhooks.items().iter().map(Skyhook::name);
     let mut names: Vec<&str> = there.chain(cluster.names_on_nodes()).collect();
-    names.retain(|name| {
-        let mut on = nodes.iter().filter_map(|node| cluster.on_node(node, name));
-        on.any(NodeRecord::has_keys)
-    });
+    names
+        .retain(|name| nodes.iter().filter_map(|node| cluster.on_node(node, name)).any(NodeRecord::has_keys));
     names.sort_by_key(|name| {
         let skyhook = cluster.skyhook(name);
         (skyhook.is_none(), skyhook.map(Skyhook::order), *name)

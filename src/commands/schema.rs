@@ -111,8 +111,7 @@ impl View for Listed {
     }
 
     fn names(&self) -> Vec<String> {
-        let kinds = self.0.iter().map(|d| d.published.kind);
-        kinds.map(|kind| format!("document/{kind}")).collect()
+        self.0.iter().map(|d| d.published.kind).map(|kind| format!("document/{kind}")).collect()
     }
 
     fn document(&self) -> Value {

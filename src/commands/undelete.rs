@@ -16,7 +16,7 @@ use crate::ctx::Ctx;
 use crate::dump;
 use crate::error::{Error, Exit, Result};
 use crate::plan::planners::node::Recreation;
-use crate::plan::planners::{held, migration};
+use crate::plan::planners::{self, pause_guard};
 use crate::plan::{Change, Field, Kind, Plan, Refusal, Step, Target};
 use crate::view::ago;
 
@@ -117,12 +117,12 @@ async fn run(ctx: &mut Ctx, args: &Args) -> Result<Exit> {
 
 /// The custom resource, or `None` if it was deleted.
 fn existing<'a>(cluster: &'a Cluster, args: &Args) -> Result<Option<&'a Skyhook>> {
-    migration::refuse_unmigrated(cluster, &args.name)?;
+    planners::refuse_unmigrated(cluster, &args.name)?;
     let Some(skyhook) = cluster.skyhook(&args.name) else {
         super::shared::scope::not_left_out(cluster, "")?;
         return Ok(None);
     };
-    held::refuse(cluster, skyhook)?;
+    pause_guard::refuse(cluster, skyhook)?;
     Ok(Some(skyhook))
 }
 
@@ -169,7 +169,7 @@ fn plan_held(cluster: &Cluster, skyhook: &Skyhook, saved: Option<SavedResource>,
         let why = "otherwise packages whose configuration has changed would run their interrupts again";
         plan.stage(vec![Step::new(target, change, why)]);
     }
-    held::end_what_is_left(cluster, plan, skyhook)
+    pause_guard::end_what_is_left(cluster, plan, skyhook)
 }
 
 /// The plan that holds, releases and recreates the custom resource. It contains the whole object, so the

@@ -7,7 +7,7 @@ use crate::cluster::{Cluster, Node, NodeRecord, Source};
 use crate::commands::shared::command::{Write, command};
 use crate::ctx::Ctx;
 use crate::error::{Error, Exit, Result};
-use crate::plan::planners::{held, migration, node};
+use crate::plan::planners::{self, node, pause_guard};
 use crate::plan::{Change, Plan, Refusal, Step, Target};
 use crate::view::{NodeSet, plural};
 
@@ -130,11 +130,11 @@ fn plan(cluster: &Cluster, args: &Args) -> Result<Plan> {
         ..Plan::default()
     };
     if steps.is_empty() {
-        return Ok(held::end_what_is_left(cluster, plan, skyhook));
+        return Ok(pause_guard::end_what_is_left(cluster, plan, skyhook));
     }
     plan.stage(steps);
-    migration::refuse_held(cluster, &mut plan, args.force)?;
-    held::around_if_needed(cluster, plan, skyhook, &nodes, args.no_pause)
+    planners::refuse_held(cluster, &mut plan, args.force)?;
+    pause_guard::around_if_needed(cluster, plan, skyhook, &nodes, args.no_pause)
 }
 
 /// The error if none of the named nodes has the entry.

@@ -24,7 +24,7 @@ pub struct Args {
     client_only: bool,
 
     /// How long to wait for the cluster; 0 waits forever
-    #[arg(long, value_name = "DURATION", default_value = "10s", value_parser = crate::args::duration::duration)]
+    #[arg(long, value_name = "DURATION", default_value = "10s", value_parser = crate::args::connection::duration)]
     timeout: Duration,
 }
 
@@ -92,12 +92,12 @@ struct Plugin {
 impl Operator {
     fn of(cluster: &Cluster) -> Operator {
         let version = cluster.active_api.operator_version.as_ref().map(ToString::to_string);
-        let deployment = cluster.operator();
+        let deployment = cluster.operator().deployment();
         Operator {
             version,
             namespace: deployment.map(|d| d.namespace().to_owned()),
             api: Some(cluster.flavor().api_version()),
-            reason: cluster.why_no_operator_version(),
+            reason: cluster.operator().why_no_version(),
         }
     }
 }

@@ -67,8 +67,7 @@ impl Ctx {
             Some(file) => Some((file, self.saved(plan).await?)),
             None => None,
         };
-        let digest = saved.as_ref().map(|(_, saved)| saved.digest());
-        let digest = digest.or(command_options.digest.as_deref());
+        let digest = saved.as_ref().map(|(_, saved)| saved.digest()).or(command_options.digest.as_deref());
         let changes = shown.as_ref().unwrap_or(plan);
         let report = waiting.as_ref().and_then(|waiting| Some(waiting.aim.found()?.document()));
         let preview =

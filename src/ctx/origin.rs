@@ -8,7 +8,7 @@ use serde_json::Value;
 use super::Ctx;
 use crate::apply::{Options, preflight, refusal, unmet};
 use crate::cluster::installation::{Definition, Installation};
-use crate::cluster::live::{self, installation, origin};
+use crate::cluster::live::{self, installation};
 use crate::cluster::{Cluster, Read, Source, Unread};
 use crate::error::{Error, Result};
 use crate::model::waiting_for_drain;
@@ -42,7 +42,7 @@ impl Ctx {
         }
         let connected = self.connected().await?;
         let (client, server) = (connected.client.clone(), connected.server.clone());
-        let (uid, unread) = match origin::uid(&client).await {
+        let (uid, unread) = match live::uid(&client).await {
             Ok(uid) => (Some(uid), None),
             Err(reason) => (None, Some(reason)),
         };
@@ -71,7 +71,7 @@ impl Ctx {
             let uid = |origin: &ClusterIdentity| origin.uid.clone().unwrap_or_default();
             return Err(Refusal::OtherCluster {
                 what: what.to_owned(),
-                namespace: origin::NAMESPACE.to_owned(),
+                namespace: live::NAMESPACE.to_owned(),
                 there: uid(then),
                 server_there: then.server.clone(),
                 here: uid(&here.origin),
@@ -87,10 +87,10 @@ impl Ctx {
         let reason = match (&here.unread, sameness) {
             (_, Sameness::SameAddress) if noted_none => return Ok(()),
             (Some(reason), Sameness::OtherAddress) => {
-                format!("namespace {}: {}; {addresses}", origin::NAMESPACE, reason.message)
+                format!("namespace {}: {}; {addresses}", live::NAMESPACE, reason.message)
             }
             (Some(reason), _) => {
-                format!("namespace {}: {}; the server address is the same", origin::NAMESPACE, reason.message)
+                format!("namespace {}: {}; the server address is the same", live::NAMESPACE, reason.message)
             }
             (None, _) => addresses,
         };
@@ -193,7 +193,7 @@ impl Ctx {
 
     /// The installation with the CRDs and cluster roles that a removed operator left; unchanged if an operator exists.
     pub async fn remains(&self, cluster: &Cluster) -> Installation {
-        match self.client().filter(|_| cluster.operator_gone()) {
+        match self.client().filter(|_| cluster.operator().is_gone()) {
             Some(client) => installation::remains(&client).await,
             None => cluster.installation.clone(),
         }

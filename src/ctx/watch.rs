@@ -12,7 +12,7 @@ use crate::connect::{Connected, ServerClock};
 use crate::error::Result;
 use crate::view::human;
 
-/// Maximum time for which a server may refuse the credentials, as it does while it starts.
+/// Maximum time for which a server may refuse the credentials or a right, as it does while it starts.
 const REFUSED_FOR: Duration = Duration::from_secs(5);
 /// Pause between two runs of the rules, as a multiple of their run time.
 const SHARE: u32 = 50;
@@ -61,7 +61,7 @@ pub enum WatchUpdate {
     Changed,
     /// The server does not respond at present.
     Away,
-    /// The server keeps refusing the credentials.
+    /// The server keeps refusing the credentials or a right that the user had.
     Lost(LoadError),
 }
 
@@ -139,19 +139,28 @@ impl Watch {
     /// Waits for an update. Cancel-safe.
     pub async fn news(&mut self) -> WatchUpdate {
         let error = match self.follow.news().await {
-            live::FollowEvent::Changed => {
-                self.refused_since = None;
-                self.answered();
-                return WatchUpdate::Changed;
-            }
+            live::FollowEvent::Changed => match self.follow.lost_right() {
+                Some(error) => error,
+                None => {
+                    self.refused_since = None;
+                    self.answered();
+                    return WatchUpdate::Changed;
+                }
+            },
             live::FollowEvent::Away(error) => error,
         };
-        let refuses = matches!(error, LoadError::Unauthorized { .. } | LoadError::Credentials(_));
+        let refuses = matches!(
+            error,
+            LoadError::Unauthorized { .. } | LoadError::Credentials(_) | LoadError::Forbidden { .. }
+        );
         if refuses {
             let since = *self.refused_since.get_or_insert_with(Instant::now);
             if since.elapsed() >= REFUSED_FOR {
                 return WatchUpdate::Lost(error);
             }
+        } else {
+            // After an outage, the refusal may be out of date.
+            self.refused_since = None;
         }
         self.lost(&error);
         WatchUpdate::Away

@@ -133,8 +133,7 @@ fn a_reader_that_has_seen_enough_is_no_error() {
 fn the_environment_decides_on_colours_where_the_flag_does_not() {
     let settings = |variables: &[(&str, &str)]| {
         ColourSettings::of(|name| {
-            let found = variables.iter().find(|(n, _)| *n == name);
-            found.map(|(_, value)| (*value).to_owned())
+            variables.iter().find(|(n, _)| *n == name).map(|(_, value)| (*value).to_owned())
         })
     };
     // Environment variables, whether a terminal gets colors, and whether a pipe does.

@@ -4,9 +4,9 @@
 use quick_junit::Report;
 use serde_json::{Map, Value, json};
 
-use super::openmetrics::Metrics;
+use super::monitoring::{self, Metrics};
 use super::text::{Block, Content, Text, heading};
-use super::{API_VERSION, OutputFormat, Table, View, junit};
+use super::{API_VERSION, OutputFormat, Table, View};
 
 /// The views that a command has shown for one context, in the requested format.
 #[derive(Debug, Default)]
@@ -78,8 +78,7 @@ impl View for Contexts {
     fn names(&self) -> Vec<String> {
         let names = |answer: &ContextAnswer| {
             let names = answer.captured.names.iter();
-            let names = names.map(|name| format!("{} {name}", answer.captured.context));
-            names.collect::<Vec<_>>()
+            names.map(|name| format!("{} {name}", answer.captured.context)).collect::<Vec<_>>()
         };
         self.0.iter().flat_map(names).collect()
     }
@@ -94,7 +93,7 @@ impl View for Contexts {
             let report = answer.captured.junit.as_ref();
             (answer.captured.context.as_str(), report, answer.error.as_deref())
         });
-        Some(junit::of_contexts(answers))
+        Some(monitoring::of_contexts(answers))
     }
 
     /// Contexts without a result have no samples. `None` as for [`Contexts::junit`].

@@ -46,15 +46,30 @@ pub enum Rendered {
     Text(Text),
     /// Printed unchanged for programs.
     Data(String),
-    /// Like `Data`, from a template whose paths match nothing.
-    Unmatched(String),
+    /// With a notice for stderr: a path matches nothing.
+    Noted(Box<Rendered>, &'static str),
+}
+
+impl Rendered {
+    fn noted(self, note: &'static str) -> Rendered {
+        Rendered::Noted(Box::new(self), note)
+    }
 }
 
 impl From<Printed> for Rendered {
-    fn from(Printed { text, matched }: Printed) -> Rendered {
-        if matched { Rendered::Data(text) } else { Rendered::Unmatched(text) }
+    fn from(Printed { text, matched, lacks_object }: Printed) -> Rendered {
+        let data = Rendered::Data(text);
+        match (matched, lacks_object) {
+            (_, true) => data.noted(NO_OBJECT),
+            (false, _) => data.noted("The JSONPath matches nothing; -o json shows the fields."),
+            _ => data,
+        }
     }
 }
+
+/// The notice about a path into a Kubernetes object.
+pub const NO_OBJECT: &str = "The documents of this plugin are no Kubernetes objects: the name is .name, and -o json shows all \
+     fields. For the custom resources themselves: kubectl get nodewrights, or kubectl get skyhooks.";
 
 /// An invalid `-o`, or one that does not fit the data.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
@@ -128,7 +143,9 @@ impl OutputFormat {
             OutputFormat::JsonPath(path) => path.text(&document(view))?.into(),
             OutputFormat::JsonPathAsJson(path) => path.json(&document(view))?.into(),
             OutputFormat::CustomColumns(columns) => {
-                Rendered::Text(columns.table(&document(view))?.into())
+                let document = document(view);
+                let table = Rendered::Text(columns.table(&document)?.into());
+                if columns.lack_object(&document) { table.noted(NO_OBJECT) } else { table }
             }
         })
     }
@@ -237,8 +254,7 @@ impl Columns {
     pub fn parse_file(text: &str) -> Result<Columns, FormatError> {
         let mut lines = text.lines().filter(|line| !line.trim().is_empty());
         let words = |line: Option<&str>| -> Vec<String> {
-            let words = line.unwrap_or_default().split_whitespace();
-            words.map(str::to_owned).collect()
+            line.unwrap_or_default().split_whitespace().map(str::to_owned).collect()
         };
         let (headings, paths) = (words(lines.next()), words(lines.next()));
         if headings.is_empty() || headings.len() != paths.len() || lines.next().is_some() {
@@ -248,8 +264,7 @@ impl Columns {
                     .to_owned(),
             ));
         }
-        let columns = headings.into_iter().zip(&paths);
-        let columns = columns.map(|(heading, path)| headed(heading, path));
+        let columns = headings.into_iter().zip(&paths).map(|(heading, path)| headed(heading, path));
         let columns = columns.collect::<Result<_, _>>()?;
         Ok(Columns { columns })
     }
@@ -266,6 +281,14 @@ impl Columns {
             table.row(cells.collect::<Result<Vec<_>, _>>()?);
         }
         Ok(table)
+    }
+
+    /// Whether the path of a column into a Kubernetes object finds nothing in any item.
+    fn lack_object(&self, document: &Value) -> bool {
+        let items = items(document);
+        let nothing =
+            |path: &Path| items.iter().all(|item| path.find(item).is_ok_and(|found| found.is_empty()));
+        !items.is_empty() && self.columns.iter().any(|(_, path)| path.is_of_object() && nothing(path))
     }
 }
 
@@ -336,13 +359,13 @@ mod tests {
 
             fn junit(&self) -> Option<quick_junit::Report> {
                 let name = "gpu\u{fffe}-\u{202e}-\u{9b}-\u{7}-<日本>\n";
-                let case = crate::view::junit::Case {
+                let case = crate::view::monitoring::Case {
                     name: name.to_owned(),
-                    result: crate::view::junit::TestResult::Failed,
+                    result: crate::view::monitoring::TestResult::Failed,
                     message: name.to_owned(),
                     detail: name.to_owned(),
                 };
-                Some(crate::view::junit::report(name, [case]))
+                Some(crate::view::monitoring::report(name, [case]))
             }
         }
 
@@ -381,7 +404,8 @@ mod tests {
         let format: OutputFormat = format.parse().expect("a format");
         match format.render(&Nodes).expect("it renders") {
             Rendered::Text(text) => text.plain(),
-            Rendered::Data(data) | Rendered::Unmatched(data) => data,
+            Rendered::Data(data) => data,
+            Rendered::Noted(..) => panic!("a path matches nothing"),
         }
     }
 

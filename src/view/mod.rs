@@ -6,8 +6,7 @@
 pub mod contexts;
 pub mod format;
 mod jsonpath;
-pub mod junit;
-pub mod openmetrics;
+pub mod monitoring;
 pub mod outcome_view;
 pub mod preview;
 pub mod schema;
@@ -18,7 +17,7 @@ mod yaml;
 
 pub use format::{FormatError, OutputFormat};
 pub use nodewright::text::{
-    API_VERSION, CLOCK_SKEW, Items, List, NodeSet, age, ago, count, document, duration_text, expand,
+    API_VERSION, CLOCK_SKEW, Items, ItemsAt, List, NodeSet, age, ago, count, document, duration_text, expand,
     for_how_long, harmless_json, harmless_lines, harmless_xml, human, is_harmless, list, natural, plural,
     sanitize, shell_words, some_of, time, to_json,
 };
@@ -54,7 +53,7 @@ pub trait View {
     }
 
     /// Metrics for monitoring: the output of `-o openmetrics`, if the command supports it.
-    fn openmetrics(&self) -> Option<openmetrics::Metrics> {
+    fn openmetrics(&self) -> Option<monitoring::Metrics> {
         None
     }
 
@@ -67,6 +66,5 @@ pub trait View {
 /// `node/NAME` for each node, without duplicates, in the order of first appearance.
 pub fn node_names<'a>(nodes: impl IntoIterator<Item = &'a str>) -> Vec<String> {
     let mut seen = HashSet::new();
-    let first = nodes.into_iter().filter(|name| seen.insert(*name));
-    first.map(|name| format!("node/{name}")).collect()
+    nodes.into_iter().filter(|name| seen.insert(*name)).map(|name| format!("node/{name}")).collect()
 }

@@ -220,8 +220,9 @@ impl View for OutcomeView<'_> {
     }
 
     fn names(&self) -> Vec<String> {
-        let done = self.outcome.of(self.plan);
-        done.filter(|(_, result)| **result == StepResult::Applied)
+        self.outcome
+            .of(self.plan)
+            .filter(|(_, result)| **result == StepResult::Applied)
             .map(|(step, _)| step.target.to_string())
             .collect()
     }
@@ -336,6 +337,13 @@ fn outcome(rollout: &RolloutDocument, package: &PackageDocument) -> String {
             return "removed from the spec: stays installed and recorded, but new nodes do not get it"
                 .to_owned();
         }
+        PackageChange::Finish => {
+            let (stages, on) = (list(&package.stages), plural(package.nodes.len(), "node"));
+            return match package.stages.len() {
+                1 => format!("stage {stages} finishes on {on}; nothing else starts"),
+                _ => format!("stages {stages} finish on {on}; nothing else starts"),
+            };
+        }
         PackageChange::Configure => (Some("configure"), "changes of a configMap"),
         PackageChange::Interrupt => (None, "interrupts"),
         // Of an uninstall that has run, only the interrupt is left.
@@ -389,7 +397,7 @@ fn node_rows(rollout: &RolloutDocument, everywhere: bool) -> Vec<(&'static str, 
         let nodes = plural(rollout.cordoned.len(), "node");
         let mut drains = match rollout.evicted_pods {
             Some(pods) => format!("{nodes} cordoned, {} to evict", plural(pods, "pod")),
-            None => format!("{nodes} cordoned; their pods were not read"),
+            None => format!("{nodes} cordoned; the pods there were not read"),
         };
         for refusing in &rollout.refusing_budgets {
             drains += &format!(
@@ -426,7 +434,7 @@ fn node_rows(rollout: &RolloutDocument, everywhere: bool) -> Vec<(&'static str, 
         all => lines.push(("later", format!("{} wait for {}", list(all), rollout.skyhook))),
     }
     if let Some(stuck) = &rollout.stuck {
-        lines.push(("completes", format!("never in the current state: {stuck}")));
+        lines.push(("rollout", format!("does not complete in the current state: {stuck}")));
     } else if let (Some(seconds), Some(uncertainty)) = (rollout.estimate, rollout.uncertainty) {
         let remaining = Remaining { seconds, uncertainty };
         let time = format!("{remaining}, at the pace of earlier stages");

@@ -214,7 +214,9 @@ fn effects(plan: &Plan) -> Text {
     if !text.is_empty() {
         text.blank();
     }
-    if effects.effects.iter().all(|package| package.nodes.is_empty()) {
+    let shown = effects.effects.iter().filter(|package| package.interrupt.is_some());
+    let shown: BTreeSet<&str> = shown.flat_map(|package| &package.nodes).map(String::as_str).collect();
+    if effects.effects.iter().all(|package| package.nodes.is_empty()) || effects.drains > shown.len() {
         // The effects are unknown, or come later, for example because the custom resource is paused.
         text.append(numbers(effects));
     } else if effects.gpus > 0 && effects.drains > 0 {

@@ -151,8 +151,7 @@ impl Table {
     }
 
     pub fn len(&self) -> usize {
-        let cells = self.rows.cells();
-        cells.checked_div(self.columns.len()).unwrap_or_default()
+        self.rows.cells().checked_div(self.columns.len()).unwrap_or_default()
     }
 
     fn rows(&self) -> impl Iterator<Item = Vec<Line>> {
@@ -211,8 +210,7 @@ impl Table {
         }
         let mut is_heading = headings.is_some();
 
-        let no_set = headings.is_some().then_some(None);
-        let mut sets = no_set.into_iter().chain(self.sets.iter().map(Some));
+        let mut sets = headings.is_some().then_some(None).into_iter().chain(self.sets.iter().map(Some));
         let mut left_out = false;
         let mut rows = headings.into_iter().chain(self.rows()).peekable();
         while rows.peek().is_some() {
@@ -287,8 +285,7 @@ impl Table {
             }
             used += column + GUTTER;
         }
-        let no_set = headings.is_some().then_some(None);
-        let mut sets = no_set.into_iter().chain(self.sets.iter().map(Some));
+        let mut sets = headings.is_some().then_some(None).into_iter().chain(self.sets.iter().map(Some));
         for mut row in headings.into_iter().chain(self.rows()) {
             if let (Some(set), LastColumn::Names { runs, .. }) =
                 (sets.next().flatten().filter(|set| !set.is_empty()), self.last)
@@ -352,8 +349,7 @@ fn laid_out(rows: &[Vec<Line>], widths: &[usize]) -> Vec<Line> {
         column.set_padding((0, GUTTER as u16));
         column.set_constraint(ColumnConstraint::LowerBoundary(Width::Fixed((width + GUTTER) as u16)));
     }
-    let lines = rows.iter().zip(grid.lines());
-    lines.map(|(row, line)| labelled(&row[..widths.len()], widths, line)).collect()
+    rows.iter().zip(grid.lines()).map(|(row, line)| labelled(&row[..widths.len()], widths, line)).collect()
 }
 
 /// Restores the labels, which comfy-table does not support.

@@ -317,8 +317,7 @@ impl Text {
 
     /// The text without labels and wrapping, as printed in a pipe.
     pub fn plain(&self) -> String {
-        let lines = self.lines(Layout::PIPE);
-        lines.iter().map(|line| line.plain() + "\n").collect()
+        self.lines(Layout::PIPE).iter().map(|line| line.plain() + "\n").collect()
     }
 
     /// The text with its labels written out, for tests: `[error:stuck] since 5m`.

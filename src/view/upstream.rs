@@ -6,8 +6,9 @@ use std::str::FromStr;
 use quick_junit::Report;
 use serde_json::{Map, Value, json};
 
+use super::format::NO_OBJECT;
 use super::jsonpath::Path;
-use super::openmetrics::Metrics;
+use super::monitoring::Metrics;
 use super::text::Text;
 use super::{FormatError, List, View, natural};
 
@@ -149,6 +150,9 @@ impl SortBy {
         let spelled = &self.spelled;
         match kinds.as_slice() {
             [] if none => Ok(()),
+            [] if self.path.is_of_object() => {
+                Err(FormatError(format!("--sort-by {spelled} matches nothing in any item. {NO_OBJECT}")))
+            }
             [] => Err(FormatError(format!(
                 "--sort-by {spelled} matches nothing in any item; use -o json to see the available fields"
             ))),
@@ -195,8 +199,7 @@ mod tests {
     fn sorted(by: &str, items: Value) -> Result<Vec<Value>, String> {
         let by: SortBy = by.parse().expect("a path");
         let mut items = items.as_array().expect("a list").clone();
-        let result = by.sort(&mut items, Clone::clone);
-        result.map(|()| items).map_err(|error| error.to_string())
+        by.sort(&mut items, Clone::clone).map(|()| items).map_err(|error| error.to_string())
     }
 
     #[test]

@@ -34,8 +34,7 @@ fn escaped(document: &Value) -> String {
     });
     let whole = PAIR.replace_all(&json, |halves: &regex::Captures<'_>| {
         let half = |n: usize| u16::from_str_radix(&halves[n], 16).unwrap_or_default();
-        let letter = char::decode_utf16([half(1), half(2)]).next();
-        let letter = letter.and_then(Result::ok).unwrap_or_default();
+        let letter = char::decode_utf16([half(1), half(2)]).next().and_then(Result::ok).unwrap_or_default();
         format!("\\U{:08x}", u32::from(letter))
     });
     whole.into_owned()

@@ -222,7 +222,7 @@ impl Watcher {
                     continue;
                 };
                 let report = Report { ran, json };
-                watched.unanswered += usize::from(report.json["verdict"] == "Incomplete");
+                watched.unanswered += usize::from(report.json["verdict"] == "NotFullyChecked");
                 watched.errors.extend(report.errors().into_iter().cloned());
                 for finding in report.findings() {
                     if finding["severity"] == "Warning" {

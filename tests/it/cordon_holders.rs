@@ -223,3 +223,33 @@ fn a_node_that_is_down_names_who_keeps_it_cordoned() {
         "- node/worker-3: kept cordoned by: the Machine Config Operator (annotation machineconfiguration.openshift.io/desiredDrain)\n",
     );
 }
+
+/// Advice to uncordon would undo the work of the holder.
+#[test]
+fn leftovers_name_the_holder_of_a_cordon() {
+    let cluster = TestCluster::from_capture("complete");
+    let cordon = |annotations: Value| {
+        let mut node = cluster.node(NODE);
+        node["spec"]["unschedulable"] = json!(true);
+        node["metadata"]["annotations"] = annotations;
+        cluster.fake.load(node);
+    };
+    cordon(json!({"weave.works/kured-reboot-in-progress": "x"}));
+    let ran = cluster.run("leftovers --node node-1");
+    let listed = "\
+No leftovers of deleted custom resources found
+node-1 cordoned by: Kured (annotation weave.works/kured-reboot-in-progress)
+Checked 1 node.
+";
+    assert_eq!((ran.stdout.as_str(), ran.code), (listed, Some(0)));
+    let clean = |held: &str| {
+        let ran = cluster.run("leftovers --node node-1 --clean --dry-run");
+        let stderr = format!("{held}\nclean up what custom resources left behind: nothing to do\n");
+        assert_eq!(ran.parts(), ("", stderr.as_str(), Some(0)));
+    };
+    clean("node-1 stays cordoned by Kured (annotation weave.works/kured-reboot-in-progress)");
+    cordon(json!({}));
+    clean(
+        "node-1 stays cordoned by someone outside the operator; if nobody needs that, run `kubectl uncordon node-1`",
+    );
+}

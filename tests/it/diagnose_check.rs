@@ -157,7 +157,7 @@ fn unreadable_sources_are_not_reported_good() {
         fake.on(pattern).reply(403);
         let ran = check(&fake, "-o json");
         assert!(not_good(&ran).len() >= least, "{pattern}: {}", ran.transcript());
-        assert_eq!(ran.json()["verdict"], "Incomplete", "{pattern}");
+        assert_eq!(ran.json()["verdict"], "NotFullyChecked", "{pattern}");
         assert_eq!(ran.code, Some(1), "{pattern}: {}", ran.transcript());
     }
 }

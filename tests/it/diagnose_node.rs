@@ -269,3 +269,36 @@ fn downgrade_is_complete_with_explicit_uninstalls() {
     ran.expect_stdout("3 nodes: 3 complete");
     ran.expect_no_stdout("Progressing");
 }
+
+#[test]
+fn resource_that_does_not_select_the_node_says_what_it_wants() {
+    let mut selecting = NODEWRIGHT.skyhook("complete", json!({}));
+    selecting["spec"]["nodeSelectors"] = json!({
+        "matchLabels": {"pool": "gpu"},
+        "matchExpressions": [{"key": "zone", "operator": "In", "values": ["a", "b"]}],
+    });
+    let labelled = |name: &str, labels: Value| {
+        let mut node = NODEWRIGHT.node(name, "", &[]);
+        node["metadata"]["labels"] = labels;
+        node
+    };
+    let items = list(vec![
+        selecting,
+        labelled("cpu-1", json!({"pool": "cpu", "zone": "a"})),
+        labelled("gpu-1", json!({"pool": "gpu"})),
+    ]);
+    let ask = |words: &str| {
+        let ran = run(&format!("{words} --now 2026-11-20T12:00:00Z --from -")).stdin(items.clone()).output();
+        (ran.stdout, ran.code)
+    };
+    let expected = "\
+cpu-1: no custom resource selects it
+not selected by gpu: wants pool=gpu, the label is \"cpu\"
+";
+    assert_eq!(ask("diagnose node cpu-1"), (expected.to_owned(), Some(0)));
+    let expected = "\
+gpu-1: no custom resource selects it
+not selected by gpu: wants zone in (a,b), the node has no such label
+";
+    assert_eq!(ask("diagnose node gpu-1"), (expected.to_owned(), Some(0)));
+}

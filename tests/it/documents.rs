@@ -72,8 +72,9 @@ fn a_thing_has_one_name() {
 }
 
 /// The one-liners of `docs/automation.md`: the capture that each reads, and its output.
-const ONE_LINERS: [(&str, &str); 13] = [
+const ONE_LINERS: [(&str, &str); 14] = [
     ("apply-erroring", "node-2"),
+    ("apply-erroring", "package driver fails at stage apply (exit code 2)"),
     ("two-priorities", "first second"),
     ("in-progress", "node-1 2.0.1 node-2 2.0.1"),
     ("apply-erroring", "driver"),

@@ -91,3 +91,38 @@ fn events_of_selected_nodes_are_shown() {
         )
     );
 }
+
+/// The operator writes its events about the node, and names the custom resource in the message.
+#[test]
+fn events_of_another_custom_resource_on_a_shared_node_are_left_out() {
+    let applying = |name: &str| {
+        let mut event = event(1);
+        event["metadata"]["name"] = name.into();
+        event["involvedObject"] = json!({"kind": "Node", "name": "node-1"});
+        event["type"] = "Normal".into();
+        event["reason"] = "Apply".into();
+        event["message"] =
+            format!("Applying package [driver:1.0.0] from [nodewright:{name}] stage [apply]").into();
+        event
+    };
+    let mut other = NODEWRIGHT.skyhook("in_progress", json!({"driver": {"version": "1.0.0"}}));
+    other["metadata"]["name"] = "net".into();
+    other["metadata"]["uid"] = "22222222-0000-4000-8000-000000000000".into();
+    let fake = cluster().with(other).with(applying("gpu")).with(applying("net"));
+    let items = json!({"apiVersion": "v1", "kind": "List", "items": fake.objects()}).to_string();
+    let show = |words: &str| {
+        let words = format!("events {words} --no-headers --now 2026-11-20T11:00:00Z --from -");
+        run(&words).stdin(items.clone()).output().stdout
+    };
+    let own = "\
+59m  1  Apply   node/node-1: Applying package driver:1.0.0 stage apply
+59m  1  Failed  package driver of gpu fails
+";
+    assert_eq!(show("gpu"), own);
+    let all = "\
+59m  1  Apply   node/node-1: Applying package driver:1.0.0 of gpu stage apply
+59m  1  Apply   node/node-1: Applying package driver:1.0.0 of net stage apply
+59m  1  Failed  package driver of gpu fails
+";
+    assert_eq!(show(""), all);
+}

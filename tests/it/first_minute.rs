@@ -40,7 +40,7 @@ fn habits_of_other_tools_lead_to_commands() {
             "uninstall gpu driver --node n021",
             "error: unexpected argument '--node' found\n\n  tip: the operator uninstalls from all nodes that the custom resource \
              selects; for some nodes, once nothing runs: select only them in spec.nodeSelectors, uninstall, select only \
-             the other nodes, and run `kubectl skyhook uninstall NAME PACKAGE --cancel`\n",
+             the other nodes, and run `kubectl skyhook uninstall gpu PACKAGE --cancel`\n",
         ),
         (
             "ignore n021",
@@ -48,10 +48,10 @@ fn habits_of_other_tools_lead_to_commands() {
              `kubectl skyhook node ignore NODE`\n",
         ),
         (
-            "delete gpu",
-            "error: unrecognized subcommand 'delete'\n\n  tip: kubectl deletes a custom resource, which waits until the \
-             operator has uninstalled its packages: `kubectl skyhook teardown NAME --dry-run` shows what happens then, \
-             `kubectl skyhook status NAME` for what a deletion waits\n",
+            "delete skyhook gpu",
+            "error: unrecognized subcommand 'delete'\n\n  tip: `kubectl skyhook teardown gpu` previews the deletion of a custom \
+             resource, and then deletes it; kubectl's delete waits until the operator has uninstalled its packages, and \
+             `kubectl skyhook status gpu` shows which are left\n",
         ),
         (
             "uncordon n021",
@@ -81,17 +81,8 @@ fn habits_of_other_tools_lead_to_commands() {
         ),
         (
             "edit gpu",
-            "error: unrecognized subcommand 'edit'\n\n  tip: `kubectl edit nodewright NAME`, or `kubectl edit skyhook NAME`, changes \
+            "error: unrecognized subcommand 'edit'\n\n  tip: `kubectl edit nodewright gpu`, or `kubectl edit skyhook gpu`, changes \
              the spec; `kubectl skyhook lint -f FILE` checks a manifest first\n",
-        ),
-        (
-            "top gpu",
-            "error: unrecognized subcommand 'top'\n\n  tip: this is a command of kubectl itself: kubectl top gpu\n",
-        ),
-        (
-            "get deploymentpolicies",
-            "error: unrecognized subcommand 'get'\n\n  tip: this is a command of kubectl itself: kubectl get \
-             deploymentpolicies\n",
         ),
         (
             "logs driver node-2",
@@ -105,12 +96,40 @@ fn habits_of_other_tools_lead_to_commands() {
         (
             "rollout history gpu",
             "error: unexpected argument 'gpu' found\n\n  tip: `kubectl skyhook journal list` lists all commands; \
-             `kubectl skyhook events NAME` shows what the operator did\n",
+             `kubectl skyhook events gpu` shows what the operator did\n",
+        ),
+        (
+            "rollout pause skyhook/gpu",
+            "error: unrecognized subcommand 'rollout'\n\n  tip: to stop a custom resource for now, use \
+             `kubectl skyhook pause gpu`; for long, `kubectl skyhook disable gpu`; on some nodes, \
+             `kubectl skyhook node ignore NODE`\n",
+        ),
+        (
+            "rollout resume skyhook gpu",
+            "error: unrecognized subcommand 'rollout'\n\n  tip: to continue after a pause, use `kubectl skyhook resume gpu`; \
+             after disable, `kubectl skyhook enable gpu`; after node ignore, `kubectl skyhook node unignore NODE`\n",
+        ),
+        (
+            "diff -f gpu.yaml",
+            "error: unexpected argument '-f' found\n\n  tip: `kubectl skyhook lint --diff -f gpu.yaml` compares a manifest \
+             with the cluster; captures are arguments: `kubectl skyhook diff BEFORE AFTER`\n",
+        ),
+        (
+            "get skyhooks -l app=x",
+            "error: unexpected argument '-l' found\n\n  tip: custom resources are selected by name; by label: \
+             `kubectl get nodewrights -l LABELS`, or `kubectl get skyhooks -l LABELS`; `kubectl skyhook node status` selects \
+             nodes by label, and shows their labels\n",
+        ),
+        (
+            "options",
+            "error: unrecognized subcommand 'options'\n\n  tip: `kubectl skyhook status --help` also lists the options of all \
+             commands\n",
         ),
         (
             "status --show-labels",
-            "error: unexpected argument '--show-labels' found\n\n  tip: `kubectl skyhook node status` selects nodes by name or \
-             label, and shows their labels\n",
+            "error: unexpected argument '--show-labels' found\n\n  tip: custom resources are selected by name; by label: \
+             `kubectl get nodewrights -l LABELS`, or `kubectl get skyhooks -l LABELS`; `kubectl skyhook node status` selects \
+             nodes by label, and shows their labels\n",
         ),
         (
             "undo --list",
@@ -124,8 +143,8 @@ fn habits_of_other_tools_lead_to_commands() {
         ),
         (
             "events node/n021",
-            "error: invalid value 'node/n021' for '[NAME]...': expected NAME or skyhook/NAME; the node: kubectl skyhook diagnose \
-             node n021\n",
+            "error: invalid value 'node/n021' for '[NAME]...': the events of a node: kubectl events --all-namespaces --for \
+             node/n021; its state: kubectl skyhook diagnose node n021\n",
         ),
         (
             "auth can-i reset",
@@ -147,8 +166,8 @@ fn habits_of_other_tools_lead_to_commands() {
         ),
         (
             "diagnose -f cluster.yaml",
-            "error: unexpected argument '-f' found\n\n  tip: captures are read with --from FILE; \
-             `kubectl skyhook lint -f FILE` checks manifests\n",
+            "error: unexpected argument '-f' found\n\n  tip: captures are read with --from cluster.yaml; \
+             `kubectl skyhook lint -f cluster.yaml` checks manifests\n",
         ),
         (
             "reset --all",
@@ -192,6 +211,49 @@ fn words_of_questions_are_commands() {
     }
 }
 
+/// Paths into Kubernetes objects find nothing in the plugin's own documents.
+#[test]
+fn paths_into_objects_get_a_hint() {
+    let from = "--from tests/clusters/two-priorities";
+    let hint = "The documents of this plugin are no Kubernetes objects: the name is .name, and -o json shows all fields. \
+                For the custom resources themselves: kubectl get nodewrights, or kubectl get skyhooks.\n";
+    let sorting = format!("error: --sort-by .spec.priority matches nothing in any item. {hint}");
+    for (words, stdout, stderr, code) in [
+        ("-o jsonpath={.items[*].metadata.name}", "", hint, 0),
+        ("-o jsonpath={range.items[*]}{.name}={.spec.priority};{end}", "first=;second=;", hint, 0),
+        ("-o jsonpath={.items[?(@.metadata.name==\"first\")].state}", "", hint, 0),
+        ("-o jsonpath={.items[*].status}", "erroring waiting", "", 0),
+        (
+            "-o custom-columns=NAME:.metadata.name,PRIORITY:.priority",
+            "NAME    PRIORITY\n<none>  10\n<none>  20\n",
+            hint,
+            0,
+        ),
+        (
+            "-o custom-columns=NAME:.name,STATUS:.status",
+            "NAME    STATUS\nfirst   erroring\nsecond  waiting\n",
+            "",
+            0,
+        ),
+        ("--sort-by .spec.priority", "", &*sorting, 1),
+    ] {
+        let ran = run(&format!("status {words} {from}")).output();
+        assert_eq!(ran.parts(), (stdout, stderr, Some(code)), "{words}");
+    }
+}
+
+/// Scripts read rows.
+#[test]
+fn without_headings_there_are_only_rows() {
+    let from = "--from tests/clusters/apply-erroring";
+    for words in ["status", "get skyhooks"] {
+        let ran = run(&format!("{words} --no-headers {from}")).output();
+        let row =
+            "gpu-tune  Stuck  66% (2/3)  1  -  SKY201 package driver fails at stage apply (exit code 2)\n";
+        assert_eq!(ran.parts(), (row, "", Some(0)), "{words}");
+    }
+}
+
 /// Without `--skyhook`, the only custom resource that fits is taken.
 #[test]
 fn the_only_custom_resource_need_not_be_named() {
@@ -202,7 +264,7 @@ fn the_only_custom_resource_need_not_be_named() {
     assert_ne!(named.stdout, "");
     let named = output("package logs alpha --skyhook aerr --node aerr-1");
     assert_ne!(named.stderr, "");
-    for words in ["logs alpha --node aerr-1", "logs aerr-1"] {
+    for words in ["logs alpha --node aerr-1", "logs aerr-1", "logs node/aerr-1", "logs No/aerr-1"] {
         assert_eq!(output(words).parts(), named.parts(), "{words}");
     }
     for command in ["rerun", "retry"] {
@@ -216,6 +278,10 @@ fn the_only_custom_resource_need_not_be_named() {
         ["gpu-tune-driver-2-0-1-apply-node-2-a2c3b676", "pod/gpu-tune-driver-2-0-1-apply-node-2-a2c3b676"]
     {
         assert_eq!(run(&format!("logs {pod} {pods}")).output().parts(), named.parts(), "{pod}");
+    }
+    for words in ["logs gpu-tune", "logs skyhook/gpu-tune"] {
+        let one = run(&format!("{words} {pods}")).output();
+        assert_eq!(one.parts(), run(&format!("logs driver {pods}")).output().parts(), "{words}");
     }
     let ran = run("node list --from tests/clusters/two-priorities").output();
     assert_eq!(
@@ -293,7 +359,7 @@ fn effects_have_words() {
     let from = "--dry-run --from tests/clusters/v0.17-rolled-back";
     let outputs =
         ["rerun", "B2", "Rerun"].map(|effect| run(&format!("fix --up-to {effect} {from}")).output());
-    outputs[0].expect_stdout("  (packages run again; B2)\n");
+    outputs[0].expect_stdout("  (packages run; B2)\n");
     assert_eq!(outputs[0].parts(), outputs[1].parts());
     assert_eq!(outputs[0].parts(), outputs[2].parts());
     assert_eq!(
@@ -306,8 +372,8 @@ fn effects_have_words() {
 #[test]
 fn remedies_name_the_effect_that_they_have() {
     let ran = run("diagnose --from tests/clusters/deleted-while-erroring").output();
-    ran.expect_stdout("3. Reset the package on the node (installation records are lost, B4)\n");
-    ran.expect_stdout("4. Strip the finalizer (uninstalls do not run, B4)\n");
+    ran.expect_stdout("3. Reset the package on the node (installation records are lost; B4)\n");
+    ran.expect_stdout("4. Strip the finalizer (uninstalls do not run; B4)\n");
     ran.expect_no_stdout("reboot");
 }
 

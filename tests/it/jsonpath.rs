@@ -66,9 +66,13 @@ impl Case {
     /// Our output and exit code; an invalid template is a usage error here.
     fn our_output(&self, node: &Node) -> (String, i32) {
         let rendered = self.format().parse::<OutputFormat>().and_then(|format| format.render(node));
+        let rendered = rendered.map(|rendered| match rendered {
+            Rendered::Noted(rendered, _) => *rendered,
+            rendered => rendered,
+        });
         match rendered {
-            Ok(Rendered::Data(data) | Rendered::Unmatched(data)) => (data, 0),
-            Ok(Rendered::Text(_)) => panic!("{}: not data", self.template),
+            Ok(Rendered::Data(data)) => (data, 0),
+            Ok(_) => panic!("{}: not data", self.template),
             Err(_) => (String::new(), 1),
         }
     }

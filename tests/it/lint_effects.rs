@@ -155,7 +155,7 @@ fn pods_are_counted_on_nodes_that_no_drain_waits_for_yet() {
     let capture = capture.display();
     cluster.run(&format!("collect -o {capture}")).expect_code(0);
     let lint = run(&format!("lint -f - --from {capture}")).stdin(manifest.to_string());
-    lint.output().expect_stdout("drains     2 nodes cordoned; their pods were not read\n");
+    lint.output().expect_stdout("drains     2 nodes cordoned; the pods there were not read\n");
     let lint = run(&format!("lint -f - --from {capture} -o json")).stdin(manifest.to_string());
     assert_eq!(lint.output().json()["rollouts"][0]["evictedPods"], Value::Null);
 }

@@ -1,11 +1,11 @@
 //! The test binary for everything that needs no real cluster.
 
+mod ignored_nodes;
 mod support;
 
 mod apply;
 mod bad_answers;
 mod bad_input;
-mod blocker_agreement;
 mod causes;
 mod clocks;
 mod clusters;

@@ -32,7 +32,7 @@ fn nodes_that_were_not_read_have_no_metric() {
 
 #[test]
 fn hostile_names_are_escaped() {
-    use kubectl_skyhook::view::openmetrics::Metrics;
+    use kubectl_skyhook::view::monitoring::Metrics;
     let mut metrics = Metrics::default();
     let labels = vec![("skyhook", "a\"} 1\nb\\".to_owned())];
     metrics.gauge("findings", "Findings", [(labels, 2)]);

@@ -15,7 +15,7 @@ use crate::recorded::recorded_clusters;
 use crate::support::clusters;
 use crate::support::fake_api::FakeApi;
 use crate::support::object_builder::{NODEWRIGHT, PackageRun, SKYHOOK};
-use crate::support::run::{RunOutput, run};
+use crate::support::run::{Run, RunOutput, run};
 use crate::support::sample::some;
 
 const NOW: &str = "2026-11-20T12:00:00Z";
@@ -376,4 +376,48 @@ fn a_stopped_and_disabled_rollout_is_enabled_first() {
     let first = &changes.next().expect("a change")["argv"];
     assert_eq!(*first, json!(["kubectl", "skyhook", "enable", "switched-off"]), "{json:#}");
     assert_eq!(changes.next().expect("another change")["argv"][2], "deployment-policy", "{json:#}");
+}
+
+/// `node status` says why a node is not complete, and nothing about complete ones that `diagnose node` calls normal.
+#[test]
+fn node_status_says_why_a_node_waits() {
+    for captured in some(clusters::on_screen(), 6) {
+        let from = captured.path();
+        let rows = run(&format!("node status -o json --from {from}")).output().document();
+        for row in rows["items"].as_array().expect("rows") {
+            let node = row["name"].as_str().expect("a name");
+            let page = run(&format!("diagnose node {node} -o json --from {from}")).output().document();
+            let mut links = page["skyhooks"].as_array().expect("custom resources").iter();
+            let link = links.find(|link| link["name"] == row["skyhook"]).expect("the custom resource");
+            let open = link["state"] != "Complete" && row["selected"] == true;
+            assert!(!open || row["message"].is_string(), "{}: {row:#} {link:#}", captured.name);
+        }
+    }
+}
+
+/// The reason is the finding where there is one, or else that of the model.
+#[test]
+fn reasons_of_nodes_are_in_documents() {
+    let lines = "jsonpath={range .items[*]}{.name} {.skyhook}: {.message}{\"\\n\"}{end}";
+    for (capture, expected) in [
+        (
+            "two-priorities",
+            "node-1 first: \nnode-1 second: \nnode-2 first: package base fails at stage apply (exit code 1)\n\
+             node-2 second: skyhook/first runs first on the node\nnode-3 first: \nnode-3 second: \n",
+        ),
+        (
+            "nodewright-drain-blocked-pdb",
+            "pdb-1 pdb: draining for 1s, 1 pod left, eviction refused\n\
+             pdb-2 pdb: draining for 1s, 1 pod left, eviction refused\n",
+        ),
+        (
+            "nodewright-in-progress",
+            "prog-1 prog: the batch of compartment (default) is in progress on node/prog-2\n\
+             prog-2 prog: stage config of alpha runs\n",
+        ),
+    ] {
+        let ran = Run::new(["node", "status", "--from", &format!("tests/clusters/{capture}"), "-o", lines])
+            .output();
+        assert_eq!(ran.parts(), (expected, "", Some(0)), "{capture}");
+    }
 }

@@ -1,7 +1,7 @@
 //! `package status` on captured clusters, and with unknown names.
 
 use crate::support::clusters;
-use crate::support::run::{RunOutput, run};
+use crate::support::run::{RunOutput, run, without_time};
 use insta::assert_snapshot;
 
 /// The name of the custom resource in a capture.
@@ -43,6 +43,19 @@ fn json_has_every_field() {
     }
 }
 
+/// The version on the host: the old one, until the new one is complete.
+#[test]
+fn installed_versions_and_interrupts_are_in_documents() {
+    let document = of("upgrade-in-progress", "-o json").document();
+    let rows = document["items"].as_array().expect("a list").iter();
+    let rows = rows.map(|row| {
+        let fields = ["node", "name", "version", "stage", "state", "installed", "interrupt"];
+        fields.map(|field| row[field].to_string()).join(" ") + "\n"
+    });
+    assert_snapshot!(rows.collect::<String>());
+    assert!(document["takenAt"].is_string());
+}
+
 #[test]
 fn malformed_state_is_a_row_for_every_package() {
     let ran = of("malformed-node-state", "driver --skyhook gpu-tune -o json --node node-1");
@@ -55,7 +68,8 @@ fn empty_result_is_an_empty_list_and_no_error() {
     assert_eq!(
         (ran.stdout.as_str(), ran.stderr.as_str(), ran.code),
         (
-            "{\n    \"apiVersion\": \"kubectl-skyhook/v1\",\n    \"kind\": \"PackageStatus\",\n    \"items\": []\n}\n",
+            "{\n    \"apiVersion\": \"kubectl-skyhook/v1\",\n    \"kind\": \"PackageStatus\",\n    \
+             \"takenAt\": \"2026-11-20T16:08:57Z\",\n    \"items\": []\n}\n",
             "gpu-tune does not select these nodes and has no state on them.\n",
             Some(0)
         )
@@ -98,7 +112,8 @@ fn server_and_files_give_the_same_output() {
         let captured = clusters::named(name);
         let served = captured.served().serve();
         let live = run("package status --skyhook gpu-tune -o json").kubeconfig(&served.kubeconfig()).output();
-        assert_eq!(live.json(), of(name, "--skyhook gpu-tune -o json").json());
+        let files = of(name, "--skyhook gpu-tune -o json");
+        assert_eq!(without_time(&live.stdout), without_time(&files.stdout));
     }
 }
 

@@ -8,7 +8,7 @@ use crate::support::run::run;
 
 /// Why the selected rule was not checked.
 fn why_not(report: &Value) -> &str {
-    assert_eq!(report["verdict"], "Incomplete", "{report}");
+    assert_eq!(report["verdict"], "NotFullyChecked", "{report}");
     report["notChecked"][0]["message"].as_str().expect("a reason")
 }
 
@@ -121,7 +121,7 @@ spec: {deploymentPolicy: slow, packages: {}}
     write("all.yaml", &format!("{}{NODE}{held}", operator("v0.20.0")));
     let words =
         format!("diagnose stuck -o json --rule SKY212 --rule SKY601 --from {}", directory.path().display());
-    assert_eq!(run(&words).output().json()["verdict"], "Incomplete");
+    assert_eq!(run(&words).output().json()["verdict"], "NotFullyChecked");
     let none = r#"{"apiVersion": "v1", "kind": "List", "items": []}"#;
     for name in ["deploymentpolicies.nodewright.nvidia.com.json", "skyhooks.skyhook.nvidia.com.json"] {
         write(name, none);

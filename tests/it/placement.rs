@@ -1,6 +1,4 @@
-//! The state of a package on a node: all views, waits and previews agree on it.
-
-mod agreement;
+//! The state of a package on a node, in views, waits and previews.
 
 use kubectl_skyhook::api::ApiFlavor;
 use serde_json::{Value, json};
@@ -50,7 +48,7 @@ fn version_not_in_the_spec_is_not_in_progress() {
     let nodes = [("node-1", "driver|0.9.0 config complete")];
     let fake = with(SKYHOOK.serve(driver(true)), &nodes);
     let ran = run_on(&fake, "package status --skyhook gpu");
-    assert_eq!(ran.stderr, "1 package on 1 node: 1 absent, 1 not in the spec\n");
+    assert_eq!(ran.stderr, "1 package on 1 node: 1 absent; 1 record of versions that are not in the spec\n");
 }
 
 #[test]

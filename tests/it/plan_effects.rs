@@ -6,7 +6,7 @@ use serde_json::{Value, json};
 
 use crate::support::fake_api::FakeApi;
 use crate::support::object_builder::{NODEWRIGHT, ObjectBuilder, SKYHOOK};
-use crate::support::run::RunOutput;
+use crate::support::run::{RunOutput, run};
 use crate::support::test_cluster::TestCluster;
 
 const NODES: [&str; 6] = ["gpu-1", "gpu-2", "gpu-3", "gpu-4", "gpu-5", "gpu-6"];
@@ -221,4 +221,26 @@ fn a_stage_after_an_interrupt_is_named() {
     let words = "update-state gpu driver 2.0.0 interrupt complete --node gpu-1";
     let installed = fleet(SKYHOOK, &json!({}), &INSTALLED);
     assert_snapshot!(preview(installed, words).transcript());
+}
+
+/// A pause suspends the running Job; after a disable it finishes.
+#[test]
+fn a_pause_or_disable_starts_nothing() {
+    let from = "--dry-run --from tests/clusters/nodewright-in-progress --now 2026-11-22T01:39:50Z";
+    let of = |verb: &str| run(&format!("{verb} prog {from}")).output().stdout;
+    assert_snapshot!(of("pause") + "\n" + &of("disable"));
+}
+
+/// The pause of a rerun stops the Job of the interrupt, which begins again: the nodes may reboot once more.
+#[test]
+fn an_interrupt_that_the_plan_stops_counts_as_one_that_runs() {
+    let from = "--dry-run --from tests/clusters/nodewright-reboot-interrupt-failing";
+    assert_snapshot!(run(&format!("package rerun alpha --all-nodes {from}")).output().stdout);
+}
+
+/// The refused eviction ends every reconcile, so without that node the next one reboots. Files without pods show it, too.
+#[test]
+fn ignoring_the_node_that_ends_the_reconcile_frees_the_others() {
+    let from = "--dry-run --from tests/clusters/drain-blocked";
+    assert_snapshot!(run(&format!("node ignore node-1 {from}")).output().stdout);
 }

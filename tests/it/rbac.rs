@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 
 use insta::assert_snapshot;
-use kubectl_skyhook::cluster::live::origin::NAMESPACE;
+use kubectl_skyhook::cluster::live::NAMESPACE;
 use kubectl_skyhook::commands;
 use kubectl_skyhook::commands::rbac::{self, Right};
 use kubectl_skyhook::commands::shared::command::Run as _;

@@ -266,7 +266,7 @@ spec: none
     let report = diagnose("--rule SKY201 --node node-2", &files);
     assert_eq!(codes(&report), [""; 0]);
     assert_eq!(report["notChecked"][0]["code"], "SKY201");
-    assert_eq!(report["verdict"], "Incomplete");
+    assert_eq!(report["verdict"], "NotFullyChecked");
 }
 
 /// Unrelated objects with times in the future do not determine when the capture was taken.
@@ -300,4 +300,11 @@ spec: {packages: {driver: {version: 2.0.1, image: i}}}
     let codes = codes(&report);
     assert_eq!(codes[0], "SKY212", "{codes:?}");
     assert!(codes.contains(&"SKY201"), "{codes:?}");
+}
+
+/// A command for another node would change the wrong one.
+#[test]
+fn evidence_and_commands_are_those_of_the_named_node() {
+    let ran = run("diagnose stuck --node pdb-2 --from tests/clusters/nodewright-drain-blocked-pdb").output();
+    insta::assert_snapshot!(ran.stdout);
 }

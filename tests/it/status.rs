@@ -72,7 +72,9 @@ fn a_rollout_without_an_estimate_says_why() {
         run(&format!("status {from}")).output().expect_stdout(format!("\nno estimate for {name}: {why}\n"));
         run(&format!("status {name} {from}")).output().expect_stdout(format!(", no estimate: {why}\n"));
         let json = run(&format!("status -o json {from}")).output().json();
-        assert!(json["items"][0].get("remaining").is_none(), "{json:#}");
+        let item = json["items"][0].as_object().expect("an item");
+        let fields = ["remaining", "remainingSeconds", "etaUnknown"].map(|field| item.get(field));
+        assert_eq!(fields, [Some(&Value::Null), Some(&Value::Null), Some(&why.into())]);
     }
 }
 

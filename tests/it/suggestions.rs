@@ -45,6 +45,11 @@ fn words_of_kubectl_lead_to_commands() {
     for (typed, command) in [
         ("get", "status"),
         ("get skyhooks", "status"),
+        ("get SKYHOOKS", "status"),
+        ("get skyhooks.skyhook.nvidia.com", "status"),
+        ("get Skyhook gpu-tune", "status gpu-tune"),
+        ("get Nodes", "node status"),
+        ("get no/node-1", "node status node-1"),
         ("get nodewright gpu-tune", "status gpu-tune"),
         ("get nodes", "node status"),
         ("get packages", "package status"),
@@ -53,6 +58,12 @@ fn words_of_kubectl_lead_to_commands() {
         ("describe skyhook gpu-tune", "status gpu-tune"),
         ("describe gpu-tune", "status gpu-tune"),
         ("describe node node-1", "diagnose node node-1"),
+        ("describe Nodes node-1", "diagnose node node-1"),
+        ("describe no/node-1", "diagnose node node-1"),
+        ("describe skyhooks gpu-tune", "status gpu-tune"),
+        ("diagnose skyhook gpu-tune", "diagnose gpu-tune"),
+        ("rollout status nodewright gpu-tune", "status gpu-tune"),
+        ("events --for skyhook/gpu-tune", "events gpu-tune"),
         ("diagnose node/node-1", "diagnose node node-1"),
         ("diagnose node-1", "diagnose node node-1"),
         ("rollout status gpu-tune", "status gpu-tune"),
@@ -81,6 +92,48 @@ fn words_of_kubectl_lead_to_commands() {
         let ran = Run::new(["explain", term]).output();
         assert_eq!((ran.code, ran.stderr.as_str()), (Some(0), ""), "{term}");
         assert!(ran.stdout.starts_with(&format!("{term}: ")), "{}", ran.stdout);
+    }
+}
+
+/// Global flags may come before an alias; flags after it still override them.
+#[test]
+fn global_flags_may_come_first() {
+    let from = "--from tests/clusters/rollout-stopped --now=2026-11-20T16:32:08Z";
+    for (typed, command) in [
+        ("FROM get skyhooks", "status FROM"),
+        ("-n skyhook -v 0 FROM --as me -A get Nodes node-1", "node status node-1 -n skyhook FROM"),
+        ("-o yaml FROM describe no/node-1 -ojson", "diagnose node node-1 -o json FROM"),
+        ("--v=0 --no-headers FROM rollout status gpu-tune", "status gpu-tune --no-headers FROM"),
+    ] {
+        let [alias, own] = [typed, command].map(|words| run(&words.replace("FROM", from)).output());
+        assert_eq!(alias.parts(), own.parts(), "{typed}");
+        assert!(!own.stdout.is_empty(), "{typed}");
+    }
+}
+
+/// The command of kubectl has none of the flags that only this plugin has.
+#[test]
+fn lines_of_kubectl_name_its_command() {
+    for (typed, what, command) in [
+        ("top gpu", "top", "top gpu"),
+        ("top nodes --from x --now=y --compat --no-headers -o json", "top", "top nodes --no-headers -o json"),
+        (
+            "--context a get deploymentpolicies -o json",
+            "get deploymentpolicies",
+            "get deploymentpolicies --context a -o json",
+        ),
+        ("get Deployments.apps/x", "get Deployments.apps/x", "get Deployments.apps/x"),
+        ("describe pod p -n skyhook", "describe pod", "describe pod p -n skyhook"),
+        ("delete node n1", "delete node", "delete node n1"),
+        ("delete po/p", "delete po/p", "delete po/p"),
+        ("logs deploy/x -f", "logs deploy/x", "logs deploy/x -f"),
+        ("cluster-info", "cluster-info", "cluster-info"),
+        ("api-versions", "api-versions", "api-versions"),
+        ("autoscale deployment x", "autoscale", "autoscale deployment x"),
+    ] {
+        let ran = run(typed).output();
+        let message = format!("error: `{what}` is a command of kubectl itself: kubectl {command}\n");
+        assert_eq!(ran.parts(), ("", message.as_str(), Some(64)), "{typed}");
     }
 }
 
@@ -162,6 +215,13 @@ fn names_of_other_things_lead_to_commands() {
     let rule = "hint: SKY201 is a rule: kubectl skyhook explain SKY201, kubectl skyhook diagnose stuck --rule SKY201";
     assert_suggests(&["diagnose SKY201 FROM", "status SKY201 FROM"], 1, &[rule]);
     assert_suggests(&["explain nodewright.spec"], 64, &["hint: kubectl explain nodewright.spec"]);
+    for kind in ["Skyhook", "nodewrights", "deploymentpolicy"] {
+        let ran = run(&format!("explain {kind}")).output();
+        let message = format!(
+            "error: \"{kind}\" is no rule, grade or term, but a kind of object\nhint: kubectl explain {kind}\n"
+        );
+        assert_eq!(ran.parts(), ("", message.as_str(), Some(64)));
+    }
 }
 
 /// Scripts reset before they start, so a name without anything to reset is no error.

@@ -238,7 +238,7 @@ fn traced(level: &str) -> RunOutput {
     }));
     let url = served.url.clone();
     let mut ran =
-        run(&format!("node status --token {TOKEN} {level}")).kubeconfig(&served.kubeconfig()).output();
+        run(&format!("package status --token {TOKEN} {level}")).kubeconfig(&served.kubeconfig()).output();
     ran.expect_code(0);
     ran.stderr = ran.stderr.replace(&url, "http://SERVER");
     ran
@@ -263,8 +263,8 @@ fn verbosity_6_logs_each_request() {
     };
     let expected = [
         "GET http://SERVER/api/v1/namespaces?fieldSelector=metadata.name%3Dskyhook&limit=500 200 OK in N milliseconds",
-        "GET http://SERVER/api/v1/nodes?fieldSelector=spec.unschedulable%3Dtrue&limit=500 200 OK in N milliseconds",
         "GET http://SERVER/api/v1/nodes?limit=500 200 OK in N milliseconds",
+        "GET http://SERVER/api/v1/pods?labelSelector=skyhook.nvidia.com%2Fname&limit=500 200 OK in N milliseconds",
         "GET http://SERVER/apis/apps/v1/deployments?labelSelector=control-plane%3Dcontroller-manager&limit=500 200 OK in N milliseconds",
         "GET http://SERVER/apis/nodewright.nvidia.com/v1alpha1 404 Not Found in N milliseconds",
         "GET http://SERVER/apis/skyhook.nvidia.com/v1alpha1 200 OK in N milliseconds",

@@ -76,7 +76,7 @@ fn a_foreign_event_and_a_foreign_pod_cost_nothing() {
 fn other_rejected_values_are_undetermined_and_refuse_changes() {
     let test_cluster = changed(|node| node["metadata"]["annotations"] = json!("none"));
     let report = run(&test_cluster, "diagnose stuck -o json").json();
-    assert_eq!(report["verdict"], "Incomplete");
+    assert_eq!(report["verdict"], "NotFullyChecked");
     let reason = report["notChecked"][0]["message"].as_str().expect("a reason");
     assert_eq!(reason, "node/node-2: metadata.annotations cannot be read (a string)");
     let ran = run(&test_cluster, &format!("reset {CR} -y"));

@@ -4,13 +4,10 @@
 //! for minutes. This program writes to clusters.
 
 mod client;
-mod compression;
 mod error;
 mod kubeconfig;
 mod plugin;
-mod target;
 mod trace;
-mod transport_error;
 
 use std::pin::Pin;
 use std::task::{Context, Poll};
@@ -22,7 +19,7 @@ use http::{HeaderMap, Method, Request, Response, StatusCode};
 use http_body::{Frame, SizeHint};
 use http_body_util::BodyExt;
 use kube::client::Body;
-use target::Target;
+use kubeconfig::Target;
 use tokio::time::{Instant, Sleep, sleep, sleep_until};
 use tower::util::BoxCloneService;
 use tower::{BoxError, Service, ServiceExt, service_fn};
@@ -31,10 +28,10 @@ use crate::args::connection::Connection;
 
 pub use client::{ServerClock, Warnings};
 pub use error::Error;
+pub use error::{TransportError, TransportErrorKind};
+pub use kubeconfig::Named;
 pub use kubeconfig::{Environment, Names, names};
-pub use target::Named;
 pub use trace::HttpTrace;
-pub use transport_error::{TransportError, TransportErrorKind};
 
 /// A client with its server address, kubeconfig names, warnings and clock.
 pub struct Connected {
@@ -198,8 +195,7 @@ impl TimeLimit {
 /// Whether the request is a read that the server answers at once and completely: neither a watch nor a
 /// followed log.
 fn is_answered_at_once(request: &Request<Body>) -> bool {
-    let query = request.uri().query().unwrap_or_default();
-    let mut fields = query.split('&');
+    let mut fields = request.uri().query().unwrap_or_default().split('&');
     let lasts = fields.any(|f| ["watch=true", "watch=1", "follow=true"].contains(&f));
     request.method() == Method::GET && !lasts
 }
@@ -256,8 +252,7 @@ fn was_cut(error: &(dyn std::error::Error + 'static)) -> bool {
 
 /// The duration of a `Retry-After` header in seconds.
 pub fn retry_after(headers: &HeaderMap) -> Option<Duration> {
-    let asked = headers.get(RETRY_AFTER)?;
-    asked.to_str().ok()?.parse().ok().map(Duration::from_secs)
+    headers.get(RETRY_AFTER)?.to_str().ok()?.parse().ok().map(Duration::from_secs)
 }
 
 /// The wait before the next retry of a read. `asked` is the server's Retry-After, `retries` the number of

@@ -65,8 +65,7 @@ impl Exit {
     /// The exit code of several results: the first of [`Exit::PRECEDENCE`] that occurs.
     pub fn of_several(exits: impl IntoIterator<Item = Exit>) -> Exit {
         let exits: Vec<Exit> = exits.into_iter().collect();
-        let mut order = Exit::PRECEDENCE.into_iter();
-        order.find(|exit| exits.contains(exit)).unwrap_or(Exit::Done)
+        Exit::PRECEDENCE.into_iter().find(|exit| exits.contains(exit)).unwrap_or(Exit::Done)
     }
 }
 

@@ -29,9 +29,7 @@ pub fn url(url: &str) -> String {
 
 /// The address of a server, without credentials, query and trailing slashes.
 pub fn address(server: &str) -> String {
-    let url = url(server);
-    let address = url.split(['?', '#']).next().unwrap_or_default();
-    address.trim_end_matches('/').to_owned()
+    url(server).split(['?', '#']).next().unwrap_or_default().trim_end_matches('/').to_owned()
 }
 
 /// Removes or masks everything in the URLs of a text that may be a credential.
@@ -260,9 +258,8 @@ impl Placeholders {
         for pattern in patterns {
             let masked = pattern.replace_all(&text, |found: &Captures<'_>| {
                 let whole = found.get(0).expect("a match has a whole");
-                let named = ["s", "double", "single"].iter();
-                let mut named = named.filter_map(|name| found.name(name));
-                let secret = named.next().unwrap_or(whole);
+                let mut named = ["s", "double", "single"].iter();
+                let secret = named.find_map(|name| found.name(name)).unwrap_or(whole);
                 let before = &whole.as_str()[..secret.start() - whole.start()];
                 let behind = &whole.as_str()[secret.end() - whole.start()..];
                 format!("{before}{}{behind}", self.of(secret.as_str()))
@@ -423,8 +420,7 @@ mod tests {
 
     /// The text with `*` for each placeholder.
     fn starred(text: &str) -> String {
-        let placeholder = pattern("<masked:[0-9a-f]{12}>");
-        placeholder.replace_all(text, "*").into_owned()
+        pattern("<masked:[0-9a-f]{12}>").replace_all(text, "*").into_owned()
     }
 
     #[test]

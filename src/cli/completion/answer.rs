@@ -9,10 +9,8 @@ use clap::error::ErrorKind;
 use clap::{Arg, ArgAction};
 use clap_complete::engine::{ArgValueCompleter, CompletionCandidate, complete};
 
-use super::candidates::Candidate;
-use super::line::Typed;
-use super::lookup::Lookup;
-use super::wanted::CandidateKind;
+use super::line::{CandidateKind, Typed};
+use super::lookup::{Candidate, Lookup};
 use crate::args::global::Global;
 use crate::ctx::Ctx;
 use crate::error::Exit;

@@ -1,19 +1,20 @@
 //! Looks up candidates in a cluster, in files and in the kubeconfig.
 
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Mutex, MutexGuard, PoisonError, mpsc};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use super::candidates::{self, Candidate};
-use super::line::Typed;
-use super::wanted::CandidateKind;
-use crate::api::{Stage, State};
+use super::line::{CandidateKind, Typed};
+use crate::api::{Skyhook, Stage, State, Status};
 use crate::apply::journal::Store;
-use crate::cluster::{Cluster, Read, Source};
-use crate::connect;
+use crate::cluster::live::Named;
+use crate::cluster::{Cluster, Node, NodeRecord, Read, Source};
 use crate::ctx::Ctx;
 use crate::error::Result;
 use crate::program::Program;
+use crate::view::list;
+use crate::{connect, lint, rules};
 
 /// Time limit for all requests of one lookup: the user waits at the prompt.
 const BUDGET: Duration = Duration::from_millis(1500);
@@ -64,25 +65,22 @@ impl Lookup {
     fn all(&self, wanted: &CandidateKind, current: &str) -> Vec<Candidate> {
         let skyhook = self.typed.skyhook.as_deref();
         match wanted {
-            CandidateKind::Skyhook => self.read(Source::Skyhooks, candidates::skyhooks),
+            CandidateKind::Skyhook => self.read(Source::Skyhooks, skyhooks),
             CandidateKind::Node => self.nodes(),
-            CandidateKind::Package => {
-                self.read(Source::Skyhooks, |cluster| candidates::packages(cluster, skyhook))
-            }
-            CandidateKind::Version => self.read(Source::Skyhooks, |cluster| {
-                candidates::versions(cluster, skyhook, self.typed.package.as_deref())
-            }),
-            CandidateKind::Rule => candidates::rules(current),
-            CandidateKind::Topic => candidates::all_rules(current),
-            CandidateKind::Stage => candidates::plain(Stage::KNOWN),
-            CandidateKind::State => candidates::plain(State::KNOWN),
-            CandidateKind::Format => candidates::formats(),
+            CandidateKind::Package => self.read(Source::Skyhooks, |cluster| packages(cluster, skyhook)),
+            CandidateKind::Version => self
+                .read(Source::Skyhooks, |cluster| versions(cluster, skyhook, self.typed.package.as_deref())),
+            CandidateKind::Rule => rules(current),
+            CandidateKind::Topic => all_rules(current),
+            CandidateKind::Stage => plain(Stage::KNOWN),
+            CandidateKind::State => plain(State::KNOWN),
+            CandidateKind::Format => formats(),
             CandidateKind::Context => self.kubeconfig(|names| names.contexts),
             CandidateKind::Cluster => self.kubeconfig(|names| names.clusters),
             CandidateKind::User => self.kubeconfig(|names| names.users),
             CandidateKind::Namespace => self.namespaces(),
             CandidateKind::Journal => self.journals(),
-            CandidateKind::Word(words) => candidates::plain(words),
+            CandidateKind::Word(words) => plain(words),
             CandidateKind::File => {
                 self.locked().files = true;
                 Vec::new()
@@ -97,8 +95,8 @@ impl Lookup {
     /// The nodes. Above [`MANY`] nodes, their conditions are omitted: reading them takes too long.
     fn nodes(&self) -> Vec<Candidate> {
         match self.ask(async |ctx| ctx.names("nodes").await) {
-            Some(Some(names)) if names.len() > MANY => candidates::names(&names, "Ready"),
-            Some(_) => self.read(Source::Nodes, candidates::nodes),
+            Some(Some(names)) if names.len() > MANY => names_with_status(&names, "Ready"),
+            Some(_) => self.read(Source::Nodes, nodes),
             None => self.failed(),
         }
     }
@@ -107,7 +105,7 @@ impl Lookup {
     /// kubeconfig's contexts.
     fn namespaces(&self) -> Vec<Candidate> {
         match self.ask(async |ctx| ctx.names("namespaces").await) {
-            Some(Some(names)) => candidates::names(&names, "Active"),
+            Some(Some(names)) => names_with_status(&names, "Active"),
             _ => self.kubeconfig(|names| names.namespaces),
         }
     }
@@ -118,7 +116,7 @@ impl Lookup {
         let mut outcome = self.locked();
         outcome.ordered = true;
         outcome.failed |= ids.is_err();
-        candidates::plain(ids.unwrap_or_default())
+        plain(ids.unwrap_or_default())
     }
 
     fn read(&self, source: Source, candidates: impl FnOnce(&Cluster) -> Vec<Candidate>) -> Vec<Candidate> {
@@ -158,7 +156,7 @@ impl Lookup {
 
     fn kubeconfig(&self, pick: impl FnOnce(connect::Names) -> Vec<String>) -> Vec<Candidate> {
         match connect::names(&self.typed.global.connection) {
-            Ok(names) => candidates::plain(pick(names)),
+            Ok(names) => plain(pick(names)),
             Err(_) => self.failed(),
         }
     }
@@ -176,4 +174,152 @@ impl Lookup {
     pub fn program(&self) -> Program {
         self.program
     }
+}
+
+/// A word, and its description, which may be empty.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Candidate {
+    pub value: String,
+    pub about: String,
+}
+
+impl Candidate {
+    pub fn new(value: impl Into<String>, about: impl Into<String>) -> Candidate {
+        Candidate { value: value.into(), about: about.into() }
+    }
+}
+
+/// Candidates without descriptions.
+pub fn plain<S: AsRef<str>>(words: impl IntoIterator<Item = S>) -> Vec<Candidate> {
+    words.into_iter().map(|w| Candidate::new(w.as_ref(), "")).collect()
+}
+
+/// The codes of all rules, or their names if no code begins with the typed text.
+pub fn rules(current: &str) -> Vec<Candidate> {
+    let rules = rules::ALL.iter().map(|r| (r.code, r.name, r.summary()));
+    candidates(current, rules)
+}
+
+/// [`rules()`], including the rules of `lint`.
+pub fn all_rules(current: &str) -> Vec<Candidate> {
+    let rules = rules::ALL.iter().map(|r| (r.code, r.name, r.summary()));
+    let of_lint = lint::ALL.iter().map(|r| (r.code, r.name, r.summary()));
+    candidates(current, rules.chain(of_lint))
+}
+
+/// Candidates for (code, name, summary): the codes, or the names if no code begins with the typed text.
+fn candidates<'a>(
+    current: &str,
+    rules: impl Iterator<Item = (&'a str, &'a str, &'a str)> + Clone,
+) -> Vec<Candidate> {
+    let by_code = rules.clone().any(|(code, ..)| code.starts_with(current));
+    rules
+        .map(|(code, name, summary)| {
+            let (word, other) = if by_code { (code, name) } else { (name, code) };
+            Candidate::new(word, format!("{other}: {summary}"))
+        })
+        .collect()
+}
+
+pub fn formats() -> Vec<Candidate> {
+    [
+        ("table", "for people"),
+        ("wide", "a table with more columns"),
+        ("json", "for programs"),
+        ("yaml", "for programs"),
+        ("name", "one resource/name per line"),
+        ("jsonpath=", "a kubectl JSONPath template"),
+        ("jsonpath-file=", "a template in a file"),
+        ("jsonpath-as-json=", "the results of a template, as JSON"),
+        ("custom-columns=", "HEADING:PATH,…"),
+        ("custom-columns-file=", "column headings and paths, in a file"),
+    ]
+    .map(|(value, about)| Candidate::new(value, about))
+    .to_vec()
+}
+
+/// The custom resources, with their progress.
+pub fn skyhooks(cluster: &Cluster) -> Vec<Candidate> {
+    cluster.skyhooks.items().iter().map(|s| Candidate::new(s.name(), progress(s))).collect()
+}
+
+/// The progress of a custom resource: `3/5 nodes complete, paused`.
+fn progress(skyhook: &Skyhook) -> String {
+    let mut words = Vec::new();
+    if !skyhook.status.complete_nodes.is_empty() {
+        words.push(format!("{} nodes complete", skyhook.status.complete_nodes));
+    }
+    for (is, word) in [
+        (skyhook.deleting(), "being deleted"),
+        (skyhook.paused(), "paused"),
+        (skyhook.disabled(), "disabled"),
+    ] {
+        words.extend(is.then(|| word.to_owned()));
+    }
+    match &skyhook.status.status {
+        // The annotation or the count shows these states already.
+        None | Some(Status::Complete | Status::Paused | Status::Disabled) => {}
+        Some(Status::Unknown) => {}
+        Some(status) => words.push(words_of(status)),
+    }
+    words.join(", ")
+}
+
+fn words_of(status: &Status) -> String {
+    status.as_str().replace('_', " ")
+}
+
+/// The nodes, described by their conditions.
+pub fn nodes(cluster: &Cluster) -> Vec<Candidate> {
+    cluster.nodes.items().iter().map(|n| Candidate::new(&n.name, condition(cluster, n))).collect()
+}
+
+/// Names, described by their status in `kubectl get` unless it is `usual`.
+pub fn names_with_status(names: &[Named], usual: &str) -> Vec<Candidate> {
+    let about = |status: &str| {
+        if status == usual { String::new() } else { status.replace(',', ", ") }
+    };
+    names.iter().map(|n| Candidate::new(&n.name, about(&n.status))).collect()
+}
+
+/// The conditions of a node: `gpu-tune erroring, cordoned`.
+fn condition(cluster: &Cluster, node: &Node) -> String {
+    let keys = node.keys(cluster.flavor());
+    let status = |on: &NodeRecord| on.status.clone().filter(|s| *s != Status::Complete);
+    let mut words: Vec<String> = keys
+        .skyhooks
+        .iter()
+        .filter_map(|(name, on)| Some(format!("{name} {}", words_of(&status(on)?))))
+        .collect();
+    for (is, word) in [
+        (node.ready() == Some(false), "not ready"),
+        (node.cordoned() == Some(true), "cordoned"),
+        (node.ignored(cluster.flavor()), "ignored"),
+    ] {
+        words.extend(is.then(|| word.to_owned()));
+    }
+    words.join(", ")
+}
+
+/// The packages of one custom resource, or of all, with their versions.
+pub fn packages(cluster: &Cluster, skyhook: Option<&str>) -> Vec<Candidate> {
+    let mut versions: BTreeMap<&str, BTreeSet<&str>> = BTreeMap::new();
+    for (name, version) in all_packages(cluster, skyhook) {
+        versions.entry(name).or_default().insert(version);
+    }
+    let candidate = |(name, versions)| Candidate::new(name, list(&Vec::from_iter(versions)));
+    versions.into_iter().map(candidate).collect()
+}
+
+/// The versions of a package, or of all packages, in the specs.
+pub fn versions(cluster: &Cluster, skyhook: Option<&str>, package: Option<&str>) -> Vec<Candidate> {
+    let of_package = all_packages(cluster, skyhook).filter(|(name, _)| package.is_none_or(|p| p == *name));
+    plain(of_package.map(|(_, version)| version).collect::<BTreeSet<_>>())
+}
+
+fn all_packages<'a>(cluster: &'a Cluster, skyhook: Option<&str>) -> impl Iterator<Item = (&'a str, &'a str)> {
+    let skyhooks = cluster.skyhooks.items().iter();
+    skyhooks
+        .filter(move |s| skyhook.is_none_or(|name| name == s.name()))
+        .flat_map(|s| s.packages().map(|(name, p)| (name, p.version.as_str())))
 }

@@ -5,19 +5,16 @@
 //! the shell.
 
 mod answer;
-mod candidates;
 mod line;
 mod lookup;
-mod wanted;
 
 use std::ffi::OsString;
 use std::sync::Arc;
 
 use answer::with_completers;
 use clap_complete::env::Shells;
-use line::Typed;
+use line::{CandidateKind, Typed};
 use lookup::Lookup;
-use wanted::CandidateKind;
 
 use crate::args::global::Global;
 use crate::commands::completion::ASKS;

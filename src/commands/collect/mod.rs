@@ -5,7 +5,7 @@ use std::time::Duration;
 use super::shared::command::command;
 use super::shared::diagnosis::Diagnosis;
 use super::shared::mutes::Target;
-use crate::args::duration::duration;
+use crate::args::connection::duration;
 use crate::args::listing::size;
 use crate::cluster::Source;
 use crate::cluster::capture::{Index, ReadOutcome};
@@ -13,8 +13,8 @@ use crate::cluster::live::{CollectRequest, Collected};
 use crate::ctx::{Ctx, now};
 use crate::error::{Error, Exit, Result};
 use crate::rules::{self, Scope};
-use crate::view::text::Text;
-use crate::view::{OutputFormat, count, plural, text};
+use crate::view::text::{self, Text};
+use crate::view::{OutputFormat, count, plural};
 
 /// A time limit that is never reached.
 const NO_LIMIT: Duration = Duration::from_secs(365 * 24 * 60 * 60);
@@ -99,12 +99,12 @@ async fn run(ctx: &mut Ctx, args: &Args) -> Result<Exit> {
     let size = match target {
         Target::Stdout => {
             let mut bytes = Vec::new();
-            let size = crate::cluster::capture::index::write(&mut bytes, &index, reels, &logs);
+            let size = crate::cluster::capture::write(&mut bytes, &index, reels, &logs);
             ctx.write_bytes(&bytes)?;
             size.map_err(|error| Error::failed(format!("cannot write the capture: {error}")))?
         }
         Target::File(file) => {
-            let size = file.fill(|out| crate::cluster::capture::index::write(out, &index, reels, &logs))?;
+            let size = file.fill(|out| crate::cluster::capture::write(out, &index, reels, &logs))?;
             ctx.print(&format!("{}\n", file.path.display()))?;
             size
         }
@@ -166,8 +166,7 @@ pub fn of(index: &Index, size: u64) -> Text {
 
 fn contents(index: &Index) -> String {
     let number = |names: &[&str]| {
-        let sources = index.sources.iter();
-        let named = sources.filter(|source| names.contains(&source.name.as_str()));
+        let named = index.sources.iter().filter(|source| names.contains(&source.name.as_str()));
         named.filter_map(|source| source.items).sum::<usize>()
     };
     let parts = [

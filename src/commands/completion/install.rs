@@ -136,8 +136,7 @@ impl Place {
 
     /// The completion file `kubectl_complete-…`; with `nodewright`, also `kubectl-nodewright` and its completion file.
     fn entries(&self, nodewright: bool) -> Vec<Entry> {
-        let own = Program::of(self.plugin.as_os_str()).plugin;
-        let own = own.replace('-', "_");
+        let own = Program::of(self.plugin.as_os_str()).plugin.replace('-', "_");
         let mut names = vec![format!("kubectl_complete-{own}")];
         if nodewright && own != "nodewright" {
             names.push("kubectl-nodewright".to_owned());
@@ -282,8 +281,7 @@ impl std::fmt::Display for Entry {
 /// Whether a batch file calls this plugin, at any path.
 fn calls_us(script: &str) -> bool {
     let ends = ["kubectl-skyhook.exe\"", "kubectl-nodewright.exe\""];
-    let call = script.trim_end().trim_end_matches(" %*");
-    let call = call.trim_end_matches(" __complete");
+    let call = script.trim_end().trim_end_matches(" %*").trim_end_matches(" __complete");
     call.starts_with("@\"") && call.lines().count() == 1 && ends.iter().any(|e| call.ends_with(e))
 }
 

@@ -1,21 +1,25 @@
 mod checks;
-mod outcome;
 mod ready;
-mod rollback;
 
 use std::time::Duration;
 
-use self::checks::checks;
-use crate::args::duration::duration;
-use crate::cluster::Cluster;
+use schemars::JsonSchema;
+use serde::Serialize;
+use serde_json::Value;
+
+use crate::args::connection::duration;
+use crate::cluster::{Cluster, Unread};
 use crate::commands;
 use crate::commands::shared::command::command;
 use crate::commands::shared::mutes::{LoadedMutes, MuteFlags};
+use crate::commands::shared::rule::{counted, incomplete};
 use crate::ctx::{Ctx, interrupt};
 use crate::error::{Error, Exit, Result};
-use crate::rules::{Blocks, Rule, Scope};
-use crate::view::duration_text;
-use outcome::CheckReport;
+use crate::rules::{Blocks, Finding, Rule, Scope, Severity};
+use crate::view::monitoring::{self, Case, Metrics, TestResult};
+use crate::view::text::{self, Label, Text};
+use crate::view::{View, document, duration_text, list, plural, shell_words, time, to_json};
+use checks::checks;
 use ready::{changes, every_change};
 
 /// Check the installation of the operator itself
@@ -138,7 +142,7 @@ async fn run_checks(ctx: &mut Ctx, args: &Args) -> Result<(CheckReport, LoadedMu
     let mut checks = checks(&cluster, &installation, changes, &muting.mutes);
     let mut questions = Vec::new();
     match args.ready_for.as_deref() {
-        Some("v0.15") => checks.extend(rollback::checks(&cluster)),
+        Some("v0.15") => checks.extend(ready::rollback_checks(&cluster)),
         Some(_) => {
             checks.extend(ready::checks(&cluster));
             questions = ready::questions(&cluster);
@@ -146,4 +150,323 @@ async fn run_checks(ctx: &mut Ctx, args: &Args) -> Result<(CheckReport, LoadedMu
         None => {}
     }
     Ok((CheckReport::new(&cluster, checks, questions), muting))
+}
+
+/// The result of a check.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, JsonSchema)]
+enum CheckResult {
+    /// No problem was found.
+    Good,
+    /// The finding may cause a problem later, or may be intended.
+    Warning,
+    /// A problem was found.
+    Error,
+    /// A problem was found, and is muted.
+    Muted,
+    /// A required source could not be read.
+    NotChecked,
+}
+
+/// One check of the installation.
+#[derive(Debug, Serialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+struct Check {
+    /// The part of the installation: `operator`, `webhooks` …
+    #[serde(rename = "area")]
+    subject: &'static str,
+    /// The expected state.
+    title: &'static str,
+    /// The result of the check.
+    outcome: CheckResult,
+    /// The observed state, or why the check could not run.
+    message: String,
+    /// How to fix the problem; absent if the check is good or no fix is known.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    hint: Option<String>,
+    /// Whether the cluster did not return a required source.
+    #[serde(skip)]
+    withheld: bool,
+}
+
+/// A question that the reader has to answer: the cluster does not show the answer.
+#[derive(Debug, Serialize, JsonSchema)]
+struct Question {
+    /// The question.
+    question: &'static str,
+    /// How to find the answer.
+    hint: String,
+}
+
+impl Check {
+    fn hint(self, hint: impl Into<String>) -> Check {
+        Check { hint: Some(hint.into()), ..self }
+    }
+}
+
+/// The subject of a check and its expected state.
+#[derive(Clone, Copy)]
+struct Expectation(pub &'static str, pub &'static str);
+
+impl Expectation {
+    fn check(self, outcome: CheckResult, message: impl Into<String>) -> Check {
+        Check {
+            subject: self.0,
+            title: self.1,
+            outcome,
+            message: message.into(),
+            hint: None,
+            withheld: false,
+        }
+    }
+
+    fn good(self, message: impl Into<String>) -> Check {
+        self.check(CheckResult::Good, message)
+    }
+
+    fn warning(self, message: impl Into<String>) -> Check {
+        self.check(CheckResult::Warning, message)
+    }
+
+    fn error(self, message: impl Into<String>) -> Check {
+        self.check(CheckResult::Error, message)
+    }
+
+    fn not_checked(self, message: impl Into<String>) -> Check {
+        self.check(CheckResult::NotChecked, message)
+    }
+
+    fn unread(self, why: &Unread) -> Check {
+        let check = self.not_checked(why.to_string());
+        Check { withheld: true, ..check.hint("kubectl skyhook rbac --for 'diagnose check'") }
+    }
+
+    /// Result "not checked" for a source that was not requested: missing from the input, or the operator's
+    /// namespace is unknown.
+    fn not_asked(self, cluster: &Cluster) -> Check {
+        let message = if cluster.from_files {
+            "the objects needed for this check were not read from the input"
+        } else {
+            "the objects needed for this check were not read"
+        };
+        self.not_checked(message)
+    }
+
+    /// The check result for the most severe finding of these rules; `None` without findings above info.
+    fn check_findings(self, findings: &[Finding], codes: &[&str]) -> Option<Check> {
+        let of = findings.iter().filter(|f| codes.contains(&f.rule.code));
+        let of: Vec<&Finding> = of.filter(|f| f.severity > Severity::Info).collect();
+        let worst = of.iter().max_by_key(|f| f.severity)?;
+        // Use the most severe finding that is not muted.
+        let open = of.iter().filter(|f| f.muted.is_none());
+        let worst = open.max_by_key(|f| f.severity).unwrap_or(worst);
+        let outcome = match (&worst.muted, worst.severity) {
+            (Some(_), _) => CheckResult::Muted,
+            (None, Severity::Error) => CheckResult::Error,
+            (None, _) => CheckResult::Warning,
+        };
+        let more = match of.len() {
+            1 => String::new(),
+            n => format!(" (and {})", plural(n - 1, "more finding")),
+        };
+        let muted = worst.muted.as_ref();
+        let muted = muted.map_or_else(String::new, |mute| format!("; muted: {mute}"));
+        let message = format!("{}{more} ({}){muted}", worst.message, worst.rule.code);
+        let check = self.check(outcome, message);
+        Some(check.hint(match worst.remedies().next() {
+            Some(remedy) => shell_words(&remedy.argv),
+            None => format!("kubectl skyhook explain {}", worst.rule.code),
+        }))
+    }
+}
+
+/// The command that prints the operator's log.
+fn operator_log(cluster: &Cluster) -> String {
+    match cluster.operator().deployment() {
+        Some(operator) => format!(
+            "kubectl logs -n {} deployment/{} --all-containers --tail 100",
+            operator.namespace(),
+            operator.name()
+        ),
+        None if cluster.operators.ok().is_some_and(|all| all.is_empty()) => {
+            "install the operator: no deployment of it was found".to_owned()
+        }
+        None => "see the log of the operator".to_owned(),
+    }
+}
+
+/// The result of all checks of the installation.
+#[derive(Serialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+struct CheckReport {
+    /// The conclusion from all checks.
+    verdict: CheckVerdict,
+    /// The checks in order of dependency: the API server first.
+    #[serde(rename = "items")]
+    checks: Vec<Check>,
+    /// With `--for`, the questions that the cluster cannot answer; they do not change the verdict.
+    questions: Vec<Question>,
+    /// The time at which ages are calculated.
+    taken_at: String,
+}
+
+/// The conclusion from the checks of the installation.
+#[derive(Clone, Copy, PartialEq, Eq, Serialize, JsonSchema)]
+enum CheckVerdict {
+    /// A check found an error.
+    Failed,
+    /// All checks ran, and none found an error; warnings are possible.
+    Healthy,
+    /// No check found an error, but some could not run.
+    NotFullyChecked,
+}
+
+impl CheckReport {
+    fn new(cluster: &Cluster, checks: Vec<Check>, questions: Vec<Question>) -> CheckReport {
+        let any = |outcome| checks.iter().any(|c| c.outcome == outcome);
+        let verdict = if any(CheckResult::Error) {
+            CheckVerdict::Failed
+        } else if any(CheckResult::NotChecked) {
+            CheckVerdict::NotFullyChecked
+        } else {
+            CheckVerdict::Healthy
+        };
+        CheckReport { verdict, checks, questions, taken_at: time(cluster.taken_at) }
+    }
+
+    fn exit(&self) -> Exit {
+        if self.verdict == CheckVerdict::Failed {
+            Exit::Findings
+        } else if self.checks.iter().any(|c| c.withheld) {
+            Exit::Failed
+        } else {
+            Exit::Done
+        }
+    }
+
+    fn verdict(&self) -> Text {
+        let of = |outcome| self.checks.iter().filter(|c| c.outcome == outcome).count();
+        let (warnings, not_checked) = (of(CheckResult::Warning), of(CheckResult::NotChecked));
+        let graded = counted(of(CheckResult::Error), warnings);
+        let mut parts = Vec::new();
+        if not_checked > 0 && self.verdict == CheckVerdict::Failed {
+            parts.push(format!("{not_checked} not checked"));
+        }
+        match of(CheckResult::Muted) {
+            0 => {}
+            muted => parts.push(format!("{muted} muted")),
+        }
+        match self.questions.len() {
+            0 => {}
+            open => parts.push(plural(open, "open question")),
+        }
+        let mut text = Text::new();
+        let verdict = match self.verdict {
+            CheckVerdict::Failed => text::error("The installation has problems"),
+            CheckVerdict::Healthy => text::good("The installation is healthy"),
+            CheckVerdict::NotFullyChecked => {
+                let what = format!("{} could not run", plural(not_checked, "check"));
+                let whole = not_checked == self.checks.len();
+                let verdict = text::warning(incomplete(&what, whole, &graded, warnings));
+                let rest = if parts.is_empty() { String::new() } else { format!("; {}", list(&parts)) };
+                text.line(verdict + rest);
+                return text;
+            }
+        };
+        let found = [graded, parts].concat();
+        let found = if found.is_empty() { String::new() } else { format!(": {}", list(&found)) };
+        text.line(verdict + found);
+        text
+    }
+}
+
+impl Check {
+    /// The observation, and the expectation if it is not met: `the operator uses the newer API (operator v0.21)`.
+    fn sentence(&self) -> String {
+        match self.outcome {
+            CheckResult::Good | CheckResult::NotChecked => format!("{} ({})", self.title, self.message),
+            _ => format!("{}; expected: {}", self.message, self.title),
+        }
+    }
+}
+
+impl View for CheckReport {
+    fn blocks(&self, _wide: bool) -> Text {
+        let mut text = self.verdict();
+        let mut subject = "";
+        for check in &self.checks {
+            if check.subject != subject {
+                subject = check.subject;
+                text.blank().line(text::heading(subject));
+            }
+            let (label, word) = match check.outcome {
+                CheckResult::Good => (Label::Good, "ok"),
+                CheckResult::Warning => (Label::Warning, "warning"),
+                CheckResult::Error => (Label::Error, "error"),
+                CheckResult::Muted => (Label::Info, "muted"),
+                CheckResult::NotChecked => (Label::Warning, "not checked"),
+            };
+            let mut line = Text::new();
+            line.item("- ", label.span(word) + ": " + check.sentence());
+            if let Some(hint) = &check.hint {
+                line.line(text::dim("  hint: ") + hint.as_str());
+            }
+            text.indented(2, line);
+        }
+        if !self.questions.is_empty() {
+            text.blank().line(text::heading("questions that the cluster cannot answer"));
+        }
+        for Question { question, hint } in &self.questions {
+            let mut line = Text::new();
+            line.item("- ", *question);
+            line.line(text::dim("  hint: ") + hint.as_str());
+            text.indented(2, line);
+        }
+        text
+    }
+
+    fn names(&self) -> Vec<String> {
+        let wrong = self.checks.iter().filter(|c| c.outcome == CheckResult::Error);
+        wrong.map(|c| format!("check/{}", c.subject)).collect()
+    }
+
+    fn document(&self) -> Value {
+        document("Check", self)
+    }
+
+    fn junit(&self) -> Option<quick_junit::Report> {
+        let cases = self.checks.iter().map(test_case);
+        Some(monitoring::report("diagnose check", cases))
+    }
+
+    fn openmetrics(&self) -> Option<Metrics> {
+        let mut metrics = Metrics::default();
+        let outcome = |check: &Check| to_json(&check.outcome).as_str().unwrap_or_default().to_lowercase();
+        metrics.gauge(
+            "checks",
+            "Checks of the installation by subject and outcome",
+            self.checks.iter().map(|check| {
+                let subject = check.subject.to_owned();
+                (vec![("subject", subject), ("outcome", outcome(check))], 1)
+            }),
+        );
+        Some(metrics)
+    }
+}
+
+/// The JUnit test case of a check. Warnings pass, as they do in the exit code.
+fn test_case(check: &Check) -> Case {
+    let result = match check.outcome {
+        CheckResult::Good | CheckResult::Warning => TestResult::Passed,
+        CheckResult::Error => TestResult::Failed,
+        CheckResult::NotChecked if check.withheld => TestResult::Error,
+        CheckResult::NotChecked | CheckResult::Muted => TestResult::Skipped,
+    };
+    let passed = result == TestResult::Passed;
+    let hint = check.hint.as_ref().filter(|_| !passed);
+    Case {
+        name: format!("{}: {}", check.subject, check.title),
+        result,
+        message: check.message.clone(),
+        detail: hint.map_or_else(String::new, |hint| format!("hint: {hint}")),
+    }
 }

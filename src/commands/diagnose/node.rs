@@ -168,8 +168,7 @@ pub fn relevant(
         const MOST: usize = 5;
         open.extend(causes.take(MOST).filter(|cause| wanted.insert(*cause)));
     }
-    let all = findings.into_iter().enumerate();
-    all.filter(|(at, _)| wanted.contains(at)).map(|(_, f)| f).collect()
+    findings.into_iter().enumerate().filter(|(at, _)| wanted.contains(at)).map(|(_, f)| f).collect()
 }
 
 /// Why a node is not complete.
@@ -185,6 +184,8 @@ pub struct Document<'a> {
     cordoned_by_others: Vec<Holder>,
     /// The custom resources in the order in which they run.
     skyhooks: Vec<LinkDocument<'a>>,
+    /// The custom resources that do not select the node.
+    not_selected_by: Vec<NotSelecting<'a>>,
     /// Findings about the node, causes first.
     findings: Vec<FindingDocument<'a>>,
     /// The next remedies, in the order to try them.
@@ -215,6 +216,15 @@ struct LinkDocument<'a> {
     progress: Option<&'a Progress>,
     /// The packages of the custom resource on the node.
     packages: &'a [NextStep],
+}
+
+/// A custom resource that does not select the node.
+#[derive(Serialize, JsonSchema)]
+pub struct NotSelecting<'a> {
+    /// The custom resource.
+    name: &'a str,
+    /// The requirements of its selector that the labels of the node do not satisfy.
+    message: String,
 }
 
 /// A finding about the node.

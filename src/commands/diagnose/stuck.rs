@@ -1,11 +1,10 @@
 use crate::args::nodes::NodeFlags;
 use crate::cluster::Cluster;
 use crate::commands::shared::command::command;
-use crate::commands::shared::diagnosis::{Diagnosis, cause_argument, object_named};
-use crate::commands::shared::fail_on::FailOn;
-use crate::commands::shared::mutes::{MuteFlags, NewMutes};
-use crate::commands::shared::rule::find_rule;
-use crate::commands::shared::{diagnosis, mutes, scope};
+use crate::commands::shared::diagnosis::{self, Diagnosis, cause_argument, object_named};
+use crate::commands::shared::mutes::{self, MuteFlags, NewMutes};
+use crate::commands::shared::rule::{FailOn, find_rule};
+use crate::commands::shared::scope;
 use crate::ctx::Ctx;
 use crate::error::{Error, Exit, Result};
 use crate::rules::support::mute;
@@ -89,8 +88,7 @@ command! {
 
 async fn run(ctx: &mut Ctx, args: &Args) -> Result<Exit> {
     let new_mutes = args.new_mutes.target(ctx)?;
-    let rules = args.rule.iter().map(|rule| find_rule(rule));
-    let rules = rules.collect::<Result<Vec<_>>>()?;
+    let rules = args.rule.iter().map(|rule| find_rule(rule)).collect::<Result<Vec<_>>>()?;
     let cluster = ctx.load(&Scope::needs_of(&rules)).await?;
     let subjects = args.subjects(&cluster)?;
     for note in &subjects.notes {

@@ -14,8 +14,8 @@ use crate::ctx::Ctx;
 use crate::error::{Error, Exit, Result};
 use crate::redact::BEGIN as MASKED;
 use crate::rules::{self, Finding, Report, Scope, Severity, Subject};
-use crate::view::text::{Label, Line, Text};
-use crate::view::{NodeSet, View, document, list, plural, text, time};
+use crate::view::text::{self, Label, Line, Text};
+use crate::view::{NodeSet, View, document, list, plural, time};
 
 /// Show what changed between two captures, or between a capture and the cluster
 ///
@@ -121,16 +121,14 @@ pub fn not_compared(old: &Cluster, new: &Cluster) -> Vec<(Source, String)> {
 pub fn facts(cluster: &Cluster, without: &BTreeSet<Source>) -> Facts {
     let mut facts = Collector(Facts::new());
     if !without.contains(&Source::Operator) {
-        for deployment in cluster.acting_operators() {
-            let version = deployment.operator_version();
-            let version = version.map_or("unknown".to_owned(), |v| v.to_string());
+        for deployment in cluster.operator().acting() {
+            let version = deployment.operator_version().map_or("unknown".to_owned(), |v| v.to_string());
             let field = format!("operator in namespace {}", deployment.namespace());
             facts.add(None, &field, None, version);
         }
     }
     if !without.contains(&Source::Skyhooks) {
-        let skyhooks = cluster.skyhooks.items().iter();
-        skyhooks.for_each(|skyhook| facts.skyhook(skyhook));
+        cluster.skyhooks.items().iter().for_each(|skyhook| facts.skyhook(skyhook));
     }
     if !without.contains(&Source::Nodes) {
         cluster.nodes.items().iter().for_each(|node| facts.node(cluster, node));
@@ -154,8 +152,7 @@ impl Collector {
     fn skyhook(&mut self, skyhook: &Skyhook) {
         let name = Some(skyhook.name());
         self.add(name, "custom resource", None, "exists".to_owned());
-        let status = skyhook.status.status.as_ref();
-        let status = status.unwrap_or(&Status::Unknown);
+        let status = skyhook.status.status.as_ref().unwrap_or(&Status::Unknown);
         self.add(name, "status", None, status.to_string());
         if skyhook.deleting() {
             self.add(name, "deletion", None, "requested".to_owned());
@@ -418,8 +415,7 @@ fn key_lines(keys: &[FindingKey]) -> Vec<String> {
         if subject.skyhook.is_none() && subject.node.is_none() {
             words.push(&subject.name);
         }
-        let nodes = groups.entry(words.join(" ")).or_default();
-        nodes.extend(subject.node.as_deref());
+        groups.entry(words.join(" ")).or_default().extend(subject.node.as_deref());
     }
     let line = |(words, nodes): (String, Vec<&str>)| match nodes.len() {
         0 => words,
@@ -529,8 +525,7 @@ impl View for DiffReport {
     fn names(&self) -> Vec<String> {
         let skyhooks = self.document.items.iter().filter_map(|c| c.skyhook.as_deref());
         let skyhooks = skyhooks.map(|name| format!("skyhook/{name}"));
-        let nodes = self.document.items.iter().flat_map(|c| &c.nodes);
-        let nodes = nodes.map(|name| format!("node/{name}"));
+        let nodes = self.document.items.iter().flat_map(|c| &c.nodes).map(|name| format!("node/{name}"));
         let names: BTreeSet<String> = skyhooks.chain(nodes).collect();
         names.into_iter().collect()
     }

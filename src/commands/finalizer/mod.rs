@@ -15,7 +15,7 @@ use crate::ctx::Ctx;
 use crate::error::{Exit, Result};
 use crate::model::Model;
 use crate::outlook::Outlook;
-use crate::plan::planners::{migration, node, pause_guard};
+use crate::plan::planners::{self, node, pause_guard};
 use crate::plan::{
     Change, Condition, Consequences, Edit, Kind, Metadata, Plan, PlanStage, Refusal, Step, Target,
 };
@@ -107,15 +107,14 @@ async fn before(ctx: &mut Ctx, cluster: &Cluster, name: &str) -> Result<Option<S
     let stripped = Store::of(crate::ctx::variable).and_then(|store| {
         let (records, _) = store.all()?;
         let mut here = records.iter().filter(|r| r.begun.origin().is_taken_for(&here));
-        let found = here.find(|record| record.stripped(kind, name).is_some());
-        Ok(found.map(|record| record.begun.id.clone()))
+        Ok(here.find(|record| record.stripped(kind, name).is_some()).map(|record| record.begun.id.clone()))
     });
     // Without a directory for journals, there is no earlier strip.
     Ok(stripped.unwrap_or_default())
 }
 
 fn plan(cluster: &Cluster, args: &Args, before: bool) -> Result<Plan> {
-    migration::refuse_unmigrated(cluster, &args.name)?;
+    planners::refuse_unmigrated(cluster, &args.name)?;
     let skyhook = cluster.skyhook(&args.name);
     if skyhook.is_none() {
         super::shared::scope::not_left_out(cluster, "")?;
@@ -149,15 +148,15 @@ fn plan(cluster: &Cluster, args: &Args, before: bool) -> Result<Plan> {
 fn refuse(cluster: &Cluster, skyhook: &Skyhook, args: &Args, effects: &mut Consequences) -> Result<()> {
     let outlook = Outlook::new(cluster, diagnose(cluster, &Scope::default()).findings);
     let Some(deletion) = Deletion::of(&outlook, skyhook) else {
-        let (resource, name) = (cluster.flavor().resource().to_owned(), args.name.clone());
-        return Err(Refusal::NotDeleted { reference: skyhook.reference(), resource, name }.into());
+        let (reference, name) = (skyhook.reference(), args.name.clone());
+        return Err(Refusal::NotDeleted { reference, name }.into());
     };
     if skyhook.has_finalizer() {
         let update = Operation::Update;
         admission::refuse_unreachable(cluster, update, skyhook, effects)?;
     }
-    if cluster.operator_down() || cluster.operator_absent() {
-        effects.warn(if cluster.operator_absent() {
+    if cluster.operator().is_down() || cluster.operator().is_absent() {
+        effects.warn(if cluster.operator().is_absent() {
             "no deployment of the operator was found; if the operator is installed again, it finishes the deletion and runs \
              uninstall.sh"
         } else {
@@ -180,7 +179,7 @@ fn refuse(cluster: &Cluster, skyhook: &Skyhook, args: &Args, effects: &mut Conse
 fn pause(cluster: &Cluster, skyhook: &Skyhook, effects: &mut Consequences) -> Option<PlanStage> {
     let flavor = cluster.flavor();
     let stays = !skyhook.third_party_finalizers().is_empty();
-    if !stays || !skyhook.is_active() || cluster.operator_absent() {
+    if !stays || !skyhook.is_active() || cluster.operator().is_absent() {
         return None;
     }
     let annotations = &skyhook.metadata.annotations;
@@ -209,8 +208,7 @@ fn pause(cluster: &Cluster, skyhook: &Skyhook, effects: &mut Consequences) -> Op
 fn release(cluster: &Cluster, skyhook: &Skyhook) -> Option<PlanStage> {
     let flavor = cluster.flavor();
     let entry = flavor.finalizer();
-    let mut all = skyhook.metadata.finalizers.iter();
-    let index = all.position(|f| *f == entry)?;
+    let index = skyhook.metadata.finalizers.iter().position(|f| *f == entry)?;
     let target = Target::of_skyhook(flavor, skyhook);
     let change = Change::Finalizer { entry: entry.clone(), index, was: None };
     let why = "the operator's finalizer blocks the deletion";
@@ -263,7 +261,7 @@ pub fn of<'a>(cluster: &'a Cluster, name: &str, purge: bool) -> Vec<&'a Node> {
 /// The operator removes the taint once every custom resource that requires it is complete on the node; without such a
 /// custom resource, it would never remove it.
 pub fn needs_no_taint(cluster: &Cluster, model: &Model<'_>, node: &Node, name: &str) -> bool {
-    cluster.runtime_required_taint(node).is_some()
+    cluster.runtime_required().on(node).is_some()
         && cluster.skyhook(name).is_some_and(|s| s.spec.runtime_required && s.selects(node))
         && model.taint_kept_by(node).iter().all(|s| s.name() == name)
 }
@@ -373,14 +371,13 @@ fn warn_of_unschedulable_nodes(cluster: &Cluster, name: &str, nodes: &[&Node], e
             effects.warn(format!("{} stays cordoned by {others}", one.name));
         }
     }
-    let tainted = |n: &&Node| cluster.runtime_required_taint(n).is_some();
+    let tainted = |n: &&Node| cluster.runtime_required().on(n).is_some();
     let required = cluster.skyhook(name).filter(|s| s.spec.runtime_required);
     let Some(skyhook) = required else {
         return;
     };
     let model = Model::new(cluster);
-    let all = cluster.nodes.items().iter().filter(tainted);
-    let selected = all.filter(|n| skyhook.selects(n));
+    let selected = cluster.nodes.items().iter().filter(tainted).filter(|n| skyhook.selects(n));
     let (free, needed): (Vec<&Node>, Vec<&Node>) =
         selected.partition(|n| needs_no_taint(cluster, &model, n, name));
     if !needed.is_empty() {

@@ -1,11 +1,8 @@
 //! `fix`: the remedies of all findings, as one plan.
 
-mod merge;
-
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 
 use clap::builder::{PossibleValue, PossibleValuesParser, TypedValueParser};
-use merge::{Part, finding_label};
 
 use super::shared::command::{Run as _, Write, command};
 use super::shared::diagnosis::group::FindingGroup;
@@ -17,8 +14,9 @@ use crate::args::nodes::NodeFlags;
 use crate::args::safety::Safety;
 use crate::cluster::{Cluster, Source};
 use crate::ctx::Ctx;
-use crate::error::{Exit, Result};
-use crate::plan::{Grade, Plan, Refusal};
+use crate::error::{Error, Exit, Result};
+use crate::plan::planners::merge;
+use crate::plan::{Change, Grade, Plan, Refusal, Step};
 use crate::rules::support::causes::{Cause, Causes};
 use crate::rules::{self, Finding, Finds, Remedy, Report, Rule, Scope, Severity};
 use crate::view::{count, list, plural, shell_words, text};
@@ -94,8 +92,7 @@ command! {
 }
 
 async fn run(ctx: &mut Ctx, args: &Args) -> Result<Exit> {
-    let rules = args.rules.iter().map(|rule| find_rule(rule));
-    let rules = rules.collect::<Result<Vec<_>>>()?;
+    let rules = args.rules.iter().map(|rule| find_rule(rule)).collect::<Result<Vec<_>>>()?;
     let cluster = ctx.load_to_change(&Scope::default().needs(), &Source::OF_WORK).await?;
     let limits = FixLimits {
         // The causes of a finding are reported by other rules.
@@ -145,7 +142,7 @@ fn plan(cluster: &Cluster, report: &Report, limits: &FixLimits) -> Result<Plan> 
     super::shared::scope::not_left_out(cluster, ", so it is unknown what is still in use")?;
     let Chosen { parts, left } = choose(cluster, &report.findings, limits);
     let cured: Vec<String> = parts.iter().map(Part::describe).collect();
-    let mut plan = merge::merged(cluster, parts)?;
+    let mut plan = merged(cluster, parts)?;
     if plan.grade() > limits.up_to {
         let grade = plan.grade();
         return Err(Refusal::AboveLimit {
@@ -175,14 +172,14 @@ pub struct FixLimits {
 
 /// The applied and the skipped remedies.
 #[derive(Default)]
-pub struct Chosen {
-    pub parts: Vec<Part>,
+struct Chosen {
+    parts: Vec<Part>,
     /// One line for each group of skipped findings.
-    pub left: Vec<String>,
+    left: Vec<String>,
 }
 
 /// Chooses a remedy for each cause, within the limits.
-pub fn choose(cluster: &Cluster, findings: &[Finding], limits: &FixLimits) -> Chosen {
+fn choose(cluster: &Cluster, findings: &[Finding], limits: &FixLimits) -> Chosen {
     let mut choosing = Choosing {
         cluster,
         grades: Grades::of_report(cluster),
@@ -279,8 +276,7 @@ impl Choosing<'_> {
     fn remedy_groups<'f>(&self, cause: &Cause, findings: &'f [Finding]) -> Vec<RemedyGroup<'f>> {
         // Placeholder for the node.
         const ANY: &str = "NODE";
-        let meant = cause.findings.iter().copied();
-        let meant = meant.filter(|at| self.is_meant(&findings[*at]));
+        let meant = cause.findings.iter().copied().filter(|at| self.is_meant(&findings[*at]));
         let by_command = meant.map(|at| {
             let finding = &findings[at];
             let command = finding.changing_remedy().map(|remedy| {
@@ -288,8 +284,7 @@ impl Choosing<'_> {
                     return Vec::new();
                 }
                 let node = finding.subject.node.as_deref();
-                let other = node.and_then(|node| remedy.on_nodes(node, &[ANY]));
-                other.unwrap_or_else(|| remedy.argv.clone())
+                node.and_then(|node| remedy.on_nodes(node, &[ANY])).unwrap_or_else(|| remedy.argv.clone())
             });
             let key = (self.is_elsewhere(finding), self.cured_by(finding), command);
             (key, at)
@@ -319,7 +314,7 @@ impl Choosing<'_> {
         let finding = group.findings[0];
         if self.is_skippable(finding) {
             let why = if finding.rule.finds == Finds::LastingWaits && finding.permanent {
-                "somebody wants this"
+                "the state is probably intended"
             } else if finding.blocks_progress() {
                 "this may resolve itself"
             } else {
@@ -407,8 +402,7 @@ impl Choosing<'_> {
             None => self.grades.command(words)?,
         };
         Some(command.plan(self.cluster)?.map_err(|error| {
-            let hints = error.hints.iter().take(1);
-            let hints: Vec<String> = hints.map(|hint| format!(" ({hint})")).collect();
+            let hints: Vec<String> = error.hints.iter().take(1).map(|hint| format!(" ({hint})")).collect();
             format!("{}{}", error.message, hints.concat())
         }))
     }
@@ -502,7 +496,7 @@ impl Choosing<'_> {
     fn finish(mut self) -> Chosen {
         for (why, codes) in self.skippable {
             let codes: Vec<&str> = codes.into_iter().collect();
-            let left = format!("skips {}, because {why}; specify a code to include it", list(&codes));
+            let left = format!("skips {}, because {why}; to include one, specify its code", list(&codes));
             self.chosen.left.push(left);
         }
         self.chosen
@@ -522,4 +516,165 @@ pub fn above(grade: Grade, effect: &str, command: &str) -> String {
 /// The command that shows a finding with all its remedies.
 fn pointer(finding: &Finding) -> String {
     format!("kubectl skyhook diagnose stuck --rule {}", finding.rule.code)
+}
+
+/// A chosen remedy, with the plan of its command.
+#[derive(Clone)]
+struct Part {
+    rule: &'static Rule,
+    /// The text of the subject: `gpu-tune driver on node-1`.
+    subject: String,
+    command: String,
+    plan: Plan,
+}
+
+impl Part {
+    fn label(&self) -> String {
+        finding_label(self.rule, &self.subject)
+    }
+
+    fn describe(&self) -> String {
+        format!("for {}: {}", self.label(), self.command)
+    }
+
+    /// Whether the plan restarts the batches of the finding's custom resource.
+    fn restarts_batches_of(&self, finding: &Finding) -> bool {
+        let mut steps = self.plan.steps().filter(|step| restarts_batches(step));
+        steps.any(|step| finding.subject.skyhook.as_ref() == Some(&step.target.name))
+    }
+}
+
+/// The text for a finding: `SKY201 package-erroring, gpu-tune driver on node-1`.
+fn finding_label(rule: &Rule, subject: &str) -> String {
+    format!("{} {}, {subject}", rule.code, rule.name)
+}
+
+/// Merges the plans into one, which pauses each custom resource at most once.
+///
+/// # Errors
+///
+/// Two plans set a field to different values.
+fn merged(cluster: &Cluster, mut parts: Vec<Part>) -> Result<Plan> {
+    refuse_contradictions(&parts)?;
+    // Batches restart last; otherwise the most severe cause comes first.
+    parts.sort_by_key(|part| MergeOrder::of(&part.plan));
+    restart_batches_last(&mut parts);
+    let title = title(&parts);
+    let plans = parts.into_iter().map(|part| part.plan).collect();
+    Ok(merge::merged(cluster, title, "fix", plans))
+}
+
+/// The order of the merged plans.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+enum MergeOrder {
+    Nodes,
+    /// Batches restart after all failures are repaired.
+    Batches,
+}
+
+impl MergeOrder {
+    fn of(plan: &Plan) -> MergeOrder {
+        if plan.steps().any(restarts_batches) { MergeOrder::Batches } else { MergeOrder::Nodes }
+    }
+}
+
+/// Whether a step restarts the batches of its custom resource.
+fn restarts_batches(step: &Step) -> bool {
+    matches!(step.change, Change::Status(_))
+}
+
+/// Keeps only the last of several equal restarts of batches, so that it follows all repairs.
+fn restart_batches_last(parts: &mut [Part]) {
+    let mut restarted: Vec<Step> = Vec::new();
+    for part in parts.iter_mut().rev() {
+        for stage in part.plan.stages.iter_mut().rev() {
+            stage.steps.retain(|step| {
+                let restarts = restarts_batches(step);
+                let again = restarts
+                    && restarted.iter().any(|later| {
+                        later.target.path() == step.target.path() && later.change == step.change
+                    });
+                if restarts && !again {
+                    restarted.push(step.clone());
+                }
+                !again
+            });
+        }
+        let stages = &mut part.plan.stages;
+        stages.retain(|stage| !stage.steps.is_empty() || stage.until.is_some());
+    }
+}
+
+/// The title of the merged plan: `fix SKY201 and SKY204`.
+fn title(parts: &[Part]) -> String {
+    let mut codes: Vec<&str> = Vec::new();
+    for part in parts {
+        if !codes.contains(&part.rule.code) {
+            codes.push(part.rule.code);
+        }
+    }
+    if codes.is_empty() { "fix".to_owned() } else { format!("fix {}", list(&codes)) }
+}
+
+/// Refuses plans that set a field to different values.
+fn refuse_contradictions(parts: &[Part]) -> Result<()> {
+    let mut places: HashMap<String, Vec<(&Part, &Step)>> = HashMap::new();
+    for part in parts {
+        for step in part.plan.steps() {
+            let known = places.entry(step.target.path()).or_default();
+            for (other, before) in known.iter().filter(|(other, _)| !std::ptr::eq(*other, part)) {
+                if let Some(what) = before.contradicts(step) {
+                    return Err(contradiction(other, part, &format!("{what} of {}", step.target)));
+                }
+            }
+            known.push((part, step));
+        }
+    }
+    Ok(())
+}
+
+fn contradiction(one: &Part, other: &Part, place: &str) -> Error {
+    let label = |part: &Part| format!("{} ({})", part.rule.code, part.subject);
+    let node = if one.rule.code == other.rule.code { " --node NODE" } else { "" };
+    let instead = format!("kubectl skyhook fix {}{node}", one.rule.code);
+    let (one, other, place) = (label(one), label(other), place.to_owned());
+    Refusal::RemediesConflict { one, other, place, instead }.into()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::error::Exit;
+    use crate::plan::{Edit, Metadata, PlanStage, Target};
+    use crate::rules;
+
+    fn part(code: &str, to: &str) -> Part {
+        let edit = Metadata::default().label("key", Edit::new(Some("old"), Some(to)));
+        let target = Target::node("gpu-1", None);
+        let step = Step::new(target, Change::Metadata(edit), "a test");
+        Part {
+            rule: rules::find(code).expect("a rule"),
+            subject: "gpu on gpu-1".to_owned(),
+            command: String::new(),
+            plan: Plan { stages: vec![PlanStage::of(vec![step])], ..Plan::default() },
+        }
+    }
+
+    #[test]
+    fn remedies_that_contradict_each_other_are_refused_by_their_codes() {
+        let refused = |one, other| refuse_contradictions(&[one, other]).expect_err("they do");
+        let two = refused(part("SKY201", "a"), part("SKY206", "b"));
+        assert_eq!(
+            two.message,
+            "the remedies for SKY201 (gpu on gpu-1) and SKY206 (gpu on gpu-1) conflict: both change key of \
+             node/gpu-1; nothing was changed"
+        );
+        assert_eq!(
+            (two.exit, two.hints.as_slice()),
+            (Exit::Refused, &["kubectl skyhook fix SKY201".to_owned()][..])
+        );
+        let one = refused(part("SKY201", "a"), part("SKY201", "b"));
+        assert_eq!(one.hints, ["kubectl skyhook fix SKY201 --node NODE"]);
+        assert!(refuse_contradictions(&[part("SKY201", "a"), part("SKY206", "a")]).is_ok());
+    }
 }

@@ -7,6 +7,7 @@ use serde_json::Value;
 use crate::api::ApiFlavor;
 use crate::cluster::leftover::{Leftover, LeftoverObject, Remnant};
 use crate::cluster::{Certainty, Cluster, Node, NodeRecord};
+use crate::commands::shared::cordon;
 use crate::commands::shared::grouped::grouped;
 use crate::plan::planners::node;
 use crate::view::text::{self, Text};
@@ -24,6 +25,8 @@ pub struct Leftovers<'a> {
     pub unread: bool,
     /// Whether only package records remain, which require `--purge-state`.
     pub only_records: bool,
+    /// The nodes that the command names; `None` for all nodes.
+    pub nodes: Option<Vec<&'a Node>>,
     /// Whether the output covers all custom resources.
     pub all: bool,
 }
@@ -230,7 +233,7 @@ impl Leftovers<'_> {
         if !self.all {
             return text;
         }
-        let [tainted, auto_tainted] = self.cluster.closed_for_nobody();
+        let [tainted, auto_tainted] = self.cluster.leftovers().closed_for_nobody();
         if !tainted.is_empty() {
             let set = NodeSet::of(&tainted);
             text.paragraph(text::warning(format!(
@@ -255,6 +258,18 @@ impl Leftovers<'_> {
                 "The annotation {key}… stays on {}: a node with this annotation does not count as new and is not tainted.",
                 set.limited(SHOWN)
             )));
+        }
+        text
+    }
+
+    /// The holders of the cordons of the named nodes.
+    fn cordons(&self) -> Text {
+        let mut text = Text::new();
+        let cordoned = self.nodes.iter().flatten().filter(|node| node.cordoned() == Some(true));
+        let by_holders =
+            cordoned.map(|node| (cordon::holders(self.cluster, node).join("; "), node.name.as_str()));
+        for (holders, nodes) in grouped(by_holders) {
+            text.paragraph(format!("{} cordoned by: {holders}", NodeSet::of(nodes).limited(SHOWN)));
         }
         text
     }
@@ -292,7 +307,8 @@ impl View for Leftovers<'_> {
         let mut text = Text::new();
         let kept_for_users = self.kept_for_users();
         if self.left.is_empty() && self.remnants.is_empty() {
-            let nodes = plural(self.cluster.nodes.items().len(), "node");
+            let nodes = self.nodes.as_ref().map_or(self.cluster.nodes.items().len(), Vec::len);
+            let nodes = plural(nodes, "node");
             if !kept_for_users.is_empty() {
                 text.append(kept_for_users);
             } else if self.unread {
@@ -301,6 +317,7 @@ impl View for Leftovers<'_> {
             } else {
                 text.line(text::good("No leftovers of deleted custom resources found"));
             }
+            text.append(self.cordons());
             text.line(text::dim(format!("Checked {nodes}.")));
             return text;
         }
@@ -310,7 +327,10 @@ impl View for Leftovers<'_> {
             let key = (one.owner, one.flavor, one.reason, what(one), alone);
             (key, one)
         });
-        let presumed = self.cluster.skyhooks_absence() == Certainty::Presumed;
+        let unseen = |one: &Leftover<'_>| {
+            one.flavor != self.cluster.flavor() || self.cluster.skyhook(one.owner).is_none()
+        };
+        let presumed = self.cluster.skyhooks_absence() == Certainty::Presumed && self.left.iter().any(unseen);
         // The wrapped column comes last.
         let owner = if presumed { "owner" } else { "former owner" };
         let headings = [owner, "on", "count", "left", "reason"];
@@ -327,6 +347,7 @@ impl View for Leftovers<'_> {
             table.row(row.into_iter().take(shown));
         }
         text.table(table);
+        text.append(self.cordons());
         text.append(self.not_ours());
         text.append(self.of_installation());
         let removable = self.left.iter().any(|one| one.unproven.is_none());
@@ -380,7 +401,7 @@ impl View for Leftovers<'_> {
 
     fn document(&self) -> Value {
         let [tainted, auto_tainted] =
-            if self.all { self.cluster.closed_for_nobody() } else { Default::default() };
+            if self.all { self.cluster.leftovers().closed_for_nobody() } else { Default::default() };
         let fields = Document {
             items: self.left.iter().map(item).collect(),
             installation: self.remnants.iter().map(RemnantEntry::of).collect(),

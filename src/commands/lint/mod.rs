@@ -1,29 +1,32 @@
-mod diff;
 mod report;
-mod subject;
 
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 use std::process::Stdio;
 
-use report::LintView;
+use schemars::JsonSchema;
+use serde::Serialize;
 use serde_json::Value;
+use similar::{ChangeTag, TextDiff};
 use tokio::process::Command;
 
 use super::shared::command::command;
-use super::shared::fail_on::FailOn;
 use super::shared::mutes::{self, MuteFlags, NewMutes};
+use super::shared::rule::FailOn;
 use crate::api::{DeploymentPolicy, Skyhook, Version};
-use crate::cluster::provenance::applied as applied_object;
+use crate::cluster::provenance::{applied as applied_object, changeable};
 use crate::cluster::{Certainty, Cluster, Read, Source, decode_leniently};
-use crate::ctx::{Ctx, unread as unread_sources};
+use crate::ctx::{self, Ctx, unread as unread_sources};
 use crate::error::{Error, Exit, Result};
 use crate::lint::{
-    Documents, Existence, Input, LintFinding, LintReport, Manifest, ManifestFile, ReferenceKind, References,
-    Schemas, files,
+    self, Documents, Existence, Input, LintFinding, LintReport, Manifest, ManifestFile, ReferenceKind,
+    References, Schemas, files,
 };
+use crate::model;
 use crate::rules::Severity;
-use crate::{ctx, lint, model};
+use crate::view::format::yaml;
+use crate::view::text::{self, Label, Text};
+use report::LintView;
 
 /// Check manifests before they are applied
 ///
@@ -220,7 +223,7 @@ async fn run(ctx: &mut Ctx, args: &Args) -> Result<Exit> {
         report.merge(own);
         effects.extend(known);
         if args.diff {
-            changes.extend(diff::changes(input));
+            changes.extend(object_changes(input));
         }
     }
     let failing: Vec<&LintFinding> =
@@ -274,13 +277,11 @@ fn interrupted_nodes(documents: &[Documents], cluster: &Cluster) -> BTreeSet<Str
     let users = cluster.skyhooks.items().iter();
     let users = users.filter(|s| policies.contains(&s.spec.deployment_policy.as_str()));
     let interrupts = |skyhook: &&Skyhook| {
-        let mut packages = skyhook.packages();
-        packages.any(|(_, p)| p.interrupt.is_some() || !p.config_interrupts.is_empty())
+        skyhook.packages().any(|(_, p)| p.interrupt.is_some() || !p.config_interrupts.is_empty())
     };
     let skyhooks = manifests().filter_map(Manifest::skyhook).chain(users);
     let skyhooks: Vec<&Skyhook> = skyhooks.filter(interrupts).collect();
-    let nodes = cluster.nodes.items().iter();
-    let selected = nodes.filter(|node| skyhooks.iter().any(|s| s.selects(node)));
+    let selected = cluster.nodes.items().iter().filter(|node| skyhooks.iter().any(|s| s.selects(node)));
     selected.map(|node| node.name.to_string()).collect()
 }
 
@@ -313,8 +314,7 @@ impl<'i> Accepted<'i> {
 /// A manifest merged into the live object, if there is one.
 fn merged(input: &Input<'_>, manifest: &Manifest, skyhook: &Skyhook) -> Skyhook {
     let object = input.live(manifest).map(|live| applied_object(live, &manifest.value));
-    let decoded = object.and_then(|object| decode_leniently(object).ok());
-    decoded.unwrap_or_else(|| skyhook.clone())
+    object.and_then(|object| decode_leniently(object).ok()).unwrap_or_else(|| skyhook.clone())
 }
 
 /// The cluster after the manifests are applied, and the affected custom resources: they are in the manifests,
@@ -325,10 +325,8 @@ pub fn applied(input: &Input<'_>, report: &LintReport) -> Option<(Cluster, Vec<S
         return None;
     }
     let accepted = Accepted::of(input, report);
-    let own = accepted.skyhooks.iter();
-    let own: Vec<String> = own.map(|skyhook| skyhook.name().to_owned()).collect();
-    let policies = accepted.policies.iter().map(|p| p.metadata.name.as_str());
-    let policies: Vec<&str> = policies.collect();
+    let own: Vec<String> = accepted.skyhooks.iter().map(|skyhook| skyhook.name().to_owned()).collect();
+    let policies: Vec<&str> = accepted.policies.iter().map(|p| p.metadata.name.as_str()).collect();
     let mut applied =
         cluster.with_applied(accepted.skyhooks, accepted.policies.iter().copied().cloned().collect());
     if applied.config_maps.ok().is_none() {
@@ -352,7 +350,7 @@ pub fn applied(input: &Input<'_>, report: &LintReport) -> Option<(Cluster, Vec<S
 /// Looks up the objects in the operator's namespace, and warns about those that cannot be checked.
 async fn read(ctx: &mut Ctx, cluster: &Cluster, wanted: BTreeSet<(ReferenceKind, String)>) -> References {
     let mut references = References::default();
-    let namespaces = cluster.operator_namespaces();
+    let namespaces = cluster.operator().namespaces();
     let namespace = namespaces.first().copied().unwrap_or_default();
     for (kind, name) in wanted {
         let why = if namespaces.len() != 1 {
@@ -428,4 +426,68 @@ async fn build(directory: &Path) -> Result<String> {
         return Err(Error::failed(format!("cannot build {name}: {}", reason.trim())));
     }
     Ok(String::from_utf8_lossy(&output.stdout).into_owned())
+}
+
+/// Labels, annotations and spec of a custom resource before and after its manifest is applied.
+#[derive(Debug, Serialize, JsonSchema)]
+struct ObjectChange {
+    /// The kind of the custom resource.
+    kind: String,
+    /// The name of the custom resource.
+    name: String,
+    /// The path of the manifest's file, or `stdin`.
+    file: String,
+    /// The object in the cluster; absent if it does not exist.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    before: Option<Value>,
+    /// The object after the manifest is applied.
+    after: Value,
+}
+
+/// The custom resources that are created or changed.
+fn object_changes(input: &Input<'_>) -> Vec<ObjectChange> {
+    let changes = input.skyhooks().filter_map(|(manifest, _)| {
+        let (before, after) = match input.live(manifest) {
+            Some(live) => (Some(changeable(&live.whole)), changeable(&applied_object(live, &manifest.value))),
+            None => (None, changeable(&manifest.value)),
+        };
+        (before.as_ref() != Some(&after)).then(|| ObjectChange {
+            kind: manifest.kind.clone(),
+            name: manifest.name.clone(),
+            file: manifest.file.clone(),
+            before,
+            after,
+        })
+    });
+    changes.collect()
+}
+
+/// The changes as unified diffs.
+fn diff_text(changes: &[ObjectChange]) -> Text {
+    let mut body = Text::new();
+    for change in changes {
+        let object = format!("{}/{}", change.kind.to_lowercase(), change.name);
+        let lines = |value: &Value| yaml(value).unwrap_or_default();
+        let (verb, before) = match &change.before {
+            Some(before) => ("changes", lines(before)),
+            None => ("is created", String::new()),
+        };
+        body.blank().line(text::heading(format!("{object} {verb}")));
+        let after = lines(&change.after);
+        let diff = TextDiff::from_lines(&before, &after);
+        for (number, group) in diff.grouped_ops(3).iter().enumerate() {
+            if number > 0 {
+                body.line(text::dim("  ..."));
+            }
+            for line in group.iter().flat_map(|op| diff.iter_changes(op)) {
+                let (sign, label) = match line.tag() {
+                    ChangeTag::Delete => ("-", Label::Error),
+                    ChangeTag::Insert => ("+", Label::Good),
+                    ChangeTag::Equal => (" ", Label::Plain),
+                };
+                body.line(label.span(format!("{sign} {}", line.value().trim_end_matches('\n'))));
+            }
+        }
+    }
+    body
 }

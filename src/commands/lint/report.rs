@@ -6,18 +6,16 @@ use schemars::JsonSchema;
 use serde::Serialize;
 use serde_json::{Value, json};
 
-use super::diff::{self, ObjectChange};
-use super::subject::subject_text;
+use super::{ObjectChange, diff_text};
 use crate::cluster::Cluster;
-use crate::commands::shared::fail_on::FailOn;
-use crate::commands::shared::rule::{counted, label_of};
+use crate::commands::shared::rule::{FailOn, counted, label_of};
 use crate::ctx::Ctx;
 use crate::lint::{ALL, Input, LintFinding, LintReport, LintRule};
 use crate::model::{Effects, PackageDocument, RolloutDocument};
 use crate::plan::Target;
 use crate::rules::{Evidence, Severity, Subject};
-use crate::view::text::{Line, Text};
-use crate::view::{View, document, effects_text, list, plural, text};
+use crate::view::text::{self, Line, Text};
+use crate::view::{View, document, effects_text, list, plural};
 
 /// The findings about manifests.
 #[derive(Serialize, JsonSchema)]
@@ -223,7 +221,7 @@ impl View for LintView<'_> {
             let command = format!("kubectl skyhook explain {}", first.rule.code);
             body.blank().line(text::dim("Explain a rule: ") + text::command(command));
         }
-        body.append(diff::text(&self.changes));
+        body.append(diff_text(&self.changes));
         body.append(effects_text(&self.packages(), &self.rollouts()));
         body
     }
@@ -459,4 +457,16 @@ pub(super) async fn read(ctx: &mut Ctx, input: &mut Input<'_>, report: &LintRepo
         }
     }
     unread
+}
+
+/// The text for a subject: `Skyhook gpu-tune, package driver`.
+pub(super) fn subject_text(subject: &Subject) -> String {
+    let mut text = format!("{} {}", subject.kind, subject.name);
+    if let Some(package) = &subject.package {
+        text += &format!(", package {package}");
+    }
+    if let Some(compartment) = &subject.compartment {
+        text += &format!(", compartment {compartment}");
+    }
+    text
 }

@@ -9,8 +9,8 @@ use crate::commands::shared::command::{Write, command};
 use crate::ctx::{CommandOptions, Ctx};
 use crate::error::{Exit, Result};
 use crate::model::Model;
-use crate::plan::planners::{batches, migration, node};
-use crate::plan::{Change, Edit, Metadata, Plan, Step, Target, planners};
+use crate::plan::planners::{self, batches, node};
+use crate::plan::{Change, Edit, Metadata, Plan, Step, Target};
 use crate::view::{NodeSet, plural};
 
 /// Make the operator ignore nodes
@@ -168,7 +168,7 @@ fn leave_batches(cluster: &Cluster, nodes: &[&Node], plan: &mut Plan) {
     if steps.is_empty() {
         return;
     }
-    migration::warn_of_hold(cluster, &mut plan.consequences);
+    planners::warn_of_hold(cluster, &mut plan.consequences);
     if plan.stages.is_empty() {
         plan.title =
             format!("remove {} from {}", plural(nodes.len(), "ignored node"), plural(steps.len(), "batch"));

@@ -163,7 +163,7 @@ impl View for NodeList {
             .with("packages", |row| row::package_count(row).into())
             .with_if(wide, "restarts", |row| row.restarts().into())
             .with_if(folded, "cordoned", |row| row::cordoned(row).into())
-            .with("note", |row| row.note().into())
+            .with("note", |row| row.message.as_str().into())
             .with_if(self.labels, "labels", |row| row.labels.as_str().into());
         if folded {
             let rows: Vec<&NodeRow> = self.rows.iter().collect();

@@ -1,7 +1,7 @@
 //! The row for one custom resource on one node in the node commands.
 
 use std::cell::OnceCell;
-use std::collections::HashMap;
+use std::collections::{BTreeSet, HashMap};
 use std::sync::Arc;
 
 use schemars::JsonSchema;
@@ -13,6 +13,7 @@ use crate::args::listing::{RowFilter, Sorting};
 use crate::cluster::cordon::Holder;
 use crate::cluster::{Certainty, Cluster, Node, NodeRecord, PackageRuns, Phase, Placement, Source};
 use crate::model::Model;
+use crate::outlook::Outlook;
 use crate::view::text::{Label, Line, Span};
 use crate::view::{FormatError, age, list, time};
 use crate::wait::drain::Drain;
@@ -32,6 +33,10 @@ pub struct NodeRow {
     /// The operator's status of the node; `unknown` if it has not set one yet.
     #[serde(rename = "state")]
     pub status: String,
+    /// Why the custom resource is not complete on the node, and unusual properties of the row; absent if there is
+    /// nothing to note.
+    #[serde(skip_serializing_if = "String::is_empty")]
+    pub message: String,
     /// Number of packages of the spec that are done: at their last stage, or absent if they are to be
     /// uninstalled.
     pub packages_complete: usize,
@@ -112,6 +117,11 @@ pub struct PackageRow {
     pub image: String,
     /// Whether the spec contains this package at this version.
     pub in_spec: bool,
+    /// Whether files of this version may be on the host: a stage of it is recorded, and it is not uninstalled.
+    pub installed: bool,
+    /// The interrupt of the package in the spec, such as `reboot`; absent if there is none.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub interrupt: Option<String>,
 }
 
 fn items<S: Serializer>(names: &Arc<[String]>, serializer: S) -> Result<S::Ok, S::Error> {
@@ -128,9 +138,8 @@ struct NodeNames {
 
 impl NodeNames {
     fn new<'a>(cluster: &'a Cluster, model: &OnceCell<Model<'a>>, node: &Node) -> NodeNames {
-        let keys = node.keys(cluster.flavor()).skyhooks.iter();
-        let cordons = keys.filter(|(_, on)| on.cordon);
-        let taint = cluster.runtime_required_taint(node);
+        let cordons = node.keys(cluster.flavor()).skyhooks.iter().filter(|(_, on)| on.cordon);
+        let taint = cluster.runtime_required().on(node);
         let keepers = taint.map(|_| model.get_or_init(|| Model::new(cluster)).taint_kept_by(node));
         NodeNames {
             cordoned_by: cordons.map(|(name, _)| name.clone()).collect(),
@@ -147,6 +156,7 @@ impl NodeRow {
         names: NodeNames,
         node: &'a Node,
         name: &'a str,
+        why: Option<&str>,
     ) -> NodeRow {
         let keys = node.keys(cluster.flavor());
         let skyhook = cluster.skyhook(name);
@@ -155,10 +165,11 @@ impl NodeRow {
         let (packages_complete, packages_total) = progress(cluster, node, name);
         let placements = cluster.placements_on(name, node);
         let malformed = placements.iter().find_map(|p| p.malformed);
-        NodeRow {
+        let mut row = NodeRow {
             node: node.name.to_string(),
             skyhook: name.to_owned(),
             status: on.map_or(Status::Unknown, NodeRecord::operator_status).to_string(),
+            message: String::new(),
             packages_complete,
             packages_total,
             packages: placements.iter().filter_map(|p| package(cluster, package_runs, p)).collect(),
@@ -172,7 +183,7 @@ impl NodeRow {
             cordoned_by: names.cordoned_by,
             of_taints: node.body().map(|body| FromTaints {
                 cordoned_by_others: body.cordon_holders.to_vec(),
-                runtime_required_taint: cluster.runtime_required_taint(node).is_some(),
+                runtime_required_taint: cluster.runtime_required().on(node).is_some(),
                 taint_kept_by: names.taint_kept_by,
             }),
             gone,
@@ -187,7 +198,9 @@ impl NodeRow {
                 .map(|drain| Drain::new(cluster, &drain)),
             malformed: malformed.map(str::to_owned),
             labels: String::new(),
-        }
+        };
+        row.message = row.note(why);
+        row
     }
 
     /// Number of failed attempts of all packages.
@@ -195,8 +208,8 @@ impl NodeRow {
         self.packages.iter().map(|p| p.restarts).sum()
     }
 
-    /// Short notes about unusual properties of the row.
-    pub fn note(&self) -> String {
+    /// Short notes about unusual properties of the row, and why the custom resource is not complete on the node.
+    pub fn note(&self, why: Option<&str>) -> String {
         let mut notes = Vec::new();
         if self.gone {
             notes.push("its custom resource is gone");
@@ -214,10 +227,12 @@ impl NodeRow {
             notes.push("cordoned by someone else");
         }
         let never_installed = format!("never installs {}", list(&self.never_installed));
-        if !self.never_installed.is_empty() {
+        if !self.never_installed.is_empty() && why.is_none() {
             notes.push(&never_installed);
         }
-        notes.extend(self.drain.as_ref().map(|drain| drain.summary.as_str()));
+        // The drain, or the ignore label, is the reason where there is one.
+        let drain = self.drain.as_ref().map(|drain| drain.summary.as_str());
+        notes.extend(drain.or(why.filter(|_| !self.ignored)));
         notes.join(", ")
     }
 
@@ -231,17 +246,18 @@ impl NodeRow {
 }
 
 fn labels(node: &Node) -> String {
-    let labels = node.labels.iter().map(|(key, value)| format!("{key}={value}"));
-    labels.collect::<Vec<_>>().join(",")
+    node.labels.iter().map(|(key, value)| format!("{key}={value}")).collect::<Vec<_>>().join(",")
 }
 
 /// The pairs of node and custom resource to show: the custom resource selects the node, or left keys on it.
 pub struct Rows<'a> {
-    cluster: &'a Cluster,
+    pub cluster: &'a Cluster,
     package_runs: PackageRuns<'a>,
     model: OnceCell<Model<'a>>,
     pub pairs: Vec<(&'a Node, &'a str)>,
     by_node: HashMap<&'a str, NodeNames>,
+    /// Why a custom resource is not complete on a node, by the pair; empty until [`Rows::explain`].
+    reasons: HashMap<(&'a str, &'a str), String>,
     labels: bool,
 }
 
@@ -273,7 +289,25 @@ impl<'a> Rows<'a> {
             pairs.extend(names.into_iter().map(|name| (*node, name)));
         }
         let package_runs = cluster.package_runs();
-        Rows { cluster, package_runs, model, pairs, by_node, labels }
+        Rows { cluster, package_runs, model, pairs, by_node, reasons: HashMap::new(), labels }
+    }
+
+    /// Adds the reasons why custom resources are not complete on the nodes.
+    pub fn explain(&mut self, outlook: &Outlook<'a>) {
+        let names: BTreeSet<&str> = self.pairs.iter().map(|(_, name)| *name).collect();
+        for name in names {
+            let on_nodes = outlook.on_nodes(name);
+            let reasons =
+                on_nodes.filter_map(|(node, on)| Some(((node.name.as_str(), name), on.message(node)?)));
+            self.reasons.extend(reasons);
+        }
+        for (node, name) in &self.pairs {
+            if let Some(skyhook) = self.cluster.skyhook(name).filter(|skyhook| !skyhook.selects(node))
+                && let (_, Some(error)) = outlook.on_deselected(skyhook, node)
+            {
+                self.reasons.insert((node.name.as_str(), *name), error.message.clone());
+            }
+        }
     }
 
     /// Keeps the rows that a filter shows.
@@ -295,7 +329,8 @@ impl<'a> Rows<'a> {
 
     fn row(&self, (node, name): &(&'a Node, &'a str)) -> NodeRow {
         let names = self.by_node[node.name.as_str()].clone();
-        let mut row = NodeRow::new(self.cluster, &self.package_runs, &self.model, names, node, name);
+        let why = self.reasons.get(&(node.name.as_str(), *name)).map(String::as_str);
+        let mut row = NodeRow::new(self.cluster, &self.package_runs, &self.model, names, node, name, why);
         if self.labels {
             row.labels = labels(node);
         }
@@ -343,6 +378,8 @@ fn package<'a>(
         runs_for: since.map_or_else(String::new, |at| age(Some(at), cluster.taken_at)),
         image: entry.image.to_string(),
         in_spec: placement.in_spec() == Some(true),
+        installed: placement.is_installed(),
+        interrupt: cluster.interrupt_of(placement).map(str::to_owned),
     })
 }
 

@@ -2,18 +2,20 @@ use serde_json::Value;
 
 use std::rc::Rc;
 
-use super::row::{self, NEEDS, NodeRow, PackageRow, Rows};
+use super::row::{self, NodeRow, PackageRow, Rows};
 use crate::args::listing::{Labels, RowFilter, Sorting};
 use crate::args::nodes::AnyNodes;
-use crate::cluster::{Cluster, NodeFields, Source};
+use crate::cluster::{Cluster, NamedNodes, Source};
 use crate::commands::shared::command::command;
 use crate::commands::shared::grouped::Expand;
 use crate::commands::shared::rows::READS;
 use crate::commands::shared::scope;
 use crate::ctx::Ctx;
 use crate::error::{Exit, Result};
+use crate::outlook::Outlook;
+use crate::rules::{self, Scope};
 use crate::view::text::{Label, Text};
-use crate::view::{Columns, Items, List, OutputFormat, Table, View, node_names, to_json};
+use crate::view::{Columns, ItemsAt, List, NodeSet, OutputFormat, Table, View, count, node_names, to_json};
 
 /// Show the status of each custom resource on each node
 ///
@@ -46,22 +48,21 @@ pub struct Args {
     expand: Expand,
 }
 
+/// Maximum number of node-name ranges in a note.
+const SHOWN: usize = 6;
+
 command! {
     "node status": Args => run,
-    needs: READS,
-    prints: { "NodeStatus": Items<NodeRow> },
+    needs: Scope::default().needs(),
+    prints: { "NodeStatus": ItemsAt<NodeRow> },
 }
 
 async fn run(ctx: &mut Ctx, args: &Args) -> Result<Exit> {
-    let named = crate::commands::shared::scope::named_nodes(args.on.query(), args.only_skyhook(), None);
-    // The plain table shows no start times of stages, and nothing that depends on taints.
-    let table = ctx.global().output.format == OutputFormat::Table;
-    let needs: &[Source] = if table { &NEEDS } else { &READS };
-    // Sorting needs the rows' full documents.
-    if table && args.sorting.sort_by.is_none() {
-        ctx.node_fields(NodeFields::Cordons);
-    }
-    let cluster = ctx.limit_to(named).load(needs).await?;
+    let named = crate::commands::shared::scope::named_nodes(args.on.query(), None, None);
+    // Only all nodes show whether a custom resource of this name has left state.
+    let named = named.filter(|_| args.only_skyhook().is_none());
+    let named = named.map(|named| NamedNodes { explained: true, ..named });
+    let cluster = ctx.limit_to(named).load(&Scope::default().needs()).await?;
     let mut status = view(&cluster, args)?;
     let folds = args.expand.folds(status.rows.pairs.len(), ctx.on_terminal());
     status.folded = folds && !args.labels.show_labels && args.sorting.sort_by.is_none();
@@ -72,9 +73,36 @@ async fn run(ctx: &mut Ctx, args: &Args) -> Result<Exit> {
             (_, false) => "No row matches.",
         });
     }
-    scope::warn_unreadable(ctx, &cluster, needs);
+    scope::warn_unreadable(ctx, &cluster, &READS);
+    for source in Scope::default().needs().into_iter().filter(|source| !READS.contains(source)) {
+        if let Some(why) = cluster.source(source).unread() {
+            ctx.warn(format!("cannot read {source}: {why}; reasons may be missing"));
+        }
+    }
     ctx.show(&status)?;
+    let table = ctx.global().output.format == OutputFormat::Table;
+    if table && args.on.query().is_empty() && args.only_skyhook().is_none() && args.filter.is_empty() {
+        for note in selection_notes(&cluster) {
+            ctx.note(note);
+        }
+    }
     Ok(crate::commands::shared::scope::exit_without(&cluster, &[Source::Nodes]))
+}
+
+/// The nodes that no custom resource selects, and those that several select.
+fn selection_notes(cluster: &Cluster) -> Vec<String> {
+    if cluster.skyhooks.ok().is_none() {
+        return Vec::new();
+    }
+    let with = |wanted: fn(usize) -> bool| {
+        let nodes = cluster.nodes.items().iter();
+        NodeSet::of(nodes.filter(|node| wanted(cluster.selecting(node).count())).map(|node| &*node.name))
+    };
+    let sets = [("no custom resource", with(|n| n == 0)), ("several custom resources", with(|n| n > 1))];
+    let all = cluster.nodes.items().len();
+    let sets = sets.iter().filter(|(_, nodes)| !nodes.is_empty() && nodes.len() < all);
+    sets.map(|(by, nodes)| format!("selected by {by}: {} ({})", nodes.limited(SHOWN), count(nodes.len())))
+        .collect()
 }
 
 impl Args {
@@ -93,6 +121,7 @@ fn view<'a>(cluster: &'a Cluster, args: &Args) -> Result<NodeStatus<'a>> {
     let nodes = crate::commands::shared::scope::selected(cluster, args.on.query())?;
     let mut rows = Rows::of(cluster, &nodes, only, labels);
     rows.filter(&args.filter);
+    rows.explain(&Outlook::new(cluster, rules::diagnose(cluster, &Scope::default()).findings));
     rows.sort(&args.sorting, to_json)?;
     Ok(NodeStatus { rows, labels, nodes: nodes.len(), folded: false })
 }
@@ -111,19 +140,23 @@ impl View for NodeStatus<'_> {
         if wide {
             return self.by_package().into();
         }
+        // Reasons are too long before other columns.
+        let reasons = !self.folded && !self.labels;
         let columns = Columns::new()
             .with_if(!self.folded, "node", |row: &NodeRow| row.node.as_str().into())
             .with("skyhook", |row| row.skyhook.as_str().into())
             .with("status", row::status_text)
             .with("packages", |row| row::package_count(row).into())
             .with("cordoned", |row| row::cordoned(row).into())
-            .with("note", |row| row.note().into())
+            .with_if(!reasons, "note", |row| row.note(None).into())
+            .with_if(reasons, "note", |row| row.message.as_str().into())
             .with_if(self.labels, "labels", |row| row.labels.as_str().into());
         if self.folded {
             let rows: Vec<NodeRow> = self.rows.iter().collect();
             return crate::commands::shared::grouped::table(&columns, &rows, |row| &row.node).into();
         }
-        columns.table(self.rows.iter()).into()
+        let table = columns.table(self.rows.iter());
+        if reasons { table.truncate_last().into() } else { table.into() }
     }
 
     fn names(&self) -> Vec<String> {
@@ -141,7 +174,7 @@ impl View for NodeStatus<'_> {
 
 impl NodeStatus<'_> {
     fn nodes(&self) -> List<'_> {
-        List::new("NodeStatus", self.rows.iter())
+        List::new("NodeStatus", self.rows.iter()).at(self.rows.cluster.taken_at)
     }
 
     /// One row for each recorded package. A node without recorded packages has one row without a package.
@@ -166,7 +199,7 @@ impl NodeStatus<'_> {
             .with("image", |row| of(row).map(|package| package.image.as_str()).into())
             .with("cordoned", |(row, _)| cordon(row).into())
             .with("runtime-required", |(row, _)| taint(row).into())
-            .with("note", |(row, _)| row.note().into())
+            .with("note", |(row, _)| row.message.as_str().into())
             .with_if(self.labels, "labels", |(row, _)| row.labels.as_str().into());
         let rows = self.rows.iter().flat_map(|row| {
             let row = Rc::new(row);
@@ -186,7 +219,7 @@ fn cordon(row: &NodeRow) -> String {
     let ours = row.cordoned_by.iter().map(String::as_str).chain(lasting);
     let others = row.of_taints.iter().flat_map(|of| &of.cordoned_by_others);
     let others = others.map(|holder| holder.name.as_str());
-    let holders = ours.chain(others).collect::<Vec<_>>().join(",");
+    let holders = ours.chain(others).collect::<Vec<_>>().join(", ");
     match (row.cordoned, holders.as_str()) {
         (_, "") | (None, _) => row::cordoned(row).to_owned(),
         (Some(true), holders) => format!("for {holders}"),

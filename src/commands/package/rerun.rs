@@ -10,8 +10,8 @@ use crate::commands::shared::command::{Write, command};
 use crate::commands::shared::scope::PackageNodes;
 use crate::ctx::Ctx;
 use crate::error::{Error, Exit, Result};
-use crate::plan::planners::{batches, held, migration, node, pause_guard};
-use crate::plan::{Change, Plan, Refusal, Step, Target, planners};
+use crate::plan::planners::{self, batches, node, pause_guard};
+use crate::plan::{Change, Plan, Refusal, Step, Target};
 use crate::view::{NodeSet, plural};
 
 /// Rerun a package
@@ -106,7 +106,7 @@ fn plan(cluster: &Cluster, args: &Args) -> Result<Plan> {
         ..Plan::default()
     };
     if steps.is_empty() {
-        return Ok(held::end_what_is_left(cluster, plan, skyhook));
+        return Ok(pause_guard::end_what_is_left(cluster, plan, skyhook));
     }
     plan.stage(steps);
     if stage.is_none() {
@@ -123,10 +123,10 @@ fn plan(cluster: &Cluster, args: &Args) -> Result<Plan> {
     batches::warn_of_counters(cluster, skyhook, &nodes, &mut plan.consequences);
     crate::plan::planners::merge::dependants_stay(skyhook, &args.package, &targets, &mut plan.consequences);
     warn_of_running(cluster, skyhook, &args.package, stage.as_ref(), &nodes, &mut plan);
-    migration::refuse_held(cluster, &mut plan, args.force.force)?;
+    planners::refuse_held(cluster, &mut plan, args.force.force)?;
     pause_guard::end_failing(cluster, skyhook, &nodes, Some(&args.package), &mut plan);
     pause_guard::warn_of_halt(cluster, skyhook, &nodes, Some(&args.package), &mut plan);
-    held::around_if_needed(cluster, plan, skyhook, &nodes, args.no_pause)
+    pause_guard::around_if_needed(cluster, plan, skyhook, &nodes, args.no_pause)
 }
 
 /// The stage to start from, limited to stages that the operator accepts as a start.

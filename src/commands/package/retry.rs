@@ -11,7 +11,7 @@ use crate::commands::shared::scope::PackageNodes;
 use crate::ctx::Ctx;
 use crate::error::{Exit, Result};
 use crate::model::Model;
-use crate::plan::planners::{held, migration, node};
+use crate::plan::planners::{self, node, pause_guard};
 use crate::plan::{Change, Condition, Kind, Plan, PlanStage, Refusal, Step, Target};
 use crate::view::{NodeSet, list, plural};
 
@@ -63,7 +63,7 @@ async fn run(ctx: &mut Ctx, args: &Args) -> Result<Exit> {
 
 fn plan(cluster: &Cluster, args: &Args) -> Result<Plan> {
     let skyhook = crate::commands::shared::scope::owner(cluster, args.of.skyhook.as_deref(), &args.package)?;
-    held::refuse(cluster, skyhook)?;
+    pause_guard::refuse(cluster, skyhook)?;
     let nodes = args.on.nodes(cluster)?;
     let package_runs = cluster.package_runs_for(skyhook.name());
     let model = Model::new(cluster);
@@ -83,7 +83,7 @@ fn plan(cluster: &Cluster, args: &Args) -> Result<Plan> {
     plan.stage(marks.collect());
     plan.stage(stalled.iter().flat_map(Stalled::deletions).collect());
     continue_rollout(cluster, &model, skyhook, &stalled, &mut plan);
-    migration::refuse_held(cluster, &mut plan, args.force.force)?;
+    planners::refuse_held(cluster, &mut plan, args.force.force)?;
     Ok(plan)
 }
 
@@ -168,10 +168,8 @@ fn continue_rollout(
     plan: &mut Plan,
 ) {
     let nodes: Vec<&Node> = stalled.iter().map(|s| s.node).collect();
-    let is_in = |name: &&str| {
-        let mut nodes = nodes.iter();
-        nodes.any(|n| model.compartment_of(skyhook, n).is_none_or(|own| own == *name))
-    };
+    let is_in =
+        |name: &&str| nodes.iter().any(|n| model.compartment_of(skyhook, n).is_none_or(|own| own == *name));
     let stopped: BTreeSet<&str> = skyhook.stopped_compartments().filter(is_in).collect();
     if stopped.is_empty() {
         return;
@@ -271,7 +269,8 @@ fn nothing_given_up(
     let set = NodeSet::of(recorded.iter().map(|n| n.name.as_str())).limited(6);
     running.truncate(3);
     let still: Vec<&str> = running.iter().map(String::as_str).collect();
-    let running = if still.is_empty() { String::new() } else { format!("; still running: {}", list(&still)) };
+    let running =
+        if still.is_empty() { String::new() } else { format!(" (still running: {})", list(&still)) };
     let why = format!("no stage of {package} has failed permanently on {set}{running}");
     Ok(Plan::new(why, skyhook.name()))
 }

@@ -7,12 +7,12 @@ use crate::args::nodes::OnNodes;
 use crate::cluster::{Cluster, NodeFields, Phase, Source};
 use crate::commands::shared::command::command;
 use crate::commands::shared::grouped::Expand;
-use crate::commands::shared::rows::{PackageRow, PackageRows, READS, phase_label};
+use crate::commands::shared::rows::{PackageRow, PackageRows, READS, drift, phase_label};
 use crate::commands::shared::scope;
 use crate::ctx::Ctx;
 use crate::error::{Exit, Result};
 use crate::view::text::{Label, Line, Text};
-use crate::view::{Columns, Items, List, Table, View, count, node_names, plural, text};
+use crate::view::{Columns, ItemsAt, List, Table, View, count, node_names, plural, text};
 
 /// Show the state of packages on each node
 ///
@@ -60,7 +60,7 @@ command! {
     "package status": Args => run,
     needs: READS,
     node_fields: NodeFields::Cordons,
-    prints: { "PackageStatus": Items<PackageRow<'static>> },
+    prints: { "PackageStatus": ItemsAt<PackageRow<'static>> },
 }
 
 async fn run(ctx: &mut Ctx, args: &Args) -> Result<Exit> {
@@ -132,8 +132,7 @@ fn view<'a>(cluster: &'a Cluster, args: &'a Args) -> Result<PackageStatus<'a>> {
 
 /// The custom resources, including deleted ones with keys on nodes.
 fn names(cluster: &Cluster) -> BTreeSet<&str> {
-    let there = cluster.skyhooks.items().iter().map(|s| s.name());
-    there.chain(cluster.names_on_nodes()).collect()
+    cluster.skyhooks.items().iter().map(|s| s.name()).chain(cluster.names_on_nodes()).collect()
 }
 
 struct PackageStatus<'a> {
@@ -149,14 +148,17 @@ struct PackageStatus<'a> {
 }
 
 impl PackageStatus<'_> {
-    /// The summary line: `2 packages on 3 nodes: 4 complete, 1 erroring, 1 not started`.
+    /// The summary line: `2 packages on 3 nodes: 4 complete, 1 erroring, 1 not started`; older versions are counted apart.
     fn summary(&self) -> String {
         let placements = self.rows.placements();
         let mut counts: BTreeMap<&str, usize> = BTreeMap::new();
         for placement in placements {
             *counts.entry(phase_label(placement.phase)).or_default() += 1;
         }
+        let others = counts.remove(phase_label(Phase::NotInSpec));
         let counts: Vec<String> = counts.iter().map(|(what, n)| format!("{} {what}", count(*n))).collect();
+        let others = others.map(|n| plural(n, "record") + " of versions that are not in the spec");
+        let counts = (!counts.is_empty()).then(|| counts.join(", "));
         let packages = placements.iter().map(|p| p.package);
         let packages: HashSet<&str> = packages.filter(|name| !name.is_empty()).collect();
         let nodes: HashSet<&str> = placements.iter().map(|p| &*p.node.name).collect();
@@ -164,7 +166,7 @@ impl PackageStatus<'_> {
             "{} on {}: {}",
             plural(packages.len(), "package"),
             plural(nodes.len(), "node"),
-            counts.join(", ")
+            Vec::from_iter(counts.into_iter().chain(others)).join("; ")
         )
     }
 }
@@ -211,7 +213,7 @@ impl View for PackageStatus<'_> {
 
 impl PackageStatus<'_> {
     fn packages(&self) -> List<'_> {
-        List::new("PackageStatus", self.rows.iter())
+        List::new("PackageStatus", self.rows.iter()).at(self.rows.cluster.taken_at)
     }
 
     /// The recorded versions with their nodes, by package and custom resource.
@@ -239,7 +241,7 @@ fn state(row: &PackageRow<'_>, times: bool) -> Line {
         Phase::Complete => text::good(row.state).into(),
         Phase::Failing | Phase::UninstallFailing => text::error(row.state).into(),
         Phase::NotInSpec => {
-            Label::Plain.span(row.state) + text::dim(format!(" ({})", phase_label(row.phase)))
+            Label::Plain.span(row.state) + text::dim(format!(" ({})", drift(row.spec_version)))
         }
         Phase::Running | Phase::Uninstalling | Phase::Uninstalled => {
             let since = match row.runs_for.as_str() {

@@ -189,8 +189,7 @@ impl View for Roles {
     }
 
     fn names(&self) -> Vec<String> {
-        let roles = self.0.iter();
-        roles.map(|role| format!("clusterrole.rbac.authorization.k8s.io/{}", role.name)).collect()
+        self.0.iter().map(|role| format!("clusterrole.rbac.authorization.k8s.io/{}", role.name)).collect()
     }
 
     fn document(&self) -> Value {

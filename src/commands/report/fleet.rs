@@ -87,8 +87,7 @@ impl<'a> Fleet<'a> {
 
     /// The number of nodes by status: `130 nodes: 3 failed, 127 complete`.
     pub fn summary(&self) -> String {
-        let counts = self.counts().into_iter();
-        let counts = counts.map(|(status, n)| format!("{} {}", count(n), word(status)));
+        let counts = self.counts().into_iter().map(|(status, n)| format!("{} {}", count(n), word(status)));
         let counts: Vec<String> = counts.collect();
         match counts.len() {
             0 => "no nodes".to_owned(),
@@ -200,8 +199,7 @@ fn add<'a>(
 
 /// Consecutive nodes of the same status, at most `most` per cell.
 fn parts<'c, 'a>(cells: &'c [Cell<'a>], most: usize) -> impl Iterator<Item = &'c [Cell<'a>]> {
-    let same = cells.chunk_by(|a, b| a.status == b.status);
-    same.flat_map(move |cells| cells.chunks(most))
+    cells.chunk_by(|a, b| a.status == b.status).flat_map(move |cells| cells.chunks(most))
 }
 
 /// The tooltip of a cell: `gpu-0001: failed; gpu-tune: driver apply`.

@@ -1,6 +1,5 @@
 //! `report`: the state of a cluster as one HTML page.
 
-mod chart;
 mod fleet;
 mod rollouts;
 
@@ -196,7 +195,7 @@ impl Page<'_, '_> {
             self.cluster.missing(*source).is_some() && sources.iter().all(|(s, _)| s != source)
         });
         let empty: Vec<Source> = empty.collect();
-        let (rules, logs) = (self.diagnosis.not_checked(), self.diagnosis.logs_not_read());
+        let (rules, logs) = (self.diagnosis.not_checked(false), self.diagnosis.logs_not_read());
         let mut missing: Vec<String> = sources
             .iter()
             .map(|(source, _)| source)
@@ -239,7 +238,7 @@ impl Page<'_, '_> {
         html! {
             @if causes.is_empty() && notes.is_empty() {
                 p {
-                    @if self.diagnosis.not_checked().is_none() { "No findings." }
+                    @if self.diagnosis.not_checked(false).is_none() { "No findings." }
                     @else { "The rules that could be checked found nothing." }
                 }
             }
@@ -303,8 +302,9 @@ const RUNS: usize = 20;
 pub fn table(cluster: &Cluster) -> Table {
     let mut by_holder: BTreeMap<String, Vec<&str>> = BTreeMap::new();
     for node in cluster.nodes.items() {
+        let mark = if node.cordoned() == Some(true) { "" } else { " (only a mark: the node is schedulable)" };
         for holder in cordon::holders(cluster, node) {
-            by_holder.entry(holder).or_default().push(&node.name);
+            by_holder.entry(holder + mark).or_default().push(&node.name);
         }
     }
     let mut table = Table::new(["held by", "count", "nodes"]);

@@ -29,7 +29,7 @@ pub fn refuse_unreachable(
             Source::Webhooks
         ));
     }
-    let dead = cluster.unreachable_webhooks(operation, Some(skyhook));
+    let dead = cluster.webhooks().unreachable(operation, Some(skyhook));
     let Some(first) = dead.iter().find(|d| d.certain) else {
         return Ok(());
     };
@@ -42,8 +42,7 @@ pub fn refuse_unreachable(
     let scope = Scope { rules: rules::find(RULE).into_iter().collect(), ..Scope::default() };
     for finding in rules::diagnose(cluster, &scope).findings {
         let about = |name: &str, kind: &str| {
-            let mut all = dead.iter().map(|d| d.configuration);
-            all.any(|c| c.metadata.name == name && c.kind == kind)
+            dead.iter().map(|d| d.configuration).any(|c| c.metadata.name == name && c.kind == kind)
         };
         if about(&finding.subject.name, &finding.subject.kind) {
             for remedy in finding.remedies() {

@@ -21,10 +21,5 @@ pub fn holders(cluster: &Cluster, node: &Node) -> Vec<String> {
     if node.cordoned() == Some(true) && holders.is_empty() {
         holders.push("someone outside the operator".to_owned());
     }
-    if node.cordoned() != Some(true) {
-        for holder in &mut holders {
-            holder.push_str(" (node is schedulable)");
-        }
-    }
     holders
 }

@@ -7,7 +7,7 @@ use serde::Serialize;
 
 use crate::api::Skyhook;
 use crate::cluster::Cluster;
-use crate::cluster::deletion::Pending;
+use crate::cluster::placement::Pending;
 use crate::commands::shared::grouped::grouped;
 use crate::commands::shared::remedy::{Grades, remedy_text};
 use crate::commands::shared::rule::severity;
@@ -43,7 +43,7 @@ impl<'o, 'a> Deletion<'o, 'a> {
         Some(Deletion { cluster, grades, skyhook, outlook: outlook.deletion(skyhook)?, findings })
     }
 
-    /// All remedies, least disruptive first; stripping the finalizer comes last.
+    /// All remedies, least disruptive first; stripping the finalizer comes last, unless the deletion is in progress.
     pub fn remedies(&self) -> Vec<Remedy> {
         let mut remedies: Vec<Remedy> = Vec::new();
         let grave = |f: &&&Finding| f.severity >= Severity::Warning;
@@ -62,7 +62,8 @@ impl<'o, 'a> Deletion<'o, 'a> {
             remedies.retain(|r| r.argv != see.argv);
             remedies.insert(0, see);
         }
-        remedies.extend(self.strip());
+        // A deletion in progress needs no last resort.
+        remedies.extend(self.strip().filter(|_| self.outlook.state != ProgressState::Deleting));
         remedies
     }
 
@@ -98,7 +99,7 @@ impl<'o, 'a> Deletion<'o, 'a> {
         }
         let force = self.objection().map(|_| "--force");
         let words = ["finalizer", "strip", self.skyhook.name()].into_iter().chain(force);
-        let caveat = if self.cluster.operator_absent() {
+        let caveat = if self.cluster.operator().is_absent() {
             "uninstall.sh does not run on any node; if you plan to reinstall the operator, do so instead: \
                  the operator then finishes the deletion"
         } else {
@@ -112,7 +113,7 @@ impl<'o, 'a> Deletion<'o, 'a> {
 
     /// Why stripping requires `--force`, with a better remedy.
     pub fn objection(&self) -> Option<Objection> {
-        if self.cluster.operator_absent() {
+        if self.cluster.operator().is_absent() {
             return None;
         }
         let others = self.skyhook.third_party_finalizers();
@@ -146,7 +147,7 @@ impl<'o, 'a> Deletion<'o, 'a> {
 
     /// The remedy to apply now.
     pub fn recommended(&self) -> Option<Remedy> {
-        if let Some(strip) = self.strip().filter(|_| self.cluster.operator_absent()) {
+        if let Some(strip) = self.strip().filter(|_| self.cluster.operator().is_absent()) {
             return Some(strip);
         }
         if self.may_finish() {
@@ -155,8 +156,7 @@ impl<'o, 'a> Deletion<'o, 'a> {
         if self.outlook.state == ProgressState::Blocked {
             return Some(self.show_finalizers());
         }
-        let milder = self.less_disruptive().map(|(_, remedy)| remedy);
-        milder.or_else(|| self.remedies().into_iter().next())
+        self.less_disruptive().map(|(_, remedy)| remedy).or_else(|| self.remedies().into_iter().next())
     }
 
     /// The first remedy other than a strip, with its finding.
@@ -202,8 +202,7 @@ fn own(words: &[&str]) -> Vec<String> {
 }
 
 fn kubectl(words: &[&str]) -> Vec<String> {
-    let all = std::iter::once(&"kubectl").chain(words);
-    all.map(|w| (*w).to_owned()).collect()
+    std::iter::once(&"kubectl").chain(words).map(|w| (*w).to_owned()).collect()
 }
 
 /// How the state of a deletion is shown.
@@ -293,10 +292,9 @@ impl Document {
                     message: f.message.clone(),
                 })
                 .collect(),
-            recommended: deletion.recommended().map(|next| {
-                let graded = remedies.iter().find(|remedy| remedy.argv == next.argv);
-                graded.cloned().unwrap_or(next)
-            }),
+            recommended: deletion
+                .recommended()
+                .map(|next| remedies.iter().find(|remedy| remedy.argv == next.argv).cloned().unwrap_or(next)),
             remedies,
         }
     }
@@ -442,10 +440,10 @@ impl Deletion<'_, '_> {
             text.blank().line(text::dim("findings"));
             text.indented(2, self.finding_list());
         }
-        let remedies = self.remedy_list();
-        if !remedies.is_empty() {
+        let remedies = self.remedies();
+        if remedies.len() > 1 || remedies.iter().any(Remedy::changes) {
             text.blank().line(text::dim("remedies, least disruptive first"));
-            text.indented(2, remedies);
+            text.indented(2, self.remedy_list());
         }
         if let Some(command) = self.next() {
             text.blank();

@@ -163,8 +163,7 @@ pub fn section(report: &Report) -> Text {
 /// The line of a muted finding: `SKY201 gpu-tune driver: new disk ordered (until 2026-12-31)`.
 fn muted_line(finding: &Finding) -> String {
     let subject = &finding.subject;
-    let names = subject.skyhook.iter().chain(&subject.package);
-    let mut words: Vec<&str> = names.map(String::as_str).collect();
+    let mut words: Vec<&str> = subject.skyhook.iter().chain(&subject.package).map(String::as_str).collect();
     if words.is_empty() {
         words.push(&subject.name);
     }

@@ -142,19 +142,19 @@ pub fn remedy_text(mark: &str, remedy: &Remedy, repeat: Option<String>) -> Text 
     text
 }
 
-/// The command with its worst effect as a comment: `kubectl skyhook resume gpu  # packages run again, B2`.
+/// The command with its worst effect as a comment: `kubectl skyhook resume gpu  # packages run; B2`.
 pub fn command_with_grade(remedy: &Remedy) -> Line {
     let command = Line::from(text::command(shell_words(&remedy.argv)));
     if remedy.changes() { command + text::dim("  # ") + remedy_grade(remedy) } else { command }
 }
 
-/// The worst effect and its grade: `packages run again, B2`.
+/// The worst effect and its grade: `packages run; B2`.
 fn remedy_grade(remedy: &Remedy) -> Span {
     let effect = remedy.worst_effect();
     match remedy.grade {
-        Some(grade @ (Grade::B0 | Grade::B1)) => text::dim(format!("{effect}, {grade}")),
-        Some(grade @ (Grade::B2 | Grade::B3)) => text::warning(format!("{effect}, {grade}")),
-        Some(Grade::B4) => text::error(format!("{effect}, B4")),
+        Some(grade @ (Grade::B0 | Grade::B1)) => text::dim(format!("{effect}; {grade}")),
+        Some(grade @ (Grade::B2 | Grade::B3)) => text::warning(format!("{effect}; {grade}")),
+        Some(Grade::B4) => text::error(format!("{effect}; B4")),
         None => text::warning(effect.to_owned()),
     }
 }

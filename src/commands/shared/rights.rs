@@ -48,13 +48,11 @@ fn rights_to(command: &CommandInfo, writes: &[Write]) -> BTreeSet<Right> {
         .then(|| Right::new("get", "apiextensions.k8s.io", "customresourcedefinitions"));
     let listed = sources.into_iter().flat_map(Source::resources).map(to("list"));
     let beside = command.lists.iter().copied().map(to("list"));
-    let watched = command.watches.iter().flat_map(|source| source.resources());
-    let watched = watched.map(to("watch"));
+    let watched = command.watches.iter().flat_map(|source| source.resources()).map(to("watch"));
     let gets = command.gets.iter().chain(command.optional_gets);
     let gets = gets.map(|(group, resource)| Right::new("get", group, resource));
     // Journals of writes record the identity of the cluster.
-    let origin =
-        (!writes.is_empty()).then(|| Right::new("get", "", "namespaces").named(live::origin::NAMESPACE));
+    let origin = (!writes.is_empty()).then(|| Right::new("get", "", "namespaces").named(live::NAMESPACE));
     let writes = plan_of(writes).permissions().into_iter().map(|p| {
         let resource = match p.subresource {
             Some(subresource) => format!("{}/{subresource}", p.resource),
@@ -77,10 +75,8 @@ fn steps(write: Write) -> Vec<Step> {
         let target = Target { kind, ..Target::node("", None) };
         Step::new(target, change, "")
     };
-    let custom = |change: &dyn Fn() -> Change| {
-        let steps = ApiFlavor::ALL.map(|flavor| of(Kind::from(flavor), change()));
-        steps.to_vec()
-    };
+    let custom =
+        |change: &dyn Fn() -> Change| ApiFlavor::ALL.map(|flavor| of(Kind::from(flavor), change())).to_vec();
     let policies = |change: &dyn Fn() -> Change| {
         let kinds = [Kind::SkyhookPolicy, Kind::NodeWrightPolicy];
         kinds.map(|kind| of(kind, change())).to_vec()

@@ -1,12 +1,14 @@
 //! One package on one node.
 
 use std::collections::{BTreeMap, BTreeSet, HashSet};
+use std::sync::LazyLock;
 
 use jiff::Timestamp;
+use regex::Regex;
 use schemars::JsonSchema;
 use serde::Serialize;
 
-use crate::api::{State, Status};
+use crate::api::{ApiFlavor, State, Status};
 use crate::args::listing::Sorting;
 use crate::cluster::{Cluster, Event, Node, NodeRecord, PackageRuns, Phase, Placement, Source};
 use crate::view::text::{self, Label, Line};
@@ -54,6 +56,11 @@ pub struct PackageRow<'a> {
     pub in_spec: Option<bool>,
     /// Whether the package has reached its last stage; null if the spec could not be read.
     pub complete: Option<bool>,
+    /// Whether files of this version may be on the host: a stage of it is recorded, and it is not uninstalled.
+    pub installed: bool,
+    /// The interrupt of the package in the spec, such as `reboot`; absent if there is none.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub interrupt: Option<&'a str>,
     /// Whether the node state contains the package.
     pub recorded: bool,
     /// The operator's status of the node; `unknown` if it has not set one yet.
@@ -80,8 +87,7 @@ impl<'a> PackageRow<'a> {
         let since = package_runs.since(placement);
         let on = cluster.on_node(placement.node, placement.skyhook);
         let entry = placement.entry;
-        let spec = cluster.skyhook(placement.skyhook);
-        let spec = spec.and_then(|s| s.package(placement.package));
+        let spec = cluster.skyhook(placement.skyhook).and_then(|s| s.package(placement.package));
         let complete = placement.phase == Phase::Complete;
         PackageRow {
             package: placement.package,
@@ -101,6 +107,8 @@ impl<'a> PackageRow<'a> {
             spec_version: spec.map(|package| package.version.as_str()),
             in_spec: placement.in_spec(),
             complete: placement.in_spec().map(|_| complete),
+            installed: placement.is_installed(),
+            interrupt: cluster.interrupt_of(placement),
             recorded: entry.is_some(),
             node_status: on.map_or(Status::Unknown, NodeRecord::operator_status).to_string(),
             selected: placement.selected,
@@ -149,10 +157,16 @@ pub fn phase_label(phase: Phase) -> &'static str {
     }
 }
 
+/// How the recorded version of a package differs from the spec, which has the package at the version `in_spec` or not
+/// at all.
+pub fn drift(in_spec: Option<&str>) -> String {
+    in_spec.map_or_else(|| "not in the spec".to_owned(), |version| format!("the spec has {version}"))
+}
+
 /// The packages of custom resources on nodes that they select or left state on, sorted by custom resource,
 /// node, name and version. Rows are created one at a time: there may be a hundred thousand.
 pub struct PackageRows<'a> {
-    cluster: &'a Cluster,
+    pub cluster: &'a Cluster,
     package_runs: PackageRuns<'a>,
     placements: Vec<Placement<'a>>,
 }
@@ -171,8 +185,7 @@ impl<'a> PackageRows<'a> {
         let names: Option<HashSet<&str>> = names;
         let placements = skyhooks.into_iter().flat_map(|name| {
             let wanted = |node: &&Node| names.as_ref().is_none_or(|n| n.contains(&*node.name));
-            let nodes = cluster.nodes_of(name).filter(wanted);
-            nodes.flat_map(|node| cluster.placements_on(name, node))
+            cluster.nodes_of(name).filter(wanted).flat_map(|node| cluster.placements_on(name, node))
         });
         let wanted = |p: &Placement<'_>| {
             p.phase == Phase::Malformed || package.is_none_or(|package| p.package == package)
@@ -268,6 +281,11 @@ struct EventGroup<'a> {
 }
 
 impl<'a> EventGroup<'a> {
+    /// Whether the events are about custom resources: only the operator writes these.
+    fn is_of_operator(&self) -> bool {
+        self.objects.iter().all(|(kind, _)| ApiFlavor::ALL.iter().any(|flavor| *kind == flavor.kind()))
+    }
+
     fn add(&mut self, event: &'a Event) {
         self.first = self.first.into_iter().chain(event.first).min();
         self.last = self.last.max(event.last);
@@ -285,6 +303,8 @@ pub fn rows(cluster: &Cluster, names: &[&str]) -> Vec<EventRow> {
     for name in names {
         let nodes = cluster.skyhook(name).into_iter().flat_map(|skyhook| cluster.selected(skyhook));
         let of_nodes = nodes.flat_map(|node| cluster.events_about("Node", &node.name));
+        let is_other = |tag: &str| tag != *name && cluster.skyhook(tag).is_some();
+        let of_nodes = of_nodes.filter(|event| !event.tag().is_some_and(is_other));
         for event in cluster.events_mentioning(name).chain(of_nodes) {
             let (message, node) = common(event);
             let group = groups.entry((&event.reason, message)).or_default();
@@ -297,11 +317,13 @@ pub fn rows(cluster: &Cluster, names: &[&str]) -> Vec<EventRow> {
     }
     let mut groups: Vec<_> = groups.into_iter().collect();
     groups.sort_by(|(a_key, a), (b_key, b)| (a.last, a.warning, a_key).cmp(&(b.last, b.warning, b_key)));
+    let several = names.len() > 1;
     let row = |((reason, message), group): ((&str, String), EventGroup<'_>)| EventRow {
         kind: if group.warning { "Warning" } else { "Normal" },
         reason: reason.to_owned(),
         message: message.replace(NODES, &NodeSet::of(&group.nodes).to_string()),
-        brief: message.replace(NODES, &NodeSet::of(&group.nodes).limited(RUNS)),
+        brief: brief(&message, several, group.is_of_operator())
+            .replace(NODES, &NodeSet::of(&group.nodes).limited(RUNS)),
         key: message,
         objects: group.objects.iter().map(|(kind, name)| format!("{}/{name}", kind.to_lowercase())).collect(),
         count: group.count,
@@ -311,6 +333,17 @@ pub fn rows(cluster: &Cluster, names: &[&str]) -> Vec<EventRow> {
         skyhooks: group.skyhooks.iter().map(ToString::to_string).collect(),
     };
     groups.into_iter().map(row).collect()
+}
+
+/// The operator's message without brackets, and with `several` custom resources only with their names:
+/// `Applying package [tuning:1.2.0] from [skyhook:gpu] stage [config]` is `Applying package tuning:1.2.0 stage config`.
+fn brief(message: &str, several: bool, of_operator: bool) -> String {
+    static TAG: LazyLock<Regex> =
+        LazyLock::new(|| Regex::new(r" (?:from|on) \[(?:skyhook|nodewright):([^\]]+)\]").expect("a pattern"));
+    if !of_operator && !TAG.is_match(message) {
+        return message.to_owned();
+    }
+    TAG.replace(message, if several { " of $1" } else { "" }).replace(['[', ']'], "")
 }
 
 /// The message with a placeholder for the node, and that node. The operator writes `to node [NAME]`; the

@@ -1,8 +1,9 @@
-//! Rules in arguments and in output.
+//! Rules and severities in arguments and in output.
 
 use schemars::JsonSchema;
 use serde::Serialize;
 
+use crate::api::ApiFlavor;
 use crate::error::{Error, Exit, Result};
 use crate::lint::{self, LintRule};
 use crate::rules::{self, Blocks, Rule, Severity};
@@ -19,8 +20,12 @@ pub fn find_rule(code_or_name: &str) -> Result<&'static Rule> {
             return Error::usage(why).hint(cause).hint("kubectl skyhook explain");
         }
         let known = rules::ALL.iter().flat_map(|r| [r.code, r.name]);
-        if code_or_name.contains('.') {
-            let field = format!("{code_or_name:?} is no rule, grade or term, but perhaps a field");
+        let kinds = ApiFlavor::ALL.map(|flavor| [flavor.kind(), flavor.plural()]).concat();
+        let is_kind = [&*kinds, &["deploymentpolicy", "deploymentpolicies"]].concat();
+        let is_kind = is_kind.iter().any(|kind| kind.eq_ignore_ascii_case(code_or_name));
+        if is_kind || code_or_name.contains('.') {
+            let what = if is_kind { "a kind of object" } else { "perhaps a field" };
+            let field = format!("{code_or_name:?} is no rule, grade or term, but {what}");
             return Error::usage(field).hint(format!("kubectl explain {code_or_name}"));
         }
         let retired = rules::RETIRED.iter().find(|(code, _)| code.eq_ignore_ascii_case(code_or_name));
@@ -136,4 +141,30 @@ pub fn table(rules: &[Document]) -> Table {
 pub fn all() -> Vec<Document> {
     let of_clusters = rules::ALL.iter().map(|rule| Document::of(rule));
     of_clusters.chain(lint::ALL.iter().map(|rule| Document::of_lint(rule))).collect()
+}
+
+/// Minimum severity of findings that cause exit code 2.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
+pub enum FailOn {
+    Error,
+    Warning,
+    Info,
+    Never,
+}
+
+impl FailOn {
+    /// The lowest severity that causes exit code 2; `None` if no severity does.
+    pub fn threshold(self) -> Option<Severity> {
+        match self {
+            FailOn::Error => Some(Severity::Error),
+            FailOn::Warning => Some(Severity::Warning),
+            FailOn::Info => Some(Severity::Info),
+            FailOn::Never => None,
+        }
+    }
+
+    /// Whether a finding of this severity causes exit code 2.
+    pub fn includes(self, severity: Severity) -> bool {
+        self.threshold().is_some_and(|threshold| severity >= threshold)
+    }
 }

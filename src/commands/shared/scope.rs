@@ -8,7 +8,7 @@ use crate::cluster::operator::NEWEST_OPERATOR;
 use crate::cluster::{Certainty, Cluster, NamedNodes, Node, PackageRuns, Read, Source};
 use crate::ctx::Ctx;
 use crate::error::{Error, Exit, Result};
-use crate::plan::planners::migration;
+use crate::plan::planners;
 use crate::rules::{self, Rule, Scope};
 use crate::view::{NodeSet, count, plural, shell_words};
 
@@ -63,8 +63,7 @@ pub fn known_package(cluster: &Cluster, skyhook: &str, package: &str) -> Result<
 /// The package is unknown; the error lists similar names.
 pub fn known_anywhere(cluster: &Cluster, package: &str) -> Result<()> {
     let runs = cluster.package_runs();
-    let there = cluster.skyhooks.items().iter().map(|s| s.name());
-    let skyhooks = there.chain(cluster.names_on_nodes());
+    let skyhooks = cluster.skyhooks.items().iter().map(|s| s.name()).chain(cluster.names_on_nodes());
     let known: BTreeSet<String> = skyhooks.flat_map(|skyhook| packages(cluster, &runs, skyhook)).collect();
     if known.contains(package) {
         return Ok(());
@@ -94,7 +93,7 @@ pub fn warn_unreadable(ctx: &mut Ctx, cluster: &Cluster, needs: &[Source]) {
             ctx.warn(format!("cannot read {source}: {why}; the output may be incomplete"));
         }
     }
-    if let Some(version) = cluster.unknown_operator_version() {
+    if let Some(version) = cluster.operator().unknown_version() {
         let (major, minor) = NEWEST_OPERATOR;
         ctx.warn(format!(
             "operator {version} is newer than v{major}.{minor}, the newest that this plugin knows, so the output may be wrong; upgrade the plugin"
@@ -156,8 +155,7 @@ fn named_by<'a>(cluster: &'a Cluster, arg: &NodeArg) -> Result<Vec<&'a Node>> {
     if let Some(names) = arg.names() {
         return names.iter().map(|name| known(cluster, name)).collect();
     }
-    let all = cluster.nodes.items().iter();
-    let matched: Vec<&Node> = all.filter(|node| arg.matches(&node.name)).collect();
+    let matched: Vec<&Node> = cluster.nodes.items().iter().filter(|node| arg.matches(&node.name)).collect();
     if matched.is_empty() {
         complete(cluster, Source::Nodes)?;
         return Err(Error::failed(format!("no node matches {:?}", arg.to_string())));
@@ -185,8 +183,7 @@ fn hint_of_regex(cluster: &Cluster, arg: &NodeArg, error: Error) -> Error {
 ///
 /// `None` without names, with a glob, or with many names.
 pub fn named_nodes(query: NodeQuery<'_>, skyhook: Option<&str>, package: Option<&str>) -> Option<NamedNodes> {
-    let names = query.named.iter().map(NodeArg::names);
-    let names: Option<Vec<&[String]>> = names.collect();
+    let names: Option<Vec<&[String]>> = query.named.iter().map(NodeArg::names).collect();
     let named = NamedNodes::few(names?.into_iter().flatten().cloned())?;
     Some(NamedNodes { skyhook: skyhook.map(str::to_owned), package: package.map(str::to_owned), ..named })
 }
@@ -318,7 +315,7 @@ pub fn existing<'a>(cluster: &'a Cluster, name: &str) -> Result<&'a Skyhook> {
     if let Some(skyhook) = cluster.skyhook(name) {
         return Ok(skyhook);
     }
-    migration::refuse_unmigrated(cluster, name)?;
+    planners::refuse_unmigrated(cluster, name)?;
     complete(cluster, Source::Skyhooks)?;
     let known = cluster.skyhooks.items().iter().map(Skyhook::name);
     Err(not_found(cluster, name, known))
@@ -379,7 +376,7 @@ pub fn not_left_out(cluster: &Cluster, so: &str) -> Result<()> {
     match cluster.skyhooks_absence() {
         // Only leftovers raise doubt: their custom resources may exist although the input lacks them.
         Certainty::Presumed if cluster.skyhooks_partial => {
-            if cluster.leftovers().is_empty() {
+            if cluster.leftovers().all().is_empty() {
                 return Ok(());
             }
             Err(Error::failed(format!("the input has some {kind} objects, but no complete {kind}List{so}")))

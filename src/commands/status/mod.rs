@@ -16,7 +16,7 @@ use super::shared::status::item::SkyhookProgress;
 use super::shared::status::{self, StatusReport, label};
 use crate::api::Skyhook;
 use crate::apply::StopReason;
-use crate::args::duration::duration;
+use crate::args::connection::duration;
 use crate::args::listing::Sorting;
 use crate::cluster::live::WATCHED;
 use crate::cluster::{Cluster, Source};
@@ -84,6 +84,7 @@ async fn run(ctx: &mut Ctx, args: &Args) -> Result<Exit> {
     let muting = args.muting.load(ctx, &cluster)?;
     let mut page = view(&cluster, args, &muting.mutes)?;
     page.sort(&args.sorting)?;
+    page.only_rows = ctx.global().output.no_headers;
     if page.is_empty() {
         ctx.note(format!("There is no {}.", cluster.flavor().kind()));
     }
@@ -226,8 +227,7 @@ impl Live {
 
     /// The rate since the start of the watch: `12 nodes completed in 3m, 4.0 per minute`.
     fn rate(&mut self, status: &StatusReport<'_>) -> Option<String> {
-        let items = status.document.items.iter();
-        let complete = items.map(|item| item.summary.node_states.complete).sum();
+        let complete = status.document.items.iter().map(|item| item.summary.node_states.complete).sum();
         let now = status.cluster.taken_at;
         let (before, since) = *self.begin.get_or_insert((complete, now));
         let took = now.duration_since(since);

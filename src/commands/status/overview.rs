@@ -17,11 +17,14 @@ const CAUSES: usize = 2;
 const WHOLE: usize = 3;
 
 pub fn text(status: &StatusReport<'_>, wide: bool) -> Text {
+    if status.only_rows {
+        return items(status, wide).into();
+    }
     let document = &status.document;
     let mut text = Text::new();
     text.line(document.operator.line());
     // With a second operator, the older operator acts on these objects.
-    if document.legacy > 0 && status.cluster.installations().len() < 2 {
+    if document.legacy > 0 && status.cluster.operator().installations().len() < 2 {
         let kind = status.cluster.flavor().other().resource();
         let ignored = plural(document.legacy, &format!("{kind} object"));
         text.paragraph(text::dim(format!("This operator ignores {ignored}.")));
@@ -59,8 +62,7 @@ fn items(status: &StatusReport<'_>, wide: bool) -> Table {
         })
         .with("eta", |item| item.summary.remaining.as_deref().unwrap_or("-").into())
         .with_if(wide, "priority", |item| {
-            let priority = item.exists.then(|| item.priority.to_string());
-            priority.as_deref().unwrap_or("-").into()
+            item.exists.then(|| item.priority.to_string()).as_deref().unwrap_or("-").into()
         })
         .with_if(wide, "running", |item| count(item.summary.node_states.running).into())
         .with_if(wide, "waiting", |item| {

@@ -101,8 +101,10 @@ fn title(item: &SkyhookProgress) -> Line {
     }
     match (&summary.remaining, &summary.no_estimate) {
         (Some(remaining), _) => title + format!(", {remaining} left"),
-        (None, Some(why)) => title + format!(", no estimate: {why}"),
-        (None, None) => title,
+        (None, Some(why)) if summary.assessment == ProgressState::Progressing => {
+            title + format!(", no estimate: {why}")
+        }
+        _ => title,
     }
 }
 
@@ -130,7 +132,10 @@ fn facts(cluster: &Cluster, item: &SkyhookProgress) -> Text {
         line = line + ", " + text::warning(format!("deletion started {since}"));
     }
     if let Some(stop) = cluster.skyhook(&item.name).and_then(Skyhook::stop) {
-        line = line + ", " + text::warning(stop_text(&stop, cluster.taken_at));
+        let stop = stop_text(&stop, cluster.taken_at);
+        if stop != item.status {
+            line = line + ", " + text::warning(stop);
+        }
     }
     line = line + format!(", priority {}", item.priority);
     if !item.deployment_policy.is_empty() {
@@ -244,7 +249,9 @@ fn package_table(item: &SkyhookProgress, packages: &[Package]) -> Table {
             };
         }
         if !package.in_spec && item.exists {
-            stages = stages + text::dim(" (not in the spec)");
+            let in_spec = packages.iter().find(|other| other.in_spec && other.name == package.name);
+            let in_spec = in_spec.map(|other| other.version.as_str());
+            stages = stages + text::dim(format!(" ({})", crate::commands::shared::rows::drift(in_spec)));
         }
         table.row(cells![package.name.as_str(), package.version.as_str(), done(package), stages]);
     }

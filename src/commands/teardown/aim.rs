@@ -34,8 +34,7 @@ impl Planned {
 
 impl Teardown {
     fn all_gone(&self) -> bool {
-        let mut items = self.items.iter();
-        items.all(|p| p.state == RemovalState::Gone)
+        self.items.iter().all(|p| p.state == RemovalState::Gone)
     }
 
     /// The package pods and jobs that must be gone, too.
@@ -45,8 +44,7 @@ impl Teardown {
     }
 
     fn progress(&self) -> String {
-        let gone = self.items.iter();
-        let gone = gone.filter(|p| p.state == RemovalState::Gone).count();
+        let gone = self.items.iter().filter(|p| p.state == RemovalState::Gone).count();
         format!("{} of {} gone", count(gone), count(self.items.len()))
     }
 
@@ -250,8 +248,7 @@ impl View for &Teardown {
     }
 
     fn names(&self) -> Vec<String> {
-        let left = self.items.iter();
-        let left = left.filter(|p| p.state != RemovalState::Gone);
+        let left = self.items.iter().filter(|p| p.state != RemovalState::Gone);
         left.map(|p| p.goal.target.to_string()).collect()
     }
 

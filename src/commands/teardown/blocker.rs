@@ -13,8 +13,7 @@ use crate::commands::shared::grouped::grouped;
 use crate::plan::{Condition, Target};
 use crate::rules::support::blockers::BlockingFindings;
 use crate::rules::{self, Blocks, Finding, Report, Scope};
-use crate::view::shell_words;
-use crate::view::{NodeSet, some_of};
+use crate::view::{NodeSet, shell_words, some_of};
 
 /// Maximum number of nodes, pods and jobs named before the rest is counted.
 const SHOWN: usize = 4;
@@ -73,11 +72,11 @@ impl Blocker {
     }
 }
 
-/// Formats the problem: `SKY109 deletion-blocked-while-paused: deletion of … is blocked`.
+/// Formats the problem: `SKY109 deletion of … is blocked`.
 impl fmt::Display for Blocker {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        if let (Some(code), Some(name)) = (&self.code, &self.name) {
-            write!(f, "{code} {name}: ")?;
+        if let Some(code) = &self.code {
+            write!(f, "{code} ")?;
             if let Some(nodes) = self.node_set() {
                 write!(f, "{nodes}: ")?;
             }
@@ -123,7 +122,7 @@ pub fn of(
             Vec::new()
         };
         blockers.extend(folded(findings, deleting));
-        if cluster.operator_absent() && item.flavor == cluster.flavor() {
+        if cluster.operator().is_absent() && item.flavor == cluster.flavor() {
             for blocker in &mut blockers {
                 blocker.message += "; nothing removes the finalizer of the custom resource";
                 blocker.remedy = Some(strip(name));
@@ -157,8 +156,7 @@ fn folded<'f>(findings: impl IntoIterator<Item = &'f Finding>, may_strip: bool) 
     });
     let blockers = grouped(alike).into_iter().map(|(_, group)| {
         let finding = group[0];
-        let mut remedies = finding.remedies();
-        let remedy = remedies.find(|r| may_strip || !r.argv.iter().any(|w| w == "strip"));
+        let remedy = finding.remedies().find(|r| may_strip || !r.argv.iter().any(|w| w == "strip"));
         let argv = remedy.map(|r| on_all_nodes(&group, &r).unwrap_or(r.argv));
         Blocker {
             code: Some(finding.rule.code.to_owned()),

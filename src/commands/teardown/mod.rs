@@ -11,7 +11,7 @@ use serde::{Serialize, Serializer};
 
 use super::shared::command::{Write, command};
 use crate::api::{ApiFlavor, Meta};
-use crate::args::duration::duration;
+use crate::args::connection::duration;
 use crate::args::safety::{DryRun, Safety};
 use crate::cluster::live::WATCHED;
 use crate::cluster::{Cluster, Read, Source};

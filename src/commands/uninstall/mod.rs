@@ -5,20 +5,19 @@ use std::time::Duration;
 use serde_json::json;
 
 use super::shared::command::{Write, command};
-use super::shared::uninstall_progress::Progress;
+use super::shared::progress::UninstallAim;
 use crate::api::{Package, Skyhook};
-use crate::args::duration::duration;
+use crate::args::connection::duration;
 use crate::args::safety::{Confirmation, DryRun, Safety};
 use crate::cluster::history::History;
 use crate::cluster::live::WATCHED;
 use crate::cluster::{Certainty, Cluster, Node, Source};
 use crate::ctx::{CommandOptions, Ctx, PlanWait};
 use crate::error::{Error, Exit, Result};
-use crate::plan::planners::migration;
 use crate::plan::planners::uninstall::{
     self, ImpactNotes, PlacementSummary, first, nodes, out_of_the_spec, path, removal_order, same, step,
 };
-use crate::plan::{Change, Condition, Field, Goal, Plan, PlanStage, Refusal, Target};
+use crate::plan::{Change, Condition, Field, Goal, Plan, PlanStage, Refusal, Target, planners};
 use crate::rules::{Scope, uninstall_argument, uninstall_command};
 use crate::view::list;
 
@@ -177,7 +176,7 @@ pub async fn run(ctx: &mut Ctx, request: &Request) -> Result<Exit> {
     };
     let mut plan = plan(&cluster, skyhook, &packages, request)?;
     ctx.forecast(&cluster, &mut plan).await;
-    let mut progress = Progress::of(&cluster, &plan, request.tolerate);
+    let mut progress = UninstallAim::of(&cluster, &plan, request.tolerate);
     let waiting = progress.as_mut().map(|aim| PlanWait { aim, cluster });
     ctx.execute_with(&plan, &safety, CommandOptions::default(), waiting).await
 }
@@ -245,7 +244,7 @@ fn plan(cluster: &Cluster, skyhook: &Skyhook, packages: &[&str], request: &Reque
     }
     note_webhook(&mut plan);
     crate::plan::planners::node::warn(cluster, &mut plan);
-    migration::refuse_held(cluster, &mut plan, request.force)?;
+    planners::refuse_held(cluster, &mut plan, request.force)?;
     Ok(plan)
 }
 
@@ -282,7 +281,7 @@ fn cancel(cluster: &Cluster, skyhook: &Skyhook, name: &str, package: &Package, f
     }
     note_webhook(&mut plan);
     crate::plan::planners::node::warn(cluster, &mut plan);
-    migration::refuse_held(cluster, &mut plan, force)?;
+    planners::refuse_held(cluster, &mut plan, force)?;
     Ok(plan)
 }
 
@@ -371,7 +370,7 @@ fn needed(skyhook: &Skyhook, name: &str) -> Result<()> {
 fn refuse_at_rest(cluster: &Cluster, skyhook: &Skyhook, request: &Request) -> Result<()> {
     let cr = uninstall_argument(skyhook.name());
     let reference = skyhook.reference();
-    if !cluster.knows_uninstall() {
+    if !cluster.operator().knows_uninstall() {
         return Err(Refusal::UninstallUnknown {}.into());
     }
     if skyhook.deleting() {

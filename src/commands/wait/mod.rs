@@ -10,7 +10,7 @@ use super::shared::diagnosis::Diagnosis;
 use super::shared::scope;
 use crate::api::{ApiFlavor, Skyhook};
 use crate::apply::StopReason;
-use crate::args::duration::duration;
+use crate::args::connection::duration;
 use crate::cluster::live::WATCHED;
 use crate::cluster::{Cluster, Source};
 use crate::ctx::{Aim, AimProgress, Ctx};
@@ -174,8 +174,7 @@ pub struct Waited {
 impl Waited {
     /// The names of the custom resources that meet the condition.
     fn met(&self) -> impl Iterator<Item = &str> {
-        let met = self.goals.iter().filter(|(_, state)| *state == Wait::Met);
-        met.map(|(goal, _)| goal.target.name.as_str())
+        self.goals.iter().filter(|(_, state)| *state == Wait::Met).map(|(goal, _)| goal.target.name.as_str())
     }
 
     /// The custom resources whose condition is not met: `gpu-tune: in_progress, 2 of 3 nodes done`.

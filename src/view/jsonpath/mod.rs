@@ -12,6 +12,7 @@
 mod parse;
 
 use std::cmp::Ordering;
+use std::collections::HashMap;
 
 use jsonpath_rust::parser::model::{
     Comparable, Comparison, Filter, FilterAtom, JpQuery, Literal, Segment, Selector, SingularQuery,
@@ -34,6 +35,8 @@ pub struct Printed {
     pub text: String,
     /// Whether a path has found something; `true` for a template without paths.
     pub matched: bool,
+    /// Whether a path into a Kubernetes object has found nothing.
+    pub lacks_object: bool,
 }
 
 #[derive(Debug, Clone, PartialEq)]
@@ -91,11 +94,21 @@ impl JsonPath {
 
     fn render(&self, document: &Value, write: impl Fn(&[&Value]) -> String) -> Result<Printed, EvalError> {
         let (mut text, mut matched) = (String::new(), !looks_up(&self.parts));
-        visit(&self.parts, document, &mut |found, found_by_path| {
-            text.push_str(&write(found));
-            matched |= found_by_path && !found.is_empty();
+        // Whether each path into an object has found something; `None` for other paths.
+        let mut of_object: HashMap<*const Path, Option<bool>> = HashMap::new();
+        visit(&self.parts, document, &mut |part, found| {
+            if !matches!(part, Part::Range(..)) {
+                text.push_str(&write(found));
+            }
+            if let Part::Path(path) = part {
+                matched |= path.looks_up() && !found.is_empty();
+            }
+            if let Part::Path(path) | Part::Range(path, _) = part {
+                let any = of_object.entry(path).or_insert_with(|| path.is_of_object().then_some(false));
+                *any = any.map(|any| any || !found.is_empty());
+            }
         })?;
-        Ok(Printed { text, matched })
+        Ok(Printed { text, matched, lacks_object: of_object.values().any(|any| *any == Some(false)) })
     }
 }
 
@@ -106,8 +119,7 @@ fn sanitized(value: Value) -> Value {
         Value::String(text) => Value::String(letters(&text)),
         Value::Array(items) => items.into_iter().map(sanitized).collect(),
         Value::Object(members) => {
-            let members = members.into_iter();
-            members.map(|(key, value)| (letters(&key), sanitized(value))).collect()
+            members.into_iter().map(|(key, value)| (letters(&key), sanitized(value))).collect()
         }
         other => other,
     }
@@ -122,18 +134,20 @@ fn looks_up(parts: &[Part]) -> bool {
     })
 }
 
-/// Passes the results of each part to `print`, in the order of printing.
+/// Passes each part with its results to `print`, in the order of printing; a range comes before its parts.
 fn visit<'a>(
     parts: &'a [Part],
     current: &'a Value,
-    print: &mut dyn FnMut(&[&'a Value], bool),
+    print: &mut dyn FnMut(&'a Part, &[&'a Value]),
 ) -> Result<(), EvalError> {
     for part in parts {
         match part {
-            Part::Text(text) => print(&[text], false),
-            Part::Path(path) => print(&path.find(current)?, path.looks_up()),
+            Part::Text(text) => print(part, &[text]),
+            Part::Path(path) => print(part, &path.find(current)?),
             Part::Range(path, body) => {
-                for each in path.find(current)? {
+                let found = path.find(current)?;
+                print(part, &found);
+                for each in found {
                     visit(body, each, print)?;
                 }
             }
@@ -151,6 +165,21 @@ impl Path {
     /// Whether the path reads the document; a literal such as `{"\n"}` does not.
     fn looks_up(&self) -> bool {
         !self.steps.iter().any(|step| matches!(step, PathStep::Literal(_)))
+    }
+
+    /// Whether the path names `metadata`, `spec` or `status`, as paths into Kubernetes objects do.
+    pub(super) fn is_of_object(&self) -> bool {
+        let names = |query: &JpQuery| {
+            // `Display` separates no names.
+            let query = format!("{query:?}");
+            let mut words = query.split(|c: char| !c.is_alphanumeric());
+            words.any(|word| matches!(word, "metadata" | "spec" | "status"))
+        };
+        self.steps.iter().any(|step| match step {
+            PathStep::Query(query) => names(query),
+            PathStep::Either(first, second) => names(first) || names(second),
+            PathStep::Literal(_) => false,
+        })
     }
 
     pub(super) fn find<'a>(&'a self, current: &'a Value) -> Result<Vec<&'a Value>, EvalError> {

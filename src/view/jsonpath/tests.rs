@@ -185,8 +185,7 @@ fn templates() -> impl Strategy<Value = String> {
 
 /// Number of fuzzed cases; FUZZ_CASES overrides the small default.
 fn cases() -> u32 {
-    let asked = std::env::var("FUZZ_CASES").ok();
-    asked.and_then(|n| n.parse().ok()).unwrap_or(2000)
+    std::env::var("FUZZ_CASES").ok().and_then(|n| n.parse().ok()).unwrap_or(2000)
 }
 
 /// Evaluates a template in all its uses.
@@ -195,8 +194,7 @@ fn used(template: &str) {
         let _ = path.text(&node());
         let _ = path.json(&node());
     }
-    let columns = crate::view::format::Columns::parse(template);
-    let _ = columns.map(|c| c.table(&node()).map(|table| table.len()));
+    let _ = crate::view::format::Columns::parse(template).map(|c| c.table(&node()).map(|table| table.len()));
 }
 
 proptest! {

@@ -39,8 +39,7 @@ fn a_sentence_goes_below_its_row_where_it_would_be_a_few_words_wide() {
 }
 
 fn plain_at(width: usize, table: Table) -> String {
-    let lines = Text::from(table).lines(Layout::columns(width));
-    lines.iter().map(|line| line.plain() + "\n").collect()
+    Text::from(table).lines(Layout::columns(width)).iter().map(|line| line.plain() + "\n").collect()
 }
 
 #[test]

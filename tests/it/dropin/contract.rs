@@ -169,7 +169,7 @@ fn node_status_json_keeps_upstream_fields() {
     assert_eq!(
         row["packages"],
         json!([{"name": "driver", "version": "1.0.0", "stage": "config", "state": "complete", "restarts": 0,
-                "image": "example.com/driver", "inSpec": true}])
+                "image": "example.com/driver", "inSpec": true, "installed": true}])
     );
 }
 

@@ -195,6 +195,15 @@ impl Running {
     }
 }
 
+/// A document without the time of the read.
+pub fn without_time(document: &str) -> String {
+    document
+        .lines()
+        .filter(|line| !line.starts_with("    \"takenAt\": "))
+        .map(|line| format!("{line}\n"))
+        .collect()
+}
+
 impl RunOutput {
     /// The command line, stdout, stderr and the exit code, for a snapshot.
     pub fn transcript(&self) -> String {

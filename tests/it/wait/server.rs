@@ -38,6 +38,25 @@ fn rejected_credentials_are_an_error() {
     ran.expect_stderr(says);
 }
 
+/// A wait without the right to read would never end.
+#[test]
+fn a_right_taken_away_is_an_error() {
+    for (kind, resource) in [("nodes", "nodes"), ("skyhooks", "skyhooks.skyhook.nvidia.com")] {
+        let fake = in_progress(SKYHOOK, driver());
+        fake.on(&format!("WATCH {kind}")).reply(403);
+        fake.on(&format!("LIST {kind}")).nth(2).times(100).reply(403);
+        let ran = wait(&fake, "gpu --timeout 60s");
+        assert_eq!((ran.stdout.as_str(), ran.code), ("", Some(1)), "{}", ran.transcript());
+        let lines: Vec<&str> = ran.stderr.lines().collect();
+        let [lost, error] = lines.as_slice() else { panic!("{}", ran.stderr) };
+        let why = format!(
+            "forbidden: user jane cannot list {resource} at the cluster scope; check the permissions with kubectl auth can-i"
+        );
+        assert!(lost.starts_with(&format!("warning: {why}; trying again since ")), "{lost}");
+        assert_eq!(*error, format!("error: {why}"));
+    }
+}
+
 /// With 15,000 nodes each list of them would be megabytes.
 #[test]
 fn quiet_cluster_is_listed_once_and_watched() {

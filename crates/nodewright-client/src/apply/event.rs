@@ -231,8 +231,7 @@ impl PlanOutcome {
 
     /// Tally of the steps. The plan's own pause and resume count only if they did not succeed.
     pub fn tally_of_work(&self, plan: &Plan) -> Tally {
-        let counted = self.of(plan).filter(|(step, result)| result.counts(plan, step));
-        counted.map(|(_, result)| result).collect()
+        self.of(plan).filter(|(step, result)| result.counts(plan, step)).map(|(_, result)| result).collect()
     }
 
     pub fn verdict(&self) -> PlanVerdict {

@@ -1,13 +1,12 @@
-//! Writing and reading of plan files.
+//! (edge) Writing and reading of plan files, and whether other users can write to a file, checked as ssh and sudo check
+//! their files.
 
-use std::fs::OpenOptions;
+use std::fs::{Metadata, OpenOptions};
 use std::io::{Error, Write};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use anyhow::Context;
 
-use super::trust;
-pub use super::trust::{Untrusted, check_writers};
 use crate::bounded::{self, MOST_PLAN};
 use crate::error::plain_reason;
 use crate::plan::SavedPlan;
@@ -92,9 +91,165 @@ pub fn read(path: &Path, compared: bool) -> anyhow::Result<SavedPlan> {
     let file = bounded::open(path).map_err(cannot)?;
     let metadata = file.get_ref().1.metadata().map_err(cannot)?;
     if metadata.is_file() && !compared {
-        trust::check(path, &metadata)?;
+        check(path, &metadata)?;
     }
     let bytes = bounded::read(file, MOST_PLAN).map_err(cannot)?;
     let text = String::from_utf8(bytes).with_context(|| format!("{name} is not a UTF-8 text file"))?;
     SavedPlan::parse(&text).with_context(|| name.to_string())
+}
+
+/// Why a file is not trusted.
+#[derive(Debug, PartialEq, Eq, thiserror::Error)]
+pub enum Untrusted {
+    #[error(
+        "{0} belongs to user {owner}, not to you (user {you}), so its content cannot be trusted",
+        path.display()
+    )]
+    Owner { path: PathBuf, owner: u32, you: u32 },
+    #[error(
+        "other users can write to {0} (mode {mode:04o}), so its content cannot be trusted; if it is yours, run: chmod go-w \
+         {0}",
+        path.display()
+    )]
+    Writable { path: PathBuf, mode: u32 },
+}
+
+/// Checks a file or directory, and all directories above it: a user who can write to one of them can replace
+/// the file.
+///
+/// # Errors
+///
+/// A user other than root and this user owns, or can write to, the file or one of the directories.
+/// Directories with the sticky bit, such as `/tmp`, may be world-writable: only the owner of a file can
+/// replace it there.
+pub fn check(path: &Path, metadata: &Metadata) -> anyhow::Result<()> {
+    walk(path, metadata, true)
+}
+
+/// [`check`] for a file that may belong to another user, such as a file of a shared repository. A pipe is not checked,
+/// and a missing file is left to its reader.
+///
+/// # Errors
+///
+/// Users other than its owner can write to the file or to one of the directories.
+pub fn check_writers(path: &Path) -> anyhow::Result<()> {
+    match std::fs::metadata(path) {
+        Ok(metadata) if metadata.is_file() => walk(path, &metadata, false),
+        _ => Ok(()),
+    }
+}
+
+#[cfg(unix)]
+fn walk(path: &Path, metadata: &Metadata, own: bool) -> anyhow::Result<()> {
+    let you = own.then(|| rustix::process::geteuid().as_raw());
+    judge(you, path, Attributes::of(metadata))?;
+    for directory in std::fs::canonicalize(path)?.ancestors().skip(1) {
+        let attributes = Attributes::of(&std::fs::metadata(directory)?);
+        judge(you, directory, attributes.allowing_sticky())?;
+    }
+    Ok(())
+}
+
+#[cfg(not(unix))]
+fn walk(_path: &Path, _metadata: &Metadata, _own: bool) -> anyhow::Result<()> {
+    Ok(())
+}
+
+/// The owner and permissions of a file.
+#[cfg(unix)]
+#[derive(Debug, Clone, Copy)]
+struct Attributes {
+    owner: u32,
+    mode: u32,
+    /// Whether the group may write, and has no member other than the owner.
+    private_group: bool,
+}
+
+#[cfg(unix)]
+impl Attributes {
+    fn of(metadata: &Metadata) -> Attributes {
+        use std::os::unix::fs::MetadataExt;
+
+        let (owner, group) = (metadata.uid(), metadata.gid());
+        let mode = metadata.mode() & 0o7777;
+        let groups = || std::fs::read_to_string("/etc/group").unwrap_or_default();
+        Attributes {
+            owner,
+            mode,
+            // Linux distributions give each user a group of the same number, and such users often have umask
+            // 002.
+            private_group: mode & 0o020 != 0 && owner == group && has_no_other_member(&groups(), group),
+        }
+    }
+
+    /// Ignores the write permission of others in a directory with the sticky bit: there, nobody can replace
+    /// the files of another user.
+    fn allowing_sticky(self) -> Attributes {
+        let mode = match self.mode & 0o1000 {
+            0 => self.mode,
+            _ => self.mode & !0o022,
+        };
+        Attributes { mode, ..self }
+    }
+
+    fn others_write(self) -> bool {
+        let forbidden = if self.private_group { 0o002 } else { 0o022 };
+        self.mode & forbidden != 0
+    }
+}
+
+#[cfg(unix)]
+fn judge(you: Option<u32>, path: &Path, attributes: Attributes) -> Result<(), Untrusted> {
+    let path = path.to_path_buf();
+    let Attributes { owner, mode, .. } = attributes;
+    if let Some(you) = you.filter(|you| owner != *you && owner != 0) {
+        Err(Untrusted::Owner { path, owner, you })
+    } else if attributes.others_write() {
+        Err(Untrusted::Writable { path, mode })
+    } else {
+        Ok(())
+    }
+}
+
+/// Whether `/etc/group` lists the group without members, or with only the user of the same name.
+#[cfg(unix)]
+fn has_no_other_member(groups: &str, number: u32) -> bool {
+    groups.lines().any(|line| {
+        let fields: Vec<&str> = line.split(':').collect();
+        matches!(fields.as_slice(), [name, _, id, members]
+            if id.parse() == Ok(number) && (members.is_empty() || members == name))
+    })
+}
+
+#[cfg(all(test, unix))]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_files_of_the_user_or_root_that_nobody_else_can_write_to_are_trusted() {
+        for (you, owner, mode, private_group, trusted) in [
+            (Some(1000), 1000, 0o600, false, true),
+            (Some(1000), 1000, 0o755, false, true),
+            (Some(1000), 0, 0o755, false, true),
+            (Some(1000), 1001, 0o600, false, false),
+            (None, 1001, 0o600, false, true),
+            (None, 1001, 0o666, false, false),
+            (Some(0), 1000, 0o600, true, false),
+            (Some(1000), 1000, 0o775, false, false),
+            (Some(1000), 1000, 0o775, true, true),
+            (Some(1000), 1000, 0o777, true, false),
+            (Some(1000), 0, 0o777, true, false),
+        ] {
+            let attributes = Attributes { owner, mode, private_group };
+            let judged = judge(you, Path::new("file"), attributes);
+            assert_eq!(judged.is_ok(), trusted, "{you:?} {attributes:?}: {judged:?}");
+        }
+    }
+
+    #[test]
+    fn a_private_group_has_no_other_member() {
+        let groups = "root:x:0:\nann:x:1000:\nbob:x:1001:bob\neve:x:1002:ann\nfox:x:1003:fox,ann\n";
+        let private = [0, 1000, 1001, 1002, 1003, 1004].map(|n| has_no_other_member(groups, n));
+        assert_eq!(private, [true, true, true, false, false, false]);
+    }
 }

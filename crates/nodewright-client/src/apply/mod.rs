@@ -9,7 +9,6 @@ pub mod precondition;
 mod send;
 mod stages;
 mod step;
-mod trust;
 
 use std::cell::RefCell;
 use std::future::Future;
@@ -150,8 +149,7 @@ impl PlanRun<'_, '_> {
     /// Why the journal is incomplete; `None` if it is complete or not written at all.
     fn unjournalled(&self) -> Option<String> {
         let journal = self.journal.borrow();
-        let trouble = journal.as_ref().and_then(|journal| journal.trouble());
-        trouble.map(str::to_owned)
+        journal.as_ref().and_then(|journal| journal.trouble()).map(str::to_owned)
     }
 
     /// Runs the steps of a stage and polls for its effect; returns `None` if the wait strategy waits for the
@@ -253,8 +251,7 @@ impl PlanRun<'_, '_> {
     }
 
     fn failed(&self) -> usize {
-        let results = self.results.borrow();
-        results.iter().flatten().filter(|result| is_failure(result)).count()
+        self.results.borrow().iter().flatten().filter(|result| is_failure(result)).count()
     }
 
     /// Pauses between two waves. Returns a stop reason if the user stops the plan, too many steps failed or

@@ -15,7 +15,9 @@ use super::{Options, PlanRun, StepResult, StopReason, precondition};
 use crate::api::ApiFlavor;
 use crate::cluster::hold::{self, Holder};
 use crate::cluster::{Cluster, live};
-use crate::plan::{Change, Hold, OperatorState, Plan, Rebased, ResourceState, Step, Target, retain_stages};
+use crate::plan::{
+    Change, Hold, OperatorAvailability, Plan, Rebased, ResourceState, Step, Target, retain_stages,
+};
 
 /// Maximum number of retries to read an object.
 const MOST_READS: u32 = 3;
@@ -59,11 +61,11 @@ pub(super) async fn current(api: &ApiWriter, plan: &Plan) -> Result<Vec<Resource
     Ok(states)
 }
 
-async fn operator(api: &ApiWriter, options: &Options) -> Result<OperatorState, String> {
+async fn operator(api: &ApiWriter, options: &Options) -> Result<OperatorAvailability, String> {
     let deployments = live::deployments(&api.client, options.namespace.as_deref()).await;
     match deployments.unread() {
         Some(why) => Err(format!("cannot read the operator's Deployments: {why}")),
-        None => Ok(OperatorState::of(deployments.items())),
+        None => Ok(OperatorAvailability::of(deployments.items())),
     }
 }
 
@@ -94,8 +96,7 @@ async fn unmet_by(
     };
     let paused = |hold: &Hold| object.is_null() || hold.is_paused(&object);
     Ok(state.changed(plan, &object, has_ended).or_else(|| {
-        let ended = hold.filter(|hold| !paused(hold));
-        ended.map(|_| format!("{} is no longer paused", state.target))
+        hold.filter(|hold| !paused(hold)).map(|_| format!("{} is no longer paused", state.target))
     }))
 }
 
@@ -174,8 +175,7 @@ impl PlanRun<'_, '_> {
             Change::Hold(hold) => Some(hold),
             _ => None,
         });
-        let unmet = unmet_by(&self.api, self.plan, self.options, state, hold).await;
-        unmet.unwrap_or_else(Some)
+        unmet_by(&self.api, self.plan, self.options, state, hold).await.unwrap_or_else(Some)
     }
 
     /// A change of the custom resource that the plan has made, or may have made.
@@ -256,8 +256,7 @@ fn machine() -> Option<String> {
 fn process_runs(process: u32) -> bool {
     use rustix::process::{Pid, test_kill_process};
 
-    let pid = i32::try_from(process).ok().and_then(Pid::from_raw);
-    let signalled = pid.map(test_kill_process);
+    let signalled = i32::try_from(process).ok().and_then(Pid::from_raw).map(test_kill_process);
     // EPERM: the process of another user exists.
     let there = matches!(signalled, Some(Ok(()) | Err(rustix::io::Errno::PERM)));
     // Process ids are reused, so also compare the name.
@@ -324,8 +323,7 @@ pub async fn rebase(client: &kube::Client, plan: &Plan, options: &Options) -> Re
     let api = ApiWriter::new(client.clone(), options);
     let mut kinds: BTreeMap<String, Vec<&Step>> = BTreeMap::new();
     for step in plan.steps().filter(|step| is_observable(plan, step)) {
-        let of_kind = kinds.entry(step.target.collection()).or_default();
-        of_kind.push(step);
+        kinds.entry(step.target.collection()).or_default().push(step);
     }
     let mut found: BTreeMap<*const Step, Rebased<Step>> = BTreeMap::new();
     let (mut unseen, mut custom) = (None, Vec::new());
@@ -415,8 +413,7 @@ async fn read_list<'a>(
             Some(_) if metadata => *PAGES.end(),
             _ => wanted.len().clamp(*PAGES.start(), *PAGES.end()),
         };
-        let page = api.page(collection, accept, limit, next.as_deref());
-        let page = page.await?;
+        let page = api.page(collection, accept, limit, next.as_deref()).await?;
         page.each(|name, item| {
             if let Some(steps) = wanted.remove(name) {
                 put(&steps, &item()?);

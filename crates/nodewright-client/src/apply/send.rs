@@ -196,8 +196,7 @@ impl ApiWriter {
 
     async fn get(&self, uri: &str, accept: &str) -> Result<Reply, String> {
         let request = http::Request::get(uri).header(ACCEPT, accept).body(Body::empty());
-        let reply = self.exchange(request.expect("a request of ASCII parts"));
-        Ok(reply.await?)
+        Ok(self.exchange(request.expect("a request of ASCII parts")).await?)
     }
 
     /// Why the server refuses a manifest in a dry run; `None` if it accepts the manifest.
@@ -250,8 +249,7 @@ impl ApiWriter {
         let whole = async {
             let response = self.client.send(request).await.map_err(NoReply::of)?;
             let (head, body) = response.into_parts();
-            let body = body.collect().await.map_err(NoReply::of)?;
-            let body = body.to_bytes().to_vec();
+            let body = body.collect().await.map_err(NoReply::of)?.to_bytes().to_vec();
             Ok(Reply { status: head.status.as_u16(), wait: retry_after(&head.headers), body })
         };
         match timeout(self.timeout, whole).await {

@@ -1,13 +1,11 @@
-//! The flags that select the cluster and the user, the same as in kubectl.
+//! The flags that select the cluster and the user, the same as in kubectl, and how booleans and durations are written.
 
 use std::path::PathBuf;
 use std::time::Duration;
 
-use clap::{ArgAction, Args};
+use clap::{Arg, ArgAction, Args, Command};
+use jiff::SignedDuration;
 use secrecy::SecretString;
-
-use super::boolean::boolean;
-use super::duration::duration;
 
 /// Flags that select the cluster and the user.
 ///
@@ -161,9 +159,52 @@ fn key_value(text: &str) -> Result<(String, String), String> {
     }
 }
 
+/// Parses the spellings of a Boolean that Go accepts.
+pub fn boolean(text: &str) -> Result<bool, String> {
+    match text {
+        "1" | "t" | "T" | "true" | "TRUE" | "True" => Ok(true),
+        "0" | "f" | "F" | "false" | "FALSE" | "False" => Ok(false),
+        _ => Err("expected true or false".to_owned()),
+    }
+}
+
+/// [`boolean`] for a flag that an environment variable can set as well: an empty variable counts as unset.
+fn boolean_or_empty(text: &str) -> Result<bool, String> {
+    if text.is_empty() { Ok(false) } else { boolean(text) }
+}
+
+/// Makes every plain flag also accept `=true` and `=false`, as in kubectl. If a flag that takes one value is
+/// repeated, the last value counts.
+pub fn with_boolean_values(tree: Command) -> Command {
+    let spell = |flag: Arg| match (flag.get_action(), flag.get_env().is_some()) {
+        (ArgAction::SetTrue, has_variable) => flag
+            .action(ArgAction::Set)
+            .num_args(0..=1)
+            .require_equals(true)
+            .value_name("true|false")
+            .value_parser(if has_variable { boolean_or_empty } else { boolean })
+            .default_value("false")
+            .default_missing_value("true")
+            .hide_default_value(true),
+        _ => flag,
+    };
+    tree.args_override_self(true).mut_args(spell).mut_subcommands(with_boolean_values)
+}
+
+/// Parses a number of seconds, or a duration in Go's notation: `90s`, `5m`, `1h30m`, `250ms`.
+pub fn duration(text: &str) -> Result<Duration, String> {
+    if let Ok(seconds) = text.parse() {
+        return Ok(Duration::from_secs(seconds));
+    }
+    let parsed = text.parse::<SignedDuration>().ok();
+    parsed
+        .and_then(|duration| Duration::try_from(duration).ok())
+        .ok_or_else(|| "expected a duration such as 5s, 2m or 1h, or a number of seconds".to_owned())
+}
+
 #[cfg(test)]
 mod tests {
-    use clap::Parser;
+    use clap::{CommandFactory, FromArgMatches, Parser};
 
     use super::*;
 
@@ -216,5 +257,57 @@ mod tests {
     fn a_token_never_shows() {
         let connection = parse(&["--token=hunter2"]);
         assert!(!format!("{connection:?}").contains("hunter2"));
+    }
+
+    #[derive(Debug, Parser)]
+    struct Flags {
+        #[arg(short, long)]
+        force: bool,
+        #[arg(long, conflicts_with = "force")]
+        gently: bool,
+        name: Option<String>,
+    }
+
+    fn flags(words: &str) -> Option<Flags> {
+        let words = ["x"].into_iter().chain(words.split_whitespace());
+        let matches = with_boolean_values(Flags::command()).try_get_matches_from(words);
+        matches.ok().map(|m| Flags::from_arg_matches(&m).expect("it fits"))
+    }
+
+    #[test]
+    fn a_plain_flag_is_spelled_in_all_ways() {
+        for (words, force) in [
+            ("", false),
+            ("--force", true),
+            ("-f", true),
+            ("--force=true", true),
+            ("--force=0", false),
+            ("-f=F", false),
+            ("--force --force=false", false),
+            ("--force=false --force", true),
+        ] {
+            let cli = flags(words).unwrap_or_else(|| panic!("{words} does not parse"));
+            assert_eq!((cli.force, cli.gently), (force, false), "{words}");
+        }
+        let cli = flags("--force name").expect("a name behind it is a name");
+        assert_eq!((cli.force, cli.name.as_deref()), (true, Some("name")));
+        for words in ["--force=yes", "--force=", "--force --gently"] {
+            assert!(flags(words).is_none(), "{words}");
+        }
+    }
+
+    #[test]
+    fn durations_are_seconds_or_spelled_as_in_go() {
+        let ms = |text| duration(text).map(|d| d.as_millis());
+        assert_eq!(ms("0"), Ok(0));
+        assert_eq!(ms("45"), Ok(45_000));
+        assert_eq!(ms("90s"), Ok(90_000));
+        assert_eq!(ms("1m30s"), Ok(90_000));
+        assert_eq!(ms("1h2m3.5s"), Ok(3_723_500));
+        assert_eq!(ms("250ms"), Ok(250));
+        assert_eq!(ms("1.5h"), Ok(5_400_000));
+        for wrong in ["", "-1", "-5s", "5x", "s", "soon", "1..5s", "5s3", "1e400h"] {
+            assert!(duration(wrong).is_err(), "{wrong}");
+        }
     }
 }

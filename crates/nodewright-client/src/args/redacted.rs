@@ -85,8 +85,7 @@ fn value_position(arg: &clap::Arg, word: &str) -> Option<ValuePosition> {
             None => ValuePosition::Next,
         });
     }
-    let letters = word.strip_prefix('-')?;
-    let at = letters.find(arg.get_short()?)? + 2;
+    let at = word.strip_prefix('-')?.find(arg.get_short()?)? + 2;
     Some(match &word[at..] {
         "" => ValuePosition::Next,
         rest => ValuePosition::From(at + usize::from(rest.starts_with('='))),

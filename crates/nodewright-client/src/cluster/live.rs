@@ -1,19 +1,13 @@
 //! Reads a cluster from its API server (an edge).
 
-mod admission;
-mod arriving;
 mod collect;
 mod decode;
-mod finished_node;
 mod follow;
 pub mod installation;
 mod list;
-pub mod log;
-mod logs;
+pub mod logs;
 mod nodes;
-pub mod origin;
 mod protobuf;
-mod record;
 mod request;
 mod sources;
 mod watch;
@@ -21,17 +15,19 @@ mod watch;
 use std::sync::PoisonError;
 
 use jiff::Timestamp;
+use serde::Deserialize;
 
-use super::capture::index;
 use super::{
-    Cluster, ClusterBuilder, Deployment, DisruptionBudget, NamedNodes, NodeFields, Pod, Read, Source,
+    Cluster, ClusterBuilder, Deployment, DisruptionBudget, NamedNodes, NodeFields, Pod, Read, Source, capture,
 };
-use crate::api::ApiFlavor;
+use crate::api::{ApiFlavor, Meta};
+use crate::cluster::source::Unread;
 use crate::model::Model;
 pub use collect::{CollectRequest, Collected, collect};
 pub use follow::{Follow, FollowEvent, WATCHED};
 pub use nodes::{Named, names};
 pub use request::LoadError;
+use request::{Failure, get};
 use sources::Reader;
 
 /// A clock: returns the current time.
@@ -79,11 +75,11 @@ async fn read<'a>(
     named: Option<&'a NamedNodes>,
     asked_for: Option<ApiFlavor>,
     now: Now<'_>,
-) -> Result<(Cluster, Vec<index::Source>), LoadError> {
+) -> Result<(Cluster, Vec<capture::Source>), LoadError> {
     let mut builder = ClusterBuilder { taken_at: now(), asked_for, ..ClusterBuilder::default() };
     let explained = named.filter(|named| named.explained);
     if let Some(named) = explained
-        && let Some(cluster) = finished_node::read(&mut reader, needs, &named.nodes, &mut builder, now).await
+        && let Some(cluster) = nodes::read_finished(&mut reader, needs, &named.nodes, &mut builder, now).await
     {
         return Ok((cluster, Vec::new()));
     }
@@ -126,23 +122,23 @@ async fn read<'a>(
     if needs.wants(Source::Workloads) {
         cluster.workloads = reader.workloads(&cluster).await;
         let read = cluster.source(Source::Workloads);
-        let last = outcomes.iter_mut().find(|o| o.name == super::capture::index::WORKLOADS);
+        let last = outcomes.iter_mut().find(|o| o.name == super::capture::WORKLOADS);
         if let Some(last) = last {
-            *last = index::Source::of(super::capture::index::WORKLOADS, &read);
+            *last = capture::Source::of(super::capture::WORKLOADS, &read);
         }
     }
     if needs.wants(Source::Restrictions) && Model::new(&cluster).may_be_late() {
         installation::restrictions(&reader, &mut cluster).await;
         let read = &cluster.installation;
         let counts = [
-            (super::capture::index::NAMESPACES, read.namespaces.count()),
-            (super::capture::index::LIMIT_RANGES, read.limit_ranges.count()),
-            (super::capture::index::QUOTAS, read.quotas.count()),
-            (super::capture::index::ROLES, read.roles.count()),
+            (super::capture::NAMESPACES, read.namespaces.count()),
+            (super::capture::LIMIT_RANGES, read.limit_ranges.count()),
+            (super::capture::QUOTAS, read.quotas.count()),
+            (super::capture::ROLES, read.roles.count()),
         ];
         for outcome in &mut outcomes {
             if let Some((name, count)) = counts.iter().find(|(name, _)| outcome.name == *name) {
-                *outcome = index::Source::of(name, count);
+                *outcome = capture::Source::of(name, count);
             }
         }
     }
@@ -300,4 +296,27 @@ impl<'a> Needs<'a> {
 
 async fn wanted<T>(wanted: bool, read: impl Future<Output = Read<T>>) -> Read<T> {
     if wanted { read.await } else { Read::NotRequested }
+}
+
+/// A namespace that every cluster has during its whole life.
+pub const NAMESPACE: &str = "kube-system";
+
+/// Reads the uid of the `kube-system` namespace, which identifies the cluster.
+///
+/// # Errors
+///
+/// The reason why the namespace could not be read.
+pub async fn uid(client: &kube::Client) -> Result<String, Unread> {
+    #[derive(Deserialize)]
+    struct Namespace {
+        metadata: Meta,
+    }
+    let path = format!("/api/v1/namespaces/{NAMESPACE}");
+    let malformed = || Failure::Malformed("the response is not a namespace with a UID".to_owned());
+    let found = get(client, &path).await.and_then(|body| {
+        let namespace: Namespace = serde_json::from_slice(&body).map_err(|_| malformed())?;
+        let uid = namespace.metadata.uid.filter(|uid| !uid.is_empty());
+        uid.filter(|_| namespace.metadata.name == NAMESPACE).ok_or_else(malformed)
+    });
+    Ok(found?)
 }

@@ -1,12 +1,14 @@
-//! Builds the client: TLS, proxy, credentials, headers.
+//! Builds the client: TLS, proxy, credentials, headers, compression.
 
 use std::collections::HashSet;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, LazyLock, Mutex};
+use std::time::Duration;
 
 use bytes::Bytes;
-use http::header::{DATE, WARNING};
+use http::header::{ACCEPT_ENCODING, DATE, WARNING};
 use http::uri::Scheme;
-use http::{HeaderMap, HeaderValue, Response, Uri};
+use http::{HeaderMap, HeaderValue, Request, Response, Uri};
 use http_body_util::BodyExt;
 use hyper_timeout::TimeoutConnector;
 use hyper_util::client::legacy::Client;
@@ -22,13 +24,12 @@ use tokio::time::Instant;
 use tower::buffer::Buffer;
 use tower::filter::AsyncFilterLayer;
 use tower::layer::layer_fn;
-use tower::util::{BoxService, option_layer};
-use tower::{BoxError, ServiceBuilder, ServiceExt};
+use tower::util::{BoxCloneService, BoxService, option_layer};
+use tower::{BoxError, Service, ServiceBuilder, ServiceExt, service_fn};
 use tower_http::decompression::DecompressionLayer;
 
-use super::compression::uncompressed_if_near;
 use super::error::{Error, unreadable, unsendable};
-use super::target::Target;
+use super::kubeconfig::Target;
 use super::trace::{HttpTrace, traced};
 use super::{Connected, Environment, RequestPolicy, TimeLimit, plugin};
 use crate::args::connection::Connection;
@@ -104,8 +105,7 @@ fn config(target: Target, environment: &Environment) -> Result<kube::Config, Err
         || cluster.insecure_skip_tls_verify == Some(true)
         || user.client_certificate.is_some()
         || user.client_certificate_data.is_some();
-    let server = cluster.server.clone().filter(|s| !s.is_empty());
-    let server = server.ok_or(Error::NoServer)?;
+    let server = cluster.server.clone().filter(|s| !s.is_empty()).ok_or(Error::NoServer)?;
     let uri = address(&server, has_tls)?;
     let for_plugin = ExecAuthCluster::try_from(&cluster).map_err(authority)?;
     let mut config = kube::Config::new(uri);
@@ -267,14 +267,14 @@ fn explain(error: kube::Error) -> Error {
 }
 
 /// The service type `GenericService` of kube's client builder.
-type Service = BoxService<http::Request<Body>, Response<Box<DynBody>>, BoxError>;
+type KubeService = BoxService<http::Request<Body>, Response<Box<DynBody>>, BoxError>;
 
 /// A client for a direct connection, without a proxy and without our own layers.
 ///
 /// # Errors
 ///
 /// Fails if certificates or headers cannot be used.
-pub(super) fn direct(config: &kube::Config) -> kube::Result<ClientBuilder<Service>> {
+pub(super) fn direct(config: &kube::Config) -> kube::Result<ClientBuilder<KubeService>> {
     let mut tcp = HttpConnector::new();
     tcp.enforce_http(false);
     tcp.set_nodelay(true);
@@ -355,17 +355,14 @@ fn parse(header: &str) -> Vec<String> {
         let pattern = r#"(?-u:\b)(?<code>[0-9]{3}) +\S+ +"(?<text>(?:[^"\\]|\\.)*)"(?: +"[^"]*")?"#;
         Regex::new(pattern).expect("the pattern is valid")
     });
-    let warnings = WARNING.captures_iter(header);
-    let ours = warnings.filter(|warning| &warning["code"] == "299");
-    let texts = ours.map(|warning| unescaped(&warning["text"]));
-    texts.filter(|text| !text.is_empty()).collect()
+    let ours = WARNING.captures_iter(header).filter(|warning| &warning["code"] == "299");
+    ours.map(|warning| unescaped(&warning["text"])).filter(|text| !text.is_empty()).collect()
 }
 
 /// The text with escape sequences resolved, and without control characters.
 fn unescaped(text: &str) -> String {
     static ESCAPE: LazyLock<Regex> = LazyLock::new(|| Regex::new(r"\\(.)").expect("the pattern is valid"));
-    let text = ESCAPE.replace_all(text, "$1");
-    text.chars().filter(|c| !c.is_control()).collect()
+    ESCAPE.replace_all(text, "$1").chars().filter(|c| !c.is_control()).collect()
 }
 
 /// The time in the newest response, and when the response was received. Clones share both.
@@ -394,8 +391,43 @@ impl ServerClock {
     }
 }
 
+/// Maximum latency of a server that counts as near.
+const NEAR: Duration = Duration::from_millis(20);
+
+/// A service that requests uncompressed responses once the server has responded within [`NEAR`].
+/// `compresses`: whether the client accepts compressed responses at all.
+pub(super) fn uncompressed_if_near<S, B>(
+    service: S,
+    compresses: bool,
+) -> BoxCloneService<Request<Body>, Response<B>, BoxError>
+where
+    S: Service<Request<Body>, Response = Response<B>> + Clone + Send + 'static,
+    S::Future: Send + 'static,
+    S::Error: Into<BoxError>,
+    B: 'static,
+{
+    let quickest = Arc::new(AtomicU64::new(u64::MAX));
+    let send = move |mut request: Request<Body>| {
+        let (service, quickest) = (service.clone(), quickest.clone());
+        if compresses && Duration::from_micros(quickest.load(Ordering::Relaxed)) <= NEAR {
+            request.headers_mut().insert(ACCEPT_ENCODING, HeaderValue::from_static("identity"));
+        }
+        async move {
+            let start = Instant::now();
+            let response = service.oneshot(request).await.map_err(Into::into)?;
+            let micros = u64::try_from(start.elapsed().as_micros()).unwrap_or(u64::MAX);
+            quickest.fetch_min(micros, Ordering::Relaxed);
+            Ok(response)
+        }
+    };
+    service_fn(send).boxed_clone()
+}
+
 #[cfg(test)]
 mod tests {
+    use std::convert::Infallible;
+    use std::sync::Mutex;
+
     use super::*;
 
     #[test]
@@ -423,5 +455,33 @@ mod tests {
         assert_eq!(warnings.take(), ["a", "b"]);
         warnings.note(&headers);
         assert_eq!(warnings.take(), Vec::<String>::new());
+    }
+
+    /// Latencies are simulated: the clock is paused.
+    #[tokio::test(start_paused = true)]
+    async fn near_servers_are_asked_for_uncompressed_responses() {
+        let asked = Arc::new(Mutex::new(Vec::new()));
+        let latencies = Arc::new(Mutex::new(vec![
+            Duration::from_millis(90),
+            Duration::from_millis(3),
+            Duration::from_millis(80),
+        ]));
+        let seen = asked.clone();
+        let server = service_fn(move |request: Request<Body>| {
+            let latency = latencies.lock().expect("no thread panics").pop().unwrap_or_default();
+            let accepted =
+                request.headers().get(ACCEPT_ENCODING).map(|value| value.to_str().expect("ASCII").to_owned());
+            seen.lock().expect("no thread panics").push(accepted);
+            async move {
+                tokio::time::sleep(latency).await;
+                Ok::<_, Infallible>(Response::new(()))
+            }
+        });
+        let mut client = uncompressed_if_near(server, true);
+        for _ in 0..3 {
+            client.ready().await.expect("ready").call(Request::new(Body::empty())).await.expect("a response");
+        }
+        let identity = Some("identity".to_owned());
+        assert_eq!(*asked.lock().expect("no thread panics"), [None, None, identity]);
     }
 }

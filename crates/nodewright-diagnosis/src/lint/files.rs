@@ -7,9 +7,9 @@ use std::rc::Rc;
 use thiserror::Error;
 
 use super::finding::{CONFIG_FILE, Config};
-use super::parts::{KUSTOMIZATIONS, Named, TESTS};
+use super::manifest::{KUSTOMIZATIONS, Named, TESTS};
 use super::{ManifestFile, yaml};
-use crate::bounded::{self, MOST_CAPTURE, utf16};
+use crate::bounded::{self, MOST_CAPTURE};
 use crate::error::plain_reason;
 
 /// An error of reading manifests.
@@ -191,8 +191,7 @@ impl Tree {
         directory.is_root = kustomization.is_some() || path.join("Chart.yaml").exists();
         directory.has_steps = test.is_some();
         let resolved = |paths: Vec<String>| {
-            let existing = paths.into_iter().filter_map(|below| path.join(below).canonicalize().ok());
-            existing.collect::<Vec<_>>()
+            paths.into_iter().filter_map(|below| path.join(below).canonicalize().ok()).collect::<Vec<_>>()
         };
         let named = kustomization.iter().map(Named::of_kustomization);
         for named in named.chain(test.iter().map(Named::of_test)) {
@@ -208,8 +207,7 @@ impl Tree {
     }
 
     fn config(&self, place: &Path) -> Rc<Config> {
-        let nearest = self.above(place).find_map(|(_, directory)| directory.config.clone());
-        nearest.unwrap_or_default()
+        self.above(place).find_map(|(_, directory)| directory.config.clone()).unwrap_or_default()
     }
 
     /// The directory with the kustomization, the chart or the root of a file; else that of its configuration, or none.
@@ -270,8 +268,7 @@ impl Tree {
 }
 
 fn file(path: &Path, label: &str, bytes: std::io::Result<Vec<u8>>) -> Result<ManifestFile, FilesError> {
-    let bytes = bytes.and_then(utf16::to_utf8);
-    let bytes = bytes.map_err(|source| unreadable(path, source))?;
+    let bytes = bytes.and_then(bounded::to_utf8).map_err(|source| unreadable(path, source))?;
     let text = String::from_utf8(bytes);
     let text = text.unwrap_or_else(|error| String::from_utf8_lossy(error.as_bytes()).into_owned());
     Ok(ManifestFile { path: label.to_owned(), text, is_part: false })

@@ -206,8 +206,7 @@ fn subject(manifest: &Manifest) -> Subject {
 /// The name of the compartment at an index; the index if the compartment has no name.
 fn compartment(manifest: &Manifest, index: &str) -> Option<String> {
     let name = manifest.get(&["spec", "compartments", index, "name"]);
-    let name = name.and_then(|name| name.as_str()).filter(|name| !name.is_empty());
-    Some(name.unwrap_or(index).to_owned())
+    Some(name.and_then(|name| name.as_str()).filter(|name| !name.is_empty()).unwrap_or(index).to_owned())
 }
 
 /// The name of the configuration file. The nearest one above a manifest applies.

@@ -6,8 +6,6 @@ use std::rc::Rc;
 
 use serde_json::Value;
 
-use super::parts::has_patch_directive;
-use super::violation::Violation;
 use super::yaml::{self, Parsed, Positions, Range};
 use super::{FoldedRule, Input, LintRule};
 use crate::api::{ApiFlavor, DeploymentPolicy, LabelSelector, Skyhook};
@@ -334,8 +332,7 @@ fn pointer(path: &[&str]) -> String {
 
 /// Converts a JSON pointer: `/spec/packages/driver` to `spec.packages.driver`.
 fn dotted(pointer: &str) -> String {
-    let keys = pointer.split('/').skip(1);
-    let keys = keys.map(|key| key.replace("~1", "/").replace("~0", "~"));
+    let keys = pointer.split('/').skip(1).map(|key| key.replace("~1", "/").replace("~0", "~"));
     path_text(&keys.collect::<Vec<_>>())
 }
 
@@ -434,8 +431,7 @@ fn covered(positions: &Positions, line: usize) -> Range {
 impl<'a> Input<'a> {
     /// The nodes that a selector matches, if the nodes are known.
     pub fn matching(&self, selector: &LabelSelector) -> Option<Vec<&'a Node>> {
-        let nodes = self.nodes()?.iter();
-        Some(nodes.filter(|n| selector.matches(&n.labels)).collect())
+        Some(self.nodes()?.iter().filter(|n| selector.matches(&n.labels)).collect())
     }
 
     /// The nodes that a custom resource selects, if the nodes are known.
@@ -543,4 +539,79 @@ pub(super) fn required_values<'s>(selector: &'s LabelSelector, key: &str) -> Opt
     let mut expressions = selector.match_expressions.iter();
     let listed = expressions.find(|r| r.key == key && r.operator == "In" && !r.values.is_empty())?;
     Some(listed.values.iter().collect())
+}
+
+/// A part of a manifest that violates its schema.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Violation {
+    /// Keys and indexes from the root of the object.
+    pub path: Vec<String>,
+    pub kind: ViolationKind,
+    /// The error message, which contains the path.
+    pub message: String,
+    pub fix: Option<String>,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum ViolationKind {
+    UnknownField,
+    WrongType,
+    MissingField,
+    Value,
+}
+
+/// The file names of a kustomization.
+pub(super) const KUSTOMIZATIONS: [&str; 3] = ["kustomization.yaml", "kustomization.yml", "Kustomization"];
+/// The file names of a test of chainsaw.
+pub(super) const TESTS: [&str; 2] = ["chainsaw-test.yaml", "chainsaw-test.yml"];
+
+/// The paths in a kustomization, relative to its directory.
+#[derive(Debug, Default)]
+pub(super) struct Named {
+    /// Files and directories that are applied together with the kustomization.
+    pub resources: Vec<String>,
+    /// Files with parts of objects.
+    pub parts: Vec<String>,
+}
+
+impl Named {
+    pub fn of_kustomization(value: &Value) -> Named {
+        let resources = ["resources", "bases", "components"].map(|field| strings(&value[field]));
+        let paths =
+            ["patches", "patchesJson6902"].map(|field| items(&value[field]).map(|patch| &patch["path"]));
+        let paths = paths.into_iter().flatten().filter_map(Value::as_str).map(str::to_owned);
+        let merged = strings(&value["patchesStrategicMerge"]);
+        Named { resources: resources.into_iter().flatten().collect(), parts: paths.chain(merged).collect() }
+    }
+
+    /// A test applies files one after another, and compares objects with parts of them.
+    pub fn of_test(value: &Value) -> Named {
+        let steps = items(&value["spec"]["steps"]);
+        let actions = steps.flat_map(|step| {
+            ["try", "catch", "finally", "cleanup"].into_iter().flat_map(|part| items(&step[part]))
+        });
+        let files = actions.flat_map(|action| {
+            ["assert", "error", "patch"].into_iter().filter_map(|kind| action[kind]["file"].as_str())
+        });
+        Named { resources: Vec::new(), parts: files.map(str::to_owned).collect() }
+    }
+}
+
+/// Whether an object is a strategic merge patch: it contains a directive of one.
+pub(super) fn has_patch_directive(value: &Value) -> bool {
+    match value {
+        Value::Object(members) => {
+            members.iter().any(|(key, value)| key.starts_with("$patch") || has_patch_directive(value))
+        }
+        Value::Array(items) => items.iter().any(has_patch_directive),
+        _ => false,
+    }
+}
+
+fn items(list: &Value) -> impl Iterator<Item = &Value> {
+    list.as_array().into_iter().flatten()
+}
+
+fn strings(list: &Value) -> Vec<String> {
+    items(list).filter_map(Value::as_str).map(str::to_owned).collect()
 }

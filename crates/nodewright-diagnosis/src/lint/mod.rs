@@ -13,10 +13,8 @@
 pub mod files;
 mod finding;
 mod manifest;
-mod parts;
 mod rules;
 pub mod schema;
-mod violation;
 mod yaml;
 
 use std::collections::{BTreeMap, BTreeSet, HashSet};
@@ -290,8 +288,7 @@ impl Manifest {
 impl Documents {
     /// Kinds and names of the objects that packages require.
     pub fn referenced(&self) -> BTreeSet<(ReferenceKind, String)> {
-        let references = self.manifests.iter().flat_map(Manifest::references);
-        references.map(|r| (r.kind, r.name.to_owned())).collect()
+        self.manifests.iter().flat_map(Manifest::references).map(|r| (r.kind, r.name.to_owned())).collect()
     }
 }
 
@@ -399,14 +396,12 @@ impl<'a> Input<'a> {
 
     /// The manifests of the API groups of Skyhook and NodeWright.
     pub fn manifests(&self) -> impl Iterator<Item = &Manifest> + Clone {
-        let all = self.documents.manifests.iter();
-        all.filter(|manifest| manifest.flavor().is_some())
+        self.documents.manifests.iter().filter(|manifest| manifest.flavor().is_some())
     }
 
     /// The manifests of all other objects, such as Secrets and ConfigMaps.
     pub fn others(&self) -> impl Iterator<Item = &Manifest> {
-        let all = self.documents.manifests.iter();
-        all.filter(|manifest| manifest.flavor().is_none())
+        self.documents.manifests.iter().filter(|manifest| manifest.flavor().is_none())
     }
 
     /// The Skyhooks and NodeWrights among the manifests.
@@ -445,16 +440,13 @@ impl<'a> Input<'a> {
     /// The policy of this name after the manifests are applied: from the manifests, else from the cluster.
     pub fn policy(&self, name: &str) -> Option<&DeploymentPolicy> {
         let mut own = self.policies().map(|(_, policy)| policy);
-        own.find(|policy| policy.metadata.name == name).or_else(|| {
-            let mut live = self.cluster?.policies.items().iter();
-            live.find(|policy| policy.metadata.name == name)
-        })
+        own.find(|policy| policy.metadata.name == name)
+            .or_else(|| self.cluster?.policies.items().iter().find(|policy| policy.metadata.name == name))
     }
 
     /// The nodes of the cluster, if they were read completely.
     pub fn nodes(&self) -> Option<&'a [Node]> {
-        let cluster = self.cluster?;
-        cluster.nodes.ok().map(Vec::as_slice)
+        self.cluster?.nodes.ok().map(Vec::as_slice)
     }
 
     /// The live object that a manifest of a Skyhook or NodeWright will change.

@@ -9,8 +9,7 @@ use std::sync::LazyLock;
 use regex::Regex;
 use serde_json::{Value, json};
 
-use super::manifest::{Manifest, path_text};
-use super::violation::{Violation, ViolationKind};
+use super::manifest::{Manifest, Violation, ViolationKind, path_text};
 use crate::api::{ApiFlavor, Version};
 use crate::cluster::installation::Definition;
 use crate::error::near;
@@ -64,8 +63,7 @@ impl Schemas {
         for flavor in ApiFlavor::ALL {
             let names = Definition::names(flavor);
             for (name, kind) in names.iter().zip([flavor.kind(), "DeploymentPolicy"]) {
-                let mut definitions = definitions.iter();
-                let definition = definitions.find(|d| d.metadata.name == *name);
+                let definition = definitions.iter().find(|d| d.metadata.name == *name);
                 let versions = definition.into_iter().flat_map(|d| &d.spec.versions);
                 let mut served = versions.filter(|v| v.served && v.name == ApiFlavor::VERSION);
                 let root = served.find_map(|v| v.schema.pointer("/openAPIV3Schema/properties"));
@@ -250,8 +248,7 @@ impl Walk<'_> {
         } else if let Some(place) = place() {
             Some(format!("Move it: the field belongs in {place}"))
         } else {
-            let near = near(key, known.iter().copied());
-            near.first().map(|name| format!("Did you mean {name}?"))
+            near(key, known.iter().copied()).first().map(|name| format!("Did you mean {name}?"))
         };
         self.path.push(key.to_owned());
         let message = format!("unknown field {}", path_text(&self.path));
@@ -269,8 +266,7 @@ impl Walk<'_> {
         {
             let words: Vec<&str> = allowed.iter().filter_map(Value::as_str).collect();
             let value = value.as_str().unwrap_or_default();
-            let near = near(value, words.iter().copied());
-            let fix = near.first().map(|word| format!("Did you mean {word}?"));
+            let fix = near(value, words.iter().copied()).first().map(|word| format!("Did you mean {word}?"));
             let field = path_text(&self.path);
             let message = format!("{field} must be one of {}, but is {value:?}", words.join(", "));
             self.add(ViolationKind::Value, message, fix);

@@ -71,8 +71,7 @@ pub fn split(text: &str) -> Vec<(usize, &str)> {
 /// Whether a document contains more than comments and separators.
 fn has_content(document: &str) -> bool {
     let lines = document.lines().map(str::trim);
-    let mut content = lines.filter(|line| !line.is_empty() && !line.starts_with('#'));
-    content.any(|line| line != "---" && line != "...")
+    lines.filter(|line| !line.is_empty() && !line.starts_with('#')).any(|line| line != "---" && line != "...")
 }
 
 /// Splits a sequence of JSON values; `None` unless the whole text is JSON.

@@ -10,7 +10,7 @@ use std::cell::OnceCell;
 use std::collections::HashMap;
 
 use crate::api::{Skyhook, Status};
-use crate::cluster::deletion::Pending;
+use crate::cluster::placement::Pending;
 use crate::cluster::{Certainty, Cluster, Node, NodeRecord, PackageRuns};
 use crate::model::{Action, Model, NodeProgress, ProgressState, Timeline, WaitReason};
 use crate::plan::Condition;
@@ -70,6 +70,26 @@ impl<'a> OnNode<'_, 'a> {
     pub fn explained_by_finding(&self) -> bool {
         let earlier = matches!(self.progress.reason, WaitReason::Earlier { .. });
         self.held_up_by.is_some() && !earlier && decides(&self.progress.reason) != Decides::Model
+    }
+
+    /// The message of the finding that explains the state, with the name of its node if that is not `node`.
+    pub fn explanation(&self, node: &Node) -> Option<String> {
+        let finding = self.held_up_by.filter(|_| self.explained_by_finding())?;
+        Some(match finding.subject.node.as_deref() {
+            Some(other) if node.name != *other => format!("{other}: {}", finding.message),
+            _ => finding.message.clone(),
+        })
+    }
+
+    /// Why the custom resource is not complete on `node`: the finding that explains it, or else the model's reason.
+    pub fn message(&self, node: &Node) -> Option<String> {
+        if self.state == ProgressState::Complete {
+            return None;
+        }
+        self.explanation(node).or_else(|| match self.progress.reason {
+            WaitReason::Nothing => self.next_action().map(|action| format!("the operator {action} next")),
+            ref reason => Some(reason.to_string()),
+        })
     }
 
     /// The operator's next action; `None` if an intervention is needed first.
@@ -187,8 +207,7 @@ impl<'a> Outlook<'a> {
     pub fn on_nodes(&self, skyhook: &str) -> impl Iterator<Item = (&'a Node, OnNode<'_, 'a>)> {
         let own = self.cluster.skyhook(skyhook);
         let all = own.into_iter().flat_map(move |own| {
-            let all = self.model.all_progress(own.name());
-            all.map(move |(node, progress)| (own, node, progress))
+            self.model.all_progress(own.name()).map(move |(node, progress)| (own, node, progress))
         });
         all.map(move |(skyhook, node, progress)| (node, self.judged(skyhook, node, progress)))
     }
@@ -327,11 +346,10 @@ impl<'a> Outlook<'a> {
             return (ProgressState::Blocked, format!("only third-party finalizers are left: {others}"));
         }
         if let Some(blocker) = blockers.first() {
-            let runs = self.package_runs.get_or_init(|| cluster.package_runs());
-            let mut runs = runs.of(skyhook.name());
+            let mut runs = self.package_runs.get_or_init(|| cluster.package_runs()).of(skyhook.name());
             let at_work = if runs_unread {
                 format!("; {unread}")
-            } else if runs.any(|run| cluster.may_progress(run) && run.trouble().is_none()) {
+            } else if runs.any(|run| run.may_progress(cluster) && run.trouble().is_none()) {
                 "; pods are still running".to_owned()
             } else {
                 String::new()
@@ -480,8 +498,9 @@ impl Facts {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use ProgressState::{Blocked, Complete, Degraded, Disabled, Paused, Progressing, Stuck};
-    use ProgressState::{Unknown, Waiting};
+    use ProgressState::{
+        Blocked, Complete, Degraded, Disabled, Paused, Progressing, Stuck, Unknown, Waiting,
+    };
 
     #[test]
     fn the_first_reason_decides() {

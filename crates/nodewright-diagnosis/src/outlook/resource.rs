@@ -46,14 +46,12 @@ pub struct Summary {
     /// The start of the oldest running stage; absent if none runs or the time is unknown.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub running_since: Option<String>,
-    /// The estimated remaining time: `~6m` or `5m to 20m`; absent without an estimate.
-    #[serde(skip_serializing_if = "Option::is_none")]
+    /// The estimated remaining time, the column ETA: `~6m` or `5m to 20m`; null without an estimate.
     pub remaining: Option<String>,
-    /// Why a custom resource that makes progress has no estimate.
-    #[serde(skip)]
+    /// Why a custom resource that makes progress has no estimate; absent for others.
+    #[serde(rename = "etaUnknown", skip_serializing_if = "Option::is_none")]
     pub no_estimate: Option<String>,
-    /// The same in seconds, from the shortest to the longest; absent without an estimate.
-    #[serde(skip_serializing_if = "Option::is_none")]
+    /// The remaining time in seconds, from the shortest to the longest; null without an estimate.
     pub remaining_seconds: Option<RemainingSeconds>,
     /// The cause, the object that the custom resource waits for, or the running stages.
     pub message: String,
@@ -140,9 +138,12 @@ impl<'a> Outlook<'a> {
         let known = self.cluster.nodes.ok().is_some() && states.all() > 0;
         let lasting = self.causes_of(name).filter(|cause| cause.lasts(&self.findings));
         let remaining = self.remaining(name, assessment);
+        let may_finish = matches!(
+            assessment,
+            ProgressState::Progressing | ProgressState::Degraded | ProgressState::Deleting
+        );
         Summary {
-            no_estimate: (remaining.is_none() && assessment == ProgressState::Progressing)
-                .then(|| self.no_estimate(name)),
+            no_estimate: (remaining.is_none() && may_finish).then(|| self.no_estimate(name)),
             assessment,
             complete_percent: known.then(|| states.complete * 100 / states.all()),
             node_states: states,
@@ -244,6 +245,9 @@ impl<'a> Outlook<'a> {
 
     /// Why a custom resource that makes progress has no estimate.
     fn no_estimate(&self, name: &str) -> String {
+        if self.cluster.skyhook(name).is_some_and(Skyhook::deleting) {
+            return "deletions are not estimated".to_owned();
+        }
         match self.timeline.untimed {
             Some(untimed) => untimed.words(name),
             None if self.timeline.remaining(name).is_some() => "a stage fails and is retried".to_owned(),

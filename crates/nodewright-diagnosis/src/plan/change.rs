@@ -6,12 +6,12 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
 use super::edit::{Rebased, lookup, normalise, pointer, test};
-use super::fields::Field;
-use super::hold::Hold;
-use super::metadata::Metadata;
+use super::fields::{self, Field};
+use super::hold::{self, Hold};
+use super::metadata::{self, Metadata};
 use super::precondition::check;
 use super::step::is_as_made;
-use super::{Guard, Target, fields, hold, taints};
+use super::{Guard, Target};
 
 /// One change of one object, made by one request.
 ///
@@ -83,7 +83,7 @@ impl Change {
                 let removed = remove.iter().map(|c| line("remove", c));
                 removed.chain(restore.iter().map(|c| line("restore", c))).collect()
             }
-            Change::Taints { from, to } => taints::describe(from, to),
+            Change::Taints { from, to } => metadata::describe(from, to),
             Change::Delete { .. } => vec!["delete".to_owned()],
             Change::Create(_) => vec!["create".to_owned()],
         }
@@ -112,7 +112,7 @@ impl Change {
             Change::Metadata(metadata) => patch(metadata.operations()),
             Change::Hold(hold) | Change::Release(hold) => patch(hold.operations()),
             Change::Spec(fields) | Change::Status(fields) => patch(fields::operations(fields)),
-            Change::Taints { from, to } => patch(taints::operations(from, to)),
+            Change::Taints { from, to } => patch(metadata::operations(from, to)),
             Change::Finalizer { entry, index, .. } => {
                 let at = finalizer(*index);
                 let remove = json!({"op": "remove", "path": at});
@@ -170,7 +170,7 @@ impl Change {
                     *object = Value::Null;
                 }
             }
-            Change::Taints { to, .. } => taints::write(to, object),
+            Change::Taints { to, .. } => metadata::write(to, object),
             Change::Conditions { remove, restore } => {
                 if let Some(list) = list_mut(object, "/status/conditions") {
                     let named =
@@ -252,7 +252,7 @@ impl Change {
                 }
             }
             Change::Taints { from, to } => {
-                wrap(taints::rebase(from, to, object), |(from, to)| Change::Taints { from, to })
+                wrap(metadata::rebase(from, to, object), |(from, to)| Change::Taints { from, to })
             }
             Change::Conditions { .. } => {
                 let mut after = object.clone();
@@ -330,7 +330,7 @@ impl Change {
             Change::Metadata(metadata) => metadata.tests(),
             Change::Hold(hold) | Change::Release(hold) => hold.tests().into_iter().collect(),
             Change::Spec(fields) | Change::Status(fields) => fields::tests(fields),
-            Change::Taints { from, .. } => taints::tests(from),
+            Change::Taints { from, .. } => metadata::tests(from),
             Change::Finalizer { entry, index, .. } => BTreeMap::from([(finalizer(*index), json!(entry))]),
             Change::Conditions { .. } | Change::Delete { .. } => BTreeMap::new(),
             Change::Create(_) => BTreeMap::from([(String::new(), Value::Null)]),

@@ -1,12 +1,12 @@
 //! Side effects of a plan, beyond its writes, and whether they have grown since the preview.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::{Grade, Plan};
-use crate::model::{PackageDocument, RolloutDocument};
+use crate::model::{PackageChange, PackageDocument, RolloutDocument};
 use crate::view::{list, plural};
 
 /// Side effects of a plan, and changes that cannot be undone.
@@ -79,6 +79,9 @@ impl Consequences {
             (self.loses_record, "installation records are lost"),
         ];
         let does: Vec<&str> = all.iter().filter(|(does, _)| *does).map(|(_, what)| *what).collect();
+        if grade == Grade::B2 && self.reruns.is_empty() && !self.uninstalls.is_empty() {
+            return "packages are uninstalled".to_owned();
+        }
         if grade < Grade::B4 || does.is_empty() {
             return grade.meaning().to_owned();
         }
@@ -157,14 +160,19 @@ fn details(consequences: &Consequences) -> BTreeMap<String, usize> {
         details
             .extend(packages.iter().map(|(package, nodes)| (format!("nodes that {verb} {package}"), *nodes)));
     }
-    for effect in &consequences.effects {
+    // A stage that only finishes is no effect of the plan.
+    let finishes = |effect: &&PackageDocument| effect.change == PackageChange::Finish;
+    let stopped: BTreeSet<&str> =
+        consequences.effects.iter().filter(finishes).map(|effect| effect.skyhook.as_str()).collect();
+    for effect in consequences.effects.iter().filter(|effect| !finishes(effect)) {
         let of = format!("{} of {}", effect.package, effect.skyhook);
         let interrupt = effect.interrupt.iter().map(|kind| format!("nodes with {kind} by {of}"));
         details.extend(interrupt.map(|what| (what, effect.nodes.len())));
         details.insert(format!("nodes that run {of}"), effect.nodes.len());
         details.extend(effect.at_once.map(|nodes| (format!("nodes at once for {of}"), nodes)));
     }
-    for rollout in &consequences.rollouts {
+    for rollout in consequences.rollouts.iter().filter(|rollout| !stopped.contains(rollout.skyhook.as_str()))
+    {
         let of = &rollout.skyhook;
         let pods = rollout.evicted_pods;
         details.insert(format!("nodes cordoned for {of}"), rollout.cordoned.len());
@@ -221,20 +229,39 @@ mod tests {
     }
 
     #[test]
+    fn a_stage_that_only_finishes_has_not_grown() {
+        let finishing = |effects: &mut Consequences| {
+            effects.effects.push(PackageDocument {
+                skyhook: "gpu".to_owned(),
+                package: "driver".to_owned(),
+                change: PackageChange::Finish,
+                from: None,
+                to: None,
+                nodes: vec!["node-1".to_owned()],
+                stages: vec!["config".to_owned()],
+                interrupt: None,
+                at_once: None,
+                estimate: None,
+            });
+        };
+        assert_eq!(growth(&plan(|_| {}), &plan(finishing)), None);
+    }
+
+    #[test]
     fn every_number_and_the_grade_count() {
         let shown = plan(|_| {});
-        let from = "the effects of the plan have grown from packages run again (B2) on 3 nodes to";
+        let from = "the effects of the plan have grown from packages run (B2) on 3 nodes to";
         let grown = |change: fn(&mut Consequences)| growth(&shown, &plan(change)).expect("growth");
-        assert_eq!(grown(|effects| effects.nodes = 4), format!("{from} packages run again (B2) on 4 nodes"));
+        assert_eq!(grown(|effects| effects.nodes = 4), format!("{from} packages run (B2) on 4 nodes"));
         assert_eq!(
             grown(|effects| effects.drains = 1),
-            format!("{from} packages run again (B2) on 3 nodes with 1 drain")
+            format!("{from} packages run (B2) on 3 nodes with 1 drain")
         );
         assert_eq!(
             grown(|effects| effects.restarts = 2),
-            format!("{from} packages run again (B2) on 3 nodes with 2 service restarts")
+            format!("{from} packages run (B2) on 3 nodes with 2 service restarts")
         );
-        assert_eq!(grown(|effects| effects.gpus = 8), format!("{from} packages run again (B2) on 3 nodes"));
+        assert_eq!(grown(|effects| effects.gpus = 8), format!("{from} packages run (B2) on 3 nodes"));
         assert!(grown(|effects| effects.at_least(Grade::B3)).contains("(B3)"));
     }
 

@@ -277,8 +277,7 @@ fn went_on(key: &str, before: Option<&str>, now: Option<&str>) -> bool {
 
 /// Describes the entries whose stage or state has changed.
 fn differences(before: &NodeState, now: &NodeState) -> Vec<String> {
-    let entries = before.entries().iter().chain(now.entries());
-    let keys: BTreeSet<&str> = entries.map(|e| e.key.as_str()).collect();
+    let keys: BTreeSet<&str> = before.entries().iter().chain(now.entries()).map(|e| e.key.as_str()).collect();
     let moved = keys.into_iter().filter_map(|key| {
         let (was, is) = (place_of(before.entry(key)), place_of(now.entry(key)));
         (was != is).then(|| entry_changed(key, was, is))
@@ -452,16 +451,14 @@ fn metadata(a: &Metadata, b: &Metadata) -> Option<String> {
 }
 
 fn edits(a: &BTreeMap<String, Edit>, b: &BTreeMap<String, Edit>) -> Option<String> {
-    let both = a.iter().filter_map(|(key, edit)| Some((key, edit, b.get(key)?)));
-    let mut apart = both.filter(|(_, a, b)| !agree(a, b));
-    apart.next().map(|(key, ..)| key.clone())
+    let mut both = a.iter().filter_map(|(key, edit)| Some((key, edit, b.get(key)?)));
+    both.find(|(_, a, b)| !agree(a, b)).map(|(key, ..)| key.clone())
 }
 
 fn agree(a: &Edit, b: &Edit) -> bool {
     match (&a.on_conflict, &b.on_conflict) {
         (OnConflict::MoveEntries(ours), OnConflict::MoveEntries(theirs)) => ours.iter().all(|one| {
-            let mut same = theirs.iter().filter(|other| other.entry == one.entry);
-            same.all(|other| other.to == one.to)
+            theirs.iter().filter(|other| other.entry == one.entry).all(|other| other.to == one.to)
         }),
         _ => a.to == b.to,
     }

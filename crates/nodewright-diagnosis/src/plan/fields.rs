@@ -159,8 +159,7 @@ fn differs(path: &mut Vec<String>, stored: Option<&Value>, sent: &Value) -> Opti
 /// values.
 pub(super) fn and_sent(now: &[Field], sent: &[Field]) -> Vec<Field> {
     let newer = |old: &Field| now.iter().find(|f| f.path == old.path).cloned();
-    let both = sent.iter().map(|old| newer(old).unwrap_or_else(|| old.clone()));
-    both.collect()
+    sent.iter().map(|old| newer(old).unwrap_or_else(|| old.clone())).collect()
 }
 
 /// Whether any field changes its meaning for the operator, which reads an absent number or Boolean as zero.
@@ -169,8 +168,7 @@ pub(super) fn have_effect(fields: &[Field]) -> bool {
 }
 
 pub(super) fn describe(fields: &[Field]) -> Vec<String> {
-    let changed = fields.iter().filter(|field| field.has_effect());
-    let lines: Vec<String> = changed.map(Field::describe).collect();
+    let lines: Vec<String> = fields.iter().filter(|field| field.has_effect()).map(Field::describe).collect();
     if lines.is_empty() && !fields.is_empty() {
         vec!["no effective change (defaults made explicit)".to_owned()]
     } else {

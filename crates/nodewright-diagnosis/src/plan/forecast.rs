@@ -15,14 +15,16 @@ use super::planners::batches::may_free_others;
 use super::planners::merge::permanently_failed;
 use super::{Change, Condition, Consequences, Edit, Field, Grade, Kind, Metadata, Plan, Step};
 use crate::api::keys::NodeKey;
-use crate::api::skyhook::{BatchState, SkyhookStatus};
+use crate::api::skyhook::{BatchState, SkyhookStatus, interrupt_strength};
 use crate::api::{
     ApiFlavor, DeploymentPolicy, Entry, Executor, NodeState, Object, Shared, Skyhook, Stage, State,
 };
+use crate::cluster::drain::{ObstacleReader, Obstacles};
 use crate::cluster::node::Taint;
 use crate::cluster::package_run::PackageRuns;
 use crate::cluster::{Certainty, Cluster, NamedNodes, Node, NodeEdit, PackageRun, Source, decode_leniently};
-use crate::model::{PackageChange, Simulation, WorkByPlace};
+use crate::model::profile::refused_eviction_ends_pass;
+use crate::model::{Model, PackageChange, Simulation, WorkByPlace};
 use crate::view::NodeSet;
 
 /// Maximum number of node-name ranges in a warning.
@@ -88,9 +90,7 @@ impl Plan {
             unread.insert(Source::Nodes);
         } else {
             let then = Simulation::new(&after);
-            if !hidden {
-                work = edited.started(before.work(), then.work(), true);
-            }
+            work = edited.started(before.work(), then.work(), true);
             // A pause, for example, only delays the work.
             let waits = |name: &&str| {
                 hidden || then.is_stuck(name) || !after.skyhook(name).is_some_and(Skyhook::is_active)
@@ -98,9 +98,9 @@ impl Plan {
             if named.iter().any(waits) {
                 let then = Simulation::unhindered(&after).work();
                 // Without an operator at work, the next batch is not known.
-                let away = cluster.operator_down()
-                    || cluster.operator_absent()
-                    || cluster.holding().next().is_some();
+                let away = cluster.operator().is_down()
+                    || cluster.operator().is_absent()
+                    || cluster.migration().holding().next().is_some();
                 let mut later = edited.started(before.unhindered(), then, hidden || away);
                 // A pause that the plan leaves behind ends by another decision.
                 let is_active =
@@ -148,6 +148,7 @@ impl Plan {
         if hidden {
             unread.extend([Source::Pods, Source::Jobs]);
         }
+        self.add_stopped_interrupts(before, &after, &mut work);
         self.add_numbers(cluster, &work, consequences);
         add_hindrances(before, &after, &edited, &work, consequences);
         let reruns = work.iter().any(|((skyhook, node), packages)| {
@@ -171,6 +172,39 @@ impl Plan {
                 consequences.warn(format!(
                     "{source} cannot be read ({why}): the operator's next actions are not shown"
                 ));
+            }
+        }
+    }
+
+    /// Adds the running interrupts of custom resources that the plan pauses and resumes: the pause stops their Jobs, and
+    /// the interrupt begins again after it.
+    fn add_stopped_interrupts<'a, 'b: 'a>(
+        &self,
+        before: &Baseline<'b>,
+        after: &Cluster,
+        work: &mut StartedWork<'a>,
+    ) {
+        let flavor = before.cluster.flavor();
+        if flavor.executor() != Executor::Job {
+            return;
+        }
+        let pauses =
+            |step: &&Step| matches!(step.change, Change::Hold(_)) && step.target.kind == flavor.into();
+        let paused: BTreeSet<&str> = self.steps().filter(pauses).map(|step| &*step.target.name).collect();
+        let resumed = |name: &str| after.skyhook(name).is_some_and(Skyhook::is_active);
+        for skyhook in before.cluster.skyhooks.items().iter().filter(|s| paused.contains(s.name())) {
+            let running = before.package_runs().all().iter();
+            let running = running.filter(|run| run.skyhook == skyhook.name() && run.interrupt && run.alive());
+            for run in running.filter(|_| resumed(skyhook.name())) {
+                let Some((named, _)) = skyhook.packages().find(|(name, _)| run.package == *name) else {
+                    continue;
+                };
+                // One interrupt may serve several packages, and only one is named.
+                let kinds =
+                    skyhook.packages().filter_map(|(name, package)| skyhook.pending_interrupt(name, package));
+                let strongest = kinds.max_by_key(|kind| interrupt_strength(kind)).unwrap_or("reboot");
+                let here = work.entry((skyhook.name(), run.node)).or_default();
+                here.entry((named, run.stage.is_uninstall())).or_default().get_or_insert(strongest);
             }
         }
     }
@@ -275,7 +309,7 @@ impl Plan {
                     let node = cluster.node(&target.name);
                     // The operator has its own copy of the older API's records that it has adopted.
                     if flavor != cluster.flavor()
-                        && node.is_some_and(|node| cluster.is_adopted(node, skyhook))
+                        && node.is_some_and(|node| cluster.migration().is_adopted(node, skyhook))
                     {
                         return false;
                     }
@@ -319,7 +353,7 @@ impl Plan {
                 for (package, nodes) in stays_on_hosts(cluster, skyhook) {
                     consequences.loses_record = true;
                     consequences.cannot_undo(format!(
-                        "{package} of {target} is not uninstalled, and its changes remain on the hosts: {}",
+                        "changes of {package} of {target}, which is not uninstalled, remain on the hosts: {}",
                         NodeSet::of(nodes).limited(SHOWN)
                     ));
                 }
@@ -495,6 +529,18 @@ impl<'a> Edited<'a> {
             let freed = freed.filter(|(before, _)| skyhook.selects(before));
             self.places.extend(freed.map(|(before, _)| (skyhook.name(), before.name.as_str())));
         }
+        if self.may_end_a_drain(cluster, after) && ends_reconciles(cluster) && !ends_reconciles(after) {
+            self.whole.extend(cluster.skyhooks.items().iter().map(Skyhook::name));
+        }
+    }
+
+    /// Whether a node becomes ignored, or a custom resource is paused or disabled: the operator then drains no longer.
+    fn may_end_a_drain(&self, cluster: &Cluster, after: &Cluster) -> bool {
+        let flavor = cluster.flavor();
+        let mut nodes = self.nodes.iter().filter_map(|name| Some((cluster.node(name)?, after.node(name)?)));
+        let mut skyhooks = cluster.skyhooks.items().iter().filter(|skyhook| skyhook.is_active());
+        nodes.any(|(before, now)| !before.ignored(flavor) && now.ignored(flavor))
+            || skyhooks.any(|skyhook| !after.skyhook(skyhook.name()).is_some_and(Skyhook::is_active))
     }
 
     /// The custom resources whose rollouts the steps may change.
@@ -533,6 +579,20 @@ impl<'a> Edited<'a> {
 
 /// The packages that run or are uninstalled, with the types of their interrupts, by the names of the custom resource and of the node.
 type StartedWork<'a> = BTreeMap<(&'a str, &'a str), BTreeMap<(&'a str, bool), Option<&'a str>>>;
+
+/// Whether a refused eviction ends every reconcile, so that the operator reaches no later node. If only named nodes were
+/// read, nothing is left to do on others.
+fn ends_reconciles(cluster: &Cluster) -> bool {
+    if cluster.limited_to_named_nodes || !refused_eviction_ends_pass(cluster) {
+        return false;
+    }
+    let refused = |obstacles: Obstacles<'_>| {
+        !obstacles.budgets.is_empty() || !obstacles.overlaps.is_empty() || !obstacles.noted.is_empty()
+    };
+    let reader = ObstacleReader::new(cluster);
+    let drains = Model::new(cluster).drains();
+    drains.iter().any(|drain| !drain.ignored && refused(reader.of(drain)))
+}
 
 /// The node states of an annotation before and after an edit.
 fn edit_of_state(key: &str, edit: &Edit) -> [Shared<NodeState>; 2] {
@@ -579,8 +639,7 @@ fn stays_on_hosts<'a>(cluster: &'a Cluster, skyhook: &'a Skyhook) -> BTreeMap<St
 /// Whether the host has no files of the package, and no interrupt of its uninstall is pending.
 pub(super) fn is_uninstalled(skyhook: Option<&Skyhook>, entry: &Entry) -> bool {
     let interrupts = skyhook.is_some_and(|s| {
-        let spec = s.package(&entry.name);
-        spec.is_some_and(|p| s.pending_interrupt(&entry.name, p).is_some())
+        s.package(&entry.name).is_some_and(|p| s.pending_interrupt(&entry.name, p).is_some())
     });
     entry.stage.is_uninstall()
         && entry.state == State::Complete
@@ -689,8 +748,7 @@ fn edited(live: &Skyhook, change: &Change, waited: bool) -> Option<Skyhook> {
         }
         change => change.write(&mut object),
     }
-    let decoded = decode_leniently::<Skyhook>((!object.is_null()).then_some(object)?);
-    let mut edited = decoded.ok()?;
+    let mut edited = decode_leniently::<Skyhook>((!object.is_null()).then_some(object)?).ok()?;
     let changed = edited.whole["spec"] != live.whole["spec"];
     edited.metadata.generation = live.metadata.generation + i64::from(changed);
     edited.status = live.status.clone();

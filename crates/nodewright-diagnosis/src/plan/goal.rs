@@ -127,6 +127,8 @@ impl FromStr for Condition {
             None => (text, None),
         };
         match (word.to_lowercase().as_str(), package) {
+            // As in kubectl wait.
+            ("condition", Some(condition)) if !condition.contains('=') => condition.parse(),
             ("complete", None) => Ok(Condition::Complete),
             ("uninstalled", package) if package.as_deref() != Some("") => {
                 Ok(Condition::Uninstalled { package, version: None })
@@ -175,6 +177,15 @@ mod tests {
             condition: Condition::Released("ours".to_owned()),
             at_most: 1,
         }
+    }
+
+    #[test]
+    fn conditions_of_kubectl_wait_are_read() {
+        for text in ["condition=complete", "condition=Complete", "Complete"] {
+            assert_eq!(text.parse(), Ok(Condition::Complete), "{text}");
+        }
+        assert!("condition=condition=complete".parse::<Condition>().is_err());
+        assert!("condition=Ready".parse::<Condition>().is_err());
     }
 
     #[test]

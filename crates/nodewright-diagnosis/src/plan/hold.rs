@@ -129,13 +129,11 @@ impl Hold {
     }
 
     pub(super) fn tests(&self) -> Vec<(String, Value)> {
-        let version = self.version.iter().map(|v| (VERSION.to_owned(), json!(v)));
-        version.chain(self.edits.tests()).collect()
+        self.version.iter().map(|v| (VERSION.to_owned(), json!(v))).chain(self.edits.tests()).collect()
     }
 
     pub(super) fn operations(&self) -> Vec<Value> {
-        let version = self.version.iter().map(|v| test(VERSION, json!(v)));
-        version.chain(self.edits.operations()).collect()
+        self.version.iter().map(|v| test(VERSION, json!(v))).chain(self.edits.operations()).collect()
     }
 
     /// Rebases the hold onto the current object. A pause that no command holds suffices: the operator is

@@ -1,4 +1,4 @@
-//! Annotations and labels of one object, and the cordon of a node, changed in one patch.
+//! Annotations and labels of one object, and the cordon and the taints of a node, changed in one patch.
 
 use std::collections::BTreeMap;
 
@@ -128,8 +128,7 @@ impl Metadata {
 
     pub(super) fn inverse(&self) -> Metadata {
         let back = |edits: &BTreeMap<String, Edit>| {
-            let inverse = edits.iter().map(|(key, edit)| (key.clone(), edit.inverse()));
-            inverse.collect()
+            edits.iter().map(|(key, edit)| (key.clone(), edit.inverse())).collect()
         };
         Metadata {
             annotations: back(&self.annotations),
@@ -224,8 +223,10 @@ impl Metadata {
         }
         match self.unschedulable {
             Some(true) => lines.push("cordon".to_owned()),
-            Some(false) if self.uncordon.unproven => lines
-                .push("uncordon, if the node's managedFields show that the operator cordoned it".to_owned()),
+            Some(false) if self.uncordon.unproven => lines.push(
+                "uncordon, unless the node's managedFields name someone else as the one who cordoned it"
+                    .to_owned(),
+            ),
             Some(false) => lines.push("uncordon".to_owned()),
             None => {}
         }
@@ -268,4 +269,64 @@ fn describe_edit(kind: &str, key: &str, edit: &Edit) -> Vec<String> {
         (_, Some(_)) => format!("change {kind} {key}"),
         (_, None) => format!("remove {kind} {key}"),
     }]
+}
+
+const PATH: [&str; 2] = ["spec", "taints"];
+
+/// The list as stored on the object, where an empty list is absent.
+fn stored_list(taints: &[Value]) -> Option<Value> {
+    (!taints.is_empty()).then(|| Value::from(taints.to_vec()))
+}
+
+pub(super) fn tests(from: &[Value]) -> BTreeMap<String, Value> {
+    BTreeMap::from([(pointer(&PATH), stored_list(from).unwrap_or_default())])
+}
+
+pub(super) fn operations(from: &[Value], to: &[Value]) -> Vec<Value> {
+    let at = pointer(&PATH);
+    let (from, to) = (stored_list(from), stored_list(to));
+    let guard = test(&at, from.clone().unwrap_or_default());
+    std::iter::once(guard).chain(change(&at, from.as_ref(), to.as_ref())).collect()
+}
+
+pub(super) fn write(to: &[Value], object: &mut Value) {
+    set(object, &PATH, stored_list(to));
+}
+
+/// Whether both are the same taint: key and effect identify a taint of a node.
+fn same(a: &Value, b: &Value) -> bool {
+    a["key"] == b["key"] && a["effect"] == b["effect"]
+}
+
+/// The first list without the items of the second.
+fn difference<'a>(these: &'a [Value], those: &'a [Value]) -> impl Iterator<Item = &'a Value> {
+    let missing = |t: &&Value| !those.iter().any(|other| same(t, other));
+    these.iter().filter(missing)
+}
+
+/// Rebases the removal and addition of taints onto the current list.
+pub(super) fn rebase(from: &[Value], to: &[Value], object: &Value) -> Rebased<(Vec<Value>, Vec<Value>)> {
+    let now = lookup(object, &pointer(&PATH)).and_then(Value::as_array).cloned().unwrap_or_default();
+    if now == from && now != to {
+        return Rebased::Same((from.to_vec(), to.to_vec()));
+    }
+    let off: Vec<Value> = difference(from, to).cloned().collect();
+    let mut after: Vec<Value> = difference(&now, &off).cloned().collect();
+    let on: Vec<Value> =
+        difference(to, from).filter(|t| !now.iter().any(|other| same(t, other))).cloned().collect();
+    after.extend(on);
+    if after == now { Rebased::Done } else { Rebased::Same((now, after)) }
+}
+
+pub(super) fn describe(from: &[Value], to: &[Value]) -> Vec<String> {
+    let line = |verb: &str, taint: &Value| {
+        let text = |key: &str| taint[key].as_str().unwrap_or_default().to_owned();
+        let value = match text("value") {
+            empty if empty.is_empty() => empty,
+            value => format!("={value}"),
+        };
+        format!("{verb} taint {}{value}:{}", text("key"), text("effect"))
+    };
+    let off = difference(from, to).map(|t| line("remove", t));
+    off.chain(difference(to, from).map(|t| line("add", t))).collect()
 }

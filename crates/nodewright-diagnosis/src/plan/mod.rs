@@ -16,7 +16,6 @@ pub mod planners;
 mod precondition;
 mod refusal;
 pub mod step;
-mod taints;
 mod target;
 
 #[cfg(test)]
@@ -42,7 +41,7 @@ pub use goal::{Condition, Goal};
 pub use graph::retain_stages;
 pub use hold::{Hold, Uncordon};
 pub use metadata::Metadata;
-pub use precondition::{Guard, OperatorState, Preconditions, ResourceState};
+pub use precondition::{Guard, OperatorAvailability, Preconditions, ResourceState};
 pub use refusal::{Moment, Refusal};
 pub use step::{RemovedEntry, Step};
 pub use target::{Kind, Target};
@@ -203,8 +202,7 @@ impl Plan {
 
     /// Whether any step can be undone.
     pub fn is_undoable(&self) -> bool {
-        let mut steps = self.steps();
-        steps.any(|step| step.is_undoable() && !self.replaces(&step.target))
+        self.steps().any(|step| step.is_undoable() && !self.replaces(&step.target))
     }
 
     /// Whether the plan both removes and recreates the object: neither step can be undone alone.
@@ -234,7 +232,7 @@ pub enum Grade {
     B0,
     /// Changes objects; nothing runs.
     B1,
-    /// Packages run again.
+    /// Packages run, often again.
     B2,
     /// Services restart, or pods are evicted.
     B3,
@@ -275,8 +273,7 @@ impl Grade {
 
     /// The worst grade of running packages of a custom resource.
     pub fn of_running(skyhook: &Skyhook) -> Grade {
-        let packages = skyhook.packages();
-        let grades = packages.map(|(name, p)| Grade::of_rerun(skyhook.pending_interrupt(name, p)));
+        let grades = skyhook.packages().map(|(name, p)| Grade::of_rerun(skyhook.pending_interrupt(name, p)));
         grades.max().unwrap_or(Grade::B2)
     }
 
@@ -285,7 +282,7 @@ impl Grade {
         match self {
             Grade::B0 => "reads only",
             Grade::B1 => "changes objects, runs nothing",
-            Grade::B2 => "packages run again",
+            Grade::B2 => "packages run",
             Grade::B3 => "services restart, pods are evicted",
             Grade::B4 => "nodes reboot, or installation records are lost",
         }

@@ -27,7 +27,7 @@ pub struct Preconditions {
     /// The operator's state; absent if the plan does not rely on an operator that is not running. The
     /// operator must not get closer to running.
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub operator: Option<OperatorState>,
+    pub operator: Option<OperatorAvailability>,
 }
 
 impl Preconditions {
@@ -55,7 +55,8 @@ pub struct ResourceState {
 
 /// How close the operator is to running.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, JsonSchema)]
-pub enum OperatorState {
+#[schemars(rename = "OperatorState")]
+pub enum OperatorAvailability {
     /// No Deployment runs the operator.
     #[serde(alias = "absent")]
     Absent,
@@ -70,23 +71,23 @@ pub enum OperatorState {
     Running,
 }
 
-impl OperatorState {
+impl OperatorAvailability {
     /// The state of the Deployments that run the operator.
-    pub fn of<'a>(deployments: impl IntoIterator<Item = &'a Deployment>) -> OperatorState {
+    pub fn of<'a>(deployments: impl IntoIterator<Item = &'a Deployment>) -> OperatorAvailability {
         let state = |deployment: &Deployment| match deployment {
-            d if d.replicas() == 0 => OperatorState::ScaledDown,
-            d if d.observed() && d.ready_replicas() == 0 => OperatorState::Unavailable,
-            _ => OperatorState::Running,
+            d if d.replicas() == 0 => OperatorAvailability::ScaledDown,
+            d if d.observed() && d.ready_replicas() == 0 => OperatorAvailability::Unavailable,
+            _ => OperatorAvailability::Running,
         };
         let operators = deployments.into_iter().filter(|d| d.runs_operator());
-        operators.map(state).max().unwrap_or(OperatorState::Absent)
+        operators.map(state).max().unwrap_or(OperatorAvailability::Absent)
     }
 
     /// Why a plan for an operator in this state no longer applies to one in the state `now`.
-    pub fn changed(self, now: OperatorState) -> Option<&'static str> {
+    pub fn changed(self, now: OperatorAvailability) -> Option<&'static str> {
         (now > self).then_some(match now {
-            OperatorState::Running => "a replica of the operator has become available",
-            OperatorState::Unavailable if self == OperatorState::ScaledDown => {
+            OperatorAvailability::Running => "a replica of the operator has become available",
+            OperatorAvailability::Unavailable if self == OperatorAvailability::ScaledDown => {
                 "the operator has been scaled up"
             }
             _ => "the operator has been installed",
@@ -209,10 +210,12 @@ impl Plan {
             }
         }
         let operator = (!resources.is_empty() && !self.needs_operator())
-            .then(|| cluster.operators.ok().map(OperatorState::of))
+            .then(|| cluster.operators.ok().map(OperatorAvailability::of))
             .flatten();
-        self.preconditions =
-            Preconditions { resources, operator: operator.filter(|state| *state < OperatorState::Running) };
+        self.preconditions = Preconditions {
+            resources,
+            operator: operator.filter(|state| *state < OperatorAvailability::Running),
+        };
     }
 
     /// Whether the plan expects the operator to act.
@@ -332,8 +335,7 @@ pub(super) fn check<'a>(
     for (pointer, expected) in tests {
         let found = lookup(object, pointer).unwrap_or(&Value::Null);
         if found != expected {
-            let name = pointer.trim_start_matches("/metadata/");
-            let name = name.replace("~1", "/").replace("~0", "~");
+            let name = pointer.trim_start_matches("/metadata/").replace("~1", "/").replace("~0", "~");
             return Err(match (expected, found) {
                 (Value::Null, _) => format!("{name} exists now"),
                 (_, Value::Null) => format!("{name} is gone"),

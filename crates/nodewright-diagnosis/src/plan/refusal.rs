@@ -154,9 +154,9 @@ refusals! {
             "--no-journal cannot be used: between deletion and recreation, only the journal contains the object"
             [];
         /// The custom resource is not being deleted.
-        NotDeleted { reference, resource, name }
-            "{reference} is not being deleted, and the operator would put the finalizer back"
-            ["kubectl delete {resource} {name} --wait=false"];
+        NotDeleted { reference, name }
+            "{reference} is not being deleted, so there is nothing to strip: the operator would put the finalizer back"
+            ["kubectl skyhook teardown {name} --dry-run"];
         /// A milder remedy exists, or the deletion may still finish.
         MilderThanStrip { why, instead, name }
             "{why}"

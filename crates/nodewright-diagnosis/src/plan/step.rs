@@ -87,8 +87,7 @@ impl Step {
                 state.entry(&removed.entry).is_some()
             })
         };
-        let back = self.stays_removed.iter().filter(is_back);
-        back.map(|removed| removed.entry.as_str()).collect()
+        self.stays_removed.iter().filter(is_back).map(|removed| removed.entry.as_str()).collect()
     }
 
     /// The custom resource whose deletion waits for the removed entries.
@@ -187,8 +186,7 @@ impl Step {
 
     /// Whether the object's metadata is enough to rebase the step.
     pub fn rebases_on_metadata(&self) -> bool {
-        let mut guarded = self.guard.values.keys();
-        guarded.all(|pointer| pointer.starts_with("/metadata/"))
+        self.guard.values.keys().all(|pointer| pointer.starts_with("/metadata/"))
             && matches!(&self.change, Change::Metadata(change) if change.keeps_cordon())
     }
 
@@ -333,8 +331,7 @@ pub fn as_new(object: &Value) -> Value {
 
 /// Whether the object has at most one finalizer.
 pub fn held_by_one(object: &Value) -> bool {
-    let finalizers = lookup(object, "/metadata/finalizers").and_then(Value::as_array);
-    finalizers.is_none_or(|all| all.len() <= 1)
+    lookup(object, "/metadata/finalizers").and_then(Value::as_array).is_none_or(|all| all.len() <= 1)
 }
 
 /// Whether the object still has every created value. Additional members are allowed, additional list items

@@ -16,7 +16,7 @@ rule! {
     /// # What causes it
     ///
     /// The API server refuses the request, and only the operator's log shows why: Pod Security, a LimitRange, a
-    /// ResourceQuota, a webhook whose service does not respond, or a missing permission. Or the operator's pass
+    /// ResourceQuota, a webhook whose service does not respond, or a missing permission. Or the operator's reconcile
     /// ends early, for this or another custom resource.
     ///
     /// # How to confirm
@@ -64,7 +64,7 @@ fn detect(_: &Cluster, findings: &mut Findings) {
                 let grade = if restriction.changes { Grade::B2 } else { Grade::B0 };
                 finding.kubectl(grade, *title, words);
             }
-            if let Some(why) = cluster.restrictions_unread() {
+            if let Some(why) = cluster.operator().restrictions_unread() {
                 finding.evidence("operator", "limits and permissions", format!("not read: {why}"));
             }
             if overdue.restrictions.is_empty() {
@@ -75,7 +75,7 @@ fn detect(_: &Cluster, findings: &mut Findings) {
     }
 }
 
-/// Rules about causes that end the operator's pass, for one custom resource or for all.
+/// Rules about causes that end the operator's reconcile, for one custom resource or for all.
 const EXPLAINED_BY: &[&str] =
     &["SKY206", "SKY212", "SKY217", "SKY226", "SKY501", "SKY504", "SKY506", "SKY507", "SKY601"];
 

@@ -1,5 +1,6 @@
 use super::{Findings, Grade, Severity, Subject};
 use crate::cluster::{Cluster, Deployment};
+use crate::model::profile::checks_taint_key;
 
 rule! {
     /// The key of the runtime-required taint cannot be recorded on nodes.
@@ -7,7 +8,7 @@ rule! {
     /// # What it means
     ///
     /// Tainting new nodes writes the annotation `autoTaint_KEY`. With this key the API server
-    /// rejects the annotation. As this is one of the first steps of a reconcile pass, the operator does
+    /// rejects the annotation. As this is one of the first steps of a reconcile, the operator does
     /// nothing else. From v0.20.0 on, it refuses to start instead.
     ///
     /// # What causes it
@@ -34,14 +35,14 @@ rule! {
 const LONGEST: usize = 53;
 
 fn detect(cluster: &Cluster, findings: &mut Findings) {
-    let Some((key, _)) = cluster.configured_taint() else {
+    let Some((key, _)) = cluster.runtime_required().configured() else {
         return;
     };
     if !key.contains('/') && key.len() <= LONGEST {
         return;
     }
     let flavor = cluster.flavor();
-    if cluster.operator_since(0, 20) {
+    if checks_taint_key(cluster) {
         let running = |d: &Deployment| d.available_replicas() > 0;
         let operators = cluster.operators.items();
         if let Some(operator) = operators.first().filter(|_| !operators.iter().any(running)) {

@@ -55,8 +55,7 @@ fn detect(cluster: &Cluster, findings: &mut Findings) {
         for batch in model.batches(skyhook) {
             let free = &batch.waiting;
             let blocked = |name: &&str| {
-                let node = cluster.node(name);
-                node.is_some_and(|n| cluster.status_on(skyhook, n) == Status::Blocked)
+                cluster.node(name).is_some_and(|n| cluster.status_on(skyhook, n) == Status::Blocked)
             };
             if free.is_empty() || !batch.chosen.is_empty() || !free.iter().all(blocked) {
                 continue;

@@ -6,7 +6,7 @@ use crate::model::Predecessor;
 use crate::view::count;
 
 rule! {
-    /// Nodes that wait for an earlier custom resource take up the places of a batch.
+    /// Nodes that wait for an earlier custom resource take up the slots of a batch.
     ///
     /// # What it means
     ///
@@ -67,10 +67,9 @@ fn detect(cluster: &Cluster, findings: &mut Findings) {
             if !stands_still(cluster, &model, standstill.troubles(), &package_runs, skyhook, &batch) {
                 continue;
             }
-            let troubles = predecessors.iter().map(|p| {
-                let trouble = standstill.trouble(cluster, p.skyhook, p.node);
-                trouble.map(|t| (t.severity, t.permanent))
-            });
+            let troubles = predecessors
+                .iter()
+                .map(|p| standstill.trouble(cluster, p.skyhook, p.node).map(|t| (t.severity, t.permanent)));
             // The batch continues as soon as one predecessor finishes, so the least severe problem counts.
             let least = troubles.min().flatten();
             let (severity, lasts) = least.unwrap_or((Severity::Warning, false));

@@ -169,7 +169,9 @@ fn found<'a>(
     let owner = (cluster.flavor(), skyhook.name());
     let mut all = cluster.config_maps.items().iter();
     all.find(|map| {
-        map.metadata.name == wanted && map.owner() == Some(owner) && !cluster.is_elsewhere(&map.metadata)
+        map.metadata.name == wanted
+            && map.owner() == Some(owner)
+            && !cluster.operator().is_elsewhere(&map.metadata)
     })
     .filter(|_| !package.config_map.is_empty())
 }

@@ -9,7 +9,7 @@ rule! {
     ///
     /// The operator names the ConfigMap of a package CUSTOM-RESOURCE-PACKAGE-VERSION, in lower case. Package
     /// `bb-cc` of custom resource `aa` and package `cc` of `aa-bb` get the same name at the same version. The
-    /// operator creates the ConfigMap for the first package. For the second, its pass ends with the error
+    /// operator creates the ConfigMap for the first package. For the second, its reconcile ends with the error
     /// "already exists", so nothing starts for any custom resource.
     ///
     /// # What causes it
@@ -36,7 +36,8 @@ fn detect(cluster: &Cluster, findings: &mut Findings) {
     let skyhooks = cluster.skyhooks.items().iter().filter(|s| !s.deleting());
     for (name, all) in &crate::cluster::kubernetes::contested(skyhooks) {
         let mut made = cluster.config_maps.items().iter();
-        let made = made.find(|map| map.metadata.name == *name && !cluster.is_elsewhere(&map.metadata));
+        let made =
+            made.find(|map| map.metadata.name == *name && !cluster.operator().is_elsewhere(&map.metadata));
         let owner = made.and_then(|map| Some(map.owner()?.1));
         // Without an owner, the first custom resource that is not paused will create the ConfigMap.
         let first = match owner {
@@ -48,7 +49,7 @@ fn detect(cluster: &Cluster, findings: &mut Findings) {
         };
         for (skyhook, package) in all {
             if skyhook.name() != other.name() && !skyhook.paused() {
-                let place = match cluster.operator_namespaces().first() {
+                let place = match cluster.operator().namespaces().first() {
                     Some(namespace) => format!("{namespace}/{name}"),
                     None => name.to_owned(),
                 };

@@ -95,8 +95,7 @@ const FIRST_TRIES: i64 = 60;
 fn has_nothing_started(cluster: &Cluster, pod: &Pod, node: &str) -> bool {
     let status = &pod.status;
     let waits = |reason: &str| matches!(reason, "PodInitializing" | "ContainerCreating");
-    let first = status.init_container_statuses.first();
-    let waiting = first.and_then(|c| c.state.waiting.as_ref());
+    let waiting = status.init_container_statuses.first().and_then(|c| c.state.waiting.as_ref());
     let fresh = status
         .init_container_statuses
         .iter()

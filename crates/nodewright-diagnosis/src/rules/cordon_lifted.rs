@@ -35,7 +35,7 @@ rule! {
 }
 
 fn detect(cluster: &Cluster, findings: &mut Findings) {
-    let pods = cluster.evictable_by_node();
+    let pods = cluster.evictions().pods_by_node();
     for drain in findings.model().drains().into_iter().filter(|drain| drain.begun && !drain.ignored) {
         let (node, skyhook) = (drain.node, drain.skyhook);
         let on = cluster.on_node(node, skyhook.name()).filter(|on| on.cordon && !on.drain_timed_out());

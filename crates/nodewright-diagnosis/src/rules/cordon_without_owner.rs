@@ -1,7 +1,7 @@
 use super::support::evidence::{complete_for_long, open_entries, some_of};
 use super::{Finding, Findings, Grade, Severity, Subject};
 use crate::api::Skyhook;
-use crate::api::labels::Labelled;
+use crate::api::labels::{Labelled, Unmet};
 use crate::cluster::{Certainty, Cluster, Node, owners};
 
 rule! {
@@ -45,7 +45,7 @@ fn detect(cluster: &Cluster, findings: &mut Findings) {
     let model = findings.model();
     for node in cluster.nodes.items().iter().filter(|n| n.cordoned() == Some(true)) {
         let keys = node.keys(flavor);
-        let lost: Vec<&str> = cluster.orphaned_cordons(node).map(|(name, _)| name).collect();
+        let lost: Vec<&str> = cluster.leftovers().orphaned_cordons(node).map(|(name, _)| name).collect();
         let cordons = keys.skyhooks.iter().filter(|(_, on)| on.cordon).map(|(name, _)| name.as_str());
         let kept: Vec<&str> = cordons.filter(|name| !lost.contains(name)).collect();
         // A runtime-required cordon is meant to stay.
@@ -80,7 +80,7 @@ fn detect(cluster: &Cluster, findings: &mut Findings) {
                     Some(skyhook) => format!(
                         "the node stays cordoned for {skyhook}, which no longer selects the node{}{}: nothing will release \
                          the node",
-                        unmet.first().map_or_else(String::new, |(key, _)| format!(" because of label {key}")),
+                        unmet.first().map_or_else(String::new, |unmet| format!(" because of label {}", unmet.key)),
                         if unfinished.is_empty() {
                             String::new()
                         } else {
@@ -94,7 +94,7 @@ fn detect(cluster: &Cluster, findings: &mut Findings) {
             match owner {
                 Some(skyhook) => {
                     finding.evidence(skyhook, "spec.nodeSelectors", "does not match");
-                    for (key, change) in &unmet {
+                    for Unmet { key, change, .. } in &unmet {
                         let value = node.labels.value(key).unwrap_or("none");
                         let owner =
                             owners::of_label(key).map(|owner| format!("; its usual owner is {owner}"));
@@ -169,8 +169,8 @@ fn detect(cluster: &Cluster, findings: &mut Findings) {
 }
 
 /// Adds the command that restores the labels by which the custom resource selected the node.
-fn select_again(finding: &mut Finding, skyhook: &Skyhook, node: &Node, unmet: &[(&str, String)]) {
-    let changes = unmet.iter().map(|(_, change)| change.as_str());
+fn select_again(finding: &mut Finding, skyhook: &Skyhook, node: &Node, unmet: &[Unmet<'_>]) {
+    let changes = unmet.iter().map(|unmet| unmet.change.as_str());
     let words = ["label", "node", &node.name, "--overwrite"];
     let grade = Grade::of_running(skyhook);
     finding

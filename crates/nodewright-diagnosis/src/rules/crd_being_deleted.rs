@@ -46,7 +46,7 @@ fn detect(cluster: &Cluster, findings: &mut Findings) {
     let (name, since) = (&definition.metadata.name, definition.metadata.deletion_timestamp);
     let held: Vec<&Skyhook> = cluster.skyhooks.items().iter().filter(|s| s.has_finalizer()).collect();
     let names: Vec<&str> = held.iter().map(|skyhook| skyhook.name()).collect();
-    let gone = cluster.operator_absent();
+    let gone = cluster.operator().is_absent();
     let why = match (held.is_empty(), gone) {
         (true, _) => String::new(),
         (false, true) => {

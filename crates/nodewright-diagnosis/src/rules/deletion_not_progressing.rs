@@ -4,7 +4,7 @@ use super::support::blockers::BlockingFindings;
 use super::support::standstill::last_activity;
 use super::{Findings, Grade, Severity, Subject};
 use crate::api::{Skyhook, Stage, State};
-use crate::cluster::deletion::Pending;
+use crate::cluster::placement::Pending;
 use crate::cluster::{Certainty, Cluster, Deployment, Node, PackageRuns};
 use crate::plan::Condition;
 
@@ -80,13 +80,13 @@ fn detect(cluster: &Cluster, findings: &mut Findings) {
         let at_work = !pending.is_empty()
             && package_runs
                 .of(skyhook.name())
-                .filter(|run| cluster.may_progress(run))
-                .any(|run| cluster.overtime(run, &package_runs).is_none());
+                .filter(|run| run.may_progress(cluster))
+                .any(|run| run.overtime(cluster, &package_runs).is_none());
         if at_work || explained(cluster, skyhook, &pending) || is_blocked(skyhook) {
             continue;
         }
         let finalizers = skyhook.metadata.finalizers.join(", ");
-        let hangs = package_runs.of(skyhook.name()).any(|run| cluster.may_progress(run));
+        let hangs = package_runs.of(skyhook.name()).any(|run| run.may_progress(cluster));
         let what = if pending.is_empty() {
             "nothing is left to uninstall, but the finalizer is not removed"
         } else if hangs {
@@ -124,7 +124,7 @@ fn detect(cluster: &Cluster, findings: &mut Findings) {
                 last.is_none_or(|at| cluster.taken_at.duration_since(at) < QUIET)
             }
         };
-        finding.warning_if(fresh || cluster.operator_coming_up_since().is_some());
+        finding.warning_if(fresh || cluster.operator().coming_up_since().is_some());
         if !package_runs.any_alive(skyhook.name()) {
             finding.no_package_run(cluster, "package pods and jobs");
         }
@@ -191,7 +191,7 @@ fn not_taken_up(cluster: &Cluster, findings: &mut Findings, skyhook: &Skyhook) {
     // A running operator may be between two attempts; a starting operator will process the deletion.
     let available = |d: &Deployment| d.available_replicas() > 0;
     let runs = cluster.operators.items().iter().any(available);
-    if !runs && cluster.operator_coming_up_since().is_none() {
+    if !runs && cluster.operator().coming_up_since().is_none() {
         finding.mark_permanent();
     }
     finding.since_deletion(skyhook);

@@ -1,7 +1,7 @@
 use super::support::evidence::some_of;
 use super::{Findings, Subject};
 use crate::api::{Executor, Skyhook, State, Status};
-use crate::cluster::deletion::Pending;
+use crate::cluster::placement::Pending;
 use crate::cluster::{Certainty, Cluster, Node};
 use crate::model::Model;
 

@@ -1,7 +1,7 @@
 use super::support::evidence::some_of;
 use super::{Findings, Grade, Subject};
 use crate::cluster::Cluster;
-use crate::model::dependencies::cycles;
+use crate::model::profile::cycles;
 
 rule! {
     /// Packages depend on each other in a cycle.
@@ -35,10 +35,7 @@ fn detect(cluster: &Cluster, findings: &mut Findings) {
         for cycle in cycles(skyhook) {
             let held: Vec<&str> = cluster
                 .selected(skyhook)
-                .filter(|node| {
-                    let mut cycle = cycle.iter();
-                    cycle.any(|name| !cluster.placement(skyhook, name, node).is_done())
-                })
+                .filter(|node| cycle.iter().any(|name| !cluster.placement(skyhook, name, node).is_done()))
                 .map(|n| n.name.as_str())
                 .collect();
             let path = format!("{} -> {}", cycle.join(" -> "), cycle[0]);

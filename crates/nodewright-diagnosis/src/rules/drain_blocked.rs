@@ -8,6 +8,7 @@ use crate::api::{Condition, Skyhook};
 use crate::cluster::drain::{Drain, EvictionWebhook, ObstacleReader, Obstacles, Refusal};
 use crate::cluster::{Cluster, DisruptionBudget, Node, NodeRecord, Pod};
 use crate::model::Model;
+use crate::model::profile::{refused_eviction_ends_pass, refused_eviction_may_end_pass};
 use crate::view::{list, plural};
 
 rule! {
@@ -82,9 +83,9 @@ fn detect(_: &Cluster, findings: &mut Findings) {
         if drain.begun {
             reported.insert(name);
         }
-        // Every operator ends its pass after the internal error (500) of overlapping budgets.
+        // Every operator ends its reconcile after the internal error (500) of overlapping budgets.
         let ends_reconciles = *state == DrainState::Blocked
-            && (crate::model::profile::refused_eviction_ends_pass(cluster) || !obstacles.overlaps.is_empty());
+            && (refused_eviction_ends_pass(cluster) || !obstacles.overlaps.is_empty());
         let Description { message, on_any_node } = describe(drain, obstacles, *state, ends_reconciles);
         let finding =
             findings.report(Subject::node(&drain.node.name, Some(name)).package(drain.package), message);
@@ -145,7 +146,7 @@ fn evidence(cluster: &Cluster, finding: &mut Finding, drain: &Drain<'_>, obstacl
     for pod in obstacles.unexplained.iter().take(SHOWN) {
         let object = format!("pod/{}", pod.path());
         finding.evidence(&object, "deletionTimestamp", "none");
-        if let Some(event) = cluster.eviction_event(pod) {
+        if let Some(event) = cluster.evictions().event(pod) {
             finding.evidence(&object, format!("event {}", event.reason), &event.message);
         }
     }
@@ -207,13 +208,13 @@ fn drain_state(
         let before = |budget: &DisruptionBudget| {
             budget.refuses_for_good() && start.is_some_and(|at| budget.refused_before(at))
         };
-        let young =
-            on.is_some_and(|on| cluster.refusal_is_young(on)) && !budgets().any(|(budget, _)| before(budget));
+        let young = on.is_some_and(|on| cluster.evictions().refusal_is_young(on))
+            && !budgets().any(|(budget, _)| before(budget));
         let lasts = for_good || obstacles.budgets.is_empty();
         return Some(if lasts && !young { DrainState::Blocked } else { DrainState::MayPass });
     }
     match (for_good, drain.begun) {
-        (true, true) if !cluster.operator_since(0, 20) => Some(DrainState::Blocked),
+        (true, true) if refused_eviction_may_end_pass(cluster) => Some(DrainState::Blocked),
         (true, _) => Some(DrainState::Ahead),
         (false, true) if !obstacles.unexplained.is_empty() && hopeless => Some(DrainState::Blocked),
         // A temporary refusal matters only after the drain has begun.
@@ -223,7 +224,7 @@ fn drain_state(
 }
 
 /// Custom resources whose blocked drain keeps other nodes waiting: further nodes of the custom resource, or
-/// nodes of all custom resources if the operator is older and ends its pass at the refusal.
+/// nodes of all custom resources if the operator is older and ends its reconcile at the refusal.
 fn others_held_up<'a, 'c: 'a>(
     cluster: &'c Cluster,
     model: &Model<'_>,
@@ -235,7 +236,7 @@ fn others_held_up<'a, 'c: 'a>(
             && !node.ignored(cluster.flavor())
             && !model.is_done_on(skyhook, node)
     };
-    let ends_pass = crate::model::profile::refused_eviction_ends_pass(cluster);
+    let ends_pass = refused_eviction_ends_pass(cluster);
     let any = || {
         let mut skyhooks = cluster.skyhooks.items().iter().filter(|s| s.is_active());
         skyhooks.any(|s| cluster.selected(s).any(|n| waits(s, n)))
@@ -352,8 +353,7 @@ fn cause(obstacles: &Obstacles<'_>) -> (String, Option<String>) {
         };
         return (this, Some(not_evicted("a pod is")));
     }
-    let mut pods = noted.iter().filter(|refusal| !refusal.name.is_empty());
-    let first = pods.next();
+    let first = noted.iter().find(|refusal| !refusal.name.is_empty());
     let on_any_node = first.map(|first| refusal("a pod", &first.reason));
     (refused(noted), on_any_node)
 }

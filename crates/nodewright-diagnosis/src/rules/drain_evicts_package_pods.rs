@@ -52,8 +52,7 @@ fn detect(cluster: &Cluster, findings: &mut Findings) {
         if model.unfinished(skyhook).next().is_none() {
             continue;
         }
-        let of_it = package_runs.of(skyhook.name());
-        let pods = of_it.flat_map(|run| run.pods.iter());
+        let pods = package_runs.of(skyhook.name()).flat_map(|run| run.pods.iter());
         let mut pods = pods.filter(|p| !p.spec.tolerations.is_empty()).peekable();
         let seen = pods.peek().is_some();
         let collapsed = pods.find(|p| {
@@ -104,7 +103,5 @@ fn is_wildcard(toleration: &Toleration) -> bool {
 
 /// The first package that has an interrupt.
 fn interrupts(skyhook: &Skyhook) -> Option<&str> {
-    let mut packages = skyhook.packages();
-    let found = packages.find(|(name, p)| skyhook.pending_interrupt(name, p).is_some());
-    found.map(|(name, _)| name)
+    skyhook.packages().find(|(name, p)| skyhook.pending_interrupt(name, p).is_some()).map(|(name, _)| name)
 }

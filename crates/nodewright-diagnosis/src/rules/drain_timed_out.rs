@@ -38,7 +38,7 @@ rule! {
 fn detect(cluster: &Cluster, findings: &mut Findings) {
     let model = findings.model();
     let drains = model.drains();
-    let evictable = cluster.evictable_by_node();
+    let evictable = cluster.evictions().pods_by_node();
     for skyhook in cluster.skyhooks.items().iter().filter(|s| s.is_active()) {
         for node in cluster.selected(skyhook) {
             let on = cluster.on_node(node, skyhook.name());
@@ -87,7 +87,7 @@ fn report(cluster: &Cluster, finding: &mut Finding, skyhook: &Skyhook, node: &No
         finding.since(start.parse().ok());
         finding.evidence(&object, key, start);
     }
-    let in_force = cluster.refusals_in_force(skyhook, node, on);
+    let in_force = cluster.evictions().refusals_in_force(skyhook, node, on);
     for refusal in &in_force {
         finding.evidence(&object, "eviction refused", refusal);
     }

@@ -41,7 +41,7 @@ fn detect(cluster: &Cluster, findings: &mut Findings) {
             if cluster.status_on(skyhook, node) != Status::Waiting {
                 continue;
             }
-            let permanently_failed = cluster.permanently_failed(&package_runs, skyhook, node);
+            let permanently_failed = package_runs.permanently_failed(cluster, skyhook, node);
             let Some((entry, package_run)) = permanently_failed.first().copied() else {
                 continue;
             };

@@ -194,12 +194,12 @@ impl Finding {
         self.blocks.contains(&Blocks::Install)
     }
 
-    /// Whether the finding ends the operator's pass, which concerns every custom resource.
+    /// Whether the finding ends the operator's reconcile, which concerns every custom resource.
     pub fn blocks_reconcile(&self) -> bool {
         self.blocks.contains(&Blocks::Reconcile)
     }
 
-    /// Whether nothing can be installed for any custom resource, although the operator's pass goes on.
+    /// Whether nothing can be installed for any custom resource, although the operator's reconcile goes on.
     pub fn refuses_installs(&self) -> bool {
         let subject = &self.subject;
         subject.skyhook.is_none()
@@ -278,7 +278,7 @@ impl Finding {
     }
 
     /// Declares findings with these codes as causes, if they are about the same package or no package, and
-    /// about the same node or no node, or if they end the operator's pass.
+    /// about the same node or no node, or if they end the operator's reconcile.
     pub fn effect_of(&mut self, codes: &'static [&'static str]) -> &mut Self {
         self.effect_of = codes;
         self

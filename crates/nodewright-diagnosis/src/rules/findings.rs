@@ -121,8 +121,7 @@ impl<'c> Findings<'c> {
     /// All rules of this kind except the running one.
     pub(super) fn other_rules(&self, finds: Finds) -> impl Iterator<Item = &'static Rule> {
         let own = self.rule.code;
-        let all = ALL.iter().copied();
-        all.filter(move |rule| rule.finds == finds && rule.code != own)
+        ALL.iter().copied().filter(move |rule| rule.finds == finds && rule.code != own)
     }
 
     /// The outlines of the findings of all rules except those about missing progress without a cause and about

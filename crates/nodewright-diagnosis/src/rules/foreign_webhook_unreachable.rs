@@ -42,8 +42,8 @@ const OF_PODS: &[Blocks] = &[Blocks::Install, Blocks::Uninstall];
 
 fn detect(cluster: &Cluster, findings: &mut Findings) {
     // Another rule reports webhooks that also reject changes of custom resources.
-    let reported = cluster.unreachable_webhooks(Operation::Update, None);
-    for refusing in cluster.refusing_webhooks() {
+    let reported = cluster.webhooks().unreachable(Operation::Update, None);
+    for refusing in cluster.webhooks().refusing() {
         let configuration = refusing.configuration;
         if reported.iter().any(|other| std::ptr::eq(other.configuration, configuration)) {
             continue;

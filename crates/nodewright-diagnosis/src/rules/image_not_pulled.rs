@@ -55,13 +55,15 @@ fn detect(cluster: &Cluster, findings: &mut Findings) {
         let agent = package_run.runs_agent(trouble.container);
         let of = if agent { "the agent for package" } else { "package" };
         let response = response(cluster, pod, &trouble);
-        let refusal = Refusal::of(&response);
+        let refusal = PullFailure::of(&response);
         let cannot = match refusal {
-            Refusal::RateLimit => "cannot be pulled because of the registry's rate limit",
-            Refusal::Credentials => "cannot be pulled because the registry does not accept the credentials",
-            Refusal::NotFound => "does not exist in the registry",
-            Refusal::Platform => "has no build for the architecture of the node",
-            Refusal::Other => "cannot be pulled",
+            PullFailure::RateLimit => "cannot be pulled because of the registry's rate limit",
+            PullFailure::Credentials => {
+                "cannot be pulled because the registry does not accept the credentials"
+            }
+            PullFailure::NotFound => "does not exist in the registry",
+            PullFailure::Platform => "has no build for the architecture of the node",
+            PullFailure::Other => "cannot be pulled",
         };
         let finding = findings.report(
             Subject::package_run(package_run),
@@ -88,10 +90,10 @@ fn detect(cluster: &Cluster, findings: &mut Findings) {
             );
             continue;
         }
-        if matches!(refusal, Refusal::Platform) {
+        if matches!(refusal, PullFailure::Platform) {
             architectures(cluster, finding, package_run);
         }
-        if matches!(refusal, Refusal::RateLimit | Refusal::Credentials) {
+        if matches!(refusal, PullFailure::RateLimit | PullFailure::Credentials) {
             pull_with_secret(cluster, finding, &refusal);
             continue;
         }
@@ -109,7 +111,7 @@ fn detect(cluster: &Cluster, findings: &mut Findings) {
                 "Correct the image, and do not change the version",
                 "the operator then replaces the pod on every node; with another version, the uninstall would not run",
             )
-        } else if matches!(refusal, Refusal::Platform) {
+        } else if matches!(refusal, PullFailure::Platform) {
             (
                 "Use an image that is built for this architecture, or select only nodes of the others",
                 "the operator then replaces the pod on every node",
@@ -147,11 +149,10 @@ fn left_spec<'a>(cluster: &'a Cluster, package_run: &PackageRun<'_>) -> Option<&
     let (name, version) = (&package_run.package, &package_run.version);
     let skyhook = cluster.skyhook(&package_run.skyhook)?;
     let kept = skyhook.package(name).is_some_and(|p| p.version == *version);
-    if kept || !package_run.stage.is_uninstall() || cluster.knows_uninstall() {
+    if kept || !package_run.stage.is_uninstall() || cluster.operator().knows_uninstall() {
         return None;
     }
-    let on = cluster.on_node(cluster.node(package_run.node)?, skyhook.name())?;
-    let mut entries = on.entries().iter();
+    let mut entries = cluster.on_node(cluster.node(package_run.node)?, skyhook.name())?.entries().iter();
     entries.find(|entry| entry.identity() == (name.as_str(), version.as_str()))
 }
 
@@ -161,8 +162,7 @@ fn correct_agent_image(cluster: &Cluster, finding: &mut Finding, package_run: &P
     let edit = ["edit", &cluster.flavor().resource(), &package_run.skyhook];
     let skyhook = cluster.skyhook(&package_run.skyhook);
     let package = skyhook.and_then(|s| s.package(&package_run.package));
-    let own = package.and_then(|p| p.whole["agentImageOverride"].as_str());
-    let own = own.filter(|image| !image.is_empty());
+    let own = package.and_then(|p| p.whole["agentImageOverride"].as_str()).filter(|image| !image.is_empty());
     if let Some((skyhook, image)) = skyhook.zip(own) {
         let field = format!("spec.packages.{}.agentImageOverride", package_run.package);
         finding
@@ -171,7 +171,7 @@ fn correct_agent_image(cluster: &Cluster, finding: &mut Finding, package_run: &P
             .caveat(REPLACES);
         return;
     }
-    if let Some(deployment) = cluster.operator() {
+    if let Some(deployment) = cluster.operator().deployment() {
         if let Some(image) = deployment.env("AGENT_IMAGE") {
             finding.evidence(deployment, "AGENT_IMAGE", image);
         }
@@ -179,7 +179,7 @@ fn correct_agent_image(cluster: &Cluster, finding: &mut Finding, package_run: &P
             "the operator restarts and then replaces the pods of every package that waits for the image",
         );
     }
-    let title = if cluster.operator().is_none() {
+    let title = if cluster.operator().deployment().is_none() {
         "Correct the operator's AGENT_IMAGE, or set agentImageOverride on the package"
     } else {
         "Or set agentImageOverride on the package"
@@ -188,8 +188,8 @@ fn correct_agent_image(cluster: &Cluster, finding: &mut Finding, package_run: &P
 }
 
 /// Adds remedies for the pull secret: the operator puts its `IMAGE_PULL_SECRET` into every package pod.
-fn pull_with_secret(cluster: &Cluster, finding: &mut Finding, refusal: &Refusal) {
-    let operator = cluster.operator();
+fn pull_with_secret(cluster: &Cluster, finding: &mut Finding, refusal: &PullFailure) {
+    let operator = cluster.operator().deployment();
     let secret = operator.and_then(|operator| Some((operator, operator.env("IMAGE_PULL_SECRET")?)));
     if let Some((operator, secret)) = secret {
         let title =
@@ -202,13 +202,13 @@ fn pull_with_secret(cluster: &Cluster, finding: &mut Finding, refusal: &Refusal)
             .edit_operator(Grade::B2, title, operator)
             .caveat("the operator restarts, and new package pods use the secret");
     }
-    if matches!(refusal, Refusal::RateLimit) {
+    if matches!(refusal, PullFailure::RateLimit) {
         finding.caveat("the kubelet retries automatically; pulls with credentials, or through a mirror, have a higher limit");
     }
 }
 
 /// The registry's reason for refusing an image.
-enum Refusal {
+enum PullFailure {
     RateLimit,
     Credentials,
     NotFound,
@@ -218,21 +218,21 @@ enum Refusal {
     Other,
 }
 
-impl Refusal {
-    fn of(response: &str) -> Refusal {
+impl PullFailure {
+    fn of(response: &str) -> PullFailure {
         let mentions = |words: &[&str]| words.iter().any(|word| response.contains(word));
         let absent = mentions(&["not found", "unknown", "does not exist"]);
         let denied =
             mentions(&["unauthorized", "authentication required", "no basic auth", "denied", "forbidden"]);
         if mentions(&["no match for platform", "no matching manifest for"]) {
-            Refusal::Platform
+            PullFailure::Platform
         } else if mentions(&["too many requests", "toomanyrequests", "rate limit"]) {
-            Refusal::RateLimit
+            PullFailure::RateLimit
         } else {
             match (absent, denied) {
-                (false, true) => Refusal::Credentials,
-                (true, false) => Refusal::NotFound,
-                _ => Refusal::Other,
+                (false, true) => PullFailure::Credentials,
+                (true, false) => PullFailure::NotFound,
+                _ => PullFailure::Other,
             }
         }
     }

@@ -63,7 +63,7 @@ fn detect(cluster: &Cluster, findings: &mut Findings) {
                     ),
                 );
                 finding.entry(&node.name, entry).evidence(node, "interrupt pods", "none");
-                if let Some(why) = cluster.why_no_operator_version() {
+                if let Some(why) = cluster.operator().why_no_version() {
                     // While the last activity is recent, an operator of v0.17 may still continue the package.
                     let open = model.actionable_nodes(skyhook);
                     let last = last_activity(cluster, &package_runs, skyhook, &open);

@@ -36,7 +36,7 @@ fn detect(cluster: &Cluster, findings: &mut Findings) {
     if cluster.workloads.ok().is_none() || cluster.certainty_of_no_package_run() == Certainty::Unknown {
         return;
     }
-    let workloads = cluster.workloads_by_node();
+    let workloads = cluster.evictions().workloads_by_node();
     for drain in findings.model().drains().iter().filter(|d| d.begun) {
         let selector = &drain.skyhook.spec.pod_non_interrupt_labels;
         let Some(pods) = workloads.get(drain.node.name.as_str()).filter(|_| !selector.is_empty()) else {

@@ -91,8 +91,7 @@ fn lacks_a_pod(package_run: &PackageRun<'_>, job: &Job) -> bool {
     let (status, pods) = (&job.status, &package_run.pods);
     // Conditions of a Job that is about to end.
     let ending = ["FailureTarget", "SuccessCriteriaMet"];
-    let mut conditions = status.conditions.iter();
-    let ends = conditions.any(|c| c.is_true() && ending.contains(&c.kind.as_str()));
+    let ends = status.conditions.iter().any(|c| c.is_true() && ending.contains(&c.kind.as_str()));
     let idle = status.active == 0 && status.succeeded == 0 && !job.spec.suspend && !ends;
     let counted = match status.failed {
         0 => pods.is_empty(),
@@ -103,8 +102,7 @@ fn lacks_a_pod(package_run: &PackageRun<'_>, job: &Job) -> bool {
 
 /// The Job controller's newest event about a failed pod creation; `None` if it is older than the last attempt.
 fn newest_refusal<'a>(cluster: &'a Cluster, package_run: &PackageRun<'_>, job: &Job) -> Option<&'a Event> {
-    let events = cluster.events_about("Job", &job.metadata.name);
-    let events = events.filter(|e| e.reason == "FailedCreate");
+    let events = cluster.events_about("Job", &job.metadata.name).filter(|e| e.reason == "FailedCreate");
     let newest = events.max_by_key(|e| e.last)?;
     let last = last_attempt(package_run);
     (last.is_none() || newest.last.is_none() || newest.last >= last).then_some(newest)
@@ -115,8 +113,7 @@ fn last_attempt(package_run: &PackageRun<'_>) -> Option<Timestamp> {
     let ends = package_run.pods.iter().flat_map(|pod| {
         let status = &pod.status;
         let all = status.init_container_statuses.iter().chain(&status.container_statuses);
-        let ended = all.filter_map(|c| c.state.terminated.as_ref()?.finished_at);
-        ended.chain(pod.metadata.creation_timestamp)
+        all.filter_map(|c| c.state.terminated.as_ref()?.finished_at).chain(pod.metadata.creation_timestamp)
     });
     ends.max()
 }

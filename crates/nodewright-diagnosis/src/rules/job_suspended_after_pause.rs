@@ -50,8 +50,7 @@ fn detect(cluster: &Cluster, findings: &mut Findings) {
         let suspended = job.status.conditions.iter().find(|c| c.kind == "Suspended");
         let since = suspended.and_then(|c| c.last_transition_time);
         let rests = skyhook.status.status == Some(Status::Paused);
-        let written = skyhook.metadata.managed_fields.iter();
-        let written = written.filter_map(|m| m.time).max();
+        let written = skyhook.metadata.managed_fields.iter().filter_map(|m| m.time).max();
         let young = |at: Option<Timestamp>| cluster.is_recent(at);
         if skyhook.paused() || rests && (!cluster.is_stale(since) || young(written)) {
             continue;
@@ -84,7 +83,7 @@ fn detect(cluster: &Cluster, findings: &mut Findings) {
                 // The time of the resume is unknown.
                 finding.severity(Severity::Warning);
             }
-            // The operator does not reach the Job while its pass ends early.
+            // The operator does not reach the Job while its reconcile ends early.
             finding
                 .effect_of(&["SKY206", "SKY217", "SKY501", "SKY601"])
                 .remedy("Pause the custom resource again", ["pause", skyhook.name()])

@@ -85,8 +85,7 @@ impl<'a> Suspensions<'a> {
         // Each suspension and each resume is a new generation.
         let count = noted.max((job.metadata.generation - 1) / 2);
         let creates = |fields: &ManagedFields| !fields.fields["f:spec"]["f:template"].is_null();
-        let mut owners = job.metadata.managed_fields.iter();
-        let manager = owners.find(|fields| job.spec.suspend && !creates(fields));
+        let manager = job.metadata.managed_fields.iter().find(|fields| job.spec.suspend && !creates(fields));
         let manager = manager.map(|fields| fields.manager.as_str());
         let now = cluster.is_recent(changed.last_transition_time) || job.spec.suspend;
         (skyhook.is_active() && now && (manager.is_some() || count >= REPEATEDLY))

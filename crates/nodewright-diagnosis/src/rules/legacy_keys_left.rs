@@ -45,7 +45,7 @@ fn detect(cluster: &Cluster, findings: &mut Findings) {
             if !on.has_keys() || unknown {
                 continue;
             }
-            let Some(why) = cluster.old_keys_left(node, name, old) else {
+            let Some(why) = cluster.leftovers().old_keys_left(node, name, old) else {
                 continue;
             };
             let finding = findings.report(
@@ -55,12 +55,12 @@ fn detect(cluster: &Cluster, findings: &mut Findings) {
             let object = node.reference();
             let keys = format!("keys of {}", old.group());
             finding.evidence(object, keys, name);
-            if let Some(at) = cluster.skyhook(name).and_then(|s| cluster.migrated_at(s)) {
+            if let Some(at) = cluster.skyhook(name).and_then(|s| cluster.migration().migrated_at(s)) {
                 let owner = format!("{}/{name}", cluster.flavor().name());
                 finding.evidence(owner, "legacy-migrated-at", at);
             }
             finding.remedy("List all leftovers", ["leftovers"]);
-            let copied = cluster.skyhook(name).is_some() && cluster.is_adopted(node, name);
+            let copied = cluster.skyhook(name).is_some() && cluster.migration().is_adopted(node, name);
             if on.is_marker() && !copied {
                 finding
                     .remedy(

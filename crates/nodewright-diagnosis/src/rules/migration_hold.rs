@@ -32,7 +32,7 @@ rule! {
 }
 
 fn detect(cluster: &Cluster, findings: &mut Findings) {
-    for old in cluster.holding() {
+    for old in cluster.migration().holding() {
         let Some(status) = &old.status.status else {
             continue;
         };

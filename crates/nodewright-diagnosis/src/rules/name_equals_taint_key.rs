@@ -37,7 +37,7 @@ rule! {
 
 fn detect(cluster: &Cluster, findings: &mut Findings) {
     let flavor = cluster.flavor();
-    let taints = cluster.runtime_required_taints();
+    let taints = cluster.runtime_required().taints();
     let keys: Vec<&str> = taints.iter().map(|(key, _)| key.as_str()).collect();
     // Without custom resources that taint new nodes, the record has no effect.
     let all = cluster.skyhooks.items().iter();
@@ -58,7 +58,7 @@ fn detect(cluster: &Cluster, findings: &mut Findings) {
             format!(
                 "deleting {skyhook} removes the record of which nodes were tainted: {}",
                 if keys.contains(&skyhook.name()) {
-                    "the custom resource is named like the key of the runtime-required taint"
+                    "the custom resource has the same name as the key of the runtime-required taint"
                 } else {
                     "the key of that record ends with the custom resource's name"
                 }

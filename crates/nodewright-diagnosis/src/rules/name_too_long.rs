@@ -8,7 +8,7 @@ rule! {
     /// # What it means
     ///
     /// The operator keeps its record in node annotations whose keys end in the name, and a key has at most 63
-    /// characters. The API server rejects the operator's writes to nodes, its pass ends there, and custom
+    /// characters. The API server rejects the operator's writes to nodes, its reconcile ends there, and custom
     /// resources that come later wait as well.
     ///
     /// # What causes it

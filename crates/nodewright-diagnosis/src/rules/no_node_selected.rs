@@ -13,7 +13,7 @@ rule! {
     /// # What causes it
     ///
     /// A selector with a typo, labels that were renamed, or a node pool scaled to zero. If there are no nodes
-    /// at all, the operator ends its pass before anything else. If a deletion cannot complete because of
+    /// at all, the operator ends its reconcile before anything else. If a deletion cannot complete because of
     /// this, it is an error.
     ///
     /// # How to confirm
@@ -65,7 +65,7 @@ fn detect(cluster: &Cluster, findings: &mut Findings) {
     }
 }
 
-/// Reports that the cluster has no nodes. The older operator then ends its pass at once, and does not even
+/// Reports that the cluster has no nodes. The older operator then ends its reconcile at once, and does not even
 /// remove finalizers. Whether the newer operator does so is known only after a deletion has taken long.
 fn no_nodes_at_all(cluster: &Cluster, findings: &mut Findings) {
     for skyhook in cluster.skyhooks.items().iter().filter(|s| !s.disabled()) {

@@ -50,7 +50,7 @@ fn detect(cluster: &Cluster, findings: &mut Findings) {
         return;
     }
     let model = findings.model();
-    let pods = cluster.evictable_by_node();
+    let pods = cluster.evictions().pods_by_node();
     for skyhook in cluster.skyhooks.items().iter().filter(|s| s.is_active()) {
         for node in cluster.selected(skyhook) {
             let Some(deletion) = &node.deletion else {
@@ -128,7 +128,7 @@ impl<'a> Obstacles<'a> {
                 obstacles.ending.push(pod);
             } else if let Some(annotation) = pod.refuses_disruption() {
                 obstacles.protected.push((pod, annotation));
-            } else if let Some(block) = cluster.eviction_block(pod) {
+            } else if let Some(block) = cluster.evictions().block(pod) {
                 let budgets = match block {
                     EvictionBlock::Budget(budget) => vec![budget],
                     EvictionBlock::Overlap(budgets) => budgets,

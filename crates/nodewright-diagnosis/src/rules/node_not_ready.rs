@@ -154,8 +154,7 @@ fn detect(cluster: &Cluster, findings: &mut Findings) {
 
 /// Whether any custom resource reboots the node.
 fn is_rebooted(cluster: &Cluster, node: &Node) -> bool {
-    let mut skyhooks = cluster.skyhooks.items().iter();
-    skyhooks.any(|skyhook| reboots(cluster, skyhook, node))
+    cluster.skyhooks.items().iter().any(|skyhook| reboots(cluster, skyhook, node))
 }
 
 /// Whether the node may still be rebooting, which takes long on a large machine.

@@ -1,6 +1,6 @@
 use super::{Blocks, Findings, Severity, Subject};
-use crate::api::ApiFlavor;
 use crate::cluster::Cluster;
+use crate::model::profile::reads_only_selected_states;
 
 rule! {
     /// The node state of a custom resource cannot be read.
@@ -8,7 +8,7 @@ rule! {
     /// # What it means
     ///
     /// The annotation with the state of every package on the node does not have the format that the operator
-    /// writes. The operator then stops its pass: this custom resource, and all that come after it
+    /// writes. The operator then ends its reconcile: this custom resource, and all that come after it
     /// in order of priority, make no progress on any node.
     ///
     /// # What causes it
@@ -35,10 +35,10 @@ rule! {
 
 fn detect(cluster: &Cluster, findings: &mut Findings) {
     // Older operators read the node state of every node.
-    let reads_selected_only = cluster.operator_since(0, 16) || cluster.flavor() == ApiFlavor::NodeWright;
+    let reads_selected_only = reads_only_selected_states(cluster);
     // The operator skips paused custom resources. Before v0.16.0 it reads all node states at the start of
     // each pass.
-    let pause_helps = cluster.knows_uninstall();
+    let pause_helps = cluster.operator().knows_uninstall();
     let all = cluster.skyhooks.items();
     let running = all.iter().filter(|s| s.is_active()).count();
     for skyhook in all {

@@ -36,7 +36,7 @@ rule! {
     ///
     /// # How to fix
     ///
-    /// Read the operator's log, and fix what ends its pass.
+    /// Read the operator's log, and fix what ends its reconcile.
     ///
     /// # Since
     ///
@@ -155,8 +155,7 @@ impl OtherFindings {
             others.explain_all |= finding.blocks_reconcile() || finding.refuses_installs();
             match (&finding.subject.skyhook, &finding.subject.node) {
                 (Some(skyhook), _) => {
-                    let of_it = others.by_skyhook.entry(skyhook.clone());
-                    of_it.or_default().push(finding);
+                    others.by_skyhook.entry(skyhook.clone()).or_default().push(finding);
                 }
                 (None, Some(node)) => {
                     others.nodes.insert(node.clone());
@@ -198,8 +197,7 @@ fn in_the_way<'a>(
         return Vec::new();
     }
     let here = nodes.iter().filter_map(|node| delaying.get(node));
-    let here = here.flatten().map(|run| (run.skyhook.clone(), run.node));
-    here.collect()
+    here.flatten().map(|run| (run.skyhook.clone(), run.node)).collect()
 }
 
 /// The package runs that delay interrupts, by node.

@@ -52,7 +52,7 @@ fn detect(cluster: &Cluster, findings: &mut Findings) {
     }
     // The status of an unobserved Deployment may be outdated, but its spec is valid.
     let down = |d: &Deployment| (d.observed() || d.replicas() == 0) && d.available_replicas() == 0;
-    let loops = |d: &Deployment| cluster.crash_looping(d).is_some();
+    let loops = |d: &Deployment| cluster.operator().crash_looping(d).is_some();
     if !operators.iter().all(|d| down(d) || loops(d)) {
         return;
     }
@@ -126,12 +126,16 @@ fn report_none(cluster: &Cluster, findings: &mut Findings) {
 
 /// Terminating namespaces in which the operator may run.
 fn terminating(cluster: &Cluster) -> Vec<&Namespace> {
-    let known = cluster.operator_namespaces();
+    let known = cluster.operator().namespaces();
     let pods = cluster.pods.items().iter();
     let of_pods: Vec<&str> = pods.filter_map(|pod| pod.metadata.namespace.as_deref()).collect();
     let default = ApiFlavor::ALL.map(ApiFlavor::default_namespace);
-    let all = cluster.installation.namespaces.items().iter();
-    all.filter(|namespace| namespace.metadata.deleting())
+    cluster
+        .installation
+        .namespaces
+        .items()
+        .iter()
+        .filter(|namespace| namespace.metadata.deleting())
         .filter(|namespace| {
             let name = namespace.metadata.name.as_str();
             known.contains(name) || of_pods.contains(&name) || default.contains(&name)
@@ -156,7 +160,7 @@ fn report_down(cluster: &Cluster, findings: &mut Findings, deployment: &Deployme
         "the operator is scaled to zero".to_owned()
     } else if let Some(limit) = limit {
         format!("the operator exceeds its memory limit of {limit:.0} MiB and is killed")
-    } else if let Some(pod) = cluster.crash_looping(deployment) {
+    } else if let Some(pod) = cluster.operator().crash_looping(deployment) {
         match pod.trouble().and_then(|trouble| trouble.exit_code) {
             Some(code) => format!("the operator is crash-looping (exit code {code})"),
             None => "the operator is crash-looping".to_owned(),
@@ -177,7 +181,7 @@ fn report_down(cluster: &Cluster, findings: &mut Findings, deployment: &Deployme
     );
     add_pod_problems(finding, cluster, deployment);
     finding.effect_of(&["SKY503"]);
-    finding.warning_if(cluster.operator_coming_up_since().is_some());
+    finding.warning_if(cluster.operator().coming_up_since().is_some());
     if zero {
         finding.scale_up("Scale up the operator", deployment);
     } else if let Some(key) = circle {
@@ -202,8 +206,8 @@ fn report_down(cluster: &Cluster, findings: &mut Findings, deployment: &Deployme
 
 /// The key of a runtime-required taint that keeps the operator's pod from all nodes: only the operator would remove it.
 fn waits_for_own_taint(cluster: &Cluster, operator: &Deployment) -> Option<String> {
-    let mut reasons = cluster.pods_of(operator).filter_map(|pod| pod.unschedulable());
-    let keys = cluster.runtime_required_taints();
+    let mut reasons = cluster.operator().pods_of(operator).filter_map(|pod| pod.unschedulable());
+    let keys = cluster.runtime_required().taints();
     reasons.find_map(|why| {
         let named = keys
             .iter()
@@ -214,7 +218,7 @@ fn waits_for_own_taint(cluster: &Cluster, operator: &Deployment) -> Option<Strin
 
 /// Whether the kernel killed a container of the operator for its memory use.
 fn out_of_memory(cluster: &Cluster, operator: &Deployment) -> bool {
-    cluster.pods_of(operator).any(|pod| {
+    cluster.operator().pods_of(operator).any(|pod| {
         let ended = pod.trouble().or_else(|| pod.last_failure());
         ended.is_some_and(|ended| ended.reason == "OOMKilled")
     })
@@ -225,7 +229,7 @@ fn add_pod_problems(finding: &mut Finding, cluster: &Cluster, operator: &Deploym
     if let Some(failure) = operator.replica_failure() {
         finding.evidence(operator, "condition ReplicaFailure", failure);
     }
-    for pod in cluster.pods_of(operator) {
+    for pod in cluster.operator().pods_of(operator) {
         let object = pod.reference();
         if let Some(why) = pod.unschedulable() {
             finding.evidence(&object, "condition PodScheduled", why);

@@ -8,7 +8,7 @@ rule! {
     /// # What it means
     ///
     /// The operator keeps every node and the state of every package on it in memory. With less than it
-    /// needs, it is killed in the middle of a pass, most likely while many nodes change at once, and
+    /// needs, it is killed in the middle of a reconcile, most likely while many nodes change at once, and
     /// starts over.
     ///
     /// # What causes it
@@ -35,15 +35,14 @@ rule! {
 const DEFAULT: f64 = 512.0;
 
 fn detect(cluster: &Cluster, findings: &mut Findings) {
-    let all = cluster.skyhooks.items().iter();
-    let packages = all.map(|s| s.spec.packages.len()).max().unwrap_or(0);
+    let packages = cluster.skyhooks.items().iter().map(|s| s.spec.packages.len()).max().unwrap_or(0);
     let nodes = cluster.nodes.items().len();
     let enough = if packages > 3 { 500 } else { 800 };
     if packages == 0 || nodes <= enough {
         return;
     }
     let needed = (nodes as f64 * 0.8 * (packages as f64 * 0.4).max(1.0)).max(DEFAULT);
-    for operator in cluster.acting_operators() {
+    for operator in cluster.operator().acting() {
         if let Some(limit) = operator.memory_limit().filter(|limit| *limit < needed) {
             report(findings, operator, nodes, packages, limit, needed);
         }

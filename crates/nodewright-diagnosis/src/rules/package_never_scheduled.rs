@@ -120,8 +120,7 @@ fn last_of(skyhook: &Skyhook, done: impl Fn(&str) -> bool) -> Option<(&str, &str
     };
     let all = skyhook.packages().filter(last);
     let interrupts = |(name, package): &(&str, &Package)| skyhook.pending_interrupt(name, package).is_some();
-    let last = all.min_by_key(interrupts);
-    last.map(|(name, package)| (name, package.version.as_str()))
+    all.min_by_key(interrupts).map(|(name, package)| (name, package.version.as_str()))
 }
 
 /// Whether the package is not recorded or at its first stage. The operator starts later stages in another

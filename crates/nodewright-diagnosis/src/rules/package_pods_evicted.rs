@@ -89,8 +89,7 @@ fn by_kubelet<'a>(
         finding.ending(newest, ending);
     }
     if let Some(node) = cluster.node(package_run.node) {
-        let pressure = node.conditions().iter();
-        let pressure = pressure.filter(|c| c.kind.ends_with("Pressure"));
+        let pressure = node.conditions().iter().filter(|c| c.kind.ends_with("Pressure"));
         for condition in pressure.filter(|c| c.is_true()) {
             finding.evidence(node, format!("condition {}", condition.kind), "True");
         }

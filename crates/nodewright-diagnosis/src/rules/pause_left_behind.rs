@@ -1,6 +1,6 @@
 use super::{Findings, Subject};
 use crate::cluster::Cluster;
-use crate::cluster::hold::{HOLDER, HolderState};
+use crate::cluster::hold::{HOLDER, HolderActivity};
 use crate::view::ago;
 
 rule! {
@@ -41,10 +41,10 @@ fn detect(cluster: &Cluster, findings: &mut Findings) {
             continue;
         };
         let how = match state {
-            HolderState::Ended => "the command that set the pause has ended".to_owned(),
-            HolderState::Old => "the pause is more than an hour old".to_owned(),
-            HolderState::InFuture => format!("the pause was set {}", ago(hold.since(), cluster.taken_at)),
-            HolderState::AtWork | HolderState::Unknown => continue,
+            HolderActivity::Ended => "the command that set the pause has ended".to_owned(),
+            HolderActivity::Old => "the pause is more than an hour old".to_owned(),
+            HolderActivity::InFuture => format!("the pause was set {}", ago(hold.since(), cluster.taken_at)),
+            HolderActivity::AtWork | HolderActivity::Unknown => continue,
         };
         let finding = findings.report(
             Subject::skyhook(skyhook),

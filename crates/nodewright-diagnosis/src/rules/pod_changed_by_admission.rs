@@ -70,7 +70,7 @@ fn detect(cluster: &Cluster, findings: &mut Findings) {
         let Some((pod, change)) = found else {
             continue;
         };
-        // Only the panic concerns a disabled custom resource: it ends the operator's pass for all custom
+        // Only the panic concerns a disabled custom resource: it ends the operator's reconcile for all custom
         // resources.
         if skyhook.disabled() && change.fix != Fix::DeletePod {
             continue;
@@ -199,8 +199,7 @@ pub fn change(package: &Package, generation: i64, package_run: &PackageRun<'_>, 
             0 => (Vec::new(), Fix::Exempt),
             _ => (asked_variables(package), Fix::Spec),
         };
-        let found = environment(&asked, container, fix);
-        let found = found.or_else(|| resources(package, container, pod));
+        let found = environment(&asked, container, fix).or_else(|| resources(package, container, pod));
         if found.is_some() {
             return found;
         }
@@ -284,8 +283,7 @@ fn defaulted(asked: &[&EnvVar], given: &[&EnvVar]) -> Option<String> {
     };
     let pairs = || asked.iter().zip(given);
     let alike = asked.len() == given.len() && pairs().all(|(a, g)| completed(a) == **g);
-    let changed = pairs().filter(|(a, g)| a != g).map(|(a, _)| a.name.as_str());
-    let changed: Vec<&str> = changed.collect();
+    let changed: Vec<&str> = pairs().filter(|(a, g)| a != g).map(|(a, _)| a.name.as_str()).collect();
     alike.then(|| changed.join(", "))
 }
 
@@ -335,16 +333,14 @@ fn asked_resources(fields: &Value) -> Resources {
 /// Whether all quantities have the same notation, as the operator compares them: `1024Mi` is not `1Gi`.
 fn same_quantities(one: &BTreeMap<String, Value>, other: &BTreeMap<String, Value>) -> bool {
     let spelled = |all: &BTreeMap<String, Value>| -> Vec<(String, String)> {
-        let all = all.iter();
-        all.map(|(name, q)| (name.clone(), quantity::value_text(q))).collect()
+        all.iter().map(|(name, q)| (name.clone(), quantity::value_text(q))).collect()
     };
     spelled(one) == spelled(other)
 }
 
 /// Formats quantities: `cpu 500m, memory 1Gi`.
 fn quantities(all: &BTreeMap<String, Value>) -> String {
-    let all = all.iter();
-    let all = all.map(|(name, q)| format!("{name} {}", quantity::value_text(q)));
+    let all = all.iter().map(|(name, q)| format!("{name} {}", quantity::value_text(q)));
     let all: Vec<String> = all.collect();
     if all.is_empty() {
         return "none".to_owned();

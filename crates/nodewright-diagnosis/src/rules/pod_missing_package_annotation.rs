@@ -3,7 +3,7 @@ use crate::api::ApiFlavor;
 use crate::cluster::Cluster;
 
 rule! {
-    /// A pod that looks like a package pod crashes the operator's pass.
+    /// A pod that looks like a package pod crashes the operator's reconcile.
     ///
     /// # What it means
     ///

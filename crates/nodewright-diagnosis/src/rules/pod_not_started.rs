@@ -2,8 +2,8 @@ use jiff::SignedDuration;
 
 use super::remedies::usual::CHANGES_REMAIN;
 use super::{Findings, Subject};
-use crate::cluster::deletion::Pending;
 use crate::cluster::node::{NodeCondition, READY};
+use crate::cluster::placement::Pending;
 use crate::cluster::{Cluster, Node};
 
 rule! {
@@ -66,8 +66,7 @@ fn detect(cluster: &Cluster, findings: &mut Findings) {
                 package_run.package
             ),
         );
-        let created = pod.metadata.creation_timestamp;
-        let age = created.map(|at| cluster.taken_at.duration_since(at));
+        let age = pod.metadata.creation_timestamp.map(|at| cluster.taken_at.duration_since(at));
         finding
             .warning_if(!down && age.is_none_or(|age| age < HOPELESS))
             .since(pod.metadata.creation_timestamp)

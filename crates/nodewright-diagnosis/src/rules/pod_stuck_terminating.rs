@@ -122,8 +122,7 @@ fn ends_reconciles(cluster: &Cluster, package_run: &PackageRun<'_>) -> bool {
     let skyhook = cluster.skyhook(&package_run.skyhook);
     package_run.invalidated
         && crate::model::profile::replaces_changed_pods(cluster)
-        && skyhook.filter(|s| !s.paused()).is_some_and(|skyhook| {
-            let mut selected = cluster.selected(skyhook);
-            selected.any(|node| node.name == *package_run.node)
-        })
+        && skyhook
+            .filter(|s| !s.paused())
+            .is_some_and(|skyhook| cluster.selected(skyhook).any(|node| node.name == *package_run.node))
 }

@@ -38,7 +38,7 @@ fn detect(cluster: &Cluster, findings: &mut Findings) {
         return;
     }
     // While the operator waits for the older objects, nothing runs alongside these pods.
-    if cluster.holding().next().is_some() {
+    if cluster.migration().holding().next().is_some() {
         return;
     }
     let package_runs = findings.package_runs();

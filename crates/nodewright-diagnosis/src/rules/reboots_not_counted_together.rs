@@ -90,8 +90,7 @@ fn common<'a>(
     later: &'a Skyhook,
 ) -> Option<Vec<&'a str>> {
     let left = |skyhook| model.unfinished(skyhook).next().is_some();
-    let both = cluster.selected(earlier);
-    let both = both.filter(|n| later.selects(n));
+    let both = cluster.selected(earlier).filter(|n| later.selects(n));
     let both: Vec<&str> = both.map(|n| n.name.as_str()).collect();
     (both.len() > 1 && left(earlier) && left(later)).then_some(both)
 }

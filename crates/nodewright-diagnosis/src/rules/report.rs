@@ -9,8 +9,7 @@ use serde::Serialize;
 use super::finding::FindingKey;
 use super::findings::{RuleResult, RuleRun};
 use super::remedies::usual;
-use super::support::blockers;
-use super::support::blockers::{CauseImpact, Impact};
+use super::support::blockers::{self, CauseImpact, Impact};
 use super::support::causes::{Cause, Causes};
 use super::support::mute::{LapsedMute, Mute, Mutes};
 use super::{ALL, Finding, Finds, Rule, Severity};
@@ -72,7 +71,7 @@ pub enum Verdict {
     Healthy,
     /// No finding is an error, no work is known to be blocked until someone intervenes, but some rules could
     /// not be checked.
-    Incomplete,
+    NotFullyChecked,
 }
 
 /// The result of all rules for a cluster.
@@ -94,8 +93,7 @@ impl Counts {
     fn with(self, findings: &[Finding]) -> Counts {
         let ranked = Causes::of(findings).ranked(findings);
         let gravest = |cause: &Cause| {
-            let all = cause.findings.iter().chain(&cause.effects);
-            all.map(|at| findings[*at].severity).max()
+            cause.findings.iter().chain(&cause.effects).map(|at| findings[*at].severity).max()
         };
         let severities: Vec<_> = ranked.iter().map(gravest).collect();
         let of = |severity| severities.iter().filter(|s| **s == Some(severity)).count();
@@ -120,8 +118,7 @@ impl Report {
         self.findings = findings;
         causes_first(&mut self.findings);
         let errors = |rule: &Rule| {
-            let mut own = self.findings.iter().filter(|f| f.rule.code == rule.code);
-            own.any(|f| f.severity == Severity::Error)
+            self.findings.iter().filter(|f| f.rule.code == rule.code).any(|f| f.severity == Severity::Error)
         };
         let undecided = std::mem::take(&mut self.partly_checked).into_iter();
         self.not_checked.extend(undecided.filter(|partly| !errors(partly.rule)));
@@ -142,8 +139,7 @@ impl Report {
 
     /// All findings, including muted ones; causes first.
     pub fn all_findings(&self) -> Vec<Finding> {
-        let all = self.findings.iter().chain(&self.muted);
-        let mut all: Vec<Finding> = all.cloned().collect();
+        let mut all: Vec<Finding> = self.findings.iter().chain(&self.muted).cloned().collect();
         causes_first(&mut all);
         all
     }
@@ -251,7 +247,7 @@ fn verdict(counts: Counts, findings: &[Finding], not_checked: &[NotChecked]) -> 
     } else if not_checked.is_empty() {
         Verdict::Healthy
     } else {
-        Verdict::Incomplete
+        Verdict::NotFullyChecked
     }
 }
 
@@ -387,11 +383,6 @@ impl Scope {
     /// The rules in scope; all if none are given.
     fn rules(&self) -> &[&'static Rule] {
         or_all(&self.rules)
-    }
-
-    /// Whether the scope excludes anything.
-    pub fn is_narrow(&self) -> bool {
-        !(self.skyhooks.is_empty() && self.nodes.is_empty() && self.rules.is_empty())
     }
 
     /// The sources that the rules in scope read.

@@ -91,8 +91,7 @@ fn succeeded_at(cluster: &Cluster, package_run: &PackageRun<'_>) -> Option<Times
         return None;
     }
     let containers = pod.status.init_container_statuses.iter();
-    let ended = containers.filter_map(|c| c.state.terminated.as_ref()?.finished_at);
-    ended.max().filter(|_| succeeded(pod))
+    containers.filter_map(|c| c.state.terminated.as_ref()?.finished_at).max().filter(|_| succeeded(pod))
 }
 
 /// Whether the custom resource selects the node, and the stage is recorded as not complete.

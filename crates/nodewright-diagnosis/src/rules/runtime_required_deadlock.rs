@@ -34,7 +34,7 @@ rule! {
 fn detect(cluster: &Cluster, findings: &mut Findings) {
     let model = findings.model();
     for node in cluster.nodes.items() {
-        let Some(taint) = cluster.runtime_required_taint(node) else {
+        let Some(taint) = cluster.runtime_required().on(node) else {
             continue;
         };
         let waiting: Vec<_> = cluster

@@ -44,7 +44,7 @@ const OVERDUE: SignedDuration = SignedDuration::from_mins(30);
 
 fn detect(cluster: &Cluster, findings: &mut Findings) {
     // Any taint with this value counts, regardless of its key.
-    let value = cluster.runtime_required_value();
+    let value = cluster.runtime_required().value();
     let model = findings.model();
     let all = cluster.skyhooks.items().iter();
     for skyhook in all.filter(|s| s.spec.runtime_required && !s.deleting()) {
@@ -52,7 +52,7 @@ fn detect(cluster: &Cluster, findings: &mut Findings) {
             let on = cluster.on_node(node, skyhook.name());
             // An ignored node was left out on purpose.
             if node.ignored(cluster.flavor())
-                || cluster.runtime_required_taint(node).is_some()
+                || cluster.runtime_required().on(node).is_some()
                 || node.taints().iter().any(|t| !value.is_empty() && t.value == value)
                 || model.is_done_on(skyhook, node)
                 || on.is_some_and(|on| on.is_malformed() || was_complete(on))
@@ -72,8 +72,7 @@ fn detect(cluster: &Cluster, findings: &mut Findings) {
 /// Whether a package has completed its last stage on the node: then the taint was removed correctly.
 fn was_complete(on: &NodeRecord) -> bool {
     let last = |stage: &Stage| matches!(stage, Stage::Config | Stage::PostInterrupt);
-    let mut entries = on.entries().iter();
-    entries.any(|e| e.state == State::Complete && last(&e.stage))
+    on.entries().iter().any(|e| e.state == State::Complete && last(&e.stage))
 }
 
 /// The time since which the node should have the taint.
@@ -83,8 +82,7 @@ fn due_since(skyhook: &Skyhook, node: &Node) -> Option<Timestamp> {
 
 /// The newest event about a failure to set the taint.
 fn rejection<'a>(cluster: &'a Cluster, node: &Node) -> Option<&'a Event> {
-    let events = cluster.events_about("Node", &node.name);
-    let events = events.filter(|e| e.reason == "AutoTaint" && e.warning);
+    let events = cluster.events_about("Node", &node.name).filter(|e| e.reason == "AutoTaint" && e.warning);
     events.max_by_key(|e| e.last)
 }
 
@@ -129,7 +127,7 @@ fn report(cluster: &Cluster, findings: &mut Findings, skyhook: &Skyhook, node: &
             .blocks_only(&[Blocks::Install])
             .effect_of(&["SKY206", "SKY217", "SKY501", "SKY601"]);
     }
-    let (key, effect) = cluster.runtime_required_taints().into_iter().next().unwrap_or_default();
+    let (key, effect) = cluster.runtime_required().taints().into_iter().next().unwrap_or_default();
     let (done, all) = cluster.progress(skyhook, node);
     finding.evidence(node, format!("taint {key}"), "absent").evidence(
         skyhook,
@@ -145,7 +143,7 @@ fn report(cluster: &Cluster, findings: &mut Findings, skyhook: &Skyhook, node: &
     if auto && !known.is_empty() {
         finding.evidence(node, "keys of the operator", known.join(", "));
     }
-    let value = match cluster.runtime_required_value() {
+    let value = match cluster.runtime_required().value() {
         "" => String::new(),
         value => format!("={value}"),
     };
@@ -159,7 +157,7 @@ fn report(cluster: &Cluster, findings: &mut Findings, skyhook: &Skyhook, node: &
     };
     let left_here =
         |left: &Leftover<'_>| matches!(left.place, LeftoverObject::Node(n, _) if n.name == node.name);
-    if auto && cluster.leftovers().iter().any(left_here) {
+    if auto && cluster.leftovers().all().iter().any(left_here) {
         finding.remedy("List the leftovers", ["leftovers"]);
     }
     let taint = format!("{key}{value}:{effect}");

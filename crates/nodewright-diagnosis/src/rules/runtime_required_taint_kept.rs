@@ -12,7 +12,7 @@ rule! {
     /// The node carries the taint that keeps workloads away until its packages are installed. The operator
     /// lifts it once every custom resource with `runtimeRequired` that selects the node is complete there.
     /// Here, no such custom resource selects the node, or those that keep the taint are paused, disabled or
-    /// being deleted, or the operator's pass ends before it reaches the taint, so the node stays unusable.
+    /// being deleted, or the operator's reconcile ends before it reaches the taint, so the node stays unusable.
     ///
     /// A taint that is named `runtime-required` under a key that the operator does not know is only a
     /// warning: the operator never removes it, but something else may.
@@ -53,13 +53,13 @@ fn detect(cluster: &Cluster, findings: &mut Findings) {
     for node in cluster.nodes.items() {
         let all = cluster.skyhooks.items().iter();
         let keepers = all.filter(|s| s.spec.runtime_required && s.selects(node));
-        let Some(taint) = cluster.runtime_required_taint(node) else {
-            if let Some(taint) = cluster.foreign_runtime_required_taint(node) {
+        let Some(taint) = cluster.runtime_required().on(node) else {
+            if let Some(taint) = cluster.runtime_required().foreign(node) {
                 let all: Vec<&Skyhook> = keepers.collect();
                 let blocked = all.iter().copied().find(|s| {
                     let untolerated = cluster.untolerated_by(s, node);
                     s.is_active()
-                        && cluster.is_dropped_taint(taint)
+                        && cluster.runtime_required().is_dropped(taint)
                         && untolerated.contains(&taint)
                         && !model.is_done_on(s, node)
                 });
@@ -151,7 +151,7 @@ fn has_met_the_operator(cluster: &Cluster, node: &Node) -> bool {
     !keys.auto_taints.is_empty() || keys.skyhooks.values().any(|on| on.has_keys())
 }
 
-/// Reports a taint that stays although everything is complete: the operator's pass does not reach the node.
+/// Reports a taint that stays although everything is complete: the operator's reconcile does not reach the node.
 fn not_lifted(
     cluster: &Cluster,
     findings: &mut Findings,
@@ -176,9 +176,9 @@ fn not_lifted(
 /// Reports a taint with the older default key, which the operator no longer recognizes.
 fn dropped_key(cluster: &Cluster, findings: &mut Findings, node: &Node, taint: &Taint, skyhook: &Skyhook) {
     let resumed = findings.resumed();
-    let known = cluster.runtime_required_taints();
+    let known = cluster.runtime_required().taints();
     let (key, effect) = &known[0];
-    let value = cluster.runtime_required_value();
+    let value = cluster.runtime_required().value();
     let notation = taint.kubectl_notation();
     let finding = findings.report(
         Subject::skyhook_on_node(skyhook, node),
@@ -222,7 +222,7 @@ fn not_recognised(
     if selecting.is_empty() || !selecting.iter().all(complete) {
         return;
     }
-    let known = cluster.runtime_required_taints();
+    let known = cluster.runtime_required().taints();
     let keys: Vec<&str> = known.iter().map(|(key, _)| key.as_str()).collect();
     let names: Vec<&str> = selecting.iter().map(|s| s.name()).collect();
     let finding = findings.report(

@@ -8,7 +8,7 @@ rule! {
     ///
     /// # What it means
     ///
-    /// With `serial` an older operator ends its pass as soon as it has started a pod, before it has recorded
+    /// With `serial` an older operator ends its reconcile as soon as it has started a pod, before it has recorded
     /// the stage on the node. The next pass finds a pod without a record, treats it as a stray pod, removes
     /// it, and starts over. Pods come and go, the node state stays as it is, and the status stays `waiting`.
     ///

@@ -11,7 +11,7 @@ rule! {
     ///
     /// # What it means
     ///
-    /// The operator checks every stored custom resource in each of its passes. If one fails the check, the pass ends,
+    /// The operator checks every stored custom resource in each reconcile. If one fails the check, the reconcile ends,
     /// and nothing is done for any other custom resource. A deployment policy in use has the same effect if it lacks
     /// the numbers from which its batches are calculated.
     ///
@@ -60,7 +60,7 @@ fn detect(cluster: &Cluster, findings: &mut Findings) {
     policies(cluster, findings);
 }
 
-/// Reports policies in use that lack the numbers for calculating batches, which ends the operator's pass.
+/// Reports policies in use that lack the numbers for calculating batches, which ends the operator's reconcile.
 fn policies(cluster: &Cluster, findings: &mut Findings) {
     let mut using: HashMap<&str, Vec<&Skyhook>> = HashMap::new();
     for skyhook in cluster.skyhooks.items() {
@@ -68,8 +68,7 @@ fn policies(cluster: &Cluster, findings: &mut Findings) {
             findings.depends_on(Source::Policies);
         }
         if skyhook.is_active() {
-            let users = using.entry(&skyhook.spec.deployment_policy);
-            users.or_default().push(skyhook);
+            using.entry(&skyhook.spec.deployment_policy).or_default().push(skyhook);
         }
     }
     let model = findings.model();
@@ -114,10 +113,7 @@ fn policies(cluster: &Cluster, findings: &mut Findings) {
 
 fn has_failed_batch(skyhook: &Skyhook) -> bool {
     let mut compartments = skyhook.status.compartment_statuses.values();
-    compartments.any(|c| {
-        let batch = c.batch_state.as_ref();
-        batch.is_some_and(|b| b.last_batch_failed || b.failed_nodes > 0)
-    })
+    compartments.any(|c| c.batch_state.as_ref().is_some_and(|b| b.last_batch_failed || b.failed_nodes > 0))
 }
 
 /// The missing numbers without which the operator cannot calculate a batch.

@@ -40,11 +40,11 @@ fn detect(cluster: &Cluster, findings: &mut Findings) {
         |name: &str| cluster.skyhook(name).is_none() && cluster.skyhooks_absence() == Certainty::Proven;
     let alive = package_runs.all().iter().filter(|run| run.alive());
     for package_run in alive.filter(|run| !gone(&run.skyhook)) {
-        let Some(overtime) = cluster.overtime(package_run, &package_runs) else {
+        let Some(overtime) = package_run.overtime(cluster, &package_runs) else {
             continue;
         };
         // Another rule reports nodes that are not ready.
-        if !cluster.may_progress(package_run) {
+        if !package_run.may_progress(cluster) {
             findings.depends_on(Source::Nodes);
             continue;
         }

@@ -109,7 +109,7 @@ fn due(deleted: Timestamp, left: &[&Pod]) -> Result<Timestamp, jiff::Error> {
     }
 }
 
-/// The message. `stale`: the operator no longer needs the Job, and ends its pass while the Job exists.
+/// The message. `stale`: the operator no longer needs the Job, and ends its reconcile while the Job exists.
 fn message(package_run: &PackageRun<'_>, overdue: bool, stale: bool) -> String {
     let what = format!("the deleted job for stage {} of package {}", package_run.stage, package_run.package);
     let then = if stale {

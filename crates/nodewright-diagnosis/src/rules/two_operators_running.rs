@@ -32,7 +32,7 @@ rule! {
 }
 
 fn detect(cluster: &Cluster, findings: &mut Findings) {
-    let running = cluster.installations();
+    let running = cluster.operator().installations();
     let [first, _, ..] = running.as_slice() else {
         return;
     };

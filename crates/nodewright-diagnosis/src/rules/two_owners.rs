@@ -1,5 +1,6 @@
 use super::{Findings, Grade, Subject};
 use crate::cluster::Cluster;
+use crate::model::profile::processes_nodewrights;
 
 rule! {
     /// Two objects with the same name, one in each API, are not copies of each other.
@@ -32,7 +33,7 @@ rule! {
 
 fn detect(cluster: &Cluster, findings: &mut Findings) {
     // With two operators, the older one works on the Skyhook.
-    if !cluster.active_api.migrating() || cluster.installations().len() > 1 {
+    if !cluster.active_api.migrating() || cluster.operator().installations().len() > 1 {
         return;
     }
     let key = cluster.flavor().key("mirrored-from");
@@ -55,7 +56,7 @@ fn detect(cluster: &Cluster, findings: &mut Findings) {
             .evidence(skyhook, &key, mirrored.unwrap_or("absent"))
             .evidence(legacy, "exists", "yes")
             .show_manifest("Compare the two objects", skyhook);
-        if !cluster.operator_since(0, 18) {
+        if !processes_nodewrights(cluster) {
             continue;
         }
         finding

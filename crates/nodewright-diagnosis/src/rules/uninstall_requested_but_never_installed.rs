@@ -36,7 +36,7 @@ rule! {
 
 fn detect(cluster: &Cluster, findings: &mut Findings) {
     for (skyhook, name, history) in cluster.absent_packages() {
-        if cluster.past_may_be_in_events(history) {
+        if history.may_be_in_events(cluster) {
             findings.depends_on(Source::Events);
         }
         let (why, sure) = match history {

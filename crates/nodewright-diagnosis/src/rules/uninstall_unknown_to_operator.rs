@@ -32,7 +32,7 @@ rule! {
 }
 
 fn detect(cluster: &Cluster, findings: &mut Findings) {
-    if cluster.knows_uninstall() {
+    if cluster.operator().knows_uninstall() {
         return;
     }
     for skyhook in cluster.skyhooks.items() {

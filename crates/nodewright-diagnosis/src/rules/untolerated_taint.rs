@@ -58,7 +58,7 @@ const REMOVED_WITHIN: SignedDuration = SignedDuration::from_hours(6);
 fn detect(cluster: &Cluster, findings: &mut Findings) {
     let (model, package_runs) = (findings.model(), findings.package_runs());
     let resumed = findings.resumed();
-    let runtime_keys = cluster.runtime_required_taints();
+    let runtime_keys = cluster.runtime_required().taints();
     for skyhook in cluster.skyhooks.items().iter().filter(|s| s.is_active()) {
         for node in cluster.selected(skyhook) {
             // Another rule reports nodes that are being deleted.
@@ -70,7 +70,7 @@ fn detect(cluster: &Cluster, findings: &mut Findings) {
                 .untolerated_by(skyhook, node)
                 .into_iter()
                 .filter(|t| runtime_keys.iter().all(|(key, _)| t.key != *key))
-                .filter(|t| !(skyhook.spec.runtime_required && cluster.is_dropped_taint(t)))
+                .filter(|t| !(skyhook.spec.runtime_required && cluster.runtime_required().is_dropped(t)))
                 .collect();
             if taints.is_empty() {
                 continue;
@@ -82,8 +82,7 @@ fn detect(cluster: &Cluster, findings: &mut Findings) {
             let passing = taints.iter().all(|t| t.of_lifecycle());
             let removal = taints.iter().all(|t| t.is(TaintKind::Removal));
             let at_work = package_runs.any_alive_on(skyhook, node);
-            let since = taints.iter().filter_map(|t| node.tainted_since(t)).min();
-            let since = since.or(node.selectable);
+            let since = taints.iter().filter_map(|t| node.tainted_since(t)).min().or(node.selectable);
             // A node that reboots for its interrupt is temporarily not ready, and a removal takes minutes.
             let expected = !blocked && !cluster.is_stale(since) || removal && cluster.is_recent(since);
             if passing && (at_work || expected) {

@@ -52,8 +52,7 @@ fn detect(cluster: &Cluster, findings: &mut Findings) {
                 ),
                 SpecErrorKind::ProtectedPods => {
                     let interrupts = |name: &str| {
-                        let package = skyhook.package(name);
-                        package.is_some_and(|p| skyhook.pending_interrupt(name, p).is_some())
+                        skyhook.package(name).is_some_and(|p| skyhook.pending_interrupt(name, p).is_some())
                     };
                     let outcome = "no package that interrupts its nodes can start".to_owned();
                     (outcome, severity(is_awaited(cluster, skyhook, interrupts)))

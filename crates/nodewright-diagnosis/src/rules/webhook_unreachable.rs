@@ -45,7 +45,7 @@ rule! {
 }
 
 fn detect(cluster: &Cluster, findings: &mut Findings) {
-    let dead = cluster.unreachable_webhooks(Operation::Update, None);
+    let dead = cluster.webhooks().unreachable(Operation::Update, None);
     let mut configurations: Vec<&Unreachable<'_>> = Vec::new();
     for one in &dead {
         let known = |u: &&Unreachable<'_>| std::ptr::eq(u.configuration, one.configuration);
@@ -81,10 +81,10 @@ fn detect(cluster: &Cluster, findings: &mut Findings) {
         }
         // A stopped operator explains a missing endpoint, but not a missing Service.
         let explained = first.lacks == Lack::Endpoint && !operators.is_empty();
-        if configuration.is_operators() && (explained || cluster.operator_gone()) {
+        if configuration.is_operators() && (explained || cluster.operator().is_gone()) {
             finding.effect_of(&["SKY501"]);
         }
-        let comes_up = cluster.operator_coming_up_since();
+        let comes_up = cluster.operator().coming_up_since();
         if comes_up.is_some() && configuration.is_operators() {
             finding.severity(Severity::Warning).since(comes_up);
             for deployment in operators {
@@ -93,7 +93,7 @@ fn detect(cluster: &Cluster, findings: &mut Findings) {
             continue;
         }
         let zero = operators.iter().find(|d| d.replicas() == 0);
-        let absent = cluster.operator_gone();
+        let absent = cluster.operator().is_gone();
         if absent && configuration.is_operators() {
             finding
                 .kubectl(Grade::B1, "Delete the leftover webhook configuration", ["delete", resource, name])

@@ -81,10 +81,11 @@ pub fn sentence(cluster: &Cluster, drain: &DrainProgress<'_>) -> String {
 /// The first pod that a drain of the node waits for.
 pub fn first_pod<'a>(cluster: &'a Cluster, node: &'a Node) -> Option<&'a Pod> {
     let model = Model::new(cluster);
-    cluster.skyhooks.items().iter().find_map(|skyhook| {
-        let drain = model.drain_progress(skyhook.name(), node)?;
-        drain.pods?.into_iter().next()
-    })
+    cluster
+        .skyhooks
+        .items()
+        .iter()
+        .find_map(|skyhook| model.drain_progress(skyhook.name(), node)?.pods?.into_iter().next())
 }
 
 fn draining(cluster: &Cluster, drain: &DrainProgress<'_>) -> String {

@@ -160,10 +160,7 @@ fn complete(cluster: &Cluster, model: &Model<'_>, skyhook: &Skyhook) -> Wait {
 /// Describes the first drain: `, gpu-1 draining for 3m, 1 pod left`; then the number of further nodes being
 /// drained.
 fn draining(cluster: &Cluster, model: &Model<'_>, skyhook: &Skyhook, nodes: &[&Node]) -> String {
-    let may_drain = |node: &&&Node| {
-        let record = cluster.on_node(node, skyhook.name());
-        record.is_some_and(NodeRecord::may_drain)
-    };
+    let may_drain = |node: &&&Node| cluster.on_node(node, skyhook.name()).is_some_and(NodeRecord::may_drain);
     let mut drains = nodes.iter().filter(may_drain).filter_map(|node| {
         let drain = model.drain_progress(skyhook.name(), node)?;
         Some(format!(", {} {}", node.name, drain::summary(cluster, &drain)))

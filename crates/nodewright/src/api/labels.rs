@@ -83,8 +83,7 @@ impl Labelled for BTreeMap<String, String> {
 
 impl Labels {
     pub fn get(&self, key: &str) -> Option<&Name> {
-        let at = self.like.binary_search_by(|(k, _)| k.as_str().cmp(key));
-        let at = at.ok()?;
+        let at = self.like.binary_search_by(|(k, _)| k.as_str().cmp(key)).ok()?;
         match self.own.binary_search_by_key(&at, |(own, _)| *own as usize) {
             Ok(own) => Some(&self.own[own].1),
             Err(_) => Some(&self.like[at].1),
@@ -255,22 +254,41 @@ impl LabelSelector {
             && self.match_expressions.iter().all(|r| r.matches(labels))
     }
 
-    /// The requirements that the labels do not satisfy: the key, and the change that satisfies it as an argument of
-    /// `kubectl label`.
-    pub fn unmet(&self, labels: &impl Labelled) -> Vec<(&str, String)> {
+    /// The requirements that the labels do not satisfy.
+    pub fn unmet(&self, labels: &impl Labelled) -> Vec<Unmet<'_>> {
         let exact = self.match_labels.iter().filter(|(key, value)| labels.value(key) != Some(value.as_str()));
-        let exact = exact.map(|(key, value)| (key.as_str(), format!("{key}={value}")));
+        let exact = exact.map(|(key, value)| Unmet {
+            key,
+            wants: format!("{key}={value}"),
+            change: format!("{key}={value}"),
+        });
         let others = self.match_expressions.iter().filter(|requirement| !requirement.matches(labels));
         let others = others.map(|Requirement { key, operator, values }| {
-            let change = match operator.as_str() {
-                "In" => format!("{key}={}", values.first().map_or("", String::as_str)),
-                "Exists" => format!("{key}="),
-                _ => format!("{key}-"),
+            let listed = values.join(",");
+            let (wants, change) = match operator.as_str() {
+                "In" => {
+                    let first = values.first().map_or("", String::as_str);
+                    (format!("{key} in ({listed})"), format!("{key}={first}"))
+                }
+                "NotIn" => (format!("{key} notin ({listed})"), format!("{key}-")),
+                "Exists" => (key.clone(), format!("{key}=")),
+                _ => (format!("!{key}"), format!("{key}-")),
             };
-            (key.as_str(), change)
+            Unmet { key, wants, change }
         });
         exact.chain(others).collect()
     }
+}
+
+/// A requirement of a selector that labels do not satisfy.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Unmet<'a> {
+    /// The key of the label.
+    pub key: &'a str,
+    /// The requirement as kubectl writes selectors: `zone in (a,b)`.
+    pub wants: String,
+    /// The change that satisfies it, as an argument of `kubectl label`.
+    pub change: String,
 }
 
 impl Requirement {

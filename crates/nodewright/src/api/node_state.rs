@@ -315,8 +315,7 @@ fn read_fields(value: &str) -> Result<Fields, String> {
 /// The member's name in the operator's spelling. Other names are returned unchanged.
 fn member(name: &str) -> &str {
     const MEMBERS: [&str; 7] = ["name", "version", "image", "containerSHA", "stage", "state", "restarts"];
-    let known = MEMBERS.iter().find(|m| m.eq_ignore_ascii_case(name));
-    known.copied().unwrap_or(name)
+    MEMBERS.iter().find(|m| m.eq_ignore_ascii_case(name)).copied().unwrap_or(name)
 }
 
 /// Sets members of an object to strings: in place where they exist, else appended.
@@ -355,8 +354,7 @@ fn span(text: &str, value: &str) -> Range<usize> {
 /// The members of a JSON object, in order, each with the text of its value.
 fn members(text: &str) -> Result<Vec<(String, &RawValue)>, String> {
     let mut json = serde_json::Deserializer::from_str(text);
-    let members = visit::entries(&mut json, "a JSON object of packages");
-    let members = members.map_err(|e| e.to_string())?;
+    let members = visit::entries(&mut json, "a JSON object of packages").map_err(|e| e.to_string())?;
     json.end().map_err(|e| e.to_string())?;
     Ok(members)
 }
@@ -409,8 +407,7 @@ const MOST_KNOWN: usize = 1 << 12;
 impl NodeState {
     /// Decodes a node's annotations, given as key and text.
     pub fn of(annotations: &[(&str, &str)]) -> Shared<NodeState> {
-        let names = annotations.iter();
-        let names = names.map(|(key, text)| (Name::from(*key), Name::from(*text)));
+        let names = annotations.iter().map(|(key, text)| (Name::from(*key), Name::from(*text)));
         let names: Box<[(Name, Name)]> = names.collect();
         KNOWN.with_borrow_mut(|known| {
             if let Some(state) = known.get(&names) {

@@ -236,13 +236,12 @@ impl Skyhook {
     /// conditions and in `status.observedGeneration`. The operator sets the latter only when the custom
     /// resource is complete.
     pub fn is_observed(&self) -> bool {
-        let conditions = self.status.conditions.iter();
-        let seen = conditions.filter_map(|c| c.observed_generation).max();
+        let seen = self.status.conditions.iter().filter_map(|c| c.observed_generation).max();
         let seen = seen.unwrap_or(0).max(self.status.observed_generation);
         seen >= self.metadata.generation
     }
 
-    /// Whether the operator has never finished a pass for the object: a pass sets a status, even if it is paused.
+    /// Whether the operator has never finished a reconcile of the object: a reconcile sets a status, even if it is paused.
     pub fn is_untouched(&self) -> bool {
         self.status.status.is_none() && self.status.conditions.is_empty()
     }
@@ -255,8 +254,7 @@ impl Skyhook {
     /// Finalizers other than the operator's.
     pub fn third_party_finalizers(&self) -> Vec<&str> {
         let ours = self.flavor().map(ApiFlavor::finalizer);
-        let all = self.metadata.finalizers.iter();
-        all.filter(|f| ours.as_ref() != Some(f)).map(String::as_str).collect()
+        self.metadata.finalizers.iter().filter(|f| ours.as_ref() != Some(f)).map(String::as_str).collect()
     }
 }
 

@@ -8,6 +8,7 @@ use serde_json::Value;
 use x509_parser::pem::Pem;
 
 use super::kubernetes::Standard;
+use super::operator::OperatorView;
 use super::{Certainty, Cluster, Read};
 use crate::api::{ApiFlavor, LabelSelector, Meta, Skyhook, UnknownFields, objects_with_metadata};
 
@@ -101,6 +102,10 @@ pub struct Admission {
     pub endpoints: Read<Vec<Standard<EndpointSlice>>>,
 }
 
+/// The webhooks of a cluster, and whether the API server can reach them.
+#[derive(Clone, Copy)]
+pub struct Webhooks<'a>(pub(super) &'a Cluster);
+
 /// The operation of a request on a custom resource.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Operation {
@@ -164,8 +169,7 @@ impl WebhookConfiguration {
 
     /// The Services behind the webhooks.
     pub fn services(&self) -> impl Iterator<Item = &ServiceReference> {
-        let all = self.webhooks.iter();
-        all.filter_map(|w| w.client_config.service.as_ref())
+        self.webhooks.iter().filter_map(|w| w.client_config.service.as_ref())
     }
 
     /// Time of the last write, from the metadata.
@@ -208,7 +212,7 @@ impl Webhook {
     }
 }
 
-impl Cluster {
+impl<'a> Webhooks<'a> {
     /// Webhooks that reject requests with this operation on `skyhook`, or on any custom resource if `None`,
     /// because their backend is unreachable.
     ///
@@ -217,14 +221,10 @@ impl Cluster {
     ///
     /// Skips webhooks with match conditions, which are not evaluated, and webhooks whose object selector does
     /// not match `skyhook`.
-    pub fn unreachable_webhooks(
-        &self,
-        operation: Operation,
-        skyhook: Option<&Skyhook>,
-    ) -> Vec<Unreachable<'_>> {
-        let flavor = self.flavor();
+    pub fn unreachable(self, operation: Operation, skyhook: Option<&Skyhook>) -> Vec<Unreachable<'a>> {
+        let flavor = self.0.flavor();
         let mut found = Vec::new();
-        for configuration in self.admission.webhooks.items() {
+        for configuration in self.0.admission.webhooks.items() {
             for (index, webhook) in configuration.webhooks.iter().enumerate() {
                 let sees = webhook.rules.iter().any(|r| r.covers(flavor, operation))
                     && webhook.match_conditions.is_empty()
@@ -253,18 +253,17 @@ impl Cluster {
 
     /// The missing part of a webhook's backend and the reason, if certain.
     pub(super) fn dead_backend(
-        &self,
+        self,
         configuration: &WebhookConfiguration,
         webhook: &Webhook,
     ) -> Option<(Lack, String)> {
         let reference = webhook.client_config.service.as_ref()?;
         let spelled = format!("service {}/{}", reference.namespace, reference.name);
-        let services = self.admission.services.ok();
-        let mut all = services.into_iter().flatten();
-        let service = all.find(|s| reference.names(s));
+        let services = self.0.admission.services.ok();
+        let service = services.into_iter().flatten().find(|s| reference.names(s));
         match service {
             // The files may omit the Service.
-            None if self.may_leave_out() && !self.admission.holds_all_services() => return None,
+            None if self.0.may_leave_out() && !self.0.admission.holds_all_services() => return None,
             None if services.is_some() => {
                 return Some((Lack::Service, format!("{spelled} does not exist")));
             }
@@ -274,7 +273,7 @@ impl Cluster {
         let external = service
             .and_then(|s| s.spec.as_ref()?.type_.as_deref())
             .is_some_and(|kind| kind == "ExternalName");
-        if let Some(slices) = self.admission.endpoints.ok().filter(|_| !external) {
+        if let Some(slices) = self.0.admission.endpoints.ok().filter(|_| !external) {
             let behind = slices.iter().filter(|s| {
                 let labels = s.metadata.labels.as_ref();
                 s.metadata.namespace.as_ref() == Some(&reference.namespace)
@@ -289,22 +288,18 @@ impl Cluster {
             let why = format!("{spelled} has no ready endpoint");
             return (!endpoints.any(ready)).then_some((Lack::Endpoint, why));
         }
-        let down = configuration.is_operators() && self.operator_unavailable();
+        let down = configuration.is_operators() && self.0.operator().is_unavailable();
         let why = format!("{spelled} points to the operator, and no operator replica is available");
         down.then_some((Lack::Endpoint, why))
     }
 
     /// The reason why the API server trusts no certificate of an operator's webhook: its CA bundle is empty.
     /// Other webhooks may have publicly trusted certificates; the operator's are self-signed.
-    fn no_ca_bundle(
-        &self,
-        configuration: &WebhookConfiguration,
-        webhook: &Webhook,
-    ) -> Option<(Lack, String)> {
+    fn no_ca_bundle(self, configuration: &WebhookConfiguration, webhook: &Webhook) -> Option<(Lack, String)> {
         let config = &webhook.client_config;
         let filled = config.service.is_none() || config.bundle().is_some();
         let written = configuration.last_written();
-        let fresh = written.is_some_and(|at| self.taken_at.duration_since(at) < FILLED_WITHIN);
+        let fresh = written.is_some_and(|at| self.0.taken_at.duration_since(at) < FILLED_WITHIN);
         let empty = configuration.is_operators() && !filled && !fresh;
         empty.then(|| {
             let why = "the CA bundle is empty, so the API server does not trust the operator";
@@ -314,46 +309,48 @@ impl Cluster {
 
     /// The reason why the API server rejects any certificate of a webhook: all certificates in its CA bundle
     /// have expired.
-    fn expired_certificate(&self, webhook: &Webhook) -> Option<(Lack, String)> {
+    fn expired_certificate(self, webhook: &Webhook) -> Option<(Lack, String)> {
         let bundle = webhook.client_config.bundle()?.ok()?;
         let last = ends(&bundle).ok()?.into_iter().max()?;
         let why = format!("the CA bundle expired at {last}, so the API server does not trust the webhook");
-        (last < self.taken_at).then_some((Lack::ValidCertificate, why))
+        (last < self.0.taken_at).then_some((Lack::ValidCertificate, why))
     }
 
     /// Whether the Services and endpoints behind a configuration were read.
-    pub fn knows_backends(&self, configuration: &WebhookConfiguration) -> bool {
-        let admission = &self.admission;
+    pub fn knows_backends(self, configuration: &WebhookConfiguration) -> bool {
+        let admission = &self.0.admission;
         let held = |r: &ServiceReference| admission.services.items().iter().any(|s| r.names(s));
         let whole =
-            admission.services.ok().is_some() && (!self.may_leave_out() || admission.holds_all_services());
+            admission.services.ok().is_some() && (!self.0.may_leave_out() || admission.holds_all_services());
         admission.endpoints.ok().is_some() && configuration.services().all(|r| whole || held(r))
     }
+}
 
+impl<'a> OperatorView<'a> {
     /// Whether all Deployments of the operator are unavailable. `false` without any Deployment, because
     /// something else may run the operator.
-    fn operator_unavailable(&self) -> bool {
-        let operators = self.operators.items();
+    fn is_unavailable(self) -> bool {
+        let operators = self.0.operators.items();
         let down = |d: &super::Deployment| d.observed() && d.available_replicas() == 0;
         !operators.is_empty() && operators.iter().all(down)
     }
 
     /// Start of the operator's current startup, as after a restart. `None` if the operator is available, or
     /// unavailable for another reason.
-    pub fn operator_coming_up_since(&self) -> Option<Timestamp> {
-        let all = self.operators.items().iter();
-        let since = all.filter_map(|d| self.coming_up_since(d)).max();
-        since.filter(|_| self.operator_unavailable())
+    pub fn coming_up_since(self) -> Option<Timestamp> {
+        let since = self.0.operators.items().iter().filter_map(|d| self.startup_of(d)).max();
+        since.filter(|_| self.is_unavailable())
     }
 
     /// Whether the operator is unavailable and not starting up.
-    pub fn operator_down(&self) -> bool {
-        self.operator_unavailable() && self.operator_coming_up_since().is_none()
+    pub fn is_down(self) -> bool {
+        self.is_unavailable() && self.coming_up_since().is_none()
     }
 
     /// Whether all Deployments were read, and none of them runs the operator.
-    pub fn operator_absent(&self) -> bool {
-        self.operators.absence() == Certainty::Proven && self.operators.ok().is_some_and(|all| all.is_empty())
+    pub fn is_absent(self) -> bool {
+        self.0.operators.absence() == Certainty::Proven
+            && self.0.operators.ok().is_some_and(|all| all.is_empty())
     }
 }
 

@@ -4,8 +4,7 @@ use std::collections::HashMap;
 
 use jiff::Timestamp;
 
-use super::capture::ReadOutcome;
-use super::capture::index::LogEntry;
+use super::capture::{LogEntry, ReadOutcome};
 use super::pod::{ContainerStatus, TroubleKind};
 use super::{Cluster, PackageRun, Pod};
 use crate::api::Stage;
@@ -258,8 +257,8 @@ impl KeptLogs {
         match (entry.outcome, &entry.file) {
             (ReadOutcome::Read, None) => Ok(&[]),
             (ReadOutcome::Read, Some(file)) => {
-                let text = self.texts.get(file);
-                let text = text.ok_or_else(|| format!("{file} is missing from the capture"))?;
+                let text =
+                    self.texts.get(file).ok_or_else(|| format!("{file} is missing from the capture"))?;
                 Ok(text)
             }
             _ => Err(entry.message.clone().unwrap_or_default()),

@@ -61,10 +61,8 @@ impl ClusterBuilder {
     /// Decides which API is active; `None` without `--api` if there is no trace of either.
     pub fn active_api(&self) -> Option<ActiveApi> {
         let nodewrights = self.skyhooks[ApiFlavor::NodeWright as usize].items();
-        let adopted = |n: &&Node| {
-            let keys = n.keys(ApiFlavor::NodeWright);
-            keys.skyhooks.values().any(|on| on.version.is_some())
-        };
+        let adopted =
+            |n: &&Node| n.keys(ApiFlavor::NodeWright).skyhooks.values().any(|on| on.version.is_some());
         ActiveApi::decide(ApiEvidence {
             served: self.served.clone(),
             operator_version: self.operator_version(),
@@ -141,8 +139,7 @@ impl ClusterBuilder {
 
     /// The Deployments that run the operator.
     pub fn operators(&self) -> impl Iterator<Item = &Deployment> {
-        let all = self.deployments.items().iter();
-        all.filter(|d| d.runs_operator())
+        self.deployments.items().iter().filter(|d| d.runs_operator())
     }
 
     /// Namespaces that may contain the operator, if no Deployment of the operator has a ready replica: a
@@ -343,16 +340,14 @@ impl Cluster {
 
     /// The events about objects of this kind and name.
     pub fn events_about<'a>(&'a self, kind: &'a str, name: &str) -> impl Iterator<Item = &'a Event> {
-        let found = self.event_index().about(name).iter();
-        let found = found.map(|at| &self.events.indexed()[*at]);
+        let found = self.event_index().about(name).iter().map(|at| &self.events.indexed()[*at]);
         found.filter(move |event| event.kind == kind)
     }
 
     /// Events about a custom resource, and events whose message contains its name as a word or as part of a longer
     /// name, such as a pod's.
     pub fn events_mentioning(&self, skyhook: &str) -> impl Iterator<Item = &Event> {
-        let found = self.event_index().mentioning(skyhook).iter();
-        found.map(|at| &self.events.indexed()[*at])
+        self.event_index().mentioning(skyhook).iter().map(|at| &self.events.indexed()[*at])
     }
 
     /// Pods that the older operator started for a custom resource and that still run. The newer operator does not count
@@ -362,8 +357,7 @@ impl Cluster {
             return Vec::new();
         }
         let older = || {
-            let runs = self.package_runs_of(self.flavor().other()).into_iter();
-            runs.filter(|run| run.bare() && run.alive())
+            self.package_runs_of(self.flavor().other()).into_iter().filter(|run| run.bare() && run.alive())
         };
         let owners = &self.indexes.of_older_operator;
         let owners = owners.get_or_init(|| older().map(|run| run.skyhook).collect());
@@ -416,8 +410,7 @@ impl Cluster {
                 if asked && self.is_on_no_node(skyhook, name) {
                     let package_runs = package_runs.get_or_init(|| self.package_runs());
                     let history = self.history_among(package_runs, skyhook, name);
-                    let of = found.entry(skyhook.name().to_owned()).or_default();
-                    of.push((name.to_owned(), history));
+                    found.entry(skyhook.name().to_owned()).or_default().push((name.to_owned(), history));
                 }
             }
         }
@@ -480,10 +473,8 @@ impl Selections {
         let found: Arc<[usize]> = match selector.match_labels.first_key_value() {
             None => (0..nodes.len()).filter(matches).collect(),
             Some((key, value)) => {
-                let labelled = known.labelled.entry(key.clone());
-                let labelled = labelled.or_insert_with(|| by_value(key, nodes));
-                let having = labelled.get(value).map_or(&[][..], Vec::as_slice);
-                having.iter().copied().filter(matches).collect()
+                let labelled = known.labelled.entry(key.clone()).or_insert_with(|| by_value(key, nodes));
+                labelled.get(value).map_or(&[][..], Vec::as_slice).iter().copied().filter(matches).collect()
             }
         };
         known.found.insert(selector.clone(), Arc::clone(&found));

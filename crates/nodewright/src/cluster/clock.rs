@@ -3,6 +3,7 @@
 use jiff::{SignedDuration, Timestamp};
 
 use super::node::READY;
+use super::operator::OperatorView;
 use super::{Cluster, Deployment, Node, PackageRun};
 
 /// Maximum time between the newest timestamp in a file and its modification time. An idle operator still
@@ -92,8 +93,7 @@ pub fn of_files(
 /// Parses the time of a must-gather from the last line of its `timestamp` file, such as
 /// `2026-11-20 10:02:03.45 +0000 UTC m=+0.1`. The last line is the end of the run.
 pub fn of_must_gather(text: &str) -> Option<Timestamp> {
-    let line = text.lines().rfind(|line| !line.trim().is_empty())?;
-    let mut words = line.split_whitespace();
+    let mut words = text.lines().rfind(|line| !line.trim().is_empty())?.split_whitespace();
     let (day, time, zone) = (words.next()?, words.next()?, words.next()?);
     let zone = format!("{}:{}", zone.get(..3)?, zone.get(3..5)?);
     format!("{day}T{time}{zone}").parse().ok()
@@ -122,31 +122,36 @@ impl Cluster {
     pub fn is_recent(&self, at: Option<Timestamp>) -> bool {
         self.seconds_since(at).is_some_and(|age| age < PATIENCE)
     }
+}
 
+impl<'a> OperatorView<'a> {
     /// Start of a Deployment's current startup: none of its replicas is available, as during each restart and
     /// upgrade. `None` after ten minutes, when the Deployment controller by default gives up as well, and for
     /// a Deployment whose pods are crash looping.
-    pub fn coming_up_since(&self, deployment: &Deployment) -> Option<Timestamp> {
+    pub(super) fn startup_of(self, deployment: &Deployment) -> Option<Timestamp> {
         let since = deployment.unavailable_since();
         since.filter(|at| {
             deployment.replicas() > 0
                 && deployment.available_replicas() == 0
                 && deployment.progresses()
-                && !self.is_stale(Some(*at))
+                && !self.0.is_stale(Some(*at))
                 && self.crash_looping(deployment).is_none()
         })
     }
+}
 
+impl Cluster {
     /// Time since which a node has not been ready, if that is too long for a reboot.
     pub fn not_ready_since(&self, node: &Node) -> Option<Timestamp> {
-        let since = node.not_ready_since();
-        since.filter(|at| self.is_stale(Some(*at)))
+        node.not_ready_since().filter(|at| self.is_stale(Some(*at)))
     }
+}
 
-    /// Whether a package run may progress: it is alive, and its node has not been unready for too long.
-    pub fn may_progress(&self, package_run: &PackageRun<'_>) -> bool {
-        let node = self.node(package_run.node);
-        package_run.alive() && node.is_none_or(|n| self.not_ready_since(n).is_none())
+impl PackageRun<'_> {
+    /// Whether the run may progress: it is alive, and its node has not been unready for too long.
+    pub fn may_progress(&self, cluster: &Cluster) -> bool {
+        let node = cluster.node(self.node);
+        self.alive() && node.is_none_or(|n| cluster.not_ready_since(n).is_none())
     }
 }
 

@@ -117,8 +117,7 @@ fn values(failing: &[&Node], healthy: &[&Node]) -> Vec<(Value, Counts)> {
             has.add(fails);
         }
         let gpus = ("nvidia.com/gpu", node.gpus().to_string().into());
-        let system = node.body().map(|body| body.system.attributes());
-        let system = system.into_iter().flatten();
+        let system = node.body().map(|body| body.system.attributes()).into_iter().flatten();
         let system = system.map(|(key, value)| (key, value.into()));
         for value in system.chain([gpus]) {
             values.entry(value).or_default().add(fails);
@@ -170,8 +169,7 @@ fn with_outcome<'n>(
     failing: &'n [&'n Node],
     healthy: &'n [&'n Node],
 ) -> impl Iterator<Item = (&'n Node, bool)> {
-    let failing = failing.iter().map(|node| (*node, true));
-    failing.chain(healthy.iter().map(|node| (*node, false)))
+    failing.iter().map(|node| (*node, true)).chain(healthy.iter().map(|node| (*node, false)))
 }
 
 impl Counts {

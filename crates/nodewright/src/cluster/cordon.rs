@@ -7,8 +7,8 @@ use schemars::JsonSchema;
 use serde::Serialize;
 use serde_json::Value;
 
-use super::owners::{DRIVER_UPGRADE, ManagedFields};
-use super::{Cluster, Node, lenient, owners};
+use super::owners::{self, DRIVER_UPGRADE, ManagedFields};
+use super::{Cluster, Node, lenient};
 use crate::api::{ApiFlavor, Labels, keys};
 
 /// Returns everyone outside the operator who holds the cordon of a node, given as JSON from the API server.
@@ -48,13 +48,8 @@ impl Node {
 }
 
 impl Cluster {
-    /// Whether owners other than these need the operator's cordon of the node: another custom resource of
-    /// either API, or the runtime-required cordon.
-    pub fn cordoned_for_others(&self, node: &Node, owners: &[(ApiFlavor, &str)]) -> bool {
-        !self.other_cordons(node, owners).is_empty()
-    }
-
-    /// Keys of the operator's cordons of the node, except the cordons of these owners.
+    /// Keys of the operator's cordons of the node, except the cordons of these owners: cordons of other custom
+    /// resources of either API, and the runtime-required cordon.
     pub fn other_cordons(&self, node: &Node, owners: &[(ApiFlavor, &str)]) -> Vec<String> {
         let active_api = self.flavor();
         let mut others = Vec::new();
@@ -191,8 +186,7 @@ mod tests {
     use super::*;
 
     fn holders(node: Value) -> Vec<String> {
-        let holders = holders_on(&node).expect("the JSON is a node");
-        holders.iter().map(Holder::to_string).collect()
+        holders_on(&node).expect("the JSON is a node").iter().map(Holder::to_string).collect()
     }
 
     fn annotated(key: &str, value: &str) -> Value {

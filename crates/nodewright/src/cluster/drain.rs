@@ -14,6 +14,10 @@ use crate::api::{
     LabelSelector, Meta, Skyhook, State, Status, UnknownFields, WithoutManagers, objects_with_metadata,
 };
 
+/// Pods that drains evict, and the reasons why the API server refuses evictions.
+#[derive(Clone, Copy)]
+pub struct Evictions<'a>(pub(super) &'a Cluster);
+
 /// A node that must be drained before a package can continue.
 #[derive(Debug)]
 pub struct Drain<'a> {
@@ -54,20 +58,22 @@ impl Cluster {
                 .on_node(node, skyhook.name())
                 .is_some_and(|on| on.may_drain() || on.operator_status() == Status::InProgress)
     }
+}
 
+impl<'a> Evictions<'a> {
     /// Running or pending workload pods that are not being deleted, by node.
-    pub fn workloads_by_node(&self) -> HashMap<&str, Vec<&Pod>> {
+    pub fn workloads_by_node(self) -> HashMap<&'a str, Vec<&'a Pod>> {
         self.by_node(|p| is_active(p) && !p.metadata.deleting())
     }
 
     /// Workload pods that a drain evicts, including pods that are already being deleted, by node.
-    pub fn evictable_by_node(&self) -> HashMap<&str, Vec<&Pod>> {
+    pub fn pods_by_node(self) -> HashMap<&'a str, Vec<&'a Pod>> {
         self.by_node(|p| is_active(p) && is_evicted(p))
     }
 
-    fn by_node(&self, which: impl Fn(&Pod) -> bool) -> HashMap<&str, Vec<&Pod>> {
+    fn by_node(self, which: impl Fn(&Pod) -> bool) -> HashMap<&'a str, Vec<&'a Pod>> {
         let mut by_node: HashMap<&str, Vec<&Pod>> = HashMap::new();
-        for pod in self.workloads.items().iter().filter(|p| which(p)) {
+        for pod in self.0.workloads.items().iter().filter(|p| which(p)) {
             by_node.entry(&pod.spec.node_name).or_default().push(pod);
         }
         by_node
@@ -122,7 +128,7 @@ impl<'a> ObstacleReader<'a> {
     pub fn new(cluster: &'a Cluster) -> ObstacleReader<'a> {
         ObstacleReader {
             cluster,
-            pods: cluster.evictable_by_node(),
+            pods: cluster.evictions().pods_by_node(),
             whole: cluster.workloads.ok().is_some()
                 && cluster.disruption_budgets.ok().is_some()
                 && cluster.certainty_of_no_package_run() != Certainty::Unknown,
@@ -133,7 +139,9 @@ impl<'a> ObstacleReader<'a> {
         let cluster = self.cluster;
         let on = cluster.on_node(drain.node, drain.skyhook.name());
         let mut obstacles = Obstacles {
-            noted: on.map_or_else(Vec::new, |on| cluster.refusals_in_force(drain.skyhook, drain.node, on)),
+            noted: on.map_or_else(Vec::new, |on| {
+                cluster.evictions().refusals_in_force(drain.skyhook, drain.node, on)
+            }),
             ..Obstacles::default()
         };
         let evicts = drain.skyhook.spec.drain_config.disable_eviction != Some(true);
@@ -143,17 +151,16 @@ impl<'a> ObstacleReader<'a> {
         for pod in pods.into_iter().flatten().copied() {
             if pod.metadata.deleting() {
                 // Before v0.19 the operator does not wait until evicted pods have ended.
-                let waits = draining && !cluster.operator_before(0, 19);
+                let waits = draining && !cluster.operator().before(0, 19);
                 let due = pod.metadata.deletion_timestamp;
                 if waits && self.older(due, REMOVED_WITHIN) {
                     obstacles.overdue.push(pod);
                 }
                 continue;
             }
-            match cluster.eviction_block(pod).filter(|_| self.whole && evicts) {
+            match cluster.evictions().block(pod).filter(|_| self.whole && evicts) {
                 Some(EvictionBlock::Budget(budget)) => {
-                    let held = obstacles.budgets.entry(budget.path());
-                    held.or_insert((budget, Vec::new())).1.push(pod);
+                    obstacles.budgets.entry(budget.path()).or_insert((budget, Vec::new())).1.push(pod);
                 }
                 Some(EvictionBlock::Overlap(budgets)) => obstacles.overlaps.push((pod, budgets)),
                 None if self.whole && self.refused_silently(pod, began, &obstacles.noted) => {
@@ -163,9 +170,8 @@ impl<'a> ObstacleReader<'a> {
             }
         }
         if !obstacles.unexplained.is_empty() {
-            obstacles.webhooks = cluster.eviction_webhooks().collect();
-            let mut pods = obstacles.unexplained.iter();
-            let event = pods.find_map(|pod| cluster.eviction_event(pod));
+            obstacles.webhooks = cluster.evictions().webhooks().collect();
+            let event = obstacles.unexplained.iter().find_map(|pod| cluster.evictions().event(pod));
             obstacles.quoted = event.map(|event| event.message.as_str());
         }
         obstacles
@@ -228,14 +234,14 @@ impl Webhook {
     }
 }
 
-impl Cluster {
+impl<'a> Evictions<'a> {
     /// The reason why the known budgets do not allow the eviction of a pod now (`EvictionREST`).
-    pub fn eviction_block(&self, pod: &Pod) -> Option<EvictionBlock<'_>> {
+    pub fn block(self, pod: &Pod) -> Option<EvictionBlock<'a>> {
         // The API server ignores budgets for pods that are pending, have ended, or are being deleted.
         if pod.status.phase == "Pending" || pod.ended() || pod.metadata.deleting() {
             return None;
         }
-        let budgets = self.disruption_budgets.items().iter();
+        let budgets = self.0.disruption_budgets.items().iter();
         let selecting: Vec<_> = budgets.filter(|budget| budget.selects(pod)).collect();
         match selecting.as_slice() {
             [] => None,
@@ -245,8 +251,8 @@ impl Cluster {
     }
 
     /// The newest eviction failure event of an existing pod.
-    pub fn eviction_event(&self, pod: &Pod) -> Option<&Event> {
-        let events = self.events.items().iter();
+    pub fn event(self, pod: &Pod) -> Option<&'a Event> {
+        let events = self.0.events.items().iter();
         let about = events.filter(|event| {
             let text = event.message.to_lowercase();
             let of_pod = event.kind == "Pod" && event.name == pod.name();
@@ -256,8 +262,8 @@ impl Cluster {
     }
 
     /// Admission webhooks that match evictions. Each of them may refuse one.
-    pub fn eviction_webhooks(&self) -> impl Iterator<Item = EvictionWebhook<'_>> {
-        let all = self.admission.webhooks.items().iter();
+    fn webhooks(self) -> impl Iterator<Item = EvictionWebhook<'a>> {
+        let all = self.0.admission.webhooks.items().iter();
         let each = all.flat_map(|c| c.webhooks.iter().map(move |webhook| (c, webhook)));
         each.filter(|(_, webhook)| webhook.sees_evictions())
     }
@@ -319,26 +325,26 @@ impl NodeRecord {
     }
 }
 
-impl Cluster {
+impl<'a> Evictions<'a> {
     /// The recorded refusals that may still apply: the operator updates them only at its next attempt.
-    pub fn refusals_in_force(&self, skyhook: &Skyhook, node: &Node, on: &NodeRecord) -> Vec<Refusal> {
+    pub fn refusals_in_force(self, skyhook: &Skyhook, node: &Node, on: &NodeRecord) -> Vec<Refusal> {
         let mut refusals = on.refusals();
         refusals.retain(|r| self.still_refused(skyhook, node, r).unwrap_or(true));
         refusals
     }
 
     /// Whether the pod still exists and its eviction would be refused again; `None` if unknown.
-    fn still_refused(&self, skyhook: &Skyhook, node: &Node, refusal: &Refusal) -> Option<bool> {
+    fn still_refused(self, skyhook: &Skyhook, node: &Node, refusal: &Refusal) -> Option<bool> {
         if refusal.name.is_empty() {
             return None;
         }
-        self.source(Source::Workloads).ok()?;
+        self.0.source(Source::Workloads).ok()?;
         let named = |p: &&Pod| {
             p.spec.node_name == node.name
                 && p.name() == refusal.name
                 && p.metadata.namespace.as_deref() == Some(&refusal.namespace)
         };
-        let Some(pod) = self.workloads.items().iter().find(named) else {
+        let Some(pod) = self.0.workloads.items().iter().find(named) else {
             return Some(false);
         };
         if pod.ended() || pod.metadata.deleting() {
@@ -348,8 +354,8 @@ impl Cluster {
         match refusal.reason.as_str() {
             "PodDisruptionBudget" if drain.disable_eviction == Some(true) => Some(false),
             "PodDisruptionBudget" => {
-                self.disruption_budgets.ok()?;
-                Some(self.eviction_block(pod).is_some())
+                self.0.disruption_budgets.ok()?;
+                Some(self.block(pod).is_some())
             }
             "UnmanagedPod" => Some(drain.force != Some(true)),
             "EmptyDirData" => Some(drain.delete_empty_dir_data != Some(true)),
@@ -358,8 +364,8 @@ impl Cluster {
     }
 
     /// Whether the drain began so recently that the operator has not retried a refused eviction yet.
-    pub fn refusal_is_young(&self, on: &NodeRecord) -> bool {
-        let age = |at: Timestamp| self.taken_at.as_second() - at.as_second();
+    pub fn refusal_is_young(self, on: &NodeRecord) -> bool {
+        let age = |at: Timestamp| self.0.taken_at.as_second() - at.as_second();
         on.draining_since().is_some_and(|at| age(at) < RETRY)
     }
 }
@@ -458,9 +464,7 @@ impl DisruptionBudget {
     /// Whether the budget has refused since before a drain began, so that no eviction of that drain used it
     /// up.
     pub fn refused_before(&self, start: Timestamp) -> bool {
-        let mut conditions = self.status.conditions.iter().flatten();
-        let allowed = conditions.find(|c| c.type_ == "DisruptionAllowed");
-        let refused = allowed.filter(|c| c.status != "True");
-        refused.is_some_and(|c| c.last_transition_time.0 < start)
+        let allowed = self.status.conditions.iter().flatten().find(|c| c.type_ == "DisruptionAllowed");
+        allowed.filter(|c| c.status != "True").is_some_and(|c| c.last_transition_time.0 < start)
     }
 }

@@ -25,6 +25,15 @@ pub struct Event {
     unknown_fields: UnknownFields,
 }
 
+impl Event {
+    /// The custom resource that an event of the operator is about: its messages contain `[skyhook:NAME]` or
+    /// `[nodewright:NAME]`.
+    pub fn tag(&self) -> Option<&str> {
+        let after = ["[skyhook:", "[nodewright:"].into_iter().find_map(|tag| self.message.split_once(tag));
+        after?.1.split_once(']').map(|(name, _)| name)
+    }
+}
+
 impl Object for Event {
     fn key(&self) -> (&str, &str) {
         (&self.key.0, &self.key.1)
@@ -108,10 +117,13 @@ impl EventIndex {
         let names = Names::of(skyhooks);
         let mut index = EventIndex::default();
         for (at, event) in events.iter().enumerate() {
-            let by_object = index.by_object.entry(event.name.clone());
-            by_object.or_default().push(at);
+            index.by_object.entry(event.name.clone()).or_default().push(at);
             let own = names.all.get(event.name.as_str()).copied();
-            for name in own.into_iter().chain(names.in_text(&event.message)) {
+            let mentioned = match event.tag().and_then(|tag| names.all.get(tag)) {
+                Some(tagged) => vec![*tagged],
+                None => names.in_text(&event.message),
+            };
+            for name in own.into_iter().chain(mentioned) {
                 let by_mention = index.by_mention.entry(name.to_owned()).or_default();
                 if by_mention.last() != Some(&at) {
                     by_mention.push(at);

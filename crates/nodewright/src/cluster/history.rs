@@ -59,6 +59,11 @@ impl History {
     pub fn excludes_spec_version(&self) -> bool {
         matches!(self, History::Never(_) | History::OnlyOther(_))
     }
+
+    /// Whether events that were not read could resolve an unknown history.
+    pub fn may_be_in_events(&self, cluster: &Cluster) -> bool {
+        matches!(self, History::Unknown(_)) && cluster.events.ok().is_none()
+    }
 }
 
 /// Maximum number of seconds between the creation of a custom resource and its first event at which the
@@ -66,11 +71,6 @@ impl History {
 const FIRST_EVENT_WITHIN: i64 = 60;
 
 impl Cluster {
-    /// Whether events that were not read could resolve an unknown history.
-    pub fn past_may_be_in_events(&self, history: &History) -> bool {
-        matches!(history, History::Unknown(_)) && self.events.ok().is_none()
-    }
-
     /// The history of a package of a custom resource.
     pub fn history(&self, skyhook: &Skyhook, package: &str) -> History {
         self.history_among(&self.package_runs(), skyhook, package)
@@ -303,7 +303,7 @@ impl<'a> Changes<'a> {
         let specs = cluster.skyhooks.items().iter().flat_map(|skyhook| spec_writes(&skyhook.metadata));
         let mut changes = Changes {
             cluster,
-            of_all: latest(cluster, specs.chain(cluster.operator_started())),
+            of_all: latest(cluster, specs.chain(cluster.operator().started())),
             on_nodes: HashMap::new(),
             of_blocking: None,
             workloads: HashMap::new(),
@@ -386,8 +386,7 @@ impl<'a> Changes<'a> {
 
 /// Times of writes outside of the status.
 fn spec_writes(meta: &Meta) -> impl Iterator<Item = Timestamp> {
-    let writes = meta.managed_fields.iter().filter(|write| write.subresource != "status");
-    writes.filter_map(|write| write.time)
+    meta.managed_fields.iter().filter(|write| write.subresource != "status").filter_map(|write| write.time)
 }
 
 /// The latest of these times, without those of wrong clocks.

@@ -61,9 +61,9 @@ pub struct Hold<'a> {
     written: Option<Timestamp>,
 }
 
-/// State of the run that holds the operator.
+/// Whether the run that holds the operator still works.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum HolderState {
+pub enum HolderActivity {
     /// The process runs on this machine.
     AtWork,
     /// The run is on another machine, and the hold is recent.
@@ -77,10 +77,10 @@ pub enum HolderState {
     InFuture,
 }
 
-impl HolderState {
+impl HolderActivity {
     /// Whether the run that would end the pause is over.
     pub fn is_left_behind(self) -> bool {
-        !matches!(self, HolderState::AtWork | HolderState::Unknown)
+        !matches!(self, HolderActivity::AtWork | HolderActivity::Unknown)
     }
 }
 
@@ -138,16 +138,16 @@ impl Skyhook {
 
 impl Cluster {
     /// This program's pause of the custom resource, and the state of its holder.
-    pub fn hold<'a>(&self, skyhook: &'a Skyhook) -> Option<(Hold<'a>, HolderState)> {
+    pub fn hold<'a>(&self, skyhook: &'a Skyhook) -> Option<(Hold<'a>, HolderActivity)> {
         let hold = skyhook.hold()?;
         let age = hold.since().map(|at| self.taken_at.duration_since(at));
         let state = match (self.holders.get(hold.identity), age) {
-            (Some(true), _) => HolderState::AtWork,
-            (Some(false), _) => HolderState::Ended,
-            _ if hold.holder.is_none() => HolderState::Ended,
-            (None, Some(age)) if age > MAX_HOLD_AGE => HolderState::Old,
-            (None, Some(age)) if age < -MAX_HOLD_AGE => HolderState::InFuture,
-            (None, _) => HolderState::Unknown,
+            (Some(true), _) => HolderActivity::AtWork,
+            (Some(false), _) => HolderActivity::Ended,
+            _ if hold.holder.is_none() => HolderActivity::Ended,
+            (None, Some(age)) if age > MAX_HOLD_AGE => HolderActivity::Old,
+            (None, Some(age)) if age < -MAX_HOLD_AGE => HolderActivity::InFuture,
+            (None, _) => HolderActivity::Unknown,
         };
         Some((hold, state))
     }

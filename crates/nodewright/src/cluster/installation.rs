@@ -9,9 +9,9 @@ use serde::de::IgnoredAny;
 use serde_json::Value;
 
 use super::kubernetes::Standard;
-use super::rbac::RbacObject;
-use super::restrictions::{LimitRange, ResourceQuota};
-use super::{Cluster, Deployment, Read};
+use super::operator::OperatorView;
+use super::restrictions::{LimitRange, RbacObject, ResourceQuota};
+use super::{Deployment, Read};
 use crate::api::{ApiFlavor, Condition, Meta, UnknownFields, Version, objects_with_metadata};
 
 /// The server, and the operator's CRDs, Leases, namespaces and roles.
@@ -58,8 +58,7 @@ impl KeyMap {
 impl Installation {
     /// Objects that may remain after the operator is removed but could not be read, with the reasons.
     pub fn unread_remains(&self) -> Vec<String> {
-        let definitions = self.definitions.unread();
-        let definitions = definitions.map(|why| format!("CRDs were not checked: {why}"));
+        let definitions = self.definitions.unread().map(|why| format!("CRDs were not checked: {why}"));
         let roles = self.roles.unread();
         let roles = roles.map(|why| format!("cluster roles were not checked: {why}"));
         definitions.into_iter().chain(roles).collect()
@@ -121,8 +120,7 @@ pub type Lease = Standard<coordination::Lease>;
 impl Namespace {
     /// Conditions that prevent the namespace's deletion, with the messages of the namespace controller.
     pub fn remaining(&self) -> impl Iterator<Item = &Condition> {
-        let conditions = self.status.conditions.iter();
-        conditions.filter(|c| c.is_true() && !c.message.is_empty())
+        self.status.conditions.iter().filter(|c| c.is_true() && !c.message.is_empty())
     }
 }
 
@@ -142,14 +140,12 @@ impl Definition {
     }
 
     pub fn established(&self) -> bool {
-        let mut conditions = self.status.conditions.iter();
-        conditions.any(|c| c.kind == "Established" && c.is_true())
+        self.status.conditions.iter().any(|c| c.kind == "Established" && c.is_true())
     }
 
     /// Names of the served versions.
     pub fn served(&self) -> Vec<&str> {
-        let served = self.spec.versions.iter().filter(|v| v.served);
-        served.map(|v| v.name.as_str()).collect()
+        self.spec.versions.iter().filter(|v| v.served).map(|v| v.name.as_str()).collect()
     }
 
     /// Whether the schema of packages has `uninstall`; otherwise the server drops the field. `None` if no
@@ -157,8 +153,7 @@ impl Definition {
     pub fn knows_uninstall(&self) -> Option<bool> {
         let packages = "/openAPIV3Schema/properties/spec/properties/packages/additionalProperties/properties";
         let mut versions = self.spec.versions.iter().filter(|v| v.served);
-        let packages = versions.find_map(|v| v.schema.pointer(packages))?;
-        Some(packages.get("uninstall").is_some())
+        Some(versions.find_map(|v| v.schema.pointer(packages))?.get("uninstall").is_some())
     }
 }
 
@@ -170,8 +165,7 @@ impl Lease {
     /// Identity of the leading replica; empty without a leader.
     pub fn holder(&self) -> &str {
         let spec = self.spec.as_ref();
-        let holder = spec.and_then(|spec| spec.holder_identity.as_deref());
-        holder.unwrap_or_default()
+        spec.and_then(|spec| spec.holder_identity.as_deref()).unwrap_or_default()
     }
 
     pub fn renewed(&self) -> Option<Timestamp> {
@@ -259,16 +253,14 @@ pub fn other_versions<'a>(
 
 /// The Deployments with ready replicas.
 fn ready<'a>(all: &[&'a Deployment]) -> Vec<&'a Deployment> {
-    let ready = all.iter().copied().filter(|d| d.ready_replicas() > 0);
-    ready.collect()
+    all.iter().copied().filter(|d| d.ready_replicas() > 0).collect()
 }
 
 /// The operator version, if all acting Deployments have the same version.
 pub fn version(acting: &[&Deployment]) -> Option<Version> {
     let mut versions = acting.iter().map(|d| d.operator_version());
     let first = versions.next()??;
-    let agreed = versions.all(|version| version.as_ref() == Some(&first));
-    agreed.then_some(first)
+    versions.all(|version| version.as_ref() == Some(&first)).then_some(first)
 }
 
 /// Whether several Deployments could act, so that only their Leases show which ones do.
@@ -279,16 +271,16 @@ pub fn undecided(operators: &[&Deployment]) -> bool {
     candidates.len() > 1
 }
 
-impl Cluster {
+impl<'a> OperatorView<'a> {
     /// The Deployments that act on the custom resources; see [`acting`].
-    pub fn acting_operators(&self) -> Vec<&Deployment> {
-        acting(self.operators.items().iter(), self.installation.leases.items(), self.taken_at)
+    pub fn acting(self) -> Vec<&'a Deployment> {
+        acting(self.0.operators.items().iter(), self.0.installation.leases.items(), self.0.taken_at)
     }
 
     /// The operator's Deployment: the acting one, or else the only one. `None` if several act, or if none
     /// acts and several exist.
-    pub fn operator(&self) -> Option<&Deployment> {
-        match (self.acting_operators().as_slice(), self.operators.items()) {
+    pub fn deployment(self) -> Option<&'a Deployment> {
+        match (self.acting().as_slice(), self.0.operators.items()) {
             ([one], _) => Some(one),
             ([], [one]) => Some(one),
             _ => None,
@@ -296,8 +288,8 @@ impl Cluster {
     }
 
     /// The operator's Deployments with ready replicas, one for each namespace: each is an installation.
-    pub fn installations(&self) -> Vec<&Deployment> {
-        let all: Vec<&Deployment> = self.operators.items().iter().collect();
+    pub fn installations(self) -> Vec<&'a Deployment> {
+        let all: Vec<&Deployment> = self.0.operators.items().iter().collect();
         let mut ready = ready(&all);
         ready.sort_by_key(|operator| operator.namespace());
         // Deployments in one namespace elect a single leader.
@@ -306,22 +298,22 @@ impl Cluster {
     }
 
     /// The value of an environment variable of the operator's manager.
-    pub fn operator_setting(&self, name: &str) -> Option<&str> {
-        self.operator()?.env(name)
+    pub fn setting(self, name: &str) -> Option<&'a str> {
+        self.deployment()?.env(name)
     }
 
     /// The namespaces in which the operator creates its objects: from `--namespace`, else the namespaces of
     /// the acting Deployments, else those of the Services in its webhook configurations. Empty if all are
     /// unknown.
-    pub fn operator_namespaces(&self) -> BTreeSet<&str> {
-        if let Some(namespace) = &self.namespace_flag {
+    pub fn namespaces(self) -> BTreeSet<&'a str> {
+        if let Some(namespace) = &self.0.namespace_flag {
             return [namespace.as_str()].into();
         }
-        let acting = self.acting_operators();
+        let acting = self.acting();
         if !acting.is_empty() {
             return acting.into_iter().map(Deployment::namespace).collect();
         }
-        let webhooks = self.admission.webhooks.items().iter();
+        let webhooks = self.0.admission.webhooks.items().iter();
         let services = webhooks
             .filter(|configuration| configuration.is_operators())
             .flat_map(|configuration| configuration.services());
@@ -329,16 +321,16 @@ impl Cluster {
     }
 
     /// The reason why the operator version is unknown; `None` if it is known.
-    pub fn why_no_operator_version(&self) -> Option<String> {
-        if self.active_api.operator_version.is_some() {
+    pub fn why_no_version(self) -> Option<String> {
+        if self.0.active_api.operator_version.is_some() {
             return None;
         }
-        let operators = match &self.operators {
+        let operators = match &self.0.operators {
             Read::Incomplete(_, why) | Read::Unreadable(why) => return Some(why.to_string()),
             Read::NotRequested => return Some("the input has no Deployments".to_owned()),
             Read::Ok(operators) => operators,
         };
-        let acting = self.acting_operators();
+        let acting = self.acting();
         Some(match (operators.as_slice(), acting.as_slice()) {
             ([], _) => "no operator Deployment was found".to_owned(),
             ([first, ..], []) => format!("{first} is scaled to zero"),

@@ -202,8 +202,7 @@ impl ConfigMap {
     }
 
     pub fn keys(&self) -> impl Iterator<Item = &str> {
-        let data = self.whole["data"].as_object();
-        data.into_iter().flatten().map(|(key, _)| key.as_str())
+        self.whole["data"].as_object().into_iter().flatten().map(|(key, _)| key.as_str())
     }
 
     /// The API whose operator created the ConfigMap, and the name of the custom resource.

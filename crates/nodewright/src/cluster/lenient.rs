@@ -170,8 +170,7 @@ mod tests {
 
     fn unknown<T: Object + DeserializeOwned>(value: Value) -> (T, Vec<String>) {
         let object: T = decode(value).expect("an object");
-        let fields = object.unknown_fields().iter();
-        let fields = fields.map(|field| format!("{} = {}", field.path, field.value));
+        let fields = object.unknown_fields().iter().map(|field| format!("{} = {}", field.path, field.value));
         let fields = fields.collect();
         (object, fields)
     }

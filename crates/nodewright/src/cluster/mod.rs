@@ -11,7 +11,6 @@ pub mod capture;
 pub mod clock;
 pub mod contrast;
 pub mod cordon;
-pub mod deletion;
 pub mod drain;
 pub mod event;
 pub mod history;
@@ -28,31 +27,35 @@ pub mod package_run;
 pub mod placement;
 pub mod pod;
 pub mod provenance;
-pub mod rbac;
 pub mod restrictions;
 pub mod rollout;
 pub mod source;
 pub mod taints;
-mod unknown;
+
+use std::fmt;
 
 use jiff::Timestamp;
 
-use crate::api::{ApiFlavor, DeploymentPolicy, Skyhook};
+use crate::api::{ApiFlavor, DeploymentPolicy, Object, Skyhook, UnknownField};
+use active_api::Migration;
 pub use active_api::{ActiveApi, ApiEvidence};
-use admission::Admission;
+use admission::{Admission, Webhooks};
 pub use attempts::KeptLogs;
 pub use builder::ClusterBuilder;
 use builder::Indexes;
 pub use clock::Clock;
 pub use drain::DisruptionBudget;
+use drain::Evictions;
 pub use event::Event;
 pub use hold::Stop;
 use installation::Installation;
 pub use kubernetes::ConfigMap;
 pub use kubernetes::Kubernetes;
+use leftover::LeftoverFinder;
 pub use lenient::decode as decode_leniently;
 pub use node::{Node, NodeEdit, NodeFields, NodeRecord};
 pub use operator::Deployment;
+use operator::OperatorView;
 pub use package_run::PackageRun;
 pub use package_run::PackageRuns;
 pub use placement::{AskedBy, Desired, Phase, Placement};
@@ -62,7 +65,7 @@ pub use source::NamedNodes;
 pub use source::ResourceVersions;
 pub use source::Source;
 pub use source::{Certainty, Read, Unread};
-pub use unknown::UnknownValues;
+use taints::RuntimeRequired;
 
 /// An immutable snapshot of everything that was read.
 #[derive(Debug, Clone)]
@@ -91,7 +94,7 @@ pub struct Cluster {
     pub disruption_budgets: Read<Vec<DisruptionBudget>>,
     /// The Deployments that run the operator; normally one.
     pub operators: Read<Vec<Deployment>>,
-    /// Pods with the manager label in the namespaces of these Deployments; see [`Cluster::pods_of`].
+    /// Pods with the manager label in the namespaces of these Deployments; see [`OperatorView::pods_of`].
     pub operator_pods: Read<Vec<Pod>>,
     pub admission: Admission,
     /// Other objects of the installation; from a server only the objects that identify the operator.
@@ -133,8 +136,7 @@ impl Cluster {
 
     /// The fields that were read of every node.
     pub fn node_fields(&self) -> NodeFields {
-        let first = self.nodes.indexed().first();
-        first.map_or(NodeFields::All, Node::fields)
+        self.nodes.indexed().first().map_or(NodeFields::All, Node::fields)
     }
 
     /// Index of a node of this cluster in the list.
@@ -145,8 +147,7 @@ impl Cluster {
 
     /// Index of a node in the list, by its name.
     fn node_position(&self, name: &str) -> Option<usize> {
-        let nodes = self.nodes.indexed();
-        nodes.binary_search_by(|n| n.name.as_str().cmp(name)).ok()
+        self.nodes.indexed().binary_search_by(|n| n.name.as_str().cmp(name)).ok()
     }
 
     /// How certain it is that a custom resource that was not read does not exist.
@@ -155,6 +156,36 @@ impl Cluster {
             Certainty::Proven if self.skyhooks_partial => Certainty::Presumed,
             certainty => certainty,
         }
+    }
+
+    /// The operator: which Deployment acts, its version, settings and namespaces, and whether it works.
+    pub fn operator(&self) -> OperatorView<'_> {
+        OperatorView(self)
+    }
+
+    /// Pods that drains evict, and the reasons why evictions are refused.
+    pub fn evictions(&self) -> Evictions<'_> {
+        Evictions(self)
+    }
+
+    /// The taint of nodes that wait for packages with `runtimeRequired`.
+    pub fn runtime_required(&self) -> RuntimeRequired<'_> {
+        RuntimeRequired(self)
+    }
+
+    /// The migration from the older API.
+    pub fn migration(&self) -> Migration<'_> {
+        Migration(self)
+    }
+
+    /// Objects and keys that no controller removes.
+    pub fn leftovers(&self) -> LeftoverFinder<'_> {
+        LeftoverFinder(self)
+    }
+
+    /// The webhooks, and whether the API server can reach them.
+    pub fn webhooks(&self) -> Webhooks<'_> {
+        Webhooks(self)
     }
 
     /// Number of items of a source, or the reason why it was not read.
@@ -216,15 +247,136 @@ impl Cluster {
     /// Whether the active API has this source.
     ///
     /// The older operator runs no Jobs, and a cluster that serves one API has no legacy objects. Files may
-    /// lack existing legacy objects: see [`Cluster::may_omit_legacy`].
+    /// lack existing legacy objects: see [`Migration::may_omit_legacy`].
     pub fn has(&self, source: Source) -> bool {
         match source {
             Source::Jobs => self.flavor() == ApiFlavor::NodeWright,
             Source::Legacy => {
                 self.active_api.served.contains(&self.flavor().other())
-                    || (self.may_leave_out() && self.may_omit_legacy())
+                    || (self.may_leave_out() && self.migration().may_omit_legacy())
             }
             _ => true,
+        }
+    }
+}
+
+/// An object with fields that could not be decoded.
+#[derive(Debug)]
+pub struct UnknownValues<'a> {
+    pub source: Source,
+    pub kind: &'a str,
+    /// Empty for a cluster-scoped object.
+    pub namespace: &'a str,
+    pub name: &'a str,
+    pub fields: Vec<&'a UnknownField>,
+    /// See [`Object::undecoded`].
+    pub undecoded: Option<String>,
+}
+
+/// Formats the object as `node/a` or `pod/namespace/a`.
+impl fmt::Display for UnknownValues<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let kind = self.kind.to_lowercase();
+        match self.namespace {
+            "" => write!(f, "{kind}/{}", self.name),
+            namespace => write!(f, "{kind}/{namespace}/{}", self.name),
+        }
+    }
+}
+
+impl Cluster {
+    /// Every object of a source with fields that could not be decoded.
+    pub fn unknown_values(&self, source: Source) -> Vec<UnknownValues<'_>> {
+        let mut found = Collector { source, found: Vec::new() };
+        let [ours, other] = [self.flavor(), self.flavor().other()].map(ApiFlavor::kind);
+        match source {
+            Source::Skyhooks => found.look(ours, &self.skyhooks),
+            Source::Legacy => found.look(other, &self.legacy),
+            Source::Policies => found.look("DeploymentPolicy", &self.policies),
+            Source::Nodes => found.look("Node", &self.nodes),
+            Source::Pods => found.look("Pod", &self.pods),
+            Source::Workloads => found.look("Pod", &self.workloads),
+            Source::Jobs => found.look("Job", &self.jobs),
+            Source::Events => found.look("Event", &self.events),
+            Source::DisruptionBudgets => {
+                found.look("PodDisruptionBudget", &self.disruption_budgets);
+            }
+            Source::Operator => found.look("Deployment", &self.operators),
+            Source::OperatorPods => found.look("Pod", &self.operator_pods),
+            Source::Webhooks => {
+                let Admission { webhooks, services, endpoints } = &self.admission;
+                for configuration in webhooks.items() {
+                    found.note(&configuration.kind, configuration);
+                }
+                found.look("Service", services);
+                found.look("EndpointSlice", endpoints);
+            }
+            Source::Restrictions => {
+                found.look("LimitRange", &self.installation.limit_ranges);
+                found.look("ResourceQuota", &self.installation.quotas);
+                for object in self.installation.roles.items() {
+                    found.note(&object.kind, object);
+                }
+            }
+            Source::ConfigMaps => found.look("ConfigMap", &self.config_maps),
+            Source::NodeMetadata => found.look("ConfigMap", &self.node_metadata),
+        }
+        found.found
+    }
+
+    /// Describes an unknown value of a source that decisions may depend on.
+    ///
+    /// Excludes fields that only record a time: a rule that needs such a time reports it as undetermined.
+    pub fn undecoded(&self, source: Source) -> Option<String> {
+        let values = self.unknown_values(source);
+        values.iter().find_map(|object| Some(format!("{object}: {}", object.undecoded.as_ref()?)))
+    }
+}
+
+impl<T: Object> Read<Vec<T>> {
+    /// Keeps the matching items. The result is incomplete if another item has an undecodable value, because
+    /// that item may match.
+    pub fn selected(mut self, matches: impl Fn(&T) -> bool) -> Read<Vec<T>> {
+        let mut unknown = None;
+        if let Some(items) = self.available_mut() {
+            items.retain(|item| {
+                let keep = matches(item);
+                if !keep && unknown.is_none() {
+                    let why = item.undecoded();
+                    unknown = why.map(|why| format!("{}: {why}", item.key().1));
+                }
+                keep
+            });
+        }
+        if let Some(why) = unknown {
+            self.lacks(|| why.into());
+        }
+        self
+    }
+}
+
+struct Collector<'a> {
+    source: Source,
+    found: Vec<UnknownValues<'a>>,
+}
+
+impl<'a> Collector<'a> {
+    fn look<T: Object>(&mut self, kind: &'a str, read: &'a Read<Vec<T>>) {
+        read.items().iter().for_each(|object| self.note(kind, object));
+    }
+
+    fn note(&mut self, kind: &'a str, object: &'a impl Object) {
+        let fields: Vec<&UnknownField> = object.unknown_fields().iter().collect();
+        let (namespace, name) = object.key();
+        if !fields.is_empty() {
+            self.found.push(UnknownValues {
+                source: self.source,
+                kind,
+                namespace,
+                name,
+                fields,
+                undecoded: object.undecoded(),
+            });
         }
     }
 }

@@ -1,29 +1,23 @@
 //! A node, with the operator's keys on it decoded.
 
-mod condition;
-mod fields;
-
 use std::collections::BTreeMap;
 use std::fmt;
+use std::ops::Deref;
 
-use condition::ConditionObject;
 use jiff::Timestamp;
 use serde::Deserialize;
 use serde_json::{Value, json};
 
 use super::cordon::Marks;
 use super::kubernetes::Annotations;
-use super::owners;
-use super::owners::{LabelWrite, ManagedFields, TaintKind, TaintOwner};
+use super::owners::{self, LabelWrite, ManagedFields, TaintKind, TaintOwner};
 use crate::api::keys::NodeKey;
 use crate::api::skyhook::Toleration;
 use crate::api::{
     ApiFlavor, Entry, Labels, Name, NodeState, Object, Shared, Skyhook, State, Status, UnknownFields,
     quantity,
 };
-
-pub use condition::{NodeCondition, READY};
-pub use fields::{NodeBody, NodeFields};
+use crate::cluster::cordon::Holder;
 
 /// A node: its Kubernetes status and the operator's keys of each API.
 ///
@@ -283,8 +277,7 @@ impl Node {
     pub fn edit(&mut self, edit: NodeEdit<'_>) {
         for flavor in ApiFlavor::ALL {
             let parsed = |list: &[(&'_ str, Option<&'_ str>)]| {
-                let mut keys = list.iter();
-                keys.any(|(key, _)| NodeKey::parse(flavor, key).is_some())
+                list.iter().any(|(key, _)| NodeKey::parse(flavor, key).is_some())
             };
             if parsed(&edit.annotations) || parsed(&edit.labels) {
                 self.keys[flavor as usize].change(|keys| keys.edit(flavor, &edit));
@@ -544,5 +537,170 @@ impl NodeRecord {
             (self.drain_blocked.is_some(), "drainBlocked"),
         ];
         all.into_iter().filter_map(|(there, name)| there.then_some(name)).collect()
+    }
+}
+
+/// Keys of taints that the kubelet or the node lifecycle controller sets, with the node condition that causes
+/// each.
+pub const CONDITIONS: [(&str, &str); 4] = [
+    ("node.kubernetes.io/memory-pressure", "MemoryPressure"),
+    ("node.kubernetes.io/disk-pressure", "DiskPressure"),
+    ("node.kubernetes.io/pid-pressure", "PIDPressure"),
+    ("node.kubernetes.io/network-unavailable", "NetworkUnavailable"),
+];
+/// The kubelet's readiness condition.
+pub const READY: &str = "Ready";
+
+#[derive(Debug, Clone, PartialEq)]
+pub struct NodeCondition {
+    text: Shared<ConditionText>,
+    pub last_transition_time: Option<Timestamp>,
+}
+
+/// A condition without its time, which many nodes share.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+pub struct ConditionText {
+    pub kind: Name,
+    pub status: Name,
+    pub reason: Name,
+    pub message: Name,
+}
+
+impl NodeCondition {
+    /// Whether the condition's status is `True`.
+    pub fn is_true(&self) -> bool {
+        self.status == "True"
+    }
+}
+
+impl Deref for NodeCondition {
+    type Target = ConditionText;
+
+    fn deref(&self) -> &ConditionText {
+        &self.text
+    }
+}
+
+/// A decoded condition, with a timestamp that is dropped afterwards.
+#[derive(Default, Deserialize)]
+#[serde(default, rename_all = "camelCase")]
+struct ConditionObject {
+    #[serde(rename = "type")]
+    pub kind: Name,
+    status: Name,
+    reason: Name,
+    message: Name,
+    pub last_transition_time: Option<Timestamp>,
+    pub last_heartbeat_time: Option<Timestamp>,
+}
+
+impl ConditionObject {
+    /// Whether this program uses the condition. Kubelets and other controllers write many that it does not
+    /// use. `gated`: whether a taint of the node waits for conditions of other controllers.
+    pub fn is_used(&self, gated: bool) -> bool {
+        let taints = || CONDITIONS.iter().any(|(_, kind)| self.kind == *kind);
+        self.kind == READY
+            || NodeKey::is_ours(&self.kind)
+            || self.status == "True" && taints()
+            || gated && self.status != "True" && self.kind.contains('/')
+    }
+}
+
+impl From<ConditionObject> for NodeCondition {
+    fn from(object: ConditionObject) -> NodeCondition {
+        let text = ConditionText {
+            kind: object.kind,
+            status: object.status,
+            reason: object.reason,
+            message: object.message,
+        };
+        NodeCondition { text: text.into(), last_transition_time: object.last_transition_time }
+    }
+}
+
+/// The fields of a node that are read, in order of the load on the server.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, PartialOrd, Ord)]
+pub enum NodeFields {
+    /// Labels, annotations and `managedFields`.
+    Metadata,
+    /// The metadata, and whether the node is cordoned.
+    Cordons,
+    #[default]
+    All,
+}
+
+/// The parts of a node that are neither metadata nor the cordon.
+#[derive(Debug, Clone, PartialEq)]
+pub struct NodeBody {
+    pub taints: Shared<Vec<Taint>>,
+    /// The Ready condition, conditions with taints, and the operator's conditions. Others are dropped.
+    pub conditions: Box<[NodeCondition]>,
+    /// `nvidia.com/gpu` in the node's capacity.
+    pub gpus: u64,
+    pub allocatable: Shared<Allocatable>,
+    pub system: Shared<System>,
+    /// Everyone besides the operator who wants the node to stay cordoned, whether or not the node is
+    /// cordoned. Some of these holders can be seen only in the taints.
+    pub cordon_holders: Shared<Vec<Holder>>,
+}
+
+impl Node {
+    /// The fields of the node that were read.
+    pub fn fields(&self) -> NodeFields {
+        match (&self.body, self.unschedulable) {
+            (Some(_), _) => NodeFields::All,
+            (None, Some(_)) => NodeFields::Cordons,
+            (None, None) => NodeFields::Metadata,
+        }
+    }
+
+    /// Whether the node is cordoned; `None` if this was not read.
+    pub fn cordoned(&self) -> Option<bool> {
+        self.unschedulable
+    }
+
+    /// Taints, conditions and other parts; `None` if they were not read.
+    pub fn body(&self) -> Option<&NodeBody> {
+        self.body.as_ref()
+    }
+
+    /// Whether the Ready condition is true; `None` if conditions were not read. A node without the condition
+    /// is not ready.
+    pub fn ready(&self) -> Option<bool> {
+        let conditions = &self.body()?.conditions;
+        Some(conditions.iter().filter(|c| c.kind == READY).any(|c| c.is_true()))
+    }
+
+    /// The conditions; empty if they were not read.
+    pub fn conditions(&self) -> &[NodeCondition] {
+        self.body().map_or(&[], |body| &body.conditions)
+    }
+
+    /// The condition of this type; `None` if it is absent or was not read.
+    pub fn condition(&self, kind: &str) -> Option<&NodeCondition> {
+        self.conditions().iter().find(|c| *c.kind == *kind)
+    }
+
+    /// The taints; empty if they were not read.
+    pub fn taints(&self) -> &[Taint] {
+        self.body().map_or(&[], |body| &body.taints)
+    }
+
+    /// Everyone besides the operator who wants the node to stay cordoned; an unknown holder if holders were
+    /// not read.
+    pub fn cordon_holders(&self) -> Vec<Holder> {
+        self.body().map_or_else(|| vec![Holder::unknown()], |body| body.cordon_holders.to_vec())
+    }
+
+    /// Number of GPUs in the capacity; 0 if the capacity was not read.
+    pub fn gpus(&self) -> u64 {
+        self.body().map_or(0, |body| body.gpus)
+    }
+
+    /// Drops everything but the metadata, and sets the cordon, which another list has shown. Servers without
+    /// metadata lists return whole nodes.
+    pub fn limit_to_metadata(&mut self, cordoned: Option<bool>) {
+        self.body = None;
+        self.unschedulable = cordoned;
     }
 }

@@ -24,6 +24,10 @@ const SHORT_RUN: i64 = 600;
 /// Maximum time that the kubelet waits before it restarts a container, in seconds.
 const LONGEST_BACK_OFF: i64 = 300;
 
+/// The operator of a cluster: which Deployment acts, its version, settings and namespaces, and whether it works.
+#[derive(Clone, Copy)]
+pub struct OperatorView<'a>(pub(super) &'a Cluster);
+
 /// A Deployment that may run the operator.
 pub type Deployment = Standard<apps::Deployment>;
 
@@ -58,26 +62,21 @@ impl Deployment {
     }
 
     pub fn available_replicas(&self) -> i32 {
-        let status = self.status.as_ref();
-        status.and_then(|s| s.available_replicas).unwrap_or(0)
+        self.status.as_ref().and_then(|s| s.available_replicas).unwrap_or(0)
     }
 
     /// Number of ready replicas. Available replicas count as ready.
     pub fn ready_replicas(&self) -> i32 {
-        let status = self.status.as_ref();
-        let ready = status.and_then(|s| s.ready_replicas).unwrap_or(0);
-        ready.max(self.available_replicas())
+        self.status.as_ref().and_then(|s| s.ready_replicas).unwrap_or(0).max(self.available_replicas())
     }
 
     /// Whether the Deployment controller has observed the spec, so that the status is valid.
     pub fn observed(&self) -> bool {
-        let status = self.status.as_ref();
-        status.is_some_and(|s| s.observed_generation.is_some())
+        self.status.as_ref().is_some_and(|s| s.observed_generation.is_some())
     }
 
     fn condition(&self, kind: &str) -> Option<&apps::DeploymentCondition> {
-        let status = self.status.as_ref()?;
-        status.conditions.iter().flatten().find(|c| c.type_.as_deref() == Some(kind))
+        self.status.as_ref()?.conditions.iter().flatten().find(|c| c.type_.as_deref() == Some(kind))
     }
 
     /// Time since which too few replicas are available; `None` if enough are available.
@@ -101,8 +100,7 @@ impl Deployment {
 
     /// Whether the Deployment's selector matches a pod.
     pub fn selects(&self, pod: &Pod) -> bool {
-        let labels = self.spec.selector.match_labels.iter().flatten();
-        let mut labels = labels.peekable();
+        let mut labels = self.spec.selector.match_labels.iter().flatten().peekable();
         pod.metadata.namespace.as_deref() == Some(self.namespace())
             && labels.peek().is_some()
             && labels.all(|(key, value)| pod.metadata.labels.get(key) == Some(value))
@@ -144,10 +142,8 @@ impl Deployment {
 
     /// Memory limit in MiB of the first container that has one.
     pub fn memory_limit(&self) -> Option<f64> {
-        let mut limits = self.containers().iter().filter_map(|c| {
-            let limits = c.resources.as_ref()?.limits.as_ref()?;
-            limits.get("memory")
-        });
+        let mut limits =
+            self.containers().iter().filter_map(|c| c.resources.as_ref()?.limits.as_ref()?.get("memory"));
         let bytes = limits.find_map(|limit| quantity::parse_text(&limit.0))?;
         Some(bytes / MIB)
     }
@@ -174,19 +170,17 @@ impl Pod {
     }
 }
 
-impl Cluster {
+impl<'a> OperatorView<'a> {
     /// The pods of a Deployment of the operator.
-    pub fn pods_of(&self, operator: &Deployment) -> impl Iterator<Item = &Pod> {
-        let pods = self.operator_pods.items().iter();
-        pods.filter(move |pod| operator.selects(pod))
+    pub fn pods_of(self, operator: &'a Deployment) -> impl Iterator<Item = &'a Pod> {
+        self.0.operator_pods.items().iter().filter(move |pod| operator.selects(pod))
     }
 
     /// The time at which the operator became available, or a container of its ready pods started.
-    pub fn operator_started(&self) -> Option<Timestamp> {
-        let operators = self.operators.items().iter();
+    pub(super) fn started(self) -> Option<Timestamp> {
+        let operators = self.0.operators.items().iter();
         let available = operators.clone().filter_map(|operator| {
-            let available = operator.condition("Available")?;
-            available.last_transition_time.as_ref().map(|at| at.0)
+            operator.condition("Available")?.last_transition_time.as_ref().map(|at| at.0)
         });
         let pods = operators.flat_map(|operator| self.pods_of(operator));
         let containers = pods.filter(|pod| pod.ready()).flat_map(|pod| &pod.status.container_statuses);
@@ -195,7 +189,7 @@ impl Cluster {
     }
 
     /// A pod of the operator that is crash looping, if all of the operator's live pods are.
-    pub fn crash_looping<'a>(&'a self, operator: &'a Deployment) -> Option<&'a Pod> {
+    pub fn crash_looping(self, operator: &'a Deployment) -> Option<&'a Pod> {
         let there = |pod: &&Pod| !pod.ended() && !pod.metadata.deleting();
         let mut pods = self.pods_of(operator).filter(there).peekable();
         let first = *pods.peek()?;
@@ -203,7 +197,7 @@ impl Cluster {
             let all = &pod.status.container_statuses;
             let manager = all.iter().find(|container| container.name == MANAGER);
             let mut containers = manager.map_or(all.as_slice(), std::slice::from_ref).iter();
-            containers.any(|container| crash_loops(container, self.taken_at))
+            containers.any(|container| crash_loops(container, self.0.taken_at))
         };
         pods.all(loops).then_some(first)
     }
@@ -213,8 +207,7 @@ impl Cluster {
 /// since.
 fn crash_loops(container: &ContainerStatus, now: Timestamp) -> bool {
     let seconds = |from: Option<Timestamp>, to: Option<Timestamp>| Some(to?.as_second() - from?.as_second());
-    let ended = container.state.terminated.as_ref();
-    let last = ended.or(container.last_state.terminated.as_ref());
+    let last = container.state.terminated.as_ref().or(container.last_state.terminated.as_ref());
     let short = |t: &Terminated| seconds(t.started_at, t.finished_at).is_some_and(|ran| ran < SHORT_RUN);
     let running = container.state.running.as_ref();
     let recovered =
@@ -224,24 +217,22 @@ fn crash_loops(container: &ContainerStatus, now: Timestamp) -> bool {
 
 /// The tag of an image reference. Registry ports and digests are not tags.
 fn image_tag(image: &str) -> Option<&str> {
-    let image = image.split('@').next()?;
-    let last = image.rsplit('/').next()?;
-    last.split_once(':').map(|(_, tag)| tag)
+    image.split('@').next()?.rsplit('/').next()?.split_once(':').map(|(_, tag)| tag)
 }
 
-impl Cluster {
+impl<'a> OperatorView<'a> {
     /// Whether the operator supports `uninstall` of packages.
     ///
     /// Supported since v0.16.0. Some builds that report v0.15 support it as well: for v0.15, look for traces
     /// of uninstalls in the cluster.
-    pub fn knows_uninstall(&self) -> bool {
-        if !self.operator_before(0, 16) {
+    pub fn knows_uninstall(self) -> bool {
+        if !self.before(0, 16) {
             return true;
         }
-        if self.operator_before(0, 15) {
+        if self.before(0, 15) {
             return false;
         }
-        let all = self.skyhooks.items();
+        let all = self.0.skyhooks.items();
         // Operators with uninstall support keep the `Ready` condition current. A condition that a newer
         // operator left behind is stale.
         let mut ready_conditions = all.iter().filter_map(|s| Some((s, s.condition("Ready")?)));
@@ -256,13 +247,12 @@ impl Cluster {
     }
 
     /// Whether nodes have traces that only an operator with uninstall support leaves.
-    fn shows_uninstall(&self, skyhook: &Skyhook) -> bool {
-        let packages = skyhook.packages();
-        let mut asked = packages.filter(|(_, p)| skyhook.uninstalls(p));
+    fn shows_uninstall(self, skyhook: &Skyhook) -> bool {
+        let mut asked = skyhook.packages().filter(|(_, p)| skyhook.uninstalls(p));
         asked.any(|(name, package)| {
             let key = package.entry_key(name);
             let shows = |node: &Node| {
-                let on = self.on_node(node, skyhook.name());
+                let on = self.0.on_node(node, skyhook.name());
                 match on.and_then(|on| on.entry(&key)) {
                     Some(entry) => entry.stage.is_uninstall(),
                     // An operator without uninstall support would install the package before it reports the
@@ -270,11 +260,11 @@ impl Cluster {
                     None => on.is_some_and(|on| on.status == Some(Status::Complete)),
                 }
             };
-            self.selected(skyhook).any(shows)
-        }) || self.tracked(skyhook.name()).any(|(_, on)| {
-            let mut entries = on.entries().iter();
-            entries.any(|e| e.stage == Stage::UninstallInterrupt)
-        })
+            self.0.selected(skyhook).any(shows)
+        }) || self
+            .0
+            .tracked(skyhook.name())
+            .any(|(_, on)| on.entries().iter().any(|e| e.stage == Stage::UninstallInterrupt))
     }
 }
 
@@ -282,37 +272,36 @@ impl Cluster {
 fn is_of_newer(skyhook: &Skyhook) -> bool {
     let version = skyhook.flavor().map(|flavor| flavor.key("version"));
     let version = version.and_then(|key| skyhook.metadata.annotations.get(&key));
-    let newer = version.and_then(|v| Version::parse(v));
-    newer.is_some_and(|v| v.at_least(0, 16))
+    version.and_then(|v| Version::parse(v)).is_some_and(|v| v.at_least(0, 16))
 }
 
 /// The newest operator version whose behavior is known.
 pub const NEWEST_OPERATOR: (u64, u64) = (0, 21);
 
-impl Cluster {
+impl<'a> OperatorView<'a> {
     /// Whether the operator is known to be older than `major.minor`. While it is in doubt which Deployment is
     /// the operator, the oldest one counts: what one of them does not support may fail.
     ///
     /// v0.17 was the last version with the older API: if the older API is active, the operator is older than
     /// v0.18.
-    pub fn operator_before(&self, major: u64, minor: u64) -> bool {
-        let unknown = self.active_api.operator_version.is_none();
-        self.active_api.versions().any(|version| !version.at_least(major, minor))
-            || unknown && self.flavor() == ApiFlavor::Skyhook && (major, minor) >= (0, 18)
+    pub fn before(self, major: u64, minor: u64) -> bool {
+        let unknown = self.0.active_api.operator_version.is_none();
+        self.0.active_api.versions().any(|version| !version.at_least(major, minor))
+            || unknown && self.0.flavor() == ApiFlavor::Skyhook && (major, minor) >= (0, 18)
     }
 
     /// The operator's version if it is newer than [`NEWEST_OPERATOR`]. The operator is then treated as that
     /// version.
-    pub fn unknown_operator_version(&self) -> Option<&Version> {
+    pub fn unknown_version(self) -> Option<&'a Version> {
         let (major, minor) = NEWEST_OPERATOR;
-        let version = self.active_api.operator_version.as_ref();
+        let version = self.0.active_api.operator_version.as_ref();
         version.filter(|version| version.at_least(major, minor + 1))
     }
 
     /// Whether the operator is known to be at least `major.minor`.
-    pub fn operator_since(&self, major: u64, minor: u64) -> bool {
-        let mut versions = self.active_api.versions();
-        self.active_api.operator_version.is_some() && versions.all(|v| v.at_least(major, minor))
+    pub fn since(self, major: u64, minor: u64) -> bool {
+        let mut versions = self.0.active_api.versions();
+        self.0.active_api.operator_version.is_some() && versions.all(|v| v.at_least(major, minor))
     }
 }
 

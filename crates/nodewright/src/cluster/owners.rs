@@ -325,8 +325,7 @@ fn argo_cd<'a>(meta: &'a Meta, kind: &str) -> Option<Applier<'a>> {
     });
     let managed = || meta.managed_fields.iter().any(|m| m.manager.starts_with("argocd"));
     let labelled = || text(&meta.labels, INSTANCE).filter(|_| managed());
-    let found = tracked.or_else(|| text(&meta.labels, ARGO_LABEL));
-    found.or_else(labelled).map(Applier::ArgoCd)
+    tracked.or_else(|| text(&meta.labels, ARGO_LABEL)).or_else(labelled).map(Applier::ArgoCd)
 }
 
 fn flux(meta: &Meta) -> Option<Applier<'_>> {
@@ -493,8 +492,7 @@ impl<'de> Deserialize<'de> for OfOperator {
 impl ManagedFields {
     /// Time of the last write by a manager that owns annotations of the operator.
     pub fn annotated(&self) -> Option<Timestamp> {
-        let owners = self.0.iter().filter(|m| m.is_of_operator());
-        owners.filter_map(|m| m.time).max()
+        self.0.iter().filter(|m| m.is_of_operator()).filter_map(|m| m.time).max()
     }
 
     /// Time of the last write by a manager that owns labels, taints or the cordon. The write may have changed
@@ -509,8 +507,7 @@ impl ManagedFields {
 
     /// Whether a field manager owns the cordon.
     pub fn has_cordon(&self) -> bool {
-        let mut managers = self.0.iter();
-        managers.any(|m| m.fields.spec.unschedulable.is_some())
+        self.0.iter().any(|m| m.fields.spec.unschedulable.is_some())
     }
 
     pub fn is_empty(&self) -> bool {

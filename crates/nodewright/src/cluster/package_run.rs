@@ -136,8 +136,7 @@ impl<'a> PackageRun<'a> {
     }
 
     pub fn namespace(&self) -> &str {
-        let namespace = self.metadata().and_then(|m| m.namespace.as_deref());
-        namespace.unwrap_or_default()
+        self.metadata().and_then(|m| m.namespace.as_deref()).unwrap_or_default()
     }
 
     /// Whether the run is neither finished nor being deleted.
@@ -230,8 +229,7 @@ impl<'a> PackageRun<'a> {
         };
         let exceeded = self.restart_limit_exceeded(flavor).unwrap_or(0);
         let restarts = |p: &Pod| {
-            let containers = p.status.init_container_statuses.iter();
-            let all = containers.chain(&p.status.container_statuses);
+            let all = p.status.init_container_statuses.iter().chain(&p.status.container_statuses);
             all.map(|c| c.restart_count).max().unwrap_or(0)
         };
         let live = self.pods.iter().filter(|p| !p.ended());
@@ -349,8 +347,7 @@ impl<'a> PackageRuns<'a> {
 
     /// Package runs of a custom resource.
     pub fn of<'s>(&'s self, skyhook: &str) -> impl Iterator<Item = &'s PackageRun<'a>> + use<'s, 'a> {
-        let places = self.by_skyhook.get(skyhook).map(|runs| &runs.all);
-        places.into_iter().flatten().map(|&at| &self.all[at])
+        self.by_skyhook.get(skyhook).map(|runs| &runs.all).into_iter().flatten().map(|&at| &self.all[at])
     }
 
     /// Package runs of a custom resource on a node.
@@ -360,14 +357,12 @@ impl<'a> PackageRuns<'a> {
         node: &str,
     ) -> impl Iterator<Item = &'s PackageRun<'a>> + use<'s, 'a> {
         let runs = self.by_skyhook.get(skyhook);
-        let places = runs.and_then(|runs| runs.by_node.get(node));
-        places.into_iter().flatten().map(|&at| &self.all[at])
+        runs.and_then(|runs| runs.by_node.get(node)).into_iter().flatten().map(|&at| &self.all[at])
     }
 
     /// Package runs of all custom resources on a node.
     pub fn on_node<'s>(&'s self, node: &str) -> impl Iterator<Item = &'s PackageRun<'a>> + use<'s, 'a> {
-        let all = self.by_skyhook.values();
-        let here = all.filter_map(|runs| runs.by_node.get(node)).flatten();
+        let here = self.by_skyhook.values().filter_map(|runs| runs.by_node.get(node)).flatten();
         let mut here: Vec<usize> = here.copied().collect();
         here.sort_unstable();
         here.into_iter().map(|at| &self.all[at])
@@ -527,25 +522,20 @@ impl<'a> PackageRuns<'a> {
         let near = all.filter_map(|run| nearness(run).map(|nearness| (nearness, run)));
         near.max_by_key(|(nearness, e)| (*nearness, e.created())).map(|(_, e)| e)
     }
-}
 
-impl Cluster {
     /// The packages of the spec that have failed permanently on a node, each with its failed Job: the operator starts nothing
     /// more for the custom resource on the node until someone intervenes.
     ///
     /// Packages stay failed when the node's status changes, by a pause or by hand: only the state of the
     /// package and its Job count.
-    pub fn permanently_failed<'c, 's, 'a>(
-        &'c self,
-        package_runs: &'s PackageRuns<'a>,
-        skyhook: &'c Skyhook,
+    pub fn permanently_failed<'s>(
+        &'s self,
+        cluster: &Cluster,
+        skyhook: &Skyhook,
         node: &'a Node,
-    ) -> Vec<(&'c Entry, &'s PackageRun<'a>)>
-    where
-        'a: 'c,
-    {
-        let on = self.on_node(node, skyhook.name());
-        let Some(on) = on.filter(|_| self.flavor().executor() == Executor::Job) else {
+    ) -> Vec<(&'a Entry, &'s PackageRun<'a>)> {
+        let on = cluster.on_node(node, skyhook.name());
+        let Some(on) = on.filter(|_| cluster.flavor().executor() == Executor::Job) else {
             return Vec::new();
         };
         let failed = on.entries().iter().filter(|e| {
@@ -553,7 +543,7 @@ impl Cluster {
             e.state == State::Erroring && package.is_some_and(|p| p.version == e.version)
         });
         let permanently_failed = failed.filter_map(|entry| {
-            let package_run = package_runs.newest(skyhook.name(), &node.name, entry)?;
+            let package_run = self.newest(skyhook.name(), &node.name, entry)?;
             let job = package_run.job?;
             (job.failed().is_some() && !job.metadata.deleting()).then_some((entry, package_run))
         });
@@ -609,22 +599,20 @@ impl PackageRun<'_> {
         let status = &self.job.filter(|j| j.failed().is_none())?.status;
         Some(status.completion_time?.duration_since(status.start_time?))
     }
-}
 
-impl Cluster {
-    /// How far a stage has exceeded its limit: its timeout, a multiple of the duration on other nodes, or an
+    /// How far the stage has exceeded its limit: its timeout, a multiple of the duration on other nodes, or an
     /// hour. `None` within the limit.
-    pub fn overtime(&self, package_run: &PackageRun<'_>, all: &PackageRuns<'_>) -> Option<Overtime> {
+    pub fn overtime(&self, cluster: &Cluster, all: &PackageRuns<'_>) -> Option<Overtime> {
         // Without the annotation, the pod only has the label of a package and runs no stage.
-        if package_run.stage == Stage::from("") {
+        if self.stage == Stage::from("") {
             return None;
         }
-        let since = package_run.running_since()?;
-        let runs = self.taken_at.duration_since(since);
+        let since = self.running_since()?;
+        let runs = cluster.taken_at.duration_since(since);
         if runs < LEAST {
             return None;
         }
-        let (usual, reason) = usual(package_run, all);
+        let (usual, reason) = usual(self, all);
         (runs >= usual).then_some(Overtime { since, runs, usual, reason })
     }
 }
@@ -649,8 +637,7 @@ fn running_since(pod: &Pod) -> Option<Timestamp> {
     } else {
         &status.init_container_statuses
     };
-    let running = works.iter().filter_map(|c| c.state.running.as_ref());
-    let started = running.filter_map(|r| r.started_at).min();
+    let started = works.iter().filter_map(|c| c.state.running.as_ref()).filter_map(|r| r.started_at).min();
     // Without container statuses, use the pod's own start.
     let nothing_said = status.init_container_statuses.is_empty() && status.container_statuses.is_empty();
     started.or(status.start_time.filter(|_| nothing_said))

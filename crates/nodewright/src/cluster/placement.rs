@@ -1,6 +1,8 @@
-//! The state of a package on a node, for every view, wait, preview and rule.
+//! The state of a package on a node, for every view, wait, preview and rule, and the packages that delay a deletion.
 
-use super::{Certainty, Cluster, Node};
+use std::collections::BTreeSet;
+
+use super::{Certainty, Cluster, Node, NodeRecord, Read};
 use crate::api::{Entry, NodeState, Package, Skyhook, Stage, State};
 
 /// A package of a custom resource on a node.
@@ -89,6 +91,11 @@ impl Placement<'_> {
         }
     }
 
+    /// Whether files of this version may be on the host: a stage of it is recorded, and it is not uninstalled.
+    pub fn is_installed(&self) -> bool {
+        self.entry.is_some() && self.phase != Phase::Uninstalled
+    }
+
     /// Whether the package is to be uninstalled.
     pub fn is_uninstall_wanted(&self) -> bool {
         matches!(self.wanted, Desired::Uninstalled(_))
@@ -131,15 +138,19 @@ impl Cluster {
 
     /// The packages of a custom resource on all nodes that it selects or left state on.
     pub fn placements<'a>(&'a self, skyhook: &'a str) -> impl Iterator<Item = Placement<'a>> {
-        let nodes = self.nodes_of(skyhook);
-        nodes.flat_map(move |node| self.placements_on(skyhook, node))
+        self.nodes_of(skyhook).flat_map(move |node| self.placements_on(skyhook, node))
+    }
+
+    /// The type of the interrupt of a package in the spec, such as `reboot`.
+    pub fn interrupt_of(&self, placement: &Placement<'_>) -> Option<&str> {
+        let package = self.skyhook(placement.skyhook)?.package(placement.package)?;
+        package.interrupt.as_ref().map(|interrupt| interrupt.kind.as_str())
     }
 
     /// Number of packages of the spec that are done on a node, and number of all its packages.
     pub fn progress(&self, skyhook: &Skyhook, node: &Node) -> (usize, usize) {
         let here = self.packages_on(skyhook.name(), node);
-        let names = skyhook.spec.packages.keys();
-        let done = names.filter(|name| here.in_spec(skyhook, name).is_done());
+        let done = skyhook.spec.packages.keys().filter(|name| here.in_spec(skyhook, name).is_done());
         (done.count(), skyhook.spec.packages.len())
     }
 
@@ -182,8 +193,7 @@ impl<'a> PackagesOn<'a> {
         }));
         // Add no unrecorded packages to a malformed state, which may contain them.
         if let Some(skyhook) = self.skyhook.filter(|_| malformed.is_empty() && self.selected) {
-            let spec = skyhook.packages();
-            let placed = spec.map(|(name, _)| self.in_spec(skyhook, name));
+            let placed = skyhook.packages().map(|(name, _)| self.in_spec(skyhook, name));
             all.extend(placed.filter(|p| p.entry.is_none()));
         }
         all.sort_by_key(|p| (p.package, p.version));
@@ -288,7 +298,7 @@ impl Skyhook {
             return false;
         };
         let interrupts = self.pending_interrupt(name, package).is_some();
-        entry.state == State::Complete && is_last(&entry.stage, interrupts, cluster.operator_before(0, 17))
+        entry.state == State::Complete && is_last(&entry.stage, interrupts, cluster.operator().before(0, 17))
     }
 
     /// The type of interrupt that the operator would now carry out for a package.
@@ -298,8 +308,7 @@ impl Skyhook {
 
     /// The keys of the package's configMap that the latest config change has changed.
     pub fn config_updates(&self, name: &str) -> &[String] {
-        let updates = self.status.config_updates.get(name);
-        updates.map_or(&[][..], Vec::as_slice)
+        self.status.config_updates.get(name).map_or(&[][..], Vec::as_slice)
     }
 }
 
@@ -331,5 +340,100 @@ fn recorded(cluster: &Cluster, skyhook: Option<&Skyhook>, wanted: Desired, entry
             };
             if complete { Phase::Complete } else { Phase::Running }
         }
+    }
+}
+
+/// A package that the finalizer waits for on a node.
+#[derive(Debug)]
+pub struct Pending<'a> {
+    pub node: &'a Node,
+    pub name: &'a str,
+    pub package: &'a Package,
+    pub entry: &'a Entry,
+    pub on: &'a NodeRecord,
+}
+
+impl Cluster {
+    /// Packages that declare an uninstall and are still recorded on selected nodes, at the version of the
+    /// spec.
+    ///
+    /// The operator's finalizer waits for these packages (operator `HandleFinalizer`). Packages without
+    /// `uninstall.enabled` do not count, nor do nodes that are no longer selected.
+    pub fn pending_uninstalls<'a>(&'a self, skyhook: &'a Skyhook) -> Vec<Pending<'a>> {
+        self.selected(skyhook).flat_map(|node| self.pending_uninstalls_on(skyhook, node)).collect()
+    }
+
+    /// The pending uninstalls on one node, selected or not.
+    pub fn pending_uninstalls_on<'a>(
+        &'a self,
+        skyhook: &'a Skyhook,
+        node: &'a Node,
+    ) -> impl Iterator<Item = Pending<'a>> {
+        let on = self.on_node(node, skyhook.name());
+        let packages = skyhook.packages().filter(|(_, p)| p.uninstall().enabled);
+        packages.filter_map(move |(name, package)| {
+            let on = on?;
+            let entry = on.entry(&package.entry_key(name))?;
+            Some(Pending { on, node, name, package, entry })
+        })
+    }
+}
+
+impl Pending<'_> {
+    /// Whether the operator begins the uninstall in its next reconcile, if the node is in the batch. It then
+    /// sets the node's status to in_progress (operator `HandleUninstallRequests`).
+    pub fn begins_next(&self) -> bool {
+        self.entry.state == State::Complete && !self.entry.stage.is_uninstall()
+    }
+}
+
+impl Cluster {
+    /// The cluster right after the deletion request of the custom resources in `deleting`, without those in
+    /// `gone`.
+    ///
+    /// Complete packages with an uninstall are then being uninstalled, unless the custom resource is paused
+    /// or disabled. During a migration, custom resources of the other API are removed, because they are
+    /// deleted first.
+    pub fn simulate_deletion(&self, gone: &BTreeSet<&str>, deleting: &BTreeSet<&str>) -> Cluster {
+        let mut cluster = self.clone();
+        let mut freed = !gone.is_empty();
+        if self.active_api.migrating()
+            && let Some(legacy) = self.legacy.ok()
+        {
+            freed |= !legacy.is_empty();
+            cluster.legacy = Read::Ok(Vec::new());
+        }
+        let Some(skyhooks) = cluster.skyhooks.available_mut() else {
+            return cluster;
+        };
+        skyhooks.retain(|s| !gone.contains(s.name()));
+        for skyhook in skyhooks.iter_mut() {
+            let goes = deleting.contains(skyhook.name());
+            let asked = &mut skyhook.metadata.deletion_timestamp;
+            if goes {
+                asked.get_or_insert(self.taken_at);
+            }
+            // Custom resources that waited for the deleted ones could not proceed before: count their
+            // deletion from now.
+            if freed && asked.is_some() {
+                *asked = Some(self.taken_at);
+            }
+        }
+        let flavor = self.flavor();
+        let Some(nodes) = cluster.nodes.available_mut() else {
+            return cluster;
+        };
+        for skyhook in skyhooks.iter().filter(|s| s.deleting() && s.is_active()) {
+            let selects = &skyhook.spec.node_selectors;
+            for node in nodes.iter_mut().filter(|n| selects.matches(&n.labels)) {
+                node.simulate(flavor, skyhook.name(), |state| {
+                    let packages = skyhook.packages();
+                    for (name, package) in packages.filter(|(_, p)| p.uninstall().enabled) {
+                        state.simulate_uninstall(&package.entry_key(name));
+                    }
+                });
+            }
+        }
+        cluster
     }
 }

@@ -216,9 +216,7 @@ impl Pod {
 
     /// Whether the Ready condition is true; a pod without the condition counts as ready.
     pub fn ready(&self) -> bool {
-        let mut conditions = self.status.conditions.iter();
-        let ready = conditions.find(|c| c.kind == "Ready");
-        ready.is_none_or(Condition::is_true)
+        self.status.conditions.iter().find(|c| c.kind == "Ready").is_none_or(Condition::is_true)
     }
 
     /// Whether the pod is assigned to a node whose kubelet has not processed it yet.
@@ -268,15 +266,13 @@ impl Pod {
 
     /// The scheduler's reason for not finding a node.
     pub fn unschedulable(&self) -> Option<&str> {
-        let mut conditions = self.status.conditions.iter();
-        let scheduled = conditions.find(|c| c.kind == "PodScheduled")?;
+        let scheduled = self.status.conditions.iter().find(|c| c.kind == "PodScheduled")?;
         (scheduled.status == "False").then_some(scheduled.message.as_str())
     }
 
     /// The memory limit of an init container.
     pub fn memory_limit(&self, container: &str) -> Option<&str> {
-        let mut containers = self.spec.init_containers.iter();
-        let container = containers.find(|c| c.name == container)?;
+        let container = self.spec.init_containers.iter().find(|c| c.name == container)?;
         container.resources.limits.get("memory")?.as_str()
     }
 
@@ -455,8 +451,7 @@ impl Job {
 
     /// Maximum duration of the stage in seconds, for each attempt or for all attempts together.
     pub fn timeout(&self) -> Option<i64> {
-        let attempt = self.spec.template.spec.active_deadline_seconds;
-        attempt.or(self.spec.active_deadline_seconds)
+        self.spec.template.spec.active_deadline_seconds.or(self.spec.active_deadline_seconds)
     }
 
     /// Whether the Job restarts its container in place until its deadline instead of counting failed attempts.

@@ -1,10 +1,10 @@
 //! Proof that the operator created an object with its label: anyone can set a label, in any namespace.
 
-use std::collections::BTreeSet;
 use std::fmt;
 
 use serde_json::{Map, Value};
 
+use super::operator::OperatorView;
 use super::{Cluster, ConfigMap, PackageRun, Read};
 use crate::api::{ApiFlavor, DeploymentPolicy, Meta, Skyhook};
 
@@ -50,39 +50,39 @@ impl fmt::Display for Unproven {
     }
 }
 
-impl Cluster {
-    /// The reason why it is not proven that the operator created a pod or Job with the label of a package:
-    /// namespace, owner, annotation and name must match.
-    pub fn run_unproven(&self, meta: &Meta) -> Option<Unproven> {
-        let Some((flavor, skyhook)) = labelled(meta, super::kubernetes::package_label) else {
-            return Some(Unproven::Annotations);
-        };
-        let note = meta.annotations.get(&flavor.key("package"));
-        let note: Option<Value> = note.and_then(|text| serde_json::from_str(text).ok());
-        let note = note.unwrap_or_default();
-        let noted = |key: &str| note[key].as_str().unwrap_or_default();
-        let job = meta.controller().filter(|owner| owner.kind == "Job");
-        let name = match job {
-            Some(job) if meta.name.starts_with(&format!("{}-", job.name)) => &job.name,
-            _ => &meta.name,
-        };
-        let named = if meta.labels.contains_key(&flavor.key("interrupt")) {
-            is_safe_name(name, &[skyhook])
-        } else {
-            is_safe_name(name, &[skyhook, noted("name")])
-        };
-        let owned = job.is_some() || owned(meta, flavor, skyhook);
-        self.unproven(meta, owned, noted("skyhook") == skyhook, named)
-    }
+/// The reason why it is not proven that the operator created a pod or Job with the label of a package:
+/// namespace, owner, annotation and name must match.
+pub(super) fn run_unproven(cluster: &Cluster, meta: &Meta) -> Option<Unproven> {
+    let Some((flavor, skyhook)) = labelled(meta, super::kubernetes::package_label) else {
+        return Some(Unproven::Annotations);
+    };
+    let note = meta.annotations.get(&flavor.key("package"));
+    let note: Option<Value> = note.and_then(|text| serde_json::from_str(text).ok());
+    let note = note.unwrap_or_default();
+    let noted = |key: &str| note[key].as_str().unwrap_or_default();
+    let job = meta.controller().filter(|owner| owner.kind == "Job");
+    let name = match job {
+        Some(job) if meta.name.starts_with(&format!("{}-", job.name)) => &job.name,
+        _ => &meta.name,
+    };
+    let named = if meta.labels.contains_key(&flavor.key("interrupt")) {
+        is_safe_name(name, &[skyhook])
+    } else {
+        is_safe_name(name, &[skyhook, noted("name")])
+    };
+    let owned = job.is_some() || owned(meta, flavor, skyhook);
+    unproven(cluster, meta, owned, noted("skyhook") == skyhook, named)
+}
 
+impl ConfigMap {
     /// The reason why it is not proven that the operator created a ConfigMap with a label of the operator.
-    pub fn config_map_unproven(&self, map: &ConfigMap) -> Option<Unproven> {
-        let meta = &map.metadata;
-        let Some((flavor, skyhook)) = map.owner() else {
+    pub(super) fn unproven(&self, cluster: &Cluster) -> Option<Unproven> {
+        let meta = &self.metadata;
+        let Some((flavor, skyhook)) = self.owner() else {
             return Some(Unproven::Annotations);
         };
         let annotation = |key: &str| meta.annotations.get(&flavor.key(key)).map(String::as_str);
-        let named = if map.is_of_a_node() {
+        let named = if self.is_of_a_node() {
             annotation("Node.name").map(|node| is_safe_name(&meta.name, &[skyhook, node, "metadata"]))
         } else {
             let package = annotation("Package.Name").zip(annotation("Package.Version"));
@@ -90,39 +90,41 @@ impl Cluster {
         };
         let noted = annotation("name") == Some(skyhook) && named.is_some();
         let owned = owned(meta, flavor, skyhook);
-        self.unproven(meta, owned, noted, named.unwrap_or_default())
+        unproven(cluster, meta, owned, noted, named.unwrap_or_default())
     }
+}
 
+impl OperatorView<'_> {
     /// Whether an object is known to be outside of the operator's namespace.
-    pub fn is_elsewhere(&self, meta: &Meta) -> bool {
-        let namespaces = self.operator_namespaces();
+    pub fn is_elsewhere(self, meta: &Meta) -> bool {
+        let namespaces = self.namespaces();
         let namespace = meta.namespace.as_deref().unwrap_or_default();
         !namespaces.is_empty() && !namespaces.contains(namespace)
     }
+}
 
-    fn unproven(&self, meta: &Meta, owned: bool, noted: bool, named: bool) -> Option<Unproven> {
-        if self.is_elsewhere(meta) {
-            Some(Unproven::OtherNamespace)
-        } else if !owned {
-            Some(Unproven::Owner)
-        } else if !noted {
-            Some(Unproven::Annotations)
-        } else if !named {
-            Some(Unproven::Name)
-        } else {
-            // Do not report an unknown namespace for files without Deployments: no command deletes objects in
-            // files.
-            let deployments_known = self.operators.was_asked() || !self.may_leave_out();
-            let unknown = deployments_known && self.operator_namespaces().is_empty();
-            unknown.then_some(Unproven::OperatorUnknown)
-        }
+fn unproven(cluster: &Cluster, meta: &Meta, owned: bool, noted: bool, named: bool) -> Option<Unproven> {
+    if cluster.operator().is_elsewhere(meta) {
+        Some(Unproven::OtherNamespace)
+    } else if !owned {
+        Some(Unproven::Owner)
+    } else if !noted {
+        Some(Unproven::Annotations)
+    } else if !named {
+        Some(Unproven::Name)
+    } else {
+        // Do not report an unknown namespace for files without Deployments: no command deletes objects in
+        // files.
+        let deployments_known = cluster.operators.was_asked() || !cluster.may_leave_out();
+        let unknown = deployments_known && cluster.operator().namespaces().is_empty();
+        unknown.then_some(Unproven::OperatorUnknown)
     }
 }
 
 impl PackageRun<'_> {
     /// The reason why it is not proven that the operator created the run; such a run is not deleted.
     pub fn unproven(&self, cluster: &Cluster) -> Option<Unproven> {
-        cluster.run_unproven(self.metadata()?)
+        run_unproven(cluster, self.metadata()?)
     }
 }
 
@@ -156,16 +158,6 @@ fn is_safe_name(name: &str, parts: &[&str]) -> bool {
 }
 
 impl Cluster {
-    /// The cluster as if only these nodes had been read by name.
-    pub fn limited_to(&self, nodes: &BTreeSet<&str>) -> Cluster {
-        let mut cluster = self.clone();
-        if let Some(all) = cluster.nodes.available_mut() {
-            all.retain(|node| nodes.contains(node.name.as_str()));
-        }
-        cluster.limited_to_named_nodes = true;
-        cluster
-    }
-
     /// The cluster after these objects are applied, before the operator acts on them. An existing object
     /// keeps its status.
     pub fn with_applied(&self, skyhooks: Vec<Skyhook>, policies: Vec<DeploymentPolicy>) -> Cluster {

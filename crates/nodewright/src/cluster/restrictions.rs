@@ -1,13 +1,14 @@
 //! Restrictions of the operator's requests: Pod Security, quotas, limit ranges, webhooks and permissions.
 
 use std::collections::BTreeMap;
+use std::fmt;
 
 use serde::Deserialize;
 use serde_json::Value;
 
-use super::Cluster;
-use super::admission::{Webhook, WebhookConfiguration};
-use super::rbac::Access;
+use super::Read;
+use super::admission::{Webhook, WebhookConfiguration, Webhooks};
+use super::operator::OperatorView;
 use crate::api::{Executor, Meta, Package, UnknownFields, objects_with_metadata, quantity};
 
 type Quantities = BTreeMap<String, Value>;
@@ -96,15 +97,15 @@ fn words(words: &[&str]) -> Vec<String> {
 
 const RAISE: &str = "Raise the limit, or exempt the operator's namespace from it";
 
-impl Cluster {
+impl<'a> OperatorView<'a> {
     /// The objects because of which the API server certainly refuses a request of the operator. Empty if they were
     /// not read, or no refusal is certain.
-    pub fn restrictions(&self, request: Request<'_>) -> Vec<Restriction> {
-        let Some(operator) = self.operator() else {
+    pub fn restrictions(self, request: Request<'_>) -> Vec<Restriction> {
+        let Some(operator) = self.deployment() else {
             return Vec::new();
         };
         let namespace = operator.namespace();
-        let jobs = self.flavor().executor() == Executor::Job;
+        let jobs = self.0.flavor().executor() == Executor::Job;
         let access = match request {
             Request::Start(_) if jobs => Access::new("batch", "jobs", "create", "CREATE", true),
             Request::Start(_) => Access::new("", "pods", "create", "CREATE", true),
@@ -128,8 +129,8 @@ impl Cluster {
     }
 
     /// The reason why the restrictions could not be read; `None` if they were read or not requested.
-    pub fn restrictions_unread(&self) -> Option<String> {
-        let installation = &self.installation;
+    pub fn restrictions_unread(self) -> Option<String> {
+        let installation = &self.0.installation;
         let unread = [
             ("namespaces", installation.namespaces.unread()),
             ("limit ranges", installation.limit_ranges.unread()),
@@ -139,9 +140,9 @@ impl Cluster {
         unread.into_iter().find_map(|(what, why)| Some(format!("{what}: {}", why?)))
     }
 
-    fn pod_security(&self, namespace: &str) -> Option<Restriction> {
+    fn pod_security(self, namespace: &str) -> Option<Restriction> {
         const ENFORCE: &str = "pod-security.kubernetes.io/enforce";
-        let mut all = self.installation.namespaces.items().iter();
+        let mut all = self.0.installation.namespaces.items().iter();
         let labels = &all.find(|found| found.metadata.name == namespace)?.metadata.labels;
         let level =
             labels.get(ENFORCE).filter(|level| matches!(level.as_str(), "baseline" | "restricted"))?;
@@ -160,15 +161,15 @@ impl Cluster {
         })
     }
 
-    fn quotas(&self, namespace: &str) -> impl Iterator<Item = &ResourceQuota> {
-        let all = self.installation.quotas.items().iter();
+    fn quotas(self, namespace: &str) -> impl Iterator<Item = &'a ResourceQuota> {
+        let all = self.0.installation.quotas.items().iter();
         let here = all.filter(move |quota| quota.metadata.namespace.as_deref() == Some(namespace));
         // Scopes are not evaluated.
         here.filter(|quota| quota.spec.scopes.is_empty() && quota.spec.scope_selector.is_null())
     }
 
     /// A quota of this namespace that allows no more objects of a kind.
-    fn full_quota(&self, namespace: &str, counts: &[&str]) -> Option<Restriction> {
+    fn full_quota(self, namespace: &str, counts: &[&str]) -> Option<Restriction> {
         let (quota, count, hard) = self.quotas(namespace).find_map(|quota| {
             let full = counts.iter().find_map(|count| {
                 let hard = quantity::parse(quota.spec.hard.get(*count)?)?;
@@ -190,7 +191,7 @@ impl Cluster {
     }
 
     /// A quota that requires a resource of every pod that neither the package nor a limit range sets.
-    fn missing_resources(&self, namespace: &str, package: &Package) -> Option<Restriction> {
+    fn missing_resources(self, namespace: &str, package: &Package) -> Option<Restriction> {
         const REQUIRED: [(&str, &str, &str); 6] = [
             ("limits.cpu", "cpuLimit", "cpu"),
             ("limits.memory", "memoryLimit", "memory"),
@@ -199,7 +200,7 @@ impl Cluster {
             ("cpu", "cpuRequest", "cpu"),
             ("memory", "memoryRequest", "memory"),
         ];
-        self.installation.limit_ranges.ok()?;
+        self.0.installation.limit_ranges.ok()?;
         let defaults = |resource: &str, limit: bool| {
             let mut limits = self.limits(namespace).filter(|(_, limits)| limits.kind == "Container");
             limits.any(|(_, limits)| {
@@ -227,14 +228,14 @@ impl Cluster {
         })
     }
 
-    fn limits(&self, namespace: &str) -> impl Iterator<Item = (&LimitRange, &Limits)> {
-        let all = self.installation.limit_ranges.items().iter();
+    fn limits(self, namespace: &str) -> impl Iterator<Item = (&'a LimitRange, &'a Limits)> {
+        let all = self.0.installation.limit_ranges.items().iter();
         let here = all.filter(move |range| range.metadata.namespace.as_deref() == Some(namespace));
         here.flat_map(|range| range.spec.limits.iter().map(move |limits| (range, limits)))
     }
 
     /// A limit range that the package's resources violate.
-    fn limit_range(&self, namespace: &str, package: &Package) -> Option<Restriction> {
+    fn limit_range(self, namespace: &str, package: &Package) -> Option<Restriction> {
         let containers = self.limits(namespace).filter(|(_, limits)| limits.kind == "Container");
         containers.into_iter().find_map(|(range, limits)| {
             let object = format!("limitrange/{}", range.metadata.path());
@@ -266,8 +267,8 @@ impl Cluster {
     }
 
     /// Webhooks that match the request, fail closed, and have no backend.
-    fn dead_webhooks(&self, namespace: &str, access: &Access) -> Vec<Restriction> {
-        let mut namespaces = self.installation.namespaces.items().iter();
+    fn dead_webhooks(self, namespace: &str, access: &Access) -> Vec<Restriction> {
+        let mut namespaces = self.0.installation.namespaces.items().iter();
         let labels = namespaces.find(|found| found.metadata.name == namespace);
         let labels = labels.map(|found| &found.metadata.labels);
         let selects = |webhook: &Webhook| {
@@ -278,11 +279,14 @@ impl Cluster {
                 && webhook.match_conditions.is_empty()
         };
         let mut found = Vec::new();
-        for configuration in self.admission.webhooks.items() {
+        for configuration in self.0.admission.webhooks.items() {
             for webhook in configuration.webhooks.iter().filter(|webhook| selects(webhook)) {
                 let matches = webhook.covers(access.group, access.resource, access.operation);
-                if let Some((_, why)) =
-                    self.dead_backend(configuration, webhook).filter(|_| matches && webhook.fails_closed())
+                if let Some((_, why)) = self
+                    .0
+                    .webhooks()
+                    .dead_backend(configuration, webhook)
+                    .filter(|_| matches && webhook.fails_closed())
                 {
                     found.push(Restriction {
                         object: webhook_reference(configuration),
@@ -307,8 +311,8 @@ impl Cluster {
     }
 
     /// The permission that no role of the operator grants.
-    fn missing_right(&self, namespace: &str, account: &str, access: &Access) -> Option<Restriction> {
-        let operator = self.operator_without_right(namespace, account, access)?;
+    fn missing_right(self, namespace: &str, account: &str, access: &Access) -> Option<Restriction> {
+        let operator = self.without_right(namespace, account, access)?;
         let user = format!("--as={}", operator.user());
         Some(Restriction {
             why: format!("no role allows {operator} to {} {}", access.verb, access.resource),
@@ -349,20 +353,20 @@ pub struct RefusingWebhook<'a> {
     pub certain: bool,
 }
 
-impl Cluster {
+impl<'a> Webhooks<'a> {
     /// Webhooks of others that fail closed, match requests of a rollout, and have no ready endpoint.
-    pub fn refusing_webhooks(&self) -> Vec<RefusingWebhook<'_>> {
-        let jobs = self.flavor().executor() == Executor::Job;
-        let Some(namespace) = self.operator_namespaces().first().copied() else {
+    pub fn refusing(self) -> Vec<RefusingWebhook<'a>> {
+        let jobs = self.0.flavor().executor() == Executor::Job;
+        let Some(namespace) = self.0.operator().namespaces().first().copied() else {
             return Vec::new();
         };
-        let mut namespaces = self.installation.namespaces.items().iter();
+        let mut namespaces = self.0.installation.namespaces.items().iter();
         let known = namespaces.find(|found| found.metadata.name == namespace);
         let mut labels = known.map(|found| found.metadata.labels.clone()).unwrap_or_default();
         labels.insert(NAMESPACE_NAME.to_owned(), namespace.to_owned());
         let mut found = Vec::new();
         let others =
-            self.admission.webhooks.items().iter().filter(|configuration| !configuration.is_operators());
+            self.0.admission.webhooks.items().iter().filter(|configuration| !configuration.is_operators());
         for configuration in others {
             for (index, webhook) in
                 configuration.webhooks.iter().enumerate().filter(|(_, w)| w.fails_closed())
@@ -442,4 +446,200 @@ fn resource_of(package: &Package, field: &str) -> Option<f64> {
 
 fn webhook_reference(configuration: &WebhookConfiguration) -> String {
     format!("{}/{}", configuration.kind.to_lowercase(), configuration.metadata.name)
+}
+
+/// A ClusterRole, a Role, or a binding of one.
+#[derive(Debug, Clone, Default, Deserialize)]
+#[serde(default, rename_all = "camelCase")]
+pub struct RbacObject {
+    pub kind: String,
+    pub metadata: Meta,
+    pub rules: Vec<PolicyRule>,
+    role_ref: RoleReference,
+    pub subjects: Vec<RoleSubject>,
+    #[serde(skip)]
+    pub unknown_fields: UnknownFields,
+}
+
+#[derive(Debug, Clone, Default, Deserialize)]
+#[serde(default, rename_all = "camelCase")]
+pub struct PolicyRule {
+    api_groups: Vec<String>,
+    resources: Vec<String>,
+    verbs: Vec<String>,
+    resource_names: Vec<String>,
+}
+
+#[derive(Debug, Clone, Default, Deserialize)]
+#[serde(default)]
+struct RoleReference {
+    kind: String,
+    name: String,
+}
+
+/// A user, a group or a service account.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Deserialize)]
+#[serde(default)]
+pub struct RoleSubject {
+    pub kind: String,
+    name: String,
+    /// Empty for users and groups.
+    namespace: String,
+}
+
+/// Formats the subject as `serviceaccount/NAMESPACE/NAME` or `user/NAME`.
+impl fmt::Display for RoleSubject {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let kind = self.kind.to_lowercase();
+        match self.namespace.as_str() {
+            "" => write!(f, "{kind}/{}", self.name),
+            namespace => write!(f, "{kind}/{namespace}/{}", self.name),
+        }
+    }
+}
+
+impl RoleSubject {
+    pub fn service_account(namespace: &str, name: &str) -> RoleSubject {
+        RoleSubject {
+            kind: "ServiceAccount".to_owned(),
+            name: name.to_owned(),
+            namespace: namespace.to_owned(),
+        }
+    }
+
+    /// The user name with which the subject authenticates.
+    pub fn user(&self) -> String {
+        match self.namespace.as_str() {
+            "" => self.name.clone(),
+            namespace => format!("system:serviceaccount:{namespace}:{}", self.name),
+        }
+    }
+}
+
+impl PolicyRule {
+    /// Whether the rule names an API group, rather than all groups.
+    pub fn names(&self, group: &str) -> bool {
+        self.api_groups.iter().any(|name| name == group)
+    }
+
+    /// Whether the rule grants a verb on all objects of a resource.
+    pub fn grants(&self, group: &str, resource: &str, verb: &str) -> bool {
+        let has =
+            |values: &[String], wanted: &str| values.iter().any(|value| value == "*" || value == wanted);
+        let subresources = resource.split_once('/').map(|(_, sub)| format!("*/{sub}"));
+        let all = subresources.is_some_and(|all| self.resources.contains(&all));
+        has(&self.api_groups, group)
+            && (has(&self.resources, resource) || all)
+            && has(&self.verbs, verb)
+            && self.resource_names.is_empty()
+    }
+}
+
+impl RbacObject {
+    /// The cluster-scoped kinds with their plurals.
+    pub const KINDS: [(&str, &str); 2] =
+        [("ClusterRole", "clusterroles"), ("ClusterRoleBinding", "clusterrolebindings")];
+    /// The namespaced kinds with their plurals.
+    pub const NAMESPACED: [(&str, &str); 2] = [("Role", "roles"), ("RoleBinding", "rolebindings")];
+
+    /// Plural of the object's kind, for kubectl.
+    pub fn resource(&self) -> &'static str {
+        let mut all = Self::KINDS.iter().chain(&Self::NAMESPACED);
+        all.find(|(kind, _)| *kind == self.kind).map_or(Self::KINDS[0].1, |(_, plural)| plural)
+    }
+
+    /// Whether the binding applies to a user or a service account of a namespace, by name or by one of its groups.
+    pub fn binds(&self, subject: &RoleSubject, namespace: &str) -> bool {
+        let of_namespace = format!("system:serviceaccounts:{namespace}");
+        let groups = ["system:authenticated", "system:serviceaccounts", &of_namespace];
+        let groups = if subject.kind == "ServiceAccount" { &groups[..] } else { &groups[..1] };
+        let is_group = |other: &RoleSubject| other.kind == "Group" && groups.contains(&other.name.as_str());
+        self.subjects.iter().any(|other| other == subject || is_group(other))
+    }
+
+    /// Whether the binding refers to this role.
+    pub fn refers_to(&self, role: &RbacObject) -> bool {
+        let same_namespace = role.kind == "ClusterRole" || role.metadata.namespace == self.metadata.namespace;
+        self.role_ref.kind == role.kind && self.role_ref.name == role.metadata.name && same_namespace
+    }
+
+    /// Whether the operator's chart or kustomization created the cluster-scoped object, judged by its name or labels.
+    pub fn is_operators(&self) -> bool {
+        if self.metadata.namespace.is_some() {
+            return false;
+        }
+        let named = |text: &str| text.contains("skyhook-operator") || text.contains("nodewright");
+        let labels = ["name", "part-of", "created-by"];
+        let mut labels =
+            labels.iter().filter_map(|key| self.metadata.labels.get(&format!("app.kubernetes.io/{key}")));
+        named(&self.metadata.name) || labels.any(|label| named(label))
+    }
+}
+
+objects_with_metadata!(RbacObject);
+
+/// Group, resource with its subresource, verb, and operation of a request, as roles and webhooks name them.
+pub(super) struct Access {
+    pub group: &'static str,
+    pub resource: &'static str,
+    pub verb: &'static str,
+    pub operation: &'static str,
+    /// Whether the request is limited to the operator's namespace.
+    pub namespaced: bool,
+}
+
+impl Access {
+    pub fn new(
+        group: &'static str,
+        resource: &'static str,
+        verb: &'static str,
+        operation: &'static str,
+        namespaced: bool,
+    ) -> Access {
+        Access { group, resource, verb, operation, namespaced }
+    }
+}
+
+impl OperatorView<'_> {
+    /// The operator's identity, if no role grants it a permission.
+    pub(super) fn without_right(
+        self,
+        namespace: &str,
+        account: &str,
+        access: &Access,
+    ) -> Option<RoleSubject> {
+        // A role that was not read may grant the permission.
+        let Read::Ok(all) = &self.0.installation.roles else {
+            return None;
+        };
+        let operator = self.subject(all, namespace, account)?;
+        let mut bindings =
+            all.iter().filter(|binding| binding.binds(&operator, namespace)).filter(|binding| {
+                let here = binding.metadata.namespace.as_deref() == Some(namespace);
+                binding.kind == "ClusterRoleBinding" || access.namespaced && here
+            });
+        let grants = |rule: &PolicyRule| rule.grants(access.group, access.resource, access.verb);
+        let allowed = bindings.any(|binding| {
+            let role = all.iter().find(|role| binding.refers_to(role));
+            // The role may be missing from the files.
+            role.map_or(self.0.may_leave_out(), |role| role.rules.iter().any(grants))
+        });
+        (!allowed).then_some(operator)
+    }
+
+    /// The identity of the operator: its service account, or else the subject that may write the status of custom
+    /// resources; `None` if no role is made for that.
+    fn subject(self, all: &[RbacObject], namespace: &str, account: &str) -> Option<RoleSubject> {
+        let flavor = self.0.flavor();
+        let status = format!("{}/status", flavor.plural());
+        let writes =
+            |rule: &PolicyRule| rule.names(flavor.group()) && rule.grants(flavor.group(), &status, "patch");
+        let is_made = |role: &&RbacObject| role.rules.iter().any(writes);
+        let roles: Vec<&RbacObject> = all.iter().filter(is_made).collect();
+        let bound = all.iter().filter(|binding| roles.iter().any(|role| binding.refers_to(role)));
+        let own = RoleSubject::service_account(namespace, account);
+        let named = all.iter().any(|binding| binding.subjects.contains(&own));
+        let others = bound.flat_map(|binding| &binding.subjects).find(|subject| subject.kind == "User");
+        if named { Some(own) } else { others.cloned() }
+    }
 }

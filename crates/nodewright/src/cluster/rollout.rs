@@ -19,8 +19,7 @@ impl Cluster {
 
     /// The operator's status of a node for a custom resource; `unknown` without one.
     pub fn status_on(&self, skyhook: &Skyhook, node: &Node) -> Status {
-        let on = self.on_node(node, skyhook.name());
-        on.map_or(Status::Unknown, NodeRecord::operator_status)
+        self.on_node(node, skyhook.name()).map_or(Status::Unknown, NodeRecord::operator_status)
     }
 
     /// The nodes that the custom resource selects now.

@@ -2,23 +2,19 @@
 
 use jiff::Timestamp;
 
-use super::node::Taint;
+use super::node::{CONDITIONS, Taint};
 use super::{Cluster, Node};
 use crate::api::skyhook::Toleration;
 use crate::api::{ApiFlavor, Skyhook};
 
-/// Keys of taints that the kubelet or the node lifecycle controller sets, with the node condition that causes
-/// each.
-pub const CONDITIONS: [(&str, &str); 4] = [
-    ("node.kubernetes.io/memory-pressure", "MemoryPressure"),
-    ("node.kubernetes.io/disk-pressure", "DiskPressure"),
-    ("node.kubernetes.io/pid-pressure", "PIDPressure"),
-    ("node.kubernetes.io/network-unavailable", "NetworkUnavailable"),
-];
 /// Values of taints from this number on are times in seconds: 2017.
 const FIRST_TIME: i64 = 1_500_000_000;
 /// The taint that a node registers with, until the cloud controller manager has initialized it.
 const UNINITIALIZED: &str = "node.cloudprovider.kubernetes.io/uninitialized";
+
+/// The taint that keeps a node closed until the packages with `runtimeRequired` are complete.
+#[derive(Clone, Copy)]
+pub struct RuntimeRequired<'a>(pub(super) &'a Cluster);
 
 impl Taint {
     /// The time in the value: the cluster autoscaler writes Unix time.
@@ -32,8 +28,7 @@ impl Taint {
 impl Node {
     /// Time since which the node has a taint, if it is known from the taint, its condition or the node's age.
     pub fn tainted_since(&self, taint: &Taint) -> Option<Timestamp> {
-        let added = taint.time_added.as_deref();
-        let added = added.and_then(|at| at.parse().ok()).or(taint.time_in_value());
+        let added = taint.time_added.as_deref().and_then(|at| at.parse().ok()).or(taint.time_in_value());
         let condition = CONDITIONS.iter().find(|(key, _)| taint.key == *key);
         let changed = condition.and_then(|(_, kind)| {
             let condition = self.condition(kind)?;
@@ -44,32 +39,32 @@ impl Node {
     }
 }
 
-impl Cluster {
+impl<'a> RuntimeRequired<'a> {
     /// Key and effect of the runtime-required taints that the operator knows.
     ///
     /// Before v0.21, the newer operator also treats the default key of the older API as its own.
-    pub fn runtime_required_taints(&self) -> Vec<(String, String)> {
+    pub fn taints(self) -> Vec<(String, String)> {
         const EFFECT: &str = "NoSchedule";
-        let mut taints = vec![self.configured_taint().unwrap_or_else(|| {
-            let key = self.flavor().taint_key().to_owned();
+        let mut taints = vec![self.configured().unwrap_or_else(|| {
+            let key = self.0.flavor().taint_key().to_owned();
             (key, EFFECT.to_owned())
         })];
-        if self.flavor() == ApiFlavor::NodeWright && !self.operator_since(0, 21) {
+        if self.0.flavor() == ApiFlavor::NodeWright && !self.0.operator().since(0, 21) {
             taints.push((ApiFlavor::Skyhook.taint_key().to_owned(), EFFECT.to_owned()));
         }
         taints
     }
 
     /// Key and effect of the taint that the operator is configured with.
-    pub fn configured_taint(&self) -> Option<(String, String)> {
-        let (key_and_value, effect) = self.taint_setting()?;
+    pub fn configured(self) -> Option<(String, String)> {
+        let (key_and_value, effect) = self.setting()?;
         let key = key_and_value.split('=').next().unwrap_or_default();
         Some((key.to_owned(), effect.to_owned()))
     }
 
     /// The value of the runtime-required taint: package pods tolerate no other.
-    pub fn runtime_required_value(&self) -> &str {
-        let configured = self.taint_setting().map(|(key_and_value, _)| key_and_value);
+    pub fn value(self) -> &'a str {
+        let configured = self.setting().map(|(key_and_value, _)| key_and_value);
         match configured.map(|text| text.split_once('=')) {
             Some(Some((_, value))) => value,
             Some(None) => "",
@@ -78,17 +73,17 @@ impl Cluster {
     }
 
     /// The parts of `KEY=VALUE:EFFECT` before and after the colon.
-    fn taint_setting(&self) -> Option<(&str, &str)> {
-        let text = self.operator_setting("RUNTIME_REQUIRED_TAINT")?;
+    fn setting(self) -> Option<(&'a str, &'a str)> {
+        let text = self.0.operator().setting("RUNTIME_REQUIRED_TAINT")?;
         Some(text.rsplit_once(':').unwrap_or((text, "")))
     }
 
     /// The runtime-required taint on a node, if any.
-    pub fn runtime_required_taint<'a>(&self, node: &'a Node) -> Option<&'a Taint> {
+    pub fn on(self, node: &'a Node) -> Option<&'a Taint> {
         if node.taints().is_empty() {
             return None;
         }
-        let known = self.runtime_required_taints();
+        let known = self.taints();
         node.taints().iter().find(|t| {
             known.iter().any(|(key, effect)| t.key == *key && (effect.is_empty() || t.effect == *effect))
         })
@@ -96,20 +91,20 @@ impl Cluster {
 
     /// Whether a taint has the older default key under an operator that has dropped that key: it neither
     /// tolerates nor removes such a taint.
-    pub fn is_dropped_taint(&self, taint: &Taint) -> bool {
-        let known = self.runtime_required_taints();
+    pub fn is_dropped(self, taint: &Taint) -> bool {
+        let known = self.taints();
         taint.key == ApiFlavor::Skyhook.taint_key()
-            && self.operator_since(0, 21)
+            && self.0.operator().since(0, 21)
             && known.iter().all(|(key, _)| taint.key != *key)
     }
 
     /// A taint with the name or value `runtime-required`, but with a key that the operator does not know and
     /// therefore never removes. `None` if the operator is unknown.
-    pub fn foreign_runtime_required_taint<'a>(&self, node: &'a Node) -> Option<&'a Taint> {
-        if node.taints().is_empty() || self.operators.items().is_empty() {
+    pub fn foreign(self, node: &'a Node) -> Option<&'a Taint> {
+        if node.taints().is_empty() || self.0.operators.items().is_empty() {
             return None;
         }
-        let known = self.runtime_required_taints();
+        let known = self.taints();
         let closes = |t: &Taint| t.effect == "NoSchedule" || t.effect == "NoExecute";
         let named = |t: &Taint| {
             let name = t.key.rsplit('/').next().unwrap_or_default();
@@ -120,7 +115,9 @@ impl Cluster {
             .filter(|t| closes(t) && named(t))
             .find(|t| known.iter().all(|(key, _)| t.key != *key))
     }
+}
 
+impl Cluster {
     /// Taints, of any effect, that keep the operator from selecting a node.
     ///
     /// The runtime-required taint is tolerated only with `runtimeRequired`, or with an additional toleration.
@@ -136,7 +133,7 @@ impl Cluster {
         let mut tolerations = skyhook.spec.additional_tolerations.clone();
         tolerations.push(exists("node.kubernetes.io/unschedulable"));
         if skyhook.spec.runtime_required {
-            let known = self.runtime_required_taints();
+            let known = self.runtime_required().taints();
             tolerations.extend(known.iter().map(|(key, _)| exists(key)));
         }
         node.taints().iter().filter(|t| !tolerations.iter().any(|x| t.tolerated_by(x))).collect()

@@ -77,8 +77,7 @@ impl<R: Read> JsonReader<'_, R> {
                     text.push(b'0');
                 }
                 _ => {
-                    let whole = self.pieces.whole(&text);
-                    whole.map_err(|stop| stopped(self.label, stop))?;
+                    self.pieces.whole(&text).map_err(|stop| stopped(self.label, stop))?;
                     return Err(self.no_object(WITHOUT_KIND));
                 }
             }
@@ -174,8 +173,7 @@ impl Items for ListItems<'_> {
 
     fn take(&mut self, item: &[u8], place: TextPosition) -> Result<(), DumpError> {
         let label = self.label;
-        let list = self.list.as_ref();
-        let list = list.map(|(kind, version)| (kind.as_str(), version.as_str()));
+        let list = self.list.as_ref().map(|(kind, version)| (kind.as_str(), version.as_str()));
         let node = begins_as_node(item, list).then(|| Body::read_node(item, list));
         let body = match node.flatten() {
             Some(body) => body,
@@ -230,8 +228,7 @@ mod tests {
     fn at_once(text: &str) -> Result<Option<Cluster>, String> {
         let mut loader = ManifestLoader::default();
         for document in crate::dump::parse(text)? {
-            let added = loader.add("f", "", document);
-            added.map_err(|why| why.to_string())?;
+            loader.add("f", "", document).map_err(|why| why.to_string())?;
         }
         Ok(loader.finish(None))
     }

@@ -3,7 +3,6 @@
 
 mod body;
 mod json;
-mod layout;
 mod loader;
 
 use std::io::Read as _;
@@ -15,8 +14,7 @@ use serde_json::Value;
 use thiserror::Error;
 
 use crate::api::ApiFlavor;
-use crate::bounded::utf16::Utf16;
-use crate::bounded::{self, MOST_CAPTURE, MOST_LOG, Unpacked, utf16};
+use crate::bounded::{self, MOST_CAPTURE, MOST_LOG, Unpacked, Utf16};
 use crate::cluster::{Cluster, clock};
 use crate::error::plain_reason;
 
@@ -107,13 +105,13 @@ fn read_path(path: &Path, loader: &mut ManifestLoader) -> Result<(), DumpError> 
     }
     let mut files = files_below(path).map_err(io)?;
     let below = |file: &PathBuf| file.strip_prefix(path).unwrap_or(file).to_owned();
-    let is_log = |file: &PathBuf| layout::log_of_capture(file).is_some();
+    let is_log = |file: &PathBuf| loader::log_of_capture(file).is_some();
     files.retain(|file| is_log(file) || loader.namespaces.admits(&below(file)));
     if files.iter().all(|file| is_clock(file) || is_log(file)) {
         return Err(DumpError::NoFiles { path: label });
     }
     files.iter().try_for_each(|file| {
-        let Some(log) = layout::log_of_capture(file) else {
+        let Some(log) = loader::log_of_capture(file) else {
             return read_path(file, loader);
         };
         let text = bounded::open(file).and_then(read_log);
@@ -125,7 +123,7 @@ fn read_path(path: &Path, loader: &mut ManifestLoader) -> Result<(), DumpError> 
 
 /// Whether a file of a tree is read.
 fn is_read(path: &Path) -> bool {
-    holds_objects(path) || is_clock(path) || layout::log_of_capture(path).is_some()
+    holds_objects(path) || is_clock(path) || loader::log_of_capture(path).is_some()
 }
 
 /// Files of a tree that are read, sorted. Symbolic links are not followed.
@@ -195,7 +193,7 @@ fn read_unpacked(
     loader: &mut ManifestLoader,
 ) -> Result<(), DumpError> {
     let io = |source| unreadable(label, source);
-    if utf16::begins(head) {
+    if bounded::begins(head) {
         let (head, stream) = peek(label, Utf16::new(stream, head))?;
         look(&head).map_err(|why| DumpError::syntax(label, why))?;
         return read_objects(label, stem, &head, stream, loader);
@@ -214,7 +212,7 @@ fn read_unpacked(
         }
         if is_clock(&path) {
             loader.record_capture_time(clock_in(entry).map_err(io)?);
-        } else if let Some(log) = layout::log_of_capture(&path) {
+        } else if let Some(log) = loader::log_of_capture(&path) {
             loader.log(log, &read_log(entry).map_err(io)?);
         } else if holds_objects(&path) && loader.namespaces.admits(&path) {
             any = true;

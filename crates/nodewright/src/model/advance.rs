@@ -184,8 +184,7 @@ impl<'a> Advance<'a> {
         };
         let stuck = self.model.resources.iter().filter(open);
         let stuck = stuck.map(|resource| resource.skyhook.name()).collect();
-        let names = self.model.resources.iter().map(|r| r.skyhook.name());
-        let ends = names.zip(&self.last).enumerate();
+        let ends = self.model.resources.iter().map(|r| r.skyhook.name()).zip(&self.last).enumerate();
         let ends = ends.filter_map(|(resource, (name, last))| {
             let seconds = seconds((*last)?);
             Some((name, Remaining { seconds, uncertainty: self.pace.uncertainty(resource, seconds) }))
@@ -393,8 +392,7 @@ impl<'a> Advance<'a> {
         }
         let seconds = pause.unwrap_or_default() + (lasts - elapsed).max(0.0);
         let end = self.now + (seconds * 1000.0).round() as u64;
-        let ends = self.ends.entry(end).or_default();
-        ends.push(End { resource: number, at, package });
+        self.ends.entry(end).or_default().push(End { resource: number, at, package });
     }
 
     fn end(&mut self, end: End) {

@@ -106,8 +106,7 @@ pub(super) fn assign(compartments: &mut [Compartment<'_>], nodes: &[&Node]) -> V
     let assigned: Vec<u16> = nodes
         .iter()
         .map(|node| {
-            let mut ranks = ranks.iter();
-            let own = ranks.find(|at| matches(&compartments[**at], node));
+            let own = ranks.iter().find(|at| matches(&compartments[**at], node));
             *own.unwrap_or(&default) as u16
         })
         .collect();

@@ -15,9 +15,9 @@ use super::resource::Resource;
 use super::timeline::{Happening, Remaining, Timeline};
 use super::{Model, WaitReason};
 use crate::api::skyhook::BatchState;
-use crate::api::{Package, Skyhook, Stage};
+use crate::api::{ApiFlavor, Package, Skyhook, Stage};
 use crate::cluster::drain::EvictionBlock;
-use crate::cluster::{Cluster, DisruptionBudget, Node, Pod, Source};
+use crate::cluster::{Cluster, DisruptionBudget, Node, PackageRun, Pod, Source};
 use crate::text::any_case;
 
 /// The effects of an edit on one custom resource.
@@ -74,6 +74,26 @@ pub struct PackageEffect<'a> {
     pub at_once: Option<usize>,
 }
 
+impl<'a> PackageEffect<'a> {
+    /// Replaces the stages that would start by those of these runs: the custom resource is paused or disabled.
+    fn stop(&mut self, cluster: &'a Cluster, runs: &[&PackageRun<'_>]) {
+        let starts = !self.nodes.is_empty();
+        self.nodes.clear();
+        self.stages.clear();
+        for run in runs.iter().filter(|run| run.package == self.package) {
+            self.nodes.extend(cluster.node(run.node));
+            if !self.stages.contains(&run.stage) {
+                self.stages.push(run.stage.clone());
+            }
+        }
+        if !self.nodes.is_empty() {
+            self.change = PackageChange::Finish;
+        } else if starts {
+            self.change = PackageChange::Unchanged;
+        }
+    }
+}
+
 /// The effect of an edit on a package.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub enum PackageChange {
@@ -81,6 +101,8 @@ pub enum PackageChange {
     Unchanged,
     /// The package was edited, but no stage runs: complete nodes stay complete.
     WithoutEffect,
+    /// A stage that runs finishes, and nothing starts: the custom resource is paused or disabled.
+    Finish,
     /// The package is installed, or its installation continues.
     Install,
     /// The package runs again at the version that is installed.
@@ -127,7 +149,7 @@ impl<'a> Simulation<'a> {
         let known = skyhooks.iter().filter_map(|name| model.resource(name.as_ref()));
         let mut all: Vec<Effects<'a>> = known.map(|resource| at_first(&model, resource)).collect();
         let timeline = &self.timeline;
-        let pods = edited.evictable_by_node();
+        let pods = edited.evictions().pods_by_node();
         for effects in &mut all {
             if effects.unread.is_none() && is_config_map_unread(live, edited, effects.skyhook) {
                 effects.unread = Some(Source::ConfigMaps);
@@ -168,6 +190,15 @@ impl<'a> Simulation<'a> {
                 effects.packages.iter_mut().for_each(|p| p.at_once = None);
             }
             let stopped = matches!(effects.stuck, Some(WaitReason::Paused | WaitReason::Disabled));
+            // Since v0.18 a pause suspends Jobs.
+            let suspended =
+                edited.flavor() == ApiFlavor::NodeWright && matches!(effects.stuck, Some(WaitReason::Paused));
+            if stopped {
+                let runs = edited.package_runs_for(effects.skyhook);
+                let running: Vec<&PackageRun<'_>> =
+                    runs.all().iter().filter(|run| !suspended && run.alive()).collect();
+                effects.packages.iter_mut().for_each(|package| package.stop(edited, &running));
+            }
             let mut edits = effects.packages.iter();
             let waits = stopped
                 && edits
@@ -196,7 +227,7 @@ impl<'a> Timeline<'a> {
             complete || completions.contains(&(resource.skyhook.name(), node.name.as_str()))
         };
         let removes = |node: &&&Node| {
-            model.cluster.runtime_required_taint(node).is_some()
+            model.cluster.runtime_required().on(node).is_some()
                 && requiring.iter().all(|resource| completes(resource, node))
         };
         own.nodes.iter().filter(removes).copied().collect()
@@ -264,7 +295,7 @@ fn refusing<'a>(
     let mut refusing: BTreeMap<String, (&DisruptionBudget, BTreeSet<&str>)> = BTreeMap::new();
     for node in nodes {
         for pod in pods.get(node.name.as_str()).into_iter().flatten() {
-            let budgets = match cluster.eviction_block(pod) {
+            let budgets = match cluster.evictions().block(pod) {
                 Some(EvictionBlock::Budget(budget)) => vec![budget],
                 Some(EvictionBlock::Overlap(budgets)) => budgets,
                 None => Vec::new(),
@@ -286,12 +317,11 @@ fn waiting<'a>(model: &Model<'a>, skyhook: &str) -> Vec<&'a str> {
         let mut open = resource.places.iter().filter(|place| !place.complete);
         everywhere || open.any(|place| named(usize::from(place.earlier)))
     };
-    let resources = model.resources.iter();
-    resources.filter(waits).map(|resource| resource.skyhook.name()).collect()
+    model.resources.iter().filter(waits).map(|resource| resource.skyhook.name()).collect()
 }
 
 /// Why the custom resource does not progress on some node, and that node. A reason that applies to all nodes comes first,
-/// and a batch that is not chosen yet last: it follows from other nodes.
+/// and the batch last: it follows from other nodes.
 fn stuck<'a>(model: &Model<'a>, resource: &Resource<'a>) -> Option<(WaitReason<'a>, Option<&'a Node>)> {
     if let Some(halt) = &model.halt {
         return Some((halt.clone(), None));
@@ -307,8 +337,11 @@ fn stuck<'a>(model: &Model<'a>, resource: &Resource<'a>) -> Option<(WaitReason<'
     }
     let rank = |progress: &ProgressState, reason: &WaitReason<'_>| match progress {
         ProgressState::Blocked | ProgressState::Suspended => Some(0),
-        ProgressState::Waiting if matches!(reason, WaitReason::Batch { node: None, .. }) => Some(2),
-        ProgressState::Waiting => Some(1),
+        ProgressState::Waiting => Some(match reason {
+            WaitReason::Batch { node: None, .. } => 3,
+            WaitReason::Batch { .. } | WaitReason::BatchSibling(_) => 2,
+            _ => 1,
+        }),
         _ => None,
     };
     let all = model.all_progress(resource.skyhook.name());
@@ -356,8 +389,7 @@ impl<'a> Simulation<'a> {
     fn of(model: Model<'a>) -> Simulation<'a> {
         let resources = model.resources.iter();
         let interrupts = resources.flat_map(|resource| {
-            let packages = resource.packages.iter();
-            packages.filter_map(|p| Some(((resource.skyhook.name(), p.name), p.interrupt?)))
+            resource.packages.iter().filter_map(|p| Some(((resource.skyhook.name(), p.name), p.interrupt?)))
         });
         Simulation { interrupts: interrupts.collect(), timeline: model.timeline() }
     }

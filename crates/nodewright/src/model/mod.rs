@@ -10,8 +10,8 @@
 //! | --- | --- |
 //! | in which order the operator takes nodes | `resource.rs` (by age, name), `place.rs`, `selection.rs` |
 //! | to which compartment a node belongs, how large a batch is | `compartment.rs`; how many nodes are in progress at most: `next_nodes.rs` |
-//! //! | what a node waits for: earlier custom resources, batches, drains | `on_nodes.rs` |
-//! | which packages of a node run next | `dependencies.rs` |
+//! | what a node waits for: earlier custom resources, batches, drains | `on_nodes.rs` |
+//! | which packages of a node run next | `profile.rs` |
 //! | which stage follows | `operator.rs` |
 //! | how edits of packages change node states | `profile.rs`, `resource.rs` |
 //! | which conditions block a node | one file per gate in `gates/`, in the operator's order |
@@ -27,7 +27,6 @@
 mod action;
 mod advance;
 mod compartment;
-pub mod dependencies;
 mod effects;
 mod gates;
 mod next_nodes;
@@ -169,8 +168,7 @@ impl<'a> Model<'a> {
         let compartments = resource.compartments.iter();
         compartments
             .map(|c| {
-                let members = c.members.iter();
-                let nodes = members.map(|at| resource.nodes[*at as usize]).collect();
+                let nodes = c.members.iter().map(|at| resource.nodes[*at as usize]).collect();
                 (c.name, nodes)
             })
             .collect()

@@ -118,8 +118,7 @@ impl AtOnce {
     /// reconcile, the operator counts a part of the batch as a whole batch, and records the size of that
     /// part.
     pub(super) fn of(resource: &Resource<'_>, name: &str) -> AtOnce {
-        let mut compartments = resource.compartments.iter();
-        let compartment = compartments.find(|compartment| compartment.name == name);
+        let compartment = resource.compartments.iter().find(|compartment| compartment.name == name);
         let statuses = &resource.skyhook.status.compartment_statuses;
         let (Some(compartment), Some(status)) = (compartment, statuses.get(name)) else {
             return AtOnce::Unknown;

@@ -80,7 +80,7 @@ impl<'a> Model<'a> {
     ///
     /// The operator never counts a custom resource that is paused, disabled or being deleted as complete.
     pub fn taint_kept_by(&self, node: &Node) -> Vec<&'a Skyhook> {
-        if self.cluster.runtime_required_taint(node).is_none() {
+        if self.cluster.runtime_required().on(node).is_none() {
             return Vec::new();
         }
         let skyhooks = self.cluster.skyhooks.items().iter().filter(|s| s.spec.runtime_required);
@@ -195,8 +195,7 @@ impl<'a> Resource<'a> {
             Some(compartment) => Some(compartment.name),
             None => {
                 let mut recorded = self.skyhook.status.compartment_statuses.keys();
-                let only = recorded.next().map(String::as_str);
-                only.filter(|_| recorded.next().is_none())
+                recorded.next().map(String::as_str).filter(|_| recorded.next().is_none())
             }
         }
     }
@@ -242,8 +241,7 @@ pub struct DrainProgress<'a> {
 /// Sorted names of the nodes that wait for a drain: for an interrupt, or because they are being deleted.
 pub fn waiting_for_drain(cluster: &Cluster) -> Vec<&str> {
     let interrupts = |skyhook: &Skyhook| {
-        let mut packages = skyhook.packages();
-        packages.any(|(name, package)| skyhook.pending_interrupt(name, package).is_some())
+        skyhook.packages().any(|(name, package)| skyhook.pending_interrupt(name, package).is_some())
     };
     let deleted = cluster.nodes.items().iter().filter(|node| node.deletion.is_some());
     let mut names: Vec<&str> = deleted.map(|node| node.name.as_str()).collect();
@@ -304,15 +302,14 @@ impl<'a> Model<'a> {
         if !begun || over || !resource.skyhook.is_active() || due(&at).next().is_none() {
             return None;
         }
-        let read = self.cluster.source(Source::Workloads).ok().is_some();
-        let pods = read.then(|| drain::remaining(&at));
+        let pods = self.cluster.source(Source::Workloads).ok().is_some().then(|| drain::remaining(&at));
         // Without a record, only remaining pods prove that the drain is in progress.
         let empty = pods.as_ref().is_none_or(Vec::is_empty);
         if !recorded && (empty || self.cluster.certainty_of_no_package_run() == Certainty::Unknown) {
             return None;
         }
-        let blocked = |pod: &&Pod| self.cluster.eviction_block(pod).is_some();
-        let refused = !self.cluster.refusals_in_force(resource.skyhook, node, record).is_empty()
+        let blocked = |pod: &&Pod| self.cluster.evictions().block(pod).is_some();
+        let refused = !self.cluster.evictions().refusals_in_force(resource.skyhook, node, record).is_empty()
             || pods.iter().flatten().any(blocked);
         Some(DrainProgress { since: record.draining_since(), pods, refused })
     }

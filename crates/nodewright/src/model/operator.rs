@@ -19,14 +19,14 @@ impl<'a> Operator<'a> {
         Operator {
             cluster,
             jobs: cluster.flavor().executor() == Executor::Job,
-            explicit_uninstall: cluster.knows_uninstall(),
+            explicit_uninstall: cluster.operator().knows_uninstall(),
         }
     }
 
     pub fn before(&self, major: u64, minor: u64) -> bool {
         match (major, minor) {
             (0, 16) => !self.explicit_uninstall,
-            _ => self.cluster.operator_before(major, minor),
+            _ => self.cluster.operator().before(major, minor),
         }
     }
 }

@@ -71,8 +71,7 @@ impl Pace {
         let times = |resource: &Resource<'_>| -> Vec<Times> {
             let name = resource.skyhook.name();
             let condition = cluster.flavor().key(&format!("{name}/NotReady"));
-            let nodes = resource.nodes.iter();
-            nodes.map(|node| times(runs, resource, node, &condition)).collect()
+            resource.nodes.iter().map(|node| times(runs, resource, node, &condition)).collect()
         };
         let all: Vec<Vec<Times>> = resources.iter().map(times).collect();
         for (at, (resource, nodes)) in resources.iter().zip(&all).enumerate() {
@@ -116,10 +115,8 @@ impl Pace {
     }
 
     fn measured(&self, resource: usize, package: usize, stage: &Stage) -> Option<f64> {
-        let keys = keys(resource, package, stage);
-        let known = keys.iter().find_map(|key| self.stages.get(key));
-        let usual = quantile(known?, 0.5);
-        usual.map(|seconds| seconds.max(LEAST))
+        let known = keys(resource, package, stage).iter().find_map(|key| self.stages.get(key));
+        quantile(known?, 0.5).map(|seconds| seconds.max(LEAST))
     }
 
     /// The factor by which a node at quantile `slower_than` is slower than usual; 1 without measurements.
@@ -130,8 +127,7 @@ impl Pace {
     /// Seconds before the first stage on a node that starts a batch, at quantile `slower_than`. Without
     /// measurements [`GRACE`] if the node is drained, otherwise 0.
     pub fn pause(&self, resource: usize, slower_than: f64, drains: bool) -> f64 {
-        let measured = self.pauses.get(&resource);
-        let measured = measured.and_then(|pauses| quantile(pauses, slower_than));
+        let measured = self.pauses.get(&resource).and_then(|pauses| quantile(pauses, slower_than));
         measured.unwrap_or(if drains { GRACE } else { 0.0 })
     }
 
@@ -158,8 +154,7 @@ impl Pace {
         let finished = |node: &&Times| node.end.is_some() && !node.samples.is_empty();
         let (mut total, mut count) = (0.0, 0.0);
         for node in nodes.iter().filter(finished) {
-            let samples = node.samples.iter();
-            let means = samples.filter_map(|s| self.of(resource, s.package, &s.stage));
+            let means = node.samples.iter().filter_map(|s| self.of(resource, s.package, &s.stage));
             let took: f64 = node.samples.iter().map(|sample| sample.seconds).sum();
             self.ratios.push(took / means.sum::<f64>());
             total += took;

@@ -1,11 +1,11 @@
 //! Node states after the operator's handlers have run in a reconcile, before any work on nodes.
 
 use std::cmp::Reverse;
+use std::collections::{BTreeMap, BTreeSet};
 
-use super::dependencies::Order;
 use super::operator::{Operator, Slot, Step, step};
 use crate::api::skyhook::interrupt_strength;
-use crate::api::{Package, Skyhook, Stage, State, Version};
+use crate::api::{ApiFlavor, Package, Skyhook, Stage, State, Version};
 use crate::cluster::{Cluster, NodeRecord};
 
 /// A package of the spec.
@@ -89,8 +89,7 @@ impl<'a> Profile<'a> {
             removing: false,
         };
         for (at, package) in packages.iter().enumerate() {
-            let entry = record.and_then(|record| record.entry(&package.key));
-            let slot = entry.map(Slot::read);
+            let slot = record.and_then(|record| record.entry(&package.key)).map(Slot::read);
             profile.pending |= slot.is_some() && package.package.uninstall().enabled;
             let slot = match slot {
                 Some(slot) if handled && !operator.before(0, 16) => profile.uninstalled(at, package, slot),
@@ -261,17 +260,17 @@ fn winner(packages: &[SpecPackage<'_>], due: &[usize]) -> Option<usize> {
 
 /// Whether the operator supports deployment policies and their resets.
 pub fn knows_policies(cluster: &Cluster) -> bool {
-    !cluster.operator_before(0, 8)
+    !cluster.operator().before(0, 8)
 }
 
 /// Whether the operator supports the annotations that pause and disable a custom resource.
 pub fn knows_pause(cluster: &Cluster) -> bool {
-    !cluster.operator_before(0, 8)
+    !cluster.operator().before(0, 8)
 }
 
 /// Whether the operator works on nodes in batches, which it records.
 pub fn records_batches(cluster: &Cluster) -> bool {
-    !cluster.operator_before(0, 15)
+    !cluster.operator().before(0, 15)
 }
 
 /// Whether the operator continues a package that is recorded as skipped; `None` if its version is unknown. Up to v0.16 it
@@ -279,50 +278,158 @@ pub fn records_batches(cluster: &Cluster) -> bool {
 pub fn continues_skipped_packages(cluster: &Cluster) -> Option<bool> {
     match &cluster.active_api.operator_version {
         Some(version) => Some(version.at_least(0, 17)),
-        None => (!cluster.operator_before(0, 18)).then_some(true),
+        None => (!cluster.operator().before(0, 18)).then_some(true),
     }
 }
 
 /// Whether the operator deletes a package pod that differs from the one that it created, and waits for its end before
 /// anything else (operator `ValidateRunningPackages`).
 pub fn replaces_changed_pods(cluster: &Cluster) -> bool {
-    cluster.operator_before(0, 18)
+    cluster.operator().before(0, 18)
 }
 
 /// Whether `serial: true` loses the node states of all nodes but one.
 pub fn serial_loses_states(cluster: &Cluster) -> bool {
-    cluster.operator_before(0, 18)
+    cluster.operator().before(0, 18)
 }
 
 /// Whether a package without dependencies starts only where fewer packages are complete than there are such packages
 /// (upstream issue 387).
 pub fn strands_late_packages(cluster: &Cluster) -> bool {
-    cluster.operator_before(0, 18)
+    cluster.operator().before(0, 18)
 }
 
-/// Whether the operator ends its pass at once if the cluster has no nodes, and removes no finalizers.
+/// Whether the operator ends its reconcile at once if the cluster has no nodes, and removes no finalizers.
 pub fn ends_pass_without_nodes(cluster: &Cluster) -> bool {
-    cluster.operator_before(0, 18)
+    cluster.operator().before(0, 18)
 }
 
 /// Whether the operator does not correct the counters of a batch whose nodes are no longer complete (upstream issue 588).
 pub fn keeps_batch_counters(cluster: &Cluster) -> bool {
-    cluster.operator_before(0, 20)
+    cluster.operator().before(0, 20)
 }
 
 /// Whether ignored nodes, and nodes blocked by a taint, keep their places in the batch: the operator does not form another
 /// batch until all nodes of the current batch are complete (operator `getStickyBatchNodes`).
 pub fn blocked_nodes_keep_places(cluster: &Cluster) -> bool {
-    cluster.operator_before(0, 20)
+    cluster.operator().before(0, 20)
 }
 
 /// Whether the operator removes a cordon that it did not set.
 pub fn removes_foreign_cordons(cluster: &Cluster) -> bool {
-    cluster.operator_before(0, 20)
+    cluster.operator().before(0, 20)
 }
 
-/// Whether a refused eviction ends the operator's pass, so that later nodes and custom resources are not processed. Newer
+/// Whether a refused eviction ends the operator's reconcile, so that later nodes and custom resources are not processed. Newer
 /// operators continue if a budget refuses.
 pub fn refused_eviction_ends_pass(cluster: &Cluster) -> bool {
-    cluster.operator_before(0, 20)
+    cluster.operator().before(0, 20)
+}
+
+/// [`refused_eviction_ends_pass`], or the version is unknown.
+pub fn refused_eviction_may_end_pass(cluster: &Cluster) -> bool {
+    !cluster.operator().since(0, 20)
+}
+
+/// Whether the operator is known to read node states only on selected nodes.
+pub fn reads_only_selected_states(cluster: &Cluster) -> bool {
+    cluster.operator().since(0, 16) || cluster.flavor() == ApiFlavor::NodeWright
+}
+
+/// Whether the operator is known to process NodeWright objects.
+pub fn processes_nodewrights(cluster: &Cluster) -> bool {
+    cluster.operator().since(0, 18)
+}
+
+/// Whether the operator is known to refuse to start with an invalid key of the runtime-required taint.
+pub fn checks_taint_key(cluster: &Cluster) -> bool {
+    cluster.operator().since(0, 20)
+}
+
+/// The cycles of `dependsOn`, each as a path from a package to itself. A package is in at most one of them.
+pub fn cycles(skyhook: &Skyhook) -> Vec<Vec<&str>> {
+    let mut cycles: Vec<Vec<&str>> = Vec::new();
+    for name in undecided(skyhook) {
+        if !cycles.iter().flatten().any(|known| *known == name) {
+            cycles.extend(cycle_from(skyhook, name));
+        }
+    }
+    cycles
+}
+
+/// The packages that are in a cycle, or depend on one, in the order of their names: the others can run one after another.
+fn undecided(skyhook: &Skyhook) -> BTreeSet<&str> {
+    let mut missing: BTreeMap<&str, usize> = BTreeMap::new();
+    let mut dependants: BTreeMap<&str, Vec<&str>> = BTreeMap::new();
+    for (name, package) in skyhook.packages() {
+        let known = package.depends_on.keys().filter(|dependency| skyhook.package(dependency).is_some());
+        missing.insert(name, known.clone().count());
+        for dependency in known {
+            dependants.entry(dependency).or_default().push(name);
+        }
+    }
+    let mut ready: Vec<&str> =
+        missing.iter().filter(|(_, count)| **count == 0).map(|(name, _)| *name).collect();
+    while let Some(name) = ready.pop() {
+        missing.remove(name);
+        for dependant in dependants.remove(name).into_iter().flatten() {
+            let count = missing.entry(dependant).or_default();
+            *count -= 1;
+            if *count == 0 {
+                ready.push(dependant);
+            }
+        }
+    }
+    missing.into_keys().collect()
+}
+
+/// The shortest cycle of `dependsOn` through a package, as a path from the package to itself.
+fn cycle_from<'a>(skyhook: &'a Skyhook, start: &'a str) -> Option<Vec<&'a str>> {
+    let mut seen = BTreeSet::new();
+    let mut paths = std::collections::VecDeque::from([vec![start]]);
+    while let Some(path) = paths.pop_front() {
+        let package = skyhook.package(path[path.len() - 1])?;
+        for next in package.depends_on.keys().map(String::as_str) {
+            if next == start {
+                return Some(path);
+            }
+            if skyhook.package(next).is_some() && seen.insert(next) {
+                let mut longer = path.clone();
+                longer.push(next);
+                paths.push_back(longer);
+            }
+        }
+    }
+    None
+}
+
+/// The dependencies of each package, by index; `None` for a dependency that the spec lacks.
+pub(super) struct Order {
+    pub depends_on: Vec<Vec<Option<usize>>>,
+}
+
+impl Order {
+    /// The packages that run next (operator `Next` of the dependency graph).
+    pub fn next(&self, operator: &Operator<'_>, complete: &[bool]) -> Vec<usize> {
+        let done = complete.iter().filter(|done| **done).count();
+        let ready = |at: &usize| {
+            let mut depends_on = self.depends_on[*at].iter();
+            !complete[*at] && depends_on.all(|on| on.is_some_and(|on| complete[on]))
+        };
+        let all = 0..self.depends_on.len();
+        if !operator.before(0, 18) || done == 0 {
+            return all.filter(ready).collect();
+        }
+        // Before v0.18, a package without dependencies is considered only while the number of complete packages does
+        // not exceed the number of packages without dependencies (upstream 387).
+        let roots = all.clone().filter(|at| self.depends_on[*at].is_empty());
+        let roots: Vec<usize> = roots.collect();
+        if done <= roots.len() {
+            let open: Vec<usize> = roots.into_iter().filter(|at| !complete[*at]).collect();
+            if !open.is_empty() {
+                return open;
+            }
+        }
+        all.filter(|at| !self.depends_on[*at].is_empty()).filter(ready).collect()
+    }
 }

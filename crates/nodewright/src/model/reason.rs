@@ -209,8 +209,8 @@ impl fmt::Display for WaitReason<'_> {
                 write!(f, "{pod} forbids an interrupt while it runs on the node")
             }
             WaitReason::Drain(pods) => match pods.as_slice() {
-                [pod] => write!(f, "{pod} must leave the node"),
-                pods => write!(f, "{} pods must leave the node", pods.len()),
+                [pod] => write!(f, "the drain waits for {pod}"),
+                pods => write!(f, "the drain waits for {} pods", pods.len()),
             },
             WaitReason::OtherRun { run, .. } => write!(f, "the interrupt waits for {run}"),
             WaitReason::OtherInterrupt(package) => {

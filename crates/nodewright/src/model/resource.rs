@@ -1,13 +1,12 @@
-//! A custom resource in a reconcile: its nodes, their states and its compartments.
+//! A custom resource in a reconcile: its nodes, their states, its compartments, and the dependencies of its packages.
 
 use std::cell::OnceCell;
 use std::collections::HashMap;
 
 use super::compartment::{self, Compartment};
-use super::dependencies::Order;
 use super::operator::Operator;
 use super::place::{NONE, Place, Status};
-use super::profile::{Profile, SpecPackage};
+use super::profile::{Order, Profile, SpecPackage};
 use super::runs::Runs;
 use super::selection::{Selection, select};
 use crate::api::{DeploymentPolicy, Skyhook, Stage, State};
@@ -82,8 +81,7 @@ pub(super) fn build<'a>(
         let builder = Builder { cluster, operator, runs, skyhook, unhindered };
         let resource = builder.build(&mut earlier, at as u16, gate);
         if gate.is_none() && !unhindered && !resource.disabled && skyhook.blocks_all_nodes() {
-            let mut places = resource.places.iter();
-            let open = places.position(|place| !place.complete);
+            let open = resource.places.iter().position(|place| !place.complete);
             gate = open.map(|open| (skyhook, resource.nodes[open]));
         }
         resources.push(resource);
@@ -168,8 +166,7 @@ impl<'a> Builder<'_, 'a> {
     fn nodes(&self) -> Vec<&'a Node> {
         let selector = &self.skyhook.spec.node_selectors;
         let mut nodes: Vec<&Node> = if self.cluster.limited_to_named_nodes {
-            let nodes = self.cluster.nodes.items().iter();
-            nodes.filter(|n| selector.matches(&n.labels)).collect()
+            self.cluster.nodes.items().iter().filter(|n| selector.matches(&n.labels)).collect()
         } else {
             self.cluster.selected(self.skyhook).collect()
         };
@@ -271,8 +268,7 @@ impl<'a> Builder<'_, 'a> {
                     let candidates =
                         super::selection::candidates(&self.operator, compartment, &resource.places, batch);
                     let places = &resource.places;
-                    let outside = candidates.into_iter();
-                    let outside = outside.filter(|at| !places[*at as usize].in_recorded_batch);
+                    let outside = candidates.into_iter().filter(|at| !places[*at as usize].in_recorded_batch);
                     (batch.clone(), outside.collect())
                 }
                 Selection::New { candidates, size, joining } => {
@@ -349,8 +345,7 @@ pub(super) fn apply<'a>(
             configured && slot.state == State::Erroring
         });
         let busy = |node: &&Node| {
-            let mut here = runs.of(skyhook.name(), &node.name);
-            here.any(|run| run.package == name && run.delays_interrupts())
+            runs.of(skyhook.name(), &node.name).any(|run| run.package == name && run.delays_interrupts())
         };
         let complete = profiles.iter().all(|profile| profile.package_complete(operator, packages, at))
             && !nodes.iter().any(busy);
@@ -375,6 +370,5 @@ fn recorded<'a>(cluster: &'a Cluster, skyhook: &Skyhook, package: &SpecPackage<'
     }
     let wanted = crate::cluster::kubernetes::name(skyhook, package.name, package.package);
     let owner = (cluster.flavor(), skyhook.name());
-    let mut all = cluster.config_maps.items().iter();
-    all.find(|map| map.metadata.name == wanted && map.owner() == Some(owner))
+    cluster.config_maps.items().iter().find(|map| map.metadata.name == wanted && map.owner() == Some(owner))
 }

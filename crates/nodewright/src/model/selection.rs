@@ -52,8 +52,7 @@ pub(super) fn select(operator: &Operator<'_>, compartment: &Compartment<'_>, pla
         if operator.before(0, 20) {
             return Selection::Current(in_progress);
         }
-        let size = compartment.batch_size(total, &state);
-        let room = size.saturating_sub(in_progress.len());
+        let room = compartment.batch_size(total, &state).saturating_sub(in_progress.len());
         let mut nodes = in_progress;
         nodes.extend(sticky.into_iter().take(room));
         return Selection::Current(nodes);

@@ -3,10 +3,11 @@
 
 use serde_json::Value;
 
-use super::dependencies::cycles;
+use super::profile::cycles;
 use crate::api::name::{is_duration, label_value_error, qualified_name_error, selector_errors};
 use crate::api::skyhook::glob_matches;
 use crate::api::{Package, Skyhook, quantity};
+use crate::text::list;
 
 /// Maximum length of a custom resource's name: the 63 characters of an annotation key on nodes without the
 /// prefix `nodeState_`.
@@ -256,8 +257,7 @@ fn package_errors(skyhook: &Skyhook, name: &str, package: &Package, errors: &mut
 
 /// The items of a list with their indexes.
 fn items(list: &Value) -> impl Iterator<Item = (String, &Value)> {
-    let items = list.as_array().into_iter().flatten().enumerate();
-    items.map(|(index, item)| (index.to_string(), item))
+    list.as_array().into_iter().flatten().enumerate().map(|(index, item)| (index.to_string(), item))
 }
 
 /// Whether a ConfigMap may have this key (Kubernetes `IsConfigMapKey`).
@@ -377,7 +377,7 @@ fn broken_resources(resources: &Value) -> Option<String> {
         return None;
     }
     if !missing.is_empty() {
-        return Some(format!("lacks {}: all four are required", missing.join(", ")));
+        return Some(format!("lacks {}: it needs all four fields or none", list(&missing)));
     }
     let amount = |name: &str| quantity::parse(&resources[name]);
     let text =

@@ -233,8 +233,7 @@ impl Model<'_> {
 
     /// Whether a rollout has stopped: resuming it affects all of its nodes.
     fn has_stopped_rollout(&self) -> bool {
-        let mut all = self.cluster.skyhooks.items().iter();
-        all.any(|s| s.stopped_compartments().next().is_some())
+        self.cluster.skyhooks.items().iter().any(|s| s.stopped_compartments().next().is_some())
     }
 
     /// Whether a pause or disable stops a deletion. Only the whole list of nodes shows whether packages are left

@@ -178,8 +178,7 @@ fn take_up<'a>(at: &At<'_, 'a>, index: usize, step: &Step) -> NodeProgress<'a> {
         }),
         Step::Skip | Step::Promote => NodeProgress::acts(Action::SkipInterrupt { package: name }),
         Step::Wait => {
-            let due = at.profile.due.iter();
-            let other = due.map(|(at, _)| *at).find(|at| *at != index);
+            let other = at.profile.due.iter().map(|(at, _)| *at).find(|at| *at != index);
             let other = other.map_or(name, |other| at.resource.packages[other].name);
             NodeProgress::without_action(ProgressState::Waiting, WaitReason::OtherInterrupt(other))
         }

@@ -47,6 +47,16 @@ pub fn time(at: Timestamp) -> String {
     at.strftime("%Y-%m-%dT%H:%M:%SZ").to_string()
 }
 
+/// The items of a cluster's state.
+#[derive(Debug, Serialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct ItemsAt<T> {
+    /// The time at which ages are calculated.
+    pub taken_at: String,
+    /// The items.
+    pub items: Vec<T>,
+}
+
 /// A list of items of one kind.
 #[derive(Debug, Serialize, JsonSchema)]
 pub struct Items<T> {
@@ -58,6 +68,8 @@ pub struct Items<T> {
 pub struct List<'a> {
     /// The `kind` of the document; `None` for upstream's lists, which are arrays.
     pub kind: Option<&'static str>,
+    /// The time at which ages are calculated, for the state of a cluster.
+    pub taken_at: Option<Timestamp>,
     pub items: Box<dyn Iterator<Item = Box<dyn Row + 'a>> + 'a>,
 }
 
@@ -81,15 +93,27 @@ impl<T: Serialize> Row for T {
 
 impl<'a> List<'a> {
     pub fn new<T: Row + 'a>(kind: &'static str, items: impl Iterator<Item = T> + 'a) -> List<'a> {
-        List { kind: Some(kind), items: Box::new(items.map(|item| Box::new(item) as Box<dyn Row + 'a>)) }
+        let items = Box::new(items.map(|item| Box::new(item) as Box<dyn Row + 'a>));
+        List { kind: Some(kind), taken_at: None, items }
+    }
+
+    pub fn at(self, taken_at: Timestamp) -> List<'a> {
+        List { taken_at: Some(taken_at), ..self }
+    }
+
+    /// The fields before the items.
+    fn head(&self, kind: &str) -> Map<String, Value> {
+        let taken_at = self.taken_at.map(|at| ("takenAt".to_owned(), time(at).into()));
+        head(kind).into_iter().chain(taken_at).collect()
     }
 
     /// The whole document.
     pub fn document(self) -> Value {
-        let items = self.items.map(|item| item.value()).collect();
-        match self.kind {
-            Some(kind) => document(kind, &Items { items }),
-            None => Value::Array(items),
+        let head = self.kind.map(|kind| self.head(kind));
+        let items = Value::Array(self.items.map(|item| item.value()).collect());
+        match head {
+            Some(head) => head.into_iter().chain([("items".to_owned(), items)]).collect(),
+            None => items,
         }
     }
 
@@ -97,7 +121,7 @@ impl<'a> List<'a> {
     pub fn pieces(self) -> impl Iterator<Item = String> {
         let (begin, indent, end) = match self.kind {
             Some(kind) => {
-                let head = json(&head(kind));
+                let head = json(&self.head(kind));
                 (format!("{},\n    \"items\": [", head.trim_end_matches("\n}\n")), "        ", "    ]\n}\n")
             }
             None => ("[".to_owned(), "    ", "]\n"),
@@ -135,10 +159,12 @@ mod tests {
     fn pieces_make_up_the_whole() {
         for items in [json!([]), json!([1]), json!([{"a": [], "b": "x\ny"}, {}, [1, {"c": null}]])] {
             let items = items.as_array().expect("a list");
-            let list = |kind| List { kind, ..List::new("", items.iter()) };
-            for kind in [None, Some("Numbers")] {
-                let whole = json(&list(kind).document());
-                assert_eq!(list(kind).pieces().collect::<String>(), whole);
+            let list = |kind, taken_at| List { kind, taken_at, ..List::new("", items.iter()) };
+            for (kind, taken_at) in
+                [(None, None), (Some("Numbers"), None), (Some("Numbers"), Some(Timestamp::UNIX_EPOCH))]
+            {
+                let whole = json(&list(kind, taken_at).document());
+                assert_eq!(list(kind, taken_at).pieces().collect::<String>(), whole);
             }
         }
     }

@@ -126,9 +126,7 @@ fn is_bare(word: &str) -> bool {
 }
 
 fn quoted(word: &str) -> String {
-    let quoter = Quoter::new().allow_nul(true);
-    let word = quoter.quote(word).expect("only NUL cannot be quoted");
-    word.into_owned()
+    Quoter::new().allow_nul(true).quote(word).expect("only NUL cannot be quoted").into_owned()
 }
 
 /// Characters that Go escapes for HTML and JavaScript. In JSON they occur only in strings.
@@ -151,8 +149,7 @@ pub fn json<T: Serialize + ?Sized>(document: &T) -> String {
     let mut json = Vec::new();
     let pretty = serde_json::ser::PrettyFormatter::with_indent(b"    ");
     let mut serializer = serde_json::Serializer::with_formatter(&mut json, pretty);
-    let written = document.serialize(&mut serializer);
-    written.expect("a document is plain data");
+    document.serialize(&mut serializer).expect("a document is plain data");
     let mut json = String::from_utf8(json).expect("JSON is UTF-8");
     if let Cow::Owned(harmless) = harmless_json(&json) {
         json = harmless;

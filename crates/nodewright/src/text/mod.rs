@@ -1,14 +1,13 @@
 //! Words, numbers, names and documents, independent of a terminal.
 
-mod age;
 mod document;
 pub mod escape;
 mod nodeset;
 mod words;
 
-pub use age::{CLOCK_SKEW, age, ago, duration_text, for_how_long, human};
-pub use document::{API_VERSION, Items, List, Row, any_case, document, time, to_json};
+pub use document::{API_VERSION, Items, ItemsAt, List, Row, any_case, document, time, to_json};
 pub use escape::shell_words;
 pub use escape::{harmless_json, harmless_lines, harmless_xml, is_harmless, sanitize};
 pub use nodeset::{NodeSet, expand, natural};
+pub use words::{CLOCK_SKEW, age, ago, duration_text, for_how_long, human};
 pub use words::{count, list, plural, some_of};

@@ -1,6 +1,9 @@
-//! Numbers and lists in sentences.
+//! Numbers, lists, and ages in kubectl's notation.
 
 use std::fmt::Display;
+use std::time::Duration;
+
+use jiff::{SignedDuration, Timestamp};
 
 /// A number with its noun: `1 node`, `3 nodes`, `2 policies`, `0 batches`.
 pub fn plural(number: usize, noun: &str) -> String {
@@ -55,6 +58,77 @@ fn nouns(noun: &str) -> String {
     }
 }
 
+/// The age of a time: `45s`, `12m`, `5d3h`. `0s` if the time is in the future by at most [`CLOCK_SKEW`],
+/// `<future>` if later, and `<unknown>` without a time.
+pub fn age(since: Option<Timestamp>, now: Timestamp) -> String {
+    match since {
+        None => "<unknown>".to_owned(),
+        Some(since) if since.duration_since(now) > CLOCK_SKEW => "<future>".to_owned(),
+        Some(since) => human(now.duration_since(since.min(now))),
+    }
+}
+
+/// Maximum lead of the clock that wrote a time over the reader's clock.
+pub const CLOCK_SKEW: SignedDuration = SignedDuration::from_mins(5);
+
+/// The age of a time: `12m ago`. For a time in the future, `just now`, or the time itself if clock skew does
+/// not explain it.
+pub fn ago(at: Option<Timestamp>, now: Timestamp) -> String {
+    match at {
+        Some(at) if at > now => in_future(at, now).map_or("just now".to_owned(), |at| format!("at {at}")),
+        at => format!("{} ago", age(at, now)),
+    }
+}
+
+/// The time since `since`: `for 12m`. For a time in the future, see [`ago`].
+pub fn for_how_long(since: Timestamp, now: Timestamp) -> String {
+    let in_future = in_future(since, now).map(|at| format!("since {at}"));
+    in_future.unwrap_or_else(|| format!("for {}", age(Some(since.min(now)), now)))
+}
+
+fn in_future(at: Timestamp, now: Timestamp) -> Option<String> {
+    (at.duration_since(now) > CLOCK_SKEW).then(|| {
+        let at = at.strftime("%Y-%m-%dT%H:%M:%SZ");
+        format!("{at}, which is in the future (clocks differ)")
+    })
+}
+
+/// A span of time in two or three significant figures.
+///
+/// The steps are those of `HumanDuration` in `k8s.io/apimachinery/pkg/util/duration`: a reader
+/// who compares with `kubectl get` must see the same text.
+pub fn human(span: SignedDuration) -> String {
+    let seconds = span.as_secs();
+    let (minutes, hours) = (seconds / 60, seconds / 3600);
+    let (days, years) = (hours / 24, hours / 24 / 365);
+    let two = |big: i64, unit: char, small: i64, part: char| match small {
+        0 => format!("{big}{unit}"),
+        _ => format!("{big}{unit}{small}{part}"),
+    };
+    match seconds {
+        // Two clocks may differ by a second; a larger difference is an error.
+        ..-1 => "<invalid>".to_owned(),
+        -1 => "0s".to_owned(),
+        0..120 => format!("{seconds}s"),
+        _ if minutes < 10 => two(minutes, 'm', seconds % 60, 's'),
+        _ if minutes < 3 * 60 => format!("{minutes}m"),
+        _ if hours < 8 => two(hours, 'h', minutes % 60, 'm'),
+        _ if hours < 48 => format!("{hours}h"),
+        _ if days < 8 => two(days, 'd', hours % 24, 'h'),
+        _ if years < 2 => format!("{days}d"),
+        _ if years < 8 => two(years, 'y', days % 365, 'd'),
+        _ => format!("{years}y"),
+    }
+}
+
+/// A timeout: `30m`, or `300ms` if it is shorter than a second.
+pub fn duration_text(time: Duration) -> String {
+    match SignedDuration::try_from(time) {
+        Ok(time) if time.as_secs() > 0 => human(time),
+        _ => format!("{time:?}"),
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -98,5 +172,73 @@ mod tests {
         assert_eq!(list(&["a"]), "a");
         assert_eq!(list(&["a", "b"]), "a and b");
         assert_eq!(list(&["a", "b", "c"]), "a, b and c");
+    }
+
+    #[test]
+    fn spells_ages_as_kubectl_does() {
+        const MINUTE: i64 = 60;
+        const HOUR: i64 = 60 * MINUTE;
+        const DAY: i64 = 24 * HOUR;
+        const YEAR: i64 = 365 * DAY;
+        let cases = [
+            (-2, "<invalid>"),
+            (-1, "0s"),
+            (0, "0s"),
+            (1, "1s"),
+            (119, "119s"),
+            (2 * MINUTE, "2m"),
+            (2 * MINUTE + 1, "2m1s"),
+            (10 * MINUTE - 1, "9m59s"),
+            (10 * MINUTE, "10m"),
+            (3 * HOUR - 1, "179m"),
+            (3 * HOUR, "3h"),
+            (3 * HOUR + MINUTE, "3h1m"),
+            (8 * HOUR - 1, "7h59m"),
+            (8 * HOUR, "8h"),
+            (48 * HOUR - 1, "47h"),
+            (2 * DAY, "2d"),
+            (5 * DAY + 3 * HOUR, "5d3h"),
+            (8 * DAY - 1, "7d23h"),
+            (8 * DAY, "8d"),
+            (2 * YEAR - 1, "729d"),
+            (2 * YEAR, "2y"),
+            (2 * YEAR + DAY, "2y1d"),
+            (8 * YEAR - 1, "7y364d"),
+            (8 * YEAR, "8y"),
+            (20 * YEAR + 100 * DAY, "20y"),
+        ];
+        for (seconds, expected) in cases {
+            assert_eq!(human(SignedDuration::from_secs(seconds)), expected, "{seconds} seconds");
+        }
+    }
+
+    #[test]
+    fn says_when_it_is_not_known_since_when() {
+        let now: Timestamp = "2026-05-01T12:00:00Z".parse().expect("a timestamp");
+        let since = "2026-05-01T11:48:00Z".parse().expect("a timestamp");
+        assert_eq!(age(None, now), "<unknown>");
+        assert_eq!(age(Some(since), now), "12m");
+    }
+
+    #[test]
+    fn times_in_the_future_are_tolerated_and_named() {
+        let now: Timestamp = "2026-05-01T12:00:00Z".parse().expect("a timestamp");
+        let at = |text: &str| text.parse::<Timestamp>().expect("a timestamp");
+        for (time, since, lasting) in [
+            ("2026-05-01T11:48:00Z", "12m ago", "for 12m"),
+            ("2026-05-01T12:00:00Z", "0s ago", "for 0s"),
+            ("2026-05-01T12:04:59Z", "just now", "for 0s"),
+            (
+                "2036-05-01T12:00:00.5Z",
+                "at 2036-05-01T12:00:00Z, which is in the future (clocks differ)",
+                "since 2036-05-01T12:00:00Z, which is in the future (clocks differ)",
+            ),
+        ] {
+            assert_eq!(ago(Some(at(time)), now), since);
+            assert_eq!(for_how_long(at(time), now), lasting);
+            let in_table = lasting.strip_prefix("for ").unwrap_or("<future>");
+            assert_eq!(age(Some(at(time)), now), in_table);
+        }
+        assert_eq!(ago(None, now), "<unknown> ago");
     }
 }

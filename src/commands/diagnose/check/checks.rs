@@ -5,8 +5,7 @@ use std::collections::BTreeSet;
 
 use jiff::SignedDuration;
 
-use super::outcome::{Check, Expectation, operator_log};
-use super::rules;
+use super::{Check, Expectation, operator_log, rules};
 use crate::api::ApiFlavor;
 use crate::cluster::admission::WebhookConfiguration;
 use crate::cluster::installation::{Definition, Installation};
@@ -104,7 +103,7 @@ fn operator(cluster: &Cluster, findings: &[Finding]) -> Vec<Check> {
         let check = expected.error("no deployment of the operator was found");
         return vec![check.hint("kubectl get deployments -A -l control-plane=controller-manager")];
     }
-    let acting = cluster.acting_operators();
+    let acting = cluster.operator().acting();
     let acts = |d: &Deployment| acting.iter().any(|acting| std::ptr::eq(*acting, d));
     let several = expected.check_findings(findings, &["SKY508"]);
     let each = operators.iter().map(|deployment| {
@@ -230,7 +229,7 @@ fn webhooks(cluster: &Cluster, findings: &[Finding]) -> Check {
 /// The configurations whose backends were tested, and the number of others.
 fn tested(cluster: &Cluster) -> String {
     let all = cluster.admission.webhooks.items().iter();
-    let tests = |c: &&WebhookConfiguration| c.needs_backend() && cluster.knows_backends(c);
+    let tests = |c: &&WebhookConfiguration| c.needs_backend() && cluster.webhooks().knows_backends(c);
     let (tested, others): (Vec<_>, Vec<_>) = all.partition(tests);
     let names: Vec<&str> = tested.iter().map(|c| c.metadata.name.as_str()).collect();
     let names = if names.is_empty() { "none".to_owned() } else { list(&names) };
@@ -252,8 +251,7 @@ fn settings(cluster: &Cluster, report: &Report) -> Check {
         let other = matches!(rule.code, "SKY501" | "SKY505" | "SKY514" | "SKY515");
         named || blocks.contains(&Blocks::Reconcile) && !other
     };
-    let found = report.findings.iter();
-    let found = found.filter(|f| stops(f.rule, f.blocks));
+    let found = report.findings.iter().filter(|f| stops(f.rule, f.blocks));
     let codes: Vec<&str> = found.map(|f| f.rule.code).collect();
     if let Some(check) = expected.check_findings(&report.findings, &codes) {
         return check;
@@ -275,7 +273,7 @@ fn unread(cluster: &Cluster, expected: Expectation, unchecked: &[&NotChecked]) -
     let reasons: BTreeSet<&str> = unchecked.iter().flat_map(|n| n.reason.split("; ")).collect();
     let absent = reasons.iter().map(|reason| reason.strip_prefix("the input has no "));
     let message = match absent.collect::<Option<Vec<&str>>>() {
-        Some(absent) => format!("the input has no {}", list(&absent)),
+        Some(absent) => format!("the input lacks {}", list(&absent)),
         None => format!("not read: {}", Vec::from_iter(reasons).join("; ")),
     };
     let check = expected.not_checked(message);
@@ -315,10 +313,8 @@ pub fn certificates(cluster: &Cluster) -> Check {
         Read::NotRequested => return expected.not_asked(cluster),
     };
     let own = configurations.iter().filter(|c| c.is_operators());
-    let bundles = own.flat_map(|c| {
-        let all = c.webhooks.iter();
-        all.map(move |w| (c.metadata.name.as_str(), w.client_config.bundle()))
-    });
+    let bundles = own
+        .flat_map(|c| c.webhooks.iter().map(move |w| (c.metadata.name.as_str(), w.client_config.bundle())));
     let (mut ends, mut unknown) = (Vec::new(), None);
     for (name, bundle) in bundles {
         let read = match bundle {
@@ -360,7 +356,7 @@ pub fn image_and_chart(cluster: &Cluster) -> Check {
         return expected.not_asked(cluster);
     }
     let mut seen = Vec::new();
-    for deployment in cluster.acting_operators() {
+    for deployment in cluster.operator().acting() {
         let versions = deployment.operator_version().zip(deployment.chart_version());
         let Some((image, chart)) = versions else {
             continue;

@@ -1,14 +1,15 @@
-//! `--for v0.21`: what breaks when the operator drops the older API group. Pure.
+//! `--for v0.21`: what breaks when the operator drops the older API group; `--for v0.15`: what has to be removed before
+//! a rollback to an operator without uninstall settings. Pure.
 
 use std::collections::BTreeSet;
 
-use super::outcome::{Check, Expectation, Question};
-use crate::api::ApiFlavor;
+use super::{Check, Expectation, Question};
+use crate::api::{ApiFlavor, Version};
 use crate::cluster::{Cluster, NodeRecord, Read, Source};
 use crate::commands::shared::command::{CommandInfo, Write};
 use crate::commands::shared::rights::plan_of;
 use crate::ctx::PermissionCheck;
-use crate::lint::schema::legacy_keys;
+use crate::lint::schema::{legacy_keys, newer_fields};
 use crate::plan::{Kind, Permission, Plan};
 use crate::view::{NodeSet, list, plural, shell_words, some_of};
 
@@ -30,7 +31,7 @@ pub fn checks(cluster: &Cluster) -> Vec<Check> {
 
 /// The questions about objects that are not read.
 pub fn questions(cluster: &Cluster) -> Vec<Question> {
-    let metrics = match cluster.operator_setting("PUBLISH_LEGACY_METRICS") {
+    let metrics = match cluster.operator().setting("PUBLISH_LEGACY_METRICS") {
         Some("false") => "the operator no longer publishes them (PUBLISH_LEGACY_METRICS=false)",
         _ => "the operator still publishes them; PUBLISH_LEGACY_METRICS=false shows what breaks without them",
     };
@@ -89,8 +90,7 @@ fn objects(cluster: &Cluster) -> Check {
     };
     let names: Vec<String> = skyhooks.iter().map(|s| s.name().to_owned()).collect();
     if names.is_empty() {
-        let missing = unread(cluster, expected, source);
-        return missing.unwrap_or_else(|| expected.good("none found"));
+        return unread(cluster, expected, source).unwrap_or_else(|| expected.good("none found"));
     }
     let objects = plural(names.len(), &format!("{} object", old().kind()));
     let message = format!("{objects}: {}", some_of(&names, LISTED));
@@ -132,7 +132,7 @@ fn policies(cluster: &Cluster) -> Check {
 fn taints(cluster: &Cluster) -> Check {
     let expected = expected("no node has the older taint key");
     let key = old().taint_key();
-    let configured = cluster.configured_taint();
+    let configured = cluster.runtime_required().configured();
     if configured.is_some_and(|(configured, _)| configured == key) {
         return expected.good(format!("the operator is configured with the key {key}"));
     }
@@ -242,8 +242,7 @@ pub fn every_change(cluster: &Cluster) -> Plan {
 fn plan_for(cluster: &Cluster, writes: &[Write]) -> Plan {
     let mut plan = plan_of(writes);
     let served = &cluster.active_api.served;
-    let namespaces = cluster.operator_namespaces();
-    let namespace = namespaces.first().map(|&namespace| namespace.to_owned());
+    let namespace = cluster.operator().namespaces().first().map(|&namespace| namespace.to_owned());
     for stage in &mut plan.stages {
         stage.steps.retain(|step| {
             let group = step.target.kind.resource().0;
@@ -276,8 +275,7 @@ pub fn changes(
         };
     }
     let lacking = |command: &&&CommandInfo| {
-        let required = plan_for(cluster, command.writes).permissions();
-        required.iter().any(|p| denied.contains(p))
+        plan_for(cluster, command.writes).permissions().iter().any(|p| denied.contains(p))
     };
     let lacking: Vec<&str> = commands.iter().filter(lacking).map(|command| command.words).collect();
     if denied.len() == every_change(cluster).permissions().len() {
@@ -296,9 +294,70 @@ pub fn changes(
     expected.warning(message).hint(shell_words(&argv))
 }
 
+/// The checks, in the order in which their problems should be fixed.
+pub fn rollback_checks(cluster: &Cluster) -> Vec<Check> {
+    vec![api(cluster), uninstalls(cluster), fields(cluster)]
+}
+
+fn before_rollback(title: &'static str) -> Expectation {
+    Expectation("rollback to v0.15", title)
+}
+
+fn api(cluster: &Cluster) -> Check {
+    let expected = before_rollback("the custom resources use the older API");
+    let (older, newer) = (ApiFlavor::Skyhook, ApiFlavor::NodeWright);
+    if cluster.flavor() == older {
+        return expected.good(older.api_version());
+    }
+    expected.error(format!("{} is the active API, which v0.15 does not know", newer.api_version())).hint(
+        "v0.15 works only on Skyhook objects and on node keys of their group; packages without such keys are installed \
+         again",
+    )
+}
+
+/// Uninstalls in progress: v0.15 does not know their stages.
+fn uninstalls(cluster: &Cluster) -> Check {
+    let expected = before_rollback("no uninstall is in progress");
+    let placements = cluster.skyhooks.items().iter().flat_map(|skyhook| cluster.placements(skyhook.name()));
+    let under_way = placements.filter(|placement| placement.phase.is_uninstall());
+    let found: Vec<String> =
+        under_way.map(|p| format!("{} {} on {}", p.skyhook, p.package, p.node.name)).collect();
+    if found.is_empty() {
+        return unread_input(cluster, expected)
+            .unwrap_or_else(|| expected.good("no node is at stage uninstall"));
+    }
+    let message = format!("{}: {}", plural(found.len(), "uninstall"), some_of(&found, LISTED));
+    expected.error(message).hint(
+        "wait until they have finished: kubectl skyhook uninstall NAME PACKAGE --wait; v0.15 rejects a status with the stage \
+         uninstall-interrupt",
+    )
+}
+
+fn fields(cluster: &Cluster) -> Check {
+    let expected = before_rollback("the custom resources set no newer fields");
+    let version = Version::parse("v0.15.0").expect("a version");
+    let fields = cluster.skyhooks.items().iter().flat_map(|skyhook| {
+        let fields = newer_fields(&skyhook.whole, &version).into_iter();
+        fields.map(|field| format!("{} {}", skyhook.name(), field.path.join(".")))
+    });
+    let found: Vec<String> = fields.collect();
+    if found.is_empty() {
+        return unread_input(cluster, expected).unwrap_or_else(|| expected.good("none found"));
+    }
+    expected.error(some_of(&found, LISTED)).hint(
+        "remove these fields, in Git first. v0.15 ignores uninstall settings: it installs packages that are uninstalled, and \
+         uninstalls every package that leaves the spec",
+    )
+}
+
+/// The check result if custom resources or nodes were not read; `None` if they were.
+fn unread_input(cluster: &Cluster, expected: Expectation) -> Option<Check> {
+    [Source::Skyhooks, Source::Nodes].into_iter().find_map(|source| unread(cluster, expected, source))
+}
+
 #[cfg(test)]
 mod tests {
-    use super::super::outcome::CheckResult;
+    use super::super::CheckResult;
     use super::*;
     use crate::cluster::{ClusterBuilder, Read};
 

@@ -4,11 +4,12 @@ use std::collections::BTreeSet;
 
 use serde_json::Value;
 
-use super::step::{Chain, Link};
-use super::{Document, FindingDocument, LinkDocument};
-use crate::api::Skyhook;
+use super::step::{Chain, Link, NextStep};
+use super::{Document, FindingDocument, LinkDocument, NotSelecting};
+use crate::api::labels::Labelled;
+use crate::api::{Entry, Skyhook, Stage, State};
 use crate::cluster::cordon::Holder;
-use crate::cluster::{Certainty, Cluster, Node, PackageRun};
+use crate::cluster::{Certainty, Cluster, Node, PackageRun, Phase, Pod};
 use crate::commands::shared::cordon;
 use crate::commands::shared::grouped::grouped;
 use crate::commands::shared::remedy::{Grades, remedy_text};
@@ -18,8 +19,8 @@ use crate::error::Exit;
 use crate::model::{Model, ProgressState, knows_workloads_on};
 use crate::rules::support::causes::Causes;
 use crate::rules::{Finding, Finds, Grade, Remedy, Severity};
-use crate::view::text::{Label, Line, Text};
-use crate::view::{NodeSet, View, document, list, plural, shell_words, text, time};
+use crate::view::text::{self, Label, Line, Text};
+use crate::view::{NodeSet, View, document, list, plural, shell_words, some_of, time};
 use crate::wait::drain;
 
 /// Maximum number of findings listed for a node.
@@ -69,11 +70,22 @@ impl NodeReport<'_> {
         let mut interrupted: Vec<String> =
             running.map(|run| format!("stage {} of {} ({})", run.stage, run.package, run.skyhook)).collect();
         let known = knows_workloads_on(self.cluster, &[self.node]);
-        let workloads = self.cluster.evictable_by_node().remove(self.node.name.as_str()).unwrap_or_default();
-        if !workloads.is_empty() {
-            interrupted.push(plural(workloads.len(), "pod") + " that a drain would evict");
+        let workloads =
+            self.cluster.evictions().pods_by_node().remove(self.node.name.as_str()).unwrap_or_default();
+        let protects = |pod: &Pod| {
+            let mut labels = self.cluster.selecting(self.node).map(|s| &s.spec.pod_non_interrupt_labels);
+            labels.any(|labels| !labels.is_empty() && labels.matches(&pod.metadata.labels))
+        };
+        let (protected, evicted): (Vec<&Pod>, Vec<&Pod>) =
+            workloads.into_iter().partition(|pod| protects(pod));
+        if !protected.is_empty() {
+            let names: Vec<String> = protected.iter().map(|pod| pod.path()).collect();
+            interrupted.push(format!("pod {}, which podNonInterruptLabels protects", some_of(&names, 2)));
         }
-        let unread = if known { "" } else { "; its workloads were not read" };
+        if !evicted.is_empty() {
+            interrupted.push(plural(evicted.len(), "pod") + " that a drain would evict");
+        }
+        let unread = if known { "" } else { "; the workloads on the node were not read" };
         Some(match interrupted.as_slice() {
             [] if known => "interrupts no stage, and no pod that a drain would evict".to_owned(),
             [] => format!("interrupts no stage{unread}"),
@@ -83,11 +95,29 @@ impl NodeReport<'_> {
 
     /// The runtime-required taint, and the custom resources that keep it; `None` without the taint.
     fn taint(&self) -> Option<String> {
-        let taint = self.cluster.runtime_required_taint(self.node)?;
+        let taint = self.cluster.runtime_required().on(self.node)?;
         let model = Model::new(self.cluster);
         let keepers: Vec<&str> = model.taint_kept_by(self.node).into_iter().map(Skyhook::name).collect();
         let keepers = if keepers.is_empty() { "no custom resource".to_owned() } else { list(&keepers) };
         Some(format!("{}:{}, kept by {keepers}", taint.key, taint.effect))
+    }
+
+    /// The custom resources that do not select the node, and why.
+    fn not_selected_by(&self) -> Vec<NotSelecting<'_>> {
+        let all = self.cluster.skyhooks.items().iter();
+        let labels = &self.node.labels;
+        let each = all.filter_map(|skyhook| {
+            let unmet = skyhook.spec.node_selectors.unmet(labels).into_iter().map(|unmet| {
+                let found = match labels.value(unmet.key) {
+                    Some(value) => format!("the label is {value:?}"),
+                    None => "the node has no such label".to_owned(),
+                };
+                format!("wants {}, {found}", unmet.wants)
+            });
+            let message = Vec::from_iter(unmet).join("; ");
+            (!message.is_empty()).then(|| NotSelecting { name: skyhook.name(), message })
+        });
+        each.collect()
     }
 
     /// The people and programs other than the operator that keep the node cordoned.
@@ -97,8 +127,7 @@ impl NodeReport<'_> {
 
     /// The findings above info.
     fn grave(&self) -> Vec<&Finding> {
-        let all = self.chain.findings.iter();
-        all.filter(|f| f.severity > Severity::Info).collect()
+        self.chain.findings.iter().filter(|f| f.severity > Severity::Info).collect()
     }
 
     /// The findings above info and the findings that explain them. Info findings come first: here they are
@@ -126,8 +155,7 @@ impl NodeReport<'_> {
             let look = here.and_then(|finding| finding.remedies().next());
             return look.filter(|remedy| !remedy.changes()).into_iter().collect();
         }
-        let kept = self.chain.links.iter().find(|l| l.state.needs_someone());
-        let kept = kept.map(|link| link.name);
+        let kept = self.chain.links.iter().find(|l| l.state.needs_someone()).map(|link| link.name);
         let findings = &self.chain.findings;
         let grave = grave_or_explaining(findings);
         let causes = Causes::of(findings);
@@ -213,6 +241,32 @@ impl NodeReport<'_> {
         name + ": " + words
     }
 
+    /// What the interrupt of an unfinished package does to the node.
+    fn interrupt_ahead(&self, skyhook: &str, package: &NextStep) -> Option<&'static str> {
+        let skyhook = self.cluster.skyhook(skyhook)?;
+        let name = &package.package;
+        let spec = skyhook.package(name).filter(|spec| spec.version == package.version)?;
+        if !skyhook.selects(self.node)
+            || !matches!(package.phase, Phase::NotStarted | Phase::Running | Phase::Failing)
+        {
+            return None;
+        }
+        let kind = skyhook.pending_interrupt(name, spec)?;
+        let on = self.cluster.on_node(self.node, skyhook.name());
+        let over = |entry: &Entry| {
+            entry.stage == Stage::PostInterrupt
+                || entry.stage.is_interrupt() && entry.state == State::Complete
+        };
+        if on.and_then(|on| on.entry(&spec.entry_key(name))).is_some_and(over) {
+            return None;
+        }
+        Some(match kind {
+            "reboot" => "; its interrupt reboots the node",
+            "noop" => return None,
+            _ => "; its interrupt restarts services",
+        })
+    }
+
     fn link(&self, link: &Link<'_>) -> Text {
         let label = match link.state {
             ProgressState::Complete | ProgressState::Running => Label::Good,
@@ -235,7 +289,8 @@ impl NodeReport<'_> {
                 message => format!("{}: {message}", phase_label(package.phase)),
             };
             let name = text::name(package.package.as_str()) + " " + package.version.as_str();
-            body.item("- ", name + "  " + message);
+            let ahead = if package.done { None } else { self.interrupt_ahead(link.name, package) };
+            body.item("- ", name + "  " + message + ahead.unwrap_or_default());
         }
         text.indented(2, body);
         text
@@ -340,8 +395,7 @@ fn grave_or_explaining(findings: &[Finding]) -> BTreeSet<usize> {
     let causes = Causes::of(findings);
     let grave = |at: &usize| findings[*at].severity > Severity::Info;
     let grave: Vec<usize> = (0..findings.len()).filter(grave).collect();
-    let by = grave.iter().flat_map(|at| causes.explaining(*at));
-    by.chain(&grave).copied().collect()
+    grave.iter().flat_map(|at| causes.explaining(*at)).chain(&grave).copied().collect()
 }
 
 impl View for NodeReport<'_> {
@@ -350,13 +404,25 @@ impl View for NodeReport<'_> {
         text.line(self.verdict());
         let holders = cordon::holders(self.cluster, self.node);
         if !holders.is_empty() {
-            text.paragraph(text::dim("cordon held by: ") + holders.join("; "));
+            let cordoned = self.node.cordoned() == Some(true);
+            let title = if cordoned { "cordon held by: " } else { "not cordoned, but marked by: " };
+            text.paragraph(text::dim(title) + holders.join("; "));
         }
         if let Some(taint) = self.taint() {
             text.paragraph(text::dim("taint: ") + taint);
         }
         if let Some(reboot) = self.reboot_now() {
             text.paragraph(text::dim("a reboot now: ") + reboot);
+        }
+        let unselecting = self.not_selected_by();
+        // On a selected node they matter less.
+        let most = if self.chain.links.is_empty() { SHOWN } else { 2 };
+        for NotSelecting { name, message } in unselecting.iter().take(most) {
+            text.paragraph(text::dim("not selected by ") + *name + text::dim(": ") + message.as_str());
+        }
+        if unselecting.len() > most {
+            let more = plural(unselecting.len() - most, "more custom resource");
+            text.line(text::dim(format!("and by {more}")));
         }
         for link in &self.chain.links {
             text.blank().append(self.link(link));
@@ -399,6 +465,7 @@ impl View for NodeReport<'_> {
             state: self.chain.state(self.node),
             cordoned_by_others: self.cordoned_by_others(),
             skyhooks: links.collect(),
+            not_selected_by: self.not_selected_by(),
             findings: findings.collect(),
             remedies: self.next(),
             unreadable: &self.unreadable,

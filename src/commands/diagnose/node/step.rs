@@ -81,8 +81,7 @@ impl<'a> Inspection<'_, 'a> {
                         Some(format!(", pod assigned {} but not started by the kubelet", ago(Some(at), now)))
                     }
                     None => {
-                        let since = self.package_runs.since(placement);
-                        since.map(|at| format!(" {}", for_how_long(at, now)))
+                        self.package_runs.since(placement).map(|at| format!(" {}", for_how_long(at, now)))
                     }
                 };
                 let outcome = self.outcome(placement).map(|o| format!(", {o}"));
@@ -110,8 +109,7 @@ impl<'a> Inspection<'_, 'a> {
     /// The running stage, if the record still shows the stage before it.
     fn runs_next(&self, placement: &Placement<'a>) -> Option<&Stage> {
         let recorded = placement.entry.map(|entry| &entry.stage);
-        let here = self.package_runs;
-        let mut here = here.of_skyhook_on(placement.skyhook, &placement.node.name);
+        let mut here = self.package_runs.of_skyhook_on(placement.skyhook, &placement.node.name);
         let next = here.find(|run| {
             run.package == placement.package
                 && run.version == placement.version
@@ -130,8 +128,7 @@ impl<'a> Inspection<'_, 'a> {
         let on = self.cluster.on_node(self.node, skyhook.name());
         let state = on.and_then(|on| on.state.as_deref());
         let phase = |name: &str| skyhook.phase(self.cluster, name, state);
-        let open = package.depends_on.keys().filter(|name| phase(name) != Phase::Complete);
-        open.cloned().collect()
+        package.depends_on.keys().filter(|name| phase(name) != Phase::Complete).cloned().collect()
     }
 
     /// How the package's attempt ended, from its findings.
@@ -141,8 +138,7 @@ impl<'a> Inspection<'_, 'a> {
                 && f.subject.package.as_deref() == Some(placement.package)
                 && f.subject.node.as_deref() == Some(self.node.name.as_str())
         };
-        let mut reasons = self.outlook.findings.iter().filter(of_it);
-        reasons.find_map(|f| f.reason.as_ref()?.outcome())
+        self.outlook.findings.iter().filter(of_it).find_map(|f| f.reason.as_ref()?.outcome())
     }
 }
 
@@ -178,8 +174,7 @@ impl<'a> Inspection<'_, 'a> {
             }
             (WaitReason::Nothing, _) => "all of its packages are done".to_owned(),
             (WaitReason::Stage { package, stage }, _) => {
-                let since = progress.since;
-                let lasts = since.map_or("for <unknown>".to_owned(), |at| for_how_long(at, now));
+                let lasts = progress.since.map_or("for <unknown>".to_owned(), |at| for_how_long(at, now));
                 format!("stage {stage} of {package} has been running {lasts}")
             }
             (WaitReason::Kubelet(pod), _) => format!(
@@ -297,8 +292,7 @@ impl<'a> Chain<'a> {
         links.extend(left.map(|(name, _)| look.missing_resource(name)));
         let open = links.iter().filter(|l| l.state > ProgressState::Complete);
         let open: BTreeSet<&str> = open.map(|l| l.name).collect();
-        let waits = cluster.skyhooks.items().iter();
-        let waits = waits.filter(|s| open.contains(s.name()));
+        let waits = cluster.skyhooks.items().iter().filter(|s| open.contains(s.name()));
         let anywhere = waits.filter_map(|s| {
             if s.deleting() {
                 Some(s.name())
@@ -306,8 +300,7 @@ impl<'a> Chain<'a> {
                 outlook.model.predecessor_everywhere(s).map(|predecessor| predecessor.skyhook.name())
             }
         });
-        let errors = outlook.findings.iter();
-        let errors = errors.filter(|f| f.severity == Severity::Error);
+        let errors = outlook.findings.iter().filter(|f| f.severity == Severity::Error);
         let failing = errors.filter_map(|f| f.subject.skyhook.clone());
         let failing_elsewhere = failing.into_iter().find(|name| open.contains(name.as_str()));
         let on_node = cluster.skyhooks.items().iter().filter_map(|s| outlook.on_node(s.name(), &node.name));
@@ -332,8 +325,7 @@ impl<'a> Chain<'a> {
     /// node's ignore label.
     pub fn is_stuck(&self, node: &Node) -> bool {
         let open = |name: &str| {
-            let mut links = self.links.iter();
-            links.any(|link| link.name == name && link.state > ProgressState::Complete)
+            self.links.iter().any(|link| link.name == name && link.state > ProgressState::Complete)
         };
         let keeps = |f: &Finding| {
             let subject = &f.subject;
@@ -408,17 +400,6 @@ impl<'a> Inspection<'_, 'a> {
 
     /// The reason for a state: the finding that holds the custom resource up, or else the model's reason.
     fn because(&self, skyhook: &'a Skyhook, on: &OnNode<'_, 'a>) -> String {
-        match on.held_up_by {
-            Some(finding) if on.explained_by_finding() => self.prefixed_message(finding),
-            _ => self.sentence(skyhook, &on.progress),
-        }
-    }
-
-    /// The finding's message, prefixed with the name of its node if that is another node.
-    fn prefixed_message(&self, finding: &Finding) -> String {
-        match finding.subject.node.as_deref() {
-            Some(node) if node != self.node.name => format!("{node}: {}", finding.message),
-            _ => finding.message.clone(),
-        }
+        on.explanation(self.node).unwrap_or_else(|| self.sentence(skyhook, &on.progress))
     }
 }

@@ -13,7 +13,7 @@ use super::follow::Printer;
 use super::{Args, warn_unreadable};
 use crate::cluster::KeptLogs;
 use crate::cluster::attempts::{Choice, ContainerLog, split_timestamp};
-use crate::cluster::live::log::{LogError, LogStream, Request};
+use crate::cluster::live::logs::{LogError, LogStream, Request};
 use crate::ctx::Ctx;
 use crate::error::{Error, Exit, Result};
 
@@ -255,8 +255,7 @@ impl<L: Lines> PieceReader<'_, L> {
             Err(why) => return Ok(Err(LogError { code: None, why })),
         };
         self.begin();
-        let oldest = self.args.since.map(|since| now.saturating_sub(since));
-        let oldest = oldest.and_then(std::result::Result::ok);
+        let oldest = self.args.since.map(|since| now.saturating_sub(since)).and_then(std::result::Result::ok);
         let mut at = None;
         let mut recent: Vec<&String> = Vec::new();
         for line in kept {
@@ -265,8 +264,7 @@ impl<L: Lines> PieceReader<'_, L> {
                 recent.push(line);
             }
         }
-        let most = self.args.lines().map(usize::try_from);
-        let most = most.map_or(usize::MAX, |n| n.unwrap_or(usize::MAX));
+        let most = self.args.lines().map(usize::try_from).map_or(usize::MAX, |n| n.unwrap_or(usize::MAX));
         let mut last = None;
         for line in &recent[recent.len().saturating_sub(most)..] {
             if !self.take_timed(&mut last, line.as_bytes())? {

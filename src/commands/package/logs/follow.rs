@@ -12,12 +12,12 @@ use tokio::time::Instant;
 use super::{Args, warn_unreadable};
 use crate::api::Skyhook;
 use crate::cluster::attempts::{Choice, ContainerLog, split_timestamp};
-use crate::cluster::live::log::{LogError, LogStream, Request, Since};
+use crate::cluster::live::logs::{LogError, LogStream, Request, Since};
 use crate::cluster::{Cluster, Node};
 use crate::ctx::{self, ContactNotice, Ctx, WatchUpdate};
 use crate::error::{Error, Exit, Result};
-use crate::view::text::{Label, Line};
-use crate::view::{plural, text};
+use crate::view::plural;
+use crate::view::text::{self, Label, Line};
 
 /// Maximum number of logs followed at once.
 const AT_ONCE: usize = 64;
@@ -203,8 +203,7 @@ impl Following<'_> {
             super::about(ctx, choice, newest, false);
         }
         let package = &self.args.package;
-        let skyhook = cluster.skyhook(self.args.skyhook());
-        let stopped = skyhook.and_then(Skyhook::stopped);
+        let stopped = cluster.skyhook(self.args.skyhook()).and_then(Skyhook::stopped);
         let why = stopped.map_or_else(String::new, |how| format!(", because the custom resource is {how}"));
         ctx.note(format!("No more output from {package} on {}{why}.", plural(nodes.len(), "node")));
         Ok(exit)

@@ -7,17 +7,17 @@ use std::time::Duration;
 use fetch::LogSource;
 
 use crate::api::{Entry, Executor, Skyhook, Stage, State};
-use crate::args::duration::duration;
-use crate::args::nodes::{OnNodes, OnlySkyhook};
+use crate::args::connection::duration;
+use crate::args::nodes::{self, OnNodes, OnlySkyhook};
 use crate::cluster::attempts::{Choice, choice};
-use crate::cluster::live::log::{LogError, Since};
+use crate::cluster::live::logs::{LogError, Since};
 use crate::cluster::{Cluster, Node, PackageRun, Phase, Source};
 use crate::commands::shared::command::command;
 use crate::commands::shared::scope;
 use crate::ctx::Ctx;
 use crate::error::{Error, Exit, Result};
-use crate::view::text::Text;
-use crate::view::{NodeSet, natural, plural, shell_words, text};
+use crate::view::text::{self, Text};
+use crate::view::{NodeSet, natural, plural, shell_words};
 
 /// Print the logs of a package
 ///
@@ -38,7 +38,8 @@ use crate::view::{NodeSet, natural, plural, shell_words, text};
   kubectl skyhook package logs driver --skyhook gpu-tune --node gpu-0001 --stage apply --tail 50
   kubectl skyhook package logs driver --skyhook gpu-tune -f")]
 pub struct Args {
-    /// The package; or a node on which only one package has logs
+    /// The package; or a pod, a Job, or a node or custom resource where only one package has logs
+    #[arg(value_parser = subject)]
     package: String,
     #[command(flatten)]
     of: OnlySkyhook,
@@ -159,11 +160,17 @@ impl Args {
             None => names().any(|skyhook| has(skyhook, &self.package)),
         };
         if !is_package && self.on.query().is_empty() && cluster.node(&self.package).is_some() {
-            return self.of_node(cluster, &self.package);
+            return self.of_place(cluster, "node");
         }
-        let pod = self.package.strip_prefix("pod/").unwrap_or(&self.package);
-        if let Some(run) =
-            cluster.package_runs().all().iter().find(|run| run.pods.iter().any(|of| of.name() == pod))
+        if !is_package && self.of.skyhook.is_none() && cluster.skyhook(&self.package).is_some() {
+            return self.of_place(cluster, cluster.flavor().kind());
+        }
+        let name = &self.package;
+        let is_of = |run: &&PackageRun<'_>| {
+            run.job.is_some_and(|job| job.metadata.name == *name)
+                || run.pods.iter().any(|pod| pod.name() == name)
+        };
+        if let Some(run) = cluster.package_runs().all().iter().find(is_of)
             && !is_package
         {
             args.of.skyhook = Some(run.skyhook.clone());
@@ -178,40 +185,40 @@ impl Args {
         Ok(args)
     }
 
-    /// The arguments for the only package with logs on a node.
-    fn of_node(&self, cluster: &Cluster, node: &str) -> Result<Args> {
+    /// The arguments for the only package with logs on a node, or of a custom resource.
+    fn of_place(&self, cluster: &Cluster, kind: &str) -> Result<Args> {
+        let place = self.package.as_str();
+        let node = (kind == "node").then_some(place);
+        let skyhook = if node.is_some() { self.of.skyhook.as_deref() } else { Some(place) };
         let package_runs = cluster.package_runs();
-        let here = package_runs.all().iter().filter(|run| run.node == node && !run.package.is_empty());
-        let here = here.filter(|run| self.of.skyhook.as_deref().is_none_or(|skyhook| skyhook == run.skyhook));
+        let here = package_runs.all().iter().filter(|run| {
+            !run.package.is_empty()
+                && node.is_none_or(|node| run.node == node)
+                && skyhook.is_none_or(|skyhook| run.skyhook == skyhook)
+        });
         let found: BTreeSet<(&str, &str)> =
             here.map(|run| (run.skyhook.as_ref(), run.package.as_str())).collect();
         let mut found = found.into_iter();
         let (first, rest) = (found.next(), found.next());
         let (Some((skyhook, package)), None) = (first, rest) else {
             let error = Error::failed(match first {
-                None => format!("{node} is a node, and no package has logs there"),
-                Some(_) => format!("{node} is a node, and several packages have logs there: name one"),
+                None => format!("{place} is a {kind}, and no package has logs there"),
+                Some(_) => format!("{place} is a {kind}, and several packages have logs there: name one"),
             });
             let all = first.into_iter().chain(rest).chain(found);
             let argv = |(skyhook, package)| {
-                shell_words(&[
-                    "kubectl",
-                    "skyhook",
-                    "package",
-                    "logs",
-                    package,
-                    "--skyhook",
-                    skyhook,
-                    "--node",
-                    node,
-                ])
+                let command = ["kubectl", "skyhook", "package", "logs", package, "--skyhook", skyhook];
+                let on = node.map(|node| ["--node", node]);
+                shell_words(&command.into_iter().chain(on.into_iter().flatten()).collect::<Vec<&str>>())
             };
             return Err(all.map(argv).fold(error, Error::hint));
         };
         let mut args = self.clone();
         args.of.skyhook = Some(skyhook.to_owned());
         args.package = package.to_owned();
-        args.on.flags.node = vec![node.parse().map_err(Error::usage)?];
+        if let Some(node) = node {
+            args.on.flags.node = vec![node.parse().map_err(Error::usage)?];
+        }
         Ok(args)
     }
 
@@ -236,6 +243,16 @@ impl Args {
     fn since(&self) -> Since {
         // The server refuses 0, and counts whole seconds.
         self.since.map_or(Since::Beginning, |s| Since::Seconds(s.as_secs().max(1)))
+    }
+}
+
+/// The name of a package, or of an object with the logs of packages, which kubectl names with its kind.
+fn subject(text: &str) -> std::result::Result<String, String> {
+    match text.split_once('/') {
+        Some((kind, name)) if ["pod", "pods", "po", "job", "jobs", "no"].contains(&&*kind.to_lowercase()) => {
+            Ok(name.to_owned())
+        }
+        _ => nodes::node(text).or_else(|_| nodes::skyhook(text)),
     }
 }
 
@@ -318,8 +335,7 @@ pub fn to_come(cluster: &Cluster, nodes: &[&Node], wanted: LogSelection<'_>) -> 
             .is_some_and(|run| run.job.is_some_and(|j| j.failed().is_some()));
         !given_up && !node.ignored(cluster.flavor()) && more(cluster, skyhook, node, wanted)
     };
-    let waiting = nodes.iter().filter(expects);
-    waiting.map(|node| node.name.to_string()).collect()
+    nodes.iter().filter(expects).map(|node| node.name.to_string()).collect()
 }
 
 fn more(cluster: &Cluster, skyhook: &Skyhook, node: &Node, wanted: LogSelection<'_>) -> bool {
@@ -398,13 +414,12 @@ pub fn nothing(cluster: &Cluster, nodes: &[&Node], wanted: LogSelection<'_>) -> 
 /// The record of the package in the state of a node.
 fn entry<'a>(cluster: &'a Cluster, node: &'a Node, wanted: LogSelection<'_>) -> Option<&'a Entry> {
     let skyhook = cluster.skyhook(wanted.skyhook);
-    let entries = cluster.on_node(node, wanted.skyhook)?.entries_of(skyhook, wanted.package);
-    entries.first().copied()
+    cluster.on_node(node, wanted.skyhook)?.entries_of(skyhook, wanted.package).first().copied()
 }
 
 /// The agent's log directory on a host, as configured in the operator.
 fn directory(cluster: &Cluster, skyhook: &str) -> String {
-    let root = cluster.operator_setting("AGENT_LOG_ROOT");
+    let root = cluster.operator().setting("AGENT_LOG_ROOT");
     format!("{}/{skyhook}", root.unwrap_or("/var/log/skyhook").trim_end_matches('/'))
 }
 

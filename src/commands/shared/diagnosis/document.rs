@@ -31,10 +31,10 @@ pub struct Document {
     taken_at_from: String,
     /// The API that the operator acts on.
     active_api: ActiveApiDocument,
-    /// The causes, with those that explain the most findings first; then the explained findings.
-    findings: Vec<FindingDocument>,
-    /// The causes, in the same order as in `findings`.
+    /// The causes, with those that explain the most findings first.
     causes: Vec<CauseDocument>,
+    /// The findings: the causes in the same order, then the explained findings.
+    findings: Vec<FindingDocument>,
     /// The rules that could not be checked.
     not_checked: Vec<NotCheckedDocument>,
     /// Number of nodes that errors block.
@@ -166,8 +166,7 @@ impl Document {
             let cause = &impact.cause;
             let group = FindingGroup::of(cause, &report.findings);
             let first = &report.findings[cause.findings[0]];
-            let blocked = impact.blocked.iter();
-            let blocked = blocked.filter(|(skyhook, _)| !skyhook.is_empty());
+            let blocked = impact.blocked.iter().filter(|(skyhook, _)| !skyhook.is_empty());
             CauseDocument {
                 code: first.rule.code.to_owned(),
                 name: first.rule.name.to_owned(),
@@ -390,8 +389,7 @@ pub fn cause_argument(cluster: &Cluster, number: usize) -> String {
 
 /// The kind of the object with this bare name.
 pub fn object_named(cluster: &Cluster, name: &str) -> Option<&'static str> {
-    let skyhook = cluster.skyhook(name).map(|_| cluster.flavor().kind());
-    skyhook.or(cluster.node(name).map(|_| "node"))
+    cluster.skyhook(name).map(|_| cluster.flavor().kind()).or(cluster.node(name).map(|_| "node"))
 }
 
 impl Diagnosis<'_> {

@@ -74,8 +74,7 @@ impl<'a> FindingGroup<'a> {
 
     /// The highest severity of the findings and their effects.
     pub fn severity(&self) -> Severity {
-        let all = self.findings.iter().chain(&self.effects);
-        all.map(|f| f.severity).max().unwrap_or(Severity::Info)
+        self.findings.iter().chain(&self.effects).map(|f| f.severity).max().unwrap_or(Severity::Info)
     }
 
     pub fn text(&self, grades: &Grades<'_>, wide: bool, detail: Detail) -> Text {
@@ -160,10 +159,7 @@ impl<'a> FindingGroup<'a> {
         match detail {
             Detail::Full => all.collect(),
             Detail::Short => Vec::new(),
-            Detail::Brief => {
-                let first = all.next();
-                first.into_iter().chain(all.find(|(remedy, _)| remedy.changes())).collect()
-            }
+            Detail::Brief => all.next().into_iter().chain(all.find(|(remedy, _)| remedy.changes())).collect(),
         }
     }
 
@@ -365,8 +361,7 @@ pub fn on_node_set(findings: &[&Finding], remedy: &Remedy, most_runs: usize) -> 
     }
     let nodes: Vec<&str> = findings.iter().filter_map(|f| f.subject.node.as_deref()).collect();
     let offers = |(finding, node): (&&Finding, &&str)| {
-        let mut remedies = finding.remedies();
-        remedies.any(|r| renamed(&r.argv, node, nodes[0]) == remedy.argv)
+        finding.remedies().any(|r| renamed(&r.argv, node, nodes[0]) == remedy.argv)
     };
     // The remedy for another node may name another version.
     if !findings.iter().zip(&nodes).all(offers) {
@@ -398,8 +393,7 @@ fn label_of(cluster: &Cluster, nodes: &[&str]) -> Option<String> {
         nodes.iter().all(|n| cluster.node(n).is_some_and(has))
             && all.take(nodes.len() + 1).count() == nodes.len()
     };
-    let mut labels = first.labels.iter();
-    let found = labels.find(|(key, value)| !NodeKey::is_ours(key) && exactly(key, value));
+    let found = first.labels.iter().find(|(key, value)| !NodeKey::is_ours(key) && exactly(key, value));
     found.map(|(key, value)| format!("nodes with {key}={value}"))
 }
 

@@ -2,16 +2,17 @@
 
 mod document;
 pub mod group;
-mod junit;
-mod logs;
-mod openmetrics;
+mod monitoring;
 mod reason;
+
+use std::collections::HashMap;
 
 use serde_json::Value;
 
 pub use self::document::Document;
 use self::group::{Detail, FindingGroup};
 use super::remedy::Grades;
+use crate::cluster::attempts::ContainerLog;
 use crate::cluster::{Clock, Cluster};
 use crate::commands::shared::grouped::grouped;
 use crate::commands::shared::rule::{counted, incomplete};
@@ -21,9 +22,9 @@ use crate::error::{Error, Result};
 use crate::model::Model;
 use crate::rules::support::blockers::{CauseImpact, Impact};
 use crate::rules::support::reason as attempts;
-use crate::rules::{self, Report, Verdict};
-use crate::view::text::{Layout, Line, Text};
-use crate::view::{View, document, list, plural, text};
+use crate::rules::{self, Finding, Report, Verdict};
+use crate::view::text::{self, Layout, Line, Text};
+use crate::view::{View, document, list, plural};
 use crate::wait::Blockers;
 pub use document::{cause_argument, object_named};
 
@@ -46,6 +47,8 @@ pub struct Diagnosis<'a> {
 const LINES: usize = 40;
 /// Number of columns for which lines are counted.
 const COLUMNS: usize = 100;
+/// Maximum number of codes of rules that could not be checked, for each reason.
+const CODES: usize = 8;
 
 impl<'a> Diagnosis<'a> {
     pub fn new(cluster: &'a Cluster, mut report: Report) -> Diagnosis<'a> {
@@ -205,7 +208,7 @@ impl<'a> Diagnosis<'a> {
                     if self.narrowed { "No problems in the selected scope" } else { "Nothing is stuck" };
                 text::good(verdict) + apart + found
             }
-            Verdict::Incomplete => {
+            Verdict::NotFullyChecked => {
                 let unchecked = self.report.not_checked.len();
                 let what = format!("{} could not be checked", plural(unchecked, "rule"));
                 let whole = unchecked == counts.rules;
@@ -249,8 +252,8 @@ impl<'a> Diagnosis<'a> {
         mutes::section(&self.report)
     }
 
-    /// Rules that could not be checked, grouped by reason.
-    pub fn not_checked(&self) -> Option<Text> {
+    /// Rules that could not be checked, grouped by reason; without `wide`, of each group at most [`CODES`] codes.
+    pub fn not_checked(&self, wide: bool) -> Option<Text> {
         let not_checked = &self.report.not_checked;
         if not_checked.is_empty() {
             return None;
@@ -258,7 +261,12 @@ impl<'a> Diagnosis<'a> {
         let mut text = Text::new();
         text.line(text::warning(format!("{} could not be checked", plural(not_checked.len(), "rule"))));
         for (reason, codes) in grouped(not_checked.iter().map(|n| (&n.reason, n.rule.code))) {
-            text.indented(2, Line::from(format!("{}: {reason}", codes.join(" "))));
+            let shown = if wide { codes.len() } else { codes.len().min(CODES) };
+            let more = match codes.len() - shown {
+                0 => String::new(),
+                more => format!(" and {more} more (-o wide)"),
+            };
+            text.indented(2, Line::from(format!("{}{more}: {reason}", codes[..shown].join(" "))));
         }
         Some(text)
     }
@@ -272,7 +280,7 @@ impl View for Diagnosis<'_> {
         if let Some(unread) = self.logs_not_read() {
             end.blank().paragraph(unread);
         }
-        if let Some(not_checked) = self.not_checked() {
+        if let Some(not_checked) = self.not_checked(wide) {
             end.blank().append(not_checked);
         }
         let muted = self.muted();
@@ -298,7 +306,7 @@ impl View for Diagnosis<'_> {
         Some(self.junit_report())
     }
 
-    fn openmetrics(&self) -> Option<crate::view::openmetrics::Metrics> {
+    fn openmetrics(&self) -> Option<crate::view::monitoring::Metrics> {
         Some(self.metrics())
     }
 }
@@ -322,8 +330,7 @@ fn height(text: &Text) -> usize {
 /// the next line.
 fn rows(text: &Text) -> usize {
     let lines = text.lines(Layout::columns(COLUMNS)).into_iter();
-    let rows = lines.map(|line| line.plain().chars().count().div_ceil(COLUMNS).max(1));
-    rows.sum()
+    lines.map(|line| line.plain().chars().count().div_ceil(COLUMNS).max(1)).sum()
 }
 
 fn joined(texts: Vec<Text>) -> Text {
@@ -332,4 +339,75 @@ fn joined(texts: Vec<Text>) -> Text {
         all.append(text);
     }
     all
+}
+
+/// Maximum number of log requests.
+const MOST: usize = 50;
+
+impl Diagnosis<'_> {
+    /// The logs to request, at most `MOST`: for one finding of each group that has logs, causes first. Each
+    /// item lists candidates, best first.
+    pub fn logs(&self) -> Vec<Vec<ContainerLog>> {
+        self.log_requests().into_iter().map(|(_, pieces)| pieces).collect()
+    }
+
+    /// Adds the results of the log requests, in order.
+    pub fn with_logs(mut self, tails: Vec<Tail>) -> Self {
+        for ((findings, pieces), tail) in self.log_requests().into_iter().zip(&tails) {
+            for at in findings {
+                let Some(reason) = &mut self.report.findings[at].reason else {
+                    continue;
+                };
+                match tail {
+                    Tail::Lines(piece, lines) => reason.set_log(&pieces[*piece], lines),
+                    Tail::Nothing => {}
+                    Tail::Unread(why) => reason.log_error = Some(why.clone()),
+                    Tail::Late => reason.log_error = Some("not received in time".to_owned()),
+                }
+            }
+        }
+        self.tails = tails;
+        self
+    }
+
+    /// The findings with the logs to request; findings with the same logs share a request.
+    fn log_requests(&self) -> Vec<(Vec<usize>, Vec<ContainerLog>)> {
+        let findings = self.report.findings.iter().enumerate();
+        let places: HashMap<*const Finding, usize> =
+            findings.map(|(at, finding)| (std::ptr::from_ref(finding), at)).collect();
+        let causes = self.causes();
+        let effects: Vec<_> = causes.iter().flat_map(FindingGroup::effects).collect();
+        let mut asked: Vec<(Vec<usize>, Vec<ContainerLog>)> = Vec::new();
+        for group in causes.iter().chain(&effects) {
+            let with_logs = |f: &&&Finding| f.reason.as_ref().is_some_and(|r| !r.pieces.is_empty());
+            let Some(finding) = group.findings.iter().find(with_logs) else {
+                continue;
+            };
+            let at = places.get(&std::ptr::from_ref(*finding)).copied();
+            let (Some(at), Some(reason)) = (at, &finding.reason) else {
+                continue;
+            };
+            let room = asked.len() < MOST;
+            match asked.iter_mut().find(|(_, pieces)| *pieces == reason.pieces) {
+                Some((places, _)) if places.contains(&at) => {}
+                Some((places, _)) => places.push(at),
+                None if room => asked.push((vec![at], reason.pieces.clone())),
+                None => {}
+            }
+        }
+        asked
+    }
+
+    /// One line on the logs that could not be read.
+    pub fn logs_not_read(&self) -> Option<Line> {
+        let unread = self.tails.iter().filter_map(|tail| match tail {
+            Tail::Unread(why) => Some((why.as_str(), tail)),
+            Tail::Late => Some(("no response within a second", tail)),
+            Tail::Lines(..) | Tail::Nothing => None,
+        });
+        let reasons = grouped(unread).into_iter();
+        let parts = reasons.map(|(why, logs)| format!("{} ({why})", plural(logs.len(), "log")));
+        let parts: Vec<String> = parts.collect();
+        (!parts.is_empty()).then(|| text::warning("Not read") + format!(": {}", list(&parts)))
+    }
 }

@@ -11,9 +11,7 @@ use crate::view::text::{self, Line, Text};
 fn most_informative<'f>(findings: &[&'f Finding]) -> Option<(&'f Finding, &'f Reason)> {
     let with = |finding: &&'f Finding| Some((*finding, finding.reason.as_deref()?));
     let mut all = findings.iter().filter_map(with);
-    let logged = findings.iter().filter_map(with);
-    let mut logged = logged.filter(|(_, reason)| reason.log.is_some());
-    logged.next().or_else(|| all.next())
+    findings.iter().filter_map(with).find(|(_, reason)| reason.log.is_some()).or_else(|| all.next())
 }
 
 /// The text of an attempt: its outcome, last log lines and disruptions.
@@ -42,8 +40,7 @@ pub fn text(findings: &[&Finding], cluster: &Cluster, full: bool, lines: usize) 
         }
     }
     let not_in_evidence = |event: &&Recurring| {
-        let mut evidence = finding.evidence.iter();
-        !evidence.any(|e| !event.message.is_empty() && e.value.contains(&event.message))
+        !finding.evidence.iter().any(|e| !event.message.is_empty() && e.value.contains(&event.message))
     };
     let events: Vec<&Recurring> = reason.events.iter().filter(not_in_evidence).collect();
     if full && !events.is_empty() {

@@ -214,12 +214,8 @@ impl<'o, 'a> ProgressReader<'o, 'a> {
         let outlook = self.outlook;
         let cluster = outlook.cluster;
         let skyhook = cluster.skyhook(name);
-        let has_keys = |node: &Node| {
-            let on = cluster.on_node(node, name);
-            on.is_some_and(NodeRecord::has_keys)
-        };
-        let nodes = cluster.nodes_of(name);
-        let nodes = nodes.filter(|node| selects(skyhook, node) || has_keys(node));
+        let has_keys = |node: &Node| cluster.on_node(node, name).is_some_and(NodeRecord::has_keys);
+        let nodes = cluster.nodes_of(name).filter(|node| selects(skyhook, node) || has_keys(node));
         let nodes: Vec<&Node> = nodes.collect();
         let status = skyhook.and_then(|s| s.status.status.clone());
         let stop = skyhook.and_then(Skyhook::stop);

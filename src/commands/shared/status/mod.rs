@@ -28,6 +28,8 @@ pub struct StatusReport<'a> {
     pub named: bool,
     /// The flags with which `diagnose stuck` mutes the same findings.
     pub mute_words: Vec<String>,
+    /// Whether the text of all custom resources is only their rows, for scripts.
+    pub only_rows: bool,
 }
 
 /// The operator, and the progress of each custom resource.
@@ -124,7 +126,7 @@ impl<'a> StatusReport<'a> {
             muted_without_expiry: report.counts.muted_without_expiry,
             lapsed_mutes: report.lapsed.len(),
         };
-        StatusReport { cluster, outlook, unmuted, document, named, mute_words: Vec::new() }
+        StatusReport { cluster, outlook, unmuted, document, named, mute_words: Vec::new(), only_rows: false }
     }
 
     /// The requested deletion of a custom resource that was named.
@@ -177,12 +179,12 @@ pub fn label(state: ProgressState) -> Label {
 impl Operator {
     fn of(cluster: &Cluster) -> Operator {
         let version = cluster.active_api.operator_version.as_ref();
-        let deployment = cluster.operator();
+        let deployment = cluster.operator().deployment();
         Operator {
             api: cluster.flavor().api_version(),
             reasons: cluster.active_api.reasons.clone(),
             version: version.map(ToString::to_string),
-            unknown_reason: cluster.why_no_operator_version(),
+            unknown_reason: cluster.operator().why_no_version(),
             namespace: deployment.map(|d| d.namespace().to_owned()),
             down: deployment.is_some_and(|d| d.observed() && d.available_replicas() == 0),
         }

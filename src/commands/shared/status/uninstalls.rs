@@ -400,8 +400,7 @@ impl UninstallRow {
 
     /// The type of the most severe condition, unless the previous column implies it.
     fn condition(&self) -> &str {
-        let first = self.conditions.first().map_or("", String::as_str);
-        let kind = first.split('=').next().unwrap_or_default();
+        let kind = self.conditions.first().map_or("", String::as_str).split('=').next().unwrap_or_default();
         let begun = matches!(self.uninstall, Uninstall::InProgress | Uninstall::Blocked);
         let known = begun && kind == "UninstallInProgress";
         if known { "" } else { kind }

@@ -10,7 +10,7 @@ use anyhow::Context;
 use jiff::Timestamp;
 use record::{Begun, Entry, FORMAT, RecordError};
 
-use super::{ApplyEvent, PlanOutcome, StepResult, trust};
+use super::{ApplyEvent, PlanOutcome, StepResult, file};
 use crate::plan::{ClusterIdentity, Plan};
 
 pub use record::{Record, Undone};
@@ -212,7 +212,7 @@ impl Store {
     /// Rejects a directory in which other users could create a journal.
     pub fn trusted(&self) -> anyhow::Result<()> {
         match std::fs::metadata(&self.directory) {
-            Ok(metadata) => trust::check(&self.directory, &metadata),
+            Ok(metadata) => file::check(&self.directory, &metadata),
             Err(_) => Ok(()),
         }
     }
@@ -244,7 +244,7 @@ impl Store {
             anyhow::bail!("{} is not a file", path.display());
         }
         let mut file = File::open(path).with_context(name)?;
-        trust::check(path, &file.metadata().with_context(name)?)?;
+        file::check(path, &file.metadata().with_context(name)?)?;
         let mut text = Vec::new();
         file.read_to_end(&mut text).with_context(name)?;
         let text = String::from_utf8_lossy(&text);

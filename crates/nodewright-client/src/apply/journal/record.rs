@@ -214,8 +214,7 @@ impl Record {
 
     /// The steps with their results, without pauses and resumes.
     fn work(&self) -> impl Iterator<Item = (&Step, &Option<StepResult>)> {
-        let all = self.begun.plan.steps().zip(self.results.iter().flatten());
-        all.filter(|(step, _)| !step.change.is_hold())
+        self.begun.plan.steps().zip(self.results.iter().flatten()).filter(|(step, _)| !step.change.is_hold())
     }
 
     /// The results of the steps that are counted for the user; `None` for a step with an unknown result.
@@ -233,8 +232,7 @@ impl Record {
     /// may be skipped.
     fn has_taken_back(&self) -> bool {
         let settled = |result: &Option<StepResult>| {
-            let result = result.as_ref();
-            result.is_some_and(|f| f.is_settled() || matches!(f, StepResult::Skipped { .. }))
+            result.as_ref().is_some_and(|f| f.is_settled() || matches!(f, StepResult::Skipped { .. }))
         };
         let skipped = |result: &Option<StepResult>| matches!(result, Some(StepResult::Skipped { .. }));
         let applied = self.work().any(|(_, result)| result.as_ref().is_some_and(StepResult::changed));

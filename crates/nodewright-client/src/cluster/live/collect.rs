@@ -4,15 +4,14 @@ use std::time::Duration;
 
 use serde_json::Value;
 
-use super::record::Recorder;
+use super::list::Recorder;
 use super::request::{Failure, get};
 use super::sources::Reader;
 use super::{LoadError, Now, logs, read};
 use crate::api::ApiFlavor;
 use crate::bounded;
 use crate::cluster::attempts::ContainerLog;
-use crate::cluster::capture::index::{API_VERSION, KIND, Source as Noted, ToolVersions};
-use crate::cluster::capture::{Index, Tape};
+use crate::cluster::capture::{API_VERSION, Index, KIND, Source as Noted, Tape, ToolVersions};
 use crate::cluster::installation::Definition;
 use crate::cluster::source::Read;
 use crate::cluster::{Cluster, ClusterBuilder, Source};

@@ -133,8 +133,7 @@ pub(super) fn page<T: Object + DeserializeOwned>(
     };
     let mut begin = Vec::new();
     let magic = protobuf::MAGIC.len() as u64;
-    let read = stream.by_ref().take(magic).read_to_end(&mut begin);
-    read.map_err(not_a_list)?;
+    stream.by_ref().take(magic).read_to_end(&mut begin).map_err(not_a_list)?;
     let mut listed = Listed::default();
     if begin == protobuf::MAGIC {
         let mut meta = ListMeta::default();
@@ -160,8 +159,7 @@ pub(super) fn page<T: Object + DeserializeOwned>(
     }
     rest.extend_from_slice(pieces.rest());
     let rest: Body<IgnoredAny> = serde_json::from_slice(&rest).map_err(not_a_list)?;
-    let meta = rest.into_meta(of, items.begun)?;
-    Ok(meta.page(items.listed))
+    Ok(rest.into_meta(of, items.begun)?.page(items.listed))
 }
 
 fn not_a_list(why: impl fmt::Display) -> String {
@@ -193,8 +191,8 @@ impl<T: Object + DeserializeOwned, F: FnMut(&ListMeta)> Items for JsonItems<'_, 
     }
 
     fn take(&mut self, text: &[u8], place: TextPosition) -> Result<(), String> {
-        let item = lenient::decode_text(text);
-        let item = item.map_err(|_| not_a_list(json_pieces::syntax(b"", text, place)))?;
+        let item =
+            lenient::decode_text(text).map_err(|_| not_a_list(json_pieces::syntax(b"", text, place)))?;
         self.listed.take(self.kind, item);
         Ok(())
     }

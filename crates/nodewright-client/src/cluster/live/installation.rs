@@ -1,17 +1,23 @@
-//! Reads the objects of the operator's installation, as opposed to the objects that the operator works on.
+//! Reads the objects of the operator's installation, as opposed to the objects that the operator works on, and webhooks.
 
 use std::collections::BTreeSet;
 
+use k8s_openapi::api::core::v1::Service;
+use k8s_openapi::api::discovery::v1::EndpointSlice;
 use serde::de::DeserializeOwned;
 use serde_json::Value;
 
 use super::decode::Listed;
 use super::list::List;
 use super::request::{Failure, get, get_as};
-use super::sources::{self, Reader};
+use super::sources::{self, CORE, Reader};
 use crate::api::{ApiFlavor, Object};
+use crate::cluster::admission::{
+    Admission, CONFIGURATIONS, SERVICE_LABEL, ServiceReference, WebhookConfiguration,
+};
 use crate::cluster::installation::{Definition, Installation, Lease, Namespace};
-use crate::cluster::rbac::RbacObject;
+use crate::cluster::kubernetes::Standard;
+use crate::cluster::restrictions::RbacObject;
 use crate::cluster::{Cluster, Deployment, Read, lenient};
 
 /// Reads the installation. Leases are read in the namespaces of the operator's Deployments.
@@ -42,8 +48,7 @@ async fn roles(client: &kube::Client) -> Result<Listed<RbacObject>, Failure> {
         let list = List::all("/apis/rbac.authorization.k8s.io/v1", plural, kind);
         match list.read::<RbacObject>(client).await {
             Ok(mut roles) => {
-                let all = roles.items.iter_mut();
-                all.for_each(|role| role.kind = kind.to_owned());
+                roles.items.iter_mut().for_each(|role| role.kind = kind.to_owned());
                 found.append(roles);
             }
             // The server does not serve RBAC.
@@ -187,4 +192,51 @@ async fn object<T: Object + DeserializeOwned>(client: &kube::Client, path: &str)
     let body = get(client, path).await?;
     let object = lenient::decode_text(&body).map_err(|error| error.to_string());
     object.flatten().map_err(|why| Failure::Malformed(format!("the response cannot be read: {why}")))
+}
+
+const ADMISSION: &str = "/apis/admissionregistration.k8s.io/v1";
+const DISCOVERY: &str = "/apis/discovery.k8s.io/v1";
+
+impl Reader<'_> {
+    /// Reads the webhooks for changes of custom resources, with the Services behind them, and the webhooks for
+    /// other requests of the operator.
+    pub async fn admission(&self) -> Admission {
+        let mut webhooks: Listed<WebhookConfiguration> = Listed::default();
+        for (kind, plural) in CONFIGURATIONS {
+            let list = List::all(ADMISSION, plural, kind);
+            match self.list::<WebhookConfiguration>(&list).await {
+                Ok(mut found) => {
+                    found.items.iter_mut().for_each(|found| found.kind = kind.to_owned());
+                    webhooks.append(found);
+                }
+                Err(failure) => {
+                    return Admission { webhooks: Read::Unreadable(failure.into()), ..Admission::default() };
+                }
+            }
+        }
+        let webhooks = Read::from(webhooks).selected(WebhookConfiguration::is_relevant);
+        let (services, endpoints) =
+            self.backends(webhooks.items(), WebhookConfiguration::needs_backend).await;
+        Admission { webhooks, services, endpoints }
+    }
+
+    /// Reads the Services behind some webhooks, and their endpoints.
+    pub(super) async fn backends(
+        &self,
+        webhooks: &[WebhookConfiguration],
+        which: impl Fn(&WebhookConfiguration) -> bool,
+    ) -> (Read<Vec<Standard<Service>>>, Read<Vec<Standard<EndpointSlice>>>) {
+        let some = webhooks.iter().filter(|found| which(found));
+        let references: BTreeSet<&ServiceReference> = some.flat_map(|w| w.services()).collect();
+        let (mut services, mut slices) = (Vec::new(), Vec::new());
+        for reference in references {
+            let ServiceReference { namespace, name } = reference;
+            let service = List::inside(CORE, namespace, "services", "Service");
+            services.push(service.with_fields(&format!("metadata.name={name}")));
+            let behind = List::inside(DISCOVERY, namespace, "endpointslices", "EndpointSlice");
+            slices.push(behind.labelled(&format!("{SERVICE_LABEL}={name}")));
+        }
+        let (services, endpoints) = futures::join!(self.all_of(&services), self.all_of(&slices));
+        (sources::read(services), sources::read(endpoints))
+    }
 }

@@ -1,17 +1,21 @@
-//! Complete lists, read page by page.
+//! Complete lists, read page by page; each page is decoded while it is received.
 
 use std::collections::HashSet;
 use std::hash::BuildHasher;
+use std::io::{self, BufRead, Read};
+use std::time::Duration;
 
+use bytes::{Buf, Bytes, BytesMut};
 use foldhash::fast::RandomState;
 use kube::client::Body;
 use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, PercentEncode, percent_decode_str, utf8_percent_encode};
 use serde::de::DeserializeOwned;
-use tokio::sync::oneshot;
+use tokio::sync::{mpsc, oneshot};
+use tokio::time::{Instant, timeout_at};
 
 use super::decode::{self, ListEvent, ListKind, Listed};
-use super::request::{self, Failure, JSON, get_as};
-use super::{arriving, protobuf};
+use super::protobuf;
+use super::request::{self, Failure, JSON, chunk, get_as};
 use crate::api::Object;
 use crate::api::labels::Labelled;
 use crate::cluster::capture::Tape;
@@ -219,7 +223,7 @@ impl List {
                 }
             };
             let kind = self.kind.clone();
-            arriving::decode(body, move |stream| decode::page(stream, &kind, on_next))
+            decode_body(body, move |stream| decode::page(stream, &kind, on_next))
         };
         request::read(client, url, accept, asked, decode).await
     }
@@ -236,8 +240,7 @@ impl List {
         let mut token = None;
         loop {
             let body = get_as(client, &self.url(limit, token.as_deref()), JSON).await?;
-            let page = decode::each(&body, &self.kind, &mut *on_event);
-            let page = page.map_err(Failure::Malformed)?;
+            let page = decode::each(&body, &self.kind, &mut *on_event).map_err(Failure::Malformed)?;
             token = pages.append(&mut listed, page)?;
             if token.is_none() {
                 return Ok(listed);
@@ -306,4 +309,114 @@ const RESERVED: &AsciiSet = &NON_ALPHANUMERIC.remove(b'-').remove(b'.').remove(b
 /// Percent-encodes a part of a URL.
 pub(super) fn encode(text: &str) -> PercentEncode<'_> {
     utf8_percent_encode(text, RESERVED)
+}
+
+/// Size of a piece in bytes. If a body is longer, the next piece is received while another thread decodes.
+const PIECE: usize = 1 << 18;
+
+/// Decodes a body with `decode`, on another thread if it is longer than one piece.
+pub(super) async fn decode_body<V: Send + 'static>(
+    mut body: Body,
+    decode: impl FnOnce(&mut dyn BufRead) -> Result<V, String> + Send + 'static,
+) -> Result<V, Failure> {
+    let (first, more) = piece(&mut body).await?;
+    if !more {
+        return decode(&mut &first[..]).map_err(Failure::Malformed);
+    }
+    let (sender, rest) = mpsc::channel(1);
+    let mut stream = BodyReader { piece: first, rest };
+    let decoding = tokio::task::spawn_blocking(move || decode(&mut stream));
+    let receiving = async move {
+        loop {
+            let (next, more) = piece(&mut body).await?;
+            // Stop if the decoder has ended early with an error.
+            if sender.send(next).await.is_err() || !more {
+                return Ok(());
+            }
+        }
+    };
+    let (received, decoded) = futures::join!(receiving, decoding);
+    received?;
+    decoded.unwrap_or_else(|error| Err(error.to_string())).map_err(Failure::Malformed)
+}
+
+/// Receives the next piece; also returns whether another piece follows.
+async fn piece(body: &mut Body) -> Result<(Bytes, bool), Failure> {
+    let mut piece = BytesMut::with_capacity(2 * PIECE);
+    while piece.len() < PIECE {
+        match chunk(body).await? {
+            Some(data) => piece.extend_from_slice(&data),
+            None => return Ok((piece.freeze(), false)),
+        }
+    }
+    Ok((piece.freeze(), true))
+}
+
+/// Reader over the pieces of a body; blocks until the next piece.
+struct BodyReader {
+    piece: Bytes,
+    rest: mpsc::Receiver<Bytes>,
+}
+
+impl BufRead for BodyReader {
+    fn fill_buf(&mut self) -> io::Result<&[u8]> {
+        while self.piece.is_empty() {
+            match self.rest.blocking_recv() {
+                Some(piece) => self.piece = piece,
+                None => break,
+            }
+        }
+        Ok(&self.piece)
+    }
+
+    fn consume(&mut self, bytes: usize) {
+        self.piece.advance(bytes);
+    }
+}
+
+impl Read for BodyReader {
+    fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
+        let read = self.fill_buf()?.read(buffer)?;
+        self.consume(read);
+        Ok(read)
+    }
+}
+
+/// Records list responses for a capture, within an overall deadline.
+#[derive(Clone, Copy)]
+pub(super) struct Recorder<'a> {
+    pub tape: &'a Tape,
+    pub patience: Duration,
+    pub deadline: Instant,
+}
+
+impl<'a> Recorder<'a> {
+    pub fn new(tape: &'a Tape, patience: Duration) -> Recorder<'a> {
+        Recorder { tape, patience, deadline: Instant::now() + patience }
+    }
+
+    /// Reads a list, and records the items that pass `keep`.
+    pub async fn list<T: Object + DeserializeOwned>(
+        &self,
+        client: &kube::Client,
+        list: &List,
+        keep: &(dyn Fn(&T) -> bool + Sync),
+    ) -> Result<Listed<T>, Failure> {
+        self.within(list.record(client, self.tape, keep)).await
+    }
+
+    /// Runs a request until the deadline.
+    pub async fn within<T>(&self, request: impl Future<Output = Result<T, Failure>>) -> Result<T, Failure> {
+        self.in_time(request).await?
+    }
+
+    /// Runs any future until the deadline.
+    pub async fn in_time<T>(&self, request: impl Future<Output = T>) -> Result<T, Failure> {
+        let late = |_| Failure::Malformed(self.too_late());
+        timeout_at(self.deadline, request).await.map_err(late)
+    }
+
+    pub fn too_late(&self) -> String {
+        format!("timed out after {} s", self.patience.as_secs_f32())
+    }
 }

@@ -52,14 +52,12 @@ fn unpacked(packed: &[u8]) -> Result<Member<'_>, Error> {
 
 /// The known fields of a kind.
 fn message(kind: &str) -> Result<&'static Message, Error> {
-    let message = schema::of(kind);
-    message.ok_or_else(|| Error::custom(format!("unknown kind {kind:?}")))
+    schema::of(kind).ok_or_else(|| Error::custom(format!("unknown kind {kind:?}")))
 }
 
 /// The JSON text in a `FieldsV1`.
 fn embedded_json(value: Value<'_>) -> Result<&[u8], Error> {
-    let packed = Fields(value.bytes()?).find(1)?;
-    packed.map_or(Ok(b"null"), Value::bytes)
+    Fields(value.bytes()?).find(1)?.map_or(Ok(b"null"), Value::bytes)
 }
 
 /// Whether Kubernetes omits a field with this value in JSON.

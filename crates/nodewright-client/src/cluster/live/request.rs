@@ -302,6 +302,9 @@ pub enum LoadError {
     )]
     Unauthorized { server: Option<String> },
 
+    #[error("{why}; check the permissions with kubectl auth can-i")]
+    Forbidden { why: String },
+
     #[error(transparent)]
     TransportError(#[from] TransportError),
 

@@ -8,8 +8,7 @@ use serde::de::DeserializeOwned;
 
 use super::LoadError;
 use super::decode::Listed;
-use super::list::List;
-use super::record::Recorder;
+use super::list::{List, Recorder};
 use super::request::Failure;
 use crate::api::{ApiFlavor, DeploymentPolicy, Object, Skyhook};
 use crate::cluster::operator::MANAGER_LABEL;
@@ -299,8 +298,7 @@ impl Reader<'_> {
             None => {
                 let listed =
                     list.read(self.client).await.inspect_err(|failure| self.note_unreachable(failure))?;
-                let versions = self.versions.lock();
-                let mut versions = versions.unwrap_or_else(PoisonError::into_inner);
+                let mut versions = self.versions.lock().unwrap_or_else(PoisonError::into_inner);
                 versions.note(list.id(), listed.version.clone());
                 Ok(listed)
             }
@@ -321,8 +319,7 @@ impl Reader<'_> {
     ///
     /// The reason for the last of these lists.
     pub fn reached(&self) -> Result<(), TransportError> {
-        let mut unreachable = self.unreachable.lock().unwrap_or_else(PoisonError::into_inner);
-        unreachable.take().map_or(Ok(()), Err)
+        self.unreachable.lock().unwrap_or_else(PoisonError::into_inner).take().map_or(Ok(()), Err)
     }
 
     /// Reads several lists as one, in order. Fails if one of them fails.
@@ -349,8 +346,7 @@ impl Reader<'_> {
 
 /// The list, restricted to each of these labels.
 pub(super) fn labelled(list: &List, labels: &[String]) -> Vec<List> {
-    let each = labels.iter();
-    each.map(|label| list.clone().labelled(label)).collect()
+    labels.iter().map(|label| list.clone().labelled(label)).collect()
 }
 
 pub(super) fn read<T>(result: Result<Listed<T>, Failure>) -> Read<Vec<T>> {

@@ -215,8 +215,7 @@ impl<T: Object + DeserializeOwned> WatchLine<T> {
 fn split(line: &[u8]) -> Option<(String, &[u8])> {
     let spelled = || {
         let line = std::str::from_utf8(line.get(..TYPE_PREFIX.min(line.len()))?);
-        let line = line.ok()?.strip_prefix(r#"{"type":""#)?;
-        line.split_once(r#"","object":"#).map(|(kind, _)| kind)
+        line.ok()?.strip_prefix(r#"{"type":""#)?.split_once(r#"","object":"#).map(|(kind, _)| kind)
     };
     if let Some(kind) = spelled() {
         let begin = r#"{"type":"","object":"#.len() + kind.len();

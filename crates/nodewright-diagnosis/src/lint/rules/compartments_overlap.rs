@@ -26,10 +26,9 @@ fn check(input: &Input<'_>, findings: &mut LintFindings) {
                 if one == other || manifest.violates_schema(&path) {
                     continue;
                 }
-                let nodes = input.matching(one).map(|nodes| {
-                    let both = nodes.iter().filter(|node| other.matches(&node.labels));
-                    both.count()
-                });
+                let nodes = input
+                    .matching(one)
+                    .map(|nodes| nodes.iter().filter(|node| other.matches(&node.labels)).count());
                 let which = match nodes {
                     Some(0) => continue,
                     Some(nodes) => plural(nodes, "node"),

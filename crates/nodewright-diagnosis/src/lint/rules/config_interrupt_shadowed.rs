@@ -43,6 +43,5 @@ fn check(input: &Input<'_>, findings: &mut LintFindings) {
 
 /// The keys of the configMap that a pattern matches.
 fn matched<'p>(package: &'p Package, pattern: &str) -> Vec<&'p str> {
-    let keys = package.config_map.keys().map(String::as_str);
-    keys.filter(|key| glob_matches(pattern, key)).collect()
+    package.config_map.keys().map(String::as_str).filter(|key| glob_matches(pattern, key)).collect()
 }

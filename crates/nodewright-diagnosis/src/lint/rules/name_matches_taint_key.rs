@@ -19,7 +19,9 @@ lint_rule! {
 fn check(input: &Input<'_>, findings: &mut LintFindings) {
     for (manifest, skyhook) in input.skyhooks() {
         let keys = match (input.cluster, manifest.flavor()) {
-            (Some(cluster), _) => cluster.runtime_required_taints().into_iter().map(|(key, _)| key).collect(),
+            (Some(cluster), _) => {
+                cluster.runtime_required().taints().into_iter().map(|(key, _)| key).collect()
+            }
             (None, Some(flavor)) => vec![flavor.taint_key().to_owned()],
             (None, None) => Vec::new(),
         };

@@ -51,8 +51,7 @@ fn in_cluster(input: &Input<'_>, skyhook: &Skyhook) -> Option<String> {
     let cluster = input.cluster?;
     let mut pods = cluster.workloads.items().iter();
     pods.find_map(|pod| {
-        let mut owners = pod.metadata.owner_references.iter();
-        let owner = owners.find(|owner| owner.kind == "DaemonSet")?;
+        let owner = pod.metadata.owner_references.iter().find(|owner| owner.kind == "DaemonSet")?;
         let node = cluster.node(&pod.spec.node_name)?;
         let waits = selector.matches(&pod.metadata.labels) && skyhook.selects(node);
         waits.then(|| owner.name.clone())

@@ -2,7 +2,7 @@ use std::collections::HashMap;
 use std::path::Path;
 
 use super::{Input, LintFindings};
-use crate::lint::parts::KUSTOMIZATIONS;
+use crate::lint::manifest::KUSTOMIZATIONS;
 use crate::rules::Severity;
 
 lint_rule! {

@@ -129,10 +129,7 @@ fn is_enclosed(text: &str, mark: &str) -> bool {
 
 /// Whether a text is a variable: `$REGISTRY`, `%REGISTRY%` or `@REGISTRY@`.
 fn is_variable(part: &str) -> bool {
-    let marked = ["%", "@"].iter().find_map(|mark| {
-        let inner = part.strip_prefix(mark)?;
-        inner.strip_suffix(mark)
-    });
+    let marked = ["%", "@"].iter().find_map(|mark| part.strip_prefix(mark)?.strip_suffix(mark));
     let name = part.strip_prefix('$').or(marked);
     name.is_some_and(|name| {
         let upper = |b: u8| b.is_ascii_uppercase() || b.is_ascii_digit() || b == b'_';

@@ -1,5 +1,5 @@
 use super::{Input, LintFindings};
-use crate::lint::parts::KUSTOMIZATIONS;
+use crate::lint::manifest::KUSTOMIZATIONS;
 
 lint_rule! {
     /// A custom resource precedes its DeploymentPolicy in the same file.

@@ -52,7 +52,6 @@ fn check(input: &Input<'_>, findings: &mut LintFindings) {
 }
 
 fn reboots(skyhook: &Skyhook) -> bool {
-    let mut packages = skyhook.packages();
-    let reboots = packages.any(|(_, p)| p.interrupt.as_ref().is_some_and(|i| i.kind == "reboot"));
+    let reboots = skyhook.packages().any(|(_, p)| p.interrupt.as_ref().is_some_and(|i| i.kind == "reboot"));
     reboots && !skyhook.disabled()
 }

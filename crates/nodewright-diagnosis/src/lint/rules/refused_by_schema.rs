@@ -1,7 +1,7 @@
 use super::{Input, LintFindings, Severity};
 use crate::api::name::{is_object_name, label_value_error, qualified_name_error};
+use crate::lint::manifest::ViolationKind;
 use crate::lint::schema::{NewerField, newer_fields};
-use crate::lint::violation::ViolationKind;
 
 lint_rule! {
     /// The schema of the kind refuses the object.
@@ -20,7 +20,7 @@ lint_rule! {
     ///
     /// # Since
     ///
-    /// All operators. `uninstall` exists since v0.16, `runtimeRequiredCordonAfter` since v0.19.
+    /// All operators. `uninstall` was added in v0.16, `runtimeRequiredCordonAfter` in v0.19.
     SKY806 "refused-by-schema" Error
 }
 

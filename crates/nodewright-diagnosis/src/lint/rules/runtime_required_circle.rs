@@ -59,7 +59,7 @@ fn check(input: &Input<'_>, findings: &mut LintFindings) {
 /// Whether the tolerations of a custom resource cover the runtime-required taint.
 fn tolerates_taint(input: &Input<'_>, skyhook: &Skyhook) -> bool {
     let keys: Vec<String> = match input.cluster {
-        Some(cluster) => cluster.runtime_required_taints().into_iter().map(|(key, _)| key).collect(),
+        Some(cluster) => cluster.runtime_required().taints().into_iter().map(|(key, _)| key).collect(),
         None => ApiFlavor::ALL.map(|flavor| flavor.taint_key().to_owned()).to_vec(),
     };
     let covers = |toleration: &Toleration| {

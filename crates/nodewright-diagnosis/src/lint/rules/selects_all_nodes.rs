@@ -44,8 +44,7 @@ fn check(input: &Input<'_>, findings: &mut LintFindings) {
 /// Whether every Linux node meets all requirements: they concern only the labels for operating system and host name.
 fn is_universal(selector: &LabelSelector) -> bool {
     let os = |key: &str| key == "kubernetes.io/os" || key == "beta.kubernetes.io/os";
-    let labels = selector.match_labels.iter();
-    labels.into_iter().all(|(key, value)| os(key) && value == "linux")
+    selector.match_labels.iter().into_iter().all(|(key, value)| os(key) && value == "linux")
         && selector.match_expressions.iter().all(|r| match r.operator.as_str() {
             "In" => os(&r.key) && r.values.iter().any(|v| v == "linux"),
             "Exists" => os(&r.key) || r.key == "kubernetes.io/hostname",

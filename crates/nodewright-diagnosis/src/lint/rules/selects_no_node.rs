@@ -46,8 +46,7 @@ fn unmatched(selector: &LabelSelector, nodes: &[Node]) -> Option<String> {
         return None;
     }
     let without = selector.match_labels.iter().find(|(key, value)| {
-        let labels = nodes.iter().map(|node| node.labels.get(key.as_str()));
-        labels.flatten().all(|found| found != value.as_str())
+        nodes.iter().filter_map(|node| node.labels.get(key.as_str())).all(|found| found != value.as_str())
     });
     let Some((key, value)) = without else {
         return Some("no node meets all requirements".to_owned());

@@ -7,7 +7,7 @@ lint_rule! {
     ///
     /// # What it means
     ///
-    /// The operator ends its pass as soon as it has started a pod, before it records the stage. The next pass removes
+    /// The operator ends its reconcile as soon as it has started a pod, before it records the stage. The next reconcile removes
     /// the pod and starts over: no package completes.
     ///
     /// # How to fix

@@ -65,8 +65,7 @@ impl<'p> Strategy<'p> {
             None => vec!["default".to_owned()],
         };
         let field = field.iter().map(|key| (*key).to_owned());
-        let spec = std::iter::once("spec".to_owned());
-        spec.chain(compartment).chain(field).collect()
+        std::iter::once("spec".to_owned()).chain(compartment).chain(field).collect()
     }
 
     /// Names the compartment: `compartment gpu`, or `the default compartment`.

@@ -23,7 +23,7 @@ fn check(input: &Input<'_>, effects: &[Effects<'_>], findings: &mut LintFindings
         else {
             continue;
         };
-        let pods = cluster.evictable_by_node();
+        let pods = cluster.evictions().pods_by_node();
         let on_nodes = effects.cordoned.iter().filter_map(|node| pods.get(node.name.as_str())).flatten();
         let unmanaged = on_nodes.filter(|pod| pod.metadata.controller().is_none());
         let mut paths: Vec<String> = unmanaged.map(|pod| pod.path()).collect();

@@ -22,8 +22,7 @@ fn check(input: &Input<'_>, findings: &mut LintFindings) {
     for (manifest, skyhook) in input.skyhooks() {
         let live = input.live(manifest);
         for (name, package) in skyhook.packages() {
-            let before = live.and_then(|live| live.package(name));
-            let before = before.map(|p| p.version.as_str());
+            let before = live.and_then(|live| live.package(name)).map(|p| p.version.as_str());
             let changed = before.filter(|before| *before != package.version);
             let Some(message) = changed.and_then(|before| misjudged(before, &package.version)) else {
                 continue;

@@ -217,7 +217,7 @@ pub fn add(
         if is_handled || on.status != Some(Status::Erroring) {
             continue;
         }
-        if !cluster.permanently_failed(&package_runs, skyhook, one).is_empty() {
+        if !package_runs.permanently_failed(cluster, skyhook, one).is_empty() {
             permanently_failed += 1;
             continue;
         }

@@ -253,7 +253,7 @@ pub fn permanently_failed<'n>(
     let mut package_runs = None;
     for node in nodes.iter().filter(fails) {
         let package_runs = package_runs.get_or_insert_with(|| cluster.package_runs_for(skyhook.name()));
-        for (entry, _) in cluster.permanently_failed(package_runs, skyhook, node) {
+        for (entry, _) in package_runs.permanently_failed(cluster, skyhook, node) {
             failed.entry(entry.name.to_string()).or_default().push(&node.name);
         }
     }

@@ -4,10 +4,10 @@ use std::collections::BTreeSet;
 
 use serde_json::{Value, json};
 
-use super::pause_guard::away;
-use super::{node, pause_guard};
-use crate::api::keys::NodeKey;
-use crate::api::{ApiFlavor, Meta, NodeState, Skyhook, Stage, State, Status, keys};
+use super::node;
+use super::pause_guard::{self, away};
+use crate::api::keys::{self, NodeKey};
+use crate::api::{ApiFlavor, Meta, NodeState, Skyhook, Stage, State, Status};
 use crate::cluster::node::Taint;
 use crate::cluster::owners::Applier;
 use crate::cluster::{Certainty, Cluster, Node, NodeRecord, Phase};
@@ -35,7 +35,7 @@ pub fn clear_state(cluster: &Cluster, node: &Node, name: &str) -> Metadata {
 /// readable node state with packages stays, together with its version: it records that files may still be on
 /// the host. `purge` removes it as well. Keys that the operator has adopted are only a copy, and are removed.
 pub fn clean(cluster: &Cluster, node: &Node, owners: &[Owner<'_>], purge: bool) -> Metadata {
-    let updated = !cluster.operator_absent() && !away(cluster);
+    let updated = !cluster.operator().is_absent() && !away(cluster);
     let taken = Removal { cordon: true, records: purge, updated };
     take_off(cluster, node, owners, taken)
 }
@@ -48,8 +48,7 @@ pub type Owner<'a> = (ApiFlavor, &'a str);
 pub fn owned<'a>(cluster: &Cluster, name: &'a str) -> Vec<Owner<'a>> {
     let active_api = cluster.flavor();
     let older = (active_api == ApiFlavor::NodeWright).then_some(ApiFlavor::Skyhook);
-    let all = std::iter::once(active_api).chain(older);
-    all.map(|flavor| (flavor, name)).collect()
+    std::iter::once(active_api).chain(older).map(|flavor| (flavor, name)).collect()
 }
 
 /// The keys to remove beyond status and drain.
@@ -72,7 +71,7 @@ fn take_off(cluster: &Cluster, node: &Node, owners: &[Owner<'_>], taken: Removal
         if let Some(on) = node.keys(*flavor).of(name) {
             // Older keys are only a copy if an existing owner has adopted them: the owner maintains its own
             // keys and cordon.
-            let adopted = cluster.skyhook(name).is_some() && cluster.is_adopted(node, name);
+            let adopted = cluster.skyhook(name).is_some() && cluster.migration().is_adopted(node, name);
             let copy = adopted && !owners.contains(&(active_api, name));
             let records = taken.records || copy;
             let updated = taken.updated && cluster.skyhook(name).is_some();
@@ -81,7 +80,7 @@ fn take_off(cluster: &Cluster, node: &Node, owners: &[Owner<'_>], taken: Removal
         }
     }
     let released = taken.cordon && holds && node.cordoned() == Some(true);
-    if released && !cluster.cordoned_for_others(node, owners) {
+    if released && cluster.other_cordons(node, owners).is_empty() {
         change = change.uncordoned(node);
     }
     change
@@ -180,8 +179,7 @@ pub fn status(flavor: ApiFlavor, name: &str, on: &NodeRecord, to: &Status) -> Me
         _ => OnConflict::KeepLive,
     };
     let set = |from: Option<&Status>| {
-        let edit = Edit::new(from.map(Status::as_str), Some(to.as_str()));
-        edit.on_conflict(on_conflict())
+        Edit::new(from.map(Status::as_str), Some(to.as_str())).on_conflict(on_conflict())
     };
     let mut change = Metadata::default();
     if on.status.as_ref() != Some(to) {
@@ -220,7 +218,7 @@ pub fn releases_cordon(cluster: &Cluster, node: &Node, name: &str) -> bool {
 
 /// The change that removes the runtime-required taint from a node; `None` if the node has no such taint.
 pub fn without_taint(cluster: &Cluster, node: &Node) -> Option<Change> {
-    let taint = cluster.runtime_required_taint(node)?;
+    let taint = cluster.runtime_required().on(node)?;
     let rest = node.taints().iter().filter(|t| *t != taint);
     Some(Change::Taints {
         from: node.taints().iter().map(Taint::document).collect(),
@@ -247,8 +245,7 @@ pub fn added(
     to: &State,
     text: &str,
 ) -> Metadata {
-    let now = state.and_then(|s| s.annotations().find(|(key, _)| *key == annotation));
-    let now = now.map(|(_, text)| text);
+    let now = state.and_then(|s| s.annotations().find(|(key, _)| *key == annotation)).map(|(_, text)| text);
     let one = Move {
         entry: entry.to_owned(),
         from: None,
@@ -287,8 +284,7 @@ fn edit<'a>(
             }
         };
         moves.push(one);
-        let edit = Edit::new(Some(text), to.as_deref());
-        let edit = edit.on_conflict(OnConflict::MoveEntries(moves));
+        let edit = Edit::new(Some(text), to.as_deref()).on_conflict(OnConflict::MoveEntries(moves));
         change = change.annotation(annotation, edit);
     }
     change
@@ -546,8 +542,7 @@ pub fn warn(cluster: &Cluster, plan: &mut Plan) {
     let flavor = cluster.flavor();
     warn_by(plan, |target| {
         let ours = target.kind == flavor.into();
-        let skyhook = cluster.skyhook(&target.name).filter(|_| ours)?;
-        Some(skyhook.metadata.clone())
+        Some(cluster.skyhook(&target.name).filter(|_| ours)?.metadata.clone())
     });
 }
 

@@ -1,10 +1,11 @@
 //! Pause, act, resume: for writes to keys that the operator may write concurrently.
 
 use crate::api::{ApiFlavor, Executor, Skyhook, State, Status};
+use crate::cluster::hold::{self, HolderActivity};
 use crate::cluster::{Certainty, Cluster, Node, PackageRun, Source};
-use crate::error::Result;
-use crate::plan::{Change, Condition, Hold, Kind, Plan, PlanStage, Refusal, Step, Target};
-use crate::view::NodeSet;
+use crate::error::{Error, Result};
+use crate::plan::{Change, Condition, Consequences, Hold, Kind, Plan, PlanStage, Refusal, Step, Target};
+use crate::view::{NodeSet, ago, shell_words};
 
 /// Maximum wait for the operator to observe a pause, in seconds.
 const AT_MOST: u64 = 20;
@@ -132,7 +133,7 @@ pub fn warn_of_halt(
 /// end.
 pub fn acts(cluster: &Cluster, skyhook: &Skyhook) -> bool {
     // A migration hold stops the operator as well.
-    let held = cluster.holding().next().is_some();
+    let held = cluster.migration().holding().next().is_some();
     !away(cluster) && !held && !skyhook.disabled() && (!skyhook.paused() || skyhook.hold().is_some())
 }
 
@@ -152,7 +153,7 @@ pub fn away(cluster: &Cluster) -> bool {
 /// Stages of a custom resource that no longer exists run on one of the nodes.
 pub fn refuse_running_leftovers(cluster: &Cluster, name: &str, nodes: &[&Node]) -> Result<()> {
     let gone = cluster.skyhook(name).is_none() && cluster.skyhooks_absence() == Certainty::Proven;
-    if !gone || away(cluster) || cluster.operator_absent() {
+    if !gone || away(cluster) || cluster.operator().is_absent() {
         return Ok(());
     }
     let package_runs = cluster.package_runs_for(name);
@@ -166,7 +167,7 @@ pub fn refuse_running_leftovers(cluster: &Cluster, name: &str, nodes: &[&Node]) 
 }
 
 /// Wraps the stages of a plan between a confirmed pause and its end, with a warning.
-pub fn around(cluster: &Cluster, plan: Plan, skyhook: &Skyhook) -> Plan {
+pub fn wrap(cluster: &Cluster, plan: Plan, skyhook: &Skyhook) -> Plan {
     let Some([first, last]) = ends(cluster, skyhook, &plan.title) else {
         return plan;
     };
@@ -208,7 +209,7 @@ pub fn failed_elsewhere<'a>(
         .filter(|n| {
             let on = cluster.on_node(n, skyhook.name());
             on.is_some_and(|on| on.operator_status() == Status::Erroring)
-                && !cluster.permanently_failed(&package_runs, skyhook, n).is_empty()
+                && !package_runs.permanently_failed(cluster, skyhook, n).is_empty()
         })
         .map(|n| n.name.as_str())
         .collect()
@@ -255,4 +256,137 @@ pub fn end(target: Target, release: Hold) -> PlanStage {
 
 fn target(skyhook: &Skyhook) -> Option<Target> {
     Some(Target::of_skyhook(skyhook.flavor()?, skyhook))
+}
+
+/// Maximum number of node-name ranges in a message.
+const SHOWN: usize = 6;
+
+/// Puts a plan between a pause and its end.
+///
+/// A pause makes the operator forget that a Job has failed permanently: it would set the node to waiting and
+/// never retry. If there are such nodes outside the plan, the plan is applied without a pause.
+///
+/// # Errors
+///
+/// Another command, which may still be running, has paused the custom resource; or a pause would hide
+/// permanent failures, and without a pause, running stages on the plan's nodes would record their entries
+/// again.
+pub fn around(cluster: &Cluster, mut plan: Plan, skyhook: &Skyhook) -> Result<Plan> {
+    refuse(cluster, skyhook)?;
+    let others = failed_elsewhere(cluster, skyhook, &plan.stages);
+    if others.is_empty() {
+        return Ok(wrap(cluster, plan, skyhook));
+    }
+    let set = NodeSet::of(&others);
+    let given_up = format!(
+        "{} failed permanently on {}; after a pause, the operator would set {} to waiting and never retry",
+        if others.len() == 1 { "a job has" } else { "jobs have" },
+        set.limited(SHOWN),
+        if others.len() == 1 { "the node" } else { "the nodes" },
+    );
+    if stage_is_running(cluster, skyhook, &plan.stages) {
+        let nodes = shell_words(&["--node", &set.to_string()]);
+        return Err(Refusal::PauseHidesFailures { failed: given_up, nodes }.into());
+    }
+    plan.consequences.warn(format!(
+        "changes are applied without a pause: {given_up}; if the operator writes to the nodes at the same time, rerun this \
+         command"
+    ));
+    Ok(plan)
+}
+
+/// [`around`] if the operator could write to these nodes concurrently, unless `--no-pause` forbids it.
+///
+/// # Errors
+///
+/// See [`around`].
+pub fn around_if_needed(
+    cluster: &Cluster,
+    plan: Plan,
+    skyhook: &Skyhook,
+    nodes: &[&Node],
+    no_pause: bool,
+) -> Result<Plan> {
+    if !no_pause && is_needed(cluster, skyhook, nodes) { around(cluster, plan, skyhook) } else { Ok(plan) }
+}
+
+/// The plan, extended by the end of a pause that an earlier attempt left behind, if there is one.
+pub fn end_what_is_left(cluster: &Cluster, mut plan: Plan, skyhook: &Skyhook) -> Plan {
+    if let Some(end) = left_behind(cluster, skyhook) {
+        plan.stages.push(end);
+        plan.consequences.warn(format!(
+            "an earlier attempt left {} paused: this command ends that pause, and the operator continues",
+            skyhook.reference()
+        ));
+    }
+    plan
+}
+
+/// Refuses if another command, which may still be running, has paused the custom resource.
+///
+/// # Errors
+///
+/// There is such a command; the error names it, and the hint has a remedy.
+pub fn refuse(cluster: &Cluster, skyhook: &Skyhook) -> Result<()> {
+    match cluster.hold(skyhook) {
+        Some((hold, state)) if !state.is_left_behind() => Err(refused(
+            cluster,
+            skyhook,
+            &hold,
+            "wait until that command ends; if it has ended without resuming the custom resource:",
+            "",
+        )),
+        _ => Ok(()),
+    }
+}
+
+/// Refuses to end the pause of a running command, unless it is forced; warns if it is unknown whether it is
+/// running.
+///
+/// # Errors
+///
+/// The command is running, and the end of its pause is not forced.
+pub fn refuse_end(
+    cluster: &Cluster,
+    skyhook: &Skyhook,
+    force: bool,
+    effects: &mut Consequences,
+) -> Result<()> {
+    let Some((hold, state)) = cluster.hold(skyhook) else {
+        return Ok(());
+    };
+    let words = words(cluster, skyhook, &hold);
+    match state {
+        HolderActivity::AtWork if !force => Err(refused(
+            cluster,
+            skyhook,
+            &hold,
+            "wait until that command ends; to end the pause anyway:",
+            " --force",
+        )),
+        HolderActivity::Ended => {
+            effects.warn(format!("{words}, which has ended"));
+            Ok(())
+        }
+        HolderActivity::AtWork => {
+            effects.warn(format!("{words}, which is still running"));
+            Ok(())
+        }
+        _ => {
+            effects.warn(format!("{words}, which may still be running"));
+            Ok(())
+        }
+    }
+}
+
+fn words(cluster: &Cluster, skyhook: &Skyhook, hold: &hold::Hold<'_>) -> String {
+    let since = hold
+        .since()
+        .map_or(String::new(), |since| format!(" (started {})", ago(Some(since), cluster.taken_at)));
+    format!("{} is paused by {}{since}", skyhook.reference(), hold.describe())
+}
+
+fn refused(cluster: &Cluster, skyhook: &Skyhook, hold: &hold::Hold<'_>, hint: &str, flag: &str) -> Error {
+    let end = format!("{hint} kubectl skyhook resume {}{flag}", skyhook.name());
+    Refusal::PausedByCommand { paused: words(cluster, skyhook, hold), end }.into()
 }

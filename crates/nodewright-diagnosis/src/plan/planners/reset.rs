@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use serde_json::{Map, Value};
 
-use super::{batches, held, migration, node, pause_guard};
+use super::{batches, node, pause_guard, refuse_held, refuse_unmigrated};
 use crate::api::{Entry, NodeState, Skyhook, State, keys};
 use crate::cluster::{Cluster, Node, NodeRecord, Phase};
 use crate::error::Result;
@@ -33,7 +33,7 @@ pub struct ResetRequest<'a> {
 ///
 /// A pending migration, a package that would never run again, or a pause by another command.
 pub fn plan<'a>(cluster: &'a Cluster, request: &'a ResetRequest<'a>) -> Result<Plan> {
-    migration::refuse_unmigrated(cluster, request.name)?;
+    refuse_unmigrated(cluster, request.name)?;
     refuse_stranding(cluster, request)?;
     if !request.force {
         pause_guard::refuse_running_leftovers(cluster, request.name, &request.nodes)?;
@@ -62,7 +62,7 @@ pub fn plan<'a>(cluster: &'a Cluster, request: &'a ResetRequest<'a>) -> Result<P
     let mut plan = making.finish()?;
     // Leftovers of a deleted object do not concern the operator.
     if cluster.skyhook(request.name).is_some() {
-        migration::refuse_held(cluster, &mut plan, request.force)?;
+        refuse_held(cluster, &mut plan, request.force)?;
     }
     Ok(plan)
 }
@@ -132,8 +132,7 @@ impl<'a> ResetPlanner<'a> {
         }
         if let Some(on) = self.record_on(node) {
             self.unreadable += usize::from(on.is_malformed());
-            let entries = on.entries().iter();
-            let on_host = entries.filter(|e| !is_uninstalled(self.skyhook, e));
+            let on_host = on.entries().iter().filter(|e| !is_uninstalled(self.skyhook, e));
             self.packages.extend(on_host.map(|e| e.name.as_ref()));
         }
         match self.runs_here(node) {
@@ -280,9 +279,9 @@ impl<'a> ResetPlanner<'a> {
             pause_guard::warn_of_halt(self.cluster, skyhook, &self.touched, package, &mut plan);
         }
         match waits {
-            Some(skyhook) if !plan.stages.is_empty() => held::around(self.cluster, plan, skyhook),
+            Some(skyhook) if !plan.stages.is_empty() => pause_guard::around(self.cluster, plan, skyhook),
             _ => Ok(match self.skyhook.filter(|_| !self.request.no_pause) {
-                Some(skyhook) => held::end_what_is_left(self.cluster, plan, skyhook),
+                Some(skyhook) => pause_guard::end_what_is_left(self.cluster, plan, skyhook),
                 None => plan,
             }),
         }
@@ -385,10 +384,7 @@ pub fn refuse(
         return Ok(());
     }
     // An upper bound: placements, which are slow to look up, are needed only if the bound exceeds the limit.
-    let recorded = |on: &NodeRecord| {
-        let complete = on.entries().iter().filter(|e| e.state == State::Complete);
-        complete.count()
-    };
+    let recorded = |on: &NodeRecord| on.entries().iter().filter(|e| e.state == State::Complete).count();
     let others = |node: &Node| {
         let names = skyhook.spec.packages.keys().filter(|name| *name != package);
         names.filter(|name| cluster.placement(skyhook, name, node).phase == Phase::Complete).count()
@@ -451,7 +447,7 @@ pub fn restore(cluster: &Cluster, skyhook: &Skyhook, nodes: &[&Node], force: boo
         plan.consequences.warn("the operator resumes work on every custom resource");
         plan.stage(steps);
     }
-    migration::refuse_held(cluster, &mut plan, force)?;
+    refuse_held(cluster, &mut plan, force)?;
     Ok(plan)
 }
 
@@ -505,9 +501,6 @@ fn restored(copy: &std::collections::BTreeMap<String, Value>, package: Option<&s
             let all: Map<String, Value> = copy.clone().into_iter().collect();
             Some(Value::Object(all).to_string())
         }
-        Some(package) => {
-            let mut entries = copy.values().filter(|e| e["name"] == package);
-            entries.next().map(Value::to_string)
-        }
+        Some(package) => copy.values().find(|e| e["name"] == package).map(Value::to_string),
     }
 }

@@ -67,8 +67,7 @@ impl<'a> PlacementSummary<'a> {
 
     /// The selected nodes on which the uninstall is running or will run.
     pub fn concerned(&self) -> impl Iterator<Item = &'a Node> {
-        let with_entry = self.begun.iter().chain(&self.unfinished);
-        let with_entry = with_entry.map(|(node, _)| *node);
+        let with_entry = self.begun.iter().chain(&self.unfinished).map(|(node, _)| *node);
         let rest = self.ready.iter().chain(&self.ignored);
         with_entry.chain(rest.copied())
     }
@@ -250,7 +249,7 @@ impl ImpactNotes<'_> {
             };
             match cluster.flavor().executor() {
                 Executor::Pod => effects.warn(format!(
-                    "the operator does not stop {shown}{more}, which may still finish the uninstall; a pod that never \
+                    "the operator does not stop {shown}{more}: the uninstall may still finish there; a pod that never \
                      ends blocks the cancellation on all nodes (SKY105)"
                 )),
                 Executor::Job => effects.notes.push(format!(
@@ -270,8 +269,7 @@ pub fn step(cluster: &Cluster, skyhook: &Skyhook, change: Change) -> Step {
 /// The path of a package's field in the spec.
 pub fn path(package: &str, field: &[&str]) -> Vec<String> {
     let start = ["spec", "packages", package];
-    let whole = start.iter().chain(field);
-    whole.map(|part| (*part).to_owned()).collect()
+    start.iter().chain(field).map(|part| (*part).to_owned()).collect()
 }
 
 /// Guard the version: another version is another uninstall.
@@ -334,10 +332,7 @@ pub fn removal_order(skyhook: &Skyhook) -> Vec<&str> {
     let mut left: Vec<&str> = skyhook.packages().map(|(name, _)| name).collect();
     let mut order = Vec::with_capacity(left.len());
     while !left.is_empty() {
-        let needed = |name: &str| {
-            let dependants = skyhook.dependants(name);
-            dependants.iter().any(|d| *d != name && left.contains(d))
-        };
+        let needed = |name: &str| skyhook.dependants(name).iter().any(|d| *d != name && left.contains(d));
         let next = left.iter().position(|name| !needed(name)).unwrap_or(0);
         order.push(left.remove(next));
     }
@@ -361,8 +356,7 @@ mod tests {
             .collect();
         let skyhook: Skyhook =
             serde_json::from_value(json!({"spec": {"packages": packages}})).expect("a skyhook");
-        let order = removal_order(&skyhook).into_iter();
-        order.map(str::to_owned).collect()
+        removal_order(&skyhook).into_iter().map(str::to_owned).collect()
     }
 
     #[test]

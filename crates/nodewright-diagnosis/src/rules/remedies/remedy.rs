@@ -189,8 +189,7 @@ impl Remedy {
         self.own()?;
         // Prefer the value of `--node`: a custom resource may have the node's name.
         let flagged = self.argv.windows(2).position(|w| w == ["--node", node]);
-        let at = flagged.map(|flag| flag + 1);
-        let at = at.or_else(|| self.argv.iter().position(|w| w == node))?;
+        let at = flagged.map(|flag| flag + 1).or_else(|| self.argv.iter().position(|w| w == node))?;
         let flag = flagged.is_some().then_some("--node");
         let from = at - usize::from(flag.is_some());
         let each = nodes.iter().flat_map(|node| flag.into_iter().chain([*node]));

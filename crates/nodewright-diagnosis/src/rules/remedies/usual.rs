@@ -107,9 +107,9 @@ impl Finding {
 
     /// Adds a command that shows the operator's log.
     pub fn operator_log(&mut self, cluster: &Cluster, title: &str) -> &mut Self {
-        let namespace = cluster.operator().map(Deployment::namespace);
+        let namespace = cluster.operator().deployment().map(Deployment::namespace);
         let namespace = namespace
-            .or_else(|| cluster.operator_namespaces().first().copied())
+            .or_else(|| cluster.operator().namespaces().first().copied())
             .unwrap_or(cluster.flavor().default_namespace());
         let words = ["logs", "-n", namespace, "-l", OPERATOR, "--tail=200"];
         self.kubectl(Grade::B0, title, words)
@@ -205,8 +205,7 @@ pub fn withhold_ignoring_many(cluster: &Cluster, findings: &mut [Finding]) {
     let key = |finding: &Finding| (finding.rule.code, finding.subject.skyhook.clone());
     for finding in findings.iter() {
         if let Some(remedy) = finding.remedies().find(ignored) {
-            let words = remedy.own().unwrap_or_default().iter().skip(2);
-            let sets = words.filter_map(|word| expand(word)?.ok());
+            let sets = remedy.own().unwrap_or_default().iter().skip(2).filter_map(|word| expand(word)?.ok());
             *nodes.entry(key(finding)).or_default() += sets.map(|set| set.len()).sum::<usize>().max(1);
         }
     }
@@ -361,8 +360,7 @@ impl Finding {
 
     /// Adds a remedy that resets one package of the spec on a node.
     pub fn reset_package(&mut self, skyhook: &Skyhook, node: &Node, name: &str, version: &str) -> &mut Self {
-        let spec = skyhook.package(name);
-        let interrupts = spec.is_some_and(|p| skyhook.pending_interrupt(name, p).is_some());
+        let interrupts = skyhook.package(name).is_some_and(|p| skyhook.pending_interrupt(name, p).is_some());
         let including = if interrupts { ", including its interrupt" } else { "" };
         let package = format!("{name}:{version}");
         let words = ["reset", skyhook.name(), "--node", &node.name];

@@ -24,7 +24,7 @@ pub enum Blocks {
     Uninstall,
     /// The finalizer is not removed, even without pending uninstalls.
     Deletion,
-    /// The operator's reconcile pass ends early, for every custom resource.
+    /// The operator's reconcile ends early, for every custom resource.
     Reconcile,
     /// The API server rejects every change to the spec and metadata of custom resources.
     Changes,
@@ -37,11 +37,11 @@ impl Blocks {
     pub fn meaning(self) -> &'static str {
         match self {
             Blocks::Install => "installs",
-            Blocks::Uninstall => "uninstalls, and deletions that wait for an uninstall",
-            Blocks::Deletion => "the deletion",
-            Blocks::Reconcile => "every reconcile, for all custom resources",
+            Blocks::Uninstall => "uninstalls and the deletions that wait for them",
+            Blocks::Deletion => "the deletion of the custom resource",
+            Blocks::Reconcile => "every reconcile of every custom resource",
             Blocks::Changes => "every change to custom resources",
-            Blocks::Workloads => "workloads on the node",
+            Blocks::Workloads => "new workloads on the node",
         }
     }
 }
@@ -93,8 +93,7 @@ impl BlockingFindings {
         goal: &Condition,
     ) -> bool {
         let reach = Reach::of(cluster, skyhook, goal);
-        let mut concerning = self.concerning(skyhook);
-        concerning.any(|at| reach.covers(&findings[at]))
+        self.concerning(skyhook).any(|at| reach.covers(&findings[at]))
     }
 
     /// The findings that block a goal of a custom resource until someone intervenes, and their causes. `findings`
@@ -125,8 +124,7 @@ impl BlockingFindings {
     }
 
     fn concerning(&self, skyhook: &Skyhook) -> impl Iterator<Item = usize> {
-        let own = self.own.get(skyhook.name());
-        let own = own.map_or(&[][..], Vec::as_slice);
+        let own = self.own.get(skyhook.name()).map_or(&[][..], Vec::as_slice);
         self.shared.iter().chain(own).copied()
     }
 }
@@ -134,8 +132,7 @@ impl BlockingFindings {
 /// Warnings that delay a deletion and may resolve themselves.
 pub fn delays<'r>(cluster: &Cluster, findings: &'r [Finding], skyhook: &Skyhook) -> Vec<&'r Finding> {
     let reach = Reach::of(cluster, skyhook, &Condition::Gone);
-    let all = findings.iter();
-    all.filter(|f| !f.permanent && f.severity == Severity::Warning && reach.covers(f)).collect()
+    findings.iter().filter(|f| !f.permanent && f.severity == Severity::Warning && reach.covers(f)).collect()
 }
 
 /// Raises permanent blockers of a deletion from warnings to errors, and adds the waiting deletions as
@@ -158,8 +155,7 @@ pub(in crate::rules) fn mark_deletions<'f>(
         let waiting: Vec<&Reach<'_>> = if finding.concerns_all() {
             deletions.iter().filter(|d| d.covers(finding)).collect()
         } else {
-            let own = finding.subject.skyhook.as_deref();
-            let own = own.and_then(|name| by_name.get(name).copied());
+            let own = finding.subject.skyhook.as_deref().and_then(|name| by_name.get(name).copied());
             own.filter(|d| d.covers(finding)).into_iter().collect()
         };
         if finding.permanent && !waiting.is_empty() {
@@ -223,7 +219,7 @@ pub(in crate::rules) fn mark_taints<'f>(
         let Some(node) = cluster.node(node).filter(|_| blocks && waits) else {
             continue;
         };
-        let Some(taint) = cluster.runtime_required_taint(node) else {
+        let Some(taint) = cluster.runtime_required().on(node) else {
             continue;
         };
         finding.evidence(
@@ -248,9 +244,7 @@ impl<'a> Reach<'a> {
     fn of(cluster: &'a Cluster, skyhook: &'a Skyhook, goal: &'a Condition) -> Reach<'a> {
         let pending = match goal {
             Condition::Gone => {
-                let pending = cluster.pending_uninstalls(skyhook);
-                let pending = pending.iter();
-                pending.map(|p| (p.node.name.as_str(), p.name)).collect()
+                cluster.pending_uninstalls(skyhook).iter().map(|p| (p.node.name.as_str(), p.name)).collect()
             }
             Condition::Uninstalled { package, .. } => to_uninstall(cluster, skyhook, package.as_deref()),
             _ => Vec::new(),
@@ -382,16 +376,14 @@ impl<'a> Impact<'a> {
         // rule explains.
         let explained: HashSet<Place<'a>> = closures.iter().flatten().copied().collect();
         let causes = ranked.into_iter().zip(closures).map(|(cause, mut closure)| {
-            let effects = cause.effects.iter();
-            let seeds = effects.flat_map(|at| places.seeds(cluster, &findings[*at]));
+            let seeds = cause.effects.iter().flat_map(|at| places.seeds(cluster, &findings[*at]));
             let rest = seeds.filter(|place| places.is_held(place) && !explained.contains(place));
             closure.extend(places.closure(rest));
             let mut blocked: BTreeMap<&str, BTreeSet<&str>> = BTreeMap::new();
             for (skyhook, node) in closure {
                 blocked.entry(skyhook).or_default().insert(node);
             }
-            let all = cause.findings.iter().chain(&cause.effects);
-            let severity = all.map(|at| findings[*at].severity).max();
+            let severity = cause.findings.iter().chain(&cause.effects).map(|at| findings[*at].severity).max();
             let message = common_message(cause.findings.iter().map(|at| &findings[*at])).into_owned();
             CauseImpact { severity: severity.unwrap_or(Severity::Info), message, blocked, cause }
         });
@@ -418,10 +410,13 @@ impl<'a> Impact<'a> {
             cause.blocked.values_mut().for_each(|blocked| blocked.retain(|node| nodes.contains(node)));
             cause.blocked.retain(|_, blocked| !blocked.is_empty());
         }
-        let elsewhere = |cause: &CauseImpact<'_>| {
-            let mut on = cause.cause.findings.iter().map(|at| findings[*at].subject.node.as_deref());
-            on.all(|node| node.is_some_and(|node| !nodes.contains(node)))
+        let is_elsewhere = |at: &usize| {
+            let node = findings[*at].subject.node.as_deref();
+            node.is_some_and(|node| !nodes.contains(node))
         };
+        let elsewhere = |cause: &CauseImpact<'_>| cause.cause.findings.iter().all(is_elsewhere);
+        // Evidence and commands are those of the first node.
+        self.causes.iter_mut().for_each(|cause| cause.cause.findings.sort_by_key(is_elsewhere));
         self.causes.sort_by_key(|cause| (Reverse(cause.severity), elsewhere(cause)));
         self.selected = selected;
         self.index(findings);
@@ -544,13 +539,11 @@ impl<'a> Places<'a> {
                 if !named.is_empty() {
                     return named;
                 }
-                let open = self.of_skyhook.get(skyhook).into_iter().flatten();
-                open.filter(held).copied().collect()
+                self.of_skyhook.get(skyhook).into_iter().flatten().filter(held).copied().collect()
             }
             (None, Some(node)) => {
                 let skyhooks = cluster.skyhooks.items().iter().map(|s| (s.name(), node));
-                let held = skyhooks.filter(|place| self.is_held(place));
-                held.chain([("", node)]).collect()
+                skyhooks.filter(|place| self.is_held(place)).chain([("", node)]).collect()
             }
             (None, None) if finding.refuses_installs() => {
                 let due = self.open.iter().filter(|(_, standing)| **standing == Standing::Due);

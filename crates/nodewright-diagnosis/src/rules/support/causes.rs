@@ -76,8 +76,7 @@ impl Causes {
             *most = cause.len().max(*most);
         }
         let weight = |cause: &Cause| {
-            let all = cause.findings.iter().chain(&cause.effects);
-            let gravest = all.map(|at| findings[*at].severity).max();
+            let gravest = cause.findings.iter().chain(&cause.effects).map(|at| findings[*at].severity).max();
             let first = &findings[cause.findings[0]];
             let whole =
                 first.subject.skyhook.as_deref().filter(|_| first.stops_whole() && !first.blocks_reconcile());
@@ -231,7 +230,7 @@ impl<'f> Places<'f> {
     }
 
     /// The causes of a finding: findings of the rules in `effect_of`, and the findings closest to the awaited
-    /// subjects. If there are none, the findings that end the operator's pass, unless the finding is about a
+    /// subjects. If there are none, the findings that end the operator's reconcile, unless the finding is about a
     /// package.
     fn explain(&self, findings: &[Finding], at: usize, finding: &Finding) -> Vec<usize> {
         let mut explained_by = BTreeSet::new();
@@ -251,7 +250,7 @@ impl<'f> Places<'f> {
         explained_by.into_iter().collect()
     }
 
-    /// Findings of the rules in `effect_of`: those that end the operator's pass, and those about the same
+    /// Findings of the rules in `effect_of`: those that end the operator's reconcile, and those about the same
     /// package or no package, on the same node or no node.
     fn named(&self, findings: &'f [Finding], finding: &'f Finding) -> Vec<usize> {
         let own = &finding.subject;

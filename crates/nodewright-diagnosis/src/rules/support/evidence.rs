@@ -296,8 +296,7 @@ fn condition_of<'a>(
 pub fn uninstall_requested(cluster: &Cluster) -> impl Iterator<Item = (&Skyhook, &str)> {
     let all = cluster.skyhooks.items().iter().filter(|s| !s.deleting());
     all.flat_map(|skyhook| {
-        let packages = skyhook.packages();
-        let requested = packages.filter(|(_, p)| p.uninstall().enabled && p.uninstall().apply);
+        let requested = skyhook.packages().filter(|(_, p)| p.uninstall().enabled && p.uninstall().apply);
         requested.map(move |(name, _)| (skyhook, name))
     })
 }
@@ -312,8 +311,7 @@ pub fn restarted_by_its_own_reboot(skyhook: &Skyhook, entry: &Entry) -> bool {
 
 /// Whether the package of an entry has a reboot as its interrupt.
 pub fn is_reboot(skyhook: &Skyhook, entry: &Entry) -> bool {
-    let package = skyhook.package(&entry.name);
-    package.and_then(|p| skyhook.pending_interrupt(&entry.name, p)) == Some("reboot")
+    skyhook.package(&entry.name).and_then(|p| skyhook.pending_interrupt(&entry.name, p)) == Some("reboot")
 }
 
 /// Whether a node fails for a custom resource, and is not just in the middle of a reboot.
@@ -354,8 +352,7 @@ pub fn stopped_deletions<'a>(
     stopped: fn(&Skyhook) -> bool,
     reason: &'static str,
 ) -> impl Iterator<Item = &'a Skyhook> {
-    let deleting = cluster.skyhooks.items().iter().filter(|s| s.deleting());
-    let waiting = deleting.filter(|s| s.has_finalizer());
+    let waiting = cluster.skyhooks.items().iter().filter(|s| s.deleting()).filter(|s| s.has_finalizer());
     waiting.filter(move |s| stopped(s)).filter(move |skyhook| {
         let condition = skyhook.true_condition("DeletionBlocked");
         condition.is_some_and(|c| c.reason == reason) || !cluster.pending_uninstalls(skyhook).is_empty()

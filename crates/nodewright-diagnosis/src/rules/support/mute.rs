@@ -446,9 +446,7 @@ fn end(text: &str) -> Option<Timestamp> {
         return Some(at);
     }
     let day: civil::Date = text.parse().ok()?;
-    let next = day.tomorrow().ok()?;
-    let zoned = next.to_zoned(jiff::tz::TimeZone::UTC).ok()?;
-    Some(zoned.timestamp())
+    Some(day.tomorrow().ok()?.to_zoned(jiff::tz::TimeZone::UTC).ok()?.timestamp())
 }
 
 fn read<T: serde::de::DeserializeOwned>(source: &str, text: &str) -> Result<T, InvalidMute> {

@@ -48,7 +48,7 @@ impl<'a> DueActions<'a> {
         // A pod whose node cannot be read may hold up any drain.
         let unknown = cluster.unknown_values(Source::Workloads).iter().any(|pod| pod.undecoded.is_some());
         let read = cluster.source(Source::Workloads).ok().is_some() && !unknown;
-        let workloads = read.then(|| cluster.evictable_by_node());
+        let workloads = read.then(|| cluster.evictions().pods_by_node());
         let key = cluster.flavor().key("name");
         let pods = cluster.pods.items().iter().filter(|pod| pod.unknown_fields().iter().next().is_some());
         let unreadable = pods.filter_map(|pod| Some(&**pod.metadata.labels.get(&key)?)).collect();
@@ -71,8 +71,9 @@ impl<'a> DueActions<'a> {
             let on = self.cluster.on_node(node, skyhook.name());
             let undated = on.is_some_and(|on| on.drain_start.is_some());
             let restrictions = known.entry(due.action.to_string());
-            let restrictions = restrictions
-                .or_insert_with(|| self.cluster.restrictions(request(skyhook, &due.action)).into());
+            let restrictions = restrictions.or_insert_with(|| {
+                self.cluster.operator().restrictions(request(skyhook, &due.action)).into()
+            });
             let restrictions = Rc::clone(restrictions);
             Some(Overdue { due, since, undated, restrictions })
         });
@@ -115,8 +116,8 @@ impl<'a> DueActions<'a> {
     fn is_refused(&self, skyhook: &Skyhook, node: &Node, pods: &[&Pod]) -> bool {
         let cluster = self.cluster;
         let on = cluster.on_node(node, skyhook.name());
-        on.is_some_and(|on| !cluster.refusals_in_force(skyhook, node, on).is_empty())
-            || pods.iter().any(|pod| pod.metadata.deleting() || cluster.eviction_block(pod).is_some())
+        on.is_some_and(|on| !cluster.evictions().refusals_in_force(skyhook, node, on).is_empty())
+            || pods.iter().any(|pod| pod.metadata.deleting() || cluster.evictions().block(pod).is_some())
     }
 }
 

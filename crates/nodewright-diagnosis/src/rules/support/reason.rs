@@ -101,8 +101,8 @@ impl<'a> Reasons<'a> {
             let reference = d.reference();
             finding.evidence.iter().any(|e| e.object == reference)
         })?;
-        let looping = self.cluster.crash_looping(operator);
-        let mut pods: Vec<&Pod> = self.cluster.pods_of(operator).collect();
+        let looping = self.cluster.operator().crash_looping(operator);
+        let mut pods: Vec<&Pod> = self.cluster.operator().pods_of(operator).collect();
         pods.sort_by_key(|pod| !looping.is_some_and(|looping| std::ptr::eq(looping, *pod)));
         let mut reason = Reason {
             object: operator.reference(),
@@ -179,8 +179,7 @@ struct Failed<'a> {
 
 impl<'a> Failed<'a> {
     fn in_pod(pod: &'a Pod) -> Option<Failed<'a>> {
-        let inits = pod.status.init_container_statuses.iter();
-        let mut all = inits.chain(&pod.status.container_statuses);
+        let mut all = pod.status.init_container_statuses.iter().chain(&pod.status.container_statuses);
         all.find_map(|status| {
             let now = status.state.terminated.as_ref();
             let before = now.is_none();
@@ -191,8 +190,7 @@ impl<'a> Failed<'a> {
 
     /// The most specific state: `OOMKilled`, else `CrashLoopBackOff`, else `Error`.
     fn state(&self) -> &'a str {
-        let waiting = self.status.state.waiting.as_ref();
-        let waiting = waiting.map_or("", |w| w.reason.as_str());
+        let waiting = self.status.state.waiting.as_ref().map_or("", |w| w.reason.as_str());
         match self.end.reason.as_str() {
             "" | "Error" if !waiting.is_empty() => waiting,
             "" => "Error",
@@ -265,10 +263,8 @@ impl Reason {
             return;
         }
         let pod = package_run.timed_out();
-        let job = package_run.job.and_then(|j| j.failed());
-        let job = job.filter(|c| c.reason == OVER);
-        let message = pod.map(|p| p.status.message.as_str());
-        let message = message.or(job.map(|c| c.message.as_str()));
+        let job = package_run.job.and_then(|j| j.failed()).filter(|c| c.reason == OVER);
+        let message = pod.map(|p| p.status.message.as_str()).or(job.map(|c| c.message.as_str()));
         if let Some(message) = message {
             self.state = Some(OVER.to_owned());
             self.meaning = crate::cluster::attempts::meaning(None, OVER).map(str::to_owned);
@@ -519,10 +515,8 @@ pub fn with_attempts(
     let Some((package_run, job)) = package_run.and_then(|run| run.job.map(|job| (run, job))) else {
         return if retries { format!("{what}; the operator is still retrying") } else { what };
     };
-    let timeout = || {
-        let seconds = job.timeout().map(SignedDuration::from_secs);
-        seconds.map_or_else(String::new, |s| format!(" of {s:#}"))
-    };
+    let timeout =
+        || job.timeout().map(SignedDuration::from_secs).map_or_else(String::new, |s| format!(" of {s:#}"));
     let over = package_run.timed_out().is_some() || job.deadline_exceeded();
     let what = match package_run.foreign_deadline().filter(|_| job.deadline_exceeded()) {
         Some(seconds) => {

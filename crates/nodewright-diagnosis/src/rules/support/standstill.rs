@@ -228,11 +228,9 @@ impl NodeTroubles {
         let at = self.all.len() - 1;
         let skyhook = subject.skyhook.clone().unwrap_or_default();
         if subject.skyhook.is_some() {
-            let of_it = self.by_skyhook.entry(skyhook.clone());
-            of_it.or_default().push(at);
+            self.by_skyhook.entry(skyhook.clone()).or_default().push(at);
         }
-        let here = self.on_nodes.entry(node.clone()).or_default();
-        let known = here.get(&skyhook).copied().unwrap_or(at);
+        let known = self.on_nodes.entry(node.clone()).or_default().get(&skyhook).copied().unwrap_or(at);
         let graver = self.graver(known, at);
         self.on_nodes.entry(node.clone()).or_default().insert(skyhook, graver);
     }
@@ -252,14 +250,12 @@ impl NodeTroubles {
     pub fn gravest_on(&self, skyhook: &str, node: &str) -> Option<&Finding> {
         let here = self.on_nodes.get(node)?;
         let found = [here.get(skyhook), here.get("")].into_iter().flatten();
-        let gravest = found.copied().reduce(|one, other| self.graver(one, other));
-        gravest.map(|at| self.finding(at))
+        found.copied().reduce(|one, other| self.graver(one, other)).map(|at| self.finding(at))
     }
 
     /// All findings that explain why a custom resource makes no progress on its nodes.
     pub fn of_skyhook(&self, skyhook: &str) -> impl Iterator<Item = &Finding> {
-        let found = self.by_skyhook.get(skyhook).into_iter().flatten();
-        found.map(|at| self.finding(*at))
+        self.by_skyhook.get(skyhook).into_iter().flatten().map(|at| self.finding(*at))
     }
 }
 
@@ -275,11 +271,9 @@ pub fn last_activity(
     let name = skyhook.name();
     let start = format!("{}/", cluster.flavor().key(name));
     let written = meta.managed_fields.iter().filter_map(|m| m.time);
-    let conditions = skyhook.status.conditions.iter();
-    let conditions = conditions.filter_map(|c| c.last_transition_time);
+    let conditions = skyhook.status.conditions.iter().filter_map(|c| c.last_transition_time);
     let nodes = cluster.selected(skyhook).flat_map(|node| {
-        let ours = node.conditions().iter();
-        let ours = ours.filter(|c| c.kind.starts_with(&start));
+        let ours = node.conditions().iter().filter(|c| c.kind.starts_with(&start));
         let ours = ours.filter_map(|c| c.last_transition_time);
         let on = cluster.on_node(node, name);
         let drained = on.and_then(|on| on.draining_since());
@@ -316,16 +310,14 @@ pub fn unknown_activity(
         Some(format!("{reference}: {} cannot be read", field.path))
     };
     let metadata = |object: &dyn Object, reference: String| {
-        let mut fields = object.unknown_fields().iter();
-        let field = fields.find(|field| field.path.starts_with("metadata."))?;
+        let field = object.unknown_fields().iter().find(|field| field.path.starts_with("metadata."))?;
         Some(format!("{reference}: {} cannot be read", field.path))
     };
     let nodes = cluster.selected(skyhook);
     let of_it = package_runs.all().iter().filter(|run| run.skyhook == name);
     let jobs = of_it.clone().filter_map(|run| run.job);
     let pods = of_it.flat_map(|run| &run.pods).copied();
-    let events = cluster.events.items().iter();
-    let events = events.filter(|e| e.name == name || e.message.contains(name));
+    let events = cluster.events.items().iter().filter(|e| e.name == name || e.message.contains(name));
     whole(skyhook, skyhook.reference())
         .or_else(|| { nodes }.find_map(|node| metadata(node, node.reference())))
         .or_else(|| { jobs }.find_map(|job| whole(job, format!("job/{}", job.metadata.name))))

@@ -6,6 +6,5 @@ use crate::model::reason::WaitReason;
 
 /// Models operator `processSkyhooksPerNode`.
 pub fn check<'a>(at: &At<'_, 'a>) -> Option<NodeProgress<'a>> {
-    let disabled = at.resource.disabled;
-    disabled.then(|| NodeProgress::without_action(ProgressState::Suspended, WaitReason::Disabled))
+    at.resource.disabled.then(|| NodeProgress::without_action(ProgressState::Suspended, WaitReason::Disabled))
 }

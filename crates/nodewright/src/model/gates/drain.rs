@@ -20,8 +20,7 @@ pub fn check<'a>(at: &At<'_, 'a>) -> Option<NodeProgress<'a>> {
     }
     let protected = &at.resource.skyhook.spec.pod_non_interrupt_labels;
     if !protected.is_empty() {
-        let mut pods = workloads(at);
-        let pod = pods.find(|pod| protected.matches(&pod.metadata.labels));
+        let pod = workloads(at).find(|pod| protected.matches(&pod.metadata.labels));
         if let Some(pod) = pod {
             let reason = WaitReason::ProtectedPod(pod);
             return Some(NodeProgress::without_action(ProgressState::Waiting, reason));

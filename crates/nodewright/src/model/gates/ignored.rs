@@ -6,6 +6,5 @@ use crate::model::reason::WaitReason;
 
 /// Models operator `selectNodesWithCompartments`.
 pub fn check<'a>(at: &At<'_, 'a>) -> Option<NodeProgress<'a>> {
-    let ignored = at.place.ignored;
-    ignored.then(|| NodeProgress::without_action(ProgressState::Blocked, WaitReason::Ignored))
+    at.place.ignored.then(|| NodeProgress::without_action(ProgressState::Blocked, WaitReason::Ignored))
 }

@@ -7,8 +7,7 @@ use crate::model::reason::WaitReason;
 
 /// Models operator `Interrupt` and `HasRunningPackages`.
 pub fn check<'a>(at: &At<'_, 'a>) -> Option<NodeProgress<'a>> {
-    let mut runs = at.model.runs.on_node(&at.node.name);
-    let other = runs.find(|run| run.delays_interrupts())?;
+    let other = at.model.runs.on_node(&at.node.name).find(|run| run.delays_interrupts())?;
     let reason = WaitReason::OtherRun {
         skyhook: other.skyhook.to_owned(),
         package: other.package.clone(),

@@ -7,7 +7,7 @@ use crate::model::reason::WaitReason;
 
 /// Models the first check of each reconcile in v0.18 to v0.20.
 pub fn halt<'a>(model: &Model<'a>) -> Option<WaitReason<'a>> {
-    model.cluster.holding().next().map(WaitReason::MigrationHold)
+    model.cluster.migration().holding().next().map(WaitReason::MigrationHold)
 }
 
 /// Conditions that halt the operator as a whole: no available replica, the migration hold, or a malformed

@@ -35,8 +35,7 @@ pub fn of(kind: &str) -> Option<&'static Message> {
         METADATA_LIST => return Some(OF_METADATA),
         _ => {}
     }
-    let known = LISTS.iter().find(|(_, name, _)| *name == kind)?;
-    Some(known.2)
+    Some(LISTS.iter().find(|(_, name, _)| *name == kind)?.2)
 }
 
 /// Whether lists of a resource (`nodes`, `jobs.batch`) can be decoded.

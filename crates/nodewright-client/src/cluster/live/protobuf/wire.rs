@@ -267,8 +267,7 @@ impl<R: BufRead> Message<R> {
             return Ok(value);
         }
         self.buffer.clear();
-        let mut rest = self.stream.by_ref().take(length as u64);
-        rest.read_to_end(&mut self.buffer).map_err(Error::custom)?;
+        self.stream.by_ref().take(length as u64).read_to_end(&mut self.buffer).map_err(Error::custom)?;
         if self.buffer.len() < length {
             return Err(cut_off());
         }

@@ -2,7 +2,7 @@
 
 use serde_json::json;
 
-use super::super::super::decode::Listed;
+use super::super::decode::Listed;
 use super::*;
 use crate::api::Name;
 
@@ -58,8 +58,7 @@ fn a_list_lacks_items_until_it_is_read_again() {
 }
 
 fn phases(source: &Read<Vec<Pod>>) -> Vec<String> {
-    let pods = source.items().iter();
-    pods.map(|pod| format!("{} {}", pod.metadata.name, pod.status.phase)).collect()
+    source.items().iter().map(|pod| format!("{} {}", pod.metadata.name, pod.status.phase)).collect()
 }
 
 #[test]
