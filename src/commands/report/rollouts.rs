@@ -118,13 +118,7 @@ pub fn packages(status: &StatusReport<'_>) -> Table {
         for package in &item.packages {
             let stages =
                 package.stages.iter().map(|stage| format!("{} {}", count(stage.nodes), stage.place(" ")));
-            let in_spec = item.packages.iter().find(|other| other.in_spec && other.name == package.name);
-            let in_spec = in_spec.map(|other| other.version.as_str());
-            let note = if package.in_spec {
-                String::new()
-            } else {
-                format!(" ({})", crate::commands::shared::rows::drift(in_spec))
-            };
+            let note = item.drift(package).map_or_else(String::new, |drift| format!(" ({drift})"));
             let version = format!("{}{note}", package.version);
             let done = if package.uninstalling { package.absent } else { package.complete };
             table.row(cells![

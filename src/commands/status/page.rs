@@ -248,10 +248,8 @@ fn package_table(item: &SkyhookProgress, packages: &[Package]) -> Table {
                 time => stages + text::dim(format!(" ({time})")),
             };
         }
-        if !package.in_spec && item.exists {
-            let in_spec = packages.iter().find(|other| other.in_spec && other.name == package.name);
-            let in_spec = in_spec.map(|other| other.version.as_str());
-            stages = stages + text::dim(format!(" ({})", crate::commands::shared::rows::drift(in_spec)));
+        if let Some(drift) = item.drift(package).filter(|_| item.exists) {
+            stages = stages + text::dim(format!(" ({drift})"));
         }
         table.row(cells![package.name.as_str(), package.version.as_str(), done(package), stages]);
     }

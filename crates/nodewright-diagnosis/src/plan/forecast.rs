@@ -19,11 +19,13 @@ use crate::api::skyhook::{BatchState, SkyhookStatus, interrupt_strength};
 use crate::api::{
     ApiFlavor, DeploymentPolicy, Entry, Executor, NodeState, Object, Shared, Skyhook, Stage, State,
 };
-use crate::cluster::drain::{ObstacleReader, Obstacles};
+use crate::cluster::drain::ObstacleReader;
 use crate::cluster::node::Taint;
 use crate::cluster::package_run::PackageRuns;
-use crate::cluster::{Certainty, Cluster, NamedNodes, Node, NodeEdit, PackageRun, Source, decode_leniently};
-use crate::model::profile::refused_eviction_ends_pass;
+use crate::cluster::{
+    Certainty, Cluster, NamedNodes, Node, NodeEdit, NodeRecord, PackageRun, Source, decode_leniently,
+};
+use crate::model::profile::obstacles_end_reconcile;
 use crate::model::{Model, PackageChange, Simulation, WorkByPlace};
 use crate::view::NodeSet;
 
@@ -580,18 +582,21 @@ impl<'a> Edited<'a> {
 /// The packages that run or are uninstalled, with the types of their interrupts, by the names of the custom resource and of the node.
 type StartedWork<'a> = BTreeMap<(&'a str, &'a str), BTreeMap<(&'a str, bool), Option<&'a str>>>;
 
-/// Whether a refused eviction ends every reconcile, so that the operator reaches no later node. If only named nodes were
-/// read, nothing is left to do on others.
+/// Whether a drain ends every reconcile, so that the operator reaches no later node. If only named nodes were read, nothing
+/// is left to do on others.
 fn ends_reconciles(cluster: &Cluster) -> bool {
-    if cluster.limited_to_named_nodes || !refused_eviction_ends_pass(cluster) {
+    if cluster.limited_to_named_nodes {
         return false;
     }
-    let refused = |obstacles: Obstacles<'_>| {
-        !obstacles.budgets.is_empty() || !obstacles.overlaps.is_empty() || !obstacles.noted.is_empty()
-    };
     let reader = ObstacleReader::new(cluster);
-    let drains = Model::new(cluster).drains();
-    drains.iter().any(|drain| !drain.ignored && refused(reader.of(drain)))
+    Model::new(cluster).drains().iter().any(|drain| {
+        let on = cluster.on_node(drain.node, drain.skyhook.name());
+        let obstacles = reader.of(drain);
+        let refused =
+            !obstacles.budgets.is_empty() || !obstacles.overlaps.is_empty() || !obstacles.noted.is_empty();
+        let goes_on = drain.ignored || on.is_some_and(NodeRecord::drain_timed_out);
+        refused && !goes_on && obstacles_end_reconcile(cluster, &obstacles)
+    })
 }
 
 /// The node states of an annotation before and after an edit.

@@ -8,7 +8,9 @@ use crate::api::{Condition, Skyhook};
 use crate::cluster::drain::{Drain, EvictionWebhook, ObstacleReader, Obstacles, Refusal};
 use crate::cluster::{Cluster, DisruptionBudget, Node, NodeRecord, Pod};
 use crate::model::Model;
-use crate::model::profile::{refused_eviction_ends_pass, refused_eviction_may_end_pass};
+use crate::model::profile::{
+    obstacles_end_reconcile, refused_eviction_ends_reconcile, refused_eviction_may_end_reconcile,
+};
 use crate::view::{list, plural};
 
 rule! {
@@ -83,9 +85,7 @@ fn detect(_: &Cluster, findings: &mut Findings) {
         if drain.begun {
             reported.insert(name);
         }
-        // Every operator ends its reconcile after the internal error (500) of overlapping budgets.
-        let ends_reconciles = *state == DrainState::Blocked
-            && (refused_eviction_ends_pass(cluster) || !obstacles.overlaps.is_empty());
+        let ends_reconciles = *state == DrainState::Blocked && obstacles_end_reconcile(cluster, obstacles);
         let Description { message, on_any_node } = describe(drain, obstacles, *state, ends_reconciles);
         let finding =
             findings.report(Subject::node(&drain.node.name, Some(name)).package(drain.package), message);
@@ -214,7 +214,7 @@ fn drain_state(
         return Some(if lasts && !young { DrainState::Blocked } else { DrainState::MayPass });
     }
     match (for_good, drain.begun) {
-        (true, true) if refused_eviction_may_end_pass(cluster) => Some(DrainState::Blocked),
+        (true, true) if refused_eviction_may_end_reconcile(cluster) => Some(DrainState::Blocked),
         (true, _) => Some(DrainState::Ahead),
         (false, true) if !obstacles.unexplained.is_empty() && hopeless => Some(DrainState::Blocked),
         // A temporary refusal matters only after the drain has begun.
@@ -236,7 +236,7 @@ fn others_held_up<'a, 'c: 'a>(
             && !node.ignored(cluster.flavor())
             && !model.is_done_on(skyhook, node)
     };
-    let ends_pass = refused_eviction_ends_pass(cluster);
+    let ends_pass = refused_eviction_ends_reconcile(cluster);
     let any = || {
         let mut skyhooks = cluster.skyhooks.items().iter().filter(|s| s.is_active());
         skyhooks.any(|s| cluster.selected(s).any(|n| waits(s, n)))

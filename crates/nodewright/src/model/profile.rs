@@ -6,6 +6,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use super::operator::{Operator, Slot, Step, step};
 use crate::api::skyhook::interrupt_strength;
 use crate::api::{ApiFlavor, Package, Skyhook, Stage, State, Version};
+use crate::cluster::drain::Obstacles;
 use crate::cluster::{Cluster, NodeRecord};
 
 /// A package of the spec.
@@ -322,12 +323,18 @@ pub fn removes_foreign_cordons(cluster: &Cluster) -> bool {
 
 /// Whether a refused eviction ends the operator's reconcile, so that later nodes and custom resources are not processed. Newer
 /// operators continue if a budget refuses.
-pub fn refused_eviction_ends_pass(cluster: &Cluster) -> bool {
+pub fn refused_eviction_ends_reconcile(cluster: &Cluster) -> bool {
     cluster.operator().before(0, 20)
 }
 
-/// [`refused_eviction_ends_pass`], or the version is unknown.
-pub fn refused_eviction_may_end_pass(cluster: &Cluster) -> bool {
+/// Whether these obstacles of a drain end every reconcile at its node: a refused eviction, see
+/// [`refused_eviction_ends_reconcile`], or overlapping budgets, after whose internal error (500) every operator stops.
+pub fn obstacles_end_reconcile(cluster: &Cluster, obstacles: &Obstacles<'_>) -> bool {
+    refused_eviction_ends_reconcile(cluster) || !obstacles.overlaps.is_empty()
+}
+
+/// [`refused_eviction_ends_reconcile`], or the version is unknown.
+pub fn refused_eviction_may_end_reconcile(cluster: &Cluster) -> bool {
     !cluster.operator().since(0, 20)
 }
 

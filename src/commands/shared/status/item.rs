@@ -12,7 +12,7 @@ use crate::api::{Skyhook, Status};
 use crate::cluster::{Cluster, Node, NodeRecord, PackageRuns, Phase, Placement};
 use crate::commands::shared::deletion;
 use crate::commands::shared::progress::{Next, ResourceProgress};
-use crate::commands::shared::rows::phase_label;
+use crate::commands::shared::rows::{drift, phase_label};
 use crate::model::{AtOnce, Model, ProgressState};
 use crate::outlook::{NodeStates, Outlook, Summary};
 use crate::view::{age, time};
@@ -151,6 +151,14 @@ pub struct StageCount {
     /// The age of `since`: `17h`.
     #[serde(skip)]
     pub runs_for: String,
+}
+
+impl SkyhookProgress {
+    /// How the version of a package differs from the spec; `None` if the spec has it.
+    pub fn drift(&self, package: &Package) -> Option<String> {
+        let in_spec = self.packages.iter().find(|other| other.in_spec && other.name == package.name);
+        (!package.in_spec).then(|| drift(in_spec.map(|other| other.version.as_str())))
+    }
 }
 
 impl StageCount {
