@@ -29,6 +29,7 @@ const ALIASES: &[(&[&str], &[&str])] = &[
     (&["package", "describe"], &["package", "status"]),
     (&["node", "describe"], &["diagnose", "node"]),
     (&["node", "get"], &["node", "status"]),
+    (&["node", "ls"], &["node", "list"]),
     (&["node", "logs"], &["package", "logs"]),
     (&["skyhooks"], &["status"]),
     (&["nodewrights"], &["status"]),
@@ -39,19 +40,20 @@ const ALIASES: &[(&[&str], &[&str])] = &[
     (&["describe", "package"], &["package", "status"]),
     (&["describe", "skyhook"], &["status"]),
     (&["describe"], &["status"]),
-    (&["rollout", "status"], &["status"]),
+    (&["rollout", "status"], &["wait"]),
     (&["rollout", "history"], &["journal", "list"]),
     (&["watch"], &["status", "--watch"]),
     (&["logs"], &["package", "logs"]),
     (&["history"], &["journal", "list"]),
     (&["log"], &["package", "logs"]),
     (&["check"], &["diagnose", "check"]),
-    (&["health"], &["diagnose", "check"]),
+    (&["health"], &["status"]),
     (&["doctor"], &["diagnose", "stuck"]),
     (&["stuck"], &["diagnose", "stuck"]),
     (&["why"], &["diagnose"]),
     (&["troubleshoot"], &["diagnose", "stuck"]),
     (&["must-gather"], &["collect"]),
+    (&["support"], &["collect"]),
 ];
 
 /// Kinds of objects with the words for them, compared without case and API group. Only kubectl prints `other` kinds.
@@ -65,24 +67,50 @@ const KINDS: &[(&str, &[&str])] = &[
     (
         "other",
         &[
+            "cj",
             "cm",
             "configmap",
             "configmaps",
             "crd",
             "crds",
+            "cronjob",
+            "cronjobs",
+            "daemonset",
+            "daemonsets",
             "deploy",
             "deployment",
             "deploymentpolicies",
             "deploymentpolicy",
             "deployments",
+            "dp",
+            "ds",
+            "ing",
+            "ingress",
             "namespace",
             "namespaces",
             "ns",
             "pdb",
             "poddisruptionbudget",
             "poddisruptionbudgets",
+            "pv",
+            "pvc",
+            "quota",
+            "replicaset",
+            "replicasets",
+            "resourcequota",
+            "resourcequotas",
+            "rs",
+            "sa",
             "secret",
             "secrets",
+            "service",
+            "serviceaccount",
+            "serviceaccounts",
+            "services",
+            "statefulset",
+            "statefulsets",
+            "sts",
+            "svc",
         ],
     ),
 ];
@@ -102,7 +130,28 @@ fn kind(word: &str) -> Option<&'static str> {
 }
 
 /// Commands whose first argument is a custom resource. As in kubectl, its kind may come before it.
-const OF_SKYHOOK: &[&str] = &["diagnose", "events", "status", "wait"];
+const OF_SKYHOOK: &[&str] = &[
+    "diagnose",
+    "disable",
+    "enable",
+    "events",
+    "pause",
+    "reset",
+    "resume",
+    "status",
+    "teardown",
+    "uninstall",
+    "wait",
+];
+
+/// Commands on custom resources, and those that do the same on nodes.
+const ON_NODES: &[(&str, &str)] = &[
+    ("disable", "node ignore"),
+    ("enable", "node unignore"),
+    ("pause", "node ignore"),
+    ("reset", "reset --node"),
+    ("resume", "node unignore"),
+];
 
 /// Former commands, and the commands that replace them.
 const MOVED: &[(&[&str], &str)] = &[
@@ -182,6 +231,7 @@ const HABITS: &[(&[&str], &str)] = &[
     (&["rollout", "undo"], ROLL_BACK),
     (&["rollback"], ROLL_BACK),
     (&["restart"], RUN_AGAIN),
+    (&["abort"], STOP),
     (&["stop"], STOP),
     (&["suspend"], STOP),
     (&["start"], CONTINUE),
@@ -194,6 +244,7 @@ const HABITS: &[(&[&str], &str)] = &[
     (&["cleanup"], CLEAN),
     (&["purge"], CLEAN),
     (&["repair"], "to apply the remedies of all findings, use `kubectl skyhook fix`"),
+    (&["restore"], "to recreate a deleted custom resource, use `kubectl skyhook undelete NAME`"),
     (&["cancel"], "to cancel an uninstall, use `kubectl skyhook uninstall SKYHOOK PACKAGE --cancel`"),
     (&["plan"], DRY_RUN),
     (&["preview"], DRY_RUN),
@@ -248,6 +299,7 @@ const OF_KUBECTL_FOR: &[(&str, &[&str])] = &[
     ("get", &["other"]),
     ("describe", &["events", "other", "pod"]),
     ("delete", &["events", "node", "other", "pod"]),
+    ("explain", &["events", "node", "other", "pod", "skyhook"]),
     ("edit", &["node", "other", "pod"]),
     ("logs", &["other"]),
 ];
@@ -262,11 +314,53 @@ pub fn of_kubectl(args: &[OsString]) -> Option<String> {
     let verb = *words.first()?;
     let is_handled =
         |kinds: &[&str]| words.get(1).and_then(|word| kind(word)).is_some_and(|k| kinds.contains(&k));
+    let names_pods =
+        words.iter().any(|word| matches!(*word, "name" | "-oname" | "-o=name" | "--output=name"));
+    if names_pods && verb == "get" && is_handled(&["pod"]) {
+        return Some(format!(
+            "`get {} -o name` is a command of kubectl itself: {}",
+            words[1],
+            by_kubectl(&words)
+        ));
+    }
+    if let Some(safer) = safer_patch(verb, &words) {
+        return Some(safer);
+    }
     let typed = match OF_KUBECTL_FOR.iter().find(|(of_both, _)| *of_both == verb) {
         Some((_, kinds)) if is_handled(kinds) => &words[..2],
         _ if OF_KUBECTL.contains(&verb) => &words[..1],
         _ => return None,
     };
+    let [typed, accepted] = [shell_words(typed), by_kubectl(&words)];
+    Some(format!("`{typed}` is a command of kubectl itself: {accepted}"))
+}
+
+/// Parts of edits with kubectl, and the commands that do the same with a preview and an undo.
+const SAFER: &[(&str, &str)] = &[
+    ("finalizers", "finalizer strip NAME"),
+    ("/ignore=", "node ignore NAME"),
+    ("/pause=", "pause NAME"),
+    ("\"pause\"", "pause NAME"),
+    ("/disable=", "disable NAME"),
+];
+
+/// The message for an edit with kubectl that a command of this plugin previews.
+fn safer_patch(verb: &str, words: &[&str]) -> Option<String> {
+    let edits = matches!(verb, "annotate" | "label" | "patch");
+    let has = |part: &str| words.iter().any(|word| word.contains(part));
+    let (_, command) = SAFER.iter().find(|(part, _)| edits && has(part))?;
+    let name = match words.get(1)?.split_once('/') {
+        Some((_, name)) => name,
+        None => words.get(2)?,
+    };
+    let command = command.replace("NAME", &shell_words(&[name]));
+    Some(format!(
+        "`{verb}` is a command of kubectl itself; with a preview and an undo: kubectl skyhook {command}"
+    ))
+}
+
+/// The line of kubectl with these words, without the flags that only this plugin has.
+fn by_kubectl(words: &[&str]) -> String {
     let mut accepted = vec!["kubectl"];
     let mut rest = words.iter();
     while let Some(word) = rest.next() {
@@ -277,8 +371,27 @@ pub fn of_kubectl(args: &[OsString]) -> Option<String> {
             None => accepted.push(word),
         }
     }
-    let [typed, accepted] = [typed, &accepted].map(shell_words);
-    Some(format!("`{typed}` is a command of kubectl itself: {accepted}"))
+    shell_words(&accepted)
+}
+
+/// The line of kubectl for `get KIND`, which prints the object where this plugin prints a document about it.
+pub fn gets_object(args: &[OsString]) -> Option<String> {
+    let words: Vec<&str> = args.iter().skip(1).map_while(|word| word.to_str()).collect();
+    let object =
+        words.first() == Some(&"get") && words.get(1).is_some_and(|word| kind(word) != Some("package"));
+    (object && kind(words[1]).is_some()).then(|| by_kubectl(&words))
+}
+
+/// Where to find the command for nodes, instead of one for custom resources: `pause node NODE`.
+pub fn on_nodes(args: &[OsString]) -> Option<String> {
+    let words: Vec<&str> = args.iter().skip(1).map_while(|word| word.to_str()).collect();
+    let (verb, command) = ON_NODES.iter().find(|(verb, _)| words.first() == Some(verb))?;
+    let typed = words.get(1).filter(|word| kind(word) == Some("node"))?;
+    let node = typed.split_once('/').map(|(_, name)| name).or_else(|| words.get(2).copied())?;
+    let node = shell_words(&[node]);
+    Some(format!(
+        "`kubectl skyhook {verb}` takes custom resources; for a node: kubectl skyhook {command} {node}"
+    ))
 }
 
 const LOGS: &[&str] = &["package", "logs"];
@@ -349,7 +462,23 @@ const FLAGS: &[(&[&str], &[&str], &str)] = &[
     ),
     (&["diagnose"], &["-f", "--filename"], FROM),
     (&["status"], &["-f", "--filename"], FROM),
-    (&[], &["--field-selector"], "nodes are selected with --node, --match or -l"),
+    (
+        &["node", "status"],
+        &["--field-selector"],
+        "--cordoned, --failed-only and --status filter nodes; -l selects them by label",
+    ),
+    (
+        &["events"],
+        &["--field-selector", "--types"],
+        "`kubectl skyhook events -o json | jq '.items[] | select(.type==\"Warning\")'` filters events",
+    ),
+    (&[], &["--field-selector"], "-l selects nodes by label"),
+    (
+        &[],
+        &["--format", "--json", "--template"],
+        "-o sets the format, such as -o json or -o jsonpath=TEMPLATE",
+    ),
+    (&["lint"], &[], "files are flags: `kubectl skyhook lint -f FILE`"),
 ];
 
 /// The tip for an unknown command or flag; `None` if nothing better than a similar name is known.
@@ -411,6 +540,15 @@ pub fn resolved(args: Vec<OsString>) -> Vec<OsString> {
     {
         let name = typed.split_once('/').map(|(_, name)| OsString::from(name));
         args.splice(2..3, [OsString::from(kind)].into_iter().chain(name));
+    }
+    if args.get(1..3).is_some_and(|words| words == ["rollout", "status"]) {
+        let unwatched = args.iter().any(|word| word == "--watch=false");
+        args.retain(|word| {
+            !matches!(word.to_str(), Some("-w" | "--watch" | "--watch=true" | "--watch=false"))
+        });
+        if unwatched {
+            args.remove(1);
+        }
     }
     let typed = |alias: &[&str]| {
         let mut words = alias.iter().zip(args.get(1..).unwrap_or_default());

@@ -20,6 +20,7 @@ use crate::connect;
 use crate::ctx::{Ctx, check_open_files, survive_file_size_limit};
 use crate::error::{Error, Exit, Result};
 use crate::program::Program;
+use crate::view::OutputFormat;
 use crate::view::contexts::{ContextAnswer, Contexts};
 
 /// The end of `--help`: the choice between similar commands, and exit codes.
@@ -68,6 +69,7 @@ pub fn main(args: impl Iterator<Item = OsString>) -> Exit {
         args.remove(1);
         args.push("-h".into());
     }
+    let object = aliases::gets_object(&args);
     args = aliases::resolved(tree::levels_joined(args));
     let mut parsed = program.parse(args.iter().cloned());
     if matches!(&parsed, Err(e) if e.kind() == ErrorKind::DisplayHelpOnMissingArgumentOrSubcommand) {
@@ -76,7 +78,7 @@ pub fn main(args: impl Iterator<Item = OsString>) -> Exit {
         parsed = program.parse(args);
     }
     match parsed {
-        Ok(cli) => run(cli),
+        Ok(cli) => run(cli, object),
         Err(error) => {
             // Ignore write errors: they cannot be reported.
             let _ = error.print();
@@ -88,7 +90,8 @@ pub fn main(args: impl Iterator<Item = OsString>) -> Exit {
     }
 }
 
-fn run(cli: Cli) -> Exit {
+/// `object`: the line of kubectl that prints the objects themselves.
+fn run(cli: Cli, object: Option<String>) -> Exit {
     let info = cli.command.info();
     let verb = info.words;
     let global = cli.global;
@@ -105,6 +108,11 @@ fn run(cli: Cli) -> Exit {
             }
         })
     });
+    if let (OutputFormat::Json | OutputFormat::Yaml, Some(line), Ok(_)) =
+        (&global.output.format, object, &result)
+    {
+        ctx.note(format!("This is a document of the plugin. For the objects: {line}"));
+    }
     finish(&mut ctx, verb, result)
 }
 

@@ -33,7 +33,10 @@ impl Program {
     /// Clap's message about an invalid line, or the help.
     pub fn parse(self, args: impl IntoIterator<Item = OsString>) -> Result<Cli, clap::Error> {
         let args = levels_joined(args);
-        if let Some(message) = aliases::moved(&args).or_else(|| aliases::of_kubectl(&args)) {
+        if let Some(message) = [aliases::moved, aliases::of_kubectl, aliases::on_nodes]
+            .into_iter()
+            .find_map(|message| message(&args))
+        {
             let message = format!("{}\n", as_typed(message.into()));
             return Err(clap::Error::raw(ErrorKind::InvalidSubcommand, message));
         }
@@ -91,6 +94,16 @@ fn nearest(mut error: clap::Error, tree: &clap::Command) -> clap::Error {
         Some(ContextValue::Strings(texts)) => texts.clone(),
         _ => Vec::new(),
     };
+    if error.kind() == ErrorKind::UnknownArgument {
+        let [typed, suggested] = [ContextKind::InvalidArg, ContextKind::SuggestedArg].map(strings);
+        let is_near = |typed: &String| !near(typed, suggested.iter().map(String::as_str)).is_empty();
+        if !typed.iter().any(is_near) {
+            error.remove(ContextKind::SuggestedArg);
+        }
+        // The advice to pass an unknown flag as a value.
+        error.remove(ContextKind::Suggested);
+        return error.with_cmd(tree);
+    }
     let typed = strings(ContextKind::InvalidSubcommand);
     let suggested = strings(ContextKind::SuggestedSubcommand);
     let Some(typed) = typed.first() else {
@@ -105,10 +118,11 @@ fn nearest(mut error: clap::Error, tree: &clap::Command) -> clap::Error {
             .collect(),
     };
     if near.is_empty() {
-        error.remove(ContextKind::SuggestedSubcommand)
+        error.remove(ContextKind::SuggestedSubcommand);
+        error.remove(ContextKind::Suggested);
     } else {
-        error.insert(ContextKind::SuggestedSubcommand, ContextValue::Strings(near))
-    };
+        error.insert(ContextKind::SuggestedSubcommand, ContextValue::Strings(near));
+    }
     error.with_cmd(tree)
 }
 

@@ -60,8 +60,9 @@ impl From<Printed> for Rendered {
     fn from(Printed { text, matched, lacks_object }: Printed) -> Rendered {
         let data = Rendered::Data(text);
         match (matched, lacks_object) {
-            (_, true) => data.noted(NO_OBJECT),
-            (false, _) => data.noted("The JSONPath matches nothing; -o json shows the fields."),
+            (_, true) => data.noted(NO_OBJECT_IN_LIST),
+            (false, _) => data
+                .noted("The JSONPath matches nothing; lists are under .items, and -o json shows all fields."),
             _ => data,
         }
     }
@@ -70,6 +71,10 @@ impl From<Printed> for Rendered {
 /// The notice about a path into a Kubernetes object.
 pub const NO_OBJECT: &str = "The documents of this plugin are no Kubernetes objects: the name is .name, and -o json shows all \
      fields. For the custom resources themselves: kubectl get nodewrights, or kubectl get skyhooks.";
+
+/// [`NO_OBJECT`] for a path that begins at the document and not at an item.
+const NO_OBJECT_IN_LIST: &str = "The documents of this plugin are no Kubernetes objects: names are {.items[*].name}, and -o json \
+     shows all fields. For the custom resources themselves: kubectl get nodewrights, or kubectl get skyhooks.";
 
 /// An invalid `-o`, or one that does not fit the data.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
@@ -145,7 +150,11 @@ impl OutputFormat {
             OutputFormat::CustomColumns(columns) => {
                 let document = document(view);
                 let table = Rendered::Text(columns.table(&document)?.into());
-                if columns.lack_object(&document) { table.noted(NO_OBJECT) } else { table }
+                match columns.without_value(&document) {
+                    None => table,
+                    Some(path) if path.is_of_object() => table.noted(NO_OBJECT),
+                    Some(_) => table.noted("The path of a column matches nothing; -o json shows the fields."),
+                }
             }
         })
     }
@@ -232,10 +241,10 @@ impl Columns {
     pub fn parse(spec: &str) -> Result<Columns, FormatError> {
         let columns = split(spec).into_iter().map(|column| {
             let (heading, path) = match column.split_once(':') {
-                Some((heading, path)) if !heading.is_empty() && !path.is_empty() => (heading, path),
+                Some((heading, path)) if !path.is_empty() => (heading, path),
                 _ => {
                     let what = format!(
-                        "{column:?} is not a valid column; expected HEADING:PATH, such as NAME:.metadata.name"
+                        "{column:?} is not a valid column; expected HEADING:PATH, such as NAME:.name"
                     );
                     return Err(FormatError(what));
                 }
@@ -283,12 +292,14 @@ impl Columns {
         Ok(table)
     }
 
-    /// Whether the path of a column into a Kubernetes object finds nothing in any item.
-    fn lack_object(&self, document: &Value) -> bool {
+    /// The path of a column that finds nothing in any item; paths into Kubernetes objects come first.
+    fn without_value(&self, document: &Value) -> Option<&Path> {
         let items = items(document);
         let nothing =
             |path: &Path| items.iter().all(|item| path.find(item).is_ok_and(|found| found.is_empty()));
-        !items.is_empty() && self.columns.iter().any(|(_, path)| path.is_of_object() && nothing(path))
+        let paths =
+            self.columns.iter().map(|(_, path)| path).filter(|path| !items.is_empty() && nothing(path));
+        paths.max_by_key(|path| path.is_of_object())
     }
 }
 
@@ -499,12 +510,10 @@ mod tests {
     #[test]
     fn says_what_a_column_is() {
         let error = |spec| Columns::parse(spec).expect_err("no columns").to_string();
-        for (spec, column) in [("", ""), ("NAME", "NAME"), ("A:", "A:"), (":.a", ":.a"), ("A:.a,", "")] {
+        for (spec, column) in [("", ""), ("NAME", "NAME"), ("A:", "A:"), ("A:.a,", "")] {
             assert_eq!(
                 error(spec),
-                format!(
-                    "{column:?} is not a valid column; expected HEADING:PATH, such as NAME:.metadata.name"
-                )
+                format!("{column:?} is not a valid column; expected HEADING:PATH, such as NAME:.name")
             );
         }
         assert_eq!(

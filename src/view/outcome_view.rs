@@ -356,6 +356,7 @@ fn outcome(rollout: &RolloutDocument, package: &PackageDocument) -> String {
         PackageChange::Reinstall => (Some("reinstall"), "installs"),
         PackageChange::CancelUninstall => (Some("reinstall"), "canceled uninstalls"),
         PackageChange::Downgrade => (Some("install the lower version"), "installs"),
+        PackageChange::Install if !runs(Stage::Apply) => (Some("finish installing"), "installs"),
         PackageChange::Install | PackageChange::Upgrade => (Some("install"), "installs"),
     };
     let interrupt = package.interrupt.as_deref().map(|kind| match kind {

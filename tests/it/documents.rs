@@ -162,7 +162,7 @@ fn columns_have_a_row_for_each_item() {
 #[test]
 fn a_jsonpath_that_matches_nothing_says_so() {
     let from = "--from tests/clusters/apply-erroring";
-    let note = "The JSONPath matches nothing; -o json shows the fields.\n";
+    let note = "The JSONPath matches nothing; lists are under .items, and -o json shows all fields.\n";
     for (template, stdout, stderr) in [
         ("jsonpath={.nope}", "", note),
         ("jsonpath={range.items[*]}{.nodeName}{end}", "", note),

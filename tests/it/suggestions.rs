@@ -62,11 +62,9 @@ fn words_of_kubectl_lead_to_commands() {
         ("describe no/node-1", "diagnose node node-1"),
         ("describe skyhooks gpu-tune", "status gpu-tune"),
         ("diagnose skyhook gpu-tune", "diagnose gpu-tune"),
-        ("rollout status nodewright gpu-tune", "status gpu-tune"),
         ("events --for skyhook/gpu-tune", "events gpu-tune"),
         ("diagnose node/node-1", "diagnose node node-1"),
         ("diagnose node-1", "diagnose node node-1"),
-        ("rollout status gpu-tune", "status gpu-tune"),
         ("doctor", "diagnose stuck"),
         ("check", "diagnose check"),
     ] {
@@ -74,7 +72,13 @@ fn words_of_kubectl_lead_to_commands() {
         assert_eq!(alias.parts(), own.parts(), "{typed}");
         assert!(!own.stdout.is_empty(), "{typed}");
     }
-    for pair in [["history", "journal list"], ["watch", "status --watch"]] {
+    for pair in [
+        ["history", "journal list"],
+        ["watch", "status --watch"],
+        ["rollout status gpu-tune --from x", "wait gpu-tune --from x"],
+        ["rollout status nodewright gpu-tune --from x", "wait gpu-tune --from x"],
+        ["pause nodewright gpu-tune --reason x --from x", "pause gpu-tune --reason x --from x"],
+    ] {
         let [alias, own] = pair.map(|words| run(words).output());
         assert_eq!(alias.parts(), own.parts());
     }
@@ -103,7 +107,7 @@ fn global_flags_may_come_first() {
         ("FROM get skyhooks", "status FROM"),
         ("-n skyhook -v 0 FROM --as me -A get Nodes node-1", "node status node-1 -n skyhook FROM"),
         ("-o yaml FROM describe no/node-1 -ojson", "diagnose node node-1 -o json FROM"),
-        ("--v=0 --no-headers FROM rollout status gpu-tune", "status gpu-tune --no-headers FROM"),
+        ("--v=0 --no-headers FROM describe gpu-tune", "status gpu-tune --no-headers FROM"),
     ] {
         let [alias, own] = [typed, command].map(|words| run(&words.replace("FROM", from)).output());
         assert_eq!(alias.parts(), own.parts(), "{typed}");
@@ -128,6 +132,8 @@ fn lines_of_kubectl_name_its_command() {
         ("delete po/p", "delete po/p", "delete po/p"),
         ("logs deploy/x -f", "logs deploy/x", "logs deploy/x -f"),
         ("cluster-info", "cluster-info", "cluster-info"),
+        ("explain pods", "explain pods", "explain pods"),
+        ("get svc --from x", "get svc", "get svc"),
         ("api-versions", "api-versions", "api-versions"),
         ("autoscale deployment x", "autoscale", "autoscale deployment x"),
     ] {
@@ -217,9 +223,8 @@ fn names_of_other_things_lead_to_commands() {
     assert_suggests(&["explain nodewright.spec"], 64, &["hint: kubectl explain nodewright.spec"]);
     for kind in ["Skyhook", "nodewrights", "deploymentpolicy"] {
         let ran = run(&format!("explain {kind}")).output();
-        let message = format!(
-            "error: \"{kind}\" is no rule, grade or term, but a kind of object\nhint: kubectl explain {kind}\n"
-        );
+        let message =
+            format!("error: `explain {kind}` is a command of kubectl itself: kubectl explain {kind}\n");
         assert_eq!(ran.parts(), ("", message.as_str(), Some(64)));
     }
 }

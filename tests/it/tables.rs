@@ -43,7 +43,7 @@ fn every_table_of_nodes_has_the_same_filters() {
             let ran = cluster.run(&format!("{command} {filter} -o name"));
             assert_eq!((ran.stdout.as_str(), ran.code), (expected, Some(0)), "{}", ran.transcript());
             if expected.is_empty() {
-                ran.expect_stderr("No row matches.");
+                ran.expect_stderr("No row matches");
             }
         }
         let ran = cluster.run(&format!("{command} --status broken"));

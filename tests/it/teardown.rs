@@ -139,6 +139,18 @@ fn two() -> FakeApi {
         .with(node(SKYHOOK, "node-2", &["base tuning|1.2.0 config complete"]))
 }
 
+/// A preview shows the later custom resources that start on the nodes, the stages that end with their pods, and the
+/// cordons that are lifted.
+#[test]
+fn custom_resources_that_waited_start() {
+    for [capture, name] in
+        [["two-priorities", "first"], ["nodewright-two-priorities", "prio-a"], ["drain-blocked", ""]]
+    {
+        let ran = run(&format!("teardown {name} --dry-run --from tests/clusters/{capture}")).output();
+        assert_snapshot!(format!("later_{capture}"), ran.transcript());
+    }
+}
+
 #[test]
 fn preview_writes_nothing() {
     let test_cluster = TestCluster::serving(two());

@@ -7,8 +7,8 @@ use serde_json::Value;
 use crate::api::ApiFlavor;
 use crate::cluster::leftover::{Leftover, LeftoverObject, Remnant};
 use crate::cluster::{Certainty, Cluster, Node, NodeRecord};
-use crate::commands::shared::cordon;
 use crate::commands::shared::grouped::grouped;
+use crate::commands::shared::rows::cordon_holders;
 use crate::plan::planners::node;
 use crate::view::text::{self, Text};
 use crate::view::{NodeSet, Table, View, cells, document, plural};
@@ -267,7 +267,7 @@ impl Leftovers<'_> {
         let mut text = Text::new();
         let cordoned = self.nodes.iter().flatten().filter(|node| node.cordoned() == Some(true));
         let by_holders =
-            cordoned.map(|node| (cordon::holders(self.cluster, node).join("; "), node.name.as_str()));
+            cordoned.map(|node| (cordon_holders(self.cluster, node).join("; "), node.name.as_str()));
         for (holders, nodes) in grouped(by_holders) {
             text.paragraph(format!("{} cordoned by: {holders}", NodeSet::of(nodes).limited(SHOWN)));
         }

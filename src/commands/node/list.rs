@@ -58,7 +58,8 @@ async fn run(ctx: &mut Ctx, args: &Args) -> Result<Exit> {
     let folds = args.expand.folds(list.rows.len(), ctx.on_terminal());
     list.folded = folds && !args.labels.show_labels && args.sorting.sort_by.is_none();
     match list.rows.as_slice() {
-        [] if !args.on.query().is_empty() || !args.filter.is_empty() => ctx.note("No row matches."),
+        [] if !args.filter.is_empty() => ctx.note("No row matches."),
+        [] if !args.on.query().is_empty() => ctx.note(super::status::not_on_nodes(&list.skyhook)),
         [] => ctx.note(format!("{} selects no nodes and has no state on any node.", list.skyhook)),
         _ => ctx.note(list.summary()),
     }

@@ -12,7 +12,8 @@ use crate::api::Status;
 use crate::args::listing::{RowFilter, Sorting};
 use crate::cluster::cordon::Holder;
 use crate::cluster::{Certainty, Cluster, Node, NodeRecord, PackageRuns, Phase, Placement, Source};
-use crate::model::Model;
+use crate::commands::shared::progress::Progress;
+use crate::model::{Model, ProgressState};
 use crate::outlook::Outlook;
 use crate::view::text::{Label, Line, Span};
 use crate::view::{FormatError, age, list, time};
@@ -37,6 +38,10 @@ pub struct NodeRow {
     /// nothing to note.
     #[serde(skip_serializing_if = "String::is_empty")]
     pub message: String,
+    /// State, cause and next action of the custom resource on the node; absent if it is complete there or does not select
+    /// the node.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub progress: Option<Progress>,
     /// Number of packages of the spec that are done: at their last stage, or absent if they are to be
     /// uninstalled.
     pub packages_complete: usize,
@@ -170,6 +175,7 @@ impl NodeRow {
             skyhook: name.to_owned(),
             status: on.map_or(Status::Unknown, NodeRecord::operator_status).to_string(),
             message: String::new(),
+            progress: None,
             packages_complete,
             packages_total,
             packages: placements.iter().filter_map(|p| package(cluster, package_runs, p)).collect(),
@@ -249,6 +255,9 @@ fn labels(node: &Node) -> String {
     node.labels.iter().map(|(key, value)| format!("{key}={value}")).collect::<Vec<_>>().join(",")
 }
 
+/// Why a custom resource is not complete on a node, as a sentence and as an object.
+type Explained = (Option<String>, Option<Progress>);
+
 /// The pairs of node and custom resource to show: the custom resource selects the node, or left keys on it.
 pub struct Rows<'a> {
     pub cluster: &'a Cluster,
@@ -256,8 +265,9 @@ pub struct Rows<'a> {
     model: OnceCell<Model<'a>>,
     pub pairs: Vec<(&'a Node, &'a str)>,
     by_node: HashMap<&'a str, NodeNames>,
-    /// Why a custom resource is not complete on a node, by the pair; empty until [`Rows::explain`].
-    reasons: HashMap<(&'a str, &'a str), String>,
+    /// Why a custom resource is not complete on a node, and its progress there, by the pair; empty until
+    /// [`Rows::explain`].
+    reasons: HashMap<(&'a str, &'a str), Explained>,
     labels: bool,
 }
 
@@ -297,15 +307,16 @@ impl<'a> Rows<'a> {
         let names: BTreeSet<&str> = self.pairs.iter().map(|(_, name)| *name).collect();
         for name in names {
             let on_nodes = outlook.on_nodes(name);
-            let reasons =
-                on_nodes.filter_map(|(node, on)| Some(((node.name.as_str(), name), on.message(node)?)));
-            self.reasons.extend(reasons);
+            self.reasons.extend(on_nodes.map(|(node, on)| {
+                let progress = (on.state != ProgressState::Complete).then(|| Progress::from(&on));
+                ((node.name.as_str(), name), (on.message(node), progress))
+            }));
         }
         for (node, name) in &self.pairs {
             if let Some(skyhook) = self.cluster.skyhook(name).filter(|skyhook| !skyhook.selects(node))
                 && let (_, Some(error)) = outlook.on_deselected(skyhook, node)
             {
-                self.reasons.insert((node.name.as_str(), *name), error.message.clone());
+                self.reasons.insert((node.name.as_str(), *name), (Some(error.message.clone()), None));
             }
         }
     }
@@ -329,8 +340,12 @@ impl<'a> Rows<'a> {
 
     fn row(&self, (node, name): &(&'a Node, &'a str)) -> NodeRow {
         let names = self.by_node[node.name.as_str()].clone();
-        let why = self.reasons.get(&(node.name.as_str(), *name)).map(String::as_str);
+        let (why, progress) = match self.reasons.get(&(node.name.as_str(), *name)) {
+            Some((why, progress)) => (why.as_deref(), progress.clone()),
+            None => (None, None),
+        };
         let mut row = NodeRow::new(self.cluster, &self.package_runs, &self.model, names, node, name, why);
+        row.progress = progress;
         if self.labels {
             row.labels = labels(node);
         }

@@ -67,10 +67,14 @@ async fn run(ctx: &mut Ctx, args: &Args) -> Result<Exit> {
     let folds = args.expand.folds(status.rows.pairs.len(), ctx.on_terminal());
     status.folded = folds && !args.labels.show_labels && args.sorting.sort_by.is_none();
     if status.rows.pairs.is_empty() {
-        ctx.note(match (status.nodes, args.filter.is_empty()) {
-            (0, _) => "No node matches.",
-            (_, true) => "No custom resource selects these nodes or has state on them.",
-            (_, false) => "No row matches.",
+        ctx.note(match (status.nodes, args.filter.is_empty(), args.only_skyhook()) {
+            (0, ..) => "No node matches.".to_owned(),
+            (_, true, None) => "No custom resource selects these nodes or has state on them.".to_owned(),
+            (_, true, Some(name)) => not_on_nodes(name),
+            (_, false, _) => {
+                "No row matches; `kubectl skyhook diagnose` shows what blocks nodes that do not fail."
+                    .to_owned()
+            }
         });
     }
     scope::warn_unreadable(ctx, &cluster, &READS);
@@ -87,6 +91,13 @@ async fn run(ctx: &mut Ctx, args: &Args) -> Result<Exit> {
         }
     }
     Ok(crate::commands::shared::scope::exit_without(&cluster, &[Source::Nodes]))
+}
+
+/// That a custom resource neither selects the nodes nor has state on them.
+pub fn not_on_nodes(name: &str) -> String {
+    format!(
+        "{name} does not select these nodes and has no state on them; `kubectl skyhook diagnose node NODE` shows why."
+    )
 }
 
 /// The nodes that no custom resource selects, and those that several select.
@@ -140,8 +151,7 @@ impl View for NodeStatus<'_> {
         if wide {
             return self.by_package().into();
         }
-        // Reasons are too long before other columns.
-        let reasons = !self.folded && !self.labels;
+        let reasons = !self.folded;
         let columns = Columns::new()
             .with_if(!self.folded, "node", |row: &NodeRow| row.node.as_str().into())
             .with("skyhook", |row| row.skyhook.as_str().into())
@@ -156,7 +166,7 @@ impl View for NodeStatus<'_> {
             return crate::commands::shared::grouped::table(&columns, &rows, |row| &row.node).into();
         }
         let table = columns.table(self.rows.iter());
-        if reasons { table.truncate_last().into() } else { table.into() }
+        if reasons && !self.labels { table.truncate_last().into() } else { table.into() }
     }
 
     fn names(&self) -> Vec<String> {

@@ -18,7 +18,7 @@ use super::shared::diagnosis::group::{Detail, FindingGroup};
 use super::shared::mutes::Target;
 use super::shared::status::StatusReport;
 use crate::cluster::{Cluster, Source};
-use crate::commands::shared::cordon;
+use crate::commands::shared::rows::cordon_holders;
 use crate::ctx::{Ctx, now, unread};
 use crate::error::{Error, Exit, Result};
 use crate::rules::{self, Scope, Severity};
@@ -303,7 +303,7 @@ pub fn table(cluster: &Cluster) -> Table {
     let mut by_holder: BTreeMap<String, Vec<&str>> = BTreeMap::new();
     for node in cluster.nodes.items() {
         let mark = if node.cordoned() == Some(true) { "" } else { " (only a mark: the node is schedulable)" };
-        for holder in cordon::holders(cluster, node) {
+        for holder in cordon_holders(cluster, node) {
             by_holder.entry(holder + mark).or_default().push(&node.name);
         }
     }

@@ -3,7 +3,6 @@
 pub mod admission;
 pub mod cause_table;
 pub mod command;
-pub mod cordon;
 pub mod deletion;
 pub mod diagnosis;
 pub mod grouped;

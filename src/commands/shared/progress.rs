@@ -23,7 +23,7 @@ use crate::wait::uninstall::{Point, UninstallProgress};
 use crate::wait::{BlockerCheck, Blockers, Wait};
 
 /// The progress of a custom resource on a node.
-#[derive(Debug, Serialize, JsonSchema)]
+#[derive(Debug, Clone, Serialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct Progress {
     /// The state of the progress.
@@ -46,7 +46,7 @@ pub struct Progress {
 }
 
 /// The reason for a state of progress.
-#[derive(Debug, Serialize, JsonSchema)]
+#[derive(Debug, Clone, Serialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 struct Reason {
     /// The kind of the reason; `Nothing` if the custom resource is complete, or the operator acts in its next
@@ -61,7 +61,7 @@ struct Reason {
 }
 
 /// The finding that blocks a custom resource on a node.
-#[derive(Debug, Serialize, JsonSchema)]
+#[derive(Debug, Clone, Serialize, JsonSchema)]
 struct HeldUpBy {
     /// The code of the rule.
     code: &'static str,
@@ -88,7 +88,7 @@ impl From<&Finding> for HeldUpBy {
 }
 
 /// An action of the operator.
-#[derive(Debug, Serialize, JsonSchema)]
+#[derive(Debug, Clone, Serialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 struct NextAction {
     /// The kind of the action.
@@ -105,7 +105,7 @@ struct NextAction {
 }
 
 /// A node's position among the nodes that wait for a batch.
-#[derive(Debug, Serialize, JsonSchema)]
+#[derive(Debug, Clone, Serialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 struct Queue {
     /// The compartment of the node.

@@ -3,7 +3,6 @@
 use schemars::JsonSchema;
 use serde::Serialize;
 
-use crate::api::ApiFlavor;
 use crate::error::{Error, Exit, Result};
 use crate::lint::{self, LintRule};
 use crate::rules::{self, Blocks, Rule, Severity};
@@ -20,12 +19,8 @@ pub fn find_rule(code_or_name: &str) -> Result<&'static Rule> {
             return Error::usage(why).hint(cause).hint("kubectl skyhook explain");
         }
         let known = rules::ALL.iter().flat_map(|r| [r.code, r.name]);
-        let kinds = ApiFlavor::ALL.map(|flavor| [flavor.kind(), flavor.plural()]).concat();
-        let is_kind = [&*kinds, &["deploymentpolicy", "deploymentpolicies"]].concat();
-        let is_kind = is_kind.iter().any(|kind| kind.eq_ignore_ascii_case(code_or_name));
-        if is_kind || code_or_name.contains('.') {
-            let what = if is_kind { "a kind of object" } else { "perhaps a field" };
-            let field = format!("{code_or_name:?} is no rule, grade or term, but {what}");
+        if code_or_name.contains('.') {
+            let field = format!("{code_or_name:?} is no rule, grade or term, but perhaps a field");
             return Error::usage(field).hint(format!("kubectl explain {code_or_name}"));
         }
         let retired = rules::RETIRED.iter().find(|(code, _)| code.eq_ignore_ascii_case(code_or_name));

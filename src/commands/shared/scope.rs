@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use crate::api::{ApiFlavor, Package, Skyhook};
+use crate::api::{ApiFlavor, Object, Package, Skyhook};
 use crate::args::nodes::{NodeArg, NodeFlags, NodeQuery, OnNodes, whole};
 use crate::cluster::operator::NEWEST_OPERATOR;
 use crate::cluster::{Certainty, Cluster, NamedNodes, Node, PackageRuns, Read, Source};
@@ -68,8 +68,17 @@ pub fn known_anywhere(cluster: &Cluster, package: &str) -> Result<()> {
     if known.contains(package) {
         return Ok(());
     }
-    let known = known.iter().map(String::as_str);
-    Err(Error::unknown("package", package, known))
+    let error = Error::unknown("package", package, known.iter().map(String::as_str));
+    let objects = runs.all().iter().flat_map(|run| {
+        run.job.map(|job| ("job", job.key())).into_iter().chain(run.pods.iter().map(|pod| ("pod", pod.key())))
+    });
+    let named = objects.into_iter().find(|(_, (_, name))| *name == package);
+    Err(match named {
+        Some((kind, (namespace, name))) => {
+            error.hint(format!("{name} is a {kind}: kubectl get {kind} -n {namespace} {name}"))
+        }
+        None => error,
+    })
 }
 
 /// The names of all packages of a custom resource: in its spec, recorded on nodes, or with a pod or Job.
@@ -219,16 +228,19 @@ impl PackageNodes {
         named_nodes(self.on.query(), None, None)
     }
 
-    /// The selected nodes, with or without a record of the custom resource.
+    /// The selected nodes, with or without a record of the custom resource; `failed_only`: the command limits them to
+    /// those where the package fails.
     ///
     /// # Errors
     ///
     /// No nodes are specified, a node does not exist, or the nodes could not be read.
-    pub fn nodes<'a>(&self, cluster: &'a Cluster) -> Result<Vec<&'a Node>> {
+    pub fn nodes<'a>(&self, cluster: &'a Cluster, failed_only: bool) -> Result<Vec<&'a Node>> {
         complete(cluster, Source::Nodes)?;
         let query = self.on.query();
-        if query.is_empty() && !self.all_nodes {
-            return Err(Error::usage("no nodes specified; use --node, --match, -l or --all-nodes"));
+        if query.is_empty() && !self.all_nodes && !failed_only {
+            return Err(Error::usage(
+                "no nodes specified; use --node, --match, -l, --failed-only or --all-nodes",
+            ));
         }
         selected(cluster, query)
     }

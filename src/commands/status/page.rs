@@ -141,6 +141,16 @@ fn facts(cluster: &Cluster, item: &SkyhookProgress) -> Text {
     if !item.deployment_policy.is_empty() {
         line = line + format!(", deployment policy {}", item.deployment_policy);
     }
+    if let Some(writer) = &item.spec_writer {
+        let at = writer.at.as_deref().and_then(|at| at.parse().ok());
+        line = line
+            + format!(
+                ", spec last written by {} {} (generation {})",
+                writer.manager,
+                ago(at, cluster.taken_at),
+                item.generation
+            );
+    }
     text.line(line);
     text
 }

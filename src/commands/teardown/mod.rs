@@ -20,7 +20,7 @@ use crate::error::{Error, Exit, Result};
 use crate::plan::{Change, Condition, Consequences, Goal, Plan, PlanStage, Step, Target};
 use crate::rules::support::blockers::BlockingFindings;
 use crate::rules::{self, Scope};
-use crate::view::{list, plural};
+use crate::view::{NodeSet, list, plural, some_of};
 use crate::wait::{Blockers, LiveObject, find};
 
 /// Delete custom resources in order: all before the operator is uninstalled, or only these
@@ -77,7 +77,7 @@ async fn run(ctx: &mut Ctx, args: &Args) -> Result<Exit> {
         super::shared::scope::existing(&cluster, name)?;
     }
     let mut teardown = Teardown::of(&cluster, args);
-    let mut plan = teardown.plan();
+    let mut plan = teardown.plan(&cluster);
     crate::plan::planners::node::warn(&cluster, &mut plan);
     ctx.forecast(&cluster, &mut plan).await;
     let preview_exit = teardown.preview_exit(&cluster);
@@ -109,10 +109,13 @@ async fn run(ctx: &mut Ctx, args: &Args) -> Result<Exit> {
     }
 }
 
+/// Maximum number of node-name ranges, or of running stages, in a note.
+const LISTED_NODES: usize = 6;
+
 impl Teardown {
     /// The plan with one stage per deletion, after the deletions that it depends on. An object that is already being
     /// deleted is only awaited.
-    fn plan(&self) -> Plan {
+    fn plan(&self, cluster: &Cluster) -> Plan {
         let why = if self.whole {
             "the object must be deleted before the operator is uninstalled"
         } else {
@@ -138,12 +141,12 @@ impl Teardown {
             title: format!("teardown of {}", list(&what)),
             subject: format!("teardown {}", self.items.len()),
             stages: self.items.iter().map(stage).collect(),
-            consequences: self.consequences(),
+            consequences: self.consequences(cluster),
             ..Plan::default()
         }
     }
 
-    fn consequences(&self) -> Consequences {
+    fn consequences(&self, cluster: &Cluster) -> Consequences {
         let mut effects = Consequences::default();
         for planned in self.items.iter().filter(|planned| planned.was_deleting) {
             let target = &planned.goal.target;
@@ -161,6 +164,29 @@ impl Teardown {
             let target = &planned.goal.target;
             for blocker in &planned.blockers {
                 effects.warn(format!("the deletion of {target} would hang: {blocker}{}", blocker.next()));
+            }
+        }
+        for planned in self.items.iter().filter(|planned| planned.flavor == cluster.flavor()) {
+            let Some(skyhook) = planned.find(cluster).and_then(|found| found.skyhook) else {
+                continue;
+            };
+            let target = &planned.goal.target;
+            let cordons = cluster.tracked(skyhook.name()).filter(|(_, on)| on.cordon);
+            let cordons = NodeSet::of(cordons.map(|(node, _)| &*node.name));
+            if !cordons.is_empty() {
+                effects.notes.push(format!(
+                    "with {target}, the operator's cordon for it ends on {}",
+                    cordons.limited(LISTED_NODES)
+                ));
+            }
+            let runs = cluster.package_runs_for(skyhook.name());
+            let running = runs.all().iter().filter(|run| run.alive() && cluster.is_removed_at_once(skyhook));
+            let running: BTreeSet<String> = running
+                .map(|run| format!("stage {} of {} on {}", run.stage, run.package, run.node))
+                .collect();
+            if !running.is_empty() {
+                let running = some_of(&Vec::from_iter(running), LISTED_NODES);
+                effects.warn(format!("the deletion of {target} terminates what runs: {running}"));
             }
         }
         for left in &self.foreseen {

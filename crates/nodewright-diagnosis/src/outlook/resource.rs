@@ -230,17 +230,20 @@ impl<'a> Outlook<'a> {
             assessment,
             ProgressState::Progressing | ProgressState::Degraded | ProgressState::Waiting
         );
-        // A stage that starts again and again may never end.
+        let deleting = self.cluster.skyhook(name).is_some_and(Skyhook::deleting);
+        let remaining = self.timeline.remaining(name)?;
+        (progresses && self.delaying(name).is_none() && !deleting).then_some(remaining)
+    }
+
+    /// A cause that blocks a custom resource for an unknown time: an error, or a stage that starts again and again.
+    fn delaying(&self, name: &str) -> Option<&CauseImpact<'a>> {
         let restarts = |cause: &CauseImpact<'_>| {
             let rules = cause.cause.findings.iter().map(|at| self.findings[*at].rule);
             cause.severity == Severity::Warning && rules.into_iter().any(|rule| rule.retried)
         };
-        let blocked = self.causes_of(name).any(|cause| {
+        self.causes_of(name).find(|cause| {
             (cause.severity == Severity::Error || restarts(cause)) && cause.blocked.contains_key(name)
-        });
-        let deleting = self.cluster.skyhook(name).is_some_and(Skyhook::deleting);
-        let remaining = self.timeline.remaining(name)?;
-        (progresses && !blocked && !deleting).then_some(remaining)
+        })
     }
 
     /// Why a custom resource that makes progress has no estimate.
@@ -250,8 +253,17 @@ impl<'a> Outlook<'a> {
         }
         match self.timeline.untimed {
             Some(untimed) => untimed.words(name),
-            None if self.timeline.remaining(name).is_some() => "a stage fails and is retried".to_owned(),
-            None => "some nodes do not finish without intervention".to_owned(),
+            None => match self.delaying(name) {
+                Some(cause) => {
+                    let first = self.findings[cause.cause.findings[0]].rule;
+                    if first.retried {
+                        "a stage fails and is retried".to_owned()
+                    } else {
+                        format!("it depends on the end of {} {}", first.code, first.name)
+                    }
+                }
+                None => "some nodes do not finish without intervention".to_owned(),
+            },
         }
     }
 

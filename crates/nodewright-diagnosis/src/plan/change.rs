@@ -11,7 +11,11 @@ use super::hold::{self, Hold};
 use super::metadata::{self, Metadata};
 use super::precondition::check;
 use super::step::is_as_made;
-use super::{Guard, Target};
+use super::{Edit, Guard, Kind, Step, Target};
+use crate::api::skyhook::{BatchState, SkyhookStatus};
+use crate::api::{DeploymentPolicy, Skyhook};
+use crate::cluster::node::Taint;
+use crate::cluster::{Cluster, NodeEdit, decode_leniently};
 
 /// One change of one object, made by one request.
 ///
@@ -355,4 +359,146 @@ fn kind_of(condition: &Value) -> &str {
 
 fn list_mut<'a>(object: &'a mut Value, pointer: &str) -> Option<&'a mut Vec<Value>> {
     object.pointer_mut(pointer).and_then(Value::as_array_mut)
+}
+
+/// Applies a step to the simulated cluster. `waited`: an earlier stage waits for the operator. Removals of
+/// packages from the spec are then skipped, because their uninstall is the effect to show, and deletions of policies,
+/// because their custom resources still exist in the simulation.
+pub(super) fn carry_out(after: &mut Cluster, step: &Step, waited: bool) {
+    let target = &step.target;
+    match target.kind {
+        Kind::Node => {
+            let (Some(nodes), Some(edit)) = (after.nodes.available_mut(), node_edit(&step.change)) else {
+                return;
+            };
+            let at = nodes.binary_search_by(|node| node.name.as_str().cmp(&target.name));
+            if let Ok(at) = at {
+                nodes[at].edit(edit);
+            }
+        }
+        kind if kind == after.flavor().into() => {
+            let taken_at = after.taken_at;
+            let Some(skyhooks) = after.skyhooks.available_mut() else {
+                return;
+            };
+            match &step.change {
+                Change::Delete { .. } => {
+                    // The operator adds its finalizer to a custom resource that it has not seen yet.
+                    let stays = |s: &Skyhook| !s.metadata.finalizers.is_empty() || s.is_untouched();
+                    skyhooks.retain(|s| s.name() != target.name || stays(s));
+                    let own = skyhooks.iter_mut().filter(|s| s.name() == target.name);
+                    own.for_each(|s| s.metadata.deletion_timestamp = Some(taken_at));
+                }
+                Change::Create(object) => {
+                    skyhooks.extend(decode_leniently::<Skyhook>((**object).clone()));
+                }
+                change => {
+                    let at = skyhooks.iter().position(|s| s.name() == target.name);
+                    let Some(at) = at else { return };
+                    match edited(&skyhooks[at], change, waited) {
+                        Some(edited) => skyhooks[at] = edited,
+                        None => drop(skyhooks.remove(at)),
+                    }
+                }
+            }
+        }
+        kind if kind == Kind::policy(after.flavor()) => {
+            let policies = after.policies.available_mut();
+            match (&step.change, policies) {
+                // After a wait, the custom resources that refer to the policy are gone.
+                (Change::Delete { .. }, Some(policies)) if !waited => {
+                    policies.retain(|policy| policy.metadata.name != target.name);
+                }
+                (Change::Create(object), Some(policies)) => {
+                    policies.extend(decode_leniently::<DeploymentPolicy>((**object).clone()));
+                }
+                _ => {}
+            }
+        }
+        _ => {}
+    }
+}
+
+fn node_edit(change: &Change) -> Option<NodeEdit<'_>> {
+    match change {
+        Change::Metadata(metadata) => Some(of_metadata(metadata)),
+        Change::Taints { to, .. } => {
+            let taints: Vec<Taint> = serde_json::from_value(json!(to)).ok()?;
+            Some(NodeEdit { taints: Some(taints), ..NodeEdit::default() })
+        }
+        _ => None,
+    }
+}
+
+fn of_metadata(metadata: &Metadata) -> NodeEdit<'_> {
+    NodeEdit {
+        annotations: values(&metadata.annotations),
+        labels: values(&metadata.labels),
+        unschedulable: metadata.unschedulable,
+        taints: None,
+    }
+}
+
+fn values(edits: &BTreeMap<String, Edit>) -> Vec<(&str, Option<&str>)> {
+    let edits = edits.iter().filter(|(_, edit)| edit.from != edit.to);
+    edits.map(|(key, edit)| (key.as_str(), edit.to.as_deref())).collect()
+}
+
+/// The custom resource after a change; `None` if the change removes the last finalizer of a deleted custom
+/// resource.
+fn edited(live: &Skyhook, change: &Change, waited: bool) -> Option<Skyhook> {
+    if let Change::Status(fields) = change {
+        let mut edited = live.clone();
+        for field in fields {
+            write_status(&mut edited.status, field);
+        }
+        return Some(edited);
+    }
+    let mut object = live.whole.clone();
+    match change {
+        Change::Spec(fields) => {
+            let leaves = |field: &&Field| field.to.is_none() && field.path.len() == 3;
+            let kept = fields.iter().filter(|field| !(waited && leaves(field)));
+            Change::Spec(kept.cloned().collect()).write(&mut object);
+        }
+        change => change.write(&mut object),
+    }
+    let mut edited = decode_leniently::<Skyhook>((!object.is_null()).then_some(object)?).ok()?;
+    let changed = edited.whole["spec"] != live.whole["spec"];
+    edited.metadata.generation = live.metadata.generation + i64::from(changed);
+    edited.status = live.status.clone();
+    // A condition of the current generation shows what the operator supports; the edit does not change that.
+    for condition in &mut edited.status.conditions {
+        if condition.observed_generation == Some(live.metadata.generation) {
+            condition.observed_generation = Some(edited.metadata.generation);
+        }
+    }
+    edited.size = live.size;
+    Some(edited)
+}
+
+/// Writes a field of the status, if it affects the choice of the next nodes.
+fn write_status(status: &mut SkyhookStatus, field: &Field) {
+    let path: Vec<&str> = field.path.iter().map(String::as_str).collect();
+    match (path.as_slice(), &field.to) {
+        (["status", "nodeOrderOffset"], to) => {
+            status.node_order_offset = to.as_ref().and_then(Value::as_i64).unwrap_or_default();
+        }
+        (["status", "nodePriority"], None) => status.node_priority.clear(),
+        (["status", "nodePriority", node], None) => {
+            status.node_priority.retain(|name, _| name.as_str() != *node);
+        }
+        (["status", "compartmentStatuses", name, "batchState", rest @ ..], Some(to)) => {
+            let Some(compartment) = status.compartment_statuses.get_mut(*name) else {
+                return;
+            };
+            let mut batch = json!(compartment.batch_state.clone().unwrap_or_default());
+            match rest {
+                [] => batch = to.clone(),
+                [counter, ..] => batch[*counter] = to.clone(),
+            }
+            compartment.batch_state = BatchState::deserialize(batch).ok();
+        }
+        _ => {}
+    }
 }

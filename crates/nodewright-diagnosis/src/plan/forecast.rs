@@ -6,25 +6,18 @@ mod hindrances;
 use std::cell::OnceCell;
 use std::collections::{BTreeMap, BTreeSet};
 
-use serde::Deserialize;
-use serde_json::{Value, json};
-
 use hindrances::add_hindrances;
 
+use super::change::carry_out;
 use super::planners::batches::may_free_others;
 use super::planners::merge::permanently_failed;
-use super::{Change, Condition, Consequences, Edit, Field, Grade, Kind, Metadata, Plan, Step};
+use super::{Change, Condition, Consequences, Edit, Grade, Kind, Plan, Step};
 use crate::api::keys::NodeKey;
-use crate::api::skyhook::{BatchState, SkyhookStatus, interrupt_strength};
-use crate::api::{
-    ApiFlavor, DeploymentPolicy, Entry, Executor, NodeState, Object, Shared, Skyhook, Stage, State,
-};
+use crate::api::skyhook::interrupt_strength;
+use crate::api::{ApiFlavor, Entry, Executor, NodeState, Object, Shared, Skyhook, Stage, State};
 use crate::cluster::drain::ObstacleReader;
-use crate::cluster::node::Taint;
 use crate::cluster::package_run::PackageRuns;
-use crate::cluster::{
-    Certainty, Cluster, NamedNodes, Node, NodeEdit, NodeRecord, PackageRun, Source, decode_leniently,
-};
+use crate::cluster::{Certainty, Cluster, NamedNodes, Node, NodeRecord, PackageRun, Source};
 use crate::model::profile::obstacles_end_reconcile;
 use crate::model::{Model, PackageChange, Simulation, WorkByPlace};
 use crate::view::NodeSet;
@@ -81,6 +74,7 @@ impl Plan {
         let mut edited = Edited::of(self, cluster);
         edited.add_released(cluster, &after);
         let named = edited.skyhooks(&after);
+        let gone = self.once_gone(&after);
         let mut unread: BTreeSet<Source> = BTreeSet::new();
         let mut work = StartedWork::new();
         if cluster.skyhooks.unread().is_some() && !self.only_stops() {
@@ -145,6 +139,16 @@ impl Plan {
                     }
                     None => {}
                 }
+            }
+            if let Some(gone) = &gone {
+                let then = Simulation::new(gone);
+                let freed = edited.started(before.work(), then.work(), true);
+                let names: BTreeSet<&str> = freed.keys().map(|(skyhook, _)| *skyhook).collect();
+                for effects in then.effects(cluster, gone, &Vec::from_iter(names)) {
+                    consequences.effects.extend(effects.packages());
+                    consequences.rollouts.push(effects.rollout());
+                }
+                work.extend(freed);
             }
         }
         if hidden {
@@ -392,6 +396,15 @@ impl Plan {
             }
             waited |= stage.until.is_some();
         }
+        let at_once = self
+            .deleted_skyhooks(&after)
+            .into_iter()
+            .filter(|name| after.skyhook(name).is_some_and(|skyhook| after.is_removed_at_once(skyhook)));
+        let at_once: BTreeSet<&str> = at_once.collect();
+        if let Some(skyhooks) = after.skyhooks.available_mut().filter(|_| !at_once.is_empty()) {
+            skyhooks.retain(|skyhook| !at_once.contains(skyhook.name()));
+        }
+        gone.extend(at_once);
         let deleted = self.deleted_runs();
         if !gone.is_empty() || !deleted.is_empty() {
             // Kubernetes deletes the Jobs and pods of a custom resource, and the pods of a Job, with their owner.
@@ -409,7 +422,30 @@ impl Plan {
             after.jobs.available_mut().into_iter().for_each(|jobs| jobs.retain(|job| remains(job.key())));
             after.pods.available_mut().into_iter().for_each(|pods| pods.retain(|pod| remains(pod.key())));
         }
+        after.reset_indexes();
         after
+    }
+
+    /// The cluster once the custom resources are gone that the plan deletes for good; `None` if there are none.
+    fn once_gone(&self, after: &Cluster) -> Option<Cluster> {
+        let names = self.deleted_skyhooks(after);
+        if !after.skyhooks.items().iter().any(|skyhook| names.contains(skyhook.name())) {
+            return None;
+        }
+        let mut gone = after.clone();
+        gone.skyhooks.available_mut()?.retain(|skyhook| !names.contains(skyhook.name()));
+        Some(gone)
+    }
+
+    /// The custom resources that the plan deletes and does not recreate.
+    fn deleted_skyhooks(&self, cluster: &Cluster) -> BTreeSet<&str> {
+        let recreated = |step: &Step| {
+            self.steps().any(|other| self.recreates(other) && other.target.same_object_name(&step.target))
+        };
+        let deletes = self.steps().filter(|step| {
+            matches!(step.change, Change::Delete { .. }) && step.target.kind == cluster.flavor().into()
+        });
+        deletes.filter(|step| !recreated(step)).map(|step| step.target.name.as_str()).collect()
     }
 
     /// The custom resources and nodes of the Jobs and pods that the plan deletes, by their labels.
@@ -649,146 +685,4 @@ pub(super) fn is_uninstalled(skyhook: Option<&Skyhook>, entry: &Entry) -> bool {
     entry.stage.is_uninstall()
         && entry.state == State::Complete
         && (entry.stage == Stage::UninstallInterrupt || !interrupts)
-}
-
-/// Applies a step to the simulated cluster. `waited`: an earlier stage waits for the operator. Removals of
-/// packages from the spec are then skipped, because their uninstall is the effect to show, and deletions of policies,
-/// because their custom resources still exist in the simulation.
-fn carry_out(after: &mut Cluster, step: &Step, waited: bool) {
-    let target = &step.target;
-    match target.kind {
-        Kind::Node => {
-            let (Some(nodes), Some(edit)) = (after.nodes.available_mut(), node_edit(&step.change)) else {
-                return;
-            };
-            let at = nodes.binary_search_by(|node| node.name.as_str().cmp(&target.name));
-            if let Ok(at) = at {
-                nodes[at].edit(edit);
-            }
-        }
-        kind if kind == after.flavor().into() => {
-            let taken_at = after.taken_at;
-            let Some(skyhooks) = after.skyhooks.available_mut() else {
-                return;
-            };
-            match &step.change {
-                Change::Delete { .. } => {
-                    // The operator adds its finalizer to a custom resource that it has not seen yet.
-                    let stays = |s: &Skyhook| !s.metadata.finalizers.is_empty() || s.is_untouched();
-                    skyhooks.retain(|s| s.name() != target.name || stays(s));
-                    let own = skyhooks.iter_mut().filter(|s| s.name() == target.name);
-                    own.for_each(|s| s.metadata.deletion_timestamp = Some(taken_at));
-                }
-                Change::Create(object) => {
-                    skyhooks.extend(decode_leniently::<Skyhook>((**object).clone()));
-                }
-                change => {
-                    let at = skyhooks.iter().position(|s| s.name() == target.name);
-                    let Some(at) = at else { return };
-                    match edited(&skyhooks[at], change, waited) {
-                        Some(edited) => skyhooks[at] = edited,
-                        None => drop(skyhooks.remove(at)),
-                    }
-                }
-            }
-        }
-        kind if kind == Kind::policy(after.flavor()) => {
-            let policies = after.policies.available_mut();
-            match (&step.change, policies) {
-                // After a wait, the custom resources that refer to the policy are gone.
-                (Change::Delete { .. }, Some(policies)) if !waited => {
-                    policies.retain(|policy| policy.metadata.name != target.name);
-                }
-                (Change::Create(object), Some(policies)) => {
-                    policies.extend(decode_leniently::<DeploymentPolicy>((**object).clone()));
-                }
-                _ => {}
-            }
-        }
-        _ => {}
-    }
-}
-
-fn node_edit(change: &Change) -> Option<NodeEdit<'_>> {
-    match change {
-        Change::Metadata(metadata) => Some(of_metadata(metadata)),
-        Change::Taints { to, .. } => {
-            let taints: Vec<Taint> = serde_json::from_value(json!(to)).ok()?;
-            Some(NodeEdit { taints: Some(taints), ..NodeEdit::default() })
-        }
-        _ => None,
-    }
-}
-
-fn of_metadata(metadata: &Metadata) -> NodeEdit<'_> {
-    NodeEdit {
-        annotations: values(&metadata.annotations),
-        labels: values(&metadata.labels),
-        unschedulable: metadata.unschedulable,
-        taints: None,
-    }
-}
-
-fn values(edits: &BTreeMap<String, Edit>) -> Vec<(&str, Option<&str>)> {
-    let edits = edits.iter().filter(|(_, edit)| edit.from != edit.to);
-    edits.map(|(key, edit)| (key.as_str(), edit.to.as_deref())).collect()
-}
-
-/// The custom resource after a change; `None` if the change removes the last finalizer of a deleted custom
-/// resource.
-fn edited(live: &Skyhook, change: &Change, waited: bool) -> Option<Skyhook> {
-    if let Change::Status(fields) = change {
-        let mut edited = live.clone();
-        for field in fields {
-            write_status(&mut edited.status, field);
-        }
-        return Some(edited);
-    }
-    let mut object = live.whole.clone();
-    match change {
-        Change::Spec(fields) => {
-            let leaves = |field: &&Field| field.to.is_none() && field.path.len() == 3;
-            let kept = fields.iter().filter(|field| !(waited && leaves(field)));
-            Change::Spec(kept.cloned().collect()).write(&mut object);
-        }
-        change => change.write(&mut object),
-    }
-    let mut edited = decode_leniently::<Skyhook>((!object.is_null()).then_some(object)?).ok()?;
-    let changed = edited.whole["spec"] != live.whole["spec"];
-    edited.metadata.generation = live.metadata.generation + i64::from(changed);
-    edited.status = live.status.clone();
-    // A condition of the current generation shows what the operator supports; the edit does not change that.
-    for condition in &mut edited.status.conditions {
-        if condition.observed_generation == Some(live.metadata.generation) {
-            condition.observed_generation = Some(edited.metadata.generation);
-        }
-    }
-    edited.size = live.size;
-    Some(edited)
-}
-
-/// Writes a field of the status, if it affects the choice of the next nodes.
-fn write_status(status: &mut SkyhookStatus, field: &Field) {
-    let path: Vec<&str> = field.path.iter().map(String::as_str).collect();
-    match (path.as_slice(), &field.to) {
-        (["status", "nodeOrderOffset"], to) => {
-            status.node_order_offset = to.as_ref().and_then(Value::as_i64).unwrap_or_default();
-        }
-        (["status", "nodePriority"], None) => status.node_priority.clear(),
-        (["status", "nodePriority", node], None) => {
-            status.node_priority.retain(|name, _| name.as_str() != *node);
-        }
-        (["status", "compartmentStatuses", name, "batchState", rest @ ..], Some(to)) => {
-            let Some(compartment) = status.compartment_statuses.get_mut(*name) else {
-                return;
-            };
-            let mut batch = json!(compartment.batch_state.clone().unwrap_or_default());
-            match rest {
-                [] => batch = to.clone(),
-                [counter, ..] => batch[*counter] = to.clone(),
-            }
-            compartment.batch_state = BatchState::deserialize(batch).ok();
-        }
-        _ => {}
-    }
 }

@@ -193,7 +193,7 @@ mod uninstall_interrupt_without_interrupt;
 mod uninstall_requested_but_never_installed;
 mod uninstall_unknown_to_operator;
 mod untolerated_taint;
-mod upgrade_abandoned;
+pub mod upgrade_abandoned;
 mod value_not_readable;
 mod value_refused;
 mod version_changed_while_uninstalling;

@@ -81,10 +81,7 @@ fn detect(cluster: &Cluster, findings: &mut Findings) {
 
 /// The two managers that wrote the spec most recently.
 fn writers(skyhook: &Skyhook) -> [Option<&ManagedFields>; 2] {
-    let managers = skyhook.metadata.managed_fields.iter();
-    let mut writers: Vec<&ManagedFields> =
-        managers.filter(|m| m.subresource.is_empty() && !m.fields["f:spec"].is_null()).collect();
-    writers.sort_by_key(|m| std::cmp::Reverse(m.time));
+    let writers = skyhook.spec_writers();
     let first = writers.first().copied();
     let second = writers.into_iter().find(|m| first.is_some_and(|first| first.manager != m.manager));
     [first, second]

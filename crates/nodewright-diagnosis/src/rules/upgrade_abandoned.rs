@@ -1,6 +1,7 @@
 use super::{Findings, Subject};
 use crate::api::{Entry, Skyhook, Stage, State, Version};
-use crate::cluster::{Cluster, Phase};
+use crate::cluster::package_run::PackageRuns;
+use crate::cluster::{Cluster, Node, Phase};
 
 rule! {
     /// A package counts as complete at an older version, although an upgrade of it stopped midway.
@@ -36,43 +37,52 @@ rule! {
 fn detect(cluster: &Cluster, findings: &mut Findings) {
     let package_runs = findings.package_runs();
     for skyhook in cluster.skyhooks.items().iter().filter(|s| !s.deleting()) {
-        for (node, on) in cluster.tracked(skyhook.name()) {
-            let abandoned = |e: &&Entry| {
-                if !is_unfinished_upgrade(skyhook, e) {
-                    return false;
-                }
-                let placement = cluster.placement(skyhook, &e.name, node);
-                // Skip a package with a running pod: the pod will be removed or will finish.
-                let mut here = package_runs.of_skyhook_on(skyhook.name(), &node.name);
-                placement.selected
-                    && placement.phase == Phase::Complete
-                    && !here.any(|run| run.alive() && run.package == *e.name)
-            };
-            for entry in on.entries().iter().filter(abandoned) {
-                let (name, version) = entry.identity();
-                let older = skyhook.package(name).map_or("", |p| &p.version);
-                let finding = findings.report(
-                    Subject::skyhook_on_node(skyhook, node).package(name),
-                    format!(
-                        "package {name} counts as complete at {older}, but its upgrade to {version} stopped midway: \
-                         the host may have parts of both versions"
-                    ),
-                );
-                finding.entry(&node.name, entry).evidence(
-                    skyhook,
-                    format!("spec.packages.{name}.version"),
-                    older,
-                );
-                finding.remedy(
-                    format!("Install {older} again"),
-                    ["reset", skyhook.name(), "--node", &node.name, "--package", name],
-                );
-                finding.reset_record(skyhook.name(), &node.name, entry).by_choice().caveat(
-                    "this command removes only the record; run it only if the upgrade changed nothing on the host",
-                );
-            }
+        for (node, entry) in abandoned(cluster, skyhook, &package_runs) {
+            let (name, version) = entry.identity();
+            let older = skyhook.package(name).map_or("", |p| &p.version);
+            let finding = findings.report(
+                Subject::skyhook_on_node(skyhook, node).package(name),
+                format!(
+                    "package {name} counts as complete at {older}, but its upgrade to {version} stopped midway: the \
+                     host may have parts of both versions"
+                ),
+            );
+            finding.entry(&node.name, entry).evidence(
+                skyhook,
+                format!("spec.packages.{name}.version"),
+                older,
+            );
+            finding.remedy(
+                format!("Install {older} again"),
+                ["reset", skyhook.name(), "--node", &node.name, "--package", name],
+            );
+            finding.reset_record(skyhook.name(), &node.name, entry).by_choice().caveat(
+                "this command removes only the record; run it only if the upgrade changed nothing on the host",
+            );
         }
     }
+}
+
+/// The records of unfinished upgrades that the operator abandons with this spec, by node.
+pub fn abandoned<'a>(
+    cluster: &'a Cluster,
+    skyhook: &'a Skyhook,
+    package_runs: &'a PackageRuns<'a>,
+) -> impl Iterator<Item = (&'a Node, &'a Entry)> {
+    let is_abandoned = move |node: &'a Node, entry: &Entry| {
+        if !is_unfinished_upgrade(skyhook, entry) {
+            return false;
+        }
+        let placement = cluster.placement(skyhook, entry.identity().0, node);
+        // Skip a package with a running pod: the pod will be removed or will finish.
+        let mut here = package_runs.of_skyhook_on(skyhook.name(), &node.name);
+        placement.selected
+            && placement.phase == Phase::Complete
+            && !here.any(|run| run.alive() && run.package == *entry.name)
+    };
+    cluster.tracked(skyhook.name()).flat_map(move |(node, on)| {
+        on.entries().iter().filter(move |entry| is_abandoned(node, entry)).map(move |entry| (node, entry))
+    })
 }
 
 /// Whether an upgrade to a version above the spec's version has begun and has not succeeded.

@@ -11,7 +11,7 @@ use serde_json::value::RawValue;
 use serde_json::{Map, Value};
 
 use super::meta::without_status;
-use super::{ApiFlavor, Condition, LabelSelector, Meta, Name, Status, UnknownFields};
+use super::{ApiFlavor, Condition, LabelSelector, ManagedFields, Meta, Name, Status, UnknownFields};
 
 /// A `Skyhook` or `NodeWright`. Unknown fields are only in `whole`; unknown enum values are kept.
 #[derive(Debug, Clone, Default, Deserialize)]
@@ -215,6 +215,16 @@ impl Skyhook {
     pub fn mirrored_from(&self) -> Option<&str> {
         let key = self.flavor()?.key("mirrored-from");
         self.metadata.annotations.get(&key).map(String::as_str)
+    }
+
+    /// The managers that own fields of the spec, the latest writer first. A later write of the same manager to other
+    /// metadata counts, too.
+    pub fn spec_writers(&self) -> Vec<&ManagedFields> {
+        let managers = self.metadata.managed_fields.iter();
+        let mut writers: Vec<&ManagedFields> =
+            managers.filter(|m| m.subresource.is_empty() && !m.fields["f:spec"].is_null()).collect();
+        writers.sort_by_key(|m| std::cmp::Reverse(m.time));
+        writers
     }
 
     /// Sort key: priority (lower runs first), then name.

@@ -212,8 +212,13 @@ pub fn applied(live: &Skyhook, manifest: &Value) -> Value {
             // Labels and annotations have many writers: remove none.
             None => (field == "metadata").then_some(&Value::Null),
         };
-        if !manifest[field].is_null() {
-            overlay(&mut object[field], &manifest[field], earlier);
+        let mut wanted = manifest[field].clone();
+        // kubectl adds its own annotation to what it applies, so annotations of others stay.
+        if field == "metadata" && !wanted.is_null() && wanted["annotations"].is_null() {
+            wanted["annotations"] = Value::Object(Map::new());
+        }
+        if !wanted.is_null() {
+            overlay(&mut object[field], &wanted, earlier);
         }
     }
     object

@@ -15,7 +15,7 @@ use super::resource::Resource;
 use super::timeline::{Happening, Remaining, Timeline};
 use super::{Model, WaitReason};
 use crate::api::skyhook::BatchState;
-use crate::api::{ApiFlavor, Package, Skyhook, Stage};
+use crate::api::{ApiFlavor, Package, Skyhook, Stage, State};
 use crate::cluster::drain::EvictionBlock;
 use crate::cluster::{Cluster, DisruptionBudget, Node, PackageRun, Pod, Source};
 use crate::text::any_case;
@@ -335,17 +335,29 @@ fn stuck<'a>(model: &Model<'a>, resource: &Resource<'a>) -> Option<(WaitReason<'
     if model.cluster.limited_to_named_nodes {
         return None;
     }
-    let rank = |progress: &ProgressState, reason: &WaitReason<'_>| match progress {
-        ProgressState::Blocked | ProgressState::Suspended => Some(0),
-        ProgressState::Waiting => Some(match reason {
-            WaitReason::Batch { node: None, .. } => 3,
-            WaitReason::Batch { .. } | WaitReason::BatchSibling(_) => 2,
-            _ => 1,
-        }),
-        _ => None,
+    let name = resource.skyhook.name();
+    // After a wait for its batch, a stage that fails fails again.
+    let failing = |node: &Node| {
+        let mut entries = model.cluster.on_node(node, name)?.entries().iter();
+        let entry = entries.find(|entry| entry.state == State::Erroring)?;
+        Some(WaitReason::Stage { package: entry.name.to_string(), stage: entry.stage.clone() })
     };
-    let all = model.all_progress(resource.skyhook.name());
-    let waits = all.filter_map(|(node, p)| Some((rank(&p.state, &p.reason)?, p.reason, node)));
+    let ranked = |node: &'a Node, progress: ProgressState, reason: WaitReason<'a>| {
+        let (rank, reason) = match (progress, &reason) {
+            (ProgressState::Blocked | ProgressState::Suspended, _) => (0, reason),
+            (ProgressState::Running, _) => (0, failing(node)?),
+            (ProgressState::Waiting, WaitReason::Batch { node: None, .. }) => (3, reason),
+            (ProgressState::Waiting, WaitReason::Batch { .. }) => (2, reason),
+            (ProgressState::Waiting, WaitReason::BatchSibling(_)) => match failing(node) {
+                Some(failing) => (0, failing),
+                None => (2, reason),
+            },
+            (ProgressState::Waiting, _) => (1, reason),
+            _ => return None,
+        };
+        Some((rank, reason, node))
+    };
+    let waits = model.all_progress(name).filter_map(|(node, p)| ranked(node, p.state, p.reason));
     waits.min_by_key(|(rank, ..)| *rank).map(|(_, reason, node)| (reason, Some(node)))
 }
 
@@ -548,6 +560,9 @@ impl Effects<'_> {
         let reason = self.stuck.as_ref()?;
         Some(match (reason, self.stuck_on) {
             (WaitReason::Ignored, Some(node)) => format!("{node} is ignored"),
+            (WaitReason::Stage { package, stage }, Some(node)) => {
+                format!("stage {stage} of {package} fails on {node}")
+            }
             (
                 WaitReason::Taint(_)
                 | WaitReason::Dependency { .. }

@@ -10,9 +10,9 @@ use crate::api::labels::Labelled;
 use crate::api::{Entry, Skyhook, Stage, State};
 use crate::cluster::cordon::Holder;
 use crate::cluster::{Certainty, Cluster, Node, PackageRun, Phase, Pod};
-use crate::commands::shared::cordon;
 use crate::commands::shared::grouped::grouped;
 use crate::commands::shared::remedy::{Grades, remedy_text};
+use crate::commands::shared::rows::cordon_holders;
 use crate::commands::shared::rows::phase_label;
 use crate::commands::shared::rule::label_of;
 use crate::error::Exit;
@@ -54,14 +54,11 @@ impl NodeReport<'_> {
         here.any(|run| run.node == self.node.name && run.alive() && run.unacknowledged().is_some())
     }
 
-    /// What a reboot of the node would interrupt: stages and workloads. `None` if the stages could not be read, if no
-    /// custom resource selects the node, or if the node is down.
+    /// What a reboot of the node would interrupt: stages and workloads. `None` if the stages could not be read, or if no
+    /// custom resource selects the node.
     fn reboot_now(&self) -> Option<String> {
         let selected = self.cluster.selecting(self.node).next().is_some();
-        if !selected
-            || self.node.ready() == Some(false)
-            || self.cluster.certainty_of_no_package_run() == Certainty::Unknown
-        {
+        if !selected || self.cluster.certainty_of_no_package_run() == Certainty::Unknown {
             return None;
         }
         let package_runs = self.cluster.package_runs();
@@ -86,11 +83,13 @@ impl NodeReport<'_> {
             interrupted.push(plural(evicted.len(), "pod") + " that a drain would evict");
         }
         let unread = if known { "" } else { "; the workloads on the node were not read" };
-        Some(match interrupted.as_slice() {
+        let interrupts = match interrupted.as_slice() {
             [] if known => "interrupts no stage, and no pod that a drain would evict".to_owned(),
             [] => format!("interrupts no stage{unread}"),
             interrupted => format!("interrupts {}{unread}", list(interrupted)),
-        })
+        };
+        let is_ready = self.node.ready() != Some(false);
+        Some(if is_ready { interrupts } else { interrupts + " (as last known: the node is not ready)" })
     }
 
     /// The runtime-required taint, and the custom resources that keep it; `None` without the taint.
@@ -402,7 +401,7 @@ impl View for NodeReport<'_> {
     fn blocks(&self, _wide: bool) -> Text {
         let mut text = Text::new();
         text.line(self.verdict());
-        let holders = cordon::holders(self.cluster, self.node);
+        let holders = cordon_holders(self.cluster, self.node);
         if !holders.is_empty() {
             let cordoned = self.node.cordoned() == Some(true);
             let title = if cordoned { "cordon held by: " } else { "not cordoned, but marked by: " };

@@ -460,6 +460,7 @@ pub fn about(ctx: &mut Ctx, choice: &Choice, attempt: Option<usize>, unread: boo
 
 /// Prints the log tails that the operator keeps on its Jobs: files other than a capture contain no other logs.
 pub fn from_files(ctx: &mut Ctx, choices: &[Choice]) -> Result<Exit> {
+    let kept = choices.iter().any(|choice| choice.last_logs.is_some());
     for choice in choices {
         for line in choice.last_logs.iter().flat_map(|kept| kept.split_inclusive('\n')) {
             ctx.log(&text::Line::default(), line.as_bytes())?;
@@ -467,6 +468,9 @@ pub fn from_files(ctx: &mut Ctx, choices: &[Choice]) -> Result<Exit> {
         let newest = (!choice.attempts.is_empty()).then_some(0);
         about(ctx, choice, newest, false);
     }
-    ctx.note("These files contain no logs; read the logs from the cluster, or from a file that `kubectl skyhook collect` wrote.");
+    let what = if kept { "These files contain no other logs" } else { "These files contain no logs" };
+    ctx.note(format!(
+        "{what}; read the logs from the cluster, or from a file that `kubectl skyhook collect` wrote."
+    ));
     Ok(Exit::Done)
 }

@@ -32,6 +32,11 @@ pub struct SkyhookProgress {
     pub status: String,
     /// The priority; the lowest runs first.
     pub priority: i64,
+    /// The generation of the spec: each change adds one.
+    pub generation: i64,
+    /// The manager that last wrote the spec; absent without managedFields, which kubectl leaves out of files.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub spec_writer: Option<SpecWriter>,
     /// Whether the custom resource is paused.
     pub paused: bool,
     /// Whether the custom resource is disabled.
@@ -100,6 +105,17 @@ pub struct Nodes {
 }
 
 /// A selected node that is being drained.
+/// A manager of fields, as in managedFields.
+#[derive(Debug, Serialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct SpecWriter {
+    /// The manager, such as `kubectl-client-side-apply` or `argocd-controller`.
+    pub manager: String,
+    /// The time of its last write; absent if unknown.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub at: Option<String>,
+}
+
 #[derive(Debug, Serialize, JsonSchema)]
 pub struct DrainingNode {
     /// The node.
@@ -234,6 +250,11 @@ impl<'o, 'a> ProgressReader<'o, 'a> {
             exists: skyhook.is_some(),
             status: status.unwrap_or(Status::Unknown).to_string(),
             priority: skyhook.map_or(0, |s| s.order().0),
+            generation: skyhook.map_or(0, |s| s.metadata.generation),
+            spec_writer: skyhook.and_then(|s| {
+                let writer = *s.spec_writers().first()?;
+                Some(SpecWriter { manager: writer.manager.clone(), at: writer.time.map(time) })
+            }),
             paused: skyhook.is_some_and(Skyhook::paused),
             disabled: skyhook.is_some_and(Skyhook::disabled),
             stop_reason: stop.as_ref().and_then(|stop| stop.reason).map(str::to_owned),

@@ -95,6 +95,7 @@ mod refused_by_schema;
 mod refused_by_server;
 mod refused_by_webhook;
 mod requests_exceed_node;
+mod rollback_of_failed_upgrade;
 mod runtime_required_circle;
 mod runtime_required_missing;
 mod runtime_required_with_sequencing;
@@ -182,6 +183,7 @@ pub const ALL: &[&LintRule] = &[
     &env_reserved::RULE,
     &unmanaged_pods::RULE,
     &interrupt_removed::RULE,
+    &rollback_of_failed_upgrade::RULE,
 ];
 
 /// Whether no node has a record of a package, which is the webhook's criterion for an uninstalled package.
