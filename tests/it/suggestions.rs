@@ -218,7 +218,7 @@ fn names_of_other_things_lead_to_commands() {
     for kind in ["Skyhook", "nodewrights", "deploymentpolicy"] {
         let ran = run(&format!("explain {kind}")).output();
         let message = format!(
-            "error: \"{kind}\" is no rule, grade or term, but a kind of object\nhint: kubectl explain {kind}\n"
+            "error: \"{kind}\" is not a rule, grade or term, but a kind of object\nhint: kubectl explain {kind}\n"
         );
         assert_eq!(ran.parts(), ("", message.as_str(), Some(64)));
     }

@@ -25,7 +25,7 @@ pub fn find_rule(code_or_name: &str) -> Result<&'static Rule> {
         let is_kind = is_kind.iter().any(|kind| kind.eq_ignore_ascii_case(code_or_name));
         if is_kind || code_or_name.contains('.') {
             let what = if is_kind { "a kind of object" } else { "perhaps a field" };
-            let field = format!("{code_or_name:?} is no rule, grade or term, but {what}");
+            let field = format!("{code_or_name:?} is not a rule, grade or term, but {what}");
             return Error::usage(field).hint(format!("kubectl explain {code_or_name}"));
         }
         let retired = rules::RETIRED.iter().find(|(code, _)| code.eq_ignore_ascii_case(code_or_name));

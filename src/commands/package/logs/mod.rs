@@ -467,6 +467,9 @@ pub fn from_files(ctx: &mut Ctx, choices: &[Choice]) -> Result<Exit> {
         let newest = (!choice.attempts.is_empty()).then_some(0);
         about(ctx, choice, newest, false);
     }
-    ctx.note("These files contain no logs; read the logs from the cluster, or from a file that `kubectl skyhook collect` wrote.");
+    ctx.note(
+        "The capture contains no logs; read them from the cluster, or from a capture that `kubectl \
+        skyhook collect` wrote.",
+    );
     Ok(Exit::Done)
 }
