@@ -504,7 +504,7 @@ impl Ctx {
     pub async fn collect(&mut self, request: CollectRequest) -> Result<Collected> {
         if !self.global.reading.from.is_empty() {
             let reason =
-                "collect requires a cluster; --from is not supported because the files can be shared as is";
+                "collect requires a cluster; --from is not supported because a capture can be shared as is";
             return Err(Error::usage(reason));
         }
         let api = self.global.reading.api;

@@ -33,8 +33,11 @@
 //! | goals of `wait` and of plans | `plan/goal.rs`; how far they are, and what blocks them: `wait/`; the watches behind it: `ctx/wait.rs` |
 //! | predictions of the operator's next actions: order, batches, gates, stages | `model/`; `model/mod.rs` has a map |
 //! | a source, or add one | `cluster/source.rs` lists all sources; the compiler and the tests require the rest, in `cluster/live/sources.rs`, `dump/loader.rs` and `cluster/capture/mod.rs` |
-//! | a 403 in `diagnose stuck` ("could not be checked") | `cluster/live/request.rs` (`From<Failure>`), then `unread` in `rules/report.rs`; the text: `not_checked` in `commands/shared/diagnosis/mod.rs`; the exit code: `exit` in `commands/diagnose/stuck.rs` |
-//! | the result of reading a source (403, not in the input) | `cluster/source.rs`; from a response of the server: `cluster/live/request.rs` |
+//! | a 403 in `diagnose stuck` ("could not run") | `cluster/live/request.rs` (`From<Failure>`), then `unread`
+//! in `rules/report.rs`; the text: `not_checked` in `commands/shared/diagnosis/mod.rs`; the exit code: `exit`
+//! in `commands/diagnose/stuck.rs` |
+//! | the result of reading a source (403, not in the capture) | `cluster/source.rs`; from a response of the
+//! server: `cluster/live/request.rs` |
 //! | a command's sources, writes and output | its `command!` in `commands/` |
 //! | a flag of all commands, or of all that change something | `args/global.rs`, `args/safety.rs` |
 //! | the plan of a command | `plan/planners/`; the preconditions of a step, and of a whole plan on custom resources and the operator: `plan/precondition.rs`, proven in `apply/precondition.rs` |

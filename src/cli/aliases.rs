@@ -261,8 +261,8 @@ const HABITS: &[(&[&str], &str)] = &[
     ),
     (
         &["auth"],
-        "`kubectl skyhook rbac --for COMMAND` prints the rights that a command needs; `kubectl skyhook diagnose check` \
-         tests yours",
+        "`kubectl skyhook rbac --for COMMAND` prints the permissions that a command needs; `kubectl \
+         skyhook diagnose check` tests yours",
     ),
     (&["man"], "`kubectl skyhook COMMAND --help` has the text of the manual page"),
     (&["options"], "`kubectl skyhook status --help` also lists the options of all commands"),
@@ -402,9 +402,9 @@ const FLAGS: &[(&[&str], &[&str], &str)] = &[
     (
         &["uninstall"],
         &["--node", "--match", "-l", "--selector", "--nodes"],
-        "the operator uninstalls from all nodes that the custom resource selects; for some nodes, once nothing runs: select \
-         only them in spec.nodeSelectors, uninstall, select only the other nodes, and run `kubectl skyhook uninstall NAME \
-         PACKAGE --cancel`",
+        "the operator uninstalls from all nodes that the custom resource selects; to uninstall from some \
+         nodes while nothing runs, select only those in spec.nodeSelectors, uninstall, then select only \
+         the other nodes, and run `kubectl skyhook uninstall NAME PACKAGE --cancel`",
     ),
     (
         &["pause"],

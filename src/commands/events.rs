@@ -85,7 +85,7 @@ async fn run(ctx: &mut Ctx, args: &Args) -> Result<Exit> {
     }
     if events.rows.is_empty() {
         let asked = cluster.source(Source::Events).was_asked();
-        ctx.note(if asked { "No events." } else { "The input contains no events." });
+        ctx.note(if asked { "No events." } else { "The capture contains no events." });
     }
     ctx.show(&events)?;
     Ok(super::shared::scope::exit_without(&cluster, &[Source::Events]))

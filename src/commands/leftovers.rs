@@ -369,7 +369,8 @@ fn warn_of_held(held: BTreeMap<String, Vec<&str>>, effects: &mut Consequences) {
         effects.warn(if by.is_empty() {
             let node = if let [node] = nodes.as_slice() { *node } else { "NODE" };
             format!(
-                "{names} {verb} cordoned by someone outside the operator; if nobody needs that, run `kubectl uncordon {node}`"
+                "{names} {verb} cordoned by someone outside the operator; if no one needs that, run \
+                 `kubectl uncordon {node}`"
             )
         } else {
             format!("{names} {verb} cordoned by {by}")

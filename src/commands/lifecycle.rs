@@ -414,7 +414,7 @@ impl Request<'_> {
         let mut plan = Plan::new(self.title(&names), self.subject(&names));
         plan.stage(names.iter().map(step).collect());
         plan.consequences.warn(format!(
-            "custom resources cannot be read ({why}): continuing without reading {}",
+            "cannot read custom resources ({why}); continuing without reading {}",
             list(&names)
         ));
         plan
@@ -445,8 +445,8 @@ fn warn(cluster: &Cluster, skyhook: &Skyhook, verb: Verb, plan: &mut Plan) {
     let failed = statuses.get(&Status::Erroring).copied().unwrap_or_default();
     if verb == Verb::Pause && runs_jobs && failed > 0 {
         effects.warn(format!(
-            "{reference}: {} failed: after `resume`, the operator counts {} as waiting, and nothing runs there until the \
-             package is retried",
+            "{reference}: {} failed; after `resume`, the operator counts {} as waiting, and nothing runs \
+             there until the package is retried",
             match failed {
                 1 => "1 node has".to_owned(),
                 n => format!("{n} nodes have"),

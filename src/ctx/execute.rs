@@ -95,7 +95,7 @@ impl Ctx {
         within(changes, safety)?;
         if safety.dry_run == DryRun::Client || from_files {
             self.show(&preview)?;
-            let reason = if from_files { "read from files" } else { "dry run" };
+            let reason = if from_files { "read from a capture" } else { "dry run" };
             self.note(format!("{reason}: nothing was changed"));
             return Ok(Exit::Done);
         }

@@ -291,7 +291,7 @@ impl Ctx {
         if self.global.reading.from.is_empty() || !safety.confirm || only_looks {
             return Ok(());
         }
-        let reason = "--confirm cannot be used with --from: files cannot be changed";
+        let reason = "--confirm cannot be used with --from: a capture cannot be changed";
         Err(Error::usage(reason).hint("use only one of them, or add --dry-run"))
     }
 

@@ -69,11 +69,11 @@ fn commands_and_flags_complete_without_a_cluster() {
         ("nod", "node\tInspect nodes, reset them, or make the operator ignore them\n:4\n"),
         (
             "explain migr",
-            "migration-hold\tSKY601: An unfinished object of the old API stops the whole new operator.\n:4\n",
+            "migration-hold\tSKY601: An unfinished object of the older API stops the whole newer operator.\n:4\n",
         ),
         (
             "diagnose --rule SKY601",
-            "SKY601\tmigration-hold: An unfinished object of the old API stops the whole new operator.\n:4\n",
+            "SKY601\tmigration-hold: An unfinished object of the older API stops the whole newer operator.\n:4\n",
         ),
         (
             "update-state a b 1 ''",

@@ -250,6 +250,7 @@ Checked 1 node.
     clean("node-1 stays cordoned by Kured (annotation weave.works/kured-reboot-in-progress)");
     cordon(json!({}));
     clean(
-        "node-1 stays cordoned by someone outside the operator; if nobody needs that, run `kubectl uncordon node-1`",
+        "node-1 stays cordoned by someone outside the operator; if no one needs that, run `kubectl uncordon \
+         node-1`",
     );
 }

@@ -158,7 +158,7 @@ fn unreadable_custom_resources_are_not_reported_complete() {
         ran.stdout,
         "gpu-01: cannot tell which custom resources select it\n\n\
          gpu: unknown\n  it could not be read, so it may still exist\n\n\
-         could not be read: custom resources: none in the input\n"
+         could not be read: custom resources: none in the capture\n"
     );
     let fake = clusters::named("complete").served();
     fake.on("LIST pods").reply(403);
@@ -182,7 +182,7 @@ fn unreadable_pods_are_not_reported_fine() {
     let ran = run("diagnose node gpu-01 --from -").stdin(list(cluster())).output();
     ran.expect_no_stdout("nothing is wrong");
     ran.expect_no_stdout("Nothing to do");
-    ran.expect_stdout("No problem was found, but the input has no package pods or jobs");
+    ran.expect_stdout("No problem was found, but the capture has no package pods or jobs");
     let mut fake = FakeApi::new().serving(NODEWRIGHT.0);
     for object in cluster() {
         fake = fake.with(object);
@@ -293,12 +293,12 @@ fn resource_that_does_not_select_the_node_says_what_it_wants() {
     };
     let expected = "\
 cpu-1: no custom resource selects it
-not selected by gpu: wants pool=gpu, the label is \"cpu\"
+not selected by gpu: requires pool=gpu, but the label is \"cpu\"
 ";
     assert_eq!(ask("diagnose node cpu-1"), (expected.to_owned(), Some(0)));
     let expected = "\
 gpu-1: no custom resource selects it
-not selected by gpu: wants zone in (a,b), the node has no such label
+not selected by gpu: requires zone in (a,b), but the node has no such label
 ";
     assert_eq!(ask("diagnose node gpu-1"), (expected.to_owned(), Some(0)));
 }

@@ -57,7 +57,7 @@ fn sources_that_were_not_read_are_not_compared() {
         .stdin(r#"{"apiVersion":"v1","kind":"NodeList","items":[]}"#)
         .output();
     output.expect_stdout("not compared");
-    output.expect_stdout("old: not in the input");
+    output.expect_stdout("old: not in the capture");
     output.expect_no_stdout("custom resource: ");
 }
 

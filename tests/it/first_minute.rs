@@ -38,9 +38,10 @@ fn habits_of_other_tools_lead_to_commands() {
     for (words, error) in [
         (
             "uninstall gpu driver --node n021",
-            "error: unexpected argument '--node' found\n\n  tip: the operator uninstalls from all nodes that the custom resource \
-             selects; for some nodes, once nothing runs: select only them in spec.nodeSelectors, uninstall, select only \
-             the other nodes, and run `kubectl skyhook uninstall gpu PACKAGE --cancel`\n",
+            "error: unexpected argument '--node' found\n\n  tip: the operator uninstalls from all nodes \
+             that the custom resource selects; to uninstall from some nodes while nothing runs, select only \
+             those in spec.nodeSelectors, uninstall, then select only the other nodes, and run `kubectl \
+             skyhook uninstall gpu PACKAGE --cancel`\n",
         ),
         (
             "ignore n021",
@@ -148,8 +149,8 @@ fn habits_of_other_tools_lead_to_commands() {
         ),
         (
             "auth can-i reset",
-            "error: unrecognized subcommand 'auth'\n\n  tip: `kubectl skyhook rbac --for COMMAND` prints the rights that a command \
-             needs; `kubectl skyhook diagnose check` tests yours\n",
+            "error: unrecognized subcommand 'auth'\n\n  tip: `kubectl skyhook rbac --for COMMAND` prints \
+             the permissions that a command needs; `kubectl skyhook diagnose check` tests yours\n",
         ),
         (
             "node status --node n021",

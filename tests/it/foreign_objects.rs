@@ -68,7 +68,7 @@ fn clean_deletes_only_what_the_operator_created() {
     let listed = test_cluster.run("leftovers");
     listed.expect_code(0);
     listed.expect_stdout("pod skyhook/gone-driver-1-0-0-apply-node-1-0a1b2c3d");
-    listed.expect_stdout("config map skyhook/gone-driver-1.0.0");
+    listed.expect_stdout("ConfigMap skyhook/gone-driver-1.0.0");
     for line in [
         "configmap/team-a/gone-driver-1.0.0,pod/team-a/gone-driver-1-0-0-apply-node-1-0a1b2c3d: labeled as the operator's, but not created by it (not in the operator's namespace); never deleted",
         "configmap/skyhook/gone-driver-2.0.0: labeled as the operator's, but not created by it (no owner reference to its custom resource); never deleted",

@@ -171,13 +171,13 @@ fn unreadable_custom_resources_do_not_count_as_deleted() {
     test_cluster.fake.heal();
     test_cluster.fake.on("LIST configmaps").reply(403);
     let ran = test_cluster.run("leftovers");
-    let message = "cannot read config maps of packages";
+    let message = "cannot read ConfigMaps of packages";
     ran.expect_stderr(message);
     ran.expect_code(1);
     assert_eq!(test_cluster.writes(), [""; 0]);
     let ran = test_cluster.run("leftovers --clean --confirm");
     ran.expect_code(4);
-    let message = "config maps of packages could not be read and will not be removed";
+    let message = "ConfigMaps of packages could not be read and will not be removed";
     ran.expect_stderr(message);
     assert_ne!(test_cluster.writes(), [""; 0]);
 }

@@ -182,7 +182,7 @@ fn an_unreachable_cluster_is_no_silent_success() {
     let output = run(&format!("{good} --server http://127.0.0.1:1 --request-timeout 2s")).output();
     output.expect_code(1);
     output.expect_stdout("No problems found in 1 manifest\nChecked without a cluster.");
-    output.expect_stderr("warning: checking without a cluster: ");
+    output.expect_stderr("warning: checking without a cluster, as with --offline: ");
 }
 
 /// CEL rules cannot be evaluated here, so the report lists them as not checked.

@@ -160,7 +160,7 @@ fn pods_are_counted_on_nodes_that_no_drain_waits_for_yet() {
     assert_eq!(lint.output().json()["rollouts"][0]["evictedPods"], Value::Null);
 }
 
-/// Without ConfigMaps in the input, the live spec's configMaps count as the operator's copies.
+/// Without ConfigMaps in the capture, the live spec's configMaps count as the operator's copies.
 #[test]
 fn a_config_change_is_seen_without_the_config_maps() {
     let policy = policy(&json!({"fixed": {"initialBatch": 1}}));
@@ -223,7 +223,7 @@ fn an_interrupt_added_to_a_complete_package_drains_its_nodes() {
     };
     let output = lint(rebooting(json!({"count": 2})));
     output.expect_code(0);
-    output.expect_stdout("the budget shop/web allows no eviction: drains wait on node-1\n");
+    output.expect_stdout("PodDisruptionBudget shop/web allows no eviction, so drains wait on node-1\n");
     output.expect_stdout(
         "driver  reboot on 4 nodes, 2 at once\n\
          drains  4 nodes cordoned, 2 pods to evict; PodDisruptionBudget shop/web refuses evictions on 1 node; the interrupt starts before the cordon\n\

@@ -32,7 +32,7 @@ fn warnings_count_as_problems() {
         transcripts.lines().nth(1).map(str::to_owned)
     };
     let headline = first("diagnose stuck gpu-tune").expect("a headline");
-    let ends = "could not be checked; the others found 2 warnings and 1 note, but no errors";
+    let ends = "could not run; the others found 2 warnings and 1 note, but no errors";
     assert!(headline.starts_with("Incomplete diagnosis: "), "{headline}");
     assert!(headline.ends_with(ends), "{headline}");
 }
@@ -121,7 +121,7 @@ fn finished_entries_of_a_deleted_object_are_shown() {
 #[test]
 fn input_without_deployments_is_reported() {
     let ran = run("status --from tests/plans/pause/before.yaml").output();
-    let says = "Operator (version unknown: the input has no Deployments)";
+    let says = "Operator (version unknown: the capture has no Deployments)";
     assert!(ran.stdout.starts_with(says), "{}", ran.transcript());
 }
 

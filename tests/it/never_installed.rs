@@ -29,7 +29,7 @@ fn ask(captured: &Captured) -> Answers {
 #[test]
 fn package_that_was_never_installed_is_an_error_in_every_command() {
     for (capture, code, why) in [
-        ("apply-true-never-installed", "SKY103", "but was never installed"),
+        ("apply-true-never-installed", "SKY103", "but the package was never installed"),
         ("version-changed-while-uninstalling", "SKY104", "2.1.0 will not be installed"),
     ] {
         let answers = ask(&clusters::named(capture));

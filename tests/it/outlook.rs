@@ -413,7 +413,7 @@ fn reasons_of_nodes_are_in_documents() {
         (
             "nodewright-in-progress",
             "prog-1 prog: the batch of compartment (default) is in progress on node/prog-2\n\
-             prog-2 prog: stage config of alpha runs\n",
+             prog-2 prog: stage config of alpha is running\n",
         ),
     ] {
         let ran = Run::new(["node", "status", "--from", &format!("tests/clusters/{capture}"), "-o", lines])

@@ -50,9 +50,9 @@ fn rule_needing_newer_objects_is_not_checked_without_them() {
     assert_eq!(codes(&diagnose(words, &whole)), ["SKY601"]);
     let rule = "--rule deletion-waits-for-erroring-install";
     let report = diagnose(rule, &format!("{}{NODE}{OLDER_OBJECT}", operator("v0.20.0")));
-    assert_eq!(why_not(&report), "the input has no NodeWright objects");
+    assert_eq!(why_not(&report), "the capture has no NodeWright objects");
     let report = diagnose(rule, &format!("{}{NODE}{NEWER_OBJECT}", operator("v0.17.1")));
-    assert_eq!(why_not(&report), "the input has no Skyhook objects");
+    assert_eq!(why_not(&report), "the capture has no Skyhook objects");
 }
 
 #[test]
@@ -62,12 +62,12 @@ fn rule_needing_older_objects_is_not_checked_without_them() {
     for version in ["v0.18.0", "v0.20.3"] {
         let files = format!("{}{carries_older_keys}{NEWER_OBJECT}", operator(version));
         let report = diagnose("--rule SKY601", &files);
-        assert_eq!(why_not(&report), "the input has no Skyhook objects");
+        assert_eq!(why_not(&report), "the capture has no Skyhook objects");
         // Nothing was ever migrated.
         let files = format!("{}{NODE}{NEWER_OBJECT}", operator(version));
         assert_eq!(diagnose("--rule SKY601", &files)["verdict"], "Healthy");
         let without_nodes = format!("{}{NEWER_OBJECT}", operator(version));
-        assert_eq!(why_not(&diagnose("--rule SKY601", &without_nodes)), "the input has no Skyhook objects");
+        assert_eq!(why_not(&diagnose("--rule SKY601", &without_nodes)), "the capture has no Skyhook objects");
     }
     let files = format!("{}{NODE}{NEWER_OBJECT}", operator("v0.21.0"));
     assert_eq!(diagnose("--rule SKY601", &files)["verdict"], "Healthy");
@@ -100,7 +100,7 @@ status: {{nodePriority: {{node-1: '2026-11-01T10:00:00Z'}}, compartmentStatuses:
 "
     );
     let report = diagnose("--rule SKY305", &files);
-    assert_eq!(why_not(&report), "the input has no deployment policies");
+    assert_eq!(why_not(&report), "the capture has no deployment policies");
     let named = files.replace("deploymentPolicy: slow, ", "");
     assert_eq!(diagnose("--rule SKY305", &named)["verdict"], "Healthy");
 }
@@ -141,7 +141,7 @@ spec: {{packages: {{driver: {{version: 2.0.1, image: i, uninstall: {{enabled: tr
     );
     for rule in ["SKY103", "SKY104"] {
         let report = diagnose(&format!("--rule {rule}"), &files);
-        assert_eq!(why_not(&report), "the input has no events");
+        assert_eq!(why_not(&report), "the capture has no events");
         let with = format!("{files}---\napiVersion: v1\nkind: EventList\nitems: []\n");
         let report = diagnose(&format!("--rule {rule}"), &with);
         assert_eq!(report["verdict"], "Healthy");
@@ -166,13 +166,13 @@ metadata: {{name: {name}, namespace: {namespace}}}
     let own = format!("{rest}{}", pod("manager", "skyhook"));
     assert_eq!(
         why_not(&diagnose("--rule SKY401", &own)),
-        "workload pods on nodes to be drained: the input contains only the pods in namespace skyhook"
+        "workload pods on nodes to be drained: the capture has only the pods of namespace skyhook"
     );
     assert_eq!(diagnose("--rule SKY202", &own)["verdict"], "Healthy");
     let others = format!("{rest}{}{}", pod("web", "shop"), pod("db", "shop"));
     assert_eq!(
         why_not(&diagnose("--rule SKY202", &others)),
-        "package pods: the input contains only the pods in namespace shop"
+        "package pods: the capture has only the pods of namespace shop"
     );
     let all = format!("{own}{}", pod("web", "shop"));
     for rule in ["SKY202", "SKY401"] {
@@ -222,14 +222,15 @@ fn rule_needing_webhooks_is_not_checked_without_them() {
     let rule = "--rule SKY505";
     let base = format!("{}{NODE}{OLDER_OBJECT}", operator("v0.17.0"));
     for (also, why) in [
-        (String::new(), "the input has no admission webhooks"),
+        (String::new(), "the capture has no admission webhooks"),
         (
             format!("{WEBHOOK}{SERVICE}"),
-            "admission webhooks: the input has no endpoint slices, so the webhook backends are unknown",
+            "admission webhooks: the capture has no endpoint slices, so the webhook backends are unknown",
         ),
         (
             format!("{WEBHOOK}{}", slice(true).replace("name: hook", "name: other")),
-            "admission webhooks: one of these webhooks uses service skyhook/hook, which is not in the input",
+            "admission webhooks: one of these webhooks uses service skyhook/hook, which is not in the \
+             capture",
         ),
     ] {
         let report = diagnose(rule, &format!("{base}{also}"));
@@ -267,8 +268,7 @@ fn files_without_an_essential_kind_are_not_reported_healthy() {
         }
         let (headline, ran) = on("diagnose stuck", &files);
         assert!(headline.starts_with("Incomplete diagnosis: "), "{}", ran.transcript());
-        let found =
-            headline.split_once(" rules could not be checked; the others found ").map(|(_, found)| found);
+        let found = headline.split_once(" rules could not run; the others found ").map(|(_, found)| found);
         assert!(matches!(found, Some("no problems" | "1 note")), "{headline}");
         let (headline, _) = on("diagnose check", &files);
         assert!(headline.starts_with("Incomplete diagnosis: "), "{headline}");
@@ -282,10 +282,10 @@ fn files_without_an_essential_kind_are_not_reported_healthy() {
     ] {
         let (_, ran) = on(words, &only(&["Skyhook"]));
         ran.expect_code(1);
-        ran.expect_stderr("cannot read nodes: none in the input");
+        ran.expect_stderr("cannot read nodes: none in the capture");
     }
     let (headline, ran) = on("diagnose stuck --rule SKY211", &only(&["Node", "Skyhook"]));
-    assert_eq!(headline, "Incomplete diagnosis: 1 rule could not be checked");
+    assert_eq!(headline, "Incomplete diagnosis: 1 rule could not run");
     ran.expect_code(1);
     let (_, ran) = on("diagnose stuck --rule SKY211 --fail-on never", &only(&["Node"]));
     ran.expect_code(0);

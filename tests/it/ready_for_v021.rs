@@ -67,7 +67,7 @@ fn policies_keys_and_pods_that_are_left_are_found() {
     assert_eq!(json["questions"].as_array().map(Vec::len), Some(3));
     let leftovers = run("leftovers --from -").stdin(MIGRATED).output();
     leftovers.expect_stdout("kubectl delete deploymentpolicies.skyhook.nvidia.com old");
-    leftovers.expect_stdout("The input may lack some NodeWright objects");
+    leftovers.expect_stdout("The capture may lack some NodeWright objects");
     let json = run("leftovers --from - -o json").stdin(MIGRATED).output().json();
     assert_eq!(json["olderPolicies"], serde_json::json!(["old"]));
     run("diagnose stuck --from -").stdin(MIGRATED).output().expect_stdout("SKY608");

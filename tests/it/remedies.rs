@@ -355,13 +355,13 @@ fn failing_stage_states_whether_it_is_retried() {
         all.collect::<Vec<_>>()
     };
     let plain = |end: &str, remedies| (end.to_owned(), String::new(), remedies);
-    let memory =
-        "older ones give an interrupt 64Mi of memory, whatever the package says, and newer ones 256Mi";
+    let memory = "older operators give an interrupt 64Mi of memory, regardless of the package's resources; \
+     newer ones give it 256Mi";
     assert_eq!(
         summaries_of("package_erroring.interrupts", "SKY201"),
         [
             (
-                "its container is restarted until its timeout of 1h expires; 9 failed attempts so far"
+                "its container is restarted until the timeout of 1h expires; 9 failed attempts so far"
                     .to_owned(),
                 memory.to_owned(),
                 1

@@ -64,8 +64,8 @@ fn unknown_names_are_errors() {
 #[test]
 fn a_rollout_without_an_estimate_says_why() {
     for (capture, name, why) in [
-        ("uninstall-in-progress", "gpu-tune", "how long driver takes is not known yet"),
-        ("in-progress", "gpu-tune", "how long driver takes is not known yet"),
+        ("uninstall-in-progress", "gpu-tune", "the duration of driver is not known yet"),
+        ("in-progress", "gpu-tune", "the duration of driver is not known yet"),
         ("modelled-first-attempt-failed", "gpu", "a stage fails and is retried"),
     ] {
         let from = format!("--from tests/clusters/{capture}");
@@ -146,7 +146,7 @@ fn unreadable_sources_are_reported() {
 fn unknown_custom_resource_is_not_reported_deleted() {
     for cluster in ["finalizer-stripped", "deleted-after-reset"] {
         let ran = run(&format!("status --from tests/clusters/{cluster}")).output();
-        ran.expect_stdout("not read, may still exist; has annotations or labels on ");
+        ran.expect_stdout("could not be read, but may still exist; its annotations or labels are on ");
         ran.expect_no_stdout("gone, but");
     }
 }

@@ -244,7 +244,7 @@ impl Expectation {
     /// namespace is unknown.
     fn not_asked(self, cluster: &Cluster) -> Check {
         let message = if cluster.from_files {
-            "the objects needed for this check were not read from the input"
+            "the capture lacks the objects needed for this check"
         } else {
             "the objects needed for this check were not read"
         };

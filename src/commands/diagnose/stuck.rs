@@ -15,8 +15,8 @@ use crate::view::OutputFormat;
 ///
 /// Runs every rule against the cluster and prints the verdict first, then each finding with its evidence and
 /// remedies, least disruptive first. If there are several causes, a table lists them with the next command of
-/// each; pass the number of a cause to see it in full. Sources that could not be read are listed,
-/// and the verdict shows how many rules could not be checked.
+/// each; pass the number of a cause to see it in full. Sources that could not be read are listed, and the
+/// verdict shows how many rules could not run.
 ///
 /// For a package that fails or hangs, it shows how the container ended and its last log lines, with secrets
 /// masked. Logs that do not arrive within a second are left out. With --from, logs are available only from a

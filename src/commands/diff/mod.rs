@@ -105,7 +105,7 @@ const COMPARED: [Source; 3] = [Source::Skyhooks, Source::Nodes, Source::Operator
 pub fn not_compared(old: &Cluster, new: &Cluster) -> Vec<(Source, String)> {
     let unread = |cluster: &Cluster, source| match cluster.source(source) {
         Read::Ok(_) => None,
-        Read::NotRequested => Some("not in the input".to_owned()),
+        Read::NotRequested => Some("not in the capture".to_owned()),
         Read::Incomplete(_, why) | Read::Unreadable(why) => Some(why.to_string()),
     };
     let missing = |source| {

@@ -288,7 +288,7 @@ pub fn consequences(cluster: &Cluster, args: &Args, nodes: &[&Node], effects: &m
     warn_of_running_pods(cluster, name, effects);
     warn_of_unschedulable_nodes(cluster, name, nodes, effects);
     if cluster.nodes.absence() == Certainty::Presumed {
-        effects.warn(format!("the input has no {}", Source::Nodes));
+        effects.warn(format!("the capture has no {}", Source::Nodes));
     }
 }
 

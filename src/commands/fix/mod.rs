@@ -137,7 +137,7 @@ fn few(lines: &[String]) -> Vec<String> {
 ///
 /// # Errors
 ///
-/// Two remedies contradict each other; or the input has no custom resources, so that leftovers may be in use.
+/// Two remedies contradict each other; or the capture has no custom resources, so that leftovers may be in use.
 fn plan(cluster: &Cluster, report: &Report, limits: &FixLimits) -> Result<Plan> {
     super::shared::scope::not_left_out(cluster, ", so it is unknown what is still in use")?;
     let Chosen { parts, left } = choose(cluster, &report.findings, limits);
@@ -156,7 +156,7 @@ fn plan(cluster: &Cluster, report: &Report, limits: &FixLimits) -> Result<Plan> 
     let notes = std::mem::take(&mut plan.consequences.notes);
     plan.consequences.notes = cured.into_iter().chain(notes).chain(left).collect();
     if !report.not_checked.is_empty() {
-        plan.consequences.warn("some rules could not be checked: see `kubectl skyhook diagnose stuck`");
+        plan.consequences.warn("some rules could not run: see `kubectl skyhook diagnose stuck`");
     }
     Ok(plan)
 }
@@ -349,7 +349,7 @@ impl Choosing<'_> {
         let most = self.grades.most;
         if plans && self.forecasts == most {
             let why = format!(
-                "fix plans {} at a time: run it again afterwards, or limit it with --skyhook or --node",
+                "fix plans {} at a time; run it again afterwards, or limit it with --skyhook or --node",
                 plural(most, "remedy")
             );
             return self.leave(finding, &group.subject, &why);

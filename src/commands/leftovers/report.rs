@@ -186,7 +186,7 @@ fn what(left: &Leftover<'_>) -> String {
         LeftoverObject::Cordon(node, _) => return cordon(node).to_owned(),
         LeftoverObject::Pod(_) => return "pod".to_owned(),
         LeftoverObject::Job(_) => return "job".to_owned(),
-        LeftoverObject::ConfigMap(_) => return "config map".to_owned(),
+        LeftoverObject::ConfigMap(_) => return "ConfigMap".to_owned(),
     };
     let recorded = node::is_recorded(on);
     let mut parts = Vec::new();
@@ -367,8 +367,8 @@ impl View for Leftovers<'_> {
             let flavor = self.cluster.flavor();
             let lacks = if self.cluster.skyhooks.items().is_empty() { "has no" } else { "may lack some" };
             text.paragraph(text::warning(format!(
-                "The input {lacks} {} objects: it is unknown whether these custom resources still exist. Check with \
-                 `kubectl get {}` before you remove anything.",
+                "The capture {lacks} {} objects: it is unknown whether these custom resources still exist. \
+                 Check with `kubectl get {}` before you remove anything.",
                 flavor.kind(),
                 flavor.resource(),
             )));

@@ -260,7 +260,7 @@ async fn cluster(ctx: &mut Ctx, offline: bool) -> Result<(Option<Cluster>, bool)
         // A named capture must be readable.
         Err(error) if !ctx.global().reading.from.is_empty() => Err(error),
         Err(error) => {
-            ctx.warn(format!("checking without a cluster: {}; --offline skips the cluster", error.message));
+            ctx.warn(format!("checking without a cluster, as with --offline: {}", error.message));
             Ok((None, true))
         }
     }

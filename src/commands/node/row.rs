@@ -232,7 +232,7 @@ impl NodeRow {
         if self.cordoned == Some(true) && self.cordoned_by.is_empty() && !self.runtime_required_cordon {
             notes.push("cordoned by someone else");
         }
-        let never_installed = format!("never installs {}", list(&self.never_installed));
+        let never_installed = format!("the operator never installs {}", list(&self.never_installed));
         if !self.never_installed.is_empty() && why.is_none() {
             notes.push(&never_installed);
         }

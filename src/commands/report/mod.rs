@@ -214,7 +214,7 @@ impl Page<'_, '_> {
                             p { "Cannot read " (source) ": " (sanitize(&why.to_string())) }
                         }
                         @for source in &empty {
-                            p { "Cannot read " (source) ": none in the input" }
+                            p { "Cannot read " (source) ": none in the capture" }
                         }
                         @if let Some(rules) = &rules { (rules.html()) }
                         @if let Some(logs) = &logs { p { (logs.html()) } }
@@ -239,7 +239,7 @@ impl Page<'_, '_> {
             @if causes.is_empty() && notes.is_empty() {
                 p {
                     @if self.diagnosis.not_checked(false).is_none() { "No findings." }
-                    @else { "The rules that could be checked found nothing." }
+                    @else { "The rules that could run found nothing." }
                 }
             }
             @if causes.len() > FEW {

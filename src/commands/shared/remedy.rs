@@ -65,8 +65,8 @@ impl<'a> Grades<'a> {
             };
             (remedies[at].grade, remedies[at].effect) = match graded {
                 Graded::As(grade, effect) => (Some(grade), Some(effect)),
-                Graded::Nothing => (None, Some("changes nothing now".to_owned())),
-                Graded::Refused(why) => (None, Some(format!("refused now: {why}"))),
+                Graded::Nothing => (None, Some("currently changes nothing".to_owned())),
+                Graded::Refused(why) => (None, Some(format!("currently refused: {why}"))),
                 Graded::Unknown => (None, None),
             };
         }

@@ -20,7 +20,7 @@ pub fn find_rule(code_or_name: &str) -> Result<&'static Rule> {
         }
         let known = rules::ALL.iter().flat_map(|r| [r.code, r.name]);
         if code_or_name.contains('.') {
-            let field = format!("{code_or_name:?} is no rule, grade or term, but perhaps a field");
+            let field = format!("{code_or_name:?} is not a rule, grade or term, but perhaps a field");
             return Error::usage(field).hint(format!("kubectl explain {code_or_name}"));
         }
         let retired = rules::RETIRED.iter().find(|(code, _)| code.eq_ignore_ascii_case(code_or_name));

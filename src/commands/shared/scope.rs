@@ -391,9 +391,9 @@ pub fn not_left_out(cluster: &Cluster, so: &str) -> Result<()> {
             if cluster.leftovers().all().is_empty() {
                 return Ok(());
             }
-            Err(Error::failed(format!("the input has some {kind} objects, but no complete {kind}List{so}")))
+            Err(Error::failed(format!("the capture has some {kind} objects, but no complete {kind}List{so}")))
         }
-        Certainty::Presumed => Err(Error::failed(format!("the input has no {kind} objects{so}"))),
+        Certainty::Presumed => Err(Error::failed(format!("the capture has no {kind} objects{so}"))),
         _ => Ok(()),
     }
 }

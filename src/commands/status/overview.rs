@@ -157,7 +157,7 @@ pub fn causes(status: &StatusReport<'_>, name: Option<&str>, most: usize) -> Tex
     text
 }
 
-/// Rules that could not be checked, muted causes and lapsed mutes.
+/// Rules that could not run, muted causes and lapsed mutes.
 pub fn end(status: &StatusReport<'_>) -> Text {
     let document = &status.document;
     let words = ["kubectl", "skyhook", "diagnose", "stuck"].into_iter();
@@ -166,7 +166,7 @@ pub fn end(status: &StatusReport<'_>) -> Text {
     let mut text = Text::new();
     if document.not_checked > 0 {
         let rules = plural(document.not_checked, "rule");
-        text.line(text::warning(format!("{rules} could not be checked")) + diagnose());
+        text.line(text::warning(format!("{rules} could not run")) + diagnose());
     }
     if let Some(counted) = mutes::counted(document.muted, document.muted_without_expiry) {
         text.line(text::dim(counted) + diagnose());

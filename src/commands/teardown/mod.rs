@@ -407,7 +407,7 @@ fn unread(cluster: &Cluster) -> Vec<String> {
             Read::Incomplete(_, why) | Read::Unreadable(why) => Some(format!("cannot read {source}: {why}")),
             // Without a served API, none of its objects exist.
             Read::NotRequested if !cluster.active_api.served.is_empty() => Some(if cluster.may_leave_out() {
-                format!("the input has no {source}")
+                format!("the capture has no {source}")
             } else {
                 format!("{source} were not read")
             }),

@@ -97,7 +97,7 @@ fn must_gather_is_read() {
     let whole = diagnose(Path::new(&clusters::named(cluster).path()));
     assert_eq!(codes(&report), codes(&whole), "{report:#}");
     let unchecked = report["notChecked"].to_string();
-    assert!(unchecked.contains(&format!("only the pods in namespace default, {ours}")), "{unchecked}");
+    assert!(unchecked.contains(&format!("only the pods of namespace default, {ours}")), "{unchecked}");
 }
 
 /// Without the operator's namespace, pods count as not requested.
@@ -109,7 +109,7 @@ fn must_gather_without_the_operator_namespace_proves_no_absence() {
     let report = diagnose(directory.path());
     assert_ne!(report["verdict"], "Healthy");
     let unchecked = report["notChecked"].to_string();
-    assert!(unchecked.contains("only the pods in namespace default, kube-system"), "{unchecked}");
+    assert!(unchecked.contains("only the pods of namespace default, kube-system"), "{unchecked}");
     assert_eq!(report["counts"]["pods"], 0);
 }
 
@@ -130,8 +130,8 @@ fn cluster_info_dump_is_read() {
     let report = diagnose(root);
     assert_ne!(report["verdict"], "Healthy", "{report:#}");
     let unchecked = report["notChecked"].to_string();
-    assert!(unchecked.contains("the input has no Skyhook objects"), "{unchecked}");
-    assert!(unchecked.contains("only the pods in namespace default, kube-system"), "{unchecked}");
+    assert!(unchecked.contains("the capture has no Skyhook objects"), "{unchecked}");
+    assert!(unchecked.contains("only the pods of namespace default, kube-system"), "{unchecked}");
     // A dump of all namespaces holds all pods.
     for namespace in ["kube-public", "kube-node-lease", "skyhook"] {
         for (file, kind) in [("pods", "Pod"), ("events", "Event"), ("deployments", "Deployment")] {

@@ -21,7 +21,7 @@ pub fn svg() -> String {
     for words in COMMANDS {
         line(&mut body, &mut y, &format!("\u{1b}[2m$\u{1b}[0m \u{1b}[1mkubectl skyhook {words}\u{1b}[0m"));
         let shown = run(&format!("{words} --color always --from {CAPTURE}")).output().stdout;
-        let shown = shown.lines().take_while(|line| !line.contains("could not be checked"));
+        let shown = shown.lines().take_while(|line| !line.contains("could not run"));
         shown.flat_map(wrapped).for_each(|text| line(&mut body, &mut y, &text));
     }
     map(&mut body, &mut y);

@@ -103,7 +103,7 @@ fn apply_and_undo(case: &Case) -> Result<(), String> {
         ran = Run::new(unpaused).output();
     }
     // Files that lack a kind do not prove that no such objects exist; an empty list of a server would.
-    if ran.stderr.contains("the input has no ") {
+    if ran.stderr.contains("the capture has no ") {
         return Ok(());
     }
     let text =
@@ -155,7 +155,7 @@ fn remedies_are_accepted_with_the_announced_impact() {
                 // Skip refusals that are expected: the capture lacks the data, or a Job failed permanently on a node
                 // outside the plan, which requires `--no-pause`.
                 let unpaused = "hint: use --no-pause to proceed without a pause";
-                let refused = ran.stderr.contains("the input has no ") || ran.stderr.contains(unpaused);
+                let refused = ran.stderr.contains("the capture has no ") || ran.stderr.contains(unpaused);
                 if ran.code != Some(0) && !refused {
                     wrong.push_str(&format!("{}: {}\n", case(), ran.stderr));
                 }

@@ -37,7 +37,7 @@ fn many_equal_causes_are_one_with_a_set_of_names() {
 fn fix_plans_fifty_remedies_at_a_time() {
     let ran = diagnosed("fix --up-to restart --dry-run", 60, |_| {});
     ran.expect_stdout(
-        "because fix plans 50 remedies at a time: run it again afterwards, or limit it with --skyhook or --node",
+        "because fix plans 50 remedies at a time; run it again afterwards, or limit it with --skyhook or --node",
     );
 }
 

@@ -275,7 +275,7 @@ impl RunOutput {
 /// Replaces the number of rules, and the codes of those not checked, so that a new rule changes no snapshot.
 pub fn without_rule_counts(text: &str) -> String {
     static COUNT: LazyLock<Regex> =
-        LazyLock::new(|| regex(r"(?m)^(Incomplete diagnosis: |)\d+ rules?( could not be checked)"));
+        LazyLock::new(|| regex(r"(?m)^(Incomplete diagnosis: |)\d+ rules?( could not run)"));
     static METRIC: LazyLock<Regex> =
         LazyLock::new(|| regex(r"(?m)^(kubectl_skyhook_rules_not_checked\S*) \d+$"));
     static CODES: LazyLock<Regex> = LazyLock::new(|| regex(r"(?m)^  SKY\d{3}( SKY\d{3})*:"));

@@ -49,7 +49,7 @@ fn keys_of_resources_that_may_not_have_been_asked_for_are_no_leftovers() {
         let refused = clean(text);
         refused.expect_code(1);
         refused.expect_stderr(
-            "the input has some Skyhook objects, but no complete SkyhookList, so leftovers cannot be determined",
+            "the capture has some Skyhook objects, but no complete SkyhookList, so leftovers cannot be determined",
         );
     }
     let planned = clean(&listed);

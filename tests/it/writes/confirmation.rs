@@ -320,7 +320,7 @@ fn confirm_flag_is_refused_for_files() {
             (ran.stdout.as_str(), ran.stderr.as_str()),
             (
                 "",
-                "error: --confirm cannot be used with --from: files cannot be changed\n\
+                "error: --confirm cannot be used with --from: a capture cannot be changed\n\
                  hint: use only one of them, or add --dry-run\n"
             ),
             "{}",

@@ -30,7 +30,7 @@ fn warns(ran: &RunOutput, warning: &str) {
     assert_eq!(warnings, [format!("- warning: {warning}")], "{}", ran.transcript());
 }
 
-const EDIT: &str = "skyhook/gpu is applied by the Argo CD application gpu-platform, so the edit may not last: the next sync reverts the edit; make the change in the source (Git or chart values)";
+const EDIT: &str = "skyhook/gpu is applied by the Argo CD application gpu-platform: the next sync reverts the edit; make the change in the source (Git or chart values)";
 
 #[test]
 fn undo_names_what_reverts_the_edit() {
@@ -68,7 +68,7 @@ fn deleted() -> TestCluster {
     cluster
 }
 
-const MADE: &str = "skyhook/gpu-tune is applied by the Argo CD application gpu-platform, so the object may be removed: the next sync \
+const MADE: &str = "skyhook/gpu-tune is applied by the Argo CD application gpu-platform: the next sync \
                     may delete the object again; first add the object to the source (Git or chart values)";
 
 #[test]

@@ -249,7 +249,7 @@ impl<'a> Outlook<'a> {
     /// Why a custom resource that makes progress has no estimate.
     fn no_estimate(&self, name: &str) -> String {
         if self.cluster.skyhook(name).is_some_and(Skyhook::deleting) {
-            return "deletions are not estimated".to_owned();
+            return "the durations of deletions are not predicted".to_owned();
         }
         match self.timeline.untimed {
             Some(untimed) => untimed.words(name),
@@ -323,10 +323,13 @@ impl<'a> Outlook<'a> {
         let nodes = plural(self.cluster.tracked(name).count(), "node");
         match self.cluster.skyhooks.ok() {
             Some(_) if self.cluster.may_leave_out() => {
-                format!("not in the input, may still exist; has annotations or labels on {nodes}")
+                format!("not in the capture, but may still exist; its annotations or labels are on {nodes}")
             }
             Some(_) => format!("gone, but its annotations or labels are still on {nodes}"),
-            None => format!("not read, may still exist; has annotations or labels on {nodes}"),
+            None => format!(
+                "could not be read, but may still exist; its annotations or labels are on \
+                {nodes}"
+            ),
         }
     }
 }

@@ -176,7 +176,7 @@ impl Plan {
                 let worst = worst.filter(|_| source != Source::Skyhooks).unwrap_or(Grade::B4);
                 consequences.at_least(worst);
                 consequences.warn(format!(
-                    "{source} cannot be read ({why}): the operator's next actions are not shown"
+                    "cannot read {source} ({why}), so the operator's next actions are not shown"
                 ));
             }
         }
@@ -359,7 +359,8 @@ impl Plan {
                 for (package, nodes) in stays_on_hosts(cluster, skyhook) {
                     consequences.loses_record = true;
                     consequences.cannot_undo(format!(
-                        "changes of {package} of {target}, which is not uninstalled, remain on the hosts: {}",
+                        "changes that {package} of {target} made to the hosts remain, because it is not \
+                         uninstalled: {}",
                         NodeSet::of(nodes).limited(SHOWN)
                     ));
                 }
@@ -656,7 +657,7 @@ fn add_freed(plan: &Plan, cluster: &Cluster, after: &Cluster, consequences: &mut
             consequences.at_least(Grade::of_running(skyhook));
             let reference = skyhook.reference();
             consequences
-                .warn(format!("{reference} records no batch: its packages may then start on other nodes"));
+                .warn(format!("{reference} records no batch, so its packages may start on other nodes"));
         }
     }
 }

@@ -224,8 +224,7 @@ impl Metadata {
         match self.unschedulable {
             Some(true) => lines.push("cordon".to_owned()),
             Some(false) if self.uncordon.unproven => lines.push(
-                "uncordon, unless the node's managedFields name someone else as the one who cordoned it"
-                    .to_owned(),
+                "uncordon, unless the node's managedFields show that someone else cordoned it".to_owned(),
             ),
             Some(false) => lines.push("uncordon".to_owned()),
             None => {}

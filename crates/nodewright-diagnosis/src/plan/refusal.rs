@@ -19,8 +19,8 @@ impl Moment {
     pub fn words(self) -> &'static str {
         match self {
             Moment::Planning => "while planning",
-            Moment::Question => "at the question",
-            Moment::Confirmed => "after the answer",
+            Moment::Question => "at the confirmation prompt",
+            Moment::Confirmed => "after the confirmation",
             Moment::LocalFile => "before a local file is written",
         }
     }
@@ -95,8 +95,8 @@ refusals! {
             ["{end}"];
         /// The package alone would be skipped by this version of the operator.
         WouldBeSkipped { package, nodes, skyhook, node }
-            "rerunning {package} alone would strand it on {nodes}: this operator version skips packages without dependencies \
-             once complete packages outnumber them (SKY209)"
+            "rerunning {package} alone would leave it unscheduled on {nodes}: this operator version skips \
+             packages without dependencies once complete packages outnumber them (SKY209)"
             ["reset all packages there: kubectl skyhook reset {skyhook} --node {node}"];
         /// The status has no copy of an unreadable node state.
         NoCopyOfState { skyhook, node }
@@ -228,8 +228,8 @@ refusals! {
             [];
         /// The journal or the plan is from another cluster.
         OtherCluster { what, namespace, there, server_there, here, server }
-            "{what} is from another cluster: namespace {namespace} has the uid {there} there (at {server_there}), but {here} \
-             here (at {server})"
+            "{what} is from another cluster: namespace {namespace} has uid {there} there ({server_there}), \
+             but {here} in the current cluster ({server})"
             ["select that cluster with --context or --kubeconfig"];
     }
     Question {

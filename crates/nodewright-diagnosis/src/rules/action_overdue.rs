@@ -21,16 +21,17 @@ rule! {
     ///
     /// # How to confirm
     ///
-    /// No gate of the rollout holds the node back, no stage of the custom resource runs there, and the newest
-    /// change that concerns the node is more than a minute old. After ten minutes this is an error: the operator
-    /// reconciles at least that often. It is an error at once if the cause was read: the labels, limit ranges and quotas
-    /// of the operator's namespace, its roles, and webhooks for pods, Jobs, evictions and nodes.
+    /// The rollout does not hold the node back, no stage of the custom resource runs there, and the newest
+    /// change that concerns the node is more than a minute old. After ten minutes this is an error: the
+    /// operator reconciles at least that often. It is an error at once if the cause was read: the labels,
+    /// limit ranges and quotas of the operator's namespace, its roles, and webhooks for pods, Jobs, evictions
+    /// and nodes.
     ///
     /// # How to fix
     ///
     /// Read the operator's log for the refused request, and remove its cause. The operator retries automatically.
     ///
-    /// # Since
+    /// # Affected versions
     ///
     /// All operators.
     SKY228 "action-overdue" Error needs Skyhooks Nodes Pods Jobs, also Policies Operator Workloads DisruptionBudgets Webhooks Restrictions,

@@ -25,7 +25,7 @@ rule! {
     ///
     /// Configure a key without prefix, or turn `autoTaintNewNodes` off.
     ///
-    /// # Since
+    /// # Affected versions
     ///
     /// Operators with `autoTaintNewNodes` (v0.13.0).
     SKY503 "auto-taint-key-invalid" Error needs Skyhooks Nodes Operator,

@@ -25,7 +25,7 @@ rule! {
     ///
     /// Reset the batch state.
     ///
-    /// # Since
+    /// # Affected versions
     ///
     /// v0.15.0 to v0.19.1 (upstream issue 588).
     SKY310 "batch-counters-frozen" Warning needs Skyhooks Nodes Pods, also Policies Jobs

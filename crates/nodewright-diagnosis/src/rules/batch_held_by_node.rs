@@ -34,11 +34,14 @@ rule! {
     /// `in_progress`: the operator chooses such nodes before all others. With a deployment policy, it also
     /// has no effect on a node that counts as waiting.
     ///
-    /// # Since
+    /// # Affected versions
     ///
-    /// Operators v0.15.0 and later; from v0.20.0 on an ignored or tainted node no longer takes a place in the
-    /// batch (upstream issue 585). From then on, a node that fails or waits for a protected workload is only
-    /// a warning.
+    /// Operators v0.15.0 and later; from v0.20.0 on an ignored or tainted node no longer takes up a slot in
+    /// the batch (upstream issue 585).
+    ///
+    /// # Severity
+    ///
+    /// From v0.20.0 on, only a warning for a node that fails or waits for a protected workload.
     SKY305 "batch-held-by-node" Error needs Skyhooks Nodes, also Policies Pods Jobs,
         blocks Install Uninstall, retried true, finds HeldNodes
 }
@@ -125,7 +128,7 @@ fn report(
         finding.evidence("nodes", "waiting", some_of(blocked.waiting));
     }
     if !passed_over.is_empty() {
-        finding.evidence("nodes", "in the batch, but not continued", some_of(passed_over));
+        finding.evidence("nodes", "in the batch, but stalled", some_of(passed_over));
     }
     let name = node.name.as_str();
     if trouble.on_node {

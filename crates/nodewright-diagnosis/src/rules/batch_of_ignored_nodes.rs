@@ -5,14 +5,14 @@ use crate::cluster::{Cluster, Node, Source};
 use crate::view::count;
 
 rule! {
-    /// Blocked nodes fill every batch, and free nodes are never chosen.
+    /// Blocked nodes fill every batch, and available nodes are never chosen.
     ///
     /// # What it means
     ///
     /// A node that is no longer ignored or tainted keeps the status `blocked`, and the operator chooses every
     /// node that is `waiting` before it. A node that is still ignored or tainted and also waits for an
-    /// earlier custom resource is `waiting` again in each pass, is chosen, and is skipped. If there are as
-    /// many such nodes as a batch has places, the free nodes are never chosen.
+    /// earlier custom resource is `waiting` again in each reconcile, is chosen, and is skipped. If there are
+    /// as many such nodes as a batch has slots, the available nodes are never chosen.
     ///
     /// # What causes it
     ///
@@ -22,16 +22,16 @@ rule! {
     ///
     /// # How to confirm
     ///
-    /// `status.nodePriority` lists no node with work left. The free nodes have the status `blocked`,
+    /// `status.nodePriority` lists no node with work left. The available nodes have the status `blocked`,
     /// without the label `ignore` and without a taint that is not tolerated; the others change between
     /// `waiting` and `blocked` every two seconds.
     ///
     /// # How to fix
     ///
-    /// Pause the custom resource and resume it: all of its nodes are `waiting` then, and the free ones
+    /// Pause the custom resource and resume it: all of its nodes are `waiting` then, and the available ones
     /// are chosen sooner or later. Or repair the earlier custom resource on the nodes that are still ignored.
     ///
-    /// # Since
+    /// # Affected versions
     ///
     /// Operators v0.15.0 up to v0.19.
     SKY314 "batch-of-ignored-nodes" Error needs Skyhooks Nodes, also Policies,

@@ -10,9 +10,9 @@ rule! {
     ///
     /// # What it means
     ///
-    /// The operator also chooses nodes on which an earlier custom resource is not complete. Such nodes cannot start,
-    /// but keep their places in the batch. While they take up the whole batch, free nodes are not started, regardless
-    /// of the budget.
+    /// The operator also chooses nodes on which an earlier custom resource is not complete. Such nodes cannot
+    /// start, but keep their slots in the batch. While they take up the whole batch, available nodes are not
+    /// started, regardless of the budget.
     ///
     /// # What causes it
     ///
@@ -25,15 +25,18 @@ rule! {
     ///
     /// # How to fix
     ///
-    /// Repair the earlier custom resource: its problem is reported as a separate finding. Or ignore the nodes that take
-    /// up the places, and the others on which it is stuck: the operator chooses in no particular order, and one of them
-    /// could block the next batch. A raised budget alone does not help: the operator forms no other batch until all
-    /// nodes of the current batch are complete.
+    /// Repair the earlier custom resource: its problem is reported as a separate finding. Or ignore the nodes
+    /// that take up the slots, and the others on which it is stuck: the operator chooses in no particular
+    /// order, and one of them could block the next batch. A raised budget alone does not help: the operator
+    /// forms no other batch until all nodes of the current batch are complete.
     ///
-    /// # Since
+    /// # Affected versions
     ///
-    /// Operators v0.15.0 and later. This is an error if the earlier custom resource is stuck, and a
-    /// warning while it makes progress.
+    /// Operators v0.15.0 and later.
+    ///
+    /// # Severity
+    ///
+    /// An error if the earlier custom resource is stuck, and a warning while it makes progress.
     SKY312 "batch-slots-held" Warning needs Skyhooks Nodes, also Policies Pods Jobs,
         blocks Install, retried true, finds HeldNodes
 }

@@ -15,9 +15,9 @@ rule! {
     ///
     /// # What causes it
     ///
-    /// Canceling resets the node state but does not stop the running pod; the result depends on whether
-    /// the pod ends before the operator's next pass. If the operator deletes the pod first
-    /// and the pod does not terminate, every node of the custom resource waits for it.
+    /// Canceling resets the node state but does not stop the running pod; the result depends on whether the
+    /// pod ends before the operator's next reconcile. If the operator deletes the pod first and the pod does
+    /// not terminate, every node of the custom resource waits for it.
     ///
     /// # How to confirm
     ///
@@ -29,7 +29,7 @@ rule! {
     /// Wait: the package ends up installed either way. If it cannot handle an uninstall followed by an install,
     /// check the node afterwards.
     ///
-    /// # Since
+    /// # Affected versions
     ///
     /// Operators with explicit uninstall (v0.16.0), up to v0.17.
     SKY105 "cancelled-uninstall-still-running" Warning needs Skyhooks Nodes Pods Jobs

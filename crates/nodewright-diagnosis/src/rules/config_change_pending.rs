@@ -32,7 +32,7 @@ rule! {
     /// configuration, delete the ConfigMap. The operator creates it again from the spec, without any condition; then
     /// run the package again. Or give the package a new version.
     ///
-    /// # Since
+    /// # Affected versions
     ///
     /// All operators (`HandleConfigUpdates`). From v0.4.0 on, the operator also updates the ConfigMap if the package
     /// fails at stage config.

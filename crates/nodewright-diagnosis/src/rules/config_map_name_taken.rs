@@ -25,7 +25,7 @@ rule! {
     ///
     /// Give one of the packages another name or version, or remove its `configMap`.
     ///
-    /// # Since
+    /// # Affected versions
     ///
     /// All operators (`UpsertConfigmaps`).
     SKY226 "config-map-name-taken" Error needs Skyhooks, also ConfigMaps,
@@ -75,10 +75,6 @@ fn report(
         )
         .evidence(skyhook, format!("ConfigMap of package {package}"), place)
         .evidence(other, format!("ConfigMap of package {their_package}"), place)
-        .edit(
-            Grade::B2,
-            format!("Give package {package} another name or version"),
-            skyhook,
-        )
+        .edit(Grade::B2, format!("Give package {package} another name or version"), skyhook)
         .caveat("the operator then continues for every custom resource");
 }

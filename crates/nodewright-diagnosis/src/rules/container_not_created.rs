@@ -35,7 +35,7 @@ rule! {
     /// Create the missing object: the kubelet retries automatically. Or correct the package's
     /// environment, and the operator replaces the pod.
     ///
-    /// # Since
+    /// # Affected versions
     ///
     /// All operators.
     SKY203 "container-not-created" Error needs Pods Jobs, also Nodes Events,

@@ -27,9 +27,13 @@ rule! {
     ///
     /// Stop the program that lifts the cordon until the interrupt is over, or cordon the node again.
     ///
-    /// # Since
+    /// # Affected versions
     ///
-    /// Operators v0.18.0 and later, which record the start of a drain. In the first ten minutes this is a warning.
+    /// Operators v0.18.0 and later, which record the start of a drain.
+    ///
+    /// # Severity
+    ///
+    /// A warning in the first ten minutes.
     SKY415 "cordon-lifted" Error needs Skyhooks Nodes Workloads, also Pods Jobs,
         blocks Install Uninstall
 }
@@ -57,13 +61,15 @@ fn detect(cluster: &Cluster, findings: &mut Findings) {
         let finding = findings.report(
             Subject::skyhook_on_node(skyhook, node).package(drain.package),
             format!(
-                "the operator's cordon was lifted during the drain for package {}{by}, and {} arrived since",
+                "the operator's cordon was lifted during the drain for package {}{by}, and {} arrived \
+                 afterwards",
                 drain.package,
                 plural(arrived.len(), "pod")
             ),
         );
         finding.group_message(format!(
-            "the operator's cordon was lifted during the drain for package {}{by}, and pods arrived since",
+            "the operator's cordon was lifted during the drain for package {}{by}, and pods arrived \
+             afterwards",
             drain.package
         ));
         finding

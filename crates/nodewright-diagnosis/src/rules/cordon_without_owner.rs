@@ -14,9 +14,9 @@ rule! {
     ///
     /// # What causes it
     ///
-    /// The finalizer was stripped in the middle of an interrupt, or the node's labels or the
-    /// selector were changed while the node was cordoned. Labels of hardware belong to programs such as Node Feature
-    /// Discovery, which take them away when a detection fails.
+    /// The finalizer was stripped in the middle of an interrupt, or the node's labels or the selector were
+    /// changed while the node was cordoned. Labels of hardware belong to programs such as Node Feature
+    /// Discovery, which remove the labels when a detection fails.
     ///
     /// # How to confirm
     ///
@@ -29,7 +29,7 @@ rule! {
     /// the missing label. Otherwise release the cordon: this removes the annotation, and makes the node schedulable if
     /// nothing else holds it.
     ///
-    /// # Since
+    /// # Affected versions
     ///
     /// All operators.
     SKY402 "cordon-without-owner" Error needs Skyhooks Nodes,
@@ -71,7 +71,7 @@ fn detect(cluster: &Cluster, findings: &mut Findings) {
                 Subject::node(&node.name, Some(name)),
                 match owner {
                     None if absence == Certainty::Presumed => format!(
-                        "the node is cordoned for {name}, which is not in the input: if {name} was deleted, \
+                        "the node is cordoned for {name}, which is not in the capture: if {name} was deleted, \
                          nothing will uncordon the node"
                     ),
                     None => format!(
@@ -121,7 +121,7 @@ fn detect(cluster: &Cluster, findings: &mut Findings) {
                     finding.severity(Severity::Warning).evidence(
                         "files",
                         "custom resources",
-                        "none in the input",
+                        "none in the capture",
                     );
                 }
                 None => {
@@ -145,25 +145,20 @@ fn detect(cluster: &Cluster, findings: &mut Findings) {
             }
             let half_changed = !unfinished.is_empty();
             let title = if half_changed {
-                "If the node will not be finished, release the cordon"
+                "If the work on the node will not be finished, release the cordon"
             } else {
                 "Release the cordon"
             };
-            finding
-                .remedy(
-                    title,
-                    ["leftovers", "--clean", "--node", &node.name],
-                )
-                .caveat(if half_changed {
-                    "the packages are unfinished on this host, and pods may be scheduled on it"
-                } else if !kept.is_empty() {
-                    "the node stays cordoned for the other owners"
-                } else if keys.runtime_required_cordon {
-                    "the node stays cordoned as runtime-required"
-                } else {
-                    "pods may be scheduled on the node again; first check that no unfinished interrupt has left the node \
-                     unusable"
-                });
+            finding.remedy(title, ["leftovers", "--clean", "--node", &node.name]).caveat(if half_changed {
+                "the packages are unfinished on this host, and pods may be scheduled on it"
+            } else if !kept.is_empty() {
+                "the node stays cordoned for the other owners"
+            } else if keys.runtime_required_cordon {
+                "the node stays cordoned as runtime-required"
+            } else {
+                "pods may be scheduled on the node again; first check that no unfinished interrupt has \
+                     left the node unusable"
+            });
         }
     }
 }
@@ -179,7 +174,7 @@ fn select_again(finding: &mut Finding, skyhook: &Skyhook, node: &Node, unmet: &[
             "Restore the label, so that the custom resource finishes its work on the node",
             words.into_iter().chain(changes),
         )
-        .caveat("first repair the program that owns the label: it may take the label away again");
+        .caveat("first repair the program that owns the label: it may remove the label again");
 }
 
 /// Reports a node on which the custom resource is complete: the operator should have released it after the
@@ -196,8 +191,8 @@ fn not_released(cluster: &Cluster, findings: &mut Findings, skyhook: &Skyhook, n
         .severity(Severity::Warning)
         .evidence(node, "spec.unschedulable", "true")
         .evidence(node, key, "set")
-        .evidence(skyhook, "complete here", "yes")
+        .evidence(skyhook, "complete on this node", "yes")
         .operator_log(cluster, "Check why the operator's reconcile ends early")
         .kubectl(Grade::B1, "Uncordon the node", ["uncordon", &node.name])
-        .caveat("only if nobody else needs the node cordoned");
+        .caveat("only if no one else needs the node cordoned");
 }

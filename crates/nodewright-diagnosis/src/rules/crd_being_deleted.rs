@@ -8,8 +8,9 @@ rule! {
     ///
     /// # What it means
     ///
-    /// A deleted CRD takes all its custom resources with it, and waits until they are gone. Each of them waits until the
-    /// operator removes its finalizer. If the operator was removed first, nothing does.
+    /// A deleted CRD takes all its custom resources with it, and waits until they are gone. Each of them
+    /// waits until the operator removes its finalizer. If the operator was removed first, nothing removes the
+    /// finalizer.
     ///
     /// # What causes it
     ///
@@ -18,15 +19,15 @@ rule! {
     ///
     /// # How to confirm
     ///
-    /// The CRD has a `deletionTimestamp`, the condition `Terminating` is true, and custom resources exist with the
-    /// operator's finalizer. Files show it if they contain the CRDs, as captures by `collect` do.
+    /// The CRD has a `deletionTimestamp`, the condition `Terminating` is true, and custom resources exist
+    /// with the operator's finalizer. Captures show this if they contain the CRDs, as those of `collect` do.
     ///
     /// # How to fix
     ///
     /// Strip the finalizers of the custom resources; then the CRD is deleted. An operator cannot be installed before
     /// that: its CRD would be deleted, too.
     ///
-    /// # Since
+    /// # Affected versions
     ///
     /// All operators.
     SKY515 "crd-being-deleted" Error needs Skyhooks, also Operator Restrictions,
@@ -50,7 +51,7 @@ fn detect(cluster: &Cluster, findings: &mut Findings) {
     let why = match (held.is_empty(), gone) {
         (true, _) => String::new(),
         (false, true) => {
-            format!(", and waits for {}: no operator runs that would remove the finalizer", some_of(&names))
+            format!(", and waits for {}: no operator is running to remove the finalizer", some_of(&names))
         }
         (false, false) => {
             format!(", and waits until the operator has removed the finalizer of {}", some_of(&names))

@@ -25,7 +25,7 @@ rule! {
     /// back. If there is no copy, reset the node: the record of its installed packages is lost, and its
     /// uninstall scripts do not run.
     ///
-    /// # Since
+    /// # Affected versions
     ///
     /// Operators with explicit uninstall (v0.16.0).
     SKY108 "deletion-blocked-by-malformed-state" Error needs Skyhooks Nodes,

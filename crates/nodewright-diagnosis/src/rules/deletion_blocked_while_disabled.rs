@@ -26,7 +26,7 @@ rule! {
     /// Enable it: the uninstall runs and the deletion completes. Strip the finalizer only if the
     /// uninstall must not run.
     ///
-    /// # Since
+    /// # Affected versions
     ///
     /// Operators with explicit uninstall (v0.16.0).
     SKY110 "deletion-blocked-while-disabled" Error needs Skyhooks Nodes,

@@ -41,7 +41,7 @@ rule! {
     /// Stripping the finalizer is the last resort: uninstall scripts do not run, and installed packages stay
     /// on the nodes.
     ///
-    /// # Since
+    /// # Affected versions
     ///
     /// Operators with explicit uninstall (v0.16.0).
     SKY113 "deletion-not-progressing" Error needs Skyhooks Nodes Pods Jobs,

@@ -34,7 +34,7 @@ rule! {
     /// seconds, and uninstalls. Or reset the package on the node, which drops its record without an
     /// uninstall.
     ///
-    /// # Since
+    /// # Affected versions
     ///
     /// Operators that clean up in the finalizer (v0.16.0); seen with v0.17.0.
     SKY114 "deletion-passes-over-node" Error needs Skyhooks Nodes Pods, also Policies Operator,

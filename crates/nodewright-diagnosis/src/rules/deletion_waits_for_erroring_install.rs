@@ -36,10 +36,13 @@ rule! {
     /// record of installed packages, and their changes to the hosts remain. Removing the finalizer by hand
     /// cleans up nothing.
     ///
-    /// # Since
+    /// # Affected versions
     ///
-    /// Operators with explicit uninstall (v0.16.0); not fixed as of v0.20.0. While a Job has
-    /// attempts left this is a warning.
+    /// Operators with explicit uninstall (v0.16.0); not fixed as of v0.20.0.
+    ///
+    /// # Severity
+    ///
+    /// A warning while a Job has attempts left.
     SKY101 "deletion-waits-for-erroring-install" Error needs Skyhooks Nodes, also Pods Jobs,
         blocks Deletion Uninstall, retried true
 }

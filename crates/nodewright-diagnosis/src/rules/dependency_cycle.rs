@@ -23,7 +23,7 @@ rule! {
     ///
     /// Remove one of the dependencies.
     ///
-    /// # Since
+    /// # Affected versions
     ///
     /// All operators.
     SKY207 "dependency-cycle" Error needs Skyhooks Nodes,

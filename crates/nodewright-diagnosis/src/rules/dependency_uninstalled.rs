@@ -25,7 +25,7 @@ rule! {
     ///
     /// Cancel the uninstall of the dependency, or remove the dependency from `dependsOn`.
     ///
-    /// # Since
+    /// # Affected versions
     ///
     /// Operators with explicit uninstall (v0.16.0).
     SKY111 "dependency-uninstalled" Error needs Skyhooks Nodes,

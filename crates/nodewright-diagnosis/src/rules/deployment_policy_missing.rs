@@ -23,7 +23,7 @@ rule! {
     ///
     /// Create a policy with that name, or reference an existing one.
     ///
-    /// # Since
+    /// # Affected versions
     ///
     /// Operators with deployment policies (v0.10.0).
     SKY303 "deployment-policy-missing" Error needs Skyhooks, also Policies,

@@ -14,8 +14,6 @@ rule! {
     ///
     /// Someone set the disable annotation, with this plugin or another tool.
     ///
-    /// While work is unfinished, this is a warning: it waits until someone intervenes. Otherwise it is a note.
-    ///
     /// # How to confirm
     ///
     /// The annotation `disable` on the custom resource is exactly `true`.
@@ -24,9 +22,13 @@ rule! {
     ///
     /// Enable it when it may continue. If it is disabled on purpose, there is nothing to do.
     ///
-    /// # Since
+    /// # Affected versions
     ///
     /// Operators v0.8.0 and later.
+    ///
+    /// # Severity
+    ///
+    /// A warning while work is unfinished, because it waits until someone intervenes; otherwise a note.
     SKY309 "disabled" Warning needs Skyhooks, also Nodes,
         blocks Install Uninstall, finds LastingWaits
 }

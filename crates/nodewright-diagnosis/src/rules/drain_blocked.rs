@@ -20,8 +20,8 @@ rule! {
     ///
     /// Before a package interrupts a node, the operator evicts the pods there, but a disruption budget, or a
     /// pod that no controller would recreate, prevents it. Up to v0.19.1 this aborts the operator's whole
-    /// pass: the node is often not even cordoned, later nodes wait too, and only the operator's log shows the
-    /// reason. From v0.19.0 on the operator also waits until the evicted pods have ended.
+    /// reconcile: the node is often not even cordoned, later nodes wait too, and only the operator's log
+    /// shows the reason. From v0.19.0 on the operator also waits until the evicted pods have ended.
     ///
     /// # What causes it
     ///
@@ -38,13 +38,14 @@ rule! {
     ///
     /// # How to confirm
     ///
-    /// The package with the interrupt is not complete and no pod of it runs on the node, and a budget with
-    /// `disruptionsAllowed: 0` covers a pod there, two budgets cover it, or a pod there has an old deletion
-    /// timestamp. If a pod is older than the annotation `drainStart_NAME` and was not evicted within ten
-    /// minutes, something refuses its eviction: `kubectl drain --dry-run=server` or the operator's log shows
-    /// what. From v0.20.0 on the annotation `drainBlocked_NAME` of the node names the pods. It stays until
-    /// the operator tries again, half a minute later, so the pods it names may no longer be the cause. The
-    /// condition `DrainBlocked` of the custom resource does not mean that every node is blocked.
+    /// The package with the interrupt is not complete, and none of its pods runs on the node. A disruption
+    /// budget with `disruptionsAllowed: 0` covers a pod on the node, two budgets cover the same pod, or the
+    /// deletion timestamp of a pod is old. If a pod is older than the annotation `drainStart_NAME` and was
+    /// not evicted within ten minutes, something refuses its eviction: `kubectl drain --dry-run=server` or
+    /// the operator's log shows the reason. From v0.20.0 on, the annotation `drainBlocked_NAME` of the node
+    /// names the blocking pods. The annotation stays until the operator tries again, half a minute later, so
+    /// these pods may no longer be the cause. The condition `DrainBlocked` of the custom resource does not
+    /// mean that every node is blocked.
     ///
     /// # How to fix
     ///
@@ -53,7 +54,7 @@ rule! {
     /// controller, or let the operator evict it. Fix a pod that does not terminate. The operator retries
     /// automatically. Ignore the node to let the other nodes go first.
     ///
-    /// # Since
+    /// # Affected versions
     ///
     /// All operators; the condition since v0.20.0.
     SKY401 "drain-blocked" Error needs Skyhooks Nodes Workloads DisruptionBudgets, also Pods Jobs Webhooks,

@@ -27,9 +27,13 @@ rule! {
     ///
     /// Give each toleration in `additionalTolerations` a key, or upgrade the operator.
     ///
-    /// # Since
+    /// # Affected versions
     ///
-    /// Operators up to v0.17. If no such pod exists, it is a warning on AKS nodes and info elsewhere.
+    /// Operators up to v0.17.
+    ///
+    /// # Severity
+    ///
+    /// If no such pod exists, a warning on AKS nodes and info elsewhere.
     SKY412 "drain-evicts-package-pods" Error needs Skyhooks Nodes, also Pods,
         blocks Install Uninstall
 }
@@ -65,7 +69,9 @@ fn detect(cluster: &Cluster, findings: &mut Findings) {
         let finding = findings.report(
             Subject::skyhook(skyhook).package(package),
             match collapsed {
-                Some(_) => format!("the drain for the interrupt of package {package} evicts the package's own pods"),
+                Some(_) => {
+                    format!("the drain for the interrupt of package {package} evicts the package's own pods")
+                }
                 None => format!(
                     "the drain for the interrupt of package {package} evicts the package's own pods if admission control \
                      keeps only the toleration without a key"

@@ -20,15 +20,15 @@ rule! {
     /// # How to confirm
     ///
     /// The node has the annotation `drainStart_NAME`, its status annotation is `erroring`, and no entry of
-    /// its node state is. Events with the reason `Drain` contain `drain timed out`. `drainBlocked_NAME` may
-    /// still name the pods that could not be evicted.
+    /// its node state is `erroring`. Events with the reason `Drain` contain `drain timed out`.
+    /// `drainBlocked_NAME` may still name the pods that could not be evicted.
     ///
     /// # How to fix
     ///
     /// Remove the cause that keeps the pods on the node, or raise the timeout. Then reset the node: the drain
     /// starts again. A reset alone only leads to another timeout.
     ///
-    /// # Since
+    /// # Affected versions
     ///
     /// Operators v0.19.0 and later.
     SKY410 "drain-timed-out" Error needs Skyhooks Nodes, also Workloads DisruptionBudgets,

@@ -40,10 +40,14 @@ rule! {
     /// permanently, is deleted, and the operator creates it again. At stage `post-interrupt` a package of
     /// bare pods starts over from `apply`. A Job that still retries continues by itself.
     ///
-    /// # Since
+    /// # Affected versions
     ///
-    /// All operators; up to v0.17 they run bare pods, from v0.18 on Jobs. Rejected pods of a Job are a
-    /// warning for the first ten minutes, or until its retries are exhausted and the operator has replaced it.
+    /// All operators; up to v0.17 they run bare pods, from v0.18 on Jobs.
+    ///
+    /// # Severity
+    ///
+    /// Rejected pods of a Job are a warning for the first ten minutes, or until its retries are exhausted and
+    /// the operator has replaced it.
     SKY204 "ended-pod-blocks-stage" Error needs Skyhooks Nodes Pods Jobs, also Events Operator,
         blocks Install Uninstall
 }

@@ -9,7 +9,7 @@ rule! {
     ///
     /// The operator has recorded the failure of the Job on the node, so it starts nothing there. But it does
     /// not mark the node as erroring. It chooses the node again and again, so under a policy or a budget the
-    /// node takes up a place in the batch forever, and no failure is counted.
+    /// node takes up a slot in the batch forever, and no failure is counted.
     ///
     /// # What causes it
     ///
@@ -27,7 +27,7 @@ rule! {
     /// Fix the cause of the Job's failure, then retry the stage on the node. A resume or a reset of the
     /// batches does not help.
     ///
-    /// # Since
+    /// # Affected versions
     ///
     /// Operators v0.20.0 and later.
     SKY218 "failed-node-counted-as-waiting" Error needs Skyhooks Nodes Jobs,
@@ -48,8 +48,8 @@ fn detect(cluster: &Cluster, findings: &mut Findings) {
             let finding = findings.report(
                 Subject::skyhook_on_node(skyhook, node).package(&entry.name),
                 format!(
-                    "the job for stage {} of package {} has failed permanently, but the operator counts the node as waiting: the \
-                     operator starts nothing here and does not count the failure",
+                    "the job for stage {} of package {} has failed permanently, but the operator counts the \
+                     node as waiting, so it starts nothing here and does not count the failure",
                     entry.stage, entry.name
                 ),
             );

@@ -24,7 +24,7 @@ rule! {
     /// Exclude the operator's namespace from the injector, then delete the pod, so that the Job creates another one
     /// without the container. The stage runs again.
     ///
-    /// # Since
+    /// # Affected versions
     ///
     /// Operators v0.18.0 and later, which run Jobs.
     SKY231 "foreign-container-running" Error needs Skyhooks Pods Jobs,

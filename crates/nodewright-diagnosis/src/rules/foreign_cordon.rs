@@ -24,7 +24,7 @@ rule! {
     ///
     /// Ignore the node if it must stay cordoned, or cordon it again afterwards.
     ///
-    /// # Since
+    /// # Affected versions
     ///
     /// Up to v0.19.1; from v0.20.0 on a foreign cordon is kept.
     SKY406 "foreign-cordon" Warning needs Skyhooks Nodes, also Operator

@@ -10,9 +10,10 @@ rule! {
     ///
     /// # What it means
     ///
-    /// An admission webhook with `failurePolicy: Fail` checks nodes, pods, Jobs or ConfigMaps, and its service has no
-    /// ready endpoint. The API server rejects every such request: the operator cannot write node states, the Job
-    /// controller cannot create pods, drains do not evict. Custom resources show nothing of it.
+    /// An admission webhook with `failurePolicy: Fail` checks nodes, pods, Jobs or ConfigMaps, and its
+    /// service has no ready endpoint. The API server rejects every such request: the operator cannot write
+    /// node states, the Job controller cannot create pods, drains do not evict. Custom resources do not show
+    /// this.
     ///
     /// # What causes it
     ///
@@ -30,7 +31,7 @@ rule! {
     /// Repair the program behind the webhook. Exempt the operator's namespace from the webhook. If the program was
     /// removed, delete its configuration.
     ///
-    /// # Since
+    /// # Affected versions
     ///
     /// All operators.
     SKY514 "foreign-webhook-unreachable" Error needs Webhooks, also Operator,
@@ -102,7 +103,8 @@ fn detect(cluster: &Cluster, findings: &mut Findings) {
                 ["patch", resource, name, "--type=json", "-p", &patch],
             )
             .caveat(
-                "its checks are skipped meanwhile for the whole cluster; its owner may revert the change",
+                "in the meantime, its checks are skipped for the whole cluster; its owner may revert the \
+                 change",
             );
     }
 }

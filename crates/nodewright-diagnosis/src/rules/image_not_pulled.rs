@@ -34,7 +34,7 @@ rule! {
     /// retries automatically. Operators before v0.16.0 also uninstall a version that left the spec: if its image no longer
     /// exists, reset that version on the node, which skips the uninstall.
     ///
-    /// # Since
+    /// # Affected versions
     ///
     /// All operators (upstream issue 306).
     SKY202 "image-not-pulled" Error needs Pods Jobs, also Events,

@@ -30,7 +30,7 @@ rule! {
     ///
     /// Use a registry name without a port, and `containerSHA` for a digest. Or upgrade the operator.
     ///
-    /// # Since
+    /// # Affected versions
     ///
     /// Operators up to v0.17.
     SKY213 "image-reference-truncated" Error needs Skyhooks Nodes,

@@ -26,10 +26,14 @@ rule! {
     /// If the node has been interrupted since, set the entry to `interrupt/complete`: the package
     /// then continues. Otherwise rerun the package, with its own interrupt.
     ///
-    /// # Since
+    /// # Affected versions
     ///
-    /// Up to v0.16 (upstream issue 270). v0.17 continues such a package automatically, so where the version of the operator
-    /// is unknown, this is a warning, and an error only after nothing has happened for ten minutes.
+    /// Up to v0.16 (upstream issue 270).
+    ///
+    /// # Severity
+    ///
+    /// Operator v0.17 continues such a package automatically, so while the operator's version is unknown,
+    /// this is a warning, and an error only after nothing has happened for ten minutes.
     SKY210 "interrupt-skipped-for-good" Error needs Skyhooks Nodes Pods, also Operator,
         blocks Install Uninstall
 }

@@ -25,7 +25,7 @@ rule! {
     ///
     /// Wait for the workload, or move it off the node.
     ///
-    /// # Since
+    /// # Affected versions
     ///
     /// All operators; up to v0.19 no condition shows this.
     SKY404 "interrupt-waits-for-workload" Warning needs Skyhooks Nodes Workloads, also Pods Jobs,
@@ -57,7 +57,7 @@ fn detect(cluster: &Cluster, findings: &mut Findings) {
         );
         finding
             .mark_transient()
-            .evidence(drain.skyhook, "spec.podNonInterruptLabels", "match pods here")
+            .evidence(drain.skyhook, "spec.podNonInterruptLabels", "match pods on this node")
             .evidence(drain.node, "pods", some_of(&paths));
         let blocked = drain.skyhook.true_condition("Blocked");
         if let Some(condition) = blocked.filter(|c| c.reason == "NonInterruptPodsRunning") {

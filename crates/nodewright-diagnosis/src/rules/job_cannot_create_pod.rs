@@ -26,7 +26,7 @@ rule! {
     ///
     /// Fix the cause that the event names. The Job controller retries automatically.
     ///
-    /// # Since
+    /// # Affected versions
     ///
     /// Operators v0.18.0 and later, which run Jobs.
     SKY220 "job-cannot-create-pod" Error needs Jobs Pods, also Skyhooks Events,
@@ -70,7 +70,7 @@ fn detect(cluster: &Cluster, findings: &mut Findings) {
                 package_run.stage, package_run.package
             ),
         );
-        // Without pods in the input, the time of the last failure is unknown.
+        // Without pods in the capture, the time of the last failure is unknown.
         let unsure = tried && package_run.pods.is_empty() && event.is_none();
         let young = if event.is_some_and(|e| e.message.contains("is forbidden")) { REFUSED } else { YOUNG };
         finding.warning_if(unsure || waits.is_some_and(|waits| waits < young));

@@ -26,7 +26,7 @@ rule! {
     ///
     /// Repair kube-controller-manager. The Job controller then records the ended pods, and the operator continues.
     ///
-    /// # Since
+    /// # Affected versions
     ///
     /// Operators v0.18.0 and later, which run Jobs.
     SKY229 "job-controller-stopped" Error needs Jobs Pods, also Skyhooks Events,

@@ -26,7 +26,7 @@ rule! {
     ///
     /// Resume and enable the custom resource. If it is neither paused nor disabled, pause and resume it.
     ///
-    /// # Since
+    /// # Affected versions
     ///
     /// Operators that run Jobs (v0.18.0; upstream issues 351 and 422).
     SKY208 "job-suspended-after-pause" Error needs Skyhooks Jobs,

@@ -24,9 +24,13 @@ rule! {
     ///
     /// Exempt the operator's namespace from the other controller. The operator then resumes the Job.
     ///
-    /// # Since
+    /// # Affected versions
     ///
-    /// Operators v0.18.0 and later, which run Jobs. The finding is a warning until the third time.
+    /// Operators v0.18.0 and later, which run Jobs.
+    ///
+    /// # Severity
+    ///
+    /// A warning until the third time.
     SKY230 "job-suspended-by-others" Error needs Skyhooks Jobs, also Events,
         blocks Install Uninstall, retried true
 }

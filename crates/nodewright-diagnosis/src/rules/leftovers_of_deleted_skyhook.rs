@@ -27,11 +27,15 @@ rule! {
     ///
     /// Review the leftovers, then clean them up.
     ///
-    /// # Since
+    /// # Affected versions
     ///
-    /// All operators. The finding is info if the input has no custom resources at all and no other problem is
-    /// found. If the input has some custom resources but no list of only that kind, it may not have all of
-    /// them: then records without a cordon or a running stage are not reported.
+    /// All operators.
+    ///
+    /// # Severity
+    ///
+    /// Info if the capture has no custom resources at all and no other problem is found. If the capture has
+    /// some custom resources but no list of only that kind, it may not have all of them: then records without
+    /// a cordon or a running stage are not reported.
     SKY701 "leftovers-of-deleted-skyhook" Warning needs Skyhooks Nodes, also Pods Jobs
 }
 
@@ -52,7 +56,7 @@ fn detect(cluster: &Cluster, findings: &mut Findings) {
         let odd = absence != Certainty::Presumed || cordons || runs;
         if !odd && !cluster.skyhooks.items().is_empty() {
             findings.undetermined(format!(
-                "the input may omit the custom resource {name}, which keys on nodes name"
+                "the capture may lack the custom resource {name}, to which keys on nodes belong"
             ));
             continue;
         }
@@ -67,7 +71,7 @@ fn detect(cluster: &Cluster, findings: &mut Findings) {
                 Subject::node(&node.name, Some(name)),
                 match (absence, marker) {
                     (Certainty::Presumed, _) => {
-                        format!("the node has annotations or labels of {name}, which is not in the input")
+                        format!("the node has annotations or labels of {name}, which is not in the capture")
                     }
                     (_, true) => format!(
                         "the node has package records of {name}, which no longer exists: package files may still be on the host"

@@ -3,23 +3,23 @@ use crate::api::ApiFlavor;
 use crate::cluster::{Certainty, Cluster};
 
 rule! {
-    /// A node still carries keys of the old operator.
+    /// A node still carries keys of the older operator.
     ///
     /// # What it means
     ///
-    /// The new operator copies the old keys of the nodes that are selected, and removes them a day later (or after
-    /// `LEGACY_CLEANUP_DELAY`) on the nodes that are selected then. Keys that it has copied have no effect, unless you
-    /// roll back to the old operator. Keys that it has not copied count again once the node is selected: its packages
-    /// are then not installed again.
+    /// The newer operator copies the older keys of the nodes that are selected, and removes them a day later
+    /// (or after `LEGACY_CLEANUP_DELAY`) on the nodes that are selected then. Keys that it has copied have no
+    /// effect, unless you roll back to the older operator. Keys that it has not copied count again once the
+    /// node is selected: its packages are then not installed again.
     ///
     /// # What causes it
     ///
-    /// The node left the selection before the migration or before the old keys were removed, the custom
+    /// The node left the selection before the migration or before the older keys were removed, the custom
     /// resource was deleted, or the removal failed.
     ///
     /// # How to confirm
     ///
-    /// Keys with the old prefix for a custom resource whose migration is complete, or whose annotation
+    /// Keys with the older prefix for a custom resource whose migration is complete, or whose annotation
     /// `legacy-migrated-at` is older than the delay.
     ///
     /// # How to fix
@@ -27,7 +27,7 @@ rule! {
     /// Clean them up once no rollback is planned. A package record that was not copied is kept, unless
     /// `--purge-state` is given.
     ///
-    /// # Since
+    /// # Affected versions
     ///
     /// Operators v0.18.0 and later.
     SKY606 "legacy-keys-left" Info needs Skyhooks Nodes, also Legacy Operator
@@ -50,7 +50,7 @@ fn detect(cluster: &Cluster, findings: &mut Findings) {
             };
             let finding = findings.report(
                 Subject::node(&node.name, Some(name)),
-                format!("the node still has annotations or labels of the old operator for {name}: {why}"),
+                format!("the node still has annotations or labels of the older operator for {name}: {why}"),
             );
             let object = node.reference();
             let keys = format!("keys of {}", old.group());
@@ -71,7 +71,7 @@ fn detect(cluster: &Cluster, findings: &mut Findings) {
                 continue;
             }
             finding.remedy("Remove the leftovers", ["leftovers", "--clean"]).caveat(if copied {
-                "after a rollback the old operator would not know what is installed"
+                "after a rollback, the older operator would not know what is installed"
             } else {
                 "package records are kept, because package files may still be on the host"
             });

@@ -23,7 +23,7 @@ rule! {
     /// Delete the policy while the operator runs, once no rollback is planned. Delete Skyhook objects first: the webhook
     /// rejects the deletion of a policy that a Skyhook uses.
     ///
-    /// # Since
+    /// # Affected versions
     ///
     /// Operators v0.18.0 and later.
     SKY608 "legacy-policy-left" Info needs Skyhooks Legacy, also Policies

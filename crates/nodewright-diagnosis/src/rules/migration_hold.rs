@@ -2,11 +2,11 @@ use super::{Findings, Grade, Severity, Subject};
 use crate::cluster::{Certainty, Cluster};
 
 rule! {
-    /// An unfinished object of the old API stops the whole new operator.
+    /// An unfinished object of the older API stops the whole newer operator.
     ///
     /// # What it means
     ///
-    /// The new operator does nothing for any NodeWright as long as the status of any Skyhook shows an
+    /// The newer operator does nothing for any NodeWright as long as the status of any Skyhook shows an
     /// unfinished rollout. No operator processes that Skyhook any more, so this never ends by itself. No
     /// condition or event reports this, only a line in the operator's log.
     ///
@@ -21,10 +21,10 @@ rule! {
     ///
     /// # How to fix
     ///
-    /// Delete the Skyhook: the NodeWright of the same name stays and takes over. Or roll back to
-    /// the old operator and let it finish first.
+    /// Delete the Skyhook: the NodeWright of the same name stays and takes over. Or roll back to the older
+    /// operator and let it finish first.
     ///
-    /// # Since
+    /// # Affected versions
     ///
     /// Operators v0.18.0 to v0.20.x.
     SKY601 "migration-hold" Error needs Skyhooks Legacy,
@@ -49,9 +49,10 @@ fn detect(cluster: &Cluster, findings: &mut Findings) {
         let resource = cluster.flavor().other().resource();
         finding
             .list_operators(
-                "See which operator is running; after a rollback, the old operator would finish the rollout",
+                "See which operator is running; after a rollback, the older operator would finish the \
+                 rollout",
             )
-            .caveat("`helm rollback` brings the old operator back");
+            .caveat("`helm rollback` brings the older operator back");
         match (cluster.skyhook(old.name()), cluster.skyhooks_absence()) {
             // The newer operator removes the Skyhook's finalizer, and then continues.
             (Some(_), _) if old.deleting() => {
@@ -80,7 +81,7 @@ fn detect(cluster: &Cluster, findings: &mut Findings) {
                         "Or delete the Skyhook; the NodeWright takes over",
                         ["delete", &resource, old.name()],
                     )
-                    .caveat("unfinished work runs again under the new operator");
+                    .caveat("unfinished work runs again under the newer operator");
             }
             (None, Certainty::Proven | Certainty::Presumed) => {
                 finding.evidence(

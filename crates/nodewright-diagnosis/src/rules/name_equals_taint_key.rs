@@ -29,7 +29,7 @@ rule! {
     /// Before deleting the custom resource, set `autoTaintNewNodes: false` on every custom resource. The taint itself is
     /// not removed.
     ///
-    /// # Since
+    /// # Affected versions
     ///
     /// Operators that clean up in the finalizer (v0.16.0).
     SKY106 "name-equals-taint-key" Warning needs Skyhooks Nodes, also Operator

@@ -24,7 +24,7 @@ rule! {
     ///
     /// Create the custom resource again with a shorter name, and delete this one.
     ///
-    /// # Since
+    /// # Affected versions
     ///
     /// All operators.
     SKY502 "name-too-long" Error needs Skyhooks,

@@ -25,7 +25,7 @@ rule! {
     /// Correct the selector or label the nodes. If the pool is meant to be empty, there is nothing to
     /// do.
     ///
-    /// # Since
+    /// # Affected versions
     ///
     /// All operators.
     SKY307 "no-node-selected" Warning needs Skyhooks Nodes

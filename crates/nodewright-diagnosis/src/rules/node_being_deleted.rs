@@ -33,9 +33,13 @@ rule! {
     /// Wait until the work of the pod is done, or end the pod. Do not remove the taint of the deletion, and do not
     /// tolerate it: the node is removed anyway.
     ///
-    /// # Since
+    /// # Affected versions
     ///
-    /// All operators. In the first quarter of an hour this is a note, in the first hour a warning.
+    /// All operators.
+    ///
+    /// # Severity
+    ///
+    /// A note in the first quarter of an hour, and a warning in the first hour.
     SKY414 "node-being-deleted" Error needs Skyhooks Nodes, also Workloads DisruptionBudgets Events,
         blocks Install Uninstall
 }
@@ -156,7 +160,7 @@ impl<'a> Obstacles<'a> {
             )
         } else if !self.ending.is_empty() {
             let pods = names(&mut self.ending.iter().copied());
-            format!("; the deletion waits for pod {pods}, which is ending")
+            format!("; the deletion waits for pod {pods}, which is terminating")
         } else if !self.finalizers.is_empty() {
             format!("; the deletion waits for finalizer {}", self.finalizers.join(", "))
         } else {
@@ -181,12 +185,12 @@ impl<'a> Obstacles<'a> {
         let end = |finding: &mut Finding, pod: &Pod, caveat: &str| {
             let words = ["delete", "pod", "-n", pod.namespace(), pod.name()];
             finding
-                .kubectl(Grade::B3, "Or end the pod now; its node is then deleted", words)
+                .kubectl(Grade::B3, "Or delete the pod now; its node is then deleted", words)
                 .by_choice()
                 .caveat(caveat);
         };
         if let Some((pod, _)) = self.protected.first() {
-            finding.describe_pod("Wait until the work of the pod is done: see what it runs", pod);
+            finding.describe_pod("Wait until the pod has finished its work; see what it runs", pod);
             end(finding, pod, "the work of the pod is lost unless it can continue elsewhere");
         } else if let Some((pod, budgets)) = self.budgets.first() {
             let (namespace, budget) = (pod.namespace(), budgets.split(", ").next().unwrap_or_default());
@@ -202,7 +206,9 @@ impl<'a> Obstacles<'a> {
         } else if let Some(pod) = self.ending.first() {
             let until = pod.metadata.deletion_timestamp.filter(|until| *until > cluster.taken_at);
             match until {
-                Some(until) => finding.describe_pod(&format!("Wait: the pod has until {until} to end"), pod),
+                Some(until) => {
+                    finding.describe_pod(&format!("Wait: the pod has until {until} to terminate"), pod)
+                }
                 None => finding.describe_pod("See why the pod does not end", pod),
             };
         } else {

@@ -17,22 +17,22 @@ rule! {
     ///
     /// # What causes it
     ///
-    /// A Job gave up and the record of it was lost, or somebody changed the node's annotations by
-    /// hand. A drain that timed out is a separate finding (SKY410).
+    /// A Job gave up and the record of it was lost, or someone changed the node's annotations by hand. A
+    /// drain that timed out is a separate finding (SKY410).
     ///
     /// # How to confirm
     ///
-    /// The node's status annotation is `erroring`, no entry of its node state is, and nothing runs there for
-    /// the custom resource. When a failed attempt is followed by a successful one, the node looks the same
-    /// for some seconds. So nothing is reported within a minute of the operator's last write to the node; if
-    /// the time of that write is unknown, this is a warning. In a stopped rollout, see SKY301.
+    /// The node's status annotation is `erroring`, no entry of its node state is `erroring`, and nothing runs
+    /// there for the custom resource. When a failed attempt is followed by a successful one, the node looks
+    /// the same for some seconds. So nothing is reported within a minute of the operator's last write to the
+    /// node; if the time of that write is unknown, this is a warning. In a stopped rollout, see SKY301.
     ///
     /// # How to fix
     ///
     /// Fix the cause shown in the operator's log. Then retry the stage that has failed permanently, or rerun
     /// the package; if none has started, reset the node, so that all packages start over there.
     ///
-    /// # Since
+    /// # Affected versions
     ///
     /// All operators.
     SKY216 "node-erroring-without-cause" Error needs Skyhooks Nodes Pods Jobs,

@@ -21,7 +21,7 @@ rule! {
     ///
     /// Remove the label when the node may be worked on again.
     ///
-    /// # Since
+    /// # Affected versions
     ///
     /// Operators v0.11.0 and later.
     SKY304 "node-ignored" Warning needs Skyhooks Nodes, also Workloads DisruptionBudgets Pods Jobs,
@@ -44,7 +44,7 @@ fn detect(cluster: &Cluster, findings: &mut Findings) {
             );
             finding.evidence(node, format!("label {}", flavor.key("ignore")), "true").evidence(
                 skyhook,
-                "packages done here",
+                "packages done on this node",
                 format!("{done} of {all}"),
             );
             // Add the remedies of a refused drain: it would be refused again after the node is unignored.

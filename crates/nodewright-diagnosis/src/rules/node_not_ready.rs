@@ -34,7 +34,7 @@ rule! {
     /// Repair the node; the work continues by itself. Ignore the node if it will not come back soon, so that
     /// others continue. A deletion waits for ignored nodes, too: if the node will never come back, reset it.
     ///
-    /// # Since
+    /// # Affected versions
     ///
     /// All operators.
     SKY409 "node-not-ready" Error needs Skyhooks Nodes, also Pods Jobs,
@@ -119,7 +119,8 @@ fn detect(cluster: &Cluster, findings: &mut Findings) {
             }
             finding.describe_node(
                 if shutting_down {
-                    "Finish the reboot from the console of the machine: something there keeps it from ending"
+                    "Finish the reboot from the machine's console: something there prevents it from \
+                     completing"
                 } else {
                     "See the state of the node, and repair it"
                 },

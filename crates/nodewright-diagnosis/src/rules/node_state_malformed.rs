@@ -25,10 +25,13 @@ rule! {
     /// is no copy, reset the node, after which its packages are installed again. Until then, pause the custom
     /// resource: from v0.16.0 on, the operator skips it and continues with the others.
     ///
-    /// # Since
+    /// # Affected versions
     ///
-    /// All operators; the condition since v0.16.0. From then on this is a warning where the custom
-    /// resource no longer selects the node.
+    /// All operators; the condition since v0.16.0.
+    ///
+    /// # Severity
+    ///
+    /// From v0.16.0 on, a warning where the custom resource no longer selects the node.
     SKY206 "node-state-malformed" Error needs Skyhooks Nodes,
         blocks Install Uninstall Reconcile
 }

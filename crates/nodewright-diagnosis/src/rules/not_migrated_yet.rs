@@ -2,27 +2,27 @@ use super::{Findings, Subject};
 use crate::cluster::{Certainty, Cluster};
 
 rule! {
-    /// An object of the old API has no counterpart in the new one.
+    /// An object of the older API has no counterpart in the newer API.
     ///
     /// # What it means
     ///
-    /// The running operator acts only on NodeWrights. It should have created a NodeWright with the name of
-    /// this Skyhook but has not, so no operator processes the Skyhook.
+    /// The running operator acts only on NodeWrights. It should have created a NodeWright of the same name
+    /// from this Skyhook, but has not. So no operator processes the Skyhook.
     ///
     /// # What causes it
     ///
-    /// The operator does not run, may not write NodeWrights, or their creation is rejected.
+    /// The operator is not running, is not allowed to write NodeWrights, or the API server rejects them.
     ///
     /// # How to confirm
     ///
-    /// A Skyhook exists, but no NodeWright of the same name.
+    /// A Skyhook exists, but no NodeWright has the same name.
     ///
     /// # How to fix
     ///
-    /// Check the operator's log for the error that prevents mirroring. Do not delete the Skyhook before its
-    /// NodeWright exists: the Skyhook is the only copy.
+    /// Check the operator's log for the error that prevents the creation of the NodeWright. Do not delete the
+    /// Skyhook before its NodeWright exists: the Skyhook is the only copy.
     ///
-    /// # Since
+    /// # Affected versions
     ///
     /// Operators v0.18.0 to v0.20.x.
     SKY602 "not-migrated-yet" Error needs Skyhooks Legacy,
@@ -42,7 +42,7 @@ fn detect(cluster: &Cluster, findings: &mut Findings) {
             continue;
         }
         if absence == Certainty::Presumed {
-            findings.undetermined(format!("the input may omit the NodeWright of {old}"));
+            findings.undetermined(format!("the capture may lack the NodeWright of {old}"));
             continue;
         }
         let finding = findings.report(
@@ -53,6 +53,10 @@ fn detect(cluster: &Cluster, findings: &mut Findings) {
             .since(created)
             .evidence(cluster.flavor().resource(), old.name(), "does not exist")
             .operator_version(cluster)
-            .operator_log(cluster, "Check the operator's log for the error that prevents mirroring");
+            .operator_log(
+                cluster,
+                "Check the operator's log for the error that prevents the creation of \
+                the NodeWright",
+            );
     }
 }

@@ -22,7 +22,7 @@ rule! {
     ///
     /// # What causes it
     ///
-    /// The operator's pass ends early, or it cannot create pods: a quota or an admission policy of its
+    /// The operator's reconcile ends early, or it cannot create pods: a quota or an admission policy of its
     /// namespace rejects them, the name and version of a package are not valid in a label, or it runs into
     /// conflicts again and again. Only its log shows the cause. A custom resource without a status was never
     /// processed completely: the operator adds its finalizer and sets the status when it first sees the
@@ -38,7 +38,7 @@ rule! {
     ///
     /// Read the operator's log, and fix what ends its reconcile.
     ///
-    /// # Since
+    /// # Affected versions
     ///
     /// All operators.
     SKY222 "nothing-at-work" Error needs Skyhooks Nodes Pods Jobs, also Events Operator,
@@ -116,7 +116,7 @@ fn detect(cluster: &Cluster, findings: &mut Findings) {
         };
         let finding = findings.report(Subject::skyhook(skyhook), message);
         let names: Vec<&str> = open.iter().map(|n| n.name.as_str()).collect();
-        finding.since(Some(last)).evidence("nodes", "with work left", some_of(&names)).evidence(
+        finding.since(Some(last)).evidence("nodes", "with unfinished work", some_of(&names)).evidence(
             skyhook,
             "latest activity",
             last,

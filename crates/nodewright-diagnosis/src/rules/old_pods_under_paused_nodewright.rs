@@ -6,13 +6,13 @@ use crate::cluster::Cluster;
 use crate::view::plural;
 
 rule! {
-    /// Pods of the old operator still run for a paused or disabled NodeWright.
+    /// Pods of the older operator still run for a paused or disabled NodeWright.
     ///
     /// # What it means
     ///
-    /// The NodeWright was taken over while paused or disabled, and pods that the old operator
-    /// started still exist. The new operator does not know them. Once the NodeWright is resumed, a Job would
-    /// run alongside such a pod and modify the same files on the host.
+    /// The NodeWright was taken over while paused or disabled, and pods that the older operator started still
+    /// exist. The newer operator does not know them. Once the NodeWright is resumed, a Job would run
+    /// alongside such a pod and modify the same files on the host.
     ///
     /// # What causes it
     ///
@@ -21,14 +21,14 @@ rule! {
     ///
     /// # How to confirm
     ///
-    /// Pods with the old label `name` that have not ended, and a paused or disabled NodeWright with
-    /// the annotation `mirrored-from`.
+    /// Pods with the older label `name` that have not ended, and a paused or disabled NodeWright with the
+    /// annotation `mirrored-from`.
     ///
     /// # How to fix
     ///
     /// Let the pods end, or delete them, before resuming or enabling the NodeWright.
     ///
-    /// # Since
+    /// # Affected versions
     ///
     /// Operators v0.18.0 and later.
     SKY604 "old-pods-under-paused-nodewright" Warning needs Skyhooks Pods
@@ -58,26 +58,15 @@ fn detect(cluster: &Cluster, findings: &mut Findings) {
             .report(
                 Subject::skyhook(skyhook),
                 format!(
-                    "{} of the old operator {} still running: if {skyhook} is {}, the new operator starts jobs for the same nodes",
+                    "{} of the older operator {} still running: if {skyhook} is {}, the newer operator \
+                     starts jobs for the same nodes",
                     plural(paths.len(), "pod"),
                     if paths.len() == 1 { "is" } else { "are" },
-                    if skyhook.paused() {
-                        "resumed"
-                    } else {
-                        "enabled"
-                    }
+                    if skyhook.paused() { "resumed" } else { "enabled" }
                 ),
             )
             .evidence("pods", format!("with {selector}"), some_of(paths))
-            .evidence(
-                skyhook,
-                "state",
-                if skyhook.paused() {
-                    "paused"
-                } else {
-                    "disabled"
-                },
-            )
+            .evidence(skyhook, "state", if skyhook.paused() { "paused" } else { "disabled" })
             .kubectl(
                 Grade::B0,
                 if skyhook.paused() {

@@ -31,7 +31,7 @@ rule! {
     ///
     /// Check its pods and fix what they report. All other findings may resolve themselves once the operator runs.
     ///
-    /// # Since
+    /// # Affected versions
     ///
     /// All operators.
     SKY501 "operator-not-running" Error needs Skyhooks Operator, also OperatorPods,

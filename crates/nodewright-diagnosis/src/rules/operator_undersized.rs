@@ -25,7 +25,7 @@ rule! {
     /// Raise the limit in the values of the chart to 0.8 MiB for each node. With more than two packages, multiply this
     /// by 0.4 times the number of packages.
     ///
-    /// # Since
+    /// # Affected versions
     ///
     /// All operators. The figures are from upstream, tested with up to a thousand nodes.
     SKY507 "operator-undersized" Warning needs Skyhooks Nodes Operator

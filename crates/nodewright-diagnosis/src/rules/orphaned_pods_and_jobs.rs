@@ -6,8 +6,8 @@ rule! {
     ///
     /// # What it means
     ///
-    /// A pod or Job of a package exists, but the custom resource that it belongs to does not. Nobody
-    /// waits for its outcome, and when it ends it leaves an orphaned record on the node.
+    /// A pod or Job of a package exists, but the custom resource that it belongs to does not. Nothing waits
+    /// for its outcome, and when it ends, it leaves an orphaned record on the node.
     ///
     /// # What causes it
     ///
@@ -23,7 +23,7 @@ rule! {
     /// Let it finish if its changes to the host are wanted; otherwise delete it. Then clean up the leftovers
     /// on the node.
     ///
-    /// # Since
+    /// # Affected versions
     ///
     /// All operators.
     SKY702 "orphaned-pods-and-jobs" Warning needs Skyhooks Pods Jobs
@@ -47,7 +47,7 @@ fn detect(cluster: &Cluster, findings: &mut Findings) {
                 package_run.stage,
                 package_run.package,
                 package_run.skyhook,
-                if presumed { "is not in the input" } else { "is gone" }
+                if presumed { "is not in the capture" } else { "is gone" }
             ),
         );
         finding.since(package_run.created()).evidence(&reference, "belongs to", &package_run.skyhook);

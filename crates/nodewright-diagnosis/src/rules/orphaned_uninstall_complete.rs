@@ -25,7 +25,7 @@ rule! {
     /// Reset the package on the node before creating the custom resource again. If it has already been
     /// created again, this resolves itself after the unwanted installation.
     ///
-    /// # Since
+    /// # Affected versions
     ///
     /// Operators with explicit uninstall (v0.16.0).
     SKY107 "orphaned-uninstall-complete" Warning needs Skyhooks Nodes
@@ -47,8 +47,9 @@ fn detect(cluster: &Cluster, findings: &mut Findings) {
                     subject,
                     match skyhook {
                         None if presumed => format!(
-                            "the uninstall of package {} is recorded as finished for {name}, which is not in the input: if {name} was \
-                             deleted and is created again, the operator installs the package once, even if its uninstall is requested",
+                            "the uninstall of package {} is recorded as finished for {name}, which is not \
+                             in the capture: if {name} was deleted and is created again, the operator \
+                             installs the package once, even if its uninstall is requested",
                             entry.name
                         ),
                         None => format!(

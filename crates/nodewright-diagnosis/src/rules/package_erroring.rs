@@ -35,12 +35,15 @@ rule! {
     /// Read the logs and fix the host or the package; a change to the package's environment,
     /// image or resources restarts the stage. Then retry the stage if its Job has failed permanently.
     ///
-    /// # Since
+    /// # Affected versions
     ///
-    /// All operators. From v0.18.0 on, this is a warning while a Job has attempts left. It is also a warning
-    /// after the first failure of a bare pod, which the kubelet restarts at once; after the first failure of
-    /// a pod whose Job was created while the cluster was read; and on a node that the custom resource no
-    /// longer selects.
+    /// All operators.
+    ///
+    /// # Severity
+    ///
+    /// A warning while a Job has attempts left; after the first failure of a bare pod, which the kubelet
+    /// restarts at once; after the first failure of a pod whose Job was created while the cluster was read;
+    /// and on a node that the custom resource no longer selects.
     SKY201 "package-erroring" Error needs Skyhooks Nodes, also Pods Jobs,
         blocks Install Uninstall, retried true
 }
@@ -113,13 +116,14 @@ fn detect(cluster: &Cluster, findings: &mut Findings) {
                 let interrupt_killed = package_run.is_some_and(interrupt_out_of_memory);
                 if interrupt_killed {
                     finding.list_operators("Upgrade the operator to v0.19.1 or later").caveat(
-                        "older ones give an interrupt 64Mi of memory, whatever the package says, and newer ones 256Mi",
+                        "older operators give an interrupt 64Mi of memory, regardless of the package's \
+                         resources; newer ones give it 256Mi",
                     );
                 } else if !ended_from_outside(package_run) {
                     finding.read_logs(skyhook.name(), &node.name, &entry.name, &entry.stage);
                 }
                 if unselective.is_some() {
-                    finding.caveat("where the node is meant to be selected");
+                    finding.caveat("if the node is meant to be selected");
                 }
                 if killed {
                     finding.caveat("the log ends where the container was killed");

@@ -27,7 +27,7 @@ rule! {
     /// To uninstall it, add it back to the spec and uninstall it from there. If the host
     /// is clean, or was reinstalled, reset the package there: this removes only the record.
     ///
-    /// # Since
+    /// # Affected versions
     ///
     /// Operators v0.16.0 and later; older ones uninstall a package that is removed from the spec.
     SKY221 "package-left-the-spec" Info needs Skyhooks Nodes, also Operator

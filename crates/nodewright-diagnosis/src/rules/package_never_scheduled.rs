@@ -9,9 +9,9 @@ rule! {
     ///
     /// # What it means
     ///
-    /// Older operators walk the dependency graph in a way that skips a package without
-    /// dependencies once more packages are complete on the node than there are packages without
-    /// dependencies. Nothing runs for it any more, and the status stays `waiting`.
+    /// Older operators walk the dependency graph in a way that skips a package without dependencies once the
+    /// complete packages on the node outnumber the packages without dependencies. Nothing runs for it any
+    /// more, and the status stays `waiting`.
     ///
     /// # What causes it
     ///
@@ -20,16 +20,15 @@ rule! {
     ///
     /// # How to confirm
     ///
-    /// The package is not complete on the node and has no pod there; its `dependsOn` is empty; and
-    /// more packages are complete than have an empty `dependsOn`.
+    /// The package is not complete on the node and has no pod there; its `dependsOn` is empty; and the number
+    /// of complete packages exceeds the number of packages with an empty `dependsOn`.
     ///
     /// # How to fix
     ///
     /// Upgrade the operator. Or make the package depend on a complete package, unless that package depends on
-    /// it. Or reset a package that is complete, or the node, so that no more packages are complete than have
-    /// an empty `dependsOn`.
+    /// it. Or reset a complete package, or the node, until this is no longer so.
     ///
-    /// # Since
+    /// # Affected versions
     ///
     /// Up to v0.17 (upstream issue 387).
     SKY209 "package-never-scheduled" Error needs Skyhooks Nodes Pods,

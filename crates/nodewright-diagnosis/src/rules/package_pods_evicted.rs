@@ -29,7 +29,7 @@ rule! {
     ///
     /// Free space on the node, or stop the eviction. The Job continues by itself.
     ///
-    /// # Since
+    /// # Affected versions
     ///
     /// Operators v0.18.0 and later. Up to v0.17 an evicted pod blocks its stage, which is another finding.
     SKY413 "package-pods-evicted" Warning needs Skyhooks Pods Jobs, also Nodes Events,

@@ -28,7 +28,7 @@ rule! {
     ///
     /// Resume it. Or run the interrupted command again: it completes the rest, too.
     ///
-    /// # Since
+    /// # Affected versions
     ///
     /// Operators v0.8.0 and later.
     SKY311 "pause-left-behind" Warning needs Skyhooks

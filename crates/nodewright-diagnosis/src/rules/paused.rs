@@ -6,15 +6,13 @@ rule! {
     ///
     /// # What it means
     ///
-    /// Nothing new is started for it on any node. Older operators let running pods finish; newer
-    /// ones suspend the jobs. Custom resources that come later still wait on nodes where this one
-    /// is not complete, and it keeps the runtime-required taint of its nodes.
+    /// Nothing new is started for it on any node. Older operators let running pods finish; newer ones suspend
+    /// the Jobs. Custom resources that come later still wait on nodes where this one is not complete, and it
+    /// keeps the runtime-required taint of its nodes.
     ///
     /// # What causes it
     ///
     /// Someone set the pause annotation, with this plugin or another tool.
-    ///
-    /// While work is unfinished, this is a warning: it waits until someone intervenes. Otherwise it is a note.
     ///
     /// # How to confirm
     ///
@@ -24,9 +22,13 @@ rule! {
     ///
     /// Resume it when it may continue. If it is paused on purpose, there is nothing to do.
     ///
-    /// # Since
+    /// # Affected versions
     ///
     /// Operators v0.8.0 and later.
+    ///
+    /// # Severity
+    ///
+    /// A warning while work is unfinished, because it waits until someone intervenes; otherwise a note.
     SKY308 "paused" Warning needs Skyhooks, also Nodes,
         blocks Install Uninstall, finds LastingWaits
 }

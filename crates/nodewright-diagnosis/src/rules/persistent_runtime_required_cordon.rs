@@ -22,7 +22,7 @@ rule! {
     ///
     /// If nothing else will release the node, release it with `leftovers --clean --node NODE --runtime-required`.
     ///
-    /// # Since
+    /// # Affected versions
     ///
     /// Operators v0.19.0 and later.
     SKY408 "persistent-runtime-required-cordon" Info needs Nodes,
@@ -43,7 +43,7 @@ fn detect(cluster: &Cluster, findings: &mut Findings) {
             .evidence(node, "spec.unschedulable", "true")
             .evidence(node, flavor.key("runtimeRequiredCordon"), "set")
             .remedy(
-                "Release the cordon if nobody else will",
+                "Release the cordon if no one else will",
                 ["leftovers", "--clean", "--node", &node.name, "--runtime-required"],
             )
             .caveat("pods may be scheduled on the node immediately");

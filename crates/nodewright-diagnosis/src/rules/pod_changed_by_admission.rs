@@ -42,7 +42,7 @@ rule! {
     /// the mirrored image, the same resources. Defaults of the API server have to be written into the spec:
     /// `apiVersion: v1`, `divisor: "0"`.
     ///
-    /// # Since
+    /// # Affected versions
     ///
     /// Up to v0.17, which run bare pods.
     SKY215 "pod-changed-by-admission" Error needs Skyhooks Pods,
@@ -106,7 +106,7 @@ fn report(
             ),
         },
     );
-    finding.evidence(package_run, change.field, change.is).evidence("operator", "asked for", change.asked);
+    finding.evidence(package_run, change.field, change.is).evidence("operator", "requested", change.asked);
     if change.fix != Fix::Defaults {
         finding.kubectl(
             Grade::B0,

@@ -8,8 +8,8 @@ rule! {
     /// # What it means
     ///
     /// The pod has the label that marks package pods, but not the annotation that describes its package.
-    /// Older operators expect the annotation, panic in every pass, and do nothing for this custom resource
-    /// and those that come after it.
+    /// Older operators expect the annotation, panic in every reconcile, and do nothing for this custom
+    /// resource and those that come after it.
     ///
     /// # What causes it
     ///
@@ -24,7 +24,7 @@ rule! {
     ///
     /// Remove the label from the pod, or delete the pod.
     ///
-    /// # Since
+    /// # Affected versions
     ///
     /// Operators up to v0.17.
     SKY504 "pod-missing-package-annotation" Error needs Skyhooks Nodes Pods,

@@ -30,7 +30,7 @@ rule! {
     /// Repair the node; the pod starts by itself. Ignore the node if it will not come back soon. A deletion waits for
     /// ignored nodes, too: if the node will never come back, reset the package there.
     ///
-    /// # Since
+    /// # Affected versions
     ///
     /// All operators.
     SKY205 "pod-not-started" Error needs Nodes Pods, also Skyhooks Jobs,

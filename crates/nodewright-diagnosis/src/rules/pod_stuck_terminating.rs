@@ -26,10 +26,14 @@ rule! {
     ///
     /// Repair the node. If the node is gone permanently, force-delete the pod.
     ///
-    /// # Since
+    /// # Affected versions
     ///
-    /// All operators. On a node that is ready, the finding is a warning at first, and an error after half an
-    /// hour, or at once if it ends every reconcile.
+    /// All operators.
+    ///
+    /// # Severity
+    ///
+    /// On a node that is ready, a warning at first, and an error after half an hour, or at once if it ends
+    /// every reconcile.
     SKY211 "pod-stuck-terminating" Error needs Nodes Pods, also Jobs Operator,
         blocks Install Uninstall
 }

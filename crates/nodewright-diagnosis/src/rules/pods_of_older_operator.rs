@@ -24,7 +24,7 @@ rule! {
     ///
     /// Wait until the pod has ended, or delete it. If a Job runs on the same node, pause first.
     ///
-    /// # Since
+    /// # Affected versions
     ///
     /// Operators v0.18.0 and later. While the operator waits for a rollout of the older one (SKY601),
     /// nothing runs alongside it; for a paused custom resource, SKY604 reports this.

@@ -27,7 +27,7 @@ rule! {
     /// Put the packages into one custom resource, or set `sequencing: all` on the earlier one, so that
     /// the later one starts once the earlier one is complete everywhere.
     ///
-    /// # Since
+    /// # Affected versions
     ///
     /// All operators.
     SKY313 "reboots-not-counted-together" Info needs Skyhooks Nodes

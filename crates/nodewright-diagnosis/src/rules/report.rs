@@ -67,10 +67,10 @@ pub enum Verdict {
     Stuck,
     /// No finding is an error, but some work is blocked until someone intervenes.
     Blocked,
-    /// No finding is an error, no work is blocked until someone intervenes, and every rule could be checked.
+    /// No finding is an error, no work is blocked until someone intervenes, and every rule could run.
     Healthy,
     /// No finding is an error, no work is known to be blocked until someone intervenes, but some rules could
-    /// not be checked.
+    /// not run.
     NotFullyChecked,
 }
 
@@ -310,14 +310,14 @@ fn not_held(cluster: &Cluster, source: Source) -> String {
     let flavor = cluster.flavor();
     match (source, &cluster.only_namespace) {
         (Source::Pods | Source::Workloads, Some(namespace)) => {
-            format!("{source}: the input contains only the pods in namespace {namespace}")
+            format!("{source}: the capture has only the pods of namespace {namespace}")
         }
-        (Source::Skyhooks, _) => format!("the input has no {} objects", flavor.kind()),
+        (Source::Skyhooks, _) => format!("the capture has no {} objects", flavor.kind()),
         (Source::Legacy, _) => {
             let kind = flavor.other().kind();
-            format!("the input has no {kind} objects")
+            format!("the capture has no {kind} objects")
         }
-        _ => format!("the input has no {source}"),
+        _ => format!("the capture has no {source}"),
     }
 }
 

@@ -30,7 +30,7 @@ rule! {
     /// Make sure that the operator is running, and check its log. The operator then continues: the stage does
     /// not run again.
     ///
-    /// # Since
+    /// # Affected versions
     ///
     /// All operators.
     SKY224 "result-not-recorded" Error needs Skyhooks Nodes Pods Jobs, also Operator,

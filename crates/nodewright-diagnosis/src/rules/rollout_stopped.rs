@@ -15,8 +15,8 @@ rule! {
     ///
     /// # What causes it
     ///
-    /// A package fails on the nodes of a batch. Operators before v0.20.0 count a single failed
-    /// attempt, even one that succeeds later.
+    /// A package fails on the nodes of a batch. Operators before v0.20.0 count a single failed attempt, even
+    /// if a later attempt succeeds.
     ///
     /// # How to confirm
     ///
@@ -28,7 +28,7 @@ rule! {
     /// Repair the failed nodes first, then reset the batch state. A node that is still erroring
     /// is counted again at once, and the rollout stops again.
     ///
-    /// # Since
+    /// # Affected versions
     ///
     /// Operators with deployment policies (v0.10.0).
     SKY301 "rollout-stopped" Error needs Skyhooks Nodes,

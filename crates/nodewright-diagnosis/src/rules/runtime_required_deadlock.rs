@@ -24,7 +24,7 @@ rule! {
     /// Give the earlier one `runtimeRequired: true` or a toleration, or change its priority to run after the
     /// other.
     ///
-    /// # Since
+    /// # Affected versions
     ///
     /// All operators.
     SKY407 "runtime-required-deadlock" Error needs Skyhooks Nodes, also Operator,

@@ -31,10 +31,14 @@ rule! {
     /// Taint the node by hand; the operator removes the taint once the packages are complete. Clean up
     /// leftovers of the earlier use. If an admission policy rejects the taint, change the policy.
     ///
-    /// # Since
+    /// # Affected versions
     ///
-    /// All operators. The finding is a warning with `autoTaintNewNodes`, and info if the node pool has to set
-    /// the taint. It is an error if the operator has not set the taint for half an hour.
+    /// All operators.
+    ///
+    /// # Severity
+    ///
+    /// A warning with `autoTaintNewNodes`, and info if the node pool has to set the taint. An error if the
+    /// operator has not set the taint for half an hour.
     SKY411 "runtime-required-not-in-force" Warning needs Skyhooks Nodes, also Operator Events
 }
 
@@ -131,7 +135,7 @@ fn report(cluster: &Cluster, findings: &mut Findings, skyhook: &Skyhook, node: &
     let (done, all) = cluster.progress(skyhook, node);
     finding.evidence(node, format!("taint {key}"), "absent").evidence(
         skyhook,
-        "packages done here",
+        "packages done on this node",
         format!("{done} of {all}"),
     );
     let rejection = rejection(cluster, node).filter(|_| auto);

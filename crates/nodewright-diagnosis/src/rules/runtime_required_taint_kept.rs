@@ -34,7 +34,7 @@ rule! {
     /// selects it. If nothing has to be installed there, remove the taint. Taint new nodes with the key that
     /// the operator is configured with.
     ///
-    /// # Since
+    /// # Affected versions
     ///
     /// All operators. From v0.18.0 to v0.20 the older default key counts as well; from v0.21.0 on a node with
     /// that key is never worked on, which is an error.
@@ -88,7 +88,8 @@ fn detect(cluster: &Cluster, findings: &mut Findings) {
                          operator does not remove its runtime-required taint"
                     )
                 } else if presumed {
-                    "the node has the runtime-required taint, and the input has no custom resource that would remove it"
+                    "the node has the runtime-required taint, and the capture has no custom resource that \
+                     would remove it"
                         .to_owned()
                 } else {
                     "no custom resource with runtimeRequired selects the node, so the operator does not remove its runtime-required taint"
@@ -167,7 +168,7 @@ fn not_lifted(
     );
     finding
         .evidence(node, "taint", notation)
-        .evidence("custom resources", "complete here", some_of(&names))
+        .evidence("custom resources", "complete on this node", some_of(&names))
         .operator_log(cluster, "Check why the operator's reconcile ends early")
         .remove_taint(Grade::B1, "Remove the taint, because nothing is left to install", &node.name, notation)
         .caveat("workloads can be scheduled on the node immediately");
@@ -238,7 +239,7 @@ fn not_recognised(
         .mark_permanent()
         .evidence(node, "taint", notation)
         .evidence("operator", "runtime-required taint keys", keys.join(", "))
-        .evidence("custom resources", "complete here", some_of(&names))
+        .evidence("custom resources", "complete on this node", some_of(&names))
         .remove_taint(
             Grade::B1,
             "Remove the taint if no other component will remove it",

@@ -8,9 +8,10 @@ rule! {
     ///
     /// # What it means
     ///
-    /// With `serial` an older operator ends its reconcile as soon as it has started a pod, before it has recorded
-    /// the stage on the node. The next pass finds a pod without a record, treats it as a stray pod, removes
-    /// it, and starts over. Pods come and go, the node state stays as it is, and the status stays `waiting`.
+    /// With `serial` an older operator ends its reconcile as soon as it has started a pod, before it has
+    /// recorded the stage on the node. The next reconcile finds a pod without a record, treats it as a stray
+    /// pod, removes it, and starts over. Pods come and go, the node state stays as it is, and the status
+    /// stays `waiting`.
     ///
     /// # What causes it
     ///
@@ -24,11 +25,15 @@ rule! {
     /// # How to fix
     ///
     /// Set `spec.serial` to false. Use `interruptionBudget` or a deployment policy to limit how many nodes
-    /// are in progress at once. With `serial`, newer operators run one package per node and pass.
+    /// are in progress at once. With `serial`, newer operators run one package per node and reconcile.
     ///
-    /// # Since
+    /// # Affected versions
     ///
-    /// Up to v0.17. This is a warning while a stage is running that the node state records.
+    /// Up to v0.17.
+    ///
+    /// # Severity
+    ///
+    /// A warning while a stage is running that the node state records.
     SKY214 "serial-loses-state" Error needs Skyhooks Nodes, also Pods,
         blocks Install Uninstall
 }
@@ -69,7 +74,7 @@ fn detect(cluster: &Cluster, findings: &mut Findings) {
         finding
             .warning_if(recorded)
             .evidence(skyhook, "spec.serial", "true")
-            .evidence("nodes", "with work left", count(open.len()))
+            .evidence("nodes", "with unfinished work", count(open.len()))
             .patch(
                 Grade::B3,
                 "Turn serial off",

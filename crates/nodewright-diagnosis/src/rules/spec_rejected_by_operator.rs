@@ -29,9 +29,13 @@ rule! {
     ///
     /// Correct the field, or delete the custom resource.
     ///
-    /// # Since
+    /// # Affected versions
     ///
-    /// All operators. A policy that lacks only a `safetyLimit` is a warning until a batch has failed.
+    /// All operators.
+    ///
+    /// # Severity
+    ///
+    /// A policy that lacks only a `safetyLimit` is a warning until a batch has failed.
     SKY212 "spec-rejected-by-operator" Error needs Skyhooks, also Nodes Policies,
         blocks Install Uninstall Reconcile
 }

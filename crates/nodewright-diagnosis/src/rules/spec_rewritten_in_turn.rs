@@ -27,7 +27,7 @@ rule! {
     /// Write the fields in the form that the other manager uses, exclude them from the deployer's
     /// comparison, or remove one of the two.
     ///
-    /// # Since
+    /// # Affected versions
     ///
     /// All operators.
     SKY513 "spec-rewritten-in-turn" Warning needs Skyhooks

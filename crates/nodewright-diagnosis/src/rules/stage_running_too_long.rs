@@ -26,9 +26,13 @@ rule! {
     /// Check the output of the script, and fix what it waits for. Delete the pod to have the stage
     /// started again.
     ///
-    /// # Since
+    /// # Affected versions
     ///
-    /// All operators. The finding is a warning at first, and an error after three times as long.
+    /// All operators.
+    ///
+    /// # Severity
+    ///
+    /// A warning at first, and an error after three times as long.
     SKY219 "stage-running-too-long" Error needs Pods Jobs, also Skyhooks Nodes,
         blocks Install Uninstall
 }

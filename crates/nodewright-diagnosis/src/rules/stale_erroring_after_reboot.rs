@@ -28,7 +28,7 @@ rule! {
     /// `deployment-policy reset` does in this order. A reset of the batch state alone is undone at
     /// once, as the node is counted again.
     ///
-    /// # Since
+    /// # Affected versions
     ///
     /// Up to v0.19.1 (upstream issue 633); v0.20.0 no longer causes this, but does not repair affected nodes.
     SKY306 "stale-erroring-after-reboot" Error needs Skyhooks Nodes Pods Jobs,

@@ -11,7 +11,7 @@ rule! {
     /// # What it means
     ///
     /// The stage cannot start again while its deleted Job is still there. If the node state or the spec no
-    /// longer needs the Job, such as after a reset or a rerun, the operator also ends each pass when it
+    /// longer needs the Job, such as after a reset or a rerun, the operator also ends each reconcile when it
     /// reaches that Job. Then no custom resource makes progress: nothing is started, a resume has no effect,
     /// Jobs stay suspended, and statuses are not updated. A Job that someone deleted while its stage is still
     /// due only stops that stage.
@@ -32,9 +32,13 @@ rule! {
     /// Wait until the grace period is over. After that, fix what keeps the pod from terminating, or
     /// force-delete it.
     ///
-    /// # Since
+    /// # Affected versions
     ///
-    /// Operators v0.18.0 and later. The finding is a warning during the grace period of the pods.
+    /// Operators v0.18.0 and later.
+    ///
+    /// # Severity
+    ///
+    /// A warning during the grace period of the pods.
     SKY217 "stale-job-terminating" Error needs Jobs Pods,
         blocks Install Uninstall Reconcile, retried true
 }

@@ -16,7 +16,7 @@ rule! {
     ///
     /// # What causes it
     ///
-    /// A rollback of the chart keeps the new resource definitions and the objects.
+    /// A rollback of the chart keeps the newer CRDs and their objects.
     ///
     /// # How to confirm
     ///
@@ -26,7 +26,7 @@ rule! {
     ///
     /// Work with the Skyhooks. Compare the NodeWrights with them before the next upgrade.
     ///
-    /// # Since
+    /// # Affected versions
     ///
     /// After a rollback from v0.18.0 or later.
     SKY605 "stale-nodewrights-after-rollback" Warning needs Skyhooks Legacy, also Operator Jobs Pods

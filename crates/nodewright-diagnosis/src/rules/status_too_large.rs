@@ -7,9 +7,9 @@ rule! {
     ///
     /// # What it means
     ///
-    /// The status of a custom resource repeats the state of every package on every node. Once the
-    /// object is larger than the limit of etcd, 1.5 MiB by default, the operator can no longer write the
-    /// status: each of its passes ends with that error, and nothing progresses.
+    /// The status of a custom resource repeats the state of every package on every node. Once the object is
+    /// larger than the limit of etcd, 1.5 MiB by default, the operator can no longer write the status: each
+    /// reconcile ends with that error, and nothing progresses.
     ///
     /// # What causes it
     ///
@@ -24,9 +24,13 @@ rule! {
     ///
     /// Split it into several custom resources, by node selector or by package.
     ///
-    /// # Since
+    /// # Affected versions
     ///
-    /// All operators. The finding is a warning from 80% of the limit on.
+    /// All operators.
+    ///
+    /// # Severity
+    ///
+    /// A warning from 80% of the limit on.
     SKY506 "status-too-large" Error needs Skyhooks
 }
 

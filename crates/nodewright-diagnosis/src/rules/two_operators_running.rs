@@ -25,7 +25,7 @@ rule! {
     /// Scale the Deployment of one operator to zero, and delete its webhook configurations. Do not run
     /// `helm uninstall` while custom resources exist: its hook deletes them.
     ///
-    /// # Since
+    /// # Affected versions
     ///
     /// All operators.
     SKY508 "two-operators-running" Error needs Operator

@@ -25,7 +25,7 @@ rule! {
     /// Compare the two specs. If the NodeWright is the correct one, and the only operator that runs is
     /// v0.18.0 or later, delete the Skyhook. An older operator acts on the Skyhook.
     ///
-    /// # Since
+    /// # Affected versions
     ///
     /// Operators v0.18.0 to v0.20.x.
     SKY603 "two-owners" Warning needs Skyhooks Legacy, also Operator

@@ -30,11 +30,14 @@ rule! {
     /// given up, `package retry` deletes it, and the operator runs the uninstall again. If it cannot
     /// be repaired, reset the package on the node: the operator then treats the package as uninstalled.
     ///
-    /// # Since
+    /// # Affected versions
     ///
-    /// Operators with explicit uninstall (v0.16.0). From v0.18.0 on, while a Job has attempts left, this is a warning.
-    /// It is also a warning after the first failure of a bare pod, which the kubelet restarts at once, and on a node
-    /// that the custom resource no longer selects.
+    /// Operators with explicit uninstall (v0.16.0).
+    ///
+    /// # Severity
+    ///
+    /// A warning while a Job has attempts left, after the first failure of a bare pod, which the kubelet
+    /// restarts at once, and on a node that the custom resource no longer selects.
     SKY112 "uninstall-failing" Error needs Skyhooks Nodes, also Pods Jobs,
         blocks Uninstall, retried true
 }

@@ -24,7 +24,7 @@ rule! {
     ///
     /// Remove the package from the spec if it should stay uninstalled, or cancel the request if it is wanted.
     ///
-    /// # Since
+    /// # Affected versions
     ///
     /// Operators with explicit uninstall (v0.16.0).
     SKY115 "uninstall-finished-request-stands" Info needs Skyhooks Nodes, also Pods Jobs Events

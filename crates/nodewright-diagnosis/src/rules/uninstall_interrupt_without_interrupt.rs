@@ -33,7 +33,7 @@ rule! {
     /// that match. Or reset the package on the node, if the node needs no interrupt; the uninstall script has
     /// already run.
     ///
-    /// # Since
+    /// # Affected versions
     ///
     /// Operators with explicit uninstall (v0.16.0).
     SKY102 "uninstall-interrupt-without-interrupt" Error needs Skyhooks Nodes, also Pods Jobs,

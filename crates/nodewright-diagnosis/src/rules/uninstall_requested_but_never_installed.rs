@@ -27,7 +27,7 @@ rule! {
     /// If you want the package, set `uninstall.apply: false`: the operator installs it. If
     /// not, remove it from the spec.
     ///
-    /// # Since
+    /// # Affected versions
     ///
     /// Operators with explicit uninstall (v0.16.0).
     SKY103 "uninstall-requested-but-never-installed" Error needs Skyhooks Nodes, also Pods Jobs Events,
@@ -45,13 +45,12 @@ fn detect(cluster: &Cluster, findings: &mut Findings) {
             History::Present(_) | History::OnlyOther(_) => continue,
         };
         let message = if sure {
-            format!(
-                "package {name} is to be uninstalled but was never installed: there is nothing to uninstall"
-            )
+            format!("the uninstall of package {name} is requested, but the package was never installed")
         } else {
             format!(
-                "package {name} is to be uninstalled but is not on any node: either the uninstall has \
-                 finished, or this version was never installed, and will not be while the request exists"
+                "the uninstall of package {name} is requested, but no node has the package: either the \
+                 uninstall has finished, or this version was never installed and will not be while the \
+                 request exists"
             )
         };
         let finding = findings.report(Subject::skyhook(skyhook).package(name), message);

@@ -24,7 +24,7 @@ rule! {
     /// Upgrade the operator again. Or cancel the request; removing the package from the spec makes
     /// these operators uninstall it.
     ///
-    /// # Since
+    /// # Affected versions
     ///
     /// Operators before v0.16.0.
     SKY607 "uninstall-unknown-to-operator" Error needs Skyhooks, also Operator,

@@ -37,7 +37,7 @@ rule! {
     /// Tolerate the taint in the spec, or remove the taint. If it has an owner, repair the cause for which the owner keeps
     /// it; remove the taint of a scale-down only if none runs.
     ///
-    /// # Since
+    /// # Affected versions
     ///
     /// All operators.
     SKY403 "untolerated-taint" Error needs Skyhooks Nodes, also Operator Pods Jobs,
@@ -171,13 +171,19 @@ fn kept_by(
                 let value = format!("{}: {} {}", condition.status, condition.reason, condition.message);
                 finding.evidence(node, format!("condition {}", condition.kind), value.trim_end());
             }
-            look(finding, node, owner, &format!("Find out what {name} waits for; it removes the taint {until}"))
-                .edit(
-                    Grade::B2,
-                    "If the packages install what it waits for, both wait for each other: tolerate the taint in additionalTolerations",
-                    skyhook,
-                )
-                .caveat("packages then run on every node with this taint");
+            look(
+                finding,
+                node,
+                owner,
+                &format!("Find out what {name} waits for; it removes the taint {until}"),
+            )
+            .edit(
+                Grade::B2,
+                "If the packages install what the owner of the taint waits for, each waits for the \
+                     other: tolerate the taint in additionalTolerations",
+                skyhook,
+            )
+            .caveat("packages then run on every node with this taint");
         }
         TaintKind::Removal => {
             let about = format!("involvedObject.kind=Node,involvedObject.name={}", node.name);
@@ -192,13 +198,16 @@ fn kept_by(
                         &taint.kubectl_notation(),
                     )
                     .caveat(
-                        "only if no scale-down runs: workloads and packages may run on the node immediately",
+                        "only if no scale-down is in progress; workloads and packages may then run on the \
+                         node immediately",
                     );
             }
         }
         TaintKind::Condition => {
-            let title =
-                format!("Find out why {name} does not remove the taint, and repair it; it does so {until}");
+            let title = format!(
+                "Find out why {name} does not remove the taint, and repair it; it normally removes \
+                    the taint {until}"
+            );
             finding.kubectl(Grade::B0, title, ["get", "pods", "-n", "kube-system", "-o", "wide"]);
         }
         TaintKind::Maintenance | TaintKind::Reserved => {

@@ -28,7 +28,7 @@ rule! {
     /// again. If the host is known to be unchanged, reset only the newer version: this removes only its
     /// record.
     ///
-    /// # Since
+    /// # Affected versions
     ///
     /// Operators v0.16.0 and later; older ones uninstall the newer version.
     SKY227 "upgrade-abandoned" Warning needs Skyhooks Nodes Pods Jobs

@@ -9,9 +9,9 @@ rule! {
     ///
     /// # What it means
     ///
-    /// All other fields of the object and all other objects are used. Findings that depend on the field are missing.
-    /// Rules that read such objects are reported as not checked, and commands that change custom resources or nodes
-    /// refuse.
+    /// All other fields of the object and all other objects are used. Findings that depend on the field are
+    /// missing. Rules that read such objects are reported as not run, and commands that change custom
+    /// resources or nodes are refused.
     ///
     /// # What causes it
     ///
@@ -26,7 +26,7 @@ rule! {
     ///
     /// Correct the value in the file, or the schema of the definition.
     ///
-    /// # Since
+    /// # Affected versions
     ///
     /// All operators.
     SKY511 "value-not-readable" Warning needs Skyhooks Nodes,

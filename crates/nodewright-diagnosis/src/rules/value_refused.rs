@@ -26,10 +26,14 @@ rule! {
     ///
     /// Correct the field.
     ///
-    /// # Since
+    /// # Affected versions
     ///
-    /// All operators. The finding is info while no node needs the object, and a warning if the ConfigMap exists and is
-    /// only updated once the package is complete on all nodes.
+    /// All operators.
+    ///
+    /// # Severity
+    ///
+    /// Info while no node needs the object, and a warning if the ConfigMap exists and is only updated once
+    /// the package is complete on all nodes.
     SKY223 "value-refused" Error needs Skyhooks Nodes, also ConfigMaps,
         blocks Install Reconcile
 }

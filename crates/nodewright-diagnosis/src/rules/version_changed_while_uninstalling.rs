@@ -15,9 +15,9 @@ rule! {
     ///
     /// # What causes it
     ///
-    /// While the uninstall runs, someone upgrades the version. The webhook rejects only downgrades.
-    /// If the operator sees the change before the uninstall has finished, it first upgrades and then
-    /// uninstalls the new version; if it sees the change afterwards, the package is stranded.
+    /// While the uninstall runs, someone upgrades the version. The webhook rejects only downgrades. If the
+    /// operator sees the change before the uninstall has finished, it first upgrades and then uninstalls the
+    /// new version; if it sees the change afterwards, the new version is never installed.
     ///
     /// # How to confirm
     ///
@@ -29,7 +29,7 @@ rule! {
     /// Set `uninstall.apply: false`: the new version is installed. Request the uninstall again
     /// afterwards if it was intended.
     ///
-    /// # Since
+    /// # Affected versions
     ///
     /// Operators with explicit uninstall (v0.16.0).
     SKY104 "version-changed-while-uninstalling" Error needs Skyhooks Nodes, also Pods Jobs Events,

@@ -30,7 +30,7 @@ rule! {
     /// Repair the earlier one; its problem is reported as a separate finding. Or disable it, and the
     /// later ones continue without it.
     ///
-    /// # Since
+    /// # Affected versions
     ///
     /// Operators v0.8.0 and later; `sequencing: all` since v0.14.0.
     SKY302 "waits-for-earlier" Warning needs Skyhooks Nodes,

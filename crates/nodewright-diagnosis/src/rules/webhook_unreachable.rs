@@ -37,7 +37,7 @@ rule! {
     /// permanently, delete the webhook configurations that it left behind. To make a change while it cannot
     /// be started, set `failurePolicy: Ignore` on the webhook, and revert that afterwards.
     ///
-    /// # Since
+    /// # Affected versions
     ///
     /// All operators that are installed with webhooks.
     SKY505 "webhook-unreachable" Error needs Webhooks, also Operator,

@@ -77,7 +77,7 @@ impl ActiveApi {
                 return Some((flavor, vec![format!("the operator version is {version}")]));
             }
             ([], None) if evidence.from_files => {
-                let reason = "the files do not show which API is active".to_owned();
+                let reason = "the capture does not show which API is active".to_owned();
                 return Some((ApiFlavor::NodeWright, vec![reason]));
             }
             ([], _) => return None,

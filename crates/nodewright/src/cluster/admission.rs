@@ -374,11 +374,13 @@ impl Admission {
         let absent = |r: &ServiceReference| self.holds_all_services() && !held(r);
         let in_doubt = references.find(|r| !absent(r))?;
         if !self.endpoints.was_asked() {
-            return Some("the input has no endpoint slices, so the webhook backends are unknown".to_owned());
+            return Some(
+                "the capture has no endpoint slices, so the webhook backends are unknown".to_owned(),
+            );
         }
         let missing = std::iter::once(in_doubt).chain(references).find(|r| !absent(r) && !held(r))?;
         Some(format!(
-            "one of these webhooks uses service {}/{}, which is not in the input",
+            "one of these webhooks uses service {}/{}, which is not in the capture",
             missing.namespace, missing.name
         ))
     }

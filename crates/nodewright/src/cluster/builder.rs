@@ -131,7 +131,8 @@ impl ClusterBuilder {
         if !self.pods.was_asked() && jobs().any(podless) && jobs().all(|job| job.status.active == 0) {
             self.pods = Read::Ok(Vec::new());
             self.notes.push(
-                "the input has no pods, and no Job counts a running pod: package pods are assumed not to exist"
+                "the capture has no pods, and no Job counts a running pod, so package pods are assumed not \
+                 to exist"
                     .to_owned(),
             );
         }

@@ -35,8 +35,8 @@ impl Clock {
             Clock::Given => "as set by --now",
             Clock::Capture => "as recorded in the capture",
             Clock::File => "when the file was written",
-            Clock::Newest => "the newest time in the files",
-            Clock::Unknown => "unknown: the files contain no time",
+            Clock::Newest => "the newest time in the capture",
+            Clock::Unknown => "unknown: the capture contains no time",
         }
     }
 }

@@ -113,7 +113,7 @@ impl Cluster {
                 "the events cover the lifetime of the object, and none mentions the package".to_owned(),
             ),
             Certainty::Proven => History::Unknown("older events have expired".to_owned()),
-            Certainty::Presumed => History::Unknown("the input has no events".to_owned()),
+            Certainty::Presumed => History::Unknown("the capture has no events".to_owned()),
             Certainty::Unknown => History::Unknown("events could not be read".to_owned()),
         }
     }

@@ -327,7 +327,7 @@ impl<'a> OperatorView<'a> {
         }
         let operators = match &self.0.operators {
             Read::Incomplete(_, why) | Read::Unreadable(why) => return Some(why.to_string()),
-            Read::NotRequested => return Some("the input has no Deployments".to_owned()),
+            Read::NotRequested => return Some("the capture has no Deployments".to_owned()),
             Read::Ok(operators) => operators,
         };
         let acting = self.acting();

@@ -38,7 +38,7 @@ pub enum LeftoverObject<'a> {
 }
 
 const GONE: &str = "the custom resource is gone";
-const PRESUMED: &str = "the custom resource is not in the input";
+const PRESUMED: &str = "the custom resource is not in the capture";
 const NOT_SELECTED: &str = "the custom resource no longer selects the node";
 const NOT_ADOPTED: &str = "the operator does not adopt these keys, because the node is not selected";
 

@@ -233,7 +233,7 @@ impl Cluster {
             Read::Ok(_) => self.undecoded(source),
             Read::Incomplete(_, why) | Read::Unreadable(why) => Some(why.to_string()),
             Read::NotRequested if self.from_files && Source::ESSENTIAL.contains(&source) => {
-                Some("none in the input".to_owned())
+                Some("none in the capture".to_owned())
             }
             Read::NotRequested => None,
         }

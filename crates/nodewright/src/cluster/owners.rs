@@ -60,12 +60,13 @@ const TAINTS: &[TaintOwner] = taints! {
     "node.cloudprovider.kubernetes.io/uninitialized" "the cloud provider (its cloud controller manager)" Condition "once it has initialized the node" "https://kubernetes.io/docs/tasks/administer-cluster/running-cloud-controller/";
     "node.cloudprovider.kubernetes.io/" "the cloud provider (its cloud controller manager)" Condition "once the instance runs again" "https://kubernetes.io/docs/reference/labels-annotations-taints/";
     "node.cluster.x-k8s.io/uninitialized" "Cluster API" Startup "once it has set the labels of the node" "https://cluster-api.sigs.k8s.io/developer/providers/contracts/bootstrap-config";
-    "ToBeDeletedByClusterAutoscaler" "the cluster autoscaler" Removal "when the scale-down ends or is cancelled" "https://github.com/kubernetes/autoscaler/blob/master/cluster-autoscaler/utils/taints/taints.go";
+    "ToBeDeletedByClusterAutoscaler" "the cluster autoscaler" Removal "when the scale-down ends or is \
+        canceled" "https://github.com/kubernetes/autoscaler/blob/master/cluster-autoscaler/utils/taints/taints.go";
     "DeletionCandidateOfClusterAutoscaler" "the cluster autoscaler" Removal "once the node is needed again" "https://github.com/kubernetes/autoscaler/blob/master/cluster-autoscaler/utils/taints/taints.go";
     "startup-taint.cluster-autoscaler.kubernetes.io/" "the agent that the taint is named after" Startup "once the agent is ready" "https://github.com/kubernetes/autoscaler/blob/master/cluster-autoscaler/FAQ.md";
     "ignore-taint.cluster-autoscaler.kubernetes.io/" "the agent that the taint is named after" Startup "once the agent is ready" "https://github.com/kubernetes/autoscaler/blob/master/cluster-autoscaler/FAQ.md";
     "karpenter.sh/unregistered" "Karpenter" Startup "once it has registered the node" "https://karpenter.sh/docs/concepts/nodepools/";
-    "karpenter.sh/" "Karpenter" Removal "when the disruption ends or is cancelled" "https://karpenter.sh/docs/concepts/disruption/";
+    "karpenter.sh/" "Karpenter" Removal "when the disruption ends or is canceled" "https://karpenter.sh/docs/concepts/disruption/";
     "readiness.k8s.io/" "the Node Readiness Controller" Startup "once the conditions of its NodeReadinessRule are met" "https://kubernetes.io/blog/2026/02/03/introducing-node-readiness-controller";
     "node.cilium.io/" "Cilium" Startup "once its agent on the node is ready" "https://docs.cilium.io/en/stable/installation/taints/";
     "cni.istio.io/" "Istio" Startup "once its CNI agent on the node is ready" "https://istio.io/latest/docs/setup/additional-setup/cni/";

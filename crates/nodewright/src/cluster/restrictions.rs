@@ -151,7 +151,8 @@ impl<'a> OperatorView<'a> {
             field: format!("label {ENFORCE}"),
             value: level.clone(),
             why: format!(
-                "Pod Security level {level} of namespace {namespace} forbids package pods, which use the host"
+                "Pod Security level {level} of namespace {namespace} forbids package pods, which require \
+                 access to the host"
             ),
             fix: (
                 "Allow privileged pods in the operator's namespace",

@@ -55,7 +55,7 @@ sources! {
     /// Jobs that run package stages.
     Jobs "jobs" from [("batch", "jobs")];
     Events "events" from [("", "events")];
-    DisruptionBudgets "pod disruption budgets" from [("policy", "poddisruptionbudgets")];
+    DisruptionBudgets "PodDisruptionBudgets" from [("policy", "poddisruptionbudgets")];
     /// The operator's Deployment; also the Leases if several Deployments could act, and the namespaces if
     /// none is ready.
     Operator "operator deployments" from [
@@ -86,9 +86,9 @@ sources! {
         ("discovery.k8s.io", "endpointslices"),
     ];
     /// ConfigMaps that the operator created from the `configMap` of packages.
-    ConfigMaps "config maps of packages" from [CONFIG_MAPS];
+    ConfigMaps "ConfigMaps of packages" from [CONFIG_MAPS];
     /// ConfigMaps with metadata of a node for packages to read: one for each custom resource on each node.
-    NodeMetadata "config maps of nodes" from [CONFIG_MAPS];
+    NodeMetadata "ConfigMaps of nodes" from [CONFIG_MAPS];
 }
 
 const CUSTOM: [Resource; 2] = {

@@ -200,7 +200,7 @@ impl fmt::Display for WaitReason<'_> {
             WaitReason::NeverScheduled(package) => {
                 write!(f, "the operator does not schedule {package} anymore")
             }
-            WaitReason::Stage { package, stage } => write!(f, "stage {stage} of {package} runs"),
+            WaitReason::Stage { package, stage } => write!(f, "stage {stage} of {package} is running"),
             WaitReason::Kubelet(pod) => write!(f, "the kubelet has not started {pod}"),
             WaitReason::GivenUp { package, stage, run } => {
                 write!(f, "stage {stage} of {package} has failed permanently: {run}")

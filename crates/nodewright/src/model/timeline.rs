@@ -40,7 +40,7 @@ impl Untimed<'_> {
         match self {
             Untimed::UnknownDuration { skyhook, package } => {
                 let other = if skyhook == of { String::new() } else { format!(" of {skyhook}") };
-                format!("how long {package}{other} takes is not known yet")
+                format!("the duration of {package}{other} is not known yet")
             }
             Untimed::TooManyNodes => "there are too many nodes".to_owned(),
         }

@@ -38,7 +38,7 @@ pub fn checks(cluster: &Cluster, installation: &Installation, changes: Check, mu
 fn server(cluster: &Cluster, installation: &Installation) -> Check {
     let expected = Expectation("server", "the API server responds");
     match &installation.server {
-        _ if cluster.from_files => expected.not_checked("the input is files, not a cluster"),
+        _ if cluster.from_files => expected.not_checked("requires a cluster, not a capture"),
         Read::Ok(version) => expected.good(format!("Kubernetes {version}")),
         Read::Incomplete(_, why) | Read::Unreadable(why) => expected.unread(why),
         Read::NotRequested => expected.not_asked(cluster),
@@ -51,7 +51,7 @@ fn kubernetes(cluster: &Cluster) -> Option<Check> {
     let Kubernetes { version, of_kubelets } = cluster.kubernetes().filter(|_| !missing.is_empty())?;
     let of = if of_kubelets { " (of the newest kubelet)" } else { "" };
     let losses =
-        missing.iter().map(|f| format!("{} from 1.{} on, without which {}", f.name, f.since, f.loss));
+        missing.iter().map(|f| format!("{} (new in 1.{}), without which {}", f.name, f.since, f.loss));
     let losses: Vec<String> = losses.collect();
     let expected = Expectation("versions", "Kubernetes has the features that the operator relies on");
     let check = expected.warning(format!("Kubernetes {version}{of} lacks {}", losses.join("; ")));
@@ -204,7 +204,7 @@ fn rights(cluster: &Cluster) -> Check {
     } else if !failed.is_empty() {
         expected.not_checked(list(&failed))
     } else if cluster.from_files {
-        return expected.not_checked("the input is files, not a cluster");
+        return expected.not_checked("requires a cluster, not a capture");
     } else {
         expected.good("all needed objects were read")
     };
@@ -271,9 +271,9 @@ fn unread(cluster: &Cluster, expected: Expectation, unchecked: &[&NotChecked]) -
     let mut sources = rules.flat_map(|rule| rule.needs.iter().chain(rule.optional_sources));
     let failed = sources.any(|source| cluster.has(*source) && cluster.missing(*source).is_some());
     let reasons: BTreeSet<&str> = unchecked.iter().flat_map(|n| n.reason.split("; ")).collect();
-    let absent = reasons.iter().map(|reason| reason.strip_prefix("the input has no "));
+    let absent = reasons.iter().map(|reason| reason.strip_prefix("the capture has no "));
     let message = match absent.collect::<Option<Vec<&str>>>() {
-        Some(absent) => format!("the input lacks {}", list(&absent)),
+        Some(absent) => format!("the capture lacks {}", list(&absent)),
         None => format!("not read: {}", Vec::from_iter(reasons).join("; ")),
     };
     let check = expected.not_checked(message);

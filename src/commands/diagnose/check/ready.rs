@@ -265,7 +265,7 @@ pub fn changes(
 ) -> Check {
     let expected = Expectation("rights", "permission to run the commands that change the cluster");
     let Some(answers) = answers else {
-        return expected.not_checked("the input is files, not a cluster");
+        return expected.not_checked("requires a cluster, not a capture");
     };
     let denied: BTreeSet<&Permission> = answers.denied.iter().collect();
     if denied.is_empty() {

@@ -111,7 +111,7 @@ impl NodeReport<'_> {
                     Some(value) => format!("the label is {value:?}"),
                     None => "the node has no such label".to_owned(),
                 };
-                format!("wants {}, {found}", unmet.wants)
+                format!("requires {}, but {found}", unmet.wants)
             });
             let message = Vec::from_iter(unmet).join("; ");
             (!message.is_empty()).then(|| NotSelecting { name: skyhook.name(), message })
@@ -342,7 +342,8 @@ impl NodeReport<'_> {
                     if !self.unseen.is_empty() {
                         let unseen = self.unseen.join(" or ");
                         format!(
-                            "No problem was found, but the input has no {unseen}, so failures may be missing."
+                            "No problem was found, but the capture has no {unseen}, so failures may be \
+                             missing."
                         )
                         .into()
                     } else if self.waits_for_kubelet() {

@@ -174,7 +174,8 @@ impl<'a> Inspection<'_, 'a> {
             }
             (WaitReason::Nothing, _) => "all of its packages are done".to_owned(),
             (WaitReason::Stage { package, stage }, _) => {
-                let lasts = progress.since.map_or("for <unknown>".to_owned(), |at| for_how_long(at, now));
+                let lasts =
+                    progress.since.map_or("for an unknown time".to_owned(), |at| for_how_long(at, now));
                 format!("stage {stage} of {package} has been running {lasts}")
             }
             (WaitReason::Kubelet(pod), _) => format!(
@@ -381,7 +382,7 @@ impl<'a> Inspection<'_, 'a> {
         let state = self.outlook.leftovers(name);
         let (state, reason) = match self.cluster.skyhooks.ok() {
             Some(_) if self.cluster.may_leave_out() => {
-                (state, "it is not in the input, but its annotations or labels are on the node")
+                (state, "it is not in the capture, but its annotations or labels are on the node")
             }
             Some(_) => (state, "it no longer exists, but its annotations or labels are still on the node"),
             None => (state.max(ProgressState::Unknown), "it could not be read, so it may still exist"),

@@ -468,9 +468,9 @@ pub fn from_files(ctx: &mut Ctx, choices: &[Choice]) -> Result<Exit> {
         let newest = (!choice.attempts.is_empty()).then_some(0);
         about(ctx, choice, newest, false);
     }
-    let what = if kept { "These files contain no other logs" } else { "These files contain no logs" };
+    let what = if kept { "The capture contains no other logs" } else { "The capture contains no logs" };
     ctx.note(format!(
-        "{what}; read the logs from the cluster, or from a file that `kubectl skyhook collect` wrote."
+        "{what}; read them from the cluster, or from a capture that `kubectl skyhook collect` wrote."
     ));
     Ok(Exit::Done)
 }

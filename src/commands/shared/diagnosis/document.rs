@@ -19,7 +19,7 @@ use crate::rules::{Blocks, Counts, Evidence, Finding, Grade, Reason, Remedy, Sev
 use crate::view::text::{Layout, Line, Text};
 use crate::view::{NodeSet, shell_words, some_of, text, time};
 
-/// The findings with evidence and remedies, and the rules that could not be checked.
+/// The findings with evidence and remedies, and the rules that could not run.
 #[derive(Serialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct Document {
@@ -35,7 +35,7 @@ pub struct Document {
     causes: Vec<CauseDocument>,
     /// The findings: the causes in the same order, then the explained findings.
     findings: Vec<FindingDocument>,
-    /// The rules that could not be checked.
+    /// The rules that could not run.
     not_checked: Vec<NotCheckedDocument>,
     /// Number of nodes that errors block.
     blocked_nodes: usize,
@@ -148,12 +148,12 @@ struct BlockedDocument {
     node_count: usize,
 }
 
-/// A rule that could not be checked.
+/// A rule that could not run.
 #[derive(Serialize, JsonSchema)]
 struct NotCheckedDocument {
     /// The code of the rule.
     code: String,
-    /// Why the rule could not be checked.
+    /// Why the rule could not run.
     message: String,
 }
 

@@ -498,8 +498,8 @@ pub fn sentence(all: &[Contrast]) -> Option<String> {
         format!("{} of {} failing nodes have", count(first.failing), count(first.failing_total))
     };
     let healthy = match first.healthy {
-        0 => format!("none of the {} healthy nodes do", count(first.healthy_total)),
-        n => format!("{} of {} healthy nodes do", count(n), count(first.healthy_total)),
+        0 => format!("but none of the {} healthy nodes do", count(first.healthy_total)),
+        n => format!("but only {} of {} healthy nodes do", count(n), count(first.healthy_total)),
     };
     let also =
         if alike.is_empty() { String::new() } else { format!("; the same nodes also have {}", list(&alike)) };

@@ -210,7 +210,7 @@ impl<'a> Diagnosis<'a> {
             }
             Verdict::NotFullyChecked => {
                 let unchecked = self.report.not_checked.len();
-                let what = format!("{} could not be checked", plural(unchecked, "rule"));
+                let what = format!("{} could not run", plural(unchecked, "rule"));
                 let whole = unchecked == counts.rules;
                 text::warning(incomplete(&what, whole, &parts, counts.warnings)) + apart
             }
@@ -252,14 +252,14 @@ impl<'a> Diagnosis<'a> {
         mutes::section(&self.report)
     }
 
-    /// Rules that could not be checked, grouped by reason; without `wide`, of each group at most [`CODES`] codes.
+    /// Rules that could not run, grouped by reason; without `wide`, of each group at most [`CODES`] codes.
     pub fn not_checked(&self, wide: bool) -> Option<Text> {
         let not_checked = &self.report.not_checked;
         if not_checked.is_empty() {
             return None;
         }
         let mut text = Text::new();
-        text.line(text::warning(format!("{} could not be checked", plural(not_checked.len(), "rule"))));
+        text.line(text::warning(format!("{} could not run", plural(not_checked.len(), "rule"))));
         for (reason, codes) in grouped(not_checked.iter().map(|n| (&n.reason, n.rule.code))) {
             let shown = if wide { codes.len() } else { codes.len().min(CODES) };
             let more = match codes.len() - shown {

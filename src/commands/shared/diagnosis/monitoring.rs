@@ -36,7 +36,7 @@ impl Diagnosis<'_> {
         );
         let counts = [
             ("lapsed_mutes", "Mutes that no longer apply", report.lapsed.len()),
-            ("rules_not_checked", "Rules that could not be checked", report.not_checked.len()),
+            ("rules_not_checked", "Rules that could not run", report.not_checked.len()),
             ("blocked_nodes", "Nodes that are blocked by errors", self.impact.blocked_nodes(Severity::Error)),
         ];
         for (name, help, value) in counts {
@@ -84,8 +84,8 @@ fn nodes(cluster: &Cluster) -> Vec<(Labels, u64)> {
 }
 
 impl Diagnosis<'_> {
-    /// One test case for each shown cause, each muted cause and each rule that could not be checked; with
-    /// `--all`, also for the effects. Notes pass; muted causes are skipped.
+    /// One test case for each shown cause, each muted cause and each rule that could not run; with `--all`,
+    /// also for the effects. Notes pass; muted causes are skipped.
     pub(super) fn junit_report(&self) -> quick_junit::Report {
         let groups = self.groups();
         let causes = groups.iter().map(|group| self.cause_case(group));

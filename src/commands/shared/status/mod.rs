@@ -53,7 +53,7 @@ pub struct Document {
     blocked_nodes: usize,
     /// Number of nodes that any custom resource selects.
     selected_nodes: usize,
-    /// Number of rules that could not be checked.
+    /// Number of rules that could not run.
     #[serde(rename = "notCheckedRules")]
     pub not_checked: usize,
     /// Number of muted causes; they affect neither the verdict nor `findings`.

@@ -347,7 +347,7 @@ impl Past {
             Some(History::Never(why)) => (Uninstall::NeverInstalled, why),
             Some(History::OnlyOther(traces)) => (
                 Uninstall::NeverInstalled,
-                format!("only {} ever installed", versions(&traces, ["was", "were"])),
+                format!("only {} was ever installed", versions(&traces, ["was", "were"])),
             ),
             Some(History::Present(mut traces)) => {
                 let once = match &traces[0] {

@@ -29,7 +29,8 @@ fn check(input: &Input<'_>, findings: &mut LintFindings) {
             {
                 let (from, to) = (&earlier.version, &package.version);
                 let message = format!(
-                    "with uninstall.apply, {name} {to} does not stay: nodes that have {from} upgrade and then uninstall it, the others skip it"
+                    "with uninstall.apply, {name} {to} is not kept: nodes that have {from} upgrade it and \
+                     then uninstall it; other nodes skip it"
                 );
                 findings.report(manifest, &path, message).fix(fix);
                 continue;
@@ -43,7 +44,10 @@ fn check(input: &Input<'_>, findings: &mut LintFindings) {
                     .report(
                         manifest,
                         &path,
-                        format!("no node has {name}: with uninstall.apply it is not installed, and the status is complete"),
+                        format!(
+                            "no node has {name}: with uninstall.apply it is not installed, although the \
+                            status is complete"
+                        ),
                     )
                     .fix(fix);
             }

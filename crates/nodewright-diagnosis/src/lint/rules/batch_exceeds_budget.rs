@@ -30,7 +30,8 @@ fn check(input: &Input<'_>, findings: &mut LintFindings) {
             let (first, largest) = (strategy.initial, strategy.largest(nodes));
             let message = if first > budget {
                 format!(
-                    "initialBatch {first} exceeds the budget of {budget}, which does not limit batches of a strategy"
+                    "initialBatch {first} exceeds the budget of {budget}, which does not limit the batches \
+                     of a strategy"
                 )
             } else if largest > budget {
                 format!(

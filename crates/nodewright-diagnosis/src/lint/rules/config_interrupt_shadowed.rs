@@ -29,7 +29,7 @@ fn check(input: &Input<'_>, findings: &mut LintFindings) {
                 });
                 if let Some((other, theirs)) = stronger.filter(|_| !keys.is_empty()) {
                     let message = format!(
-                        "{pattern} asks for {}, but {other} also matches: a change runs {}",
+                        "{pattern} requests {}, but {other} also matches, so a change runs {}",
                         interrupt.kind, theirs.kind
                     );
                     findings

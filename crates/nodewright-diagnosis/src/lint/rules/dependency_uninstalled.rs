@@ -24,7 +24,8 @@ fn check(input: &Input<'_>, findings: &mut LintFindings) {
             for dependency in package.depends_on.keys().filter(|dependency| uninstalled(dependency)) {
                 let path = ["spec", "packages", name, "dependsOn", dependency];
                 let message = format!(
-                    "{dependency} is uninstalled, so nodes on which {name} is not complete, such as new ones, do not get it"
+                    "{dependency} is uninstalled, so {name} does not run on nodes where it is not complete, \
+                     such as new nodes"
                 );
                 findings
                     .report(manifest, &path, message)

@@ -25,13 +25,16 @@ fn check(input: &Input<'_>, effects: &[Effects<'_>], findings: &mut LintFindings
             }
             let nodes: Vec<&str> = nodes.iter().copied().collect();
             let message = format!(
-                "the budget {} allows no eviction: drains wait on {}",
+                "PodDisruptionBudget {} allows no eviction, so drains wait on {}",
                 budget.path(),
                 some_of(&nodes)
             );
             findings
                 .report(manifest, &["spec", "packages"], message)
-                .fix("Let the budget allow a disruption, or move the workload before the rollout")
+                .fix(
+                    "Let the PodDisruptionBudget allow a disruption, or move the workload before the \
+                    rollout",
+                )
                 .evidence(
                     format!("poddisruptionbudget/{}", budget.path()),
                     "disruptions allowed",

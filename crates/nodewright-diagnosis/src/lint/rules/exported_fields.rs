@@ -13,7 +13,7 @@ lint_rule! {
     ///
     /// Remove the fields.
     ///
-    /// # Since
+    /// # Severity
     ///
     /// A warning for a `uid` alone: without the object in the cluster, it has no effect.
     SKY828 "exported-fields" Error
@@ -32,8 +32,10 @@ fn check(input: &Input<'_>, findings: &mut LintFindings) {
             (None, Some(())) => ("uid", Severity::Warning),
             (None, None) => continue,
         };
-        let message =
-            format!("{field} is that of an exported object, which the API server compares with its own");
+        let message = format!(
+            "{field} comes from an exported object, and the API server compares it with the current \
+                one"
+        );
         findings
             .report(manifest, &["metadata", field], message)
             .severity(severity)

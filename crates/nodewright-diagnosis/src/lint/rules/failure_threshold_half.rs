@@ -6,8 +6,8 @@ lint_rule! {
     ///
     /// # What it means
     ///
-    /// Failures stop the rollout only while its progress is below `safetyLimit`, which is 50 by default: in the second
-    /// half, it continues regardless of failures.
+    /// Failures stop the rollout only while its progress is below `safetyLimit`, which is 50 by default: in
+    /// the second half, the rollout continues regardless of failures.
     ///
     /// # How to fix
     ///
@@ -23,7 +23,7 @@ fn check(input: &Input<'_>, findings: &mut LintFindings) {
                 let path = strategy.path(&["strategy", strategy.kind, "failureThreshold"]);
                 let path: Vec<&str> = path.iter().map(String::as_str).collect();
                 let message =
-                    "failures stop the rollout only below 50% of the nodes, the default of safetyLimit";
+                    "failures stop the rollout only while its progress is below 50%, the default safetyLimit";
                 findings.report(manifest, &path, message).fix("Set safetyLimit");
             }
         }

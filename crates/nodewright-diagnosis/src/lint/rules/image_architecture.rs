@@ -35,7 +35,7 @@ fn check(input: &Input<'_>, findings: &mut LintFindings) {
                 let Some(nodes) = other_nodes(input, skyhook, built_for) else {
                     continue;
                 };
-                let message = format!("the image is named for {built_for}, but {nodes}");
+                let message = format!("according to its name, the image is for {built_for}, but {nodes}");
                 findings
                     .report(manifest, &["spec", "packages", name, field], message)
                     .fix("Use an image for the architecture of the nodes, or select other nodes");

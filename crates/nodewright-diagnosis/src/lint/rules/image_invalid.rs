@@ -17,7 +17,7 @@ lint_rule! {
     ///
     /// Specify only the repository. A digest belongs in `containerSHA`.
     ///
-    /// # Since
+    /// # Severity
     ///
     /// An error for `NodeWright`. A warning for `Skyhook`, whose webhook accepts the image.
     SKY813 "image-invalid" Error

@@ -46,7 +46,8 @@ fn check(input: &Input<'_>, findings: &mut LintFindings) {
                 others => format!(" and {}", plural(others, "other node")),
             };
             let message = format!(
-                "the interrupt ({kind}) is in progress on {first}{others}: without it in the spec, a lost interrupt pod is not created again"
+                "the interrupt ({kind}) is in progress on {first}{others}: without the interrupt in the \
+                 spec, a lost interrupt pod is not created again"
             );
             findings
                 .report(manifest, &["spec", "packages", name], message)

@@ -2,7 +2,7 @@ use super::{Input, LintFindings};
 use crate::api::ApiFlavor;
 
 lint_rule! {
-    /// An object of the old API, for an operator that uses the new one.
+    /// An object belongs to the older API, but the operator uses the newer API.
     ///
     /// # What it means
     ///
@@ -29,7 +29,7 @@ fn check(input: &Input<'_>, findings: &mut LintFindings) {
     for manifest in input.manifests().filter(|m| m.flavor() == Some(newer.other())) {
         let kind = if manifest.kind == newer.other().kind() { newer.kind() } else { &manifest.kind };
         let message = format!(
-            "{} is the old API: operators since v0.18 work on {} objects",
+            "{} is the older API: operators since v0.18 work on {} objects",
             manifest.api_version,
             newer.group()
         );

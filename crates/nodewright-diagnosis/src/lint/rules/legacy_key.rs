@@ -3,17 +3,17 @@ use crate::api::ApiFlavor;
 use crate::lint::schema::legacy_keys;
 
 lint_rule! {
-    /// An object of the new API contains a key of the old API.
+    /// An object of the newer API contains a key of the older API.
     ///
     /// # What it means
     ///
-    /// Operators since v0.18 set and read keys of the new API. Up to v0.20 they also know the old taint key
-    /// and leave the old labels on nodes for a while; v0.21 is announced to drop both. A selector for an old
-    /// label then selects no node, and a toleration of the old taint has no effect.
+    /// Operators since v0.18 set and read keys of the newer API. Up to v0.20 they also know the older taint
+    /// key and leave the older labels on nodes for a while; v0.21 is announced to drop both. A selector for
+    /// an older label then selects no node, and a toleration of the older taint has no effect.
     ///
     /// # How to fix
     ///
-    /// Write the key with the new prefix. Before you change a selector, label the nodes accordingly: the
+    /// Write the key with the newer prefix. Before you change a selector, label the nodes accordingly: the
     /// operator stops managing nodes that are no longer selected.
     SKY870 "legacy-key" Warning
 }
@@ -30,7 +30,7 @@ fn check(input: &Input<'_>, findings: &mut LintFindings) {
                 continue;
             }
             let message = format!(
-                "the key belongs to the old API group {}, whose removal is announced for v0.21",
+                "the key belongs to the older API group {}, whose removal is announced for v0.21",
                 newer.other().group()
             );
             findings

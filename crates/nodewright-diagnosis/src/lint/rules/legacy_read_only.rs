@@ -31,7 +31,7 @@ fn check(input: &Input<'_>, findings: &mut LintFindings) {
                 .report(
                     manifest,
                     &["spec"],
-                    "the operator rejects changes to the spec of objects of this API",
+                    "the operator rejects changes to the spec of objects of the older API",
                 )
                 .fix(format!("Write apiVersion: {} and kind: {}", newer.api_version(), newer.kind()));
         }

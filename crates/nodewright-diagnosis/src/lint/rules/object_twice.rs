@@ -6,19 +6,22 @@ use crate::lint::manifest::KUSTOMIZATIONS;
 use crate::rules::Severity;
 
 lint_rule! {
-    /// Two manifests of one cluster have the same kind and name.
+    /// Two manifests for the same cluster have the same kind and name.
     ///
     /// # What it means
     ///
-    /// The manifest that is applied last replaces the fields of the other. Kustomize refuses to build. The finding is
-    /// info if the manifests are in different directories without a kustomization, which may be different clusters.
+    /// The manifest that is applied last overwrites the fields of the other. Kustomize refuses to build.
     ///
-    /// Manifests of different kustomizations and charts, or of directories that `--root` or `roots` in
-    /// `.skyhook-lint.yaml` names, belong to different clusters.
+    /// Manifests of different kustomizations, charts, or root directories count as manifests of different
+    /// clusters. Root directories are those that `--root`, or `roots` in `.skyhook-lint.yaml`, names.
     ///
     /// # How to fix
     ///
-    /// Remove one of the two, or name the directory of each cluster with `--root`.
+    /// Remove one of the two, or use `--root` to name the directory of each cluster.
+    ///
+    /// # Severity
+    ///
+    /// Info if the manifests are in different directories without a kustomization: they may be for different clusters.
     SKY876 "object-twice" Warning
 }
 
@@ -33,7 +36,7 @@ fn check(input: &Input<'_>, findings: &mut LintFindings) {
             let place = format!("{}:{}", earlier.file, earlier.range(&[]).first);
             let message = format!("the object is also in {place}: the manifest that is applied last wins");
             let finding = findings.report(manifest, &["metadata", "name"], message);
-            finding.fix("Remove one of the two, or name the directory of each cluster with --root");
+            finding.fix("Remove one of the two, or use --root to name the directory of each cluster");
             if !built && directory(&earlier.file) != directory(&manifest.file) {
                 finding.severity(Severity::Info);
             }

@@ -9,9 +9,9 @@ lint_rule! {
     ///
     /// # What it means
     ///
-    /// With the annotation `pause` or `disable` nothing starts until somebody removes it, and a GitOps tool sets it
-    /// again. A paused custom resource also holds back later ones on its nodes. Only the value `true` counts, with the
-    /// prefix of the object's own API.
+    /// With the annotation `pause` or `disable` nothing starts until someone removes it, and a GitOps tool
+    /// sets it again. A paused custom resource also holds back later ones on its nodes. Only the value `true`
+    /// counts, with the prefix of the object's own API.
     ///
     /// # How to fix
     ///
@@ -33,7 +33,10 @@ fn check(input: &Input<'_>, findings: &mut LintFindings) {
             let message = if flavor != own && value != "false" {
                 format!("the annotation {key} has no effect on a {}", own.kind())
             } else if value == "true" && skyhook.spec.auto_taint_new_nodes && skyhook.spec.runtime_required {
-                format!("with {word}, the operator still taints new nodes, and nothing removes the taint")
+                format!(
+                    "with the annotation {word}, the operator still taints new nodes, and nothing \
+                    removes the taint"
+                )
             } else if value == "true" {
                 match word {
                     "pause" => "the manifest pauses the custom resource: nothing starts, and later custom resources wait on its nodes",

@@ -34,7 +34,7 @@ fn check(input: &Input<'_>, findings: &mut LintFindings) {
         let first = places.map(|(policy, _)| policy.range(&[]).first).min();
         if let Some(below) = first.filter(|below| *below > line && !lives(name)) {
             let message =
-                format!("the webhook rejects the object: its policy {name} only follows at line {below}");
+                format!("the webhook rejects the object: its policy {name} comes later, at line {below}");
             findings
                 .report(manifest, &["spec", "deploymentPolicy"], message)
                 .fix("Move the policy to the top of the file");

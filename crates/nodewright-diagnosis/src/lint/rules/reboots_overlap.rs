@@ -40,8 +40,8 @@ fn check(input: &Input<'_>, findings: &mut LintFindings) {
             names[MOST_NAMED] = "others".to_owned();
         }
         let message = format!(
-            "{} {verb} the same nodes: no budget counts the nodes of another custom resource, and each node reboots \
-             for each of them",
+            "{} {verb} the same nodes: no budget counts the nodes of another custom resource, and each node \
+             reboots once for each of them",
             list(&names)
         );
         findings.report(manifest, &["spec", "packages"], message).fix(

@@ -18,7 +18,7 @@ lint_rule! {
     /// Correct the spelling, the case or the place of the field, or the value. `kubectl explain skyhook.spec` lists the
     /// fields. Quote strings that look like numbers or booleans: YAML reads `1.10` as a number and `yes` as a boolean.
     ///
-    /// # Since
+    /// # Affected versions
     ///
     /// All operators. `uninstall` was added in v0.16, `runtimeRequiredCordonAfter` in v0.19.
     SKY806 "refused-by-schema" Error

@@ -5,8 +5,8 @@ lint_rule! {
     ///
     /// # What it means
     ///
-    /// With `--server-dry-run`, lint asks the server about every object without errors. The message is the server's: of a
-    /// rule in CEL, of a quota, or of a webhook or policy of the cluster.
+    /// With `--server-dry-run`, lint asks the server about every object without errors. The message comes
+    /// from the server: from a CEL rule, a quota, or a webhook or policy of the cluster.
     ///
     /// # How to fix
     ///

@@ -39,8 +39,8 @@ fn check(input: &Input<'_>, findings: &mut LintFindings) {
                 continue;
             }
             let message = format!(
-                "{earlier} does not tolerate the runtime-required taint, which only {later} removes after it has waited for \
-                 {earlier}"
+                "{earlier} does not tolerate the runtime-required taint; only {later} removes the taint, \
+                 but {later} waits for {earlier}"
             );
             let at = ["spec", "runtimeRequired"];
             findings

@@ -19,8 +19,8 @@ lint_rule! {
 fn check(input: &Input<'_>, findings: &mut LintFindings) {
     for (manifest, skyhook) in input.skyhooks() {
         if skyhook.spec.runtime_required && skyhook.blocks_all_nodes() {
-            let message = "sequencing: all with runtimeRequired: one failed node blocks later custom resources on all \
-                           nodes, and their nodes can stay tainted";
+            let message = "with sequencing: all and runtimeRequired, one failed node blocks later custom \
+             resources on all nodes, and their nodes can stay tainted";
             findings
                 .report(manifest, &["spec", "sequencing"], message)
                 .fix("Remove sequencing: all, so that each node waits only for itself");

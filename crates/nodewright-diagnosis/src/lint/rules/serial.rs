@@ -3,7 +3,7 @@ use crate::api::ApiFlavor;
 use crate::rules::Severity;
 
 lint_rule! {
-    /// `serial: true`, under an operator up to v0.17.
+    /// `serial: true` is set, and the operator is v0.17 or older.
     ///
     /// # What it means
     ///

@@ -34,7 +34,7 @@ fn check(input: &Input<'_>, findings: &mut LintFindings) {
                 continue;
             };
             let message = format!(
-                "stageTimeout {timeout:#} is shorter than stage {} took on {}: {took:#}",
+                "stageTimeout {timeout:#} is shorter than the {took:#} that stage {} took on {}",
                 run.stage.as_str(),
                 run.node
             );

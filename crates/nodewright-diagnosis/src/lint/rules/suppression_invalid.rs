@@ -34,7 +34,7 @@ fn check(input: &Input<'_>, findings: &mut LintFindings) {
             let message = if lint::find(rule).is_none() {
                 let known = lint::ALL.iter().flat_map(|rule| [rule.code, rule.name]);
                 let near = did_you_mean(rule, known);
-                format!("the comment suppresses nothing: no rule {rule:?}{near}")
+                format!("the comment suppresses nothing: there is no rule {rule:?}{near}")
             } else if suppression.reason.is_empty() {
                 format!("the comment suppresses nothing: a reason must follow {rule}")
             } else {

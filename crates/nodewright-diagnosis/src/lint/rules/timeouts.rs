@@ -14,9 +14,9 @@ lint_rule! {
     ///
     /// Set a `stageTimeout` longer than the longest stage, and a `drainConfig.timeout` longer than the grace period.
     ///
-    /// # Since
+    /// # Affected versions
     ///
-    /// Operator v0.18, which introduced both fields.
+    /// Operators from v0.18 on, which introduced both fields.
     SKY883 "timeout-unsuitable" Warning
 }
 
@@ -36,7 +36,8 @@ fn check(input: &Input<'_>, findings: &mut LintFindings) {
             let path = ["spec", "packages", name, "stageTimeout"];
             let interrupts = package.interrupt.is_some() || !package.config_interrupts.is_empty();
             if interrupts && seconds(&path) == Some(0.0) {
-                let message = "stageTimeout 0 is no deadline: if the interrupt does not return, the node stays in progress";
+                let message = "stageTimeout 0 means no deadline: if the interrupt does not return, the node \
+                    stays in progress";
                 findings
                     .report(manifest, &path, message)
                     .fix("Set a stageTimeout longer than the longest stage");

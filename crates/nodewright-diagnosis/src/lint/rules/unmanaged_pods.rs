@@ -7,8 +7,8 @@ lint_rule! {
     ///
     /// # What it means
     ///
-    /// With `drainConfig.force: false`, a pod without a controller, such as one of `kubectl run`, stops the drain of its
-    /// node until somebody deletes it.
+    /// With `drainConfig.force: false`, a pod without a controller, such as one of `kubectl run`, stops the
+    /// drain of its node until someone deletes it.
     ///
     /// # How to fix
     ///

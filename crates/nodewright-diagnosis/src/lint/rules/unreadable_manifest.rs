@@ -1,7 +1,7 @@
 use super::{Input, LintFindings, Subject, UnreadableReason};
 
 lint_rule! {
-    /// A document is neither YAML nor JSON, or no object.
+    /// A document is not valid YAML or JSON, or is not an object.
     ///
     /// # What it means
     ///

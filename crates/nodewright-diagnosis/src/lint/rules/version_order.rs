@@ -39,7 +39,8 @@ fn misjudged(before: &str, after: &str) -> Option<String> {
     let (old, new) = (go_version(before)?, go_version(after)?);
     if old == new {
         return Some(format!(
-            "{after} equals {before} for the operator: the package is installed again instead of upgraded"
+            "the operator treats {after} as equal to {before}: the package is installed again instead of \
+             upgraded"
         ));
     }
     let numbers = |v: &semver::Version| (v.major, v.minor, v.patch);
@@ -47,7 +48,7 @@ fn misjudged(before: &str, after: &str) -> Option<String> {
     let counted = !old.pre.is_empty() && natural(&old.pre, &new.pre).is_lt();
     let meant_higher = numbers(&old) == numbers(&new) && (patched || counted);
     (new < old && meant_higher)
-        .then(|| format!("{after} is lower than {before} for the operator: the package is not upgraded"))
+        .then(|| format!("the operator treats {after} as lower than {before}: the package is not upgraded"))
 }
 
 fn is_test_release(version: &semver::Version) -> bool {

@@ -2,7 +2,7 @@ use super::{Input, LintFindings};
 use crate::api::ApiFlavor;
 
 lint_rule! {
-    /// A toleration without a key, under an operator up to v0.17.
+    /// A toleration has no key, and the operator is v0.17 or older.
     ///
     /// # What it means
     ///
@@ -27,8 +27,8 @@ fn check(input: &Input<'_>, findings: &mut LintFindings) {
             continue;
         };
         let path = ["spec", "additionalTolerations", &index.to_string()];
-        let message = "a toleration without a key: if admission drops the other tolerations, as on AKS, drains evict the package's own \
-                       pods (operators up to v0.17)";
+        let message = "with a toleration without a key, drains evict the package's own pods if admission \
+            drops the other tolerations, as on AKS (operators up to v0.17)";
         findings.report(manifest, &path, message).fix("Replace it with one toleration per taint key");
     }
 }

@@ -420,7 +420,7 @@ impl<'a> Recreation<'a> {
             self.stages.push(removal.awaiting(target, Condition::Gone, AT_MOST));
         }
         self.effects.warn(format!(
-            "Kubernetes cannot cancel a deletion: {} is removed and recreated immediately",
+            "Kubernetes cannot cancel a deletion, so {} is removed and immediately recreated",
             old.reference()
         ));
         let package_runs = self.cluster.package_runs();
@@ -576,10 +576,10 @@ fn warning(plan: &Plan, step: &Step, metadata: &impl Fn(&Target) -> Option<Meta>
         _ => return None,
     };
     let applier = Applier::of(&meta, step.target.kind.kind())?;
-    let (what, then) = match step.change {
-        Change::Spec(_) => ("the edit may not last", applier.on_edits()),
-        Change::Create(_) => ("the object may be removed", applier.on_creation()),
-        _ => ("the object may be recreated", applier.on_deletion()),
+    let then = match step.change {
+        Change::Spec(_) => applier.on_edits(),
+        Change::Create(_) => applier.on_creation(),
+        _ => applier.on_deletion(),
     };
-    Some(format!("{} is applied by {}, so {what}: {then}", step.target, applier.name()))
+    Some(format!("{} is applied by {}: {then}", step.target, applier.name()))
 }

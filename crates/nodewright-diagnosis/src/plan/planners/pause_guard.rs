@@ -178,12 +178,13 @@ pub fn wrap(cluster: &Cluster, plan: Plan, skyhook: &Skyhook) -> Plan {
     let reference = skyhook.reference();
     consequences.warn(match skyhook.flavor().map(ApiFlavor::executor) {
         Some(Executor::Job) => format!(
-            "{reference} is paused while changes are applied, so running stages are stopped and then restarted; the resume also \
-             ends a pause that is set with kubectl annotate in the meantime; --no-pause skips the pause"
+            "{reference} is paused while changes are applied (--no-pause skips this), so running stages are \
+             stopped and then restarted; the resume also ends a pause set with kubectl annotate in the \
+             meantime"
         ),
         _ => format!(
-            "{reference} is paused while changes are applied; the resume also ends a pause that is set with kubectl \
-             annotate in the meantime; --no-pause skips the pause"
+            "{reference} is paused while changes are applied (--no-pause skips this); the resume also ends \
+             a pause set with kubectl annotate in the meantime"
         ),
     });
     Plan { stages, consequences, ..plan }
@@ -279,7 +280,7 @@ pub fn around(cluster: &Cluster, mut plan: Plan, skyhook: &Skyhook) -> Result<Pl
     }
     let set = NodeSet::of(&others);
     let given_up = format!(
-        "{} failed permanently on {}; after a pause, the operator would set {} to waiting and never retry",
+        "{} failed permanently on {}, and after a pause the operator would set {} to waiting and never retry",
         if others.len() == 1 { "a job has" } else { "jobs have" },
         set.limited(SHOWN),
         if others.len() == 1 { "the node" } else { "the nodes" },

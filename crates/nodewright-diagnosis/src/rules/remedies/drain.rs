@@ -34,7 +34,8 @@ pub fn remedies(
         match pods.iter().find(|pod| !pod.ready()) {
             Some(pod) => unhealthy(finding, budget, pod),
             None => {
-                let title = "Relax the budget until the node is drained, or scale up the protected workload";
+                let title = "Relax the PodDisruptionBudget until the node is drained, or scale up the \
+                    protected workload";
                 finding.kubectl(Grade::B3, title, edit(budget)).caveat(EVICTED_THEN);
             }
         }
@@ -69,7 +70,7 @@ fn overlap(finding: &mut Finding, pod: &Pod, budgets: &[&DisruptionBudget]) {
         let title = format!("{or} PodDisruptionBudget {path} so that it no longer selects the pod");
         finding.kubectl(Grade::B3, title, edit(budget)).caveat(EVICTED_THEN);
     }
-    let title = "Or delete the pod: a deletion does not check budgets";
+    let title = "Or delete the pod: a deletion ignores PodDisruptionBudgets";
     let words = ["delete", "pod", "-n", pod.namespace(), pod.name()];
     let finding = finding.kubectl(Grade::B3, title, words).by_choice();
     if pod.metadata.controller().is_none() {
@@ -89,7 +90,7 @@ fn unhealthy(finding: &mut Finding, budget: &DisruptionBudget, pod: &Pod) {
             "Or let the API server evict pods that are not ready",
             ["patch"].into_iter().chain(object).chain(patch),
         )
-        .caveat("pods that are not ready are then evicted without regard to this budget");
+        .caveat("pods that are not ready are then evicted regardless of this PodDisruptionBudget");
 }
 
 /// Adds remedies for pods that the operator does not try to evict: delete the pod, or allow its eviction.

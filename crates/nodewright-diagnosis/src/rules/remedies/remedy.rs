@@ -247,7 +247,7 @@ const OWN: [Own; 18] = [
     // The command deletes a Job or a pod, which cannot be undone.
     repair("package retry", &["the stage's job has failed permanently", REPAIRED], Undo::No),
     repair("deployment-policy reset", &[], Undo::Partly),
-    choice("leftovers --node", &["nobody else needs the cordon"], Undo::Partly),
+    choice("leftovers --node", &["no one else needs the cordon"], Undo::Partly),
     choice("update-state", &[], Undo::Partly),
     choice("uninstall", &[], Undo::Partly),
     choice("finalizer strip", &[], Undo::No),

@@ -177,9 +177,9 @@ impl Finding {
         self.kubectl(grade, title, words)
     }
 
-    /// Adds that the input has no custom resources, and a check whether this one exists.
+    /// Adds that the capture has no custom resources, and a check whether this one exists.
     pub fn not_in_input(&mut self, cluster: &Cluster, skyhook: &str) -> &mut Self {
-        self.evidence("files", "custom resources", "none in the input").check_deleted(cluster, skyhook)
+        self.evidence("capture", "custom resources", "none").check_deleted(cluster, skyhook)
     }
 
     pub fn check_deleted(&mut self, cluster: &Cluster, skyhook: &str) -> &mut Self {

@@ -166,11 +166,11 @@ pub(in crate::rules) fn mark_deletions<'f>(
         let others = waiting.iter().filter(|d| !about_deletion || !d.owns(finding));
         let others: Vec<&Skyhook> = others.map(|d| d.skyhook).collect();
         for skyhook in others.iter().take(DELETIONS) {
-            finding.evidence(skyhook, "deletion", "waits for this");
+            finding.evidence(skyhook, "deletion", "waits until this is resolved");
         }
         if others.len() > DELETIONS {
             let more = plural(others.len() - DELETIONS, "more custom resource");
-            finding.evidence(more, "deletion", "waits for this");
+            finding.evidence(more, "deletion", "waits until this is resolved");
         }
     }
 }

@@ -200,7 +200,7 @@ impl Finding {
     pub fn no_package_run(&mut self, cluster: &Cluster, what: &str) -> &mut Self {
         let value = match cluster.certainty_of_no_package_run() {
             Certainty::Proven => "none",
-            Certainty::Presumed => "none in the input, which contains no objects of this kind",
+            Certainty::Presumed => "none in the capture, which has no objects of this kind",
             Certainty::Unknown => "could not be read",
         };
         self.evidence("cluster", what, value)

@@ -526,17 +526,19 @@ pub fn with_attempts(
         None if over => format!("{what}: the stage exceeded its timeout{}", timeout()),
         None => what,
     };
-    let what = match job.failed_by_kubelet(&package_run.pods) {
-        Some(pod) => format!("{what}: {}", ended_by_kubelet(cluster, pod)),
-        None => what,
-    };
+    let pod = job.failed_by_kubelet(&package_run.pods);
+    let what = pod.map_or(what.clone(), |pod| format!("{what}: {}", ended_by_kubelet(cluster, pod)));
     let failed = package_run.failed_attempts(cluster.flavor(), entry);
     // The entry is erroring, so at least one attempt has failed, even if the Job does not count it yet.
     let attempts = match failed.max(1) {
         1 => "1 failed attempt".to_owned(),
         n => format!("{n} failed attempts"),
     };
-    let and = if over { ", and" } else { ":" };
+    let and = match pod {
+        Some(_) => ";",
+        None if over => ", and",
+        None => ":",
+    };
     match job.failed() {
         Some(_) if failed == 0 => format!("{what}{and} its job has failed permanently"),
         Some(_) if package_run.restart_limit_exceeded(cluster.flavor()).is_some() => {
@@ -551,7 +553,7 @@ pub fn with_attempts(
             let until = match package_run.restart_allowance(cluster.flavor()) {
                 Some(limit) => format!("at most {limit} times"),
                 None if job.timeout().is_some() => {
-                    format!("until its timeout{} expires", timeout())
+                    format!("until the timeout{} expires", timeout())
                 }
                 None => "without a limit".to_owned(),
             };
