@@ -18,7 +18,7 @@ use crate::error::{Error, Exit, Result};
 use crate::rules::{Blocks, Finding, Rule, Scope, Severity};
 use crate::view::monitoring::{self, Case, Metrics, TestResult};
 use crate::view::text::{self, Label, Text};
-use crate::view::{View, document, duration_text, list, plural, shell_words, time, to_json};
+use crate::view::{OutputFormat, View, document, duration_text, list, plural, shell_words, time, to_json};
 use checks::checks;
 use ready::{changes, every_change};
 
@@ -88,6 +88,11 @@ async fn run(ctx: &mut Ctx, args: &Args) -> Result<Exit> {
     if !args.wait {
         let (page, muting) = run_checks(ctx, args).await?;
         ctx.show(&page)?;
+        if ctx.global().output.format == OutputFormat::Table {
+            ctx.note(
+                "These checks are about the installation; `kubectl skyhook diagnose` checks the rollouts.",
+            );
+        }
         return Ok(muting.exit(page.exit()));
     }
     let interrupted = interrupt();

@@ -44,7 +44,7 @@ pub struct Args {
 
     /// Show the versions in use of each package, and the version in the spec
     ///
-    /// One row per package, custom resource and recorded version, with its nodes. -o json and other data
+    /// One row per package, custom resource, recorded version and state, with its nodes. -o json and other data
     /// formats print the same rows as without this flag.
     #[arg(long)]
     versions: bool,
@@ -218,17 +218,19 @@ impl PackageStatus<'_> {
 
     /// The recorded versions with their nodes, by package and custom resource.
     fn by_version(&self, wide: bool) -> Table {
-        let known = |row: &PackageRow<'_>| row.recorded || row.phase == Phase::Malformed;
-        let mut rows: Vec<PackageRow<'_>> = self.rows.iter().filter(known).collect();
-        rows.sort_by_key(|row| (row.package, row.skyhook, row.version));
+        let mut rows: Vec<PackageRow<'_>> =
+            self.rows.iter().filter(|row| row.phase != Phase::Absent).collect();
+        rows.sort_by_key(|row| (row.package, row.skyhook, row.version, !row.recorded));
         let columns = Columns::new()
             .with("package", |row: &PackageRow<'_>| row.package.into())
             .with("skyhook", |row| row.skyhook.into())
             .with("version", |row| match row.phase {
                 Phase::Malformed => state(row, false),
+                _ if !row.recorded => text::dim("none").into(),
                 _ => row.version.into(),
             })
-            .with("spec", |row| row.spec_version.into());
+            .with("spec", |row| row.spec_version.into())
+            .with("state", |row| phase_label(row.phase).into());
         crate::commands::shared::grouped::in_order(&columns, &rows, |row| row.node, wide)
     }
 }

@@ -35,7 +35,7 @@ use crate::wait::{BlockerCheck, Blockers, Wait};
 ///
 /// Without a name: one row per custom resource with its assessment, complete and failed nodes, the estimated remaining
 /// time, and the cause or the object that it waits for; then the causes. The glossary explains the assessments. With
-/// -o wide, more columns.
+/// -o wide, more columns; SINCE is the time for which the oldest stage or drain in progress has been running.
 ///
 /// With a name: its compartments with the nodes that are next, packages by stage, pods and jobs at work, latest events
 /// and causes; the packages that are to be uninstalled, node by node; and a deletion, with the packages that it waits

@@ -34,7 +34,7 @@ rule! {
     /// # Severity
     ///
     /// A warning in the first ten minutes.
-    SKY415 "cordon-lifted" Error needs Skyhooks Nodes Workloads, also Pods Jobs,
+    SKY415 "cordon-lifted" Error needs Skyhooks Nodes Workloads, also Pods Jobs Events,
         blocks Install Uninstall
 }
 
@@ -58,6 +58,9 @@ fn detect(cluster: &Cluster, findings: &mut Findings) {
         let interrupt = Grade::of_rerun(
             skyhook.package(drain.package).and_then(|p| skyhook.pending_interrupt(drain.package, p)),
         );
+        let events = cluster.events_about("Node", &node.name);
+        let lifted: i64 =
+            events.filter(|event| event.reason == "NodeSchedulable").map(|event| event.count).sum();
         let finding = findings.report(
             Subject::skyhook_on_node(skyhook, node).package(drain.package),
             format!(
@@ -72,6 +75,9 @@ fn detect(cluster: &Cluster, findings: &mut Findings) {
              afterwards",
             drain.package
         ));
+        if lifted > 1 {
+            finding.evidence(node, "cordons lifted, by events", lifted);
+        }
         finding
             .warning_if(!cluster.is_stale(Some(start)))
             .since(Some(start))

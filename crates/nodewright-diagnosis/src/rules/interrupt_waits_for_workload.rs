@@ -1,6 +1,10 @@
+use std::collections::HashMap;
+
 use super::support::evidence::some_of;
 use super::{Findings, Subject};
 use crate::cluster::{Certainty, Cluster, Pod};
+use crate::model::ProgressState;
+use crate::view::{NodeSet, count};
 
 rule! {
     /// An interrupt waits for a workload that must not be disturbed.
@@ -32,12 +36,20 @@ rule! {
         blocks Install Uninstall, finds LastingWaits
 }
 
+/// Maximum number of node-name ranges in the evidence.
+const SHOWN: usize = 4;
+/// Kinds of owners whose pods do not end by themselves.
+const LASTING: [&str; 3] = ["DaemonSet", "ReplicaSet", "StatefulSet"];
+
 fn detect(cluster: &Cluster, findings: &mut Findings) {
     if cluster.workloads.ok().is_none() || cluster.certainty_of_no_package_run() == Certainty::Unknown {
         return;
     }
     let workloads = cluster.evictions().workloads_by_node();
-    for drain in findings.model().drains().iter().filter(|d| d.begun) {
+    let model = findings.model();
+    // The other nodes on which the same wait follows, by custom resource.
+    let mut later: HashMap<&str, NodeSet> = HashMap::new();
+    for drain in model.drains().iter().filter(|d| d.begun) {
         let selector = &drain.skyhook.spec.pod_non_interrupt_labels;
         let Some(pods) = workloads.get(drain.node.name.as_str()).filter(|_| !selector.is_empty()) else {
             continue;
@@ -59,6 +71,26 @@ fn detect(cluster: &Cluster, findings: &mut Findings) {
             .mark_transient()
             .evidence(drain.skyhook, "spec.podNonInterruptLabels", "match pods on this node")
             .evidence(drain.node, "pods", some_of(&paths));
+        let later = later.entry(drain.skyhook.name()).or_insert_with(|| {
+            let open = model.all_progress(drain.skyhook.name());
+            let open = open
+                .filter(|(_, on)| matches!(on.state, ProgressState::Waiting))
+                .map(|(node, _)| &*node.name);
+            let is_protected = |node: &&str| {
+                let mut pods = workloads.get(node).into_iter().flatten();
+                pods.any(|pod| selector.matches(&pod.metadata.labels))
+            };
+            let draining = model.drains();
+            let begun = |node: &&str| draining.iter().any(|other| other.begun && *other.node.name == **node);
+            NodeSet::of(open.filter(is_protected).filter(|node| !begun(node)))
+        });
+        if !later.is_empty() {
+            finding.evidence(
+                drain.skyhook,
+                "other waiting nodes with protected pods",
+                format!("{} ({})", later.limited(SHOWN), count(later.len())),
+            );
+        }
         let blocked = drain.skyhook.true_condition("Blocked");
         if let Some(condition) = blocked.filter(|c| c.reason == "NonInterruptPodsRunning") {
             finding.condition(drain.skyhook, condition, &condition.reason);
@@ -70,5 +102,10 @@ fn detect(cluster: &Cluster, findings: &mut Findings) {
                 &drain.node.name,
             ),
         };
+        let owners = protected.iter().filter_map(|pod| pod.metadata.controller());
+        let lasting = owners.map(|owner| owner.kind.as_str()).find(|kind| LASTING.contains(kind));
+        if let Some(kind) = lasting {
+            finding.caveat(format!("a pod of a {kind} does not end until its owner is scaled down or moved"));
+        }
     }
 }
