@@ -12,7 +12,7 @@ use crate::lint::{self, FoldedRule, LintRule};
 use crate::plan::Grade;
 use crate::rules::{self, Rule};
 use crate::view::text::{self, Text};
-use crate::view::{Items, List, View, document};
+use crate::view::{Items, List, View, document, list};
 
 /// Explain a rule: what it means, how to confirm it, how to fix it
 ///
@@ -239,12 +239,12 @@ impl View for Explanation {
     }
 }
 
-/// The effects of a rule's findings: `blocks installs, and every reconcile of every custom resource; usually retried
+/// The effects of a rule's findings: `blocks installs and every reconcile of every custom resource; usually retried
 /// automatically`.
 fn blocks(rule: &Rule) -> String {
     let words: Vec<&str> = rule.blocks.iter().map(|b| b.meaning()).collect();
     let retried = if rule.retried { "; usually retried automatically" } else { "" };
-    format!("blocks {}{retried}", words.join(", and "))
+    format!("blocks {}{retried}", list(&words))
 }
 
 /// Every page of `docs/codes` by file name: `SKY101.md`.

@@ -465,7 +465,7 @@ fn warn(cluster: &Cluster, skyhook: &Skyhook, verb: Verb, plan: &mut Plan) {
                 "{reference}: stages that are running on {on} are stopped, and start again after `resume`"
             ));
         } else if !nodes.is_empty() {
-            effects.notes.push(format!("stages of {name} that are running on {on} finish"));
+            effects.notes.push(format!("stages of {name} that are running on {on} run to completion"));
         }
     }
     if verb.sets() && skyhook.status.status != Some(Status::Complete) {

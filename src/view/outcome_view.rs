@@ -427,7 +427,7 @@ fn node_rows(rollout: &RolloutDocument, everywhere: bool) -> Vec<(&'static str, 
     }
     if !rollout.untainted.is_empty() {
         let nodes = plural(rollout.untainted.len(), "node");
-        lines.push(("taint", format!("runtime-required, removed from {nodes} once complete")));
+        lines.push(("taint", format!("runtime-required, removed from {nodes} on completion")));
     }
     match rollout.waiting.as_slice() {
         [] => {}

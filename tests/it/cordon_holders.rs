@@ -19,7 +19,7 @@ fn holders() -> Vec<(&'static str, Value)> {
         ("Kured", annotated("weave.works/kured-reboot-in-progress")),
         ("Medik8s", tainted("medik8s.io/drain")),
         ("an administrator", tainted("node.kubernetes.io/out-of-service")),
-        ("the cloud provider", tainted("node.cloudprovider.kubernetes.io/shutdown")),
+        ("the cloud controller manager", tainted("node.cloudprovider.kubernetes.io/shutdown")),
         ("the cluster autoscaler", tainted("ToBeDeletedByClusterAutoscaler")),
         ("Karpenter", tainted("karpenter.sh/disrupted")),
         ("someone using kubectl-cordon", by_hand),

@@ -115,7 +115,7 @@ fn rejected_pods_are_one_steady_finding() {
         assert_eq!(found[0]["severity"], if replaced { "Error" } else { "Warning" }, "{phase}");
         assert_eq!(
             found[0]["message"],
-            "the kubelet rejects the pods for stage apply of package driver, and their job is retried",
+            "the kubelet rejects the pods for stage apply of package driver, and the job keeps retrying",
             "{phase}"
         );
     }

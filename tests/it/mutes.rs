@@ -84,7 +84,7 @@ fn a_mute_lapses_when_more_nodes_are_concerned() {
     let mutes = KNOWN.replace("  until: 2999-12-31\n", "  maxNodes: 0\n");
     let output = muted("diagnose stuck", &mutes);
     output.expect_code(2);
-    output.expect_stdout("has lapsed: it allows maxNodes: 0, but 1 node is affected");
+    output.expect_stdout("has lapsed: its maxNodes is 0, but 1 node is affected");
 }
 
 /// Diagnoses a custom resource whose package fails on the first `nodes` of five nodes.

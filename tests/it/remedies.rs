@@ -119,7 +119,7 @@ fn dependency_remedy_creates_no_cycle() {
     let titles: Vec<&str> = lost.iter().filter_map(|r| r.split(':').next()).collect();
     assert_eq!(titles, ["Reset package top on the node", "Or reset the node"]);
     let late = findings_with_remedies("package_never_scheduled");
-    assert!(late[0].starts_with("Give the package a dependency"), "{late:#?}");
+    assert!(late[0].starts_with("Make the package depend on"), "{late:#?}");
 }
 
 /// Operators before v0.17 never continue a package with a skipped interrupt (SKY210), so the deletion does

@@ -53,7 +53,8 @@ pub struct Args {
 
     /// Maximum file size; beyond it, the least important data is left out, and this is reported
     ///
-    /// Events are left out first, then config maps, budgets and webhooks, then pods; custom resources last.
+    /// Events are left out first, then ConfigMaps, PodDisruptionBudgets and webhooks, then pods; custom
+    /// resources last.
     #[arg(long, value_name = "SIZE", default_value = "100Mi", value_parser = size)]
     max_size: u64,
 

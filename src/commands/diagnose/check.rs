@@ -31,8 +31,8 @@ use ready::{changes, every_change};
 /// Your permissions to make changes are checked with access reviews, which change nothing; a missing permission is a
 /// warning.
 ///
-/// Exits with 2 if something is wrong, otherwise with 1 if something could not be read from the cluster, or if the files
-/// contain no custom resources or no nodes. Warnings do not count.
+/// Exits with 2 if something is wrong, otherwise with 1 if something could not be read from the cluster, or
+/// if the capture contains no custom resources or no nodes. Warnings do not count.
 #[derive(Debug, Clone, clap::Args)]
 #[command(after_help = "Examples:
   kubectl skyhook diagnose check
@@ -354,7 +354,7 @@ impl CheckReport {
         let graded = counted(of(CheckResult::Error), warnings);
         let mut parts = Vec::new();
         if not_checked > 0 && self.verdict == CheckVerdict::Failed {
-            parts.push(format!("{not_checked} not checked"));
+            parts.push(format!("{} not run", plural(not_checked, "check")));
         }
         match of(CheckResult::Muted) {
             0 => {}

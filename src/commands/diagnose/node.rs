@@ -127,7 +127,7 @@ pub fn extend_to_all_nodes(cluster: &Cluster, findings: &mut [Finding], node: &N
         findings[at].change_remedies(|remedies| {
             let remedy = &mut remedies[number];
             remedy.argv = argv;
-            let note = format!("for all {} with this cause", plural(nodes, "node"));
+            let note = format!("applies to all {} with this cause", plural(nodes, "node"));
             let caveat = remedy.caveat.take();
             remedy.caveat = Some(caveat.map_or(note.clone(), |caveat| format!("{note}; {caveat}")));
         });

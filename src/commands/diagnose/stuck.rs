@@ -23,7 +23,7 @@ use crate::view::OutputFormat;
 /// file written by `collect`.
 ///
 /// Exits with 2 if there is a finding at or above --fail-on; otherwise with 1 if the cluster did not return
-/// data that a rule needs, or if the files contain no custom resources, no nodes, or no data that the
+/// data that a rule needs, or if the capture contains no custom resources, no nodes, or no data that the
 /// selected rules need.
 #[derive(Debug, Clone, clap::Args)]
 #[command(after_help = "Examples:

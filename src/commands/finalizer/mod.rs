@@ -345,10 +345,10 @@ fn warn_of_running_pods(cluster: &Cluster, name: &str, effects: &mut Consequence
     let on = NodeSet::of(on).limited(SHOWN);
     // The pods are garbage-collected with the custom resource, not earlier.
     effects.warn(if skyhook.third_party_finalizers().is_empty() {
-        format!("package pods are running on {on}: they are killed while they modify the hosts")
+        format!("package pods that are running on {on} are killed while they modify the hosts")
     } else {
         format!(
-            "package pods are running on {on}: they may continue until {} is gone, and are then killed",
+            "package pods that are running on {on} may continue until {} is gone, and are then killed",
             skyhook.reference()
         )
     });

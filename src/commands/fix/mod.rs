@@ -496,7 +496,7 @@ impl Choosing<'_> {
     fn finish(mut self) -> Chosen {
         for (why, codes) in self.skippable {
             let codes: Vec<&str> = codes.into_iter().collect();
-            let left = format!("skips {}, because {why}; to include one, specify its code", list(&codes));
+            let left = format!("skips {}, because {why}; specify a code to include it", list(&codes));
             self.chosen.left.push(left);
         }
         self.chosen
@@ -510,7 +510,7 @@ pub fn skipped(finding: &str, why: &str) -> String {
 
 /// Why a remedy of this grade exceeds `--up-to`.
 pub fn above(grade: Grade, effect: &str, command: &str) -> String {
-    format!("{effect} ({grade}); --up-to {} includes it: {command}", grade.word())
+    format!("its remedy exceeds --up-to ({effect}; {grade}); --up-to {} includes it: {command}", grade.word())
 }
 
 /// The command that shows a finding with all its remedies.

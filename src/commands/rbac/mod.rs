@@ -17,8 +17,8 @@ pub use super::shared::rights::{Right, rights, rights_to_look};
 
 /// Print the minimal RBAC that commands require, as ClusterRoles
 ///
-/// A manifest for `kubectl apply -f -` with exactly the rights that the commands need, in both API groups.
-/// Without --for there are two roles: kubectl-skyhook-viewer for all read-only commands, and
+/// A manifest for `kubectl apply -f -` with exactly the permissions that the commands need, in both API
+/// groups. Without --for there are two roles: kubectl-skyhook-viewer for all read-only commands, and
 /// kubectl-skyhook-operator for all commands. A role has no effect until it is bound: the comment in each
 /// shows how to bind it.
 ///

@@ -12,7 +12,7 @@ use crate::commands::shared::grouped::grouped;
 use crate::commands::shared::remedy::{Grades, remedy_text};
 use crate::commands::shared::rule::severity;
 use crate::model::ProgressState;
-use crate::outlook::{DeletionOutlook, Outlook, with_node};
+use crate::outlook::{DeletionOutlook, Outlook};
 use crate::rules::{Finding, Grade, Remedy, Scope, Severity, Subject};
 use crate::view::text::{self, Label, Line, Text};
 use crate::view::{NodeSet, Table, ago, cells, shell_words};
@@ -129,13 +129,14 @@ impl<'o, 'a> Deletion<'o, 'a> {
         }
         let acts = self.milder(Finding::changing_remedy);
         let exists = if acts.is_some() {
-            "a less disruptive remedy exists"
+            "a less disruptive remedy exists for"
         } else {
-            "the cause should be checked first"
+            "the cause should be checked first:"
         };
         if let Some((finding, remedy)) = acts.or_else(|| self.less_disruptive()) {
+            let on = finding.subject.node.as_ref().map_or(String::new(), |node| format!(" on {node}"));
             return Some(Objection {
-                why: format!("{exists} for {}: {}", finding.rule.code, with_node(finding)),
+                why: format!("{exists} {} {}{on}", finding.rule.code, finding.rule.name),
                 instead: remedy.argv,
             });
         }

@@ -78,7 +78,7 @@ impl fmt::Display for Blocker {
         if let Some(code) = &self.code {
             write!(f, "{code} ")?;
             if let Some(nodes) = self.node_set() {
-                write!(f, "{nodes}: ")?;
+                write!(f, "on {nodes}: ")?;
             }
         }
         f.write_str(&self.message)

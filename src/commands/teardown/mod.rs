@@ -96,7 +96,7 @@ async fn run(ctx: &mut Ctx, args: &Args) -> Result<Exit> {
             format!("{}: all deletions have been requested", plan.title)
         });
         for left in &teardown.foreseen {
-            ctx.warn(format!("would be left: {left}{}", left.next()));
+            ctx.warn(format!("the teardown would leave this behind: {left}{}", left.next()));
         }
         teardown.unreadable.iter().for_each(|why| ctx.warn(why.as_str()));
         return Ok(preview_exit);
@@ -190,7 +190,7 @@ impl Teardown {
             }
         }
         for left in &self.foreseen {
-            effects.warn(format!("would be left: {left}{}", left.next()));
+            effects.warn(format!("the teardown would leave this behind: {left}{}", left.next()));
         }
         for why in &self.unreadable {
             let may_hang = if self.items.len() < 2 { "" } else { "; other deletions may hang, too" };

@@ -23,10 +23,10 @@ use crate::view::list;
 
 /// Uninstall a package from all nodes
 ///
-/// Sets `uninstall.apply` in the spec; the operator then uninstalls the package. Every node on which the package is
-/// complete starts immediately, ignoring the budget; for a package with an interrupt, each node is cordoned, drained
-/// and interrupted. The command refuses requests that would hang, do nothing or strand the package, and shows what to
-/// do instead.
+/// Sets `uninstall.apply` in the spec; the operator then uninstalls the package. Every node on which the
+/// package is complete starts immediately, ignoring the budget; for a package with an interrupt, each node is
+/// cordoned, drained and interrupted. The command refuses requests that would hang, do nothing, or keep a new
+/// version from being installed, and shows what to do instead.
 ///
 /// With --wait, it shows the progress of each node, and ends when the package is gone from all of them or the
 /// uninstall is blocked. Node reboots and a briefly unavailable API server do not end it. If the command is interrupted
@@ -91,7 +91,8 @@ pub struct Request {
     #[arg(long)]
     remove: bool,
 
-    /// Proceed even if the request has no effect now (during a migration) or may strand the package
+    /// Proceed even if the request has no effect now (during a migration) or may keep the new version of the
+    /// package from being installed
     #[arg(long)]
     force: bool,
 

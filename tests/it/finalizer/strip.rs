@@ -146,7 +146,7 @@ fn strip_with_a_foreign_finalizer_needs_force_and_pauses_the_operator() {
     let ran = test_cluster.run("finalizer strip gpu-tune --confirm --force");
     ran.expect_code(0);
     // Pods are deleted with the custom resource, which still exists.
-    let at_work = "they may continue until skyhook/gpu-tune is gone";
+    let at_work = "may continue until skyhook/gpu-tune is gone";
     ran.expect_stderr(at_work);
     let cr = test_cluster.cr().expect("the foreign finalizer keeps it");
     assert_eq!(cr["metadata"]["finalizers"], json!([FOREIGN]));

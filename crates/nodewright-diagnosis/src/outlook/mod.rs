@@ -386,7 +386,7 @@ pub fn remaining_uninstalls(pending: &[Pending<'_>]) -> String {
 }
 
 /// The finding's message, with its node.
-pub fn with_node(finding: &Finding) -> String {
+fn with_node(finding: &Finding) -> String {
     match &finding.subject.node {
         Some(node) => format!("on {node}: {}", finding.message),
         None => finding.message.clone(),

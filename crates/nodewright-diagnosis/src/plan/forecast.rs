@@ -359,8 +359,8 @@ impl Plan {
                 for (package, nodes) in stays_on_hosts(cluster, skyhook) {
                     consequences.loses_record = true;
                     consequences.cannot_undo(format!(
-                        "changes that {package} of {target} made to the hosts remain, because it is not \
-                         uninstalled: {}",
+                        "changes that {package} of {target} made to the hosts of {} remain, because the \
+                         package is not uninstalled",
                         NodeSet::of(nodes).limited(SHOWN)
                     ));
                 }

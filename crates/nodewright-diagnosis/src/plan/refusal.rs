@@ -176,8 +176,8 @@ refusals! {
             ["{instead}"];
         /// Another version than that of the spec is recorded, and a change of version would strand the package.
         OtherVersion { node, package, recorded, version, first, second }
-            "SKY104: on {node}, {package} is at version {recorded}, but the spec has {version}; if the version changes during the \
-             uninstall, the package may be stranded"
+            "SKY104: on {node}, {package} is at version {recorded}, but the spec has {version}; if the \
+             version changes during the uninstall, the new version may never be installed"
             ["{first}", "{second}"];
         /// Other packages depend on the package.
         NeededByOthers { others, package, first, all }

@@ -17,9 +17,8 @@ rule! {
     ///
     /// # What causes it
     ///
-    /// Some nodes are still in progress, are ignored, or wait: then this is only info. If the package fails at an
-    /// earlier stage, it is a warning: a correction of the `configMap` does not reach the failing pods, however often
-    /// they run again.
+    /// Some nodes are still in progress, ignored, or waiting. Or the package fails at an earlier stage: then
+    /// a correction of the `configMap` does not reach the failing pods, however often they run again.
     ///
     /// # How to confirm
     ///
@@ -36,6 +35,11 @@ rule! {
     ///
     /// All operators (`HandleConfigUpdates`). From v0.4.0 on, the operator also updates the ConfigMap if the package
     /// fails at stage config.
+    ///
+    /// # Severity
+    ///
+    /// Info while nodes are in progress, ignored, or waiting; a warning if the package fails at an earlier
+    /// stage.
     SKY225 "config-change-pending" Info needs Skyhooks Nodes, also ConfigMaps Pods Jobs
 }
 

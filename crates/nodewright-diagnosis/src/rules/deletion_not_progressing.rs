@@ -150,10 +150,7 @@ fn held_by_others(cluster: &Cluster, findings: &mut Findings, skyhook: &Skyhook)
     }
     let finding = findings.report(
         Subject::skyhook(skyhook),
-        format!(
-            "deletion of {skyhook} waits for a finalizer that is not the operator's: {}",
-            finalizers.join(", ")
-        ),
+        format!("deletion of {skyhook} waits for a third-party finalizer: {}", finalizers.join(", ")),
     );
     finding
         .warning_if(!lasts)

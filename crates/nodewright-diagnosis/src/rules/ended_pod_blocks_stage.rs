@@ -234,7 +234,7 @@ fn between_two_jobs(
 }
 
 fn rejects(stage: &Stage, package: &str) -> String {
-    format!("the kubelet rejects the pods for stage {stage} of package {package}, and their job is retried")
+    format!("the kubelet rejects the pods for stage {stage} of package {package}, and the job keeps retrying")
 }
 
 /// `replaced`: whether the retries of a Job were exhausted, and the operator has created another Job.

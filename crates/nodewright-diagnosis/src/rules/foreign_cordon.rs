@@ -61,7 +61,7 @@ fn detect(cluster: &Cluster, findings: &mut Findings) {
                 cluster,
                 drain.skyhook,
                 &[&node.name],
-                "Make the operator ignore the node if it must stay cordoned",
+                "If the node must stay cordoned, make the operator ignore it",
             );
     }
 }

@@ -15,8 +15,9 @@ rule! {
     ///
     /// # What causes it
     ///
-    /// The custom resource was paused, disabled, and then only the pause was lifted: a disabled custom
-    /// resource's Jobs are not resumed. Or the operator was not running when the custom resource was resumed.
+    /// The custom resource was paused and disabled, and then only the pause was lifted: the Jobs of a
+    /// disabled custom resource are not resumed. Or the operator was not running when the custom resource was
+    /// resumed.
     ///
     /// # How to confirm
     ///

@@ -49,7 +49,8 @@ fn detect(cluster: &Cluster, findings: &mut Findings) {
         let finding = findings.report(
             Subject::package_run(package_run),
             format!(
-                "another client suspends the job for stage {} of package {}, which restarts the stage",
+                "another client suspends the job for stage {} of package {}, so the stage starts over each \
+                 time",
                 package_run.stage, package_run.package
             ),
         );

@@ -13,8 +13,7 @@ rule! {
     /// # What causes it
     ///
     /// A selector with a typo, labels that were renamed, or a node pool scaled to zero. If there are no nodes
-    /// at all, the operator ends its reconcile before anything else. If a deletion cannot complete because of
-    /// this, it is an error.
+    /// at all, the operator ends its reconcile before anything else.
     ///
     /// # How to confirm
     ///
@@ -28,6 +27,10 @@ rule! {
     /// # Affected versions
     ///
     /// All operators.
+    ///
+    /// # Severity
+    ///
+    /// An error if a deletion cannot complete because of this.
     SKY307 "no-node-selected" Warning needs Skyhooks Nodes
 }
 

@@ -15,9 +15,10 @@ rule! {
     ///
     /// # What causes it
     ///
-    /// Its image cannot be pulled, it runs out of memory on a large cluster, it rejects its configuration, it was
-    /// scaled to zero, or it was uninstalled before its custom resources, as by a deletion of its namespace. Or all nodes
-    /// have the runtime-required taint, which only the operator removes, and its own pod does not tolerate it.
+    /// The operator's image cannot be pulled, or the operator runs out of memory on a large cluster, rejects
+    /// its configuration, was scaled to zero, or was uninstalled before its custom resources, as by a
+    /// deletion of its namespace. Or all nodes have the runtime-required taint, which only the operator
+    /// removes, and its own pod does not tolerate it.
     ///
     /// # How to confirm
     ///

@@ -77,7 +77,7 @@ fn detect(cluster: &Cluster, findings: &mut Findings) {
                 if skyhook.packages().any(|(other, _)| fit(other)) {
                     finding.edit(
                         Grade::B2,
-                        "Give the package a dependency that is complete, or upgrade the operator",
+                        "Make the package depend on a complete package, or upgrade the operator",
                         skyhook,
                     );
                 }

@@ -24,9 +24,9 @@ rule! {
     ///
     /// A mutating webhook or admission policy rewrites images to a mirror, adds containers or variables, or
     /// gives default resources to pods in the operator's namespace. A LimitRange does no harm if the package
-    /// has no resources. If it has resources, a LimitRange that adds others, such as `ephemeral-storage`,
-    /// does harm. Or the API server itself sets a default in a variable: `apiVersion` in a `fieldRef`,
-    /// `divisor` in a `resourceFieldRef`.
+    /// sets no resources. If the package sets resources, a LimitRange that adds others, such as
+    /// `ephemeral-storage`, has this effect. Or the API server itself sets a default in a variable:
+    /// `apiVersion` in a `fieldRef`, `divisor` in a `resourceFieldRef`.
     ///
     /// # How to confirm
     ///

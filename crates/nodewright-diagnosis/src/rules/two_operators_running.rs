@@ -12,8 +12,8 @@ rule! {
     ///
     /// # What causes it
     ///
-    /// The chart was installed into a second namespace while the first release still existed, such
-    /// as `nodewright` in addition to `skyhook`; or another chart includes its own operator.
+    /// The chart was installed into a second namespace while the first release still existed, such as
+    /// `nodewright` in addition to `skyhook`; or another chart includes its own copy of the operator.
     ///
     /// # How to confirm
     ///

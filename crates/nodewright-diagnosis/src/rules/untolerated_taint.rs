@@ -18,11 +18,9 @@ rule! {
     ///
     /// # What causes it
     ///
-    /// A taint was added, or `additionalTolerations` does not list it. Many taints have an owner that removes them:
-    /// Kubernetes on a node with a problem, an agent that is not ready yet (Cilium, a CSI driver, the Node Readiness
-    /// Controller), an autoscaler that removes the node. Such a taint is a warning once the operator has noticed it or
-    /// after ten minutes, and an error after half an hour on a node that is ready: then its owner does not remove it. The
-    /// taint of a scale-down is an error after six hours.
+    /// A taint was added, or `additionalTolerations` does not list it. Many taints have an owner that removes
+    /// them: Kubernetes on a node with a problem, an agent that is not ready yet (Cilium, a CSI driver, the
+    /// Node Readiness Controller), an autoscaler that removes the node.
     ///
     /// If packages install what an agent waits for, such as the driver behind the condition of a NodeReadinessRule, the
     /// taint and the packages wait for each other.
@@ -40,6 +38,12 @@ rule! {
     /// # Affected versions
     ///
     /// All operators.
+    ///
+    /// # Severity
+    ///
+    /// A taint that its owner should remove is a warning once the operator has noticed it or after ten
+    /// minutes, and an error after half an hour on a node that is ready. The taint of a scale-down is an
+    /// error after six hours.
     SKY403 "untolerated-taint" Error needs Skyhooks Nodes, also Operator Pods Jobs,
         blocks Install Uninstall
 }

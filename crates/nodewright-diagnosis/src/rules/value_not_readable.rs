@@ -15,8 +15,8 @@ rule! {
     ///
     /// # What causes it
     ///
-    /// The field has a value of another type, such as a number where a text belongs: in a file that was edited, or where
-    /// the definition of a custom resource has another schema. API servers reject such values.
+    /// The value has another type than the field requires, such as a number instead of a string: the file was
+    /// edited, or the CustomResourceDefinition has another schema. API servers reject such values.
     ///
     /// # How to confirm
     ///
@@ -24,7 +24,7 @@ rule! {
     ///
     /// # How to fix
     ///
-    /// Correct the value in the file, or the schema of the definition.
+    /// Correct the value in the file, or the schema of the CustomResourceDefinition.
     ///
     /// # Affected versions
     ///

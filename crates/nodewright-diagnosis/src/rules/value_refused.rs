@@ -14,9 +14,9 @@ rule! {
     ///
     /// # What causes it
     ///
-    /// The label `NAME-VERSION` of a package, which has at most 63 characters and no `+`; a variable in `env`; a
-    /// toleration in `additionalTolerations`; a key of a `configMap`, or a `configMap` of more than 1 MiB. The webhook
-    /// checks none of them.
+    /// The spec has a value that the webhook does not check: the label `NAME-VERSION` of a package (at most
+    /// 63 characters, no `+`), a variable in `env`, a toleration in `additionalTolerations`, a key of a
+    /// `configMap`, or the size of a `configMap` (at most 1 MiB).
     ///
     /// # How to confirm
     ///

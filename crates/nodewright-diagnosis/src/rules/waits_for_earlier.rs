@@ -11,14 +11,14 @@ rule! {
     /// # What it means
     ///
     /// Custom resources run one after the other on a node, by priority and then by name. An earlier custom
-    /// resource is not complete, so this one does not start. With `sequencing: all` the earlier one has to be
-    /// complete on all of its nodes first, even for nodes that it does not select.
+    /// resource is not complete, so this one does not start. With `sequencing: all`, the earlier one has to
+    /// be complete on all of its nodes first. This applies even to nodes that the earlier one does not
+    /// select.
     ///
     /// # What causes it
     ///
-    /// The wait is expected while the earlier one makes progress. If the earlier one is stuck, this finding
-    /// is as severe as the cause. If the earlier one is paused, this finding is a warning: the later one
-    /// waits until the pause ends. A disabled custom resource blocks no other.
+    /// An earlier custom resource is still in progress, is stuck, or is paused. A disabled custom resource
+    /// blocks no other.
     ///
     /// # How to confirm
     ///
@@ -33,6 +33,11 @@ rule! {
     /// # Affected versions
     ///
     /// Operators v0.8.0 and later; `sequencing: all` since v0.14.0.
+    ///
+    /// # Severity
+    ///
+    /// Info while the earlier custom resource makes progress. If it is stuck, as severe as the cause. If it
+    /// is paused, a warning: the later one waits until the pause ends.
     SKY302 "waits-for-earlier" Warning needs Skyhooks Nodes,
         blocks Install Uninstall, retried true, finds Effects
 }

@@ -112,7 +112,7 @@ impl Goal {
         let pending = cluster.pending_uninstalls(skyhook);
         let left = remaining_uninstalls(&pending);
         match skyhook.stopped().filter(|_| !pending.is_empty()) {
-            Some(stopped) => format!("{left}; none starts while it is {stopped}"),
+            Some(stopped) => format!("{left}; none starts while the custom resource is {stopped}"),
             None => left,
         }
     }

@@ -57,11 +57,10 @@ const TAINTS: &[TaintOwner] = taints! {
     "node.kubernetes.io/network-unavailable" "the node lifecycle controller" Condition "once the network of the node is configured" "https://kubernetes.io/docs/reference/labels-annotations-taints/";
     "node.kubernetes.io/out-of-service" "an administrator" Maintenance "when the administrator removes it after the recovery of the node" "https://kubernetes.io/docs/concepts/cluster-administration/node-shutdown/";
     "node.kubernetes.io/" "the node lifecycle controller" Condition "once the shortage on the node is over" "https://kubernetes.io/docs/reference/labels-annotations-taints/";
-    "node.cloudprovider.kubernetes.io/uninitialized" "the cloud provider (its cloud controller manager)" Condition "once it has initialized the node" "https://kubernetes.io/docs/tasks/administer-cluster/running-cloud-controller/";
-    "node.cloudprovider.kubernetes.io/" "the cloud provider (its cloud controller manager)" Condition "once the instance runs again" "https://kubernetes.io/docs/reference/labels-annotations-taints/";
+    "node.cloudprovider.kubernetes.io/uninitialized" "the cloud controller manager" Condition "once it has initialized the node" "https://kubernetes.io/docs/tasks/administer-cluster/running-cloud-controller/";
+    "node.cloudprovider.kubernetes.io/" "the cloud controller manager" Condition "once the instance runs again" "https://kubernetes.io/docs/reference/labels-annotations-taints/";
     "node.cluster.x-k8s.io/uninitialized" "Cluster API" Startup "once it has set the labels of the node" "https://cluster-api.sigs.k8s.io/developer/providers/contracts/bootstrap-config";
-    "ToBeDeletedByClusterAutoscaler" "the cluster autoscaler" Removal "when the scale-down ends or is \
-        canceled" "https://github.com/kubernetes/autoscaler/blob/master/cluster-autoscaler/utils/taints/taints.go";
+    "ToBeDeletedByClusterAutoscaler" "the cluster autoscaler" Removal "when the scale-down ends or is canceled" "https://github.com/kubernetes/autoscaler/blob/master/cluster-autoscaler/utils/taints/taints.go";
     "DeletionCandidateOfClusterAutoscaler" "the cluster autoscaler" Removal "once the node is needed again" "https://github.com/kubernetes/autoscaler/blob/master/cluster-autoscaler/utils/taints/taints.go";
     "startup-taint.cluster-autoscaler.kubernetes.io/" "the agent that the taint is named after" Startup "once the agent is ready" "https://github.com/kubernetes/autoscaler/blob/master/cluster-autoscaler/FAQ.md";
     "ignore-taint.cluster-autoscaler.kubernetes.io/" "the agent that the taint is named after" Startup "once the agent is ready" "https://github.com/kubernetes/autoscaler/blob/master/cluster-autoscaler/FAQ.md";
@@ -87,7 +86,7 @@ const TAINTS: &[TaintOwner] = taints! {
 #[rustfmt::skip]
 const LABELS: &[(&str, &str, &str)] = &[
     ("feature.node.kubernetes.io/", "Node Feature Discovery", "https://kubernetes-sigs.github.io/node-feature-discovery/stable/usage/features.html"),
-    ("nvidia.com/gpu.present", "the NVIDIA GPU Operator, from labels of Node Feature Discovery", "https://docs.nvidia.com/datacenter/cloud-native/gpu-operator/latest/getting-started.html"),
+    ("nvidia.com/gpu.present", "the NVIDIA GPU Operator, based on labels of Node Feature Discovery", "https://docs.nvidia.com/datacenter/cloud-native/gpu-operator/latest/getting-started.html"),
     ("nvidia.com/gpu.deploy.", "the NVIDIA GPU Operator", "https://docs.nvidia.com/datacenter/cloud-native/gpu-operator/latest/getting-started.html"),
     ("nvidia.com/", "GPU feature discovery", "https://github.com/NVIDIA/k8s-device-plugin/tree/main/docs/gpu-feature-discovery"),
     ("amd.com/gpu", "the AMD node labeller", "https://github.com/ROCm/k8s-device-plugin"),

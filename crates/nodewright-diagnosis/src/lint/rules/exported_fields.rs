@@ -33,8 +33,7 @@ fn check(input: &Input<'_>, findings: &mut LintFindings) {
             (None, None) => continue,
         };
         let message = format!(
-            "{field} comes from an exported object, and the API server compares it with the current \
-                one"
+            "{field} comes from an exported object; the API server compares it with the value in the cluster"
         );
         findings
             .report(manifest, &["metadata", field], message)

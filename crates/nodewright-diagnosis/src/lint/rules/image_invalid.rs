@@ -34,10 +34,12 @@ fn check(input: &Input<'_>, findings: &mut LintFindings) {
             }
             let message = match &parts {
                 ImageParts { digest: Some(_), .. } if older => {
-                    "the operator cuts the image at the colon of its digest, so it cannot be pulled".to_owned()
+                    "the operator cuts the image at the colon of its digest, so the image cannot be pulled"
+                        .to_owned()
                 }
                 ImageParts { port: true, .. } if older => {
-                    "operators up to v0.17 cut the image at the colon of the registry port, so it cannot be pulled"
+                    "operators up to v0.17 cut the image at the colon of the registry port, so the image \
+                     cannot be pulled"
                         .to_owned()
                 }
                 ImageParts { digest: Some(_), .. } => "the image must not contain a digest".to_owned(),
@@ -45,7 +47,8 @@ fn check(input: &Input<'_>, findings: &mut LintFindings) {
                     format!("the tag {tag} is ignored; the tag is the version, {}", package.version)
                 }
                 ImageParts { tag: Some(_), .. } if older => {
-                    "the tag is redundant, and operators from v0.18 on refuse it: the tag is the version".to_owned()
+                    "the tag is redundant, and operators from v0.18 on refuse it: the tag is the version"
+                        .to_owned()
                 }
                 ImageParts { tag: Some(_), .. } => "the image must not contain a tag".to_owned(),
                 _ if package.image.is_empty() => "the image is empty, so no pod can be created".to_owned(),

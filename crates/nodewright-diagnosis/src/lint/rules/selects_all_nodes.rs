@@ -13,7 +13,7 @@ lint_rule! {
     ///
     /// # How to fix
     ///
-    /// Select the nodes by a label that only they have.
+    /// Select the nodes by a label that only the intended nodes have.
     SKY840 "selects-all-nodes" Warning
 }
 
@@ -37,7 +37,10 @@ fn check(input: &Input<'_>, findings: &mut LintFindings) {
         } else {
             continue;
         };
-        findings.report(manifest, &path, message).fix("Select the nodes by a label that only they have");
+        findings.report(manifest, &path, message).fix(
+            "Select the nodes by a label that only the intended \
+            nodes have",
+        );
     }
 }
 

@@ -2,13 +2,13 @@ use super::{Input, LintFindings};
 use crate::api::name::duration_seconds;
 
 lint_rule! {
-    /// A timeout never ends, or ends before its work can.
+    /// A timeout never expires, or expires before the work can finish.
     ///
     /// # What it means
     ///
     /// `stageTimeout: 0` removes the deadline: a node whose interrupt does not return stays in progress. If
-    /// `drainConfig.timeout` is not longer than the grace period of the evicted pods, drains time out while the pods
-    /// still end, and the nodes are erroring.
+    /// `drainConfig.timeout` is not longer than the grace period of the evicted pods, drains time out while
+    /// the pods are still terminating, and the nodes are erroring.
     ///
     /// # How to fix
     ///

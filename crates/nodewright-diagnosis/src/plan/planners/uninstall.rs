@@ -138,8 +138,8 @@ impl ImpactNotes<'_> {
         }
         for (other, on) in others {
             effects.warn(format!(
-                "on {}, {name} is at version {other}: the operator upgrades {name} to {version} before the uninstall, or \
-                 leaves {name} stranded (SKY104)",
+                "on {}, {name} is at version {other}: the operator upgrades {name} to {version} before the \
+                 uninstall, or never installs {version} (SKY104)",
                 nodes(on)
             ));
         }

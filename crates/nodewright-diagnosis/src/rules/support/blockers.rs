@@ -37,7 +37,7 @@ impl Blocks {
     pub fn meaning(self) -> &'static str {
         match self {
             Blocks::Install => "installs",
-            Blocks::Uninstall => "uninstalls and the deletions that wait for them",
+            Blocks::Uninstall => "uninstalls (and deletions that wait for them)",
             Blocks::Deletion => "the deletion of the custom resource",
             Blocks::Reconcile => "every reconcile of every custom resource",
             Blocks::Changes => "every change to custom resources",

@@ -121,7 +121,7 @@ impl Finding {
         } else {
             return self;
         };
-        let value = format!("reruns start only after it is {until}");
+        let value = format!("reruns start only after the custom resource is {until}");
         self.evidence(skyhook, is, value)
     }
 

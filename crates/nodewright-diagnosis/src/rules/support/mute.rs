@@ -292,7 +292,7 @@ impl Mute {
         (nodes > self.max_nodes).then(|| {
             let verb = if nodes == 1 { "is" } else { "are" };
             let nodes = plural(nodes, "node");
-            format!("it allows maxNodes: {}, but {nodes} {verb} affected", self.max_nodes)
+            format!("its maxNodes is {}, but {nodes} {verb} affected", self.max_nodes)
         })
     }
 }
