@@ -457,7 +457,7 @@ fn warn(cluster: &Cluster, skyhook: &Skyhook, verb: Verb, plan: &mut Plan) {
     if verb == Verb::Pause {
         let package_runs = cluster.package_runs();
         let running = package_runs.all().iter();
-        let nodes = running.filter(|run| run.skyhook == skyhook.name() && run.alive());
+        let nodes = running.filter(|run| run.skyhook == skyhook.name() && run.works());
         let nodes = NodeSet::of(nodes.map(|run| run.node));
         let on = nodes.limited(6);
         if runs_jobs && !nodes.is_empty() {

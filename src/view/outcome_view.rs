@@ -422,7 +422,7 @@ fn node_rows(rollout: &RolloutDocument, everywhere: bool) -> Vec<(&'static str, 
         let twice = (2 * batch).min(rollout.cordoned.len());
         lines.push((
             "budget",
-            format!("{batch}, but {twice} at times: without a deploymentPolicy, a second batch may start beside the first"),
+            format!("{batch}, sometimes {twice}: without a deploymentPolicy, a second batch may start beside the first"),
         ));
     }
     if !rollout.untainted.is_empty() {
@@ -435,7 +435,7 @@ fn node_rows(rollout: &RolloutDocument, everywhere: bool) -> Vec<(&'static str, 
         all => lines.push(("later", format!("{} wait for {}", list(all), rollout.skyhook))),
     }
     if let Some(stuck) = &rollout.stuck {
-        lines.push(("rollout", format!("does not complete in the current state: {stuck}")));
+        lines.push(("rollout", format!("does not complete: {stuck}")));
     } else if let (Some(seconds), Some(uncertainty)) = (rollout.estimate, rollout.uncertainty) {
         let remaining = Remaining { seconds, uncertainty };
         let time = format!("{remaining}, at the pace of earlier stages");

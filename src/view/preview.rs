@@ -218,7 +218,9 @@ fn effects(plan: &Plan) -> Text {
     let shown: BTreeSet<&str> = shown.flat_map(|package| &package.nodes).map(String::as_str).collect();
     if effects.effects.iter().all(|package| package.nodes.is_empty()) || effects.drains > shown.len() {
         // The effects are unknown, or come later, for example because the custom resource is paused.
-        text.append(numbers(effects));
+        let mut packages = effects.effects.iter();
+        let later = !effects.effects.is_empty() && packages.all(|package| package.nodes.is_empty());
+        text.append(numbers(effects, if later { "later, " } else { "" }));
     } else if effects.gpus > 0 && effects.drains > 0 {
         text.item("- ", Label::Warning.span(affected_gpus(effects)));
     }
@@ -234,17 +236,17 @@ fn effects(plan: &Plan) -> Text {
     text
 }
 
-/// Numbers of affected nodes, regardless of when the operator works on them.
-fn numbers(effects: &Consequences) -> Text {
+/// Numbers of affected nodes, regardless of when the operator works on them; `when` begins each line.
+fn numbers(effects: &Consequences, when: &str) -> Text {
     let mut text = Text::new();
     for (verb, packages) in [("runs", &effects.reruns), ("uninstalls", &effects.uninstalls)] {
         let on = packages.iter().map(|(name, nodes)| format!("{name} on {}", plural(*nodes, "node")));
         if !packages.is_empty() {
-            text.item("- ", format!("{verb} {}", on.collect::<Vec<_>>().join(", ")));
+            text.item("- ", format!("{when}{verb} {}", on.collect::<Vec<_>>().join(", ")));
         }
     }
     if effects.drains > 0 {
-        let mut line = format!("up to {} cordoned and drained", plural(effects.drains, "node"));
+        let mut line = format!("{when}up to {} cordoned and drained", plural(effects.drains, "node"));
         if effects.reboots > 0 {
             line.push_str(&format!(", {} rebooted", count(effects.reboots)));
         }

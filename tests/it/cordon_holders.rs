@@ -210,7 +210,7 @@ fn release_beside_a_cordon_of_someone_else_is_reported_and_undone() {
 fn the_owner_of_a_missing_label_shows_in_the_managed_fields() {
     let ran = run("diagnose stuck --from tests/rules/cordon_without_owner.label.yaml").output();
     ran.expect_stdout(
-        "- node/unlabelled: label nvidia.com/gpu.deploy.driver: none instead of nvidia.com/gpu.deploy.driver=true; its usual owner is the NVIDIA GPU Operator\n  \
+        "- node/unlabelled: label nvidia.com/gpu.deploy.driver: missing; the selector requires nvidia.com/gpu.deploy.driver=true; usually set by the NVIDIA GPU Operator\n  \
          - node/unlabelled: such labels: last written by gpu-operator at 2026-11-20T09:30:00Z\n",
     );
 }

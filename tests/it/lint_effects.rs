@@ -227,7 +227,7 @@ fn an_interrupt_added_to_a_complete_package_drains_its_nodes() {
     output.expect_stdout(
         "driver  reboot on 4 nodes, 2 at once\n\
          drains  4 nodes cordoned, 2 pods to evict; PodDisruptionBudget shop/web refuses evictions on 1 node; the interrupt starts before the cordon\n\
-         budget  2, but 4 at times: without a deploymentPolicy, a second batch may start beside the first\n",
+         budget  2, sometimes 4: without a deploymentPolicy, a second batch may start beside the first\n",
     );
     // The operator deletes the pods: no budget is asked.
     let mut deleting = rebooting(json!({"count": 2}));

@@ -425,7 +425,7 @@ fn pause_is_suggested_only_if_it_unblocks_others() {
         })
         .collect()
     };
-    let stops = ", which stops the operator".to_owned();
+    let stops = ", which ends every reconcile of the operator".to_owned();
     let passed_over =
         "; the custom resource is paused, so the operator continues with the other custom resources"
             .to_owned();

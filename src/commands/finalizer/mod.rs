@@ -157,8 +157,8 @@ fn refuse(cluster: &Cluster, skyhook: &Skyhook, args: &Args, effects: &mut Conse
     }
     if cluster.operator().is_down() || cluster.operator().is_absent() {
         effects.warn(if cluster.operator().is_absent() {
-            "no deployment of the operator was found; if the operator is installed again, it finishes the deletion and runs \
-             uninstall.sh"
+            "no deployment of the operator was found; to have uninstall.sh run, install the operator again instead: it then \
+             finishes the deletion"
         } else {
             "no replica of the operator is available; when a replica is available again, the operator continues the deletion"
         });

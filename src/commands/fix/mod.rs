@@ -510,7 +510,7 @@ pub fn skipped(finding: &str, why: &str) -> String {
 
 /// Why a remedy of this grade exceeds `--up-to`.
 pub fn above(grade: Grade, effect: &str, command: &str) -> String {
-    format!("its remedy exceeds --up-to ({effect}; {grade}); --up-to {} includes it: {command}", grade.word())
+    format!("its remedy needs --up-to {} ({effect}; {grade}): {command}", grade.word())
 }
 
 /// The command that shows a finding with all its remedies.

@@ -1,6 +1,8 @@
 //! `node ignore` and `node unignore`: set and remove the ignore label, which applies to every custom
 //! resource.
 
+use std::collections::BTreeSet;
+
 use crate::api::{ApiFlavor, Status};
 use crate::args::nodes::SomeNodes;
 use crate::args::safety::Safety;
@@ -10,7 +12,7 @@ use crate::ctx::{CommandOptions, Ctx};
 use crate::error::{Exit, Result};
 use crate::model::Model;
 use crate::plan::planners::{self, batches, node};
-use crate::plan::{Change, Edit, Metadata, Plan, Step, Target};
+use crate::plan::{Change, Consequences, Edit, Metadata, Plan, Step, Target};
 use crate::view::{NodeSet, plural};
 
 /// Make the operator ignore nodes
@@ -84,6 +86,9 @@ async fn unignore(ctx: &mut Ctx, args: &Unignore) -> Result<Exit> {
     run(ctx, &args.with, IgnoreAction::Unignore).await
 }
 
+/// Maximum number of node-name ranges in a note.
+const SHOWN: usize = 6;
+
 /// Maximum number of nodes that are ignored without a confirmation.
 const UNASKED: usize = 10;
 
@@ -141,6 +146,7 @@ fn plan(cluster: &Cluster, nodes: &[&Node], action: IgnoreAction) -> Plan {
     let mut plan = Plan::new(title, verb);
     if ignore && !steps.is_empty() {
         plan.consequences.warn("this applies to every custom resource");
+        state_what_waits(cluster, nodes, &mut plan.consequences);
     }
     plan.stage(steps);
     match action {
@@ -151,6 +157,32 @@ fn plan(cluster: &Cluster, nodes: &[&Node], action: IgnoreAction) -> Plan {
         _ => {}
     }
     plan
+}
+
+/// States which of the nodes stay cordoned, and which deletions wait for them.
+fn state_what_waits(cluster: &Cluster, nodes: &[&Node], consequences: &mut Consequences) {
+    let mut cordoned: BTreeSet<&str> = BTreeSet::new();
+    for skyhook in cluster.skyhooks.items() {
+        let holds = |node: &&&Node| cluster.on_node(node, skyhook.name()).is_some_and(|on| on.cordon);
+        cordoned.extend(nodes.iter().filter(holds).map(|node| &*node.name));
+        let waits = |node: &&&Node| {
+            skyhook.selects(node) && cluster.pending_uninstalls_on(skyhook, node).next().is_some()
+        };
+        let waiting =
+            NodeSet::of(nodes.iter().filter(|node| skyhook.deleting() && waits(node)).map(|n| &*n.name));
+        if !waiting.is_empty() {
+            let waiting = waiting.limited(SHOWN);
+            consequences.warn(format!(
+                "{} is being deleted and waits for uninstalls on {waiting}: it hangs until you run `kubectl skyhook node unignore`",
+                skyhook.reference()
+            ));
+        }
+    }
+    if !cordoned.is_empty() {
+        let stay = if cordoned.len() == 1 { "stays" } else { "stay" };
+        let cordoned = NodeSet::of(&cordoned).limited(SHOWN);
+        consequences.notes.push(format!("{cordoned} {stay} cordoned while ignored"));
+    }
 }
 
 /// Adds steps that remove ignored nodes from current batches.
@@ -220,7 +252,7 @@ fn warn_of_batches(cluster: &Cluster, nodes: &[&Node], plan: &mut Plan) {
         if held.is_empty() {
             continue;
         }
-        let set = NodeSet::of(&held).limited(6);
+        let set = NodeSet::of(&held).limited(SHOWN);
         let (are, keep, out) = if held.len() == 1 {
             ("is", "keeps its slot", "it")
         } else {

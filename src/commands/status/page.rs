@@ -125,7 +125,10 @@ fn facts(cluster: &Cluster, item: &SkyhookProgress) -> Text {
         return text;
     }
     let status = Label::of_status(&item.status).span(&item.status);
-    let mut line = "operator status " + status;
+    let mut line = match item.status.as_str() {
+        "unknown" => Line::from("the operator reports no status yet"),
+        _ => "the operator reports " + status,
+    };
     if item.deleting {
         let since = item.deleting_since.as_deref().and_then(|at| at.parse().ok());
         let since = ago(since, cluster.taken_at);
@@ -160,7 +163,7 @@ fn facts(cluster: &Cluster, item: &SkyhookProgress) -> Text {
 fn node_counts(nodes: &Nodes, deleting: bool, wide: bool) -> Text {
     let mut line = Line::from(plural(nodes.selected, "node"));
     // The operator's status does not count the nodes that are done with their uninstalls.
-    let first = if deleting { " by operator status: " } else { ": " };
+    let first = if deleting { " by the operator's status: " } else { ": " };
     for (at, (status, n)) in nodes.histogram().into_iter().enumerate() {
         let sign = if at == 0 { first } else { ", " };
         line = line + sign + Label::of_status(status).span(format!("{} {status}", count(n)));

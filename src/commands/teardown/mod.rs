@@ -1,7 +1,7 @@
 mod aim;
 mod blocker;
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
 use blocker::{Blocker, items};
@@ -166,27 +166,41 @@ impl Teardown {
                 effects.warn(format!("the deletion of {target} would hang: {blocker}{}", blocker.next()));
             }
         }
-        for planned in self.items.iter().filter(|planned| planned.flavor == cluster.flavor()) {
+        for planned in &self.items {
             let Some(skyhook) = planned.find(cluster).and_then(|found| found.skyhook) else {
                 continue;
             };
-            let target = &planned.goal.target;
-            let cordons = cluster.tracked(skyhook.name()).filter(|(_, on)| on.cordon);
+            let (target, ours) = (&planned.goal.target, planned.flavor == cluster.flavor());
+            let cordons = cluster.tracked(skyhook.name()).filter(|(_, on)| on.cordon && ours);
             let cordons = NodeSet::of(cordons.map(|(node, _)| &*node.name));
             if !cordons.is_empty() {
+                let cordons = cordons.limited(LISTED_NODES);
                 effects.notes.push(format!(
-                    "with {target}, the operator's cordon for it ends on {}",
-                    cordons.limited(LISTED_NODES)
+                    "once {target} is gone, the operator's cordon for it is lifted on {cordons}"
                 ));
             }
-            let runs = cluster.package_runs_for(skyhook.name());
-            let running = runs.all().iter().filter(|run| run.alive() && cluster.is_removed_at_once(skyhook));
+            // The newer operator removes the finalizer of the older API in its first reconcile.
+            let at_once = !ours || cluster.is_removed_at_once(skyhook);
+            let runs = cluster.package_runs_of(planned.flavor);
+            let running = runs.iter().filter(|run| at_once && run.skyhook == skyhook.name() && run.works());
             let running: BTreeSet<String> = running
+                .filter(|run| !run.package.is_empty())
                 .map(|run| format!("stage {} of {} on {}", run.stage, run.package, run.node))
                 .collect();
             if !running.is_empty() {
                 let running = some_of(&Vec::from_iter(running), LISTED_NODES);
-                effects.warn(format!("the deletion of {target} terminates what runs: {running}"));
+                effects.warn(format!("the deletion of {target} terminates what is running: {running}"));
+            }
+            let pending = cluster.pending_uninstalls(skyhook);
+            let mut on_nodes: BTreeMap<&str, Vec<&str>> = BTreeMap::new();
+            for pending in pending.iter().filter(|pending| ours && pending.entry.stage.is_uninstall()) {
+                on_nodes.entry(pending.name).or_default().push(&pending.node.name);
+            }
+            for (package, nodes) in on_nodes {
+                let nodes = NodeSet::of(nodes).limited(LISTED_NODES);
+                effects
+                    .notes
+                    .push(format!("waits for the uninstall of {package} on {nodes}, which has begun"));
             }
         }
         for left in &self.foreseen {

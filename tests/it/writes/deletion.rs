@@ -18,7 +18,12 @@ fn saved(cluster: &TestCluster) -> String {
         stages: vec![PlanStage::of(vec![step])],
         ..Plan::default()
     };
-    let before = dump::load(&["tests/clusters/complete".into()], None).expect("a capture");
+    let mut before = dump::load(&["tests/clusters/complete".into()], None).expect("a capture");
+    if cr["metadata"]["finalizers"] == json!([]) {
+        let skyhooks = before.skyhooks.available_mut().expect("the custom resource was read");
+        skyhooks[0].metadata.finalizers.clear();
+        before.reset_indexes();
+    }
     plan.forecast(&Baseline::of(&before));
     let file = cluster.state.path().join("plan.json");
     std::fs::write(&file, SavedPlan::of(&plan, None, Vec::new()).text()).expect("a file");

@@ -259,7 +259,7 @@ impl<'a> Outlook<'a> {
                     if first.retried {
                         "a stage fails and is retried".to_owned()
                     } else {
-                        format!("it depends on the end of {} {}", first.code, first.name)
+                        format!("{} {} must be resolved first", first.code, first.name)
                     }
                 }
                 None => "some nodes do not finish without intervention".to_owned(),

@@ -378,13 +378,15 @@ pub(super) fn carry_out(after: &mut Cluster, step: &Step, waited: bool) {
         }
         kind if kind == after.flavor().into() => {
             let taken_at = after.taken_at;
+            // While it holds, the operator adopts no custom resource.
+            let holds = after.migration().holding().next().is_some();
             let Some(skyhooks) = after.skyhooks.available_mut() else {
                 return;
             };
             match &step.change {
                 Change::Delete { .. } => {
                     // The operator adds its finalizer to a custom resource that it has not seen yet.
-                    let stays = |s: &Skyhook| !s.metadata.finalizers.is_empty() || s.is_untouched();
+                    let stays = |s: &Skyhook| !s.metadata.finalizers.is_empty() || s.is_untouched() && !holds;
                     skyhooks.retain(|s| s.name() != target.name || stays(s));
                     let own = skyhooks.iter_mut().filter(|s| s.name() == target.name);
                     own.for_each(|s| s.metadata.deletion_timestamp = Some(taken_at));

@@ -356,7 +356,8 @@ impl Plan {
                     return;
                 };
                 consequences.loses_record |= cluster.nodes.ok().is_none();
-                for (package, nodes) in stays_on_hosts(cluster, skyhook) {
+                let gone = after.skyhook(&target.name).is_none();
+                for (package, nodes) in stays_on_hosts(cluster, skyhook, gone) {
                     consequences.loses_record = true;
                     consequences.cannot_undo(format!(
                         "changes that {package} of {target} made to the hosts of {} remain, because the \
@@ -662,9 +663,14 @@ fn add_freed(plan: &Plan, cluster: &Cluster, after: &Cluster, consequences: &mut
     }
 }
 
-/// The nodes on which a deletion leaves a package installed, by package.
-fn stays_on_hosts<'a>(cluster: &'a Cluster, skyhook: &'a Skyhook) -> BTreeMap<String, Vec<&'a str>> {
-    let pending = cluster.pending_uninstalls(skyhook);
+/// The nodes on which a deletion leaves a package installed, by package; all that have it if the custom resource is `gone`
+/// at once.
+fn stays_on_hosts<'a>(
+    cluster: &'a Cluster,
+    skyhook: &'a Skyhook,
+    gone: bool,
+) -> BTreeMap<String, Vec<&'a str>> {
+    let pending = if gone { Vec::new() } else { cluster.pending_uninstalls(skyhook) };
     let pending: BTreeSet<(&str, &str)> =
         pending.iter().map(|pending| (&*pending.node.name, pending.entry.key.as_ref())).collect();
     let mut stays: BTreeMap<String, Vec<&str>> = BTreeMap::new();

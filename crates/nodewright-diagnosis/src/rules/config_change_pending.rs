@@ -28,7 +28,7 @@ rule! {
     /// # How to fix
     ///
     /// Wait until the nodes are complete. If the package fails because of the old
-    /// configuration, delete the ConfigMap. The operator creates it again from the spec, without any condition; then
+    /// configuration, delete the ConfigMap. The operator recreates it from the spec in any case; then
     /// run the package again. Or give the package a new version.
     ///
     /// # Affected versions

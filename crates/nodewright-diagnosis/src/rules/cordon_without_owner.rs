@@ -78,13 +78,12 @@ fn detect(cluster: &Cluster, findings: &mut Findings) {
                         "the node stays cordoned for {name}, which is gone: nothing will uncordon the node"
                     ),
                     Some(skyhook) => format!(
-                        "the node stays cordoned for {skyhook}, which no longer selects the node{}{}: nothing will release \
-                         the node",
-                        unmet.first().map_or_else(String::new, |unmet| format!(" because of label {}", unmet.key)),
+                        "nothing will uncordon the node: {skyhook} cordoned it and no longer selects it{}{}",
+                        unmet.first().map_or_else(String::new, |unmet| format!(" (label {})", unmet.key)),
                         if unfinished.is_empty() {
                             String::new()
                         } else {
-                            format!(", with package {} unfinished", some_of(&unfinished))
+                            format!("; package {} is unfinished", some_of(&unfinished))
                         }
                     ),
                 },
@@ -95,13 +94,12 @@ fn detect(cluster: &Cluster, findings: &mut Findings) {
                 Some(skyhook) => {
                     finding.evidence(skyhook, "spec.nodeSelectors", "does not match");
                     for Unmet { key, change, .. } in &unmet {
-                        let value = node.labels.value(key).unwrap_or("none");
-                        let owner =
-                            owners::of_label(key).map(|owner| format!("; its usual owner is {owner}"));
+                        let value = node.labels.value(key).unwrap_or("missing");
+                        let owner = owners::of_label(key).map(|owner| format!("; usually set by {owner}"));
                         finding.evidence(
                             node,
                             format!("label {key}"),
-                            format!("{value} instead of {change}{}", owner.unwrap_or_default()),
+                            format!("{value}; the selector requires {change}{}", owner.unwrap_or_default()),
                         );
                         let writes = node.labelled.iter();
                         if let Some(write) = writes.max_by_key(|write| (write.is_of_owner(key), write.at)) {

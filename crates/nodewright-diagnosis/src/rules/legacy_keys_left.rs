@@ -19,8 +19,8 @@ rule! {
     ///
     /// # How to confirm
     ///
-    /// Keys with the older prefix for a custom resource whose migration is complete, or whose annotation
-    /// `legacy-migrated-at` is older than the delay.
+    /// The node has keys with the older prefix, and the custom resource is migrated, or its annotation
+    /// `legacy-migrated-at` is older than `LEGACY_CLEANUP_DELAY`.
     ///
     /// # How to fix
     ///
@@ -50,7 +50,9 @@ fn detect(cluster: &Cluster, findings: &mut Findings) {
             };
             let finding = findings.report(
                 Subject::node(&node.name, Some(name)),
-                format!("the node still has annotations or labels of the older operator for {name}: {why}"),
+                format!(
+                    "{why}, but the node still has the older operator's annotations or labels for {name}"
+                ),
             );
             let object = node.reference();
             let keys = format!("keys of {}", old.group());

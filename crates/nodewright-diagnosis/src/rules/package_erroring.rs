@@ -123,7 +123,7 @@ fn detect(cluster: &Cluster, findings: &mut Findings) {
                     finding.read_logs(skyhook.name(), &node.name, &entry.name, &entry.stage);
                 }
                 if unselective.is_some() {
-                    finding.caveat("if the node is meant to be selected");
+                    finding.caveat("only if the node is meant to be selected");
                 }
                 if killed {
                     finding.caveat("the log ends where the container was killed");

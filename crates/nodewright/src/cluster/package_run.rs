@@ -147,6 +147,16 @@ impl<'a> PackageRun<'a> {
         }
     }
 
+    /// Whether the run's Job is suspended: it has no pods, or they are terminating.
+    pub fn suspended(&self) -> bool {
+        self.job.is_some_and(|job| job.spec.suspend)
+    }
+
+    /// Whether the run is alive and not suspended.
+    pub fn works(&self) -> bool {
+        self.alive() && !self.suspended()
+    }
+
     /// Whether the run has ended, successfully or not.
     pub fn finished(&self) -> bool {
         match self.job {
@@ -401,8 +411,7 @@ impl<'a> PackageRuns<'a> {
     /// Start of the package's current stage, from its live Pods and Jobs. Suspended Jobs do not count.
     pub fn since(&self, placement: &Placement<'a>) -> Option<Timestamp> {
         let here = self.at_stage(placement)?;
-        let suspended = |run: &&PackageRun<'_>| run.job.is_some_and(|j| j.spec.suspend);
-        here.filter(|e| !suspended(e)).filter_map(PackageRun::created).min()
+        here.filter(|run| !run.suspended()).filter_map(PackageRun::created).min()
     }
 
     /// Time since which the pod of the package's stage waits for the kubelet to acknowledge it.

@@ -196,7 +196,7 @@ impl<'a> Simulation<'a> {
             if stopped {
                 let runs = edited.package_runs_for(effects.skyhook);
                 let running: Vec<&PackageRun<'_>> =
-                    runs.all().iter().filter(|run| !suspended && run.alive()).collect();
+                    runs.all().iter().filter(|run| !suspended && run.works()).collect();
                 effects.packages.iter_mut().for_each(|package| package.stop(edited, &running));
             }
             let mut edits = effects.packages.iter();

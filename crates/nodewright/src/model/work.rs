@@ -97,20 +97,16 @@ fn runs<'a>(at: &At<'_, 'a>) -> Option<NodeProgress<'a>> {
         }
         if at.model.runs.outdated(run, skyhook) {
             restarts = Some(Action::Restart { package, stage });
-        } else if suspended(run) && restarts.is_none() {
+        } else if run.suspended() && restarts.is_none() {
             restarts = Some(Action::Resume { package, stage });
         }
     }
     restarts.map(NodeProgress::acts)
 }
 
-fn suspended(run: &PackageRun<'_>) -> bool {
-    run.job.is_some_and(|job| job.spec.suspend)
-}
-
 /// Progress with a running stage; `None` if no stage is running.
 fn running<'a>(at: &At<'_, 'a>) -> Option<NodeProgress<'a>> {
-    let run = at.runs().find(|run| run.alive() && !suspended(run))?;
+    let run = at.runs().find(|run| run.works())?;
     let reason = match run.unacknowledged() {
         Some(pod) => WaitReason::Kubelet(pod),
         None => WaitReason::Stage { package: run.package.clone(), stage: run.stage.clone() },

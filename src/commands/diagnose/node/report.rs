@@ -9,7 +9,7 @@ use super::{Document, FindingDocument, LinkDocument, NotSelecting};
 use crate::api::labels::Labelled;
 use crate::api::{Entry, Skyhook, Stage, State};
 use crate::cluster::cordon::Holder;
-use crate::cluster::{Certainty, Cluster, Node, PackageRun, Phase, Pod};
+use crate::cluster::{Certainty, Cluster, Node, Phase, Pod};
 use crate::commands::shared::grouped::grouped;
 use crate::commands::shared::remedy::{Grades, remedy_text};
 use crate::commands::shared::rows::cordon_holders;
@@ -62,8 +62,7 @@ impl NodeReport<'_> {
             return None;
         }
         let package_runs = self.cluster.package_runs();
-        let suspended = |run: &&PackageRun<'_>| run.job.is_some_and(|job| job.spec.suspend);
-        let running = package_runs.on_node(&self.node.name).filter(|run| run.alive() && !suspended(run));
+        let running = package_runs.on_node(&self.node.name).filter(|run| run.works());
         let mut interrupted: Vec<String> =
             running.map(|run| format!("stage {} of {} ({})", run.stage, run.package, run.skyhook)).collect();
         let known = knows_workloads_on(self.cluster, &[self.node]);

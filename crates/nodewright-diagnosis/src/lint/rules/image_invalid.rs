@@ -53,7 +53,7 @@ fn check(input: &Input<'_>, findings: &mut LintFindings) {
                 ImageParts { tag: Some(_), .. } => "the image must not contain a tag".to_owned(),
                 _ if package.image.is_empty() => "the image is empty, so no pod can be created".to_owned(),
                 _ if !is_repository(&package.image) => {
-                    "the image is not the name of a repository, so it cannot be pulled".to_owned()
+                    "the image is not a valid repository name, so it cannot be pulled".to_owned()
                 }
                 _ => continue,
             };
