@@ -117,7 +117,7 @@ pub fn waves_in_order(cluster: &Cluster) {
     nothing_left(cluster);
     assert!(
         ran.stdout.contains(
-            "left: SKY701 node-[1-3]: the node has package records of base, which no longer exists"
+            "left: SKY701 on node-[1-3]: the node has package records of base, which no longer exists"
         ),
         "{ran:#?}"
     );

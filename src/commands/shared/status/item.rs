@@ -252,7 +252,15 @@ impl<'o, 'a> ProgressReader<'o, 'a> {
             priority: skyhook.map_or(0, |s| s.order().0),
             generation: skyhook.map_or(0, |s| s.metadata.generation),
             spec_writer: skyhook.and_then(|s| {
-                let writer = *s.spec_writers().first()?;
+                let writers = s.spec_writers();
+                // The operator, which also writes the status, only fills in defaults.
+                let is_operator = |manager: &str| {
+                    let mut entries = s.metadata.managed_fields.iter();
+                    entries.any(|entry| entry.subresource == "status" && entry.manager == manager)
+                };
+                let user = writers.iter().find(|writer| !is_operator(&writer.manager));
+                // The API server's name for clients without a user agent.
+                let writer = user.or_else(|| writers.first()).filter(|writer| writer.manager != "unknown")?;
                 Some(SpecWriter { manager: writer.manager.clone(), at: writer.time.map(time) })
             }),
             paused: skyhook.is_some_and(Skyhook::paused),
