@@ -353,7 +353,7 @@ pub fn checks_taint_key(cluster: &Cluster) -> bool {
     cluster.operator().since(0, 20)
 }
 
-/// The cycles of `dependsOn`, each as a path from a package to itself. A package is in at most one of them.
+/// The cycles of `dependsOn`: the packages of each in the order of their dependencies. A package is in at most one of them.
 pub fn cycles(skyhook: &Skyhook) -> Vec<Vec<&str>> {
     let mut cycles: Vec<Vec<&str>> = Vec::new();
     for name in undecided(skyhook) {

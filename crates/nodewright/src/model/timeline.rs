@@ -35,7 +35,7 @@ pub enum Untimed<'a> {
 }
 
 impl Untimed<'_> {
-    /// Why a custom resource has no estimate: `how long driver takes is not known yet`.
+    /// Why a custom resource has no estimate: `the duration of driver is not known yet`.
     pub fn words(self, of: &str) -> String {
         match self {
             Untimed::UnknownDuration { skyhook, package } => {

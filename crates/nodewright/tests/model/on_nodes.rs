@@ -1,7 +1,7 @@
 //! Predecessors and drains where the recorded node state alone suggests another answer.
 
 use nodewright::cluster::Cluster;
-use nodewright::model::Model;
+use nodewright::model::{Model, effects, knows_workloads_on, profile};
 use serde_json::{Value, json};
 
 use super::setting::{Setting, package, state};
@@ -79,4 +79,80 @@ fn stage_config_after_apply_needs_no_drain() {
     let stages = [("apply", "in_progress"), ("apply", "complete"), ("config", "in_progress")];
     let stages = stages.map(|(stage, state)| drained(stage, state));
     assert_eq!((stages, drained("config", "complete")), ([1, 0, 1], 0));
+}
+
+/// The budgets of the pods on the nodes that an interrupt drains refuse, unless the operator deletes pods instead of
+/// evicting them (operator `EnsureNodeIsReadyForInterrupt`).
+#[test]
+fn refusing_budgets_matter_only_for_evictions() {
+    let rollout = |drain: Value| {
+        let mut reboots = package(&[]);
+        reboots["interrupt"] = json!({"type": "reboot"});
+        let spec = json!({"packages": {"a": reboots}, "drainConfig": drain});
+        let cluster = Setting::new("v0.20.0")
+            .skyhook("tune", spec, json!({}))
+            .node("n1", "tune", "waiting", &json!({}))
+            .object(json!({
+                "apiVersion": "v1", "kind": "Pod",
+                "metadata": {
+                    "name": "web", "namespace": "apps", "labels": {"app": "web"},
+                    "ownerReferences": [{"kind": "ReplicaSet", "name": "web", "uid": "u", "controller": true}],
+                },
+                "spec": {"nodeName": "n1"}, "status": {"phase": "Running"},
+            }))
+            .object(json!({
+                "apiVersion": "policy/v1", "kind": "PodDisruptionBudget",
+                "metadata": {"name": "web", "namespace": "apps", "generation": 1},
+                "spec": {"selector": {"matchLabels": {"app": "web"}}},
+                "status": {
+                    "disruptionsAllowed": 0, "currentHealthy": 1, "desiredHealthy": 1, "expectedPods": 1,
+                    "observedGeneration": 1,
+                },
+            }))
+            .cluster();
+        let nodes: Vec<_> = cluster.nodes.items().iter().collect();
+        assert!(knows_workloads_on(&cluster, &nodes));
+        effects(&cluster, &cluster, &["tune"]).remove(0).rollout()
+    };
+    let evicts = rollout(json!({}));
+    assert_eq!((evicts.cordoned, evicts.evicted_pods), (vec!["n1".to_owned()], Some(1)));
+    let [budget] = evicts.refusing_budgets.as_slice() else {
+        panic!("{:?}", evicts.refusing_budgets);
+    };
+    assert_eq!((budget.budget.as_str(), budget.nodes.as_slice()), ("apps/web", &["n1".to_owned()][..]));
+    assert_eq!(rollout(json!({"disableEviction": true})).refusing_budgets, []);
+}
+
+/// A custom resource that is paused keeps the runtime-required taint on nodes where it is complete (operator
+/// `HandleRuntimeRequired`).
+#[test]
+fn a_pause_keeps_the_taint() {
+    let kept = |edit: fn(Setting) -> Setting| {
+        let spec = json!({"packages": {"a": package(&[])}, "runtimeRequired": true});
+        let mut cluster = edit(Setting::new("v0.20.0").skyhook("tune", spec, json!({})))
+            .node("n1", "tune", "complete", &state(&[("a", "config", "complete")]))
+            .cluster();
+        let nodes = cluster.nodes.available_mut().expect("the nodes were read");
+        let taint =
+            json!([{"key": "nodewright.nvidia.com", "value": "runtime-required", "effect": "NoSchedule"}]);
+        let taints = Some(serde_json::from_value(taint).expect("taints"));
+        nodes[0].edit(nodewright::cluster::NodeEdit { taints, ..Default::default() });
+        cluster.reset_indexes();
+        let model = Model::new(&cluster);
+        model.taint_kept_by(&cluster.nodes.items()[0]).len()
+    };
+    assert_eq!([kept(|setting| setting), kept(Setting::paused), kept(Setting::deleted)], [0, 1, 1]);
+}
+
+#[test]
+fn cycles_list_their_packages_once() {
+    let cycles = |packages: Value| {
+        let cluster =
+            Setting::new("v0.20.0").skyhook("tune", json!({"packages": packages}), json!({})).cluster();
+        let cycles = profile::cycles(&cluster.skyhooks.items()[0]);
+        cycles.into_iter().map(|cycle| cycle.join(" ")).collect::<Vec<_>>()
+    };
+    assert_eq!(cycles(json!({"a": package(&["b"]), "b": package(&[])})), [""; 0]);
+    let circle = json!({"a": package(&["b"]), "b": package(&["c"]), "c": package(&["b"])});
+    assert_eq!(cycles(circle), ["b c"]);
 }

@@ -70,6 +70,11 @@ impl Setting {
         self
     }
 
+    pub fn object(mut self, object: Value) -> Setting {
+        self.objects.push(object);
+        self
+    }
+
     pub fn policy(mut self, spec: Value) -> Setting {
         self.objects.push(json!({
             "apiVersion": self.flavor.api_version(), "kind": "DeploymentPolicy",
