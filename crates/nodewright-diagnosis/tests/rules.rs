@@ -77,7 +77,9 @@ fn every_rule_has_a_fixture_and_a_manual() {
     let names: BTreeSet<&str> = rules::ALL.iter().map(|rule| rule.name).collect();
     assert_eq!(names, with_fixture);
     for rule in rules::ALL {
-        for heading in ["What it means", "What causes it", "How to confirm", "How to fix", "Since"] {
+        for heading in
+            ["What it means", "What causes it", "How to confirm", "How to fix", "Affected versions"]
+        {
             assert!(rule.docs.contains(&format!(" # {heading}\n")), "{}: {heading}", rule.code);
         }
         assert!(rule.summary().ends_with('.'), "{}", rule.code);

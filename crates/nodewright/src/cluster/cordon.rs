@@ -214,7 +214,7 @@ mod tests {
             (labelled("drain-required"), "a driver upgrade"),
             (tainted("medik8s.io/drain"), "Medik8s"),
             (tainted("node.kubernetes.io/out-of-service"), "an administrator"),
-            (tainted("node.cloudprovider.kubernetes.io/shutdown"), "the cloud provider"),
+            (tainted("node.cloudprovider.kubernetes.io/shutdown"), "the cloud controller manager"),
             (tainted("ToBeDeletedByClusterAutoscaler"), "the cluster autoscaler"),
             (tainted("karpenter.sh/disrupted"), "Karpenter"),
             (tainted("karpenter.sh/disruption"), "Karpenter"),
