@@ -202,8 +202,8 @@ const UNCORDON: &str = "`kubectl skyhook diagnose node NODE` shows who cordoned 
      and `kubectl skyhook leftovers --clean --node NODE` that of a deleted custom resource; for others, use kubectl uncordon";
 const REBOOT: &str = "`kubectl skyhook diagnose node NODE` shows what a reboot would interrupt now";
 
-/// What the user may have meant by commands of kubectl and other tools; the first match counts. NAME and FILE are
-/// replaced by those of the command line.
+/// Tips for commands of kubectl and other tools; the first match counts. NAME and FILE are replaced by the words of the
+/// command line.
 const HABITS: &[(&[&str], &str)] = &[
     (&["ignore"], "to make the operator ignore nodes, use `kubectl skyhook node ignore NODE`"),
     (
@@ -377,9 +377,10 @@ fn by_kubectl(words: &[&str]) -> String {
 /// The line of kubectl for `get KIND`, which prints the object where this plugin prints a document about it.
 pub fn gets_object(args: &[OsString]) -> Option<String> {
     let words: Vec<&str> = args.iter().skip(1).map_while(|word| word.to_str()).collect();
-    let object =
-        words.first() == Some(&"get") && words.get(1).is_some_and(|word| kind(word) != Some("package"));
-    (object && kind(words[1]).is_some()).then(|| by_kubectl(&words))
+    match words.as_slice() {
+        ["get", typed, ..] if kind(typed).is_some_and(|kind| kind != "package") => Some(by_kubectl(&words)),
+        _ => None,
+    }
 }
 
 /// Where to find the command for nodes, instead of one for custom resources: `pause node NODE`.
@@ -446,7 +447,6 @@ const FLAGS: &[(&[&str], &[&str], &str)] = &[
         &[],
         "`kubectl skyhook journal list` lists all commands; `kubectl skyhook events NAME` shows what the operator did",
     ),
-    (&["events"], &["--types"], "-o json has the type of each event"),
     (&["node", "status"], &["--node", "--nodes"], "nodes are arguments: `kubectl skyhook node status NODE`"),
     (
         LOGS,
@@ -541,6 +541,7 @@ pub fn resolved(args: Vec<OsString>) -> Vec<OsString> {
         let name = typed.split_once('/').map(|(_, name)| OsString::from(name));
         args.splice(2..3, [OsString::from(kind)].into_iter().chain(name));
     }
+    // kubectl watches a rollout unless told otherwise.
     if args.get(1..3).is_some_and(|words| words == ["rollout", "status"]) {
         let unwatched = args.iter().any(|word| word == "--watch=false");
         args.retain(|word| {
@@ -569,7 +570,7 @@ pub fn resolved(args: Vec<OsString>) -> Vec<OsString> {
 }
 
 /// Moves global flags before the command behind its words, so that aliases and tips apply: `-n x get nodes` becomes
-/// `get nodes -n x`. They stay before the other flags: the last of several counts. A command with an `-o` of its own does
+/// `get nodes -n x`. They stay before the other flags, which override them. A command with an `-o` of its own does
 /// not take them.
 fn words_first(mut args: Vec<OsString>) -> Vec<OsString> {
     let is_flag = |word: &OsString| word.as_encoded_bytes().starts_with(b"-");

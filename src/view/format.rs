@@ -60,7 +60,7 @@ impl From<Printed> for Rendered {
     fn from(Printed { text, matched, lacks_object }: Printed) -> Rendered {
         let data = Rendered::Data(text);
         match (matched, lacks_object) {
-            (_, true) => data.noted(NO_OBJECT_IN_LIST),
+            (_, true) => data.noted(NO_OBJECT),
             (false, _) => data
                 .noted("The JSONPath matches nothing; lists are under .items, and -o json shows all fields."),
             _ => data,
@@ -69,12 +69,8 @@ impl From<Printed> for Rendered {
 }
 
 /// The notice about a path into a Kubernetes object.
-pub const NO_OBJECT: &str = "The documents of this plugin are no Kubernetes objects: the name is .name, and -o json shows all \
+pub const NO_OBJECT: &str = "The documents of this plugin are no Kubernetes objects: names are .name of each item, {.items[*].name} in a JSONPath, and -o json shows all \
      fields. For the custom resources themselves: kubectl get nodewrights, or kubectl get skyhooks.";
-
-/// [`NO_OBJECT`] for a path that begins at the document and not at an item.
-const NO_OBJECT_IN_LIST: &str = "The documents of this plugin are no Kubernetes objects: names are {.items[*].name}, and -o json \
-     shows all fields. For the custom resources themselves: kubectl get nodewrights, or kubectl get skyhooks.";
 
 /// An invalid `-o`, or one that does not fit the data.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]

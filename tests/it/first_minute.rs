@@ -216,14 +216,14 @@ fn words_of_questions_are_commands() {
 #[test]
 fn paths_into_objects_get_a_hint() {
     let from = "--from tests/clusters/two-priorities";
-    let hint = "The documents of this plugin are no Kubernetes objects: the name is .name, and -o json shows all fields. \
+    let hint = "The documents of this plugin are no Kubernetes objects: names are .name of each item, {.items[*].name} in a \
+                JSONPath, and -o json shows all fields. \
                 For the custom resources themselves: kubectl get nodewrights, or kubectl get skyhooks.\n";
-    let in_list = hint.replace("the name is .name", "names are {.items[*].name}");
     let sorting = format!("error: --sort-by .spec.priority matches nothing in any item. {hint}");
     for (words, stdout, stderr, code) in [
-        ("-o jsonpath={.items[*].metadata.name}", "", &*in_list, 0),
-        ("-o jsonpath={range.items[*]}{.name}={.spec.priority};{end}", "first=;second=;", &*in_list, 0),
-        ("-o jsonpath={.items[?(@.metadata.name==\"first\")].state}", "", &*in_list, 0),
+        ("-o jsonpath={.items[*].metadata.name}", "", hint, 0),
+        ("-o jsonpath={range.items[*]}{.name}={.spec.priority};{end}", "first=;second=;", hint, 0),
+        ("-o jsonpath={.items[?(@.metadata.name==\"first\")].state}", "", hint, 0),
         ("-o jsonpath={.items[*].status}", "erroring waiting", "", 0),
         (
             "-o custom-columns=NAME:.metadata.name,PRIORITY:.priority",

@@ -1,10 +1,12 @@
-//! Ignored nodes: what the headline says of them, and the remedies.
+//! Ignored nodes: the headline, the preview and the remedies.
 
 use std::path::Path;
 
+use insta::assert_snapshot;
 use kubectl_skyhook::api::ApiFlavor;
 use serde_json::{Value, json};
 
+use crate::support::run::run;
 use crate::support::test_cluster::TestCluster;
 
 /// Sets a label of the operator on a node.
@@ -28,6 +30,17 @@ fn headline_reports_work_that_needs_intervention() {
         set_label(&cluster, node, "ignore");
     }
     assert!(headline(&cluster).starts_with(blocked), "{}", headline(&cluster));
+}
+
+/// A preview names nodes that stay cordoned and deletions that wait for the nodes.
+#[test]
+fn previews_name_cordons_and_waiting_deletions() {
+    for [capture, node] in
+        [["deleted-while-erroring", "node-2"], ["uninstall-interrupt-in-progress", "node-2"]]
+    {
+        let ran = run(&format!("node ignore {node} --dry-run --from tests/clusters/{capture}")).output();
+        assert_snapshot!(format!("ignore_{capture}"), ran.transcript());
+    }
 }
 
 /// Ignoring a node does not fix its refused drain, so the blocker must be removed before the node is

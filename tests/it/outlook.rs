@@ -378,7 +378,7 @@ fn a_stopped_and_disabled_rollout_is_enabled_first() {
     assert_eq!(changes.next().expect("another change")["argv"][2], "deployment-policy", "{json:#}");
 }
 
-/// `node status` says why a node is not complete wherever `diagnose node` calls it unfinished.
+/// `node status` has a reason for each node that `diagnose node` calls unfinished.
 #[test]
 fn node_status_says_why_a_node_waits() {
     for captured in some(clusters::on_screen(), 6) {

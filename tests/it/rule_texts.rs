@@ -22,6 +22,15 @@ fn texts(code: &str, fixtures: &[&str]) -> String {
     fixtures.iter().map(stuck).collect::<Vec<_>>().join("\n")
 }
 
+/// The nodes that wait next, owners whose pods do not end, and cordons that are lifted repeatedly.
+#[test]
+fn drains_show_what_follows() {
+    assert_snapshot!("interrupt_waits", texts("SKY404", &["interrupt_waits_for_workload"]));
+    let ran =
+        run("diagnose stuck --rule SKY415 --node lifted --from tests/rules/cordon_lifted.yaml").output();
+    assert_snapshot!("cordon_lifted", ran.transcript());
+}
+
 #[test]
 fn overdue_action_names_what_refuses_it() {
     let variants = ["quota", "pod_security", "limit_range", "compute_quota", "webhook", "roles", "allowed"];

@@ -143,6 +143,103 @@ fn lines_of_kubectl_name_its_command() {
     }
 }
 
+/// Commands and flags of kubectl that lead to a guarded command, or to the flag with the same purpose.
+#[test]
+fn habits_are_explained() {
+    let finalizers = r#"patch skyhook gpu --type=merge -p {"metadata":{"finalizers":null}}"#;
+    for (typed, message) in [
+        (
+            "pause node n1",
+            "`kubectl skyhook pause` takes custom resources; for a node: kubectl skyhook node ignore n1",
+        ),
+        (
+            "reset no/n1",
+            "`kubectl skyhook reset` takes custom resources; for a node: kubectl skyhook reset --node n1",
+        ),
+        (
+            finalizers,
+            "`patch` is a command of kubectl itself; with a preview and an undo: kubectl skyhook finalizer strip gpu",
+        ),
+        (
+            "label node n1 skyhook.nvidia.com/ignore=true",
+            "`label` is a command of kubectl itself; with a preview and an undo: kubectl skyhook node ignore n1",
+        ),
+        ("get pods -o name", "`get pods -o name` is a command of kubectl itself: kubectl get pods -o name"),
+    ] {
+        let ran = run(typed).output();
+        assert_eq!(ran.parts(), ("", &*format!("error: {message}\n"), Some(64)), "{typed}");
+    }
+    for (typed, tip) in [
+        (
+            "get nodes --field-selector x=y",
+            "--cordoned, --failed-only and --status filter nodes; -l selects them by label",
+        ),
+        (
+            "events --types=Warning",
+            "`kubectl skyhook events -o json | jq '.items[] | select(.type==\"Warning\")'` filters events",
+        ),
+        ("status --format json", "-o sets the format, such as -o json or -o jsonpath=TEMPLATE"),
+        ("lint x.yaml", "files are flags: `kubectl skyhook lint -f FILE`"),
+    ] {
+        let ran = run(typed).output();
+        let tip = format!("  tip: {tip}\n\nFor more information, try '--help'.\n");
+        let (error, rest) = ran.stderr.split_once("\n\n").expect("an error, then the tip");
+        assert!(error.starts_with("error: unexpected argument '"), "{error}");
+        assert_eq!((rest, ran.stdout.as_str(), ran.code), (tip.as_str(), "", Some(64)), "{typed}");
+    }
+    // No flag is similar.
+    let ran = run("status -L pool").output();
+    let usage = "error: unexpected argument '-L' found\n\nUsage: kubectl skyhook status [OPTIONS] [NAME]...\n\n\
+                 For more information, try '--help'.\n";
+    assert_eq!(ran.parts(), ("", usage, Some(64)));
+    let from = "--from tests/clusters/nodewright-apply-erroring";
+    let [object, own] = ["get skyhook aerr -o yaml", "status aerr -o yaml"]
+        .map(|typed| run(&format!("{typed} {from}")).output());
+    assert_eq!(object.stdout, own.stdout);
+    let note = "This is a document of the plugin. For the objects: kubectl get skyhook aerr -o yaml\n";
+    assert_eq!(object.stderr, format!("{}{note}", own.stderr));
+    for [typed, own] in [
+        ["rollout status aerr -w", "wait aerr"],
+        ["rollout status aerr --watch=false", "status aerr"],
+        [
+            "package rerun alpha --skyhook aerr --failed-only --dry-run",
+            "package rerun alpha --skyhook aerr --all-nodes --failed-only --dry-run",
+        ],
+        ["status --no-headers -o custom-columns=:.name", "status --no-headers -o custom-columns=NAME:.name"],
+    ] {
+        let [typed, own] = [typed, own].map(|typed| run(&format!("{typed} {from}")).output());
+        assert_eq!(typed.parts(), own.parts());
+    }
+}
+
+/// The name of a Job instead of a package, and nodes that a custom resource does not select.
+#[test]
+fn names_of_jobs_and_other_nodes_are_recognized() {
+    let from = "--from tests/clusters/nodewright-apply-erroring";
+    let status = run(&format!("diagnose stuck -o json {from}")).output().json();
+    let evidence = status["findings"][0]["evidence"].as_array().expect("evidence").iter();
+    let job = evidence.filter_map(|one| one["object"].as_str()?.strip_prefix("job/")).next().expect("a job");
+    let (namespace, name) = job.split_once('/').expect("a namespace and a name");
+    let ran = run(&format!("get jobs {name} {from}")).output();
+    let message = format!(
+        "error: package \"{name}\" not found\nhint: {name} is a job: kubectl get job -n {namespace} {name}\n"
+    );
+    assert_eq!(ran.parts(), ("", message.as_str(), Some(1)));
+    let capture = "apiVersion: skyhook.nvidia.com/v1alpha1\nkind: Skyhook\nmetadata: {name: gpu, uid: u}\n\
+                   spec: {nodeSelectors: {matchLabels: {pool: gpu}}}\n---\napiVersion: v1\nkind: Node\n\
+                   metadata: {name: cpu-1}\n";
+    let note = "gpu does not select these nodes and has no state on them; `kubectl skyhook diagnose node NODE` shows why.\n";
+    for command in ["node status cpu-1 --skyhook gpu", "node list cpu-1 --skyhook gpu"] {
+        let ran = run(&format!("{command} --from -")).stdin(capture.as_bytes()).output();
+        assert_eq!(
+            (ran.stdout.as_str(), ran.stderr.lines().next()),
+            ("", Some(note.trim_end())),
+            "{}",
+            ran.transcript()
+        );
+    }
+}
+
 /// A former name of a command prints one line with the new name.
 #[test]
 fn former_commands_name_their_successors() {

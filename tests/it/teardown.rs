@@ -139,13 +139,18 @@ fn two() -> FakeApi {
         .with(node(SKYHOOK, "node-2", &["base tuning|1.2.0 config complete"]))
 }
 
-/// A preview shows the later custom resources that start on the nodes, the stages that end with their pods, and the
-/// cordons that are lifted.
+/// A preview shows the later custom resources that start on the nodes, the stages that end with their pods, also those of
+/// the older API and none of suspended Jobs, the cordons that are lifted, and the uninstalls that have begun.
 #[test]
-fn custom_resources_that_waited_start() {
-    for [capture, name] in
-        [["two-priorities", "first"], ["nodewright-two-priorities", "prio-a"], ["drain-blocked", ""]]
-    {
+fn previews_show_what_a_deletion_ends_and_starts() {
+    for [capture, name] in [
+        ["two-priorities", "first"],
+        ["nodewright-two-priorities", "prio-a"],
+        ["drain-blocked", ""],
+        ["modelled-migration-hold", ""],
+        ["modelled-paused-suspended-job", ""],
+        ["uninstall-in-progress", ""],
+    ] {
         let ran = run(&format!("teardown {name} --dry-run --from tests/clusters/{capture}")).output();
         assert_snapshot!(format!("later_{capture}"), ran.transcript());
     }

@@ -173,7 +173,7 @@ fn state_what_waits(cluster: &Cluster, nodes: &[&Node], consequences: &mut Conse
         if !waiting.is_empty() {
             let waiting = waiting.limited(SHOWN);
             consequences.warn(format!(
-                "{} is being deleted and waits for uninstalls on {waiting}: it hangs until you run `kubectl skyhook node unignore`",
+                "{} is being deleted and waits for uninstalls on {waiting}: it hangs until you run `kubectl skyhook node unignore {waiting}`",
                 skyhook.reference()
             ));
         }

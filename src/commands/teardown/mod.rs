@@ -1,7 +1,7 @@
 mod aim;
 mod blocker;
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeSet;
 use std::time::Duration;
 
 use blocker::{Blocker, items};
@@ -20,7 +20,7 @@ use crate::error::{Error, Exit, Result};
 use crate::plan::{Change, Condition, Consequences, Goal, Plan, PlanStage, Step, Target};
 use crate::rules::support::blockers::BlockingFindings;
 use crate::rules::{self, Scope};
-use crate::view::{NodeSet, list, plural, some_of};
+use crate::view::{list, plural};
 use crate::wait::{Blockers, LiveObject, find};
 
 /// Delete custom resources in order: all before the operator is uninstalled, or only these
@@ -77,7 +77,7 @@ async fn run(ctx: &mut Ctx, args: &Args) -> Result<Exit> {
         super::shared::scope::existing(&cluster, name)?;
     }
     let mut teardown = Teardown::of(&cluster, args);
-    let mut plan = teardown.plan(&cluster);
+    let mut plan = teardown.plan();
     crate::plan::planners::node::warn(&cluster, &mut plan);
     ctx.forecast(&cluster, &mut plan).await;
     let preview_exit = teardown.preview_exit(&cluster);
@@ -109,13 +109,10 @@ async fn run(ctx: &mut Ctx, args: &Args) -> Result<Exit> {
     }
 }
 
-/// Maximum number of node-name ranges, or of running stages, in a note.
-const LISTED_NODES: usize = 6;
-
 impl Teardown {
     /// The plan with one stage per deletion, after the deletions that it depends on. An object that is already being
     /// deleted is only awaited.
-    fn plan(&self, cluster: &Cluster) -> Plan {
+    fn plan(&self) -> Plan {
         let why = if self.whole {
             "the object must be deleted before the operator is uninstalled"
         } else {
@@ -141,12 +138,12 @@ impl Teardown {
             title: format!("teardown of {}", list(&what)),
             subject: format!("teardown {}", self.items.len()),
             stages: self.items.iter().map(stage).collect(),
-            consequences: self.consequences(cluster),
+            consequences: self.consequences(),
             ..Plan::default()
         }
     }
 
-    fn consequences(&self, cluster: &Cluster) -> Consequences {
+    fn consequences(&self) -> Consequences {
         let mut effects = Consequences::default();
         for planned in self.items.iter().filter(|planned| planned.was_deleting) {
             let target = &planned.goal.target;
@@ -164,43 +161,6 @@ impl Teardown {
             let target = &planned.goal.target;
             for blocker in &planned.blockers {
                 effects.warn(format!("the deletion of {target} would hang: {blocker}{}", blocker.next()));
-            }
-        }
-        for planned in &self.items {
-            let Some(skyhook) = planned.find(cluster).and_then(|found| found.skyhook) else {
-                continue;
-            };
-            let (target, ours) = (&planned.goal.target, planned.flavor == cluster.flavor());
-            let cordons = cluster.tracked(skyhook.name()).filter(|(_, on)| on.cordon && ours);
-            let cordons = NodeSet::of(cordons.map(|(node, _)| &*node.name));
-            if !cordons.is_empty() {
-                let cordons = cordons.limited(LISTED_NODES);
-                effects.notes.push(format!(
-                    "once {target} is gone, the operator's cordon for it is lifted on {cordons}"
-                ));
-            }
-            // The newer operator removes the finalizer of the older API in its first reconcile.
-            let at_once = !ours || cluster.is_removed_at_once(skyhook);
-            let runs = cluster.package_runs_of(planned.flavor);
-            let running = runs.iter().filter(|run| at_once && run.skyhook == skyhook.name() && run.works());
-            let running: BTreeSet<String> = running
-                .filter(|run| !run.package.is_empty())
-                .map(|run| format!("stage {} of {} on {}", run.stage, run.package, run.node))
-                .collect();
-            if !running.is_empty() {
-                let running = some_of(&Vec::from_iter(running), LISTED_NODES);
-                effects.warn(format!("the deletion of {target} terminates what is running: {running}"));
-            }
-            let pending = cluster.pending_uninstalls(skyhook);
-            let mut on_nodes: BTreeMap<&str, Vec<&str>> = BTreeMap::new();
-            for pending in pending.iter().filter(|pending| ours && pending.entry.stage.is_uninstall()) {
-                on_nodes.entry(pending.name).or_default().push(&pending.node.name);
-            }
-            for (package, nodes) in on_nodes {
-                let nodes = NodeSet::of(nodes).limited(LISTED_NODES);
-                effects
-                    .notes
-                    .push(format!("waits for the uninstall of {package} on {nodes}, which has begun"));
             }
         }
         for left in &self.foreseen {

@@ -126,8 +126,8 @@ pub fn check(path: &Path, metadata: &Metadata) -> anyhow::Result<()> {
     walk(path, metadata, true)
 }
 
-/// [`check`] for a file that may belong to another user, such as a file of a shared repository. A pipe is not checked,
-/// and a missing file is left to its reader.
+/// [`check`] for a file that may belong to another user, such as a file of a shared repository. Pipes are not
+/// checked, nor are missing files: reading them fails.
 ///
 /// # Errors
 ///

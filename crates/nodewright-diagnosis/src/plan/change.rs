@@ -404,6 +404,12 @@ pub(super) fn carry_out(after: &mut Cluster, step: &Step, waited: bool) {
                 }
             }
         }
+        kind if kind == after.flavor().other().into() => {
+            // The newer operator removes the finalizer of the older API in its first reconcile.
+            if let (Change::Delete { .. }, Some(older)) = (&step.change, after.legacy.available_mut()) {
+                older.retain(|skyhook| skyhook.name() != target.name);
+            }
+        }
         kind if kind == Kind::policy(after.flavor()) => {
             let policies = after.policies.available_mut();
             match (&step.change, policies) {

@@ -11,12 +11,13 @@ use hindrances::add_hindrances;
 use super::change::carry_out;
 use super::planners::batches::may_free_others;
 use super::planners::merge::permanently_failed;
-use super::{Change, Condition, Consequences, Edit, Grade, Kind, Plan, Step};
+use super::{Change, Condition, Consequences, Edit, Grade, Kind, Plan, Step, Target};
 use crate::api::keys::NodeKey;
 use crate::api::skyhook::interrupt_strength;
 use crate::api::{ApiFlavor, Entry, Executor, NodeState, Object, Shared, Skyhook, Stage, State};
 use crate::cluster::drain::ObstacleReader;
 use crate::cluster::package_run::PackageRuns;
+use crate::cluster::placement::Pending;
 use crate::cluster::{Certainty, Cluster, NamedNodes, Node, NodeRecord, PackageRun, Source};
 use crate::model::profile::obstacles_end_reconcile;
 use crate::model::{Model, PackageChange, Simulation, WorkByPlace};
@@ -124,31 +125,30 @@ impl Plan {
                     }
                 }
             }
+            let gone = gone.as_ref().map(|gone| (Simulation::new(gone), gone));
+            let freed = gone.iter().map(|(then, _)| edited.started(before.work(), then.work(), true));
+            let freed: StartedWork<'_> = freed.flatten().collect();
+            let is_freed = |name: &str| freed.keys().any(|(skyhook, _)| *skyhook == name);
+            work.extend(freed.clone());
             let starts = |name: &str| work.keys().any(|(skyhook, _)| *skyhook == name);
             let is_named = |name: &&str| starts(name) || named.contains(name);
-            let names = after.skyhooks.items().iter().map(Skyhook::name).filter(is_named);
-            let names = names.filter(|_| !hidden).collect::<Vec<_>>();
-            for effects in then.effects(cluster, &after, &names) {
-                let edits = edited.resources.contains(effects.skyhook)
-                    && effects.packages.iter().any(|package| package.change != PackageChange::Unchanged);
-                match effects.unread {
-                    Some(source) => drop(unread.insert(source)),
-                    None if edits || starts(effects.skyhook) => {
-                        consequences.effects.extend(effects.packages());
-                        consequences.rollouts.push(effects.rollout());
+            // Custom resources that the plan deletes hold others up until they are gone.
+            let gone = gone.iter().map(|(then, gone)| (then, *gone, true));
+            for (then, edit, after_deletions) in std::iter::once((&then, &after, false)).chain(gone) {
+                let names = edit.skyhooks.items().iter().map(Skyhook::name).filter(is_named);
+                let names = names.filter(|name| !hidden && is_freed(name) == after_deletions);
+                for effects in then.effects(cluster, edit, &names.collect::<Vec<_>>()) {
+                    let edits = edited.resources.contains(effects.skyhook)
+                        && effects.packages.iter().any(|package| package.change != PackageChange::Unchanged);
+                    match effects.unread {
+                        Some(source) => drop(unread.insert(source)),
+                        None if edits || starts(effects.skyhook) => {
+                            consequences.effects.extend(effects.packages());
+                            consequences.rollouts.push(effects.rollout());
+                        }
+                        None => {}
                     }
-                    None => {}
                 }
-            }
-            if let Some(gone) = &gone {
-                let then = Simulation::new(gone);
-                let freed = edited.started(before.work(), then.work(), true);
-                let names: BTreeSet<&str> = freed.keys().map(|(skyhook, _)| *skyhook).collect();
-                for effects in then.effects(cluster, gone, &Vec::from_iter(names)) {
-                    consequences.effects.extend(effects.packages());
-                    consequences.rollouts.push(effects.rollout());
-                }
-                work.extend(freed);
             }
         }
         if hidden {
@@ -350,23 +350,68 @@ impl Plan {
                 let recreates = self.steps().any(|step| self.recreates(step));
                 consequences.skips_uninstall |= recorded && !recreates;
             }
-            Change::Delete { .. } if target.kind == cluster.flavor().into() => {
-                // The operator removes the node states with the custom resource.
-                let Some(skyhook) = cluster.skyhook(&target.name) else {
-                    return;
-                };
-                consequences.loses_record |= cluster.nodes.ok().is_none();
-                let gone = after.skyhook(&target.name).is_none();
-                for (package, nodes) in stays_on_hosts(cluster, skyhook, gone) {
-                    consequences.loses_record = true;
-                    consequences.cannot_undo(format!(
-                        "changes that {package} of {target} made to the hosts of {} remain, because the \
-                         package is not uninstalled",
-                        NodeSet::of(nodes).limited(SHOWN)
-                    ));
-                }
-            }
+            Change::Delete { .. } => self.add_deletion(target, cluster, after, consequences),
             _ => {}
+        }
+    }
+
+    /// Adds what the deletion of a custom resource leaves on hosts, ends and waits for.
+    fn add_deletion(
+        &self,
+        target: &Target,
+        cluster: &Cluster,
+        after: &Cluster,
+        consequences: &mut Consequences,
+    ) {
+        let flavor = cluster.flavor();
+        let older = target.kind == flavor.other().into();
+        let skyhooks = if older { &cluster.legacy } else { &cluster.skyhooks };
+        let mut skyhooks = skyhooks.items().iter().filter(|_| older || target.kind == flavor.into());
+        let Some(skyhook) = skyhooks.find(|skyhook| skyhook.name() == target.name) else {
+            return;
+        };
+        let name = skyhook.name();
+        // The newer operator removes the finalizer of the older API in its first reconcile.
+        let acts = !cluster.operator().is_down() && !cluster.operator().is_absent();
+        let gone = if older { acts } else { after.skyhook(name).is_none() };
+        if gone {
+            let runs = cluster.package_runs_of(if older { flavor.other() } else { flavor });
+            let ended = runs.iter().filter(|run| run.skyhook == name && run.works());
+            let ended = by_package(ended.map(|run| (run.package.as_str(), run.node)));
+            for (package, nodes) in ended.iter().filter(|(package, _)| !package.is_empty()) {
+                let nodes = NodeSet::of(nodes).limited(SHOWN);
+                consequences.warn(format!(
+                    "the deletion of {target} terminates running stages of {package} on {nodes}"
+                ));
+            }
+        }
+        if older {
+            return;
+        }
+        // The operator removes the node states with the custom resource.
+        consequences.loses_record |= cluster.nodes.ok().is_none();
+        let pending = if gone { Vec::new() } else { cluster.pending_uninstalls(skyhook) };
+        for (package, nodes) in stays_on_hosts(cluster, skyhook, &pending) {
+            consequences.loses_record = true;
+            consequences.cannot_undo(format!(
+                "changes that {package} of {target} made to the hosts of {} remain, because the package is not uninstalled",
+                NodeSet::of(nodes).limited(SHOWN)
+            ));
+        }
+        let begun = pending.iter().filter(|pending| pending.entry.stage.is_uninstall());
+        for (package, nodes) in by_package(begun.map(|pending| (pending.name, pending.node.name.as_str()))) {
+            let nodes = NodeSet::of(nodes).limited(SHOWN);
+            consequences
+                .notes
+                .push(format!("waits for the uninstall of {package} on {nodes}, which has begun"));
+        }
+        let cordons = cluster.tracked(name).filter(|(_, on)| on.cordon).map(|(node, _)| node.name.as_str());
+        let cordons = NodeSet::of(cordons);
+        if !cordons.is_empty() {
+            let cordons = cordons.limited(SHOWN);
+            consequences
+                .notes
+                .push(format!("once {target} is gone, the operator's cordon for it is lifted on {cordons}"));
         }
     }
 
@@ -398,14 +443,8 @@ impl Plan {
             }
             waited |= stage.until.is_some();
         }
-        let at_once = self
-            .deleted_skyhooks(&after)
-            .into_iter()
-            .filter(|name| after.skyhook(name).is_some_and(|skyhook| after.is_removed_at_once(skyhook)));
-        let at_once: BTreeSet<&str> = at_once.collect();
-        if let Some(skyhooks) = after.skyhooks.available_mut().filter(|_| !at_once.is_empty()) {
-            skyhooks.retain(|skyhook| !at_once.contains(skyhook.name()));
-        }
+        let at_once = self.removed_at_once(&after);
+        remove_skyhooks(&mut after, &at_once);
         gone.extend(at_once);
         let deleted = self.deleted_runs();
         if !gone.is_empty() || !deleted.is_empty() {
@@ -428,15 +467,31 @@ impl Plan {
         after
     }
 
-    /// The cluster once the custom resources are gone that the plan deletes for good; `None` if there are none.
+    /// The custom resources that the plan deletes, and that are gone after the next reconcile.
+    fn removed_at_once(&self, after: &Cluster) -> BTreeSet<&str> {
+        let mut names = self.deleted_skyhooks(after);
+        if after.nodes.ok().is_none() || after.limited_to_named_nodes {
+            names.clear();
+        }
+        if !names.is_empty() {
+            let model = Model::new(after);
+            let finalizer = after.flavor().finalizer();
+            names.retain(|name| {
+                let finalizers = after.skyhook(name).into_iter().flat_map(|s| &s.metadata.finalizers);
+                model.finalizes(name) && finalizers.into_iter().all(|entry| *entry == finalizer)
+            });
+        }
+        names
+    }
+
+    /// The cluster once the custom resources are gone that the plan deletes for good; `None` if none of them is left.
     fn once_gone(&self, after: &Cluster) -> Option<Cluster> {
         let names = self.deleted_skyhooks(after);
-        if !after.skyhooks.items().iter().any(|skyhook| names.contains(skyhook.name())) {
-            return None;
-        }
-        let mut gone = after.clone();
-        gone.skyhooks.available_mut()?.retain(|skyhook| !names.contains(skyhook.name()));
-        Some(gone)
+        names.iter().any(|name| after.skyhook(name).is_some()).then(|| {
+            let mut gone = after.clone();
+            remove_skyhooks(&mut gone, &names);
+            gone
+        })
     }
 
     /// The custom resources that the plan deletes and does not recreate.
@@ -663,14 +718,28 @@ fn add_freed(plan: &Plan, cluster: &Cluster, after: &Cluster, consequences: &mut
     }
 }
 
-/// The nodes on which a deletion leaves a package installed, by package; all that have it if the custom resource is `gone`
-/// at once.
+fn remove_skyhooks(cluster: &mut Cluster, names: &BTreeSet<&str>) {
+    if let Some(skyhooks) = cluster.skyhooks.available_mut() {
+        skyhooks.retain(|skyhook| !names.contains(skyhook.name()));
+    }
+    cluster.reset_indexes();
+}
+
+/// The nodes by package, each once.
+fn by_package<'a>(pairs: impl Iterator<Item = (&'a str, &'a str)>) -> BTreeMap<&'a str, BTreeSet<&'a str>> {
+    let mut nodes_by_package: BTreeMap<&str, BTreeSet<&str>> = BTreeMap::new();
+    for (package, node) in pairs {
+        nodes_by_package.entry(package).or_default().insert(node);
+    }
+    nodes_by_package
+}
+
+/// The nodes on which a deletion leaves a package installed, by package.
 fn stays_on_hosts<'a>(
     cluster: &'a Cluster,
     skyhook: &'a Skyhook,
-    gone: bool,
+    pending: &[Pending<'_>],
 ) -> BTreeMap<String, Vec<&'a str>> {
-    let pending = if gone { Vec::new() } else { cluster.pending_uninstalls(skyhook) };
     let pending: BTreeSet<(&str, &str)> =
         pending.iter().map(|pending| (&*pending.node.name, pending.entry.key.as_ref())).collect();
     let mut stays: BTreeMap<String, Vec<&str>> = BTreeMap::new();

@@ -2,6 +2,7 @@ use std::collections::HashMap;
 
 use super::support::evidence::some_of;
 use super::{Findings, Subject};
+use crate::api::LabelSelector;
 use crate::cluster::{Certainty, Cluster, Pod};
 use crate::model::ProgressState;
 use crate::view::{NodeSet, count};
@@ -47,9 +48,14 @@ fn detect(cluster: &Cluster, findings: &mut Findings) {
     }
     let workloads = cluster.evictions().workloads_by_node();
     let model = findings.model();
+    let drains: Vec<_> = model.drains().into_iter().filter(|drain| drain.begun).collect();
+    let is_protected = |selector: &LabelSelector, node: &str| {
+        let mut pods = workloads.get(node).into_iter().flatten();
+        pods.any(|pod| selector.matches(&pod.metadata.labels))
+    };
     // The other nodes on which the same wait follows, by custom resource.
-    let mut later: HashMap<&str, NodeSet> = HashMap::new();
-    for drain in model.drains().iter().filter(|d| d.begun) {
+    let mut next: HashMap<&str, NodeSet> = HashMap::new();
+    for drain in &drains {
         let selector = &drain.skyhook.spec.pod_non_interrupt_labels;
         let Some(pods) = workloads.get(drain.node.name.as_str()).filter(|_| !selector.is_empty()) else {
             continue;
@@ -71,24 +77,18 @@ fn detect(cluster: &Cluster, findings: &mut Findings) {
             .mark_transient()
             .evidence(drain.skyhook, "spec.podNonInterruptLabels", "match pods on this node")
             .evidence(drain.node, "pods", some_of(&paths));
-        let later = later.entry(drain.skyhook.name()).or_insert_with(|| {
-            let open = model.all_progress(drain.skyhook.name());
-            let open = open
-                .filter(|(_, on)| matches!(on.state, ProgressState::Waiting))
-                .map(|(node, _)| &*node.name);
-            let is_protected = |node: &&str| {
-                let mut pods = workloads.get(node).into_iter().flatten();
-                pods.any(|pod| selector.matches(&pod.metadata.labels))
-            };
-            let draining = model.drains();
-            let begun = |node: &&str| draining.iter().any(|other| other.begun && *other.node.name == **node);
-            NodeSet::of(open.filter(is_protected).filter(|node| !begun(node)))
+        let next = next.entry(drain.skyhook.name()).or_insert_with(|| {
+            let nodes = model.all_progress(drain.skyhook.name());
+            let waiting = nodes.filter(|(_, on)| on.state == ProgressState::Waiting);
+            let waiting = waiting.map(|(node, _)| node.name.as_str());
+            let begun = |node: &str| drains.iter().any(|other| *other.node.name == *node);
+            NodeSet::of(waiting.filter(|node| is_protected(selector, node) && !begun(node)))
         });
-        if !later.is_empty() {
+        if !next.is_empty() {
             finding.evidence(
                 drain.skyhook,
                 "other waiting nodes with protected pods",
-                format!("{} ({})", later.limited(SHOWN), count(later.len())),
+                format!("{} ({})", next.limited(SHOWN), count(next.len())),
             );
         }
         let blocked = drain.skyhook.true_condition("Blocked");

@@ -217,6 +217,18 @@ impl Skyhook {
         self.metadata.annotations.get(&key).map(String::as_str)
     }
 
+    /// The manager that last wrote the spec: not the operator, which also writes the status and only fills in defaults,
+    /// unless there is no other. `None` without managedFields, and for a client without a user agent.
+    pub fn last_spec_writer(&self) -> Option<&ManagedFields> {
+        let writers = self.spec_writers();
+        let is_operator = |writer: &ManagedFields| {
+            let mut entries = self.metadata.managed_fields.iter();
+            entries.any(|entry| entry.subresource == "status" && entry.manager == writer.manager)
+        };
+        let user = writers.iter().find(|writer| !is_operator(writer));
+        user.or_else(|| writers.first()).copied().filter(|writer| writer.manager != "unknown")
+    }
+
     /// The managers that own fields of the spec, the latest writer first. A later write of the same manager to other
     /// metadata counts, too.
     pub fn spec_writers(&self) -> Vec<&ManagedFields> {
@@ -645,6 +657,30 @@ mod tests {
         assert_eq!(skyhook.whole["metadata"], metadata);
         assert_eq!(skyhook.metadata.managed_fields[0].fields, fields);
         assert_eq!(skyhook.metadata.managed_fields[0].manager, "manager");
+    }
+
+    #[test]
+    fn the_last_writer_of_a_spec_is_not_the_operator() {
+        let entry = |manager: &str, subresource: &str, field: &str, time: &str| {
+            serde_json::json!({
+                "manager": manager, "subresource": subresource, "time": time, "fieldsV1": {field: {"f:a": {}}},
+            })
+        };
+        let last = |entries: &[serde_json::Value]| {
+            let object = serde_json::json!({"metadata": {"name": "a", "managedFields": entries}});
+            let skyhook: Skyhook = serde_json::from_value(object).expect("an object");
+            skyhook.last_spec_writer().map(|writer| writer.manager.clone())
+        };
+        let argo = entry("argocd-controller", "", "f:spec", "2026-11-20T10:00:00Z");
+        let person = entry("kubectl-edit", "", "f:spec", "2026-11-20T11:00:00Z");
+        let operator = entry("manager", "", "f:spec", "2026-11-20T12:00:00Z");
+        let status = entry("manager", "status", "f:status", "2026-11-20T12:00:01Z");
+        let pause = entry("kubectl-annotate", "", "f:metadata", "2026-11-20T13:00:00Z");
+        let all = [argo, person, operator.clone(), status.clone(), pause.clone()];
+        assert_eq!(last(&all).as_deref(), Some("kubectl-edit"));
+        assert_eq!(last(&[operator, status]).as_deref(), Some("manager"));
+        assert_eq!(last(&[entry("unknown", "", "f:spec", "2026-11-20T10:00:00Z")]), None);
+        assert_eq!(last(&[pause]), None);
     }
 
     #[test]

@@ -363,21 +363,6 @@ impl Cluster {
         self.selected(skyhook).flat_map(|node| self.pending_uninstalls_on(skyhook, node)).collect()
     }
 
-    /// Whether the operator removes its finalizer in the first reconcile after a deletion request, without which nothing
-    /// keeps the custom resource: no uninstall is pending, and each state can be read (operator `HandleFinalizer`).
-    pub fn is_removed_at_once(&self, skyhook: &Skyhook) -> bool {
-        let acts = !self.operator().is_down() && !self.operator().is_absent();
-        let finalizer = self.flavor().finalizer();
-        let uninstalls = skyhook.packages().any(|(_, package)| package.uninstall().enabled);
-        let is_readable =
-            |node: &Node| self.on_node(node, skyhook.name()).is_none_or(|on| !on.is_malformed());
-        acts && self.nodes.ok().is_some()
-            && !self.limited_to_named_nodes
-            && skyhook.metadata.finalizers.iter().all(|f| *f == finalizer)
-            && self.pending_uninstalls(skyhook).is_empty()
-            && (!uninstalls || self.selected(skyhook).all(is_readable))
-    }
-
     /// The pending uninstalls on one node, selected or not.
     pub fn pending_uninstalls_on<'a>(
         &'a self,

@@ -309,6 +309,23 @@ mod tests {
         assert!(is_safe_name(&cut, &["gpu-tune", &long]));
     }
 
+    /// kubectl records `annotations: {}` of a manifest without annotations.
+    #[test]
+    fn annotations_of_others_stay_where_the_manifest_has_none() {
+        let earlier =
+            json!({"metadata": {"annotations": {}, "labels": {"team": "a"}, "name": "gpu"}, "spec": {}});
+        let live = json!({
+            "metadata": {
+                "name": "gpu", "labels": {"team": "a"},
+                "annotations": {"by": "others", "kubectl.kubernetes.io/last-applied-configuration": earlier.to_string()},
+            },
+            "spec": {},
+        });
+        let live: Skyhook = serde_json::from_value(live).expect("a custom resource");
+        let after = changeable(&applied(&live, &json!({"metadata": {"name": "gpu"}, "spec": {}})));
+        assert_eq!(after, json!({"annotations": {"by": "others"}, "spec": {}}));
+    }
+
     #[test]
     fn only_fields_of_an_earlier_apply_are_removed() {
         let mut live = json!({"a": 1, "b": {"c": 1, "d": 2}, "e": [1], "f": "default"});

@@ -139,6 +139,14 @@ impl<'a> Model<'a> {
         })
     }
 
+    /// Whether the operator removes its finalizer in the next reconcile: the custom resource is being deleted, and no
+    /// uninstall is pending (operator `HandleFinalizer`).
+    pub fn finalizes(&self, skyhook: &str) -> bool {
+        let resource = self.resource(skyhook);
+        self.halt.is_none()
+            && resource.is_some_and(|resource| resource.deleting && resource.pending.is_none())
+    }
+
     /// The operator's next actions on nodes where no stage of the custom resource runs.
     pub fn due_actions(&self, skyhook: &str) -> impl Iterator<Item = DueAction<'a>> {
         let resource = self.resource(skyhook);

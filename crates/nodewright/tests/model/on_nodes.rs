@@ -133,8 +133,7 @@ fn a_pause_keeps_the_taint() {
             .node("n1", "tune", "complete", &state(&[("a", "config", "complete")]))
             .cluster();
         let nodes = cluster.nodes.available_mut().expect("the nodes were read");
-        let taint =
-            json!([{"key": "nodewright.nvidia.com", "value": "runtime-required", "effect": "NoSchedule"}]);
+        let taint = json!([{"key": nodewright::api::ApiFlavor::NodeWright.group(), "value": "runtime-required", "effect": "NoSchedule"}]);
         let taints = Some(serde_json::from_value(taint).expect("taints"));
         nodes[0].edit(nodewright::cluster::NodeEdit { taints, ..Default::default() });
         cluster.reset_indexes();

@@ -1,5 +1,5 @@
-//! `--for v0.21`: what breaks when the operator drops the older API group; `--for v0.15`: what has to be removed before
-//! a rollback to an operator without uninstall settings. Pure.
+//! `--for v0.21`: what breaks when the operator drops the older API group; `--for v0.15`: objects to remove before a
+//! rollback to an operator without uninstall settings. Pure.
 
 use std::collections::BTreeSet;
 

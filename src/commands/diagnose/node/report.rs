@@ -239,7 +239,7 @@ impl NodeReport<'_> {
         name + ": " + words
     }
 
-    /// What the interrupt of an unfinished package does to the node.
+    /// The effect of an unfinished interrupt on the node.
     fn interrupt_ahead(&self, skyhook: &str, package: &NextStep) -> Option<&'static str> {
         let skyhook = self.cluster.skyhook(skyhook)?;
         let name = &package.package;

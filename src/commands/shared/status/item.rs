@@ -251,18 +251,9 @@ impl<'o, 'a> ProgressReader<'o, 'a> {
             status: status.unwrap_or(Status::Unknown).to_string(),
             priority: skyhook.map_or(0, |s| s.order().0),
             generation: skyhook.map_or(0, |s| s.metadata.generation),
-            spec_writer: skyhook.and_then(|s| {
-                let writers = s.spec_writers();
-                // The operator, which also writes the status, only fills in defaults.
-                let is_operator = |manager: &str| {
-                    let mut entries = s.metadata.managed_fields.iter();
-                    entries.any(|entry| entry.subresource == "status" && entry.manager == manager)
-                };
-                let user = writers.iter().find(|writer| !is_operator(&writer.manager));
-                // The API server's name for clients without a user agent.
-                let writer = user.or_else(|| writers.first()).filter(|writer| writer.manager != "unknown")?;
-                Some(SpecWriter { manager: writer.manager.clone(), at: writer.time.map(time) })
-            }),
+            spec_writer: skyhook
+                .and_then(Skyhook::last_spec_writer)
+                .map(|writer| SpecWriter { manager: writer.manager.clone(), at: writer.time.map(time) }),
             paused: skyhook.is_some_and(Skyhook::paused),
             disabled: skyhook.is_some_and(Skyhook::disabled),
             stop_reason: stop.as_ref().and_then(|stop| stop.reason).map(str::to_owned),
