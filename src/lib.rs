@@ -9,7 +9,7 @@
 //! | Crate | Modules |
 //! | --- | --- |
 //! | `crates/nodewright` | `bounded`, `reason`, `redact`, `suggestions`, `error`, `api`, `text`, `cluster` but `cluster/live`, `model`, `dump` |
-//! | `crates/nodewright-diagnosis` | `plan`, `rules`, `wait`, `lint` |
+//! | `crates/nodewright-diagnosis` | `plan`, `rules`, `outlook`, `wait`, `lint` |
 //! | `crates/nodewright-client` | `connect`, `cluster/live`, `apply`, and of `args`: `connection`, `redacted` |
 //! | here | `program`, `view`, `args`, `screen`, `ctx`, `commands`, `cli` |
 //!
@@ -22,7 +22,7 @@
 //! | a rule, or add one | `rules/NAME.rs` with its fixture `tests/rules/NAME.yaml`; see `rules/mod.rs` |
 //! | a rule of `lint`, or add one | `lint/rules/NAME.rs` with its fixtures in `tests/lint/NAME`; see `lint/mod.rs` |
 //! | the state of a custom resource, on a node or as a whole, and its precedence | `outlook/`; the tables: `outlook/mod.rs` |
-//! | a column of a table | `Columns::new()` in the `blocks` of the command's `View`; of `status`: `items` in `commands/status/overview.rs`, with the values from `commands/shared/status/item.rs`; of `node list`: `commands/node/list.rs`, of `node status`: `commands/node/status.rs`. Their rows are `commands/node/row.rs`: a field of `NodeRow` is also a field of `node status -o json` |
+//! | a column of a table | `Columns::new()` in the `blocks` of the command's `View`; of `status`: `items` in `commands/status/overview.rs`, with the values from `commands/shared/status/item.rs` and `Summary` in `outlook/resource.rs`; of `node list`: `commands/node/list.rs`, of `node status`: `commands/node/status.rs`. Their rows are `commands/node/row.rs`: a field of `NodeRow` is also a field of `node status -o json` |
 //! | drains | the operator's recorded refusals (`refusals`), what the API server would refuse now (`Evictions::block`), and both together: `cluster/drain.rs`; which nodes need one, and its progress: `model/on_nodes.rs`; `rules/drain_*.rs`, `model/gates/drain.rs` |
 //! | the owners of taints, labels and finalizers of nodes | `cluster/owners.rs`; features of Kubernetes by version: `cluster/kubernetes.rs` |
 //! | completeness, predecessors, compartments and batches of a custom resource on nodes | `model/on_nodes.rs` |
@@ -41,10 +41,10 @@
 //! | a command's sources, writes and output | its `command!` in `commands/` |
 //! | a flag of all commands, or of all that change something | `args/global.rs`, `args/safety.rs` |
 //! | the plan of a command | `plan/planners/`; the preconditions of a step, and of a whole plan on custom resources and the operator: `plan/precondition.rs`, proven in `apply/precondition.rs` |
-//! | why a change is refused | `plan/refusal.rs` has the words of every reason; `git grep 'Refusal::[A-Z]'` shows where each is decided: while planning in `plan/planners/` (of a pause: `pause_guard.rs`), at the question and after it in `ctx/execute.rs` and `ctx/process.rs`. Missing rights and unread sources are errors, not refusals: `ctx.rs` |
+//! | why a change is refused | `plan/refusal.rs` has the words of every reason; those of one command are under "Errors" of the function that makes its plan (of `reset`: `plan` in `plan/planners/reset.rs`), those of all changes are decided in `ctx/execute.rs` (`within` and `read_again`) and `ctx/process.rs` (the answer). Missing rights and unread sources are errors, not refusals: `ctx.rs` |
 //! | the order of a plan's stages | `plan/graph.rs`, `apply/stages.rs` |
 //! | the text of a preview | `view/preview.rs`; its lines: `plan/change.rs`, `plan/metadata.rs`, `plan/consequences.rs` |
-//! | the effects of a plan or a manifest on rollouts | `Simulation::effects` in `model/effects.rs`; grade and numbers of a plan, which also count work that starts later: `plan/forecast.rs`, which runs the model on a copy of the cluster |
+//! | the effects of a plan or a manifest on rollouts | `Simulation::effects` in `model/effects.rs`, called by `commands/lint/mod.rs` and `plan/forecast.rs`; grade and numbers of a plan, which also count work that starts later: `plan/forecast.rs`, which runs the model on a copy of the cluster |
 //! | requests for changes, and their results | `apply/`; retries: `apply/step.rs` |
 //! | manuals, completions, schemas, tables of `docs` | nothing: `UPDATE=1 cargo test --test it generated` writes them |
 //!

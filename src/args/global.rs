@@ -129,8 +129,8 @@ pub struct Reading {
 
     /// With --from, the time at which ages are calculated, such as 2026-11-20T10:00:00Z
     ///
-    /// Default: the time in the capture (`collect`, or the file `timestamp` of a must-gather), else when the
-    /// files were written (unless they are copies), else the newest time in them.
+    /// Default: the time that `collect` or a must-gather (file `timestamp`) recorded; otherwise the modification
+    /// time of the files, unless they are copies; otherwise the newest time in them.
     #[arg(
         long,
         global = true,

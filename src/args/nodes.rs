@@ -225,7 +225,7 @@ pub fn skyhook(text: &str) -> Result<String, String> {
         .map(|flavor| [flavor.kind().to_lowercase(), flavor.plural().to_owned(), flavor.resource()]);
     match text.split_once(',') {
         None => of(text, &types.concat()),
-        Some(_) => Err("separate names by spaces".to_owned()),
+        Some(_) => Err("separate names with spaces".to_owned()),
     }
 }
 

@@ -6,9 +6,10 @@ use clap::CommandFactory;
 
 use super::Cli;
 use crate::api::ApiFlavor;
+use crate::error::near;
 use crate::view::shell_words;
 
-/// Read-only commands by their aliases, in which a kind is a word of [`KINDS`]; the first match counts.
+/// Commands by their aliases, of which none changes anything without a preview, in which a kind is a word of [`KINDS`]; the first match counts.
 const ALIASES: &[(&[&str], &[&str])] = &[
     (&["get", "node"], &["node", "status"]),
     (&["get", "package"], &["package", "status"]),
@@ -42,6 +43,8 @@ const ALIASES: &[(&[&str], &[&str])] = &[
     (&["describe"], &["status"]),
     (&["rollout", "status"], &["wait"]),
     (&["rollout", "history"], &["journal", "list"]),
+    (&["rollout", "pause"], &["pause"]),
+    (&["rollout", "resume"], &["resume"]),
     (&["watch"], &["status", "--watch"]),
     (&["logs"], &["package", "logs"]),
     (&["history"], &["journal", "list"]),
@@ -61,9 +64,9 @@ const KINDS: &[(&str, &[&str])] = &[
     ("all", &["all"]),
     ("events", &["ev", "event", "events"]),
     ("node", &["no", "node", "nodes"]),
-    ("package", &["package", "packages"]),
+    ("package", &["package", "packages", "pkg", "pkgs"]),
     ("pod", &["job", "jobs", "po", "pod", "pods"]),
-    ("skyhook", &["nodewright", "nodewrights", "skyhook", "skyhooks"]),
+    ("skyhook", &["nodewright", "nodewrights", "nw", "sk", "skyhook", "skyhooks"]),
     (
         "other",
         &[
@@ -177,16 +180,17 @@ pub const TIPS: &[(&str, &str)] = &[
     ("undisable", "enable"),
     ("retry", "package retry"),
     ("rerun", "package rerun"),
-    ("rollout", "status"),
     ("pkg", "package"),
 ];
 
-const ROLL_BACK: &str = "`kubectl skyhook undo` reverts a command of this plugin; to roll out an earlier version, apply the earlier \
-     manifest";
-const RUN_AGAIN: &str = "to run one package again, use `kubectl skyhook package rerun`; to run all packages, \
-     `kubectl skyhook reset`";
-const STOP: &str = "to stop a custom resource for now, use `kubectl skyhook pause NAME`; for long, \
-     `kubectl skyhook disable NAME`; on some nodes, `kubectl skyhook node ignore NODE`";
+const ROLL_BACK: &str = "no earlier specs are kept: to roll out an earlier version, use `kubectl apply -f FILE` with the earlier \
+     manifest, and before it `kubectl skyhook lint --diff -f FILE`; `kubectl skyhook undo` reverts a command of this plugin";
+const RUN_AGAIN: &str = "to run all packages again, use `kubectl skyhook reset NAME`; to run one, \
+     `kubectl skyhook package rerun PACKAGE --skyhook NAME --all-nodes`";
+const RESTART: &str = "to run one package again, use `kubectl skyhook package rerun PACKAGE --skyhook SKYHOOK --all-nodes`; to \
+     run all packages, `kubectl skyhook reset SKYHOOK`";
+const STOP: &str = "to stop a custom resource for now, use `kubectl skyhook pause NAME`; to stop it \
+     indefinitely, `kubectl skyhook disable NAME`; to stop work on some nodes, `kubectl skyhook node ignore NODE`";
 const CONTINUE: &str = "to continue after a pause, use `kubectl skyhook resume NAME`; after disable, \
      `kubectl skyhook enable NAME`; after node ignore, `kubectl skyhook node unignore NODE`";
 const SPEC: &str = "packages and their versions are in the spec of the custom resource: edit it with kubectl, and check it \
@@ -197,9 +201,11 @@ const FROM: &str = "captures are read with --from FILE; `kubectl skyhook lint -f
 const DRY_RUN: &str = "each command that changes something has --dry-run; `kubectl skyhook fix --dry-run` previews the \
      remedies of all findings";
 
-const CORDON: &str = "to cordon a node by hand, use kubectl cordon; the operator does not lift such a cordon";
-const UNCORDON: &str = "`kubectl skyhook diagnose node NODE` shows who cordoned a node; the operator lifts its own cordon, \
-     and `kubectl skyhook leftovers --clean --node NODE` that of a deleted custom resource; for others, use kubectl uncordon";
+const CORDON: &str = "to cordon a node by hand, use `LINE`; operators from v0.20 on keep such a cordon, older ones lift it after an interrupt";
+const DRAIN: &str = "the operator drains nodes before interrupts; to drain one by hand, use `LINE`";
+const UNCORDON: &str = "`kubectl skyhook diagnose node NODES` shows who cordoned a node; the operator removes its own \
+     cordons; to remove the cordon of a deleted custom resource, use `kubectl skyhook leftovers --clean --node NODES`; to \
+     remove any other cordon, `LINE`";
 const REBOOT: &str = "`kubectl skyhook diagnose node NODE` shows what a reboot would interrupt now";
 
 /// Tips for commands of kubectl and other tools; the first match counts. NAME and FILE are replaced by the words of the
@@ -214,26 +220,27 @@ const HABITS: &[(&[&str], &str)] = &[
     (&["delete", "package"], "to uninstall a package from all nodes, use `kubectl skyhook uninstall`"),
     (
         &["delete"],
-        "`kubectl skyhook teardown NAME` previews the deletion of a custom resource, and then deletes it; kubectl's delete \
+        "`kubectl skyhook teardown NAME` deletes a custom resource after a preview; kubectl's delete \
          waits until the operator has uninstalled its packages, and `kubectl skyhook status NAME` shows which are left",
     ),
-    (
-        &["node", "drain"],
-        "the operator drains nodes before interrupts; to drain one by hand, use kubectl drain",
-    ),
+    (&["node", "drain"], DRAIN),
     (&["node", "cordon"], CORDON),
     (&["node", "uncordon"], UNCORDON),
-    (&["package", "restart"], RUN_AGAIN),
+    (&["package", "restart"], RESTART),
     (&["package", "delete"], "to uninstall a package from all nodes, use `kubectl skyhook uninstall`"),
-    (&["rollout", "pause"], STOP),
-    (&["rollout", "resume"], CONTINUE),
     (&["rollout", "restart"], RUN_AGAIN),
     (&["rollout", "undo"], ROLL_BACK),
+    (
+        &["rollout"],
+        "`kubectl skyhook rollout status SKYHOOK` waits for a rollout; `pause`, `resume`, `reset` and `undo` are commands of \
+         their own",
+    ),
     (&["rollback"], ROLL_BACK),
-    (&["restart"], RUN_AGAIN),
+    (&["restart"], RESTART),
     (&["abort"], STOP),
     (&["stop"], STOP),
     (&["suspend"], STOP),
+    (&["scale"], STOP),
     (&["start"], CONTINUE),
     (&["continue"], CONTINUE),
     (&["install"], SPEC),
@@ -248,12 +255,12 @@ const HABITS: &[(&[&str], &str)] = &[
     (&["cancel"], "to cancel an uninstall, use `kubectl skyhook uninstall SKYHOOK PACKAGE --cancel`"),
     (&["plan"], DRY_RUN),
     (&["preview"], DRY_RUN),
-    (&["drain"], "the operator drains nodes before interrupts; to drain one by hand, use kubectl drain"),
+    (&["drain"], DRAIN),
     (&["cordon"], CORDON),
     (&["uncordon"], UNCORDON),
     (&["reboot"], REBOOT),
     (&["node", "reboot"], REBOOT),
-    (&["apply"], "kubectl applies manifests; `kubectl skyhook lint -f FILE` checks them first"),
+    (&["apply"], "kubectl applies manifests: `LINE`; `kubectl skyhook lint -f FILE` checks them first"),
     (
         &["edit"],
         "`kubectl edit nodewright NAME`, or `kubectl edit skyhook NAME`, changes the spec; `kubectl skyhook lint -f FILE` \
@@ -266,7 +273,7 @@ const HABITS: &[(&[&str], &str)] = &[
     ),
     (&["man"], "`kubectl skyhook COMMAND --help` has the text of the manual page"),
     (&["options"], "`kubectl skyhook status --help` also lists the options of all commands"),
-    (&["create"], "kubectl creates objects; `kubectl skyhook lint -f FILE` checks them first"),
+    (&["create"], "kubectl creates objects: `LINE`; `kubectl skyhook lint -f FILE` checks them first"),
 ];
 
 /// Commands that only kubectl has.
@@ -289,7 +296,6 @@ const OF_KUBECTL: &[&str] = &[
     "proxy",
     "replace",
     "run",
-    "scale",
     "taint",
     "top",
 ];
@@ -312,19 +318,25 @@ const OWN_FLAGS: &[(&str, bool)] =
 pub fn of_kubectl(args: &[OsString]) -> Option<String> {
     let words: Vec<&str> = args.iter().skip(1).map_while(|word| word.to_str()).collect();
     let verb = *words.first()?;
+    if let ("get" | "describe", Some(types)) = (verb, words.get(1).filter(|word| word.contains(',')))
+        && types.split(',').all(|word| kind(word).is_some())
+    {
+        let each = types.split(',').map(|word| ["kubectl skyhook", verb, word].join(" "));
+        return Some(format!("one type at a time: {}", each.collect::<Vec<_>>().join("; ")));
+    }
     let is_handled =
         |kinds: &[&str]| words.get(1).and_then(|word| kind(word)).is_some_and(|k| kinds.contains(&k));
     let names_pods =
         words.iter().any(|word| matches!(*word, "name" | "-oname" | "-o=name" | "--output=name"));
     if names_pods && verb == "get" && is_handled(&["pod"]) {
-        return Some(format!(
-            "`get {} -o name` is a command of kubectl itself: {}",
-            words[1],
-            by_kubectl(&words)
-        ));
+        return Some(format!("`get {} -o name` is a kubectl command: {}", words[1], by_kubectl(&words)));
     }
     if let Some(safer) = safer_patch(verb, &words) {
         return Some(safer);
+    }
+    let is_other = |word: &&&str| word.contains('/') && kind(word) == Some("other");
+    if let ("logs", Some(other)) = (verb, words.iter().find(is_other)) {
+        return Some(format!("`logs {other}` is a kubectl command: {}", by_kubectl(&words)));
     }
     let typed = match OF_KUBECTL_FOR.iter().find(|(of_both, _)| *of_both == verb) {
         Some((_, kinds)) if is_handled(kinds) => &words[..2],
@@ -332,7 +344,7 @@ pub fn of_kubectl(args: &[OsString]) -> Option<String> {
         _ => return None,
     };
     let [typed, accepted] = [shell_words(typed), by_kubectl(&words)];
-    Some(format!("`{typed}` is a command of kubectl itself: {accepted}"))
+    Some(format!("`{typed}` is a kubectl command: {accepted}"))
 }
 
 /// Parts of edits with kubectl, and the commands that do the same with a preview and an undo.
@@ -355,7 +367,7 @@ fn safer_patch(verb: &str, words: &[&str]) -> Option<String> {
     };
     let command = command.replace("NAME", &shell_words(&[name]));
     Some(format!(
-        "`{verb}` is a command of kubectl itself; with a preview and an undo: kubectl skyhook {command}"
+        "`{verb}` is a kubectl command; to make this change with a preview and undo: kubectl skyhook {command}"
     ))
 }
 
@@ -383,6 +395,25 @@ pub fn gets_object(args: &[OsString]) -> Option<String> {
     }
 }
 
+/// A hint for `get TYPE` and `describe TYPE` with a word that is no type, and was read as a name.
+pub fn types(args: &[OsString]) -> Option<String> {
+    let words: Vec<&str> = args.iter().skip(1).map_while(|word| word.to_str()).collect();
+    let (verb, typed) = (*words.first()?, *words.get(1)?);
+    let verb = Some(verb).filter(|verb| matches!(*verb, "get" | "describe"))?;
+    let typed =
+        Some(typed.split('/').next()?).filter(|word| kind(word).is_none() && !word.starts_with('-'))?;
+    let types = ["skyhooks", "nodes", "packages", "events"];
+    let (near, all) = (near(typed, types), types.iter());
+    let meant = if near.is_empty() { all.copied().collect() } else { near };
+    let lines = meant.iter().map(|of| ["kubectl skyhook", verb, of].join(" "));
+    Some(lines.collect::<Vec<_>>().join(", "))
+}
+
+/// Words that may be typed instead of a command.
+pub fn words() -> impl Iterator<Item = &'static str> {
+    ALIASES.iter().filter_map(|(alias, _)| alias.first().copied()).filter(|word| word.len() > 2)
+}
+
 /// Where to find the command for nodes, instead of one for custom resources: `pause node NODE`.
 pub fn on_nodes(args: &[OsString]) -> Option<String> {
     let words: Vec<&str> = args.iter().skip(1).map_while(|word| word.to_str()).collect();
@@ -403,9 +434,9 @@ const FLAGS: &[(&[&str], &[&str], &str)] = &[
     (
         &["uninstall"],
         &["--node", "--match", "-l", "--selector", "--nodes"],
-        "the operator uninstalls from all nodes that the custom resource selects; to uninstall from some \
-         nodes while nothing runs, select only those in spec.nodeSelectors, uninstall, then select only \
-         the other nodes, and run `kubectl skyhook uninstall NAME PACKAGE --cancel`",
+        "the operator uninstalls from all nodes that the custom resource selects; to uninstall from \
+         some nodes only, wait until no package is running, narrow spec.nodeSelectors to these nodes, uninstall, then \
+         change spec.nodeSelectors to the other nodes, and run `kubectl skyhook uninstall NAME PACKAGE --cancel`",
     ),
     (
         &["pause"],
@@ -424,6 +455,7 @@ const FLAGS: &[(&[&str], &[&str], &str)] = &[
         "--fail-on sets the severity from which the exit code is 2; -o json has the severity of each finding",
     ),
     (&["status"], &["--all"], "all custom resources are the default"),
+    (&["wait"], &["--all"], "all custom resources are the default"),
     (&["events"], &["--all"], "all custom resources are the default"),
     (
         &["reset"],
@@ -437,9 +469,25 @@ const FLAGS: &[(&[&str], &[&str], &str)] = &[
          `kubectl get skyhooks -l LABELS`; `kubectl skyhook node status` selects nodes by label, and shows their labels",
     ),
     (&["status"], &["--node", "--match"], "`kubectl skyhook node status` selects nodes by name or label"),
+    (
+        &[],
+        &["-L", "--label-columns"],
+        "--show-labels shows the labels of nodes; `kubectl get nodes -L KEY` shows one of them as a column",
+    ),
+    (
+        &["package", "status"],
+        &["--field-selector"],
+        "--node selects a node, `kubectl skyhook package status --failed-only` what fails; kubectl selects pods by field",
+    ),
     (&[], &["<NAME>..."], "name custom resources, or use --all for all of them"),
     (&["status"], &["--watch[=<true|false>]"], "--timeout ends a watch: add -w"),
     (&["events"], &["--sort-by"], "events are sorted by time, the newest last"),
+    (&["undo"], &["--to-revision"], ROLL_BACK),
+    (
+        &["diagnose", "node"],
+        &["", "<NODE>"],
+        "`kubectl skyhook node status NODES` shows several nodes, `kubectl skyhook diagnose node NODE` one in full",
+    ),
     (&["undo"], &["--list"], "`kubectl skyhook journal list` lists the commands that can be undone"),
     (&[], &["--man"], "`kubectl skyhook COMMAND --help` has the text of the manual page"),
     (
@@ -451,7 +499,14 @@ const FLAGS: &[(&[&str], &[&str], &str)] = &[
     (
         LOGS,
         &["-c", "--container", "--all-containers"],
-        "--stage selects a stage; its scripts run in containers of the same pod",
+        "without it, all containers of the stage are shown; --stage selects a stage, such as apply or interrupt: \
+         `kubectl skyhook logs PACKAGE --node NODE --stage STAGE`; one container of a pod: `kubectl logs POD -c CONTAINER`",
+    ),
+    (
+        LOGS,
+        &["<PACKAGE>"],
+        "name the package: `kubectl skyhook logs PACKAGE --node NODE`; `kubectl skyhook package status --failed-only` \
+         lists those that fail",
     ),
     (LOGS, &[], "nodes are flags: `kubectl skyhook logs PACKAGE --node NODE`"),
     (
@@ -470,9 +525,15 @@ const FLAGS: &[(&[&str], &[&str], &str)] = &[
     (
         &["events"],
         &["--field-selector", "--types"],
-        "`kubectl skyhook events -o json | jq '.items[] | select(.type==\"Warning\")'` filters events",
+        "`kubectl skyhook events NAME` shows the events of a custom resource, its nodes, pods and jobs; for one object: \
+         `kubectl events -A --for KIND/NAME`; by type: \
+         `kubectl skyhook events -o json | jq '.items[] | select(.type==\"Warning\")'`",
     ),
-    (&[], &["--field-selector"], "-l selects nodes by label"),
+    (
+        &[],
+        &["--field-selector"],
+        "spec.nodeName=NODE, metadata.name=NODE and spec.unschedulable=true select nodes; -l selects them by label",
+    ),
     (
         &[],
         &["--format", "--json", "--template"],
@@ -488,17 +549,23 @@ pub fn tip(args: &[OsString], invalid: &Invalid<'_>) -> Option<String> {
         Invalid::Command => *HABITS.iter().find(|(habit, _)| words.starts_with(habit))?,
         Invalid::Flag(flag) => {
             let found = FLAGS.iter().find(|(command, flags, _)| {
-                let argument = flags.is_empty() && !flag.starts_with(['-', '<']);
+                let argument = !flag.starts_with(['-', '<']) && (flags.is_empty() || flags[0].is_empty());
                 words.starts_with(command) && (argument || flags.contains(flag))
             });
             found.map(|(command, _, tip)| (*command, *tip))?
         }
     };
-    Some(filled(tip, &words[command.len()..]))
+    Some(filled(tip, &words, command.len()))
 }
 
-/// The tip with the name of a custom resource and the file among the words after the command.
-fn filled(tip: &str, words: &[&str]) -> String {
+/// Commands that change a cluster, in tips.
+const CHANGES: &[&str] =
+    &["disable", "enable", "node", "package", "pause", "reset", "resume", "teardown", "uninstall"];
+
+/// The tip with what the words say: the name of a custom resource, nodes, the file, --dry-run, and kubectl's own line. The
+/// first words are the command.
+fn filled(tip: &str, typed: &[&str], command: usize) -> String {
+    let words = &typed[command..];
     let named = match words {
         [kind_word, named @ ..] if kind(kind_word) == Some("skyhook") && !kind_word.contains('/') => named,
         named => named,
@@ -511,13 +578,31 @@ fn filled(tip: &str, words: &[&str]) -> String {
     });
     let mut after = words.iter().skip_while(|word| !matches!(**word, "-f" | "--filename"));
     let file = after.nth(1).copied();
-    let mut tip = tip.to_owned();
-    for (placeholder, word) in [("NAME", name), ("FILE", file)] {
-        if let Some(word) = word {
-            tip = tip.replace(placeholder, &shell_words(&[word]));
-        }
+    let nodes = words.iter().take_while(|word| !word.starts_with('-'));
+    let nodes: Vec<&str> = nodes.map(|word| word.split_once('/').map_or(*word, |(_, name)| name)).collect();
+    let nodes = (!nodes.is_empty()).then(|| shell_words(&nodes));
+    let values = [
+        ("LINE", Some(by_kubectl(typed))),
+        ("NAME", name.map(|name| shell_words(&[name]))),
+        ("FILE", file.map(|file| shell_words(&[file]))),
+        ("NODES", nodes),
+    ];
+    let filled = values.into_iter().fold(tip.to_owned(), |tip, (placeholder, value)| match value {
+        Some(value) => tip.replace(placeholder, &value),
+        None => tip,
+    });
+    if !typed.iter().any(|word| word.starts_with("--dry-run")) {
+        return filled;
     }
-    tip
+    let changes = |code: &str| {
+        let verb = code.strip_prefix("kubectl skyhook ").and_then(|rest| rest.split(' ').next());
+        verb.is_some_and(|verb| CHANGES.contains(&verb))
+    };
+    let parts = filled.split('`').enumerate().map(|(at, part)| match at % 2 {
+        1 if changes(part) => format!("{part} --dry-run"),
+        _ => part.to_owned(),
+    });
+    parts.collect::<Vec<_>>().join("`")
 }
 
 /// The word that clap refuses.
@@ -541,11 +626,16 @@ pub fn resolved(args: Vec<OsString>) -> Vec<OsString> {
         let name = typed.split_once('/').map(|(_, name)| OsString::from(name));
         args.splice(2..3, [OsString::from(kind)].into_iter().chain(name));
     }
+    // A manifest is compared with the cluster by `lint`, captures with each other by `diff`.
+    let names_file = |word: &OsString| word == "-f" || word == "--filename";
+    if args.get(1).is_some_and(|word| word == "diff") && args.iter().any(names_file) {
+        args.splice(1..2, ["lint", "--diff"].map(OsString::from));
+    }
     // kubectl watches a rollout unless told otherwise.
     if args.get(1..3).is_some_and(|words| words == ["rollout", "status"]) {
-        let unwatched = args.iter().any(|word| word == "--watch=false");
+        let unwatched = args.iter().any(|word| word == "--watch=false" || word == "-w=false");
         args.retain(|word| {
-            !matches!(word.to_str(), Some("-w" | "--watch" | "--watch=true" | "--watch=false"))
+            !matches!(word.to_str(), Some("-w" | "-w=false" | "--watch" | "--watch=true" | "--watch=false"))
         });
         if unwatched {
             args.remove(1);
@@ -558,6 +648,7 @@ pub fn resolved(args: Vec<OsString>) -> Vec<OsString> {
     if let Some((alias, command)) = ALIASES.iter().find(|(alias, _)| typed(alias)) {
         args.splice(1..=alias.len(), command.iter().map(OsString::from));
     }
+    select_nodes(&mut args);
     let word = |at: usize| args.get(at).and_then(|word| word.to_str()).filter(|word| !word.starts_with('-'));
     if let (Some(command), Some(typed), Some(_)) = (word(1), word(2), word(3))
         && OF_SKYHOOK.contains(&command)
@@ -567,6 +658,33 @@ pub fn resolved(args: Vec<OsString>) -> Vec<OsString> {
         args.remove(2);
     }
     args
+}
+
+/// Replaces kubectl's field selectors of nodes by the flags that do the same.
+fn select_nodes(args: &mut Vec<OsString>) {
+    const FLAG: &str = "--field-selector";
+    let words = |at: usize| args.get(at).and_then(|word| word.to_str()).unwrap_or_default();
+    let named = match [words(1), words(2)] {
+        ["node", "status"] => None,
+        ["package", "status"] => Some("--node"),
+        _ => return,
+    };
+    let Some(at) = args.iter().position(|word| word.to_str().is_some_and(|word| word.starts_with(FLAG)))
+    else {
+        return;
+    };
+    let (length, selector) = match words(at).strip_prefix(FLAG).and_then(|rest| rest.strip_prefix('=')) {
+        Some(selector) => (1, selector),
+        None => (2, words(at + 1)),
+    };
+    let flags: Vec<OsString> = match selector.split_once('=') {
+        Some(("spec.unschedulable", "true")) => vec!["--cordoned".into()],
+        Some(("spec.nodeName" | "metadata.name", node)) => {
+            named.into_iter().chain([node]).map(OsString::from).collect()
+        }
+        _ => return,
+    };
+    args.splice(at..at + length, flags);
 }
 
 /// Moves global flags before the command behind its words, so that aliases and tips apply: `-n x get nodes` becomes

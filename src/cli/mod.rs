@@ -28,9 +28,9 @@ const AFTER_HELP: &str = "\
 Which command?
   package retry       a stage has failed for good: run it again, keep its record
   package rerun       a package has run, or fails: run it again from its first stage
-  reset               a node was re-imaged, or its record is wrong: forget it, run all packages
+  reset               a node was re-imaged, or its record is wrong: drop the record, run all packages
   pause               stop a custom resource for now; later ones wait for it
-  disable             stop a custom resource for long; later ones do not wait
+  disable             stop a custom resource indefinitely; later ones do not wait
   node ignore         stop all custom resources on some nodes; the others go on
 
 Exit codes: 0 done, 1 error, 2 findings, 3 refused, 4 partly applied, 5 timed out, 64 usage, 130 interrupted.";
@@ -70,6 +70,7 @@ pub fn main(args: impl Iterator<Item = OsString>) -> Exit {
         args.push("-h".into());
     }
     let object = aliases::gets_object(&args);
+    let types = aliases::types(&args);
     args = aliases::resolved(tree::levels_joined(args));
     let mut parsed = program.parse(args.iter().cloned());
     if matches!(&parsed, Err(e) if e.kind() == ErrorKind::DisplayHelpOnMissingArgumentOrSubcommand) {
@@ -78,7 +79,7 @@ pub fn main(args: impl Iterator<Item = OsString>) -> Exit {
         parsed = program.parse(args);
     }
     match parsed {
-        Ok(cli) => run(cli, object),
+        Ok(cli) => run(cli, object, types),
         Err(error) => {
             // Ignore write errors: they cannot be reported.
             let _ = error.print();
@@ -90,8 +91,8 @@ pub fn main(args: impl Iterator<Item = OsString>) -> Exit {
     }
 }
 
-/// `object`: the line of kubectl that prints the objects themselves.
-fn run(cli: Cli, object: Option<String>) -> Exit {
+/// `object`: the line of kubectl that prints the objects themselves. `types`: the lines for the types that may be meant.
+fn run(cli: Cli, object: Option<String>, types: Option<String>) -> Exit {
     let info = cli.command.info();
     let verb = info.words;
     let global = cli.global;
@@ -108,11 +109,23 @@ fn run(cli: Cli, object: Option<String>) -> Exit {
             }
         })
     });
-    if let (OutputFormat::Json | OutputFormat::Yaml, Some(line), Ok(_)) =
-        (&global.output.format, object, &result)
-    {
-        ctx.note(format!("This is a document of the plugin. For the objects: {line}"));
+    match (&global.output.format, object, &result) {
+        (OutputFormat::Name | OutputFormat::File(_), ..) => {}
+        (OutputFormat::Table | OutputFormat::Wide, Some(line), Ok(_)) if verb == "package status" => {
+            ctx.note(format!("These are packages. For pods and jobs: {line}"));
+        }
+        (OutputFormat::Table | OutputFormat::Wide, ..) => {}
+        (_, Some(line), Ok(_)) => {
+            ctx.note(format!("This is the plugin's own document. For the Kubernetes objects: {line}"));
+        }
+        _ => {}
     }
+    let result = result.map_err(|error| {
+        match types.filter(|_| error.message.ends_with("not found") && error.hints.len() < 2) {
+            Some(types) => error.hint(types),
+            None => error,
+        }
+    });
     finish(&mut ctx, verb, result)
 }
 

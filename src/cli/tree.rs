@@ -10,8 +10,9 @@ use super::aliases::{self, Invalid, TIPS};
 use super::{Cli, by_task};
 use crate::args::connection::with_boolean_values;
 use crate::args::safety;
-use crate::commands::EVERYDAY;
-use crate::error::near;
+use crate::commands::shared::command::CommandInfo;
+use crate::commands::{self, EVERYDAY};
+use crate::error::{is_slip, near};
 use crate::program::{Program, as_typed};
 use crate::view::plural;
 
@@ -105,15 +106,23 @@ fn nearest(mut error: clap::Error, tree: &clap::Command) -> clap::Error {
         return error.with_cmd(tree);
     }
     let typed = strings(ContextKind::InvalidSubcommand);
-    let suggested = strings(ContextKind::SuggestedSubcommand);
+    let by_clap = strings(ContextKind::SuggestedSubcommand);
     let Some(typed) = typed.first() else {
         return error;
+    };
+    let suggested: Vec<String> = by_clap.into_iter().chain(aliases::words().map(str::to_owned)).collect();
+    // A reader must not be sent to a change by a similar spelling.
+    let known = commands::all();
+    let only_reads = |command: &str| {
+        let is_of = |info: &&&CommandInfo| info.words.split(' ').next() == Some(command);
+        known.iter().filter(is_of).all(|info| info.only_reads())
     };
     let near: Vec<String> = match TIPS.iter().find(|(word, _)| word == typed) {
         Some((_, command)) => vec![(*command).to_owned()],
         None => near(typed, suggested.iter().map(String::as_str))
             .into_iter()
             .filter(|command| !is_inverse(typed, command))
+            .filter(|command| only_reads(command) || is_slip(typed, command))
             .map(str::to_owned)
             .collect(),
     };

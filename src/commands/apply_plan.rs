@@ -17,11 +17,11 @@ use crate::rules::Scope;
 ///
 /// Applies exactly the changes in the file. An object that was modified since then is skipped if the planned change
 /// would have a different effect on it. The plan is refused if it would now affect, drain or reboot more nodes than its
-/// preview shows, or if it runs packages and the spec of the custom resource was changed. It is also refused if a
-/// custom resource whose data it changes was created, deleted or recreated since, or is paused by another command, or
-/// if it was made without a running operator, and the operator has returned.
+/// preview shows, or if it runs packages and the spec of the custom resource was changed. It is also refused if
+/// a custom resource that it affects was created, deleted or recreated since, or is paused by another command; and if
+/// the operator was not running when the plan was made, but is running now.
 ///
-/// A wait for an uninstall ends when the uninstall is blocked; the plan does not save --tolerate.
+/// --tolerate is not saved in the plan: waiting for an uninstall ends as soon as the uninstall is blocked.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "Examples:
   kubectl skyhook reset gpu-tune --plan-out plan.json

@@ -27,8 +27,8 @@ group! {
 /// permanently failed remain erroring: if set to waiting, they would block their batch forever. Retry their packages
 /// first. Installed packages are not touched.
 ///
-/// With nodes, these leave the current batch instead, and everything else stays. The operator finishes the nodes of a
-/// batch before it forms the next one: without them, the next batch can form at once. The nodes may be chosen again
+/// If nodes are selected, they leave the current batch instead, and nothing else changes. The operator completes all
+/// nodes of a batch before it forms the next one, so the next batch can form sooner. The nodes may be chosen again
 /// later.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "Examples:

@@ -24,13 +24,14 @@ use crate::wait::Wait;
 #[command(after_help = "Examples:
   kubectl skyhook events
   kubectl skyhook events gpu-tune --since 10m
-  kubectl skyhook events -w")]
+  kubectl skyhook events -w
+  kubectl skyhook events -o json | jq -r '.items[] | select(.type==\"Warning\") | \"\\(.last) \\(.objects[0]) \\(.reason)\"'")]
 pub struct Args {
     /// Show only events of these custom resources
     #[arg(value_name = "NAME", value_parser = skyhook)]
     names: Vec<String>,
 
-    /// The same, as in `kubectl events`: skyhook/NAME
+    /// Same as NAME, in the form of `kubectl events --for`: skyhook/NAME
     #[arg(long = "for", value_name = "NAME", value_parser = skyhook)]
     skyhooks: Vec<String>,
 
@@ -40,8 +41,8 @@ pub struct Args {
 
     /// Watch, until Ctrl-C or --timeout
     ///
-    /// On a terminal the latest events are drawn again in place; in a pipe each new event, or new count, is a
-    /// line.
+    /// On a terminal, the latest events are redrawn in place; in a pipe, each new event or count is printed as
+    /// a line.
     #[arg(short, long)]
     watch: bool,
 
@@ -57,6 +58,9 @@ fn skyhook(text: &str) -> std::result::Result<String, String> {
             "the events of a node: kubectl events --all-namespaces --for node/{node}; its state: \
              kubectl skyhook diagnose node {node}"
         )),
+        Err(_) if text.starts_with("pod/") || text.starts_with("job/") => {
+            Err(format!("the events of one object: kubectl events --all-namespaces --for {text}"))
+        }
         _ => nodes::skyhook(text),
     }
 }
@@ -85,7 +89,11 @@ async fn run(ctx: &mut Ctx, args: &Args) -> Result<Exit> {
     }
     if events.rows.is_empty() {
         let asked = cluster.source(Source::Events).was_asked();
-        ctx.note(if asked { "No events." } else { "The capture contains no events." });
+        ctx.note(if asked {
+            "No events of custom resources, their nodes, pods or jobs."
+        } else {
+            "The capture contains no events."
+        });
     }
     ctx.show(&events)?;
     Ok(super::shared::scope::exit_without(&cluster, &[Source::Events]))

@@ -251,8 +251,7 @@ fn blocks(rule: &Rule) -> String {
 pub fn pages() -> BTreeMap<String, String> {
     let rules = rules::ALL.iter().map(|r| (r.code, rule_page(r)));
     let lint = lint::ALL.iter().map(|r| (r.code, lint_page(r)));
-    let retired = rules::RETIRED.iter().map(|(code, heir)| (*code, retired_page(code, heir)));
-    rules.chain(lint).chain(retired).map(|(code, page)| (format!("{code}.md"), page)).collect()
+    rules.chain(lint).map(|(code, page)| (format!("{code}.md"), page)).collect()
 }
 
 fn rule_page(rule: &Rule) -> String {
@@ -291,12 +290,8 @@ fn page(code: &str, name: &str, facts: &[String], docs: &str, command: &str) -> 
     let facts = facts.join(" ");
     let docs = body(docs);
     format!(
-        "# {code}: {name}\n\n{docs}\n\n## In the command line\n\n{facts}\n\n    {command}\n    kubectl skyhook explain {code}\n"
+        "# {code}: {name}\n\n{docs}\n\n## On the command line\n\n{facts}\n\n    {command}\n    kubectl skyhook explain {code}\n"
     )
-}
-
-fn retired_page(code: &str, heir: &str) -> String {
-    format!("# {code}\n\nThis code is retired; it was replaced by [{heir}]({heir}.md).\n")
 }
 
 /// A doc comment with its headings one level down, below the title of the page.

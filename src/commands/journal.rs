@@ -58,7 +58,11 @@ async fn list(ctx: &mut Ctx, args: &List) -> Result<Exit> {
     let (mut records, complaints) = store.all()?;
     warn(ctx, &store, complaints);
     if records.is_empty() {
-        ctx.note(format!("No journal in {}.", store.directory.display()));
+        ctx.note(format!(
+            "No journal in {}: it records changes by this plugin only; `kubectl skyhook status NAME` names the last \
+             writer of a spec.",
+            store.directory.display()
+        ));
     }
     let mut undone = Undone::default();
     records.iter().for_each(|record| undone.note(record));

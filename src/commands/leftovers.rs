@@ -36,7 +36,7 @@ pub mod report;
 /// be on the host.
 ///
 /// A node becomes schedulable if nothing else keeps it cordoned. That includes cordons of custom resources that exist,
-/// but no longer select the node. With nodes, only what is on these nodes is listed and removed, and the owners of other
+/// but no longer select the node. If nodes are selected, only leftovers on them are listed and removed, and the owners of other
 /// cordons are shown: a custom resource that is working on the node, the runtime-required cordon, or someone outside
 /// the operator.
 #[derive(Debug, clap::Args)]
@@ -60,16 +60,16 @@ pub struct Args {
 
     /// Also remove the record of what is installed
     ///
-    /// Without this flag, a node state that contains packages is kept, as the operator does: it records files
-    /// that may still be on the host.
+    /// Without this flag, a node state that contains packages is kept, because it shows which files may
+    /// still be on the host; the operator keeps it, too.
     #[arg(long, requires = "clean")]
     purge_state: bool,
 
     #[command(flatten)]
     on: OnNodes,
 
-    /// Also release runtime-required cordons, which someone outside the operator should release; needs node
-    /// names
+    /// Also release runtime-required cordons, which the operator leaves for someone else to release; requires
+    /// node names
     #[arg(long, requires = "clean", requires = "node")]
     runtime_required: bool,
 

@@ -5,9 +5,10 @@ use super::shared::command::{Write, command};
 use crate::api::{ApiFlavor, Executor, Skyhook, Status};
 use crate::args::safety::{Confirmation, Safety};
 use crate::cluster::hold::{FIELD_MANAGER, HOLDER, REASON};
-use crate::cluster::{Cluster, Source, Unread};
+use crate::cluster::{Cluster, PackageRun, Source, Unread};
 use crate::ctx::{CommandOptions, Ctx};
 use crate::error::{Exit, Result};
+use crate::model::Model;
 use crate::plan::planners::{self, pause_guard};
 use crate::plan::{Change, Edit, Metadata, OnConflict, Plan, Step, Target};
 use crate::view::{NodeSet, list, plural};
@@ -470,13 +471,26 @@ fn warn(cluster: &Cluster, skyhook: &Skyhook, verb: Verb, plan: &mut Plan) {
     }
     if verb.sets() && skyhook.status.status != Some(Status::Complete) {
         let after = if verb == Verb::Pause { "resume" } else { "enable" };
-        let cordoned = cluster.tracked(name).filter(|(_, on)| on.cordon).map(|(node, _)| &*node.name);
-        let cordoned = NodeSet::of(cordoned);
+        let model = Model::new(cluster);
+        let cordoned = || cluster.tracked(name).filter(|(_, on)| on.cordon).map(|(node, _)| node);
+        let drained = cordoned().any(|node| model.drain_progress(name, node).is_some());
+        let cordoned = NodeSet::of(cordoned().map(|node| &*node.name));
         let unread = cluster.nodes.ok().is_none();
         let nodes = if unread { format!("nodes that {name} has cordoned") } else { cordoned.limited(6) };
         if unread || !cordoned.is_empty() {
             let stay = if cordoned.len() == 1 { "stays" } else { "stay" };
-            effects.notes.push(format!("{nodes} {stay} cordoned until `kubectl skyhook {after} {name}`"));
+            let drain = if drained { ", and no more pods are evicted there" } else { "" };
+            effects
+                .notes
+                .push(format!("{nodes} {stay} cordoned until `kubectl skyhook {after} {name}`{drain}"));
+        }
+        let finishes = !runs_jobs && cluster.package_runs_for(name).all().iter().any(PackageRun::works);
+        let waiting = model.waiting_for(name);
+        // The table says so of stages that finish.
+        if verb == Verb::Pause && !finishes && !waiting.is_empty() {
+            let wait = if waiting.len() == 1 { "waits" } else { "wait" };
+            let names = list(&waiting);
+            effects.notes.push(format!("{names} {wait} until {name} is complete, also while it is paused"));
         }
     }
     if verb.sets() && !crate::model::profile::knows_pause(cluster) {

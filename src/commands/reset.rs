@@ -25,7 +25,7 @@ use crate::view::plural;
 /// afterwards.
 ///
 /// With --unreadable, node states that cannot be read are restored instead, from the copy in the status of the custom
-/// resource, which dates from the operator's last pass; everything else stays. If there is no copy, only a reset of the
+/// resource, which dates from the operator's last reconcile; everything else stays. If there is no copy, only a reset of the
 /// node helps.
 ///
 /// Without a NAME, every custom resource is reset on the selected nodes, in the order in which the operator works on them,
@@ -37,7 +37,8 @@ use crate::view::plural;
   kubectl skyhook reset --node gpu-0001
   kubectl skyhook reset gpu-tune --failed-only --canary 2 --pause-between 5m
   kubectl skyhook reset gpu-tune --package driver:2.0.1 -l pool=gpu
-  kubectl skyhook reset gpu-tune --unreadable --dry-run")]
+  kubectl skyhook reset gpu-tune --unreadable --dry-run
+  kubectl skyhook reset gpu-tune --dry-run -o json | jq '.grade, .consequences.reboots, .steps[].target'")]
 pub struct Args {
     /// The custom resource; with selected nodes, default: all
     #[arg(value_name = "NAME", value_parser = crate::args::nodes::skyhook)]

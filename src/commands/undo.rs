@@ -16,8 +16,8 @@ const SHOWN: usize = 6;
 ///
 /// Without an id, undoes the most recent command not yet undone. Values that were changed since, by the operator or by
 /// anyone else, are kept and listed. If all of them were changed since, the command still counts as not undone, and an
-/// older command can be undone only by its id. Commands that cannot be undone, such as `package retry`, are passed
-/// over. An undo is recorded in the journal, too, and can be undone by its id.
+/// older command can be undone only by its id. Commands that cannot be undone, such as `package retry`, are
+/// skipped. An undo is recorded in the journal, too, and can be undone by its id.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "Examples:
   kubectl skyhook undo

@@ -5,7 +5,7 @@ use std::str::FromStr;
 
 use serde_json::Value;
 
-use super::jsonpath::{EvalError, JsonPath, Path, Printed, printed};
+use super::jsonpath::{EvalError, JsonPath, Path, printed};
 use super::text::{Line, Text};
 use super::yaml::YamlError;
 use super::{Table, View, harmless_xml};
@@ -47,30 +47,32 @@ pub enum Rendered {
     /// Printed unchanged for programs.
     Data(String),
     /// With a notice for stderr: a path matches nothing.
-    Noted(Box<Rendered>, &'static str),
+    Noted(Box<Rendered>, String),
 }
 
 impl Rendered {
-    fn noted(self, note: &'static str) -> Rendered {
-        Rendered::Noted(Box::new(self), note)
-    }
-}
-
-impl From<Printed> for Rendered {
-    fn from(Printed { text, matched, lacks_object }: Printed) -> Rendered {
-        let data = Rendered::Data(text);
-        match (matched, lacks_object) {
-            (_, true) => data.noted(NO_OBJECT),
-            (false, _) => data
-                .noted("The JSONPath matches nothing; lists are under .items, and -o json shows all fields."),
-            _ => data,
+    /// The output with a notice about the fields of the document, if its paths match nothing.
+    fn of_paths(self, matched: bool, document: &Value) -> Rendered {
+        match matched {
+            true => self,
+            false => {
+                Rendered::Noted(Box::new(self), format!("A path matches nothing; {}.", fields(document)))
+            }
         }
     }
 }
 
-/// The notice about a path into a Kubernetes object.
-pub const NO_OBJECT: &str = "The documents of this plugin are no Kubernetes objects: names are .name of each item, {.items[*].name} in a JSONPath, and -o json shows all \
-     fields. For the custom resources themselves: kubectl get nodewrights, or kubectl get skyhooks.";
+/// The fields that a path can name: `each of .items has the fields name, status`; `the fields are …` without items.
+pub fn fields(document: &Value) -> String {
+    let (of, value) = match items(document) {
+        [] => return ".items is empty".to_owned(),
+        [only] if std::ptr::eq(only, document) => ("the fields are", only),
+        [first, ..] => ("each of .items has the fields", first),
+    };
+    let names: Vec<&str> =
+        value.as_object().into_iter().flat_map(|fields| fields.keys()).map(String::as_str).collect();
+    format!("{of} {}", names.join(", "))
+}
 
 /// An invalid `-o`, or one that does not fit the data.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
@@ -141,16 +143,20 @@ impl OutputFormat {
             OutputFormat::OpenMetrics(_) => Rendered::Data(view.openmetrics().map(|metrics| metrics.text()).ok_or_else(|| {
                 FormatError("this command has no metrics; `diagnose stuck` and `diagnose check` have metrics".to_owned())
             })?),
-            OutputFormat::JsonPath(path) => path.text(&document(view))?.into(),
-            OutputFormat::JsonPathAsJson(path) => path.json(&document(view))?.into(),
+            OutputFormat::JsonPath(path) => {
+                let document = document(view);
+                let printed = path.text(&document)?;
+                Rendered::Data(printed.text).of_paths(printed.matched, &document)
+            }
+            OutputFormat::JsonPathAsJson(path) => {
+                let document = document(view);
+                let printed = path.json(&document)?;
+                Rendered::Data(printed.text).of_paths(printed.matched, &document)
+            }
             OutputFormat::CustomColumns(columns) => {
                 let document = document(view);
                 let table = Rendered::Text(columns.table(&document)?.into());
-                match columns.without_value(&document) {
-                    None => table,
-                    Some(path) if path.is_of_object() => table.noted(NO_OBJECT),
-                    Some(_) => table.noted("The path of a column matches nothing; -o json shows the fields."),
-                }
+                table.of_paths(columns.all_match(&document), &document)
             }
         })
     }
@@ -288,14 +294,11 @@ impl Columns {
         Ok(table)
     }
 
-    /// The path of a column that finds nothing in any item; paths into Kubernetes objects come first.
-    fn without_value(&self, document: &Value) -> Option<&Path> {
+    /// Whether each column has a value in some item.
+    fn all_match(&self, document: &Value) -> bool {
         let items = items(document);
-        let nothing =
-            |path: &Path| items.iter().all(|item| path.find(item).is_ok_and(|found| found.is_empty()));
-        let paths =
-            self.columns.iter().map(|(_, path)| path).filter(|path| !items.is_empty() && nothing(path));
-        paths.max_by_key(|path| path.is_of_object())
+        let has = |path: &Path| items.iter().any(|item| path.find(item).is_ok_and(|found| !found.is_empty()));
+        items.is_empty() || self.columns.iter().all(|(_, path)| has(path))
     }
 }
 

@@ -311,6 +311,16 @@ pub fn effects_text(packages: &[PackageDocument], rollouts: &[RolloutDocument]) 
     body
 }
 
+/// The stages and drains that are still to come in a rollout that goes on: `tuned install and reboot on 2 nodes, one at a
+/// time; 2 nodes cordoned, 4 pods to evict`.
+pub fn to_come(packages: &[PackageDocument], rollout: &RolloutDocument) -> Option<String> {
+    let runs = packages.iter().filter(|package| !package.nodes.is_empty());
+    let lines: Vec<String> = runs.map(|package| title(package) + " " + &outcome(rollout, package)).collect();
+    let drains = node_rows(rollout, false).into_iter().find(|(term, _)| *term == "drains");
+    let lines: Vec<String> = lines.into_iter().chain(drains.map(|(_, drains)| drains)).collect();
+    (rollout.stuck.is_none() && !lines.is_empty()).then(|| lines.join("; "))
+}
+
 /// Formats a package and its version change: `driver 2.0.1 → 2.1.0`.
 fn title(package: &PackageDocument) -> String {
     match (&package.from, &package.to) {
@@ -353,6 +363,7 @@ fn outcome(rollout: &RolloutDocument, package: &PackageDocument) -> String {
             (uninstalls.then_some(verb), "uninstalls")
         }
         _ if runs(Stage::Upgrade) => (Some("upgrade"), "upgrades"),
+        PackageChange::Upgrade if !runs(Stage::Apply) => (Some("finish upgrading"), "upgrades"),
         PackageChange::Reinstall => (Some("reinstall"), "installs"),
         PackageChange::CancelUninstall => (Some("reinstall"), "canceled uninstalls"),
         PackageChange::Downgrade => (Some("install the lower version"), "installs"),
@@ -435,7 +446,8 @@ fn node_rows(rollout: &RolloutDocument, everywhere: bool) -> Vec<(&'static str, 
         all => lines.push(("later", format!("{} wait for {}", list(all), rollout.skyhook))),
     }
     if let Some(stuck) = &rollout.stuck {
-        lines.push(("rollout", format!("does not complete: {stuck}")));
+        let nodes = rollout.incomplete_nodes.map(|nodes| format!(" on {}", plural(nodes, "node")));
+        lines.push(("rollout", format!("does not complete{}: {stuck}", nodes.unwrap_or_default())));
     } else if let (Some(seconds), Some(uncertainty)) = (rollout.estimate, rollout.uncertainty) {
         let remaining = Remaining { seconds, uncertainty };
         let time = format!("{remaining}, at the pace of earlier stages");

@@ -46,8 +46,7 @@ pub struct Document {
     digest: Option<String>,
     /// The side effects.
     consequences: Consequences,
-    /// What must still be as it was when the plan was made, beyond the objects that it changes; absent if there
-    /// is nothing.
+    /// Preconditions on objects that the plan itself does not change; absent if there are none.
     #[serde(skip_serializing_if = "Preconditions::is_empty")]
     preconditions: Preconditions,
     /// The steps, in the order of the plan.
@@ -107,7 +106,7 @@ impl View for Preview<'_> {
             destination: self.destination.clone(),
             grade: plan.grade(),
             digest: self.digest.map(str::to_owned),
-            consequences: plan.consequences.clone(),
+            consequences: Consequences { grade: None, ..plan.consequences.clone() },
             preconditions: plan.preconditions.clone(),
             steps: steps.collect(),
             report: self.report.clone(),

@@ -6,7 +6,7 @@ use std::str::FromStr;
 use quick_junit::Report;
 use serde_json::{Map, Value, json};
 
-use super::format::NO_OBJECT;
+use super::format::fields;
 use super::jsonpath::Path;
 use super::monitoring::Metrics;
 use super::text::Text;
@@ -15,12 +15,8 @@ use super::{FormatError, List, View, natural};
 /// The kinds of the documents that upstream's CLI prints as well.
 const KINDS: [&str; 3] = ["NodeList", "NodeStatus", "PackageStatus"];
 /// The fields of the items of a kind that have other names.
-const NAMES: [(&str, &str, &str); 4] = [
-    ("Node", "name", "nodeName"),
-    ("Node", "state", "status"),
-    ("", "node", "nodeName"),
-    ("", "skyhook", "skyhookName"),
-];
+const NAMES: [(&str, &str, &str); 3] =
+    [("PackageStatus", "package", "name"), ("", "node", "nodeName"), ("", "skyhook", "skyhookName")];
 
 /// A view whose documents have upstream's shape, if upstream's CLI has them.
 pub struct Upstream<'a>(pub &'a dyn View);
@@ -106,6 +102,9 @@ pub struct SortBy {
     path: Path,
 }
 
+/// The names of items, for `.metadata.name`, which is the name of an object of kubectl.
+const ITEM_NAMES: [&str; 3] = ["name", "node", "package"];
+
 impl FromStr for SortBy {
     type Err = FormatError;
 
@@ -126,12 +125,20 @@ impl SortBy {
     /// No item has a value at the path, or the values cannot be compared.
     pub fn sort<T>(&self, items: &mut Vec<T>, document: impl Fn(&T) -> Value) -> Result<(), FormatError> {
         let mut keyed = Vec::with_capacity(items.len());
+        let mut first = Value::Null;
         for item in items.drain(..) {
             let document = document(&item);
-            let found = self.path.find(&document)?.into_iter().next();
+            let of_name = self.spelled.trim_matches(['{', '.', '}']) == "metadata.name";
+            let found = match of_name {
+                true => ITEM_NAMES.iter().find_map(|name| document.get(*name)),
+                false => self.path.find(&document)?.into_iter().next(),
+            };
             keyed.push((found.filter(|v| !v.is_null()).cloned(), item));
+            if first.is_null() {
+                first = document;
+            }
         }
-        let result = self.comparable(keyed.iter().map(|(key, _)| key.as_ref()));
+        let result = self.comparable(keyed.iter().map(|(key, _)| key.as_ref()), &first);
         if result.is_ok() {
             keyed.sort_by(|(a, _), (b, _)| order(a.as_ref(), b.as_ref()));
         }
@@ -142,6 +149,7 @@ impl SortBy {
     fn comparable<'a>(
         &self,
         keys: impl ExactSizeIterator<Item = Option<&'a Value>>,
+        first: &Value,
     ) -> Result<(), FormatError> {
         let none = keys.len() == 0;
         let mut kinds: Vec<&str> = keys.flatten().map(kind).collect();
@@ -150,11 +158,9 @@ impl SortBy {
         let spelled = &self.spelled;
         match kinds.as_slice() {
             [] if none => Ok(()),
-            [] if self.path.is_of_object() => {
-                Err(FormatError(format!("--sort-by {spelled} matches nothing in any item. {NO_OBJECT}")))
-            }
             [] => Err(FormatError(format!(
-                "--sort-by {spelled} matches nothing in any item; use -o json to see the available fields"
+                "--sort-by {spelled} matches nothing in any item; {}",
+                fields(first)
             ))),
             [one @ ("lists" | "objects")] => {
                 Err(FormatError(format!("--sort-by {spelled} matches {one}, which cannot be sorted")))
@@ -232,10 +238,7 @@ mod tests {
     #[test]
     fn what_cannot_be_ordered_is_said() {
         let error = |items| sorted(".n", items).expect_err("no order");
-        assert_eq!(
-            error(json!([{"m": 1}])),
-            "--sort-by .n matches nothing in any item; use -o json to see the available fields"
-        );
+        assert_eq!(error(json!([{"m": 1}])), "--sort-by .n matches nothing in any item; the fields are m");
         assert_eq!(error(json!([{"n": []}])), "--sort-by .n matches lists, which cannot be sorted");
         assert_eq!(
             error(json!([{"n": "a"}, {"n": 1}])),

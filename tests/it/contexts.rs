@@ -131,7 +131,7 @@ fn documents_name_the_context_of_each_item() {
     // The rows of all contexts are items of one list.
     let nodes = servers.run("node status -o json --contexts prod-*").json();
     let nodes = nodes["items"].as_array().expect("items").iter();
-    let nodes: Vec<String> = nodes.map(|node| format!("{} {}", node["context"], node["name"])).collect();
+    let nodes: Vec<String> = nodes.map(|node| format!("{} {}", node["context"], node["node"])).collect();
     assert_eq!(
         nodes,
         [

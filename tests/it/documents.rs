@@ -145,7 +145,8 @@ fn one_liners_of_the_page_print_what_they_say() {
 #[test]
 fn columns_have_a_row_for_each_item() {
     let from = "--from tests/clusters/apply-erroring";
-    let ran = run(&format!("node status -o custom-columns=NODE:.name,CR:.skyhook,IS:.state {from}")).output();
+    let ran =
+        run(&format!("node status -o custom-columns=NODE:.node,CR:.skyhook,IS:.status {from}")).output();
     assert_eq!(
         ran.parts(),
         (
@@ -162,12 +163,14 @@ fn columns_have_a_row_for_each_item() {
 #[test]
 fn a_jsonpath_that_matches_nothing_says_so() {
     let from = "--from tests/clusters/apply-erroring";
-    let note = "The JSONPath matches nothing; lists are under .items, and -o json shows all fields.\n";
+    let note = "A path matches nothing; each of .items has the fields node, skyhook, status, state, reason, \
+                packagesComplete, packagesTotal, packages, cordoned, runtimeRequiredCordon, cordonedBy, \
+                cordonedByOthers, runtimeRequiredTaint, taintKeptBy, gone, selected, ignored.\n";
     for (template, stdout, stderr) in [
         ("jsonpath={.nope}", "", note),
         ("jsonpath={range.items[*]}{.nodeName}{end}", "", note),
         ("jsonpath-as-json={.nope}", "[]\n", note),
-        ("jsonpath={.items[0].name}", "node-1", ""),
+        ("jsonpath={.items[0].node}", "node-1", ""),
     ] {
         let ran = run(&format!("node status -o {template} {from}")).output();
         assert_eq!(ran.parts(), (stdout, stderr, Some(0)), "{template}");

@@ -124,7 +124,7 @@ fn all_commands_agree_when_the_operator_is_missing() {
     // The recommended command is not refused.
     let ran = test_cluster.run("finalizer strip gpu-tune --confirm");
     ran.expect_code(0);
-    ran.expect_stderr("install the operator again instead: it then finishes the deletion");
+    ran.expect_stderr("to run uninstall.sh, reinstall the operator instead: it then finishes the deletion");
     assert_eq!(test_cluster.cr(), None);
 }
 

@@ -39,9 +39,9 @@ fn habits_of_other_tools_lead_to_commands() {
         (
             "uninstall gpu driver --node n021",
             "error: unexpected argument '--node' found\n\n  tip: the operator uninstalls from all nodes \
-             that the custom resource selects; to uninstall from some nodes while nothing runs, select only \
-             those in spec.nodeSelectors, uninstall, then select only the other nodes, and run `kubectl \
-             skyhook uninstall gpu PACKAGE --cancel`\n",
+             that the custom resource selects; to uninstall from some nodes only, wait until no package is \
+             running, narrow spec.nodeSelectors to these nodes, uninstall, then change spec.nodeSelectors to the other nodes, \
+             and run `kubectl skyhook uninstall gpu PACKAGE --cancel`\n",
         ),
         (
             "ignore n021",
@@ -50,15 +50,14 @@ fn habits_of_other_tools_lead_to_commands() {
         ),
         (
             "delete skyhook gpu",
-            "error: unrecognized subcommand 'delete'\n\n  tip: `kubectl skyhook teardown gpu` previews the deletion of a custom \
-             resource, and then deletes it; kubectl's delete waits until the operator has uninstalled its packages, and \
+            "error: unrecognized subcommand 'delete'\n\n  tip: `kubectl skyhook teardown gpu` deletes a custom resource after a preview; kubectl's delete waits until the operator has uninstalled its packages, and \
              `kubectl skyhook status gpu` shows which are left\n",
         ),
         (
             "uncordon n021",
-            "error: unrecognized subcommand 'uncordon'\n\n  tip: `kubectl skyhook diagnose node NODE` shows who cordoned a \
-             node; the operator lifts its own cordon, and `kubectl skyhook leftovers --clean --node NODE` that of a deleted \
-             custom resource; for others, use kubectl uncordon\n",
+            "error: unrecognized subcommand 'uncordon'\n\n  tip: `kubectl skyhook diagnose node n021` shows who cordoned a \
+             node; the operator removes its own cordons; to remove the cordon of a deleted custom resource, use `kubectl \
+             skyhook leftovers --clean --node n021`; to remove any other cordon, `kubectl uncordon n021`\n",
         ),
         (
             "reboot n021",
@@ -77,8 +76,9 @@ fn habits_of_other_tools_lead_to_commands() {
         ),
         (
             "rollout undo gpu",
-            "error: unrecognized subcommand 'rollout'\n\n  tip: `kubectl skyhook undo` reverts a command of this plugin; to \
-             roll out an earlier version, apply the earlier manifest\n",
+            "error: unrecognized subcommand 'rollout'\n\n  tip: no earlier specs are kept: to roll out an earlier version, \
+             use `kubectl apply -f FILE` with the earlier manifest, and before it `kubectl skyhook lint --diff -f FILE`; \
+             `kubectl skyhook undo` reverts a command of this plugin\n",
         ),
         (
             "edit gpu",
@@ -91,8 +91,9 @@ fn habits_of_other_tools_lead_to_commands() {
         ),
         (
             "logs driver --all-containers",
-            "error: unexpected argument '--all-containers' found\n\n  tip: --stage selects a stage; its scripts run in containers \
-             of the same pod\n",
+            "error: unexpected argument '--all-containers' found\n\n  tip: without it, all containers of the stage are shown; --stage \
+             selects a stage, such as apply or interrupt: `kubectl skyhook logs PACKAGE --node NODE --stage STAGE`; one \
+             container of a pod: `kubectl logs POD -c CONTAINER`\n",
         ),
         (
             "rollout history gpu",
@@ -100,20 +101,15 @@ fn habits_of_other_tools_lead_to_commands() {
              `kubectl skyhook events gpu` shows what the operator did\n",
         ),
         (
-            "rollout pause skyhook/gpu",
-            "error: unrecognized subcommand 'rollout'\n\n  tip: to stop a custom resource for now, use \
-             `kubectl skyhook pause gpu`; for long, `kubectl skyhook disable gpu`; on some nodes, \
-             `kubectl skyhook node ignore NODE`\n",
+            "suspend skyhook/gpu",
+            "error: unrecognized subcommand 'suspend'\n\n  tip: to stop a custom resource for now, use \
+             `kubectl skyhook pause gpu`; to stop it indefinitely, `kubectl skyhook disable gpu`; to stop work on some \
+             nodes, `kubectl skyhook node ignore NODE`\n",
         ),
         (
-            "rollout resume skyhook gpu",
-            "error: unrecognized subcommand 'rollout'\n\n  tip: to continue after a pause, use `kubectl skyhook resume gpu`; \
+            "continue skyhook gpu",
+            "error: unrecognized subcommand 'continue'\n\n  tip: to continue after a pause, use `kubectl skyhook resume gpu`; \
              after disable, `kubectl skyhook enable gpu`; after node ignore, `kubectl skyhook node unignore NODE`\n",
-        ),
-        (
-            "diff -f gpu.yaml",
-            "error: unexpected argument '-f' found\n\n  tip: `kubectl skyhook lint --diff -f gpu.yaml` compares a manifest \
-             with the cluster; captures are arguments: `kubectl skyhook diff BEFORE AFTER`\n",
         ),
         (
             "get skyhooks -l app=x",
@@ -158,8 +154,8 @@ fn habits_of_other_tools_lead_to_commands() {
         ),
         (
             "package restart driver",
-            "error: unrecognized subcommand 'restart'\n\n  tip: to run one package again, use `kubectl skyhook package rerun`; \
-             to run all packages, `kubectl skyhook reset`\n",
+            "error: unrecognized subcommand 'restart'\n\n  tip: to run one package again, use `kubectl skyhook package rerun \
+             PACKAGE --skyhook SKYHOOK --all-nodes`; to run all packages, `kubectl skyhook reset SKYHOOK`\n",
         ),
         (
             "version --client",
@@ -179,7 +175,7 @@ fn habits_of_other_tools_lead_to_commands() {
             "status tests/clusters/complete",
             "error: invalid value 'tests/clusters/complete' for '[NAME]...': this is a path: captures are read with --from PATH\n",
         ),
-        ("status one,two", "error: invalid value 'one,two' for '[NAME]...': separate names by spaces\n"),
+        ("status one,two", "error: invalid value 'one,two' for '[NAME]...': separate names with spaces\n"),
     ] {
         assert_eq!(usage_error(words), error, "{words}");
     }
@@ -198,8 +194,6 @@ fn words_of_questions_are_commands() {
         ("why aerr-1", "diagnose node aerr-1"),
         ("nodes", "node status"),
         ("packages", "package status"),
-        ("get pods", "package status"),
-        ("get jobs", "package status"),
         ("get node/aerr-1", "node status aerr-1"),
         ("nodes status", "node status"),
         ("diagnose nodes aerr-1", "diagnose node aerr-1"),
@@ -216,10 +210,11 @@ fn words_of_questions_are_commands() {
 #[test]
 fn paths_into_objects_get_a_hint() {
     let from = "--from tests/clusters/two-priorities";
-    let hint = "The documents of this plugin are no Kubernetes objects: names are .name of each item, {.items[*].name} in a \
-                JSONPath, and -o json shows all fields. \
-                For the custom resources themselves: kubectl get nodewrights, or kubectl get skyhooks.\n";
-    let sorting = format!("error: --sort-by .spec.priority matches nothing in any item. {hint}");
+    let fields = "kind, name, exists, status, priority, generation, paused, disabled, deleting, nodes, packages, \
+                  compartments, state, completePercent, causeCodes, remaining, remainingSeconds, message, counts";
+    let hint = &*format!("A path matches nothing; each of .items has the fields {fields}.\n");
+    let sorting =
+        format!("error: --sort-by .spec.priority matches nothing in any item; the fields are {fields}\n");
     for (words, stdout, stderr, code) in [
         ("-o jsonpath={.items[*].metadata.name}", "", hint, 0),
         ("-o jsonpath={range.items[*]}{.name}={.spec.priority};{end}", "first=;second=;", hint, 0),
@@ -242,6 +237,89 @@ fn paths_into_objects_get_a_hint() {
         let ran = run(&format!("status {words} {from}")).output();
         assert_eq!(ran.parts(), (stdout, stderr, Some(code)), "{words}");
     }
+}
+
+/// Types of kubectl, and words like them.
+#[test]
+fn types_are_recognized() {
+    let from = "--from tests/clusters/two-priorities";
+    for [typed, command] in
+        [["get sk", "status"], ["get pkg", "package status"], ["describe nw first", "status first"]]
+    {
+        let [alias, own] = [typed, command].map(|words| run(&format!("{words} {from}")).output());
+        assert_eq!(alias.parts(), own.parts(), "{typed}");
+    }
+    let unknown = |word: &str| format!("error: Skyhook {word:?} not found\nhint: existing: first, second\n");
+    let all = "kubectl skyhook get skyhooks, kubectl skyhook get nodes, kubectl skyhook get packages, kubectl skyhook get events";
+    for (words, stderr, code) in [
+        ("get ndoes", unknown("ndoes") + "hint: kubectl skyhook get nodes\n", 1),
+        ("describe skyhok first", unknown("skyhok") + "hint: kubectl skyhook describe skyhooks\n", 1),
+        ("get deploymnts", unknown("deploymnts") + &format!("hint: {all}\n"), 1),
+        ("get skyhooks,nodes", "error: one type at a time: kubectl skyhook get skyhooks; kubectl skyhook get nodes\n".into(), 64),
+        (
+            "get packages first",
+            "error: package \"first\" not found\nhint: existing: base, top\n\
+             hint: first is a Skyhook: kubectl skyhook package status --skyhook first\n".into(),
+            1,
+        ),
+        (
+            "describe no/node-1 node-2",
+            "error: unexpected argument 'node-2' found\n\n  tip: `kubectl skyhook node status node-1 node-2` shows several nodes, \
+             `kubectl skyhook diagnose node NODE` one in full\n\nFor more information, try '--help'.\n".into(),
+            64,
+        ),
+    ] {
+        let ran = run(&format!("{words} {from}")).output();
+        assert_eq!(ran.parts(), ("", &*stderr, Some(code)), "{words}");
+    }
+    let ran = run(&format!("get pods {from}")).output();
+    ran.expect_stderr("These are packages. For pods and jobs: kubectl get pods\n");
+}
+
+/// A tip repeats the flags that matter, and leads nobody from reading to a change.
+#[test]
+fn tips_are_complete_and_harmless() {
+    for (words, tip) in [
+        (
+            "delete skyhook gpu --dry-run=client",
+            "tip: `kubectl skyhook teardown gpu --dry-run` deletes a custom resource after a preview; kubectl's delete waits \
+             until the operator has uninstalled its packages, and `kubectl skyhook status gpu` shows which are left",
+        ),
+        (
+            "rollout restart nodewright/gpu --dry-run",
+            "tip: to run all packages again, use `kubectl skyhook reset gpu --dry-run`; to run one, `kubectl skyhook package rerun \
+             PACKAGE --skyhook gpu --all-nodes --dry-run`",
+        ),
+        (
+            "drain n1 --ignore-daemonsets",
+            "tip: the operator drains nodes before interrupts; to drain one by hand, use `kubectl drain n1 --ignore-daemonsets`",
+        ),
+        (
+            "undo gpu --to-revision=1",
+            "tip: no earlier specs are kept: to roll out an earlier version, use `kubectl apply -f FILE` with the earlier manifest, \
+             and before it `kubectl skyhook lint --diff -f FILE`; `kubectl skyhook undo` reverts a command of this plugin",
+        ),
+        (
+            "get nodes -L pool",
+            "tip: --show-labels shows the labels of nodes; `kubectl get nodes -L KEY` shows one of them as a column",
+        ),
+        ("descibe gpu", "tip: a similar subcommand exists: 'describe'"),
+        ("renew gpu", ""),
+        ("rset gpu", "tip: some similar subcommands exist: 'reset', 'get'"),
+    ] {
+        let ran = run(words).output();
+        assert_eq!((ran.code, ran.stdout.as_str()), (Some(64), ""), "{words}");
+        let found = ran.stderr.lines().map(str::trim).find(|line| line.starts_with("tip:"));
+        assert_eq!(found.unwrap_or_default(), tip, "{words}");
+    }
+    let ran = run("logs -f -n skyhook deploy/operator").output();
+    let told =
+        "error: `logs deploy/operator` is a kubectl command: kubectl logs -f -n skyhook deploy/operator\n";
+    assert_eq!(ran.parts(), ("", told, Some(64)));
+    let ran = run("logs gpu/driver").output();
+    let told = "error: invalid value 'gpu/driver' for '<PACKAGE>': for package driver of gpu: kubectl skyhook logs driver --skyhook \
+                gpu\n\nFor more information, try '--help'.\n";
+    assert_eq!(ran.parts(), ("", told, Some(64)));
 }
 
 /// Scripts read rows.

@@ -44,10 +44,10 @@ impl TestCluster {
         self.with_operator(|| {
             std::thread::scope(|scope| {
                 let reset = scope.spawn(|| self.run(RESET));
-                while !at_work() {
+                self.fake.wait_until(|| {
                     assert!(!reset.is_finished(), "it ends without a word to node-2");
-                    std::thread::yield_now();
-                }
+                    at_work()
+                });
                 act();
                 self.fake.heal();
                 reset.join().expect("the reset ends without a panic")

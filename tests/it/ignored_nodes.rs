@@ -72,3 +72,27 @@ fn unignore_is_not_suggested_for_a_node_with_a_refused_drain() {
     assert_eq!(*last, format!("kubectl skyhook node unignore {node}"));
     assert!(argvs.iter().all(|a| !a.contains("node ignore")), "{argvs:?}");
 }
+
+/// The numbers of a preview do not count nodes on which the preview says that nothing runs.
+#[test]
+fn ignored_nodes_are_not_counted() {
+    let capture = json!({"apiVersion": "v1", "kind": "List", "items": [
+        {"apiVersion": "nodewright.nvidia.com/v1alpha1", "kind": "NodeWright", "metadata": {"name": "tuning", "uid": "u"},
+         "spec": {"nodeSelectors": {"matchLabels": {"pool": "gpu"}}, "interruptionBudget": {"count": 1},
+                  "packages": {"tuned": {"version": "0.10.0", "image": "example.com/tuned", "interrupt": {"type": "reboot"}}}},
+         "status": {"status": "in_progress", "observedGeneration": 1}},
+        node("gpu-1", json!({"nodewright.nvidia.com/status_tuning": "in_progress", "nodewright.nvidia.com/cordon_tuning": "true",
+                             "nodewright.nvidia.com/drainStart_tuning": "2026-11-25T10:40:00Z"})),
+        node("gpu-2", json!({"nodewright.nvidia.com/status_tuning": "waiting"})),
+    ]});
+    let ran = run("node ignore gpu-1 --dry-run --from - --now 2026-11-25T10:41:00Z")
+        .stdin(capture.to_string().as_bytes())
+        .output();
+    assert_snapshot!(ran.transcript());
+}
+
+fn node(name: &str, annotations: Value) -> Value {
+    json!({"apiVersion": "v1", "kind": "Node", "metadata": {"name": name, "labels": {"pool": "gpu"}, "annotations": annotations},
+           "spec": {"unschedulable": name == "gpu-1"},
+           "status": {"conditions": [{"type": "Ready", "status": "True"}]}})
+}

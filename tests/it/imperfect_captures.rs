@@ -75,12 +75,12 @@ fn messages_of_kubectl_are_skipped_with_a_note() {
     ] {
         let ran = on(words, &text);
         assert_eq!(ran.stdout, clean.stdout);
-        ran.expect_stderr(format!("skipped a message of kubectl: {message}"));
+        ran.expect_stderr(format!("skipped a message from kubectl: {message}"));
     }
     let yaml = "apiVersion: v1\nkind: Node\nmetadata: {name: a-1}\n";
     let ran = on("leftovers", &format!("Warning: a\n{yaml}Error from server: b\n"));
-    ran.expect_stderr("skipped a message of kubectl: Warning: a");
-    ran.expect_stderr("skipped a message of kubectl: Error from server: b");
+    ran.expect_stderr("skipped a message from kubectl: Warning: a");
+    ran.expect_stderr("skipped a message from kubectl: Error from server: b");
 }
 
 #[test]
@@ -98,7 +98,7 @@ fn other_text_is_an_error_that_quotes_the_line() {
     {
         let ran = on("leftovers", &text);
         ran.expect_code(1);
-        ran.expect_stderr("is neither an object nor a known message of kubectl: lost connection");
+        ran.expect_stderr("is neither an object nor a known message from kubectl: lost connection");
     }
 }
 

@@ -239,7 +239,7 @@ fn pages_agree() {
             }
             let named = run(&format!("status {name} -o json --from {from}")).output().json();
             for entry in named["items"][0]["progress"]["nodes"].as_array().into_iter().flatten() {
-                let set = entry["name"].as_str().expect("a name");
+                let set = entry["node"].as_str().expect("a name");
                 let nodes = expand(set).map_or_else(|| vec![set.to_owned()], |nodes| nodes.expect("a set"));
                 assert_eq!(entry["nodeCount"], nodes.len());
                 for node in nodes {
@@ -385,7 +385,7 @@ fn node_status_says_why_a_node_waits() {
         let from = captured.path();
         let rows = run(&format!("node status -o json --from {from}")).output().document();
         for row in rows["items"].as_array().expect("rows") {
-            let node = row["name"].as_str().expect("a name");
+            let node = row["node"].as_str().expect("a name");
             let page = run(&format!("diagnose node {node} -o json --from {from}")).output().document();
             let mut links = page["skyhooks"].as_array().expect("custom resources").iter();
             let link = links.find(|link| link["name"] == row["skyhook"]).expect("the custom resource");
@@ -398,7 +398,7 @@ fn node_status_says_why_a_node_waits() {
 /// The reason is the finding where there is one, or else that of the model.
 #[test]
 fn reasons_of_nodes_are_in_documents() {
-    let lines = "jsonpath={range .items[*]}{.name} {.skyhook}: {.message}{\"\\n\"}{end}";
+    let lines = "jsonpath={range .items[*]}{.node} {.skyhook}: {.message}{\"\\n\"}{end}";
     for (capture, expected) in [
         (
             "two-priorities",

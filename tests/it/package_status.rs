@@ -36,7 +36,7 @@ fn json_has_every_field() {
     assert_snapshot!(ran.transcript());
     let ran = of("complete", "--skyhook gpu-tune -o json");
     for row in ran.json()["items"].as_array().expect("a list") {
-        for field in ["skyhook", "node", "name", "version", "image", "stage", "state"] {
+        for field in ["skyhook", "node", "package", "version", "image", "stage", "state"] {
             assert!(row[field].is_string(), "{field} of {row}");
         }
         assert_eq!(row["restarts"], 0);
@@ -49,7 +49,7 @@ fn installed_versions_and_interrupts_are_in_documents() {
     let document = of("upgrade-in-progress", "-o json").document();
     let rows = document["items"].as_array().expect("a list").iter();
     let rows = rows.map(|row| {
-        let fields = ["node", "name", "version", "stage", "state", "installed", "interrupt"];
+        let fields = ["node", "package", "version", "stage", "state", "installed", "interrupt"];
         fields.map(|field| row[field].to_string()).join(" ") + "\n"
     });
     assert_snapshot!(rows.collect::<String>());

@@ -306,7 +306,7 @@ fn stranded_interrupt_remedy_removes_the_blocker() {
         titles("uninstall_interrupt_without_interrupt.config"),
         [
             vec![
-                "Remove the package from status.configUpdates, so that its own interrupt counts",
+                "Remove the package from status.configUpdates, so that the operator runs the interrupt that the package's spec sets",
                 matching,
                 reset
             ],
@@ -425,7 +425,7 @@ fn pause_is_suggested_only_if_it_unblocks_others() {
         })
         .collect()
     };
-    let stops = ", which ends every reconcile of the operator".to_owned();
+    let stops = ", so every reconcile of the operator fails".to_owned();
     let passed_over =
         "; the custom resource is paused, so the operator continues with the other custom resources"
             .to_owned();

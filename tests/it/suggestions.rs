@@ -77,17 +77,19 @@ fn words_of_kubectl_lead_to_commands() {
         ["watch", "status --watch"],
         ["rollout status gpu-tune --from x", "wait gpu-tune --from x"],
         ["rollout status nodewright gpu-tune --from x", "wait gpu-tune --from x"],
+        ["rollout pause nodewright/gpu-tune --from x", "pause gpu-tune --from x"],
+        ["rollout resume nodewright gpu-tune --from x", "resume gpu-tune --from x"],
+        ["diff -f x.yaml --from x", "lint --diff -f x.yaml --from x"],
+        ["get po --field-selector spec.nodeName=n1 --from x", "package status --node n1 --from x"],
+        ["get nodes --field-selector=metadata.name=n1 --from x", "node status n1 --from x"],
         ["pause nodewright gpu-tune --reason x --from x", "pause gpu-tune --reason x --from x"],
     ] {
         let [alias, own] = pair.map(|words| run(words).output());
         assert_eq!(alias.parts(), own.parts());
     }
-    for (typed, tip) in [
-        ("retry driver", "package retry"),
-        ("rerun driver", "package rerun"),
-        ("unpause gpu-tune", "resume"),
-        ("rollout gpu-tune", "status"),
-    ] {
+    for (typed, tip) in
+        [("retry driver", "package retry"), ("rerun driver", "package rerun"), ("unpause gpu-tune", "resume")]
+    {
         let ran = run(typed).output();
         assert_eq!((ran.code, ran.stdout.as_str()), (Some(64), ""), "{typed}");
         ran.expect_stderr(format!("a similar subcommand exists: '{tip}'"));
@@ -138,7 +140,7 @@ fn lines_of_kubectl_name_its_command() {
         ("autoscale deployment x", "autoscale", "autoscale deployment x"),
     ] {
         let ran = run(typed).output();
-        let message = format!("error: `{what}` is a command of kubectl itself: kubectl {command}\n");
+        let message = format!("error: `{what}` is a kubectl command: kubectl {command}\n");
         assert_eq!(ran.parts(), ("", message.as_str(), Some(64)), "{typed}");
     }
 }
@@ -158,13 +160,13 @@ fn habits_are_explained() {
         ),
         (
             finalizers,
-            "`patch` is a command of kubectl itself; with a preview and an undo: kubectl skyhook finalizer strip gpu",
+            "`patch` is a kubectl command; to make this change with a preview and undo: kubectl skyhook finalizer strip gpu",
         ),
         (
             "label node n1 skyhook.nvidia.com/ignore=true",
-            "`label` is a command of kubectl itself; with a preview and an undo: kubectl skyhook node ignore n1",
+            "`label` is a kubectl command; to make this change with a preview and undo: kubectl skyhook node ignore n1",
         ),
-        ("get pods -o name", "`get pods -o name` is a command of kubectl itself: kubectl get pods -o name"),
+        ("get pods -o name", "`get pods -o name` is a kubectl command: kubectl get pods -o name"),
     ] {
         let ran = run(typed).output();
         assert_eq!(ran.parts(), ("", &*format!("error: {message}\n"), Some(64)), "{typed}");
@@ -176,7 +178,9 @@ fn habits_are_explained() {
         ),
         (
             "events --types=Warning",
-            "`kubectl skyhook events -o json | jq '.items[] | select(.type==\"Warning\")'` filters events",
+            "`kubectl skyhook events NAME` shows the events of a custom resource, its nodes, pods and jobs; for one object: \
+             `kubectl events -A --for KIND/NAME`; by type: \
+             `kubectl skyhook events -o json | jq '.items[] | select(.type==\"Warning\")'`",
         ),
         ("status --format json", "-o sets the format, such as -o json or -o jsonpath=TEMPLATE"),
         ("lint x.yaml", "files are flags: `kubectl skyhook lint -f FILE`"),
@@ -188,15 +192,16 @@ fn habits_are_explained() {
         assert_eq!((rest, ran.stdout.as_str(), ran.code), (tip.as_str(), "", Some(64)), "{typed}");
     }
     // No flag is similar.
-    let ran = run("status -L pool").output();
-    let usage = "error: unexpected argument '-L' found\n\nUsage: kubectl skyhook status [OPTIONS] [NAME]...\n\n\
+    let ran = run("status -Z pool").output();
+    let usage = "error: unexpected argument '-Z' found\n\nUsage: kubectl skyhook status [OPTIONS] [NAME]...\n\n\
                  For more information, try '--help'.\n";
     assert_eq!(ran.parts(), ("", usage, Some(64)));
     let from = "--from tests/clusters/nodewright-apply-erroring";
     let [object, own] = ["get skyhook aerr -o yaml", "status aerr -o yaml"]
         .map(|typed| run(&format!("{typed} {from}")).output());
     assert_eq!(object.stdout, own.stdout);
-    let note = "This is a document of the plugin. For the objects: kubectl get skyhook aerr -o yaml\n";
+    let note =
+        "This is the plugin's own document. For the Kubernetes objects: kubectl get skyhook aerr -o yaml\n";
     assert_eq!(object.stderr, format!("{}{note}", own.stderr));
     for [typed, own] in [
         ["rollout status aerr -w", "wait aerr"],
@@ -222,7 +227,7 @@ fn names_of_jobs_and_other_nodes_are_recognized() {
     let (namespace, name) = job.split_once('/').expect("a namespace and a name");
     let ran = run(&format!("get jobs {name} {from}")).output();
     let message = format!(
-        "error: package \"{name}\" not found\nhint: {name} is a job: kubectl get job -n {namespace} {name}\n"
+        "error: package \"{name}\" not found\nhint: existing: alpha, beta\nhint: {name} is a job: kubectl get job -n {namespace} {name}\n"
     );
     assert_eq!(ran.parts(), ("", message.as_str(), Some(1)));
     let capture = "apiVersion: skyhook.nvidia.com/v1alpha1\nkind: Skyhook\nmetadata: {name: gpu, uid: u}\n\
@@ -267,8 +272,9 @@ fn tips_do_not_name_the_opposite() {
         (
             "uncordon gpu-1",
             Some(
-                "tip: `kubectl skyhook diagnose node NODE` shows who cordoned a node; the operator lifts its own cordon, and \
-                 `kubectl skyhook leftovers --clean --node NODE` that of a deleted custom resource; for others, use kubectl uncordon",
+                "tip: `kubectl skyhook diagnose node gpu-1` shows who cordoned a node; the operator removes its own cordons; to \
+                 remove the cordon of a deleted custom resource, use `kubectl skyhook leftovers --clean --node gpu-1`; to remove \
+                 any other cordon, `kubectl uncordon gpu-1`",
             ),
         ),
         ("bundle gpu", None),
@@ -320,8 +326,7 @@ fn names_of_other_things_lead_to_commands() {
     assert_suggests(&["explain nodewright.spec"], 64, &["hint: kubectl explain nodewright.spec"]);
     for kind in ["Skyhook", "nodewrights", "deploymentpolicy"] {
         let ran = run(&format!("explain {kind}")).output();
-        let message =
-            format!("error: `explain {kind}` is a command of kubectl itself: kubectl explain {kind}\n");
+        let message = format!("error: `explain {kind}` is a kubectl command: kubectl explain {kind}\n");
         assert_eq!(ran.parts(), ("", message.as_str(), Some(64)));
     }
 }

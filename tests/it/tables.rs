@@ -45,7 +45,7 @@ fn every_table_of_nodes_has_the_same_filters() {
             if expected.is_empty() {
                 let note = match command {
                     "node status" => {
-                        "No row matches; `kubectl skyhook diagnose` shows what blocks nodes that do not fail.\n"
+                        "No row matches. Nodes can be blocked without failing: see `kubectl skyhook diagnose`.\n"
                     }
                     _ => "No row matches.\n",
                 };

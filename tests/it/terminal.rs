@@ -180,10 +180,10 @@ fn label_columns_are_shown_on_request() {
 fn sort_by_sorts_lists() {
     let names = |words: &str| run(&format!("{words} -o name {FROM}")).output();
     let by = |path: &str| names(&format!("node status --sort-by {path}")).stdout;
-    let first = by(".name");
+    let first = by(".node");
     assert_eq!(first, "node/node-1\nnode/node-2\nnode/node-3\n");
     let status =
-        run(&format!("node status --sort-by {{.state}} -o jsonpath={{.items[*].state}} {FROM}")).output();
+        run(&format!("node status --sort-by {{.status}} -o jsonpath={{.items[*].status}} {FROM}")).output();
     let mut sorted: Vec<&str> = status.stdout.split(' ').collect();
     sorted.sort_unstable();
     assert_eq!(status.stdout, sorted.join(" "));
@@ -191,7 +191,7 @@ fn sort_by_sorts_lists() {
     assert_eq!((ran.code, ran.stdout.as_str()), (Some(1), ""));
     assert!(
         ran.stderr.ends_with(
-            "error: --sort-by .nope matches nothing in any item; use -o json to see the available fields\n"
+            "error: --sort-by .nope matches nothing in any item; the fields are node, status, packagesComplete, packagesTotal, restarts, selected, ignored, malformed\n"
         ),
         "{}",
         ran.stderr
@@ -206,14 +206,14 @@ fn templates_can_be_read_from_files() {
         std::fs::write(&path, text).expect("a file");
         path.display().to_string()
     };
-    let path = file("t", "{range .items[*]}{.name} {.state}\n{end}");
+    let path = file("t", "{range .items[*]}{.node} {.status}\n{end}");
     let ran = run(&format!("node status -o jsonpath-file={path} {FROM}")).output();
     assert_eq!(ran.code, Some(0));
     assert_eq!(ran.stdout.lines().count(), 3, "{}", ran.stdout);
     assert!(ran.stdout.starts_with("node-1 "), "{}", ran.stdout);
-    let path = file("c", "NODE   IS\n.name   .state\n");
+    let path = file("c", "NODE   IS\n.node   .status\n");
     let by_file = run(&format!("node status -o custom-columns-file={path} {FROM}")).output();
-    let inline = run(&format!("node status -o custom-columns=NODE:.name,IS:.state {FROM}")).output();
+    let inline = run(&format!("node status -o custom-columns=NODE:.node,IS:.status {FROM}")).output();
     assert_eq!((by_file.code, by_file.stdout), (Some(0), inline.stdout));
     let bad = file("b", "NODE IS\n.name\n");
     for format in [

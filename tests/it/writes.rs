@@ -95,14 +95,15 @@ impl TestCluster {
         let name = |cr: Value| cr["metadata"]["name"].as_str().map(str::to_owned);
         let names: Vec<String> = crs.filter_map(name).collect();
         let operator = std::thread::spawn(move || {
-            while !ended.load(Ordering::Relaxed) {
+            fake.wait_until(|| {
                 let crs = names.iter().filter_map(|name| fake.get("skyhooks", "", name));
                 crs.filter_map(acknowledged).for_each(|cr| fake.load(cr));
-                std::thread::yield_now();
-            }
+                ended.load(Ordering::Relaxed)
+            });
         });
         let result = act();
         done.store(true, Ordering::Relaxed);
+        self.fake.change(|_| {});
         operator.join().expect("the operator ends");
         result
     }

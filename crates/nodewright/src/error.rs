@@ -118,8 +118,7 @@ impl Error {
         let shown = known[..known.len().min(5)].join(", ");
         error.hint(match known.len() {
             0 => "none exist".to_owned(),
-            1 => format!("existing: {shown}"),
-            2..=5 => format!("existing: {shown}"),
+            1..=5 => format!("existing: {shown}"),
             many => format!("existing: {shown} and {} more", many - 5),
         })
     }
@@ -144,6 +143,11 @@ pub fn near<'a>(name: &str, known: impl IntoIterator<Item = &'a str>) -> Vec<&'a
     near.sort_unstable();
     near.dedup();
     near.into_iter().take(3).map(|(_, k)| k).collect()
+}
+
+/// Whether a typed word is the beginning of another, or differs from it by one letter or one swap.
+pub fn is_slip(typed: &str, word: &str) -> bool {
+    strsim::damerau_levenshtein(typed, word) <= 1 || word.starts_with(typed)
 }
 
 /// The reason of an I/O error, in lower case and without the error number of the system.

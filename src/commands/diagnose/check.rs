@@ -37,6 +37,9 @@ use ready::{changes, every_change};
 #[command(after_help = "Examples:
   kubectl skyhook diagnose check
 
+  # Before an upgrade from v0.17: rollouts to finish first
+  kubectl skyhook diagnose check --for v0.18
+
   # Before an upgrade to v0.21: what it breaks
   kubectl skyhook diagnose check --for v0.21
 
@@ -56,8 +59,9 @@ pub struct Args {
 
     /// Also check what breaks with this version of the operator
     ///
-    /// v0.21 drops the API group of Skyhook. v0.15, after a rollback, does not know uninstall settings.
-    #[arg(long = "for", value_name = "VERSION", value_parser = ["v0.15", "v0.21"])]
+    /// v0.18 migrates Skyhook objects to NodeWright, and does nothing while one is unfinished. v0.21 drops the API group of
+    /// Skyhook. v0.15, after a rollback, does not know uninstall settings.
+    #[arg(long = "for", value_name = "VERSION", value_parser = ["v0.15", "v0.18", "v0.19", "v0.20", "v0.21"])]
     ready_for: Option<String>,
 
     #[command(flatten)]
@@ -148,6 +152,7 @@ async fn run_checks(ctx: &mut Ctx, args: &Args) -> Result<(CheckReport, LoadedMu
     let mut questions = Vec::new();
     match args.ready_for.as_deref() {
         Some("v0.15") => checks.extend(ready::rollback_checks(&cluster)),
+        Some("v0.18" | "v0.19" | "v0.20") => checks.push(ready::unfinished(&cluster)),
         Some(_) => {
             checks.extend(ready::checks(&cluster));
             questions = ready::questions(&cluster);
@@ -162,7 +167,7 @@ async fn run_checks(ctx: &mut Ctx, args: &Args) -> Result<(CheckReport, LoadedMu
 enum CheckResult {
     /// No problem was found.
     Good,
-    /// The finding may cause a problem later, or may be intended.
+    /// The observed state may cause a problem later, or may be intended.
     Warning,
     /// A problem was found.
     Error,

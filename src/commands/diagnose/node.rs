@@ -28,7 +28,7 @@ use crate::view::plural;
 /// Explain why a node is not complete
 ///
 /// Shows the state of each custom resource that selects the node, in the order in which they run, and of its
-/// packages: done, running, failing, or waiting with the cause. Also shows who holds the cordon, what a reboot now would
+/// packages: done, running, failing or waiting, with the cause. Also shows who holds the cordon, what a reboot now would
 /// interrupt, which custom resources do not select the node, and its position in the queue. The next steps come last.
 ///
 /// Exits with 2 if an error keeps the node from completing, otherwise with 1 if something could not be read

@@ -40,6 +40,9 @@ use crate::view::OutputFormat;
   kubectl skyhook diagnose stuck --write-mutes known.yaml
   kubectl skyhook diagnose stuck --mutes known.yaml
 
+  # Causes with the commands that help, for a script
+  kubectl skyhook diagnose stuck -o json | jq -r '.causes[] | \"\\(.code) \\(.remedies[].command)\"'
+
   # From files, without a cluster
   kubectl get nodes,skyhooks,pods,jobs,events -A -o json | kubectl skyhook diagnose stuck --from -")]
 pub struct Args {

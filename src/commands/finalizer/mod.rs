@@ -15,7 +15,7 @@ use crate::ctx::Ctx;
 use crate::error::{Exit, Result};
 use crate::model::Model;
 use crate::outlook::Outlook;
-use crate::plan::planners::{self, node, pause_guard};
+use crate::plan::planners::{self, node};
 use crate::plan::{
     Change, Condition, Consequences, Edit, Kind, Metadata, Plan, PlanStage, Refusal, Step, Target,
 };
@@ -38,7 +38,7 @@ group! {
 ///
 /// This is the last resort: uninstall.sh does not run on any node, and changes made by packages stay on the hosts.
 /// Refuses while a less disruptive remedy exists or the deletion is progressing, and names the command to use instead,
-/// unless no operator is installed. An operator without an available replica can be started, and then runs uninstall.sh.
+/// unless no operator is installed. If the operator is installed but not running, start it instead: it then runs uninstall.sh.
 /// Also refuses if an unreachable webhook would reject the change, and names the
 /// command that unblocks it.
 ///
@@ -66,8 +66,8 @@ pub struct Args {
 
     /// Also remove the record of what is installed
     ///
-    /// Without this flag, a node state that contains packages is kept, as the operator does: it records files that may
-    /// still be on the host.
+    /// Without this flag, a node state that contains packages is kept, because it shows which files may still be on
+    /// the host; the operator keeps it, too.
     #[arg(long)]
     purge_state: bool,
 
@@ -155,9 +155,9 @@ fn refuse(cluster: &Cluster, skyhook: &Skyhook, args: &Args, effects: &mut Conse
         let update = Operation::Update;
         admission::refuse_unreachable(cluster, update, skyhook, effects)?;
     }
-    if cluster.operator().is_down() || cluster.operator().is_absent() {
+    if cluster.operator().is_down() {
         effects.warn(if cluster.operator().is_absent() {
-            "no deployment of the operator was found; to have uninstall.sh run, install the operator again instead: it then \
+            "no deployment of the operator was found; to run uninstall.sh, reinstall the operator instead: it then \
              finishes the deletion"
         } else {
             "no replica of the operator is available; when a replica is available again, the operator continues the deletion"
@@ -195,7 +195,7 @@ fn pause(cluster: &Cluster, skyhook: &Skyhook, effects: &mut Consequences) -> Op
          the status of the custom resource to nodes until the custom resource is gone",
         skyhook.reference()
     ));
-    let why = "so that the operator does not run its packages again";
+    let why = "so that the operator does not rerun the packages of the custom resource";
     Some(PlanStage {
         steps: vec![Step::new(target, Change::Metadata(change), why)],
         // The operator does not report the pause of a custom resource that is being deleted.
@@ -288,7 +288,10 @@ pub fn consequences(cluster: &Cluster, args: &Args, nodes: &[&Node], effects: &m
     warn_of_running_pods(cluster, name, effects);
     warn_of_unschedulable_nodes(cluster, name, nodes, effects);
     if cluster.nodes.absence() == Certainty::Presumed {
-        effects.warn(format!("the capture has no {}", Source::Nodes));
+        effects.warn(format!(
+            "the capture has no {}, so the cleanup of the nodes and its effects are not shown",
+            Source::Nodes
+        ));
     }
 }
 
@@ -353,7 +356,7 @@ fn warn_of_running_pods(cluster: &Cluster, name: &str, effects: &mut Consequence
         )
     });
     // The operator's pod controller ignores pauses and deleted custom resources.
-    if cluster.flavor().executor() == Executor::Pod && !pause_guard::away(cluster) {
+    if cluster.flavor().executor() == Executor::Pod && !cluster.operator().is_scaled_to_zero() {
         effects.warn(format!(
             "the operator may still record the progress of package pods on {on}: once these pods are gone, run `kubectl skyhook leftovers`"
         ));

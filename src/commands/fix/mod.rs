@@ -30,8 +30,8 @@ use crate::view::{count, list, plural, shell_words, text};
 ///
 /// Findings that are not fixed are listed with the reason: those that only a person can repair, such as an image, a
 /// script or a PodDisruptionBudget; those whose remedy needs a decision, such as pausing, resuming, ignoring a node,
-/// releasing a cordon, resetting, or canceling an uninstall; and those whose remedy is above --up-to. Findings that may
-/// resolve themselves are fixed only if their codes are named. With --node or --match, no other node is changed.
+/// releasing a cordon, resetting, or canceling an uninstall; and those whose remedy is above --up-to. Transient
+/// findings are fixed only if you name their codes. With --node or --match, no other node is changed.
 ///
 /// Exits with 2 if nothing is fixed although there are errors.
 #[derive(Debug, clap::Args)]
@@ -43,7 +43,10 @@ use crate::view::{count, list, plural, shell_words, text};
   kubectl skyhook fix package-erroring --up-to rerun
 
   # Limit fixes to one custom resource and one node
-  kubectl skyhook fix --skyhook gpu-tune --node gpu-0001 --up-to reboot")]
+  kubectl skyhook fix --skyhook gpu-tune --node gpu-0001 --up-to reboot
+
+  # What would change, for a script
+  kubectl skyhook fix --dry-run -o json | jq -r '.steps[] | \"\\(.target): \\(.changes[])\"'")]
 pub struct Args {
     /// Only fix findings of these rules, by code or name
     #[arg(value_name = "CODE")]

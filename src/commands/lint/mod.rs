@@ -30,8 +30,8 @@ use report::LintView;
 
 /// Check manifests before they are applied
 ///
-/// An error means that the API server, the webhook or the operator would refuse the object; a warning, that
-/// they accept it although it does harm. Objects of other kinds are skipped.
+/// An error means that the API server, the webhook or the operator would refuse the object; a warning means
+/// that the object would be accepted but does harm. Objects of other kinds are skipped.
 ///
 /// The manifests are checked against the cluster of the kubeconfig, or a capture with --from, and the report
 /// shows what the operator will do once they are applied: which stages run on which nodes, how many at once,
@@ -59,6 +59,9 @@ use report::LintView;
   # What changes in the cluster
   kubectl skyhook lint -f gpu-tune.yaml --diff
 
+  # Findings for a script; .severity is Error, Warning or Info
+  kubectl skyhook lint --offline -f deploy/ -o json | jq -r '.findings[] | select(.severity==\"Warning\") | .code'
+
   # In CI: a report for code scanning or of tests, and exit code 2 for warnings, too
   kubectl skyhook lint --offline -f deploy/ --fail-on warning -o sarif > lint.sarif
   kubectl skyhook lint --offline -f deploy/ --fail-on warning -o junit > lint.xml")]
@@ -79,7 +82,7 @@ pub struct Args {
     /// Directory with the manifests of one cluster; may be repeated
     ///
     /// Manifests of different clusters neither collide nor satisfy each other's references. Each
-    /// kustomization, with the bases that it uses, and each chart is a root already.
+    /// kustomization, with its bases, and each chart counts as a root by default.
     #[arg(long = "root", value_name = "DIR")]
     roots: Vec<PathBuf>,
 

@@ -135,7 +135,7 @@ impl LintView<'_> {
         let manifests = format!(" in {}", plural(checked, "manifest"));
         if found.is_empty() {
             return match checked {
-                0 => text::warning("No manifests of the operator found").into(),
+                0 => text::warning("No Skyhook, NodeWright or DeploymentPolicy manifests found").into(),
                 _ => text::good("No problems found") + manifests,
             };
         }

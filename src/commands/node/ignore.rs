@@ -20,7 +20,7 @@ use crate::view::{NodeSet, plural};
 /// Applies to every custom resource. Nothing new is started on the nodes; running stages run to completion.
 /// Without a terminal, up to ten nodes need no confirmation, unless --leave-batch lets packages run on other nodes.
 ///
-/// With an operator before v0.20, an ignored node that is part of a batch keeps its place in the batch, and
+/// With an operator before v0.20, an ignored node that is part of a batch keeps its slot in the batch, and
 /// no other node is started until all nodes of the batch are complete.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "Examples:

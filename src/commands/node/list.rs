@@ -21,7 +21,7 @@ use crate::view::{Columns, View, count, document, plural, to_json};
 #[derive(Debug, clap::Args)]
 #[command(after_help = "Examples:
   kubectl skyhook node list --skyhook gpu-tune
-  kubectl skyhook node list --skyhook gpu-tune --sort-by .state
+  kubectl skyhook node list --skyhook gpu-tune --sort-by .status
   kubectl skyhook node list --skyhook gpu-tune -o json")]
 pub struct Args {
     #[command(flatten)]
@@ -106,10 +106,8 @@ pub struct Document<'a> {
 #[serde(rename_all = "camelCase")]
 struct ListedNode<'a> {
     /// The node.
-    #[serde(rename = "name")]
     node: &'a str,
     /// The operator's status of the node; `unknown` if it has not set one yet.
-    #[serde(rename = "state")]
     status: &'a str,
     /// Number of packages of the spec that are done: at their last stage, or absent if they are to be
     /// uninstalled.

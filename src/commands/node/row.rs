@@ -13,7 +13,7 @@ use crate::args::listing::{RowFilter, Sorting};
 use crate::cluster::cordon::Holder;
 use crate::cluster::{Certainty, Cluster, Node, NodeRecord, PackageRuns, Phase, Placement, Source};
 use crate::commands::shared::progress::Progress;
-use crate::model::{Model, ProgressState};
+use crate::model::Model;
 use crate::outlook::Outlook;
 use crate::view::text::{Label, Line, Span};
 use crate::view::{FormatError, age, list, time};
@@ -27,20 +27,17 @@ pub const NEEDS: [Source; 3] = [Source::Skyhooks, Source::Nodes, Source::Operato
 #[serde(rename_all = "camelCase")]
 pub struct NodeRow {
     /// The node.
-    #[serde(rename = "name")]
     pub node: String,
     /// The custom resource.
     pub skyhook: String,
     /// The operator's status of the node; `unknown` if it has not set one yet.
-    #[serde(rename = "state")]
     pub status: String,
     /// Why the custom resource is not complete on the node, and unusual properties of the row; absent if there is
     /// nothing to note.
     #[serde(skip_serializing_if = "String::is_empty")]
     pub message: String,
-    /// State, cause and next action of the custom resource on the node; absent if it is complete there or does not select
-    /// the node.
-    #[serde(skip_serializing_if = "Option::is_none")]
+    /// State, cause and next action of the custom resource on the node; absent if it does not select the node.
+    #[serde(flatten)]
     pub progress: Option<Progress>,
     /// Number of packages of the spec that are done: at their last stage, or absent if they are to be
     /// uninstalled.
@@ -229,8 +226,12 @@ impl NodeRow {
         if self.ignored {
             notes.push("ignored");
         }
+        let holders = self.of_taints.iter().flat_map(|of| &of.cordoned_by_others);
+        let holders: Vec<&str> = holders.map(|holder| holder.name.as_str()).collect();
+        let holders = format!("cordoned by {}", list(&holders));
         if self.cordoned == Some(true) && self.cordoned_by.is_empty() && !self.runtime_required_cordon {
-            notes.push("cordoned by someone else");
+            let known = holders.len() > "cordoned by ".len();
+            notes.push(if known { &holders } else { "cordoned by someone else" });
         }
         let never_installed = format!("the operator never installs {}", list(&self.never_installed));
         if !self.never_installed.is_empty() && why.is_none() {
@@ -308,8 +309,7 @@ impl<'a> Rows<'a> {
         for name in names {
             let on_nodes = outlook.on_nodes(name);
             self.reasons.extend(on_nodes.map(|(node, on)| {
-                let progress = (on.state != ProgressState::Complete).then(|| Progress::from(&on));
-                ((node.name.as_str(), name), (on.message(node), progress))
+                ((node.name.as_str(), name), (on.message(node), Some(Progress::from(&on))))
             }));
         }
         for (node, name) in &self.pairs {

@@ -21,7 +21,7 @@ use crate::view::{Columns, ItemsAt, List, NodeSet, OutputFormat, Table, View, co
 ///
 /// The status is the operator's status of the node. A package counts as complete once it has reached its last
 /// stage. Selected nodes that have not started and states that cannot be read are listed, too. On a terminal,
-/// nodes with the same status share a row where there would be more than 50.
+/// nodes with the same status share a row if the table would have more than 50 rows.
 ///
 /// With -o wide, there is one row per package, with the owners of the cordon and the custom resources that
 /// keep the runtime-required taint.
@@ -30,7 +30,8 @@ use crate::view::{Columns, ItemsAt, List, NodeSet, OutputFormat, Table, View, co
   kubectl skyhook node status
   kubectl skyhook node status gpu-0001 'gpu-01*' --skyhook gpu-tune
   kubectl skyhook node status --failed-only -l pool=gpu
-  kubectl skyhook node status -o wide")]
+  kubectl skyhook node status -o wide
+  kubectl skyhook node status -o json | jq -r '.items[] | select(.status==\"erroring\") | .node'")]
 pub struct Args {
     #[command(flatten)]
     on: AnyNodes,
@@ -71,8 +72,9 @@ async fn run(ctx: &mut Ctx, args: &Args) -> Result<Exit> {
             (0, ..) => "No node matches.".to_owned(),
             (_, true, None) => "No custom resource selects these nodes or has state on them.".to_owned(),
             (_, true, Some(name)) => not_on_nodes(name),
+            (_, false, _) if !args.filter.failed_only => "No row matches.".to_owned(),
             (_, false, _) => {
-                "No row matches; `kubectl skyhook diagnose` shows what blocks nodes that do not fail."
+                "No row matches. Nodes can be blocked without failing: see `kubectl skyhook diagnose`."
                     .to_owned()
             }
         });
@@ -234,7 +236,7 @@ fn cordon(row: &NodeRow) -> String {
         (_, "") | (None, _) => row::cordoned(row).to_owned(),
         (Some(true), holders) => format!("for {holders}"),
         // Cordon annotations may remain on a node that is not cordoned.
-        (Some(false), holders) => format!("no, but still has cordon marks of {holders}"),
+        (Some(false), holders) => format!("no, but still recorded for {holders}"),
     }
 }
 

@@ -1,12 +1,14 @@
 use std::collections::{BTreeMap, BTreeSet, HashSet};
 
+use schemars::JsonSchema;
+use serde::Serialize;
 use serde_json::Value;
 
 use crate::args::listing::{RowFilter, Sorting};
 use crate::args::nodes::OnNodes;
 use crate::cluster::{Cluster, NodeFields, Phase, Source};
 use crate::commands::shared::command::command;
-use crate::commands::shared::grouped::Expand;
+use crate::commands::shared::grouped::{Expand, grouped};
 use crate::commands::shared::rows::{PackageRow, PackageRows, READS, drift, phase_label};
 use crate::commands::shared::scope;
 use crate::ctx::Ctx;
@@ -19,15 +21,17 @@ use crate::view::{Columns, ItemsAt, List, Table, View, count, node_names, plural
 /// Lists what the operator has recorded on the nodes, and the packages of the spec that have not started
 /// there. A package is complete once it has reached its last stage, not before. Without a PACKAGE, all
 /// packages are listed; without --skyhook, those of all custom resources. States that cannot be read are
-/// listed too. On a terminal, nodes with the same version and state share a row where there would be more
-/// than 50.
+/// listed too. On a terminal, nodes with the same version and state share a row if the table would have
+/// more than 50 rows.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "Examples:
   kubectl skyhook package status
   kubectl skyhook package status --versions
   kubectl skyhook package status --drift
   kubectl skyhook package status driver --skyhook gpu-tune -o wide
-  kubectl skyhook package status driver --skyhook gpu-tune -l pool=gpu -o json")]
+  kubectl skyhook package status driver --skyhook gpu-tune -l pool=gpu
+  kubectl skyhook package status -o json | jq -r '.items[] | select(.state==\"erroring\") | .package'
+  kubectl skyhook package status -o json | jq -r '.items[] | \"\\(.node) \\(.package) \\(.version)\"'")]
 pub struct Args {
     /// Show only this package
     package: Option<String>,
@@ -60,7 +64,7 @@ command! {
     "package status": Args => run,
     needs: READS,
     node_fields: NodeFields::Cordons,
-    prints: { "PackageStatus": ItemsAt<PackageRow<'static>> },
+    prints: { "PackageStatus": ItemsAt<PackageRow<'static>>, "PackageVersions": ItemsAt<VersionRow<'static>> },
 }
 
 async fn run(ctx: &mut Ctx, args: &Args) -> Result<Exit> {
@@ -213,14 +217,41 @@ impl View for PackageStatus<'_> {
 
 impl PackageStatus<'_> {
     fn packages(&self) -> List<'_> {
-        List::new("PackageStatus", self.rows.iter()).at(self.rows.cluster.taken_at)
+        let list = match self.versions {
+            true => List::new("PackageVersions", self.version_rows().into_iter()),
+            false => List::new("PackageStatus", self.rows.iter()),
+        };
+        list.at(self.rows.cluster.taken_at)
     }
 
-    /// The recorded versions with their nodes, by package and custom resource.
-    fn by_version(&self, wide: bool) -> Table {
+    /// The rows of recorded versions, by package and custom resource.
+    fn of_versions(&self) -> Vec<PackageRow<'_>> {
         let mut rows: Vec<PackageRow<'_>> =
             self.rows.iter().filter(|row| row.phase != Phase::Absent).collect();
         rows.sort_by_key(|row| (row.package, row.skyhook, row.version, !row.recorded));
+        rows
+    }
+
+    fn version_rows(&self) -> Vec<VersionRow<'_>> {
+        let rows = self.of_versions().into_iter().map(|row| {
+            let version = Some(row.version).filter(|_| row.recorded);
+            ((row.package, row.skyhook, version, row.spec_version, row.phase), row.node)
+        });
+        let rows = grouped(rows).into_iter();
+        rows.map(|((package, skyhook, version, spec_version, phase), nodes)| VersionRow {
+            package,
+            skyhook,
+            version,
+            spec_version,
+            phase,
+            nodes,
+        })
+        .collect()
+    }
+
+    /// The recorded versions with their nodes.
+    fn by_version(&self, wide: bool) -> Table {
+        let rows = self.of_versions();
         let columns = Columns::new()
             .with("package", |row: &PackageRow<'_>| row.package.into())
             .with("skyhook", |row| row.skyhook.into())
@@ -233,6 +264,24 @@ impl PackageStatus<'_> {
             .with("state", |row| phase_label(row.phase).into());
         crate::commands::shared::grouped::in_order(&columns, &rows, |row| row.node, wide)
     }
+}
+
+/// A version of a package, with the nodes that record it.
+#[derive(Debug, Serialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+struct VersionRow<'a> {
+    /// The package.
+    package: &'a str,
+    /// The custom resource.
+    skyhook: &'a str,
+    /// The recorded version; null without a record.
+    version: Option<&'a str>,
+    /// The version in the spec; null if the spec does not contain the package or could not be read.
+    spec_version: Option<&'a str>,
+    /// The phase of the package.
+    phase: Phase,
+    /// The nodes.
+    nodes: Vec<&'a str>,
 }
 
 /// The recorded state, or why there is none.

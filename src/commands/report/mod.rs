@@ -302,7 +302,8 @@ const RUNS: usize = 20;
 pub fn table(cluster: &Cluster) -> Table {
     let mut by_holder: BTreeMap<String, Vec<&str>> = BTreeMap::new();
     for node in cluster.nodes.items() {
-        let mark = if node.cordoned() == Some(true) { "" } else { " (only a mark: the node is schedulable)" };
+        let mark =
+            if node.cordoned() == Some(true) { "" } else { " (recorded, but the node is not cordoned)" };
         for holder in cordon_holders(cluster, node) {
             by_holder.entry(holder + mark).or_default().push(&node.name);
         }

@@ -141,7 +141,6 @@ pub struct ResourceProgress {
 struct NodesEntry {
     /// The node, or a folded set of nodes such as `gpu-[01-12]`; then `since` is the earliest time, and the position in
     /// the queue is absent.
-    #[serde(rename = "name")]
     node: String,
     /// Number of these nodes.
     node_count: usize,
@@ -209,17 +208,19 @@ impl From<NodeGroup<'_>> for NodesEntry {
     }
 }
 
-/// The nodes that the operator takes next in a compartment, after the current batch is complete.
+/// The nodes that the operator takes next in a compartment.
 #[derive(Debug, Default, Serialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
 pub struct Next {
-    /// If `ordered`, the nodes of the next batch in the order in which the operator takes them; otherwise all
-    /// candidates.
+    /// If `ordered`, the nodes in the order in which the operator takes them; otherwise all candidates.
     nodes: Vec<String>,
     /// Whether the operator takes nodes in a defined order: by creation time and name, with a deployment
     /// policy.
     ordered: bool,
-    /// Number of these nodes in the next batch.
+    /// Number of these nodes that the operator takes.
     count: usize,
+    /// Whether they start only after the current batch; otherwise they belong to it, or start at once.
+    after_batch: bool,
 }
 
 impl From<&OnNode<'_, '_>> for Progress {
@@ -269,6 +270,7 @@ impl From<&NextNodes<'_>> for Next {
             nodes: next.nodes.iter().map(|node| node.name.to_string()).collect(),
             ordered: next.ordered,
             count: next.count,
+            after_batch: next.after_batch,
         }
     }
 }
@@ -277,13 +279,12 @@ impl Next {
     /// The nodes as a set of at most this many ranges; `2 of 40` if their order is arbitrary, `-` without
     /// nodes.
     pub fn summary(&self, runs: usize) -> String {
-        match self.nodes.len() {
-            0 => "-".to_owned(),
-            all if !self.ordered && self.count < all => {
-                format!("{} of {}", count(self.count), count(all))
-            }
+        let next = match self.nodes.len() {
+            0 => return "-".to_owned(),
+            all if !self.ordered && self.count < all => format!("{} of {}", count(self.count), count(all)),
             _ => NodeSet::of(&self.nodes).limited(runs),
-        }
+        };
+        if self.after_batch { format!("after the batch: {next}") } else { next }
     }
 }
 
@@ -467,7 +468,7 @@ impl Aim for UninstallAim {
             parts.push(if self.requested.unwrap_or(begun) {
                 "the uninstall continues in the cluster unless it is blocked".to_owned()
             } else {
-                "the cluster has no request for this uninstall".to_owned()
+                "the uninstall is not requested in the cluster".to_owned()
             });
         }
         if !later.is_empty() {

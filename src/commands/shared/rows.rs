@@ -23,7 +23,6 @@ pub const READS: [Source; 5] =
 #[serde(rename_all = "camelCase")]
 pub struct PackageRow<'a> {
     /// The package.
-    #[serde(rename = "name")]
     pub package: &'a str,
     /// The recorded version; without a record, the version in the spec.
     pub version: &'a str,
@@ -439,7 +438,7 @@ pub fn cordon_holders(cluster: &Cluster, node: &Node) -> Vec<String> {
         })
         .collect();
     if keys.runtime_required_cordon {
-        holders.push("runtime required, until someone releases the cordon".to_owned());
+        holders.push("runtimeRequiredCordonAfter, until someone releases the cordon".to_owned());
     }
     holders.extend(node.cordon_holders().iter().map(ToString::to_string));
     if node.cordoned() == Some(true) && holders.is_empty() {

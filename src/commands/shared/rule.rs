@@ -20,15 +20,11 @@ pub fn find_rule(code_or_name: &str) -> Result<&'static Rule> {
         }
         let known = rules::ALL.iter().flat_map(|r| [r.code, r.name]);
         if code_or_name.contains('.') {
-            let field = format!("{code_or_name:?} is not a rule, grade or term, but perhaps a field");
+            let field = format!("{code_or_name:?} is not a rule, grade or glossary term; it may be a field of a custom resource");
             return Error::usage(field).hint(format!("kubectl explain {code_or_name}"));
         }
-        let retired = rules::RETIRED.iter().find(|(code, _)| code.eq_ignore_ascii_case(code_or_name));
-        match retired {
-            Some((code, heir)) => Error::usage(format!("rule {code} is retired; it was replaced by {heir}")),
-            None => Error { exit: Exit::Usage, ..Error::unknown("rule", code_or_name, known) },
-        }
-        .hint("kubectl skyhook explain")
+        let error = Error { exit: Exit::Usage, ..Error::unknown("rule", code_or_name, known) };
+        error.hint("kubectl skyhook explain")
     })
 }
 

@@ -68,7 +68,14 @@ pub fn known_anywhere(cluster: &Cluster, package: &str) -> Result<()> {
     if known.contains(package) {
         return Ok(());
     }
-    let error = Error::unknown("package", package, known.iter().map(String::as_str));
+    let error = Error::unknown_among("package", package, known.iter().map(String::as_str));
+    if let Some(skyhook) = cluster.skyhook(package) {
+        let kind = cluster.flavor().kind();
+        return Err(error.hint(format!(
+            "{package} is a {kind}: kubectl skyhook package status --skyhook {}",
+            skyhook.name()
+        )));
+    }
     let objects = runs.all().iter().flat_map(|run| {
         run.job.map(|job| ("job", job.key())).into_iter().chain(run.pods.iter().map(|pod| ("pod", pod.key())))
     });

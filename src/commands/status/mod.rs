@@ -37,13 +37,17 @@ use crate::wait::{BlockerCheck, Blockers, Wait};
 /// time, and the cause or the object that it waits for; then the causes. The glossary explains the assessments. With
 /// -o wide, more columns; SINCE is the time for which the oldest stage or drain in progress has been running.
 ///
-/// With a name: its compartments with the nodes that are next, packages by stage, pods and jobs at work, latest events
+/// With a name: who changed its spec last, its compartments with the nodes that are next, packages by stage, pods and jobs at work, latest events
 /// and causes; the packages that are to be uninstalled, node by node; and a deletion, with the packages that it waits
 /// for, every remedy, least disruptive first, and the remedy to use now. With -o wide, nothing is left out.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "Examples:
   kubectl skyhook status
   kubectl skyhook status gpu-tune
+
+  # Scripts: .state is Complete, Progressing, Waiting, Deleting, Degraded, Blocked, Stuck, Paused, Disabled, Gone or Unknown
+  kubectl skyhook status -o json | jq -r '.items[] | select(.state==\"Stuck\") | .name'
+  kubectl skyhook status -o json | jq -r '.items[] | \"\\(.name) \\(.completePercent)% \\(.message)\"'
   kubectl skyhook status -o jsonpath='{.items[?(@.state!=\"Complete\")].name}'")]
 pub struct Args {
     /// Show only these custom resources
@@ -55,7 +59,7 @@ pub struct Args {
     /// Watch until all are complete, or none makes progress any more
     ///
     /// Exits with 0 if all are complete, with 2 and the cause if nothing makes progress until someone intervenes, and with
-    /// 5 on timeout. On a terminal the screen is drawn again in place; in a pipe each change is a line.
+    /// 5 on timeout. On a terminal, the page is redrawn in place; in a pipe, each change is printed as a line.
     #[arg(short, long, conflicts_with = "sort_by")]
     watch: bool,
 

@@ -6,6 +6,7 @@ use crate::commands::shared::rule::{counted, label_of};
 use crate::commands::shared::status::item::{Compartment, Package, SkyhookProgress};
 use crate::commands::shared::status::{Findings, StatusReport, label};
 use crate::commands::shared::{cause_table, mutes};
+use crate::model::ProgressState;
 use crate::view::text::{self, Line, Text};
 use crate::view::{Columns, Table, age, count, list, plural, shell_words};
 
@@ -164,6 +165,12 @@ pub fn end(status: &StatusReport<'_>) -> Text {
     let words: Vec<&str> = words.chain(status.mute_words.iter().map(String::as_str)).collect();
     let diagnose = || Line::from("; see ") + text::command(shell_words(&words));
     let mut text = Text::new();
+    let goes_on = |item: &SkyhookProgress| {
+        matches!(item.summary.assessment, ProgressState::Progressing | ProgressState::Waiting)
+    };
+    if let Some(doubt) = status.cluster.clock.doubt().filter(|_| document.items.iter().any(goes_on)) {
+        text.paragraph(text::dim(doubt));
+    }
     if document.not_checked > 0 {
         let rules = plural(document.not_checked, "rule");
         text.line(text::warning(format!("{rules} could not run")) + diagnose());

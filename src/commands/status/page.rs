@@ -5,10 +5,10 @@ use crate::api::Skyhook;
 use crate::cluster::Cluster;
 use crate::commands::shared::status::item::{Compartment, Nodes, Package, SkyhookProgress};
 use crate::commands::shared::status::{StatusReport, label, uninstalls};
-use crate::model::{AtOnce, ProgressState};
+use crate::model::{AtOnce, Effects, ProgressState};
 use crate::outlook::stop_text;
 use crate::view::text::{self, Label, Line, Text};
-use crate::view::{NodeSet, Table, ago, cells, count, plural};
+use crate::view::{NodeSet, Table, ago, cells, count, plural, to_come};
 
 /// Maximum number of lines of a page without `-o wide`.
 const LINES: usize = 39;
@@ -41,6 +41,12 @@ fn page(status: &StatusReport<'_>, item: &SkyhookProgress, wide: bool) -> Text {
     head.indented(2, facts(cluster, item));
     if let Some(nodes) = item.nodes.as_ref().filter(|_| item.exists) {
         head.indented(2, node_counts(nodes, item.deleting, wide));
+        let remaining = crate::model::effects(cluster, cluster, &[&item.name]);
+        let to_come = |effects: &Effects<'_>| to_come(&effects.packages(), &effects.rollout());
+        let fails = item.summary.node_states.failed > 0;
+        if let Some(line) = remaining.first().filter(|_| !fails).and_then(to_come) {
+            head.indented(2, Line::from(format!("to come: {line}")));
+        }
     }
     let deletion = status.deletion(&item.name);
     if let Some(deletion) = deletion.as_ref().filter(|_| !wide) {
@@ -200,7 +206,10 @@ fn node_counts(nodes: &Nodes, deleting: bool, wide: bool) -> Text {
 /// Compartments and packages.
 fn tables(text: &mut Text, parts: &[Compartment], packages: &[Package], item: &SkyhookProgress, rows: usize) {
     if !parts.is_empty() {
-        text.blank().table(compartments(&parts[..parts.len().min(rows)]));
+        text.blank().table(compartments(
+            &parts[..parts.len().min(rows)],
+            if rows == usize::MAX { rows } else { RUNS },
+        ));
     }
     if !packages.is_empty() {
         text.blank().table(package_table(item, &packages[..packages.len().min(rows)]));
@@ -211,7 +220,7 @@ fn tables(text: &mut Text, parts: &[Compartment], packages: &[Package], item: &S
     }
 }
 
-fn compartments(parts: &[Compartment]) -> Table {
+fn compartments(parts: &[Compartment], runs: usize) -> Table {
     let mut table =
         Table::new(["compartment", "batch", "complete", "max", "failed", "rollout", "next"]).truncate_last();
     for part in parts {
@@ -228,7 +237,7 @@ fn compartments(parts: &[Compartment]) -> Table {
             max(part.bound),
             count(part.failed),
             rollout,
-            part.next_nodes.summary(RUNS)
+            part.next_nodes.summary(runs)
         ]);
     }
     table

@@ -23,7 +23,7 @@ use crate::rules::{self, Scope};
 use crate::view::{list, plural};
 use crate::wait::{Blockers, LiveObject, find};
 
-/// Delete custom resources in order: all before the operator is uninstalled, or only these
+/// Delete custom resources in a safe order: all of them, before the operator is uninstalled, or only some
 ///
 /// First shows which deletions would hang and why, their effects on nodes, and what they leave on hosts. --dry-run
 /// stops here, with exit code 2 if a deletion would hang or nodes would stay unavailable. Then it deletes custom
@@ -43,7 +43,7 @@ use crate::wait::{Blockers, LiveObject, find};
 
   kubectl skyhook teardown --timeout 1h && helm uninstall nodewright")]
 pub struct Args {
-    /// Custom resources to delete; all, and then the deployment policies, if none is named
+    /// Custom resources to delete; default: all of them, then the deployment policies
     #[arg(value_name = "NAME", value_parser = crate::args::nodes::skyhook)]
     names: Vec<String>,
 
@@ -167,8 +167,7 @@ impl Teardown {
             effects.warn(format!("the teardown would leave this behind: {left}{}", left.next()));
         }
         for why in &self.unreadable {
-            let may_hang = if self.items.len() < 2 { "" } else { "; other deletions may hang, too" };
-            effects.warn(format!("{why}{may_hang}"));
+            effects.warn(format!("{why}, so the preview may be incomplete"));
         }
         effects
     }

@@ -28,7 +28,7 @@ use crate::wait::{BlockerCheck, Blockers, Wait};
 /// A custom resource that selects no node is not complete. Failures that are retried, node reboots and a temporarily
 /// unavailable API server do not end the wait.
 ///
-/// A name that no custom resource has is an error, also with --for=deleted, unless nodes still have records of it.
+/// An unknown name is an error, even with --for=deleted, unless nodes still have records of it.
 /// `kubectl wait --for=delete` succeeds for any such name, so that a mistyped name passes a pipeline;
 /// --ignore-not-found does the same here.
 #[derive(Debug, clap::Args)]

@@ -11,8 +11,9 @@
 
 mod parse;
 
-use std::cmp::Ordering;
 use std::collections::HashMap;
+
+use std::cmp::Ordering;
 
 use jsonpath_rust::parser::model::{
     Comparable, Comparison, Filter, FilterAtom, JpQuery, Literal, Segment, Selector, SingularQuery,
@@ -33,10 +34,8 @@ pub struct JsonPath {
 #[derive(Debug, Clone, PartialEq)]
 pub struct Printed {
     pub text: String,
-    /// Whether a path has found something; `true` for a template without paths.
+    /// Whether each path has found something.
     pub matched: bool,
-    /// Whether a path into a Kubernetes object has found nothing.
-    pub lacks_object: bool,
 }
 
 #[derive(Debug, Clone, PartialEq)]
@@ -93,22 +92,18 @@ impl JsonPath {
     }
 
     fn render(&self, document: &Value, write: impl Fn(&[&Value]) -> String) -> Result<Printed, EvalError> {
-        let (mut text, mut matched) = (String::new(), !looks_up(&self.parts));
-        // Whether each path into an object has found something; `None` for other paths.
-        let mut of_object: HashMap<*const Path, Option<bool>> = HashMap::new();
+        let mut text = String::new();
+        // Whether each path has found something.
+        let mut found_any: HashMap<*const Path, bool> = HashMap::new();
         visit(&self.parts, document, &mut |part, found| {
             if !matches!(part, Part::Range(..)) {
                 text.push_str(&write(found));
             }
-            if let Part::Path(path) = part {
-                matched |= path.looks_up() && !found.is_empty();
-            }
             if let Part::Path(path) | Part::Range(path, _) = part {
-                let any = of_object.entry(path).or_insert_with(|| path.is_of_object().then_some(false));
-                *any = any.map(|any| any || !found.is_empty());
+                *found_any.entry(path).or_default() |= !found.is_empty() || !path.looks_up();
             }
         })?;
-        Ok(Printed { text, matched, lacks_object: of_object.values().any(|any| *any == Some(false)) })
+        Ok(Printed { text, matched: found_any.values().all(|any| *any) })
     }
 }
 
@@ -123,15 +118,6 @@ fn sanitized(value: Value) -> Value {
         }
         other => other,
     }
-}
-
-/// Whether any of the parts prints a value of the document.
-fn looks_up(parts: &[Part]) -> bool {
-    parts.iter().any(|part| match part {
-        Part::Text(_) => false,
-        Part::Path(path) => path.looks_up(),
-        Part::Range(_, body) => looks_up(body),
-    })
 }
 
 /// Passes each part with its results to `print`, in the order of printing; a range comes before its parts.
@@ -165,21 +151,6 @@ impl Path {
     /// Whether the path reads the document; a literal such as `{"\n"}` does not.
     fn looks_up(&self) -> bool {
         !self.steps.iter().any(|step| matches!(step, PathStep::Literal(_)))
-    }
-
-    /// Whether the path names `metadata`, `spec` or `status`, as paths into Kubernetes objects do.
-    pub(super) fn is_of_object(&self) -> bool {
-        let names = |query: &JpQuery| {
-            // `Display` separates no names.
-            let query = format!("{query:?}");
-            let mut words = query.split(|c: char| !c.is_alphanumeric());
-            words.any(|word| matches!(word, "metadata" | "spec" | "status"))
-        };
-        self.steps.iter().any(|step| match step {
-            PathStep::Query(query) => names(query),
-            PathStep::Either(first, second) => names(first) || names(second),
-            PathStep::Literal(_) => false,
-        })
     }
 
     pub(super) fn find<'a>(&'a self, current: &'a Value) -> Result<Vec<&'a Value>, EvalError> {

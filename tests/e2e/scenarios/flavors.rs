@@ -65,7 +65,7 @@ pub fn both_served_and_nodewright_active(cluster: &Cluster) {
     report.has("SKY201", &json!({"node": "node-2", "package": "driver"}));
     let status = cluster.ours(&["node", "status"]);
     let of = |node: &str| {
-        status["items"].as_array().into_iter().flatten().filter(|row| row["name"] == node).count()
+        status["items"].as_array().into_iter().flatten().filter(|row| row["node"] == node).count()
     };
     assert_eq!(of("node-2"), 1, "one row a node and CR, not one a generation: {status:#}");
 }

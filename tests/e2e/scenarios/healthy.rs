@@ -42,7 +42,7 @@ pub fn rollout(cluster: &Cluster) {
         .as_array()
         .into_iter()
         .flatten()
-        .map(|node| (&node["name"], &node["state"], &node["packagesComplete"]))
+        .map(|node| (&node["node"], &node["status"], &node["packagesComplete"]))
         .collect();
     let done = |node| (json!(node), json!("complete"), json!(2));
     let wanted = ["node-1", "node-2", "node-3"].map(done);

@@ -93,7 +93,7 @@ fn map(body: &mut String, y: &mut usize) {
     let document = run(&format!("node status -o json --from {CAPTURE}")).output().json();
     let items = document["items"].as_array().expect("items").iter();
     let nodes: BTreeMap<&str, &str> = items
-        .map(|item| (item["name"].as_str().expect("a node"), item["state"].as_str().expect("a status")))
+        .map(|item| (item["node"].as_str().expect("a node"), item["status"].as_str().expect("a status")))
         .collect();
     let _ = writeln!(body, "<text x=\"{MARGIN}\" y=\"{y}\" class=\"d\">nodes</text>");
     for (at, (node, status)) in nodes.iter().enumerate() {

@@ -27,10 +27,10 @@ fn new_pause_waits_until_the_operator_saw_the_last_one_end() {
     };
     let ran = std::thread::scope(|scope| {
         let reset = scope.spawn(|| cluster.run(RESET));
-        while looks() < 3 {
+        cluster.fake.wait_until(|| {
             assert!(!reset.is_finished(), "it does not wait");
-            std::thread::yield_now();
-        }
+            looks() >= 3
+        });
         assert!(cluster.writes().is_empty(), "{:?}", cluster.writes());
         cluster.with_operator(|| reset.join().expect("the reset ends without a panic"))
     });

@@ -50,10 +50,10 @@ fn follow(fake: &FakeApi, meanwhile: impl FnOnce() + Send) -> RunOutput {
 fn until_asked(fake: &FakeApi, pod: &str, times: usize) {
     let begun = Instant::now();
     let of_pod = || requested_logs(fake).iter().filter(|a| a.starts_with(pod)).count();
-    while of_pod() < times {
+    fake.wait_until(|| {
         assert!(begun.elapsed() < PATIENCE, "{:?}", fake.lines());
-        std::thread::yield_now();
-    }
+        of_pod() >= times
+    });
 }
 
 #[test]

@@ -5,6 +5,7 @@ use serde_json::json;
 use super::{NODEWRIGHT, driver, logs, requested_logs};
 use crate::support::fake_api::FakeApi;
 use crate::support::object_builder::PackageRun;
+use crate::support::run::run;
 
 fn on<'a>(node: &'a str, job: &'a str, at: &'a str) -> PackageRun<'a> {
     PackageRun { node, job: Some(job), at, ..PackageRun::default() }
@@ -90,6 +91,20 @@ fn deleted_pods_fall_back_to_the_operator_log_tail() {
             Some(0)
         )
     );
+}
+
+#[test]
+fn tails_in_a_capture_name_their_nodes() {
+    let key = kubectl_skyhook::api::ApiFlavor::NodeWright.key("last-logs");
+    let mut fake = NODEWRIGHT.serve(driver());
+    for (node, job) in [("node-1", "apply-1"), ("node-2", "apply-2")] {
+        let mut job = NODEWRIGHT.job(&on(node, job, "2026-11-20T11:50:00Z"), given_up());
+        job["metadata"]["annotations"][&key] = format!("words of {node}\n").into();
+        fake = fake.with(NODEWRIGHT.node(node, "erroring", &["driver|1.0.0 apply erroring"])).with(job);
+    }
+    let list = json!({"apiVersion": "v1", "kind": "List", "items": fake.objects()}).to_string();
+    let ran = run("package logs driver --from - --now 2026-11-20T12:00:00Z").stdin(list.as_bytes()).output();
+    assert_eq!(ran.stdout, "node-1 apply │ words of node-1\nnode-2 apply │ words of node-2\n");
 }
 
 #[test]

@@ -28,7 +28,7 @@ mod watch;
 
 use std::collections::BTreeMap;
 use std::path::Path;
-use std::sync::{Arc, Mutex, MutexGuard};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use jiff::SignedDuration;
@@ -48,7 +48,15 @@ pub const CLUSTER: &str = "00000000-0000-4000-8000-0000000c1a5e";
 
 /// The server. Clones share the same state.
 #[derive(Clone, Default)]
-pub struct FakeApi(Arc<Mutex<State>>);
+pub struct FakeApi(Arc<Shared>);
+
+#[derive(Default)]
+struct Shared {
+    state: Mutex<State>,
+    /// The number of requests and of changes by the test so far.
+    events: Mutex<u64>,
+    event: Condvar,
+}
 
 /// The whole state of the server.
 #[derive(Default)]
@@ -131,6 +139,7 @@ impl FakeApi {
     /// Adds an object, or all items of a list.
     pub fn load(&self, object: Value) {
         self.state().store.load(with_managers(object));
+        self.note_event();
     }
 
     /// Adds the objects of a JSON file or a multi-document YAML file.
@@ -165,6 +174,26 @@ impl FakeApi {
     /// Changes the state, such as stored objects and container logs.
     pub fn change(&self, change: impl FnOnce(&mut State)) {
         change(&mut self.state());
+        self.note_event();
+    }
+
+    fn note_event(&self) {
+        *self.0.events.lock().unwrap_or_else(PoisonError::into_inner) += 1;
+        self.0.event.notify_all();
+    }
+
+    /// Waits until the condition holds. It is checked after each request and each change by the test, and several times
+    /// a second, since it may concern other things, too.
+    pub fn wait_until(&self, mut holds: impl FnMut() -> bool) {
+        loop {
+            let seen = *self.0.events.lock().unwrap_or_else(PoisonError::into_inner);
+            if holds() {
+                return;
+            }
+            let events = self.0.events.lock().unwrap_or_else(PoisonError::into_inner);
+            let unchanged = |events: &mut u64| *events == seen;
+            drop(self.0.event.wait_timeout_while(events, Duration::from_millis(50), unchanged));
+        }
     }
 
     /// Removes all rules.
@@ -238,6 +267,6 @@ impl FakeApi {
     }
 
     fn state(&self) -> MutexGuard<'_, State> {
-        self.0.lock().expect("no test panics while it holds the server")
+        self.0.state.lock().expect("no test panics while it holds the server")
     }
 }

@@ -71,7 +71,7 @@ fn full_disk_stops_writes_outside_the_journal() {
     let torn = !journal(&cluster).1.lines().all(whole);
     let undone = cluster.run("undo --confirm");
     undone.expect_code(0);
-    assert_eq!(undone.stderr.contains("cannot be read, and"), torn, "{}", undone.transcript());
+    assert_eq!(undone.stderr.contains("cannot be read and is"), torn, "{}", undone.transcript());
     assert_eq!(nodes().collect::<Vec<_>>(), before);
 }
 
@@ -89,9 +89,9 @@ fn torn_journal_line_is_skipped_and_reported() {
     for words in ["journal list", "journal show", "undo --confirm"] {
         let ran = cluster.run(words);
         ran.expect_code(0);
-        ran.expect_stderr(": line 2 cannot be read, and is ignored");
+        ran.expect_stderr(": line 2 cannot be read and is ignored");
         ran.expect_stderr(format!(
-            "`undo` checks the objects instead; to end this warning, delete {}",
+            "`undo` compares the objects instead; deleting {} ends this warning",
             path.display()
         ));
     }

@@ -192,9 +192,7 @@ fn second_interrupt_exits_at_once_and_keeps_the_journal() {
     let over = ended.clone();
     let fingers = std::thread::spawn(move || {
         let hangs = || fake.writes().iter().filter(|w| w.path.contains("nodes/")).count() >= 20;
-        while !hangs() {
-            std::thread::yield_now();
-        }
+        fake.wait_until(hangs);
         // Two signals in quick succession may count as one, so repeat the signal until the process has ended.
         while !over.load(Ordering::Relaxed) {
             impatient.interrupt::<()>()(&mut ());

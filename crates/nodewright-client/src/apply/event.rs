@@ -87,7 +87,7 @@ pub enum StopReason {
     Finished,
     /// The user interrupted the command.
     Interrupted,
-    /// A step that later stages require failed or was skipped.
+    /// A step failed or was skipped, and later stages depend on it.
     DependencyFailed,
     /// A precondition of the plan is not met any more, or cannot be checked; further changes could do harm.
     PreconditionFailed { reason: String },

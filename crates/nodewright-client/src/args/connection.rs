@@ -104,8 +104,8 @@ pub struct Connection {
 
     /// Timeout of a single request, such as 5s, 2m or 1h; 0 means no timeout
     ///
-    /// A bare number means seconds. By default, writes time out after 30s, and reads after 70s in which
-    /// nothing arrives.
+    /// A bare number means seconds. By default, a write times out after 30s, and a read after 70s
+    /// without data.
     #[arg(
         long,
         global = true, hide_short_help = true,

@@ -95,15 +95,18 @@ impl Plan {
             if named.iter().any(waits) {
                 let then = Simulation::unhindered(&after).work();
                 // Without an operator at work, the next batch is not known.
-                let away = cluster.operator().is_down()
-                    || cluster.operator().is_absent()
-                    || cluster.migration().holding().next().is_some();
+                let away = cluster.operator().is_down() || cluster.migration().holding().next().is_some();
                 let mut later = edited.started(before.unhindered(), then, hidden || away);
-                // A pause that the plan leaves behind ends by another decision.
+                // A pause or an ignore label that the plan leaves behind ends by another decision.
                 let is_active =
                     |cluster: &Cluster, name: &str| cluster.skyhook(name).is_some_and(Skyhook::is_active);
                 let stops = |name: &str| is_active(cluster, name) && !is_active(&after, name);
-                later.retain(|(skyhook, _), _| named.contains(skyhook) && !stops(skyhook));
+                let is_ignored = |cluster: &Cluster, node: &str| {
+                    cluster.node(node).is_some_and(|node| node.ignored(cluster.flavor()))
+                };
+                let leaves = |node: &str| !is_ignored(cluster, node) && is_ignored(&after, node);
+                later
+                    .retain(|(skyhook, node), _| named.contains(skyhook) && !stops(skyhook) && !leaves(node));
                 for skyhook in after.skyhooks.items().iter().filter(|skyhook| named.contains(skyhook.name()))
                 {
                     let nodes = after.nodes.items().iter().filter(|node| skyhook.selects(node));
@@ -372,7 +375,7 @@ impl Plan {
         };
         let name = skyhook.name();
         // The newer operator removes the finalizer of the older API in its first reconcile.
-        let acts = !cluster.operator().is_down() && !cluster.operator().is_absent();
+        let acts = !cluster.operator().is_down();
         let gone = if older { acts } else { after.skyhook(name).is_none() };
         if gone {
             let runs = cluster.package_runs_of(if older { flavor.other() } else { flavor });
@@ -713,7 +716,7 @@ fn add_freed(plan: &Plan, cluster: &Cluster, after: &Cluster, consequences: &mut
             consequences.at_least(Grade::of_running(skyhook));
             let reference = skyhook.reference();
             consequences
-                .warn(format!("{reference} records no batch, so its packages may start on other nodes"));
+                .warn(format!("{reference} has no recorded batch: the operator may choose other nodes instead and start packages there"));
         }
     }
 }

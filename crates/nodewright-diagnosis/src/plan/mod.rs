@@ -66,7 +66,7 @@ pub struct Plan {
     /// them.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub erroring: Option<String>,
-    /// What must still be as it was when the plan was made, beyond the objects that it changes.
+    /// Preconditions on objects that the plan itself does not change.
     #[serde(default, skip_serializing_if = "Preconditions::is_empty")]
     pub preconditions: Preconditions,
 }

@@ -16,7 +16,7 @@ use crate::cluster::{Certainty, Cluster, Deployment, Node};
 
 /// The preconditions of a plan on objects that it does not change itself.
 ///
-/// They are checked before the plan is confirmed or loaded from a file, after the answer, and before each stage
+/// They are checked when a plan is loaded from a file, before and after the confirmation prompt, and before each stage
 /// and each change of a node, a pod, a Job or a ConfigMap.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(default)]
@@ -24,8 +24,9 @@ pub struct Preconditions {
     /// The custom resources whose data the plan changes, or that it deletes, releases or creates.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub resources: Vec<ResourceState>,
-    /// The operator's state; absent if the plan does not rely on an operator that is not running. The
-    /// operator must not get closer to running.
+    /// The operator's state when the plan was made, if the plan relies on the operator not running; absent
+    /// otherwise. The plan is refused or stopped once the operator is
+    /// closer to running.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub operator: Option<OperatorAvailability>,
 }

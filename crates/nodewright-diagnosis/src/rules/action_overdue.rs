@@ -1,5 +1,5 @@
 use super::support::overdue::{DueActions, Overdue};
-use super::{Findings, Grade, Subject};
+use super::{ENDED_RECONCILE, Findings, Grade, Subject};
 use crate::api::Executor;
 use crate::cluster::Cluster;
 use crate::model::Action;
@@ -77,8 +77,7 @@ fn detect(_: &Cluster, findings: &mut Findings) {
 }
 
 /// Rules about causes that end the operator's reconcile, for one custom resource or for all.
-const EXPLAINED_BY: &[&str] =
-    &["SKY206", "SKY212", "SKY217", "SKY226", "SKY501", "SKY504", "SKY506", "SKY507", "SKY601"];
+const EXPLAINED_BY: &[&str] = &[ENDED_RECONCILE, "SKY506", "SKY507"];
 
 fn message(cluster: &Cluster, overdue: &Overdue<'_>) -> String {
     let action = &overdue.due.action;

@@ -97,7 +97,7 @@ fn outcome(stage: &Stage, package_run: Option<&PackageRun<'_>>) -> &'static str 
             "its interrupt can no longer be canceled, and the package is installed again afterwards"
         }
         Some(package_run) if !package_run.alive() => "nothing else happens until its pod has terminated",
-        Some(_) => "if the uninstall finishes first, the package is installed again from the start",
+        Some(_) => "if the uninstall still finishes, the package is then installed again from the start",
         None => "the operator has not processed the cancellation yet",
     }
 }

@@ -88,7 +88,7 @@ fn detect(cluster: &Cluster, findings: &mut Findings) {
             .evidence(
                 node,
                 "may have lifted the cordon",
-                if suspects.is_empty() { "no object shows it".to_owned() } else { suspects.join("; ") },
+                if suspects.is_empty() { "unknown".to_owned() } else { suspects.join("; ") },
             )
             .pods_on_node(
                 if suspects.is_empty() {

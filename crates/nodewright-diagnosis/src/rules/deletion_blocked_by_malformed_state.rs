@@ -46,7 +46,7 @@ fn detect(cluster: &Cluster, findings: &mut Findings) {
                 let finding = findings.report(
                     Subject::node(&node.name, Some(skyhook.name())),
                     format!(
-                        "deletion of {skyhook} is blocked: the node state cannot be read, which ends every reconcile of the operator"
+                        "deletion of {skyhook} is blocked: the node state cannot be read, so every reconcile of the operator fails"
                     ),
                 );
                 finding.since(skyhook.metadata.deletion_timestamp).evidence(

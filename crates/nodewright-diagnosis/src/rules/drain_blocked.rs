@@ -341,7 +341,10 @@ fn cause(obstacles: &Obstacles<'_>) -> (String, Option<String>) {
     }
     if let (Some(first), []) = (unexplained.first(), noted.as_slice()) {
         let not_evicted = |pods: &str| {
-            format!("{pods} not evicted, although no budget protects it{}", webhook_clause(webhooks))
+            format!(
+                "{pods} not evicted, although no PodDisruptionBudget protects it{}",
+                webhook_clause(webhooks)
+            )
         };
         let more = match unexplained.len() {
             1 => String::new(),

@@ -94,6 +94,9 @@ pub struct Finding {
 /// The identity of a finding across reports.
 pub type FindingKey = (&'static str, Subject);
 
+/// Stands in [`Finding::effect_of`] for every rule that ends the operator's reconcile.
+pub const ENDED_RECONCILE: &str = "Reconcile";
+
 impl Finding {
     pub fn key(&self) -> FindingKey {
         (self.rule.code, self.subject.clone())
@@ -282,6 +285,12 @@ impl Finding {
     pub fn effect_of(&mut self, codes: &'static [&'static str]) -> &mut Self {
         self.effect_of = codes;
         self
+    }
+
+    /// Whether the finding declares this one as its cause.
+    pub(super) fn is_effect_of(&self, cause: &Finding) -> bool {
+        self.effect_of.contains(&cause.rule.code)
+            || cause.blocks_reconcile() && self.effect_of.contains(&ENDED_RECONCILE)
     }
 
     /// Sets the other nodes that the finding blocks.

@@ -113,7 +113,7 @@ fn detect(cluster: &Cluster, findings: &mut Findings) {
             )
         } else if matches!(refusal, PullFailure::Platform) {
             (
-                "Use an image that is built for this architecture, or select only nodes of the others",
+                "Use an image that is built for this architecture, or select only nodes whose architecture the image supports",
                 "the operator then replaces the pod on every node",
             )
         } else {

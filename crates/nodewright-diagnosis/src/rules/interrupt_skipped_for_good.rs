@@ -62,7 +62,7 @@ fn detect(cluster: &Cluster, findings: &mut Findings) {
                 let finding = findings.report(
                     Subject::skyhook_on_node(skyhook, node).package(&entry.name),
                     format!(
-                        "package {} waits for an interrupt that no other package requests anymore",
+                        "package {} waits for the interrupt of another package, which will not run anymore",
                         entry.name
                     ),
                 );

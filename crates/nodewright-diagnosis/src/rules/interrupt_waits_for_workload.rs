@@ -105,7 +105,7 @@ fn detect(cluster: &Cluster, findings: &mut Findings) {
         let owners = protected.iter().filter_map(|pod| pod.metadata.controller());
         let lasting = owners.map(|owner| owner.kind.as_str()).find(|kind| LASTING.contains(kind));
         if let Some(kind) = lasting {
-            finding.caveat(format!("a pod of a {kind} does not end until its owner is scaled down or moved"));
+            finding.caveat(format!("a pod of a {kind} does not end by itself: scale the {kind} down, or move its pods to other nodes"));
         }
     }
 }

@@ -86,7 +86,7 @@ fn detect(cluster: &Cluster, findings: &mut Findings) {
 fn repair_controller(finding: &mut Finding) {
     finding.kubectl(
         Grade::B0,
-        "Check who runs the job controller, and repair kube-controller-manager",
+        "See which kube-controller-manager holds the lease, and repair it: it runs the job controller",
         ["get", "lease", "-n", "kube-system", "kube-controller-manager", "-o", "yaml"],
     );
 }

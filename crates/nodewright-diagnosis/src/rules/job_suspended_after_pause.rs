@@ -1,7 +1,7 @@
 use jiff::Timestamp;
 
 use super::job_suspended_by_others::Suspensions;
-use super::{Findings, Severity, Subject};
+use super::{ENDED_RECONCILE, Findings, Severity, Subject};
 use crate::api::Status;
 use crate::cluster::Cluster;
 
@@ -86,7 +86,7 @@ fn detect(cluster: &Cluster, findings: &mut Findings) {
             }
             // The operator does not reach the Job while its reconcile ends early.
             finding
-                .effect_of(&["SKY206", "SKY217", "SKY501", "SKY601"])
+                .effect_of(&[ENDED_RECONCILE])
                 .remedy("Pause the custom resource again", ["pause", skyhook.name()])
                 .caveat("running jobs of the custom resource are stopped, and start again after the resume")
                 .remedy("Then resume the custom resource", ["resume", skyhook.name()])

@@ -56,7 +56,7 @@ fn detect(cluster: &Cluster, findings: &mut Findings) {
         let odd = absence != Certainty::Presumed || cordons || runs;
         if !odd && !cluster.skyhooks.items().is_empty() {
             findings.undetermined(format!(
-                "the capture may lack the custom resource {name}, to which keys on nodes belong"
+                "nodes have annotations or labels of {name}, which may just be missing from the capture"
             ));
             continue;
         }

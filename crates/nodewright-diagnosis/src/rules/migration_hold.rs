@@ -38,7 +38,7 @@ fn detect(cluster: &Cluster, findings: &mut Findings) {
         };
         let finding = findings.report(
             Subject::skyhook(old),
-            format!("{old} is unfinished ({status}), which stops the operator for every NodeWright"),
+            format!("{old} is unfinished ({status}): until it is complete or deleted, the operator does nothing for any NodeWright object"),
         );
         finding.evidence(old, "status.status", status.as_str());
         match &cluster.active_api.operator_version {

@@ -12,7 +12,7 @@ pub mod support;
 
 pub use crate::plan::Grade;
 pub use finding::Subject;
-pub use finding::{Evidence, Finding, FindingKey, Severity};
+pub use finding::{ENDED_RECONCILE, Evidence, Finding, FindingKey, Severity};
 pub use findings::Findings;
 pub use name_equals_taint_key::names_taken_by;
 pub use remedies::remedy::{Remedy, Undo, uninstall_argument, uninstall_command};
@@ -301,9 +301,6 @@ pub static ALL: &[&Rule] = &[
     &orphaned_pods_and_jobs::RULE,
     &pods_of_older_operator::RULE,
 ];
-
-/// Retired codes, each with its replacement.
-pub static RETIRED: &[(&str, &str)] = &[];
 
 /// Finds a rule by code or name, ignoring case.
 pub fn find(code_or_name: &str) -> Option<&'static Rule> {

@@ -79,7 +79,7 @@ fn detect(cluster: &Cluster, findings: &mut Findings) {
             let kubelet = node.kubelet_message().unwrap_or_default();
             let shutting_down = lasts && kubelet.contains(SHUTTING_DOWN);
             let how = if shutting_down {
-                "has been shutting down for a long time, so its reboot began and did not finish"
+                "has been shutting down for a long time: its shutdown or reboot does not finish"
             } else {
                 how
             };
@@ -119,8 +119,8 @@ fn detect(cluster: &Cluster, findings: &mut Findings) {
             }
             finding.describe_node(
                 if shutting_down {
-                    "Finish the reboot from the machine's console: something there prevents it from \
-                     completing"
+                    "See on the machine's console what prevents the shutdown from completing, and finish \
+                     it there"
                 } else {
                     "See the state of the node, and repair it"
                 },

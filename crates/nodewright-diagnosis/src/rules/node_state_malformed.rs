@@ -65,7 +65,7 @@ fn detect(cluster: &Cluster, findings: &mut Findings) {
                             "; the custom resource is paused, so the operator continues with the \
                              other custom resources"
                         } else {
-                            ", which ends every reconcile of the operator"
+                            ", so every reconcile of the operator fails"
                         }
                     ),
                 );

@@ -51,10 +51,8 @@ fn detect(cluster: &Cluster, findings: &mut Findings) {
         }
         return;
     }
-    // The status of an unobserved Deployment may be outdated, but its spec is valid.
-    let down = |d: &Deployment| (d.observed() || d.replicas() == 0) && d.available_replicas() == 0;
     let loops = |d: &Deployment| cluster.operator().crash_looping(d).is_some();
-    if !operators.iter().all(|d| down(d) || loops(d)) {
+    if !operators.iter().all(|d| d.is_unavailable() || loops(d)) {
         return;
     }
     for deployment in operators {

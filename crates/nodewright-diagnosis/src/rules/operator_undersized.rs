@@ -22,8 +22,8 @@ rule! {
     ///
     /// # How to fix
     ///
-    /// Raise the limit in the values of the chart to 0.8 MiB for each node. With more than two packages, multiply this
-    /// by 0.4 times the number of packages.
+    /// Raise the limit in the values of the chart to 0.8 MiB per node, or with more than two packages to 0.32 MiB per
+    /// node and package.
     ///
     /// # Affected versions
     ///

@@ -26,7 +26,8 @@ rule! {
     /// # How to fix
     ///
     /// Upgrade the operator. Or make the package depend on a complete package, unless that package depends on
-    /// it. Or reset a complete package, or the node, until this is no longer so.
+    /// it. Or reset the node, or enough of its complete packages that they no longer
+    /// outnumber the packages without dependencies.
     ///
     /// # Affected versions
     ///

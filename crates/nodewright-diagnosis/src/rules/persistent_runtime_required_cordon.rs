@@ -38,7 +38,7 @@ fn detect(cluster: &Cluster, findings: &mut Findings) {
         findings
             .report(
                 Subject::node(&node.name, None),
-                "the node stays cordoned after its runtime is installed, until someone releases the cordon",
+                "the node stays cordoned because of runtimeRequiredCordonAfter, until someone outside the operator releases the cordon",
             )
             .evidence(node, "spec.unschedulable", "true")
             .evidence(node, flavor.key("runtimeRequiredCordon"), "set")

@@ -110,7 +110,7 @@ fn report(
     if change.fix != Fix::Defaults {
         finding.kubectl(
             Grade::B0,
-            "See which webhooks and LimitRanges change pods, and exempt the operator's namespace from them",
+            "See which webhooks and LimitRanges change pods; exempt the operator's namespace from the webhooks, or correct the LimitRange",
             ["get", "mutatingwebhookconfigurations,limitranges", "-n", package_run.namespace()],
         );
     }
@@ -121,7 +121,7 @@ fn report(
             let title = "Then delete the pod, so that the operator continues";
             finding.delete_pod(title, pod).caveat(
                 "the script is killed, which may leave its work on the host unfinished; until the namespace is exempt, \
-                 the next pod gets the container, too",
+                 every new pod gets the extra container again",
             );
         }
         Fix::Defaults | Fix::Spec => {

@@ -54,7 +54,7 @@ fn detect(cluster: &Cluster, findings: &mut Findings) {
             .report(
                 Subject::node(&pod.spec.node_name, Some(skyhook.name())),
                 format!(
-                    "pod {} has the label of {skyhook} but no package annotation, which ends every reconcile of the operator",
+                    "pod {} has the label of {skyhook} but no package annotation, which makes every reconcile of the operator fail",
                     pod.path()
                 ),
             )

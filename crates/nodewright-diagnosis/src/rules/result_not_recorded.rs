@@ -2,7 +2,7 @@ use jiff::Timestamp;
 
 use super::support::evidence::due_entry;
 use super::support::overdue::succeeded;
-use super::{Findings, Subject};
+use super::{ENDED_RECONCILE, Findings, Subject};
 use crate::cluster::{Cluster, PackageRun};
 
 rule! {
@@ -62,7 +62,7 @@ fn detect(cluster: &Cluster, findings: &mut Findings) {
         let state = cluster.flavor().key(&format!("nodeState_{name}"));
         finding
             .since(Some(ended))
-            .effect_of(&["SKY206", "SKY108", "SKY212", "SKY217", "SKY501", "SKY601"])
+            .effect_of(&[ENDED_RECONCILE])
             .evidence(package_run, "succeeded", ended)
             .evidence(
                 format!("node/{}", package_run.node),

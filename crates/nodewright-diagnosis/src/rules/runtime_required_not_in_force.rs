@@ -1,6 +1,6 @@
 use jiff::{SignedDuration, Timestamp};
 
-use super::{Blocks, Findings, Grade, Severity, Subject};
+use super::{Blocks, ENDED_RECONCILE, Findings, Grade, Severity, Subject};
 use crate::api::{Skyhook, Stage, State};
 use crate::cluster::event::Event;
 use crate::cluster::leftover::{Leftover, LeftoverObject};
@@ -129,7 +129,7 @@ fn report(cluster: &Cluster, findings: &mut Findings, skyhook: &Skyhook, node: &
             .severity(Severity::Error)
             .since(due)
             .blocks_only(&[Blocks::Install])
-            .effect_of(&["SKY206", "SKY217", "SKY501", "SKY601"]);
+            .effect_of(&[ENDED_RECONCILE]);
     }
     let (key, effect) = cluster.runtime_required().taints().into_iter().next().unwrap_or_default();
     let (done, all) = cluster.progress(skyhook, node);

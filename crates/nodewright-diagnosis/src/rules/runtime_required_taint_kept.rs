@@ -14,8 +14,8 @@ rule! {
     /// Here, no such custom resource selects the node, or those that keep the taint are paused, disabled or
     /// being deleted, or the operator's reconcile ends before it reaches the taint, so the node stays unusable.
     ///
-    /// A taint that is named `runtime-required` under a key that the operator does not know is only a
-    /// warning: the operator never removes it, but something else may.
+    /// A `runtime-required` taint with a key that the operator does not know is only a warning: the operator
+    /// never removes it, but something else may.
     ///
     /// # What causes it
     ///

@@ -106,7 +106,7 @@ fn detect(cluster: &Cluster, findings: &mut Findings) {
                         finding
                             .patch(
                                 Grade::B3,
-                                "Remove the package from status.configUpdates, so that its own interrupt counts",
+                                "Remove the package from status.configUpdates, so that the operator runs the interrupt that the package's spec sets",
                                 skyhook,
                                 &["--subresource=status", "--type=json", "-p", &patch],
                             )

@@ -183,8 +183,8 @@ fn kept_by(
             )
             .edit(
                 Grade::B2,
-                "If the packages install what the owner of the taint waits for, each waits for the \
-                     other: tolerate the taint in additionalTolerations",
+                "If the taint's owner waits for something that these packages install, neither can \
+                     continue: tolerate the taint in additionalTolerations",
                 skyhook,
             )
             .caveat("packages then run on every node with this taint");

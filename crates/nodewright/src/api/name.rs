@@ -170,7 +170,7 @@ pub fn label_value_error(text: &str) -> Option<&'static str> {
     if bytes.len() > 63 {
         Some("is longer than 63 characters")
     } else if !bytes.iter().all(|b| b.is_ascii_alphanumeric() || b"-_.".contains(b)) {
-        Some("contains other characters than letters, digits, '-', '_' and '.'")
+        Some("contains characters other than letters, digits, '-', '_' and '.'")
     } else if !(alphanumeric(bytes.first()) && alphanumeric(bytes.last())) {
         Some("must begin and end with a letter or digit")
     } else {

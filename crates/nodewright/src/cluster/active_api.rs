@@ -155,10 +155,13 @@ impl<'a> Migration<'a> {
     /// Operators v0.18.0 to v0.20.x reconcile no NodeWright while the status of a Skyhook is unfinished.
     pub fn holding(self) -> impl Iterator<Item = &'a Skyhook> {
         let older = if self.0.active_api.migrating() { self.0.legacy.items() } else { &[] };
-        older.iter().filter(|old| {
-            let status = old.status.status.as_ref();
-            status.is_some_and(|status| !at_rest(status))
-        })
+        unfinished(older)
+    }
+
+    /// Objects of the older API that would block a newer operator if it were installed now.
+    pub fn would_hold(self) -> impl Iterator<Item = &'a Skyhook> {
+        let older = if self.0.flavor() == ApiFlavor::Skyhook { self.0.skyhooks.items() } else { &[] };
+        unfinished(older)
     }
 
     /// Whether the operator has copied the older keys of a custom resource on the node.
@@ -214,6 +217,10 @@ pub fn unused_policies(cluster: &Cluster) -> Vec<&DeploymentPolicy> {
         cluster.legacy.items().iter().any(|skyhook| skyhook.spec.deployment_policy == policy.metadata.name)
     };
     policies.filter(|policy| !used(policy)).collect()
+}
+
+fn unfinished(older: &[Skyhook]) -> impl Iterator<Item = &Skyhook> {
+    older.iter().filter(|old| old.status.status.as_ref().is_some_and(|status| !at_rest(status)))
 }
 
 /// Whether a Skyhook with this status does not block the migration.

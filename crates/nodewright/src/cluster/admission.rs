@@ -329,10 +329,9 @@ impl<'a> Webhooks<'a> {
 impl<'a> OperatorView<'a> {
     /// Whether all Deployments of the operator are unavailable. `false` without any Deployment, because
     /// something else may run the operator.
-    fn is_unavailable(self) -> bool {
+    pub fn is_unavailable(self) -> bool {
         let operators = self.0.operators.items();
-        let down = |d: &super::Deployment| d.observed() && d.available_replicas() == 0;
-        !operators.is_empty() && operators.iter().all(down)
+        !operators.is_empty() && operators.iter().all(super::Deployment::is_unavailable)
     }
 
     /// Start of the operator's current startup, as after a restart. `None` if the operator is available, or
@@ -342,9 +341,16 @@ impl<'a> OperatorView<'a> {
         since.filter(|_| self.is_unavailable())
     }
 
-    /// Whether the operator is unavailable and not starting up.
+    /// Whether the operator does not work and is not starting up: it is unavailable or absent.
     pub fn is_down(self) -> bool {
-        self.is_unavailable() && self.coming_up_since().is_none()
+        self.is_absent() || self.is_unavailable() && self.coming_up_since().is_none()
+    }
+
+    /// Whether the operator is scaled to zero, and so acts on nothing until someone scales it up. An unavailable one may
+    /// still act; so may an absent one, which something else than a Deployment may run.
+    pub fn is_scaled_to_zero(self) -> bool {
+        let operators = self.0.operators.items();
+        !operators.is_empty() && operators.iter().all(|d| d.replicas() == 0)
     }
 
     /// Whether all Deployments were read, and none of them runs the operator.

@@ -39,6 +39,15 @@ impl Clock {
             Clock::Unknown => "unknown: the capture contains no time",
         }
     }
+
+    /// What a report of unfinished work without findings cannot know: nothing was written since the time that is taken for
+    /// that of the capture, perhaps because nothing works any more.
+    pub fn doubt(self) -> Option<&'static str> {
+        let is_oldest_possible = self == Clock::Newest;
+        is_oldest_possible.then_some(
+            "If the capture was made later, pass its time with --now: unfinished work may be overdue.",
+        )
+    }
 }
 
 /// Maximum time by which a timestamp in a file may be later than the file: clocks differ.

@@ -70,6 +70,11 @@ impl Deployment {
         self.status.as_ref().and_then(|s| s.ready_replicas).unwrap_or(0).max(self.available_replicas())
     }
 
+    /// Whether no replica is available: none is wanted, or the Deployment controller has found none.
+    pub fn is_unavailable(&self) -> bool {
+        self.replicas() == 0 || self.observed() && self.available_replicas() == 0
+    }
+
     /// Whether the Deployment controller has observed the spec, so that the status is valid.
     pub fn observed(&self) -> bool {
         self.status.as_ref().is_some_and(|s| s.observed_generation.is_some())

@@ -26,7 +26,9 @@ pub struct Placement<'a> {
 }
 
 /// Progress of a package on a node.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, serde::Serialize, schemars::JsonSchema)]
+#[derive(
+    Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, serde::Serialize, schemars::JsonSchema,
+)]
 pub enum Phase {
     /// The node state cannot be read.
     Malformed,

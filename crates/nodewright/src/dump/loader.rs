@@ -140,7 +140,7 @@ impl ManifestLoader {
     /// Skips a message of kubectl among objects.
     pub fn skip_message(&mut self, path: &str, message: &str) {
         let resource = message.split_once("resource \"").and_then(|(_, rest)| rest.split('"').next());
-        let why = format!("{path}: skipped a message of kubectl: {}", super::quoted(message));
+        let why = format!("{path}: skipped a message from kubectl: {}", super::quoted(message));
         self.unread.extend(resource.and_then(resource_of).map(|kind| (kind, why.clone())));
         self.builder.notes.push(why);
     }

@@ -25,11 +25,11 @@ pub enum DumpError {
     Io { path: String, source: std::io::Error },
     #[error("{path}: empty; expected the output of `kubectl get nodes,pods,… -o json`")]
     Empty { path: String },
-    #[error("{path}: no objects, only a message of kubectl: {text}")]
+    #[error("{path}: no objects, only a message from kubectl: {text}")]
     OnlyMessage { path: String, text: String },
     #[error("{path}: neither JSON nor YAML: {why}")]
     Syntax { path: String, why: String },
-    #[error("{path}: line {line} is neither an object nor a known message of kubectl: {text}")]
+    #[error("{path}: line {line} is neither an object nor a known message from kubectl: {text}")]
     Text { path: String, line: usize, text: String },
     #[error(
         "{path}: a template with {{{{ … }}}}, not Kubernetes objects; render the template first, for example with `helm template`"

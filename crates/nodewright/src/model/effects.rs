@@ -50,6 +50,8 @@ pub struct Effects<'a> {
     /// Why the rollout never finishes; `None` if it does. If only some nodes were read, only a pause, a
     /// disable or a halt of the operator is known.
     pub stuck: Option<WaitReason<'a>>,
+    /// The nodes on which the rollout never finishes; `None` if only some nodes were read.
+    pub incomplete: Option<usize>,
     /// A node to which `stuck` applies; `None` if it applies to the whole custom resource.
     pub stuck_on: Option<&'a Node>,
     /// A required source that was not read; the other fields are unknown then.
@@ -166,8 +168,7 @@ impl<'a> Simulation<'a> {
             for name in names {
                 let package = |skyhook: Option<&'a Skyhook>| skyhook.and_then(|s| s.package(name));
                 let kind = self.interrupts.get(&(effects.skyhook, name)).copied();
-                let effect = own.package(name, package(was), package(is), kind);
-                effects.packages.push(effect);
+                effects.packages.extend(own.package(name, package(was), package(is), kind));
             }
             let leaves = |node: &&Node| {
                 was.is_some_and(|s| s.selects(node))
@@ -184,6 +185,12 @@ impl<'a> Simulation<'a> {
                 effects.refusing = refusing(edited, &pods, &effects.cordoned);
             }
             effects.remaining = timeline.remaining(effects.skyhook);
+            let completions = timeline
+                .moments
+                .iter()
+                .filter(|moment| moment.skyhook == effects.skyhook && moment.what == Happening::Complete);
+            let completions = completions.count();
+            effects.incomplete = effects.incomplete.map(|open| open.saturating_sub(completions));
             if edited.limited_to_named_nodes {
                 // Order and time depend on nodes that were not read.
                 effects.remaining = None;
@@ -256,8 +263,9 @@ fn at_first<'a>(model: &Model<'a>, resource: &Resource<'a>) -> Effects<'a> {
         refusing: Vec::new(),
         allowed: (!partial).then(|| sizes.sum()),
         overlapping: resource.skyhook.spec.deployment_policy.is_empty(),
-        waiting: if partial { Vec::new() } else { waiting(model, skyhook) },
+        waiting: if partial { Vec::new() } else { model.waiting_for(skyhook) },
         stuck,
+        incomplete: (!partial).then(|| resource.places.iter().filter(|place| !place.complete).count()),
         stuck_on: stuck_on.flatten(),
         unread: unread(model, skyhook),
         remaining: None,
@@ -309,15 +317,17 @@ fn refusing<'a>(
     refusing.into_values().collect()
 }
 
-/// The custom resources that wait for this one, on a node or everywhere.
-fn waiting<'a>(model: &Model<'a>, skyhook: &str) -> Vec<&'a str> {
-    let named = |at: usize| model.resources.get(at).is_some_and(|r| r.skyhook.name() == skyhook);
-    let waits = |resource: &&Resource<'a>| {
-        let everywhere = resource.gate.is_some_and(|(first, _)| first.name() == skyhook);
-        let mut open = resource.places.iter().filter(|place| !place.complete);
-        everywhere || open.any(|place| named(usize::from(place.earlier)))
-    };
-    model.resources.iter().filter(waits).map(|resource| resource.skyhook.name()).collect()
+impl<'a> Model<'a> {
+    /// The custom resources that wait for this one, on a node or everywhere.
+    pub fn waiting_for(&self, skyhook: &str) -> Vec<&'a str> {
+        let named = |at: usize| self.resources.get(at).is_some_and(|r| r.skyhook.name() == skyhook);
+        let waits = |resource: &&Resource<'a>| {
+            let everywhere = resource.gate.is_some_and(|(first, _)| first.name() == skyhook);
+            let mut open = resource.places.iter().filter(|place| !place.complete);
+            everywhere || open.any(|place| named(usize::from(place.earlier)))
+        };
+        self.resources.iter().filter(waits).map(|resource| resource.skyhook.name()).collect()
+    }
 }
 
 /// Why the custom resource does not progress on some node, and that node. A reason that applies to all nodes comes first,
@@ -345,14 +355,15 @@ fn stuck<'a>(model: &Model<'a>, resource: &Resource<'a>) -> Option<(WaitReason<'
     let ranked = |node: &'a Node, progress: ProgressState, reason: WaitReason<'a>| {
         let (rank, reason) = match (progress, &reason) {
             (ProgressState::Blocked | ProgressState::Suspended, _) => (0, reason),
-            (ProgressState::Running, _) => (0, failing(node)?),
-            (ProgressState::Waiting, WaitReason::Batch { node: None, .. }) => (3, reason),
-            (ProgressState::Waiting, WaitReason::Batch { .. }) => (2, reason),
+            // It may succeed this time.
+            (ProgressState::Running, _) => (1, failing(node)?),
+            (ProgressState::Waiting, WaitReason::Batch { node: None, .. }) => (4, reason),
+            (ProgressState::Waiting, WaitReason::Batch { .. }) => (3, reason),
             (ProgressState::Waiting, WaitReason::BatchSibling(_)) => match failing(node) {
                 Some(failing) => (0, failing),
-                None => (2, reason),
+                None => (3, reason),
             },
-            (ProgressState::Waiting, _) => (1, reason),
+            (ProgressState::Waiting, _) => (2, reason),
             _ => return None,
         };
         Some((rank, reason, node))
@@ -501,6 +512,9 @@ pub struct RolloutDocument {
     /// Why the rollout never completes; absent if it does.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub stuck: Option<String>,
+    /// Number of nodes on which the rollout never completes; absent if it does, and if only some nodes were read.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub incomplete_nodes: Option<usize>,
     /// Estimated time in seconds until the custom resource is complete; absent if unknown.
     #[serde(rename = "estimateSeconds", alias = "estimate", skip_serializing_if = "Option::is_none")]
     pub estimate: Option<f64>,
@@ -592,6 +606,7 @@ impl Effects<'_> {
             refusing_budgets: refusing.collect(),
             waiting: owned(self.waiting.iter().copied()),
             stuck: self.why_stuck(),
+            incomplete_nodes: self.incomplete.filter(|nodes| *nodes > 0 && self.stuck.is_some()),
             estimate: self.remaining.map(|remaining| remaining.seconds),
             uncertainty: self.remaining.map(|remaining| remaining.uncertainty),
         }

@@ -20,6 +20,8 @@ pub struct NextNodes<'a> {
     pub ordered: bool,
     /// Number of these nodes that the operator takes.
     pub count: usize,
+    /// Whether they start only after the current batch.
+    pub after_batch: bool,
 }
 
 pub(super) fn of<'a>(model: &Model<'a>, resource: &Resource<'a>, index: usize) -> NextNodes<'a> {
@@ -33,7 +35,7 @@ pub(super) fn of<'a>(model: &Model<'a>, resource: &Resource<'a>, index: usize) -
     let names = |nodes: Vec<u32>, count: usize| {
         let eligible = nodes.into_iter().filter(|at| place(at).eligible());
         let nodes: Vec<&Node> = eligible.map(|at| resource.nodes[at as usize]).collect();
-        NextNodes { count: count.min(nodes.len()), ordered: resource.ordered, nodes }
+        NextNodes { count: count.min(nodes.len()), ordered: resource.ordered, nodes, after_batch: false }
     };
     let take = |mut candidates: Vec<u32>, size: usize| {
         if resource.ordered {
@@ -90,7 +92,8 @@ pub(super) fn of<'a>(model: &Model<'a>, resource: &Resource<'a>, index: usize) -
     let counts = Counts::new(compartment.members.iter().map(place));
     let state = compartment.evaluated(operator, counts.after_batch(in_batch.len()));
     let size = compartment.batch_size(compartment.members.len() as i64, &state);
-    take(candidates(operator, compartment, &resource.places, &in_batch), size)
+    let next = take(candidates(operator, compartment, &resource.places, &in_batch), size);
+    NextNodes { after_batch: !in_batch.is_empty(), ..next }
 }
 
 /// The maximum number of nodes of a compartment on which the operator works at the same time.

@@ -9,6 +9,8 @@ use super::runs::Runs;
 use crate::api::Stage;
 use crate::cluster::{Cluster, Node, PackageRun};
 
+/// The type of interrupt that takes longer than others; also the stage under which its durations are stored.
+const REBOOT: &str = "reboot";
 /// Assumed time until evicted pods have ended, in seconds, if nothing was measured.
 const GRACE: f64 = 5.0;
 /// Minimum duration of a stage, in seconds.
@@ -90,8 +92,9 @@ impl Pace {
         }
         for (at, resource) in resources.iter().enumerate() {
             for package in 0..resource.packages.len() {
-                for stage in Stage::KNOWN.iter().copied().map(Stage::from) {
-                    let usual = pace.measured(at, package, &stage);
+                let reboots = resource.packages[package].interrupt == Some(REBOOT);
+                for stage in Stage::KNOWN.iter().copied().chain([REBOOT]).map(Stage::from) {
+                    let usual = pace.measured(at, package, &timed(&stage, reboots));
                     pace.usual.extend(usual.map(|usual| ((at, package, stage), usual)));
                 }
             }
@@ -188,8 +191,9 @@ impl Pace {
             }
             let in_a_row = longest_chain(resource) as f64;
             for package in 0..resource.packages.len() {
+                let reboots = resource.packages[package].interrupt == Some(REBOOT);
                 for stage in resource.packages[package].stages() {
-                    self.add(at, package, stage, mean / in_a_row);
+                    self.add(at, package, &timed(stage, reboots), mean / in_a_row);
                 }
             }
             self.ratios.extend(took.iter().map(|took| took / mean));
@@ -198,16 +202,19 @@ impl Pace {
     }
 }
 
-/// The keys under which a duration is stored, most specific first.
-fn keys(resource: usize, package: usize, stage: &Stage) -> [Key; 5] {
-    let stage = Some(stage.clone());
-    [
-        (Some(resource), Some(package), stage.clone()),
-        (Some(resource), None, stage.clone()),
-        (None, None, stage),
-        (Some(resource), None, None),
-        (None, None, None),
-    ]
+/// The keys under which a duration is stored, most specific first. A reboot takes much longer than other stages.
+fn keys(resource: usize, package: usize, stage: &Stage) -> Vec<Key> {
+    let of = |resource, package| (resource, package, Some(stage.clone()));
+    let mut keys = vec![of(Some(resource), Some(package)), of(Some(resource), None), of(None, None)];
+    if *stage != Stage::from(REBOOT) {
+        keys.extend([(Some(resource), None, None), (None, None, None)]);
+    }
+    keys
+}
+
+/// The stage under which a duration is stored.
+fn timed(stage: &Stage, reboots: bool) -> Stage {
+    if reboots && stage.is_interrupt() { Stage::from(REBOOT) } else { stage.clone() }
 }
 
 /// The measured times of a custom resource on a node. `condition`: the type of the node condition that
@@ -228,7 +235,9 @@ fn times<'a>(runs: &Runs<'a>, resource: &Resource<'a>, node: &Node, condition: &
         let last = at + 1 == jobs.len();
         let next = next.map(|(created, _)| *created).or(end.filter(|_| last));
         let until = next.filter(|next| *next >= completed).unwrap_or(completed);
-        Some(Sample { package, stage: run.stage.clone(), start: *start, seconds: seconds(*start, until) })
+        let reboot = format!("{}-interrupt-{REBOOT}-", resource.skyhook.name());
+        let stage = timed(&run.stage, run.job?.metadata.name.starts_with(&reboot));
+        Some(Sample { package, stage, start: *start, seconds: seconds(*start, until) })
     });
     Times { samples: over.collect(), end }
 }

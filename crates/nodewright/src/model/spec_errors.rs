@@ -236,7 +236,7 @@ fn package_errors(skyhook: &Skyhook, name: &str, package: &Package, errors: &mut
     }
     for key in package.config_map.keys().filter(|key| !is_config_map_key(key)) {
         let rule = if key.starts_with("..") || key == "." {
-            "a key is not '.', and does not begin with two dots"
+            "a key must not be '.' or begin with '..'"
         } else {
             "keys consist of letters, digits, '-', '_' and '.'"
         };

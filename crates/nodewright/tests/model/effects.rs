@@ -76,12 +76,14 @@ fn of_span(recording: &Recording, begin: f64, end: f64) -> Vec<Edit> {
 fn predicted(before: &Cluster, after: &Cluster, skyhook: &str) -> Outcome {
     let effects: Effects<'_> = effects(before, after, &[skyhook]).remove(0);
     let runs = effects.packages.into_iter().filter(|package| !package.nodes.is_empty());
-    runs.map(|package| {
-        let stages = package.stages.iter().map(ToString::to_string).collect();
-        let nodes = package.nodes.iter().map(|node| node.name.to_string()).collect();
-        (package.package.to_owned(), (stages, nodes, package.at_once.expect("all nodes were read")))
-    })
-    .collect()
+    let mut outcome = Outcome::new();
+    for package in runs {
+        let (stages, nodes, at_once) = outcome.entry(package.package.to_owned()).or_default();
+        stages.extend(package.stages.iter().map(ToString::to_string));
+        nodes.extend(package.nodes.iter().map(|node| node.name.to_string()));
+        *at_once += package.at_once.expect("all nodes were read");
+    }
+    outcome
 }
 
 fn actual(recording: &Recording, skyhook: &str, begin: f64, end: f64) -> (Outcome, bool) {

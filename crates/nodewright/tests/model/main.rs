@@ -13,8 +13,10 @@ mod timeline;
 use std::fmt::Write as _;
 use std::path::Path;
 
+use nodewright::api::Skyhook;
 use nodewright::cluster::Cluster;
 use nodewright::model::{Action, Model, NodeProgress, ProgressState};
+
 use serde_json::json;
 
 use recording::{Recording, recordings};
@@ -283,4 +285,41 @@ fn upgrade_in_progress_changes_no_config_map() {
     let packages = effects.iter().flat_map(|effects| &effects.packages);
     let driver = packages.into_iter().find(|package| package.package == "driver").expect("the driver runs");
     assert_eq!(driver.change, nodewright::model::PackageChange::Install);
+}
+
+/// A reboot takes much longer than the restarts that were measured.
+#[test]
+fn restarts_do_not_tell_how_long_a_reboot_takes() {
+    let path = recordings("recordings").into_iter().find(|path| path.ends_with("upgrade_service.ndjson.gz"));
+    let recording = Recording::read(&path.expect("the recording"));
+    let before = recording.cluster_then(recording.end());
+    let object = &recording.specs_at(recording.end())["gpu-tune"];
+    let is_estimated = |interrupt: &str| {
+        let mut object = object.clone();
+        let driver = &mut object["spec"]["packages"]["driver"];
+        driver["version"] = json!("9.0.0");
+        driver["interrupt"]["type"] = json!(interrupt);
+        let skyhook = Skyhook::deserialize(&object).expect("a custom resource");
+        let after = before.with_applied(vec![skyhook], Vec::new());
+        let effects = nodewright::model::effects(&before, &after, &["gpu-tune"]).remove(0);
+        assert!(effects.stuck.is_none(), "{:?}", effects.stuck);
+        effects.remaining.is_some()
+    };
+    assert!(is_estimated("service"));
+    assert!(!is_estimated("reboot"));
+}
+
+/// Nodes of the running batch start before others.
+#[test]
+fn next_nodes_may_wait_for_the_batch() {
+    let cluster = Setting::new("v0.20.0")
+        .policy(json!({"default": {"budget": {"count": 1}, "strategy": {"fixed": {"initialBatch": 1}}}}))
+        .skyhook("tune", json!({"packages": {"a": package(&[])}, "deploymentPolicy": "policy"}), json!({}))
+        .node("n1", "tune", "in_progress", &state(&[("a", "apply", "in_progress")]))
+        .node("n2", "tune", "waiting", &state(&[]))
+        .cluster();
+    let model = Model::new(&cluster);
+    let (_, next) = model.next_nodes("tune").remove(0);
+    let names: Vec<&str> = next.nodes.iter().map(|n| n.name.as_str()).collect();
+    assert_eq!((names, next.after_batch), (vec!["n2"], true));
 }

@@ -1,4 +1,4 @@
-//! `--for v0.21`: what breaks when the operator drops the older API group; `--for v0.15`: objects to remove before a
+//! `--for v0.18`: rollouts to finish first; `--for v0.21`: what breaks when the operator drops the older API group; `--for v0.15`: objects to remove before a
 //! rollback to an operator without uninstall settings. Pure.
 
 use std::collections::BTreeSet;
@@ -19,6 +19,7 @@ const LISTED: usize = 5;
 /// The checks, in the order in which their problems should be fixed.
 pub fn checks(cluster: &Cluster) -> Vec<Check> {
     vec![
+        unfinished(cluster),
         operator(cluster),
         objects(cluster),
         policies(cluster),
@@ -57,6 +58,24 @@ fn expected(title: &'static str) -> Expectation {
 
 fn old() -> ApiFlavor {
     ApiFlavor::Skyhook
+}
+
+/// Rollouts that would stop the operators from v0.18 to v0.20, which migrate the custom resources.
+pub fn unfinished(cluster: &Cluster) -> Check {
+    let expected = Expectation("ready for v0.18", "no rollout of the older API is unfinished");
+    if cluster.flavor() != old() {
+        return expected.good("the newer API is in use");
+    }
+    let names: Vec<String> = cluster.migration().would_hold().map(|s| s.name().to_owned()).collect();
+    if names.is_empty() {
+        return unread(cluster, expected, Source::Skyhooks).unwrap_or_else(|| expected.good("none found"));
+    }
+    let message = format!(
+        "{}: {}; from v0.18 on, the operator does nothing for any NodeWright until they are finished (SKY601)",
+        plural(names.len(), "unfinished custom resource"),
+        some_of(&names, LISTED)
+    );
+    expected.error(message).hint("before the upgrade, let them finish, or pause or disable them")
 }
 
 fn operator(cluster: &Cluster) -> Check {

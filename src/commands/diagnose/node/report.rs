@@ -63,8 +63,15 @@ impl NodeReport<'_> {
         }
         let package_runs = self.cluster.package_runs();
         let running = package_runs.on_node(&self.node.name).filter(|run| run.works());
-        let mut interrupted: Vec<String> =
-            running.map(|run| format!("stage {} of {} ({})", run.stage, run.package, run.skyhook)).collect();
+        let mut interrupted: Vec<String> = running
+            .map(|run| {
+                if run.package.is_empty() {
+                    format!("a pod of {} whose package is unknown", run.skyhook)
+                } else {
+                    format!("stage {} of {} ({})", run.stage, run.package, run.skyhook)
+                }
+            })
+            .collect();
         let known = knows_workloads_on(self.cluster, &[self.node]);
         let workloads =
             self.cluster.evictions().pods_by_node().remove(self.node.name.as_str()).unwrap_or_default();
@@ -404,7 +411,11 @@ impl View for NodeReport<'_> {
         let holders = cordon_holders(self.cluster, self.node);
         if !holders.is_empty() {
             let cordoned = self.node.cordoned() == Some(true);
-            let title = if cordoned { "cordon held by: " } else { "not cordoned, but marked by: " };
+            let title = if cordoned {
+                "cordon held by: "
+            } else {
+                "not cordoned, but a cordon is still recorded for: "
+            };
             text.paragraph(text::dim(title) + holders.join("; "));
         }
         if let Some(taint) = self.taint() {

@@ -5,6 +5,7 @@ use std::collections::BTreeSet;
 use std::time::Duration;
 
 use fetch::LogSource;
+use follow::Printer;
 
 use crate::api::{Entry, Executor, Skyhook, Stage, State};
 use crate::args::connection::duration;
@@ -113,7 +114,7 @@ async fn run(ctx: &mut Ctx, args: &Args) -> Result<Exit> {
     let origin = match (&client, &cluster.kept_logs) {
         (Some(client), _) => LogSource::Server(client),
         (None, Some(logs)) => LogSource::Capture { logs, now: cluster.taken_at },
-        (None, None) => return from_files(ctx, &choices),
+        (None, None) => return from_files(ctx, &choices, args.prefix),
     };
     if let (true, Some(client)) = (args.follow, &client) {
         return follow::run(ctx, client, args, cluster).await;
@@ -251,6 +252,14 @@ fn subject(text: &str) -> std::result::Result<String, String> {
     match text.split_once('/') {
         Some((kind, name)) if ["pod", "pods", "po", "job", "jobs", "no"].contains(&&*kind.to_lowercase()) => {
             Ok(name.to_owned())
+        }
+        Some((kind, name)) if ["package", "packages"].contains(&&*kind.to_lowercase()) => {
+            nodes::skyhook(name)
+        }
+        Some((of, name))
+            if !name.is_empty() && !["skyhook", "nodewright", "node"].contains(&of.trim_end_matches('s')) =>
+        {
+            Err(format!("for package {name} of {of}: kubectl skyhook logs {name} --skyhook {of}"))
         }
         _ => nodes::node(text).or_else(|_| nodes::skyhook(text)),
     }
@@ -459,16 +468,20 @@ pub fn about(ctx: &mut Ctx, choice: &Choice, attempt: Option<usize>, unread: boo
 }
 
 /// Prints the log tails that the operator keeps on its Jobs: files other than a capture contain no other logs.
-pub fn from_files(ctx: &mut Ctx, choices: &[Choice]) -> Result<Exit> {
-    let kept = choices.iter().any(|choice| choice.last_logs.is_some());
+pub fn from_files(ctx: &mut Ctx, choices: &[Choice], prefix: bool) -> Result<Exit> {
+    let kept = choices.iter().filter(|choice| choice.last_logs.is_some()).count();
+    let mut printer = (prefix || kept > 1).then(|| Printer::new(true, std::iter::empty()));
     for choice in choices {
-        for line in choice.last_logs.iter().flat_map(|kept| kept.split_inclusive('\n')) {
-            ctx.log(&text::Line::default(), line.as_bytes())?;
-        }
         let newest = (!choice.attempts.is_empty()).then_some(0);
         about(ctx, choice, newest, false);
+        for line in choice.last_logs.iter().flat_map(|kept| kept.split_inclusive('\n')) {
+            match &mut printer {
+                Some(printer) => printer.line(ctx, &choice.node, &choice.stage, line.as_bytes())?,
+                None => ctx.log(&text::Line::default(), line.as_bytes())?,
+            };
+        }
     }
-    let what = if kept { "The capture contains no other logs" } else { "The capture contains no logs" };
+    let what = if kept > 0 { "The capture contains no other logs" } else { "The capture contains no logs" };
     ctx.note(format!(
         "{what}; read them from the cluster, or from a capture that `kubectl skyhook collect` wrote."
     ));

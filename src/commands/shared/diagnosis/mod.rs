@@ -12,6 +12,7 @@ use serde_json::Value;
 pub use self::document::Document;
 use self::group::{Detail, FindingGroup};
 use super::remedy::Grades;
+use crate::api::{Skyhook, Status};
 use crate::cluster::attempts::ContainerLog;
 use crate::cluster::{Clock, Cluster};
 use crate::commands::shared::grouped::grouped;
@@ -244,7 +245,11 @@ impl<'a> Diagnosis<'a> {
         } else {
             String::new()
         };
-        format!("Checked {things}{against}.{ages}")
+        let is_open = |s: &Skyhook| s.is_active() && s.status.status != Some(Status::Complete);
+        let unfinished = self.impact.causes.is_empty() && self.cluster.skyhooks.items().iter().any(is_open);
+        let doubt = self.cluster.clock.doubt().filter(|_| unfinished);
+        let doubt = doubt.map(|doubt| format!(" {doubt}")).unwrap_or_default();
+        format!("Checked {things}{against}.{ages}{doubt}")
     }
 
     /// Muted findings, and mutes that have lapsed.

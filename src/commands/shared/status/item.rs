@@ -104,7 +104,6 @@ pub struct Nodes {
     pub names: BTreeMap<String, Vec<String>>,
 }
 
-/// A selected node that is being drained.
 /// A manager of fields, as in managedFields.
 #[derive(Debug, Serialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
@@ -116,6 +115,7 @@ pub struct SpecWriter {
     pub at: Option<String>,
 }
 
+/// A selected node that is being drained.
 #[derive(Debug, Serialize, JsonSchema)]
 pub struct DrainingNode {
     /// The node.

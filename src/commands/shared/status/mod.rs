@@ -186,7 +186,7 @@ impl Operator {
             version: version.map(ToString::to_string),
             unknown_reason: cluster.operator().why_no_version(),
             namespace: deployment.map(|d| d.namespace().to_owned()),
-            down: deployment.is_some_and(|d| d.observed() && d.available_replicas() == 0),
+            down: cluster.operator().is_unavailable(),
         }
     }
 

@@ -47,6 +47,7 @@ where
             }
             let path = head.uri.path().to_owned();
             let answer = fake.state().answer(head, &body.to_bytes());
+            fake.note_event();
             if let Answer::Reply(response) = &answer {
                 let mut state = fake.state();
                 let [count, bytes] = state.answered.entry(path).or_default();

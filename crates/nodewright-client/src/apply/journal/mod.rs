@@ -329,7 +329,9 @@ impl Store {
         let unreadable =
             if complaints.is_empty() { String::new() } else { format!("; {}", complaints.join("; ")) };
         if self.ids()?.is_empty() {
-            anyhow::bail!("nothing to undo: no journal in {directory}")
+            anyhow::bail!(
+                "nothing to undo: no journal in {directory}; only changes by this plugin are recorded"
+            )
         } else {
             anyhow::bail!(
                 "nothing to undo: every command recorded in {directory} was already undone, cannot be undone, or changed nothing{unreadable}; see: kubectl skyhook journal list"

@@ -205,9 +205,8 @@ impl Record {
         };
         let id = &self.begun.id;
         Some(format!(
-            "journal {id}: {lines} cannot be read, and {are} ignored, because the disk was full or the command was killed; \
-             `undo` checks the objects instead; to end this warning, delete {}, but then the command can no longer be \
-             undone",
+            "journal {id}: {lines} cannot be read and {are} ignored (the disk was full, or the command was killed); `undo` \
+             compares the objects instead; deleting {} ends this warning, but the command can then no longer be undone",
             path.display()
         ))
     }

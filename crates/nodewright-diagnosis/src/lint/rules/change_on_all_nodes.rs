@@ -47,7 +47,7 @@ fn check(input: &Input<'_>, effects: &[Effects<'_>], findings: &mut LintFindings
             findings
                 .report(manifest, &["spec", "packages", &package.package, field], message)
                 .severity(severity)
-                .fix("Narrow nodeSelectors while the change is applied, and widen it step by step");
+                .fix("Narrow nodeSelectors before you apply the change, and then widen them step by step");
         }
     }
 }

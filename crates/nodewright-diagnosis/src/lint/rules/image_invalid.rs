@@ -44,10 +44,10 @@ fn check(input: &Input<'_>, findings: &mut LintFindings) {
                 }
                 ImageParts { digest: Some(_), .. } => "the image must not contain a digest".to_owned(),
                 ImageParts { tag: Some(tag), .. } if older && *tag != package.version => {
-                    format!("the tag {tag} is ignored; the tag is the version, {}", package.version)
+                    format!("the tag {tag} is ignored: the operator uses the package version as the tag, {}", package.version)
                 }
                 ImageParts { tag: Some(_), .. } if older => {
-                    "the tag is redundant, and operators from v0.18 on refuse it: the tag is the version"
+                    "the tag repeats the package version, which the operator appends itself; operators from v0.18 on refuse a tag"
                         .to_owned()
                 }
                 ImageParts { tag: Some(_), .. } => "the image must not contain a tag".to_owned(),

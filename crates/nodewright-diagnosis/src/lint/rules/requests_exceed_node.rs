@@ -40,7 +40,7 @@ fn check(input: &Input<'_>, findings: &mut LintFindings) {
                     continue;
                 }
                 let message = format!(
-                    "{field} {} exceeds the allocatable {what} of {} of {}",
+                    "{field} {} exceeds the allocatable {what} on {} of {}",
                     value.map(quantity::value_text).unwrap_or_default(),
                     small.len(),
                     plural(selected.len(), "selected node")

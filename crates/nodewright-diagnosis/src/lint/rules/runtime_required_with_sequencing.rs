@@ -23,7 +23,7 @@ fn check(input: &Input<'_>, findings: &mut LintFindings) {
              resources on all nodes, and their nodes can stay tainted";
             findings
                 .report(manifest, &["spec", "sequencing"], message)
-                .fix("Remove sequencing: all, so that each node waits only for itself");
+                .fix("Remove sequencing: all, so that a failed node delays later custom resources on that node only");
         }
     }
 }

@@ -29,7 +29,7 @@ fn check(input: &Input<'_>, findings: &mut LintFindings) {
             };
             findings
                 .report(manifest, &["spec", "packages", name, "version"], message)
-                .fix("Write a dot before the number of a pre-release, or raise one of the three numbers");
+                .fix("Write a dot before the number of a pre-release (rc.10, not rc10), or raise the major, minor or patch number");
         }
     }
 }

@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 use serde_json::{Value, json};
 
 use super::node;
-use super::pause_guard::{self, away};
+use super::pause_guard;
 use crate::api::keys::{self, NodeKey};
 use crate::api::{ApiFlavor, Meta, NodeState, Skyhook, Stage, State, Status};
 use crate::cluster::node::Taint;
@@ -35,7 +35,7 @@ pub fn clear_state(cluster: &Cluster, node: &Node, name: &str) -> Metadata {
 /// readable node state with packages stays, together with its version: it records that files may still be on
 /// the host. `purge` removes it as well. Keys that the operator has adopted are only a copy, and are removed.
 pub fn clean(cluster: &Cluster, node: &Node, owners: &[Owner<'_>], purge: bool) -> Metadata {
-    let updated = !cluster.operator().is_absent() && !away(cluster);
+    let updated = !cluster.operator().is_absent() && !cluster.operator().is_scaled_to_zero();
     let taken = Removal { cordon: true, records: purge, updated };
     take_off(cluster, node, owners, taken)
 }
@@ -480,7 +480,7 @@ impl<'a> Recreation<'a> {
             let why = "otherwise packages whose configuration has changed would run their interrupts again";
             PlanStage::of(vec![Step::new(target.clone(), Change::Status(vec![field]), why)])
         };
-        if pause_guard::away(self.cluster) {
+        if self.cluster.operator().is_scaled_to_zero() {
             let status_alone = json!({"configUpdates": updates});
             let field = Field::new(["status"], None, Some(status_alone));
             self.stages.push(create(self.object.clone(), Condition::Exists));
@@ -518,7 +518,7 @@ impl<'a> Recreation<'a> {
             skyhook.packages().any(|(name, _)| !done(name))
         });
         if rerun {
-            effects.warn("packages that were not complete, or whose uninstall had started, rerun as listed");
+            effects.warn("packages that were not complete, or whose uninstall had started, run again (see the effects)");
         }
         effects.warn("the uid, status and batch state are not preserved");
         let policy = &skyhook.spec.deployment_policy;

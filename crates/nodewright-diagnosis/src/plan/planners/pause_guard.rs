@@ -52,7 +52,7 @@ pub fn end_failing(
     plan: &mut Plan,
 ) {
     let stands_still = !skyhook.is_active() && skyhook.hold().is_none();
-    if away(cluster) || !(skyhook.deleting() || stands_still) {
+    if cluster.operator().is_scaled_to_zero() || !(skyhook.deleting() || stands_still) {
         return;
     }
     let package_runs = cluster.package_runs_for(skyhook.name());
@@ -93,7 +93,7 @@ pub fn end_failing(
     if failing.is_empty() {
         return;
     }
-    let why = "otherwise the failing pod records the removed state again";
+    let why = "otherwise the operator records the state of the failing pod again";
     let step = |pod: &Target| Step::new(pod.clone(), Change::Delete { was: None }, why);
     let mut stages = vec![PlanStage::of(failing.iter().map(step).collect())];
     let gone = |target| PlanStage::default().awaiting(target, Condition::Gone, POD_AT_MOST);
@@ -134,15 +134,10 @@ pub fn warn_of_halt(
 pub fn acts(cluster: &Cluster, skyhook: &Skyhook) -> bool {
     // A migration hold stops the operator as well.
     let held = cluster.migration().holding().next().is_some();
-    !away(cluster) && !held && !skyhook.disabled() && (!skyhook.paused() || skyhook.hold().is_some())
-}
-
-/// Whether the operator is known to be scaled to zero.
-pub fn away(cluster: &Cluster) -> bool {
-    cluster
-        .operators
-        .ok()
-        .is_some_and(|deployments| !deployments.is_empty() && deployments.iter().all(|d| d.replicas() == 0))
+    !cluster.operator().is_scaled_to_zero()
+        && !held
+        && !skyhook.disabled()
+        && (!skyhook.paused() || skyhook.hold().is_some())
 }
 
 /// Refuses to remove the state of a deleted custom resource while its stages run: the operator records their outcome, and
@@ -153,7 +148,7 @@ pub fn away(cluster: &Cluster) -> bool {
 /// Stages of a custom resource that no longer exists run on one of the nodes.
 pub fn refuse_running_leftovers(cluster: &Cluster, name: &str, nodes: &[&Node]) -> Result<()> {
     let gone = cluster.skyhook(name).is_none() && cluster.skyhooks_absence() == Certainty::Proven;
-    if !gone || away(cluster) || cluster.operator().is_absent() {
+    if !gone || cluster.operator().is_absent() || cluster.operator().is_scaled_to_zero() {
         return Ok(());
     }
     let package_runs = cluster.package_runs_for(name);
@@ -296,7 +291,8 @@ pub fn around(cluster: &Cluster, mut plan: Plan, skyhook: &Skyhook) -> Result<Pl
     Ok(plan)
 }
 
-/// [`around`] if the operator could write to these nodes concurrently, unless `--no-pause` forbids it.
+/// [`around`] if the operator could write to these nodes concurrently, or else the plan with the end of a pause that an
+/// earlier attempt left behind; neither with `--no-pause`.
 ///
 /// # Errors
 ///
@@ -308,7 +304,13 @@ pub fn around_if_needed(
     nodes: &[&Node],
     no_pause: bool,
 ) -> Result<Plan> {
-    if !no_pause && is_needed(cluster, skyhook, nodes) { around(cluster, plan, skyhook) } else { Ok(plan) }
+    match no_pause {
+        true => Ok(plan),
+        false if !plan.stages.is_empty() && is_needed(cluster, skyhook, nodes) => {
+            around(cluster, plan, skyhook)
+        }
+        false => Ok(end_what_is_left(cluster, plan, skyhook)),
+    }
 }
 
 /// The plan, extended by the end of a pause that an earlier attempt left behind, if there is one.

@@ -31,7 +31,10 @@ pub struct ResetRequest<'a> {
 ///
 /// # Errors
 ///
-/// A pending migration, a package that would never run again, or a pause by another command.
+/// A [`Refusal`]: `Unmigrated`; `WouldBeSkipped`, for a package that would never run again; unless forced,
+/// `StagesOfDeleted` and `HeldByOlderApi`; and of the pause ([`pause_guard::around_if_needed`]), unless it is switched
+/// off, `PausedByCommand` and `PauseHidesFailures`. With `--unreadable`, `NoCopyOfState`. What every change may be refused for
+/// comes later: `TooManyNodes`, `NotConfirmed`, `NobodyToAsk`, `NotEnough` and `ChangedSincePreview` in `ctx/execute.rs`.
 pub fn plan<'a>(cluster: &'a Cluster, request: &'a ResetRequest<'a>) -> Result<Plan> {
     refuse_unmigrated(cluster, request.name)?;
     refuse_stranding(cluster, request)?;
@@ -221,7 +224,7 @@ impl<'a> ResetPlanner<'a> {
             }));
         }
         // Without an operator, nothing is written back.
-        if pause_guard::away(self.cluster) {
+        if self.cluster.operator().is_scaled_to_zero() {
             awaited.clear();
         }
         let step = Step::new(Target::of_node(node), Change::Metadata(change), why);
@@ -266,25 +269,17 @@ impl<'a> ResetPlanner<'a> {
             consequences: self.consequences(),
             ..Plan::default()
         };
-        let waits = self
-            .skyhook
-            .filter(|s| !self.request.no_pause && pause_guard::is_needed(self.cluster, s, &self.touched));
         plan.stage(self.steps);
         plan.stages.extend(batches);
-        if let Some(skyhook) = self.skyhook
-            && !plan.stages.is_empty()
-        {
+        let Some(skyhook) = self.skyhook else {
+            return Ok(plan);
+        };
+        if !plan.stages.is_empty() {
             let package = self.request.package.map(|(name, _)| name);
             pause_guard::end_failing(self.cluster, skyhook, &self.touched, package, &mut plan);
             pause_guard::warn_of_halt(self.cluster, skyhook, &self.touched, package, &mut plan);
         }
-        match waits {
-            Some(skyhook) if !plan.stages.is_empty() => pause_guard::around(self.cluster, plan, skyhook),
-            _ => Ok(match self.skyhook.filter(|_| !self.request.no_pause) {
-                Some(skyhook) => pause_guard::end_what_is_left(self.cluster, plan, skyhook),
-                None => plan,
-            }),
-        }
+        pause_guard::around_if_needed(self.cluster, plan, skyhook, &self.touched, self.request.no_pause)
     }
 
     /// The stage that restarts the batches; `None` if this is not requested or has no effect.
@@ -303,7 +298,8 @@ impl<'a> ResetPlanner<'a> {
     fn consequences(&self) -> crate::plan::Consequences {
         let mut effects = crate::plan::Consequences::default();
         if self.steps.iter().any(|step| !step.stays_removed.is_empty()) {
-            let checked = "afterwards, checks that the operator does not record the removed state again";
+            let checked =
+                "afterwards, this command checks that the operator does not record the removed state again";
             effects.notes.push(checked.to_owned());
         }
         if let Some(skyhook) = self.skyhook.filter(|s| !s.deleting())

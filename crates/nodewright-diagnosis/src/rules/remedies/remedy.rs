@@ -43,8 +43,8 @@ pub struct Remedy {
     /// Whether the command requires a decision of the user: no object shows whether it is right.
     #[serde(skip)]
     pub choice: bool,
-    /// The worst effect in a few words, where it differs from the meaning of the grade.
-    #[serde(skip)]
+    /// The worst effect in a few words; absent where the grade says all.
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub effect: Option<String>,
 }
 
@@ -471,7 +471,7 @@ impl ResumeEffects<'_> {
                     "Wait until the pods of the older operator end",
                     ["get", "pods", "-A", "-l", &selector],
                 )
-                .caveat(format!("then: kubectl skyhook {verb} {name}"));
+                .caveat(format!("afterwards, run `kubectl skyhook {verb} {name}`"));
         }
         finding.remedy(title, [verb, name]);
         match runs {

@@ -261,7 +261,7 @@ impl<'f> Places<'f> {
             let package = &findings[**n].subject.package;
             package.is_none() || *package == own.package
         });
-        let named = |n: &&usize| finding.effect_of.contains(&findings[**n].rule.code);
+        let named = |n: &&usize| finding.is_effect_of(&findings[**n]);
         here.chain(&self.stopping_all).filter(named).copied().collect()
     }
 
@@ -272,7 +272,7 @@ impl<'f> Places<'f> {
         // A finding that declares this rule as its cause is an effect here.
         let other = |n: &&usize| {
             let rule = findings[**n].rule.code;
-            **n != at && rule != own.rule.code && !findings[**n].effect_of.contains(&own.rule.code)
+            **n != at && rule != own.rule.code && !findings[**n].is_effect_of(own)
         };
         let wrong = |n: &&usize| findings[**n].severity > Severity::Info;
         let Some(node) = awaited.node.as_deref() else {
@@ -311,10 +311,10 @@ impl<'f> Places<'f> {
     /// The findings that wait for something themselves. They may be of the same rule: custom resources can
     /// wait for each other in a chain.
     fn waiting(&self, findings: &[Finding], at: usize, places: &[usize]) -> Vec<usize> {
-        let own = findings[at].rule.code;
+        let own = &findings[at];
         let waits = |n: &&usize| {
             let other = &findings[**n];
-            **n != at && !other.waits_for.is_empty() && !other.effect_of.contains(&own)
+            **n != at && !other.waits_for.is_empty() && !other.is_effect_of(own)
         };
         places.iter().filter(waits).copied().collect()
     }

@@ -10,7 +10,9 @@ use crate::api::{Entry, Executor, Object, Skyhook, Status};
 use crate::cluster::history::{Changes, PROMPT};
 use crate::cluster::pod::Terminated;
 use crate::cluster::restrictions::{Request, Restriction};
-use crate::cluster::{Certainty, Cluster, Job, Node, NodeRecord, PackageRun, PackageRuns, Pod, Source};
+use crate::cluster::{
+    Certainty, Clock, Cluster, Job, Node, NodeRecord, PackageRun, PackageRuns, Pod, Source,
+};
 use crate::model::{Action, DueAction, Model};
 
 /// Seconds within which a healthy operator takes an action that a restriction forbids.
@@ -140,7 +142,8 @@ impl Overdue<'_> {
     fn is_late(&self, cluster: &Cluster) -> bool {
         let age = cluster.seconds_since(Some(self.since));
         if !self.restrictions.is_empty() {
-            age.is_some_and(|age| age >= AT_ONCE)
+            // The capture may be older than its newest time.
+            age.is_some_and(|age| age >= AT_ONCE || cluster.clock == Clock::Newest)
         } else if self.undated {
             cluster.is_stale(Some(self.since))
         } else {

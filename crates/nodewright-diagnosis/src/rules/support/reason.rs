@@ -521,7 +521,9 @@ pub fn with_attempts(
     let what = match package_run.foreign_deadline().filter(|_| job.deadline_exceeded()) {
         Some(seconds) => {
             let limit = SignedDuration::from_secs(seconds);
-            format!("{what}: its job exceeded its own deadline of {limit:#}, which the operator does not set")
+            format!(
+                "{what}: its job exceeded an activeDeadlineSeconds of {limit:#}, which the operator did not set"
+            )
         }
         None if over => format!("{what}: the stage exceeded its timeout{}", timeout()),
         None => what,

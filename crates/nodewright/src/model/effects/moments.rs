@@ -45,19 +45,42 @@ impl<'m, 'a> Moments<'m, 'a> {
         Moments { live, edited, skyhook, all, starts, at_work }
     }
 
+    /// The effects on a package. An upgrade starts at once on nodes with an earlier version, an installation in batches on
+    /// the others.
     pub fn package(
         &self,
         name: &'a str,
         was: Option<&'a Package>,
         is: Option<&'a Package>,
         interrupt: Option<&'a str>,
+    ) -> Vec<PackageEffect<'a>> {
+        let whole = self.effect(name, was, is, interrupt, |_| true);
+        let is_fresh = |node: &'a Node| self.recorded(self.live, name, &[node]).next().is_none();
+        if whole.change != PackageChange::Upgrade || !whole.nodes.iter().any(|node| is_fresh(node)) {
+            return vec![whole];
+        }
+        let installed = self.effect(name, was, is, interrupt, is_fresh);
+        let installed = PackageEffect { change: PackageChange::Install, versions: None, ..installed };
+        let upgraded = self.effect(name, was, is, interrupt, |node| !is_fresh(node));
+        let upgraded = Some(upgraded).filter(|upgraded| !upgraded.nodes.is_empty());
+        upgraded.into_iter().chain([installed]).collect()
+    }
+
+    /// The effect on a package on the nodes that `on` accepts.
+    fn effect(
+        &self,
+        name: &'a str,
+        was: Option<&'a Package>,
+        is: Option<&'a Package>,
+        interrupt: Option<&'a str>,
+        on: impl Fn(&'a Node) -> bool,
     ) -> PackageEffect<'a> {
         let mut nodes: Vec<&'a Node> = Vec::new();
         let mut seen: BTreeSet<&str> = BTreeSet::new();
         let mut stages: Vec<Stage> = Vec::new();
         // Nodes on which the first stage starts.
         let mut applied: Vec<&'a Node> = Vec::new();
-        for (node, stage) in self.starts.get(name).into_iter().flatten() {
+        for (node, stage) in self.starts.get(name).into_iter().flatten().filter(|(node, _)| on(node)) {
             if seen.insert(&node.name) {
                 nodes.push(node);
             }

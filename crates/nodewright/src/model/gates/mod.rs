@@ -70,7 +70,7 @@ pub(super) fn first<'a>(at: &At<'_, 'a>) -> Option<NodeProgress<'a>> {
 /// The reason why the operator works on no custom resource at all.
 pub(super) fn halt<'a>(model: &Model<'a>) -> Option<WaitReason<'a>> {
     let cluster = model.cluster;
-    if cluster.operator().is_down() || cluster.operator().is_absent() {
+    if cluster.operator().is_down() {
         return Some(WaitReason::OperatorDown);
     }
     migration_hold::halt(model).or_else(|| malformed_state::halt(model))
