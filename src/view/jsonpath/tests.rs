@@ -228,7 +228,7 @@ fn a_template_whose_paths_find_nothing_is_told_from_an_empty_text() {
     for (template, matched) in [
         ("{.nope}", false),
         (".nope", false),
-        ("{.metadata.nope}{.metadata.name}", true),
+        ("{.metadata.nope}{.metadata.name}", false),
         (r#"{range .spec.taints[*]}{.nope}{"\n"}{end}"#, false),
         (r#"{range .spec.taints[*]}{.value}{"\n"}{end}"#, true),
         (r#"{range .nope[*]}{.value}{end}"#, false),

@@ -302,7 +302,7 @@ mod tests {
         assert_eq!(around("Warning: a\nWarning: b\n", "Error from server: c"), Ok(3));
         assert_eq!(
             around("", "connection lost, password=hunter2\n"),
-            Err("f: line 3 is neither an object nor a known message of kubectl: connection lost, password=<masked>"
+            Err("f: line 3 is neither an object nor a known message from kubectl: connection lost, password=<masked>"
                 .to_owned())
         );
         assert!(begins(b"Warning: a\n\n {") && !begins(b"Warning: a\nkind: A\n"));
