@@ -53,12 +53,10 @@ pub enum Rendered {
 impl Rendered {
     /// The output with a notice about the fields of the document, if its paths match nothing.
     fn of_paths(self, matched: bool, document: &Value) -> Rendered {
-        match matched {
-            true => self,
-            false => {
-                Rendered::Noted(Box::new(self), format!("A path matches nothing; {}.", fields(document)))
-            }
+        if matched {
+            return self;
         }
+        Rendered::Noted(Box::new(self), format!("A path matches nothing; {}.", fields(document)))
     }
 }
 

@@ -129,9 +129,10 @@ impl SortBy {
         for item in items.drain(..) {
             let document = document(&item);
             let of_name = self.spelled.trim_matches(['{', '.', '}']) == "metadata.name";
-            let found = match of_name {
-                true => ITEM_NAMES.iter().find_map(|name| document.get(*name)),
-                false => self.path.find(&document)?.into_iter().next(),
+            let found = if of_name {
+                ITEM_NAMES.iter().find_map(|name| document.get(*name))
+            } else {
+                self.path.find(&document)?.into_iter().next()
             };
             keyed.push((found.filter(|v| !v.is_null()).cloned(), item));
             if first.is_null() {

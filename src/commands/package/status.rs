@@ -217,9 +217,10 @@ impl View for PackageStatus<'_> {
 
 impl PackageStatus<'_> {
     fn packages(&self) -> List<'_> {
-        let list = match self.versions {
-            true => List::new("PackageVersions", self.version_rows().into_iter()),
-            false => List::new("PackageStatus", self.rows.iter()),
+        let list = if self.versions {
+            List::new("PackageVersions", self.version_rows().into_iter())
+        } else {
+            List::new("PackageStatus", self.rows.iter())
         };
         list.at(self.rows.cluster.taken_at)
     }
