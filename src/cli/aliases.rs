@@ -334,9 +334,13 @@ pub fn of_kubectl(args: &[OsString]) -> Option<String> {
     if let Some(safer) = safer_patch(verb, &words) {
         return Some(safer);
     }
-    let is_other = |word: &&&str| word.contains('/') && kind(word) == Some("other");
-    if let ("logs", Some(other)) = (verb, words.iter().find(is_other)) {
-        return Some(format!("`logs {other}` is a kubectl command: {}", by_kubectl(&words)));
+    // An object of kubectl may follow flags; a file of this plugin's flags is none.
+    let is_other = |pair: &&[&str]| {
+        let is_value = OWN_FLAGS.iter().any(|(flag, value)| *value && *flag == pair[0]);
+        !is_value && pair[1].contains('/') && kind(pair[1]) == Some("other")
+    };
+    if let ("logs", Some(pair)) = (verb, words.windows(2).find(is_other)) {
+        return Some(format!("`logs {}` is a kubectl command: {}", pair[1], by_kubectl(&words)));
     }
     let typed = match OF_KUBECTL_FOR.iter().find(|(of_both, _)| *of_both == verb) {
         Some((_, kinds)) if is_handled(kinds) => &words[..2],
@@ -428,7 +432,7 @@ pub fn on_nodes(args: &[OsString]) -> Option<String> {
 
 const LOGS: &[&str] = &["package", "logs"];
 
-/// Explanations for flags that a command does not have: the first words of the command, the flags (none for a further
+/// Explanations for flags that a command does not have: the first words of the command, the flags (empty for a further
 /// argument), and the tip.
 const FLAGS: &[(&[&str], &[&str], &str)] = &[
     (
@@ -492,7 +496,7 @@ const FLAGS: &[(&[&str], &[&str], &str)] = &[
     (&[], &["--man"], "`kubectl skyhook COMMAND --help` has the text of the manual page"),
     (
         &["journal", "list"],
-        &[],
+        &[""],
         "`kubectl skyhook journal list` lists all commands; `kubectl skyhook events NAME` shows what the operator did",
     ),
     (&["node", "status"], &["--node", "--nodes"], "nodes are arguments: `kubectl skyhook node status NODE`"),
@@ -508,7 +512,7 @@ const FLAGS: &[(&[&str], &[&str], &str)] = &[
         "name the package: `kubectl skyhook logs PACKAGE --node NODE`; `kubectl skyhook package status --failed-only` \
          lists those that fail",
     ),
-    (LOGS, &[], "nodes are flags: `kubectl skyhook logs PACKAGE --node NODE`"),
+    (LOGS, &[""], "nodes are flags: `kubectl skyhook logs PACKAGE --node NODE`"),
     (
         &["diff"],
         &["-f", "--filename"],
@@ -539,7 +543,7 @@ const FLAGS: &[(&[&str], &[&str], &str)] = &[
         &["--format", "--json", "--template"],
         "-o sets the format, such as -o json or -o jsonpath=TEMPLATE",
     ),
-    (&["lint"], &[], "files are flags: `kubectl skyhook lint -f FILE`"),
+    (&["lint"], &[""], "files are flags: `kubectl skyhook lint -f FILE`"),
 ];
 
 /// The tip for an unknown command or flag; `None` if nothing better than a similar name is known.
@@ -549,8 +553,8 @@ pub fn tip(args: &[OsString], invalid: &Invalid<'_>) -> Option<String> {
         Invalid::Command => *HABITS.iter().find(|(habit, _)| words.starts_with(habit))?,
         Invalid::Flag(flag) => {
             let found = FLAGS.iter().find(|(command, flags, _)| {
-                let argument = !flag.starts_with(['-', '<']) && (flags.is_empty() || flags[0].is_empty());
-                words.starts_with(command) && (argument || flags.contains(flag))
+                let flag = if flag.starts_with(['-', '<']) { flag } else { "" };
+                words.starts_with(command) && flags.contains(&flag)
             });
             found.map(|(command, _, tip)| (*command, *tip))?
         }
@@ -562,8 +566,8 @@ pub fn tip(args: &[OsString], invalid: &Invalid<'_>) -> Option<String> {
 const CHANGES: &[&str] =
     &["disable", "enable", "node", "package", "pause", "reset", "resume", "teardown", "uninstall"];
 
-/// The tip with what the words say: the name of a custom resource, nodes, the file, --dry-run, and kubectl's own line. The
-/// first words are the command.
+/// Fills in a tip from the typed words, of which the first `command` ones are the command: the name of a custom resource,
+/// nodes, a file, `--dry-run`, and the same line for kubectl.
 fn filled(tip: &str, typed: &[&str], command: usize) -> String {
     let words = &typed[command..];
     let named = match words {
@@ -631,7 +635,7 @@ pub fn resolved(args: Vec<OsString>) -> Vec<OsString> {
     if args.get(1).is_some_and(|word| word == "diff") && args.iter().any(names_file) {
         args.splice(1..2, ["lint", "--diff"].map(OsString::from));
     }
-    // kubectl watches a rollout unless told otherwise.
+    // kubectl watches a rollout by default.
     if args.get(1..3).is_some_and(|words| words == ["rollout", "status"]) {
         let unwatched = args.iter().any(|word| word == "--watch=false" || word == "-w=false");
         args.retain(|word| {

@@ -5,7 +5,7 @@ use super::shared::command::{Write, command};
 use crate::api::{ApiFlavor, Executor, Skyhook, Status};
 use crate::args::safety::{Confirmation, Safety};
 use crate::cluster::hold::{FIELD_MANAGER, HOLDER, REASON};
-use crate::cluster::{Cluster, PackageRun, Source, Unread};
+use crate::cluster::{Cluster, Source, Unread};
 use crate::ctx::{CommandOptions, Ctx};
 use crate::error::{Exit, Result};
 use crate::model::Model;
@@ -455,17 +455,15 @@ fn warn(cluster: &Cluster, skyhook: &Skyhook, verb: Verb, plan: &mut Plan) {
             if failed == 1 { "it" } else { "them" },
         ));
     }
+    let package_runs = cluster.package_runs_for(name);
+    let running = NodeSet::of(package_runs.all().iter().filter(|run| run.works()).map(|run| run.node));
     if verb == Verb::Pause {
-        let package_runs = cluster.package_runs();
-        let running = package_runs.all().iter();
-        let nodes = running.filter(|run| run.skyhook == skyhook.name() && run.works());
-        let nodes = NodeSet::of(nodes.map(|run| run.node));
-        let on = nodes.limited(6);
-        if runs_jobs && !nodes.is_empty() {
+        let on = running.limited(6);
+        if runs_jobs && !running.is_empty() {
             effects.warn(format!(
                 "{reference}: stages that are running on {on} are stopped, and start again after `resume`"
             ));
-        } else if !nodes.is_empty() {
+        } else if !running.is_empty() {
             effects.notes.push(format!("stages of {name} that are running on {on} run to completion"));
         }
     }
@@ -484,9 +482,9 @@ fn warn(cluster: &Cluster, skyhook: &Skyhook, verb: Verb, plan: &mut Plan) {
                 .notes
                 .push(format!("{nodes} {stay} cordoned until `kubectl skyhook {after} {name}`{drain}"));
         }
-        let finishes = !runs_jobs && cluster.package_runs_for(name).all().iter().any(PackageRun::works);
         let waiting = model.waiting_for(name);
-        // The table says so of stages that finish.
+        // If stages finish, the forecast shows who waits for them.
+        let finishes = !runs_jobs && !running.is_empty();
         if verb == Verb::Pause && !finishes && !waiting.is_empty() {
             let wait = if waiting.len() == 1 { "waits" } else { "wait" };
             let names = list(&waiting);

@@ -313,12 +313,11 @@ pub fn effects_text(packages: &[PackageDocument], rollouts: &[RolloutDocument]) 
 
 /// The stages and drains that are still to come in a rollout that goes on: `tuned install and reboot on 2 nodes, one at a
 /// time; 2 nodes cordoned, 4 pods to evict`.
-pub fn to_come(packages: &[PackageDocument], rollout: &RolloutDocument) -> Option<String> {
+pub fn to_come(packages: &[PackageDocument], rollout: &RolloutDocument) -> String {
     let runs = packages.iter().filter(|package| !package.nodes.is_empty());
     let lines: Vec<String> = runs.map(|package| title(package) + " " + &outcome(rollout, package)).collect();
     let drains = node_rows(rollout, false).into_iter().find(|(term, _)| *term == "drains");
-    let lines: Vec<String> = lines.into_iter().chain(drains.map(|(_, drains)| drains)).collect();
-    (rollout.stuck.is_none() && !lines.is_empty()).then(|| lines.join("; "))
+    lines.into_iter().chain(drains.map(|(_, drains)| drains)).collect::<Vec<_>>().join("; ")
 }
 
 /// Formats a package and its version change: `driver 2.0.1 → 2.1.0`.

@@ -254,3 +254,13 @@ Checked 1 node.
          node-1`",
     );
 }
+
+#[test]
+fn node_status_names_the_only_holder() {
+    let cluster = TestCluster::from_capture("apply-erroring");
+    let mut node = cluster.node(NODE);
+    node["spec"]["unschedulable"] = json!(true);
+    node["metadata"]["annotations"]["quarantineHealthEvent"] = json!("{}");
+    cluster.fake.load(node);
+    insta::assert_snapshot!(cluster.run(&format!("node status {NODE}")).transcript());
+}

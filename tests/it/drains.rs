@@ -233,3 +233,13 @@ fn evictions_webhooks_are_read_from_a_server() {
     ran.expect_code(2);
     ran.expect_stdout("admission webhook evictions.vm.example can refuse evictions");
 }
+
+/// A pause stops drains, and custom resources that come later keep waiting.
+#[test]
+fn previews_of_a_pause_name_drains_and_who_waits() {
+    let previews = [["pdb", "nodewright-drain-blocked-pdb"], ["prio-a", "nodewright-two-priorities"]];
+    let ran = previews.map(|[name, capture]| {
+        run(&format!("pause {name} --dry-run --from tests/clusters/{capture}")).output().transcript()
+    });
+    insta::assert_snapshot!(ran.join("\n"));
+}

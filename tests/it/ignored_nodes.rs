@@ -73,7 +73,7 @@ fn unignore_is_not_suggested_for_a_node_with_a_refused_drain() {
     assert!(argvs.iter().all(|a| !a.contains("node ignore")), "{argvs:?}");
 }
 
-/// The numbers of a preview do not count nodes on which the preview says that nothing runs.
+/// The numbers of a preview count only nodes that are not ignored.
 #[test]
 fn ignored_nodes_are_not_counted() {
     let capture = json!({"apiVersion": "v1", "kind": "List", "items": [

@@ -148,3 +148,14 @@ fn input_without_pods_shows_that_all_pods_are_refused() {
     ran.expect_no_stderr("assumed");
     assert_eq!(not_checked(&ran.json()), ["SKY220 the capture has no package pods"]);
 }
+
+/// Without the time of the capture, a quota that allows no job needs no age, and other unfinished work may be overdue.
+#[test]
+fn unknown_age_hides_no_refusal() {
+    let rule = std::fs::read_to_string("tests/rules/action_overdue.quota.yaml").expect("a fixture");
+    let (objects, _) = rule.split_once("---\napiVersion: v1\nkind: Event").expect("an event");
+    let allowed = objects.replace("hard: {count/jobs.batch: \"0\"}", "hard: {count/jobs.batch: \"9\"}");
+    let ran =
+        [objects, &allowed].map(|text| run("diagnose --from -").stdin(text.as_bytes()).output().transcript());
+    insta::assert_snapshot!(ran.join("\n"));
+}

@@ -137,3 +137,8 @@ fn sorted_names_are_printed_once() {
         ("node/node-1\nnode/node-2\nnode/node-3\n", "2 packages on 3 nodes: 6 complete\n", Some(0))
     );
 }
+
+#[test]
+fn versions_are_a_document() {
+    assert_snapshot!(of("upgrade-in-progress", "--versions -o json").transcript());
+}

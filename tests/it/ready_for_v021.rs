@@ -103,3 +103,15 @@ fn rollback_to_v015_names_uninstall_settings() {
 fn only_known_versions_are_accepted() {
     run("diagnose check --for v0.99").output().expect_code(64);
 }
+
+/// The migration waits for rollouts of the older API that are unfinished.
+#[test]
+fn unfinished_rollouts_are_found_before_the_migration() {
+    let parts = ["complete", "apply-erroring", "nodewright-apply-erroring"].map(|capture| {
+        let captured = clusters::named(capture);
+        let output = run(&format!("diagnose check --for v0.18 --from {}", captured.path())).output();
+        let (_, part) = output.stdout.split_once("ready for v0.18").expect("a part");
+        format!("{capture}{part}[exit status: {:?}]\n", output.code)
+    });
+    insta::assert_snapshot!(parts.join("\n"));
+}

@@ -377,3 +377,13 @@ metadata:
         "SKY305: the node fails and keeps its slot in the batch of skyhook/base, so no other node joins the batch"
     );
 }
+
+/// An upgrade that goes on is not an installation.
+#[test]
+fn the_page_says_what_is_still_to_come() {
+    let from = "--from tests/clusters/upgrade-in-progress";
+    let ran = run(&format!("status gpu-tune {from}")).output();
+    insta::assert_snapshot!(ran.transcript());
+    let item = run(&format!("status gpu-tune -o json {from}")).output().json()["items"][0].take();
+    insta::assert_snapshot!(serde_json::to_string_pretty(&item["toCome"]).expect("JSON"));
+}

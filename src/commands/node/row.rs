@@ -226,12 +226,12 @@ impl NodeRow {
         if self.ignored {
             notes.push("ignored");
         }
-        let holders = self.of_taints.iter().flat_map(|of| &of.cordoned_by_others);
-        let holders: Vec<&str> = holders.map(|holder| holder.name.as_str()).collect();
-        let holders = format!("cordoned by {}", list(&holders));
+        let others = self.of_taints.iter().flat_map(|of| &of.cordoned_by_others);
+        let others: Vec<&str> = others.map(|holder| holder.name.as_str()).collect();
+        let others = if others.is_empty() { "someone else".to_owned() } else { list(&others) };
+        let by_others = format!("cordoned by {others}");
         if self.cordoned == Some(true) && self.cordoned_by.is_empty() && !self.runtime_required_cordon {
-            let known = holders.len() > "cordoned by ".len();
-            notes.push(if known { &holders } else { "cordoned by someone else" });
+            notes.push(&by_others);
         }
         let never_installed = format!("the operator never installs {}", list(&self.never_installed));
         if !self.never_installed.is_empty() && why.is_none() {

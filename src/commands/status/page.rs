@@ -5,7 +5,7 @@ use crate::api::Skyhook;
 use crate::cluster::Cluster;
 use crate::commands::shared::status::item::{Compartment, Nodes, Package, SkyhookProgress};
 use crate::commands::shared::status::{StatusReport, label, uninstalls};
-use crate::model::{AtOnce, Effects, ProgressState};
+use crate::model::{AtOnce, ProgressState};
 use crate::outlook::stop_text;
 use crate::view::text::{self, Label, Line, Text};
 use crate::view::{NodeSet, Table, ago, cells, count, plural, to_come};
@@ -41,11 +41,9 @@ fn page(status: &StatusReport<'_>, item: &SkyhookProgress, wide: bool) -> Text {
     head.indented(2, facts(cluster, item));
     if let Some(nodes) = item.nodes.as_ref().filter(|_| item.exists) {
         head.indented(2, node_counts(nodes, item.deleting, wide));
-        let remaining = crate::model::effects(cluster, cluster, &[&item.name]);
-        let to_come = |effects: &Effects<'_>| to_come(&effects.packages(), &effects.rollout());
-        let fails = item.summary.node_states.failed > 0;
-        if let Some(line) = remaining.first().filter(|_| !fails).and_then(to_come) {
-            head.indented(2, Line::from(format!("to come: {line}")));
+        if let Some(work) = &item.to_come {
+            let work = to_come(&work.effects, &work.rollout);
+            head.indented(2, Line::from(format!("to come: {work}")));
         }
     }
     let deletion = status.deletion(&item.name);

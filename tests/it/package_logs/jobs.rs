@@ -104,7 +104,7 @@ fn tails_in_a_capture_name_their_nodes() {
     }
     let list = json!({"apiVersion": "v1", "kind": "List", "items": fake.objects()}).to_string();
     let ran = run("package logs driver --from - --now 2026-11-20T12:00:00Z").stdin(list.as_bytes()).output();
-    assert_eq!(ran.stdout, "node-1 apply │ words of node-1\nnode-2 apply │ words of node-2\n");
+    insta::assert_snapshot!(ran.transcript());
 }
 
 #[test]

@@ -358,7 +358,8 @@ impl Plan {
         }
     }
 
-    /// Adds what the deletion of a custom resource leaves on hosts, ends and waits for.
+    /// Adds the effects of deleting a custom resource: changes that remain on hosts, running stages that end, uninstalls that it
+    /// waits for, and cordons that are lifted.
     fn add_deletion(
         &self,
         target: &Target,
@@ -487,7 +488,7 @@ impl Plan {
         names
     }
 
-    /// The cluster once the custom resources are gone that the plan deletes for good; `None` if none of them is left.
+    /// The cluster without the custom resources that the plan deletes; `None` if none of them remains after its steps.
     fn once_gone(&self, after: &Cluster) -> Option<Cluster> {
         let names = self.deleted_skyhooks(after);
         names.iter().any(|name| after.skyhook(name).is_some()).then(|| {

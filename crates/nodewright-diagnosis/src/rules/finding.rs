@@ -94,7 +94,7 @@ pub struct Finding {
 /// The identity of a finding across reports.
 pub type FindingKey = (&'static str, Subject);
 
-/// Stands in [`Finding::effect_of`] for every rule that ends the operator's reconcile.
+/// In [`Finding::effect_of`]: all rules that block [`Blocks::Reconcile`].
 pub const ENDED_RECONCILE: &str = "Reconcile";
 
 impl Finding {

@@ -40,11 +40,10 @@ impl Clock {
         }
     }
 
-    /// What a report of unfinished work without findings cannot know: nothing was written since the time that is taken for
-    /// that of the capture, perhaps because nothing works any more.
+    /// A notice for unfinished work without findings, if the capture may be older than the time used: work that has stopped
+    /// writes nothing.
     pub fn doubt(self) -> Option<&'static str> {
-        let is_oldest_possible = self == Clock::Newest;
-        is_oldest_possible.then_some(
+        (self == Clock::Newest).then_some(
             "If the capture was made later, pass its time with --now: unfinished work may be overdue.",
         )
     }

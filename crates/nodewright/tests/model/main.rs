@@ -15,7 +15,7 @@ use std::path::Path;
 
 use nodewright::api::Skyhook;
 use nodewright::cluster::Cluster;
-use nodewright::model::{Action, Model, NodeProgress, ProgressState};
+use nodewright::model::{Action, Model, NodeProgress, PackageChange, ProgressState};
 
 use serde_json::json;
 
@@ -284,7 +284,7 @@ fn upgrade_in_progress_changes_no_config_map() {
     let effects = nodewright::model::effects(&cluster, &cluster, &["gpu-tune"]);
     let packages = effects.iter().flat_map(|effects| &effects.packages);
     let driver = packages.into_iter().find(|package| package.package == "driver").expect("the driver runs");
-    assert_eq!(driver.change, nodewright::model::PackageChange::Install);
+    assert_eq!(driver.change, PackageChange::Install);
 }
 
 /// A reboot takes much longer than the restarts that were measured.
@@ -322,4 +322,34 @@ fn next_nodes_may_wait_for_the_batch() {
     let (_, next) = model.next_nodes("tune").remove(0);
     let names: Vec<&str> = next.nodes.iter().map(|n| n.name.as_str()).collect();
     assert_eq!((names, next.after_batch), (vec!["n2"], true));
+}
+
+/// An upgrade starts at once on nodes with an earlier version; a node without one is installed in a batch.
+#[test]
+fn a_new_version_upgrades_some_nodes_and_is_installed_on_others() {
+    let cluster = |version: &str| {
+        let mut a = package(&[]);
+        a["version"] = json!(version);
+        Setting::new("v0.20.0")
+            .policy(json!({"default": {"budget": {"count": 1}, "strategy": {"fixed": {"initialBatch": 1}}}}))
+            .skyhook("tune", json!({"packages": {"a": a}, "deploymentPolicy": "policy"}), json!({}))
+            .node("n1", "tune", "complete", &state(&[("a", "config", "complete")]))
+            .node("n2", "tune", "complete", &state(&[("a", "config", "complete")]))
+            .node("n3", "tune", "waiting", &state(&[]))
+            .cluster()
+    };
+    let (before, after) = (cluster("1.0.0"), cluster("2.0.0"));
+    let effects = nodewright::model::effects(&before, &after, &["tune"]).remove(0);
+    let packages = effects.packages.iter().map(|package| {
+        let mut nodes: Vec<&str> = package.nodes.iter().map(|node| node.name.as_str()).collect();
+        nodes.sort_unstable();
+        (package.change, package.versions, nodes, package.at_once)
+    });
+    assert_eq!(
+        packages.collect::<Vec<_>>(),
+        [
+            (PackageChange::Upgrade, Some(("1.0.0", "2.0.0")), vec!["n1", "n2"], Some(2)),
+            (PackageChange::Install, None, vec!["n3"], Some(1)),
+        ]
+    );
 }

@@ -71,7 +71,7 @@ pub fn unfinished(cluster: &Cluster) -> Check {
         return unread(cluster, expected, Source::Skyhooks).unwrap_or_else(|| expected.good("none found"));
     }
     let message = format!(
-        "{}: {}; from v0.18 on, the operator does nothing for any NodeWright until they are finished (SKY601)",
+        "{}: {}; operators from v0.18 to v0.20 do nothing for any NodeWright until they are finished (SKY601)",
         plural(names.len(), "unfinished custom resource"),
         some_of(&names, LISTED)
     );

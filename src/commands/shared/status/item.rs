@@ -13,7 +13,7 @@ use crate::cluster::{Cluster, Node, NodeRecord, PackageRuns, Phase, Placement};
 use crate::commands::shared::deletion;
 use crate::commands::shared::progress::{Next, ResourceProgress};
 use crate::commands::shared::rows::{drift, phase_label};
-use crate::model::{AtOnce, Model, ProgressState};
+use crate::model::{AtOnce, Model, PackageDocument, ProgressState, RolloutDocument};
 use crate::outlook::{NodeStates, Outlook, Summary};
 use crate::view::{age, time};
 use crate::wait::drain::Drain;
@@ -65,6 +65,9 @@ pub struct SkyhookProgress {
     pub deployment_policy: String,
     /// The compartments of the rollout.
     pub compartments: Vec<Compartment>,
+    /// The work until the custom resource is complete; only if it was named, and its rollout goes on.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub to_come: Option<ToCome>,
     /// The progress by node, with the operator's next actions; only if the custom resource was named.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub progress: Option<ResourceProgress>,
@@ -102,6 +105,26 @@ pub struct Nodes {
     pub draining: Vec<DrainingNode>,
     #[serde(skip)]
     pub names: BTreeMap<String, Vec<String>>,
+}
+
+/// The work until a custom resource is complete, if nobody intervenes.
+#[derive(Debug, Serialize, JsonSchema)]
+pub struct ToCome {
+    /// The stages that run, by package.
+    pub effects: Vec<PackageDocument>,
+    /// Cordons, drains and batches.
+    pub rollout: RolloutDocument,
+}
+
+impl ToCome {
+    /// `None` if nothing runs, or the rollout does not complete.
+    fn of(cluster: &Cluster, name: &str) -> Option<ToCome> {
+        let effects = crate::model::effects(cluster, cluster, &[name]);
+        let effects = effects.first()?;
+        let runs = effects.packages.iter().any(|package| !package.nodes.is_empty());
+        (runs && effects.stuck.is_none())
+            .then(|| ToCome { effects: effects.packages(), rollout: effects.rollout() })
+    }
 }
 
 /// A manager of fields, as in managedFields.
@@ -268,6 +291,8 @@ impl<'o, 'a> ProgressReader<'o, 'a> {
                 .map(|_| Nodes::new(cluster, &outlook.model, &nodes, name, summary.node_states)),
             deployment_policy: skyhook.map_or_else(String::new, |s| s.spec.deployment_policy.clone()),
             compartments: skyhook.map_or_else(Vec::new, |skyhook| compartments(outlook, skyhook, &summary)),
+            // A stage that fails may never end.
+            to_come: (named && summary.node_states.failed == 0).then(|| ToCome::of(cluster, name)).flatten(),
             progress: named.then(|| ResourceProgress::of(outlook, name)).flatten(),
             deletion: None,
             uninstalls: if named && cluster.nodes.ok().is_some() {

@@ -43,7 +43,7 @@ pub struct Remedy {
     /// Whether the command requires a decision of the user: no object shows whether it is right.
     #[serde(skip)]
     pub choice: bool,
-    /// The worst effect in a few words; absent where the grade says all.
+    /// The worst effect in a few words; absent if it is the meaning of the grade.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub effect: Option<String>,
 }
