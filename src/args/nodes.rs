@@ -221,12 +221,20 @@ impl OnNodes {
 ///
 /// The name is missing, or the type does not match.
 pub fn skyhook(text: &str) -> Result<String, String> {
-    let types = ApiFlavor::ALL
-        .map(|flavor| [flavor.kind().to_lowercase(), flavor.plural().to_owned(), flavor.resource()]);
+    let types = ApiFlavor::ALL.map(|flavor| names_of_type(flavor).to_vec()).concat();
     match text.split_once(',') {
-        None => of(text, &types.concat()),
+        None => of(text, &types),
         Some(_) => Err("separate names with spaces".to_owned()),
     }
+}
+
+/// `skyhook`, `skyhooks`, `sk` and `skyhooks.GROUP`; or those of the newer API.
+fn names_of_type(flavor: ApiFlavor) -> [String; 4] {
+    let short = match flavor {
+        ApiFlavor::Skyhook => "sk",
+        ApiFlavor::NodeWright => "nw",
+    };
+    [flavor.kind().to_lowercase(), flavor.plural().to_owned(), short.to_owned(), flavor.resource()]
 }
 
 /// The API that the type of a custom resource belongs to, and the name; no API for a name without a type.
@@ -236,10 +244,7 @@ pub fn skyhook(text: &str) -> Result<String, String> {
 /// The name is missing, or the type does not match.
 pub fn typed_skyhook(text: &str) -> Result<(Option<ApiFlavor>, String), String> {
     let name = skyhook(text)?;
-    let of = |flavor: &ApiFlavor| {
-        let types = [flavor.kind().to_lowercase(), flavor.plural().to_owned(), flavor.resource()];
-        text != name && untyped(text, &types).is_ok()
-    };
+    let of = |flavor: &ApiFlavor| text != name && untyped(text, &names_of_type(*flavor)).is_ok();
     Ok((ApiFlavor::ALL.into_iter().find(of), name))
 }
 

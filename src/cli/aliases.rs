@@ -538,6 +538,7 @@ const FLAGS: &[(&[&str], &[&str], &str)] = &[
         &["--field-selector"],
         "spec.nodeName=NODE, metadata.name=NODE and spec.unschedulable=true select nodes; -l selects them by label",
     ),
+    (&[], &["--interval"], "there is no interval: each change is shown when it happens"),
     (
         &[],
         &["--format", "--json", "--template"],

@@ -133,7 +133,7 @@ async fn run(ctx: &mut Ctx, args: &Args) -> Result<Exit> {
 ///
 /// # Errors
 ///
-/// A node does not exist, a source cannot be read, or a migration is pending.
+/// The refusals of [`reset::plan`]; and a node or package does not exist, or a source cannot be read.
 fn plan(cluster: &Cluster, args: &Args) -> Result<Plan> {
     let part = args.package.is_some() || !args.selection.is_everything();
     let nodes = super::shared::scope::selected(cluster, args.selection.query())?;

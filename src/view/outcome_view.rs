@@ -445,8 +445,14 @@ fn node_rows(rollout: &RolloutDocument, everywhere: bool) -> Vec<(&'static str, 
         all => lines.push(("later", format!("{} wait for {}", list(all), rollout.skyhook))),
     }
     if let Some(stuck) = &rollout.stuck {
-        let nodes = rollout.incomplete_nodes.map(|nodes| format!(" on {}", plural(nodes, "node")));
-        lines.push(("rollout", format!("does not complete{}: {stuck}", nodes.unwrap_or_default())));
+        let unfinished = match rollout.incomplete_nodes {
+            None => format!("does not complete: {stuck}"),
+            Some(1) => format!("does not complete on 1 node: {stuck}"),
+            Some(nodes) => {
+                format!("does not complete on {}; the first obstacle: {stuck}", plural(nodes, "node"))
+            }
+        };
+        lines.push(("rollout", unfinished));
     } else if let (Some(seconds), Some(uncertainty)) = (rollout.estimate, rollout.uncertainty) {
         let remaining = Remaining { seconds, uncertainty };
         let time = format!("{remaining}, at the pace of earlier stages");

@@ -32,8 +32,10 @@ pub const SKYHOOKS: &str = "/apis/skyhook.nvidia.com/v1alpha1/skyhooks";
 /// only when it polls after a minute.
 pub const PATIENCE: Duration = Duration::from_secs(150);
 
-/// Interval of all waits: each poll costs the API server a millisecond of processor time.
-pub const POLL: Duration = Duration::from_millis(100);
+/// Interval of a wait that has lasted for `waited`: each poll costs the API server milliseconds of processor time.
+pub fn poll_interval(waited: Duration) -> Duration {
+    (waited / 20).clamp(Duration::from_millis(100), Duration::from_millis(400))
+}
 
 pub struct Cluster {
     pub api: Api,
@@ -384,7 +386,7 @@ impl Cluster {
         let begun = Instant::now();
         while !holds() {
             assert!(begun.elapsed() < PATIENCE, "stopped waiting: {what}\n{}", self.diagnostics());
-            std::thread::sleep(POLL);
+            std::thread::sleep(poll_interval(begun.elapsed()));
         }
     }
 }

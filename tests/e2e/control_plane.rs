@@ -42,7 +42,7 @@ impl ControlPlane {
         });
         let tokens = servers.write("tokens.csv", &tokens.concat())?;
 
-        let [client_port, peer_port, port] = free_ports()?;
+        let [client_port, peer_port, port] = free_ports();
         let (etcd, peer) =
             (format!("http://127.0.0.1:{client_port}"), format!("http://127.0.0.1:{peer_port}"));
         let data = servers.dir().join("etcd").display().to_string();

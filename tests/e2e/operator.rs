@@ -106,7 +106,7 @@ pub fn start(
     webhooks: bool,
     settings: &[(&'static str, &str)],
 ) -> Result<()> {
-    let [probe] = free_ports()?;
+    let [probe] = free_ports();
     let mut env = BTreeMap::from([
         ("NAMESPACE", NAMESPACE.to_owned()),
         ("KUBECONFIG", plane.kubeconfig("operator").display().to_string()),

@@ -187,7 +187,7 @@ fn timeless(mut report: Value) -> Value {
     serde_json::from_str(&log.replace_all(&text, "")).expect("the report is still JSON")
 }
 
-/// Diagnoses continuously during a scenario, and collects all findings at error level.
+/// Diagnoses again and again during a scenario, and collects all findings at error level.
 pub struct Watcher {
     looks: Arc<AtomicUsize>,
     stop: Arc<AtomicBool>,
@@ -204,6 +204,9 @@ pub struct Watched {
     pub warned: BTreeMap<String, usize>,
 }
 
+/// Pause between two diagnoses. Without one they would take most of the processor time of all scenarios.
+const PAUSE: Duration = Duration::from_millis(150);
+
 impl Watcher {
     pub fn start(kubeconfig: PathBuf) -> Self {
         let stop = Arc::new(AtomicBool::new(false));
@@ -213,6 +216,7 @@ impl Watcher {
         let thread = std::thread::spawn(move || {
             let mut watched = Watched::default();
             while !stopped.load(Ordering::Relaxed) {
+                std::thread::sleep(PAUSE);
                 watched.looks += 1;
                 counted.store(watched.looks, Ordering::Relaxed);
                 let ran = run(&kubeconfig, &["diagnose", "stuck", "--all", "-o", "json"]);

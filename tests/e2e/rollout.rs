@@ -6,7 +6,7 @@ use serde_json::{Value, json};
 
 use crate::{
     api::Refused,
-    cluster::{Cluster, PATIENCE, POLL, SKYHOOKS},
+    cluster::{Cluster, PATIENCE, SKYHOOKS, poll_interval},
     kubelet::Target,
     operator::NAMESPACE,
     ours,
@@ -48,7 +48,7 @@ impl Rollout<'_> {
                 view.summary(),
                 self.cluster.operator_log(15)
             );
-            std::thread::sleep(POLL);
+            std::thread::sleep(poll_interval(begun.elapsed()));
         }
     }
 
@@ -59,7 +59,7 @@ impl Rollout<'_> {
         while begun.elapsed() < time {
             let view = self.view();
             assert!((condition.holds)(&view), "no longer {}: {}", condition.what, view.summary());
-            std::thread::sleep(POLL);
+            std::thread::sleep(poll_interval(begun.elapsed()));
         }
         self
     }

@@ -7,7 +7,7 @@ use std::{
     net::TcpListener,
     path::{Path, PathBuf},
     process::{Child, ChildStdout, Command, Stdio},
-    sync::atomic::{AtomicUsize, Ordering},
+    sync::atomic::{AtomicU16, AtomicUsize, Ordering},
 };
 
 use anyhow::{Context, Result};
@@ -122,14 +122,12 @@ impl Drop for Servers {
     }
 }
 
-/// Returns free ports. Holds all of them until the last is chosen, so that they differ.
-pub fn free_ports<const N: usize>() -> Result<[u16; N]> {
-    let mut ports = [0; N];
-    let mut held = Vec::new();
-    for port in &mut ports {
-        let listener = TcpListener::bind(("127.0.0.1", 0))?;
-        *port = listener.local_addr()?.port();
-        held.push(listener);
-    }
-    Ok(ports)
+/// Returns free ports below those that the kernel gives to clients: a client that connects before the server has bound
+/// its port cannot take it.
+pub fn free_ports<const N: usize>() -> [u16; N] {
+    static COUNT: AtomicU16 = AtomicU16::new(0);
+    let free = |port: &u16| TcpListener::bind(("127.0.0.1", *port)).is_ok();
+    let mut ports =
+        std::iter::repeat_with(|| 10_000 + COUNT.fetch_add(1, Ordering::Relaxed) % 20_000).filter(free);
+    std::array::from_fn(|_| ports.next().expect("the sequence is endless"))
 }

@@ -11,13 +11,14 @@ use crate::args::connection::duration;
 use crate::cluster::{Cluster, Unread};
 use crate::commands;
 use crate::commands::shared::command::command;
+use crate::commands::shared::grouped::grouped;
 use crate::commands::shared::mutes::{LoadedMutes, MuteFlags};
 use crate::commands::shared::rule::{counted, incomplete};
 use crate::ctx::{Ctx, interrupt};
 use crate::error::{Error, Exit, Result};
 use crate::rules::{Blocks, Finding, Rule, Scope, Severity};
 use crate::view::monitoring::{self, Case, Metrics, TestResult};
-use crate::view::text::{self, Label, Text};
+use crate::view::text::{self, Label, Line, Text};
 use crate::view::{OutputFormat, View, document, duration_text, list, plural, shell_words, time, to_json};
 use checks::checks;
 use ready::{changes, every_change};
@@ -393,43 +394,56 @@ impl Check {
     /// The observation, and the expectation if it is not met: `the operator uses the newer API (operator v0.21)`.
     fn sentence(&self) -> String {
         match self.outcome {
-            CheckResult::Good | CheckResult::NotChecked => format!("{} ({})", self.title, self.message),
+            CheckResult::Good => format!("{} ({})", self.title, self.message),
             _ => format!("{}; expected: {}", self.message, self.title),
         }
     }
+}
+
+/// A list item with its hint below.
+fn item(line: impl Into<Line>, hint: Option<&str>) -> Text {
+    let mut text = Text::new();
+    text.item("- ", line);
+    if let Some(hint) = hint {
+        text.line(text::dim("  hint: ") + hint);
+    }
+    text
 }
 
 impl View for CheckReport {
     fn blocks(&self, _wide: bool) -> Text {
         let mut text = self.verdict();
         let mut subject = "";
+        let mut unchecked = Vec::new();
         for check in &self.checks {
-            if check.subject != subject {
-                subject = check.subject;
-                text.blank().line(text::heading(subject));
-            }
+            let hint = check.hint.as_deref();
             let (label, word) = match check.outcome {
                 CheckResult::Good => (Label::Good, "ok"),
                 CheckResult::Warning => (Label::Warning, "warning"),
                 CheckResult::Error => (Label::Error, "error"),
                 CheckResult::Muted => (Label::Info, "muted"),
-                CheckResult::NotChecked => (Label::Warning, "not checked"),
+                CheckResult::NotChecked => {
+                    unchecked.push(((check.message.as_str(), hint), check.title));
+                    continue;
+                }
             };
-            let mut line = Text::new();
-            line.item("- ", label.span(word) + ": " + check.sentence());
-            if let Some(hint) = &check.hint {
-                line.line(text::dim("  hint: ") + hint.as_str());
+            if check.subject != subject {
+                subject = check.subject;
+                text.blank().line(text::heading(subject));
             }
-            text.indented(2, line);
+            text.indented(2, item(label.span(word) + ": " + check.sentence(), hint));
+        }
+        if !unchecked.is_empty() {
+            text.blank().line(text::warning("not checked"));
+        }
+        for ((reason, hint), titles) in grouped(unchecked) {
+            text.indented(2, item(format!("{} ({reason})", titles.join("; ")), hint));
         }
         if !self.questions.is_empty() {
             text.blank().line(text::heading("questions that the cluster cannot answer"));
         }
         for Question { question, hint } in &self.questions {
-            let mut line = Text::new();
-            line.item("- ", *question);
-            line.line(text::dim("  hint: ") + hint.as_str());
-            text.indented(2, line);
+            text.indented(2, item(*question, Some(hint)));
         }
         text
     }

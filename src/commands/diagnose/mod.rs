@@ -4,6 +4,8 @@ pub mod check;
 pub mod node;
 pub mod stuck;
 
+use futures::future::LocalBoxFuture;
+
 use crate::commands::shared::command::{CommandInfo, Run, group};
 use crate::ctx::Ctx;
 use crate::error::{Exit, Result};
@@ -43,10 +45,10 @@ impl Run for Args {
         }
     }
 
-    async fn run(&self, ctx: &mut Ctx) -> Result<Exit> {
+    fn run<'a>(&'a self, ctx: &'a mut Ctx) -> LocalBoxFuture<'a, Result<Exit>> {
         match &self.command {
-            Some(command) => command.run(ctx).await,
-            None => self.stuck.bare().run(ctx).await,
+            Some(command) => command.run(ctx),
+            None => Box::pin(async { self.stuck.bare().run(ctx).await }),
         }
     }
 }

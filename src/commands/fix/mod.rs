@@ -19,7 +19,7 @@ use crate::plan::planners::merge;
 use crate::plan::{Change, Grade, Plan, Refusal, Step};
 use crate::rules::support::causes::{Cause, Causes};
 use crate::rules::{self, Finding, Finds, Remedy, Report, Rule, Scope, Severity};
-use crate::view::{count, list, plural, shell_words, text};
+use crate::view::{NodeSet, count, list, plural, shell_words, text};
 
 /// Apply the remedies of all findings as one plan
 ///
@@ -434,14 +434,10 @@ impl Choosing<'_> {
             return self.leave(finding, subject, &why);
         }
         let named = &self.limits.scope.nodes;
-        let beyond: Vec<&str> = plan
-            .nodes()
-            .into_iter()
-            .filter(|node| !named.is_empty() && !named.iter().any(|name| name == node))
-            .take(3)
-            .collect();
+        let other = |node: &&str| !named.is_empty() && !named.iter().any(|name| name == node);
+        let beyond = NodeSet::of(plan.nodes().into_iter().filter(other));
         if !beyond.is_empty() {
-            let reason = format!("{command} would also change other nodes: {}", list(&beyond));
+            let reason = format!("{command} would also change other nodes: {}", beyond.limited(3));
             return self.leave(finding, subject, &reason);
         }
         if remedy.follows_a_repair() {

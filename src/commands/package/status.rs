@@ -31,7 +31,7 @@ use crate::view::{Columns, ItemsAt, List, Table, View, count, node_names, plural
   kubectl skyhook package status driver --skyhook gpu-tune -o wide
   kubectl skyhook package status driver --skyhook gpu-tune -l pool=gpu
   kubectl skyhook package status -o json | jq -r '.items[] | select(.state==\"erroring\") | .package'
-  kubectl skyhook package status -o json | jq -r '.items[] | \"\\(.node) \\(.package) \\(.version)\"'")]
+  kubectl skyhook package status -o json | jq -r '.items[] | select(.inSpec) | \"\\(.node) \\(.package) \\(.version)\"'")]
 pub struct Args {
     /// Show only this package
     package: Option<String>,

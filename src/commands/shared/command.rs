@@ -1,5 +1,7 @@
 //! The properties of a command beyond its arguments, and the macros that declare commands and groups of commands.
 
+use futures::future::LocalBoxFuture;
+
 use crate::cluster::{Cluster, NodeFields, Source};
 use crate::ctx::{Ctx, OutcomeDocument};
 use crate::error::{Exit, Result};
@@ -127,7 +129,8 @@ pub trait Run {
         None
     }
 
-    fn run(&self, ctx: &mut Ctx) -> impl Future<Output = Result<Exit>>;
+    /// Runs the command. The future is on the heap: on the stack it would have the size of the largest command.
+    fn run<'a>(&'a self, ctx: &'a mut Ctx) -> LocalBoxFuture<'a, Result<Exit>>;
 }
 
 /// Declares a command: its words, its arguments and the function that runs it; then the fields of [`CommandInfo`] that
@@ -176,11 +179,11 @@ macro_rules! command {
                 }
             )?
 
-            async fn run(
-                &self,
-                ctx: &mut $crate::ctx::Ctx,
-            ) -> $crate::error::Result<$crate::error::Exit> {
-                ($run)(ctx, self).await
+            fn run<'a>(
+                &'a self,
+                ctx: &'a mut $crate::ctx::Ctx,
+            ) -> futures::future::LocalBoxFuture<'a, $crate::error::Result<$crate::error::Exit>> {
+                Box::pin(($run)(ctx, self))
             }
         }
     };
@@ -215,12 +218,12 @@ macro_rules! group {
                 }
             }
 
-            async fn run(
-                &self,
-                ctx: &mut $crate::ctx::Ctx,
-            ) -> $crate::error::Result<$crate::error::Exit> {
+            fn run<'a>(
+                &'a self,
+                ctx: &'a mut $crate::ctx::Ctx,
+            ) -> futures::future::LocalBoxFuture<'a, $crate::error::Result<$crate::error::Exit>> {
                 match self {
-                    $($group::$name(args) => args.run(ctx).await),+
+                    $($group::$name(args) => args.run(ctx)),+
                 }
             }
         }

@@ -48,6 +48,7 @@ use crate::wait::{BlockerCheck, Blockers, Wait};
   # Scripts: .state is Complete, Progressing, Waiting, Deleting, Degraded, Blocked, Stuck, Paused, Disabled, Gone or Unknown
   kubectl skyhook status -o json | jq -r '.items[] | select(.state==\"Stuck\") | .name'
   kubectl skyhook status -o json | jq -r '.items[] | \"\\(.name) \\(.completePercent)% \\(.message)\"'
+  kubectl skyhook status -o json | jq -r '.items[] | .name as $s | .packages[] | select(.inSpec and .complete < .nodes) | \"\\($s) \\(.name)\"'
   kubectl skyhook status -o jsonpath='{.items[?(@.state!=\"Complete\")].name}'")]
 pub struct Args {
     /// Show only these custom resources

@@ -16,7 +16,26 @@ pub struct Step {
 /// Delay before a crashed container starts again.
 const BACK_OFF: Duration = Duration::from_millis(1500);
 
+/// The next status of a pod that has had its current one for `since`. Like a kubelet, reports the success of a container
+/// together with the start of the next one.
 pub fn next(pod: &Value, result: StepResult, since: Duration) -> Option<Step> {
+    let mut step = single(pod, result, since)?;
+    let succeeded = |status: &Value| {
+        let containers = status["initContainerStatuses"].as_array();
+        containers.into_iter().flatten().filter(|c| c["state"]["terminated"]["exitCode"] == 0).count()
+    };
+    if succeeded(&step.status) == succeeded(&pod["status"]) {
+        return Some(step);
+    }
+    let mut later = pod.clone();
+    later["status"] = step.status.clone();
+    if let Some(start) = single(&later, result, Duration::ZERO) {
+        step.status = start.status;
+    }
+    Some(step)
+}
+
+fn single(pod: &Value, result: StepResult, since: Duration) -> Option<Step> {
     if matches!(pod["status"]["phase"].as_str(), Some("Failed" | "Succeeded")) {
         return None;
     }

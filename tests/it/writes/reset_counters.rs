@@ -5,7 +5,7 @@ use serde_json::json;
 use super::TestCluster;
 use crate::support::test_cluster::operator;
 
-const WARNING: &str = "the batch counters of skyhook/gpu-tune still include";
+const WARNING: &str = "the batch counters of skyhook/gpu-tune still count";
 
 /// A captured rollout with this operator version; its counters have two complete nodes and a failed one.
 fn counted(version: &str) -> TestCluster {

@@ -154,7 +154,8 @@ fn reset_is_refused_while_stages_of_a_removed_custom_resource_run() {
         let ran = cluster.run("reset gpu -y");
         let stderr = "error: gpu no longer exists, but its stages still run on node-1: the operator would record their \
                       outcome there again; nothing was changed\n\
-                      hint: end the stages and remove the state: kubectl skyhook leftovers gpu --clean --purge-state\n";
+                      hint: end the stages and remove the state: kubectl skyhook leftovers gpu --clean --purge-state\n\
+                      hint: or use --force to proceed although they run\n";
         assert_eq!(ran.parts(), ("", stderr, Some(3)));
         assert_eq!(cluster.writes(), [""; 0]);
     }

@@ -16,8 +16,8 @@ use crate::cluster::{Certainty, Cluster, Deployment, Node};
 
 /// The preconditions of a plan on objects that it does not change itself.
 ///
-/// They are checked when a plan is loaded from a file, before and after the confirmation prompt, and before each stage
-/// and each change of a node, a pod, a Job or a ConfigMap.
+/// They are checked when a plan is loaded from a file, after the confirmation prompt, and before each stage and each
+/// change of a node, a pod, a Job or a ConfigMap.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(default)]
 pub struct Preconditions {

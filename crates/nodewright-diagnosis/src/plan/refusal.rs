@@ -1,4 +1,5 @@
-//! Why a change is refused: every reason, with its message and hints, by the moment at which it is checked.
+//! Why a change is refused before it begins: every reason, with its message and hints, by the moment at which it is
+//! checked.
 
 use crate::error::{Error, Exit};
 
@@ -84,7 +85,8 @@ refusals! {
         /// Stages of a deleted custom resource still run, and would record their outcome again.
         StagesOfDeleted { name, nodes }
             "{name} no longer exists, but its stages still run on {nodes}: the operator would record their outcome there again"
-            ["end the stages and remove the state: kubectl skyhook leftovers {name} --clean --purge-state"];
+            ["end the stages and remove the state: kubectl skyhook leftovers {name} --clean --purge-state",
+             "or use --force to proceed although they run"];
         /// The change needs a pause, after which failed Jobs on other nodes would never be retried.
         PauseHidesFailures { failed, nodes }
             "{failed}"

@@ -260,7 +260,8 @@ pub fn knows_workloads_on(cluster: &Cluster, nodes: &[&Node]) -> bool {
         let waiting = waiting_for_drain(cluster);
         nodes.iter().all(|node| waiting.binary_search(&node.name.as_str()).is_ok())
     };
-    matches!(cluster.source(Source::Workloads), Read::Ok(_)) && (!cluster.collected || all_wait())
+    let read = || matches!(cluster.source(Source::Workloads), Read::Ok(_));
+    nodes.is_empty() || read() && (!cluster.collected || all_wait())
 }
 
 impl<'a> Model<'a> {

@@ -40,8 +40,9 @@ pub fn list<S: AsRef<str>>(items: &[S]) -> String {
 }
 
 /// The first `most` names, and the number of other names.
-pub fn some_of(names: &[String], most: usize) -> String {
-    let shown = names[..names.len().min(most)].join(", ");
+pub fn some_of<S: AsRef<str>>(names: &[S], most: usize) -> String {
+    let shown: Vec<&str> = names.iter().take(most).map(AsRef::as_ref).collect();
+    let shown = shown.join(", ");
     match names.len().saturating_sub(most) {
         0 => shown,
         more => format!("{shown} and {} more", count(more)),

@@ -156,7 +156,7 @@ fn leader(cluster: &Cluster, installation: &Installation) -> Check {
             Some("false") => expected.good("leader election is turned off"),
             _ => expected
                 .warning("no leader election lease exists")
-                .hint(format!("{}; without leader election, no lease is expected", operator_log(cluster))),
+                .hint(format!("{} (without leader election, no lease is expected)", operator_log(cluster))),
         };
     };
     let name = lease.name();

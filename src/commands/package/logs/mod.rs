@@ -467,7 +467,7 @@ pub fn about(ctx: &mut Ctx, choice: &Choice, attempt: Option<usize>, unread: boo
     ctx.note(note);
 }
 
-/// Prints the log tails that the operator keeps on its Jobs: files other than a capture contain no other logs.
+/// Prints the log tails that the operator keeps on its Jobs. Other logs are read only from captures of `collect`.
 pub fn from_files(ctx: &mut Ctx, choices: &[Choice], prefix: bool) -> Result<Exit> {
     let kept = choices.iter().filter(|choice| choice.last_logs.is_some()).count();
     let mut printer = (prefix || kept > 1).then(|| Printer::new(true, std::iter::empty()));
@@ -481,9 +481,8 @@ pub fn from_files(ctx: &mut Ctx, choices: &[Choice], prefix: bool) -> Result<Exi
             };
         }
     }
-    let what = if kept > 0 { "The capture contains no other logs" } else { "The capture contains no logs" };
-    ctx.note(format!(
-        "{what}; read them from the cluster, or from a capture that `kubectl skyhook collect` wrote."
-    ));
+    ctx.note(
+        "Whole logs are read only from the cluster, or from a capture that `kubectl skyhook collect` wrote.",
+    );
     Ok(Exit::Done)
 }

@@ -92,7 +92,7 @@ pub struct Nodes {
     #[serde(rename = "total")]
     pub selected: usize,
     #[serde(flatten)]
-    states: NodeStates,
+    pub states: NodeStates,
     /// Number of selected nodes with the ignore label.
     pub ignored: usize,
     /// Number of selected nodes whose state cannot be read.
@@ -107,7 +107,7 @@ pub struct Nodes {
     pub names: BTreeMap<String, Vec<String>>,
 }
 
-/// The work until a custom resource is complete, if nobody intervenes.
+/// The work until a custom resource is complete, if nobody intervenes and the stages that fail now succeed.
 #[derive(Debug, Serialize, JsonSchema)]
 pub struct ToCome {
     /// The stages that run, by package.
@@ -291,8 +291,7 @@ impl<'o, 'a> ProgressReader<'o, 'a> {
                 .map(|_| Nodes::new(cluster, &outlook.model, &nodes, name, summary.node_states)),
             deployment_policy: skyhook.map_or_else(String::new, |s| s.spec.deployment_policy.clone()),
             compartments: skyhook.map_or_else(Vec::new, |skyhook| compartments(outlook, skyhook, &summary)),
-            // A stage that fails may never end.
-            to_come: (named && summary.node_states.failed == 0).then(|| ToCome::of(cluster, name)).flatten(),
+            to_come: named.then(|| ToCome::of(cluster, name)).flatten(),
             progress: named.then(|| ResourceProgress::of(outlook, name)).flatten(),
             deletion: None,
             uninstalls: if named && cluster.nodes.ok().is_some() {

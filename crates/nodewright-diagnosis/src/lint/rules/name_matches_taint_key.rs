@@ -29,9 +29,10 @@ fn check(input: &Input<'_>, findings: &mut LintFindings) {
         let Some(key) = key else {
             continue;
         };
-        let part = if key == skyhook.name() { "the key" } else { "the end of the key" };
+        let name = skyhook.name();
+        let how = if key == name { "is the name".to_owned() } else { format!("ends with _{name}") };
         let message = format!(
-            "the name is {part} of the runtime-required taint {key}: deleting the object also deletes the record of tainted nodes"
+            "the key of the runtime-required taint {key} {how}: deleting the object also deletes the record of tainted nodes"
         );
         findings.report(manifest, &["metadata", "name"], message).fix("Use another name");
     }

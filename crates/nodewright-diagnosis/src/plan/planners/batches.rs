@@ -156,9 +156,9 @@ pub fn warn_of_counters(cluster: &Cluster, skyhook: &Skyhook, nodes: &[&Node], e
     let set = NodeSet::of(nodes.iter().filter(counted).map(|n| n.name.as_str()));
     if !set.is_empty() {
         effects.warn(format!(
-            "the batch counters of {} still include {} as complete or failed, so this operator version may run \
-             one node at a time and not stop after failures; to restart the batches, run \
-             `kubectl skyhook deployment-policy reset {}`",
+            "the batch counters of {} still count {} as complete or failed; with them, this operator version \
+             might work on only one node at a time, and might not stop the rollout after failures; to restart \
+             the batches, run `kubectl skyhook deployment-policy reset {}`",
             skyhook.reference(),
             set.limited(6),
             skyhook.name()

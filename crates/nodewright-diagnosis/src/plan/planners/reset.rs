@@ -33,8 +33,9 @@ pub struct ResetRequest<'a> {
 ///
 /// A [`Refusal`]: `Unmigrated`; `WouldBeSkipped`, for a package that would never run again; unless forced,
 /// `StagesOfDeleted` and `HeldByOlderApi`; and of the pause ([`pause_guard::around_if_needed`]), unless it is switched
-/// off, `PausedByCommand` and `PauseHidesFailures`. With `--unreadable`, `NoCopyOfState`. What every change may be refused for
-/// comes later: `TooManyNodes`, `NotConfirmed`, `NobodyToAsk`, `NotEnough` and `ChangedSincePreview` in `ctx/execute.rs`.
+/// off, `PausedByCommand` and `PauseHidesFailures`. With `--unreadable`, [`restore`] also returns `NoCopyOfState`. What
+/// every change may be refused for comes later: `TooManyNodes` and `ChangedSincePreview` in `ctx/execute.rs`,
+/// `NotConfirmed`, `NobodyToAsk` and `NotEnough` in `ctx/process.rs`.
 pub fn plan<'a>(cluster: &'a Cluster, request: &'a ResetRequest<'a>) -> Result<Plan> {
     refuse_unmigrated(cluster, request.name)?;
     refuse_stranding(cluster, request)?;
@@ -418,7 +419,7 @@ pub fn remove_even_if_updated(change: &mut Metadata) {
 ///
 /// # Errors
 ///
-/// The status has no copy of such a state, or a migration is pending.
+/// A [`Refusal`]: `NoCopyOfState`; unless forced, `HeldByOlderApi`.
 pub fn restore(cluster: &Cluster, skyhook: &Skyhook, nodes: &[&Node], force: bool) -> Result<Plan> {
     let mut plan = Plan::new("", skyhook.name());
     let mut steps = Vec::new();

@@ -11,7 +11,7 @@ use crate::cluster::package_run::PackageRun;
 use crate::cluster::pod::{ContainerTrouble, Ending};
 use crate::cluster::{Certainty, Cluster, Node, NodeRecord, Pod};
 use crate::rules::{Finding, Severity};
-use crate::view::{count, plural};
+use crate::view::{self, plural};
 
 impl Finding {
     /// Adds an entry of the node state: stage, state and restarts.
@@ -260,13 +260,7 @@ fn restarts(number: i64) -> String {
 
 /// Lists the first names, and the number of the remaining ones.
 pub fn some_of<S: AsRef<str>>(names: &[S]) -> String {
-    const SHOWN: usize = 5;
-    let shown: Vec<&str> = names.iter().take(SHOWN).map(AsRef::as_ref).collect();
-    let shown = shown.join(", ");
-    match names.len().saturating_sub(SHOWN) {
-        0 => shown,
-        more => format!("{shown} and {} more", count(more)),
-    }
+    view::some_of(names, 5)
 }
 
 /// The time since which the operator reports the node as erroring for a custom resource.
