@@ -202,12 +202,12 @@ fn wait_says_what_a_drain_waits_for_and_ends_where_it_is_refused() {
     let here = || pod("web-1", "gpu-1", json!({}), json!({}));
     let fake = served(with(draining_since(&minutes_ago(20)), [here()]));
     let kubeconfig = fake.serve();
-    let ran = run("wait gpu --timeout 300ms").kubeconfig(&kubeconfig.kubeconfig()).output();
+    let ran = run("wait gpu --timeout 3s").kubeconfig(&kubeconfig.kubeconfig()).output();
     assert_eq!(
         ran.parts(),
         (
             "",
-            "error: timed out after 300ms: gpu: in_progress, 0 of 1 node done, gpu-1 draining for 20m, 1 pod left\n\
+            "error: timed out after 3s: gpu: in_progress, 0 of 1 node done, gpu-1 draining for 20m, 1 pod left\n\
              hint: kubectl skyhook diagnose stuck gpu\n",
             Some(5)
         )

@@ -107,7 +107,7 @@ fn edit_that_runs_nothing_is_complete() {
     skyhook["metadata"]["generation"] = 6.into();
     skyhook["status"]["observedGeneration"] = 5.into();
     let ready = |generation: i64| json!([{"type": "Ready", "status": "True", "reason": "NodesConverged", "observedGeneration": generation}]);
-    let pending = "error: timed out after 300ms: gpu: complete, 1 of 1 node done\n\
+    let pending = "error: timed out after 3s: gpu: complete, 1 of 1 node done\n\
                    hint: kubectl skyhook diagnose stuck gpu\n";
     for (generation, expected) in [(5, ("", pending, Some(5))), (6, ("skyhook/gpu complete\n", "", Some(0)))]
     {
@@ -115,24 +115,24 @@ fn edit_that_runs_nothing_is_complete() {
         let fake = in_progress(SKYHOOK, driver());
         fake.change(complete(SKYHOOK, driver()));
         fake.load(skyhook.clone());
-        assert_eq!(wait(&fake, "gpu --timeout 300ms").parts(), expected, "generation {generation}");
+        assert_eq!(wait(&fake, "gpu --timeout 3s").parts(), expected, "generation {generation}");
     }
 }
 
 #[test]
 fn timeout_is_reported() {
     let fake = in_progress(SKYHOOK, driver());
-    let ran = wait(&fake, "gpu --timeout 300ms");
+    let ran = wait(&fake, "gpu --timeout 3s");
     assert_eq!(
         ran.parts(),
         (
             "",
-            "error: timed out after 300ms: gpu: in_progress, 0 of 1 node done\n\
+            "error: timed out after 3s: gpu: in_progress, 0 of 1 node done\n\
              hint: kubectl skyhook diagnose stuck gpu\n",
             Some(5)
         )
     );
-    let ran = wait(&fake, "gpu --timeout 300ms -o json");
+    let ran = wait(&fake, "gpu --timeout 3s -o json");
     assert_eq!(ran.json()["items"][0]["progress"], "in_progress, 0 of 1 node done");
 }
 
@@ -145,10 +145,10 @@ fn custom_resource_without_nodes_is_not_complete() {
     fake.load(skyhook);
     fake.load(SKYHOOK.node("node-1", "", &[]));
     assert_eq!(
-        wait(&fake, "gpu --timeout 300ms --keep-going").parts(),
+        wait(&fake, "gpu --timeout 3s --keep-going").parts(),
         (
             "",
-            "error: timed out after 300ms: gpu: no node is selected\n\
+            "error: timed out after 3s: gpu: no node is selected\n\
              hint: kubectl skyhook diagnose stuck gpu\n",
             Some(5)
         )

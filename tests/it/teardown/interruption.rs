@@ -58,7 +58,7 @@ fn interrupt_names_a_deletion_that_a_disable_blocks() {
 #[test]
 fn timeout_is_reported() {
     let cluster = TestCluster::serving(uninstall_in_progress());
-    let ran = cluster.command("teardown --timeout 300ms --confirm").output();
+    let ran = cluster.command("teardown --timeout 3s --confirm").output();
     ran.expect_code(5);
     for words in [
         "timed out waiting until skyhook/late is gone",

@@ -88,12 +88,12 @@ fn deleted_just_now(gpu: &mut Value) {
 #[test]
 fn progress_counts_the_uninstalls_that_are_left() {
     let fake = deletion_in_progress(deleted_just_now);
-    let ran = wait(&fake, "gpu --for=deleted --timeout 300ms");
+    let ran = wait(&fake, "gpu --for=deleted --timeout 3s");
     ran.expect_code(5);
-    ran.expect_stderr("error: timed out after 300ms: gpu: 2 uninstalls left on 2 nodes\n");
+    ran.expect_stderr("error: timed out after 3s: gpu: 2 uninstalls left on 2 nodes\n");
     let fake = in_progress(SKYHOOK, driver());
-    let ran = wait(&fake, "gpu --for=deleted --timeout 300ms");
-    ran.expect_stderr("error: timed out after 300ms: gpu: not being deleted yet\n");
+    let ran = wait(&fake, "gpu --for=deleted --timeout 3s");
+    ran.expect_stderr("error: timed out after 3s: gpu: not being deleted yet\n");
 }
 
 #[test]
