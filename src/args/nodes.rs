@@ -424,9 +424,15 @@ mod tests {
 
     #[test]
     fn a_type_may_stand_before_a_name() {
-        for text in
-            ["x", "skyhook/x", "Skyhook/x", "nodewrights/x", &format!("{}/x", ApiFlavor::Skyhook.resource())]
-        {
+        for text in [
+            "x",
+            "skyhook/x",
+            "Skyhook/x",
+            "nodewrights/x",
+            "sk/x",
+            "nw/x",
+            &format!("{}/x", ApiFlavor::Skyhook.resource()),
+        ] {
             assert_eq!(skyhook(text), Ok("x".to_owned()), "{text}");
         }
         for text in ["", "skyhook/", "node/x", "/x", "a/b/c"] {

@@ -30,7 +30,7 @@ use crate::{
 pub const SKYHOOKS: &str = "/apis/skyhook.nvidia.com/v1alpha1/skyhooks";
 /// Timeout of all waits. The operator sees some changes, such as a taint removed between two of its reads,
 /// only when it polls after a minute.
-pub const PATIENCE: Duration = Duration::from_secs(150);
+pub const PATIENCE: Duration = Duration::from_secs(240);
 
 /// Interval of a wait that has lasted for `waited`: each poll costs the API server milliseconds of processor time.
 pub fn poll_interval(waited: Duration) -> Duration {

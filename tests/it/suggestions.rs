@@ -182,6 +182,7 @@ fn habits_are_explained() {
              `kubectl events -A --for KIND/NAME`; by type: \
              `kubectl skyhook events -o json | jq '.items[] | select(.type==\"Warning\")'`",
         ),
+        ("status -w --interval 1s", "there is no interval: each change is shown when it happens"),
         ("status --format json", "-o sets the format, such as -o json or -o jsonpath=TEMPLATE"),
         ("lint x.yaml", "files are flags: `kubectl skyhook lint -f FILE`"),
     ] {
